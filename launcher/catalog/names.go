@@ -1,0 +1,21 @@
+package catalog
+
+// Names of slipway's own on Kubernetes objects and EC2 resources. Everything else carries Karpenter's names.
+const (
+	// StartingTaintKey is the key of the NoSchedule taint that a Node has until its promised pods are bound.
+	StartingTaintKey = "slipway.dev/starting"
+	// PodsAnnotation on a NodeClaim lists the pods promised to it, as a JSON list of objects with namespace, name,
+	// uid and schedulerOnly.
+	PodsAnnotation = "slipway.dev/pods"
+	// LaunchAnnotation on a NodeClaim, and the tag of the same name on instances, is the id of the launch attempt: the
+	// client token of its CreateFleet call.
+	LaunchAnnotation = "slipway.dev/launch"
+	// ExpectedAnnotation on a NodeClaim is the offering that the plan counted on:
+	// TYPE/ZONE/CAPACITY-TYPE/PRICE, the price in USD per hour.
+	ExpectedAnnotation = "slipway.dev/expected"
+	// InstanceTypesAnnotation on a NodeClaim lists its instance types, cheapest first, joined by commas: requirements
+	// have no order.
+	InstanceTypesAnnotation = "slipway.dev/instance-types"
+	// ReplacesAnnotation on a NodeClaim names the node for whose pods it was launched.
+	ReplacesAnnotation = "slipway.dev/replaces"
+)

@@ -1,0 +1,234 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The operators that Karpenter adds to those of node affinity (NodePool spec.template.spec.requirements).
+const (
+	OperatorGte corev1.NodeSelectorOperator = "Gte"
+	OperatorLte corev1.NodeSelectorOperator = "Lte"
+)
+
+// Requirement is one condition on a node's labels.
+type Requirement struct {
+	// Key of the label.
+	Key string
+	// Operator: In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte or Lte.
+	Operator corev1.NodeSelectorOperator
+	// Values; exactly one integer for Gt, Lt, Gte and Lte.
+	Values []string
+	// MinValues is how many distinct values must stay possible; 0 means any.
+	MinValues int32
+}
+
+// Set is the values that one label key may have: those of Values, or all but them where Complement is set; within
+// (Min, Max) where those are set; absent only if Absent is allowed.
+type Set struct {
+	// Values listed.
+	Values map[string]bool
+	// Complement: all values but the listed ones.
+	Complement bool
+	// Min and Max are inclusive bounds on integer values; nil means unbounded.
+	Min, Max *int64
+	// Absent says that a node without the label is allowed.
+	Absent bool
+}
+
+// Requirements holds the allowed values by label key; a key without an entry is not restricted.
+type Requirements map[string]Set
+
+// NewRequirements joins all of the given requirements with AND. It fails on an operator or a value that is not valid,
+// naming key and operator.
+func NewRequirements(list []Requirement) (Requirements, error) {
+	out := Requirements{}
+	for _, r := range list {
+		s, err := newSet(r)
+		if err != nil {
+			return nil, err
+		}
+		out.add(r.Key, s)
+	}
+	return out, nil
+}
+
+// FromLabels is the requirements that exactly these labels meet.
+func FromLabels(labels map[string]string) Requirements {
+	out := make(Requirements, len(labels))
+	for k, v := range labels {
+		out[k] = Set{Values: map[string]bool{v: true}}
+	}
+	return out
+}
+
+func newSet(r Requirement) (Set, error) {
+	values := make(map[string]bool, len(r.Values))
+	for _, v := range r.Values {
+		values[v] = true
+	}
+	switch r.Operator {
+	case corev1.NodeSelectorOpIn:
+		return Set{Values: values}, nil
+	case corev1.NodeSelectorOpNotIn:
+		return Set{Values: values, Complement: true, Absent: true}, nil
+	case corev1.NodeSelectorOpExists:
+		return Set{Complement: true}, nil
+	case corev1.NodeSelectorOpDoesNotExist:
+		return Set{Absent: true}, nil
+	}
+	if len(r.Values) != 1 {
+		return Set{}, fmt.Errorf("requirement %s: operator %s takes exactly one value, got %d", r.Key, r.Operator, len(r.Values))
+	}
+	n, err := strconv.ParseInt(r.Values[0], 10, 64)
+	if err != nil {
+		return Set{}, fmt.Errorf("requirement %s: operator %s takes an integer, got %q", r.Key, r.Operator, r.Values[0])
+	}
+	switch r.Operator {
+	case corev1.NodeSelectorOpGt:
+		n++
+		return Set{Complement: true, Min: &n}, nil
+	case OperatorGte:
+		return Set{Complement: true, Min: &n}, nil
+	case corev1.NodeSelectorOpLt:
+		n--
+		return Set{Complement: true, Max: &n}, nil
+	case OperatorLte:
+		return Set{Complement: true, Max: &n}, nil
+	}
+	return Set{}, fmt.Errorf("requirement %s: unknown operator %q", r.Key, r.Operator)
+}
+
+func (rs Requirements) add(key string, s Set) {
+	if have, ok := rs[key]; ok {
+		s = have.Intersect(s)
+	}
+	rs[key] = s
+}
+
+// Intersect returns requirements that are met exactly where both are.
+func (rs Requirements) Intersect(other Requirements) Requirements {
+	out := maps.Clone(rs)
+	if out == nil {
+		out = Requirements{}
+	}
+	for k, s := range other {
+		out.add(k, s)
+	}
+	return out
+}
+
+// Conflict returns the first key, in alphabetical order, for which no value is allowed, and whether there is one.
+func (rs Requirements) Conflict() (string, bool) {
+	for _, k := range slices.Sorted(maps.Keys(rs)) {
+		if rs[k].Empty() {
+			return k, true
+		}
+	}
+	return "", false
+}
+
+// Match says whether a node with exactly these labels meets the requirements; if not, it names the first key, in
+// alphabetical order, that does not.
+func (rs Requirements) Match(labels map[string]string) (key string, ok bool) {
+	for _, k := range slices.Sorted(maps.Keys(rs)) {
+		v, present := labels[k]
+		if !present && !rs[k].Absent || present && !rs[k].Has(v) {
+			return k, false
+		}
+	}
+	return "", true
+}
+
+// Has says whether a label with this value is allowed.
+func (s Set) Has(value string) bool {
+	return s.Values[value] != s.Complement && s.inBounds(value)
+}
+
+func (s Set) inBounds(value string) bool {
+	if s.Min == nil && s.Max == nil {
+		return true
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	return err == nil && (s.Min == nil || n >= *s.Min) && (s.Max == nil || n <= *s.Max)
+}
+
+// Empty says that neither a value nor the label's absence is allowed.
+func (s Set) Empty() bool {
+	if s.Absent {
+		return false
+	}
+	if s.Complement {
+		return s.Min != nil && s.Max != nil && *s.Min > *s.Max
+	}
+	return len(s.List()) == 0
+}
+
+// List returns the listed values that are allowed, sorted; nil for a complement, whose values cannot be listed.
+func (s Set) List() []string {
+	if s.Complement {
+		return nil
+	}
+	var out []string
+	for v := range s.Values {
+		if s.inBounds(v) {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Intersect returns the set of what both allow.
+func (s Set) Intersect(o Set) Set {
+	out := Set{Values: map[string]bool{}, Complement: s.Complement && o.Complement, Absent: s.Absent && o.Absent}
+	out.Min, out.Max = tighter(s.Min, o.Min, 1), tighter(s.Max, o.Max, -1)
+	switch {
+	case out.Complement:
+		maps.Copy(out.Values, s.Values)
+		maps.Copy(out.Values, o.Values)
+	default:
+		for _, side := range []Set{s, o} {
+			for v := range side.Values {
+				if !side.Complement && s.Has(v) && o.Has(v) {
+					out.Values[v] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
+func tighter(a, b *int64, sign int64) *int64 {
+	if a == nil || b != nil && sign**b > sign**a {
+		return b
+	}
+	return a
+}
+
+// String prints the set as a human would write it.
+func (s Set) String() string {
+	var parts []string
+	list := slices.Sorted(maps.Keys(s.Values))
+	switch {
+	case !s.Complement:
+		parts = append(parts, "in ["+strings.Join(s.List(), " ")+"]")
+	case len(list) > 0:
+		parts = append(parts, "not in ["+strings.Join(list, " ")+"]")
+	}
+	if s.Min != nil {
+		parts = append(parts, fmt.Sprintf(">= %d", *s.Min))
+	}
+	if s.Max != nil {
+		parts = append(parts, fmt.Sprintf("<= %d", *s.Max))
+	}
+	if len(parts) == 0 {
+		return "exists"
+	}
+	return strings.Join(parts, ", ")
+}

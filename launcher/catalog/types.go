@@ -1,0 +1,127 @@
+package catalog
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// State is all that a plan needs to know of the launcher's side. It is a value: nobody changes it once it is shared.
+type State struct {
+	// Generation rises with each change that the launcher told.
+	Generation uint64
+	// NodePools by name.
+	NodePools map[string]NodePool
+	// InstanceTypes by name of the EC2NodeClass, since allocatable depends on it.
+	InstanceTypes map[string][]InstanceType
+	// InFlight holds the nodes that are not initialized yet, by name of their NodeClaim.
+	InFlight map[string]InFlightNode
+}
+
+// NodePool is what a plan needs of a karpenter.sh/v1 NodePool.
+type NodePool struct {
+	// Name of the NodePool.
+	Name string
+	// NodeClass is the name of its EC2NodeClass.
+	NodeClass string
+	// Labels of every node of the pool, karpenter.sh/nodepool included.
+	Labels map[string]string
+	// Taints that nodes of the pool keep.
+	Taints []corev1.Taint
+	// StartupTaints that somebody removes before the node is initialized; a plan ignores them.
+	StartupTaints []corev1.Taint
+	// Requirements of the template.
+	Requirements []Requirement
+	// Weight: pools of higher weight are used first (0 to 100).
+	Weight int32
+	// Limits by resource name, of capacity, `nodes` included; a resource without an entry has no limit.
+	Limits corev1.ResourceList
+	// Usage is the capacity of all nodes of the pool, in-flight ones included, and their number as `nodes`.
+	Usage corev1.ResourceList
+	// Ready says whether the pool may launch.
+	Ready bool
+	// NotReadyMessage says why not, for a human.
+	NotReadyMessage string
+}
+
+// InstanceType is what one EC2 instance type offers to pods when it is launched from one EC2NodeClass.
+type InstanceType struct {
+	// Name such as m7g.large.
+	Name string
+	// Labels that a Node of this type has whatever its offering: instance type, architecture, operating system and the
+	// karpenter.k8s.aws ones.
+	Labels map[string]string
+	// Capacity of the node.
+	Capacity corev1.ResourceList
+	// Allocatable to pods: a lower bound of what the kubelet will report.
+	Allocatable corev1.ResourceList
+	// Offerings in which the type can be bought.
+	Offerings []Offering
+}
+
+// Offering is one way to buy an instance type.
+type Offering struct {
+	// Zone such as us-east-1a.
+	Zone string
+	// ZoneID such as use1-az4.
+	ZoneID string
+	// CapacityType is spot, on-demand or reserved (karpenter.sh/capacity-type).
+	CapacityType string
+	// Price in USD per hour.
+	Price float64
+	// Available is false while EC2 is known to have no capacity.
+	Available bool
+	// UnavailableUntil is when it will be tried again; zero where Available.
+	UnavailableUntil time.Time
+}
+
+// Phase says how far an in-flight node is.
+type Phase int
+
+// The phases in their order.
+const (
+	// PhaseRecorded: the NodeClaim is written, EC2 has not answered.
+	PhaseRecorded Phase = iota + 1
+	// PhaseLaunched: EC2 has launched an instance.
+	PhaseLaunched
+	// PhaseNodeCreated: the Node object exists.
+	PhaseNodeCreated
+	// PhaseRegistered: the kubelet has joined.
+	PhaseRegistered
+	// PhaseReady: the kubelet has posted Ready=True.
+	PhaseReady
+)
+
+// InFlightNode is a NodeClaim whose Node is not initialized yet.
+type InFlightNode struct {
+	// NodeClaim is its name, NodeName the Node's, empty until EC2 has told it.
+	NodeClaim, NodeName string
+	// NodePool it was launched for.
+	NodePool string
+	// Phase of its start.
+	Phase Phase
+	// Labels that the Node has, or will have whichever alternative EC2 picks.
+	Labels map[string]string
+	// Taints that stay once the node is initialized.
+	Taints []corev1.Taint
+	// Allocatable is a lower bound over the alternatives until EC2 has chosen.
+	Allocatable corev1.ResourceList
+	// Pods whose slot is on this node, bound ones included.
+	Pods []PodRef
+	// Replaces is the name of the node whose pods this one is meant for; empty otherwise.
+	Replaces string
+	// Deadline by which it must have joined.
+	Deadline time.Time
+	// InstanceType, Zone and CapacityType: expected until EC2 has chosen, then real.
+	InstanceType, Zone, CapacityType string
+}
+
+// PodRef names one pod.
+type PodRef struct {
+	// Namespace and Name of the pod.
+	Namespace, Name string
+	// UID of the pod: a pod of the same name with another UID is another pod.
+	UID string
+	// SchedulerOnly is why only the scheduler's own cycle may bind the pod; empty where anybody may.
+	SchedulerOnly string
+}

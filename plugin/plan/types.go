@@ -1,0 +1,160 @@
+package plan
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// Input is all that a plan depends on: the same input gives the same plan.
+type Input struct {
+	// Now is when the plan is made.
+	Now time.Time
+	// Catalog is what can be launched and what is being launched.
+	Catalog catalog.State
+	// Classes are the pods to place, grouped by identical needs, in the order of their first pod in the queue.
+	Classes []Class
+	// Nodes are those that exist, for topology spread and affinity, and with Free set also as room.
+	Nodes []Node
+	// DaemonSets whose pods take room on every node that they fit.
+	DaemonSets []*appsv1.DaemonSet
+	// Rejected placements, from verification: a plan must not repeat them.
+	Rejected []Rejection
+	// NewName returns a name for a claim of the pool; unique within the plan.
+	NewName func(nodePool string) string
+	// Replaces is the name of the node whose pods are planned, on every claim; empty for pending pods.
+	Replaces string
+}
+
+// Class is pods of identical scheduling needs.
+type Class struct {
+	// Key identifies the class; equal keys mean equal needs.
+	Key string
+	// Pod stands for all: its spec, labels and namespace are what the plan reads.
+	Pod *corev1.Pod
+	// Pods of the class.
+	Pods []catalog.PodRef
+}
+
+// Node is a node that exists or is in flight, as a plan sees it.
+type Node struct {
+	// Name of the Node or, in flight, of the NodeClaim.
+	Name string
+	// Labels and Taints that it has once it is initialized.
+	Labels map[string]string
+	// Taints as above.
+	Taints []corev1.Taint
+	// Free is what is left for more pods, `pods` included; nil means that the node is no room, only a neighbour.
+	Free corev1.ResourceList
+	// Pods on it (or promised to it), for spread and affinity.
+	Pods []*corev1.Pod
+}
+
+// Plan is what to do: launch Claims, promise InFlight, and tell why for Unplaced. It prints well.
+type Plan struct {
+	// Claims to launch.
+	Claims []Claim
+	// Placements on nodes that exist or are in flight.
+	Placements []Placement
+	// Unplaced classes.
+	Unplaced []Unplaced
+	// CostPerHour of the claims, at their expected offerings, in USD.
+	CostPerHour float64
+	// LowerBoundPerHour that no set of nodes for the placed pods can beat, in USD.
+	LowerBoundPerHour float64
+	// FirstFitPerHour is what first-fit decreasing would pay for the same pods, in USD: for comparison.
+	FirstFitPerHour float64
+}
+
+// Claim is one node to launch.
+type Claim struct {
+	// Name of the NodeClaim.
+	Name string
+	// NodePool it belongs to.
+	NodePool string
+	// Requirements: the pool's, narrowed to what its pods and alternatives need.
+	Requirements []catalog.Requirement
+	// Expected is the offering that the plan counts on.
+	Expected Offer
+	// Alternatives are the instance types that also run all pods, cheapest first, the expected one first, 60 at most
+	// (the limit of CreateFleet's overrides as Karpenter uses it).
+	Alternatives []string
+	// Labels and Taints of the node if the expected offering is launched.
+	Labels map[string]string
+	// Taints as above, without start-up taints.
+	Taints []corev1.Taint
+	// Allocatable of the expected instance type.
+	Allocatable corev1.ResourceList
+	// Requests is the sum over the pods and the daemon pods.
+	Requests corev1.ResourceList
+	// Members are the pods by class.
+	Members []Member
+	// Replaces is the name of the node whose pods this claim is for; empty otherwise.
+	Replaces string
+}
+
+// Offer is an instance type in one offering.
+type Offer struct {
+	// InstanceType, Zone and CapacityType as in the catalog.
+	InstanceType, Zone, CapacityType string
+	// Price in USD per hour.
+	Price float64
+}
+
+// Member is the pods of one class on one node.
+type Member struct {
+	// Class is the index into Input.Classes.
+	Class int
+	// Pods of the class placed here.
+	Pods []catalog.PodRef
+}
+
+// Placement is pods on a node of the input that exists or is in flight.
+type Placement struct {
+	// Node is the NodeClaim's name where InFlight, otherwise the Node's.
+	Node string
+	// InFlight says which of the two it is.
+	InFlight bool
+	// Members are the pods by class.
+	Members []Member
+}
+
+// Rejection is a verdict of the scheduler's filters: pods of Class do not go where the plan put them.
+type Rejection struct {
+	// ClassKey of the rejected pods.
+	ClassKey string
+	// Node is set where the placement was on an existing or in-flight node: not there again.
+	Node string
+	// NodePool, InstanceType, Zone and CapacityType of the claim it was placed in; an empty one matches any.
+	NodePool, InstanceType, Zone, CapacityType string
+	// With are the keys of the classes it shared the claim with; where set, only sharing with one of them is ruled out.
+	With []string
+	// MaxPerNode, where positive, is how many pods of the class one node may hold.
+	MaxPerNode int
+	// Reason is the filter's, for a human.
+	Reason string
+}
+
+// Unplaced is a class for which no node could be planned.
+type Unplaced struct {
+	// Class is the index into Input.Classes.
+	Class int
+	// Pods of the class that are not placed.
+	Pods []catalog.PodRef
+	// Reasons, one per NodePool at least, in the order of the pools' weight and name.
+	Reasons []Reason
+}
+
+// Reason says why a NodePool does not run a class.
+type Reason struct {
+	// NodePool that was asked; empty for a reason that holds for all.
+	NodePool string
+	// Code is one CamelCase word: NotReady, TaintNotTolerated, RequirementsConflict, NoInstanceTypeFits,
+	// NoOfferingAvailable, LimitExceeded, FilterRejected, SpreadUnsatisfiable or AffinityUnsatisfiable.
+	Code string
+	// Message for a human, with the figures that decided: what was asked and what is nearest.
+	Message string
+}
