@@ -1,6 +1,76 @@
 # Every target has a line of help: `make help` prints them.
+SHELL := /bin/bash
 .DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.36.3+slipway.$(VERSION)
+GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
+
+# These link kube-apiserver: the race detector would double a build of minutes for code that is not ours.
+APISERVER := ./e2e ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
+# All others are tested with the race detector.
+OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER)),$(shell go list ./...))
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## Build the four binaries into bin/
+	@echo "building into bin/ (the first time takes some minutes: it compiles Kubernetes)"
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: build ## Watch pods go from Pending to Running on nodes that slipway plans, launches and pre-binds
+	bin/slipway-sandbox demo
+
+.PHONY: test
+test: build ## Run all tests: units and scenarios with the race detector, then end to end on the sandbox
+	go test -race -timeout 10m $(OTHERS)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 20m $(APISERVER)
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no control plane, without the race detector: the quick ones
+	go test -timeout 10m $(OTHERS)
+
+.PHONY: e2e
+e2e: build ## Run the end-to-end tests alone; RUN=regexp picks some
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 30m -v -run '$(RUN)' ./e2e
+
+.PHONY: bench
+bench: build ## Repeat the figures of docs/benchmarks.md (about half an hour)
+	go test -run '^$$' -bench . ./plugin/... ./launcher/...
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 60m -run '^$$' -bench . -benchtime 1x -v ./e2e
+
+.PHONY: lint
+lint: ## Run the linter (it is built the first time: about three minutes)
+	$(GOLANGCI) run ./...
+
+.PHONY: fmt
+fmt: ## Format the code as the linter wants it
+	$(GOLANGCI) fmt ./...
+
+.PHONY: check
+check: lint test ## All that a change must pass
+
+.PHONY: generate
+generate: ## Generate the gRPC code from launcher/api/launcher.proto (needs protoc)
+	GOBIN=$(CURDIR)/.cache/bin go install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.11
+	GOBIN=$(CURDIR)/.cache/bin go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.0
+	PATH="$(CURDIR)/.cache/bin:$$PATH" protoc --go_out=. --go_opt=paths=source_relative \
+		--go-grpc_out=. --go-grpc_opt=paths=source_relative launcher/api/launcher.proto
+
+.PHONY: darwin
+darwin: ## Show that the commands build for macOS
+	GOOS=darwin go build -o /dev/null ./cmd/slipway-scheduler
+	GOOS=darwin go build -o /dev/null ./cmd/slipway-launcher
+	GOOS=darwin go build -o /dev/null ./cmd/slipway
+	GOOS=darwin go build -o /dev/null ./cmd/slipway-sandbox
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities (needs the vulnerability database online)
+	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./... || { echo "vuln: not run to its end, see above"; exit 1; }
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin .cache
