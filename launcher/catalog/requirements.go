@@ -81,7 +81,13 @@ func newSet(r Requirement) (Set, error) {
 		return Set{Complement: true}, nil
 	case corev1.NodeSelectorOpDoesNotExist:
 		return Set{Absent: true}, nil
+	default:
+		return newBound(r)
 	}
+}
+
+// newBound is newSet for the operators that compare integers.
+func newBound(r Requirement) (Set, error) {
 	if len(r.Values) != 1 {
 		return Set{}, fmt.Errorf("requirement %s: operator %s takes exactly one value, got %d", r.Key, r.Operator, len(r.Values))
 	}
@@ -100,8 +106,9 @@ func newSet(r Requirement) (Set, error) {
 		return Set{Complement: true, Max: &n}, nil
 	case OperatorLte:
 		return Set{Complement: true, Max: &n}, nil
+	default:
+		return Set{}, fmt.Errorf("requirement %s: unknown operator %q", r.Key, r.Operator)
 	}
-	return Set{}, fmt.Errorf("requirement %s: unknown operator %q", r.Key, r.Operator)
 }
 
 func (rs Requirements) add(key string, s Set) {

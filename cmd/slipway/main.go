@@ -1,0 +1,154 @@
+// Command slipway answers a user's questions about a cluster that slipway serves: what runs, what it costs, and why a
+// pod is still pending. It reads the current kubeconfig context and changes nothing.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/view"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+// options are the flags that every command takes, and the client they lead to.
+type options struct {
+	kubeconfig, context, namespace string
+}
+
+func newCommand() *cobra.Command {
+	o := &options{}
+	root := &cobra.Command{
+		Use:          "slipway",
+		Short:        "Ask slipway what it launches, what it costs, and why a pod is pending",
+		SilenceUsage: true,
+		Version:      version.Get().GitVersion,
+	}
+	root.PersistentFlags().StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, then ~/.kube/config)")
+	root.PersistentFlags().StringVar(&o.context, "context", "", "name of the kubeconfig context to use")
+	root.PersistentFlags().StringVarP(&o.namespace, "namespace", "n", "", "namespace (default: the context's)")
+	root.AddCommand(newStatus(o), newExplain(o))
+	return root
+}
+
+func newStatus(o *options) *cobra.Command {
+	var watch time.Duration
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show slipway's nodes, where the pods stand, and the bill",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, _, err := o.client()
+			if err != nil {
+				return err
+			}
+			for {
+				if err := status(cmd.Context(), c, cmd.OutOrStdout()); err != nil || watch <= 0 {
+					return err
+				}
+				select {
+				case <-cmd.Context().Done():
+					return nil
+				case <-time.After(watch):
+					fmt.Fprintln(cmd.OutOrStdout())
+				}
+			}
+		},
+	}
+	cmd.Flags().DurationVarP(&watch, "watch", "w", 0, "print again at this interval, until interrupted")
+	return cmd
+}
+
+func status(ctx context.Context, c client.Client, w io.Writer) error {
+	in, err := objects(ctx, c)
+	if err != nil {
+		return err
+	}
+	return view.New(in).Table(w)
+}
+
+func newExplain(o *options) *cobra.Command {
+	explain := &cobra.Command{Use: "explain", Short: "Say why something is as it is"}
+	explain.AddCommand(&cobra.Command{
+		Use:   "pod NAME",
+		Short: "Say why a pod is still pending, or how it came to its node",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, namespace, err := o.client()
+			if err != nil {
+				return err
+			}
+			return explainPod(cmd.Context(), c, types.NamespacedName{Namespace: namespace, Name: args[0]}, cmd.OutOrStdout())
+		},
+	})
+	return explain
+}
+
+func explainPod(ctx context.Context, c client.Client, name types.NamespacedName, w io.Writer) error {
+	var pod corev1.Pod
+	if err := c.Get(ctx, name, &pod); err != nil {
+		return err
+	}
+	var events corev1.EventList
+	err := c.List(ctx, &events, client.InNamespace(pod.Namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID))})
+	if err != nil {
+		return err
+	}
+	in, err := objects(ctx, c)
+	if err != nil {
+		return err
+	}
+	view.ExplainPod(w, &pod, in, events.Items, time.Now())
+	return nil
+}
+
+func objects(ctx context.Context, c client.Client) (view.Objects, error) {
+	var pods corev1.PodList
+	var nodes corev1.NodeList
+	var claims karpv1.NodeClaimList
+	err := errors.Join(c.List(ctx, &pods), c.List(ctx, &nodes), c.List(ctx, &claims))
+	return view.Objects{Pods: pods.Items, Nodes: nodes.Items, NodeClaims: claims.Items}, err
+}
+
+func (o *options) client() (client.Client, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.context}
+	overrides.Context.Namespace = o.namespace
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, "", err
+	}
+	// Karpenter's API packages register their types with client-go's scheme.
+	c, err := client.New(config, client.Options{Scheme: scheme.Scheme})
+	return c, namespace, err
+}

@@ -1,0 +1,111 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// ExplainPod writes the answer to "why is my pod still pending?", or where it runs and how it came there: its state,
+// the scheduler's words, the node that is on its way, and its events. now tells the ages.
+func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event, now time.Time) {
+	fmt.Fprintf(w, "Pod %s/%s: %s\n", pod.Namespace, pod.Name, podState(pod))
+	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
+		fmt.Fprintf(w, "  %s, for %s:\n", cmp.Or(c.Reason, "Pending"), age(now, c.LastTransitionTime.Time))
+		for line := range strings.SplitSeq(strings.TrimSpace(c.Message), "\n") {
+			fmt.Fprintf(w, "    %s\n", line)
+		}
+	}
+	explainClaim(w, pod, in, now)
+	if len(events) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "Events:")
+	slices.SortStableFunc(events, func(a, b corev1.Event) int { return eventTime(a).Compare(eventTime(b)) })
+	for _, e := range events {
+		fmt.Fprintf(w, "  %8s ago  %-16s %s\n", age(now, eventTime(e)), e.Reason, e.Message)
+	}
+}
+
+func podState(pod *corev1.Pod) string {
+	switch {
+	case pod.Status.Phase != corev1.PodPending:
+		return fmt.Sprintf("%s on node %s", pod.Status.Phase, cmp.Or(pod.Spec.NodeName, "none"))
+	case pod.Spec.NodeName != "":
+		return "bound to node " + pod.Spec.NodeName + ", not running yet"
+	case len(pod.Spec.SchedulingGates) > 0:
+		return "held by its scheduling gates: slipway waits until they are gone"
+	}
+	return "pending"
+}
+
+// explainClaim tells of the NodeClaim on which the pod has its slot, by promise or by its node.
+func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
+	name := Promises(in.NodeClaims)[string(pod.UID)]
+	i := slices.IndexFunc(in.NodeClaims, func(c karpv1.NodeClaim) bool {
+		return c.Name == name || pod.Spec.NodeName != "" && c.Status.NodeName == pod.Spec.NodeName
+	})
+	if i < 0 {
+		if pod.Spec.NodeName == "" {
+			fmt.Fprintln(w, "  No node is on its way for it.")
+		}
+		return
+	}
+	claim := &in.NodeClaims[i]
+	node := nodeOf(claim, in.Nodes)
+	row := newRow(claim, node)
+	fmt.Fprintf(w, "NodeClaim %s: %s\n", claim.Name, row.State)
+	fmt.Fprintf(w, "  %s, %s in %s, %.4f USD per hour, NodePool %s, created %s ago\n", row.InstanceType, row.CapacityType,
+		row.Zone, row.Price, row.NodePool, age(now, claim.CreationTimestamp.Time))
+	if replaced := claim.Annotations[catalog.ReplacesAnnotation]; replaced != "" {
+		fmt.Fprintf(w, "  launched for the pods of node %s\n", replaced)
+	}
+	for _, c := range claim.Status.Conditions {
+		fmt.Fprintf(w, "  %-14s %-8s %s %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+}
+
+func nodeOf(claim *karpv1.NodeClaim, nodes []corev1.Node) *corev1.Node {
+	for i := range nodes {
+		if claim.Status.NodeName != "" && nodes[i].Name == claim.Status.NodeName {
+			return &nodes[i]
+		}
+	}
+	return nil
+}
+
+func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == t {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func eventTime(e corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+func age(now, since time.Time) string {
+	if since.IsZero() {
+		return "?"
+	}
+	return now.Sub(since).Round(time.Second).String()
+}

@@ -1,0 +1,194 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// Objects are what a view is made of: lists as the API server gives them.
+type Objects struct {
+	// Pods, Nodes and NodeClaims of the cluster.
+	Pods       []corev1.Pod
+	Nodes      []corev1.Node
+	NodeClaims []karpv1.NodeClaim
+}
+
+// Overview is the state of slipway's work at one moment.
+type Overview struct {
+	// Nodes that slipway launched or is launching, in the order of their NodeClaims' names.
+	Nodes []NodeRow
+	// Pods counts those that are not owned by a DaemonSet.
+	Pods PodCounts
+	// CostPerHour of all Nodes, in USD.
+	CostPerHour float64
+}
+
+// NodeRow is one NodeClaim with its node.
+type NodeRow struct {
+	// NodeClaim and, once it is known, Node.
+	NodeClaim, Node string
+	// NodePool it belongs to.
+	NodePool string
+	// InstanceType, Zone and CapacityType: expected until EC2 has chosen.
+	InstanceType, Zone, CapacityType string
+	// Price in USD per hour; 0 where unknown.
+	Price float64
+	// Pods on the node, and Promised ones that wait for it. Those of DaemonSets do not count.
+	Pods, Promised int
+	// State of the node.
+	State State
+}
+
+// State says how far a node is, in words of its life.
+type State string
+
+// The states in the order of a node's life.
+const (
+	StateRecorded  State = "recorded"
+	StateLaunching State = "launched"
+	StateBooting   State = "booting"
+	StateJoined    State = "joined"
+	StateReady     State = "ready"
+	StateLeaving   State = "leaving"
+)
+
+// PodCounts says where pods stand; each pod is counted once.
+type PodCounts struct {
+	// Pending pods have no node and no promise.
+	Pending int
+	// Promised pods have their slot on a node that is on its way.
+	Promised int
+	// Bound pods have a node and do not run yet.
+	Bound int
+	// Running pods have started.
+	Running int
+}
+
+// New builds the overview of the given objects.
+func New(in Objects) Overview {
+	promises := Promises(in.NodeClaims)
+	out := Overview{}
+	perNode, perClaim := map[string]int{}, map[string]int{}
+	for i := range in.Pods {
+		pod := &in.Pods[i]
+		if !counts(pod) {
+			continue
+		}
+		claim, promised := promises[string(pod.UID)]
+		switch {
+		case pod.Status.Phase == corev1.PodRunning:
+			out.Pods.Running++
+		case pod.Spec.NodeName != "":
+			out.Pods.Bound++
+		case promised:
+			out.Pods.Promised++
+			perClaim[claim]++
+		default:
+			out.Pods.Pending++
+		}
+		if pod.Spec.NodeName != "" {
+			perNode[pod.Spec.NodeName]++
+		}
+	}
+	nodes := make(map[string]*corev1.Node, len(in.Nodes))
+	for i := range in.Nodes {
+		nodes[in.Nodes[i].Name] = &in.Nodes[i]
+	}
+	for i := range in.NodeClaims {
+		claim := &in.NodeClaims[i]
+		row := newRow(claim, nodes[claim.Status.NodeName])
+		row.Pods, row.Promised = perNode[row.Node], perClaim[claim.Name]
+		out.Nodes = append(out.Nodes, row)
+		out.CostPerHour += row.Price
+	}
+	slices.SortFunc(out.Nodes, func(a, b NodeRow) int { return cmp.Compare(a.NodeClaim, b.NodeClaim) })
+	return out
+}
+
+// counts says whether a pod is one that somebody waits for.
+func counts(pod *corev1.Pod) bool {
+	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	daemon := slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" })
+	return !finished && !daemon
+}
+
+func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {
+	expected := ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
+	return NodeRow{
+		NodeClaim:    claim.Name,
+		Node:         claim.Status.NodeName,
+		NodePool:     claim.Labels[karpv1.NodePoolLabelKey],
+		InstanceType: cmp.Or(claim.Labels[corev1.LabelInstanceTypeStable], expected.InstanceType),
+		Zone:         cmp.Or(claim.Labels[corev1.LabelTopologyZone], expected.Zone),
+		CapacityType: cmp.Or(claim.Labels[karpv1.CapacityTypeLabelKey], expected.CapacityType),
+		Price:        expected.Price,
+		State:        stateOf(claim, node),
+	}
+}
+
+func stateOf(claim *karpv1.NodeClaim, node *corev1.Node) State {
+	switch {
+	case !claim.DeletionTimestamp.IsZero():
+		return StateLeaving
+	case isTrue(claim, karpv1.ConditionTypeInitialized):
+		return StateReady
+	case isTrue(claim, karpv1.ConditionTypeRegistered):
+		return StateJoined
+	case node != nil:
+		return StateBooting
+	case claim.Status.ProviderID != "":
+		return StateLaunching
+	}
+	return StateRecorded
+}
+
+func isTrue(claim *karpv1.NodeClaim, condition string) bool {
+	return claim.StatusConditions().Get(condition).IsTrue()
+}
+
+// Expected is the offering that a NodeClaim's annotation names.
+type Expected struct {
+	// InstanceType, Zone and CapacityType of the offering.
+	InstanceType, Zone, CapacityType string
+	// Price in USD per hour.
+	Price float64
+}
+
+// ParseExpected reads the value of catalog.ExpectedAnnotation; what it cannot read stays empty.
+func ParseExpected(value string) Expected {
+	parts := strings.Split(value, "/")
+	if len(parts) != 4 {
+		return Expected{}
+	}
+	price, err := strconv.ParseFloat(parts[3], 64)
+	if err != nil {
+		return Expected{}
+	}
+	return Expected{InstanceType: parts[0], Zone: parts[1], CapacityType: parts[2], Price: price}
+}
+
+// Promises maps the UID of each promised pod to the name of its NodeClaim.
+func Promises(claims []karpv1.NodeClaim) map[string]string {
+	out := map[string]string{}
+	for i := range claims {
+		var pods []struct {
+			UID string `json:"uid"`
+		}
+		if json.Unmarshal([]byte(claims[i].Annotations[catalog.PodsAnnotation]), &pods) != nil {
+			continue // Not ours, or not written yet: nothing is promised there.
+		}
+		for _, p := range pods {
+			out[p.UID] = claims[i].Name
+		}
+	}
+	return out
+}

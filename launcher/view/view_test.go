@@ -1,0 +1,130 @@
+package view_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/view"
+)
+
+func claim(name, node string, conditions ...string) karpv1.NodeClaim {
+	c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}
+	c.Annotations = map[string]string{
+		catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.0300",
+		catalog.PodsAnnotation:     `[{"namespace":"default","name":"web-1","uid":"u1"},{"namespace":"default","name":"web-2","uid":"u2"}]`,
+	}
+	c.Status.NodeName = node
+	for _, t := range conditions {
+		c.StatusConditions().SetTrue(t)
+	}
+	return c
+}
+
+func pod(name, uid, node string, phase corev1.PodPhase) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid)}}
+	p.Spec.NodeName, p.Status.Phase = node, phase
+	return p
+}
+
+func TestOverview(t *testing.T) {
+	daemon := pod("cni", "d1", "n1", corev1.PodRunning)
+	daemon.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet"}}
+	in := view.Objects{
+		NodeClaims: []karpv1.NodeClaim{
+			claim("default-b", "n1", karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized),
+			claim("default-a", ""),
+		},
+		Nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}},
+		Pods: []corev1.Pod{
+			pod("web-1", "u1", "", corev1.PodPending),
+			pod("web-3", "u3", "", corev1.PodPending),
+			pod("web-4", "u4", "n1", corev1.PodPending),
+			pod("web-5", "u5", "n1", corev1.PodRunning),
+			pod("done", "u6", "n1", corev1.PodSucceeded),
+			daemon,
+		},
+	}
+	in.NodeClaims[0].Annotations[catalog.PodsAnnotation] = ""
+	got := view.New(in)
+	want := view.Overview{
+		Nodes: []view.NodeRow{
+			{
+				NodeClaim: "default-a", NodePool: "default", InstanceType: "m7g.large", Zone: "us-east-1a",
+				CapacityType: "spot", Price: 0.03, Promised: 1, State: view.StateRecorded,
+			},
+			{
+				NodeClaim: "default-b", Node: "n1", NodePool: "default", InstanceType: "m7g.large", Zone: "us-east-1a",
+				CapacityType: "spot", Price: 0.03, Pods: 2, State: view.StateReady,
+			},
+		},
+		Pods:        view.PodCounts{Pending: 1, Promised: 1, Bound: 1, Running: 1},
+		CostPerHour: 0.06,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("overview (-want +got):\n%s", diff)
+	}
+	var out bytes.Buffer
+	if err := got.Table(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"default-a", "0+1", "2 nodes, 0.0600 USD per hour; pods: 1 pending, 1 promised, 1 bound, 1 running"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("table lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestExplainPod(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	waiting := pod("web-1", "u1", "", corev1.PodPending)
+	waiting.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Message: "launching m7g.large", LastTransitionTime: metav1.NewTime(now.Add(-5 * time.Second)),
+	}}
+	events := []corev1.Event{
+		{Reason: "PreBound", Message: "second", LastTimestamp: metav1.NewTime(now.Add(-time.Second))},
+		{Reason: "Nominated", Message: "first", LastTimestamp: metav1.NewTime(now.Add(-4 * time.Second))},
+	}
+	tests := []struct {
+		name   string
+		pod    corev1.Pod
+		claims []karpv1.NodeClaim
+		want   []string
+	}{
+		{"promised", waiting, []karpv1.NodeClaim{claim("default-a", "")}, []string{
+			"default/web-1: pending", "Unschedulable, for 5s:", "launching m7g.large", "NodeClaim default-a: recorded",
+			"m7g.large, spot in us-east-1a, 0.0300 USD per hour", "Nominated        first\n        1s ago  PreBound",
+		}},
+		{"nothing on its way", pod("x", "u9", "", corev1.PodPending), nil, []string{"No node is on its way"}},
+		{"bound", pod("x", "u9", "n1", corev1.PodPending), []karpv1.NodeClaim{claim("default-a", "n1")}, []string{
+			"bound to node n1, not running yet", "NodeClaim default-a",
+		}},
+		{"running", pod("x", "u9", "n2", corev1.PodRunning), nil, []string{"Running on node n2"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			view.ExplainPod(&out, &tt.pod, view.Objects{NodeClaims: tt.claims}, events, now)
+			for _, want := range tt.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("lacks %q:\n%s", want, out.String())
+				}
+			}
+		})
+	}
+}
+
+func TestParseExpected(t *testing.T) {
+	if got := view.ParseExpected("m7g.large/us-east-1a/spot/cheap"); got != (view.Expected{}) {
+		t.Errorf("a price that is no number was read as %+v", got)
+	}
+}
