@@ -1,0 +1,82 @@
+// Package index names the field indexes that the launcher's controllers read the cache by, so that each is registered
+// once. It has no state of its own.
+package index
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// The indexed fields.
+const (
+	// PodNodeName indexes pods by the node that they are bound to.
+	PodNodeName = "spec.nodeName"
+	// NodeProviderID indexes Nodes by spec.providerID.
+	NodeProviderID = "spec.providerID"
+	// ClaimProviderID indexes NodeClaims by status.providerID.
+	ClaimProviderID = "status.providerID"
+	// ClaimInstanceID indexes NodeClaims by the instance id in status.providerID.
+	ClaimInstanceID = "status.instanceID"
+	// ClaimNodeName indexes NodeClaims by status.nodeName.
+	ClaimNodeName = "status.nodeName"
+	// ClaimNodePool indexes NodeClaims by their label karpenter.sh/nodepool.
+	ClaimNodePool = "metadata.labels.nodepool"
+	// ClaimNodeClass indexes NodeClaims by spec.nodeClassRef.name.
+	ClaimNodeClass = "spec.nodeClassRef.name"
+	// PoolNodeClass indexes NodePools by spec.template.spec.nodeClassRef.name.
+	PoolNodeClass = "spec.template.spec.nodeClassRef.name"
+)
+
+// Each calls add for every index: register with a manager's field indexer, or with a fake client's builder.
+func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
+	claim := func(field string, value func(*karpv1.NodeClaim) string) {
+		add(&karpv1.NodeClaim{}, field, func(o client.Object) []string { return one(value(o.(*karpv1.NodeClaim))) })
+	}
+	add(&corev1.Pod{}, PodNodeName, func(o client.Object) []string { return one(o.(*corev1.Pod).Spec.NodeName) })
+	add(&corev1.Node{}, NodeProviderID, func(o client.Object) []string { return one(o.(*corev1.Node).Spec.ProviderID) })
+	claim(ClaimProviderID, func(c *karpv1.NodeClaim) string { return c.Status.ProviderID })
+	claim(ClaimInstanceID, func(c *karpv1.NodeClaim) string { return InstanceID(c.Status.ProviderID) })
+	claim(ClaimNodeName, func(c *karpv1.NodeClaim) string { return c.Status.NodeName })
+	claim(ClaimNodePool, func(c *karpv1.NodeClaim) string { return c.Labels[karpv1.NodePoolLabelKey] })
+	claim(ClaimNodeClass, func(c *karpv1.NodeClaim) string { return className(c.Spec.NodeClassRef) })
+	add(&karpv1.NodePool{}, PoolNodeClass, func(o client.Object) []string {
+		return one(className(o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef))
+	})
+}
+
+// Register registers every index; it is called once, before the manager starts.
+func Register(ctx context.Context, indexer client.FieldIndexer) (err error) {
+	Each(func(obj client.Object, field string, value client.IndexerFunc) {
+		if e := indexer.IndexField(ctx, obj, field, value); e != nil && err == nil {
+			err = fmt.Errorf("index %T by %s: %w", obj, field, e)
+		}
+	})
+	return err
+}
+
+// InstanceID is the instance id in a providerID such as aws:///us-east-1a/i-0123; empty for an empty providerID.
+func InstanceID(providerID string) string {
+	if providerID == "" {
+		return ""
+	}
+	return path.Base(providerID)
+}
+
+func className(ref *karpv1.NodeClassReference) string {
+	if ref == nil {
+		return ""
+	}
+	return ref.Name
+}
+
+func one(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}

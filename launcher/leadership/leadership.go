@@ -1,0 +1,260 @@
+package leadership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// pollLeading is the period of reading the Lease while leading: the default retry period of leader election, in
+	// which the holder renews it.
+	pollLeading = 2 * time.Second
+	// pollWaiting is the period while not leading: it bounds how long a new leader's launcher stays idle.
+	pollWaiting = 500 * time.Millisecond
+	// readTimeout bounds one read of the Lease.
+	readTimeout = 5 * time.Second
+	// resignTimeout bounds how long Resign waits for running effects.
+	resignTimeout = 2 * time.Second
+)
+
+// ErrLost is the cause of an effect's context that ended because leadership did.
+var ErrLost = errors.New("leadership lost")
+
+// Guard is what the rest of the launcher needs of leadership. It is safe for concurrent use.
+type Guard interface {
+	// Context returns a context for effects that ends when ctx does or when leadership does, with ErrLost as its
+	// cause; false while not leading. The caller calls the CancelFunc once the effects are over.
+	Context(ctx context.Context) (context.Context, context.CancelFunc, bool)
+
+	// Wait does the same but waits until leading; it fails only when ctx ends.
+	Wait(ctx context.Context) (context.Context, context.CancelFunc, error)
+}
+
+// Config of a Leadership.
+type Config struct {
+	// Reader reads the Lease, from the API server and not from a cache. Required.
+	Reader client.Reader
+}
+
+// Leadership follows one Lease on behalf of the scheduler beside us. Until Lead was called it never leads.
+type Leadership struct {
+	config Config
+	poke   chan struct{}
+
+	mu       sync.Mutex
+	identity string
+	lease    client.ObjectKey
+	resigned string
+	until    time.Time
+	leading  bool
+	changed  chan struct{}
+	expiry   *time.Timer
+	effects  map[*effect]struct{}
+	idle     chan struct{}
+}
+
+type effect struct{ cancel context.CancelCauseFunc }
+
+var _ Guard = (*Leadership)(nil)
+
+// New returns a Leadership that Run keeps up to date.
+func New(c Config) (*Leadership, error) {
+	if c.Reader == nil {
+		return nil, errors.New("leadership: Reader is required")
+	}
+	return &Leadership{
+		config: c, poke: make(chan struct{}, 1),
+		changed: make(chan struct{}), effects: map[*effect]struct{}{}, idle: make(chan struct{}),
+	}, nil
+}
+
+// Run reads the Lease until ctx ends, then gives leadership up.
+func (l *Leadership) Run(ctx context.Context) error {
+	defer l.set(time.Time{})
+	for {
+		if err := l.Refresh(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Could not read the leader election Lease")
+		}
+		wait := pollWaiting
+		if l.Leading() {
+			wait = pollLeading
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.poke:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// Lead tells the identity under which the scheduler beside us takes part in leader election, and its Lease. Another
+// identity than before ends leadership until the Lease names the new one. An identity that resigned stays resigned.
+func (l *Leadership) Lead(identity, leaseNamespace, leaseName string) error {
+	if identity == "" || leaseNamespace == "" || leaseName == "" {
+		return fmt.Errorf("lead: identity %q, lease_namespace %q and lease_name %q must all be set", identity, leaseNamespace, leaseName)
+	}
+	key := client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if identity == l.identity && key == l.lease {
+		return nil
+	}
+	l.identity, l.lease = identity, key
+	l.setLocked(time.Time{})
+	select {
+	case l.poke <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Refresh reads the Lease now. Leadership is kept for as long as the last reading allows where this one fails.
+func (l *Leadership) Refresh(ctx context.Context) error {
+	l.mu.Lock()
+	identity, key := l.identity, l.lease
+	l.mu.Unlock()
+	if identity == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	lease := &coordinationv1.Lease{}
+	err := l.config.Reader.Get(ctx, key, lease)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read Lease %s: %w", key, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if identity == l.identity && key == l.lease {
+		l.setLocked(Until(lease, identity))
+	}
+	return nil
+}
+
+// Leading says whether effects are allowed now.
+func (l *Leadership) Leading() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.check()
+}
+
+// Changed is closed when Leading next changes.
+func (l *Leadership) Changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+// Context implements Guard.
+func (l *Leadership) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.check() {
+		return ctx, func() {}, false
+	}
+	effectCtx, cancel := context.WithCancelCause(ctx)
+	e := &effect{cancel: cancel}
+	l.effects[e] = struct{}{}
+	return effectCtx, func() { l.end(e) }, true
+}
+
+// Wait implements Guard.
+func (l *Leadership) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	for {
+		changed := l.Changed()
+		if effectCtx, cancel, ok := l.Context(ctx); ok {
+			return effectCtx, cancel, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// Resign ends leadership for the current identity for good, and waits until no effect is running, 2 seconds at most.
+// It fails where some effect still runs.
+func (l *Leadership) Resign(ctx context.Context) error {
+	l.mu.Lock()
+	l.resigned = l.identity
+	l.setLocked(time.Time{})
+	l.mu.Unlock()
+	timeout := time.After(resignTimeout)
+	for {
+		l.mu.Lock()
+		running, idle := len(l.effects), l.idle
+		l.mu.Unlock()
+		if running == 0 {
+			return nil
+		}
+		select {
+		case <-idle:
+		case <-timeout:
+			return fmt.Errorf("resign: %d effects still running after %s", running, resignTimeout)
+		case <-ctx.Done():
+			return fmt.Errorf("resign: %d effects still running: %w", running, ctx.Err())
+		}
+	}
+}
+
+func (l *Leadership) end(e *effect) {
+	e.cancel(context.Canceled)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.effects[e]; !ok {
+		return
+	}
+	delete(l.effects, e)
+	if len(l.effects) == 0 {
+		close(l.idle)
+		l.idle = make(chan struct{})
+	}
+}
+
+func (l *Leadership) set(until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.setLocked(until)
+}
+
+func (l *Leadership) setLocked(until time.Time) {
+	if l.resigned != "" && l.resigned == l.identity {
+		until = time.Time{}
+	}
+	l.until = until
+	if l.expiry != nil {
+		l.expiry.Stop()
+		l.expiry = nil
+	}
+	// The Lease's clock is the wall clock, which goes on while the machine sleeps.
+	if d := time.Until(until.Round(0)); d > 0 {
+		l.expiry = time.AfterFunc(d, func() { l.Leading() })
+	}
+	l.check()
+}
+
+// check brings leading in line with until and the clock. The caller holds mu.
+func (l *Leadership) check() bool {
+	now := time.Now().Round(0)
+	if leading := now.Before(l.until); leading != l.leading {
+		l.leading = leading
+		close(l.changed)
+		l.changed = make(chan struct{})
+		if !leading {
+			for e := range l.effects {
+				e.cancel(ErrLost)
+			}
+		}
+	}
+	return l.leading
+}
