@@ -1,0 +1,63 @@
+// Package instance describes a machine as the hardware and its user data do: what a kubelet on it could find out. It is
+// plain data, so that simulated machines depend on no particular AWS, and it has no goroutines.
+package instance
+
+import "time"
+
+// State is the life of an EC2 instance as far as the machine in it is concerned.
+type State int
+
+// The states of a machine.
+const (
+	// Pending instances are being placed: nothing runs yet.
+	Pending State = iota
+	// Running instances boot, then run their kubelet.
+	Running
+	// Off instances (stopping, stopped, shutting-down, terminated) run nothing any more.
+	Off
+)
+
+// Instance is one machine. Sizes are those that EC2 advertises; what the operating system sees is less.
+type Instance struct {
+	// ID is the EC2 instance id.
+	ID string
+	// Type is the EC2 instance type, for example m7g.large.
+	Type string
+	// Arch is amd64 or arm64.
+	Arch string
+	// CPUs is the number of vCPUs.
+	CPUs int64
+	// MemoryMiB is the advertised memory.
+	MemoryMiB int64
+	// GPUs is the number of accelerators that a device plugin will offer, under GPUResource.
+	GPUs int64
+	// GPUResource is the extended resource of the accelerators, for example nvidia.com/gpu.
+	GPUResource string
+	// PodLimit is the number of pods that the network interfaces' addresses allow.
+	PodLimit int64
+	// RootVolumeGiB is the size of the root volume, 0 for the AMI's 20 GiB.
+	RootVolumeGiB int64
+	// InstanceStoreGiB is the size of all local disks together.
+	InstanceStoreGiB int64
+	// Region and Zone are where it runs, ZoneID the zone's id that is the same in every account.
+	Region, Zone, ZoneID string
+	// PrivateIP and PrivateDNSName name it; the latter is the Node's name.
+	PrivateIP, PrivateDNSName string
+	// ImageID is the AMI.
+	ImageID string
+	// Launched is when EC2 accepted the launch.
+	Launched time.Time
+	// State is the present state.
+	State State
+	// UserData is what the launch template gave it, decoded.
+	UserData string
+	// NodeGroup is the EKS managed node group that it belongs to. Such an instance has user data of EKS's own.
+	NodeGroup string
+	// Spot tells a spot instance from an on-demand one.
+	Spot bool
+	// FailJoin makes the machine never start its kubelet.
+	FailJoin bool
+}
+
+// ProviderID is spec.providerID of the Node of this instance.
+func (i Instance) ProviderID() string { return "aws:///" + i.Zone + "/" + i.ID }
