@@ -1,0 +1,110 @@
+package terminate
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/index"
+)
+
+// Begin starts the end of a NodeClaim: its Nodes take no new pods, its condition DisruptionReason says why, and it is
+// deleted. What follows is the reconciler's. A claim that is gone, or going, or was created anew under the same name is
+// left alone. Reasons are Karpenter's label values, such as empty or spot_interrupted. ctx is an effect's.
+func (t *Terminator) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+	nodes, err := t.nodesOf(ctx, claim)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if err := t.Cordon(ctx, node.Name, reason); err != nil {
+			return err
+		}
+	}
+	begun, err := t.record(ctx, claim, reason)
+	if err != nil || begun == nil {
+		return err
+	}
+	if err := t.deleteClaim(ctx, begun); err != nil {
+		return err
+	}
+	klog.FromContext(ctx).V(2).Info("Began to end NodeClaim", "nodeClaim", klog.KObj(claim), "reason", reason)
+	t.metrics.disrupted.WithLabelValues(reason, claim.Labels[karpv1.NodePoolLabelKey], claim.Labels[karpv1.CapacityTypeLabelKey]).Inc()
+	return nil
+}
+
+// record writes the reason into the claim's status and returns the claim as it is then, nil where there is none to end.
+func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason string) (*karpv1.NodeClaim, error) {
+	var out *karpv1.NodeClaim
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		out = nil
+		current := &karpv1.NodeClaim{}
+		if err := t.config.Reader.Get(ctx, client.ObjectKeyFromObject(claim), current); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if current.UID != claim.UID || current.DeletionTimestamp != nil {
+			return nil
+		}
+		before := current.DeepCopy()
+		current.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, reason, reason)
+		out = current
+		if equality.Semantic.DeepEqual(before.Status, current.Status) {
+			return nil
+		}
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		return t.config.Client.Status().Patch(ctx, current, patch)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record reason %s on NodeClaim %s: %w", reason, claim.Name, err)
+	}
+	return out, nil
+}
+
+func (t *Terminator) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim) error {
+	if claim.DeletionTimestamp != nil {
+		return nil
+	}
+	err := t.config.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
+	if err := client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("delete NodeClaim %s: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// nodesOf finds the Nodes of a claim: those with its providerID, and the one it names unless that is another
+// instance's.
+func (t *Terminator) nodesOf(ctx context.Context, claim *karpv1.NodeClaim) ([]*corev1.Node, error) {
+	var out []*corev1.Node
+	seen := map[types.UID]bool{}
+	if id := claim.Status.ProviderID; id != "" {
+		list := &corev1.NodeList{}
+		if err := t.config.Client.List(ctx, list, client.MatchingFields{index.NodeProviderID: id}); err != nil {
+			return nil, fmt.Errorf("list Nodes of NodeClaim %s: %w", claim.Name, err)
+		}
+		for i := range list.Items {
+			out = append(out, &list.Items[i])
+			seen[list.Items[i].UID] = true
+		}
+	}
+	if name := claim.Status.NodeName; name != "" {
+		node := &corev1.Node{}
+		err := t.config.Client.Get(ctx, client.ObjectKey{Name: name}, node)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get Node %s of NodeClaim %s: %w", name, claim.Name, err)
+		}
+		own := node.Spec.ProviderID == "" || node.Spec.ProviderID == claim.Status.ProviderID
+		if err == nil && own && !seen[node.UID] {
+			out = append(out, node)
+		}
+	}
+	return out, nil
+}
+
+func same(a, b client.Object) bool { return equality.Semantic.DeepEqual(a, b) }

@@ -1,0 +1,130 @@
+package terminate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/launcher/index"
+)
+
+// claimTag is the EC2 tag that names an instance's NodeClaim.
+const claimTag = "karpenter.sh/nodeclaim"
+
+// leaseNamespace has the Leases of the kubelets.
+const leaseNamespace = "kube-node-lease"
+
+// bury fails and deletes the pods that are still bound to nodes whose instance has ended: nothing runs there any more,
+// and their controllers need not wait for the pod garbage collector's 40 seconds.
+func (t *Terminator) bury(ctx context.Context, s *scope) (time.Duration, error) {
+	// From the API server: a pod bound a moment ago is not in the cache, and would be lost with the Node.
+	pods, err := t.podsOn(ctx, t.config.Reader, s.nodes)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, pod := range pods {
+		if !drain.Terminal(pod) {
+			errs = append(errs, t.buryPod(ctx, pod))
+		}
+	}
+	return 0, errors.Join(errs...)
+}
+
+func (t *Terminator) buryPod(ctx context.Context, pod *corev1.Pod) error {
+	before := pod.DeepCopy()
+	pod.Status.Phase = corev1.PodFailed
+	setCondition(&pod.Status, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "InstanceTerminated",
+		Message: "slipway: the instance of the pod's node was terminated", LastTransitionTime: metav1.Now(),
+	})
+	err := t.config.Client.Status().Patch(ctx, pod, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err == nil {
+		err = t.config.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("end pod %s/%s of a terminated instance: %w", pod.Namespace, pod.Name, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Ended pod whose instance was terminated", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+	return nil
+}
+
+func setCondition(status *corev1.PodStatus, c corev1.PodCondition) {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == c.Type {
+			status.Conditions[i] = c
+			return
+		}
+	}
+	status.Conditions = append(status.Conditions, c)
+}
+
+// releaseNode removes our finalizer from a Node, deletes it where nobody did, and deletes its Lease.
+func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
+	if node.DeletionTimestamp == nil {
+		err := t.config.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Node %s: %w", node.Name, err)
+		}
+	}
+	if err := t.patchNode(ctx, node.Name, func(n *corev1.Node) {
+		if n.UID == node.UID {
+			controllerutil.RemoveFinalizer(n, karpv1.TerminationFinalizer)
+		}
+	}); err != nil {
+		return err
+	}
+	if err := t.deleteLease(ctx, node); err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("deleted node", "node", klog.KObj(node))
+	nodePool := node.Labels[karpv1.NodePoolLabelKey]
+	t.metrics.nodes.WithLabelValues(nodePool, node.Labels[corev1.LabelTopologyZone]).Inc()
+	t.metrics.lifetime.WithLabelValues(nodePool).Observe(time.Since(node.CreationTimestamp.Time).Seconds())
+	if node.DeletionTimestamp != nil {
+		t.metrics.nodeDuration.WithLabelValues(nodePool).Observe(time.Since(node.DeletionTimestamp.Time).Seconds())
+	}
+	return nil
+}
+
+// deleteLease deletes the Lease of a Node, unless it belongs to a newer Node of that name.
+func (t *Terminator) deleteLease(ctx context.Context, node *corev1.Node) error {
+	lease := &coordinationv1.Lease{}
+	err := t.config.Reader.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: node.Name}, lease)
+	if err == nil {
+		for _, o := range lease.OwnerReferences {
+			if o.Kind == "Node" && o.UID != node.UID {
+				return nil
+			}
+		}
+		err = t.config.Client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
+	}
+	// A conflict means that a kubelet renewed it in its last moment: its owner reference ends it.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete Lease of Node %s: %w", node.Name, err)
+	}
+	return nil
+}
+
+// event records an Event on the claim and on its nodes.
+func (t *Terminator) event(s *scope, kind, reason, format string, args ...any) {
+	t.config.Events.Eventf(s.claim, kind, reason, format, args...)
+	for _, node := range s.nodes {
+		t.config.Events.Eventf(node, kind, reason, format, args...)
+	}
+}
+
+func instanceID(claim *karpv1.NodeClaim) string { return index.InstanceID(claim.Status.ProviderID) }
+
+func pool(claim *karpv1.NodeClaim) string { return claim.Labels[karpv1.NodePoolLabelKey] }

@@ -1,0 +1,253 @@
+package terminate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// scope is one look at a NodeClaim that is ending.
+type scope struct {
+	claim *karpv1.NodeClaim
+	// stored is the claim as it was read, to patch against.
+	stored *karpv1.NodeClaim
+	// nodes of the claim: one, or two where a node registered under another name.
+	nodes []*corev1.Node
+	now   time.Time
+	// deadline is the end of the termination grace period; zero where there is none.
+	deadline time.Time
+	// died is set where the instance is known to be gone while its node is not Ready.
+	died bool
+}
+
+// step of a termination: it says how long to wait before looking again, 0 where the next step may follow.
+type step func(context.Context, *scope) (time.Duration, error)
+
+// ReconcileClaim carries the termination of one NodeClaim as far as it can go now.
+func (t *Terminator) ReconcileClaim(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	claim := &karpv1.NodeClaim{}
+	if err := t.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			t.ends.forgetClaim(req.Name)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if claim.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer) {
+		return reconcile.Result{}, nil
+	}
+	ctx, cancel, err := t.config.Guard.Wait(ctx)
+	if err != nil {
+		return reconcile.Result{}, nil // The launcher is stopping.
+	}
+	defer cancel()
+	s := &scope{claim: claim, stored: claim.DeepCopy(), now: time.Now()}
+	if s.nodes, err = t.nodesOf(ctx, claim); err != nil {
+		return reconcile.Result{}, err
+	}
+	wait, err := t.advance(ctx, s)
+	if err := t.saveStatus(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: wait}, err
+}
+
+// advance takes the steps in order, up to the first that has to wait.
+func (t *Terminator) advance(ctx context.Context, s *scope) (time.Duration, error) {
+	// 1. The grace period's end is written down before anything depends on it.
+	steps := []step{t.recordDeadline}
+	if joined(s) {
+		steps = append(
+			steps,
+			t.leaveNodes,  // 2. No new pods, and the Nodes stay until the instance has ended.
+			t.checkAlive,  // 3. A node that died has nothing to drain.
+			t.drain,       // 4. Pods leave, in tiers, as their budgets allow.
+			t.waitVolumes, // 5. Volumes detach while the kubelet can still unmount them.
+		)
+	}
+	// 6. to 8. A node that never joined begins here: its pods never ran.
+	steps = append(steps, t.endInstance, t.bury, t.release)
+	for _, step := range steps {
+		if wait, err := step(ctx, s); err != nil || wait > 0 {
+			return wait, err
+		}
+	}
+	return 0, nil
+}
+
+// joined says that some kubelet has posted a status for the claim's node, so that pods may run there.
+func joined(s *scope) bool {
+	if s.claim.StatusConditions().IsTrue(karpv1.ConditionTypeRegistered) && len(s.nodes) > 0 {
+		return true
+	}
+	for _, node := range s.nodes {
+		if c := readyCondition(node); c != nil && c.Reason != "NodeStatusNeverUpdated" {
+			return true
+		}
+	}
+	return false
+}
+
+func readyCondition(node *corev1.Node) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func (t *Terminator) recordDeadline(ctx context.Context, s *scope) (time.Duration, error) {
+	annotation := s.claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]
+	if annotation == "" && s.claim.Spec.TerminationGracePeriod != nil {
+		annotation = s.claim.DeletionTimestamp.Add(s.claim.Spec.TerminationGracePeriod.Duration).Format(time.RFC3339)
+		if err := t.patchClaim(ctx, s, func(c *karpv1.NodeClaim) {
+			if c.Annotations == nil {
+				c.Annotations = map[string]string{}
+			}
+			c.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey] = annotation
+		}); err != nil {
+			return 0, err
+		}
+		t.event(s, corev1.EventTypeWarning, "TerminationGracePeriodExpiring", "All pods will be deleted by %s", annotation)
+	}
+	if annotation == "" {
+		return 0, nil
+	}
+	deadline, err := time.Parse(time.RFC3339, annotation)
+	if err != nil {
+		return 0, reconcile.TerminalError(fmt.Errorf("NodeClaim %s: annotation %s: %w", s.claim.Name, karpv1.NodeClaimTerminationTimestampAnnotationKey, err))
+	}
+	s.deadline = deadline
+	return 0, nil
+}
+
+func (t *Terminator) leaveNodes(ctx context.Context, s *scope) (time.Duration, error) {
+	for _, node := range s.nodes {
+		if !leaves(node.DeepCopy()) {
+			if err := t.patchNode(ctx, node.Name, leave); err != nil {
+				return 0, err
+			}
+		}
+		if node.DeletionTimestamp != nil {
+			continue
+		}
+		err := t.config.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return 0, fmt.Errorf("delete Node %s: %w", node.Name, err)
+		}
+	}
+	return 0, nil
+}
+
+func (t *Terminator) checkAlive(_ context.Context, s *scope) (time.Duration, error) {
+	id := instanceID(s.claim)
+	for _, node := range s.nodes {
+		if c := readyCondition(node); id == "" || c != nil && c.Status == corev1.ConditionTrue {
+			return 0, nil
+		}
+	}
+	s.died = t.ends.watch(id, s.claim.Name, s.claim.CreationTimestamp.Time)
+	return 0, nil
+}
+
+// endInstance ends the claim's instance and waits until EC2 shows it terminated.
+func (t *Terminator) endInstance(ctx context.Context, s *scope) (time.Duration, error) {
+	id := instanceID(s.claim)
+	if id == "" {
+		return 0, t.endUnrecorded(ctx, s)
+	}
+	if !t.ends.end(id, s.claim.Name, s.claim.CreationTimestamp.Time) {
+		s.claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
+		return instancePeriod, nil
+	}
+	if took, ok := t.ends.took(id); ok {
+		t.metrics.instanceDuration.WithLabelValues(pool(s.claim)).Observe(took.Seconds())
+	}
+	return 0, nil
+}
+
+// endUnrecorded ends instances that were dealt to the claim before their id was written down. An instance that shows
+// up later has no claim and is collected as a leak.
+func (t *Terminator) endUnrecorded(ctx context.Context, s *scope) error {
+	launch := s.claim.Annotations[catalog.LaunchAnnotation]
+	if launch == "" {
+		return nil
+	}
+	instances, err := t.config.Cloud.Instances(ctx, cloud.Selector{LaunchIDs: []string{launch}})
+	if err != nil {
+		return fmt.Errorf("find instances of launch %s for NodeClaim %s: %w", launch, s.claim.Name, err)
+	}
+	var ids []string
+	for _, i := range instances {
+		if i.Tags[claimTag] == s.claim.Name {
+			ids = append(ids, i.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := t.config.Cloud.Terminate(ctx, ids); err != nil {
+		return fmt.Errorf("terminate %v of NodeClaim %s: %w", ids, s.claim.Name, err)
+	}
+	return nil
+}
+
+// release lets go of the Nodes and then of the claim.
+func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, error) {
+	for _, node := range s.nodes {
+		if err := t.releaseNode(ctx, node); err != nil {
+			return 0, err
+		}
+	}
+	if err := t.saveStatus(ctx, s); err != nil {
+		return 0, err
+	}
+	if err := t.patchClaim(ctx, s, func(c *karpv1.NodeClaim) {
+		controllerutil.RemoveFinalizer(c, karpv1.TerminationFinalizer)
+	}); err != nil {
+		return 0, err
+	}
+	t.ends.forgetClaim(s.claim.Name)
+	klog.FromContext(ctx).Info("deleted nodeclaim", "nodeClaim", klog.KObj(s.claim), "instanceID", instanceID(s.claim))
+	t.metrics.claims.WithLabelValues(pool(s.claim), s.claim.Labels[karpv1.CapacityTypeLabelKey], s.claim.Labels[corev1.LabelTopologyZone]).Inc()
+	t.metrics.claimDuration.WithLabelValues(pool(s.claim)).Observe(s.now.Sub(s.claim.DeletionTimestamp.Time).Seconds())
+	return 0, nil
+}
+
+// patchClaim changes metadata of the claim, status left aside.
+func (t *Terminator) patchClaim(ctx context.Context, s *scope, change func(*karpv1.NodeClaim)) error {
+	next := s.stored.DeepCopy()
+	change(next)
+	err := t.config.Client.Patch(ctx, next, client.MergeFromWithOptions(s.stored, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("change NodeClaim %s: %w", s.claim.Name, err)
+	}
+	conditions := s.claim.Status.Conditions
+	s.stored, s.claim = next, next.DeepCopy()
+	s.claim.Status.Conditions = conditions
+	return nil
+}
+
+func (t *Terminator) saveStatus(ctx context.Context, s *scope) error {
+	if equality.Semantic.DeepEqual(s.stored.Status, s.claim.Status) || !controllerutil.ContainsFinalizer(s.stored, karpv1.TerminationFinalizer) {
+		return nil
+	}
+	next := s.claim.DeepCopy()
+	err := t.config.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(s.stored, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status of NodeClaim %s: %w", s.claim.Name, err)
+	}
+	s.stored, s.claim = next, next.DeepCopy()
+	return nil
+}

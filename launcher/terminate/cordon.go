@@ -1,0 +1,100 @@
+package terminate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// CordonedByAnnotation on a Node says who put the disruption taint there, so that nobody takes away another's.
+const CordonedByAnnotation = "slipway.dev/cordoned-by"
+
+// Cordon keeps new pods off a Node with the taint karpenter.sh/disrupted:NoSchedule, in the name of by, unless it has
+// the taint. The Node may be gone. ctx is an effect's.
+func (t *Terminator) Cordon(ctx context.Context, nodeName, by string) error {
+	return t.patchNode(ctx, nodeName, func(node *corev1.Node) {
+		if Cordoned(node) {
+			return
+		}
+		taint(node)
+		if node.Annotations == nil {
+			node.Annotations = map[string]string{}
+		}
+		node.Annotations[CordonedByAnnotation] = by
+	})
+}
+
+// Uncordon takes away the taint that Cordon put there in the name of by, unless the Node is going. ctx is an effect's.
+func (t *Terminator) Uncordon(ctx context.Context, nodeName, by string) error {
+	return t.patchNode(ctx, nodeName, func(node *corev1.Node) {
+		if node.Annotations[CordonedByAnnotation] != by || node.DeletionTimestamp != nil {
+			return
+		}
+		delete(node.Annotations, CordonedByAnnotation)
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
+	})
+}
+
+// Cordoned says whether the Node has the disruption taint.
+func Cordoned(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == karpv1.DisruptedTaintKey && t.Effect == corev1.TaintEffectNoSchedule
+	})
+}
+
+func taint(node *corev1.Node) {
+	if Cordoned(node) {
+		return
+	}
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
+	node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedNoScheduleTaint)
+}
+
+// leave marks a Node that is going for good: no new pods, no load balancer's traffic, and our finalizer, so that it
+// stays until its instance has ended.
+func leave(node *corev1.Node) {
+	taint(node)
+	if node.Labels == nil {
+		node.Labels = map[string]string{}
+	}
+	node.Labels[corev1.LabelNodeExcludeBalancers] = "karpenter"
+	if node.DeletionTimestamp == nil {
+		controllerutil.AddFinalizer(node, karpv1.TerminationFinalizer)
+	}
+}
+
+// leaves says whether leave has nothing to do, as far as the cache knows.
+func leaves(node *corev1.Node) bool {
+	before := node.DeepCopy()
+	leave(node)
+	return same(before, node)
+}
+
+// patchNode changes a Node as it is now in the API server; a Node that is gone needs no change.
+func (t *Terminator) patchNode(ctx context.Context, name string, change func(*corev1.Node)) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node := &corev1.Node{}
+		if err := t.config.Reader.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		before := node.DeepCopy()
+		change(node)
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if same(before, node) {
+			return nil
+		}
+		klog.FromContext(ctx).V(2).Info("Changing node that is leaving", "node", klog.KObj(node), "cordoned", Cordoned(node))
+		return client.IgnoreNotFound(t.config.Client.Patch(ctx, node, patch))
+	})
+	if err != nil {
+		return fmt.Errorf("change Node %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package terminate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/launcher/index"
+)
+
+const (
+	firstBackoff = time.Second
+	maxBackoff   = 10 * time.Second
+	// named is how many pods an Event names.
+	named = 5
+)
+
+// drain does what package drain decides, and writes the condition Drained.
+func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error) {
+	conditions := s.claim.StatusConditions()
+	if s.died || conditions.IsTrue(karpv1.ConditionTypeDrained) {
+		conditions.SetTrue(karpv1.ConditionTypeDrained)
+		return 0, nil
+	}
+	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
+	if err != nil {
+		return 0, err
+	}
+	plan := drain.Decide(drain.Input{Pods: pods, Now: s.now, Deadline: s.deadline})
+	if err := t.evictor.carryOut(ctx, s, plan); err != nil {
+		return 0, err
+	}
+	settled := s.now.Sub(s.claim.DeletionTimestamp.Time) >= minDrain
+	if plan.Done && settled {
+		conditions.SetTrue(karpv1.ConditionTypeDrained)
+		t.metrics.drained.WithLabelValues(pool(s.claim)).Add(float64(len(s.nodes)))
+		return 0, nil
+	}
+	message := fmt.Sprintf("%d pods are waiting to be evicted", plan.Waiting)
+	if len(plan.Protected) > 0 {
+		message += "; do-not-disrupt holds " + names(plan.Protected)
+		t.event(s, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, %s", message)
+	}
+	conditions.SetUnknownWithReason(karpv1.ConditionTypeDrained, "Draining", message)
+	return drainPeriod, nil
+}
+
+// podsOn lists the pods bound to the nodes.
+func (t *Terminator) podsOn(ctx context.Context, reader client.Reader, nodes []*corev1.Node) ([]*corev1.Pod, error) {
+	var out []*corev1.Pod
+	for _, node := range nodes {
+		list := &corev1.PodList{}
+		if err := reader.List(ctx, list, client.MatchingFields{index.PodNodeName: node.Name}); err != nil {
+			return nil, fmt.Errorf("list pods of Node %s: %w", node.Name, err)
+		}
+		for i := range list.Items {
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out, nil
+}
+
+func (e *evictor) carryOut(ctx context.Context, s *scope, plan drain.Plan) error {
+	for _, pod := range plan.Invalid {
+		e.config.Events.Eventf(pod, corev1.EventTypeWarning, "InvalidDoNotDisruptAnnotation", "%s", drain.ProtectionOf(pod, s.now).Invalid)
+	}
+	reason := "deleted"
+	if c := s.claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); c.IsTrue() {
+		reason = c.Reason
+	}
+	var errs []error
+	for _, d := range plan.Delete {
+		errs = append(errs, e.delete(ctx, s, d, reason))
+	}
+	for _, pod := range plan.Evict {
+		if e.backoff.due(pod.UID, s.now) {
+			errs = append(errs, e.evict(ctx, s, pod, reason))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (e *evictor) delete(ctx context.Context, s *scope, d drain.Deletion, reason string) error {
+	pod := d.Pod
+	err := e.config.Client.Delete(ctx, pod, client.GracePeriodSeconds(d.GraceSeconds), client.Preconditions{UID: &pod.UID})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Deleted pod at the end of the termination grace period", "pod", klog.KObj(pod), "grace", d.GraceSeconds)
+	e.config.Events.Eventf(pod, corev1.EventTypeNormal, "Disrupted",
+		"Deleting the pod with %d s of grace: its node ends at %s whatever budgets and do-not-disrupt say", d.GraceSeconds, s.deadline.Format(time.RFC3339))
+	if pod.DeletionTimestamp == nil {
+		e.metrics.podsDrained.WithLabelValues(reason).Inc()
+	}
+	return nil
+}
+
+// evict asks the API server to evict one pod. A refusal is no error: the pod is asked again after a while.
+func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, reason string) error {
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
+	}
+	err := e.config.Client.SubResource("eviction").Create(ctx, pod.DeepCopy(), eviction)
+	e.metrics.evictions.WithLabelValues(code(err)).Inc()
+	switch {
+	case err == nil:
+		e.backoff.forget(pod.UID)
+		klog.FromContext(ctx).V(2).Info("Evicted pod", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+		e.config.Events.Eventf(pod, corev1.EventTypeNormal, "Evicted", "Evicted pod: %s", reason)
+		e.metrics.podsDrained.WithLabelValues(reason).Inc()
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // Gone, or another pod of that name.
+		e.backoff.forget(pod.UID)
+	case apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err): // A budget, or more than one.
+		e.backoff.refused(pod.UID, s.now)
+		for _, node := range s.nodes {
+			e.config.Events.Eventf(node, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, evicting pod %s/%s: %s", pod.Namespace, pod.Name, err.Error())
+		}
+	default:
+		return fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+func code(err error) string {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return "201"
+	case errors.As(err, &status):
+		return strconv.Itoa(int(status.Status().Code))
+	}
+	return "500"
+}
+
+// backoff keeps, by pod UID, when an eviction that was refused is tried again.
+type backoff struct {
+	mu   sync.Mutex
+	pods map[types.UID]attempt
+}
+
+type attempt struct {
+	next time.Time
+	wait time.Duration
+}
+
+func (b *backoff) due(pod types.UID, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !now.Before(b.pods[pod].next)
+}
+
+func (b *backoff) refused(pod types.UID, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	// Pods that left in another way are forgotten when somebody else is refused.
+	for uid, a := range b.pods {
+		if now.Sub(a.next) > time.Hour {
+			delete(b.pods, uid)
+		}
+	}
+	wait := min(max(2*b.pods[pod].wait, firstBackoff), maxBackoff)
+	b.pods[pod] = attempt{next: now.Add(wait), wait: wait}
+}
+
+func (b *backoff) forget(pod types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.pods, pod)
+}
+
+func names(pods []*corev1.Pod) string {
+	var out []string
+	for i, pod := range pods {
+		if i == named {
+			out = append(out, fmt.Sprintf("and %d more", len(pods)-named))
+			break
+		}
+		out = append(out, pod.Namespace+"/"+pod.Name)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,203 @@
+package terminate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+const (
+	// gather is how long requests are collected into one call.
+	gather = 100 * time.Millisecond
+	// endPeriod is the period of asking EC2 for the state of what is being ended.
+	endPeriod = 2 * time.Second
+	// askAgain is when TerminateInstances is repeated for an instance that still runs.
+	askAgain = 30 * time.Second
+)
+
+// ends terminates instances and follows them to their end, all of them with one call of each kind. The mutex guards
+// the map; Run's goroutine is the only one that calls the cloud.
+type ends struct {
+	cloud Instances
+	guard leadership.Guard
+	wake  chan struct{}
+	// over receives the name of a claim whose instance is gone, where somebody listens.
+	over chan string
+
+	mu     sync.Mutex
+	wanted map[string]*end
+}
+
+type end struct {
+	claim string
+	// born is when the instance was asked for, at the latest: EC2 may not show a young one yet.
+	born time.Time
+	// terminate is false while the state alone is wanted.
+	terminate bool
+	asked     time.Time
+	first     time.Time
+	gone      bool
+}
+
+func newEnds(c Instances, g leadership.Guard) *ends {
+	return &ends{cloud: c, guard: g, wake: make(chan struct{}, 1), over: make(chan string, 1024), wanted: map[string]*end{}}
+}
+
+// watch asks whether the instance is gone, without ending it.
+func (e *ends) watch(instanceID, claim string, born time.Time) bool {
+	return e.want(instanceID, claim, born, false)
+}
+
+// end ends the instance and says whether it is gone. It is called until it is.
+func (e *ends) end(instanceID, claim string, born time.Time) bool {
+	return e.want(instanceID, claim, born, true)
+}
+
+func (e *ends) want(instanceID, claim string, born time.Time, terminate bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w, ok := e.wanted[instanceID]
+	if !ok {
+		w = &end{claim: claim, born: born}
+		e.wanted[instanceID] = w
+	}
+	if !ok || terminate && !w.terminate {
+		w.terminate = terminate
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+	}
+	return w.gone
+}
+
+// took is how long the instance took to end.
+func (e *ends) took(instanceID string) (time.Duration, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w, ok := e.wanted[instanceID]
+	if !ok || w.first.IsZero() {
+		return 0, false
+	}
+	return time.Since(w.first), true
+}
+
+func (e *ends) forget(instanceID string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.wanted, instanceID)
+}
+
+func (e *ends) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.wake:
+			// Nodes leave together: a moment's wait makes one call of many.
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(gather):
+			}
+		case <-time.After(endPeriod):
+		}
+		if err := e.step(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Could not end instances; trying again")
+		}
+	}
+}
+
+// step calls TerminateInstances for what is due and DescribeInstances for what has not ended.
+func (e *ends) step(ctx context.Context) error {
+	due, open := e.due(time.Now())
+	if len(open) == 0 {
+		return nil
+	}
+	ctx, cancel, ok := e.guard.Context(ctx)
+	if !ok {
+		return nil
+	}
+	defer cancel()
+	if len(due) > 0 {
+		klog.FromContext(ctx).V(2).Info("Terminating instances", "instanceIDs", due)
+		if err := e.cloud.Terminate(ctx, due); err != nil {
+			return fmt.Errorf("terminate %d instances: %w", len(due), err)
+		}
+		e.asked(due, time.Now())
+	}
+	instances, err := e.cloud.Instances(ctx, cloud.Selector{IDs: open})
+	if err != nil {
+		return fmt.Errorf("describe %d instances: %w", len(open), err)
+	}
+	e.observe(open, instances, time.Now())
+	return nil
+}
+
+func (e *ends) due(now time.Time) (due, open []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(e.wanted)) {
+		w := e.wanted[id]
+		if w.gone {
+			continue
+		}
+		open = append(open, id)
+		if w.terminate && (w.asked.IsZero() || now.Sub(w.asked) >= askAgain) {
+			due = append(due, id)
+		}
+	}
+	return due, open
+}
+
+func (e *ends) asked(ids []string, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range ids {
+		if w := e.wanted[id]; w != nil {
+			w.asked = now
+			if w.first.IsZero() {
+				w.first = now
+			}
+		}
+	}
+}
+
+func (e *ends) observe(asked []string, instances []cloud.Instance, now time.Time) {
+	states := make(map[string]cloud.InstanceState, len(instances))
+	for _, i := range instances {
+		states[i.ID] = i.State
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range asked {
+		w := e.wanted[id]
+		if w == nil || !gone(states[id], now.Sub(w.born)) {
+			continue
+		}
+		w.gone = true
+		select {
+		case e.over <- w.claim:
+		default: // The reconciler looks again by itself.
+		}
+	}
+}
+
+// gone reads a state, empty for an instance that EC2 does not show: a young one may not be shown yet.
+func gone(state cloud.InstanceState, age time.Duration) bool {
+	return state == cloud.StateTerminated || state == "" && age >= visibleAfter
+}
+
+func (e *ends) forgetClaim(claim string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.wanted, func(_ string, w *end) bool { return w.claim == claim })
+}

@@ -1,0 +1,84 @@
+package terminate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/index"
+)
+
+// ReconcileNode has a deleted Node delete its NodeClaim. A Node without one is let go once its instance has ended.
+func (t *Terminator) ReconcileNode(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	node := &corev1.Node{}
+	if err := t.config.Client.Get(ctx, req.NamespacedName, node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if node.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(node, karpv1.TerminationFinalizer) {
+		return reconcile.Result{}, nil
+	}
+	ctx, cancel, err := t.config.Guard.Wait(ctx)
+	if err != nil {
+		return reconcile.Result{}, nil // The launcher is stopping.
+	}
+	defer cancel()
+	claims, err := t.claimsOf(ctx, node)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	for i := range claims {
+		if err := t.deleteClaim(ctx, &claims[i]); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if len(claims) > 0 {
+		return reconcile.Result{}, nil
+	}
+	wait, err := t.endOrphan(ctx, node)
+	return reconcile.Result{RequeueAfter: wait}, err
+}
+
+// claimsOf finds the claims of a Node, in the API server where the cache knows none: to let a Node go by mistake would
+// lose its pods.
+func (t *Terminator) claimsOf(ctx context.Context, node *corev1.Node) ([]karpv1.NodeClaim, error) {
+	list := &karpv1.NodeClaimList{}
+	if err := t.config.Client.List(ctx, list, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}); err != nil {
+		return nil, fmt.Errorf("list NodeClaims of Node %s: %w", node.Name, err)
+	}
+	if len(list.Items) > 0 {
+		return list.Items, nil
+	}
+	if err := t.config.Reader.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list NodeClaims: %w", err)
+	}
+	var out []karpv1.NodeClaim
+	for _, c := range list.Items {
+		if c.Status.ProviderID != "" && c.Status.ProviderID == node.Spec.ProviderID || c.Status.NodeName == node.Name && c.Status.ProviderID == "" {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// endOrphan ends the instance of a Node whose claim is gone, its pods, and the Node.
+func (t *Terminator) endOrphan(ctx context.Context, node *corev1.Node) (time.Duration, error) {
+	s := &scope{nodes: []*corev1.Node{node}, now: time.Now()}
+	id := index.InstanceID(node.Spec.ProviderID)
+	if id != "" && !t.ends.end(id, "node/"+node.Name, node.CreationTimestamp.Time) {
+		return instancePeriod, t.patchNode(ctx, node.Name, leave)
+	}
+	if _, err := t.bury(ctx, s); err != nil {
+		return 0, err
+	}
+	if err := t.releaseNode(ctx, node); err != nil {
+		return 0, err
+	}
+	t.ends.forget(id)
+	return 0, nil
+}

@@ -1,0 +1,91 @@
+package terminate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+// Instances is what a termination needs of the cloud; cloud.Cloud has it.
+type Instances interface {
+	// Instances describes instances, terminated ones included as long as EC2 shows them.
+	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
+	// Terminate ends instances; ids that EC2 does not know are ignored.
+	Terminate(ctx context.Context, instanceIDs []string) error
+}
+
+// Recorder writes Events; record.EventRecorder of client-go is one. Its source component is karpenter: every Event of
+// this package is Karpenter's.
+type Recorder interface {
+	// Eventf records an Event about an object.
+	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Config is what a Terminator is made of. Every field is required.
+type Config struct {
+	// Client reads from the cache, with the indexes of package index, and writes.
+	Client client.Client
+	// Reader reads from the API server, where a cache that lags would do harm.
+	Reader client.Reader
+	// Cloud has the instances.
+	Cloud Instances
+	// Guard lets effects happen while leading only.
+	Guard leadership.Guard
+	// Events records Karpenter's Events.
+	Events Recorder
+	// Registerer takes the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Terminator ends NodeClaims, Nodes and instances.
+type Terminator struct {
+	config  Config
+	metrics *metrics
+	ends    *ends
+	evictor *evictor
+}
+
+// The periods of looking again at what no watch tells.
+const (
+	drainPeriod    = time.Second
+	instancePeriod = 5 * time.Second
+	volumePeriod   = 2 * time.Second
+	// minDrain is how long a drain lasts at least: a pod bound in the moment of the cordon must still be seen.
+	minDrain = 5 * time.Second
+	// visibleAfter is when EC2's eventual consistency no longer explains that an instance is missing.
+	visibleAfter = time.Minute
+)
+
+// New returns a Terminator; SetupWithManager or Run start it.
+func New(c Config) (*Terminator, error) {
+	if c.Client == nil || c.Reader == nil || c.Cloud == nil || c.Guard == nil || c.Events == nil || c.Registerer == nil {
+		return nil, errors.New("terminate: Client, Reader, Cloud, Guard, Events and Registerer are required")
+	}
+	m, err := newMetrics(c.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Terminator{config: c, metrics: m, ends: newEnds(c.Cloud, c.Guard), evictor: newEvictor(c, m)}, nil
+}
+
+// Run asks EC2 about all terminating instances at once until ctx ends. SetupWithManager has the manager call it.
+func (t *Terminator) Run(ctx context.Context) error { return t.ends.run(ctx) }
+
+// evictor remembers when each pod may be asked to leave again.
+type evictor struct {
+	config  Config
+	metrics *metrics
+	backoff *backoff
+}
+
+func newEvictor(c Config, m *metrics) *evictor {
+	return &evictor{config: c, metrics: m, backoff: &backoff{pods: map[types.UID]attempt{}}}
+}

@@ -1,0 +1,106 @@
+package terminate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/drain"
+)
+
+// waitVolumes waits until the volumes of the pods that left are detached: an instance that is terminated with a volume
+// attached keeps it from its next node for minutes.
+func (t *Terminator) waitVolumes(ctx context.Context, s *scope) (time.Duration, error) {
+	conditions := s.claim.StatusConditions()
+	switch {
+	case s.died || conditions.IsTrue(karpv1.ConditionTypeVolumesDetached):
+		conditions.SetTrue(karpv1.ConditionTypeVolumesDetached)
+		return 0, nil
+	case !s.deadline.IsZero() && !s.now.Before(s.deadline):
+		conditions.SetFalse(karpv1.ConditionTypeVolumesDetached, "TerminationGracePeriodElapsed", "the termination grace period ended before the volumes were detached")
+		return 0, nil
+	}
+	attached, err := t.attachments(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	if len(attached) == 0 {
+		conditions.SetTrue(karpv1.ConditionTypeVolumesDetached)
+		return 0, nil
+	}
+	list := strings.Join(attached, ", ")
+	conditions.SetUnknownWithReason(karpv1.ConditionTypeVolumesDetached, "AwaitingVolumeDetachment", "attached: "+list)
+	t.event(s, corev1.EventTypeNormal, "AwaitingVolumeDetachment", "Awaiting deletion of bound volumeattachments (%s)", list)
+	return volumePeriod, nil
+}
+
+// attachments names the VolumeAttachments to wait for: all of the nodes but those of pods that stay until the end.
+func (t *Terminator) attachments(ctx context.Context, s *scope) ([]string, error) {
+	list := &storagev1.VolumeAttachmentList{}
+	if err := t.config.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list VolumeAttachments: %w", err)
+	}
+	var found []storagev1.VolumeAttachment
+	for _, va := range list.Items {
+		for _, node := range s.nodes {
+			if va.Spec.NodeName == node.Name {
+				found = append(found, va)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	staying, err := t.stayingVolumes(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, va := range found {
+		if pv := va.Spec.Source.PersistentVolumeName; pv == nil || !staying[*pv] {
+			out = append(out, va.Name)
+		}
+	}
+	return out, nil
+}
+
+// stayingVolumes are the PersistentVolumes of pods that a drain leaves alone.
+func (t *Terminator) stayingVolumes(ctx context.Context, s *scope) (map[string]bool, error) {
+	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]bool{}
+	for _, pod := range pods {
+		if drain.Drainable(pod, s.now) {
+			continue
+		}
+		for _, v := range pod.Spec.Volumes {
+			if name := claimName(pod, v); name != "" {
+				pvc := &corev1.PersistentVolumeClaim{}
+				err := t.config.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, pvc)
+				if client.IgnoreNotFound(err) != nil {
+					return nil, fmt.Errorf("get PersistentVolumeClaim %s/%s: %w", pod.Namespace, name, err)
+				}
+				out[pvc.Spec.VolumeName] = true
+			}
+		}
+	}
+	return out, nil
+}
+
+func claimName(pod *corev1.Pod, v corev1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return pod.Name + "-" + v.Name
+	}
+	return ""
+}
