@@ -1,0 +1,143 @@
+package plan
+
+import (
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// bundles joins pods that require others on their own node (affinity by hostname) with those others, and takes them off
+// left. Pods for whom that cannot be done are set to none left, so that nobody plans them.
+func (m *model) bundles(left []int) []unit {
+	var out []unit
+	done := make([]bool, len(m.classes))
+	for ci := range m.classes {
+		if left[ci] == 0 || done[ci] || !m.follows(ci) {
+			continue
+		}
+		group, ok := m.group(ci, left)
+		for _, g := range group {
+			done[g] = done[g] || m.follows(g)
+		}
+		if !ok {
+			left[ci] = 0
+			continue
+		}
+		out = append(out, m.bundle(ci, group, left)...)
+	}
+	return out
+}
+
+// follows says that pods of the class require other pods on their node.
+func (m *model) follows(ci int) bool {
+	for i := range m.rules {
+		if r := &m.rules[i]; r.kind == affinity && r.owner == ci && r.key == corev1.LabelHostname {
+			return true
+		}
+	}
+	return false
+}
+
+// group collects the class and one companion for each of its rules, and theirs; false if there is none.
+func (m *model) group(ci int, left []int) ([]int, bool) {
+	group := []int{ci}
+	for next := 0; next < len(group); next++ {
+		for i := range m.rules {
+			r := &m.rules[i]
+			if r.kind != affinity || r.owner != group[next] || r.key != corev1.LabelHostname {
+				continue
+			}
+			other, ok := m.companion(r, group, left)
+			if !ok {
+				return group, false
+			}
+			if other >= 0 {
+				group = append(group, other)
+			}
+		}
+	}
+	return group, true
+}
+
+// companion is the class to join for the sake of the rule; -1 where the group has one already.
+func (m *model) companion(r *rule, group, left []int) (int, bool) {
+	for _, g := range group {
+		if r.members.has(g) && (g != r.owner || r.total == 0) {
+			return -1, true
+		}
+	}
+	for ci := range m.classes {
+		if r.members.has(ci) && left[ci] > 0 && ci != r.owner {
+			return ci, true
+		}
+	}
+	return 0, false
+}
+
+// bundle makes units of the group. The followers share as few nodes as they can; companions that follow nobody are one
+// per node.
+func (m *model) bundle(ci int, group, left []int) []unit {
+	if len(group) == 2 && !m.follows(group[1]) {
+		return m.pairs(ci, group[1], left)
+	}
+	parts := func(k int) []part {
+		var out []part
+		for _, g := range group {
+			n := 1
+			if m.follows(g) {
+				n = min(k, left[g])
+			}
+			out = append(out, part{g, n})
+		}
+		return out
+	}
+	most := 0
+	for _, g := range group {
+		most = max(most, left[g])
+	}
+	k := m.largest(most, parts)
+	if k == 0 {
+		k = 1 // Too large for any node: the unit fits nowhere, which is then the reason.
+	}
+	u := m.newUnit(parts(k), 1)
+	for _, p := range u.parts {
+		left[p.class] -= p.n
+	}
+	// The others would have to join the same node, and it is full.
+	for _, g := range group {
+		if m.follows(g) {
+			left[g] = 0
+		}
+	}
+	return []unit{u}
+}
+
+// pairs puts the pods of the follower beside as few pods of the companion as possible.
+func (m *model) pairs(follower, companion int, left []int) []unit {
+	var out []unit
+	for left[follower] > 0 && left[companion] > 0 {
+		k := m.largest(left[follower], func(k int) []part { return []part{{companion, 1}, {follower, k}} })
+		if k == 0 {
+			break
+		}
+		n := min(left[follower]/k, left[companion])
+		out = append(out, m.newUnit([]part{{companion, 1}, {follower, k}}, n))
+		left[follower] -= n * k
+		left[companion] -= n
+	}
+	left[follower] = 0
+	return out
+}
+
+// largest is the most pods, up to limit, for which the parts can share some node.
+func (m *model) largest(limit int, parts func(int) []part) int {
+	return sort.Search(limit, func(k int) bool {
+		p := parts(k + 1)
+		if !m.company(p) {
+			return true
+		}
+		u := m.newUnit(p, 1)
+		u.fits.and(m.available)
+		return u.fits.empty()
+	})
+}

@@ -1,0 +1,293 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// maxAlternatives is how many instance types a claim names at most.
+const maxAlternatives = 60
+
+// claims writes one claim per node, the dearest first. A node for which a NodePool's minValues cannot be kept becomes
+// none, and its pods stay out of next.
+func (m *model) claims(pk packing, next []int) []Claim {
+	p := pk.problem
+	nodes := slices.Clone(pk.best.nodes)
+	slices.SortStableFunc(nodes, func(a, b node) int {
+		x, y := &m.offers[a.offer], &m.offers[b.offer]
+		return cmp.Or(cmp.Compare(x.pool, y.pool), cmp.Compare(y.Price, x.Price), cmp.Compare(a.offer, b.offer), slices.CompareFunc(a.items, b.items, compareItems))
+	})
+	slack := map[int][]int64{}
+	for pi := range m.pools {
+		for _, l := range m.pools[pi].limits {
+			slack[pi] = append(slack[pi], l.max-l.used)
+		}
+	}
+	var out []Claim
+	for _, n := range nodes {
+		if c, ok := m.claim(p, n, slack[m.offers[n.offer].pool], next); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func compareItems(a, b item) int { return cmp.Or(cmp.Compare(a.unit, b.unit), cmp.Compare(a.n, b.n)) }
+
+func (m *model) claim(p *problem, n node, slack []int64, next []int) (Claim, bool) {
+	o := &m.offers[n.offer]
+	s, pool := &m.types[o.shape], &m.pools[o.pool]
+	ok := m.shared(p, n)
+	sp := m.span(p, n, ok)
+	alts, fine := m.alternatives(sp, o, slack)
+	parts := p.parts(n)
+	if !fine {
+		for _, part := range parts {
+			m.note(part.class, o.pool, "RequirementsConflict", "minValues of the pool cannot be kept for a node that runs the pod: "+m.minValuesText(pool, alts, sp))
+		}
+		return Claim{}, false
+	}
+	c := Claim{
+		Name: m.in.NewName(pool.Name), NodePool: pool.Name, Replaces: m.in.Replaces,
+		Expected:    Offer{InstanceType: s.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price},
+		Taints:      slices.Clone(pool.Taints),
+		Allocatable: maps.Clone(s.Allocatable),
+	}
+	for _, ti := range alts {
+		c.Alternatives = append(c.Alternatives, m.types[ti].Name)
+	}
+	requests := m.dims.vec(s.Allocatable)
+	requests.add(o.free, -1)
+	requests.add(n.sum, 1)
+	c.Requests = m.dims.list(requests)
+	values := m.openValues(p, n)
+	c.Labels = m.nodeLabels(o, values)
+	c.Requirements = m.claimRequirements(pool, alts, sp, values)
+	for _, part := range parts {
+		c.Members = append(c.Members, Member{Class: part.class, Pods: m.take(part, next)})
+	}
+	return c, true
+}
+
+// parts are the node's pods by class, sorted.
+func (p *problem) parts(n node) []part {
+	var out []part
+	for _, it := range n.items {
+		for _, q := range p.units[it.unit].parts {
+			out = addPart(out, q.class, q.n*it.n)
+		}
+	}
+	return sortedParts(out)
+}
+
+// shared are the offers of the node's pool that hold all of its units.
+func (m *model) shared(p *problem, n node) bits {
+	out := p.units[n.items[0].unit].fits.clone()
+	for _, it := range n.items[1:] {
+		out.and(p.units[it.unit].fits)
+	}
+	for oi := range m.offers {
+		if out.has(oi) && (m.offers[oi].pool != m.offers[n.offer].pool || !m.offers[oi].free.holds(n.sum)) {
+			out[oi>>6] &^= 1 << (oi & 63)
+		}
+	}
+	return out
+}
+
+// span is the zones and capacity types of a claim: its instance types may be launched in any combination of them.
+type span struct {
+	shared          bits
+	zones, capacity []string
+}
+
+// span keeps the expected zone where a pod of the node was planned for it, otherwise all in which the expected type
+// holds the pods; and the expected capacity type, so that the price is the one that was planned, unless the pool's
+// minValues ask for more.
+func (m *model) span(p *problem, n node, ok bits) span {
+	o := &m.offers[n.offer]
+	pinned := slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned })
+	several := slices.ContainsFunc(m.pools[o.pool].Requirements, func(r catalog.Requirement) bool {
+		return NormalKey(r.Key) == labelCapacityType && r.MinValues > 1
+	})
+	sp := span{shared: ok, zones: []string{o.Zone}, capacity: []string{o.CapacityType}}
+	s := &m.types[o.shape]
+	for oi := s.offers[0]; oi < s.offers[1]; oi++ {
+		x := &m.offers[oi]
+		if !ok.has(oi) || !x.Available {
+			continue
+		}
+		if !pinned && x.CapacityType == o.CapacityType && !slices.Contains(sp.zones, x.Zone) {
+			sp.zones = append(sp.zones, x.Zone)
+		}
+		if several && x.Zone == o.Zone && !slices.Contains(sp.capacity, x.CapacityType) {
+			sp.capacity = append(sp.capacity, x.CapacityType)
+		}
+	}
+	slices.Sort(sp.zones)
+	slices.Sort(sp.capacity)
+	return sp
+}
+
+// alternatives are the instance types, the expected one first, then the cheapest, that hold the pods wherever the span
+// lets them be launched. Dearer ones may also be larger: they are taken as long as the limits hold even if EC2 picks the
+// largest. False if minValues of the pool cannot be met.
+func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bool) {
+	pool := &m.pools[expected.pool]
+	type alt struct {
+		shape int
+		price float64
+	}
+	var all []alt
+	for ti := pool.types[0]; ti < pool.types[1]; ti++ {
+		if price, ok := m.spanPrice(sp, ti); ok && ti != expected.shape && m.withinSlack(ti, expected.shape, slack) {
+			all = append(all, alt{ti, price})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b alt) int { return cmp.Compare(a.price, b.price) })
+	out := []int{expected.shape}
+	for _, a := range all {
+		out = append(out, a.shape)
+	}
+	out, ok := m.keepMinValues(pool, out, sp)
+	for i := range slack {
+		extra := int64(0)
+		for _, ti := range out {
+			extra = max(extra, m.types[ti].usage[i]-m.types[expected.shape].usage[i])
+		}
+		slack[i] -= extra
+	}
+	return out, ok
+}
+
+func (m *model) withinSlack(ti, expected int, slack []int64) bool {
+	for i, room := range slack {
+		if extra := m.types[ti].usage[i] - m.types[expected].usage[i]; extra > 0 && extra > room {
+			return false
+		}
+	}
+	return true
+}
+
+// spanPrice is the least price of the type in the span, if it is offered there and each of its offerings there will do.
+func (m *model) spanPrice(sp span, ti int) (float64, bool) {
+	price, found := 0.0, false
+	for oi := m.types[ti].offers[0]; oi < m.types[ti].offers[1]; oi++ {
+		o := &m.offers[oi]
+		if !slices.Contains(sp.zones, o.Zone) || !slices.Contains(sp.capacity, o.CapacityType) {
+			continue
+		}
+		if !sp.shared.has(oi) {
+			return 0, false
+		}
+		if o.Available && (!found || o.Price < price) {
+			price, found = o.Price, true
+		}
+	}
+	return price, found
+}
+
+// openValues are the values of those labels that the pool leaves to the pods of the node.
+func (m *model) openValues(p *problem, n node) catalog.Requirements {
+	pi := m.offers[n.offer].pool
+	out := catalog.Requirements{}
+	maps.Copy(out, m.pools[pi].open)
+	for _, it := range n.items {
+		out = out.Intersect(p.units[it.unit].demands[pi])
+	}
+	return out
+}
+
+// pick is one value of the set, if a node has to have one: the first listed, the bound nearest to zero, or a number.
+func pick(s catalog.Set) (string, bool) {
+	if s.Absent {
+		return "", false
+	}
+	if list := s.List(); len(list) > 0 {
+		return list[0], true
+	}
+	from := int64(1)
+	switch {
+	case s.Min != nil:
+		from = *s.Min
+	case s.Max != nil:
+		from = *s.Max - int64(len(s.Values))
+	}
+	for i := range int64(len(s.Values) + 1) {
+		if v := itoa(from + i); s.Has(v) {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// nodeLabels are those of a node of the offer, deprecated names of labels included: some nodeSelectors have them.
+func (m *model) nodeLabels(o *offer, open catalog.Requirements) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, m.types[o.shape].Labels)
+	maps.Copy(out, m.pools[o.pool].labels)
+	out[corev1.LabelTopologyZone], out[labelCapacityType] = o.Zone, o.CapacityType
+	if o.ZoneID != "" {
+		out[labelZoneID] = o.ZoneID
+	}
+	if out[corev1.LabelTopologyRegion] == "" {
+		out[corev1.LabelTopologyRegion] = o.region
+	}
+	if out[corev1.LabelInstanceTypeStable] == "" {
+		out[corev1.LabelInstanceTypeStable] = m.types[o.shape].Name
+	}
+	for k, s := range open {
+		if v, ok := pick(s); ok {
+			out[k] = v
+		}
+	}
+	for k, v := range maps.Clone(out) {
+		for _, a := range aliases(k) {
+			out[a] = v
+		}
+	}
+	return out
+}
+
+// claimRequirements are the pool's, narrowed to the alternatives and to what the pods ask for, sorted by key.
+func (m *model) claimRequirements(pool *pool, alts []int, sp span, open catalog.Requirements) []catalog.Requirement {
+	narrowed := map[string][]string{
+		labelNodePool: {pool.Name}, corev1.LabelTopologyZone: sp.zones, labelCapacityType: sp.capacity,
+	}
+	for _, ti := range alts {
+		narrowed[corev1.LabelInstanceTypeStable] = append(narrowed[corev1.LabelInstanceTypeStable], m.types[ti].Name)
+	}
+	for _, k := range []string{corev1.LabelArchStable, corev1.LabelOSStable} {
+		if vs := m.distinct(k, alts, sp); len(vs) > 0 {
+			narrowed[k] = vs
+		}
+	}
+	for k, s := range open {
+		if v, ok := pick(s); ok {
+			narrowed[k] = []string{v}
+		}
+	}
+	var out []catalog.Requirement
+	minValues := map[string]int32{}
+	for _, r := range pool.Requirements {
+		r.Key = NormalKey(r.Key)
+		if _, ok := narrowed[r.Key]; ok {
+			minValues[r.Key] = max(minValues[r.Key], r.MinValues)
+			continue
+		}
+		r.Values = slices.Clone(r.Values)
+		out = append(out, r)
+	}
+	for k, vs := range narrowed {
+		out = append(out, catalog.Requirement{Key: k, Operator: corev1.NodeSelectorOpIn, Values: vs, MinValues: minValues[k]})
+	}
+	slices.SortStableFunc(out, func(a, b catalog.Requirement) int {
+		return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(string(a.Operator), string(b.Operator)))
+	})
+	return out
+}

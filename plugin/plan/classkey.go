@@ -1,0 +1,103 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// identity are the labels that only tell one pod of a set from its siblings.
+func identity(key string) bool {
+	switch key {
+	case "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index":
+		return true
+	}
+	return false
+}
+
+// needs is every field of a pod that scheduling looks at, in a form that prints the same for equal needs.
+type needs struct {
+	Namespace, Scheduler, RuntimeClass, NodeName string
+	Priority                                     int32
+	Preemption                                   *corev1.PreemptionPolicy
+	Labels, NodeSelector                         map[string]string
+	Requests                                     []string
+	NodeAffinity                                 *corev1.NodeAffinity
+	PodAffinity                                  *corev1.PodAffinity
+	PodAntiAffinity                              *corev1.PodAntiAffinity
+	Tolerations                                  []corev1.Toleration
+	Spread                                       []corev1.TopologySpreadConstraint
+	Ports                                        []string
+	Volumes                                      []corev1.Volume
+	Claims                                       []corev1.PodResourceClaim
+	Gates                                        []corev1.PodSchedulingGate
+	OS                                           *corev1.PodOS
+	HostUsers                                    *bool
+	HostNetwork                                  bool
+}
+
+// ClassKey is equal for pods of identical scheduling needs: namespace, scheduler, priority, labels, requests, node
+// selector, affinities, tolerations, spread, host ports, volumes that are not made from the pod's own spec, resource
+// claims, runtime class and operating system. Labels that only number the pods of a StatefulSet or an indexed Job do not
+// count, unless one of the pod's own selectors names them.
+func ClassKey(pod *corev1.Pod) string {
+	s := &pod.Spec
+	n := needs{
+		Namespace: pod.Namespace, Scheduler: s.SchedulerName, NodeName: s.NodeName,
+		Preemption: s.PreemptionPolicy, NodeSelector: s.NodeSelector, Tolerations: s.Tolerations,
+		Spread: s.TopologySpreadConstraints, Volumes: realVolumes(s.Volumes), Claims: s.ResourceClaims,
+		Gates: s.SchedulingGates, OS: s.OS, HostUsers: s.HostUsers, HostNetwork: s.HostNetwork,
+	}
+	if s.RuntimeClassName != nil {
+		n.RuntimeClass = *s.RuntimeClassName
+	}
+	if s.Priority != nil {
+		n.Priority = *s.Priority
+	}
+	if s.Affinity != nil {
+		n.NodeAffinity, n.PodAffinity, n.PodAntiAffinity = s.Affinity.NodeAffinity, s.Affinity.PodAffinity, s.Affinity.PodAntiAffinity
+	}
+	requests := PodRequests(pod)
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		q := requests[name]
+		n.Requests = append(n.Requests, string(name)+"="+q.String())
+	}
+	for _, p := range hostPorts(s) {
+		n.Ports = append(n.Ports, p.ip+"/"+string(p.protocol)+"/"+itoa(int64(p.number)))
+	}
+	rest, err := json.Marshal(n)
+	if err != nil {
+		// Only a channel or a function cannot be marshalled, and a pod has none: the pod's own name keeps it apart.
+		rest = []byte(pod.Namespace + "/" + pod.Name + "/" + string(pod.UID))
+	}
+	labels := map[string]string{}
+	for k, v := range pod.Labels {
+		if !identity(k) || strings.Contains(string(rest), k) {
+			labels[k] = v
+		}
+	}
+	text, err := json.Marshal(labels)
+	if err != nil {
+		text = []byte(pod.Name)
+	}
+	sum := sha256.Sum256(append(append(rest, '\n'), text...))
+	return hex.EncodeToString(sum[:12])
+}
+
+// realVolumes leaves out those that any node can serve.
+func realVolumes(in []corev1.Volume) []corev1.Volume {
+	var out []corev1.Volume
+	for _, v := range in {
+		switch {
+		case v.ConfigMap != nil, v.Secret != nil, v.DownwardAPI != nil, v.Projected != nil, v.EmptyDir != nil, v.HostPath != nil, v.Image != nil:
+		default:
+			out = append(out, v)
+		}
+	}
+	return out
+}

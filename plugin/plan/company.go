@@ -1,0 +1,73 @@
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// nodeRule limits who shares a node: where a pod of the subject is, at most limit pods of the members are.
+type nodeRule struct {
+	subject int
+	members bits
+	limit   int
+}
+
+// compileNodeRules turns spread and anti-affinity by hostname, host ports and the filters' verdicts into node rules.
+func (m *model) compileNodeRules() {
+	for i := range m.rules {
+		r := &m.rules[i]
+		if r.key != corev1.LabelHostname || r.kind == affinity {
+			continue
+		}
+		n := nodeRule{subject: r.owner, members: r.members, limit: r.maxSkew}
+		if r.kind == antiAffinity && r.members.has(r.owner) {
+			n.limit = 1
+		}
+		m.nodeRules = append(m.nodeRules, n)
+	}
+	for ci := range m.classes {
+		c := &m.classes[ci]
+		if c.perNode > 0 {
+			self := newBits(len(m.classes))
+			self.set(ci)
+			m.nodeRules = append(m.nodeRules, nodeRule{subject: ci, members: self, limit: c.perNode})
+		}
+		m.pairRule(ci, func(o *class) bool { return len(c.ports) > 0 && portsClash(c.ports, o.ports) })
+		m.pairRule(ci, func(o *class) bool { return m.avoids(c, o) })
+	}
+}
+
+// pairRule keeps pods of the class off those that clash with it, their own kind included.
+func (m *model) pairRule(ci int, clash func(*class) bool) {
+	n := nodeRule{subject: ci, members: newBits(len(m.classes))}
+	for oi := range m.classes {
+		if clash(&m.classes[oi]) {
+			n.members.set(oi)
+		}
+	}
+	if n.members.has(ci) {
+		n.limit = 1
+	}
+	if !n.members.empty() {
+		m.nodeRules = append(m.nodeRules, n)
+	}
+}
+
+// part is n pods of a class.
+type part struct{ class, n int }
+
+// company says that pods of the parts may share one node.
+func (m *model) company(parts []part) bool {
+	for _, r := range m.nodeRules {
+		subject, members := false, 0
+		for _, p := range parts {
+			subject = subject || p.class == r.subject && p.n > 0
+			if r.members.has(p.class) {
+				members += p.n
+			}
+		}
+		if subject && members > r.limit {
+			return false
+		}
+	}
+	return true
+}

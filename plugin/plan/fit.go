@@ -1,0 +1,212 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// fit finds the offers whose nodes can run one pod of the class by its labels, taints, ports and resources,
+// and what it demands of the open keys of each pool.
+func (m *model) fit(c *class) (bits, []catalog.Requirements) {
+	out, demands := newBits(len(m.offers)), make([]catalog.Requirements, len(m.pools))
+	for pi := range m.pools {
+		p := &m.pools[pi]
+		if _, ok := Tolerates(c.pod.Spec.Tolerations, p.Taints); !ok || !p.Ready || p.broken != nil {
+			continue
+		}
+		var got bits
+		got, demands[pi] = m.fitPool(c, p)
+		out.or(got)
+	}
+	return out, demands
+}
+
+// fitPool tries the alternatives of the class in their order. Those that demand the same of the open keys count
+// together: the first one that fits decides which.
+func (m *model) fitPool(c *class, p *pool) (bits, catalog.Requirements) {
+	found := newBits(len(m.offers))
+	var demand catalog.Requirements
+	for _, term := range c.terms {
+
+		one := newBits(len(m.offers))
+		m.match(p, term, one)
+		m.dropUnfit(c, p, one)
+		if one.empty() {
+			continue
+		}
+		want := demandOf(p, term)
+		if found.empty() {
+			demand = want
+		}
+		if sameDemand(demand, want) {
+			found.or(one)
+		}
+	}
+	return found, demand
+}
+
+// dropUnfit removes offers that are too small, whose daemon pods hold a port, or that a filter or a neighbour rules out.
+func (m *model) dropUnfit(c *class, p *pool, set bits) {
+	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
+		if set.has(oi) && (m.offers[oi].free.times(c.need) < 1 || m.daemonPort(c, oi) || m.isBlocked(c, oi) || m.rejects(c, oi)) {
+			set[oi>>6] &^= 1 << (oi & 63)
+		}
+	}
+}
+
+func (m *model) daemonPort(c *class, oi int) bool {
+	if len(c.ports) == 0 {
+		return false
+	}
+	for i := range m.daemons {
+		if m.daemons[i].fits.has(oi) && portsClash(m.daemons[i].ports, c.ports) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) isBlocked(c *class, oi int) bool {
+	for key, values := range c.blocked {
+		if v, ok := m.label(oi, key); ok && values[v] {
+			return true
+		}
+	}
+	return false
+}
+
+// label is labelOf for an offer.
+func (m *model) label(oi int, key string) (string, bool) {
+	o := &m.offers[oi]
+	return labelOf(&m.pools[o.pool], &m.types[o.shape], o, key)
+}
+
+// demandOf is the part of the requirements that the pool leaves to the pods, narrowed by what the pool allows.
+func demandOf(p *pool, reqs catalog.Requirements) catalog.Requirements {
+	var out catalog.Requirements
+	for k, s := range reqs {
+		if open, ok := p.open[k]; ok {
+			if out == nil {
+				out = catalog.Requirements{}
+			}
+			out[k] = open.Intersect(s)
+		}
+	}
+	return out
+}
+
+func sameDemand(a, b catalog.Requirements) bool {
+	return maps.EqualFunc(a, b, func(x, y catalog.Set) bool { return x.String() == y.String() && x.Absent == y.Absent })
+}
+
+// demandsClash says that no label value serves both, or that a third pod could be needed to tell: only equal demands on
+// a key may share a node.
+func demandsClash(a, b catalog.Requirements) bool {
+	for k, s := range a {
+		if o, ok := b[k]; ok && (s.String() != o.String() || s.Absent != o.Absent) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchesRejection says that the rejection speaks of this offer and no narrower thing.
+func (m *model) matchesOffer(r *Rejection, oi int) bool {
+	o := &m.offers[oi]
+	is := func(want, have string) bool { return want == "" || want == have }
+	return is(r.NodePool, m.pools[o.pool].Name) && is(r.InstanceType, m.types[o.shape].Name) && is(r.Zone, o.Zone) && is(r.CapacityType, o.CapacityType)
+}
+
+// rejects says that a filter does not let the class onto the offer at all.
+func (m *model) rejects(c *class, oi int) bool {
+	for i := range m.in.Rejected {
+		r := &m.in.Rejected[i]
+		if r.ClassKey == c.key && r.plain() && m.matchesOffer(r, oi) {
+			return true
+		}
+	}
+	return false
+}
+
+// plain says that the rejection is of the node itself, not of the company on it.
+func (r *Rejection) plain() bool { return r.Node == "" && len(r.With) == 0 && r.MaxPerNode <= 0 }
+
+// applyRejections notes the verdicts that are not about single offers.
+func (m *model) applyRejections(c *class) {
+	for _, r := range m.in.Rejected {
+		switch {
+		case r.ClassKey != c.key:
+		case r.Node != "":
+			c.barred[r.Node] = r.Reason
+		case r.MaxPerNode > 0 && (c.perNode == 0 || r.MaxPerNode < c.perNode):
+			c.perNode = r.MaxPerNode
+		}
+	}
+}
+
+// avoids says that a filter ruled out that pods of the two classes share a node.
+func (m *model) avoids(a, b *class) bool {
+	return slices.ContainsFunc(m.in.Rejected, func(r Rejection) bool {
+		return r.ClassKey == a.key && slices.Contains(r.With, b.key) || r.ClassKey == b.key && slices.Contains(r.With, a.key)
+	})
+}
+
+// compileRooms lists the nodes that have room.
+func (m *model) compileRooms() {
+	for i := range m.in.Nodes {
+		n := &m.in.Nodes[i]
+		if n.Free == nil {
+			continue
+		}
+		_, inFlight := m.in.Catalog.InFlight[n.Name]
+		r := room{node: n, inFlight: inFlight, labels: normalLabels(n), free: m.dims.vec(n.Free)}
+		for _, p := range n.Pods {
+			r.ports = append(r.ports, hostPorts(&p.Spec)...)
+		}
+		m.rooms = append(m.rooms, r)
+	}
+	// Nodes that run already come first: their room is there now.
+	slices.SortStableFunc(m.rooms, func(a, b room) int {
+		if a.inFlight != b.inFlight {
+			if b.inFlight {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.node.Name, b.node.Name)
+	})
+}
+
+// normalLabels are a node's labels under normal keys, its name included.
+func normalLabels(n *Node) map[string]string {
+	out := make(map[string]string, len(n.Labels)+2)
+	for _, k := range slices.Sorted(maps.Keys(n.Labels)) {
+		if normal := NormalKey(k); normal == k || n.Labels[normal] == "" {
+			out[normal] = n.Labels[k]
+		}
+	}
+	out[fieldName] = n.Name
+	if out[corev1.LabelHostname] == "" {
+		out[corev1.LabelHostname] = n.Name
+	}
+	return out
+}
+
+// admits says whether the room's labels and taints let the class in.
+func (r *room) admits(c *class) bool {
+	if _, bad := c.barred[r.node.Name]; bad {
+		return false
+	}
+	if _, ok := Tolerates(c.pod.Spec.Tolerations, r.node.Taints); !ok || portsClash(r.ports, c.ports) {
+		return false
+	}
+	return slices.ContainsFunc(c.terms, func(t catalog.Requirements) bool {
+		_, ok := t.Match(r.labels)
+		return ok
+	})
+}

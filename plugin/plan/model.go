@@ -1,0 +1,334 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// model is the input compiled to small integers: pools, offers and classes are known by their index.
+type model struct {
+	in        Input
+	dims      dims
+	pools     []pool
+	offers    []offer
+	types     []shape
+	classes   []class
+	daemons   []class
+	rooms     []room
+	rules     []rule
+	nodeRules []nodeRule
+	// available holds the offers that can be bought now.
+	available bits
+	// notes are reasons found on the way, by class and pool.
+	notes map[[2]int]Reason
+}
+
+// pool is a NodePool, prepared for matching.
+type pool struct {
+	catalog.NodePool
+	// reqs are the template's requirements under normal keys; broken says why they cannot be read.
+	reqs   catalog.Requirements
+	broken error
+	labels map[string]string
+	// open are the keys whose value the pods of a node choose.
+	open   map[string]catalog.Set
+	limits []limit
+	// types and offers are ranges of the model's lists.
+	types, offers [2]int
+}
+
+// limit is one entry of a NodePool's limits.
+type limit struct {
+	name      corev1.ResourceName
+	max, used int64
+}
+
+// shape is an instance type of a pool.
+type shape struct {
+	*catalog.InstanceType
+	pool   int
+	offers [2]int
+	// usage is what one node counts against each of the pool's limits.
+	usage []int64
+}
+
+// offer is an offering of a shape. What its nodes have free for pods has the daemon pods already taken off.
+type offer struct {
+	catalog.Offering
+	shape, pool int
+	region      string
+	free        vec
+}
+
+// class is an Input.Class, or a DaemonSet seen as one.
+type class struct {
+	key      string
+	pod      *corev1.Pod
+	refs     []catalog.PodRef
+	need     vec
+	terms    []catalog.Requirements
+	termsErr error
+	ports    []port
+	// fits are the offers one of whose nodes could run a pod of the class, were they available.
+	fits bits
+	// demands are what the class wants of the open keys, by pool; nil for nothing.
+	demands []catalog.Requirements
+	// forbidden are offers that a filter rejected; barred are rooms.
+	barred map[string]string
+	// perNode is how many one node may hold by a filter's verdict; 0 for any.
+	perNode int
+	// blocked are label values on which pods that exist do not tolerate the class.
+	blocked map[string]map[string]bool
+}
+
+// room is a node that exists or is in flight and has free resources.
+type room struct {
+	node     *Node
+	inFlight bool
+	labels   map[string]string
+	free     vec
+	ports    []port
+}
+
+func compile(in Input) *model {
+	m := &model{in: in}
+	m.compileDims()
+	m.compilePools()
+	m.compileOffers()
+	for i, ds := range in.DaemonSets {
+		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
+		pod.Namespace, pod.Name = ds.Namespace, ds.Name
+		m.daemons = append(m.daemons, m.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}))
+	}
+	m.takeDaemons()
+	for _, c := range in.Classes {
+		m.classes = append(m.classes, m.newClass(c))
+	}
+	m.compileRooms()
+	m.compileRules()
+	for i := range m.classes {
+		c := &m.classes[i]
+		m.applyRejections(c)
+		c.fits, c.demands = m.fit(c)
+	}
+	m.compileNodeRules()
+	m.openDomains()
+	return m
+}
+
+func (m *model) compileDims() {
+	var lists []corev1.ResourceList
+	for _, c := range m.in.Classes {
+		lists = append(lists, PodRequests(c.Pod))
+	}
+	for _, ds := range m.in.DaemonSets {
+		lists = append(lists, PodRequests(&corev1.Pod{Spec: ds.Spec.Template.Spec}))
+	}
+	m.dims = newDims(lists)
+}
+
+// compilePools sorts the pools by weight, highest first, then by name.
+func (m *model) compilePools() {
+	for _, name := range slices.Sorted(maps.Keys(m.in.Catalog.NodePools)) {
+		m.pools = append(m.pools, newPool(m.in.Catalog.NodePools[name]))
+	}
+	slices.SortStableFunc(m.pools, func(a, b pool) int { return cmp.Compare(b.Weight, a.Weight) })
+}
+
+func newPool(np catalog.NodePool) pool {
+	p := pool{NodePool: np, labels: map[string]string{}, open: map[string]catalog.Set{}}
+	maps.Copy(p.labels, np.Labels)
+	for _, k := range []struct{ key, value string }{{labelNodePool, np.Name}, {labelNodeClass, np.NodeClass}} {
+		if _, ok := p.labels[k.key]; !ok {
+			p.labels[k.key] = k.value
+		}
+	}
+	normal := slices.Clone(np.Requirements)
+	for i := range normal {
+		normal[i].Key = NormalKey(normal[i].Key)
+	}
+	p.reqs, p.broken = catalog.NewRequirements(normal)
+	for k, s := range p.reqs {
+		if _, fixed := p.labels[k]; !fixed && !wellKnown(k) {
+			p.open[k] = s
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(np.Limits)) {
+		q, used := np.Limits[name], np.Usage[name]
+		p.limits = append(p.limits, limit{name: name, max: amount(name, q), used: amount(name, used)})
+	}
+	return p
+}
+
+// compileOffers lists what the requirements of the pools let be bought.
+func (m *model) compileOffers() {
+	for pi := range m.pools {
+		p := &m.pools[pi]
+		p.types[0], p.offers[0] = len(m.types), len(m.offers)
+		list := slices.Clone(m.in.Catalog.InstanceTypes[p.NodeClass])
+		slices.SortFunc(list, func(a, b catalog.InstanceType) int { return strings.Compare(a.Name, b.Name) })
+		for i := range list {
+			if p.broken == nil {
+				m.addShape(pi, &list[i])
+			}
+		}
+		p.types[1], p.offers[1] = len(m.types), len(m.offers)
+	}
+	m.available = newBits(len(m.offers))
+	for i, o := range m.offers {
+		if o.Available {
+			m.available.set(i)
+		}
+	}
+}
+
+func (m *model) addShape(pi int, it *catalog.InstanceType) {
+	p := &m.pools[pi]
+	s := shape{InstanceType: it, pool: pi, offers: [2]int{len(m.offers), 0}}
+	free := m.dims.vec(it.Allocatable)
+	offerings := slices.Clone(it.Offerings)
+	slices.SortStableFunc(offerings, func(a, b catalog.Offering) int {
+		return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.CapacityType, b.CapacityType))
+	})
+	for _, of := range offerings {
+		o := offer{Offering: of, shape: len(m.types), pool: pi, region: regionOf(of.Zone), free: free}
+		if math.IsNaN(of.Price) || of.Price < 0 || !m.poolAllows(p, &s, &o) {
+			continue
+		}
+		m.offers = append(m.offers, o)
+	}
+	s.offers[1] = len(m.offers)
+	if s.offers[0] == s.offers[1] {
+		return
+	}
+	for _, l := range p.limits {
+		used := int64(1)
+		if l.name != "nodes" {
+			used = amount(l.name, it.Capacity[l.name])
+		}
+		s.usage = append(s.usage, used)
+	}
+	m.types = append(m.types, s)
+}
+
+func (m *model) poolAllows(p *pool, s *shape, o *offer) bool {
+	for k, set := range p.reqs {
+		if _, open := p.open[k]; open {
+			continue
+		}
+		v, ok := labelOf(p, s, o, k)
+		if !ok && !set.Absent || ok && !set.Has(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// labelOf is the value of a node's label under a normal key, if the offer decides it.
+func labelOf(p *pool, s *shape, o *offer, key string) (string, bool) {
+	switch key {
+	case corev1.LabelTopologyZone:
+		return o.Zone, true
+	case labelCapacityType:
+		return o.CapacityType, true
+	case labelZoneID:
+		return o.ZoneID, o.ZoneID != ""
+	}
+	if v, ok := p.labels[key]; ok {
+		return v, true
+	}
+	if v, ok := s.Labels[key]; ok {
+		return v, true
+	}
+	switch key {
+	case corev1.LabelTopologyRegion:
+		return o.region, true
+	case corev1.LabelInstanceTypeStable:
+		return s.Name, true
+	}
+	return "", false
+}
+
+func (m *model) newClass(c Class) class {
+	out := class{key: c.Key, pod: c.Pod, refs: c.Pods, need: m.dims.pod(c.Pod), ports: hostPorts(&c.Pod.Spec), barred: map[string]string{}}
+	out.terms, out.termsErr = PodRequirements(c.Pod)
+	return out
+}
+
+// takeDaemons takes the daemon pods that run on a node off its free resources.
+func (m *model) takeDaemons() {
+	for i := range m.daemons {
+		d := &m.daemons[i]
+		d.fits = newBits(len(m.offers))
+		for pi := range m.pools {
+			p := &m.pools[pi]
+			if _, ok := Tolerates(d.pod.Spec.Tolerations, p.Taints); !ok || p.broken != nil {
+				continue
+			}
+			for _, term := range d.terms {
+				m.match(p, term, d.fits)
+			}
+		}
+	}
+	var last vec
+	for i := range m.offers {
+		o := &m.offers[i]
+		free := o.free.clone()
+		for j := range m.daemons {
+			if m.daemons[j].fits.has(i) {
+				free.add(m.daemons[j].need, -1)
+			}
+		}
+		if slices.Equal(free, last) {
+			free = last
+		}
+		o.free, last = free, free
+	}
+}
+
+// match adds to out the pool's offers whose labels meet the requirements; open keys are met if any value is left.
+func (m *model) match(p *pool, reqs catalog.Requirements, out bits) {
+	var byType, byOffer []string
+	for _, k := range slices.Sorted(maps.Keys(reqs)) {
+		set, ok := p.open[k]
+		switch {
+		case ok:
+			if set.Intersect(reqs[k]).Empty() {
+				return
+			}
+		case k == corev1.LabelTopologyZone || k == labelCapacityType || k == labelZoneID || k == corev1.LabelTopologyRegion:
+			byOffer = append(byOffer, k)
+		default:
+			byType = append(byType, k)
+		}
+	}
+	for ti := p.types[0]; ti < p.types[1]; ti++ {
+		s := &m.types[ti]
+		if !meets(reqs, byType, p, s, &m.offers[s.offers[0]]) {
+			continue
+		}
+		for oi := s.offers[0]; oi < s.offers[1]; oi++ {
+			if meets(reqs, byOffer, p, s, &m.offers[oi]) {
+				out.set(oi)
+			}
+		}
+	}
+}
+
+func meets(reqs catalog.Requirements, keys []string, p *pool, s *shape, o *offer) bool {
+	for _, k := range keys {
+		set := reqs[k]
+		v, ok := labelOf(p, s, o, k)
+		if !ok && !set.Absent || ok && !set.Has(v) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,214 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// note keeps a reason that was found on the way, for a class in a pool.
+func (m *model) note(ci, pi int, code, message string) {
+	if m.notes == nil {
+		m.notes = map[[2]int]Reason{}
+	}
+	m.notes[[2]int{ci, pi}] = Reason{NodePool: m.pools[pi].Name, Code: code, Message: message}
+}
+
+// unplaced lists the pods that next does not name, with one reason per pool.
+func (m *model) unplaced(next []int) []Unplaced {
+	var out []Unplaced
+	for ci := range m.classes {
+		c := &m.classes[ci]
+		if next[ci] == len(c.refs) {
+			continue
+		}
+		u := Unplaced{Class: ci, Pods: slices.Clone(c.refs[next[ci]:])}
+		for pi := range m.pools {
+			u.Reasons = append(u.Reasons, m.reason(ci, pi))
+		}
+		if len(m.pools) == 0 {
+			u.Reasons = []Reason{{Code: "NotReady", Message: "there is no NodePool"}}
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+// reason is the first thing that keeps the class out of the pool.
+func (m *model) reason(ci, pi int) Reason {
+	c, p := &m.classes[ci], &m.pools[pi]
+	say := func(code, format string, args ...any) Reason {
+		return Reason{NodePool: p.Name, Code: code, Message: fmt.Sprintf(format, args...)}
+	}
+	if r, ok := m.notes[[2]int{ci, pi}]; ok {
+		return r
+	}
+	if p.broken != nil {
+		return say("NotReady", "the pool's requirements cannot be read: %v", p.broken)
+	}
+	if !p.Ready {
+		return say("NotReady", "the pool is not ready: %s", p.NotReadyMessage)
+	}
+	if taint, ok := Tolerates(c.pod.Spec.Tolerations, p.Taints); !ok {
+		return say("TaintNotTolerated", "does not tolerate the pool's taint %s", taint.ToString())
+	}
+	if c.termsErr != nil {
+		return say("RequirementsConflict", "%v", c.termsErr)
+	}
+	if p.types[0] == p.types[1] {
+		return say("NoInstanceTypeFits", "the requirements of the pool leave no instance type")
+	}
+	labelled := newBits(len(m.offers))
+	for _, term := range c.terms {
+		m.match(p, term, labelled)
+	}
+	if labelled.empty() {
+		return say("RequirementsConflict", "%s", m.conflict(c, p))
+	}
+	return m.reasonBySize(ci, p, labelled)
+}
+
+// reasonBySize goes on from the offers whose labels match.
+func (m *model) reasonBySize(ci int, p *pool, labelled bits) Reason {
+	c := &m.classes[ci]
+	r := Reason{NodePool: p.Name}
+	fits := m.each(labelled, func(oi int) bool { return m.offers[oi].free.times(c.need) > 0 })
+	if fits.empty() {
+		r.Code, r.Message = "NoInstanceTypeFits", m.tooLarge(c, labelled)
+		return r
+	}
+	free := m.each(fits, func(oi int) bool { return !m.daemonPort(c, oi) })
+	if free.empty() {
+		r.Code, r.Message = "NoInstanceTypeFits", "asks for a host port that a daemon pod takes on every node of the pool"
+		return r
+	}
+	near := m.each(free, func(oi int) bool { return !m.isBlocked(c, oi) })
+	if near.empty() {
+		r.Code, r.Message = "AffinityUnsatisfiable", "running pods have required anti-affinity against it wherever the pool can launch"
+		return r
+	}
+	kept := m.each(near, func(oi int) bool { return !m.rejects(c, oi) })
+	if kept.empty() {
+		r.Code, r.Message = "FilterRejected", m.verdicts(c)
+		return r
+	}
+	open := m.each(kept, m.available.has)
+	if open.empty() {
+		r.Code, r.Message = "NoOfferingAvailable", m.sold(kept)
+		return r
+	}
+	if m.each(open, m.withinLimits).empty() {
+		r.Code, r.Message = "LimitExceeded", m.overLimit(p, open)
+		return r
+	}
+	r.Code, r.Message = m.relation(ci)
+	return r
+}
+
+func (m *model) each(set bits, keep func(int) bool) bits {
+	out := newBits(len(m.offers))
+	for oi := range m.offers {
+		if set.has(oi) && keep(oi) {
+			out.set(oi)
+		}
+	}
+	return out
+}
+
+// conflict names what the pod requires and what the pool allows instead, for the alternative that comes nearest: the
+// first key of it for which no offer of the pool has a value.
+func (m *model) conflict(c *class, p *pool) string {
+	for _, term := range c.terms {
+		for _, k := range slices.Sorted(maps.Keys(term)) {
+			one := newBits(len(m.offers))
+			m.match(p, catalog.Requirements{k: term[k]}, one)
+			if one.empty() {
+				return fmt.Sprintf("requires %s %s; pool %s", k, setText(term[k]), m.allows(p, k))
+			}
+		}
+	}
+	var all []string
+	for _, term := range c.terms {
+		var keys []string
+		for _, k := range slices.Sorted(maps.Keys(term)) {
+			keys = append(keys, k+" "+setText(term[k]))
+		}
+		all = append(all, strings.Join(keys, " and "))
+	}
+	return "requires " + strings.Join(all, ", or ") + "; no offering of the pool has all of that at once"
+}
+
+func setText(s catalog.Set) string {
+	if s.Absent && !s.Complement && len(s.Values) == 0 {
+		return "to be absent"
+	}
+	return s.String()
+}
+
+// allows says what values the pool has for the key.
+func (m *model) allows(p *pool, key string) string {
+	if s, ok := p.open[key]; ok {
+		return "allows " + setText(s)
+	}
+	if key == corev1.LabelHostname || key == fieldName {
+		return "launches nodes whose names are not known before"
+	}
+	var values []string
+	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
+		if v, ok := m.label(oi, key); ok && !slices.Contains(values, v) {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	switch n := len(values); {
+	case n == 0:
+		return "does not define it"
+	case n > 8:
+		return fmt.Sprintf("allows in [%s and %d more]", strings.Join(values[:8], " "), n-8)
+	}
+	return "allows in [" + strings.Join(values, " ") + "]"
+}
+
+// tooLarge names the resource that decides, and the node that comes nearest.
+func (m *model) tooLarge(c *class, set bits) string {
+	best, bestShare := -1, 0.0
+	for oi := range m.offers {
+		if !set.has(oi) {
+			continue
+		}
+		if s := share(c.need, m.offers[oi].free); best < 0 || s < bestShare {
+			best, bestShare = oi, s
+		}
+	}
+	o := &m.offers[best]
+	var asks, has []string
+	for d, n := range c.need {
+		if n > max(o.free[d], 0) {
+			asks = append(asks, figure(m.dims[d], n)+" "+string(m.dims[d]))
+			has = append(has, figure(m.dims[d], max(o.free[d], 0)))
+		}
+	}
+	return fmt.Sprintf("asks for %s; nearest type of the pool, %s, has %s allocatable beside daemon pods",
+		strings.Join(asks, " and "), m.types[o.shape].Name, strings.Join(has, " and "))
+}
+
+// figure prints a quantity for a human: 95.69, 1.5Gi, 4.
+func figure(name corev1.ResourceName, n int64) string {
+	switch name {
+	case corev1.ResourceCPU:
+		return trimZeros(fmt.Sprintf("%.3f", float64(n)/1000))
+	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		if n >= 1<<30 {
+			return trimZeros(fmt.Sprintf("%.2f", float64(n)/(1<<30))) + "Gi"
+		}
+		return trimZeros(fmt.Sprintf("%.2f", float64(n)/(1<<20))) + "Mi"
+	}
+	return itoa(n)
+}
+
+func trimZeros(s string) string { return strings.TrimRight(strings.TrimRight(s, "0"), ".") }

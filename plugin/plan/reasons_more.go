@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// verdicts are the filters' words about the class.
+func (m *model) verdicts(c *class) string {
+	var out []string
+	for _, r := range m.in.Rejected {
+		if r.ClassKey == c.key && r.Reason != "" && !slices.Contains(out, r.Reason) {
+			out = append(out, r.Reason)
+		}
+	}
+	if len(out) == 0 {
+		return "the scheduler's filters rejected every node of the pool"
+	}
+	return "the scheduler's filters rejected every node of the pool: " + strings.Join(out, "; ")
+}
+
+// sold says which offerings would do and when one of them is tried again.
+func (m *model) sold(set bits) string {
+	n, names := 0, []string{}
+	var again time.Time
+	for oi := range m.offers {
+		if !set.has(oi) {
+			continue
+		}
+		o := &m.offers[oi]
+		n++
+		if len(names) < 3 {
+			names = append(names, fmt.Sprintf("%s %s in %s", m.types[o.shape].Name, o.CapacityType, o.Zone))
+		}
+		if t := o.UnavailableUntil; !t.IsZero() && (again.IsZero() || t.Before(again)) {
+			again = t
+		}
+	}
+	text := fmt.Sprintf("EC2 has no capacity in the %d offerings that fit: %s", n, strings.Join(names, ", "))
+	if n > len(names) {
+		text += ", ..."
+	}
+	if !again.IsZero() {
+		text += "; tried again at " + again.UTC().Format(time.TimeOnly) + " UTC"
+	}
+	return text
+}
+
+// overLimit names the limit that the cheapest node would break.
+func (m *model) overLimit(p *pool, set bits) string {
+	best := -1
+	for oi := range m.offers {
+		if set.has(oi) && (best < 0 || m.offers[oi].Price < m.offers[best].Price) {
+			best = oi
+		}
+	}
+	s := &m.types[m.offers[best].shape]
+	for i, l := range p.limits {
+		if l.used+s.usage[i] > l.max {
+			return fmt.Sprintf("limit %s %s: %s used, the cheapest node that fits, %s, adds %s",
+				l.name, figure(l.name, l.max), figure(l.name, l.used), s.Name, figure(l.name, s.usage[i]))
+		}
+	}
+	return "no node that fits stays within the limits of the pool"
+}
+
+// relation is the reason of pods that would fit, but not beside or away from others as they require.
+func (m *model) relation(ci int) (code, message string) {
+	for i := range m.rules {
+		r := &m.rules[i]
+		if r.owner != ci {
+			continue
+		}
+		switch {
+		case r.kind == spread && r.key != corev1.LabelHostname:
+			return "SpreadUnsatisfiable", fmt.Sprintf("topology spread over %s with maxSkew %d: %s; no further domain can take the pod", r.key, r.maxSkew, r.state())
+		case r.kind == affinity:
+			return "AffinityUnsatisfiable", fmt.Sprintf("required pod affinity by %s to %s: no node that can be launched joins such a pod (%s)", r.key, r.selector, r.state())
+		case r.kind == antiAffinity && r.key != corev1.LabelHostname:
+			return "AffinityUnsatisfiable", fmt.Sprintf("required pod anti-affinity by %s to %s: every domain that can be launched into has such a pod (%s)", r.key, r.selector, r.state())
+		}
+	}
+	for i := range m.rules {
+		if r := &m.rules[i]; r.members.has(ci) && r.kind == antiAffinity && r.key != corev1.LabelHostname {
+			return "AffinityUnsatisfiable", fmt.Sprintf("pods of the same batch have required anti-affinity by %s to it in every domain", r.key)
+		}
+	}
+	return "LimitExceeded", "the pods that were planned before use what the limits of the pool leave"
+}
+
+// state prints the counts by domain.
+func (r *rule) state() string {
+	domains := maps.Clone(r.domains)
+	for v := range r.counts {
+		domains[v] = true
+	}
+	var out []string
+	for _, v := range slices.Sorted(maps.Keys(domains)) {
+		out = append(out, fmt.Sprintf("%s has %d", v, r.counts[v]))
+	}
+	if len(out) == 0 {
+		return "there is none"
+	}
+	if len(out) > 8 {
+		out = append(out[:8], fmt.Sprintf("and %d more", len(out)-8))
+	}
+	return strings.Join(out, ", ")
+}

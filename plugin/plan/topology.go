@@ -1,0 +1,311 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// ruleKind tells the three kinds of rules between pods apart.
+type ruleKind int
+
+const (
+	spread ruleKind = iota + 1
+	affinity
+	antiAffinity
+)
+
+// rule is one required constraint between pods: of the owner class, about its members, per value of the key.
+type rule struct {
+	kind     ruleKind
+	key      string
+	owner    int
+	selector labels.Selector
+	inNS     func(string) bool
+	// members are the classes that the selector matches.
+	members bits
+	// maxSkew and minDomains are of a spread.
+	maxSkew, minDomains int
+	policy              corev1.TopologySpreadConstraint
+	// counts are the matching pods by domain, total their sum; owners the owner's pods.
+	counts, owners map[string]int
+	total          int
+	// domains of a spread: values of nodes that exist or that could be launched.
+	domains map[string]bool
+}
+
+// compileRules reads the constraints of the classes and counts the pods that exist.
+func (m *model) compileRules() {
+	for ci := range m.classes {
+		m.spreadRules(ci)
+		if a := m.classes[ci].pod.Spec.Affinity; a != nil {
+			if a.PodAffinity != nil {
+				m.affinityRules(ci, affinity, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+			}
+			if a.PodAntiAffinity != nil {
+				m.affinityRules(ci, antiAffinity, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+			}
+		}
+	}
+	for i := range m.rules {
+		r := &m.rules[i]
+		r.counts, r.owners, r.domains = map[string]int{}, map[string]int{}, map[string]bool{}
+		r.members = newBits(len(m.classes))
+		for ci := range m.classes {
+			if r.matches(m.classes[ci].pod) {
+				r.members.set(ci)
+			}
+		}
+	}
+	for i := range m.in.Nodes {
+		m.countNode(&m.in.Nodes[i])
+	}
+}
+
+func (m *model) spreadRules(ci int) {
+	pod := m.classes[ci].pod
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule || err != nil {
+			continue
+		}
+		for _, k := range c.MatchLabelKeys {
+			if v, ok := pod.Labels[k]; ok {
+				if only, bad := labels.NewRequirement(k, "=", []string{v}); bad == nil {
+					selector = selector.Add(*only)
+				}
+			}
+		}
+		r := rule{kind: spread, key: NormalKey(c.TopologyKey), owner: ci, selector: selector, maxSkew: int(c.MaxSkew), minDomains: 1, policy: c}
+		if c.MinDomains != nil {
+			r.minDomains = int(*c.MinDomains)
+		}
+		namespace := pod.Namespace
+		r.inNS = func(ns string) bool { return ns == namespace }
+		m.rules = append(m.rules, r)
+	}
+}
+
+func (m *model) affinityRules(ci int, kind ruleKind, terms []corev1.PodAffinityTerm) {
+	for _, t := range terms {
+		selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+		if err != nil {
+			continue
+		}
+		m.rules = append(m.rules, rule{
+			kind: kind, key: NormalKey(t.TopologyKey), owner: ci, selector: selector,
+			inNS: namespacesOf(t, m.classes[ci].pod.Namespace, kind == antiAffinity),
+		})
+	}
+}
+
+// namespacesOf says which namespaces a term speaks of. Labels of namespaces are not known here: a selector that is not
+// empty is read as all namespaces where that is the careful reading, as none otherwise.
+func namespacesOf(t corev1.PodAffinityTerm, own string, careful bool) func(string) bool {
+	if s := t.NamespaceSelector; s != nil && (careful || len(s.MatchLabels)+len(s.MatchExpressions) == 0) {
+		return func(string) bool { return true }
+	}
+	list := t.Namespaces
+	if len(list) == 0 && t.NamespaceSelector == nil {
+		list = []string{own}
+	}
+	return func(ns string) bool { return slices.Contains(list, ns) }
+}
+
+func (r *rule) matches(pod *corev1.Pod) bool {
+	return r.inNS(pod.Namespace) && r.selector.Matches(labels.Set(pod.Labels))
+}
+
+// countNode adds the pods of a node to the rules, and what they forbid to the classes.
+func (m *model) countNode(n *Node) {
+	at := normalLabels(n)
+	for i := range m.rules {
+		r := &m.rules[i]
+		v, ok := at[r.key]
+		if !ok || r.kind == spread && !m.included(r, n, at) {
+			continue
+		}
+		if r.kind == spread {
+			r.domains[v] = true
+		}
+		for _, p := range n.Pods {
+			if (r.kind != spread || p.DeletionTimestamp == nil) && r.matches(p) {
+				r.counts[v]++
+				r.total++
+			}
+		}
+	}
+	for _, p := range n.Pods {
+		if p.Spec.Affinity != nil && p.Spec.Affinity.PodAntiAffinity != nil {
+			m.block(p, at)
+		}
+	}
+}
+
+// included is the spread's node inclusion policy (KEP-3094).
+func (m *model) included(r *rule, n *Node, at map[string]string) bool {
+	c := &m.classes[r.owner]
+	for _, s := range c.pod.Spec.TopologySpreadConstraints {
+		if _, ok := at[NormalKey(s.TopologyKey)]; !ok && s.WhenUnsatisfiable == corev1.DoNotSchedule {
+			return false
+		}
+	}
+	if p := r.policy.NodeAffinityPolicy; p == nil || *p == corev1.NodeInclusionPolicyHonor {
+		if !slices.ContainsFunc(c.terms, func(t catalog.Requirements) bool { _, ok := t.Match(at); return ok }) {
+			return false
+		}
+	}
+	if p := r.policy.NodeTaintsPolicy; p != nil && *p == corev1.NodeInclusionPolicyHonor {
+		if _, ok := Tolerates(c.pod.Spec.Tolerations, n.Taints); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// block keeps classes away from where a pod that exists does not tolerate them.
+func (m *model) block(p *corev1.Pod, at map[string]string) {
+	for _, t := range p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+		v, ok := at[NormalKey(t.TopologyKey)]
+		if err != nil || !ok {
+			continue
+		}
+		r := rule{selector: selector, inNS: namespacesOf(t, p.Namespace, true)}
+		for ci := range m.classes {
+			c := &m.classes[ci]
+			if !r.matches(c.pod) {
+				continue
+			}
+			if c.blocked == nil {
+				c.blocked = map[string]map[string]bool{}
+			}
+			key := NormalKey(t.TopologyKey)
+			if c.blocked[key] == nil {
+				c.blocked[key] = map[string]bool{}
+			}
+			c.blocked[key][v] = true
+		}
+	}
+}
+
+// openDomains adds to each spread the domains that its owner could be launched into.
+func (m *model) openDomains() {
+	for i := range m.rules {
+		r := &m.rules[i]
+		if r.kind != spread || r.key == corev1.LabelHostname {
+			continue
+		}
+		c := &m.classes[r.owner]
+		for oi := range m.offers {
+			if c.fits.has(oi) && m.available.has(oi) {
+				for _, v := range m.values(c.demands, oi, r.key) {
+					r.domains[v] = true
+				}
+			}
+		}
+	}
+}
+
+// values are what a node of the offer may have under the key: one, unless the pool leaves the choice to the pods.
+func (m *model) values(demands []catalog.Requirements, oi int, key string) []string {
+	if v, ok := m.label(oi, key); ok {
+		return []string{v}
+	}
+	p := m.offers[oi].pool
+	if set, ok := demands[p][key]; ok {
+		return set.List()
+	}
+	return m.pools[p].open[key].List()
+}
+
+// lookup gives the labels of a place.
+type lookup func(key string) (string, bool)
+
+// permits says whether one more pod of the class may go to a place; on a new node (fresh) rules by hostname are the
+// packing's business. Where not, it returns the rule in the way.
+func (m *model) permits(ci int, at lookup, fresh bool) (*rule, bool) {
+	for i := range m.rules {
+		r := &m.rules[i]
+		if fresh && r.key == corev1.LabelHostname || r.owner != ci && (r.kind != antiAffinity || !r.members.has(ci)) {
+			continue
+		}
+		v, ok := at(r.key)
+		if !r.allows(ci, v, ok) {
+			return r, false
+		}
+	}
+	return nil, true
+}
+
+func (r *rule) allows(ci int, v string, ok bool) bool {
+	self := 0
+	if r.members.has(ci) {
+		self = 1
+	}
+	switch r.kind {
+	case spread:
+		return ok && r.counts[v]+self-r.least() <= r.maxSkew
+	case affinity:
+		return ok && (r.counts[v] > 0 || r.total == 0 && self == 1)
+	case antiAffinity:
+		if !ok {
+			return true
+		}
+		return (r.owner != ci || r.counts[v] == 0) && (self == 0 || r.owners[v] == 0)
+	}
+	return true
+}
+
+// least is the global minimum of a spread. By hostname it is taken as zero: a node can always be launched.
+func (r *rule) least() int {
+	if r.key == corev1.LabelHostname || len(r.domains) < r.minDomains {
+		return 0
+	}
+	least := -1
+	for v := range r.domains {
+		if n := r.counts[v]; least < 0 || n < least {
+			least = n
+		}
+	}
+	return max(least, 0)
+}
+
+// record counts n pods of the class at a place.
+func (m *model) record(ci, n int, at lookup) {
+	for i := range m.rules {
+		r := &m.rules[i]
+		member := r.members.has(ci)
+		if !member && r.owner != ci {
+			continue
+		}
+		v, ok := at(r.key)
+		if member {
+			r.total += n
+			if ok {
+				r.counts[v] += n
+			}
+		}
+		if ok && r.owner == ci {
+			r.owners[v] += n
+		}
+	}
+}
+
+// keysOf are the label keys, hostname apart, that matter for where pods of the class go: by its own rules or by those
+// of classes that it counts for.
+func (m *model) keysOf(ci int) []string {
+	keys := map[string]bool{}
+	for i := range m.rules {
+		r := &m.rules[i]
+		if r.key != corev1.LabelHostname && (r.owner == ci || r.members.has(ci)) {
+			keys[r.key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}

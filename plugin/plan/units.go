@@ -1,0 +1,261 @@
+package plan
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// unit is what packing moves: one pod, or several that must share a node.
+type unit struct {
+	parts []part
+	count int
+	need  vec
+	// fits are the offers that take one unit on an empty node; demands what it wants of the open keys, by pool.
+	fits    bits
+	demands []catalog.Requirements
+	// pinned says that the unit was given its domain: a node with it has to be in the zone it was planned in.
+	pinned bool
+}
+
+// newUnit joins the needs of the parts.
+func (m *model) newUnit(parts []part, count int) unit {
+	u := unit{parts: parts, count: count, need: make(vec, len(m.dims)), demands: make([]catalog.Requirements, len(m.pools))}
+	for i, p := range parts {
+		c := &m.classes[p.class]
+		u.need.add(c.need, int64(p.n))
+		if i == 0 {
+			u.fits = c.fits.clone()
+			copy(u.demands, c.demands)
+			continue
+		}
+		u.fits.and(c.fits)
+		for pi := range m.pools {
+			if demandsClash(u.demands[pi], c.demands[pi]) {
+				m.dropPool(u.fits, pi)
+			}
+			if len(c.demands[pi]) > 0 {
+				u.demands[pi] = u.demands[pi].Intersect(c.demands[pi])
+			}
+		}
+	}
+	if len(parts) > 1 || parts[0].n > 1 {
+		for oi := range m.offers {
+			if u.fits.has(oi) && m.offers[oi].free.times(u.need) < 1 {
+				u.fits[oi>>6] &^= 1 << (oi & 63)
+			}
+		}
+	}
+	return u
+}
+
+func (m *model) dropPool(set bits, pi int) {
+	for oi := m.pools[pi].offers[0]; oi < m.pools[pi].offers[1]; oi++ {
+		set[oi>>6] &^= 1 << (oi & 63)
+	}
+}
+
+// units turns what is left of the classes into units, each with its domain. What can have none stays out.
+func (m *model) units(left []int) []unit {
+	rest := slices.Clone(left)
+	todo := m.bundles(rest)
+	for _, ci := range m.order() {
+		if rest[ci] > 0 {
+			todo = append(todo, m.newUnit([]part{{ci, 1}}, rest[ci]))
+		}
+	}
+	var out []unit
+	// Who follows others by affinity may have to wait until those have their domains.
+	for progress := true; progress; {
+		progress = false
+		for i := range todo {
+			if todo[i].count == 0 {
+				continue
+			}
+			placed := m.assign(&todo[i])
+			progress = progress || len(placed) > 0
+			out = append(out, placed...)
+		}
+	}
+	return out
+}
+
+// domain is one combination of values of the keys that matter to a unit.
+type domain struct {
+	values map[string]string
+	name   string
+	// rank orders by the price of the unit's share of a node, in steps of 2 %.
+	rank int
+	cost float64
+}
+
+// assign gives each of the unit's pods a domain that the rules permit, the cheapest, and among equals the emptiest. It
+// returns one unit per domain and takes them off u.
+func (m *model) assign(u *unit) []unit {
+	var keys []string
+	for _, p := range u.parts {
+		for _, k := range m.keysOf(p.class) {
+			if !slices.Contains(keys, k) {
+				keys = append(keys, k)
+			}
+		}
+	}
+	if len(keys) == 0 {
+		out := *u
+		u.count = 0
+		m.recordUnit(&out, out.count, nil)
+		return []unit{out}
+	}
+	domains := m.domainsOf(u, keys)
+	counts := make([]int, len(domains))
+	for u.count > 0 {
+		best := m.bestDomain(u, domains)
+		if best < 0 {
+			break
+		}
+		counts[best]++
+		m.recordUnit(u, 1, domains[best].values)
+		u.count--
+	}
+	var out []unit
+	for i, n := range counts {
+		if n > 0 {
+			out = append(out, m.pin(u, domains[i].values, n))
+		}
+	}
+	return out
+}
+
+func (m *model) recordUnit(u *unit, n int, values map[string]string) {
+	at := func(key string) (string, bool) { v, ok := values[key]; return v, ok }
+	for _, p := range u.parts {
+		m.record(p.class, n*p.n, at)
+	}
+}
+
+func (m *model) bestDomain(u *unit, domains []domain) int {
+	best, bestCount := -1, 0
+	for i := range domains {
+		d := &domains[i]
+		if best >= 0 && d.rank > domains[best].rank {
+			break
+		}
+		at := func(key string) (string, bool) { v, ok := d.values[key]; return v, ok }
+		count := 0
+		for j := range m.rules {
+			if r := &m.rules[j]; r.members.has(u.parts[0].class) {
+				count += r.counts[d.values[r.key]]
+			}
+		}
+		if best >= 0 && count >= bestCount || !m.permitsAll(u, at) {
+			continue
+		}
+		best, bestCount = i, count
+	}
+	return best
+}
+
+func (m *model) permitsAll(u *unit, at lookup) bool {
+	for _, p := range u.parts {
+		if _, ok := m.permits(p.class, at, true); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// domainsOf lists the domains in which the unit could be launched now, the cheapest first.
+func (m *model) domainsOf(u *unit, keys []string) []domain {
+	found := map[string]*domain{}
+	for oi := range m.offers {
+		if !u.fits.has(oi) || !m.available.has(oi) || !m.withinLimits(oi) {
+			continue
+		}
+		cost := m.offers[oi].Price * share(u.need, m.offers[oi].free)
+		for _, values := range m.tuples(u, oi, keys) {
+			name := ""
+			for _, k := range keys {
+				name += values[k] + "\x00"
+			}
+			if d, ok := found[name]; !ok {
+				found[name] = &domain{values: values, name: name, cost: cost}
+			} else {
+				d.cost = min(d.cost, cost)
+			}
+		}
+	}
+	var out []domain
+	least := math.Inf(1)
+	for _, d := range found {
+		out = append(out, *d)
+		least = min(least, d.cost)
+	}
+	for i := range out {
+		if least > 0 {
+			out[i].rank = int(math.Log(out[i].cost/least) / math.Log(1.02))
+		}
+	}
+	slices.SortFunc(out, func(a, b domain) int {
+		if a.rank != b.rank {
+			return a.rank - b.rank
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return out
+}
+
+// tuples are the combinations of values that a node of the offer can have under the keys; a key that it lacks is absent.
+func (m *model) tuples(u *unit, oi int, keys []string) []map[string]string {
+	out := []map[string]string{{}}
+	for _, k := range keys {
+		values := m.values(u.demands, oi, k)
+		if len(values) == 0 {
+			continue
+		}
+		var next []map[string]string
+		for _, t := range out {
+			for _, v := range values {
+				c := map[string]string{k: v}
+				for kk, vv := range t {
+					c[kk] = vv
+				}
+				next = append(next, c)
+			}
+		}
+		out = next
+	}
+	return out
+}
+
+// pin is n units narrowed to a domain.
+func (m *model) pin(u *unit, values map[string]string, n int) unit {
+	out := *u
+	out.count, out.fits, out.demands = n, u.fits.clone(), slices.Clone(u.demands)
+	_, zone := values[corev1.LabelTopologyZone]
+	_, zoneID := values[labelZoneID]
+	out.pinned = zone || zoneID
+	for oi := range m.offers {
+		if !out.fits.has(oi) {
+			continue
+		}
+		for k, v := range values {
+			if !slices.Contains(m.values(u.demands, oi, k), v) {
+				out.fits[oi>>6] &^= 1 << (oi & 63)
+				break
+			}
+		}
+	}
+	for pi := range m.pools {
+		for k, v := range values {
+			if _, open := m.pools[pi].open[k]; open {
+				one := catalog.FromLabels(map[string]string{k: v})
+				out.demands[pi] = out.demands[pi].Intersect(one)
+			}
+		}
+	}
+	return out
+}
