@@ -32,7 +32,7 @@ type Cloud interface {
 	// Refresh keeps the caches of instance types, prices and zones fresh until ctx ends.
 	Refresh(ctx context.Context) error
 
-	// Launch asks for in.Count equal instances with one CreateFleet call of type instant and the launch id as client
+	// Launch asks for one instance per claim, all equal, with one CreateFleet call of type instant and the launch id as client
 	// token. It returns the ids of what EC2 launched, which may be fewer, with a reason for each offering that failed.
 	// Errors: NodeClassError (the class cannot launch), and others that may be retried with the same launch id.
 	Launch(ctx context.Context, in LaunchInput) (LaunchOutput, error)
@@ -53,6 +53,10 @@ type Cloud interface {
 
 	// Delete removes a message from the queue once its effect is recorded.
 	Delete(ctx context.Context, receipt string) error
+
+	// Release deletes what the cloud holds for a class that is going away and has no NodeClaim left: the instance
+	// profile that Resolve created and the launch templates of Launch. What is gone already is no error.
+	Release(ctx context.Context, class *awsv1.EC2NodeClass) error
 }
 
 // LaunchInput is one CreateFleet call.

@@ -1,0 +1,95 @@
+package aws
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+var _ cloud.Cloud = (*Cloud)(nil)
+
+// Cloud is cloud.Cloud over AWS.
+type Cloud struct {
+	cfg     Config
+	metrics *metrics
+
+	ec2     *ec2.Client
+	eks     *eks.Client
+	iam     *iam.Client
+	pricing *pricing.Client
+	sqs     *sqs.Client
+	ssm     *ssm.Client
+
+	clusters   *cached[cluster]
+	subnets    *cached[[]subnet]
+	groups     *cached[[]awsv1.SecurityGroup]
+	images     *cached[[]awsv1.AMI]
+	parameters *cached[string]
+	profiles   *cached[string]
+	queues     *cached[string]
+	launches   *cached[*launchRequest]
+
+	known     *marketCache
+	shapes    *shapeCache
+	templates *templateUse
+	taken     takenAddresses
+	without   *unavailable
+	changed   *signal
+}
+
+// New checks the configuration and makes the clients; it asks AWS for nothing.
+func New(cfg Config) (*Cloud, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg.Periods.setDefaults()
+	m, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	p, changed := cfg.Periods, newSignal()
+	return &Cloud{
+		cfg: cfg, metrics: m,
+		ec2: ec2.NewFromConfig(cfg.AWS),
+		eks: eks.NewFromConfig(cfg.AWS),
+		iam: iam.NewFromConfig(cfg.AWS),
+		pricing: pricing.NewFromConfig(cfg.AWS, func(o *pricing.Options) {
+			o.Region = pricingRegion(cfg.AWS.Region)
+		}),
+		sqs: sqs.NewFromConfig(cfg.AWS),
+		ssm: ssm.NewFromConfig(cfg.AWS),
+
+		clusters:   newCached[cluster](p.Cluster),
+		subnets:    newCached[[]subnet](p.Subnets),
+		groups:     newCached[[]awsv1.SecurityGroup](p.SecurityGroups),
+		images:     newCached[[]awsv1.AMI](p.Images),
+		parameters: newCached[string](p.Parameters),
+		profiles:   newCached[string](p.InstanceProfiles),
+		queues:     newCached[string](queueMemory),
+		launches:   newCached[*launchRequest](launchMemory),
+
+		known: newMarketCache(), shapes: newShapeCache(), templates: newTemplateUse(),
+		without: newUnavailable(p.Unavailable, changed), changed: changed,
+	}, nil
+}
+
+// Changed implements cloud.Cloud.
+func (c *Cloud) Changed() <-chan struct{} { return c.changed.wait() }
+
+// Release implements cloud.Cloud.
+func (c *Cloud) Release(ctx context.Context, class *awsv1.EC2NodeClass) error {
+	c.shapes.forget(class.Name)
+	return errors.Join(
+		c.deleteTemplates(ctx, class.Name, func(string) bool { return true }),
+		c.deleteProfiles(ctx, class),
+	)
+}

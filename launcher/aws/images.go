@@ -1,0 +1,266 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// variant is what an AMI of an alias is built for, beside its architecture.
+type variant int
+
+const (
+	variantAny variant = iota
+	variantStandard
+	variantNVIDIA
+	variantNeuron
+)
+
+// requirements on the instance type's labels: the standard AMI is for types without accelerators, the others for those
+// that have theirs.
+func (v variant) requirements() []corev1.NodeSelectorRequirement {
+	exists, absent := corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist
+	switch v {
+	case variantStandard:
+		return []corev1.NodeSelectorRequirement{
+			{Key: awsv1.LabelInstanceAcceleratorCount, Operator: absent}, {Key: awsv1.LabelInstanceGPUCount, Operator: absent},
+		}
+	case variantNVIDIA:
+		return []corev1.NodeSelectorRequirement{{Key: awsv1.LabelInstanceGPUCount, Operator: exists}}
+	case variantNeuron:
+		return []corev1.NodeSelectorRequirement{{Key: awsv1.LabelInstanceAcceleratorCount, Operator: exists}}
+	case variantAny:
+	}
+	return nil
+}
+
+// imageParameter is an SSM public parameter that names an AMI.
+type imageParameter struct {
+	name     string
+	variants []variant
+}
+
+// aliasParameters lists the parameters of an alias (EKS user guide, "Retrieve recommended Amazon Linux AMI IDs" and
+// "Retrieve recommended Bottlerocket AMI IDs"); nil for a family without.
+func aliasParameters(family, version, kubernetes string) []imageParameter {
+	latest := version == awsv1.AliasVersionLatest
+	switch family {
+	case awsv1.AMIFamilyAL2023:
+		path := func(arch, kind string) string {
+			name := "recommended"
+			if !latest {
+				name = fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-%s", arch, kind, kubernetes, version)
+			}
+			return fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/%s/%s/image_id", kubernetes, arch, kind, name)
+		}
+		return []imageParameter{
+			{path("x86_64", "standard"), []variant{variantStandard}},
+			{path("arm64", "standard"), []variant{variantStandard}},
+			{path("x86_64", "nvidia"), []variant{variantNVIDIA}},
+			{path("arm64", "nvidia"), []variant{variantNVIDIA}},
+			{path("x86_64", "neuron"), []variant{variantNeuron}},
+		}
+	case awsv1.AMIFamilyAL2:
+		path := func(flavour, node string) string {
+			name := "recommended"
+			if !latest {
+				name = fmt.Sprintf("amazon-eks-%s-%s-%s", node, kubernetes, version)
+			}
+			return fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2%s/%s/image_id", kubernetes, flavour, name)
+		}
+		return []imageParameter{
+			{path("", "node"), []variant{variantStandard}},
+			{path("-arm64", "arm64-node"), []variant{variantStandard}},
+			{path("-gpu", "gpu-node"), []variant{variantNVIDIA, variantNeuron}},
+		}
+	case awsv1.AMIFamilyBottlerocket:
+		path := func(flavour, arch string) string {
+			return fmt.Sprintf("/aws/service/bottlerocket/aws-k8s-%s%s/%s/%s/image_id",
+				kubernetes, flavour, arch, strings.TrimLeft(version, "v"))
+		}
+		return []imageParameter{
+			{path("", "x86_64"), []variant{variantStandard, variantNeuron}},
+			{path("", "arm64"), []variant{variantStandard}},
+			{path("-nvidia", "x86_64"), []variant{variantNVIDIA}},
+			{path("-nvidia", "arm64"), []variant{variantNVIDIA}},
+		}
+	}
+	return nil
+}
+
+// selectImages returns the AMIs that the class's terms select, newest first; of several for the same instance types
+// only the newest.
+func (c *Cloud) selectImages(ctx context.Context, class *awsv1.EC2NodeClass) ([]awsv1.AMI, error) {
+	version := ""
+	if class.Alias() != nil {
+		cluster, err := c.describeCluster(ctx)
+		if err != nil {
+			return nil, err
+		}
+		version = cluster.version
+	}
+	key := cacheKey([]any{class.Spec.AMISelectorTerms, version})
+	return c.images.get(ctx, key, func(ctx context.Context) ([]awsv1.AMI, error) {
+		var found []image
+		for i, term := range class.Spec.AMISelectorTerms {
+			images, err := c.imagesOfTerm(ctx, class, term, version)
+			if err != nil {
+				return nil, fmt.Errorf("spec.amiSelectorTerms[%d]: %w", i, err)
+			}
+			found = append(found, images...)
+		}
+		return newest(found, time.Now()), nil
+	})
+}
+
+// image is an AMI with what it is built for.
+type image struct {
+	ec2types.Image
+	variant variant
+}
+
+func (c *Cloud) imagesOfTerm(ctx context.Context, class *awsv1.EC2NodeClass, term awsv1.AMISelectorTerm, version string) ([]image, error) {
+	in := &ec2.DescribeImagesInput{IncludeDeprecated: awssdk.Bool(true)}
+	var variants map[string][]variant
+	var err error
+	switch {
+	case term.Alias != "":
+		alias := class.Alias()
+		variants, err = c.imageIDs(ctx, aliasParameters(alias.Family, alias.Version, version), alias.Version == awsv1.AliasVersionLatest)
+	case term.SSMParameter != "":
+		// The parameter may be given as an ARN too; its value may move.
+		variants, err = c.imageIDs(ctx, []imageParameter{{term.SSMParameter, []variant{variantAny}}}, true)
+	case term.ID != "":
+		variants = map[string][]variant{term.ID: {variantAny}}
+	default:
+		in.Filters = tagFilters(term.Tags)
+		if term.Name != "" {
+			in.Filters = append(in.Filters, filter("name", term.Name))
+			// Names are not unique among all accounts: without an owner only one's own and Amazon's count.
+			in.Owners = []string{"self", "amazon"}
+		}
+		if term.Owner != "" {
+			in.Owners = []string{term.Owner}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if variants != nil {
+		if len(variants) == 0 {
+			return nil, nil
+		}
+		in.Filters = append(in.Filters, filter("image-id", sortedKeys(variants)...))
+	}
+	return c.describeImages(ctx, in, variants)
+}
+
+func (c *Cloud) describeImages(ctx context.Context, in *ec2.DescribeImagesInput, variants map[string][]variant) ([]image, error) {
+	in.Filters = append(in.Filters, filter("state", string(ec2types.ImageStateAvailable)))
+	var out []image
+	pages := ec2.NewDescribeImagesPaginator(c.ec2, in)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("describing images: %w", err)
+		}
+		for _, found := range page.Images {
+			of := variants[awssdk.ToString(found.ImageId)]
+			if variants == nil {
+				of = []variant{variantAny}
+			}
+			for _, v := range of {
+				out = append(out, image{found, v})
+			}
+		}
+	}
+	return out, nil
+}
+
+// imageIDs reads the parameters that exist.
+func (c *Cloud) imageIDs(ctx context.Context, parameters []imageParameter, mutable bool) (map[string][]variant, error) {
+	out := map[string][]variant{}
+	for _, p := range parameters {
+		id, err := c.parameter(ctx, p.name, mutable)
+		if err != nil {
+			return nil, err
+		}
+		if id != "" {
+			out[id] = append(out[id], p.variants...)
+		}
+	}
+	return out, nil
+}
+
+// mutableParameters is how long the value of a parameter that moves is believed at most.
+const mutableParameters = 5 * time.Minute
+
+// parameter returns the value of an SSM parameter, empty where there is none.
+func (c *Cloud) parameter(ctx context.Context, name string, mutable bool) (string, error) {
+	if v, ok := c.parameters.peek(name); ok {
+		return v, nil
+	}
+	period := c.cfg.Periods.Parameters
+	if mutable {
+		period = min(period, mutableParameters)
+	}
+	out, err := c.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: &name})
+	switch {
+	case isAbsent(err):
+		c.parameters.put(name, "", min(period, mutableParameters))
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading SSM parameter %s: %w", name, err)
+	}
+	c.parameters.put(name, awssdk.ToString(out.Parameter.Value), period)
+	return awssdk.ToString(out.Parameter.Value), nil
+}
+
+// newest turns images into the status entries of a class: one per set of requirements, the newest, by id where two are
+// equally old.
+func newest(images []image, now time.Time) []awsv1.AMI {
+	slices.SortStableFunc(images, func(a, b image) int {
+		return cmp.Or(
+			cmp.Compare(awssdk.ToString(b.CreationDate), awssdk.ToString(a.CreationDate)),
+			cmp.Compare(awssdk.ToString(a.ImageId), awssdk.ToString(b.ImageId)),
+		)
+	})
+	type purpose struct {
+		arch    string
+		variant variant
+	}
+	seen := map[purpose]bool{}
+	var out []awsv1.AMI
+	for _, i := range images {
+		arch, ok := awsv1.AWSToKubeArchitectures[string(i.Architecture)]
+		p := purpose{arch, i.variant}
+		if !ok || seen[p] {
+			continue
+		}
+		seen[p] = true
+		requirements := append([]corev1.NodeSelectorRequirement{{
+			Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{arch},
+		}}, i.variant.requirements()...)
+		out = append(out, awsv1.AMI{
+			ID: awssdk.ToString(i.ImageId), Name: awssdk.ToString(i.Name), Requirements: requirements,
+			Deprecated: passed(awssdk.ToString(i.DeprecationTime), now),
+		})
+	}
+	return out
+}
+
+// passed says whether a time that EC2 wrote lies in the past; a text that is no time does not.
+func passed(text string, now time.Time) bool {
+	t, err := time.Parse(time.RFC3339, text)
+	return err == nil && t.Before(now)
+}

@@ -1,0 +1,108 @@
+package aws
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// metrics are Karpenter's karpenter_cloudprovider_* as far as they fit, under their names and labels.
+type metrics struct {
+	duration    *prometheus.HistogramVec
+	errors      *prometheus.CounterVec
+	cores       *prometheus.GaugeVec
+	memory      *prometheus.GaugeVec
+	price       *prometheus.GaugeVec
+	available   *prometheus.GaugeVec
+	launchFails *prometheus.CounterVec
+}
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	const namespace, subsystem = "karpenter", "cloudprovider"
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels)
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: "duration_seconds", Help: "Duration of cloud provider method calls.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
+		}, []string{"controller", "method", "provider"}),
+		errors: counter("errors_total", "Errors returned from cloud provider method calls.", "controller", "method", "provider", "error"),
+		cores:  gauge("instance_type_cpu_cores", "VCPUs cores for a given instance type.", "instance_type"),
+		memory: gauge("instance_type_memory_bytes", "Memory, in bytes, for a given instance type.", "instance_type"),
+		price: gauge("instance_type_offering_price_estimate",
+			"Estimated hourly price of an offering.", "instance_type", "capacity_type", "zone"),
+		available: gauge("instance_type_offering_available",
+			"Whether an offering has capacity as far as is known.", "instance_type", "capacity_type", "zone"),
+		launchFails: counter("instance_launch_failures_total",
+			"CreateFleet failures by offering.", "zone", "zone_id", "capacity_type", "reason"),
+	}
+	if registerer == nil {
+		return m, nil
+	}
+	for _, collector := range []prometheus.Collector{m.duration, m.errors, m.cores, m.memory, m.price, m.available, m.launchFails} {
+		if err := registerer.Register(collector); err != nil {
+			return nil, fmt.Errorf("aws: registering metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// measure starts a call of a method and returns what ends it.
+func (m *metrics) measure(method string) func(*error) {
+	start := time.Now()
+	return func(err *error) {
+		m.duration.WithLabelValues("", method, "aws").Observe(time.Since(start).Seconds())
+		if *err != nil {
+			m.errors.WithLabelValues("", method, "aws", errorLabel(*err)).Inc()
+		}
+	}
+}
+
+// errorLabel is Karpenter's name of an error's kind.
+func errorLabel(err error) string {
+	var class *cloud.NodeClassError
+	switch {
+	case errors.As(err, &class):
+		return "NodeClassNotReadyError"
+	case cloud.IsNotFound(err):
+		return "NodeClaimNotFoundError"
+	}
+	return ""
+}
+
+func (m *metrics) types(known market) {
+	m.cores.Reset()
+	m.memory.Reset()
+	for name, f := range known.facts {
+		m.cores.WithLabelValues(name).Set(float64(f.VCPUs))
+		m.memory.WithLabelValues(name).Set(float64(f.MemoryMiB << 20))
+	}
+}
+
+func (m *metrics) offerings(types []catalog.InstanceType) {
+	for _, t := range types {
+		for _, o := range t.Offerings {
+			m.price.WithLabelValues(t.Name, o.CapacityType, o.Zone).Set(o.Price)
+			available := 0.0
+			if o.Available {
+				available = 1
+			}
+			m.available.WithLabelValues(t.Name, o.CapacityType, o.Zone).Set(available)
+		}
+	}
+}
+
+func (m *metrics) launchFailures(failures []fleetFailure) {
+	for _, f := range failures {
+		m.launchFails.WithLabelValues(f.Option.Zone, f.zoneID, f.Option.CapacityType, f.Reason).Inc()
+	}
+}

@@ -1,0 +1,129 @@
+package aws
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// profileName of the instance profile that a class owns: another role gives another profile, so that nodes of the old
+// role keep theirs. IAM takes 128 characters at most, EKS names clusters with 100.
+func (c *Cloud) profileName(class *awsv1.EC2NodeClass) string {
+	sum := sha256.Sum256([]byte(c.cfg.AWS.Region + "/" + string(class.UID) + "/" + class.Name + "/" + class.Spec.Role))
+	return c.cfg.ClusterName + "_" + hex.EncodeToString(sum[:10])
+}
+
+// profilePath holds all instance profiles that a class owns.
+func (c *Cloud) profilePath(class *awsv1.EC2NodeClass) string {
+	return fmt.Sprintf("/slipway/%s/%s/%s/", c.cfg.AWS.Region, c.cfg.ClusterName, class.Name)
+}
+
+// ensureProfile returns the instance profile of the class: the one that it names, if IAM has it or does not let us look,
+// or the one that it owns, made complete.
+func (c *Cloud) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
+	if own := awssdk.ToString(class.Spec.InstanceProfile); own != "" {
+		return c.profiles.get(ctx, "given/"+own, func(ctx context.Context) (string, error) {
+			_, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &own})
+			if err != nil && !isDenied(code(err)) {
+				return "", fmt.Errorf("spec.instanceProfile: reading instance profile %s: %w", own, err)
+			}
+			return own, nil
+		})
+	}
+	name := c.profileName(class)
+	return c.profiles.get(ctx, name, func(ctx context.Context) (string, error) {
+		return name, c.completeProfile(ctx, class, name)
+	})
+}
+
+// completeProfile makes the owned profile where it is missing and gives it the class's role and no other.
+func (c *Cloud) completeProfile(ctx context.Context, class *awsv1.EC2NodeClass, name string) error {
+	role := class.Spec.Role
+	var roles []iamtypes.Role
+	got, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
+	switch {
+	case isAbsent(err):
+		if err := c.createProfile(ctx, class, name); err != nil {
+			return err
+		}
+	case err != nil:
+		return fmt.Errorf("reading instance profile %s: %w", name, err)
+	default:
+		roles = got.InstanceProfile.Roles
+	}
+	for _, r := range roles {
+		if awssdk.ToString(r.RoleName) == role {
+			return nil
+		}
+		if err := c.removeRole(ctx, name, awssdk.ToString(r.RoleName)); err != nil {
+			return err
+		}
+	}
+	_, err = c.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
+	if err != nil {
+		return fmt.Errorf("spec.role: adding role %s to instance profile %s: %w", role, name, err)
+	}
+	return nil
+}
+
+func (c *Cloud) createProfile(ctx context.Context, class *awsv1.EC2NodeClass, name string) error {
+	var tags []iamtypes.Tag
+	all := class.InstanceProfileTags(c.cfg.ClusterName, c.cfg.AWS.Region)
+	for _, key := range sortedKeys(all) {
+		tags = append(tags, iamtypes.Tag{Key: awssdk.String(key), Value: awssdk.String(all[key])})
+	}
+	_, err := c.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{
+		InstanceProfileName: &name, Path: awssdk.String(c.profilePath(class)), Tags: tags,
+	})
+	if err != nil && !isThere(err) {
+		return fmt.Errorf("creating instance profile %s: %w", name, err)
+	}
+	return nil
+}
+
+func (c *Cloud) removeRole(ctx context.Context, profile, role string) error {
+	_, err := c.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{
+		InstanceProfileName: &profile, RoleName: &role,
+	})
+	if err != nil && !isAbsent(err) {
+		return fmt.Errorf("removing role %s from instance profile %s: %w", role, profile, err)
+	}
+	return nil
+}
+
+// deleteProfiles deletes the instance profiles that the class owns, those of roles that it had before included.
+func (c *Cloud) deleteProfiles(ctx context.Context, class *awsv1.EC2NodeClass) error {
+	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{
+		PathPrefix: awssdk.String(c.profilePath(class)),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("listing instance profiles of EC2NodeClass %s: %w", class.Name, err)
+		}
+		for _, p := range page.InstanceProfiles {
+			name := awssdk.ToString(p.InstanceProfileName)
+			for _, r := range p.Roles {
+				if err := c.removeRole(ctx, name, awssdk.ToString(r.RoleName)); err != nil {
+					return err
+				}
+			}
+			_, err := c.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})
+			if err != nil && !isAbsent(err) {
+				return fmt.Errorf("deleting instance profile %s: %w", name, err)
+			}
+			c.profiles.forget(name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/awslabs/operatorpkg/status"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+)
+
+// Resolve implements cloud.Cloud. A part that AWS refuses to tell becomes a False condition with AWS's reason; a part
+// that it could not be asked for (throttled, unreachable) fails the call once the other parts are done.
+func (c *Cloud) Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (_ awsv1.EC2NodeClassStatus, err error) {
+	defer c.metrics.measure("Resolve")(&err)
+	out := class.DeepCopy()
+	conditions := out.StatusConditions()
+	for _, step := range []func(context.Context, *awsv1.EC2NodeClass, status.ConditionSet) error{
+		c.resolveSubnets, c.resolveSecurityGroups, c.resolveImages, c.resolveProfile, c.resolveValidation,
+	} {
+		if stepErr := step(ctx, out, conditions); stepErr != nil && err == nil {
+			err = fmt.Errorf("EC2NodeClass %s: %w", class.Name, stepErr)
+		}
+	}
+	if err != nil {
+		return awsv1.EC2NodeClassStatus{}, err
+	}
+	return out.Status, nil
+}
+
+// refused sets a condition False where AWS answered with an error that repeating does not mend, and returns the error
+// where it may.
+func refused(conditions status.ConditionSet, kind string, err error) error {
+	if isTransient(err) {
+		return err
+	}
+	reason := "AWSRefused"
+	switch {
+	case isDenied(code(err)):
+		reason = "Unauthorized"
+	case isAbsent(err):
+		reason = "NotFound"
+	}
+	conditions.SetFalse(kind, reason, err.Error())
+	return nil
+}
+
+func (c *Cloud) resolveSubnets(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
+	found, err := c.selectSubnets(ctx, class.Spec.SubnetSelectorTerms)
+	if err != nil {
+		return refused(conditions, awsv1.ConditionTypeSubnetsReady, err)
+	}
+	class.Status.Subnets = nil
+	for _, s := range found {
+		class.Status.Subnets = append(class.Status.Subnets, awsv1.Subnet{ID: s.id, Zone: s.zone, ZoneID: s.zoneID})
+	}
+	if len(found) == 0 {
+		conditions.SetFalse(awsv1.ConditionTypeSubnetsReady, "SubnetsNotFound", "spec.subnetSelectorTerms selects no subnet")
+		return nil
+	}
+	conditions.SetTrue(awsv1.ConditionTypeSubnetsReady)
+	return nil
+}
+
+func (c *Cloud) resolveSecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
+	found, err := c.selectSecurityGroups(ctx, class.Spec.SecurityGroupSelectorTerms)
+	if err != nil {
+		return refused(conditions, awsv1.ConditionTypeSecurityGroupsReady, err)
+	}
+	class.Status.SecurityGroups = found
+	if len(found) == 0 {
+		conditions.SetFalse(awsv1.ConditionTypeSecurityGroupsReady, "SecurityGroupsNotFound",
+			"spec.securityGroupSelectorTerms selects no security group")
+		return nil
+	}
+	conditions.SetTrue(awsv1.ConditionTypeSecurityGroupsReady)
+	return nil
+}
+
+func (c *Cloud) resolveImages(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
+	found, err := c.selectImages(ctx, class)
+	if err != nil {
+		return refused(conditions, awsv1.ConditionTypeAMIsReady, err)
+	}
+	class.Status.AMIs = found
+	if len(found) == 0 {
+		conditions.SetFalse(awsv1.ConditionTypeAMIsReady, "AMINotFound",
+			"spec.amiSelectorTerms selects no available AMI of architecture x86_64 or arm64")
+		return nil
+	}
+	conditions.SetTrue(awsv1.ConditionTypeAMIsReady)
+	return nil
+}
+
+func (c *Cloud) resolveProfile(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
+	if class.Spec.Role == "" && class.Spec.InstanceProfile == nil {
+		class.Status.InstanceProfile = ""
+		conditions.SetFalse(awsv1.ConditionTypeInstanceProfileReady, "RoleMissing",
+			"neither spec.role nor spec.instanceProfile is set: nodes could not join")
+		return nil
+	}
+	name, err := c.ensureProfile(ctx, class)
+	if err != nil {
+		return refused(conditions, awsv1.ConditionTypeInstanceProfileReady, err)
+	}
+	class.Status.InstanceProfile = name
+	conditions.SetTrue(awsv1.ConditionTypeInstanceProfileReady)
+	return nil
+}
+
+func (c *Cloud) resolveValidation(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
+	// Nothing to be resolved: a selector set is a fault that validation names.
+	if class.Spec.PlacementGroupSelector == nil {
+		conditions.SetTrue(awsv1.ConditionTypePlacementGroupReady)
+	} else {
+		conditions.SetFalse(awsv1.ConditionTypePlacementGroupReady, "NotSupported", "spec.placementGroupSelector is not supported yet")
+	}
+	known, err := c.describeCluster(ctx)
+	if err != nil {
+		return refused(conditions, awsv1.ConditionTypeValidationSucceeded, err)
+	}
+	if fault, ok := faultOf(class, known); ok {
+		conditions.SetFalse(awsv1.ConditionTypeValidationSucceeded, fault.reason, fault.message)
+		return nil
+	}
+	if note := noteOn(class); note != "" {
+		conditions.SetTrueWithReason(awsv1.ConditionTypeValidationSucceeded, awsv1.ConditionTypeValidationSucceeded, note)
+		return nil
+	}
+	conditions.SetTrue(awsv1.ConditionTypeValidationSucceeded)
+	return nil
+}

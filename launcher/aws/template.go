@@ -1,0 +1,225 @@
+package aws
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/aws/userdata"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// templatePrefix tells our launch templates from Karpenter's, which deletes those that it does not use.
+const templatePrefix = "slipway.dev/"
+
+// templateSpec is all that a launch template depends on.
+type templateSpec struct {
+	class        *awsv1.EC2NodeClass
+	cluster      cluster
+	capacityType string
+	imageID      string
+	maxPods      int64
+	labels       map[string]string
+	taints       []cloud.Taint
+	tags         map[string]string
+}
+
+// template turns the spec into EC2's request. Equal specs give equal names: a launch template is never changed.
+func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
+	text, err := userdata.Render(s.userData())
+	if err != nil {
+		return nil, err
+	}
+	data := &ec2types.RequestLaunchTemplateData{
+		ImageId:             awssdk.String(s.imageID),
+		BlockDeviceMappings: blockDevices(s.class),
+		MetadataOptions:     metadataOptions(s.class.Spec.MetadataOptions),
+		Monitoring:          &ec2types.LaunchTemplatesMonitoringRequest{Enabled: awssdk.Bool(awssdk.ToBool(s.class.Spec.DetailedMonitoring))},
+		TagSpecifications:   s.requestTags(),
+	}
+	if text != "" {
+		data.UserData = awssdk.String(base64.StdEncoding.EncodeToString([]byte(text)))
+	}
+	if s.class.Status.InstanceProfile != "" {
+		data.IamInstanceProfile = &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{
+			Name: awssdk.String(s.class.Status.InstanceProfile),
+		}
+	}
+	setNetwork(data, s.class)
+	out := &ec2.CreateLaunchTemplateInput{
+		LaunchTemplateData: data,
+		TagSpecifications:  []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: ec2Tags(s.tags)}},
+	}
+	content, err := json.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("naming the launch template: %w", err)
+	}
+	sum := sha256.Sum256(content)
+	out.LaunchTemplateName = awssdk.String(templatePrefix + hex.EncodeToString(sum[:16]))
+	return out, nil
+}
+
+func (s templateSpec) userData() userdata.Input {
+	labels := map[string]string{}
+	for key, value := range s.labels {
+		labels[key] = value
+	}
+	// One call buys one capacity type.
+	labels[karpv1.CapacityTypeLabelKey] = s.capacityType
+	in := userdata.Input{
+		Family: s.class.AMIFamily(), Cluster: s.cluster.Cluster, Kubelet: s.class.Spec.Kubelet, MaxPods: s.maxPods,
+		Labels: labels, RAID0: raid0(s.class), Custom: awssdk.ToString(s.class.Spec.UserData),
+	}
+	for _, t := range s.taints {
+		in.Taints = append(in.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	return in
+}
+
+// requestTags are for what CreateFleet's own tag specifications do not reach.
+func (s templateSpec) requestTags() []ec2types.LaunchTemplateTagSpecificationRequest {
+	out := []ec2types.LaunchTemplateTagSpecificationRequest{
+		{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: ec2Tags(s.tags)},
+	}
+	if s.capacityType == karpv1.CapacityTypeSpot {
+		out = append(out, ec2types.LaunchTemplateTagSpecificationRequest{
+			ResourceType: ec2types.ResourceTypeSpotInstancesRequest, Tags: ec2Tags(s.tags),
+		})
+	}
+	return out
+}
+
+func ec2Tags(tags map[string]string) []ec2types.Tag {
+	var out []ec2types.Tag
+	for _, key := range sortedKeys(tags) {
+		out = append(out, ec2types.Tag{Key: awssdk.String(key), Value: awssdk.String(tags[key])})
+	}
+	return out
+}
+
+// setNetwork puts the security groups where EC2 wants them: beside the network interface's settings where there are
+// any, else on the template itself.
+func setNetwork(data *ec2types.RequestLaunchTemplateData, class *awsv1.EC2NodeClass) {
+	groups := make([]string, 0, len(class.Status.SecurityGroups))
+	for _, g := range class.Status.SecurityGroups {
+		groups = append(groups, g.ID)
+	}
+	spec := class.Spec
+	if spec.AssociatePublicIPAddress == nil && spec.IPPrefixCount == nil && spec.ConnectionTracking == nil {
+		data.SecurityGroupIds = groups
+		return
+	}
+	nic := ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
+		DeviceIndex: awssdk.Int32(0), Groups: groups,
+		AssociatePublicIpAddress: spec.AssociatePublicIPAddress, Ipv4PrefixCount: spec.IPPrefixCount,
+	}
+	if t := spec.ConnectionTracking; t != nil {
+		nic.ConnectionTrackingSpecification = &ec2types.ConnectionTrackingSpecificationRequest{
+			TcpEstablishedTimeout: t.TCPEstablishedTimeout, UdpStreamTimeout: t.UDPStreamTimeout, UdpTimeout: t.UDPTimeout,
+		}
+	}
+	data.NetworkInterfaces = []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{nic}
+}
+
+// metadataOptions with the defaults of Karpenter's CRD: IMDSv2 only, one hop.
+func metadataOptions(in *awsv1.MetadataOptions) *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
+	out := &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
+		HttpEndpoint:            ec2types.LaunchTemplateInstanceMetadataEndpointStateEnabled,
+		HttpProtocolIpv6:        ec2types.LaunchTemplateInstanceMetadataProtocolIpv6Disabled,
+		HttpPutResponseHopLimit: awssdk.Int32(1),
+		HttpTokens:              ec2types.LaunchTemplateHttpTokensStateRequired,
+	}
+	if in == nil {
+		return out
+	}
+	if in.HTTPEndpoint != nil {
+		out.HttpEndpoint = ec2types.LaunchTemplateInstanceMetadataEndpointState(*in.HTTPEndpoint)
+	}
+	if in.HTTPProtocolIPv6 != nil {
+		out.HttpProtocolIpv6 = ec2types.LaunchTemplateInstanceMetadataProtocolIpv6(*in.HTTPProtocolIPv6)
+	}
+	if in.HTTPPutResponseHopLimit != nil {
+		out.HttpPutResponseHopLimit = awssdk.Int32(int32(*in.HTTPPutResponseHopLimit))
+	}
+	if in.HTTPTokens != nil {
+		out.HttpTokens = ec2types.LaunchTemplateHttpTokensState(*in.HTTPTokens)
+	}
+	return out
+}
+
+// blockDevices of the class, or its AMI family's: encrypted gp3, 20 GiB for the kubelet's and containerd's files, and on
+// Bottlerocket 4 GiB for the system. A custom AMI keeps its own.
+func blockDevices(class *awsv1.EC2NodeClass) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
+	if len(class.Spec.BlockDeviceMappings) == 0 {
+		return defaultDevices(class.AMIFamily())
+	}
+	var out []ec2types.LaunchTemplateBlockDeviceMappingRequest
+	for _, m := range class.Spec.BlockDeviceMappings {
+		if m == nil {
+			continue
+		}
+		mapping := ec2types.LaunchTemplateBlockDeviceMappingRequest{DeviceName: m.DeviceName}
+		if m.EBS != nil {
+			mapping.Ebs = ebsDevice(m.EBS)
+		}
+		out = append(out, mapping)
+	}
+	return out
+}
+
+func ebsDevice(in *awsv1.BlockDevice) *ec2types.LaunchTemplateEbsBlockDeviceRequest {
+	out := &ec2types.LaunchTemplateEbsBlockDeviceRequest{
+		DeleteOnTermination: in.DeleteOnTermination, Encrypted: in.Encrypted,
+		KmsKeyId: in.KMSKeyID, SnapshotId: in.SnapshotID,
+		Iops: narrow(in.IOPS), Throughput: narrow(in.Throughput),
+		VolumeInitializationRate: in.VolumeInitializationRate,
+	}
+	if in.VolumeType != nil {
+		out.VolumeType = ec2types.VolumeType(*in.VolumeType)
+	}
+	if in.VolumeSize != nil {
+		out.VolumeSize = awssdk.Int32(gibibytes(in.VolumeSize.Value()))
+	}
+	return out
+}
+
+func narrow(n *int64) *int32 {
+	if n == nil {
+		return nil
+	}
+	return awssdk.Int32(int32(*n))
+}
+
+// gibibytes rounds up: EC2 sizes volumes in whole GiB.
+func gibibytes(bytes int64) int32 { return int32((bytes + 1<<30 - 1) >> 30) }
+
+func defaultDevices(family string) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
+	volume := func(name string, bytes int64) ec2types.LaunchTemplateBlockDeviceMappingRequest {
+		return ec2types.LaunchTemplateBlockDeviceMappingRequest{
+			DeviceName: awssdk.String(name),
+			Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{
+				Encrypted: awssdk.Bool(true), DeleteOnTermination: awssdk.Bool(true),
+				VolumeType: ec2types.VolumeTypeGp3, VolumeSize: awssdk.Int32(gibibytes(bytes)),
+			},
+		}
+	}
+	switch family {
+	case catalog.FamilyAL2, catalog.FamilyAL2023:
+		return []ec2types.LaunchTemplateBlockDeviceMappingRequest{volume(catalog.RootDevice(family), catalog.DefaultVolumeBytes)}
+	case catalog.FamilyBottlerocket:
+		return []ec2types.LaunchTemplateBlockDeviceMappingRequest{
+			volume("/dev/xvda", 4<<30), volume(catalog.RootDevice(family), catalog.DefaultVolumeBytes),
+		}
+	}
+	return nil
+}

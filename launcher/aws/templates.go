@@ -1,0 +1,119 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"golang.org/x/sync/errgroup"
+)
+
+// parallelTemplates is how many launch templates are created at once: EC2 throttles this call early.
+const parallelTemplates = 8
+
+// templateUse remembers which launch templates exist, and when each was last used.
+type templateUse struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func newTemplateUse() *templateUse { return &templateUse{last: map[string]time.Time{}} }
+
+// use says whether the template is known to exist, and notes that it is used.
+func (t *templateUse) use(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.last[name]
+	if ok {
+		t.last[name] = time.Now()
+	}
+	return ok
+}
+
+func (t *templateUse) add(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last[name] = time.Now()
+}
+
+func (t *templateUse) forget(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.last, name)
+}
+
+// idle says whether nobody used the template since the given time; one not seen before counts as used now.
+func (t *templateUse) idle(name string, since time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last, ok := t.last[name]
+	if !ok {
+		t.last[name] = time.Now()
+	}
+	return ok && last.Before(since)
+}
+
+// ensureTemplates makes the launch templates that are not known to exist.
+func (c *Cloud) ensureTemplates(ctx context.Context, templates []*ec2.CreateLaunchTemplateInput) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelTemplates)
+	for _, t := range templates {
+		name := awssdk.ToString(t.LaunchTemplateName)
+		if c.templates.use(name) {
+			continue
+		}
+		group.Go(func() error {
+			_, err := c.ec2.CreateLaunchTemplate(groupCtx, t)
+			// Its name is a hash of its content: one of the same name is the same.
+			if err != nil && !isTemplateThere(err) {
+				return fmt.Errorf("creating launch template %s: %w", name, err)
+			}
+			c.templates.add(name)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// sweepTemplates deletes the launch templates of this cluster that no launch used for a period, those that an earlier
+// process left included.
+func (c *Cloud) sweepTemplates(ctx context.Context) error {
+	since := time.Now().Add(-c.cfg.Periods.LaunchTemplates)
+	return c.deleteTemplates(ctx, "", func(name string) bool { return c.templates.idle(name, since) })
+}
+
+// deleteTemplates deletes those launch templates of this cluster, and of the class where it is not empty, that the
+// caller says.
+func (c *Cloud) deleteTemplates(ctx context.Context, class string, doomed func(name string) bool) error {
+	in := &ec2.DescribeLaunchTemplatesInput{}
+	in.Filters = append(in.Filters, filter("tag:"+awsv1.EKSClusterNameTagKey, c.cfg.ClusterName),
+		filter("launch-template-name", templatePrefix+"*"))
+	if class != "" {
+		in.Filters = append(in.Filters, filter("tag:"+awsv1.NodeClassTagKey, class))
+	}
+	var errs []error
+	pages := ec2.NewDescribeLaunchTemplatesPaginator(c.ec2, in)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return errors.Join(append(errs, fmt.Errorf("describing launch templates: %w", err))...)
+		}
+		for _, t := range page.LaunchTemplates {
+			name := awssdk.ToString(t.LaunchTemplateName)
+			if !doomed(name) {
+				continue
+			}
+			c.templates.forget(name)
+			_, err := c.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
+			if err != nil && !isTemplateGone(code(err)) {
+				errs = append(errs, fmt.Errorf("deleting launch template %s: %w", name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

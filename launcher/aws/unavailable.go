@@ -1,0 +1,120 @@
+package aws
+
+import (
+	"sync"
+	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// offeringKey names an offering, or several: an empty field stands for all.
+type offeringKey struct{ capacityType, instanceType, zone string }
+
+// unavailable remembers for a period what EC2 had no capacity for, and which subnets had no address left.
+type unavailable struct {
+	period  time.Duration
+	changed *signal
+
+	mu        sync.Mutex
+	offerings map[offeringKey]time.Time
+	subnets   map[string]time.Time
+}
+
+func newUnavailable(period time.Duration, changed *signal) *unavailable {
+	return &unavailable{
+		period: period, changed: changed,
+		offerings: map[offeringKey]time.Time{}, subnets: map[string]time.Time{},
+	}
+}
+
+// keyFor says what an error of one offering tells about others: a spot limit is the account's, a vCPU limit that of the
+// type in every zone, all else the offering's alone.
+func keyFor(code string, o cloud.Option) offeringKey {
+	switch code {
+	case codeMaxSpotInstanceCountExceeded, codeSpotServiceLinkedRole:
+		return offeringKey{capacityType: o.CapacityType}
+	case codeVcpuLimitExceeded:
+		return offeringKey{capacityType: o.CapacityType, instanceType: o.InstanceType}
+	}
+	return offeringKey{capacityType: o.CapacityType, instanceType: o.InstanceType, zone: o.Zone}
+}
+
+// remember marks what the failures tell, and fires once if any is of capacity.
+func (u *unavailable) remember(failures []fleetFailure, now time.Time) {
+	u.mu.Lock()
+	until, marked := now.Add(u.period), false
+	for _, f := range failures {
+		switch {
+		case !isCapacityCode(f.Reason):
+			continue
+		case f.Reason == codeInsufficientFreeAddresses && f.subnet != "":
+			u.subnets[f.subnet] = until
+		default:
+			u.offerings[keyFor(f.Reason, f.Option)] = until
+		}
+		marked = true
+	}
+	u.mu.Unlock()
+	if marked {
+		u.changed.fire()
+	}
+}
+
+// until returns when an offering will be tried again; zero where nothing is known against it.
+func (u *unavailable) until(o offeringKey, now time.Time) time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var latest time.Time
+	for _, k := range []offeringKey{
+		o,
+		{capacityType: o.capacityType, instanceType: o.instanceType},
+		{capacityType: o.capacityType},
+	} {
+		if t := u.offerings[k]; t.After(now) && t.After(latest) {
+			latest = t
+		}
+	}
+	return latest
+}
+
+// exhausted returns when a subnet will be tried again; zero where it may have addresses.
+func (u *unavailable) exhausted(subnet string, now time.Time) time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if t := u.subnets[subnet]; t.After(now) {
+		return t
+	}
+	return time.Time{}
+}
+
+// expire forgets what is over, fires if anything was, and returns when the next ends; zero where nothing is left.
+func (u *unavailable) expire(now time.Time) time.Time {
+	u.mu.Lock()
+	var next time.Time
+	over := 0
+	sooner := func(t time.Time) bool {
+		if !t.After(now) {
+			over++
+			return true
+		}
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+		return false
+	}
+	for k, t := range u.offerings {
+		if sooner(t) {
+			delete(u.offerings, k)
+		}
+	}
+	for k, t := range u.subnets {
+		if sooner(t) {
+			delete(u.subnets, k)
+		}
+	}
+	u.mu.Unlock()
+	if over > 0 {
+		u.changed.fire()
+	}
+	return next
+}

@@ -1,0 +1,94 @@
+package userdata
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// bootstrapScript writes AL2's user data: the parts of spec.userData, then the call of the AMI's bootstrap.sh
+// (amazon-eks-ami, templates/al2/runtime/bootstrap.sh).
+func bootstrapScript(in Input) (string, error) {
+	parts, err := customParts(in.Custom, false)
+	if err != nil {
+		return "", err
+	}
+	args := []string{
+		quote(in.Cluster.Name),
+		"--apiserver-endpoint " + quote(in.Cluster.Endpoint),
+		"--b64-cluster-ca " + quote(in.Cluster.CertificateAuthority),
+	}
+	kubelet := in.kubelet()
+	if len(kubelet.ClusterDNS) > 0 {
+		args = append(args, "--dns-cluster-ip "+quote(kubelet.ClusterDNS[0]))
+	}
+	if kubelet.MaxPods != nil {
+		args = append(args, "--use-max-pods false")
+	}
+	if flags := kubeletFlags(in); len(flags) > 0 {
+		args = append(args, "--kubelet-extra-args "+quote(strings.Join(flags, " ")))
+	}
+	if in.RAID0 {
+		args = append(args, "--local-disks raid0")
+	}
+	script := "#!/bin/bash -xe\n/etc/eks/bootstrap.sh " + strings.Join(args, " \\\n  ") + "\n"
+	return archive(append(parts, newPart(shellScriptType, script))), nil
+}
+
+// quote makes one word of s for the shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// kubeletFlags are the kubelet's command line flags for spec.kubelet, labels and taints.
+func kubeletFlags(in Input) []string {
+	var out []string
+	text := func(name, value string) {
+		if value != "" {
+			out = append(out, "--"+name+"="+value)
+		}
+	}
+	number := func(name string, n *int32) {
+		if n != nil {
+			text(name, fmt.Sprint(*n))
+		}
+	}
+	kubelet := in.kubelet()
+	text("node-labels", in.nodeLabels())
+	taints := make([]string, 0, len(in.Taints))
+	for _, t := range in.Taints {
+		taints = append(taints, t.ToString())
+	}
+	text("register-with-taints", strings.Join(taints, ","))
+	number("max-pods", kubelet.MaxPods)
+	number("pods-per-core", kubelet.PodsPerCore)
+	text("system-reserved", pairs(kubelet.SystemReserved, "="))
+	text("kube-reserved", pairs(kubelet.KubeReserved, "="))
+	text("eviction-hard", pairs(kubelet.EvictionHard, "<"))
+	text("eviction-soft", pairs(kubelet.EvictionSoft, "<"))
+	text("eviction-soft-grace-period", pairs(durations(kubelet.EvictionSoftGracePeriod), "="))
+	number("eviction-max-pod-grace-period", kubelet.EvictionMaxPodGracePeriod)
+	number("image-gc-high-threshold", kubelet.ImageGCHighThresholdPercent)
+	number("image-gc-low-threshold", kubelet.ImageGCLowThresholdPercent)
+	if kubelet.CPUCFSQuota != nil {
+		text("cpu-cfs-quota", fmt.Sprint(*kubelet.CPUCFSQuota))
+	}
+	return out
+}
+
+func pairs(m map[string]string, sign string) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, key+sign+m[key])
+	}
+	return strings.Join(out, ",")
+}
+
+func durations(m map[string]metav1.Duration) map[string]string {
+	out := make(map[string]string, len(m))
+	for key, d := range m {
+		out[key] = d.Duration.String()
+	}
+	return out
+}

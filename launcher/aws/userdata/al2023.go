@@ -1,0 +1,99 @@
+package userdata
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// nodeConfig is nodeadm's NodeConfig as far as it is used here (amazon-eks-ami, nodeadm/api/v1alpha1).
+type nodeConfig struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Spec       nodeConfigSpec `json:"spec"`
+}
+
+type nodeConfigSpec struct {
+	Cluster  nodeConfigCluster   `json:"cluster"`
+	Instance *nodeConfigInstance `json:"instance,omitempty"`
+	Kubelet  nodeConfigKubelet   `json:"kubelet"`
+}
+
+type nodeConfigCluster struct {
+	Name                 string `json:"name"`
+	APIServerEndpoint    string `json:"apiServerEndpoint"`
+	CertificateAuthority string `json:"certificateAuthority"`
+	CIDR                 string `json:"cidr"`
+}
+
+type nodeConfigInstance struct {
+	LocalStorage struct {
+		Strategy string `json:"strategy"`
+	} `json:"localStorage"`
+}
+
+type nodeConfigKubelet struct {
+	Config map[string]any `json:"config,omitempty"`
+	Flags  []string       `json:"flags,omitempty"`
+}
+
+// nodeadm writes AL2023's user data: the parts of spec.userData, then our NodeConfig, which wins where both set a field
+// (amazon-eks-ami, nodeadm: later NodeConfigs are merged over earlier ones).
+func nodeadm(in Input) (string, error) {
+	parts, err := customParts(in.Custom, true)
+	if err != nil {
+		return "", err
+	}
+	config := nodeConfig{APIVersion: "node.eks.aws/v1alpha1", Kind: "NodeConfig"}
+	config.Spec.Cluster = nodeConfigCluster{
+		Name:                 in.Cluster.Name,
+		APIServerEndpoint:    in.Cluster.Endpoint,
+		CertificateAuthority: in.Cluster.CertificateAuthority,
+		CIDR:                 in.Cluster.ServiceCIDR,
+	}
+	if in.RAID0 {
+		config.Spec.Instance = &nodeConfigInstance{}
+		config.Spec.Instance.LocalStorage.Strategy = "RAID0"
+	}
+	if config.Spec.Kubelet.Config, err = kubeletConfig(in); err != nil {
+		return "", err
+	}
+	if labels := in.nodeLabels(); labels != "" {
+		config.Spec.Kubelet.Flags = []string{"--node-labels=" + labels}
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("writing the NodeConfig: %w", err)
+	}
+	return archive(append(parts, newPart(nodeConfigType, string(text)))), nil
+}
+
+// kubeletConfig is spec.kubelet as the fields of a KubeletConfiguration, whose names it has, with the taints.
+func kubeletConfig(in Input) (map[string]any, error) {
+	text, err := json.Marshal(in.kubelet())
+	if err != nil {
+		return nil, fmt.Errorf("spec.kubelet: %w", err)
+	}
+	out := map[string]any{}
+	if err := json.Unmarshal(text, &out); err != nil {
+		return nil, fmt.Errorf("spec.kubelet: %w", err)
+	}
+	if len(in.Taints) > 0 {
+		out["registerWithTaints"] = registeredTaints(in.Taints)
+	}
+	return out, nil
+}
+
+func registeredTaints(taints []corev1.Taint) []map[string]string {
+	out := make([]map[string]string, 0, len(taints))
+	for _, t := range taints {
+		entry := map[string]string{"key": t.Key, "effect": string(t.Effect)}
+		if t.Value != "" {
+			entry["value"] = t.Value
+		}
+		out = append(out, entry)
+	}
+	return out
+}

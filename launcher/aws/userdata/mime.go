@@ -1,0 +1,101 @@
+package userdata
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"mime/multipart"
+	"net/mail"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	nodeConfigType  = "application/node.eks.aws"
+	shellScriptType = `text/x-shellscript; charset="us-ascii"`
+)
+
+// part is one part of a MIME archive.
+type part struct {
+	header map[string][]string
+	body   string
+}
+
+func newPart(contentType, body string) part {
+	return part{header: map[string][]string{"Content-Type": {contentType}}, body: body}
+}
+
+// customParts reads spec.userData: a MIME archive gives its parts, anything else is one part, of type NodeConfig where
+// yamlToo is set and it is a YAML mapping, else a shell script.
+func customParts(custom string, yamlToo bool) ([]part, error) {
+	trimmed := strings.TrimSpace(custom)
+	if trimmed == "" {
+		return nil, nil
+	}
+	if strings.HasPrefix(trimmed, "MIME-Version:") || strings.HasPrefix(trimmed, "Content-Type:") {
+		parts, err := readArchive(trimmed + "\n")
+		if err != nil {
+			return nil, fmt.Errorf("spec.userData: %w", err)
+		}
+		return parts, nil
+	}
+	if yamlToo && yaml.Unmarshal([]byte(custom), &map[string]any{}) == nil {
+		return []part{newPart(nodeConfigType, custom)}, nil
+	}
+	return []part{newPart(shellScriptType, custom)}, nil
+}
+
+func readArchive(text string) ([]part, error) {
+	message, err := mail.ReadMessage(strings.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("the MIME header cannot be read: %w", err)
+	}
+	mediaType, params, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, fmt.Errorf("the MIME content type cannot be read: %w", err)
+	}
+	if !strings.HasPrefix(mediaType, "multipart/") {
+		body, err := io.ReadAll(message.Body)
+		return []part{newPart(message.Header.Get("Content-Type"), string(body))}, err
+	}
+	var out []part
+	for reader := multipart.NewReader(message.Body, params["boundary"]); ; {
+		p, err := reader.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("part %d of the MIME archive cannot be read: %w", len(out)+1, err)
+		}
+		body, err := io.ReadAll(p)
+		if err != nil {
+			return nil, fmt.Errorf("part %d of the MIME archive cannot be read: %w", len(out)+1, err)
+		}
+		out = append(out, part{header: p.Header, body: string(body)})
+	}
+}
+
+// archive writes the parts with a boundary that none of them contains.
+func archive(parts []part) string {
+	boundary := "//"
+	for n := 0; slices.ContainsFunc(parts, func(p part) bool { return strings.Contains(p.body, "--"+boundary) }); n++ {
+		boundary = fmt.Sprintf("//%d//", n)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n", boundary)
+	for _, p := range parts {
+		fmt.Fprintf(&out, "--%s\n", boundary)
+		for _, key := range slices.Sorted(maps.Keys(p.header)) {
+			for _, value := range p.header[key] {
+				fmt.Fprintf(&out, "%s: %s\n", key, value)
+			}
+		}
+		fmt.Fprintf(&out, "\n%s\n", p.body)
+	}
+	fmt.Fprintf(&out, "--%s--\n", boundary)
+	return out.String()
+}

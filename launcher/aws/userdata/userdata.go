@@ -1,0 +1,118 @@
+// Package userdata writes the user data that a node boots with, one format per AMI family. It is pure: the same input
+// gives the same text, byte by byte, so that a launch template can be named by its content.
+package userdata
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// Cluster is what a node needs to know to join.
+type Cluster struct {
+	// Name of the EKS cluster.
+	Name string
+	// Endpoint URL of its API server.
+	Endpoint string
+	// CertificateAuthority of the endpoint, PEM in base64 as EKS tells it.
+	CertificateAuthority string
+	// ServiceCIDR of its Services, IPv4.
+	ServiceCIDR string
+}
+
+// Input is all that the user data of a node depends on.
+type Input struct {
+	// Family is one of catalog's Family constants.
+	Family string
+	// Cluster to join.
+	Cluster Cluster
+	// Kubelet is spec.kubelet of the EC2NodeClass; may be nil.
+	Kubelet *awsv1.KubeletConfiguration
+	// MaxPods that the kubelet is told; 0 leaves it to spec.kubelet, or else to the AMI.
+	MaxPods int64
+	// Labels and Taints that the kubelet registers with.
+	Labels map[string]string
+	// Taints that the kubelet registers with.
+	Taints []corev1.Taint
+	// RAID0 joins the local disks for the kubelet's and containerd's files.
+	RAID0 bool
+	// Custom is spec.userData of the EC2NodeClass.
+	Custom string
+}
+
+// MaxBytes is the size of user data, before base64, that EC2 accepts.
+const MaxBytes = 16 << 10
+
+// Render writes the user data, in plain text. Its errors name spec.userData where that cannot be read.
+func Render(in Input) (string, error) {
+	var (
+		out string
+		err error
+	)
+	switch in.Family {
+	case catalog.FamilyAL2023:
+		out, err = nodeadm(in)
+	case catalog.FamilyAL2:
+		out, err = bootstrapScript(in)
+	case catalog.FamilyBottlerocket:
+		out, err = bottlerocket(in)
+	case catalog.FamilyCustom:
+		out = in.Custom
+	default:
+		return "", fmt.Errorf("spec.amiFamily: %q is not supported", in.Family)
+	}
+	if err == nil && len(out) > MaxBytes {
+		err = fmt.Errorf("spec.userData: together with what the node needs to join it has %d bytes, EC2 takes %d", len(out), MaxBytes)
+	}
+	return out, err
+}
+
+// kubelet returns spec.kubelet with the number of pods that the launch asks for.
+func (in Input) kubelet() *awsv1.KubeletConfiguration {
+	out := &awsv1.KubeletConfiguration{}
+	if in.Kubelet != nil {
+		out = in.Kubelet.DeepCopy()
+	}
+	if in.MaxPods > 0 {
+		n := int32(in.MaxPods)
+		out.MaxPods = &n
+	}
+	return out
+}
+
+// nodeLabels is the value of --node-labels: sorted, without the labels of Kubernetes' own domains that the kubelet
+// refuses to set on itself and would not start with (cmd/kubelet/app/options, ValidateKubeletFlags).
+func (in Input) nodeLabels() string {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(in.Labels)) {
+		if kubeletMaySet(key) {
+			pairs = append(pairs, key+"="+in.Labels[key])
+		}
+	}
+	return strings.Join(pairs, ",")
+}
+
+func kubeletMaySet(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return true
+	}
+	under := func(parent string) bool { return domain == parent || strings.HasSuffix(domain, "."+parent) }
+	if !under("kubernetes.io") && !under("k8s.io") || under("kubelet.kubernetes.io") || under("node.kubernetes.io") {
+		return true
+	}
+	switch key {
+	case corev1.LabelHostname, corev1.LabelArchStable, corev1.LabelOSStable,
+		corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
+		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
+		corev1.LabelInstanceType, "beta.kubernetes.io/os", "beta.kubernetes.io/arch":
+		return true
+	}
+	return false
+}

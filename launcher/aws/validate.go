@@ -1,0 +1,140 @@
+package aws
+
+import (
+	"fmt"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/aws/userdata"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// fault is what a user has to change in an EC2NodeClass before it can launch.
+type fault struct{ reason, message string }
+
+const notSupported = "NotSupported"
+
+// faultOf returns the first fault of the class: what is not supported is said, never left out silently.
+func faultOf(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {
+	for _, check := range []func(*awsv1.EC2NodeClass, cluster) fault{
+		familyFault, selectorFault, featureFault, tagFault, clusterFault, kubeletFault, userDataFault,
+	} {
+		if f := check(class, known); f.reason != "" {
+			return f, true
+		}
+	}
+	return fault{}, false
+}
+
+func familyFault(class *awsv1.EC2NodeClass, _ cluster) fault {
+	switch family := class.AMIFamily(); family {
+	case catalog.FamilyAL2, catalog.FamilyAL2023, catalog.FamilyBottlerocket, catalog.FamilyCustom:
+		return fault{}
+	default:
+		return fault{notSupported, fmt.Sprintf("AMI family %s (spec.amiFamily, or the alias) is not supported yet", family)}
+	}
+}
+
+func selectorFault(class *awsv1.EC2NodeClass, _ cluster) fault {
+	switch {
+	case class.Spec.PlacementGroupSelector != nil:
+		return fault{notSupported, "spec.placementGroupSelector is not supported yet"}
+	case len(class.Spec.CapacityReservationSelectorTerms) > 0:
+		return fault{notSupported, "spec.capacityReservationSelectorTerms is not supported yet"}
+	}
+	return fault{}
+}
+
+func featureFault(class *awsv1.EC2NodeClass, _ cluster) fault {
+	switch {
+	case len(class.Spec.NetworkInterfaces) > 0:
+		return fault{notSupported, "spec.networkInterfaces (EFA) is not supported yet"}
+	case class.Spec.CPUOptions != nil && awssdk.ToString(class.Spec.CPUOptions.NestedVirtualization) == "enabled":
+		return fault{notSupported, "spec.cpuOptions.nestedVirtualization is not supported yet"}
+	}
+	return fault{}
+}
+
+func tagFault(class *awsv1.EC2NodeClass, _ cluster) fault {
+	for _, key := range sortedKeys(class.Spec.Tags) {
+		for _, pattern := range awsv1.RestrictedTagPatterns {
+			if pattern.MatchString(key) {
+				return fault{"TagsInvalid", fmt.Sprintf("spec.tags: %s is set by the launcher itself", key)}
+			}
+		}
+		if key == catalog.LaunchAnnotation {
+			return fault{"TagsInvalid", fmt.Sprintf("spec.tags: %s is set by the launcher itself", key)}
+		}
+	}
+	return fault{}
+}
+
+func clusterFault(class *awsv1.EC2NodeClass, known cluster) fault {
+	switch {
+	case class.AMIFamily() == catalog.FamilyCustom:
+		return fault{}
+	case known.ipv6:
+		return fault{notSupported, "the cluster's IP family is IPv6, which is not supported yet"}
+	case known.Endpoint == "" || known.CertificateAuthority == "":
+		return fault{"ClusterUnknown", fmt.Sprintf("EKS tells no endpoint or certificate authority for cluster %s", known.Name)}
+	case known.ServiceCIDR == "" && class.AMIFamily() == catalog.FamilyAL2023:
+		return fault{"ClusterUnknown", fmt.Sprintf("EKS tells no IPv4 service CIDR for cluster %s", known.Name)}
+	}
+	return fault{}
+}
+
+// kubeletFault tries the class's quantities on a small instance type.
+func kubeletFault(class *awsv1.EC2NodeClass, _ cluster) fault {
+	if _, err := catalog.New(catalog.Facts{Name: "any", VCPUs: 2, MemoryMiB: 4096}, classSettings(class)); err != nil {
+		return fault{"KubeletInvalid", err.Error()}
+	}
+	return fault{}
+}
+
+func userDataFault(class *awsv1.EC2NodeClass, known cluster) fault {
+	_, err := userdata.Render(userdata.Input{
+		Family: class.AMIFamily(), Cluster: known.Cluster, Kubelet: class.Spec.Kubelet,
+		RAID0: raid0(class), Custom: awssdk.ToString(class.Spec.UserData),
+	})
+	if err != nil {
+		return fault{"UserDataInvalid", err.Error()}
+	}
+	return fault{}
+}
+
+// noteOn says what of a valid class has no effect on its AMI family, as in Karpenter.
+func noteOn(class *awsv1.EC2NodeClass) string {
+	switch {
+	case class.Spec.Kubelet == nil:
+	case class.AMIFamily() == catalog.FamilyBottlerocket && class.Spec.Kubelet.PodsPerCore != nil:
+		return "spec.kubelet.podsPerCore has no effect on Bottlerocket"
+	case class.AMIFamily() == catalog.FamilyCustom:
+		return "spec.kubelet is counted with, but amiFamily Custom must pass it to the kubelet in spec.userData"
+	}
+	return ""
+}
+
+func raid0(class *awsv1.EC2NodeClass) bool {
+	return class.Spec.InstanceStorePolicy != nil && *class.Spec.InstanceStorePolicy == awsv1.InstanceStorePolicyRAID0
+}
+
+// classSettings is what the class says about the room on its nodes.
+func classSettings(class *awsv1.EC2NodeClass) catalog.NodeClass {
+	out := catalog.NodeClass{AMIFamily: class.AMIFamily(), RAID0: raid0(class)}
+	if k := class.Spec.Kubelet; k != nil {
+		out.MaxPods, out.PodsPerCore = k.MaxPods, k.PodsPerCore
+		out.KubeReserved, out.SystemReserved, out.EvictionHard = k.KubeReserved, k.SystemReserved, k.EvictionHard
+	}
+	for _, m := range class.Spec.BlockDeviceMappings {
+		if m == nil {
+			continue
+		}
+		d := catalog.BlockDevice{DeviceName: awssdk.ToString(m.DeviceName), Root: m.RootVolume}
+		if m.EBS != nil && m.EBS.VolumeSize != nil {
+			d.SizeBytes = m.EBS.VolumeSize.Value()
+		}
+		out.BlockDevices = append(out.BlockDevices, d)
+	}
+	return out
+}

@@ -1,0 +1,275 @@
+package catalog
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// The extended resources that an instance type can bring.
+const (
+	ResourceNVIDIAGPU  corev1.ResourceName = "nvidia.com/gpu"
+	ResourceAMDGPU     corev1.ResourceName = "amd.com/gpu"
+	ResourceGaudi      corev1.ResourceName = "habana.ai/gaudi"
+	ResourceNeuron     corev1.ResourceName = "aws.amazon.com/neuron"
+	ResourceNeuronCore corev1.ResourceName = "aws.amazon.com/neuroncore"
+	ResourcePodENI     corev1.ResourceName = "vpc.amazonaws.com/pod-eni"
+)
+
+const (
+	// vmOverhead is the share of the advertised memory that firmware and kernel keep: Karpenter's default for
+	// VM_MEMORY_OVERHEAD_PERCENT.
+	vmOverhead = 0.075
+	// armCMAMiB is what the kernel reserves for contiguous allocation on Graviton.
+	armCMAMiB = 64
+	// podsWithoutENI is the kubelet's own default of maxPods.
+	podsWithoutENI = 110
+)
+
+// New computes what an instance type offers to pods when it is launched from a class. It fails where a quantity of the
+// class cannot be read, naming the field. Offerings and the region's label are the caller's to add.
+func New(f Facts, class NodeClass) (InstanceType, error) {
+	capacity := Capacity(f, class)
+	allocatable, err := Allocatable(f, class, capacity)
+	if err != nil {
+		return InstanceType{}, err
+	}
+	return InstanceType{Name: f.Name, Labels: Labels(f), Capacity: capacity, Allocatable: allocatable}, nil
+}
+
+// Capacity returns what the kubelet is expected to report as capacity: CPU, memory less the VM's overhead, the volume
+// for the kubelet's and containerd's files, pods, and extended resources that are not zero.
+func Capacity(f Facts, class NodeClass) corev1.ResourceList {
+	out := corev1.ResourceList{
+		corev1.ResourceCPU:              *resource.NewQuantity(f.VCPUs, resource.DecimalSI),
+		corev1.ResourceMemory:           *resource.NewQuantity(memoryMiB(f)<<20, resource.BinarySI),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(storageBytes(f, class), resource.BinarySI),
+		corev1.ResourcePods:             *resource.NewQuantity(MaxPods(f, class), resource.DecimalSI),
+	}
+	add := func(name corev1.ResourceName, n int64) {
+		if n > 0 {
+			out[name] = *resource.NewQuantity(n, resource.DecimalSI)
+		}
+	}
+	for maker, name := range map[string]corev1.ResourceName{
+		"NVIDIA": ResourceNVIDIAGPU, "AMD": ResourceAMDGPU, "Habana": ResourceGaudi,
+	} {
+		var n int64
+		for _, g := range f.GPUs {
+			if strings.EqualFold(g.Manufacturer, maker) {
+				n += g.Count
+			}
+		}
+		add(name, n)
+	}
+	var devices, cores int64
+	for _, d := range f.Neuron {
+		devices, cores = devices+d.Count, cores+d.Count*d.Cores
+	}
+	add(ResourceNeuron, devices)
+	add(ResourceNeuronCore, cores)
+	add(ResourcePodENI, branchENIs(f.Name))
+	return out
+}
+
+// memoryMiB is the advertised memory less Graviton's contiguous memory and the VM's overhead, rounded down to MiB.
+func memoryMiB(f Facts) int64 {
+	mib := f.MemoryMiB
+	if f.Arch == "arm64" {
+		mib -= armCMAMiB
+	}
+	return mib - int64(math.Ceil(float64(mib)*vmOverhead))
+}
+
+// storageBytes is the size of what holds the kubelet's and containerd's files: the joined local disks if the class asks
+// for that and the type has them, else the volume that the class marks or names as root, else the default.
+func storageBytes(f Facts, class NodeClass) int64 {
+	if class.RAID0 && f.InstanceStoreGB > 0 {
+		return f.InstanceStoreGB * 1e9
+	}
+	for _, d := range class.BlockDevices {
+		if d.Root && d.SizeBytes > 0 {
+			return d.SizeBytes
+		}
+	}
+	root := RootDevice(class.AMIFamily)
+	for _, d := range class.BlockDevices {
+		if d.DeviceName == root && d.SizeBytes > 0 {
+			return d.SizeBytes
+		}
+	}
+	// Nobody knows the root device of a custom AMI: as Karpenter, the last volume counts.
+	if n := len(class.BlockDevices); class.AMIFamily == FamilyCustom && n > 0 && class.BlockDevices[n-1].SizeBytes > 0 {
+		return class.BlockDevices[n-1].SizeBytes
+	}
+	return DefaultVolumeBytes
+}
+
+// MaxPods is what the kubelet will report as pods: spec.kubelet.maxPods, or the ENI formula; at most podsPerCore per
+// vCPU where that is set (Bottlerocket has no such setting).
+func MaxPods(f Facts, class NodeClass) int64 {
+	n := ENIPods(f)
+	if class.MaxPods != nil {
+		n = int64(*class.MaxPods)
+	}
+	if class.PodsPerCore != nil && *class.PodsPerCore > 0 && class.AMIFamily != FamilyBottlerocket {
+		n = min(n, int64(*class.PodsPerCore)*f.VCPUs)
+	}
+	return n
+}
+
+// ENIPods is how many pods the VPC CNI can give an address without prefixes: ENIs * (IPv4 per ENI - 1) + 2, where the 2
+// are the host-network pods aws-node and kube-proxy (amazon-eks-ami, templates/shared/runtime/eni-max-pods.txt). Limits
+// that EC2 did not tell come from the VPC resource controller's table; without either, the kubelet's default counts.
+func ENIPods(f Facts) int64 {
+	enis, addresses := f.ENIs, f.IPv4PerENI
+	if limits := vpc.Limits[f.Name]; limits != nil && (enis == 0 || addresses == 0) {
+		enis, addresses = int64(limits.Interface), int64(limits.IPv4PerInterface)
+		for _, card := range limits.NetworkCards {
+			if card.NetworkCardIndex == int64(limits.DefaultNetworkCardIndex) {
+				enis = card.MaximumNetworkInterfaces
+			}
+		}
+	}
+	if enis == 0 || addresses == 0 {
+		return podsWithoutENI
+	}
+	return enis*(addresses-1) + 2
+}
+
+// branchENIs is how many pods can have a network interface of their own (EKS user guide, "Assign security groups to
+// individual Pods"); EC2 does not tell.
+func branchENIs(name string) int64 {
+	if limits := vpc.Limits[name]; limits != nil && limits.IsTrunkingCompatible {
+		return int64(limits.BranchInterface)
+	}
+	return 0
+}
+
+// Allocatable returns capacity less kube-reserved, system-reserved and the hard eviction thresholds, never below zero
+// (Kubernetes, "Reserve Compute Resources for System Daemons").
+func Allocatable(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
+	kube, err := kubeReserved(f, class, capacity)
+	if err != nil {
+		return nil, err
+	}
+	system, err := quantities("spec.kubelet.systemReserved", class.SystemReserved)
+	if err != nil {
+		return nil, err
+	}
+	eviction, err := evictionThresholds(class, capacity)
+	if err != nil {
+		return nil, err
+	}
+	out := capacity.DeepCopy()
+	for _, reserved := range []corev1.ResourceList{kube, system, eviction} {
+		for name, q := range reserved {
+			have, ok := out[name]
+			if !ok {
+				continue
+			}
+			have.Sub(q)
+			if have.Sign() < 0 {
+				have = resource.Quantity{Format: have.Format}
+			}
+			out[name] = have
+		}
+	}
+	return out, nil
+}
+
+// kubeReserved is what the EKS AMIs reserve for kubelet and containerd: of CPU 6 % of the first core, 1 % of the
+// second, 0.5 % of the next two and 0.25 % of the rest; of memory 255 MiB and 11 MiB per pod; 1 GiB of storage
+// (amazon-eks-ami, nodeadm/internal/kubelet/config.go; Bottlerocket, schnauzer's kube_reserve helpers). The pods that
+// count for memory are those of the ENI formula whatever maxPods says, but on Bottlerocket those of maxPods. Entries of
+// spec.kubelet.kubeReserved replace the computed ones.
+func kubeReserved(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
+	pods := ENIPods(f)
+	if class.AMIFamily == FamilyBottlerocket {
+		pods = capacity.Pods().Value()
+	}
+	out := corev1.ResourceList{
+		corev1.ResourceCPU:              *resource.NewMilliQuantity(reservedMilliCPU(f.VCPUs*1000), resource.DecimalSI),
+		corev1.ResourceMemory:           *resource.NewQuantity((255+11*pods)<<20, resource.BinarySI),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(1<<30, resource.BinarySI),
+	}
+	own, err := quantities("spec.kubelet.kubeReserved", class.KubeReserved)
+	for name, q := range own {
+		out[name] = q
+	}
+	return out, err
+}
+
+func reservedMilliCPU(milli int64) int64 {
+	// Hundredths of a percent, so that the sum is exact.
+	var sum int64
+	for _, step := range []struct{ from, to, share int64 }{
+		{0, 1000, 600}, {1000, 2000, 100}, {2000, 4000, 50}, {4000, math.MaxInt64, 25},
+	} {
+		if milli > step.from {
+			sum += (min(milli, step.to) - step.from) * step.share
+		}
+	}
+	return sum / 10_000
+}
+
+// evictionThresholds are the kubelet's hard eviction thresholds of memory (100 MiB) and of the node's file system
+// (10 %), or what spec.kubelet.evictionHard says (Kubernetes, "Node-pressure Eviction"). Soft thresholds do not count.
+func evictionThresholds(class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
+	out := corev1.ResourceList{}
+	for _, signal := range []struct {
+		name, threshold string
+		resource        corev1.ResourceName
+	}{
+		{"memory.available", "100Mi", corev1.ResourceMemory},
+		{"nodefs.available", "10%", corev1.ResourceEphemeralStorage},
+	} {
+		threshold := signal.threshold
+		if v, ok := class.EvictionHard[signal.name]; ok {
+			threshold = v
+		}
+		q, err := evictionQuantity(threshold, capacity[signal.resource])
+		if err != nil {
+			return nil, fmt.Errorf("spec.kubelet.evictionHard[%s]: %w", signal.name, err)
+		}
+		out[signal.resource] = q
+	}
+	return out, nil
+}
+
+// evictionQuantity reads a threshold: a quantity, or a percentage of the capacity, where 100 % switches it off.
+func evictionQuantity(threshold string, capacity resource.Quantity) (resource.Quantity, error) {
+	text, percent := strings.CutSuffix(threshold, "%")
+	if !percent {
+		q, err := resource.ParseQuantity(threshold)
+		if err != nil {
+			return q, fmt.Errorf("%q is neither a quantity nor a percentage", threshold)
+		}
+		return q, nil
+	}
+	p, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(p) || p < 0 || p > 100 {
+		return resource.Quantity{}, fmt.Errorf("%q is not a percentage between 0%% and 100%%", threshold)
+	}
+	if p == 100 {
+		p = 0
+	}
+	return *resource.NewQuantity(int64(math.Ceil(float64(capacity.Value())/100*p)), resource.BinarySI), nil
+}
+
+func quantities(field string, in map[string]string) (corev1.ResourceList, error) {
+	out := corev1.ResourceList{}
+	for name, text := range in {
+		q, err := resource.ParseQuantity(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s[%s]: %q is not a quantity", field, name, text)
+		}
+		out[corev1.ResourceName(name)] = q
+	}
+	return out, nil
+}
