@@ -1,0 +1,118 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+// poll is how often a condition is looked at while starting.
+const poll = 25 * time.Millisecond
+
+// startAPI starts kube-apiserver on a free loopback port and waits until it is ready.
+func (cp *ControlPlane) startAPI(ctx context.Context, cfg Config) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	cp.address = listener.Addr().String()
+	if cp.admin, err = cp.RESTConfig("admin", "system:masters"); err != nil {
+		return err
+	}
+	completed, err := cp.apiOptions(ctx, listener, cfg.EmulatedVersion)
+	if err != nil {
+		return err
+	}
+	cp.api = startProcess("kube-apiserver", func(ctx context.Context) error { return app.Run(ctx, completed) }, cp.fail)
+
+	client, err := discovery.NewDiscoveryClientForConfig(cp.admin)
+	if err != nil {
+		return err
+	}
+	return cp.await(ctx, func(ctx context.Context) (bool, error) {
+		status := 0
+		client.RESTClient().Get().AbsPath("/readyz").Do(ctx).StatusCode(&status)
+		return status == http.StatusOK, nil
+	})
+}
+
+// apiOptions are the options that kube-apiserver would have read from its command line.
+func (cp *ControlPlane) apiOptions(ctx context.Context, listener net.Listener, emulated string) (options.CompletedOptions, error) {
+	opts := options.NewServerRunOptions()
+	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+	for _, set := range opts.Flags().FlagSets {
+		flags.AddFlagSet(set)
+	}
+	opts.SecureServing.Listener = listener
+	if err := flags.Parse(cp.apiFlags(listener.Addr().(*net.TCPAddr).Port, emulated)); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	if err := opts.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	completed, err := opts.Complete(ctx)
+	if err != nil {
+		return completed, err
+	}
+	return completed, utilerrors.NewAggregate(completed.Validate())
+}
+
+func (cp *ControlPlane) apiFlags(port int, emulated string) []string {
+	flags := []string{
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		// A loopback address may not stand in the endpoints of service kubernetes, and nobody asks for them.
+		"--endpoint-reconciler-type=none",
+		fmt.Sprintf("--secure-port=%d", port),
+		"--etcd-servers=" + cp.etcd.endpoint,
+		"--service-cluster-ip-range=" + serviceNetwork,
+		"--tls-cert-file=" + cp.authority.path("server.crt"),
+		"--tls-private-key-file=" + cp.authority.path("server.key"),
+		"--client-ca-file=" + cp.authority.path("ca.crt"),
+		"--requestheader-client-ca-file=" + cp.authority.path("ca.crt"),
+		"--requestheader-allowed-names=front-proxy",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + cp.authority.path("proxy.crt"),
+		"--proxy-client-key-file=" + cp.authority.path("proxy.key"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + cp.authority.path("sa.pub"),
+		"--service-account-signing-key-file=" + cp.authority.path("sa.key"),
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--allow-privileged=true",
+		"--profiling=false",
+		// A load test measures slipway, not the fairness between its own clients on a laptop.
+		"--enable-priority-and-fairness=false",
+		"--max-requests-inflight=0",
+		"--max-mutating-requests-inflight=0",
+	}
+	if emulated != "" {
+		flags = append(flags, "--emulated-version=kube="+emulated)
+	}
+	return flags
+}
+
+// await polls until done answers true, ctx ends, done fails, or a server failed.
+func (cp *ControlPlane) await(ctx context.Context, done wait.ConditionWithContextFunc) error {
+	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
+		if err := cp.Err(); err != nil {
+			return false, err
+		}
+		return done(ctx)
+	})
+}
+
+// Admin returns client settings of a member of system:masters, without client-side rate limits. The caller may change them.
+func (cp *ControlPlane) Admin() *rest.Config { return rest.CopyConfig(cp.admin) }

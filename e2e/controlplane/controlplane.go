@@ -1,0 +1,154 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Config of a control plane. The zero value is a good one.
+type Config struct {
+	// Folder that the temporary folder is made in; empty means os.TempDir().
+	Folder string
+	// LogFile takes the logs of all three servers; empty means controlplane.log in the temporary folder.
+	LogFile string
+	// EmulatedVersion is what kube-apiserver and kube-controller-manager pretend to be, for example "1.34"; empty means
+	// the version they were built from.
+	EmulatedVersion string
+	// Progress is called after each step of Start with what it was and how long it took; nil means nobody listens.
+	Progress func(step string, took time.Duration)
+}
+
+// ControlPlane is a running control plane.
+type ControlPlane struct {
+	folder      string
+	authority   *authority
+	address     string
+	admin       *rest.Config
+	logs        *logs
+	etcd        *store
+	api         *process
+	controllers *process
+	failed      chan struct{}
+	failedOnce  sync.Once
+	failure     error
+	stopOnce    sync.Once
+	stopErr     error
+}
+
+// Start starts a control plane and returns when its API server is ready, Karpenter's CRDs are established, slipway's
+// RBAC rules are applied and the default namespace has its service account, so that pods can be created. The control
+// plane outlives ctx, which bounds the start alone: end it with Stop.
+func Start(ctx context.Context, cfg Config) (*ControlPlane, error) {
+	folder, err := os.MkdirTemp(cfg.Folder, "slipway-cp-")
+	if err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
+	}
+	cp := &ControlPlane{folder: folder, failed: make(chan struct{})}
+	if err := cp.start(ctx, cfg); err != nil {
+		if cp.failure != nil {
+			err = errors.Join(err, cp.failure)
+		}
+		return nil, errors.Join(fmt.Errorf("control plane: %w", err), cp.Stop())
+	}
+	return cp, nil
+}
+
+func (cp *ControlPlane) start(ctx context.Context, cfg Config) error {
+	steps := []struct {
+		name string
+		run  func(context.Context, Config) error
+	}{
+		{"keys and certificates", cp.startFiles},
+		{"etcd", cp.startEtcd},
+		{"kube-apiserver", cp.startAPI},
+		{"kube-controller-manager", cp.startControllers},
+		{"CRDs and RBAC", cp.apply},
+		{"default service account", cp.awaitServiceAccount},
+	}
+	for _, step := range steps {
+		begin := time.Now()
+		if err := step.run(ctx, cfg); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		if cfg.Progress != nil {
+			cfg.Progress(step.name, time.Since(begin))
+		}
+	}
+	return nil
+}
+
+func (cp *ControlPlane) startFiles(_ context.Context, cfg Config) error {
+	logFile := cfg.LogFile
+	if logFile == "" {
+		logFile = filepath.Join(cp.folder, "controlplane.log")
+	}
+	var err error
+	if cp.logs, err = redirectLogs(logFile); err != nil {
+		return err
+	}
+	cp.authority, err = newAuthority(cp.folder)
+	return err
+}
+
+func (cp *ControlPlane) startEtcd(ctx context.Context, _ Config) error {
+	var err error
+	cp.etcd, err = startStore(ctx, cp.folder, cp.logs.path)
+	return err
+}
+
+// Stop ends the servers, the controller manager first, and removes the temporary folder. It may be called more than once.
+func (cp *ControlPlane) Stop() error {
+	cp.stopOnce.Do(func() {
+		var errs []error
+		if cp.controllers != nil {
+			errs = append(errs, cp.controllers.stop())
+			forgetControllers()
+		}
+		if cp.api != nil {
+			errs = append(errs, cp.api.stop())
+		}
+		if cp.etcd != nil {
+			cp.etcd.stop()
+		}
+		if cp.logs != nil {
+			errs = append(errs, cp.logs.restore())
+		}
+		errs = append(errs, os.RemoveAll(cp.folder))
+		cp.stopErr = errors.Join(errs...)
+	})
+	return cp.stopErr
+}
+
+// Failed is closed when one of the servers ended without Stop; Err tells why.
+func (cp *ControlPlane) Failed() <-chan struct{} { return cp.failed }
+
+// Err is why the control plane failed; nil before Failed is closed.
+func (cp *ControlPlane) Err() error {
+	select {
+	case <-cp.failed:
+		return cp.failure
+	default:
+		return nil
+	}
+}
+
+// Folder is the temporary folder.
+func (cp *ControlPlane) Folder() string { return cp.folder }
+
+// LogFile is where the servers log to.
+func (cp *ControlPlane) LogFile() string { return cp.logs.path }
+
+// fail records the first failure of a server.
+func (cp *ControlPlane) fail(err error) {
+	cp.failedOnce.Do(func() {
+		cp.failure = err
+		close(cp.failed)
+	})
+}

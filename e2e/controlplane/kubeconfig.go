@@ -1,0 +1,48 @@
+package controlplane
+
+import (
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Endpoint is the API server's URL.
+func (cp *ControlPlane) Endpoint() string { return "https://" + cp.address }
+
+// CertificateAuthority is the PEM certificate that signed the API server's.
+func (cp *ControlPlane) CertificateAuthority() []byte { return cp.authority.caPEM }
+
+// RESTConfig issues a client certificate and returns client settings that act as user, a member of groups, without
+// client-side rate limits. It may be called concurrently.
+func (cp *ControlPlane) RESTConfig(user string, groups ...string) (*rest.Config, error) {
+	cert, key, err := cp.authority.client(user, groups...)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host:            cp.Endpoint(),
+		TLSClientConfig: rest.TLSClientConfig{CAData: cp.authority.caPEM, CertData: cert, KeyData: key},
+		QPS:             -1,
+	}, nil
+}
+
+// KubeConfig issues a client certificate and returns a kubeconfig file that acts as user, a member of groups.
+func (cp *ControlPlane) KubeConfig(user string, groups ...string) ([]byte, error) {
+	cert, key, err := cp.authority.client(user, groups...)
+	if err != nil {
+		return nil, err
+	}
+	const name = "slipway-sandbox"
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{
+			name: {Server: cp.Endpoint(), CertificateAuthorityData: cp.authority.caPEM},
+		},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{
+			user: {ClientCertificateData: cert, ClientKeyData: key},
+		},
+		Contexts: map[string]*clientcmdapi.Context{
+			name: {Cluster: name, AuthInfo: user},
+		},
+		CurrentContext: name,
+	})
+}

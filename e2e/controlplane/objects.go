@@ -1,0 +1,98 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/slipway-k8s/slipway/manifests"
+)
+
+// apply creates Karpenter's CRDs and slipway's RBAC rules and waits until the CRDs are served.
+func (cp *ControlPlane) apply(ctx context.Context, _ Config) error {
+	crds, err := apiextensions.NewForConfig(cp.admin)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(cp.admin)
+	if err != nil {
+		return err
+	}
+	for _, crd := range awsapis.CRDs {
+		if _, err := crds.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd.DeepCopy(), metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("CRD %s: %w", crd.Name, err)
+		}
+	}
+	rules, err := manifests.RBAC()
+	if err != nil {
+		return err
+	}
+	if err := applyRBAC(ctx, client, rules); err != nil {
+		return err
+	}
+	for _, crd := range awsapis.CRDs {
+		if err := cp.await(ctx, served(client, crd)); err != nil {
+			return fmt.Errorf("CRD %s is not served: %w", crd.Name, err)
+		}
+	}
+	return nil
+}
+
+func served(client kubernetes.Interface, crd *apiextensionsv1.CustomResourceDefinition) func(context.Context) (bool, error) {
+	path := "/apis/" + crd.Spec.Group + "/" + crd.Spec.Versions[0].Name + "/" + crd.Spec.Names.Plural
+	return func(ctx context.Context) (bool, error) {
+		status := 0
+		client.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).StatusCode(&status)
+		return status == http.StatusOK, nil
+	}
+}
+
+func applyRBAC(ctx context.Context, client kubernetes.Interface, rules manifests.Rules) error {
+	rbac := client.RbacV1()
+	create := metav1.CreateOptions{FieldManager: "slipway"}
+	for i := range rules.ClusterRoles {
+		if _, err := rbac.ClusterRoles().Create(ctx, &rules.ClusterRoles[i], create); err != nil {
+			return fmt.Errorf("ClusterRole %s: %w", rules.ClusterRoles[i].Name, err)
+		}
+	}
+	for i := range rules.ClusterRoleBindings {
+		if _, err := rbac.ClusterRoleBindings().Create(ctx, &rules.ClusterRoleBindings[i], create); err != nil {
+			return fmt.Errorf("ClusterRoleBinding %s: %w", rules.ClusterRoleBindings[i].Name, err)
+		}
+	}
+	for i := range rules.Roles {
+		role := &rules.Roles[i]
+		if _, err := rbac.Roles(role.Namespace).Create(ctx, role, create); err != nil {
+			return fmt.Errorf("Role %s/%s: %w", role.Namespace, role.Name, err)
+		}
+	}
+	for i := range rules.RoleBindings {
+		binding := &rules.RoleBindings[i]
+		if _, err := rbac.RoleBindings(binding.Namespace).Create(ctx, binding, create); err != nil {
+			return fmt.Errorf("RoleBinding %s/%s: %w", binding.Namespace, binding.Name, err)
+		}
+	}
+	return nil
+}
+
+// awaitServiceAccount waits for the service account that every pod of namespace default is given.
+func (cp *ControlPlane) awaitServiceAccount(ctx context.Context, _ Config) error {
+	client, err := kubernetes.NewForConfig(cp.admin)
+	if err != nil {
+		return err
+	}
+	return cp.await(ctx, func(ctx context.Context) (bool, error) {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
