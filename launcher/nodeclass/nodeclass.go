@@ -1,0 +1,228 @@
+package nodeclass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+const (
+	// resolvePeriod is Karpenter's period of reading AMIs and subnets again.
+	resolvePeriod = time.Minute
+	// waitPeriod is the period of saying again that a deletion waits for NodeClaims.
+	waitPeriod = 10 * time.Minute
+	workers    = 4
+	// named is how many NodeClaims an Event names.
+	named = 5
+)
+
+// Resolver is what a class needs of the cloud; cloud.Cloud has it.
+type Resolver interface {
+	// Resolve reads what the class's selectors stand for now; it fails only where AWS could not be asked.
+	Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (awsv1.EC2NodeClassStatus, error)
+	// Release deletes what the cloud holds for a class that is going away.
+	Release(ctx context.Context, class *awsv1.EC2NodeClass) error
+}
+
+// Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
+type Recorder interface {
+	// Eventf records an Event about an object.
+	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Config is what a Controller is made of.
+type Config struct {
+	// Client reads from the cache, with the indexes of package index, and writes. Required.
+	Client client.Client
+	// Cloud resolves classes. Required.
+	Cloud Resolver
+	// Guard lets effects happen while leading only. Required.
+	Guard leadership.Guard
+	// Events records Karpenter's Events. Required.
+	Events Recorder
+	// CABundle is the cluster's, where the settings name one: it is part of the hash.
+	CABundle *string
+}
+
+// Controller resolves EC2NodeClasses.
+type Controller struct{ config Config }
+
+// New returns a Controller; SetupWithManager starts it.
+func New(c Config) (*Controller, error) {
+	if c.Client == nil || c.Cloud == nil || c.Guard == nil || c.Events == nil {
+		return nil, errors.New("nodeclass: Client, Cloud, Guard and Events are required")
+	}
+	return &Controller{config: c}, nil
+}
+
+// SetupWithManager registers the controller.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	deletions := predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+	changes := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return builder.ControllerManagedBy(mgr).Named("nodeclass").
+		For(&awsv1.EC2NodeClass{}, builder.WithPredicates(changes)).
+		Watches(&karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(classOf), builder.WithPredicates(deletions)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute),
+		}).
+		Complete(reconcile.Func(c.Reconcile))
+}
+
+func classOf(_ context.Context, o client.Object) []reconcile.Request {
+	claim, ok := o.(*karpv1.NodeClaim)
+	if !ok || claim.Spec.NodeClassRef == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}}}
+}
+
+// Reconcile brings one class up to date.
+func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	class := &awsv1.EC2NodeClass{}
+	if err := c.config.Client.Get(ctx, req.NamespacedName, class); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	ctx, cancel, err := c.config.Guard.Wait(ctx)
+	if err != nil {
+		return reconcile.Result{}, nil // The launcher is stopping.
+	}
+	defer cancel()
+	if class.DeletionTimestamp != nil {
+		wait, err := c.finalize(ctx, class)
+		return reconcile.Result{RequeueAfter: wait}, err
+	}
+	if err := c.stamp(ctx, class); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: resolvePeriod}, c.resolve(ctx, class)
+}
+
+// stamp writes finalizer and hash.
+func (c *Controller) stamp(ctx context.Context, class *awsv1.EC2NodeClass) error {
+	before := class.DeepCopy()
+	controllerutil.AddFinalizer(class, awsv1.TerminationFinalizer)
+	if class.Annotations == nil {
+		class.Annotations = map[string]string{}
+	}
+	class.Annotations[awsv1.AnnotationEC2NodeClassHash] = class.Hash(c.config.CABundle)
+	class.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] = awsv1.EC2NodeClassHashVersion
+	if equality.Semantic.DeepEqual(before, class) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.config.Client.Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("stamp EC2NodeClass %s: %w", class.Name, err)
+	}
+	return nil
+}
+
+// resolve writes the status. Where AWS cannot be asked the last answer stays: what it stood for is most likely there.
+func (c *Controller) resolve(ctx context.Context, class *awsv1.EC2NodeClass) error {
+	before := class.DeepCopy()
+	resolved, err := c.config.Cloud.Resolve(ctx, class)
+	if err == nil {
+		Apply(class, resolved)
+	} else if ctx.Err() == nil {
+		class.StatusConditions() // Sets what was never known to Unknown.
+		klog.FromContext(ctx).Error(err, "Could not resolve EC2NodeClass", "nodeClass", klog.KObj(class))
+	}
+	if !equality.Semantic.DeepEqual(before.Status, class.Status) {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := c.config.Client.Status().Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("write status of EC2NodeClass %s: %w", class.Name, err)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("resolve EC2NodeClass %s: %w", class.Name, err)
+	}
+	return nil
+}
+
+// Apply takes over a resolved status: what it lists as it is, its conditions with the time of their last change and
+// the generation they were observed at. Ready follows from them.
+func Apply(class *awsv1.EC2NodeClass, resolved awsv1.EC2NodeClassStatus) {
+	conditions := class.Status.Conditions
+	class.Status = resolved
+	class.Status.Conditions = conditions
+	set := class.StatusConditions()
+	group := false
+	for _, cond := range resolved.Conditions {
+		if cond.Type == "Ready" {
+			continue
+		}
+		group = group || cond.Type == awsv1.ConditionTypePlacementGroupReady
+		set.Set(cond)
+	}
+	switch {
+	case group:
+	case class.Spec.PlacementGroupSelector == nil:
+		set.SetTrue(awsv1.ConditionTypePlacementGroupReady)
+	default:
+		set.SetFalse(awsv1.ConditionTypePlacementGroupReady, "NotSupported", "spec.placementGroupSelector: slipway does not launch into placement groups yet")
+	}
+}
+
+// finalize lets the class go once no NodeClaim refers to it.
+func (c *Controller) finalize(ctx context.Context, class *awsv1.EC2NodeClass) (time.Duration, error) {
+	if !controllerutil.ContainsFinalizer(class, awsv1.TerminationFinalizer) {
+		return 0, nil
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodeClass: class.Name}); err != nil {
+		return 0, fmt.Errorf("list NodeClaims of EC2NodeClass %s: %w", class.Name, err)
+	}
+	if len(claims.Items) > 0 {
+		c.config.Events.Eventf(class, corev1.EventTypeNormal, "WaitingOnNodeClaimTermination", "Waiting on NodeClaim termination for %s", names(claims.Items))
+		return waitPeriod, nil
+	}
+	if err := c.config.Cloud.Release(ctx, class); err != nil {
+		return 0, fmt.Errorf("release EC2NodeClass %s: %w", class.Name, err)
+	}
+	before := class.DeepCopy()
+	controllerutil.RemoveFinalizer(class, awsv1.TerminationFinalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.config.Client.Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("let EC2NodeClass %s go: %w", class.Name, err)
+	}
+	return 0, nil
+}
+
+func names(claims []karpv1.NodeClaim) string {
+	out := make([]string, 0, len(claims))
+	for _, c := range claims {
+		out = append(out, c.Name)
+	}
+	slices.Sort(out)
+	if more := len(out) - named; more > 0 {
+		out = append(out[:named], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, ", ")
+}

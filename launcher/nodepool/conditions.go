@@ -1,0 +1,80 @@
+package nodepool
+
+import (
+	"context"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// SetConditions derives a pool's conditions from what it says, its class (nil where there is none) and its claims.
+func SetConditions(ctx context.Context, pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim) {
+	set := pool.StatusConditions()
+	if errs := Validate(ctx, pool); len(errs) > 0 {
+		set.SetFalse(karpv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", errs.ToAggregate().Error())
+	} else {
+		set.SetTrue(karpv1.ConditionTypeValidationSucceeded)
+	}
+	setNodeClassReady(pool, class)
+	setRegistrationHealthy(pool, class, claims)
+	if list := NotYet(pool); len(list) > 0 {
+		set.SetTrueWithReason(ConditionNotYet, "NotYet", sentence(list))
+	}
+}
+
+func setNodeClassReady(pool *karpv1.NodePool, class *awsv1.EC2NodeClass) {
+	set := pool.StatusConditions()
+	if class == nil {
+		set.SetFalse(karpv1.ConditionTypeNodeClassReady, "NodeClassNotFound", "NodeClass not found on cluster")
+		return
+	}
+	ready := class.StatusConditions().Get("Ready")
+	switch {
+	case class.DeletionTimestamp != nil:
+		set.SetFalse(karpv1.ConditionTypeNodeClassReady, "NodeClassTerminating", "NodeClass is Terminating")
+	case ready.IsUnknown():
+		set.SetFalse(karpv1.ConditionTypeNodeClassReady, "NodeClassReadinessUnknown", "Node Class Readiness Unknown")
+	case ready.IsFalse():
+		set.SetFalse(karpv1.ConditionTypeNodeClassReady, ready.Reason, ready.Message)
+	default:
+		set.SetTrue(karpv1.ConditionTypeNodeClassReady)
+	}
+}
+
+// setRegistrationHealthy says True once a node of the pool as it is now has joined. A changed class has to prove
+// itself again. Ready does not depend on it.
+func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim) {
+	set := pool.StatusConditions()
+	was := set.Get(karpv1.ConditionTypeNodeRegistrationHealthy)
+	if class != nil && class.Generation != pool.Status.NodeClassObservedGeneration || was == nil {
+		set.SetUnknown(karpv1.ConditionTypeNodeRegistrationHealthy)
+		if class != nil {
+			pool.Status.NodeClassObservedGeneration = class.Generation
+		}
+	}
+	for i := range claims {
+		registered := claims[i].StatusConditions().Get(karpv1.ConditionTypeRegistered)
+		current := claims[i].Annotations[karpv1.NodePoolHashAnnotationKey] == pool.Hash()
+		if class != nil {
+			current = current && claims[i].Annotations[awsv1.AnnotationEC2NodeClassHash] == class.Annotations[awsv1.AnnotationEC2NodeClassHash]
+		}
+		if registered.IsTrue() && current {
+			set.SetTrue(karpv1.ConditionTypeNodeRegistrationHealthy)
+			return
+		}
+	}
+}
+
+// notYetChanged is the message of the condition NotYet where it was not said for this generation; empty otherwise.
+func notYetChanged(before, after *karpv1.NodePool) string {
+	now := after.StatusConditions().Get(ConditionNotYet)
+	if now == nil {
+		return ""
+	}
+	for _, c := range before.Status.Conditions {
+		if c.Type == ConditionNotYet && c.ObservedGeneration == now.ObservedGeneration {
+			return ""
+		}
+	}
+	return now.Message
+}

@@ -1,0 +1,38 @@
+package nodepool
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// metrics carry Karpenter's names.
+type metrics struct{ usage, limit *prometheus.GaugeVec }
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "karpenter", Subsystem: "nodepools", Name: name, Help: help},
+			[]string{"resource_type", "nodepool"})
+	}
+	m := &metrics{
+		usage: gauge("usage", "Capacity of a NodePool's nodes, by resource."),
+		limit: gauge("limit", "Limits of a NodePool, by resource."),
+	}
+	return m, errors.Join(r.Register(m.usage), r.Register(m.limit))
+}
+
+func (m *metrics) set(pool string, usage, limits corev1.ResourceList) {
+	m.forget(pool)
+	for name, q := range usage {
+		m.usage.WithLabelValues(string(name), pool).Set(q.AsApproximateFloat64())
+	}
+	for name, q := range limits {
+		m.limit.WithLabelValues(string(name), pool).Set(q.AsApproximateFloat64())
+	}
+}
+
+func (m *metrics) forget(pool string) {
+	m.usage.DeletePartialMatch(prometheus.Labels{"nodepool": pool})
+	m.limit.DeletePartialMatch(prometheus.Labels{"nodepool": pool})
+}

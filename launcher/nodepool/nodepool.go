@@ -1,0 +1,180 @@
+package nodepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+// ConditionNotYet is the type of the condition that says what a pool asks for and slipway does not do yet. Ready does
+// not depend on it.
+const ConditionNotYet = "slipway.dev/NotYet"
+
+const workers = 4
+
+// Recorder writes Events, with source component slipway; record.EventRecorder of client-go is one.
+type Recorder interface {
+	// Eventf records an Event about an object.
+	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Config is what a Controller is made of. Every field is required.
+type Config struct {
+	// Client reads from the cache, with the indexes of package index, and writes.
+	Client client.Client
+	// Guard lets effects happen while leading only.
+	Guard leadership.Guard
+	// Events records slipway's own Events.
+	Events Recorder
+	// Registerer takes the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Controller keeps the status of NodePools.
+type Controller struct {
+	config  Config
+	metrics *metrics
+}
+
+// New returns a Controller; SetupWithManager starts it.
+func New(c Config) (*Controller, error) {
+	if c.Client == nil || c.Guard == nil || c.Events == nil || c.Registerer == nil {
+		return nil, errors.New("nodepool: Client, Guard, Events and Registerer are required")
+	}
+	m, err := newMetrics(c.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Controller{config: c, metrics: m}, nil
+}
+
+// SetupWithManager registers the controller.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).Named("nodepool").
+		For(&karpv1.NodePool{}).
+		Watches(&awsv1.EC2NodeClass{}, handler.EnqueueRequestsFromMapFunc(c.poolsOfClass)).
+		Watches(&karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(poolOfClaim)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 10*time.Second),
+		}).
+		Complete(reconcile.Func(c.Reconcile))
+}
+
+func (c *Controller) poolsOfClass(ctx context.Context, o client.Object) []reconcile.Request {
+	list := &karpv1.NodePoolList{}
+	if err := c.config.Client.List(ctx, list, client.MatchingFields{index.PoolNodeClass: o.GetName()}); err != nil {
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for _, p := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: p.Name}})
+	}
+	return out
+}
+
+func poolOfClaim(_ context.Context, o client.Object) []reconcile.Request {
+	name := o.GetLabels()[karpv1.NodePoolLabelKey]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
+}
+
+// Reconcile brings one pool's hash and status up to date.
+func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pool := &karpv1.NodePool{}
+	if err := c.config.Client.Get(ctx, req.NamespacedName, pool); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			c.metrics.forget(req.Name)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	ctx, cancel, err := c.config.Guard.Wait(ctx)
+	if err != nil {
+		return reconcile.Result{}, nil // The launcher is stopping.
+	}
+	defer cancel()
+	if err := c.stamp(ctx, pool); err != nil {
+		return reconcile.Result{}, err
+	}
+	before := pool.DeepCopy()
+	if err := c.observe(ctx, pool); err != nil {
+		return reconcile.Result{}, err
+	}
+	if equality.Semantic.DeepEqual(before.Status, pool.Status) {
+		return reconcile.Result{}, nil
+	}
+	news := notYetChanged(before, pool)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.config.Client.Status().Patch(ctx, pool, patch); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(fmt.Errorf("write status of NodePool %s: %w", pool.Name, err))
+	}
+	if news != "" {
+		c.config.Events.Eventf(pool, corev1.EventTypeWarning, "NotYet", "Not done yet: %s", news)
+	}
+	return reconcile.Result{}, nil
+}
+
+func (c *Controller) stamp(ctx context.Context, pool *karpv1.NodePool) error {
+	if pool.DeletionTimestamp != nil {
+		return nil
+	}
+	before := pool.DeepCopy()
+	if pool.Annotations == nil {
+		pool.Annotations = map[string]string{}
+	}
+	pool.Annotations[karpv1.NodePoolHashAnnotationKey] = pool.Hash()
+	pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] = karpv1.NodePoolHashVersion
+	if equality.Semantic.DeepEqual(before, pool) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.config.Client.Patch(ctx, pool, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("stamp NodePool %s: %w", pool.Name, err)
+	}
+	return nil
+}
+
+// observe fills the status from the pool itself, its class and its claims.
+func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
+	claims := &karpv1.NodeClaimList{}
+	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodePool: pool.Name}); err != nil {
+		return fmt.Errorf("list NodeClaims of NodePool %s: %w", pool.Name, err)
+	}
+	var class *awsv1.EC2NodeClass
+	if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Name != "" {
+		class = &awsv1.EC2NodeClass{}
+		err := c.config.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, class)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get EC2NodeClass %s of NodePool %s: %w", ref.Name, pool.Name, err)
+		}
+		if err != nil {
+			class = nil
+		}
+	}
+	usage := Usage(claims.Items)
+	nodes := int64(len(claims.Items))
+	pool.Status.Resources, pool.Status.Nodes = usage, &nodes
+	SetConditions(ctx, pool, class, claims.Items)
+	c.metrics.set(pool.Name, usage, corev1.ResourceList(pool.Spec.Limits))
+	return nil
+}

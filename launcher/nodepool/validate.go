@@ -1,0 +1,131 @@
+package nodepool
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
+	"github.com/robfig/cron/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// Validate finds what is wrong with a NodePool beyond what its CRD checks, each with the field it is about.
+func Validate(ctx context.Context, pool *karpv1.NodePool) field.ErrorList {
+	var out field.ErrorList
+	spec, template := field.NewPath("spec"), field.NewPath("spec", "template")
+	if err := pool.RuntimeValidate(ctx); err != nil {
+		out = append(out, field.Invalid(template, pool.Name, err.Error()))
+	}
+	out = append(out, validateNodeClassRef(template.Child("spec", "nodeClassRef"), pool.Spec.Template.Spec.NodeClassRef)...)
+	out = append(out, validateRequirements(template, pool)...)
+	for i, b := range pool.Spec.Disruption.Budgets {
+		out = append(out, validateBudget(spec.Child("disruption", "budgets").Index(i), b)...)
+	}
+	if pool.Spec.Replicas != nil {
+		out = append(out, field.Forbidden(spec.Child("replicas"), "slipway does not keep a fixed number of nodes yet"))
+	}
+	return out
+}
+
+func validateNodeClassRef(path *field.Path, ref *karpv1.NodeClassReference) field.ErrorList {
+	switch {
+	case ref == nil:
+		return field.ErrorList{field.Required(path, "an EC2NodeClass is needed")}
+	case ref.Group != awsapis.Group || ref.Kind != "EC2NodeClass":
+		return field.ErrorList{field.NotSupported(path, ref.Group+"/"+ref.Kind, []string{awsapis.Group + "/EC2NodeClass"})}
+	case ref.Name == "":
+		return field.ErrorList{field.Required(path.Child("name"), "an EC2NodeClass is needed")}
+	}
+	return nil
+}
+
+// validateRequirements checks that each requirement can be read and that together with the labels they allow a node.
+func validateRequirements(template *field.Path, pool *karpv1.NodePool) field.ErrorList {
+	var out field.ErrorList
+	path := template.Child("spec", "requirements")
+	var list []catalog.Requirement
+	for i, r := range pool.Spec.Template.Spec.Requirements {
+		one := catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values}
+		if _, err := catalog.NewRequirements([]catalog.Requirement{one}); err != nil {
+			out = append(out, field.Invalid(path.Index(i), r.Key, err.Error()))
+			continue
+		}
+		list = append(list, one)
+	}
+	all, err := catalog.NewRequirements(list)
+	if err != nil || len(out) > 0 {
+		return out
+	}
+	for k, v := range pool.Spec.Template.Labels {
+		all = all.Intersect(catalog.FromLabels(map[string]string{k: v}))
+	}
+	if key, conflict := all.Conflict(); conflict {
+		out = append(out, field.Invalid(path, key, "no value is left that all requirements and labels allow"))
+	}
+	return out
+}
+
+func validateBudget(path *field.Path, b karpv1.Budget) field.ErrorList {
+	var out field.ErrorList
+	if (b.Schedule == nil) != (b.Duration == nil) {
+		out = append(out, field.Invalid(path, b.Nodes, "schedule and duration must be set together"))
+	}
+	if b.Schedule != nil {
+		if _, err := cron.ParseStandard("TZ=UTC " + *b.Schedule); err != nil {
+			out = append(out, field.Invalid(path.Child("schedule"), *b.Schedule, err.Error()))
+		}
+	}
+	return out
+}
+
+// NotYet lists what the pool asks for and slipway does not do yet, each with its field; the pool is served all the same.
+func NotYet(pool *karpv1.NodePool) []string {
+	var out []string
+	d := pool.Spec.Disruption
+	if d.ConsolidationPolicy != karpv1.ConsolidationPolicyWhenEmpty && d.ConsolidateAfter.Duration != nil {
+		policy := d.ConsolidationPolicy
+		if policy == "" {
+			policy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
+		}
+		out = append(out, fmt.Sprintf("spec.disruption.consolidationPolicy %s: empty nodes are reclaimed, underutilized ones are left", policy))
+	}
+	if e := pool.Spec.Template.Spec.ExpireAfter; e.Duration != nil {
+		out = append(out, fmt.Sprintf("spec.template.spec.expireAfter %s: nodes do not expire", e.Duration))
+	}
+	out = append(out, "drift: nodes are not replaced when this NodePool or its EC2NodeClass changes")
+	return out
+}
+
+// Usage adds up the capacity of a pool's NodeClaims; their number is the resource `nodes`.
+func Usage(claims []karpv1.NodeClaim) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods, "nodes"} {
+		out[name] = zero(name)
+	}
+	for _, c := range claims {
+		for name, q := range c.Status.Capacity {
+			sum := out[name]
+			sum.Add(q)
+			out[name] = sum
+		}
+	}
+	nodes := out["nodes"]
+	nodes.Set(int64(len(claims)))
+	out["nodes"] = nodes
+	return out
+}
+
+func sentence(list []string) string { return strings.Join(list, "; ") }
+
+func zero(name corev1.ResourceName) resource.Quantity {
+	if name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage {
+		return *resource.NewQuantity(0, resource.BinarySI)
+	}
+	return *resource.NewQuantity(0, resource.DecimalSI)
+}
