@@ -1,0 +1,106 @@
+package batch_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/slipway-k8s/slipway/plugin/batch"
+)
+
+// TestBatch runs the scripts of testdata. The commands, each with at=DURATION since the start:
+//
+//	new [idle=D] [max=D]                        a new batch
+//	collect pod=UID [owner=UID] at=D            a pod turned unschedulable
+//	forget pod=UID at=D                         it is gone
+//	owner uid=UID kind=K wanted=N existing=N [ordered] at=D
+//	gone uid=UID at=D                           the owner was deleted
+//	queue (drained|busy) at=D                   what the scheduling queue says
+//	tick at=D                                   time passes
+//	take                                        the batch is planned
+//
+// All print the verdict.
+func TestBatch(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var b *batch.Batch
+		start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "new" {
+				var err error
+				if b, err = batch.New(batch.Config{Idle: duration(t, d, "idle"), Max: duration(t, d, "max")}); err != nil {
+					return "error: " + err.Error()
+				}
+				return "ok"
+			}
+			now := start.Add(duration(t, d, "at"))
+			if out := apply(t, b, d, now); out != "" {
+				return out
+			}
+			return verdict(b.Check(now), start)
+		})
+	})
+}
+
+func apply(t *testing.T, b *batch.Batch, d *datadriven.TestData, now time.Time) string {
+	t.Helper()
+	switch d.Cmd {
+	case "collect":
+		b.Collect(batch.Pod{UID: text(t, d, "pod"), Owner: text(t, d, "owner"), Class: text(t, d, "class")}, now)
+	case "forget":
+		b.Forget(text(t, d, "pod"))
+	case "owner":
+		o := batch.Owner{UID: text(t, d, "uid"), Kind: batch.KindOf(text(t, d, "kind")), OrderedReady: d.HasArg("ordered")}
+		d.ScanArgs(t, "wanted", &o.Wanted)
+		d.ScanArgs(t, "existing", &o.Existing)
+		b.SetOwner(o, now)
+	case "gone":
+		b.ForgetOwner(text(t, d, "uid"))
+	case "queue":
+		b.SetDrained(d.HasArg("drained"))
+	case "tick":
+	case "take":
+		var uids []string
+		for _, p := range b.Take() {
+			uids = append(uids, p.UID)
+		}
+		return "took " + strings.Join(uids, " ")
+	default:
+		d.Fatalf(t, "unknown command %s", d.Cmd)
+	}
+	return ""
+}
+
+func verdict(v batch.Verdict, start time.Time) string {
+	switch {
+	case v.Close:
+		return "close: " + string(v.Reason)
+	case v.Next.IsZero():
+		return "empty"
+	}
+	return fmt.Sprintf("open, waits %s, until %s", v.Waiting, v.Next.Sub(start))
+}
+
+func duration(t *testing.T, d *datadriven.TestData, key string) time.Duration {
+	t.Helper()
+	s := text(t, d, key)
+	if s == "" {
+		return 0
+	}
+	out, err := time.ParseDuration(s)
+	if err != nil {
+		d.Fatalf(t, "%s: %v", key, err)
+	}
+	return out
+}
+
+func text(t *testing.T, d *datadriven.TestData, key string) string {
+	t.Helper()
+	var s string
+	if d.HasArg(key) {
+		d.ScanArgs(t, key, &s)
+	}
+	return s
+}
