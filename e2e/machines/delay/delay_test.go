@@ -44,7 +44,7 @@ func TestEC2Figures(t *testing.T) {
 }
 
 func near(got, want time.Duration, share float64) bool {
-	return float64((got-want).Abs()) <= share*float64(want)
+	return float64((got - want).Abs()) <= share*float64(want)
 }
 
 func TestDrawsDependOnSeedMachineAndPurposeAlone(t *testing.T) {

@@ -1,0 +1,171 @@
+// Package machines puts machines behind the instances of the AWS on the wire: for each instance that runs, one machine,
+// as long as it runs. What a machine is, is the Mode's matter: package sim simulates kubelets.
+//
+// One goroutine (Run) owns the set of machines; each machine has one of its own, and the mode one for what they share.
+// All end with Run's context.
+package machines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/e2e/machines/delay"
+	"github.com/slipway-k8s/slipway/e2e/machines/instance"
+	"github.com/slipway-k8s/slipway/e2e/machines/sim"
+)
+
+// Mode is a way to run machines. Its methods may be called concurrently.
+type Mode interface {
+	// Run does what the machines have in common until ctx ends.
+	Run(ctx context.Context) error
+	// Machine is the life of one machine, from launch until ctx ends, which means that its instance stopped. An error says
+	// why the machine does not join; the instance runs on without a kubelet.
+	Machine(ctx context.Context, m instance.Instance) error
+}
+
+// Instances is where the instances come from.
+type Instances interface {
+	// Watch sends each instance that exists and then each one that changed, until ctx ends; the channel is closed then.
+	Watch(ctx context.Context) <-chan instance.Instance
+}
+
+// Config is what machines depend on.
+type Config struct {
+	// Admin reads the cluster for all machines; without NodeConfig it also impersonates their kubelets.
+	Admin *rest.Config
+	// NodeConfig returns the configuration with the identity system:node:NAME. Nil means impersonation by Admin: the
+	// same to the authorizer and to admission, without a certificate for each of thousands of machines.
+	NodeConfig func(nodeName string) *rest.Config
+	// Instances are AWS's.
+	Instances Instances
+	// Cluster is the cluster's name, Endpoint the API server as user data must name it; empty means any.
+	Cluster, Endpoint string
+	// Times are the delays of simulated machines; the zero value means delay.EC2.
+	Times delay.Times
+	// Seed makes the simulated delays repeatable.
+	Seed uint64
+	// Speed divides the simulated delays; 0 means 1.
+	Speed float64
+	// Writers is how many requests all simulated machines may have under way together; 0 means 16.
+	Writers int
+}
+
+// Machines runs a machine for each running instance.
+type Machines struct {
+	mode      Mode
+	instances Instances
+}
+
+// New returns simulated machines; nothing starts before Run.
+func New(cfg Config) (*Machines, error) {
+	if cfg.Admin == nil || cfg.Instances == nil {
+		return nil, errors.New("machines: Admin and Instances are required")
+	}
+	client, err := kubernetes.NewForConfig(unlimited(protobuf(cfg.Admin)))
+	if err != nil {
+		return nil, fmt.Errorf("machines: %w", err)
+	}
+	nodeConfig := cfg.NodeConfig
+	if nodeConfig == nil {
+		nodeConfig = func(name string) *rest.Config { return impersonating(cfg.Admin, name) }
+	}
+	mode, err := sim.New(sim.Config{
+		Client: client,
+		NodeClient: func(name string) (kubernetes.Interface, error) {
+			return kubernetes.NewForConfig(kubeletLimits(protobuf(nodeConfig(name)), cfg.Speed))
+		},
+		Cluster: cfg.Cluster, Endpoint: cfg.Endpoint,
+		Times: cfg.Times, Seed: cfg.Seed, Speed: cfg.Speed, Writers: cfg.Writers,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("machines: %w", err)
+	}
+	return WithMode(mode, cfg.Instances), nil
+}
+
+// WithMode returns machines of another kind than simulated ones.
+func WithMode(mode Mode, instances Instances) *Machines {
+	return &Machines{mode: mode, instances: instances}
+}
+
+// impersonating is the admin acting as the kubelet of the node.
+func impersonating(admin *rest.Config, node string) *rest.Config {
+	c := rest.CopyConfig(admin)
+	c.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
+	return c
+}
+
+func protobuf(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	c.ContentType = "application/vnd.kubernetes.protobuf"
+	c.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	c.UserAgent = "kubelet/v1.36.3 (linux; simulated)"
+	return c
+}
+
+func unlimited(c *rest.Config) *rest.Config {
+	c.QPS, c.Burst, c.RateLimiter = -1, 0, nil
+	return c
+}
+
+// kubeletLimits are the client limits of a kubelet, in the machine's time.
+func kubeletLimits(c *rest.Config, speed float64) *rest.Config {
+	speed = max(speed, 1)
+	c.QPS, c.Burst, c.RateLimiter = float32(50*speed), int(100*speed), nil
+	return c
+}
+
+// Run keeps a machine for each running instance until ctx ends. It returns when the last machine has stopped.
+func (m *Machines) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	var failed error
+	var once sync.Once
+	wg.Go(func() {
+		if err := m.mode.Run(ctx); err != nil && ctx.Err() == nil {
+			once.Do(func() { failed = err })
+			cancel(err)
+		}
+	})
+	running := map[string]context.CancelFunc{}
+	for i := range m.instances.Watch(ctx) {
+		m.apply(ctx, &wg, running, i)
+	}
+	cancel(nil)
+	for _, stop := range running {
+		stop()
+	}
+	wg.Wait()
+	return failed
+}
+
+// apply starts the machine of an instance that runs now, or switches off that of one that no longer does.
+func (m *Machines) apply(ctx context.Context, wg *sync.WaitGroup, running map[string]context.CancelFunc, i instance.Instance) {
+	log := klog.FromContext(ctx)
+	stop, runs := running[i.ID]
+	switch {
+	case i.State == instance.Running && !runs && i.FailJoin:
+		log.Info("The machine will not join, as it was told", "instanceID", i.ID)
+		running[i.ID] = func() {}
+	case i.State == instance.Running && !runs:
+		machine, cancel := context.WithCancel(ctx)
+		running[i.ID] = cancel
+		wg.Go(func() {
+			if err := m.mode.Machine(machine, i); err != nil && machine.Err() == nil {
+				log.Info("The machine does not join", "instanceID", i.ID, "err", err)
+			}
+		})
+	case i.State == instance.Off && runs:
+		log.V(2).Info("The machine is switched off", "instanceID", i.ID)
+		stop()
+		delete(running, i.ID)
+	}
+}

@@ -1,0 +1,213 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+
+	"github.com/slipway-k8s/slipway/e2e/machines/delay"
+)
+
+// Annotations by which a pod tells the simulated machine what its containers do.
+const (
+	// RunForAnnotation is how long the containers run before they exit, for pods whose restartPolicy is not Always.
+	RunForAnnotation = "sim.slipway.dev/run-for"
+	// ExitCodeAnnotation is the exit code of containers that exit by themselves, in pods with restartPolicy Never.
+	ExitCodeAnnotation = "sim.slipway.dev/exit-code"
+	// StopsInAnnotation is how long the containers take to exit after SIGTERM.
+	StopsInAnnotation = "sim.slipway.dev/stops-in"
+	// ImageSizeAnnotation is small, medium or large: how long the pod's images take to pull.
+	ImageSizeAnnotation = "sim.slipway.dev/image-size"
+)
+
+const (
+	// mountBackoff and mountBackoffMax are the volume manager's: pkg/util/goroutinemap/exponentialbackoff.
+	mountBackoff    = 500 * time.Millisecond
+	mountBackoffMax = 2*time.Minute + 2*time.Second
+)
+
+// containerPlan is one container's future. A zero time never comes.
+type containerPlan struct {
+	name, image          string
+	sidecar              bool
+	start, ready, finish time.Time
+	exitCode             int32
+}
+
+// podPlan is an admitted pod's future as long as nobody deletes it: everything follows from the moment of admission, the
+// moment at which the machine's network is ready, and the images that are there.
+type podPlan struct {
+	admitted time.Time
+	// mountTries counts the failed attempts to mount the pod's volumes before its network was ready (R12).
+	mountTries int
+	// sandbox is when the pod has its sandbox and its address.
+	sandbox           time.Time
+	inits, containers []containerPlan
+	// missing are the extended resources that the pod asked for and runs without (R1).
+	missing []string
+}
+
+// planner knows what a pod's future on this machine depends on. It belongs to the machine's loop.
+type planner struct {
+	times        delay.Times
+	source       delay.Source
+	networkReady time.Time
+	// images are when each image is or will be there.
+	images map[string]time.Time
+}
+
+// plan computes the future of a pod that is admitted now.
+func (p *planner) plan(pod *corev1.Pod, now time.Time, node *corev1.Node) podPlan {
+	key := pod.Namespace + "/" + pod.Name
+	out := podPlan{admitted: now, missing: missingDevices(pod, node)}
+	at := now
+	if !pod.Spec.HostNetwork && now.Before(p.networkReady) {
+		at = p.networkReady.Add(p.source.Draw(p.times.Resync, "resync", key))
+		if mountsFromAPI(pod) {
+			at, out.mountTries = nextMount(now, at, p.source)
+		}
+	}
+	out.sandbox = at.Add(p.source.Draw(p.times.Sandbox, "sandbox", key))
+	at = out.sandbox
+	for _, c := range pod.Spec.InitContainers {
+		plan := p.container(pod, c, at)
+		if plan.sidecar = c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways; plan.sidecar {
+			at = plan.ready
+		} else {
+			plan.finish = plan.start.Add(p.source.Draw(p.times.Init, "init", key, c.Name))
+			at = plan.finish
+		}
+		out.inits = append(out.inits, plan)
+	}
+	for _, c := range pod.Spec.Containers {
+		plan := p.container(pod, c, at)
+		if runFor, ok := annotatedDuration(pod, RunForAnnotation); ok && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+			plan.finish = plan.start.Add(p.source.Scale(runFor))
+			if code, err := strconv.ParseInt(pod.Annotations[ExitCodeAnnotation], 10, 32); err == nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+				plan.exitCode = int32(code)
+			}
+		}
+		out.containers = append(out.containers, plan)
+	}
+	return out
+}
+
+// nextMount is the first attempt to mount at or after the moment at which the pod's worker came by and registered the
+// pod's ConfigMaps and Secrets; the attempts before it, from the pod's admission on, failed and doubled the wait (R12).
+func nextMount(admitted, registered time.Time, source delay.Source) (time.Time, int) {
+	at, tries, wait := admitted, 0, mountBackoff
+	for at.Before(registered) {
+		at = at.Add(source.Scale(wait))
+		wait = min(2*wait, mountBackoffMax)
+		tries++
+	}
+	return at, tries
+}
+
+// mountsFromAPI tells whether the pod has volumes that the kubelet fills from the API server.
+func mountsFromAPI(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Secret != nil || v.ConfigMap != nil || v.Projected != nil
+	})
+}
+
+// container computes when c runs and is ready if nothing but its image keeps it from starting at the moment from.
+func (p *planner) container(pod *corev1.Pod, c corev1.Container, from time.Time) containerPlan {
+	key := pod.Namespace + "/" + pod.Name
+	start := p.pulled(pod, c, from).Add(p.source.Draw(p.times.Container, "container", key, c.Name))
+	ready := start
+	for _, probe := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe} {
+		if probe != nil {
+			ready = ready.Add(p.source.Scale(time.Duration(probe.InitialDelaySeconds) * time.Second))
+		}
+	}
+	return containerPlan{name: c.Name, image: c.Image, start: start, ready: ready}
+}
+
+// pulled is when the image of c is on the machine. Pulls run in parallel, and two pods wait for one pull of the same image.
+func (p *planner) pulled(pod *corev1.Pod, c corev1.Container, from time.Time) time.Time {
+	done := from.Add(p.source.Draw(p.pullTime(pod, c.Image), "pull", c.Image))
+	if there, ok := p.images[c.Image]; ok && there.Before(done) {
+		return later(there, from)
+	}
+	p.images[c.Image] = done
+	return done
+}
+
+// pullTime is the size class of an image: what the pod says, else what its name suggests.
+func (p *planner) pullTime(pod *corev1.Pod, image string) delay.Distribution {
+	switch pod.Annotations[ImageSizeAnnotation] {
+	case "small":
+		return p.times.PullSmall
+	case "medium":
+		return p.times.PullMedium
+	case "large":
+		return p.times.PullLarge
+	}
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(image, w) })
+	}
+	switch {
+	case has("pause", "busybox", "alpine", "distroless", "agnhost"):
+		return p.times.PullSmall
+	case has("cuda", "pytorch", "tensorflow", "jupyter", "spark"):
+		return p.times.PullLarge
+	default:
+		return p.times.PullMedium
+	}
+}
+
+// missingDevices are the extended resources that the pod asks for and that its node does not show: the kubelet admits
+// such a pod all the same, and its device manager skips what no plugin has registered (R1).
+func missingDevices(pod *corev1.Pod, node *corev1.Node) []string {
+	var out []string
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for name, q := range c.Resources.Requests {
+			if _, shown := node.Status.Allocatable[name]; v1helper.IsExtendedResourceName(name) && !shown && !q.IsZero() {
+				out = append(out, string(name))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// stopTime is when the last container of a pod has exited that was told to stop at the moment of told.
+func (p *planner) stopTime(pod *corev1.Pod, plan podPlan, told time.Time) time.Time {
+	grace := 30 * time.Second
+	if pod.DeletionGracePeriodSeconds != nil {
+		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	}
+	if len(plan.containers) == 0 || told.Before(plan.containers[0].start) {
+		return told
+	}
+	needed, ok := annotatedDuration(pod, StopsInAnnotation)
+	if ok {
+		needed = p.source.Scale(needed)
+	} else {
+		needed = p.source.Draw(p.times.Stop, "stop", pod.Namespace+"/"+pod.Name)
+	}
+	hook := time.Duration(0)
+	for _, c := range pod.Spec.Containers {
+		if c.Lifecycle != nil && c.Lifecycle.PreStop != nil && c.Lifecycle.PreStop.Sleep != nil {
+			hook = max(hook, time.Duration(c.Lifecycle.PreStop.Sleep.Seconds)*time.Second)
+		}
+	}
+	return told.Add(min(p.source.Scale(grace), p.source.Scale(hook)+needed))
+}
+
+func annotatedDuration(pod *corev1.Pod, key string) (time.Duration, bool) {
+	d, err := time.ParseDuration(pod.Annotations[key])
+	return d, err == nil && d >= 0
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,178 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// podState is what the kubelet remembers of one pod.
+type podState struct {
+	view podView
+	// told is when the kubelet told the containers to stop; zero until then.
+	told time.Time
+	// sent is the status that was handed to the writer last.
+	sent *corev1.PodStatus
+	// removed says that the writer was told to delete the pod.
+	removed bool
+}
+
+// holdsRoom tells whether the pod counts against the machine's resources.
+func (s *podState) holdsRoom(now time.Time) bool { return s.view.rejected == nil && !s.view.over(now) }
+
+// newAdmission is the kubelet's own predicate handler over this machine's Node. Preemption for critical pods is left
+// out: the handler for failures gives up.
+func (k *kubelet) newAdmission() lifecycle.PodAdmitHandler {
+	noPlugins := func(*schedulerframework.NodeInfo, *lifecycle.PodAdmitAttributes) error { return nil }
+	return lifecycle.NewPredicateAdmitHandler(k.node, lifecycle.NewAdmissionFailureHandlerStub(), noPlugins)
+}
+
+// node is the Node as the kubelet knows it, a copy that the caller may change; without the cache it is read from the API
+// server.
+func (k *kubelet) node(ctx context.Context, useCache bool) (*corev1.Node, error) {
+	if !useCache {
+		return k.client.CoreV1().Nodes().Get(ctx, k.name(), metav1.GetOptions{})
+	}
+	if node, err := k.nodes.Get(k.name()); err == nil {
+		return node.DeepCopy(), nil
+	}
+	return k.host.initialNode(k.observe(time.Now())), nil
+}
+
+// syncPods brings every pod of this node up to now and returns when the next of them changes by itself, zero if none.
+func (k *kubelet) syncPods(now time.Time) time.Time {
+	pods := k.boundPods()
+	present := make(map[types.UID]bool, len(pods))
+	var next time.Time
+	for _, pod := range pods {
+		present[pod.UID] = true
+		state := k.known[pod.UID]
+		if state == nil {
+			if state = k.addPod(pod, now); state == nil {
+				continue
+			}
+			k.known[pod.UID] = state
+		}
+		state.view.pod = pod
+		k.stopIfDeleted(state, now)
+		k.report(state, now)
+		if at := state.view.nextChange(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	for uid := range k.known {
+		if !present[uid] {
+			delete(k.known, uid)
+		}
+	}
+	return next
+}
+
+// boundPods are the pods bound to this node, oldest first: the order in which a kubelet admits them.
+func (k *kubelet) boundPods() []*corev1.Pod {
+	objects, err := k.pods.ByIndex(nodeNameIndex, k.name())
+	if err != nil {
+		k.log.Error(err, "The pod index is missing")
+		return nil
+	}
+	pods := make([]*corev1.Pod, 0, len(objects))
+	for _, o := range objects {
+		if pod, ok := o.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
+	})
+	return pods
+}
+
+// addPod admits or rejects a pod that the kubelet has not seen. A pod that is over already gets no state unless
+// somebody wants it deleted.
+func (k *kubelet) addPod(pod *corev1.Pod, now time.Time) *podState {
+	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if over && pod.DeletionTimestamp == nil {
+		return nil
+	}
+	state := &podState{view: podView{pod: pod, hostIP: k.host.instance.PrivateIP}}
+	if over || pod.DeletionTimestamp != nil {
+		// Nothing of it runs here: it only has to go.
+		state.view.plan, state.told, state.view.stopped = podPlan{admitted: now, sandbox: now}, now, now
+		return state
+	}
+	if result := k.admit.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: k.others(now), Operation: lifecycle.AddOperation}); !result.Admit {
+		k.log.V(2).Info("Rejected a pod", "pod", klog.KObj(pod), "reason", result.Reason, "message", result.Message)
+		state.view.rejected = &rejection{result.Reason, result.Message}
+		k.writer.event(newEvent(podReference(pod), k.name(), corev1.EventTypeWarning, result.Reason, result.Message))
+		return state
+	}
+	node, err := k.node(context.Background(), true)
+	if err != nil {
+		node = &corev1.Node{}
+	}
+	state.view.plan = k.planner.plan(pod, now, node)
+	if pod.Spec.HostNetwork {
+		state.view.podIP = k.host.instance.PrivateIP
+	} else {
+		state.view.podIP = k.address()
+	}
+	if tries := state.view.plan.mountTries; tries > 0 {
+		k.writer.event(newEvent(podReference(pod), k.name(), corev1.EventTypeWarning, "FailedMount",
+			fmt.Sprintf("MountVolume.SetUp failed for volume %q : object %q/\"kube-root-ca.crt\" not registered (%d times)", "kube-api-access", pod.Namespace, tries)))
+	}
+	if missing := state.view.plan.missing; len(missing) > 0 {
+		k.log.Info("A pod runs without the devices that it asked for", "pod", klog.KObj(pod), "devices", strings.Join(missing, ","))
+	}
+	return state
+}
+
+func podReference(pod *corev1.Pod) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}
+
+func (k *kubelet) others(now time.Time) []*corev1.Pod {
+	out := make([]*corev1.Pod, 0, len(k.known))
+	for _, s := range k.known {
+		if s.holdsRoom(now) {
+			out = append(out, s.view.pod)
+		}
+	}
+	return out
+}
+
+// stopIfDeleted tells the containers of a pod that somebody deleted to stop.
+func (k *kubelet) stopIfDeleted(s *podState, now time.Time) {
+	if s.view.pod.DeletionTimestamp == nil || s.view.rejected != nil {
+		return
+	}
+	if s.told.IsZero() {
+		s.told = now
+	}
+	// A second deletion may have shortened the grace period.
+	at := k.planner.stopTime(s.view.pod, s.view.plan, s.told)
+	if s.view.stopped.IsZero() || at.Before(s.view.stopped) {
+		s.view.stopped = at
+	}
+}
+
+// report hands the pod's status to the writer if it changed, and the order to delete it once it is over.
+func (k *kubelet) report(s *podState, now time.Time) {
+	status := s.view.statusAt(now)
+	remove := s.view.pod.DeletionTimestamp != nil && (s.view.rejected != nil || s.view.over(now))
+	if s.sent != nil && s.removed == remove && equality.Semantic.DeepEqual(*s.sent, status) {
+		return
+	}
+	s.sent, s.removed = &status, remove
+	k.writer.put(podWrite{pod: s.view.pod, status: status, remove: remove})
+}

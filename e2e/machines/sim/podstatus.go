@@ -1,0 +1,254 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1qos "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
+)
+
+// WithoutDevicesCondition is the type of the pod condition by which a simulated machine shows that a pod's containers run
+// without the devices they asked for (R1): a real kubelet shows nothing, the program in the container fails.
+const WithoutDevicesCondition = "sim.slipway.dev/WithoutDevices"
+
+// rejection is why the kubelet refused a pod, as its admission handlers say it.
+type rejection struct{ reason, message string }
+
+// podView is everything that the status of a pod depends on besides the moment.
+type podView struct {
+	pod      *corev1.Pod
+	plan     podPlan
+	rejected *rejection
+	// stopped is when the last container has exited after a deletion; zero while nobody deletes the pod.
+	stopped       time.Time
+	hostIP, podIP string
+}
+
+// statusAt is the status that the kubelet reports of the pod at the moment of now. Conditions of others are kept.
+func (v podView) statusAt(now time.Time) corev1.PodStatus {
+	if v.rejected != nil {
+		return corev1.PodStatus{
+			Phase: corev1.PodFailed, Reason: v.rejected.reason, Message: "Pod was rejected: " + v.rejected.message,
+			QOSClass: v1qos.GetPodQOS(v.pod), Conditions: slices.Clone(v.pod.Status.Conditions), StartTime: v.pod.Status.StartTime,
+			ObservedGeneration: v.pod.Generation,
+		}
+	}
+	started := metav1.NewTime(v.plan.admitted)
+	status := corev1.PodStatus{
+		ObservedGeneration: v.pod.Generation,
+		QOSClass:           v1qos.GetPodQOS(v.pod),
+		StartTime:          &started,
+		HostIP:             v.hostIP,
+		HostIPs:            []corev1.HostIP{{IP: v.hostIP}},
+		Conditions:         slices.Clone(v.pod.Status.Conditions),
+	}
+	for _, c := range v.plan.inits {
+		status.InitContainerStatuses = append(status.InitContainerStatuses, v.containerStatus(c, now))
+	}
+	for _, c := range v.plan.containers {
+		status.ContainerStatuses = append(status.ContainerStatuses, v.containerStatus(c, now))
+	}
+	if !now.Before(v.plan.sandbox) && v.podIP != "" {
+		status.PodIP, status.PodIPs = v.podIP, []corev1.PodIP{{IP: v.podIP}}
+	}
+	status.Phase = v.phaseAt(now)
+	v.setConditions(&status, now)
+	return status
+}
+
+// phaseAt follows the kubelet's getPhase: Pending until every container has started, then Running until all have exited.
+func (v podView) phaseAt(now time.Time) corev1.PodPhase {
+	if v.over(now) {
+		for _, c := range v.plan.containers {
+			if code := v.exitCode(c); code != 0 {
+				return corev1.PodFailed
+			}
+		}
+		return corev1.PodSucceeded
+	}
+	for _, c := range v.plan.containers {
+		if now.Before(c.start) {
+			return corev1.PodPending
+		}
+	}
+	return corev1.PodRunning
+}
+
+// over tells whether all containers have exited for good.
+func (v podView) over(now time.Time) bool {
+	if !v.stopped.IsZero() && !now.Before(v.stopped) {
+		return true
+	}
+	return !slices.ContainsFunc(v.plan.containers, func(c containerPlan) bool {
+		return c.finish.IsZero() || now.Before(c.finish)
+	})
+}
+
+// end is when the last container exits, for a pod whose containers do.
+func (v podView) end() time.Time {
+	var last time.Time
+	for _, c := range v.plan.containers {
+		last = later(last, c.finish)
+	}
+	if !v.stopped.IsZero() && (last.IsZero() || v.stopped.Before(last)) {
+		return v.stopped
+	}
+	return last
+}
+
+// exitCode is with which code the container ends: its own, 0 for an orderly stop, 137 for one that was killed or never
+// started.
+func (v podView) exitCode(c containerPlan) int32 {
+	switch {
+	case !c.finish.IsZero() && (v.stopped.IsZero() || !c.finish.After(v.stopped)):
+		return c.exitCode
+	case v.stopped.Before(c.start):
+		return 137
+	default:
+		return 0
+	}
+}
+
+func (v podView) containerStatus(c containerPlan, now time.Time) corev1.ContainerStatus {
+	out := corev1.ContainerStatus{Name: c.name, Image: c.image, Started: new(false)}
+	stopped := !v.stopped.IsZero() && !now.Before(v.stopped)
+	finished := !c.finish.IsZero() && !now.Before(c.finish)
+	id := fmt.Sprintf("containerd://%s-%s", v.pod.UID, c.name)
+	switch {
+	case finished || stopped || (c.sidecar && v.over(now)):
+		end := c.finish
+		if c.finish.IsZero() || (stopped && v.stopped.Before(c.finish)) {
+			end = v.stopped
+		}
+		code, reason := v.exitCode(c), "Completed"
+		if code != 0 {
+			reason = "Error"
+		}
+		out.State.Terminated = &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: reason, ContainerID: id, StartedAt: metav1.NewTime(c.start), FinishedAt: metav1.NewTime(end),
+		}
+		out.ContainerID = id
+		out.Ready = code == 0 && finished && slices.ContainsFunc(v.plan.inits, func(i containerPlan) bool { return i.name == c.name })
+	case now.Before(c.start):
+		reason := "ContainerCreating"
+		if len(v.plan.inits) > 0 && !slices.ContainsFunc(v.plan.inits, func(i containerPlan) bool { return i.name == c.name }) {
+			reason = "PodInitializing"
+		}
+		out.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
+	default:
+		out.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(c.start)}
+		out.ContainerID, out.ImageID = id, "sim/"+c.image
+		out.Started = new(true)
+		out.Ready = !now.Before(c.ready)
+	}
+	return out
+}
+
+// setConditions writes the kubelet's own conditions, each with the moment at which it came about.
+func (v podView) setConditions(s *corev1.PodStatus, now time.Time) {
+	over := v.over(now)
+	stoppedOr := func(t time.Time) time.Time {
+		if over {
+			return v.end()
+		}
+		return t
+	}
+	initialized, ready := v.plan.sandbox, v.plan.sandbox
+	for _, c := range v.plan.inits {
+		if c.sidecar {
+			initialized, ready = later(initialized, c.ready), later(ready, c.ready)
+		} else {
+			initialized = later(initialized, c.finish)
+		}
+	}
+	var unready []string
+	for _, c := range v.plan.containers {
+		ready = later(ready, c.ready)
+		if now.Before(c.ready) {
+			unready = append(unready, c.name)
+		}
+	}
+	set := func(kind corev1.PodConditionType, since time.Time, reason, message string) {
+		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(since), ObservedGeneration: v.pod.Generation}
+		if reason != "" {
+			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
+		}
+		setPodCondition(s, c)
+	}
+	reasonUnless := func(ok bool, reason string) string {
+		if ok {
+			return ""
+		}
+		return reason
+	}
+	hasSandbox := !now.Before(v.plan.sandbox) && !over
+	set(corev1.PodReadyToStartContainers, stoppedOr(v.plan.sandbox), reasonUnless(hasSandbox, "SandboxNotReady"), "")
+	set(corev1.PodInitialized, initialized, reasonUnless(!now.Before(initialized), "ContainersNotInitialized"), "containers with incomplete status")
+	notReady, why := "", "containers with unready status: ["+strings.Join(unready, " ")+"]"
+	switch {
+	case over && s.Phase == corev1.PodSucceeded:
+		notReady, why = "PodCompleted", ""
+	case over:
+		notReady, why = "PodFailed", ""
+	case len(unready) > 0 || now.Before(ready):
+		notReady = "ContainersNotReady"
+	}
+	set(corev1.ContainersReady, stoppedOr(ready), notReady, why)
+	if gate := openGate(v.pod); notReady == "" && gate != "" {
+		notReady, why = "ReadinessGatesNotReady", "corresponding condition of pod readiness gate \""+gate+"\" does not exist or is not true"
+	}
+	set(corev1.PodReady, stoppedOr(ready), notReady, why)
+	if len(v.plan.missing) > 0 && !now.Before(v.plan.sandbox) {
+		setPodCondition(s, corev1.PodCondition{
+			Type: WithoutDevicesCondition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(v.plan.sandbox),
+			Reason: "DevicePluginNotRegistered", Message: "runs without " + strings.Join(v.plan.missing, ", "),
+		})
+	}
+}
+
+func setPodCondition(s *corev1.PodStatus, c corev1.PodCondition) {
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == c.Type {
+			s.Conditions[i] = c
+			return
+		}
+	}
+	s.Conditions = append(s.Conditions, c)
+}
+
+// openGate is the first readiness gate of the pod that is not true yet.
+func openGate(pod *corev1.Pod) string {
+	for _, gate := range pod.Spec.ReadinessGates {
+		if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == gate.ConditionType && c.Status == corev1.ConditionTrue
+		}) {
+			return string(gate.ConditionType)
+		}
+	}
+	return ""
+}
+
+// nextChange is the first moment after now at which statusAt says something else; zero if it never does by itself.
+func (v podView) nextChange(now time.Time) time.Time {
+	if v.rejected != nil {
+		return time.Time{}
+	}
+	var next time.Time
+	at := func(t time.Time) {
+		if t.After(now) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	at(v.plan.sandbox)
+	at(v.stopped)
+	for _, c := range slices.Concat(v.plan.inits, v.plan.containers) {
+		at(c.start)
+		at(c.ready)
+		at(c.finish)
+	}
+	return next
+}

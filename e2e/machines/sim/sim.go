@@ -1,0 +1,247 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/e2e/machines/delay"
+	"github.com/slipway-k8s/slipway/e2e/machines/instance"
+	"github.com/slipway-k8s/slipway/e2e/machines/userdata"
+)
+
+const (
+	nodeNameIndex = "nodeName"
+	// defaultWriters bounds the requests under way: enough to keep two cores busy.
+	defaultWriters = 16
+)
+
+// Config is what simulated machines depend on.
+type Config struct {
+	// Client reads pods and Nodes for all machines.
+	Client kubernetes.Interface
+	// NodeClient returns the client of the kubelet of the named node, with the node's own identity.
+	NodeClient func(nodeName string) (kubernetes.Interface, error)
+	// Cluster is the name that user data must name, Endpoint the API server that it must name; empty means any.
+	Cluster, Endpoint string
+	// Times are the delays; the zero value means delay.EC2.
+	Times delay.Times
+	// Seed makes runs repeatable.
+	Seed uint64
+	// Speed divides every delay; 0 means 1.
+	Speed float64
+	// Writers is how many requests all machines may have under way together; 0 means 16.
+	Writers int
+}
+
+// Sim runs simulated machines. Run must run for them to see anything of the cluster.
+type Sim struct {
+	config   Config
+	factory  informers.SharedInformerFactory
+	pods     cache.SharedIndexInformer
+	features []string
+	slots    slots
+	// synced is closed when the informers are.
+	synced chan struct{}
+	// addresses counts the pod addresses given out.
+	addresses atomic.Uint32
+
+	mu       sync.Mutex
+	kubelets map[string]*kubelet
+}
+
+// New returns simulated machines; nothing starts before Run.
+func New(cfg Config) (*Sim, error) {
+	if cfg.Client == nil || cfg.NodeClient == nil {
+		return nil, errors.New("sim: Client and NodeClient are required")
+	}
+	if cfg.Times == (delay.Times{}) {
+		cfg.Times = delay.EC2()
+	}
+	if cfg.Writers <= 0 {
+		cfg.Writers = defaultWriters
+	}
+	s := &Sim{
+		config: cfg, features: declaredFeatures(), slots: make(slots, cfg.Writers),
+		synced: make(chan struct{}), kubelets: map[string]*kubelet{},
+	}
+	s.factory = informers.NewSharedInformerFactoryWithOptions(cfg.Client, 0, informers.WithTransform(withoutManagedFields))
+	s.pods = s.factory.InformerFor(&corev1.Pod{}, boundPodInformer)
+	if err := s.pods.AddIndexers(cache.Indexers{nodeNameIndex: byNodeName}); err != nil {
+		return nil, fmt.Errorf("sim: %w", err)
+	}
+	_, err := s.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    s.podChanged,
+		UpdateFunc: func(_, pod any) { s.podChanged(pod) },
+		DeleteFunc: s.podChanged,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sim: %w", err)
+	}
+	s.factory.Core().V1().Nodes().Informer()
+	return s, nil
+}
+
+// boundPodInformer leaves the pending pods out: no kubelet may see them.
+func boundPodInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+	return coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.FieldSelector = bound })
+}
+
+func byNodeName(object any) ([]string, error) {
+	if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
+}
+
+func withoutManagedFields(object any) (any, error) {
+	if o, ok := object.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// podChanged wakes the kubelet of the pod's node.
+func (s *Sim) podChanged(object any) {
+	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	k := s.kubelets[pod.Spec.NodeName]
+	s.mu.Unlock()
+	if k == nil {
+		return
+	}
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run feeds the machines with what happens in the cluster until ctx ends.
+func (s *Sim) Run(ctx context.Context) error {
+	s.factory.StartWithContext(ctx)
+	defer s.factory.Shutdown()
+	for kind, ok := range s.factory.WaitForCacheSync(ctx.Done()) {
+		if !ok && ctx.Err() == nil {
+			return fmt.Errorf("sim: the cache of %v did not fill", kind)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	close(s.synced)
+	<-ctx.Done()
+	return nil
+}
+
+// Machine is the life of one machine: boot, kubelet, pods. It returns nil when ctx ends, that is when the instance stops,
+// and an error if the machine cannot join; then there is no kubelet.
+func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
+	source := delay.Source{Seed: s.config.Seed, Machine: m.ID, Speed: s.config.Speed}
+	times := s.config.Times
+	if m.NodeGroup != "" {
+		times = times.Immediate()
+	}
+	h, err := s.host(m)
+	if err != nil {
+		return fmt.Errorf("instance %s: %w", m.ID, err)
+	}
+	started := later(m.Launched.Add(source.Draw(times.Kubelet, "kubelet")), time.Now())
+	sleep(ctx, time.Until(started))
+	select {
+	case <-s.synced:
+	case <-ctx.Done():
+		return nil
+	}
+	client, err := s.config.NodeClient(m.PrivateDNSName)
+	if err != nil {
+		return fmt.Errorf("instance %s: client of node %s: %w", m.ID, m.PrivateDNSName, err)
+	}
+	log := klog.FromContext(ctx).WithValues("node", klog.KRef("", m.PrivateDNSName), "instanceID", m.ID)
+	k := &kubelet{
+		host: h, client: client,
+		nodes: s.factory.Core().V1().Nodes().Lister(), pods: s.pods.GetIndexer(),
+		slots: s.slots, log: log, address: s.address,
+		wake:   make(chan struct{}, 1),
+		writer: newWriter(client, s.slots, log),
+		known:  map[types.UID]*podState{},
+		planner: planner{
+			times: times, source: source, images: map[string]time.Time{},
+			networkReady: started.Add(source.Draw(times.Network, "network")),
+		},
+	}
+	k.admit = k.newAdmission()
+	s.mu.Lock()
+	s.kubelets[k.name()] = k
+	s.mu.Unlock()
+	log.V(2).Info("The kubelet starts", "networkReadyIn", time.Until(k.planner.networkReady))
+	k.run(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kubelets[k.name()] == k {
+		delete(s.kubelets, k.name())
+	}
+	return nil
+}
+
+// host reads the machine's user data, as its boot agent does.
+func (s *Sim) host(m instance.Instance) (host, error) {
+	h := host{instance: m, features: s.features}
+	if m.NodeGroup != "" {
+		h.config = managedConfig(m)
+	} else {
+		var err error
+		if h.config, err = userdata.Parse(m.UserData); err != nil {
+			return host{}, err
+		}
+		if s.config.Cluster != "" && h.config.Cluster != s.config.Cluster {
+			return host{}, fmt.Errorf("user data: cluster %q, this one is %q", h.config.Cluster, s.config.Cluster)
+		}
+		if s.config.Endpoint != "" && h.config.Endpoint != s.config.Endpoint {
+			return host{}, fmt.Errorf("user data: API server %q, this one is %q", h.config.Endpoint, s.config.Endpoint)
+		}
+	}
+	var err error
+	h.size, err = sizeOf(m, h.config)
+	return h, err
+}
+
+// managedConfig is what EKS's own user data tells the kubelets of a managed node group.
+func managedConfig(m instance.Instance) userdata.Config {
+	capacity := "ON_DEMAND"
+	if m.Spot {
+		capacity = "SPOT"
+	}
+	return userdata.Config{Labels: map[string]string{
+		"eks.amazonaws.com/nodegroup":       m.NodeGroup,
+		"eks.amazonaws.com/nodegroup-image": m.ImageID,
+		"eks.amazonaws.com/capacityType":    capacity,
+	}}
+}
+
+// address is a new pod address, of the range that EKS users give to pods beside their VPC's.
+func (s *Sim) address() string {
+	n := s.addresses.Add(1) & (1<<22 - 1)
+	return netip.AddrFrom4([4]byte{100, 64 + byte(n>>16), byte(n >> 8), byte(n)}).String()
+}

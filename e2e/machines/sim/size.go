@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/slipway-k8s/slipway/e2e/machines/instance"
+	"github.com/slipway-k8s/slipway/e2e/machines/userdata"
+)
+
+const (
+	mib = int64(1) << 20
+	gib = int64(1) << 30
+	// amiVolumeGiB is the root volume of EKS's AMIs where no block device mapping says otherwise.
+	amiVolumeGiB = 20
+)
+
+// size is what a kubelet finds on its machine and leaves to pods.
+type size struct {
+	capacity, allocatable corev1.ResourceList
+}
+
+// sizeOf computes capacity and allocatable as the kubelet of an EKS image does: it sees less memory than EC2 advertises,
+// and reserves what the image's boot agent or the user data tell it to.
+func sizeOf(m instance.Instance, cfg userdata.Config) (size, error) {
+	pods := m.PodLimit
+	if cfg.MaxPods > 0 {
+		pods = cfg.MaxPods
+	}
+	if cfg.PodsPerCore > 0 {
+		pods = min(pods, cfg.PodsPerCore*m.CPUs)
+	}
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU:              *resource.NewQuantity(m.CPUs, resource.DecimalSI),
+		corev1.ResourceMemory:           *resource.NewQuantity(seenMemory(m.MemoryMiB), resource.BinarySI),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(seenStorage(m, cfg), resource.BinarySI),
+		corev1.ResourcePods:             *resource.NewQuantity(pods, resource.DecimalSI),
+		"hugepages-1Gi":                 *resource.NewQuantity(0, resource.DecimalSI),
+		"hugepages-2Mi":                 *resource.NewQuantity(0, resource.DecimalSI),
+	}
+	reserved, err := reservations(m, cfg, capacity)
+	if err != nil {
+		return size{}, err
+	}
+	allocatable := capacity.DeepCopy()
+	for name, r := range reserved {
+		left := allocatable[name]
+		left.Sub(r)
+		if left.Sign() < 0 {
+			left = *resource.NewQuantity(0, left.Format)
+		}
+		allocatable[name] = left
+	}
+	return size{capacity: capacity, allocatable: allocatable}, nil
+}
+
+// seenMemory is MemTotal in bytes. Firmware, kernel and crash kernel keep about 3 %, and again as much up to 200 MiB:
+// fits m5 and t3 instances from 2 to 64 GiB to a percent (m5.large reports 7750 MiB of 8192).
+func seenMemory(advertisedMiB int64) int64 {
+	share := advertisedMiB * 3 / 100
+	return (advertisedMiB - share - min(share, 200)) * mib
+}
+
+// seenStorage is the capacity of the filesystem that holds pods' ephemeral storage: the volume less partition table
+// and XFS's own.
+func seenStorage(m instance.Instance, cfg userdata.Config) int64 {
+	if cfg.InstanceStore && m.InstanceStoreGiB > 0 {
+		return m.InstanceStoreGiB * gib / 100 * 99
+	}
+	volume := m.RootVolumeGiB
+	if volume == 0 {
+		volume = amiVolumeGiB
+	}
+	return volume*gib - 76*mib
+}
+
+// reservations is what the kubelet withholds of each resource: kube-reserved and system-reserved, and the hard eviction
+// threshold of memory and node filesystem.
+func reservations(m instance.Instance, cfg userdata.Config, capacity corev1.ResourceList) (corev1.ResourceList, error) {
+	// nodeadm's defaults; what the user data says replaces them key by key.
+	kube := corev1.ResourceList{
+		corev1.ResourceCPU:              *resource.NewMilliQuantity(reservedMilliCPU(m.CPUs), resource.DecimalSI),
+		corev1.ResourceMemory:           *resource.NewQuantity((255+11*m.PodLimit)*mib, resource.BinarySI),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(gib, resource.BinarySI),
+	}
+	if err := parseInto(kube, "kubeReserved", cfg.KubeReserved); err != nil {
+		return nil, err
+	}
+	system := corev1.ResourceList{}
+	if err := parseInto(system, "systemReserved", cfg.SystemReserved); err != nil {
+		return nil, err
+	}
+	for name, q := range system {
+		sum := kube[name]
+		sum.Add(q)
+		kube[name] = sum
+	}
+	for signal, of := range map[string]struct {
+		name    corev1.ResourceName
+		builtin string
+	}{
+		"memory.available": {corev1.ResourceMemory, "100Mi"},
+		"nodefs.available": {corev1.ResourceEphemeralStorage, "10%"},
+	} {
+		text := of.builtin
+		if own, ok := cfg.EvictionHard[signal]; ok {
+			text = own
+		}
+		total := capacity[of.name]
+		threshold, err := threshold(text, total.Value())
+		if err != nil {
+			return nil, fmt.Errorf("evictionHard %s: %w", signal, err)
+		}
+		sum := kube[of.name]
+		sum.Add(*resource.NewQuantity(threshold, resource.BinarySI))
+		kube[of.name] = sum
+	}
+	return kube, nil
+}
+
+// reservedMilliCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of the others.
+func reservedMilliCPU(cpus int64) int64 {
+	tenths := int64(0) // of a millicore, to stay exact
+	for core := range cpus {
+		switch {
+		case core == 0:
+			tenths += 600
+		case core == 1:
+			tenths += 100
+		case core < 4:
+			tenths += 50
+		default:
+			tenths += 25
+		}
+	}
+	return tenths / 10
+}
+
+func parseInto(to corev1.ResourceList, field string, from map[string]string) error {
+	for name, text := range from {
+		q, err := resource.ParseQuantity(text)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", field, name, err)
+		}
+		to[corev1.ResourceName(name)] = q
+	}
+	return nil
+}
+
+// threshold is an eviction threshold in bytes: a quantity, or a share of the capacity.
+func threshold(text string, capacity int64) (int64, error) {
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		percent, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			return 0, err
+		}
+		return int64(percent / 100 * float64(capacity)), nil
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0, err
+	}
+	return q.Value(), nil
+}
