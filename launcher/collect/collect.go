@@ -1,0 +1,148 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+// Reason is the reason that a collected NodeClaim's end carries: Karpenter's label value.
+const Reason = "garbage_collected"
+
+const (
+	// early is the period of the first rounds after leadership was won, when a crash may have left something.
+	early       = 10 * time.Second
+	earlyRounds = 20
+	// period of the later rounds.
+	period = 2 * time.Minute
+	// perCall is how many instances one call terminates.
+	perCall = 100
+)
+
+// Instances is what collection needs of the cloud; cloud.Cloud has it.
+type Instances interface {
+	// Instances describes all instances of the cluster.
+	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
+	// Terminate ends instances.
+	Terminate(ctx context.Context, instanceIDs []string) error
+}
+
+// Ender ends NodeClaims; *terminate.Terminator is one.
+type Ender interface {
+	// Begin starts the end of a NodeClaim.
+	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
+}
+
+// Config is what a Collector is made of. Every field is required.
+type Config struct {
+	// Reader reads NodeClaims and Nodes from the API server: a cache that lags would show owned instances as leaked.
+	Reader client.Reader
+	// Cloud has the instances.
+	Cloud Instances
+	// Guard lets effects happen while leading only.
+	Guard leadership.Guard
+	// Ender ends NodeClaims.
+	Ender Ender
+}
+
+// Collector ends what nobody owns.
+type Collector struct{ config Config }
+
+// New returns a Collector; Run starts it.
+func New(c Config) (*Collector, error) {
+	if c.Reader == nil || c.Cloud == nil || c.Guard == nil || c.Ender == nil {
+		return nil, errors.New("collect: Reader, Cloud, Guard and Ender are required")
+	}
+	return &Collector{config: c}, nil
+}
+
+// Run collects until ctx ends, while leading: often at first, then every two minutes.
+func (c *Collector) Run(ctx context.Context) error {
+	for round := 0; ; round++ {
+		err := c.Collect(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Could not collect garbage; trying again")
+		}
+		wait := period
+		if round < earlyRounds || err != nil {
+			wait = early
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// Collect looks once, waiting for leadership first.
+func (c *Collector) Collect(ctx context.Context) error {
+	ctx, cancel, err := c.config.Guard.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	state, err := c.observe(ctx)
+	if err != nil {
+		return err
+	}
+	return c.end(ctx, Decide(state))
+}
+
+func (c *Collector) observe(ctx context.Context) (State, error) {
+	// Instances first: a claim is older than its instance, so each instance seen here has its claim below.
+	instances, err := c.config.Cloud.Instances(ctx, cloud.Selector{})
+	if err != nil {
+		return State{}, fmt.Errorf("describe instances: %w", err)
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := c.config.Reader.List(ctx, claims); err != nil {
+		return State{}, fmt.Errorf("list NodeClaims: %w", err)
+	}
+	nodes := &corev1.NodeList{}
+	if err := c.config.Reader.List(ctx, nodes, client.HasLabels{karpv1.NodePoolLabelKey}); err != nil {
+		return State{}, fmt.Errorf("list Nodes: %w", err)
+	}
+	ready := map[string]bool{}
+	for i := range nodes.Items {
+		if id := nodes.Items[i].Spec.ProviderID; id != "" && isReady(&nodes.Items[i]) {
+			ready[id] = true
+		}
+	}
+	return State{Now: time.Now(), Instances: instances, Claims: claims.Items, Ready: ready}, nil
+}
+
+func (c *Collector) end(ctx context.Context, g Garbage) error {
+	log := klog.FromContext(ctx)
+	var errs []error
+	for start := 0; start < len(g.Instances); start += perCall {
+		var ids []string
+		for _, i := range g.Instances[start:min(start+perCall, len(g.Instances))] {
+			log.Info("Terminating an instance that no NodeClaim owns", "instanceID", i.ID, "launched", i.LaunchTime, "tags", i.Tags)
+			ids = append(ids, i.ID)
+		}
+		if err := c.config.Cloud.Terminate(ctx, ids); err != nil {
+			errs = append(errs, fmt.Errorf("terminate %d instances without NodeClaim: %w", len(ids), err))
+		}
+	}
+	for i := range g.Claims {
+		claim := &g.Claims[i]
+		log.Info("Ending a NodeClaim whose instance is gone", "nodeClaim", klog.KObj(claim), "providerID", claim.Status.ProviderID)
+		if err := c.config.Ender.Begin(ctx, claim, Reason); err != nil {
+			errs = append(errs, fmt.Errorf("end NodeClaim %s: %w", claim.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,96 @@
+package collect
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/index"
+)
+
+const (
+	// minAge of an instance that nobody owns: the record of a launch may still be on its way.
+	minAge = 30 * time.Second
+	// visibleAfter is when EC2's eventual consistency no longer explains that an instance is missing.
+	visibleAfter = time.Minute
+)
+
+// State is what was observed. Instances must have been read before NodeClaims, so that each has its claim.
+type State struct {
+	// Now is the time of the decision.
+	Now time.Time
+	// Instances of the cluster.
+	Instances []cloud.Instance
+	// Claims are all NodeClaims.
+	Claims []karpv1.NodeClaim
+	// Ready holds the providerIDs of Nodes that are Ready: whatever EC2 says, something lives there.
+	Ready map[string]bool
+}
+
+// Garbage is what nobody will miss.
+type Garbage struct {
+	// Instances to terminate: no NodeClaim owns them, and no launch in progress will.
+	Instances []cloud.Instance
+	// Claims to end: their instance is gone.
+	Claims []karpv1.NodeClaim
+}
+
+// Decide finds the garbage.
+func Decide(s State) Garbage {
+	owned, launching := map[string]bool{}, map[string]bool{}
+	for _, c := range s.Claims {
+		switch id := index.InstanceID(c.Status.ProviderID); {
+		case id != "":
+			owned[id] = true
+		case c.DeletionTimestamp == nil && c.Annotations[catalog.LaunchAnnotation] != "":
+			launching[c.Annotations[catalog.LaunchAnnotation]] = true
+		}
+	}
+	var out Garbage
+	states := make(map[string]cloud.InstanceState, len(s.Instances))
+	for _, i := range s.Instances {
+		states[i.ID] = i.State
+		launch := i.Tags[catalog.LaunchAnnotation]
+		if live(i.State) && !owned[i.ID] && !launching[launch] && s.Now.Sub(i.LaunchTime) > minAge {
+			out.Instances = append(out.Instances, i)
+		}
+	}
+	for _, c := range s.Claims {
+		if c.DeletionTimestamp == nil && c.Status.ProviderID != "" && !s.Ready[c.Status.ProviderID] &&
+			lost(states[index.InstanceID(c.Status.ProviderID)], s.Now.Sub(launchedAt(&c))) {
+			out.Claims = append(out.Claims, c)
+		}
+	}
+	return out
+}
+
+// live says that the instance costs money.
+func live(state cloud.InstanceState) bool {
+	return state != cloud.StateShuttingDown && state != cloud.StateTerminated
+}
+
+// lost says that a claim's instance is gone; the state is empty where EC2 does not show it.
+func lost(state cloud.InstanceState, age time.Duration) bool {
+	return state == cloud.StateTerminated || state == "" && age > visibleAfter
+}
+
+func launchedAt(c *karpv1.NodeClaim) time.Time {
+	for _, cond := range c.Status.Conditions {
+		if cond.Type == karpv1.ConditionTypeLaunched && cond.Status == "True" {
+			return cond.LastTransitionTime.Time
+		}
+	}
+	return c.CreationTimestamp.Time
+}
+
+func isReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

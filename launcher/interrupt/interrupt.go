@@ -1,0 +1,311 @@
+package interrupt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+const (
+	// goingTimeout bounds how long an interrupted node waits for the scheduler's plan: of two minutes.
+	goingTimeout = 5 * time.Second
+	// minBackoff and maxBackoff bound the wait after the queue could not be read.
+	minBackoff = time.Second
+	maxBackoff = 30 * time.Second
+	// idle is the pause where there is no queue, or it answers at once with nothing.
+	idle = 5 * time.Second
+	// handleTimeout bounds the work on one message: past the queue's visibility timeout it comes again.
+	handleTimeout = 20 * time.Second
+	// young is how old a message may be for its instance to belong to a launch that is not recorded yet.
+	young = 2 * time.Minute
+)
+
+// Queue is the interruption queue; cloud.Cloud has it.
+type Queue interface {
+	// Receive waits up to 20 s for messages; nil without a queue.
+	Receive(ctx context.Context) ([]cloud.Message, error)
+	// Delete removes a message.
+	Delete(ctx context.Context, receipt string) error
+}
+
+// Asker asks the scheduler.
+type Asker interface {
+	// Going tells that a node will go, so that room for its pods is planned now. It answers with the NodeClaims
+	// launched for them, none where they fit elsewhere. An error means that there was no answer, or no plan.
+	Going(ctx context.Context, node, reason string) (claims []string, err error)
+}
+
+// Ender ends nodes; *terminate.Terminator is one.
+type Ender interface {
+	// Cordon keeps new pods off a node in the name of by.
+	Cordon(ctx context.Context, node, by string) error
+	// Begin starts the end of a NodeClaim.
+	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
+}
+
+// Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
+type Recorder interface {
+	// Eventf records an Event about an object.
+	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Config is what an Interruptions is made of. Every field is required.
+type Config struct {
+	// Client reads from the cache, with the indexes of package index.
+	Client client.Client
+	// Reader reads from the API server.
+	Reader client.Reader
+	// Queue to read.
+	Queue Queue
+	// Guard lets effects happen while leading only.
+	Guard leadership.Guard
+	// Asker asks the scheduler for a plan.
+	Asker Asker
+	// Ender ends nodes.
+	Ender Ender
+	// Events records Karpenter's Events.
+	Events Recorder
+	// Registerer takes the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Interruptions acts on the messages of the interruption queue.
+type Interruptions struct {
+	config  Config
+	metrics *metrics
+}
+
+// New returns an Interruptions; Run starts it.
+func New(c Config) (*Interruptions, error) {
+	missing := c.Client == nil || c.Reader == nil || c.Queue == nil || c.Guard == nil || c.Asker == nil || c.Ender == nil
+	if missing || c.Events == nil || c.Registerer == nil {
+		return nil, errors.New("interrupt: Client, Reader, Queue, Guard, Asker, Ender, Events and Registerer are required")
+	}
+	m, err := newMetrics(c.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Interruptions{config: c, metrics: m}, nil
+}
+
+// Run reads the queue until ctx ends, while leading.
+func (i *Interruptions) Run(ctx context.Context) error {
+	backoff := minBackoff
+	for {
+		wait := time.Duration(0)
+		n, err := i.batch(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, leadership.ErrLost):
+		case err != nil:
+			klog.FromContext(ctx).Error(err, "Could not read the interruption queue; trying again", "in", backoff)
+			wait = backoff + rand.N(backoff)
+			backoff = min(2*backoff, maxBackoff)
+		case n == 0:
+			wait, backoff = idle, minBackoff
+		default:
+			backoff = minBackoff
+		}
+		if wait == 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// batch receives messages once and handles them all at the same time. The answer 0 came without waiting.
+func (i *Interruptions) batch(ctx context.Context) (int, error) {
+	ctx, cancel, err := i.config.Guard.Wait(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer cancel()
+	start := time.Now()
+	messages, err := i.config.Queue.Receive(ctx)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return 0, cause
+		}
+		return 0, fmt.Errorf("receive: %w", err)
+	}
+	var wg sync.WaitGroup
+	for _, m := range messages {
+		wg.Go(func() { i.handle(ctx, m) })
+	}
+	wg.Wait()
+	if len(messages) == 0 && time.Since(start) >= idle {
+		return 1, nil // A long poll that ended empty: the next may begin.
+	}
+	return len(messages), nil
+}
+
+// handle acts on one message and deletes it once that is recorded. What fails comes again by itself.
+func (i *Interruptions) handle(ctx context.Context, m cloud.Message) {
+	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
+	defer cancel()
+	log := klog.FromContext(ctx)
+	if m.Err != nil {
+		i.metrics.received.WithLabelValues(unreadable).Inc()
+		log.Error(m.Err, "Deleting an interruption message that cannot be read")
+		i.delete(ctx, m)
+		return
+	}
+	i.metrics.received.WithLabelValues(string(m.Kind)).Inc()
+	done := true
+	for _, id := range m.InstanceIDs {
+		recorded, err := i.apply(ctx, m, id)
+		if err != nil {
+			log.Error(err, "Could not act on an interruption; the queue will deliver it again", "kind", m.Kind, "instanceID", id)
+		}
+		done = done && recorded && err == nil
+	}
+	if done {
+		i.delete(ctx, m)
+	}
+}
+
+func (i *Interruptions) delete(ctx context.Context, m cloud.Message) {
+	if err := i.config.Queue.Delete(ctx, m.Receipt); err != nil {
+		klog.FromContext(ctx).Error(err, "Could not delete an interruption message; it will come again", "kind", m.Kind)
+		return
+	}
+	i.metrics.deleted.Inc()
+	if !m.Time.IsZero() {
+		i.metrics.latency.Observe(time.Since(m.Time).Seconds())
+	}
+}
+
+// apply acts on one instance of a message and says whether that is recorded.
+func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID string) (bool, error) {
+	effect := EffectOf(m.Kind)
+	if effect == (Effect{}) {
+		return true, nil
+	}
+	claim, err := i.claimOf(ctx, instanceID)
+	if err != nil {
+		return false, err
+	}
+	if claim == nil {
+		return i.foreign(ctx, m)
+	}
+	if claim.DeletionTimestamp != nil {
+		return true, nil
+	}
+	node, err := i.nodeOf(ctx, claim)
+	if err != nil {
+		return false, err
+	}
+	i.record(ctx, claim, node, effect)
+	if !effect.Leave {
+		return true, nil
+	}
+	return true, i.leave(ctx, claim, node, m.Kind)
+}
+
+// leave cordons the node, has room planned for its pods, and begins its end.
+func (i *Interruptions) leave(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, kind cloud.MessageKind) error {
+	log := klog.FromContext(ctx)
+	log.Info("initiating delete from interruption message", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName, "messageKind", kind)
+	if node != nil {
+		if err := i.config.Ender.Cordon(ctx, node.Name, string(kind)); err != nil {
+			return err
+		}
+		askCtx, cancel := context.WithTimeout(ctx, goingTimeout)
+		claims, err := i.config.Asker.Going(askCtx, node.Name, string(kind))
+		cancel()
+		if err != nil {
+			log.Error(err, "No replacement was planned before the evictions; the pods are planned as they turn pending", "node", klog.KObj(node))
+		} else {
+			log.V(2).Info("Replacement was planned", "node", klog.KObj(node), "nodeClaims", claims)
+		}
+	}
+	if err := i.config.Ender.Begin(ctx, claim, string(kind)); err != nil {
+		return err
+	}
+	i.config.Events.Eventf(claim, corev1.EventTypeWarning, "TerminatingOnInterruption", "Interruption triggered termination for the NodeClaim")
+	if node != nil {
+		i.config.Events.Eventf(node, corev1.EventTypeWarning, "TerminatingOnInterruption", "Interruption triggered termination for the Node")
+	}
+	return nil
+}
+
+// record writes the Events about the claim, its node and the node's pods.
+func (i *Interruptions) record(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, e Effect) {
+	i.config.Events.Eventf(claim, e.EventType, e.EventReason, "%s", e.EventMessage)
+	if node == nil {
+		return
+	}
+	i.config.Events.Eventf(node, e.EventType, e.EventReason, "%s", e.EventMessage)
+	pods := &corev1.PodList{}
+	if err := i.config.Client.List(ctx, pods, client.MatchingFields{index.PodNodeName: node.Name}); err != nil {
+		klog.FromContext(ctx).Error(err, "Could not list the pods of an interrupted node", "node", klog.KObj(node))
+		return
+	}
+	for j := range pods.Items {
+		i.config.Events.Eventf(&pods.Items[j], e.EventType, e.EventReason, "%s (node %s)", e.EventMessage, node.Name)
+	}
+}
+
+// foreign decides about an instance without a NodeClaim: somebody else's, or one of a launch that is being recorded,
+// whose message must come again.
+func (i *Interruptions) foreign(ctx context.Context, m cloud.Message) (bool, error) {
+	if m.Time.IsZero() || time.Since(m.Time) > young {
+		return true, nil
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := i.config.Reader.List(ctx, claims); err != nil {
+		return false, fmt.Errorf("list NodeClaims: %w", err)
+	}
+	for _, c := range claims.Items {
+		if c.Status.ProviderID == "" && c.Annotations[catalog.LaunchAnnotation] != "" && c.DeletionTimestamp == nil {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (i *Interruptions) claimOf(ctx context.Context, instanceID string) (*karpv1.NodeClaim, error) {
+	list := &karpv1.NodeClaimList{}
+	if err := i.config.Client.List(ctx, list, client.MatchingFields{index.ClaimInstanceID: instanceID}); err != nil {
+		return nil, fmt.Errorf("find NodeClaim of instance %s: %w", instanceID, err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	return &list.Items[0], nil
+}
+
+func (i *Interruptions) nodeOf(ctx context.Context, claim *karpv1.NodeClaim) (*corev1.Node, error) {
+	if claim.Status.NodeName == "" {
+		return nil, nil
+	}
+	node := &corev1.Node{}
+	err := i.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	return node, nil
+}

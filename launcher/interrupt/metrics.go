@@ -1,0 +1,41 @@
+package interrupt
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// unreadable is the message type that a body which cannot be read is counted under.
+const unreadable = "unreadable"
+
+// metrics carry Karpenter's names.
+type metrics struct {
+	received *prometheus.CounterVec
+	deleted  prometheus.Counter
+	latency  prometheus.Histogram
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		received: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "karpenter", Subsystem: "interruption", Name: "received_messages_total", Help: "Messages received, by type.",
+		}, []string{"message_type"}),
+		deleted: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "karpenter", Subsystem: "interruption", Name: "deleted_messages_total", Help: "Messages deleted.",
+		}),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "karpenter", Subsystem: "interruption", Name: "message_queue_duration_seconds",
+			Help: "From the event to the end of its message.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 14),
+		}),
+	}
+	for _, kind := range []cloud.MessageKind{
+		cloud.SpotInterrupted, cloud.RebalanceRecommendation, cloud.CapacityReservation, cloud.ScheduledChange,
+		cloud.InstanceStopped, cloud.InstanceTerminated, cloud.NoOp, unreadable,
+	} {
+		m.received.WithLabelValues(string(kind))
+	}
+	return m, errors.Join(r.Register(m.received), r.Register(m.deleted), r.Register(m.latency))
+}

@@ -1,0 +1,118 @@
+package reclaim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/terminate"
+)
+
+// view is one look at a node.
+type view struct {
+	claim        *karpv1.NodeClaim
+	node         *corev1.Node
+	pool         *karpv1.NodePool
+	facts        Facts
+	cordonedByUs bool
+}
+
+// look gathers the facts about a claim's node; nil where there is no node.
+func (r *Reclaimer) look(ctx context.Context, claim *karpv1.NodeClaim) (*view, error) {
+	v := &view{claim: claim, node: &corev1.Node{}}
+	err := r.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, v.node)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	pods, err := podsOn(ctx, r.config.Client, v.node.Name)
+	if err != nil {
+		return nil, err
+	}
+	if name := claim.Labels[karpv1.NodePoolLabelKey]; name != "" {
+		pool := &karpv1.NodePool{}
+		err := r.config.Client.Get(ctx, client.ObjectKey{Name: name}, pool)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get NodePool %s of NodeClaim %s: %w", name, claim.Name, err)
+		}
+		if err == nil {
+			v.pool = pool
+		}
+	}
+	v.facts = facts(v, pods, r.events.of(v.node.Name), time.Now())
+	v.cordonedByUs = terminate.Cordoned(v.node) && v.node.Annotations[terminate.CordonedByAnnotation] == Reason
+	return v, nil
+}
+
+// facts translates the objects for Decide.
+func facts(v *view, pods []*corev1.Pod, lastEvent, now time.Time) Facts {
+	f := Facts{
+		Now: now, Deleting: v.claim.DeletionTimestamp != nil || v.node.DeletionTimestamp != nil, Pods: pods,
+		LastPodEvent: lastEvent, Replaces: v.claim.Annotations[catalog.ReplacesAnnotation] != "",
+	}
+	if c := v.claim.StatusConditions().Get(karpv1.ConditionTypeInitialized); c.IsTrue() {
+		f.InitializedAt = c.LastTransitionTime.Time
+	}
+	if t := v.claim.Status.LastPodEventTime.Time; t.After(f.LastPodEvent) {
+		f.LastPodEvent = t
+	}
+	if v.pool != nil && v.pool.Spec.Replicas == nil {
+		f.ConsolidateAfter = v.pool.Spec.Disruption.ConsolidateAfter.Duration
+	}
+	f.Protection = drain.ProtectionOfNode(v.node.Annotations, v.node.CreationTimestamp.Time, now)
+	if !f.Protection.Active {
+		f.Protection = drain.ProtectionOfNode(v.claim.Annotations, v.claim.CreationTimestamp.Time, now)
+	}
+	if by := v.node.Annotations[terminate.CordonedByAnnotation]; terminate.Cordoned(v.node) && by != Reason {
+		f.CordonedBy = by
+		if by == "" {
+			f.CordonedBy = "by somebody else"
+		}
+	}
+	return f
+}
+
+func podsOn(ctx context.Context, reader client.Reader, node string) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := reader.List(ctx, list, client.MatchingFields{index.PodNodeName: node}); err != nil {
+		return nil, fmt.Errorf("list pods of Node %s: %w", node, err)
+	}
+	out := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, &list.Items[i])
+	}
+	return out, nil
+}
+
+// saveStatus writes lastPodEventTime and Consolidatable where they changed.
+func (r *Reclaimer) saveStatus(ctx context.Context, v *view, d Decision) error {
+	before := v.claim.DeepCopy()
+	if last := v.facts.LastPodEvent; last.Sub(v.claim.Status.LastPodEventTime.Time) >= statusEvery {
+		v.claim.Status.LastPodEventTime = metav1.NewTime(last)
+	}
+	set := v.claim.StatusConditions()
+	if d.Consolidatable {
+		set.SetTrue(karpv1.ConditionTypeConsolidatable)
+	} else if err := set.Clear(karpv1.ConditionTypeConsolidatable); err != nil {
+		return err
+	}
+	if equality.Semantic.DeepEqual(before.Status, v.claim.Status) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.config.Client.Status().Patch(ctx, v.claim, patch); err != nil {
+		return fmt.Errorf("write status of NodeClaim %s: %w", v.claim.Name, err)
+	}
+	return nil
+}

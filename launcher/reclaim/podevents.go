@@ -1,0 +1,92 @@
+package reclaim
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/slipway-k8s/slipway/launcher/drain"
+)
+
+// podEvents remembers when a pod last came to or went from each node. Status keeps it too, but only every so often.
+type podEvents struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func newPodEvents() *podEvents { return &podEvents{last: map[string]time.Time{}} }
+
+func (p *podEvents) note(node string, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at.After(p.last[node]) {
+		p.last[node] = at
+	}
+}
+
+func (p *podEvents) of(node string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last[node]
+}
+
+func (p *podEvents) forget(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.last, node)
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// handler notes what comes and goes and has the node's claim looked at.
+func (p *podEvents) handler(claims func(ctx context.Context, nodeName string) []reconcile.Request) handler.EventHandler {
+	note := func(ctx context.Context, o client.Object, at time.Time, q queue) {
+		pod, ok := o.(*corev1.Pod)
+		if !ok || pod.Spec.NodeName == "" || !Counts(pod) {
+			return
+		}
+		p.note(pod.Spec.NodeName, at)
+		for _, r := range claims(ctx, pod.Spec.NodeName) {
+			q.Add(r)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if pod, ok := e.Object.(*corev1.Pod); ok {
+				note(ctx, pod, boundAt(pod), q)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			before, ok := e.ObjectOld.(*corev1.Pod)
+			after, ok2 := e.ObjectNew.(*corev1.Pod)
+			if ok && ok2 && moved(before, after) {
+				note(ctx, after, time.Now(), q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { note(ctx, e.Object, time.Now(), q) },
+	}
+}
+
+// boundAt is when a pod that was there when the launcher started came to its node, as far as it tells.
+func boundAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// moved says that the pod was bound, came to its end, or began to terminate.
+func moved(before, after *corev1.Pod) bool {
+	return before.Spec.NodeName != after.Spec.NodeName ||
+		drain.Terminal(before) != drain.Terminal(after) ||
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil)
+}

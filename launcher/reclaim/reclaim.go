@@ -1,0 +1,191 @@
+package reclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+// Reason is the reason that everything done here carries: Karpenter's label value.
+const Reason = "empty"
+
+const (
+	// busyTimeout is longer than the 5 s that the scheduler waits for the taint to reach its cache.
+	busyTimeout = 7 * time.Second
+	// retryBusy is when a node that the scheduler wanted to keep is looked at again.
+	retryBusy = 10 * time.Second
+	// retryBudget is when a node that its pool's budgets hold is looked at again.
+	retryBudget = 2 * time.Second
+	// statusEvery is how exact status.lastPodEventTime is: a write per pod would cost more than it tells.
+	statusEvery = 10 * time.Second
+	workers     = 8
+)
+
+// Asker asks the scheduler.
+type Asker interface {
+	// Busy says whether anything is assumed, nominated or promised on a cordoned node, with a reason for a human. False
+	// means that the scheduler will put nothing there. An error means that there was no answer.
+	Busy(ctx context.Context, node string) (busy bool, reason string, err error)
+}
+
+// Ender ends nodes; *terminate.Terminator is one.
+type Ender interface {
+	// Cordon keeps new pods off a node in the name of by.
+	Cordon(ctx context.Context, node, by string) error
+	// Uncordon takes away what Cordon did in the same name.
+	Uncordon(ctx context.Context, node, by string) error
+	// Begin starts the end of a NodeClaim.
+	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
+}
+
+// Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
+type Recorder interface {
+	// Eventf records an Event about an object.
+	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Config is what a Reclaimer is made of. Every field is required.
+type Config struct {
+	// Client reads from the cache, with the indexes of package index, and writes.
+	Client client.Client
+	// Reader reads from the API server: the last look before a node goes.
+	Reader client.Reader
+	// Guard lets effects happen while leading only.
+	Guard leadership.Guard
+	// Asker asks the scheduler whether a node is free.
+	Asker Asker
+	// Ender ends nodes.
+	Ender Ender
+	// Events records Karpenter's Events.
+	Events Recorder
+	// Registerer takes the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Reclaimer gives empty nodes back.
+type Reclaimer struct {
+	config  Config
+	metrics *metrics
+	events  *podEvents
+
+	mu sync.Mutex
+	// leaving holds the claims whose reclaim was begun and may not show in the cache yet: they count against budgets.
+	leaving map[types.UID]bool
+	// kept holds when a claim's node that somebody wanted may be looked at again: the cordon and its end are changes
+	// that would bring it back at once.
+	kept map[types.UID]time.Time
+}
+
+// New returns a Reclaimer; SetupWithManager starts it.
+func New(c Config) (*Reclaimer, error) {
+	if c.Client == nil || c.Reader == nil || c.Guard == nil || c.Asker == nil || c.Ender == nil || c.Events == nil || c.Registerer == nil {
+		return nil, errors.New("reclaim: Client, Reader, Guard, Asker, Ender, Events and Registerer are required")
+	}
+	m, err := newMetrics(c.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Reclaimer{config: c, metrics: m, events: newPodEvents(), leaving: map[types.UID]bool{}, kept: map[types.UID]time.Time{}}, nil
+}
+
+// SetupWithManager registers the controller.
+func (r *Reclaimer) SetupWithManager(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).Named("nodeclaim.reclaim").
+		For(&karpv1.NodeClaim{}).
+		Watches(&corev1.Pod{}, r.events.handler(r.claimsOfNode)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+			return r.claimsOfNode(ctx, o.GetName())
+		})).
+		Watches(&karpv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfPool)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 10*time.Second),
+		}).
+		Complete(reconcile.Func(r.Reconcile))
+}
+
+func (r *Reclaimer) claimsOfNode(ctx context.Context, nodeName string) []reconcile.Request {
+	return r.claims(ctx, client.MatchingFields{index.ClaimNodeName: nodeName})
+}
+
+func (r *Reclaimer) claimsOfPool(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.claims(ctx, client.MatchingFields{index.ClaimNodePool: o.GetName()})
+}
+
+// claims lists what to look at again; a cache that fails delays it to the next change.
+func (r *Reclaimer) claims(ctx context.Context, sel client.MatchingFields) []reconcile.Request {
+	list := &karpv1.NodeClaimList{}
+	if err := r.config.Client.List(ctx, list, sel); err != nil {
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for _, c := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: c.Name}})
+	}
+	return out
+}
+
+// Reconcile looks at one NodeClaim.
+func (r *Reclaimer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	claim := &karpv1.NodeClaim{}
+	if err := r.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if claim.DeletionTimestamp != nil {
+		r.events.forget(claim.Status.NodeName)
+		r.unreserve(claim.UID)
+		return reconcile.Result{}, nil
+	}
+	if claim.Status.NodeName == "" {
+		return reconcile.Result{}, nil
+	}
+	ctx, cancel, err := r.config.Guard.Wait(ctx)
+	if err != nil {
+		return reconcile.Result{}, nil // The launcher is stopping.
+	}
+	defer cancel()
+	v, err := r.look(ctx, claim)
+	if err != nil || v == nil {
+		return reconcile.Result{}, err
+	}
+	decision := Decide(v.facts)
+	if err := r.saveStatus(ctx, v, decision); err != nil {
+		return reconcile.Result{}, err
+	}
+	wait := time.Duration(0)
+	if !decision.At.IsZero() {
+		wait = max(time.Until(decision.At), time.Millisecond)
+	}
+	if decision.Verdict == Reclaim {
+		if left := r.notBefore(claim.UID, v.facts.Now); left > 0 {
+			return reconcile.Result{RequeueAfter: left}, nil
+		}
+		wait, err = r.reclaim(ctx, v)
+		return reconcile.Result{RequeueAfter: wait}, err
+	}
+	// A crash, or a pod that came, left the node cordoned.
+	if v.cordonedByUs && !r.isLeaving(claim.UID) {
+		if err := r.config.Ender.Uncordon(ctx, v.node.Name, Reason); err != nil {
+			return reconcile.Result{}, fmt.Errorf("reclaim NodeClaim %s: %w", claim.Name, err)
+		}
+	}
+	return reconcile.Result{RequeueAfter: wait}, nil
+}
