@@ -1,0 +1,212 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Config of a child.
+type Config struct {
+	// Name of the child in errors and logs.
+	Name string
+	// Path of the program.
+	Path string
+	// Args without the program's name.
+	Args []string
+	// Env is the whole environment.
+	Env []string
+	// LogFile takes what the program prints, of all its runs.
+	LogFile string
+	// Backoff before the second restart in a row; it doubles up to thirty times itself with each one more, and is
+	// forgotten when a run lasted sixty times as long. Default 10 s: what a kubelet does.
+	Backoff time.Duration
+	// Grace between SIGTERM and SIGKILL when Run's context ends. Default 5 s.
+	Grace time.Duration
+	// Exited is called, from Run's goroutine, after each run that was not ended by Run's context; nil means nobody listens.
+	Exited func(Exit)
+}
+
+// Exit tells of a run of the program that ended.
+type Exit struct {
+	// PID the process had.
+	PID int
+	// State in words, such as "signal: killed" or "exit status 1".
+	State string
+	// Uptime of the run.
+	Uptime time.Duration
+	// RestartIn is how long the supervisor waits now.
+	RestartIn time.Duration
+}
+
+// ErrNotRunning is what Kill answers between two runs.
+var ErrNotRunning = errors.New("not running")
+
+// Child is one supervised program.
+type Child struct {
+	cfg      Config
+	mu       sync.Mutex
+	process  *os.Process
+	restarts int
+}
+
+// New returns a child that Run starts.
+func New(cfg Config) (*Child, error) {
+	if cfg.Name == "" || cfg.Path == "" || cfg.LogFile == "" {
+		return nil, errors.New("supervise: Name, Path and LogFile are required")
+	}
+	stat, err := os.Stat(cfg.Path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
+	case stat.IsDir() || stat.Mode()&0o111 == 0:
+		return nil, fmt.Errorf("%s: %s is not a program", cfg.Name, cfg.Path)
+	}
+	if cfg.Backoff == 0 {
+		cfg.Backoff = 10 * time.Second
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = 5 * time.Second
+	}
+	return &Child{cfg: cfg}, nil
+}
+
+// PID of the running process; 0 between two runs.
+func (c *Child) PID() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		return 0
+	}
+	return c.process.Pid
+}
+
+// Restarts is how often the program was started again.
+func (c *Child) Restarts() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.restarts
+}
+
+// Kill ends the running process with SIGKILL; Run restarts it. Errors: ErrNotRunning.
+func (c *Child) Kill() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		return fmt.Errorf("%s: %w", c.cfg.Name, ErrNotRunning)
+	}
+	if err := c.process.Kill(); err != nil {
+		return fmt.Errorf("%s: %w", c.cfg.Name, err)
+	}
+	return nil
+}
+
+// Run keeps the program running until ctx ends, then ends it and waits for it. It fails only where the program cannot be
+// started at all.
+func (c *Child) Run(ctx context.Context) error {
+	// The kernel's signal on the parent's death comes when the thread that forked ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	log, err := os.OpenFile(c.cfg.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.cfg.Name, err)
+	}
+	defer log.Close()
+
+	wait := time.Duration(0)
+	for {
+		exit, err := c.runOnce(ctx, log)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		wait = next(wait, exit.Uptime, c.cfg.Backoff)
+		exit.RestartIn = wait
+		if wait == firstRestart {
+			exit.RestartIn = 0
+		}
+		if c.cfg.Exited != nil {
+			c.cfg.Exited(exit)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(exit.RestartIn):
+		}
+		c.mu.Lock()
+		c.restarts++
+		c.mu.Unlock()
+	}
+}
+
+// firstRestart stands for "at once" where zero stands for "never restarted yet".
+const firstRestart = time.Nanosecond
+
+// next is how long to wait before the next start, after a wait of last and a run of uptime.
+func next(last, uptime, backoff time.Duration) time.Duration {
+	switch {
+	case last == 0 || uptime >= 60*backoff:
+		return firstRestart
+	case last == firstRestart:
+		return backoff
+	default:
+		return min(2*last, 30*backoff)
+	}
+}
+
+// runOnce starts the program and waits until it exits, by itself or because ctx ended.
+func (c *Child) runOnce(ctx context.Context, log *os.File) (Exit, error) {
+	if ctx.Err() != nil {
+		return Exit{}, nil
+	}
+	cmd := exec.Command(c.cfg.Path, c.cfg.Args...)
+	cmd.Env = c.cfg.Env
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = attributes()
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return Exit{}, fmt.Errorf("%s: %w", c.cfg.Name, err)
+	}
+	c.publish(cmd.Process)
+	defer c.publish(nil)
+
+	ended := make(chan struct{})
+	var ender sync.WaitGroup
+	ender.Go(func() { c.endWith(ctx, cmd.Process, ended) })
+	// Wait fails where the program did; its state tells more. The log is a file: there is nothing to copy that could fail.
+	waitErr := cmd.Wait()
+	close(ended)
+	ender.Wait()
+	if cmd.ProcessState == nil {
+		return Exit{}, fmt.Errorf("%s: %w", c.cfg.Name, waitErr)
+	}
+	return Exit{PID: cmd.Process.Pid, State: cmd.ProcessState.String(), Uptime: time.Since(begin)}, nil
+}
+
+func (c *Child) publish(p *os.Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.process = p
+}
+
+// endWith asks the process to end when ctx ends, and insists after the grace.
+func (c *Child) endWith(ctx context.Context, process *os.Process, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	// The process may have ended meanwhile: then there is nobody to tell.
+	_ = process.Signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+	case <-time.After(c.cfg.Grace):
+		_ = process.Kill()
+		<-ended
+	}
+}
