@@ -44,14 +44,6 @@ func Make(in Input) Plan {
 	return out
 }
 
-// packing is the result for the pools of one weight.
-type packing struct {
-	problem  *problem
-	best     solution
-	bound    float64
-	firstFit float64
-}
-
 // weights are those of the pools, highest first.
 func (m *model) weights() []int32 {
 	var out []int32
@@ -62,15 +54,6 @@ func (m *model) weights() []int32 {
 	}
 	slices.SortFunc(out, func(a, b int32) int { return cmp.Compare(b, a) })
 	return out
-}
-
-// pack solves for the pools of one weight and books what it uses on their limits.
-func (m *model) pack(units []unit, weight int32) packing {
-	p := m.newProblem(slices.Clone(units), weight)
-	ff := p.firstFit()
-	pk := packing{problem: p, best: ff, firstFit: p.cost(ff.nodes)}
-	m.book(pk.best.nodes)
-	return pk
 }
 
 // book adds the nodes to the usage of their pools.

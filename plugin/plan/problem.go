@@ -9,6 +9,8 @@ import (
 type problem struct {
 	m     *model
 	units []unit
+	// weight of the pools.
+	weight int32
 	// may are the offers of these pools that are available.
 	may bits
 	// caps are the node rules in terms of units; capsOf are those that concern a unit.
@@ -36,7 +38,7 @@ type node struct {
 }
 
 func (m *model) newProblem(units []unit, weight int32) *problem {
-	p := &problem{m: m, units: units, may: m.available.clone(), capsOf: make([][]int, len(units))}
+	p := &problem{m: m, units: units, weight: weight, may: m.available.clone(), capsOf: make([][]int, len(units))}
 	for pi := range m.pools {
 		if m.pools[pi].Weight != weight {
 			m.dropPool(p.may, pi)

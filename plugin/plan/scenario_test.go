@@ -174,7 +174,7 @@ func list(in map[string]string) corev1.ResourceList {
 	return out
 }
 
-func taints(t *testing.T, in []string) []corev1.Taint {
+func taints(t testing.TB, in []string) []corev1.Taint {
 	t.Helper()
 	var out []corev1.Taint
 	for _, s := range in {
@@ -188,7 +188,7 @@ func taints(t *testing.T, in []string) []corev1.Taint {
 	return out
 }
 
-func (c catalogYAML) input(t *testing.T) plan.Input {
+func (c catalogYAML) input(t testing.TB) plan.Input {
 	t.Helper()
 	in := plan.Input{
 		Now: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC),
@@ -238,7 +238,7 @@ func (c catalogYAML) input(t *testing.T) plan.Input {
 }
 
 // requirement reads "KEY OPERATOR VALUE,VALUE min=N".
-func requirement(t *testing.T, s string) catalog.Requirement {
+func requirement(t testing.TB, s string) catalog.Requirement {
 	t.Helper()
 	f := strings.Fields(s)
 	if len(f) < 2 {
@@ -260,7 +260,7 @@ func requirement(t *testing.T, s string) catalog.Requirement {
 }
 
 // instanceType reads "NAME ARCH CPU MEMORY [pods=N] [gpu=N] [od=PRICE] [spot=PRICE[,PRICE...]]", spot prices by zone.
-func instanceType(t *testing.T, s string, c catalogYAML) catalog.InstanceType {
+func instanceType(t testing.TB, s string, c catalogYAML) catalog.InstanceType {
 	t.Helper()
 	f := strings.Fields(s)
 	if len(f) < 4 {
