@@ -93,8 +93,8 @@ type task struct {
 	failed int
 }
 
-// Refresh implements cloud.Cloud. What fails is tried again soon; what is known stays in use meanwhile. It returns
-// ctx's error.
+// Refresh implements cloud.Cloud. What fails is tried again soon; what is known stays in use meanwhile. It returns nil
+// when ctx ends.
 func (c *Cloud) Refresh(ctx context.Context) error {
 	p, now := c.cfg.Periods, time.Now()
 	tasks := []*task{
@@ -116,7 +116,7 @@ func (c *Cloud) Refresh(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return ctx.Err()
+			return nil
 		case <-changed:
 			// An offering may have become unavailable: its end has to be waited for too.
 		case <-timer.C:

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/awslabs/operatorpkg/status"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/status"
 )
 
 // Resolve implements cloud.Cloud. A part that AWS refuses to tell becomes a False condition with AWS's reason; a part

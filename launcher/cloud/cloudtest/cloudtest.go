@@ -1,0 +1,199 @@
+// Package cloudtest is the contract of cloud.Cloud as tests. Every implementation runs all of it: the in-memory cloud
+// that tests of the launcher stand on, and launcher/aws against an AWS on the wire. What holds here is what the launcher
+// may count on.
+package cloudtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// Fixture is one cloud with nothing launched, and the hands that a test needs on it.
+type Fixture struct {
+	// Cloud under test.
+	Cloud cloud.Cloud
+	// Class that resolves: AL2023, a subnet in each of at least two zones, instance types with spot and on-demand
+	// offerings in them.
+	Class *awsv1.EC2NodeClass
+	// NoCapacity makes the offerings that match fail with InsufficientInstanceCapacity; an empty field matches any.
+	NoCapacity func(cloud.Option)
+	// Interrupt sends the spot interruption warning for an instance to the interruption queue.
+	Interrupt func(instanceID string)
+	// Garble sends a message that nobody can read.
+	Garble func()
+	// Patience is how long EC2's eventual consistency may take in this cloud; zero means 10 s.
+	Patience time.Duration
+}
+
+// Run runs the contract, each part on a new fixture.
+func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
+	t.Helper()
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, Fixture)
+	}{
+		{"Resolve", testResolve},
+		{"InstanceTypes", testInstanceTypes},
+		{"Launch", testLaunch},
+		{"LaunchIsIdempotent", testLaunchIsIdempotent},
+		{"SpotFirst", testSpotFirst},
+		{"NoCapacity", testNoCapacity},
+		{"NextOffering", testNextOffering},
+		{"Tag", testTag},
+		{"Terminate", testTerminate},
+		{"UnknownInstances", testUnknownInstances},
+		{"Interruptions", testInterruptions},
+		{"Canceled", testCanceled},
+		{"Release", testRelease},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			f := newFixture(t)
+			if f.Patience == 0 {
+				f.Patience = 10 * time.Second
+			}
+			part.test(t, f)
+		})
+	}
+}
+
+// resolve writes the class's status as the launcher would.
+func (f Fixture) resolve(t *testing.T) {
+	t.Helper()
+	status, err := f.Cloud.Resolve(t.Context(), f.Class)
+	if err != nil {
+		t.Fatalf("Resolve: %v", err)
+	}
+	f.Class.Status = status
+}
+
+// options lists what the class can launch of one capacity type, cheapest first.
+func (f Fixture) options(t *testing.T, capacityType string) []cloud.Option {
+	t.Helper()
+	types, err := f.Cloud.InstanceTypes(t.Context(), f.Class)
+	if err != nil {
+		t.Fatalf("InstanceTypes: %v", err)
+	}
+	var out []cloud.Option
+	for _, it := range types {
+		pods := it.Allocatable.Pods().Value()
+		for _, o := range it.Offerings {
+			if o.CapacityType == capacityType {
+				out = append(out, cloud.Option{
+					InstanceType: it.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price, MaxPods: pods,
+				})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b cloud.Option) int {
+		switch {
+		case a.Price < b.Price:
+			return -1
+		case a.Price > b.Price:
+			return 1
+		}
+		return 0
+	})
+	if len(out) < 2 {
+		t.Fatalf("the class has %d %s offerings, the contract needs two", len(out), capacityType)
+	}
+	// As many as a claim carries at most.
+	return out[:min(len(out), 60)]
+}
+
+// claims are n equal ones.
+func claims(n int) []*karpv1.NodeClaim {
+	var out []*karpv1.NodeClaim
+	for i := range n {
+		out = append(out, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("default-%d", i), Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
+		}})
+	}
+	return out
+}
+
+func (f Fixture) input(id string, n int, options []cloud.Option) cloud.LaunchInput {
+	return cloud.LaunchInput{
+		LaunchID: id, Class: f.Class, Claims: claims(n), Options: options,
+		Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
+		Taints: []cloud.Taint{{Key: catalog.StartingTaintKey, Effect: "NoSchedule"}},
+	}
+}
+
+// launch launches n instances and fails the test where fewer came.
+func (f Fixture) launch(t *testing.T, id string, n int, options []cloud.Option) []string {
+	t.Helper()
+	out, err := f.Cloud.Launch(t.Context(), f.input(id, n, options))
+	if err != nil {
+		t.Fatalf("Launch: %v", err)
+	}
+	if len(out.InstanceIDs) != n {
+		t.Fatalf("launched %d instances, want %d; failures: %+v", len(out.InstanceIDs), n, out.Failures)
+	}
+	return out.InstanceIDs
+}
+
+// see waits until a selection shows what the test expects.
+func (f Fixture) see(t *testing.T, sel cloud.Selector, what string, ok func([]cloud.Instance) bool) []cloud.Instance {
+	t.Helper()
+	deadline := time.Now().Add(f.Patience)
+	for {
+		got, err := f.Cloud.Instances(t.Context(), sel)
+		if err != nil {
+			t.Fatalf("Instances: %v", err)
+		}
+		if ok(got) {
+			return got
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %s for %s, got %+v", f.Patience, what, got)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func count(n int) func([]cloud.Instance) bool {
+	return func(got []cloud.Instance) bool { return len(got) == n }
+}
+
+func fired(t *testing.T, ch <-chan struct{}, patience time.Duration) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(patience):
+		t.Error("Changed was not closed")
+	}
+}
+
+func testCanceled(t *testing.T, f Fixture) {
+	f.resolve(t)
+	options := f.options(t, karpv1.CapacityTypeSpot)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.Cloud.Launch(ctx, f.input("canceled", 1, options)); err == nil {
+		t.Error("Launch with a canceled context succeeded")
+	}
+	if _, err := f.Cloud.Instances(ctx, cloud.Selector{}); err == nil {
+		t.Error("Instances with a canceled context succeeded")
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = f.Cloud.Refresh(ctx)
+		_, _ = f.Cloud.Receive(ctx)
+	}()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Fatal("Refresh or Receive did not end with its context")
+	}
+}
