@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -25,6 +26,9 @@ const claimTag = "karpenter.sh/nodeclaim"
 // leaseNamespace has the Leases of the kubelets.
 const leaseNamespace = "kube-node-lease"
 
+// instanceTerminated is the reason of the DisruptionTarget condition of pods that died with their instance.
+const instanceTerminated = "InstanceTerminated"
+
 // bury fails and deletes the pods that are still bound to nodes whose instance has ended: nothing runs there any more,
 // and their controllers need not wait for the pod garbage collector's 40 seconds.
 func (t *Terminator) bury(ctx context.Context, s *scope) (time.Duration, error) {
@@ -35,7 +39,7 @@ func (t *Terminator) bury(ctx context.Context, s *scope) (time.Duration, error) 
 	}
 	var errs []error
 	for _, pod := range pods {
-		if !drain.Terminal(pod) {
+		if !drain.Terminal(pod) || failedByUs(pod) {
 			errs = append(errs, t.buryPod(ctx, pod))
 		}
 	}
@@ -43,13 +47,16 @@ func (t *Terminator) bury(ctx context.Context, s *scope) (time.Duration, error) 
 }
 
 func (t *Terminator) buryPod(ctx context.Context, pod *corev1.Pod) error {
-	before := pod.DeepCopy()
-	pod.Status.Phase = corev1.PodFailed
-	setCondition(&pod.Status, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "InstanceTerminated",
-		Message: "slipway: the instance of the pod's node was terminated", LastTransitionTime: metav1.Now(),
-	})
-	err := t.config.Client.Status().Patch(ctx, pod, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	var err error
+	if !failedByUs(pod) {
+		before := pod.DeepCopy()
+		pod.Status.Phase = corev1.PodFailed
+		setCondition(&pod.Status, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: instanceTerminated,
+			Message: "slipway: the instance of the pod's node was terminated", LastTransitionTime: metav1.Now(),
+		})
+		err = t.config.Client.Status().Patch(ctx, pod, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	}
 	if err == nil {
 		err = t.config.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	}
@@ -58,6 +65,13 @@ func (t *Terminator) buryPod(ctx context.Context, pod *corev1.Pod) error {
 	}
 	klog.FromContext(ctx).V(2).Info("Ended pod whose instance was terminated", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 	return nil
+}
+
+// failedByUs says that a crash came between failing the pod and deleting it.
+func failedByUs(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Reason == instanceTerminated
+	})
 }
 
 func setCondition(status *corev1.PodStatus, c corev1.PodCondition) {
@@ -70,8 +84,12 @@ func setCondition(status *corev1.PodStatus, c corev1.PodCondition) {
 	status.Conditions = append(status.Conditions, c)
 }
 
-// releaseNode removes our finalizer from a Node, deletes it where nobody did, and deletes its Lease.
+// releaseNode deletes a Node's Lease, deletes the Node where nobody did, and removes our finalizer from it.
 func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
+	// The Lease first: with the Node gone nobody would come back for it after a crash.
+	if err := t.deleteLease(ctx, node); err != nil {
+		return err
+	}
 	if node.DeletionTimestamp == nil {
 		err := t.config.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID})
 		if client.IgnoreNotFound(err) != nil {
@@ -83,9 +101,6 @@ func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
 			controllerutil.RemoveFinalizer(n, karpv1.TerminationFinalizer)
 		}
 	}); err != nil {
-		return err
-	}
-	if err := t.deleteLease(ctx, node); err != nil {
 		return err
 	}
 	klog.FromContext(ctx).Info("deleted node", "node", klog.KObj(node))

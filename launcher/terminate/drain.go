@@ -53,7 +53,9 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 	message := fmt.Sprintf("%d pods are waiting to be evicted", plan.Waiting)
 	if len(plan.Protected) > 0 {
 		message += "; do-not-disrupt holds " + names(plan.Protected)
-		t.event(s, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, %s", message)
+		if c := conditions.Get(karpv1.ConditionTypeDrained); c == nil || c.Message != message {
+			t.event(s, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, %s", message)
+		}
 	}
 	conditions.SetUnknownWithReason(karpv1.ConditionTypeDrained, "Draining", message)
 	return drainPeriod, nil
@@ -75,7 +77,11 @@ func (t *Terminator) podsOn(ctx context.Context, reader client.Reader, nodes []*
 }
 
 func (e *evictor) carryOut(ctx context.Context, s *scope, plan drain.Plan) error {
+	first := s.claim.StatusConditions().Get(karpv1.ConditionTypeDrained) == nil
 	for _, pod := range plan.Invalid {
+		if !first {
+			break
+		}
 		e.config.Events.Eventf(pod, corev1.EventTypeWarning, "InvalidDoNotDisruptAnnotation", "%s", drain.ProtectionOf(pod, s.now).Invalid)
 	}
 	reason := "deleted"

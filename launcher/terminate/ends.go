@@ -44,7 +44,9 @@ type end struct {
 	terminate bool
 	asked     time.Time
 	first     time.Time
-	gone      bool
+	// ending says that EC2 shows the instance shutting down: it need not be asked again.
+	ending bool
+	gone   bool
 }
 
 func newEnds(c Instances, g leadership.Guard) *ends {
@@ -151,7 +153,7 @@ func (e *ends) due(now time.Time) (due, open []string) {
 			continue
 		}
 		open = append(open, id)
-		if w.terminate && (w.asked.IsZero() || now.Sub(w.asked) >= askAgain) {
+		if w.terminate && !w.ending && (w.asked.IsZero() || now.Sub(w.asked) >= askAgain) {
 			due = append(due, id)
 		}
 	}
@@ -180,7 +182,11 @@ func (e *ends) observe(asked []string, instances []cloud.Instance, now time.Time
 	defer e.mu.Unlock()
 	for _, id := range asked {
 		w := e.wanted[id]
-		if w == nil || !gone(states[id], now.Sub(w.born)) {
+		if w == nil {
+			continue
+		}
+		w.ending = states[id] == cloud.StateShuttingDown
+		if !gone(states[id], now.Sub(w.born)) {
 			continue
 		}
 		w.gone = true

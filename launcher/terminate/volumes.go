@@ -35,8 +35,10 @@ func (t *Terminator) waitVolumes(ctx context.Context, s *scope) (time.Duration, 
 		return 0, nil
 	}
 	list := strings.Join(attached, ", ")
+	if c := conditions.Get(karpv1.ConditionTypeVolumesDetached); c == nil || c.Message != "attached: "+list {
+		t.event(s, corev1.EventTypeNormal, "AwaitingVolumeDetachment", "Awaiting deletion of bound volumeattachments (%s)", list)
+	}
 	conditions.SetUnknownWithReason(karpv1.ConditionTypeVolumesDetached, "AwaitingVolumeDetachment", "attached: "+list)
-	t.event(s, corev1.EventTypeNormal, "AwaitingVolumeDetachment", "Awaiting deletion of bound volumeattachments (%s)", list)
 	return volumePeriod, nil
 }
 

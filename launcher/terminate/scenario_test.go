@@ -1,0 +1,244 @@
+package terminate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestScenarios runs the files of testdata, each in a bubble of its own time. They print what the Terminator does, with
+// the second in which it does it:
+//
+//	claim [grace=DURATION] [booting] [unrecorded]   a NodeClaim with its Node and its running instance; unrecorded: no
+//	                                                Node yet, and the instance known by its tags alone
+//	orphan                                           the NodeClaim vanishes, finalizer and all
+//	pod NAME [daemonset] [critical] [tolerates] [protected] [exit=DURATION] [refuse=N]
+//	volume NAME pod=POD detach=SECONDS               a VolumeAttachment of the pod's volume
+//	node notready | node delete                      the kubelet dies; somebody deletes the Node
+//	instance kill                                    EC2 takes the instance
+//	begin REASON                                     Begin is called
+//	crash + lines                                    the process dies once per line, instead of doing what begins so
+//	run DURATION                                     time goes by
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+				w.command(ctx, d)
+				return w.take()
+			})
+			cancel()
+			synctest.Wait()
+		})
+	})
+}
+
+func (w *world) command(ctx context.Context, d *datadriven.TestData) {
+	arg := ""
+	if len(d.CmdArgs) > 0 {
+		arg = d.CmdArgs[0].Key
+	}
+	switch d.Cmd {
+	case "claim":
+		w.addClaim(ctx, d)
+	case "pod":
+		w.addPod(ctx, d)
+	case "volume":
+		w.addVolume(ctx, d)
+	case "node":
+		w.changeNode(ctx, arg)
+	case "instance":
+		w.ec2.Kill(w.ec2.Live()...)
+	case "orphan":
+		claim := w.claim(ctx)
+		claim.Finalizers = nil
+		if err := errors.Join(w.api.Update(ctx, claim), w.api.Delete(ctx, claim)); err != nil {
+			w.t.Fatal(err)
+		}
+	case "begin":
+		if err := w.subject.Begin(ctx, w.claim(ctx), arg); err != nil {
+			w.log("begin: %v", err)
+		}
+	case "crash":
+		w.crashAt = strings.Split(strings.TrimSpace(d.Input), "\n")
+	case "run":
+		w.run(ctx, arg)
+	default:
+		w.t.Fatalf("unknown command %s", d.Cmd)
+	}
+}
+
+func (w *world) run(ctx context.Context, arg string) {
+	duration := w.duration(arg)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	subject := w.subject
+	go func() { _ = subject.Run(ctx) }()
+	for end := time.Now().Add(duration); time.Now().Before(end); {
+		left := w.tick(ctx)
+		if subject != w.subject { // It crashed.
+			subject = w.subject
+			go func() { _ = subject.Run(ctx) }()
+		}
+		if !left {
+			w.log("nothing is left; live instances: %d", len(w.ec2.Live()))
+			return
+		}
+	}
+}
+
+func (w *world) duration(s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+func (w *world) claim(ctx context.Context) *karpv1.NodeClaim {
+	claim := &karpv1.NodeClaim{}
+	if err := w.api.Get(ctx, client.ObjectKey{Name: claimName}, claim); err != nil {
+		w.t.Fatal(err)
+	}
+	return claim
+}
+
+func (w *world) create(ctx context.Context, objects ...client.Object) {
+	for _, o := range objects {
+		o.SetUID(types.UID(o.GetName()))
+		o.SetCreationTimestamp(metav1.Now())
+		if err := w.api.Create(ctx, o); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) addClaim(ctx context.Context, d *datadriven.TestData) {
+	labels := map[string]string{karpv1.NodePoolLabelKey: "default", karpv1.CapacityTypeLabelKey: "spot", corev1.LabelTopologyZone: "us-east-1a"}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claimName, Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: labels}}
+	claim.Status.NodeName = nodeName
+	instance := cloud.Instance{Zone: "us-east-1a", Tags: map[string]string{catalog.LaunchAnnotation: "launch-1", "karpenter.sh/nodeclaim": claimName}}
+	instance.ID = w.ec2.Put(instance)
+	if d.HasArg("unrecorded") {
+		w.ec2.Put(cloud.Instance{Tags: map[string]string{catalog.LaunchAnnotation: "launch-1", "karpenter.sh/nodeclaim": "default-2"}})
+		claim.Status.NodeName, claim.Annotations = "", map[string]string{catalog.LaunchAnnotation: "launch-1"}
+		w.create(ctx, claim)
+		return
+	}
+	claim.Status.ProviderID, node.Spec.ProviderID = instance.ProviderID(), instance.ProviderID()
+	if d.HasArg("grace") {
+		claim.Spec.TerminationGracePeriod = &metav1.Duration{Duration: w.duration(d.CmdArgs[0].Vals[0])}
+	}
+	if !d.HasArg("booting") {
+		claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
+		node.Finalizers = []string{karpv1.TerminationFinalizer}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	w.create(ctx, claim, node, lease())
+	// As long as EC2 may hide a new instance, nothing is concluded from its absence.
+	time.Sleep(2 * time.Minute)
+	w.started = time.Now()
+}
+
+func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Annotations: map[string]string{}, Finalizers: []string{kubelet}}}
+	pod.Spec.NodeName = nodeName
+	pod.Status.Phase = corev1.PodRunning
+	for i, arg := range d.CmdArgs {
+		switch {
+		case i == 0:
+			pod.Name = arg.Key
+		case arg.Key == "daemonset":
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d"}}
+		case arg.Key == "critical":
+			pod.Spec.PriorityClassName = "system-cluster-critical"
+		case arg.Key == "tolerates":
+			pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		case arg.Key == "protected":
+			pod.Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
+		case arg.Key == "exit":
+			w.exit[pod.Name] = w.duration(arg.Vals[0])
+		case arg.Key == "refuse":
+			w.refuse[pod.Name] = w.number(arg.Vals[0])
+		default:
+			w.t.Fatalf("unknown property %s", arg.Key)
+		}
+	}
+	w.create(ctx, pod)
+}
+
+func (w *world) number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+func (w *world) addVolume(ctx context.Context, d *datadriven.TestData) {
+	name, podName := d.CmdArgs[0].Key, d.CmdArgs[1].Vals[0]
+	w.detach[name] = w.number(d.CmdArgs[2].Vals[0])
+	pv := "pv-" + name
+	w.create(
+		ctx,
+		&storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod": podName}},
+			Spec:       storagev1.VolumeAttachmentSpec{NodeName: nodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}},
+		},
+		&corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pvc-" + name},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: pv},
+		},
+	)
+	pod := &corev1.Pod{}
+	if err := w.api.Get(ctx, client.ObjectKey{Namespace: "default", Name: podName}, pod); err != nil {
+		w.t.Fatal(err)
+	}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pvc-" + name},
+	}})
+	if err := w.api.Update(ctx, pod); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) changeNode(ctx context.Context, what string) {
+	node := &corev1.Node{}
+	if err := w.api.Get(ctx, client.ObjectKey{Name: nodeName}, node); err != nil {
+		w.t.Fatal(err)
+	}
+	var err error
+	switch what {
+	case "notready":
+		node.Status.Conditions[0].Status = corev1.ConditionUnknown
+		err = w.api.Status().Update(ctx, node)
+	case "delete":
+		err = w.api.Delete(ctx, node)
+	default:
+		err = fmt.Errorf("unknown change %s", what)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}

@@ -1,0 +1,342 @@
+package terminate_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/terminate"
+)
+
+const (
+	claimName = "default-1"
+	nodeName  = "node-1"
+	// kubelet is a finalizer that lets a pod be terminating for a while.
+	kubelet = "test/kubelet"
+)
+
+// world is an API server and an EC2 in memory, a Terminator, and a trace of everything it does.
+type world struct {
+	t       *testing.T
+	api     client.WithWatch
+	ec2     *memory.Cloud
+	subject *terminate.Terminator
+	started time.Time
+	// crashAt makes the process fail, once each and in this order, when it is about to do something that begins so.
+	crashAt []string
+
+	mu      sync.Mutex
+	trace   []string
+	refuse  map[string]int
+	exit    map[string]time.Duration
+	detach  map[string]int
+	claimed string
+}
+
+type always struct{}
+
+func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, true
+}
+
+func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	ctx, cancel, _ := a.Context(ctx)
+	return ctx, cancel, ctx.Err()
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{
+		t: t, started: time.Now(), refuse: map[string]int{}, exit: map[string]time.Duration{}, detach: map[string]int{},
+		ec2: memory.New(memory.Config{TerminatedAfter: 30 * time.Second}),
+	}
+	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(w.interceptors()).
+		WithStatusSubresource(&karpv1.NodeClaim{}, &corev1.Node{}, &corev1.Pod{}, &awsv1.EC2NodeClass{})
+	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
+	w.api = b.Build()
+	w.restart()
+	return w
+}
+
+// restart replaces the Terminator by one that remembers nothing.
+func (w *world) restart() {
+	subject, err := terminate.New(terminate.Config{
+		Client: w.api, Reader: w.api, Cloud: tracedCloud{w}, Guard: always{}, Events: w, Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.subject = subject
+}
+
+func (w *world) log(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	line := fmt.Sprintf(format, args...)
+	w.trace = append(w.trace, fmt.Sprintf("%4s %s", time.Since(w.started).Round(time.Second), line))
+}
+
+// crash says whether the process dies instead of doing what.
+func (w *world) crash(what string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.crashAt) == 0 || !strings.HasPrefix(what, w.crashAt[0]) {
+		return nil
+	}
+	w.crashAt = w.crashAt[1:]
+	return errCrash
+}
+
+var errCrash = fmt.Errorf("crash")
+
+func (w *world) take() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() { w.trace = nil }()
+	if len(w.trace) == 0 {
+		return ""
+	}
+	return strings.Join(w.trace, "\n") + "\n"
+}
+
+// Eventf implements terminate.Recorder.
+func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) {
+	obj := o.(client.Object)
+	if _, ok := o.(*karpv1.NodeClaim); ok {
+		return // The Node's says the same.
+	}
+	message := fmt.Sprintf(format, args...)
+	if len(message) > 90 {
+		message = message[:90] + "..."
+	}
+	w.log("event %s %s: %s", obj.GetName(), reason, message)
+}
+
+type tracedCloud struct{ w *world }
+
+func (c tracedCloud) Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error) {
+	return c.w.ec2.Instances(ctx, sel)
+}
+
+func (c tracedCloud) Terminate(ctx context.Context, ids []string) error {
+	if err := c.w.crash("terminate"); err != nil {
+		return err
+	}
+	c.w.log("terminate %d instance", len(ids))
+	return c.w.ec2.Terminate(ctx, ids)
+}
+
+func (w *world) interceptors() interceptor.Funcs {
+	describe := func(verb string, o client.Object) string {
+		kind := fmt.Sprintf("%T", o)
+		return fmt.Sprintf("%s %s %s", verb, strings.ToLower(kind[strings.LastIndex(kind, ".")+1:]), o.GetName())
+	}
+	return interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			what := describe("patch", o)
+			if err := w.crash(what); err != nil {
+				return err
+			}
+			err := c.Patch(ctx, o, p, opts...)
+			w.log("%s%s%s", what, brief(o), failed(err))
+			return err
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			what := describe("delete", o)
+			if err := w.crash(what); err != nil {
+				return err
+			}
+			do := (&client.DeleteOptions{}).ApplyOptions(opts)
+			if do.GracePeriodSeconds != nil {
+				what += fmt.Sprintf(" grace=%d", *do.GracePeriodSeconds)
+			}
+			if pod, ok := o.(*corev1.Pod); ok && do.GracePeriodSeconds != nil && *do.GracePeriodSeconds == 0 {
+				removeKubelet(ctx, c, pod)
+			}
+			w.log("%s", what)
+			return c.Delete(ctx, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if pod, ok := o.(*corev1.Pod); ok {
+				w.log("%s %s phase=%s conditions=%v", describe("patch", o), sub, pod.Status.Phase, conditionsOf(pod))
+			}
+			if claim, ok := o.(*karpv1.NodeClaim); ok {
+				w.logConditions(claim)
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+		SubResourceCreate: w.evict,
+	}
+}
+
+func (w *world) evict(ctx context.Context, c client.Client, _ string, o client.Object, sub client.Object, _ ...client.SubResourceCreateOption) error {
+	if _, ok := sub.(*policyv1.Eviction); !ok {
+		return fmt.Errorf("unexpected subresource object %T", sub)
+	}
+	if err := w.crash("evict " + o.GetName()); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	refuse := w.refuse[o.GetName()]
+	if refuse > 0 {
+		w.refuse[o.GetName()]--
+	}
+	w.mu.Unlock()
+	if refuse > 0 {
+		w.log("evict %s refused", o.GetName())
+		return apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+	}
+	w.log("evict %s", o.GetName())
+	return c.Delete(ctx, o)
+}
+
+func failed(err error) string {
+	if err == nil {
+		return ""
+	}
+	return " failed: " + err.Error()
+}
+
+func brief(o client.Object) string {
+	node, ok := o.(*corev1.Node)
+	if !ok {
+		if len(o.GetFinalizers()) == 0 {
+			return " finalizers=[]"
+		}
+		return ""
+	}
+	var taints []string
+	for _, t := range node.Spec.Taints {
+		taints = append(taints, t.Key)
+	}
+	out := fmt.Sprintf(" taints=%v finalizers=%v", taints, node.Finalizers)
+	if node.Labels[corev1.LabelNodeExcludeBalancers] != "" {
+		out += " out-of-load-balancers"
+	}
+	return out
+}
+
+func conditionsOf(pod *corev1.Pod) []string {
+	var out []string
+	for _, c := range pod.Status.Conditions {
+		out = append(out, string(c.Type)+":"+c.Reason)
+	}
+	return out
+}
+
+// logConditions logs the conditions that a termination sets, when they changed.
+func (w *world) logConditions(claim *karpv1.NodeClaim) {
+	var out []string
+	for _, c := range claim.Status.Conditions {
+		switch c.Type {
+		case karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating, karpv1.ConditionTypeDisruptionReason:
+			text := fmt.Sprintf("%s=%s", c.Type, c.Status)
+			if c.Reason != c.Type {
+				text += "(" + c.Reason + ")"
+			}
+			out = append(out, text)
+		}
+	}
+	slices.Sort(out)
+	if text := strings.Join(out, " "); text != w.claimed {
+		w.claimed = text
+		w.log("claim %s", text)
+	}
+}
+
+func removeKubelet(ctx context.Context, c client.Client, pod *corev1.Pod) {
+	current := &corev1.Pod{}
+	if c.Get(ctx, client.ObjectKeyFromObject(pod), current) == nil && len(current.Finalizers) > 0 {
+		current.Finalizers = nil
+		_ = c.Update(ctx, current)
+	}
+}
+
+// tick plays a second of the manager and of the kubelet, and says whether anything is left.
+func (w *world) tick(ctx context.Context) bool {
+	w.kubelet(ctx)
+	nodes := &corev1.NodeList{}
+	claims := &karpv1.NodeClaimList{}
+	if w.api.List(ctx, nodes) != nil || w.api.List(ctx, claims) != nil {
+		return true
+	}
+	for _, n := range nodes.Items {
+		w.reconcile("node", w.subject.ReconcileNode, ctx, n.Name)
+	}
+	for _, c := range claims.Items {
+		w.reconcile("claim", w.subject.ReconcileClaim, ctx, c.Name)
+	}
+	time.Sleep(time.Second)
+	return len(nodes.Items)+len(claims.Items) > 0
+}
+
+type reconciler func(context.Context, reconcile.Request) (reconcile.Result, error)
+
+func (w *world) reconcile(what string, r reconciler, ctx context.Context, name string) {
+	_, err := r(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), errCrash.Error()):
+		w.log("CRASH and restart")
+		w.restart()
+	default:
+		w.log("%s reconcile error: %v", what, err)
+	}
+}
+
+// kubelet lets terminating pods exit after their time, and the attach-detach controller detach volumes of pods that are
+// gone.
+func (w *world) kubelet(ctx context.Context) {
+	pods := &corev1.PodList{}
+	_ = w.api.List(ctx, pods)
+	there := map[string]bool{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.DeletionTimestamp != nil && time.Since(pod.DeletionTimestamp.Time) >= w.exit[pod.Name] {
+			pod.Finalizers = nil
+			_ = w.api.Update(ctx, pod)
+			w.log("pod %s exited", pod.Name)
+			continue
+		}
+		there[pod.Name] = true
+	}
+	list := &storagev1.VolumeAttachmentList{}
+	_ = w.api.List(ctx, list)
+	for i := range list.Items {
+		va := &list.Items[i]
+		if pod := va.Labels["pod"]; !there[pod] {
+			if w.detach[va.Name]--; w.detach[va.Name] < 0 {
+				_ = w.api.Delete(ctx, va)
+			}
+		}
+	}
+}
+
+func lease() *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-node-lease", Name: nodeName}}
+}
