@@ -79,7 +79,9 @@ func TestAMachinePerRunningInstance(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- machines.WithMode(s, s).Run(ctx) }()
-		is := func(id string, state instance.State) instance.Instance { return instance.Instance{ID: id, State: state} }
+		is := func(id string, state instance.State) instance.Instance {
+			return instance.Instance{ID: id, State: state}
+		}
 		failing, bad := is("failing", instance.Running), is("bad", instance.Running)
 		failing.FailJoin, bad.UserData = true, "bad"
 		for _, step := range []struct {

@@ -26,6 +26,8 @@ type podState struct {
 	sent *corev1.PodStatus
 	// removed says that the writer was told to delete the pod.
 	removed bool
+	// next is when the status changes by itself, zero if never; until then only a change of the pod can change it.
+	next time.Time
 }
 
 // holdsRoom tells whether the pod counts against the machine's resources.
@@ -64,11 +66,14 @@ func (k *kubelet) syncPods(now time.Time) time.Time {
 			}
 			k.known[pod.UID] = state
 		}
-		state.view.pod = pod
-		k.stopIfDeleted(state, now)
-		k.report(state, now)
-		if at := state.view.nextChange(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
+		if state.sent == nil || state.view.pod != pod || (!state.next.IsZero() && !now.Before(state.next)) {
+			state.view.pod = pod
+			k.stopIfDeleted(state, now)
+			k.report(state, now)
+			state.next = state.view.nextChange(now)
+		}
+		if !state.next.IsZero() && (next.IsZero() || state.next.Before(next)) {
+			next = state.next
 		}
 	}
 	for uid := range k.known {
