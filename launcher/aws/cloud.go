@@ -42,6 +42,7 @@ type Cloud struct {
 	shapes    *shapeCache
 	templates *templateUse
 	taken     takenAddresses
+	seen      seenInstances
 	without   *unavailable
 	changed   *signal
 }

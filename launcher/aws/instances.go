@@ -75,6 +75,7 @@ func (c *Cloud) describeInstances(ctx context.Context, filters []ec2types.Filter
 			}
 		}
 	}
+	c.seen.note(out)
 	return out, nil
 }
 

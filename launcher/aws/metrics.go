@@ -80,8 +80,10 @@ func errorLabel(err error) string {
 }
 
 func (m *metrics) types(known market) {
-	m.cores.Reset()
-	m.memory.Reset()
+	// What EC2 no longer offers goes; the next InstanceTypes sets the offerings again.
+	for _, g := range []*prometheus.GaugeVec{m.cores, m.memory, m.price, m.available} {
+		g.Reset()
+	}
 	for name, f := range known.facts {
 		m.cores.WithLabelValues(name).Set(float64(f.VCPUs))
 		m.memory.WithLabelValues(name).Set(float64(f.MemoryMiB << 20))

@@ -51,7 +51,26 @@ func (c *Cloud) Receive(ctx context.Context) (_ []cloud.Message, err error) {
 		message.Receipt = awssdk.ToString(m.ReceiptHandle)
 		messages = append(messages, message)
 	}
+	c.learn(messages)
 	return messages, nil
+}
+
+// learn marks the offerings of interrupted spot instances as unavailable, as Karpenter does.
+func (c *Cloud) learn(messages []cloud.Message) {
+	var taken []fleetFailure
+	for _, m := range messages {
+		if m.Kind != cloud.SpotInterrupted {
+			continue
+		}
+		for _, id := range m.InstanceIDs {
+			if o, ok := c.seen.offering(id); ok && isSpot(o) {
+				taken = append(taken, interrupted(o))
+			}
+		}
+	}
+	if len(taken) > 0 {
+		c.without.remember(taken, time.Now())
+	}
 }
 
 // Delete implements cloud.Cloud.

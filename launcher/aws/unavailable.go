@@ -118,3 +118,40 @@ func (u *unavailable) expire(now time.Time) time.Time {
 	}
 	return next
 }
+
+// seenInstances remembers what offering each instance came from, as DescribeInstances told it: an interruption message
+// names the instance alone.
+type seenInstances struct {
+	mu sync.Mutex
+	by map[string]cloud.Option
+}
+
+// seenAtMost bounds the memory; beyond it all is forgotten and learned anew from the next listing.
+const seenAtMost = 50_000
+
+func (s *seenInstances) note(instances []cloud.Instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by == nil || len(s.by) > seenAtMost {
+		s.by = map[string]cloud.Option{}
+	}
+	for _, i := range instances {
+		if i.State == cloud.StateTerminated {
+			delete(s.by, i.ID)
+			continue
+		}
+		s.by[i.ID] = cloud.Option{InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType}
+	}
+}
+
+func (s *seenInstances) offering(id string) (cloud.Option, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.by[id]
+	return o, ok
+}
+
+// interrupted is what a spot interruption tells: EC2 wants this offering's capacity back, so it has none to give.
+func interrupted(o cloud.Option) fleetFailure {
+	return fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: codeInsufficientInstanceCapacity}}
+}

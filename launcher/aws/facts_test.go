@@ -1,0 +1,149 @@
+package aws
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+func TestFactsOf(t *testing.T) {
+	info := ec2types.InstanceTypeInfo{
+		InstanceType: "p4d.24xlarge", Hypervisor: ec2types.InstanceTypeHypervisorNitro, CurrentGeneration: new(true),
+		SupportedUsageClasses: []ec2types.UsageClassType{"spot", "on-demand", "capacity-block"},
+		VCpuInfo:              &ec2types.VCpuInfo{DefaultVCpus: new(int32(96))},
+		MemoryInfo:            &ec2types.MemoryInfo{SizeInMiB: new(int64(1179648))},
+		ProcessorInfo: &ec2types.ProcessorInfo{
+			Manufacturer: new("Intel"), SustainedClockSpeedInGhz: new(3.0),
+			SupportedArchitectures: []ec2types.ArchitectureType{"i386", "x86_64"},
+		},
+		NetworkInfo: &ec2types.NetworkInfo{
+			EncryptionInTransitSupported: new(true), Ipv4AddressesPerInterface: new(int32(50)), DefaultNetworkCardIndex: new(int32(0)),
+			NetworkCards: []ec2types.NetworkCardInfo{
+				{NetworkCardIndex: new(int32(0)), MaximumNetworkInterfaces: new(int32(15)), BaselineBandwidthInGbps: new(100.0)},
+				{NetworkCardIndex: new(int32(1)), MaximumNetworkInterfaces: new(int32(15)), BaselineBandwidthInGbps: new(100.0)},
+			},
+		},
+		InstanceStorageInfo: &ec2types.InstanceStorageInfo{TotalSizeInGB: new(int64(8000)), NvmeSupport: "required"},
+		EbsInfo: &ec2types.EbsInfo{
+			EbsOptimizedSupport: "default", EbsOptimizedInfo: &ec2types.EbsOptimizedInfo{MaximumBandwidthInMbps: new(int32(19000))},
+		},
+		GpuInfo: &ec2types.GpuInfo{Gpus: []ec2types.GpuDeviceInfo{{
+			Name: new("A100"), Manufacturer: new("NVIDIA"), Count: new(int32(8)),
+			MemoryInfo: &ec2types.GpuDeviceMemoryInfo{SizeInMiB: new(int32(40960))},
+		}}},
+	}
+	got, ok := factsOf(info)
+	want := catalog.Facts{
+		Name: "p4d.24xlarge", Arch: "amd64", VCPUs: 96, MemoryMiB: 1179648, Hypervisor: "nitro", CurrentGeneration: true,
+		EncryptionInTransit: true, CPUManufacturer: "Intel", ClockMHz: 3000, ENIs: 15, IPv4PerENI: 50,
+		InstanceStoreGB: 8000, LocalNVMe: true, EBSBandwidthMbps: 19000, NetworkBandwidthMbps: 200000,
+		GPUs:          []catalog.Device{{Name: "A100", Manufacturer: "NVIDIA", Count: 8, MemoryMiB: 40960}},
+		CapacityTypes: []string{"on-demand", "spot"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Errorf("%v (-want +got):\n%s", ok, diff)
+	}
+	if f, ok := factsOf(ec2types.InstanceTypeInfo{InstanceType: "mac1.metal"}); ok {
+		t.Errorf("a type of which EC2 tells nothing: %+v", f)
+	}
+}
+
+func TestParsePrice(t *testing.T) {
+	const product = `{"product":{"productFamily":"Compute Instance","attributes":{"instanceType":"m7g.large","vcpu":"2"}},
+"serviceCode":"AmazonEC2","terms":{"OnDemand":{"A.B":{"priceDimensions":{"A.B.C":{"unit":"Hrs","pricePerUnit":{"USD":"0.0816000000"}}}}}}}`
+	name, price, ok := parsePrice(product, "USD")
+	if name != "m7g.large" || price != 0.0816 || !ok {
+		t.Errorf("got %s, %v, %v", name, price, ok)
+	}
+	for what, text := range map[string]string{
+		"no JSON":  "{",
+		"no type":  `{"terms":{"OnDemand":{"a":{"priceDimensions":{"b":{"pricePerUnit":{"USD":"1"}}}}}}}`,
+		"for free": `{"product":{"attributes":{"instanceType":"m7g.large"}},"terms":{"OnDemand":{"a":{"priceDimensions":{"b":{"pricePerUnit":{"USD":"0"}}}}}}}`,
+	} {
+		if _, _, ok := parsePrice(text, "USD"); ok {
+			t.Errorf("%s: accepted", what)
+		}
+	}
+	if _, _, ok := parsePrice(product, "CNY"); ok {
+		t.Error("a price in another currency was accepted")
+	}
+}
+
+func TestAliasParameters(t *testing.T) {
+	for _, tc := range []struct {
+		family, version string
+		n               int
+		has             string
+	}{
+		{"AL2023", "latest", 5, "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/arm64/standard/recommended/image_id"},
+		{"AL2023", "v20260101", 5, "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/nvidia/amazon-eks-node-al2023-x86_64-nvidia-1.36-v20260101/image_id"},
+		{"AL2", "latest", 3, "/aws/service/eks/optimized-ami/1.36/amazon-linux-2-gpu/recommended/image_id"},
+		{"AL2", "v20260101", 3, "/aws/service/eks/optimized-ami/1.36/amazon-linux-2-arm64/amazon-eks-arm64-node-1.36-v20260101/image_id"},
+		{"Bottlerocket", "v1.46.0", 4, "/aws/service/bottlerocket/aws-k8s-1.36-nvidia/arm64/1.46.0/image_id"},
+		{"Windows2022", "latest", 0, ""},
+	} {
+		got := aliasParameters(tc.family, tc.version, "1.36")
+		found := slices.ContainsFunc(got, func(p imageParameter) bool { return p.name == tc.has })
+		if len(got) != tc.n || tc.n > 0 && !found {
+			t.Errorf("%s@%s: %+v, want %d with %s", tc.family, tc.version, got, tc.n, tc.has)
+		}
+	}
+}
+
+func TestNewest(t *testing.T) {
+	ami := func(id, created string, arch ec2types.ArchitectureValues, v variant) image {
+		return image{ec2types.Image{ImageId: &id, Name: &id, CreationDate: &created, Architecture: arch}, v}
+	}
+	old := ami("ami-old-std", "2026-01-01T00:00:00.000Z", "arm64", variantStandard)
+	old.DeprecationTime = awssdk.String("2026-02-01T00:00:00Z")
+	late := ami("ami-gpu", "2026-01-02T00:00:00.000Z", "x86_64", variantNVIDIA)
+	late.DeprecationTime = awssdk.String("2026-02-01T00:00:00Z")
+	got := newest([]image{
+		old, late, ami("ami-std", "2026-01-03T00:00:00.000Z", "arm64", variantStandard),
+		ami("ami-b", "2026-01-01T00:00:00.000Z", "x86_64", variantAny), ami("ami-a", "2026-01-01T00:00:00.000Z", "x86_64", variantAny),
+		ami("ami-32", "2026-01-01T00:00:00.000Z", "i386", variantAny),
+	}, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	arch := func(a string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: corev1.LabelArchStable, Operator: "In", Values: []string{a}}
+	}
+	want := []awsv1.AMI{
+		{ID: "ami-std", Name: "ami-std", Requirements: []corev1.NodeSelectorRequirement{
+			arch("arm64"), {Key: awsv1.LabelInstanceAcceleratorCount, Operator: "DoesNotExist"}, {Key: awsv1.LabelInstanceGPUCount, Operator: "DoesNotExist"},
+		}},
+		{ID: "ami-gpu", Name: "ami-gpu", Deprecated: true, Requirements: []corev1.NodeSelectorRequirement{
+			arch("amd64"), {Key: awsv1.LabelInstanceGPUCount, Operator: "Exists"},
+		}},
+		{ID: "ami-a", Name: "ami-a", Requirements: []corev1.NodeSelectorRequirement{arch("amd64")}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestImagesPickByLabels(t *testing.T) {
+	class := nodeClass()
+	class.Status.AMIs = nil
+	for id, v := range map[string]variant{"std": variantStandard, "gpu": variantNVIDIA, "neuron": variantNeuron} {
+		class.Status.AMIs = append(class.Status.AMIs, awsv1.AMI{ID: id, Requirements: v.requirements()})
+	}
+	images, err := imagesOf(class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := []catalog.Device{{Name: "d", Manufacturer: "m", Count: 1}}
+	for want, facts := range map[string]catalog.Facts{
+		"std": {Name: "m7g.large"}, "gpu": {Name: "g5.xlarge", GPUs: device}, "neuron": {Name: "inf2.xlarge", Neuron: device},
+	} {
+		if got, ok := images.pick(catalog.Labels(facts)); got != want || !ok {
+			t.Errorf("%s runs %q, want %q", facts.Name, got, want)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package aws
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+func idsOf(v url.Values) []string {
+	var out []string
+	for i := 1; v.Get(fmt.Sprintf("InstanceId.%d", i)) != ""; i++ {
+		out = append(out, v.Get(fmt.Sprintf("InstanceId.%d", i)))
+	}
+	return out
+}
+
+// One protected instance and one unknown one among many: all others end, the protected one is the error.
+func TestTerminateSplitsARefusedCall(t *testing.T) {
+	w, c := newWire(t)
+	ended := map[string]bool{}
+	w.handle("TerminateInstances", func(v url.Values) answer {
+		ids := idsOf(v)
+		switch {
+		case slices.Contains(ids, "i-unknown"):
+			return refuse(http.StatusBadRequest, "InvalidInstanceID.NotFound", "The instance ID 'i-unknown' does not exist")
+		case slices.Contains(ids, "i-protected"):
+			return refuse(http.StatusBadRequest, "OperationNotPermitted", "may not be terminated")
+		}
+		for _, id := range ids {
+			ended[id] = true
+		}
+		return ok("<TerminateInstancesResponse/>")
+	})
+	ids := []string{"i-unknown", "i-protected"}
+	for i := range 30 {
+		ids = append(ids, fmt.Sprintf("i-%d", i))
+	}
+	err := c.Terminate(t.Context(), ids)
+	if err == nil || !strings.Contains(err.Error(), "i-protected") || strings.Contains(err.Error(), "i-unknown") {
+		t.Errorf("error: %v, want it about the protected instance alone", err)
+	}
+	if len(ended) != 30 {
+		t.Errorf("ended %d, want 30", len(ended))
+	}
+}
+
+// Throttling is no reason to ask more often.
+func TestTerminateDoesNotSplitWhenThrottled(t *testing.T) {
+	w, c := newWire(t)
+	w.on("TerminateInstances", refuse(http.StatusServiceUnavailable, "RequestLimitExceeded", "slow down"))
+	if err := c.Terminate(t.Context(), []string{"i-1", "i-2"}); err == nil {
+		t.Error("no error")
+	}
+	if n := len(w.made("TerminateInstances")); n != 4 {
+		t.Errorf("%d calls, want the SDK's 4 attempts", n)
+	}
+}
+
+func TestTagUnknownInstance(t *testing.T) {
+	w, c := newWire(t)
+	w.on("CreateTags", refuse(http.StatusBadRequest, "InvalidInstanceID.NotFound", "The instance ID 'i-1' does not exist"))
+	if err := c.Tag(t.Context(), "i-1", map[string]string{"a": "b"}); !cloud.IsNotFound(err) {
+		t.Errorf("got %v, want NotFoundError", err)
+	}
+}
+
+func TestInstancesAsksInChunksAndPages(t *testing.T) {
+	w, c := newWire(t)
+	w.handle("DescribeInstances", func(v url.Values) answer {
+		if v.Get("NextToken") == "" {
+			return ok("<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-a</instanceId>" +
+				"<instanceLifecycle>spot</instanceLifecycle><instanceState><name>running</name></instanceState></item></instancesSet></item>" +
+				"</reservationSet><nextToken>more</nextToken></DescribeInstancesResponse>")
+		}
+		return ok("<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-b</instanceId></item>" +
+			"</instancesSet></item></reservationSet></DescribeInstancesResponse>")
+	})
+	var ids []string
+	for i := range 250 {
+		ids = append(ids, fmt.Sprintf("i-%d", i))
+	}
+	got, err := c.Instances(t.Context(), cloud.Selector{IDs: ids})
+	if err != nil || len(got) != 2 || got[0].CapacityType != "spot" || got[1].CapacityType != "on-demand" {
+		t.Errorf("%+v, %v, want i-a and i-b, each once", got, err)
+	}
+	calls := w.made("DescribeInstances")
+	if len(calls) != 4 {
+		t.Errorf("%d calls, want two chunks of two pages", len(calls))
+	}
+	if calls[0].Get("Filter.1.Name") != "tag:eks:eks-cluster-name" || calls[0].Get("Filter.1.Value.1") != "prod" {
+		t.Errorf("the first filter is %s=%s, want this cluster's tag", calls[0].Get("Filter.1.Name"), calls[0].Get("Filter.1.Value.1"))
+	}
+}
+
+// Launch templates are swept only when nobody used them, and only ours.
+func TestSweepTemplates(t *testing.T) {
+	w, c := newWire(t)
+	c.cfg.Periods.LaunchTemplates = 0
+	w.on("CreateFleet", fleet([]string{"i-1"}))
+	if _, err := c.Launch(t.Context(), launchInput("launch-1", 1, option("m7g.large", zoneA, "spot"))); err != nil {
+		t.Fatal(err)
+	}
+	name := w.made("CreateLaunchTemplate")[0].Get("LaunchTemplateName")
+	w.on("DescribeLaunchTemplates", ok("<DescribeLaunchTemplatesResponse><launchTemplates>"+
+		"<item><launchTemplateId>lt-1</launchTemplateId><launchTemplateName>"+name+"</launchTemplateName></item>"+
+		"<item><launchTemplateId>lt-2</launchTemplateId><launchTemplateName>slipway.dev/of-before</launchTemplateName></item>"+
+		"</launchTemplates></DescribeLaunchTemplatesResponse>"))
+	w.on("DeleteLaunchTemplate", ok("<DeleteLaunchTemplateResponse/>"))
+	// What an earlier process left counts as used when it is first seen: the first sweep spares it.
+	for _, want := range []string{"lt-1", "lt-2"} {
+		if err := c.sweepTemplates(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		calls := w.made("DeleteLaunchTemplate")
+		if got := calls[len(calls)-1].Get("LaunchTemplateId"); got != want {
+			t.Errorf("the last one deleted is %s, want %s", got, want)
+		}
+	}
+	if call := w.made("DescribeLaunchTemplates")[0]; call.Get("Filter.1.Value.1") != "prod" {
+		t.Errorf("asked for cluster %q", call.Get("Filter.1.Value.1"))
+	}
+}
