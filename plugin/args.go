@@ -1,0 +1,123 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// Args are the arguments of NodeLaunch in KubeSchedulerConfiguration, profiles[].pluginConfig[] with the name
+// NodeLaunch. Every field may be left out. All profiles that enable NodeLaunch must give the same.
+type Args struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Socket is the path of the launcher's unix socket. Default /run/slipway/launcher.sock.
+	Socket string `json:"socket,omitempty"`
+	// BatchIdle is how long no pod may come before a batch closes whose owners are still creating pods. Default 1s.
+	BatchIdle *metav1.Duration `json:"batchIdle,omitempty"`
+	// BatchMax is how old a batch gets at most. Default 10s.
+	BatchMax *metav1.Duration `json:"batchMax,omitempty"`
+	// PlanTimeout is how long one plan may take before its batch is halved. Default 5s.
+	PlanTimeout *metav1.Duration `json:"planTimeout,omitempty"`
+	// PromiseTimeout is when a promised pod is let go whose launcher says nothing more: above the launcher's own join
+	// deadline. Default 6m.
+	PromiseTimeout *metav1.Duration `json:"promiseTimeout,omitempty"`
+	// Hooks on the Scheduler's fields: quicker batches and cheaper failures. Default true.
+	Hooks *bool `json:"hooks,omitempty"`
+	// PreferLaunch is the priority below which a pod gets a new node rather than preempt others; it takes effect where
+	// NodeLaunch comes before DefaultPreemption in the profile's postFilter. Default: none, who can preempt does.
+	PreferLaunch *int32 `json:"preferLaunch,omitempty"`
+}
+
+const (
+	defaultSocket         = "/run/slipway/launcher.sock"
+	defaultBatchIdle      = time.Second
+	defaultBatchMax       = 10 * time.Second
+	defaultPlanTimeout    = 5 * time.Second
+	defaultPromiseTimeout = 6 * time.Minute
+)
+
+// DecodeArgs reads the arguments as the scheduler's configuration gives them (nil for none), sets defaults and
+// validates. An unknown field is an error.
+func DecodeArgs(obj runtime.Object) (*Args, error) {
+	args := &Args{}
+	switch o := obj.(type) {
+	case nil:
+	case *runtime.Unknown:
+		raw, err := yaml.YAMLToJSONStrict(o.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s args: %w", NodeLaunchName, err)
+		}
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(args); err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s args: %w", NodeLaunchName, err)
+		}
+	default:
+		return nil, fmt.Errorf("%s args: want a YAML object, got %T", NodeLaunchName, obj)
+	}
+	args.setDefaults()
+	if errs := args.Validate(field.NewPath("args")); len(errs) > 0 {
+		return nil, fmt.Errorf("%s: %w", NodeLaunchName, errs.ToAggregate())
+	}
+	return args, nil
+}
+
+func (a *Args) setDefaults() {
+	if a.Socket == "" {
+		a.Socket = defaultSocket
+	}
+	for _, d := range []struct {
+		field **metav1.Duration
+		value time.Duration
+	}{
+		{&a.BatchIdle, defaultBatchIdle},
+		{&a.BatchMax, defaultBatchMax},
+		{&a.PlanTimeout, defaultPlanTimeout},
+		{&a.PromiseTimeout, defaultPromiseTimeout},
+	} {
+		if *d.field == nil {
+			*d.field = &metav1.Duration{Duration: d.value}
+		}
+	}
+	if a.Hooks == nil {
+		on := true
+		a.Hooks = &on
+	}
+}
+
+// Validate returns all errors in arguments that have their defaults, with the paths of their fields.
+func (a *Args) Validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if !filepath.IsAbs(a.Socket) {
+		errs = append(errs, field.Invalid(path.Child("socket"), a.Socket, "must be an absolute path"))
+	} else if len(a.Socket) > 107 {
+		// sockaddr_un holds 108 bytes with the final zero.
+		errs = append(errs, field.TooLong(path.Child("socket"), a.Socket, 107))
+	}
+	errs = append(errs, positive(path.Child("batchIdle"), a.BatchIdle)...)
+	errs = append(errs, positive(path.Child("batchMax"), a.BatchMax)...)
+	errs = append(errs, positive(path.Child("planTimeout"), a.PlanTimeout)...)
+	errs = append(errs, positive(path.Child("promiseTimeout"), a.PromiseTimeout)...)
+	if len(errs) == 0 && a.BatchMax.Duration < a.BatchIdle.Duration {
+		errs = append(errs, field.Invalid(path.Child("batchMax"), a.BatchMax.Duration.String(),
+			fmt.Sprintf("must not be less than batchIdle (%s)", a.BatchIdle.Duration)))
+	}
+	return errs
+}
+
+func positive(path *field.Path, d *metav1.Duration) field.ErrorList {
+	if d.Duration <= 0 {
+		return field.ErrorList{field.Invalid(path, d.Duration.String(), "must be positive")}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/hooks"
+)
+
+// The entry points where the scheduler runs our code.
+const (
+	pointPreEnqueue = "PreEnqueue"
+	pointPreFilter  = "PreFilter"
+	pointPostFilter = "PostFilter"
+	pointFilter     = "Filter"
+	pointPlan       = "Plan"
+)
+
+// recovered keeps a bug of ours from stopping ordinary scheduling: the entry point answers as if it were not there.
+func (p *Plugin) recovered(point string, status **fwk.Status) {
+	if cause := recover(); cause != nil {
+		p.metrics.panics.WithLabelValues(point).Inc()
+		klog.Background().Error(nil, "The plugin panicked, scheduling goes on without it", "point", point, "panic", cause)
+		*status = nil
+		if point == pointPostFilter {
+			*status = fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no node is launched: %s panicked: %v", point, cause))
+		}
+	}
+}
+
+// injected runs a test's fault.
+func (p *Plugin) injected(point string, pod *corev1.Pod) {
+	if p.options.Fault != nil {
+		p.options.Fault(point, pod)
+	}
+}
+
+// hookSide is the plugin as the hooks see it.
+type hookSide struct{ p *Plugin }
+
+var _ hooks.Plugin = &hookSide{}
+
+// Waiting says whether the planner has pods whose batch a drained queue would close.
+func (h *hookSide) Waiting() bool {
+	h.p.injected(hooks.NextPod, nil)
+	return h.p.collected.open()
+}
+
+// Drained is told that the queue is empty.
+func (h *hookSide) Drained() { h.p.collected.drain() }
+
+// Promised returns the promise's message.
+func (h *hookSide) Promised(pod *corev1.Pod) (string, bool) {
+	h.p.injected(hooks.SchedulePod, pod)
+	promise, ok := h.p.promises.Get(pod.UID)
+	return promise.Message, ok
+}
+
+// NoNodes collects a pod that no PostFilter will see.
+func (h *hookSide) NoNodes(pod *corev1.Pod) {
+	h.p.collected.add(entry{pod: pod, at: time.Now(), noNodes: true})
+}
+
+// Collected says whether the planner will tell the pod's story.
+func (h *hookSide) Collected(pod *corev1.Pod, verdict string) bool {
+	h.p.injected(hooks.FailureHandler, pod)
+	return h.p.collected.verdict(pod.UID, verdict)
+}
+
+// Preempts forgets the pod.
+func (h *hookSide) Preempts(uid types.UID) { h.p.collected.remove(uid) }
+
+// Serves says whether the profile is ours.
+func (h *hookSide) Serves(profile string) bool { return h.p.serves(profile) }
+
+// Tripped counts and reports a hook that is switched off.
+func (h *hookSide) Tripped(hook string, cause any) {
+	h.p.metrics.trips.WithLabelValues(hook).Inc()
+	h.p.recorder.Eventf(h.p.lease, nil, corev1.EventTypeWarning, "HookTripped", "Scheduling",
+		"slipway's hook on %s panicked (%v) and is off for ten minutes; scheduling goes on", hook, cause)
+}
+
+// withoutNodes says that the hooks are off and the cluster has no node.
+func (p *Plugin) withoutNodes() bool {
+	if *p.args.Hooks || !p.installed.Load() || !p.nodesSynced() {
+		return false
+	}
+	nodes, err := p.informer.Core().V1().Nodes().Lister().List(labels.Everything())
+	return err == nil && len(nodes) == 0
+}
+
+// planningMessage is the PostFilter's, before the planner has said more.
+func (p *Plugin) planningMessage() string {
+	if since, ok := p.connection.lost(); ok {
+		return p.unreachable(since, "")
+	}
+	return "slipway plans a node for it"
+}
+
+func (p *Plugin) unreachable(since time.Time, verdict string) string {
+	return explain.Unreachable(p.args.Socket, since, verdict)
+}
+
+// connection says whether the launcher's catalog is being received.
+type connection struct {
+	mu    sync.Mutex
+	up    bool
+	since time.Time
+}
+
+func (c *connection) lost() (since time.Time, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since, !c.up
+}
+
+func (p *Plugin) setConnected(up bool) {
+	p.connection.mu.Lock()
+	p.connection.up, p.connection.since = up, time.Now()
+	p.connection.mu.Unlock()
+	value := 0.0
+	if up {
+		value = 1
+	}
+	p.metrics.connected.Set(value)
+	klog.FromContext(context.Background()).V(1).Info("Connection with the launcher changed", "connected", up)
+	p.collected.notify()
+}

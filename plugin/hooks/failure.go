@@ -1,0 +1,93 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// handleFailure requeues slipway's pods as the stock handler does, without its event and its PATCH in the scheduling
+// loop: what the pod waits for is written later, by slipway. Everything else is the stock handler's.
+func (h *hooked) handleFailure(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+	logger := klog.FromContext(ctx)
+	done := false
+	h.failGuard.do(logger, func() {
+		if !h.Plugin.Serves(podInfo.Pod.Spec.SchedulerName) {
+			return
+		}
+		if nominates(podInfo.Pod, nominating) {
+			if nominating.NominatedNodeName != "" {
+				h.Plugin.Preempts(podInfo.Pod.UID)
+			}
+			return
+		}
+		rejectors, pending, ok := h.ours(podInfo.Pod, status)
+		if !ok {
+			return
+		}
+		// Should this panic, the stock handler repeats it: a pod is twice put back rather than lost.
+		h.requeue(logger, fw, podInfo, rejectors, pending)
+		done = true
+		metrics.PodUnschedulable(fw.ProfileName(), metrics.SinceInSeconds(start))
+	})
+	if !done {
+		h.fail(ctx, fw, podInfo, status, nominating, start)
+	}
+}
+
+// nominates says whether the pod's nomination changes, which the stock handler writes.
+func nominates(pod *corev1.Pod, n *fwk.NominatingInfo) bool {
+	return n.Mode() == fwk.ModeOverride && n.NominatedNodeName != pod.Status.NominatedNodeName
+}
+
+// ours says whether the pod waits for slipway, and in whose name it is rejected.
+func (h *hooked) ours(pod *corev1.Pod, status *fwk.Status) (rejectors, pending sets.Set[string], ok bool) {
+	if !status.IsRejected() {
+		return nil, nil, false
+	}
+	err := status.AsError()
+	if errors.Is(err, scheduler.ErrNoNodesAvailable) {
+		// Without a rejector the queue would take it for an error and retry it for ever.
+		return sets.New(h.Waker), nil, h.Plugin.Collected(pod, "the cluster has no node")
+	}
+	var fit *framework.FitError
+	if !errors.As(err, &fit) {
+		return nil, nil, false
+	}
+	if _, promised := h.Plugin.Promised(pod); promised && fit.Diagnosis.UnschedulablePlugins.Has(h.Rejector) {
+		return sets.New(h.Rejector), nil, true
+	}
+	post := fit.Diagnosis.PostFilterMsg
+	fit.Diagnosis.PostFilterMsg = ""
+	verdict := fit.Error()
+	fit.Diagnosis.PostFilterMsg = post
+	return fit.Diagnosis.UnschedulablePlugins, fit.Diagnosis.PendingPlugins, h.Plugin.Collected(pod, verdict)
+}
+
+// requeue does what the stock handler does for a pod that fits nowhere, in the same order.
+func (h *hooked) requeue(logger klog.Logger, fw framework.Framework, podInfo *framework.QueuedPodInfo, rejectors, pending sets.Set[string]) {
+	queue := h.Scheduler.SchedulingQueue
+	pod := podInfo.Pod
+	podInfo.ClearRejectorPlugins()
+	podInfo.UnschedulablePlugins, podInfo.PendingPlugins = rejectors, pending
+
+	cached, err := fw.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || cached.Spec.NodeName != "" || cached.UID != pod.UID {
+		// Gone, bound by somebody else, or another pod of the same name: it must not come back.
+		queue.Done(pod.UID)
+		return
+	}
+	// Terms that cannot be parsed were accepted by the API server; the pod is queued all the same, as upstream does.
+	podInfo.PodInfo, _ = framework.NewPodInfo(cached.DeepCopy())
+	if err := queue.AddUnschedulableIfNotPresent(logger, podInfo, queue.SchedulingCycle()); err != nil {
+		logger.Error(err, "Pod was not put back into the queue", "pod", klog.KObj(pod))
+	}
+}

@@ -1,0 +1,180 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// The hooks' names, for metrics and events.
+const (
+	NextPod        = "NextPod"
+	SchedulePod    = "SchedulePod"
+	FailureHandler = "FailureHandler"
+)
+
+// pause is how long a tripped hook only delegates.
+const pause = 10 * time.Minute
+
+// Plugin is what the hooks serve. Its methods are called in scheduling cycles: they take short locks and do no I/O.
+type Plugin interface {
+	// Waiting says whether pods were collected whose batch could close when the queue has drained.
+	Waiting() bool
+	// Drained is told that the scheduling queue is empty.
+	Drained()
+	// Promised returns why the pod waits, and whether it has a promise.
+	Promised(pod *corev1.Pod) (message string, ok bool)
+	// NoNodes is told of a pod that failed because the cluster has no node.
+	NoNodes(pod *corev1.Pod)
+	// Collected says whether the pod is slipway's to explain: collected in this cycle. verdict is the scheduler's message.
+	Collected(pod *corev1.Pod, verdict string) bool
+	// Preempts is told of a pod that was nominated a node: it is not launched for.
+	Preempts(uid types.UID)
+	// Serves says whether the profile of this name has slipway's plugin.
+	Serves(profile string) bool
+	// Tripped is told of a hook that was switched off, and what it panicked with.
+	Tripped(hook string, cause any)
+}
+
+// Config is what Install needs.
+type Config struct {
+	// Scheduler whose fields are replaced; not running yet. Required.
+	Scheduler *scheduler.Scheduler
+	// Plugin that the hooks serve. Required.
+	Plugin Plugin
+	// Rejector is the name of the plugin in whose name promised pods are rejected; it must have no event registered.
+	Rejector string
+	// Waker is the name of a plugin that has Node events registered: in its name pods fail in a cluster without nodes.
+	Waker string
+}
+
+// hooked is the state behind the three functions.
+type hooked struct {
+	Config
+	next     func(klog.Logger) (*framework.QueuedPodInfo, error)
+	schedule func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (scheduler.ScheduleResult, error)
+	fail     scheduler.FailureHandlerFn
+
+	nextGuard, scheduleGuard, failGuard guard
+	// skip is how many pods can be popped before it is worth to look at the queue again: looking copies it. Only the
+	// scheduling goroutine touches it.
+	skip int
+}
+
+// Install puts the hooks on the scheduler. Call it before the scheduler runs.
+func Install(cfg Config) error {
+	if cfg.Scheduler == nil || cfg.Plugin == nil || cfg.Rejector == "" || cfg.Waker == "" {
+		return errors.New("hooks: Scheduler, Plugin, Rejector and Waker are required")
+	}
+	s := cfg.Scheduler
+	h := &hooked{Config: cfg, next: s.NextPod, schedule: s.SchedulePod, fail: s.FailureHandler}
+	h.nextGuard = guard{name: NextPod, tripped: cfg.Plugin.Tripped}
+	h.scheduleGuard = guard{name: SchedulePod, tripped: cfg.Plugin.Tripped}
+	h.failGuard = guard{name: FailureHandler, tripped: cfg.Plugin.Tripped}
+	s.NextPod, s.SchedulePod, s.FailureHandler = h.nextPod, h.schedulePod, h.handleFailure
+	return nil
+}
+
+// nextPod runs after the previous pod's failure was handled and before the loop blocks: if nothing is left to try now,
+// the batch is as complete as the queue can tell.
+func (h *hooked) nextPod(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+	h.nextGuard.do(logger, func() {
+		if h.skip > 0 {
+			h.skip--
+			return
+		}
+		if !h.Plugin.Waiting() {
+			return
+		}
+		left := len(h.Scheduler.SchedulingQueue.PodsInActiveQ()) + len(h.Scheduler.SchedulingQueue.PodsInBackoffQ())
+		if left == 0 {
+			h.Plugin.Drained()
+			return
+		}
+		// Half of them, since others may leave the queue without being popped; should all of them, the idle window
+		// closes the batch.
+		h.skip = left / 2
+	})
+	return h.next(logger)
+}
+
+// schedulePod rejects promised pods without looking at any node, and tells of pods in a cluster that has none.
+func (h *hooked) schedulePod(ctx context.Context, fw framework.Framework, state fwk.CycleState, podInfo *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+	var rejected error
+	logger := klog.FromContext(ctx)
+	if !h.Plugin.Serves(podInfo.Pod.Spec.SchedulerName) {
+		return h.schedule(ctx, fw, state, podInfo)
+	}
+	h.scheduleGuard.do(logger, func() {
+		if message, ok := h.Plugin.Promised(podInfo.Pod); ok {
+			// No other PostFilter may run for it: DefaultPreemption would clear its nomination.
+			if s, ok := state.(*framework.CycleState); ok {
+				s.SetSkipAllPostFilterPlugins(true)
+			}
+			rejected = h.rejection(podInfo.Pod, message)
+		}
+	})
+	if rejected != nil {
+		return scheduler.ScheduleResult{}, rejected
+	}
+	result, err := h.schedule(ctx, fw, state, podInfo)
+	if errors.Is(err, scheduler.ErrNoNodesAvailable) {
+		h.scheduleGuard.do(logger, func() { h.Plugin.NoNodes(podInfo.Pod) })
+	}
+	return result, err
+}
+
+func (h *hooked) rejection(pod *corev1.Pod, message string) error {
+	status := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message).WithPlugin(h.Rejector)
+	return &framework.FitError{Pod: pod, Diagnosis: framework.Diagnosis{
+		NodeToStatus:         framework.NewNodeToStatus(map[string]*fwk.Status{}, status),
+		UnschedulablePlugins: sets.New(h.Rejector),
+		PreFilterMsg:         message,
+	}}
+}
+
+// guard runs slipway's part of a hook, and switches it off for a while when it panics.
+type guard struct {
+	name    string
+	tripped func(hook string, cause any)
+	// until is when it is tried again, in nanoseconds since the epoch.
+	until atomic.Int64
+}
+
+// do runs f unless the guard is tripped, and reports whether it ran to its end.
+func (g *guard) do(logger klog.Logger, f func()) (ran bool) {
+	if until := g.until.Load(); until != 0 {
+		if time.Now().UnixNano() < until {
+			return false
+		}
+		g.until.Store(0)
+	}
+	defer func() {
+		if cause := recover(); cause != nil {
+			g.until.Store(time.Now().Add(pause).UnixNano())
+			logger.Error(nil, "A hook panicked and only delegates for a while", "hook", g.name, "panic", cause, "pause", pause)
+			g.report(logger, cause)
+		}
+	}()
+	f()
+	return true
+}
+
+// report must not panic either: it runs while a panic is being recovered.
+func (g *guard) report(logger klog.Logger, cause any) {
+	defer func() {
+		if again := recover(); again != nil {
+			logger.Error(nil, "Reporting a tripped hook panicked", "hook", g.name, "panic", again)
+		}
+	}()
+	g.tripped(g.name, cause)
+}

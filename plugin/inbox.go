@@ -1,0 +1,75 @@
+package plugin
+
+import (
+	"sync"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/plugin/link"
+)
+
+// inbox takes what the receivers get to those who work on it. Nothing in it is ever dropped, and nobody waits to put
+// something in: the receivers must not stand still.
+type inbox struct {
+	questions chan struct{}
+
+	mu      sync.Mutex
+	updates []link.Update
+	asked   []*api.Question
+	going   []goingRequest
+	wake    func()
+}
+
+// goingRequest asks the planner to plan room for the pods of a node that goes.
+type goingRequest struct {
+	question *api.Question
+	node     string
+	reason   string
+}
+
+func newInbox() *inbox { return &inbox{questions: make(chan struct{}, 1), wake: func() {}} }
+
+func (i *inbox) update(u link.Update) {
+	i.mu.Lock()
+	i.updates = append(i.updates, u)
+	wake := i.wake
+	i.mu.Unlock()
+	wake()
+}
+
+// question sorts: what needs a plan goes to the planner, the rest to the answerers.
+func (i *inbox) question(q *api.Question) {
+	i.mu.Lock()
+	wake := i.wake
+	if g := q.GetNodeGoing(); g != nil {
+		i.going = append(i.going, goingRequest{question: q, node: g.GetNodeName(), reason: g.GetReason()})
+		i.mu.Unlock()
+		wake()
+		return
+	}
+	i.asked = append(i.asked, q)
+	i.mu.Unlock()
+	select {
+	case i.questions <- struct{}{}:
+	default:
+	}
+}
+
+// takeUpdates hands over the catalog updates and the requests for plans.
+func (i *inbox) takeUpdates() ([]link.Update, []goingRequest) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	updates, going := i.updates, i.going
+	i.updates, i.going = nil, nil
+	return updates, going
+}
+
+// takeQuestion hands over one question, nil if there is none, and says whether there are more.
+func (i *inbox) takeQuestion() (q *api.Question, more bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.asked) == 0 {
+		return nil, false
+	}
+	q, i.asked = i.asked[0], i.asked[1:]
+	return q, len(i.asked) > 0
+}

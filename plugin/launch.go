@@ -1,0 +1,308 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+)
+
+const (
+	// launchTries and launchTimeout bound how long one batch is sent; after that the next full state tells what of it
+	// was recorded.
+	launchTries   = 5
+	launchTimeout = 5 * time.Second
+)
+
+// pending drops the pods that need no node any more, tells those that no node can help, and returns the others as they
+// are now, with the places of their volumes.
+func (p *planner) pending(ctx context.Context, entries []entry, replaces string) []entry {
+	var out []entry
+	var retry []*corev1.Pod
+	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
+		klog.FromContext(ctx).Error(err, "The scheduler's cache gave no snapshot")
+	}
+	for _, e := range entries {
+		pod := p.pod(refOf(e.pod))
+		if pod == nil || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if replaces == "" {
+			if _, promised := p.promises.Get(pod.UID); promised || pod.Spec.NodeName != "" || p.placed(pod) || p.preempts(e, pod) {
+				continue
+			}
+			if e.noNodes && p.snapshot.NumNodesInPlacement() > 0 {
+				retry = append(retry, pod)
+				continue
+			}
+		}
+		why := p.pinned(pod)
+		if why == "" {
+			pod, why = p.withVolumes(pod)
+		}
+		if why != "" {
+			if replaces != "" {
+				continue
+			}
+			p.metrics.pods.WithLabelValues(outcomeUnplaced).Inc()
+			p.unplaced[pod.UID] = e
+			p.status.tell(note{ref: refOf(pod), message: explain.NotLaunchable(why, e.verdict), event: "FailedScheduling", warning: true})
+			continue
+		}
+		if replaces != "" {
+			// It runs, and is planned as if it did not.
+			free := *pod
+			free.Spec.NodeName = ""
+			pod = &free
+		}
+		e.pod = pod
+		out = append(out, e)
+	}
+	p.activatePods(retry)
+	return out
+}
+
+// placed says whether the scheduler has found a node for the pod meanwhile.
+func (p *planner) placed(pod *corev1.Pod) bool {
+	assumed, err := p.sched.Cache.IsAssumedPod(pod)
+	return err == nil && assumed
+}
+
+// preempts says whether the pod makes room for itself: it was nominated a node since, or its victims are leaving.
+func (p *planner) preempts(e entry, pod *corev1.Pod) bool {
+	if pod.Status.NominatedNodeName == "" {
+		return false
+	}
+	if pod.Status.NominatedNodeName != e.nominated {
+		return true
+	}
+	info, err := p.snapshot.Get(pod.Status.NominatedNodeName)
+	return err == nil && victimsTerminating(info, pod)
+}
+
+// launch promises the plan's pods their slots and sends the plan. Its order matters:
+//
+//  1. promise, so that the scheduler leaves the pods alone from now on;
+//  2. send, until the launcher has answered;
+//  3. let go the pods of what it refused, and keep the rest in view until the catalog shows it;
+//  4. nominate pods to existing nodes with room, and tell everybody.
+func (p *planner) launch(ctx context.Context, w *work) []string {
+	now := time.Now()
+	batchName := "batch-" + rand.String(8)
+	if w.replaces == "" {
+		p.hold(w, now)
+	}
+	req := link.Request(batchName, w.result)
+	var refused map[string]*api.Result
+	if len(req.GetClaims())+len(req.GetPlacements()) > 0 {
+		resp, err := p.send(ctx, req)
+		if err != nil {
+			p.unsent(ctx, w, err)
+			return nil
+		}
+		refused = refusals(resp)
+	}
+	names := p.recorded(ctx, w, refused, now)
+	p.existing(ctx, w)
+	p.tellUnplaced(w)
+	klog.FromContext(ctx).V(1).Info("Batch planned", "batch", batchName, "pods", len(w.entries), "nodeClaims", len(names),
+		"placements", len(w.result.Placements), "unplaced", len(w.result.Unplaced), "costPerHour", w.result.CostPerHour,
+		"lowerBoundPerHour", w.result.LowerBoundPerHour, "firstFitPerHour", w.result.FirstFitPerHour)
+	return names
+}
+
+// hold enters the promises.
+func (p *planner) hold(w *work, now time.Time) {
+	var list []promise.Promise
+	add := func(members []plan.Member, node, message string) {
+		for _, m := range members {
+			for _, ref := range m.Pods {
+				list = append(list, promise.Promise{
+					Pod: ref, NodeClaim: node, NodeName: w.input.Catalog.InFlight[node].NodeName, Since: now,
+					Deadline: now.Add(p.args.PromiseTimeout.Duration), Message: message,
+				})
+			}
+		}
+	}
+	for _, c := range w.result.Claims {
+		add(c.Members, c.Name, explain.Launching(c))
+	}
+	for _, pl := range w.result.Placements {
+		if pl.InFlight {
+			add(pl.Members, pl.Node, explain.Joining(w.input.Catalog.InFlight[pl.Node]))
+		}
+	}
+	p.promises.Hold(list...)
+	p.metrics.promises.Set(float64(p.promises.Len()))
+}
+
+// send repeats the request until it is answered: claims have their names already, so that a repetition records nothing
+// twice.
+func (p *planner) send(ctx context.Context, req *api.LaunchRequest) (*api.LaunchResponse, error) {
+	wait := 50 * time.Millisecond
+	for try := 1; ; try++ {
+		attempt, cancel := context.WithTimeout(ctx, launchTimeout)
+		resp, err := p.link.Launch(attempt, req)
+		cancel()
+		if err == nil || try == launchTries || ctx.Err() != nil {
+			return resp, err
+		}
+		klog.FromContext(ctx).V(2).Info("Launch was not answered, will send it again", "batch", req.GetBatch(), "try", try, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		wait *= 4
+	}
+}
+
+// unsent lets the pods go. What the launcher may have recorded shows in the next full state, before which nothing is
+// planned.
+func (p *planner) unsent(ctx context.Context, w *work, err error) {
+	klog.FromContext(ctx).Error(err, "The launcher did not answer; its full state will tell what it has recorded")
+	p.view.synced = false
+	p.link.Resync()
+	uids := make([]types.UID, len(w.entries))
+	for i, e := range w.entries {
+		uids[i] = e.pod.UID
+	}
+	p.count("unsent", len(p.promises.Release(uids...)))
+}
+
+func refusals(resp *api.LaunchResponse) map[string]*api.Result {
+	out := map[string]*api.Result{}
+	for _, r := range slices.Concat(resp.GetClaims(), resp.GetPlacements()) {
+		if !r.GetRecorded() {
+			out[r.GetName()] = r
+		}
+	}
+	return out
+}
+
+// recorded keeps what was recorded in view, lets go the pods of what was refused, and returns the new claims' names.
+func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api.Result, now time.Time) []string {
+	var names []string
+	for _, c := range w.result.Claims {
+		if r := refused[c.Name]; r != nil {
+			p.view.failed(c.NodePool, r.GetReason(), now)
+			p.refuse(ctx, c.Members, r)
+			continue
+		}
+		names = append(names, c.Name)
+		p.view.record(c, now)
+		if w.replaces == "" {
+			p.tellMembers(c.Members, explain.Launching(c), outcomeLaunched)
+		}
+	}
+	for _, pl := range w.result.Placements {
+		if !pl.InFlight {
+			continue
+		}
+		if r := refused[pl.Node]; r != nil {
+			p.refuse(ctx, pl.Members, r)
+			continue
+		}
+		if w.replaces == "" {
+			p.tellMembers(pl.Members, explain.Joining(w.input.Catalog.InFlight[pl.Node]), outcomeInFlight)
+		}
+	}
+	return names
+}
+
+// refuse lets go the pods of a claim that was not recorded; they come back through the queue.
+func (p *planner) refuse(ctx context.Context, members []plan.Member, r *api.Result) {
+	klog.FromContext(ctx).V(1).Info("The launcher refused", "nodeClaim", r.GetName(), "reason", r.GetReason(), "message", r.GetMessage())
+	for _, m := range members {
+		uids := make([]types.UID, len(m.Pods))
+		for i, ref := range m.Pods {
+			uids[i] = types.UID(ref.UID)
+			p.status.tell(note{ref: ref, message: explain.Refused(r.GetName(), r.GetReason(), r.GetMessage())})
+		}
+		p.metrics.pods.WithLabelValues(outcomeRefused).Add(float64(len(uids)))
+		p.count("refused", len(p.promises.Release(uids...)))
+	}
+}
+
+func (p *planner) tellMembers(members []plan.Member, message, outcome string) {
+	for _, m := range members {
+		p.metrics.pods.WithLabelValues(outcome).Add(float64(len(m.Pods)))
+		for _, ref := range m.Pods {
+			p.status.tell(note{ref: ref, message: message, event: "Nominated"})
+		}
+	}
+}
+
+// existing nominates pods to nodes that exist: the room is theirs against pods of their priority or a lower one, and
+// the scheduler places them as any other.
+func (p *planner) existing(ctx context.Context, w *work) {
+	if w.replaces != "" {
+		return
+	}
+	for _, pl := range w.result.Placements {
+		if pl.InFlight {
+			continue
+		}
+		for _, m := range pl.Members {
+			for _, ref := range m.Pods {
+				p.nominate(ctx, ref, pl.Node)
+			}
+			p.activate(m.Pods)
+		}
+		p.tellMembers(pl.Members, explain.Existing(pl.Node), outcomeExisting)
+	}
+}
+
+func (p *planner) tellUnplaced(w *work) {
+	if w.replaces != "" {
+		p.missing = append(p.missing, w.result.Unplaced...)
+		return
+	}
+	for _, u := range w.result.Unplaced {
+		p.metrics.pods.WithLabelValues(outcomeUnplaced).Add(float64(len(u.Pods)))
+		for _, ref := range u.Pods {
+			e := w.byUID[types.UID(ref.UID)]
+			p.unplaced[e.pod.UID] = e
+			p.status.tell(note{ref: ref, message: explain.Unplaced(u, e.verdict), event: "FailedScheduling", warning: true})
+		}
+	}
+}
+
+func setAsideMessage(cause error, until time.Time) string {
+	return explain.SetAside(cause.Error(), until)
+}
+
+// schedulerOnly says why only the scheduler's own cycle may bind pods of the profile: plugins that are not
+// Kubernetes' own have a say between the choice of a node and the binding. Empty if there are none.
+func (p *Plugin) schedulerOnly(profile string) string {
+	fw, ok := p.sched.Profiles[profile]
+	if !ok {
+		return ""
+	}
+	inTree := sets.KeySet(frameworkplugins.NewInTreeRegistry())
+	plugins := fw.ListPlugins()
+	for _, point := range []struct {
+		name string
+		set  config.PluginSet
+	}{{"Reserve", plugins.Reserve}, {"Permit", plugins.Permit}, {"PreBind", plugins.PreBind}} {
+		for _, pl := range point.set.Enabled {
+			if !inTree.Has(pl.Name) && pl.Name != NodeLaunchName && pl.Name != NodeReserveName {
+				return fmt.Sprintf("plugin %s at %s", pl.Name, point.name)
+			}
+		}
+	}
+	return ""
+}

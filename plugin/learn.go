@@ -1,0 +1,180 @@
+package plugin
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+)
+
+// learn takes one change of the catalog.
+func (p *planner) learn(ctx context.Context, u link.Update, now time.Time) {
+	before := p.view.told
+	p.view.told = u.State
+	if u.Full {
+		p.relearn(ctx, u, now)
+	} else {
+		for _, name := range u.Changed {
+			p.shown(ctx, before.InFlight[name], u.State.InFlight[name], now)
+		}
+	}
+	for _, e := range u.Ended {
+		p.ended(ctx, e, now)
+	}
+	if u.Offers || len(u.Ended) > 0 {
+		p.replanSoon(now)
+	}
+}
+
+// replanSoon plans the unplaced pods again, a moment later: changes come in swarms.
+func (p *planner) replanSoon(now time.Time) {
+	if at := now.Add(housekeeping); len(p.unplaced) > 0 && (p.replan.IsZero() || at.Before(p.replan)) {
+		p.replan = at
+	}
+}
+
+// relearn starts from a full state: promises are as it says. Those that were made after the stream was opened may have
+// missed it; they have to show soon, as any.
+func (p *planner) relearn(ctx context.Context, u link.Update, now time.Time) {
+	p.view.synced = true
+	for name, s := range p.view.sent {
+		if _, shown := u.State.InFlight[name]; shown || s.at.Before(u.Opened) {
+			delete(p.view.sent, name)
+		}
+	}
+	known := func(name string) bool {
+		_, told := u.State.InFlight[name]
+		_, settling := p.view.settling[name]
+		return told || settling
+	}
+	p.count("unknown", len(p.promises.ReleaseUnknown(known, u.Opened)))
+	for _, name := range u.Changed {
+		p.shown(ctx, catalog.InFlightNode{}, u.State.InFlight[name], now)
+	}
+}
+
+// shown is told of an in-flight node that is new or changed. Pods that it newly lists are promised to it: another
+// leader has put them there, or this one before it restarted.
+func (p *planner) shown(ctx context.Context, before, after catalog.InFlightNode, now time.Time) {
+	delete(p.view.sent, after.NodeClaim)
+	listed := make(map[string]bool, len(before.Pods))
+	for _, ref := range before.Pods {
+		listed[ref.UID] = true
+	}
+	for _, ref := range after.Pods {
+		if listed[ref.UID] {
+			continue
+		}
+		if _, held := p.promises.Get(types.UID(ref.UID)); held {
+			continue
+		}
+		if pod := p.pod(ref); pod != nil && pod.Spec.NodeName == "" {
+			p.promises.Hold(promise.Promise{
+				Pod: ref, NodeClaim: after.NodeClaim, Since: now,
+				Deadline: now.Add(p.args.PromiseTimeout.Duration), Message: explain.Joining(after),
+			})
+		}
+	}
+	if !after.Deadline.IsZero() {
+		// A little after the launcher's own deadline, so that its answer comes first.
+		p.promises.Confirm(after.NodeClaim, after.Deadline.Add(housekeeping))
+	}
+	if after.NodeName != "" && before.NodeName != after.NodeName {
+		p.promises.SetNode(after.NodeClaim, after.NodeName)
+	}
+	if after.Phase == catalog.PhaseReady && before.Phase != catalog.PhaseReady {
+		p.reserveLate(ctx, after)
+	}
+	p.metrics.promises.Set(float64(p.promises.Len()))
+}
+
+// reserveLate keeps the room of pods that the scheduler will bind later, from the moment when others may use the node:
+// in the scheduler's memory, against pods of lower or equal priority.
+func (p *planner) reserveLate(ctx context.Context, n catalog.InFlightNode) {
+	for _, held := range p.promises.OfClaim(n.NodeClaim) {
+		if held.Pod.SchedulerOnly != "" {
+			p.nominate(ctx, held.Pod, n.NodeName)
+		}
+	}
+}
+
+func (p *planner) nominate(ctx context.Context, ref catalog.PodRef, nodeName string) {
+	pod := p.pod(ref)
+	if pod == nil || pod.Spec.NodeName != "" {
+		return
+	}
+	// As in the scheduler's queue, a pod whose terms cannot be parsed counts without them.
+	info, _ := framework.NewPodInfo(pod)
+	p.sched.SchedulingQueue.AddNominatedPod(klog.FromContext(ctx), info,
+		&fwk.NominatingInfo{NominatedNodeName: nodeName, NominatingMode: fwk.ModeOverride})
+}
+
+// ended is told how an in-flight node ended. Pods of one that failed are let go at once and come back through the
+// queue, to be planned without the offering that failed; those of an initialized one when the scheduler sees it.
+func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
+	logger := klog.FromContext(ctx)
+	name := e.Node.NodeClaim
+	delete(p.view.sent, name)
+	switch e.Outcome {
+	case api.Outcome_OUTCOME_INITIALIZED:
+		p.view.worked(e.Node.NodePool)
+		p.view.settling[name] = settlingNode{node: e.Node, until: now.Add(settleWithin)}
+		p.settling.Store(int64(len(p.view.settling)))
+		return
+	case api.Outcome_OUTCOME_FAILED:
+		p.view.failed(e.Node.NodePool, e.Reason, now)
+		if until := p.view.backoffEnds(now); !until.IsZero() && (p.replan.IsZero() || until.Before(p.replan)) {
+			p.replan = until
+		}
+	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
+	}
+	logger.V(2).Info("In-flight node ended", "nodeClaim", name, "outcome", e.Outcome.String(), "reason", e.Reason)
+	for _, held := range p.promises.OfClaim(name) {
+		p.status.tell(note{ref: held.Pod, message: explain.Failed(name, e.Reason, e.Message)})
+	}
+	p.count("failed", len(p.promises.ReleaseClaim(name)))
+}
+
+// settle lets go the pods of initialized nodes once the scheduler's cache shows the node as it is: before that they
+// would fail on its startup taint and be launched for a second time.
+func (p *planner) settle(ctx context.Context, now time.Time) {
+	if len(p.view.settling) == 0 {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	if err := p.sched.Cache.UpdateSnapshot(logger, p.snapshot); err != nil {
+		logger.Error(err, "The scheduler's cache gave no snapshot")
+	}
+	for name, s := range p.view.settling {
+		if !p.sees(s.node.NodeName) && now.Before(s.until) {
+			continue
+		}
+		delete(p.view.settling, name)
+		for _, held := range p.promises.OfClaim(name) {
+			if held.Pod.SchedulerOnly != "" {
+				p.nominate(ctx, held.Pod, s.node.NodeName)
+			}
+		}
+		p.count("initialized", len(p.promises.ReleaseClaim(name)))
+	}
+	p.settling.Store(int64(len(p.view.settling)))
+}
+
+// sees says whether the scheduler's cache has the node without its startup taint.
+func (p *planner) sees(nodeName string) bool {
+	info, err := p.snapshot.Get(nodeName)
+	return err == nil && !slices.ContainsFunc(info.Node().Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == catalog.StartingTaintKey
+	})
+}

@@ -1,0 +1,162 @@
+package link
+
+import (
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// End is an in-flight node that ended.
+type End struct {
+	// Node as it was last known; only its NodeClaim and NodeName where it was never seen.
+	Node catalog.InFlightNode
+	// Outcome says how it ended.
+	Outcome api.Outcome
+	// Reason is one CamelCase word, Message a sentence for a human.
+	Reason, Message string
+	// Unbound are the UIDs of the promised pods that are not bound.
+	Unbound []string
+}
+
+// apply returns the catalog after the message. It copies what it changes: the state before stays as it was.
+func apply(before catalog.State, msg *api.CatalogUpdate) Update {
+	out := Update{Full: msg.GetFull()}
+	next := catalog.State{Generation: msg.GetGeneration()}
+	if !msg.GetFull() {
+		next.NodePools = maps.Clone(before.NodePools)
+		next.InstanceTypes = maps.Clone(before.InstanceTypes)
+		next.InFlight = maps.Clone(before.InFlight)
+	}
+	if next.NodePools == nil {
+		next.NodePools = map[string]catalog.NodePool{}
+	}
+	if next.InstanceTypes == nil {
+		next.InstanceTypes = map[string][]catalog.InstanceType{}
+	}
+	if next.InFlight == nil {
+		next.InFlight = map[string]catalog.InFlightNode{}
+	}
+	for _, p := range msg.GetNodePools() {
+		next.NodePools[p.GetName()] = nodePool(p)
+	}
+	for _, name := range msg.GetRemovedNodePools() {
+		delete(next.NodePools, name)
+	}
+	for _, t := range msg.GetInstanceTypes() {
+		next.InstanceTypes[t.GetNodeClass()] = instanceTypes(t.GetTypes())
+	}
+	for _, name := range msg.GetRemovedNodeClasses() {
+		delete(next.InstanceTypes, name)
+	}
+	for _, n := range msg.GetInFlight() {
+		next.InFlight[n.GetNodeClaim()] = inFlightNode(n)
+		out.Changed = append(out.Changed, n.GetNodeClaim())
+	}
+	for _, e := range msg.GetEnded() {
+		out.Ended = append(out.Ended, end(next.InFlight, e))
+		delete(next.InFlight, e.GetNodeClaim())
+	}
+	out.Offers = msg.GetFull() || len(msg.GetNodePools())+len(msg.GetRemovedNodePools())+
+		len(msg.GetInstanceTypes())+len(msg.GetRemovedNodeClasses()) > 0
+	out.State = next
+	return out
+}
+
+func end(known map[string]catalog.InFlightNode, e *api.InFlightEnd) End {
+	node, ok := known[e.GetNodeClaim()]
+	if !ok {
+		node = catalog.InFlightNode{NodeClaim: e.GetNodeClaim()}
+	}
+	if e.GetNodeName() != "" {
+		node.NodeName = e.GetNodeName()
+	}
+	return End{Node: node, Outcome: e.GetOutcome(), Reason: e.GetReason(), Message: e.GetMessage(), Unbound: e.GetUnboundPods()}
+}
+
+func nodePool(p *api.NodePool) catalog.NodePool {
+	return catalog.NodePool{
+		Name: p.GetName(), NodeClass: p.GetNodeClass(), Labels: p.GetLabels(),
+		Taints: taints(p.GetTaints()), StartupTaints: taints(p.GetStartupTaints()),
+		Requirements: requirements(p.GetRequirements()), Weight: p.GetWeight(),
+		Limits: quantities(p.GetLimits()), Usage: quantities(p.GetUsage()),
+		Ready: p.GetReady(), NotReadyMessage: p.GetNotReadyMessage(),
+	}
+}
+
+func instanceTypes(list []*api.InstanceType) []catalog.InstanceType {
+	out := make([]catalog.InstanceType, 0, len(list))
+	for _, t := range list {
+		it := catalog.InstanceType{
+			Name: t.GetName(), Labels: t.GetLabels(),
+			Capacity: quantities(t.GetCapacity()), Allocatable: quantities(t.GetAllocatable()),
+		}
+		for _, o := range t.GetOfferings() {
+			it.Offerings = append(it.Offerings, catalog.Offering{
+				Zone: o.GetZone(), ZoneID: o.GetZoneId(), CapacityType: o.GetCapacityType(), Price: o.GetPrice(),
+				Available: o.GetAvailable(), UnavailableUntil: moment(o.GetUnavailableUntil()),
+			})
+		}
+		out = append(out, it)
+	}
+	return out
+}
+
+func inFlightNode(n *api.InFlightNode) catalog.InFlightNode {
+	out := catalog.InFlightNode{
+		NodeClaim: n.GetNodeClaim(), NodeName: n.GetNodeName(), NodePool: n.GetNodePool(),
+		Phase:  catalog.Phase(n.GetPhase()),
+		Labels: n.GetLabels(), Taints: taints(n.GetTaints()), Allocatable: quantities(n.GetAllocatable()),
+		Replaces: n.GetReplaces(), Deadline: moment(n.GetDeadline()),
+		InstanceType: n.GetInstanceType(), Zone: n.GetZone(), CapacityType: n.GetCapacityType(),
+	}
+	for _, p := range n.GetPods() {
+		out.Pods = append(out.Pods, catalog.PodRef{
+			Namespace: p.GetNamespace(), Name: p.GetName(), UID: p.GetUid(), SchedulerOnly: p.GetSchedulerOnly(),
+		})
+	}
+	return out
+}
+
+func taints(list []*api.Taint) []corev1.Taint {
+	var out []corev1.Taint
+	for _, t := range list {
+		out = append(out, corev1.Taint{Key: t.GetKey(), Value: t.GetValue(), Effect: corev1.TaintEffect(t.GetEffect())})
+	}
+	return out
+}
+
+func requirements(list []*api.Requirement) []catalog.Requirement {
+	var out []catalog.Requirement
+	for _, r := range list {
+		out = append(out, catalog.Requirement{
+			Key: r.GetKey(), Operator: corev1.NodeSelectorOperator(r.GetOperator()), Values: r.GetValues(), MinValues: r.GetMinValues(),
+		})
+	}
+	return out
+}
+
+// quantities leaves out what is no quantity: the launcher validates, and one bad value must not stop the others.
+func quantities(m map[string]string) corev1.ResourceList {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make(corev1.ResourceList, len(m))
+	for name, text := range m {
+		if q, err := resource.ParseQuantity(text); err == nil {
+			out[corev1.ResourceName(name)] = q
+		}
+	}
+	return out
+}
+
+func moment(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis).UTC()
+}

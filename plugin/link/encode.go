@@ -1,0 +1,63 @@
+package link
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// Request is the plan as the launcher takes it: its claims, and its placements on in-flight nodes. Placements on nodes
+// that exist are the scheduler's own affair.
+func Request(batch string, p plan.Plan) *api.LaunchRequest {
+	req := &api.LaunchRequest{Batch: batch}
+	for _, c := range p.Claims {
+		req.Claims = append(req.Claims, claim(c))
+	}
+	for _, pl := range p.Placements {
+		if pl.InFlight {
+			req.Placements = append(req.Placements, &api.InFlightPlacement{NodeClaim: pl.Node, Pods: podRefs(pl.Members)})
+		}
+	}
+	return req
+}
+
+func claim(c plan.Claim) *api.Claim {
+	out := &api.Claim{
+		Name: c.Name, NodePool: c.NodePool, InstanceTypes: c.Alternatives, Requests: texts(c.Requests),
+		Pods: podRefs(c.Members), Replaces: c.Replaces,
+		Expected: &api.Expected{
+			InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
+			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price,
+		},
+	}
+	for _, r := range c.Requirements {
+		out.Requirements = append(out.Requirements, &api.Requirement{
+			Key: r.Key, Operator: string(r.Operator), Values: r.Values, MinValues: r.MinValues,
+		})
+	}
+	return out
+}
+
+func podRefs(members []plan.Member) []*api.PodRef {
+	var out []*api.PodRef
+	for _, m := range members {
+		for _, p := range m.Pods {
+			out = append(out, podRef(p))
+		}
+	}
+	return out
+}
+
+func podRef(p catalog.PodRef) *api.PodRef {
+	return &api.PodRef{Namespace: p.Namespace, Name: p.Name, Uid: p.UID, SchedulerOnly: p.SchedulerOnly}
+}
+
+func texts(list corev1.ResourceList) map[string]string {
+	out := make(map[string]string, len(list))
+	for name, q := range list {
+		out[string(name)] = q.String()
+	}
+	return out
+}

@@ -1,0 +1,242 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+const (
+	// firstRetry and lastRetry bound the wait between two attempts to open a stream. The socket is local: the launcher
+	// is away only while its container restarts.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 2 * time.Second
+	// maxMessage is above the catalogue of all types in all zones for dozens of EC2NodeClasses.
+	maxMessage = 256 << 20
+)
+
+// Config is what a Link needs.
+type Config struct {
+	// Socket is the path of the launcher's unix socket. Required.
+	Socket string
+	// Identity under which this scheduler takes part in leader election, exactly as its lock gives it; empty where
+	// there is no election, and then the launcher is not told.
+	Identity string
+	// LeaseNamespace and LeaseName of the election.
+	LeaseNamespace, LeaseName string
+	// OnCatalog receives each change of the catalog, in order, from the receiver's goroutine. Required.
+	OnCatalog func(Update)
+	// OnQuestion receives each question, from the receiver's goroutine; it must not block. Answer with Reply. Required.
+	OnQuestion func(*api.Question)
+	// OnConnected is told when the catalog stream has had its first message and when it has broken. Required.
+	OnConnected func(bool)
+}
+
+// Update is the catalog after one message of the stream.
+type Update struct {
+	// State after the message.
+	State catalog.State
+	// Full says that this is a stream's first message: what is not in State is gone.
+	Full bool
+	// Opened is when the stream was opened: what the launcher recorded before is in State.
+	Opened time.Time
+	// Changed are the in-flight nodes that are new or changed, by name of the NodeClaim.
+	Changed []string
+	// Offers says that NodePools, instance types or offerings changed.
+	Offers bool
+	// Ended are the in-flight nodes that ended.
+	Ended []End
+}
+
+// Link to the launcher. Its methods may be called concurrently.
+type Link struct {
+	cfg    Config
+	conn   *grpc.ClientConn
+	client api.LauncherClient
+
+	mu      sync.Mutex
+	answers grpc.BidiStreamingClient[api.Answer, api.Question]
+	cancel  context.CancelFunc
+}
+
+// New checks the configuration and prepares a connection, which is opened on first use.
+func New(cfg Config) (*Link, error) {
+	switch {
+	case cfg.Socket == "":
+		return nil, errors.New("link: Socket is required")
+	case cfg.OnCatalog == nil || cfg.OnQuestion == nil || cfg.OnConnected == nil:
+		return nil, errors.New("link: OnCatalog, OnQuestion and OnConnected are required")
+	}
+	conn, err := grpc.NewClient("unix:"+cfg.Socket,
+		// The socket's mode is 0600 and both containers share a Pod: who can open it may use it.
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: firstRetry, Multiplier: 1.6, Jitter: 0.2, MaxDelay: lastRetry},
+			MinConnectTimeout: time.Second,
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("link to the launcher at %s: %w", cfg.Socket, err)
+	}
+	return &Link{cfg: cfg, conn: conn, client: api.NewLauncherClient(conn)}, nil
+}
+
+// Close ends the connection.
+func (l *Link) Close() error { return l.conn.Close() }
+
+// Launch sends one batch and returns what was recorded.
+func (l *Link) Launch(ctx context.Context, req *api.LaunchRequest) (*api.LaunchResponse, error) {
+	resp, err := l.client.Launch(ctx, req)
+	if err != nil {
+		return nil, fmt.Errorf("launch batch %s: %w", req.GetBatch(), err)
+	}
+	return resp, nil
+}
+
+// Resign asks the launcher to stop acting and returns when it has.
+func (l *Link) Resign(ctx context.Context) error {
+	if _, err := l.client.Resign(ctx, &api.ResignRequest{}); err != nil {
+		return fmt.Errorf("resign at the launcher: %w", err)
+	}
+	return nil
+}
+
+// Resync breaks the catalog stream, so that the next message is a full state.
+func (l *Link) Resync() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil {
+		l.cancel()
+	}
+}
+
+// RunCatalog keeps the catalog stream open until the context ends.
+func (l *Link) RunCatalog(ctx context.Context) {
+	l.keep(ctx, "catalog", l.watchCatalog)
+}
+
+// RunQuestions keeps the stream of questions open until the context ends.
+func (l *Link) RunQuestions(ctx context.Context) {
+	l.keep(ctx, "questions", l.receiveQuestions)
+}
+
+// keep runs a stream again and again, with growing waits while it cannot be opened.
+func (l *Link) keep(ctx context.Context, name string, stream func(context.Context) (bool, error)) {
+	logger := klog.FromContext(ctx)
+	wait := firstRetry
+	for ctx.Err() == nil {
+		worked, err := stream(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if worked {
+			wait = firstRetry
+		}
+		logger.V(2).Info("Stream to the launcher broke, will open it again", "stream", name, "wait", wait, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, lastRetry)
+	}
+}
+
+func (l *Link) lead(ctx context.Context) error {
+	if l.cfg.Identity == "" {
+		return nil
+	}
+	_, err := l.client.Lead(ctx, &api.LeadRequest{
+		Identity: l.cfg.Identity, LeaseNamespace: l.cfg.LeaseNamespace, LeaseName: l.cfg.LeaseName,
+	})
+	return err
+}
+
+// watchCatalog runs one stream until it breaks; worked says that a message came.
+func (l *Link) watchCatalog(ctx context.Context) (worked bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l.mu.Lock()
+	l.cancel = cancel
+	l.mu.Unlock()
+	if err := l.lead(ctx); err != nil {
+		return false, err
+	}
+	opened := time.Now()
+	stream, err := l.client.WatchCatalog(ctx, &api.WatchCatalogRequest{})
+	if err != nil {
+		return false, err
+	}
+	var state catalog.State
+	for {
+		msg, err := stream.Recv()
+		if err != nil {
+			if worked {
+				l.cfg.OnConnected(false)
+			}
+			return worked, err
+		}
+		if !worked && !msg.GetFull() {
+			return false, errors.New("the catalog stream did not start with a full state")
+		}
+		update := apply(state, msg)
+		update.Opened = opened
+		state = update.State
+		l.cfg.OnCatalog(update)
+		if !worked {
+			worked = true
+			l.cfg.OnConnected(true)
+		}
+	}
+}
+
+func (l *Link) receiveQuestions(ctx context.Context) (worked bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := l.client.Ask(ctx)
+	if err != nil {
+		return false, err
+	}
+	// The first message opens the stream.
+	if err := stream.Send(&api.Answer{}); err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	l.answers = stream
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.answers = nil
+		l.mu.Unlock()
+	}()
+	for {
+		question, err := stream.Recv()
+		if err != nil {
+			return worked, err
+		}
+		worked = true
+		l.cfg.OnQuestion(question)
+	}
+}
+
+// Reply answers a question. If the stream broke meanwhile the answer is lost, which the launcher reads as no.
+func (l *Link) Reply(answer *api.Answer) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.answers == nil {
+		return fmt.Errorf("answer to question %s: the launcher is away", answer.GetId())
+	}
+	if err := l.answers.Send(answer); err != nil {
+		return fmt.Errorf("answer to question %s: %w", answer.GetId(), err)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The outcomes of a planned pod, for the metric.
+const (
+	outcomeLaunched = "launched"
+	outcomeInFlight = "in_flight"
+	outcomeExisting = "existing"
+	outcomeUnplaced = "unplaced"
+	outcomeRefused  = "refused"
+	outcomeAside    = "set_aside"
+)
+
+// metrics of the plugin.
+type metrics struct {
+	batches     *prometheus.CounterVec
+	batchSize   prometheus.Histogram
+	planSeconds prometheus.Histogram
+	rounds      prometheus.Histogram
+	pods        *prometheus.CounterVec
+	promises    prometheus.Gauge
+	connected   prometheus.Gauge
+	trips       *prometheus.CounterVec
+	panics      *prometheus.CounterVec
+	released    *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	if r == nil {
+		return nil, errors.New("plugin: Registerer is required")
+	}
+	m := &metrics{
+		batches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slipway_batches_total", Help: "Batches of pods that were planned, by why they closed.",
+		}, []string{"reason"}),
+		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slipway_batch_pods", Help: "Pods in a batch.", Buckets: prometheus.ExponentialBuckets(1, 4, 8),
+		}),
+		planSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slipway_plan_duration_seconds", Help: "Seconds that planning and verifying a batch took.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2.5, 12),
+		}),
+		rounds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "slipway_plan_rounds", Help: "Plans made for a batch until the filters agreed.",
+			Buckets: prometheus.LinearBuckets(1, 1, 11),
+		}),
+		pods: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slipway_planned_pods_total", Help: "Pods that were planned, by outcome.",
+		}, []string{"outcome"}),
+		promises: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "slipway_promised_pods", Help: "Pods that have a slot on a node that is coming.",
+		}),
+		connected: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "slipway_launcher_connected", Help: "1 while the launcher's catalog is received.",
+		}),
+		trips: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slipway_hook_trips_total", Help: "Times a hook on the scheduler was switched off for ten minutes.",
+		}, []string{"hook"}),
+		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slipway_plugin_panics_total", Help: "Panics that were recovered, by entry point.",
+		}, []string{"point"}),
+		released: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slipway_released_pods_total", Help: "Pods that were let go of their promise, by why.",
+		}, []string{"reason"}),
+	}
+	for _, c := range []prometheus.Collector{
+		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.connected, m.trips, m.panics, m.released,
+	} {
+		if err := r.Register(c); err != nil {
+			return nil, fmt.Errorf("plugin metrics: %w", err)
+		}
+	}
+	for _, o := range []string{outcomeLaunched, outcomeInFlight, outcomeExisting, outcomeUnplaced, outcomeRefused, outcomeAside} {
+		m.pods.WithLabelValues(o)
+	}
+	return m, nil
+}

@@ -1,0 +1,120 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// NodeLaunchName is the name of the plugin in KubeSchedulerConfiguration.
+const NodeLaunchName = "NodeLaunch"
+
+// nodeLaunch is the scheduler plugin of one profile.
+type nodeLaunch struct {
+	*Plugin
+	handle fwk.Handle
+}
+
+var (
+	_ fwk.PreEnqueuePlugin  = &nodeLaunch{}
+	_ fwk.PreFilterPlugin   = &nodeLaunch{}
+	_ fwk.PostFilterPlugin  = &nodeLaunch{}
+	_ fwk.EnqueueExtensions = &nodeLaunch{}
+	_ fwk.SignPlugin        = &nodeLaunch{}
+)
+
+// Name of the plugin.
+func (n *nodeLaunch) Name() string { return NodeLaunchName }
+
+// EventsToRegister returns nothing, on purpose: a pod that waits for its node must not be woken by each node that
+// comes. Who lets a pod out of the promise table activates it.
+func (n *nodeLaunch) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}
+
+// SignPod adds nothing: what the plugin says of a pod depends on no node.
+func (n *nodeLaunch) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return nil, nil
+}
+
+// PreEnqueue keeps promised pods out of the queue. It is called with the queue's lock held.
+func (n *nodeLaunch) PreEnqueue(_ context.Context, pod *corev1.Pod) (status *fwk.Status) {
+	defer n.recovered(pointPreEnqueue, &status)
+	n.injected(pointPreEnqueue, pod)
+	if p, ok := n.promises.Get(pod.UID); ok {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
+	}
+	if n.withoutNodes() {
+		// Without the hooks nobody else sees a pod in a cluster that has no node: it fails before any plugin runs.
+		n.collected.add(entry{pod: pod, at: time.Now(), noNodes: true})
+	}
+	return nil
+}
+
+// PreFilter rejects promised pods that were in the queue already when they were promised their slot, in microseconds.
+func (n *nodeLaunch) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (_ *fwk.PreFilterResult, status *fwk.Status) {
+	defer n.recovered(pointPreFilter, &status)
+	n.injected(pointPreFilter, pod)
+	if p, ok := n.promises.Get(pod.UID); ok {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
+	}
+	return nil, fwk.NewStatus(fwk.Skip)
+}
+
+// PreFilterExtensions has none.
+func (n *nodeLaunch) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// PostFilter notes the pod for the planner and returns at once, without a result: a nominated node would be taken for
+// a preemption. The framework goes on to the next plugin after Unschedulable and ends after
+// UnschedulableAndUnresolvable; so it is:
+//
+//   - UnschedulableAndUnresolvable where launching goes before preemption (preferLaunch);
+//   - Unschedulable otherwise: whatever comes after, preemption too, may still help. A pod that preempts is not
+//     launched for.
+func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (_ *fwk.PostFilterResult, status *fwk.Status) {
+	defer n.recovered(pointPostFilter, &status)
+	n.injected(pointPostFilter, pod)
+	if p, ok := n.promises.Get(pod.UID); ok {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
+	}
+	if node, waits := n.victimsLeave(ctx, pod); waits {
+		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no node is launched while the victims on node %s terminate", node))
+	}
+	if why := n.pinned(pod); why != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "no node is launched: "+why)
+	}
+	n.collected.add(entry{pod: pod, at: time.Now(), nominated: pod.Status.NominatedNodeName})
+	if n.args.PreferLaunch != nil && corev1helpers.PodPriority(pod) < *n.args.PreferLaunch {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.planningMessage())
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, n.planningMessage())
+}
+
+// victimsLeave says whether the pod was nominated a node whose lower-priority pods are terminating: its room comes.
+func (n *nodeLaunch) victimsLeave(ctx context.Context, pod *corev1.Pod) (string, bool) {
+	name := pod.Status.NominatedNodeName
+	if name == "" {
+		return "", false
+	}
+	info, err := n.handle.SnapshotSharedLister().NodeInfos().Get(name)
+	if err != nil {
+		klog.FromContext(ctx).V(5).Info("Nominated node is gone", "pod", klog.KObj(pod), "node", name)
+		return name, false
+	}
+	return name, victimsTerminating(info, pod)
+}
+
+func victimsTerminating(info fwk.NodeInfo, pod *corev1.Pod) bool {
+	priority := corev1helpers.PodPriority(pod)
+	for _, p := range info.GetPods() {
+		if other := p.GetPod(); other.DeletionTimestamp != nil && corev1helpers.PodPriority(other) < priority {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,268 @@
+package plugin
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+
+	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/verify"
+)
+
+const (
+	// housekeeping is how often deadlines are looked at.
+	housekeeping = time.Second
+	// poll is how often an open batch is looked at whose owners' pods are being bound elsewhere, and how often an
+	// initialized node is looked for in the scheduler's cache.
+	poll = 20 * time.Millisecond
+	// asideFor is how long a pod is not planned whose planning went wrong.
+	asideFor = 10 * time.Minute
+)
+
+// planner owns everything that its goroutine works on; others reach it through the collector and the inbox. Only the
+// atomics are read elsewhere.
+type planner struct {
+	*Plugin
+	verifier *verify.Verifier
+	// snapshot is the planner's own view of the scheduler's cache, updated like the scheduler's: under the cache's
+	// lock, and only what changed. The scheduler's own may be read nowhere but in a scheduling cycle.
+	snapshot *internalcache.Snapshot
+	view     *view
+
+	// entries are the pods of the open batch, in order.
+	entries []entry
+	index   map[types.UID]int
+	batch   *batch.Batch
+	// unplaced are pods for which nothing could be planned: planned again when what can be launched changes.
+	unplaced map[types.UID]entry
+	// aside are pods whose planning went wrong, until when.
+	aside map[types.UID]time.Time
+	// told is when a pod of the open batch was last told that the launcher is away.
+	told map[types.UID]time.Time
+	next time.Time
+	// missing is what could not be planned for the node that goes, of the plan just made.
+	missing []plan.Unplaced
+	// replan is when the unplaced pods are planned again; zero for when something changes.
+	replan time.Time
+
+	// settling is how many initialized nodes are awaited in the scheduler's cache.
+	settling atomic.Int64
+	// abandoned is how many plans that took too long are still being computed.
+	abandoned atomic.Int64
+}
+
+func newPlanner(p *Plugin, v *verify.Verifier) *planner {
+	// The args were validated: the windows are positive and in order.
+	b, _ := batch.New(batch.Config{Idle: p.args.BatchIdle.Duration, Max: p.args.BatchMax.Duration})
+	pl := &planner{
+		Plugin: p, verifier: v, snapshot: internalcache.NewEmptySnapshot(), view: newView(), batch: b,
+		index: map[types.UID]int{}, unplaced: map[types.UID]entry{}, aside: map[types.UID]time.Time{},
+		told: map[types.UID]time.Time{},
+	}
+	p.inbox.mu.Lock()
+	p.inbox.wake = p.collected.notify
+	p.inbox.mu.Unlock()
+	return pl
+}
+
+// step does what is due and returns when it wants to be called again without an event. Its order matters:
+//
+//  1. learn what the launcher told: ended nodes let pods go, which come back through the queue;
+//  2. let go what is overdue;
+//  3. take the collected pods into the batch;
+//  4. plan the batch if it closes, and the pods of nodes that go.
+func (p *planner) step(ctx context.Context, now time.Time) time.Time {
+	updates, going := p.inbox.takeUpdates()
+	for _, u := range updates {
+		p.learn(ctx, u, now)
+	}
+	p.settle(ctx, now)
+	p.overdue(now)
+	p.take(now)
+	wait := now.Add(housekeeping)
+	for _, g := range going {
+		p.goingAway(ctx, g, now)
+	}
+	if len(p.entries) == 0 {
+		p.collected.hold(false)
+		return p.earlier(wait, now)
+	}
+	if since, lost := p.connection.lost(); lost || !p.view.synced {
+		p.tellUnreachable(since, now)
+		return p.earlier(wait, now)
+	}
+	verdict := p.check(now)
+	if !verdict.Close {
+		if !verdict.Next.IsZero() && verdict.Next.Before(wait) {
+			wait = verdict.Next
+		}
+		if again := now.Add(poll); again.Before(wait) {
+			wait = again
+		}
+		klog.FromContext(ctx).V(5).Info("Batch is open", "pods", len(p.entries), "waiting", verdict.Waiting)
+		return p.earlier(wait, now)
+	}
+	entries := p.close(verdict.Reason)
+	p.plan(ctx, entries, "")
+	return p.earlier(time.Now().Add(housekeeping), now)
+}
+
+// earlier is wait, or the poll for nodes that settle.
+func (p *planner) earlier(wait, now time.Time) time.Time {
+	if p.settling.Load() > 0 && now.Add(poll).Before(wait) {
+		return now.Add(poll)
+	}
+	return wait
+}
+
+// take puts the collected pods into the open batch.
+func (p *planner) take(now time.Time) {
+	for _, e := range p.collected.take() {
+		uid := e.pod.UID
+		delete(p.unplaced, uid)
+		if until, ok := p.aside[uid]; ok {
+			if now.Before(until) {
+				continue
+			}
+			delete(p.aside, uid)
+		}
+		if i, ok := p.index[uid]; ok {
+			p.entries[i] = e
+			continue
+		}
+		p.index[uid] = len(p.entries)
+		p.entries = append(p.entries, e)
+		p.batch.Collect(batchPod(e.pod), e.at)
+	}
+	if !p.replan.IsZero() && !now.Before(p.replan) {
+		p.again(now)
+	}
+}
+
+// again puts the unplaced pods into the batch: what can be launched has changed.
+func (p *planner) again(now time.Time) {
+	p.replan = time.Time{}
+	list := make([]entry, 0, len(p.unplaced))
+	for _, e := range p.unplaced {
+		list = append(list, e)
+	}
+	clear(p.unplaced)
+	slices.SortFunc(list, func(a, b entry) int { return a.at.Compare(b.at) })
+	for _, e := range list {
+		if _, ok := p.index[e.pod.UID]; !ok {
+			p.index[e.pod.UID] = len(p.entries)
+			p.entries = append(p.entries, e)
+			p.batch.Collect(batchPod(e.pod), now)
+		}
+	}
+}
+
+func batchPod(pod *corev1.Pod) batch.Pod {
+	out := batch.Pod{UID: string(pod.UID), Class: plan.ClassKey(pod)}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		out.Owner = string(owner.UID)
+	}
+	return out
+}
+
+// check asks whether the batch closes, with the owners as they are now.
+func (p *planner) check(now time.Time) batch.Verdict {
+	p.batch.SetDrained(p.collected.hold(true))
+	seen := map[types.UID]bool{}
+	for _, e := range p.entries {
+		ref := metav1.GetControllerOf(e.pod)
+		if ref == nil || seen[ref.UID] {
+			continue
+		}
+		seen[ref.UID] = true
+		if o, ok := p.owners.of(e.pod.Namespace, ref, p.had); ok {
+			p.batch.SetOwner(o, now)
+		}
+	}
+	return p.batch.Check(now)
+}
+
+// had says whether the scheduling queue has given us the pod, or placed it.
+func (p *planner) had(pod *corev1.Pod) bool {
+	if _, ok := p.index[pod.UID]; ok {
+		return true
+	}
+	if _, ok := p.unplaced[pod.UID]; ok {
+		return true
+	}
+	if _, ok := p.promises.Get(pod.UID); ok {
+		return true
+	}
+	if _, ok := p.aside[pod.UID]; ok || len(pod.Spec.SchedulingGates) > 0 {
+		return true
+	}
+	assumed, err := p.sched.Cache.IsAssumedPod(pod)
+	return err == nil && assumed
+}
+
+// close empties the batch.
+func (p *planner) close(why batch.Reason) []entry {
+	entries := p.entries
+	p.entries = nil
+	clear(p.index)
+	clear(p.told)
+	p.batch.Take()
+	p.collected.hold(false)
+	p.metrics.batches.WithLabelValues(string(why)).Inc()
+	p.metrics.batchSize.Observe(float64(len(entries)))
+	return entries
+}
+
+// overdue lets go pods whose promise has expired, or whose claim the launcher never showed, and pods that NodeReserve
+// kept off long enough.
+func (p *planner) overdue(now time.Time) {
+	if now.Before(p.next) {
+		return
+	}
+	p.next = now.Add(housekeeping)
+	p.count("deadline", len(p.promises.ReleaseExpired(now)))
+	for _, name := range p.view.unconfirmed(now) {
+		p.count("unconfirmed", len(p.promises.ReleaseClaim(name)))
+	}
+	for _, r := range p.reserve {
+		if pods := r.lapsed(now); len(pods) > 0 {
+			p.activatePods(pods)
+		}
+	}
+	for uid, until := range p.aside {
+		if !now.Before(until) {
+			delete(p.aside, uid)
+		}
+	}
+	for uid, e := range p.unplaced {
+		if p.pod(refOf(e.pod)) == nil {
+			delete(p.unplaced, uid)
+		}
+	}
+}
+
+func (p *planner) count(why string, n int) {
+	if n > 0 {
+		p.metrics.released.WithLabelValues(why).Add(float64(n))
+	}
+	p.metrics.promises.Set(float64(p.promises.Len()))
+}
+
+// tellUnreachable says on the waiting pods, again each minute, that nothing can be launched.
+func (p *planner) tellUnreachable(since, now time.Time) {
+	p.collected.hold(true)
+	for _, e := range p.entries {
+		if now.Sub(p.told[e.pod.UID]) > time.Minute {
+			p.told[e.pod.UID] = now
+			p.status.tell(note{ref: refOf(e.pod), message: p.unreachable(since, e.verdict)})
+		}
+	}
+}

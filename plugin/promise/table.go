@@ -1,0 +1,217 @@
+package promise
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// Promise is one pod's slot.
+type Promise struct {
+	// Pod that has the slot.
+	Pod catalog.PodRef
+	// NodeClaim on whose node the slot is.
+	NodeClaim string
+	// NodeName of the node, empty until it is known.
+	NodeName string
+	// Since is when the promise was made.
+	Since time.Time
+	// Deadline is when the pod is released whatever the launcher says.
+	Deadline time.Time
+	// Message for a human: what the pod waits for.
+	Message string
+}
+
+// Table of promises by pod.
+type Table struct {
+	activate func([]catalog.PodRef)
+
+	mu      sync.RWMutex
+	byUID   map[types.UID]Promise
+	byClaim map[string]map[types.UID]struct{}
+}
+
+// New returns an empty table. activate is called after pods left it, without a lock held, and must put them back in
+// the scheduling queue; it ignores pods that are gone.
+func New(activate func([]catalog.PodRef)) (*Table, error) {
+	if activate == nil {
+		return nil, errors.New("promise table: activate is required")
+	}
+	return &Table{
+		activate: activate,
+		byUID:    map[types.UID]Promise{},
+		byClaim:  map[string]map[types.UID]struct{}{},
+	}, nil
+}
+
+// Hold enters promises. A pod that has one already keeps the new one only.
+func (t *Table) Hold(promises ...Promise) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range promises {
+		uid := types.UID(p.Pod.UID)
+		t.remove(uid)
+		t.byUID[uid] = p
+		if t.byClaim[p.NodeClaim] == nil {
+			t.byClaim[p.NodeClaim] = map[types.UID]struct{}{}
+		}
+		t.byClaim[p.NodeClaim][uid] = struct{}{}
+	}
+}
+
+// Get returns the pod's promise.
+func (t *Table) Get(uid types.UID) (Promise, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	p, ok := t.byUID[uid]
+	return p, ok
+}
+
+// Len is the number of promises.
+func (t *Table) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.byUID)
+}
+
+// OfClaim returns the promises on the NodeClaim, in the order of their pods' names.
+func (t *Table) OfClaim(nodeClaim string) []Promise {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make([]Promise, 0, len(t.byClaim[nodeClaim]))
+	for uid := range t.byClaim[nodeClaim] {
+		out = append(out, t.byUID[uid])
+	}
+	slices.SortFunc(out, byName)
+	return out
+}
+
+// Claims returns the promises by NodeClaim, a copy.
+func (t *Table) Claims() map[string][]Promise {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make(map[string][]Promise, len(t.byClaim))
+	for _, p := range t.byUID {
+		out[p.NodeClaim] = append(out[p.NodeClaim], p)
+	}
+	for _, list := range out {
+		slices.SortFunc(list, byName)
+	}
+	return out
+}
+
+// OnNode says whether any promise is on the Node.
+func (t *Table) OnNode(nodeName string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, p := range t.byUID {
+		if p.NodeName == nodeName {
+			return true
+		}
+	}
+	return false
+}
+
+// SetNode records the Node's name for all promises on the claim.
+func (t *Table) SetNode(nodeClaim, nodeName string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uid := range t.byClaim[nodeClaim] {
+		p := t.byUID[uid]
+		p.NodeName = nodeName
+		t.byUID[uid] = p
+	}
+}
+
+// Confirm keeps the promises whose claim the launcher knows, with the deadline that it gave; zero changes nothing.
+func (t *Table) Confirm(nodeClaim string, deadline time.Time) {
+	if deadline.IsZero() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uid := range t.byClaim[nodeClaim] {
+		p := t.byUID[uid]
+		p.Deadline = deadline
+		t.byUID[uid] = p
+	}
+}
+
+// Release lets the pods go: they were bound, deleted, refused, or shall be planned anew.
+func (t *Table) Release(uids ...types.UID) []Promise {
+	t.mu.Lock()
+	var out []Promise
+	for _, uid := range uids {
+		if p, ok := t.remove(uid); ok {
+			out = append(out, p)
+		}
+	}
+	t.mu.Unlock()
+	return t.let(out)
+}
+
+// ReleaseClaim lets go all pods of a claim that ended: initialized, failed or deleted.
+func (t *Table) ReleaseClaim(nodeClaim string) []Promise {
+	return t.releaseWhere(func(p Promise) bool { return p.NodeClaim == nodeClaim })
+}
+
+// ReleaseExpired lets go all pods whose deadline has passed.
+func (t *Table) ReleaseExpired(now time.Time) []Promise {
+	return t.releaseWhere(func(p Promise) bool { return !p.Deadline.IsZero() && !now.Before(p.Deadline) })
+}
+
+// ReleaseUnknown lets go all pods on claims that the launcher does not know, where the promise is older than before:
+// a younger one may not have reached the launcher's stream yet.
+func (t *Table) ReleaseUnknown(known func(nodeClaim string) bool, before time.Time) []Promise {
+	return t.releaseWhere(func(p Promise) bool { return p.Since.Before(before) && !known(p.NodeClaim) })
+}
+
+func (t *Table) releaseWhere(match func(Promise) bool) []Promise {
+	t.mu.Lock()
+	var out []Promise
+	for uid, p := range t.byUID {
+		if match(p) {
+			t.remove(uid)
+			out = append(out, p)
+		}
+	}
+	t.mu.Unlock()
+	slices.SortFunc(out, byName)
+	return t.let(out)
+}
+
+// let is the one door: whoever left the table is activated, and only after.
+func (t *Table) let(out []Promise) []Promise {
+	if len(out) == 0 {
+		return nil
+	}
+	refs := make([]catalog.PodRef, len(out))
+	for i, p := range out {
+		refs[i] = p.Pod
+	}
+	t.activate(refs)
+	return out
+}
+
+func (t *Table) remove(uid types.UID) (Promise, bool) {
+	p, ok := t.byUID[uid]
+	if !ok {
+		return p, false
+	}
+	delete(t.byUID, uid)
+	delete(t.byClaim[p.NodeClaim], uid)
+	if len(t.byClaim[p.NodeClaim]) == 0 {
+		delete(t.byClaim, p.NodeClaim)
+	}
+	return p, true
+}
+
+func byName(a, b Promise) int {
+	return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID))
+}

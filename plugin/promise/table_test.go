@@ -1,0 +1,95 @@
+package promise_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+)
+
+// A gated pod ignores all events, so a way out that forgets to activate loses the pod. Every exported method that can
+// make the table smaller is walked here.
+func TestEveryWayOutActivates(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ways := map[string]func(*promise.Table){
+		"bound, deleted or refused": func(tb *promise.Table) { tb.Release("u1", "u2", "unknown") },
+		"claim ended":               func(tb *promise.Table) { tb.ReleaseClaim("default-a") },
+		"deadline passed":           func(tb *promise.Table) { tb.ReleaseExpired(start.Add(time.Minute)) },
+		"launcher does not know": func(tb *promise.Table) {
+			tb.ReleaseUnknown(func(string) bool { return false }, start.Add(time.Second))
+		},
+	}
+	for name, leave := range ways {
+		t.Run(name, func(t *testing.T) {
+			var table *promise.Table
+			var activated []string
+			table, err := promise.New(func(refs []catalog.PodRef) {
+				for _, r := range refs {
+					if _, held := table.Get(types.UID(r.UID)); held {
+						t.Errorf("pod %s was activated before it was released", r.Name)
+					}
+					activated = append(activated, r.UID)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			table.Hold(
+				promise.Promise{Pod: catalog.PodRef{Name: "a", UID: "u1"}, NodeClaim: "default-a", Since: start, Deadline: start.Add(time.Minute)},
+				promise.Promise{Pod: catalog.PodRef{Name: "b", UID: "u2"}, NodeClaim: "default-a", Since: start, Deadline: start.Add(time.Minute)},
+			)
+			leave(table)
+			if want := []string{"u1", "u2"}; !slices.Equal(activated, want) {
+				t.Errorf("activated %v, want %v", activated, want)
+			}
+			if table.Len() != 0 || len(table.OfClaim("default-a")) != 0 {
+				t.Errorf("%d promises left", table.Len())
+			}
+		})
+	}
+}
+
+func TestOthersStay(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	table, err := promise.New(func([]catalog.PodRef) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := func(uid, claim string, since time.Duration) {
+		table.Hold(promise.Promise{
+			Pod: catalog.PodRef{Name: uid, UID: uid}, NodeClaim: claim,
+			Since: start.Add(since), Deadline: start.Add(since + time.Minute),
+		})
+	}
+	hold("old", "default-a", 0)
+	hold("young", "default-b", 30*time.Second)
+
+	if got := table.ReleaseUnknown(func(string) bool { return false }, start.Add(10*time.Second)); len(got) != 1 || got[0].Pod.UID != "old" {
+		t.Errorf("released %v, want the one that the launcher must have heard of", got)
+	}
+	if got := table.ReleaseExpired(start.Add(time.Minute)); got != nil {
+		t.Errorf("released %v before its deadline", got)
+	}
+	table.Confirm("default-b", start.Add(time.Hour))
+	table.SetNode("default-b", "ip-10-0-0-1")
+	if got := table.ReleaseExpired(start.Add(2 * time.Minute)); got != nil {
+		t.Errorf("released %v before the launcher's deadline", got)
+	}
+	if !table.OnNode("ip-10-0-0-1") || table.OnNode("ip-10-0-0-2") {
+		t.Error("the node of the promise is not known")
+	}
+	hold("young", "default-c", time.Minute)
+	if got := table.Claims(); len(got) != 1 || len(got["default-c"]) != 1 {
+		t.Errorf("a second promise must replace the first: %v", got)
+	}
+}
+
+func TestNewNeedsActivate(t *testing.T) {
+	if _, err := promise.New(nil); err == nil {
+		t.Error("a table that cannot activate would lose pods")
+	}
+}

@@ -1,0 +1,230 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+)
+
+const (
+	// disruptedTaint is Karpenter's, on nodes that are about to go.
+	disruptedTaint = "karpenter.sh/disrupted"
+	// busyWithin is how long an answer about a node may wait for the scheduler's cache.
+	busyWithin = 5 * time.Second
+	busyPoll   = 10 * time.Millisecond
+)
+
+// answerQuestions answers what the launcher asks about nodes, until the context ends.
+func (p *Plugin) answerQuestions(ctx context.Context) {
+	for {
+		q, more := p.inbox.takeQuestion()
+		if more {
+			// Another answerer may start with it.
+			select {
+			case p.inbox.questions <- struct{}{}:
+			default:
+			}
+		}
+		if q == nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-p.inbox.questions:
+			}
+			continue
+		}
+		if b := q.GetNodeBusy(); b != nil {
+			p.reply(ctx, &api.Answer{Id: q.GetId(), Kind: &api.Answer_NodeBusy{NodeBusy: p.busy.safe(ctx, b.GetNodeName())}})
+		}
+	}
+}
+
+func (p *Plugin) reply(ctx context.Context, a *api.Answer) {
+	if err := p.link.Reply(a); err != nil {
+		klog.FromContext(ctx).V(2).Info("The answer did not reach the launcher", "err", err)
+	}
+}
+
+// busyView answers whether the scheduler has anything on a node, or could still put something there.
+type busyView struct {
+	*Plugin
+	mu       sync.Mutex
+	snapshot *internalcache.Snapshot
+}
+
+func newBusyView(p *Plugin) *busyView {
+	return &busyView{Plugin: p, snapshot: internalcache.NewEmptySnapshot()}
+}
+
+// safe answers busy if our code fails: no answer and a wrong one must both keep the node.
+func (b *busyView) safe(ctx context.Context, node string) (answer *api.NodeBusyAnswer) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			b.metrics.panics.WithLabelValues("NodeBusy").Inc()
+			answer = &api.NodeBusyAnswer{Busy: true, Reason: fmt.Sprintf("panic: %v", cause)}
+		}
+	}()
+	reason, busy := b.ask(ctx, node)
+	return &api.NodeBusyAnswer{Busy: busy, Reason: reason}
+}
+
+// ask waits until no scheduling cycle can choose the node any more, and then looks at what has chosen it:
+//
+//  1. the scheduler's cache shows the disruption taint: cycles that start from now on keep off the node;
+//  2. the pods whose cycles may have started before are done with, or assumed on a node;
+//  3. nothing is assumed, nominated or promised there.
+func (b *busyView) ask(ctx context.Context, node string) (reason string, busy bool) {
+	ctx, cancel := context.WithTimeout(ctx, busyWithin)
+	defer cancel()
+	if !b.until(ctx, func() bool { return b.tainted(ctx, node) }) {
+		return "the scheduler's cache does not show the taint " + disruptedTaint, true
+	}
+	before := map[types.UID]*corev1.Pod{}
+	for _, pod := range b.sched.SchedulingQueue.InFlightPods() {
+		before[pod.UID] = pod
+	}
+	if !b.until(ctx, func() bool { return b.cyclesOver(before) }) {
+		return "scheduling cycles that may choose the node have not ended", true
+	}
+	return b.chosen(ctx, node)
+}
+
+func (b *busyView) until(ctx context.Context, done func() bool) bool {
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(busyPoll):
+		}
+	}
+	return true
+}
+
+// tainted looks at the cache as the next scheduling cycle will see it. A node that is gone from it is as good.
+func (b *busyView) tainted(ctx context.Context, node string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), b.snapshot); err != nil {
+		return false
+	}
+	info, err := b.snapshot.Get(node)
+	return err != nil || slices.ContainsFunc(info.Node().Spec.Taints, func(t corev1.Taint) bool { return t.Key == disruptedTaint })
+}
+
+// cyclesOver says whether each of the pods has left the scheduling cycle that it was in. One that waits in Permit or
+// is being bound is still in flight, but assumed.
+func (b *busyView) cyclesOver(before map[types.UID]*corev1.Pod) bool {
+	if len(before) == 0 {
+		return true
+	}
+	for _, pod := range b.sched.SchedulingQueue.InFlightPods() {
+		if before[pod.UID] == nil {
+			continue
+		}
+		if assumed, err := b.sched.Cache.IsAssumedPod(pod); err != nil || !assumed {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *busyView) chosen(ctx context.Context, node string) (reason string, busy bool) {
+	if nominated := b.sched.SchedulingQueue.NominatedPodsForNode(node); len(nominated) > 0 {
+		return fmt.Sprintf("pod %s is nominated to it", klog.KObj(nominated[0].GetPod())), true
+	}
+	if b.promises.OnNode(node) {
+		return "pods are promised to it", true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), b.snapshot); err != nil {
+		return err.Error(), true
+	}
+	info, err := b.snapshot.Get(node)
+	if err != nil {
+		return "", false
+	}
+	for _, p := range info.GetPods() {
+		if assumed, err := b.sched.Cache.IsAssumedPod(p.GetPod()); err == nil && assumed {
+			return fmt.Sprintf("pod %s is assumed on it", klog.KObj(p.GetPod())), true
+		}
+	}
+	return "", false
+}
+
+// goingAway plans room for the pods of a node that will go, and launches what is missing. A node that was asked about
+// already gets the same answer: its claims are in flight.
+func (p *planner) goingAway(ctx context.Context, g goingRequest, now time.Time) {
+	answer := &api.NodeGoingAnswer{}
+	defer func() {
+		if cause := recover(); cause != nil {
+			p.metrics.panics.WithLabelValues("NodeGoing").Inc()
+			answer = &api.NodeGoingAnswer{Message: fmt.Sprintf("panic: %v", cause)}
+		}
+		p.reply(ctx, &api.Answer{Id: g.question.GetId(), Kind: &api.Answer_NodeGoing{NodeGoing: answer}})
+	}()
+	if !p.view.synced {
+		answer.Message = "the catalog is not known yet"
+		return
+	}
+	cat := p.view.state(nil, now)
+	for _, name := range slices.Sorted(maps.Keys(cat.InFlight)) {
+		if cat.InFlight[name].Replaces == g.node {
+			answer.NodeClaims = append(answer.NodeClaims, name)
+		}
+	}
+	if len(answer.GetNodeClaims()) > 0 {
+		return
+	}
+	entries, err := p.podsOf(ctx, g.node, now)
+	if err != nil {
+		answer.Message = err.Error()
+		return
+	}
+	answer.NodeClaims, answer.Message = p.replace(ctx, entries, g.node)
+	klog.FromContext(ctx).V(1).Info("Planned for a node that goes", "node", g.node, "reason", g.reason, "pods", len(entries),
+		"nodeClaims", answer.GetNodeClaims(), "message", answer.GetMessage())
+}
+
+// podsOf returns the pods that have to move when the node goes.
+func (p *planner) podsOf(ctx context.Context, node string, now time.Time) ([]entry, error) {
+	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
+		return nil, err
+	}
+	info, err := p.snapshot.Get(node)
+	if err != nil {
+		return nil, fmt.Errorf("node %s is not in the scheduler's cache", node)
+	}
+	var out []entry
+	for _, pi := range info.GetPods() {
+		pod := pi.GetPod()
+		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+		if mirror || ownedByDaemonSet(pod) || pod.DeletionTimestamp != nil || !p.serves(pod.Spec.SchedulerName) {
+			continue
+		}
+		out = append(out, entry{pod: pod, at: now})
+	}
+	return out, nil
+}
+
+// replace plans the entries as the pods of the node, and tells what could not be planned.
+func (p *planner) replace(ctx context.Context, entries []entry, node string) (names []string, message string) {
+	p.missing = nil
+	names = p.plan(ctx, entries, node)
+	for _, u := range p.missing {
+		message = strings.TrimPrefix(message+"; "+explain.Unplaced(u, ""), "; ")
+	}
+	return names, message
+}

@@ -1,0 +1,100 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// answerers is how many of the launcher's questions are answered at a time: each may wait some seconds.
+const answerers = 4
+
+// maxAbandoned is how many plans that took too long may still be computed; with more, nothing is planned.
+const maxAbandoned = 2
+
+// Run works until the context ends. Call it once, after Install and before or while the scheduler runs.
+func (p *Plugin) Run(ctx context.Context) {
+	logger := klog.FromContext(ctx).WithName("slipway")
+	ctx = klog.NewContext(ctx, logger)
+	var all sync.WaitGroup
+	defer func() {
+		if err := p.link.Close(); err != nil {
+			logger.V(2).Info("Link to the launcher did not close", "err", err)
+		}
+	}()
+	all.Go(func() { p.runPlanner(ctx) })
+	all.Go(func() { p.status.run(ctx) })
+	all.Go(func() { p.link.RunCatalog(ctx) })
+	all.Go(func() { p.link.RunQuestions(ctx) })
+	for range answerers {
+		all.Go(func() { p.answerQuestions(ctx) })
+	}
+	all.Wait()
+}
+
+// runPlanner is the planner's loop. A panic anywhere in it costs the step, not the loop.
+func (p *Plugin) runPlanner(ctx context.Context) {
+	// Pods are looked up in informers: before they are synced, all would seem gone.
+	p.informer.WaitForCacheSync(ctx.Done())
+	for ctx.Err() == nil {
+		next := p.safeStep(ctx)
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-ctx.Done():
+		case <-p.collected.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (p *Plugin) safeStep(ctx context.Context) (next time.Time) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			p.metrics.panics.WithLabelValues("Step").Inc()
+			klog.FromContext(ctx).Error(nil, "The planner panicked and goes on", "panic", cause)
+			next = time.Now().Add(housekeeping)
+		}
+	}()
+	return p.planner.step(ctx, time.Now())
+}
+
+// bounded computes the plan in a goroutine that is abandoned if it takes longer than the context.
+func (p *planner) bounded(ctx context.Context, f func() plan.Plan, result *plan.Plan) error {
+	if n := p.abandoned.Load(); n > maxAbandoned {
+		return fmt.Errorf("%w: %d earlier ones are still being computed", errTooLong, n)
+	}
+	type outcome struct {
+		plan  plan.Plan
+		cause any
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		defer func() {
+			o.cause = recover()
+			done <- o
+		}()
+		o.plan = f()
+	}()
+	select {
+	case o := <-done:
+		if o.cause != nil {
+			return fmt.Errorf("panic: %v", o.cause)
+		}
+		*result = o.plan
+		return nil
+	case <-ctx.Done():
+	}
+	p.abandoned.Add(1)
+	go func() {
+		<-done
+		p.abandoned.Add(-1)
+	}()
+	return fmt.Errorf("%w: %w", errTooLong, ctx.Err())
+}

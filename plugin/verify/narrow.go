@@ -1,0 +1,124 @@
+package verify
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// narrow turns a filter's no into the smallest rejection that keeps the planner from repeating it. In this order:
+//
+//  1. on a node that exists or is in flight: not there;
+//  2. with fewer pods of its own class it fits, and the conflict is within the node: at most so many per node;
+//  3. without the other classes it fits, and the conflict is within the node: not together with them;
+//  4. otherwise by what the filter looks at: the zone, the pool, the instance type, or this very offering.
+func (v *Verifier) narrow(ctx context.Context, fw framework.Framework, state fwk.CycleState, class plan.Class, s *spot, status *fwk.Status) plan.Rejection {
+	plugin, why := status.Plugin(), reason(status)
+	if s.claim == nil || !withinNode(class.Pod, plugin) {
+		return s.reject(class, why, plugin)
+	}
+	own := map[types.UID]bool{}
+	for _, p := range s.pods[1:] {
+		own[p.Pod.UID] = true
+	}
+	fits := func(leave func(types.UID) bool) bool {
+		st, err := v.filter(ctx, fw, state, s, leave)
+		return err == nil && st.IsSuccess()
+	}
+	if len(own) > 0 && fits(func(u types.UID) bool { return own[u] }) {
+		out := s.reject(class, why, "")
+		return plan.Rejection{ClassKey: out.ClassKey, MaxPerNode: v.most(fits, s), Reason: why}
+	}
+	if with := s.with(class.Key); len(with) > 0 && fits(func(u types.UID) bool { return s.others[u] != "" }) {
+		return plan.Rejection{ClassKey: class.Key, NodePool: s.claim.NodePool, With: with, Reason: why}
+	}
+	return s.reject(class, why, plugin)
+}
+
+// most is how many pods of the class the node takes: at least one, fewer than are planned.
+func (v *Verifier) most(fits func(func(types.UID) bool) bool, s *spot) int {
+	low, high := 1, len(s.pods)-1
+	for low < high {
+		keep := (low + high + 1) / 2
+		gone := map[types.UID]bool{}
+		for _, p := range s.pods[keep:] {
+			gone[p.Pod.UID] = true
+		}
+		if fits(func(u types.UID) bool { return gone[u] }) {
+			low = keep
+		} else {
+			high = keep - 1
+		}
+	}
+	return low
+}
+
+// with lists the keys of the other classes on the node.
+func (s *spot) with(key string) []string {
+	var out []string
+	for _, k := range s.others {
+		if k != key && !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (s *spot) reject(class plan.Class, why, plugin string) plan.Rejection {
+	if s.claim == nil {
+		return plan.Rejection{ClassKey: class.Key, Node: s.node.Node().Name, Reason: why}
+	}
+	c := s.claim
+	out := plan.Rejection{ClassKey: class.Key, Reason: why}
+	switch plugin {
+	case names.PodTopologySpread, names.InterPodAffinity, names.VolumeBinding, names.VolumeZone:
+		out.Zone = c.Expected.Zone
+	case names.TaintToleration:
+		out.NodePool = c.NodePool
+	case names.NodeResourcesFit, names.NodeVolumeLimits, names.NodeDeclaredFeatures:
+		out.NodePool, out.InstanceType = c.NodePool, c.Expected.InstanceType
+	default:
+		out.NodePool, out.InstanceType = c.NodePool, c.Expected.InstanceType
+		out.Zone, out.CapacityType = c.Expected.Zone, c.Expected.CapacityType
+	}
+	return out
+}
+
+// withinNode says whether the filter's no can be about the pods of this one node: always for what a node has, for
+// spread and affinity only where every required term is per host, since then no other node is concerned.
+func withinNode(pod *corev1.Pod, plugin string) bool {
+	switch plugin {
+	case names.NodeResourcesFit, names.NodePorts, names.NodeVolumeLimits, names.VolumeRestrictions:
+		return true
+	case names.PodTopologySpread:
+		return !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+			return c.WhenUnsatisfiable == corev1.DoNotSchedule && c.TopologyKey != corev1.LabelHostname
+		})
+	case names.InterPodAffinity:
+		return !slices.ContainsFunc(requiredTerms(pod), func(t corev1.PodAffinityTerm) bool {
+			return t.TopologyKey != corev1.LabelHostname
+		})
+	}
+	return false
+}
+
+func requiredTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
+	var out []corev1.PodAffinityTerm
+	if a := pod.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil {
+			out = append(out, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+		}
+		if a.PodAntiAffinity != nil {
+			out = append(out, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+		}
+	}
+	return out
+}

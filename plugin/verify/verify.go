@@ -1,0 +1,207 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// Config is what a Verifier needs.
+type Config struct {
+	// Profiles of the scheduler. Required.
+	Profiles []config.KubeSchedulerProfile
+	// Without names the plugins that verification leaves out: slipway's own.
+	Without []string
+	// OutOfTree are the plugins that the scheduler was built with; nil for none.
+	OutOfTree frameworkruntime.Registry
+	// Informers of the scheduler; not started yet. Required.
+	Informers informers.SharedInformerFactory
+	// Client of the scheduler. Required.
+	Client clientset.Interface
+	// DRA and CSI are the scheduler's own; nil where it has none.
+	DRA fwk.SharedDRAManager
+	// CSI as above.
+	CSI fwk.CSIManager
+}
+
+// Verifier asks the profiles' filters about plans.
+type Verifier struct {
+	lister     *swappable
+	frameworks map[string]framework.Framework
+}
+
+// New builds one framework per profile; they live until the context ends. Informers must not have been started, since
+// plugins take their listers now.
+func New(ctx context.Context, cfg Config) (*Verifier, error) {
+	switch {
+	case len(cfg.Profiles) == 0:
+		return nil, errors.New("verify: Profiles are required")
+	case cfg.Informers == nil || cfg.Client == nil:
+		return nil, errors.New("verify: Informers and Client are required")
+	}
+	registry := frameworkplugins.NewInTreeRegistry()
+	if err := registry.Merge(cfg.OutOfTree); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	v := &Verifier{lister: &swappable{}, frameworks: map[string]framework.Framework{}}
+	v.lister.target = newOverlay(emptyLister{}, nil)
+	for i := range cfg.Profiles {
+		profile := stripped(&cfg.Profiles[i], cfg.Without)
+		options := []frameworkruntime.Option{
+			frameworkruntime.WithSnapshotSharedLister(v.lister),
+			frameworkruntime.WithInformerFactory(cfg.Informers),
+			frameworkruntime.WithClientSet(cfg.Client),
+			frameworkruntime.WithSharedDRAManager(cfg.DRA),
+			frameworkruntime.WithSharedCSIManager(attachLimits{cfg.CSI, v.lister}),
+			frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
+			frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
+			frameworkruntime.WithParallelism(1),
+		}
+		fw, err := frameworkruntime.NewFramework(ctx, registry, profile, options...)
+		if err != nil {
+			return nil, fmt.Errorf("verify: framework of profile %s: %w", profile.SchedulerName, err)
+		}
+		v.frameworks[profile.SchedulerName] = fw
+	}
+	return v, nil
+}
+
+// stripped is the profile without PostFilter and without the named plugins.
+func stripped(profile *config.KubeSchedulerProfile, names []string) *config.KubeSchedulerProfile {
+	drop := map[string]bool{}
+	for _, n := range names {
+		drop[n] = true
+	}
+	out := profile.DeepCopy()
+	if out.Plugins != nil {
+		p := out.Plugins
+		for _, set := range []*config.PluginSet{
+			&p.PreEnqueue, &p.QueueSort, &p.PreFilter, &p.Filter, &p.PostFilter, &p.PreScore, &p.Score, &p.Reserve,
+			&p.Permit, &p.PreBind, &p.Bind, &p.PostBind, &p.MultiPoint, &p.PlacementGenerate, &p.PlacementScore,
+		} {
+			var keep []config.Plugin
+			for _, e := range set.Enabled {
+				if !drop[e.Name] {
+					keep = append(keep, e)
+				}
+			}
+			set.Enabled = keep
+		}
+		p.PostFilter = config.PluginSet{Disabled: []config.Plugin{{Name: "*"}}}
+	}
+	var args []config.PluginConfig
+	for _, a := range out.PluginConfig {
+		if !drop[a.Name] {
+			args = append(args, a)
+		}
+	}
+	out.PluginConfig = args
+	return out
+}
+
+// Check asks the filters about the plan, and returns what they reject; nothing means that all may be launched. The
+// classes are those of the plan's input.
+func (v *Verifier) Check(ctx context.Context, w *World, classes []plan.Class, p plan.Plan, cat catalog.State) ([]plan.Rejection, error) {
+	scene, err := newScene(w, classes, p, cat)
+	if err != nil {
+		return nil, err
+	}
+	v.lister.target = newOverlay(w.base, scene.nodes())
+	defer func() { v.lister.target = newOverlay(emptyLister{}, nil) }()
+	var out []plan.Rejection
+	for _, c := range scene.order {
+		rejected, err := v.class(ctx, scene, c)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rejected...)
+	}
+	return out, nil
+}
+
+// class checks one pod of the class on each node that the plan uses for it.
+func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]plan.Rejection, error) {
+	class := s.classes[index]
+	fw, ok := v.frameworks[class.Pod.Spec.SchedulerName]
+	if !ok {
+		return nil, fmt.Errorf("pod %s: no profile is named %q", klog.KObj(class.Pod), class.Pod.Spec.SchedulerName)
+	}
+	state := framework.NewCycleState()
+	result, status, _ := fw.RunPreFilterPlugins(ctx, state, class.Pod)
+	if !status.IsSuccess() {
+		if !status.IsRejected() {
+			return nil, fmt.Errorf("pod %s: PreFilter: %w", klog.KObj(class.Pod), status.AsError())
+		}
+		// The whole class, wherever it goes.
+		return []plan.Rejection{{ClassKey: class.Key, Reason: reason(status)}}, nil
+	}
+	var out []plan.Rejection
+	for _, spot := range s.spots[index] {
+		node := spot.node.Node().Name
+		if !result.AllNodes() && !result.NodeNames.Has(node) {
+			out = append(out, spot.reject(class, "the pod is pinned to other nodes", ""))
+			continue
+		}
+		status, err := v.filter(ctx, fw, state, spot, nil)
+		if err != nil {
+			return nil, err
+		}
+		if !status.IsSuccess() {
+			out = append(out, v.narrow(ctx, fw, state, class, spot, status))
+		}
+	}
+	return out, nil
+}
+
+// filter asks whether one pod of the spot's class may be on the spot's node with everything in place but the pod itself
+// and those for which leave is true.
+func (v *Verifier) filter(ctx context.Context, fw framework.Framework, state fwk.CycleState, s *spot, leave func(types.UID) bool) (*fwk.Status, error) {
+	logger := klog.FromContext(ctx)
+	mine := state.Clone()
+	node := s.node.SnapshotConcrete()
+	self := s.pods[0]
+	for _, other := range s.node.Pods {
+		uid := other.GetPod().UID
+		if uid != self.Pod.UID && (leave == nil || !leave(uid)) {
+			continue
+		}
+		if err := node.RemovePod(logger, other.GetPod()); err != nil {
+			return nil, err
+		}
+		if st := fw.RunPreFilterExtensionRemovePod(ctx, mine, self.Pod, other, node); !st.IsSuccess() {
+			return nil, fmt.Errorf("pod %s: taking it off node %s: %w", klog.KObj(self.Pod), node.Node().Name, st.AsError())
+		}
+	}
+	status := fw.RunFilterPlugins(ctx, mine, self.Pod, node)
+	if !status.IsSuccess() && !status.IsRejected() {
+		return nil, fmt.Errorf("pod %s on node %s: %w", klog.KObj(self.Pod), node.Node().Name, status.AsError())
+	}
+	return status, nil
+}
+
+func reason(status *fwk.Status) string {
+	return fmt.Sprintf("%s: %s", status.Plugin(), status.Message())
+}
+
+// renamed is the class's pod as one of its members, with the parsed affinity terms shared.
+func renamed(of *framework.PodInfo, ref catalog.PodRef) *framework.PodInfo {
+	pod := *of.Pod
+	pod.Namespace, pod.Name, pod.UID = ref.Namespace, ref.Name, types.UID(ref.UID)
+	pod.Spec.NodeName = ""
+	info := *of
+	info.Pod = &pod
+	return &info
+}

@@ -1,0 +1,238 @@
+package verify
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/controller/daemon"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// Source is what a World is made of.
+type Source struct {
+	// Snapshot of the scheduler's cache; it must not change while the World is used. Required.
+	Snapshot fwk.SharedLister
+	// Catalog with the nodes in flight.
+	Catalog catalog.State
+	// DaemonSets whose pods take room on nodes in flight before they arrive.
+	DaemonSets []*appsv1.DaemonSet
+	// Pod returns a pod by reference, nil if it is gone. Required.
+	Pod func(catalog.PodRef) *corev1.Pod
+	// Leave out pods, by UID, wherever they are: those that are planned anew.
+	Leave map[types.UID]bool
+	// Going is the name of a node that will go: it is neither room nor neighbour. Empty for none.
+	Going string
+	// Room says that existing nodes are room too, not only neighbours: pods that the scheduler has not tried yet.
+	Room bool
+}
+
+// World is the cluster with its nodes in flight.
+type World struct {
+	base       fwk.SharedLister
+	existing   []*framework.NodeInfo
+	inFlight   map[string]*framework.NodeInfo
+	daemonSets []*appsv1.DaemonSet
+	logger     klog.Logger
+	room       bool
+}
+
+// NewWorld puts the World together. It copies what it changes.
+func NewWorld(logger klog.Logger, src Source) (*World, error) {
+	if src.Snapshot == nil || src.Pod == nil {
+		return nil, errors.New("world: Snapshot and Pod are required")
+	}
+	infos, err := src.Snapshot.NodeInfos().List()
+	if err != nil {
+		return nil, err
+	}
+	w := &World{
+		base: src.Snapshot, inFlight: map[string]*framework.NodeInfo{},
+		daemonSets: src.DaemonSets, logger: logger, room: src.Room,
+	}
+	starting := map[string]catalog.InFlightNode{}
+	for _, n := range src.Catalog.InFlight {
+		if n.NodeName != "" {
+			starting[n.NodeName] = n
+		}
+	}
+	running := map[string]*framework.NodeInfo{}
+	for _, info := range infos {
+		ni, ok := info.(*framework.NodeInfo)
+		switch {
+		case !ok || ni.Node() == nil || ni.Node().Name == src.Going:
+		case starting[ni.Node().Name].NodeClaim != "":
+			running[ni.Node().Name] = ni
+		default:
+			w.existing = append(w.existing, without(logger, ni, src.Leave))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(src.Catalog.InFlight)) {
+		if n := src.Catalog.InFlight[name]; n.NodeName != src.Going || src.Going == "" {
+			w.inFlight[name] = w.startingNode(src, n, running[n.NodeName])
+		}
+	}
+	return w, nil
+}
+
+// without returns the node without the pods, itself if it has none of them.
+func without(logger klog.Logger, ni *framework.NodeInfo, leave map[types.UID]bool) *framework.NodeInfo {
+	if len(leave) == 0 {
+		return ni
+	}
+	var out *framework.NodeInfo
+	for _, p := range ni.Pods {
+		if leave[p.GetPod().UID] {
+			if out == nil {
+				out = ni.SnapshotConcrete()
+			}
+			if err := out.RemovePod(logger, p.GetPod()); err != nil {
+				logger.V(5).Info("Pod was gone from its node", "pod", klog.KObj(p.GetPod()), "err", err)
+			}
+		}
+	}
+	if out == nil {
+		return ni
+	}
+	return out
+}
+
+// startingNode is a node in flight as it will be once initialized: what runs on it already, the pods promised to it and
+// the daemon pods that will come.
+func (w *World) startingNode(src Source, n catalog.InFlightNode, running *framework.NodeInfo) *framework.NodeInfo {
+	node := virtualNode(n.NodeClaim, n.Labels, n.Taints, n.Allocatable)
+	ni := framework.NewNodeInfo()
+	ni.SetNode(node)
+	have, daemons := map[types.UID]bool{}, map[types.UID]bool{}
+	if running != nil {
+		if rn := running.Node(); rn.Status.DeclaredFeatures != nil {
+			node.Status.DeclaredFeatures = rn.Status.DeclaredFeatures
+			ni.SetNode(node)
+		}
+		for _, p := range running.Pods {
+			pod := p.GetPod()
+			have[pod.UID] = true
+			if owner := metav1.GetControllerOf(pod); owner != nil {
+				daemons[owner.UID] = true
+			}
+			if !src.Leave[pod.UID] {
+				ni.AddPodInfo(p)
+			}
+		}
+	}
+	for _, ref := range n.Pods {
+		uid := types.UID(ref.UID)
+		if have[uid] || src.Leave[uid] {
+			continue
+		}
+		pod := src.Pod(ref)
+		if pod == nil || pod.UID != uid {
+			continue
+		}
+		// Room for the pods of a node that goes is theirs until they are gone from there; then it is their successors'.
+		if at := pod.Spec.NodeName; at == "" || at == n.NodeName || at == n.Replaces {
+			have[uid] = true
+			addPod(ni, pod)
+		}
+	}
+	w.addDaemons(ni, daemons)
+	return ni
+}
+
+// addDaemons puts the pods of the DaemonSets that fit the node on it, but those that are there.
+func (w *World) addDaemons(ni *framework.NodeInfo, have map[types.UID]bool) {
+	for _, ds := range w.daemonSets {
+		if have[ds.UID] {
+			continue
+		}
+		if run, _ := daemon.NodeShouldRunDaemonPod(w.logger, ni.Node(), ds); run {
+			pod := daemon.NewPod(ds, ni.Node().Name)
+			pod.UID = types.UID("daemon/" + string(ds.UID) + "/" + ni.Node().Name)
+			pod.Name = ds.Name + "-" + ni.Node().Name
+			addPod(ni, pod)
+		}
+	}
+}
+
+// Existing is how many nodes exist that are not in flight.
+func (w *World) Existing() int { return len(w.existing) }
+
+// PlanNodes lists the nodes as a plan takes them. Free has the daemon pods taken off already, arrived or not.
+func (w *World) PlanNodes() []plan.Node {
+	out := make([]plan.Node, 0, len(w.existing)+len(w.inFlight))
+	for _, ni := range w.existing {
+		n := planNode(ni)
+		if w.room && !ni.Node().Spec.Unschedulable {
+			n.Free = free(ni)
+		}
+		out = append(out, n)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.inFlight)) {
+		n := planNode(w.inFlight[name])
+		n.Free = free(w.inFlight[name])
+		out = append(out, n)
+	}
+	return out
+}
+
+func planNode(ni *framework.NodeInfo) plan.Node {
+	n := plan.Node{Name: ni.Node().Name, Labels: ni.Node().Labels, Taints: ni.Node().Spec.Taints}
+	if len(ni.Pods) > 0 {
+		n.Pods = make([]*corev1.Pod, len(ni.Pods))
+		for i, p := range ni.Pods {
+			n.Pods[i] = p.GetPod()
+		}
+	}
+	return n
+}
+
+func free(ni *framework.NodeInfo) corev1.ResourceList {
+	a, r := ni.Allocatable, ni.Requested
+	out := corev1.ResourceList{
+		corev1.ResourceCPU:              *resource.NewMilliQuantity(a.MilliCPU-r.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory:           *resource.NewQuantity(a.Memory-r.Memory, resource.BinarySI),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(a.EphemeralStorage-r.EphemeralStorage, resource.BinarySI),
+		corev1.ResourcePods:             *resource.NewQuantity(int64(a.AllowedPodNumber-len(ni.Pods)), resource.DecimalSI),
+	}
+	for name, have := range a.ScalarResources {
+		out[name] = *resource.NewQuantity(have-r.ScalarResources[name], resource.DecimalSI)
+	}
+	return out
+}
+
+// virtualNode is a Node that does not exist yet. Its hostname is its own name: no other node has it.
+func virtualNode(name string, labels map[string]string, taints []corev1.Taint, allocatable corev1.ResourceList) *corev1.Node {
+	own := maps.Clone(labels)
+	if own == nil {
+		own = map[string]string{}
+	}
+	own[corev1.LabelHostname] = name
+	if own[corev1.LabelOSStable] == "" {
+		own[corev1.LabelOSStable] = "linux"
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: own},
+		Spec:       corev1.NodeSpec{Taints: taints},
+		Status: corev1.NodeStatus{
+			Allocatable: allocatable, Capacity: allocatable,
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+func addPod(ni *framework.NodeInfo, pod *corev1.Pod) {
+	// The error tells of affinity terms that the API server accepted and nobody can parse; the pod counts without them,
+	// as in the scheduler's cache.
+	info, _ := framework.NewPodInfo(pod)
+	ni.AddPodInfo(info)
+}

@@ -1,0 +1,98 @@
+package plugin
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// watch registers what the plugin wants to hear of: promised pods that were bound or are gone, nodes that changed (an
+// initialized node counts once the scheduler's cache shows it without its taint), DaemonSets.
+func (p *Plugin) watch() error {
+	pods := p.informer.Core().V1().Pods().Informer()
+	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+				p.leave(pod.UID, "bound")
+			}
+		},
+		UpdateFunc: func(_, obj any) {
+			if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+				p.leave(pod.UID, "bound")
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if pod, ok := obj.(*corev1.Pod); ok {
+				p.leave(pod.UID, "deleted")
+			}
+		},
+	}); err != nil {
+		return err
+	}
+	nodes := p.informer.Core().V1().Nodes().Informer()
+	if _, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { p.nodeChanged() },
+		UpdateFunc: func(any, any) { p.nodeChanged() },
+	}); err != nil {
+		return err
+	}
+	daemonSets := p.informer.Apps().V1().DaemonSets().Informer()
+	_, err := daemonSets.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { p.daemonSetChanged() }, UpdateFunc: func(any, any) { p.daemonSetChanged() },
+		DeleteFunc: func(any) { p.daemonSetChanged() },
+	})
+	return err
+}
+
+func (p *Plugin) leave(uid types.UID, why string) {
+	if n := len(p.promises.Release(uid)); n > 0 {
+		p.metrics.released.WithLabelValues(why).Add(float64(n))
+		p.metrics.promises.Set(float64(p.promises.Len()))
+	}
+}
+
+// nodeChanged wakes the planner where it waits for a node; nodes change all the time otherwise.
+func (p *Plugin) nodeChanged() {
+	if p.planner.settling.Load() > 0 {
+		p.collected.notify()
+	}
+}
+
+func (p *Plugin) daemonSetChanged() {
+	for _, r := range p.reserve {
+		r.epoch.Add(1)
+	}
+}
+
+// activate puts pods back into the scheduling queue, past any backoff.
+func (p *Plugin) activate(refs []catalog.PodRef) {
+	if p.sched == nil {
+		return
+	}
+	pods := make(map[string]*corev1.Pod, len(refs))
+	for _, ref := range refs {
+		if pod := p.pod(ref); pod != nil && pod.Spec.NodeName == "" {
+			pods[ref.Namespace+"/"+ref.Name] = pod
+		}
+	}
+	if len(pods) > 0 {
+		p.sched.SchedulingQueue.Activate(klog.FromContext(context.Background()), pods)
+	}
+}
+
+// pod returns the pod as the informer has it, nil if it is gone or another one by now.
+func (p *Plugin) pod(ref catalog.PodRef) *corev1.Pod {
+	pod, err := p.informer.Core().V1().Pods().Lister().Pods(ref.Namespace).Get(ref.Name)
+	if err != nil || string(pod.UID) != ref.UID {
+		return nil
+	}
+	return pod
+}
