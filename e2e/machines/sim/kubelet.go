@@ -168,9 +168,11 @@ func (k *kubelet) syncNode(ctx context.Context, now time.Time) time.Time {
 	}
 	original, err := k.nodes.Get(k.name())
 	if err != nil {
-		// The informer is behind, or the Node was deleted: a kubelet registers once in its life.
 		k.log.V(4).Info("The node is not in the cache", "err", err)
-		return now.Add(fastStatusRetry)
+		if k.reported.IsZero() {
+			return now.Add(fastStatusRetry) // The informer is behind.
+		}
+		return next // The Node was deleted: a kubelet registers once in its life.
 	}
 	node := original.DeepCopy()
 	k.host.setStatus(node, k.observe(now))

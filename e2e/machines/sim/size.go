@@ -36,7 +36,7 @@ func sizeOf(m instance.Instance, cfg userdata.Config) (size, error) {
 	}
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewQuantity(m.CPUs, resource.DecimalSI),
-		corev1.ResourceMemory:           *resource.NewQuantity(seenMemory(m.MemoryMiB), resource.BinarySI),
+		corev1.ResourceMemory:           *resource.NewQuantity(seenMemory(m), resource.BinarySI),
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(seenStorage(m, cfg), resource.BinarySI),
 		corev1.ResourcePods:             *resource.NewQuantity(pods, resource.DecimalSI),
 		"hugepages-1Gi":                 *resource.NewQuantity(0, resource.DecimalSI),
@@ -59,10 +59,15 @@ func sizeOf(m instance.Instance, cfg userdata.Config) (size, error) {
 }
 
 // seenMemory is MemTotal in bytes. Firmware, kernel and crash kernel keep about 3 %, and again as much up to 200 MiB:
-// fits m5 and t3 instances from 2 to 64 GiB to a percent (m5.large reports 7750 MiB of 8192).
-func seenMemory(advertisedMiB int64) int64 {
-	share := advertisedMiB * 3 / 100
-	return (advertisedMiB - share - min(share, 200)) * mib
+// fits m5 and t3 instances from 2 to 64 GiB to a percent (m5.large reports 7750 MiB of 8192). On Graviton the kernel
+// sets aside 64 MiB more for contiguous allocations.
+func seenMemory(m instance.Instance) int64 {
+	share := m.MemoryMiB * 3 / 100
+	seen := m.MemoryMiB - share - min(share, 200)
+	if m.Arch == "arm64" {
+		seen -= 64
+	}
+	return seen * mib
 }
 
 // seenStorage is the capacity of the filesystem that holds pods' ephemeral storage: the volume less partition table
@@ -81,10 +86,15 @@ func seenStorage(m instance.Instance, cfg userdata.Config) int64 {
 // reservations is what the kubelet withholds of each resource: kube-reserved and system-reserved, and the hard eviction
 // threshold of memory and node filesystem.
 func reservations(m instance.Instance, cfg userdata.Config, capacity corev1.ResourceList) (corev1.ResourceList, error) {
-	// nodeadm's defaults; what the user data says replaces them key by key.
+	// The boot agents' defaults; what the user data says replaces them key by key. For memory nodeadm counts the pods that
+	// the network interfaces allow, whatever maxPods says, Bottlerocket those of maxPods.
+	pods := m.PodLimit
+	if cfg.Bottlerocket {
+		pods = capacity.Pods().Value()
+	}
 	kube := corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewMilliQuantity(reservedMilliCPU(m.CPUs), resource.DecimalSI),
-		corev1.ResourceMemory:           *resource.NewQuantity((255+11*m.PodLimit)*mib, resource.BinarySI),
+		corev1.ResourceMemory:           *resource.NewQuantity((255+11*pods)*mib, resource.BinarySI),
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(gib, resource.BinarySI),
 	}
 	if err := parseInto(kube, "kubeReserved", cfg.KubeReserved); err != nil {
@@ -157,6 +167,9 @@ func threshold(text string, capacity int64) (int64, error) {
 		percent, err := strconv.ParseFloat(number, 64)
 		if err != nil {
 			return 0, err
+		}
+		if percent == 100 {
+			return 0, nil // The kubelet's way to switch a threshold off.
 		}
 		return int64(percent / 100 * float64(capacity)), nil
 	}

@@ -42,6 +42,7 @@ func parseBottlerocket(data string) (Config, error) {
 	}
 	k := doc.Settings.Kubernetes
 	cfg := Config{
+		Bottlerocket:         true,
 		Cluster:              k.ClusterName,
 		Endpoint:             k.APIServer,
 		CertificateAuthority: k.ClusterCertificate,

@@ -32,6 +32,8 @@ type Config struct {
 	KubeReserved, SystemReserved, EvictionHard map[string]string
 	// InstanceStore says that pods' ephemeral storage is on the local disks (RAID0).
 	InstanceStore bool
+	// Bottlerocket tells its settings from nodeadm's.
+	Bottlerocket bool
 }
 
 // Parse reads user data. The error names the field that is missing or wrong.

@@ -107,6 +107,7 @@ memory = '300Mi'
 			{Key: "slipway.dev/starting", Effect: corev1.TaintEffectNoSchedule},
 		},
 		MaxPods:      58,
+		Bottlerocket: true,
 		KubeReserved: map[string]string{"memory": "300Mi"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
