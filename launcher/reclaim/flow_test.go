@@ -1,0 +1,232 @@
+package reclaim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/reclaim"
+	"github.com/slipway-k8s/slipway/launcher/terminate"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type always struct{}
+
+func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, true
+}
+
+func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	ctx, cancel, _ := a.Context(ctx)
+	return ctx, cancel, ctx.Err()
+}
+
+// flow is a Reclaimer over an API server in memory, and a scheduler that answers as it is told.
+type flow struct {
+	t       *testing.T
+	api     client.Client
+	subject *reclaim.Reclaimer
+	answer  string
+	during  func()
+
+	mu    sync.Mutex
+	trace strings.Builder
+}
+
+// TestFlow runs the files of testdata/flow, each in a bubble of its own time:
+//
+//	pool nodes=BUDGET after=DURATION     the NodePool
+//	node NAME...                         ready nodes of it, with their claims
+//	pod NAME node=NODE                   a pod on a node
+//	scheduler free|busy|silent|pod=NODE  how it answers; pod: one is bound while it is being asked
+//	crash NODE                           a launcher died after it had cordoned the node
+//	pass DURATION                        time goes by
+//	look                                 every claim is reconciled once; prints what happened and how the nodes stand
+func TestFlow(t *testing.T) {
+	datadriven.Walk(t, "testdata/flow", func(t *testing.T, path string) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFlow(t)
+			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return f.command(t.Context(), d) })
+		})
+	})
+}
+
+func newFlow(t *testing.T) *flow {
+	t.Helper()
+	f := &flow{t: t, answer: "free"}
+	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{})
+	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
+	f.api = b.Build()
+	ender, err := terminate.New(terminate.Config{
+		Client: f.api, Reader: f.api, Cloud: memory.New(memory.Config{}), Guard: always{}, Events: f, Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.subject, err = reclaim.New(reclaim.Config{
+		Client: f.api, Reader: f.api, Guard: always{}, Asker: f, Ender: ender, Events: f, Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *flow) log(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fmt.Fprintf(&f.trace, format+"\n", args...)
+}
+
+// Eventf implements the Recorders.
+func (f *flow) Eventf(o runtime.Object, _, reason, format string, args ...any) {
+	if _, ok := o.(*corev1.Node); !ok {
+		f.log("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))
+	}
+}
+
+// Busy implements reclaim.Asker.
+func (f *flow) Busy(ctx context.Context, node string) (bool, string, error) {
+	n := &corev1.Node{}
+	if err := f.api.Get(ctx, client.ObjectKey{Name: node}, n); err != nil {
+		return false, "", err
+	}
+	f.log("asked about %s, cordoned %t", node, terminate.Cordoned(n))
+	if f.during != nil {
+		f.during()
+	}
+	switch f.answer {
+	case "busy":
+		return true, "pod default/web is promised to it", nil
+	case "silent":
+		return false, "", errors.New("no stream")
+	}
+	return false, "", nil
+}
+
+func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
+	var name, value string
+	if len(d.CmdArgs) > 0 {
+		name = d.CmdArgs[0].Key
+		if len(d.CmdArgs[0].Vals) > 0 {
+			value = d.CmdArgs[0].Vals[0]
+		}
+	}
+	switch d.Cmd {
+	case "pool":
+		pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+		pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: value}}
+		after := parse(f.t, d.CmdArgs[1].Vals[0])
+		pool.Spec.Disruption.ConsolidateAfter.Duration = &after
+		f.create(ctx, pool)
+	case "node":
+		for _, arg := range d.CmdArgs {
+			f.addNode(ctx, arg.Key)
+		}
+	case "pod":
+		f.addPod(ctx, name, d.CmdArgs[1].Vals[0])
+	case "scheduler":
+		f.answer, f.during = name, nil
+		if name == "pod" {
+			f.during = func() { f.addPod(ctx, "late", value) }
+		}
+	case "crash":
+		node := &corev1.Node{}
+		if err := f.api.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			f.t.Fatal(err)
+		}
+		node.Spec.Taints = []corev1.Taint{karpv1.DisruptedNoScheduleTaint}
+		node.Annotations = map[string]string{terminate.CordonedByAnnotation: reclaim.Reason}
+		if err := f.api.Update(ctx, node); err != nil {
+			f.t.Fatal(err)
+		}
+	case "pass":
+		time.Sleep(parse(f.t, name))
+	case "look":
+		return f.look(ctx)
+	default:
+		f.t.Fatalf("unknown command %s", d.Cmd)
+	}
+	return ""
+}
+
+func (f *flow) create(ctx context.Context, o client.Object) {
+	o.SetUID(types.UID(o.GetName()))
+	o.SetCreationTimestamp(metav1.Now())
+	if err := f.api.Create(ctx, o); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *flow) addPod(ctx context.Context, name, node string) {
+	f.create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: node}})
+}
+
+func (f *flow) addNode(ctx context.Context, name string) {
+	labels := map[string]string{karpv1.NodePoolLabelKey: "default"}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	f.create(ctx, node)
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim-" + name, Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer}}}
+	claim.Status.NodeName = name
+	f.create(ctx, claim)
+	for _, c := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized} {
+		claim.StatusConditions().SetTrue(c)
+	}
+	claim.Status.NodeName = name
+	if err := f.api.Status().Update(ctx, claim); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *flow) look(ctx context.Context) string {
+	claims := &karpv1.NodeClaimList{}
+	if err := f.api.List(ctx, claims); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, c := range claims.Items {
+		result, err := f.subject.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: c.Name}})
+		if err != nil {
+			f.log("%s: %v", c.Name, err)
+		}
+		if result.RequeueAfter > 0 {
+			f.log("%s again in %s", c.Name, result.RequeueAfter)
+		}
+	}
+	if err := f.api.List(ctx, claims); err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range claims.Items {
+		c := &claims.Items[i]
+		node := &corev1.Node{}
+		if err := f.api.Get(ctx, client.ObjectKey{Name: c.Status.NodeName}, node); err != nil {
+			f.t.Fatal(err)
+		}
+		f.log("%s: leaving %t cordoned %t consolidatable %t", node.Name, c.DeletionTimestamp != nil, terminate.Cordoned(node),
+			c.StatusConditions().IsTrue(karpv1.ConditionTypeConsolidatable))
+	}
+	defer f.trace.Reset()
+	return f.trace.String()
+}
