@@ -53,8 +53,17 @@ type kubelet struct {
 	known   map[types.UID]*podState
 	// nodeDue is when the Node's status is looked at next, reported when it was last written.
 	nodeDue, reported time.Time
+	// looked is what the Node's status was computed from last: while it is the same, so is the status.
+	looked lookedAt
 	// devicesAt is when the device plugin registers; zero until the node was reported ready.
 	devicesAt time.Time
+}
+
+// lookedAt identifies a Node's version and what the kubelet observed; images are never removed.
+type lookedAt struct {
+	node                  *corev1.Node
+	networkReady, devices bool
+	images                int
 }
 
 // name is the Node's name.
@@ -174,8 +183,14 @@ func (k *kubelet) syncNode(ctx context.Context, now time.Time) time.Time {
 		}
 		return next // The Node was deleted: a kubelet registers once in its life.
 	}
+	observed := k.observe(now)
+	seen := lookedAt{original, observed.networkReady, observed.devices, len(observed.images)}
+	if seen == k.looked && now.Sub(k.reported) < reportInterval {
+		return next
+	}
+	k.looked = seen
 	node := original.DeepCopy()
-	k.host.setStatus(node, k.observe(now))
+	k.host.setStatus(node, observed)
 	if !statusChanged(&original.Status, &node.Status) && now.Sub(k.reported) < reportInterval {
 		return next
 	}
@@ -187,6 +202,7 @@ func (k *kubelet) syncNode(ctx context.Context, now time.Time) time.Time {
 		return next
 	case err != nil:
 		k.log.V(2).Info("Could not write the node's status, will try again", "err", err)
+		k.looked = lookedAt{}
 		return now.Add(fastStatusRetry)
 	}
 	k.reported = now
