@@ -24,16 +24,14 @@ const (
 
 // code returns AWS's error code, empty where err is none of AWS's.
 func code(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
 	}
 	return ""
 }
 
 func message(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorMessage()
 	}
 	return err.Error()
@@ -51,7 +49,7 @@ func isCapacityCode(c string) bool {
 }
 
 // isTemplateGone says that EC2 does not know a launch template. "InvalidLaunchTemplateName.NotFoundException: The
-// specified launch template, with template name X, does not exist."
+// specified launch template, with template name X, does not exist.".
 func isTemplateGone(c string) bool {
 	return strings.HasPrefix(c, "InvalidLaunchTemplateName.NotFound") || strings.HasPrefix(c, "InvalidLaunchTemplateId.NotFound")
 }
@@ -62,7 +60,7 @@ func isTemplateThere(err error) bool {
 }
 
 // isInstanceUnknown says that EC2 does not know an instance. "InvalidInstanceID.NotFound: The instance ID 'i-x' does
-// not exist."
+// not exist.".
 func isInstanceUnknown(c string) bool {
 	return c == "InvalidInstanceID.NotFound" || c == "InvalidInstanceID.Malformed"
 }
@@ -92,8 +90,8 @@ func isDenied(c string) bool {
 
 // isTransient says that the same call may succeed a moment later.
 func isTransient(err error) bool {
-	var api smithy.APIError
-	if !errors.As(err, &api) {
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
 		return true
 	}
 	return api.ErrorFault() == smithy.FaultServer || slices.Contains([]string{
@@ -121,7 +119,7 @@ func isClassFault(c, text string) bool {
 }
 
 // isProfilePropagating says that EC2 does not know an instance profile yet, which takes IAM some seconds. "Value (x)
-// for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
+// for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name".
 func isProfilePropagating(text string) bool {
 	return strings.Contains(strings.ToLower(text), "iam instance profile") || strings.Contains(text, "iamInstanceProfile")
 }

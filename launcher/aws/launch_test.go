@@ -168,7 +168,7 @@ func TestLaunchWithoutCapacity(t *testing.T) {
 	w.on("DescribeInstanceTypeOfferings", refuse(http.StatusBadRequest, "NotNow", "no"))
 	refreshing(t, c)
 	w.on("CreateFleet", fleet(nil,
-		fleetError("InsufficientInstanceCapacity", "We currently do not have sufficient capacity", "m7g.large", "subnet-2")))
+		fleetError("InsufficientInstanceCapacity", "We currently do not have sufficient capacity", "subnet-2")))
 	a, b := option("m7g.large", zoneA, "spot"), option("m7g.xlarge", zoneA, "spot")
 	changed := c.Changed()
 	out, err := c.Launch(t.Context(), launchInput("launch-1", 1, a, b))
@@ -214,9 +214,9 @@ func available(t *testing.T, c *Cloud, want cloud.Option) bool {
 
 func TestSubnetWithoutAddresses(t *testing.T) {
 	w, c := newWire(t)
-	w.on("CreateFleet", fleet(nil, fleetError("InsufficientFreeAddressesInSubnet", "no", "m7g.large", "subnet-2")),
+	w.on("CreateFleet", fleet(nil, fleetError("InsufficientFreeAddressesInSubnet", "no", "subnet-2")),
 		fleet([]string{"i-1"}),
-		fleet(nil, fleetError("InsufficientFreeAddressesInSubnet", "no", "m7g.large", "subnet-1")))
+		fleet(nil, fleetError("InsufficientFreeAddressesInSubnet", "no", "subnet-1")))
 	a := option("m7g.large", zoneA, "spot")
 	for _, id := range []string{"launch-1", "launch-2"} {
 		if _, err := c.Launch(t.Context(), launchInput(id, 1, a)); err != nil {
@@ -251,7 +251,7 @@ func TestLaunchFaultsOfTheClass(t *testing.T) {
 			w.on("CreateFleet", refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized"))
 		}, "UnauthorizedOperation"},
 		"every offering refused": {func(w *wire, _ *cloud.LaunchInput) {
-			w.on("CreateFleet", fleet(nil, fleetError("InvalidParameterCombination", "no", "m7g.large", "subnet-2")))
+			w.on("CreateFleet", fleet(nil, fleetError("InvalidParameterCombination", "no", "subnet-2")))
 		}, "InvalidParameterCombination"},
 		"launch template refused": {func(w *wire, _ *cloud.LaunchInput) {
 			w.on("CreateLaunchTemplate", refuse(http.StatusBadRequest, "InvalidUserData.Malformed", "no"))
@@ -276,7 +276,7 @@ func TestLaunchFaultsOfTheClass(t *testing.T) {
 func TestLaunchBeforeTheProfileIsKnown(t *testing.T) {
 	w, c := newWire(t)
 	w.on("CreateFleet", fleet(nil, fleetError("InvalidParameterValue",
-		"Value (profile) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", "m7g.large", "subnet-2")))
+		"Value (profile) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", "subnet-2")))
 	out, err := c.Launch(t.Context(), launchInput("launch-1", 1, option("m7g.large", zoneA, "spot")))
 	if err != nil || len(out.Failures) != 1 || !available(t, c, option("m7g.large", zoneA, "spot")) {
 		t.Errorf("%+v, %v", out, err)
@@ -286,7 +286,7 @@ func TestLaunchBeforeTheProfileIsKnown(t *testing.T) {
 func TestLaunchLimits(t *testing.T) {
 	w, c := newWire(t)
 	w.on("CreateFleet", refuse(http.StatusBadRequest, "MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
-		fleet(nil, fleetError("VcpuLimitExceeded", "no", "m7g.large", "subnet-2")))
+		fleet(nil, fleetError("VcpuLimitExceeded", "no", "subnet-2")))
 	out, err := c.Launch(t.Context(), launchInput("launch-1", 1, option("m7g.large", zoneA, "spot"), option("m7g.xlarge", zoneB, "spot")))
 	if err != nil || len(out.Failures) != 2 {
 		t.Fatalf("%+v, %v", out, err)

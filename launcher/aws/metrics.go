@@ -1,7 +1,6 @@
 package aws
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -69,9 +68,9 @@ func (m *metrics) measure(method string) func(*error) {
 
 // errorLabel is Karpenter's name of an error's kind.
 func errorLabel(err error) string {
-	var class *cloud.NodeClassError
+	_, class := cloud.IsNodeClass(err)
 	switch {
-	case errors.As(err, &class):
+	case class:
 		return "NodeClassNotReadyError"
 	case cloud.IsNotFound(err):
 		return "NodeClaimNotFoundError"

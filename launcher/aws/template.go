@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -71,9 +72,7 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 
 func (s templateSpec) userData() userdata.Input {
 	labels := map[string]string{}
-	for key, value := range s.labels {
-		labels[key] = value
-	}
+	maps.Copy(labels, s.labels)
 	// One call buys one capacity type.
 	labels[karpv1.CapacityTypeLabelKey] = s.capacityType
 	in := userdata.Input{

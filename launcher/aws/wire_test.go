@@ -166,12 +166,11 @@ func fleet(ids []string, errors ...string) answer {
 	return ok(out.String())
 }
 
-func fleetError(code, message, instanceType, subnet string) string {
+func fleetError(code, message, subnet string) string {
 	var text strings.Builder
 	_ = xml.EscapeText(&text, []byte(message))
 	return "<item><errorCode>" + code + "</errorCode><errorMessage>" + text.String() +
-		"</errorMessage><launchTemplateAndOverrides><overrides><instanceType>" + instanceType + "</instanceType><subnetId>" +
-		subnet + "</subnetId></overrides></launchTemplateAndOverrides></item>"
+		"</errorMessage><launchTemplateAndOverrides><overrides><instanceType>m7g.large</instanceType><subnetId>" + subnet + "</subnetId></overrides></launchTemplateAndOverrides></item>"
 }
 
 // nodeClass is resolved.
@@ -185,7 +184,8 @@ func nodeClass() *awsv1.EC2NodeClass {
 		},
 		Status: awsv1.EC2NodeClassStatus{
 			Subnets: []awsv1.Subnet{
-				{ID: "subnet-1", Zone: "us-east-1a", ZoneID: "use1-a"}, {ID: "subnet-2", Zone: "us-east-1a", ZoneID: "use1-a"},
+				{ID: "subnet-1", Zone: "us-east-1a", ZoneID: "use1-a"},
+				{ID: "subnet-2", Zone: "us-east-1a", ZoneID: "use1-a"},
 				{ID: "subnet-3", Zone: "us-east-1b", ZoneID: "use1-b"},
 			},
 			SecurityGroups: []awsv1.SecurityGroup{{ID: "sg-1"}},

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -199,9 +200,7 @@ func kubeReserved(f Facts, class NodeClass, capacity corev1.ResourceList) (corev
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(1<<30, resource.BinarySI),
 	}
 	own, err := quantities("spec.kubelet.kubeReserved", class.KubeReserved)
-	for name, q := range own {
-		out[name] = q
-	}
+	maps.Copy(out, own)
 	return out, err
 }
 

@@ -17,7 +17,9 @@ import (
 // answers anew, then read the diff.
 func TestShapes(t *testing.T) {
 	datadriven.Walk(t, "testdata/shapes", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
 			var in struct {
 				Facts Facts
 				Class NodeClass

@@ -3,7 +3,6 @@ package userdata
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -23,8 +22,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
 func input(family string, change ...func(*Input)) Input {
 	in := Input{
@@ -87,7 +84,9 @@ spec:
 --BOUNDARY--
 `
 
+// TestRender compares with testdata/*.golden; with REWRITE=1 in the environment it writes them anew.
 func TestRender(t *testing.T) {
+	rewrite := os.Getenv("REWRITE") != ""
 	for name, in := range map[string]Input{
 		"al2023":              input(catalog.FamilyAL2023),
 		"al2023-kubelet-raid": input(catalog.FamilyAL2023, kubelet, raid),
@@ -106,7 +105,7 @@ func TestRender(t *testing.T) {
 				t.Fatal(err)
 			}
 			path := filepath.Join("testdata", name+".golden")
-			if *rewrite {
+			if rewrite {
 				if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -116,7 +115,7 @@ func TestRender(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("user data differs (-want +got), run with -rewrite to take it:\n%s", diff)
+				t.Errorf("user data differs (-want +got), run with REWRITE=1 to take it:\n%s", diff)
 			}
 			again, err := Render(in)
 			if err != nil || again != got {

@@ -40,48 +40,54 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 	t.Helper()
 	for _, part := range []struct {
 		name string
-		test func(*testing.T, Fixture)
+		test func(suite)
 	}{
-		{"Resolve", testResolve},
-		{"InstanceTypes", testInstanceTypes},
-		{"Launch", testLaunch},
-		{"LaunchIsIdempotent", testLaunchIsIdempotent},
-		{"SpotFirst", testSpotFirst},
-		{"NoCapacity", testNoCapacity},
-		{"NextOffering", testNextOffering},
-		{"Tag", testTag},
-		{"Terminate", testTerminate},
-		{"UnknownInstances", testUnknownInstances},
-		{"Interruptions", testInterruptions},
-		{"Canceled", testCanceled},
-		{"Release", testRelease},
+		{"Resolve", suite.testResolve},
+		{"InstanceTypes", suite.testInstanceTypes},
+		{"Launch", suite.testLaunch},
+		{"LaunchIsIdempotent", suite.testLaunchIsIdempotent},
+		{"SpotFirst", suite.testSpotFirst},
+		{"NoCapacity", suite.testNoCapacity},
+		{"NextOffering", suite.testNextOffering},
+		{"Tag", suite.testTag},
+		{"Terminate", suite.testTerminate},
+		{"UnknownInstances", suite.testUnknownInstances},
+		{"Interruptions", suite.testInterruptions},
+		{"Canceled", suite.testCanceled},
+		{"Release", suite.testRelease},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			f := newFixture(t)
 			if f.Patience == 0 {
 				f.Patience = 10 * time.Second
 			}
-			part.test(t, f)
+			part.test(suite{Fixture: f, t: t})
 		})
 	}
 }
 
+// suite is one part of the contract at work on its fixture.
+type suite struct {
+	Fixture
+	t *testing.T
+}
+
 // resolve writes the class's status as the launcher would.
-func (f Fixture) resolve(t *testing.T) {
-	t.Helper()
-	status, err := f.Cloud.Resolve(t.Context(), f.Class)
+func (s suite) resolve() {
+	s.t.Helper()
+	status, err := s.Cloud.Resolve(s.t.Context(), s.Class)
 	if err != nil {
-		t.Fatalf("Resolve: %v", err)
+		s.t.Fatalf("Resolve: %v", err)
 	}
-	f.Class.Status = status
+	s.Class.Status = status
 }
 
 // options lists what the class can launch of one capacity type, cheapest first.
-func (f Fixture) options(t *testing.T, capacityType string) []cloud.Option {
-	t.Helper()
-	types, err := f.Cloud.InstanceTypes(t.Context(), f.Class)
+func (s suite) options(capacityType string) []cloud.Option {
+	s.t.Helper()
+	types, err := s.Cloud.InstanceTypes(s.t.Context(), s.Class)
 	if err != nil {
-		t.Fatalf("InstanceTypes: %v", err)
+		s.t.Fatalf("InstanceTypes: %v", err)
 	}
 	var out []cloud.Option
 	for _, it := range types {
@@ -104,7 +110,7 @@ func (f Fixture) options(t *testing.T, capacityType string) []cloud.Option {
 		return 0
 	})
 	if len(out) < 2 {
-		t.Fatalf("the class has %d %s offerings, the contract needs two", len(out), capacityType)
+		s.t.Fatalf("the class has %d %s offerings, the contract needs two", len(out), capacityType)
 	}
 	// As many as a claim carries at most.
 	return out[:min(len(out), 60)]
@@ -121,41 +127,41 @@ func claims(n int) []*karpv1.NodeClaim {
 	return out
 }
 
-func (f Fixture) input(id string, n int, options []cloud.Option) cloud.LaunchInput {
+func (s suite) input(id string, n int, options []cloud.Option) cloud.LaunchInput {
 	return cloud.LaunchInput{
-		LaunchID: id, Class: f.Class, Claims: claims(n), Options: options,
+		LaunchID: id, Class: s.Class, Claims: claims(n), Options: options,
 		Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
 		Taints: []cloud.Taint{{Key: catalog.StartingTaintKey, Effect: "NoSchedule"}},
 	}
 }
 
 // launch launches n instances and fails the test where fewer came.
-func (f Fixture) launch(t *testing.T, id string, n int, options []cloud.Option) []string {
-	t.Helper()
-	out, err := f.Cloud.Launch(t.Context(), f.input(id, n, options))
+func (s suite) launch(id string, n int, options []cloud.Option) []string {
+	s.t.Helper()
+	out, err := s.Cloud.Launch(s.t.Context(), s.input(id, n, options))
 	if err != nil {
-		t.Fatalf("Launch: %v", err)
+		s.t.Fatalf("Launch: %v", err)
 	}
 	if len(out.InstanceIDs) != n {
-		t.Fatalf("launched %d instances, want %d; failures: %+v", len(out.InstanceIDs), n, out.Failures)
+		s.t.Fatalf("launched %d instances, want %d; failures: %+v", len(out.InstanceIDs), n, out.Failures)
 	}
 	return out.InstanceIDs
 }
 
 // see waits until a selection shows what the test expects.
-func (f Fixture) see(t *testing.T, sel cloud.Selector, what string, ok func([]cloud.Instance) bool) []cloud.Instance {
-	t.Helper()
-	deadline := time.Now().Add(f.Patience)
+func (s suite) see(sel cloud.Selector, what string, ok func([]cloud.Instance) bool) []cloud.Instance {
+	s.t.Helper()
+	deadline := time.Now().Add(s.Patience)
 	for {
-		got, err := f.Cloud.Instances(t.Context(), sel)
+		got, err := s.Cloud.Instances(s.t.Context(), sel)
 		if err != nil {
-			t.Fatalf("Instances: %v", err)
+			s.t.Fatalf("Instances: %v", err)
 		}
 		if ok(got) {
 			return got
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %s for %s, got %+v", f.Patience, what, got)
+			s.t.Fatalf("waited %s for %s, got %+v", s.Patience, what, got)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -165,35 +171,35 @@ func count(n int) func([]cloud.Instance) bool {
 	return func(got []cloud.Instance) bool { return len(got) == n }
 }
 
-func fired(t *testing.T, ch <-chan struct{}, patience time.Duration) {
-	t.Helper()
+func (s suite) fired(ch <-chan struct{}) {
+	s.t.Helper()
 	select {
 	case <-ch:
-	case <-time.After(patience):
-		t.Error("Changed was not closed")
+	case <-time.After(s.Patience):
+		s.t.Error("Changed was not closed")
 	}
 }
 
-func testCanceled(t *testing.T, f Fixture) {
-	f.resolve(t)
-	options := f.options(t, karpv1.CapacityTypeSpot)
-	ctx, cancel := context.WithCancel(t.Context())
+func (s suite) testCanceled() {
+	s.resolve()
+	options := s.options(karpv1.CapacityTypeSpot)
+	ctx, cancel := context.WithCancel(s.t.Context())
 	cancel()
-	if _, err := f.Cloud.Launch(ctx, f.input("canceled", 1, options)); err == nil {
-		t.Error("Launch with a canceled context succeeded")
+	if _, err := s.Cloud.Launch(ctx, s.input("canceled", 1, options)); err == nil {
+		s.t.Error("Launch with a canceled context succeeded")
 	}
-	if _, err := f.Cloud.Instances(ctx, cloud.Selector{}); err == nil {
-		t.Error("Instances with a canceled context succeeded")
+	if _, err := s.Cloud.Instances(ctx, cloud.Selector{}); err == nil {
+		s.t.Error("Instances with a canceled context succeeded")
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = f.Cloud.Refresh(ctx)
-		_, _ = f.Cloud.Receive(ctx)
+		_ = s.Cloud.Refresh(ctx)
+		_, _ = s.Cloud.Receive(ctx)
 	}()
 	select {
 	case <-done:
 	case <-time.After(5 * time.Second):
-		t.Fatal("Refresh or Receive did not end with its context")
+		s.t.Fatal("Refresh or Receive did not end with its context")
 	}
 }
