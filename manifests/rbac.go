@@ -1,22 +1,13 @@
 package manifests
 
 import (
-	"bufio"
-	"bytes"
-	"embed"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
-
-//go:embed rbac/*.yaml samples/*.yaml
-var files embed.FS
 
 // Users that the two binaries run as where the rules of RBAC are applied unchanged.
 const (
@@ -88,24 +79,4 @@ func decodeInto[T any](document []byte, list *[]T) error {
 	}
 	*list = append(*list, object)
 	return nil
-}
-
-// Documents returns the YAML documents of one embedded file, such as "samples/nodepool.yaml".
-func Documents(name string) ([][]byte, error) {
-	data, err := files.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	var documents [][]byte
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return documents, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		documents = append(documents, document)
-	}
 }

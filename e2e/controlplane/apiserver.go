@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/slipway-k8s/slipway/e2e/part"
 )
 
 // poll is how often a condition is looked at while starting.
@@ -33,7 +35,7 @@ func (cp *ControlPlane) startAPI(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	cp.api = startProcess("kube-apiserver", func(ctx context.Context) error { return app.Run(ctx, completed) }, cp.fail)
+	cp.api = part.Start(ctx, "kube-apiserver", func(ctx context.Context) error { return app.Run(ctx, completed) }, cp.fail)
 
 	client, err := discovery.NewDiscoveryClientForConfig(cp.admin)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"k8s.io/component-base/configz"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
+
+	"github.com/slipway-k8s/slipway/e2e/part"
 )
 
 // startControllers starts kube-controller-manager, with each controller under its own service account as in a real
@@ -39,7 +41,7 @@ func (cp *ControlPlane) startControllers(ctx context.Context, _ Config) error {
 		return err
 	}
 	completed := cfg.Complete()
-	cp.controllers = startProcess("kube-controller-manager", func(ctx context.Context) error {
+	cp.controllers = part.Start(ctx, "kube-controller-manager", func(ctx context.Context) error {
 		return app.Run(ctx, completed)
 	}, cp.fail)
 	return nil

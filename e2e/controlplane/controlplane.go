@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/slipway-k8s/slipway/e2e/part"
 )
 
 // Config of a control plane. The zero value is a good one.
@@ -27,19 +29,21 @@ type Config struct {
 
 // ControlPlane is a running control plane.
 type ControlPlane struct {
-	folder      string
-	authority   *authority
-	address     string
-	admin       *rest.Config
-	logs        *logs
+	folder    string
+	authority *authority
+	address   string
+	admin     *rest.Config
+	logs      *logs
+
 	etcd        *store
-	api         *process
-	controllers *process
-	failed      chan struct{}
-	failedOnce  sync.Once
-	failure     error
-	stopOnce    sync.Once
-	stopErr     error
+	api         *part.Part
+	controllers *part.Part
+
+	failed     chan struct{}
+	failedOnce sync.Once
+	failure    error
+	stopOnce   sync.Once
+	stopErr    error
 }
 
 // Start starts a control plane and returns when its API server is ready, Karpenter's CRDs are established, slipway's
@@ -108,11 +112,11 @@ func (cp *ControlPlane) Stop() error {
 	cp.stopOnce.Do(func() {
 		var errs []error
 		if cp.controllers != nil {
-			errs = append(errs, cp.controllers.stop())
+			errs = append(errs, cp.controllers.Stop())
 			forgetControllers()
 		}
 		if cp.api != nil {
-			errs = append(errs, cp.api.stop())
+			errs = append(errs, cp.api.Stop())
 		}
 		if cp.etcd != nil {
 			cp.etcd.stop()

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -47,7 +46,7 @@ func startStore(ctx context.Context, folder, logFile string) (*store, error) {
 		return s, nil
 	case err := <-etcd.Err():
 		s.stop()
-		return nil, fmt.Errorf("not ready: %w", errors.Join(err, errEnded))
+		return nil, fmt.Errorf("not ready: %w", err)
 	case <-ctx.Done():
 		s.stop()
 		return nil, fmt.Errorf("not ready: %w", ctx.Err())

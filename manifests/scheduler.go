@@ -1,0 +1,59 @@
+package manifests
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"sigs.k8s.io/yaml"
+)
+
+// SchedulerConfig returns one of the sample KubeSchedulerConfigurations, such as "scheduler/replace.yaml", with a
+// kubeconfig and more arguments of NodeLaunch in every profile that has it.
+func SchedulerConfig(name, kubeconfig string, args map[string]any) ([]byte, error) {
+	documents, err := Documents(name)
+	if err != nil {
+		return nil, err
+	}
+	config, err := adapt(documents[0], kubeconfig, args)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return config, nil
+}
+
+func adapt(sample []byte, kubeconfig string, args map[string]any) ([]byte, error) {
+	var config map[string]any
+	if err := yaml.UnmarshalStrict(sample, &config); err != nil {
+		return nil, err
+	}
+	connection, ok := config["clientConnection"].(map[string]any)
+	if !ok {
+		connection = map[string]any{}
+		config["clientConnection"] = connection
+	}
+	connection["kubeconfig"] = kubeconfig
+	profiles, _ := config["profiles"].([]any)
+	set := 0
+	for _, profile := range profiles {
+		profile, _ := profile.(map[string]any)
+		plugins, _ := profile["pluginConfig"].([]any)
+		for _, plugin := range plugins {
+			plugin, _ := plugin.(map[string]any)
+			if plugin["name"] != "NodeLaunch" {
+				continue
+			}
+			given, ok := plugin["args"].(map[string]any)
+			if !ok {
+				given = map[string]any{}
+				plugin["args"] = given
+			}
+			maps.Copy(given, args)
+			set++
+		}
+	}
+	if set == 0 {
+		return nil, errors.New("no profile has a pluginConfig for NodeLaunch")
+	}
+	return yaml.Marshal(config)
+}
