@@ -1,0 +1,273 @@
+package plugin_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+
+	"github.com/slipway-k8s/slipway/plugin"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// klog's flush loop lives as long as the process, and the scheduler's metrics recorders look for their end
+		// once a second.
+		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),
+		goleak.IgnoreAnyFunction("k8s.io/kubernetes/pkg/scheduler/metrics.(*MetricAsyncRecorder).run"),
+	)
+}
+
+// harness is a real scheduler with the plugin, on a fake API server, and a launcher of the test's.
+type harness struct {
+	t        *testing.T
+	ctx      context.Context
+	client   *fake.Clientset
+	sched    *scheduler.Scheduler
+	plugin   *plugin.Plugin
+	launcher *testLauncher
+	registry *prometheus.Registry
+	recorder *events.FakeRecorder
+	informer informers.SharedInformerFactory
+}
+
+type harnessOptions struct {
+	// args of NodeLaunch, YAML lines.
+	args []string
+	// absent leaves the launcher's socket closed.
+	absent bool
+	fault  func(point string, pod *corev1.Pod)
+	// objects that exist from the start.
+	objects []runtime.Object
+	prepare func(*testLauncher)
+}
+
+// start runs the scheduler with the sample configuration.
+func start(t *testing.T, o harnessOptions) *harness {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	h := &harness{t: t, ctx: ctx, launcher: newTestLauncher(t), registry: prometheus.NewRegistry(), recorder: events.NewFakeRecorder(10000)}
+	if o.prepare != nil {
+		o.prepare(h.launcher)
+	}
+	if !o.absent {
+		h.launcher.serve(t)
+	}
+	h.client = fake.NewClientset(o.objects...)
+	h.client.PrependReactor("create", "pods", h.bind)
+	h.informer = scheduler.NewInformerFactory(h.client, 0)
+	profiles := sample(t, "../manifests/scheduler/beside.yaml", append(o.args, "socket: "+h.launcher.socket)...)
+	var err error
+	if h.plugin, err = plugin.New(plugin.Options{Registerer: h.registry, Fault: o.fault}); err != nil {
+		t.Fatal(err)
+	}
+	recorders := profile.RecorderFactory(func(string) events.EventRecorderLogger { return h.recorder })
+	h.sched, err = scheduler.New(ctx, h.client, h.informer, nil, recorders,
+		scheduler.WithProfiles(profiles...), scheduler.WithPodInitialBackoffSeconds(1), scheduler.WithPodMaxBackoffSeconds(1),
+		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
+			plugin.NodeLaunchName: h.plugin.NodeLaunch, plugin.NodeReserveName: h.plugin.NodeReserve,
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.plugin.Install(ctx, plugin.Scheduler{
+		Scheduler: h.sched, Profiles: profiles, Informers: h.informer, Client: h.client, Recorder: h.recorder,
+		Identity: "me", LeaseNamespace: "kube-system", LeaseName: "slipway-scheduler",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	h.informer.Start(ctx.Done())
+	h.informer.WaitForCacheSync(ctx.Done())
+	if err := h.sched.WaitForHandlersSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); h.plugin.Run(ctx) }()
+	schedDone := make(chan struct{})
+	go func() { defer close(schedDone); h.sched.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		<-schedDone
+		h.informer.Shutdown()
+	})
+	return h
+}
+
+// sample reads a sample configuration with NodeLaunch's args replaced.
+func sample(t *testing.T, path string, args ...string) []config.KubeSchedulerProfile {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := strings.Replace(string(text), "          socket: /run/slipway/launcher.sock\n", "          "+strings.Join(args, "\n          ")+"\n", 1)
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(out), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, ok := obj.(*config.KubeSchedulerConfiguration)
+	if !ok {
+		t.Fatalf("%s is a %T", path, obj)
+	}
+	return cfg.Profiles
+}
+
+// bind does what the API server does with a binding.
+func (h *harness) bind(action clienttesting.Action) (bool, runtime.Object, error) {
+	create, ok := action.(clienttesting.CreateAction)
+	if !ok || action.GetSubresource() != "binding" {
+		return false, nil, nil
+	}
+	binding := create.GetObject().(*corev1.Binding)
+	gvr := corev1.SchemeGroupVersion.WithResource("pods")
+	obj, err := h.client.Tracker().Get(gvr, binding.Namespace, binding.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	pod := obj.(*corev1.Pod).DeepCopy()
+	pod.Spec.NodeName = binding.Target.Name
+	return true, binding, h.client.Tracker().Update(gvr, pod, binding.Namespace)
+}
+
+// pods creates pods of one ReplicaSet that wants as many.
+func (h *harness) deployment(name string, n int, tweak func(*corev1.Pod)) {
+	h.t.Helper()
+	replicas := int32(n)
+	rs := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("rs-" + name)},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas},
+	}
+	if _, err := h.client.AppsV1().ReplicaSets("default").Create(h.ctx, rs, metav1.CreateOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+	for i := range n {
+		h.pod(fmt.Sprintf("%s-%d", name, i), func(p *corev1.Pod) {
+			yes := true
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name, UID: rs.UID, Controller: &yes}}
+			p.Labels = map[string]string{"app": name}
+			if tweak != nil {
+				tweak(p)
+			}
+		})
+	}
+}
+
+// pod creates a pod of half a CPU.
+func (h *harness) pod(name string, tweak func(*corev1.Pod)) {
+	h.t.Helper()
+	pod := newPod(name, "500m", "512Mi")
+	if tweak != nil {
+		tweak(pod)
+	}
+	if _, err := h.client.CoreV1().Pods("default").Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func newPod(name, cpu, memory string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)},
+		Spec: corev1.PodSpec{
+			SchedulerName: "slipway",
+			Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+			}}}},
+		},
+	}
+}
+
+func newNode(name, cpu string, labels map[string]string, taints ...corev1.Taint) *corev1.Node {
+	own := map[string]string{"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "us-east-1a", "kubernetes.io/os": "linux"}
+	for k, v := range labels {
+		own[k] = v
+	}
+	list := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("7Gi"),
+		corev1.ResourcePods: resource.MustParse("58"), corev1.ResourceEphemeralStorage: resource.MustParse("17Gi"),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: own},
+		Spec:       corev1.NodeSpec{Taints: taints},
+		Status: corev1.NodeStatus{
+			Allocatable: list, Capacity: list,
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+// eventually waits for a fact.
+func (h *harness) eventually(what string, fact func() bool) {
+	h.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !fact() {
+		if time.Now().After(deadline) {
+			h.t.Fatalf("waited in vain: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// bound counts the pods that have a node.
+func (h *harness) bound() int {
+	h.t.Helper()
+	list, err := h.client.CoreV1().Pods("default").List(h.ctx, metav1.ListOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	n := 0
+	for _, p := range list.Items {
+		if p.Spec.NodeName != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// message returns the pod's PodScheduled message.
+func (h *harness) message(name string) string {
+	pod, err := h.client.CoreV1().Pods("default").Get(h.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+func (h *harness) createNode(n *corev1.Node) {
+	h.t.Helper()
+	if _, err := h.client.CoreV1().Nodes().Create(h.ctx, n, metav1.CreateOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *harness) updateNode(n *corev1.Node) {
+	h.t.Helper()
+	if _, err := h.client.CoreV1().Nodes().Update(h.ctx, n, metav1.UpdateOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+}

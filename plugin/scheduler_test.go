@@ -1,0 +1,120 @@
+package plugin_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+func starting() corev1.Taint {
+	return corev1.Taint{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule}
+}
+
+// The way of a pod: pending, launched for, promised, and let go when its node is there.
+func TestPendingPodsGetNodes(t *testing.T) {
+	for name, hooks := range map[string]string{"with hooks": "hooks: true", "without hooks": "hooks: false"} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, harnessOptions{
+				args:    []string{hooks, "batchIdle: 300ms"},
+				objects: []runtime.Object{newNode("full", "100m", nil)},
+			})
+			h.deployment("web", 6, nil)
+			h.eventually("a launch", func() bool { return len(h.launcher.claims()) > 0 })
+			for pod, n := range h.launcher.podNames() {
+				if n != 1 {
+					t.Errorf("pod %s was sent %d times", pod, n)
+				}
+			}
+			if n := len(h.launcher.requests()); n != 1 {
+				t.Errorf("%d batches for one Deployment: %v", n, h.launcher.requests())
+			}
+			if n := len(h.launcher.podNames()); n != 6 {
+				t.Errorf("%d pods were sent, want 6", n)
+			}
+			h.eventually("the pods to be told", func() bool {
+				return strings.Contains(h.message("web-0"), "launching m7g.") && strings.Contains(h.message("web-5"), "NodeClaim default-")
+			})
+			claims := h.launcher.claims()
+			var nodes []*corev1.Node
+			for _, c := range claims {
+				node := newNode("ip-"+c.GetName(), "15890m", map[string]string{"karpenter.sh/nodepool": "default"}, starting())
+				h.createNode(node)
+				nodes = append(nodes, node)
+			}
+			time.Sleep(200 * time.Millisecond)
+			if n := h.bound(); n != 0 {
+				t.Fatalf("%d pods were bound before their node was initialized", n)
+			}
+			for i, c := range claims {
+				h.launcher.end(c.GetName(), nodes[i].Name, api.Outcome_OUTCOME_INITIALIZED)
+			}
+			time.Sleep(100 * time.Millisecond)
+			for _, n := range nodes {
+				ready := n.DeepCopy()
+				ready.Spec.Taints = nil
+				h.updateNode(ready)
+			}
+			h.eventually("all pods to be bound", func() bool { return h.bound() == 6 })
+			if n := len(h.launcher.claims()); n != len(claims) {
+				t.Errorf("%d more claims were launched for pods that had their nodes", n-len(claims))
+			}
+		})
+	}
+}
+
+func TestClusterWithoutNodes(t *testing.T) {
+	for name, hooks := range map[string]string{"with hooks": "hooks: true", "without hooks": "hooks: false"} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, harnessOptions{args: []string{hooks, "batchIdle: 300ms"}})
+			h.deployment("web", 3, nil)
+			h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 3 })
+			c := h.launcher.claims()[0]
+			node := newNode("ip-1", "15890m", map[string]string{"karpenter.sh/nodepool": "default"})
+			h.createNode(node)
+			for _, c := range h.launcher.claims() {
+				h.launcher.end(c.GetName(), node.Name, api.Outcome_OUTCOME_INITIALIZED)
+			}
+			h.eventually("all pods to be bound", func() bool { return h.bound() == 3 })
+			if len(h.launcher.requests()) != 1 {
+				t.Errorf("claim %s was not the only one: %v", c.GetName(), h.launcher.requests())
+			}
+		})
+	}
+}
+
+// Pods that come while nodes boot go to the room on those first.
+func TestSecondWaveUsesRoomInFlight(t *testing.T) {
+	for name, silent := range map[string]bool{"shown by the launcher": false, "not shown yet": true} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, harnessOptions{
+				objects: []runtime.Object{newNode("full", "100m", nil)},
+				prepare: func(l *testLauncher) {
+					l.silent = silent
+					l.types[0].Types = l.types[0].Types[2:] // 15890m only: much room is left.
+				},
+			})
+			h.deployment("first", 2, nil)
+			h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 2 })
+			if silent {
+				// The room is known although no stream told of it: nothing new may be launched. A placement on a claim
+				// that the launcher's double does not show cannot be answered there.
+				h.launcher.mu.Lock()
+				for _, c := range h.launcher.launches[0].GetClaims() {
+					h.launcher.inFlight[c.GetName()] = &api.InFlightNode{NodeClaim: c.GetName(), NodePool: "default"}
+				}
+				h.launcher.mu.Unlock()
+			}
+			h.deployment("second", 3, nil)
+			h.eventually("the second wave", func() bool { return len(h.launcher.podNames()) == 5 })
+			if n := len(h.launcher.claims()); n != 1 {
+				t.Errorf("%d claims, want 1: %v", n, h.launcher.requests())
+			}
+		})
+	}
+}
