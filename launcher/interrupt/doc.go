@@ -6,5 +6,5 @@
 // A message is deleted once its effect is recorded, which is the NodeClaim's deletion; until then the queue delivers it
 // again. Effect, a pure function, says what a message asks for.
 //
-// Goroutines: Run's loop and one per message of a batch, which it waits for. All effects run under leadership.
+// Goroutines: Run's loop and one per instance of a batch of messages, which it waits for. All effects run under leadership.
 package interrupt

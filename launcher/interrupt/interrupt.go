@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -171,15 +172,19 @@ func (i *Interruptions) handle(ctx context.Context, m cloud.Message) {
 		return
 	}
 	i.metrics.received.WithLabelValues(string(m.Kind)).Inc()
-	done := true
-	for _, id := range m.InstanceIDs {
-		recorded, err := i.apply(ctx, m, id)
-		if err != nil {
-			log.Error(err, "Could not act on an interruption; the queue will deliver it again", "kind", m.Kind, "instanceID", id)
-		}
-		done = done && recorded && err == nil
+	failed := make([]bool, len(m.InstanceIDs))
+	var wg sync.WaitGroup
+	for n, id := range m.InstanceIDs {
+		wg.Go(func() {
+			recorded, err := i.apply(ctx, m, id)
+			if err != nil {
+				log.Error(err, "Could not act on an interruption; the queue will deliver it again", "kind", m.Kind, "instanceID", id)
+			}
+			failed[n] = !recorded || err != nil
+		})
 	}
-	if done {
+	wg.Wait()
+	if !slices.Contains(failed, true) {
 		i.delete(ctx, m)
 	}
 }

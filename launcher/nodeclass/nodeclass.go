@@ -106,15 +106,14 @@ func classOf(_ context.Context, o client.Object) []reconcile.Request {
 
 // Reconcile brings one class up to date.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	return leadership.Reconciler(c.config.Guard, c.reconcile)(ctx, req)
+}
+
+func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	class := &awsv1.EC2NodeClass{}
 	if err := c.config.Client.Get(ctx, req.NamespacedName, class); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	ctx, cancel, err := c.config.Guard.Wait(ctx)
-	if err != nil {
-		return reconcile.Result{}, nil // The launcher is stopping.
-	}
-	defer cancel()
 	if class.DeletionTimestamp != nil {
 		wait, err := c.finalize(ctx, class)
 		return reconcile.Result{RequeueAfter: wait}, err

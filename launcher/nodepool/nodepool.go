@@ -101,6 +101,10 @@ func poolOfClaim(_ context.Context, o client.Object) []reconcile.Request {
 
 // Reconcile brings one pool's hash and status up to date.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	return leadership.Reconciler(c.config.Guard, c.reconcile)(ctx, req)
+}
+
+func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pool := &karpv1.NodePool{}
 	if err := c.config.Client.Get(ctx, req.NamespacedName, pool); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -108,11 +112,6 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	ctx, cancel, err := c.config.Guard.Wait(ctx)
-	if err != nil {
-		return reconcile.Result{}, nil // The launcher is stopping.
-	}
-	defer cancel()
 	if err := c.stamp(ctx, pool); err != nil {
 		return reconcile.Result{}, err
 	}

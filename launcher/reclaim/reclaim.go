@@ -145,6 +145,10 @@ func (r *Reclaimer) claims(ctx context.Context, sel client.MatchingFields) []rec
 
 // Reconcile looks at one NodeClaim.
 func (r *Reclaimer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	return leadership.Reconciler(r.config.Guard, r.reconcile)(ctx, req)
+}
+
+func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := r.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -157,11 +161,6 @@ func (r *Reclaimer) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	if claim.Status.NodeName == "" {
 		return reconcile.Result{}, nil
 	}
-	ctx, cancel, err := r.config.Guard.Wait(ctx)
-	if err != nil {
-		return reconcile.Result{}, nil // The launcher is stopping.
-	}
-	defer cancel()
 	v, err := r.look(ctx, claim)
 	if err != nil || v == nil {
 		return reconcile.Result{}, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // scope is one look at a NodeClaim that is ending.
@@ -36,6 +37,10 @@ type step func(context.Context, *scope) (time.Duration, error)
 
 // ReconcileClaim carries the termination of one NodeClaim as far as it can go now.
 func (t *Terminator) ReconcileClaim(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	return leadership.Reconciler(t.config.Guard, t.reconcileClaim)(ctx, req)
+}
+
+func (t *Terminator) reconcileClaim(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := t.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -46,15 +51,11 @@ func (t *Terminator) ReconcileClaim(ctx context.Context, req reconcile.Request) 
 	if claim.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer) {
 		return reconcile.Result{}, nil
 	}
-	ctx, cancel, err := t.config.Guard.Wait(ctx)
+	nodes, err := t.nodesOf(ctx, claim)
 	if err != nil {
-		return reconcile.Result{}, nil // The launcher is stopping.
-	}
-	defer cancel()
-	s := &scope{claim: claim, stored: claim.DeepCopy(), now: time.Now()}
-	if s.nodes, err = t.nodesOf(ctx, claim); err != nil {
 		return reconcile.Result{}, err
 	}
+	s := &scope{claim: claim, stored: claim.DeepCopy(), nodes: nodes, now: time.Now()}
 	wait, err := t.advance(ctx, s)
 	if err := t.saveStatus(ctx, s); err != nil {
 		return reconcile.Result{}, err

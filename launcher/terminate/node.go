@@ -12,10 +12,15 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // ReconcileNode has a deleted Node delete its NodeClaim. A Node without one is let go once its instance has ended.
 func (t *Terminator) ReconcileNode(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	return leadership.Reconciler(t.config.Guard, t.reconcileNode)(ctx, req)
+}
+
+func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	if err := t.config.Client.Get(ctx, req.NamespacedName, node); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -23,11 +28,6 @@ func (t *Terminator) ReconcileNode(ctx context.Context, req reconcile.Request) (
 	if node.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(node, karpv1.TerminationFinalizer) {
 		return reconcile.Result{}, nil
 	}
-	ctx, cancel, err := t.config.Guard.Wait(ctx)
-	if err != nil {
-		return reconcile.Result{}, nil // The launcher is stopping.
-	}
-	defer cancel()
 	claims, err := t.claimsOf(ctx, node)
 	if err != nil {
 		return reconcile.Result{}, err

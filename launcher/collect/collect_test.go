@@ -1,0 +1,75 @@
+package collect_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/collect"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type always struct{}
+
+func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, true
+}
+
+func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	ctx, cancel, _ := a.Context(ctx)
+	return ctx, cancel, ctx.Err()
+}
+
+type ender struct{ begun []string }
+
+func (e *ender) Begin(_ context.Context, claim *karpv1.NodeClaim, reason string) error {
+	e.begun = append(e.begun, claim.Name+" "+reason)
+	return nil
+}
+
+// A leak and a lost claim are found within the first rounds, and a throttled EC2 only delays that.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ec2 := memory.New(memory.Config{})
+		leaked := ec2.Put(cloud.Instance{})
+		ec2.Fail(memory.Instances, memory.ErrThrottled, memory.ErrThrottled)
+		ec2.Fail(memory.Terminate, errors.New("InternalError"))
+		lost := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", CreationTimestamp: metav1.Now()}}
+		lost.Status.ProviderID = "aws:///us-east-1a/i-gone"
+		e := &ender{}
+		subject, err := collect.New(collect.Config{
+			Reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lost).Build(), Cloud: ec2, Guard: always{}, Ender: e,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = subject.Run(ctx) }()
+		time.Sleep(25 * time.Second)
+		if live := ec2.Live(); !slices.Contains(live, leaked) {
+			t.Errorf("instance %s was ended at the age of 25 s", leaked)
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		synctest.Wait()
+		if live := ec2.Live(); len(live) > 0 {
+			t.Errorf("still live: %v", live)
+		}
+		if !slices.Contains(e.begun, "default-1 garbage_collected") {
+			t.Errorf("the claim without an instance was not ended: %v", e.begun)
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package collect_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/collect"
+)
+
+func now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// TestDecide runs the files of testdata. Each has the command collect and lines of
+//
+//	instance ID STATE age=D [launch=L]
+//	claim NAME age=D [instance=ID] [launch=L] [deleting] [ready]
+func TestDecide(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			s := collect.State{Now: now(), Ready: map[string]bool{}}
+			for line := range strings.Lines(d.Input) {
+				fields := strings.Fields(line)
+				switch fields[0] {
+				case "instance":
+					s.Instances = append(s.Instances, parseInstance(t, fields[1:]))
+				case "claim":
+					s.Claims = append(s.Claims, parseClaim(t, fields[1:], s.Ready))
+				default:
+					d.Fatalf(t, "unknown line %s", line)
+				}
+			}
+			var b strings.Builder
+			garbage := collect.Decide(s)
+			for _, i := range garbage.Instances {
+				fmt.Fprintf(&b, "terminate %s\n", i.ID)
+			}
+			for _, c := range garbage.Claims {
+				fmt.Fprintf(&b, "end %s\n", c.Name)
+			}
+			if b.Len() == 0 {
+				return "nothing\n"
+			}
+			return b.String()
+		})
+	})
+}
+
+func parseInstance(t *testing.T, fields []string) cloud.Instance {
+	t.Helper()
+	i := cloud.Instance{ID: fields[0], State: cloud.InstanceState(fields[1]), Tags: map[string]string{}}
+	for _, f := range fields[2:] {
+		key, value, _ := strings.Cut(f, "=")
+		switch key {
+		case "age":
+			i.LaunchTime = now().Add(-parse(t, value))
+		case "launch":
+			i.Tags[catalog.LaunchAnnotation] = value
+		default:
+			t.Fatalf("unknown property %s", f)
+		}
+	}
+	return i
+}
+
+func parseClaim(t *testing.T, fields []string, ready map[string]bool) karpv1.NodeClaim {
+	t.Helper()
+	c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fields[0], Annotations: map[string]string{}}}
+	for _, f := range fields[1:] {
+		key, value, _ := strings.Cut(f, "=")
+		switch key {
+		case "age":
+			c.CreationTimestamp = metav1.NewTime(now().Add(-parse(t, value)))
+		case "instance":
+			c.Status.ProviderID = "aws:///us-east-1a/" + value
+		case "launch":
+			c.Annotations[catalog.LaunchAnnotation] = value
+		case "deleting":
+			c.DeletionTimestamp = &metav1.Time{Time: now()}
+		case "ready":
+			ready[c.Status.ProviderID] = true
+		default:
+			t.Fatalf("unknown property %s", f)
+		}
+	}
+	return c
+}
+
+func parse(t *testing.T, s string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

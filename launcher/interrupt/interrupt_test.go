@@ -1,0 +1,211 @@
+package interrupt_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/interrupt"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type always struct{}
+
+func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, true
+}
+
+func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	ctx, cancel, _ := a.Context(ctx)
+	return ctx, cancel, ctx.Err()
+}
+
+// scene has a queue in memory, claims, and a scheduler and a Terminator that write down what they are asked.
+type scene struct {
+	t     *testing.T
+	queue *memory.Cloud
+	api   client.Client
+	start time.Time
+
+	mu     sync.Mutex
+	answer string
+	fail   int
+	trace  []string
+}
+
+// TestScenarios runs the files of testdata, each in a bubble of its own time:
+//
+//	claim NAME [instance=ID] [node=NAME] [launching]   a NodeClaim, with its node and a pod on it
+//	scheduler plans|fails|silent                       how it answers Going
+//	terminator fails=N                                 Begin fails so often
+//	queue throttled=DURATION                           AWS refuses every call
+//	message KIND INSTANCE...                           a message arrives; kind unreadable: with an error
+//	run DURATION                                       prints what happened and how many messages are left
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		synctest.Test(t, func(t *testing.T) {
+			s := &scene{t: t, queue: memory.New(memory.Config{}), start: time.Now(), answer: "plans"}
+			b := fake.NewClientBuilder().WithScheme(scheme.Scheme)
+			index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
+			s.api = b.Build()
+			registry := prometheus.NewRegistry()
+			subject, err := interrupt.New(interrupt.Config{
+				Client: s.api, Reader: s.api, Queue: s.queue, Guard: always{}, Asker: s, Ender: s, Events: s, Registerer: registry,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _ = subject.Run(ctx) }()
+			datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string { return s.command(d) })
+			cancel()
+			synctest.Wait()
+			if n, err := testutil.GatherAndCount(registry, "karpenter_interruption_received_messages_total"); err != nil || n < 8 {
+				t.Errorf("%d series of received messages, %v: every type must have one", n, err)
+			}
+		})
+	})
+}
+
+func (s *scene) log(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trace = append(s.trace, fmt.Sprintf("%3s ", time.Since(s.start).Round(time.Second))+fmt.Sprintf(format, args...))
+}
+
+// Eventf implements interrupt.Recorder.
+func (s *scene) Eventf(o runtime.Object, kind, reason, format string, args ...any) {
+	name := o.(client.Object).GetName()
+	s.log("event %T %s %s %s: %s", o, name, kind, reason, fmt.Sprintf(format, args...))
+}
+
+// Going implements interrupt.Asker.
+func (s *scene) Going(ctx context.Context, node, reason string) ([]string, error) {
+	s.log("scheduler: %s goes, %s", node, reason)
+	switch s.answer {
+	case "fails":
+		return nil, errors.New("nothing could be planned")
+	case "silent":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return []string{"default-9"}, nil
+}
+
+// Cordon implements interrupt.Ender.
+func (s *scene) Cordon(_ context.Context, node, by string) error {
+	s.log("cordon %s for %s", node, by)
+	return nil
+}
+
+// Begin implements interrupt.Ender.
+func (s *scene) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+	if s.fail > 0 {
+		s.fail--
+		s.log("begin %s fails", claim.Name)
+		return errors.New("conflict")
+	}
+	s.log("begin %s %s", claim.Name, reason)
+	return s.api.Delete(ctx, claim)
+}
+
+func (s *scene) command(d *datadriven.TestData) string {
+	args := map[string]string{}
+	for _, a := range d.CmdArgs {
+		args[a.Key] = strings.Join(a.Vals, ",")
+	}
+	first := d.CmdArgs[0]
+	switch d.Cmd {
+	case "claim":
+		s.addClaim(first.Key, args)
+	case "scheduler":
+		s.answer = first.Key
+	case "terminator":
+		d.ScanArgs(s.t, "fails", &s.fail)
+	case "queue":
+		s.queue.Throttle(s.duration(args["throttled"]))
+	case "message":
+		m := cloud.Message{Kind: cloud.MessageKind(first.Key)}
+		if first.Key == "unreadable" {
+			m.Err = errors.New("invalid character 'x'")
+		}
+		for _, a := range d.CmdArgs[1:] {
+			m.InstanceIDs = append(m.InstanceIDs, a.Key)
+		}
+		s.queue.Send(m)
+	case "run":
+		time.Sleep(s.duration(first.Key))
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		out := slices.Concat(s.trace, []string{fmt.Sprintf("%d messages left", s.queue.Queued())})
+		s.trace = nil
+		return strings.ReplaceAll(strings.Join(out, "\n")+"\n", "*v1.", "")
+	default:
+		s.t.Fatalf("unknown command %s", d.Cmd)
+	}
+	return ""
+}
+
+func (s *scene) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+func (s *scene) addClaim(name string, args map[string]string) {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{karpv1.TerminationFinalizer}}}
+	if _, ok := args["launching"]; ok {
+		claim.Annotations = map[string]string{catalog.LaunchAnnotation: "launch-1"}
+	}
+	if id := args["instance"]; id != "" {
+		claim.Status.ProviderID = "aws:///us-east-1a/" + id
+	}
+	claim.Status.NodeName = args["node"]
+	have := &karpv1.NodeClaim{}
+	if s.api.Get(s.t.Context(), client.ObjectKey{Name: name}, have) == nil {
+		claim.ResourceVersion = have.ResourceVersion
+		if err := s.api.Update(s.t.Context(), claim); err != nil {
+			s.t.Fatal(err)
+		}
+		return
+	}
+	objects := []client.Object{claim}
+	if node := args["node"]; node != "" {
+		objects = append(
+			objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-on-" + node}, Spec: corev1.PodSpec{NodeName: node}},
+		)
+	}
+	for _, o := range objects {
+		if err := s.api.Create(s.t.Context(), o); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
