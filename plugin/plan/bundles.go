@@ -1,10 +1,14 @@
 package plan
 
 import (
+	"math"
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
 )
+
+// maxPairs bounds how many ways to pair followers with companions are compared.
+const maxPairs = 64
 
 // bundles joins pods that require others on their own node (affinity by hostname) with those others, and takes them off
 // left. Pods for whom that cannot be done are set to none left, so that nobody plans them.
@@ -112,21 +116,47 @@ func (m *model) bundle(ci int, group, left []int) []unit {
 	return []unit{u}
 }
 
-// pairs puts the pods of the follower beside as few pods of the companion as possible.
+// pairs puts the pods of the follower beside pods of the companion: beside as many of them as is cheapest, if each such
+// pair, and each companion that is left alone, had a node of its own.
 func (m *model) pairs(follower, companion int, left []int) []unit {
-	var out []unit
-	for left[follower] > 0 && left[companion] > 0 {
-		k := m.largest(left[follower], func(k int) []part { return []part{{companion, 1}, {follower, k}} })
-		if k == 0 {
-			break
+	beside := func(k int) []part { return []part{{companion, 1}, {follower, k}} }
+	most := m.largest(left[follower], beside)
+	if most == 0 {
+		left[follower] = 0
+		return nil
+	}
+	n := min(left[follower], left[companion]*most)
+	alone := m.cheapestAlone([]part{{companion, 1}})
+	best, bestCost := (n+most-1)/most, math.Inf(1)
+	for nodes := best; nodes <= min(left[companion], n, best+maxPairs); nodes++ {
+		k, longer := n/nodes, n%nodes
+		cost := float64(nodes-longer)*m.cheapestAlone(beside(k)) + float64(left[companion]-nodes)*alone
+		if longer > 0 {
+			cost += float64(longer) * m.cheapestAlone(beside(k+1))
 		}
-		n := min(left[follower]/k, left[companion])
-		out = append(out, m.newUnit([]part{{companion, 1}, {follower, k}}, n))
-		left[follower] -= n * k
-		left[companion] -= n
+		if cost < bestCost-1e-9 {
+			best, bestCost = nodes, cost
+		}
 	}
 	left[follower] = 0
-	return out
+	left[companion] -= best
+	var out []unit
+	k, longer := n/best, n%best
+	if longer > 0 {
+		out = append(out, m.newUnit(beside(k+1), longer))
+	}
+	return append(out, m.newUnit(beside(k), best-longer))
+}
+
+// cheapestAlone is the price of the cheapest node that holds the parts; infinite if there is none.
+func (m *model) cheapestAlone(parts []part) float64 {
+	u, best := m.newUnit(parts, 1), math.Inf(1)
+	for oi := range m.offers {
+		if u.fits.has(oi) && m.available.has(oi) {
+			best = min(best, m.offers[oi].Price)
+		}
+	}
+	return best
 }
 
 // largest is the most pods, up to limit, for which the parts can share some node.
@@ -138,6 +168,9 @@ func (m *model) largest(limit int, parts func(int) []part) int {
 		}
 		u := m.newUnit(p, 1)
 		u.fits.and(m.available)
+		if keys := m.keys(&u); len(keys) > 0 && m.bestDomain(&u, m.domainsOf(&u, keys)) < 0 {
+			return true
+		}
 		return u.fits.empty()
 	})
 }

@@ -15,10 +15,10 @@ import (
 const maxAlternatives = 60
 
 // claims writes one claim per node, the dearest first. A node for which a NodePool's minValues cannot be kept becomes
-// none, and its pods stay out of next.
-func (m *model) claims(pk packing, next []int) []Claim {
+// none: its pods stay out of next, and it is taken out of the packing.
+func (m *model) claims(pk *packing, next []int) []Claim {
 	p := pk.problem
-	nodes := slices.Clone(pk.best.nodes)
+	nodes := pk.best.nodes
 	slices.SortStableFunc(nodes, func(a, b node) int {
 		x, y := &m.offers[a.offer], &m.offers[b.offer]
 		return cmp.Or(cmp.Compare(x.pool, y.pool), cmp.Compare(y.Price, x.Price), cmp.Compare(a.offer, b.offer), slices.CompareFunc(a.items, b.items, compareItems))
@@ -30,10 +30,20 @@ func (m *model) claims(pk packing, next []int) []Claim {
 		}
 	}
 	var out []Claim
+	var kept []node
 	for _, n := range nodes {
 		if c, ok := m.claim(p, n, slack[m.offers[n.offer].pool], next); ok {
-			out = append(out, c)
+			out, kept = append(out, c), append(kept, n)
+			continue
 		}
+		m.book([]node{n}, -1)
+		for _, it := range n.items {
+			pk.best.left[it.unit] += it.n
+		}
+	}
+	if len(kept) < len(nodes) {
+		pk.best.nodes = kept
+		pk.bound = m.freeBound(p, pk.best)
 	}
 	return out
 }
@@ -54,7 +64,7 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int) (Claim, boo
 		return Claim{}, false
 	}
 	c := Claim{
-		Name: m.in.NewName(pool.Name), NodePool: pool.Name, Replaces: m.in.Replaces,
+		NodePool: pool.Name, Replaces: m.in.Replaces,
 		Expected:    Offer{InstanceType: s.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price},
 		Taints:      slices.Clone(pool.Taints),
 		Allocatable: maps.Clone(s.Allocatable),
@@ -145,7 +155,10 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 	}
 	var all []alt
 	for ti := pool.types[0]; ti < pool.types[1]; ti++ {
-		if price, ok := m.spanPrice(sp, ti); ok && ti != expected.shape && m.withinSlack(ti, expected.shape, slack) {
+		if ti == expected.shape || m.squanders(ti, expected.shape) || !m.withinSlack(ti, expected.shape, slack) {
+			continue
+		}
+		if price, ok := m.spanPrice(sp, ti); ok {
 			all = append(all, alt{ti, price})
 		}
 	}
@@ -163,6 +176,17 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 		slack[i] -= extra
 	}
 	return out, ok
+}
+
+// squanders says that the type has accelerators or the like that the expected one has not: nobody on the node asks for
+// them.
+func (m *model) squanders(ti, expected int) bool {
+	for name, q := range m.types[ti].Allocatable {
+		if have := m.types[expected].Allocatable[name]; strings.Contains(string(name), "/") && have.IsZero() && !q.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *model) withinSlack(ti, expected int, slack []int64) bool {

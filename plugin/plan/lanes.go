@@ -18,13 +18,13 @@ type lane struct {
 // units, and counts no more against the limits of the pool.
 func (p *problem) lanes() []lane {
 	room := p.cloneRoom()
-	var all []lane
+	var all []*lane
 	for oi := range p.m.offers {
 		if !p.may.has(oi) || !p.affordable(oi, room) {
 			continue
 		}
 		o := &p.m.offers[oi]
-		l := lane{offer: oi, pool: o.pool, price: o.Price, free: o.free, takes: newBits(len(p.units))}
+		l := &lane{offer: oi, pool: o.pool, price: o.Price, free: o.free, takes: newBits(len(p.units))}
 		for ui := range p.units {
 			if p.units[ui].count > 0 && p.units[ui].fits.has(oi) {
 				l.takes.set(ui)
@@ -41,13 +41,19 @@ func (p *problem) lanes() []lane {
 			asked[d] = asked[d] || n > 0
 		}
 	}
-	slices.SortStableFunc(all, func(a, b lane) int {
-		return cmp.Or(cmp.Compare(a.price, b.price), slices.Compare(b.free, a.free))
+	slices.SortFunc(all, func(a, b *lane) int {
+		return cmp.Or(cmp.Compare(a.price, b.price), slices.Compare(b.free, a.free), cmp.Compare(a.offer, b.offer))
 	})
 	var out []lane
-	for i := range all {
-		if !slices.ContainsFunc(out, func(k lane) bool { return p.beats(&k, &all[i], asked) }) {
-			out = append(out, all[i])
+	for _, l := range all {
+		beaten := false
+		for i := range out {
+			if beaten = p.beats(&out[i], l, asked); beaten {
+				break
+			}
+		}
+		if !beaten {
+			out = append(out, *l)
 		}
 	}
 	return out

@@ -11,37 +11,56 @@ import (
 // higher weight first, for as few USD per hour as it finds. Pods that go nowhere are listed with the reasons.
 //
 // The steps: (1) compile the input to integers; (2) fill the rooms; (3) give each pod that is left the zone, or other
-// domain, that spread and affinity ask for; (4) per weight, pack the pods onto offers; (5) write the claims; (6) say why
-// for what is left.
+// domain, that spread and affinity ask for; (4) per weight, pack the pods onto offers and (5) write the claims; (6) if
+// pods that found no node leave the others badly spread, plan anew with fewer; (7) say why for what is left.
 func Make(in Input) Plan {
-	if in.NewName == nil {
-		in.NewName = numberedNames()
+	most := make([]int, len(in.Classes))
+	for ci := range in.Classes {
+		most[ci] = len(in.Classes[ci].Pods)
 	}
-	m := compile(in)                    // 1
-	left := make([]int, len(m.classes)) // pods not placed yet, by class
+	for try := 0; ; try++ {
+		m := compile(in)
+		out, settled := m.plan(most, try == maxTries)
+		if !settled {
+			continue // with what plan took off most
+		}
+		name := in.NewName
+		if name == nil {
+			name = numberedNames()
+		}
+		for i := range out.Claims {
+			out.Claims[i].Name = name(out.Claims[i].NodePool)
+		}
+		return out
+	}
+}
+
+// maxTries is how often a plan is made anew with fewer pods before the classes that stay badly spread are left out.
+const maxTries = 6
+
+// plan is one try at most pods of each class. Where pods that found no node leave others without what they require, it
+// takes pods off most, all of those classes if last, and returns false.
+func (m *model) plan(most []int, last bool) (Plan, bool) {
+	left := slices.Clone(most)          // pods not placed yet, by class
 	next := make([]int, len(m.classes)) // pods named in the plan, by class
-	for ci := range m.classes {
-		left[ci] = len(m.classes[ci].refs)
-	}
 	var out Plan
 	out.Placements = m.placements(m.fillRooms(left), next) // 2
 	units := m.units(left)                                 // 3
-	var packed []packing
-	for _, weight := range m.weights() { // 4
+	for _, weight := range m.weights() {                   // 4
 		pk := m.pack(units, weight)
-		packed = append(packed, pk)
+		out.Claims = append(out.Claims, m.claims(&pk, next)...) // 5
 		for ui := range units {
 			units[ui].count = pk.best.left[ui]
 		}
+		out.CostPerHour += pk.problem.cost(pk.best.nodes)
 		out.LowerBoundPerHour += pk.bound
 		out.FirstFitPerHour += pk.firstFit
 	}
-	for _, pk := range packed { // 5
-		out.Claims = append(out.Claims, m.claims(pk, next)...)
-		out.CostPerHour += pk.problem.cost(pk.best.nodes)
+	if !m.settle(units, next, most, last) { // 6
+		return Plan{}, false
 	}
-	out.Unplaced = m.unplaced(next) // 6
-	return out
+	out.Unplaced = m.unplaced(next) // 7
+	return out, true
 }
 
 // weights are those of the pools, highest first.
@@ -56,13 +75,13 @@ func (m *model) weights() []int32 {
 	return out
 }
 
-// book adds the nodes to the usage of their pools.
-func (m *model) book(nodes []node) {
+// book adds the nodes to the usage of their pools, times times.
+func (m *model) book(nodes []node, times int64) {
 	for _, n := range nodes {
 		o := &m.offers[n.offer]
 		limits := m.pools[o.pool].limits
 		for i, used := range m.types[o.shape].usage {
-			limits[i].used += used
+			limits[i].used += times * used
 		}
 	}
 }

@@ -27,32 +27,51 @@ func (m *model) pack(units []unit, weight int32) packing {
 	pk := packing{problem: p, best: ff, firstFit: p.cost(ff.nodes)}
 	k := newPacker(p)
 	if len(k.lanes) > 0 {
-		for _, s := range k.solutions(ff) {
+		counts := p.counts()
+		pi, columns, levels := k.values(counts, k.rounds())
+		for _, s := range k.solutions(ff, k.raised(pi), columns, levels) {
 			if p.better(s, pk.best) {
 				pk.best = s
 			}
 		}
-		pk.bound = m.lowerBound(p, pk.best)
+		if p.plain() && p.pods(pk.best.left) == 0 {
+			pk.bound = k.lowerBound(counts, pi, p.cost(pk.best.nodes))
+		} else {
+			pk.bound = m.freeBound(p, pk.best)
+		}
 	}
-	m.book(pk.best.nodes)
+	m.book(pk.best.nodes, 1)
 	return pk
 }
 
-// solutions are the candidates: the covering program rounded, its prices used node by node, and first-fit, each improved.
-func (k *packer) solutions(ff solution) []solution {
-	counts := k.p.counts()
-	pi, columns, levels := k.values(counts, k.rounds())
-	first := k.prices()
-	for ui := range pi {
-		pi[ui] = max(pi[ui], first[ui]/100)
+// raised gives units that the best mix runs for nothing, in the slack of others, a small price: they have to be placed.
+func (k *packer) raised(pi []float64) []float64 {
+	out := k.prices()
+	for ui := range out {
+		out[ui] = max(pi[ui], out[ui]/100)
 	}
+	return out
+}
+
+// solutions are the candidates: the prices used node by node, the covering program rounded, and first-fit, each improved.
+func (k *packer) solutions(ff solution, pi []float64, columns []column, levels []float64) []solution {
 	var out []solution
 	start := solution{}
-	start.nodes, start.left = k.compose(counts, pi, k.p.cloneRoom())
+	start.nodes, start.left = k.compose(k.p.counts(), pi, k.p.cloneRoom())
 	out = append(out, k.improve(start, pi, improveWork))
 	out = append(out, k.improve(k.round(columns, levels, pi), pi, improveWork))
 	ff.nodes = slices.Clone(ff.nodes)
 	return append(out, k.improve(ff, pi, improveWork))
+}
+
+// plain says that each unit is a pod that may go into any domain.
+func (p *problem) plain() bool {
+	for ui := range p.units {
+		if u := &p.units[ui]; u.domain != nil || len(u.parts) > 1 || u.parts[0].n > 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // rounds is how many rounds of column generation the budget allows.
@@ -87,9 +106,9 @@ func (k *packer) round(columns []column, levels []float64, pi []float64) solutio
 	return s
 }
 
-// lowerBound is what the placed pods cost at the very least on offers of these pools: without the choice of domains and
-// of companions, each of which only adds to the bill.
-func (m *model) lowerBound(p *problem, s solution) float64 {
+// freeBound is the lower bound for the placed pods without the choice of domains and of companions: each of those only
+// adds to the bill.
+func (m *model) freeBound(p *problem, s solution) float64 {
 	placed := make([]int, len(m.classes))
 	for ui, left := range s.left {
 		for _, q := range p.units[ui].parts {
@@ -102,13 +121,20 @@ func (m *model) lowerBound(p *problem, s solution) float64 {
 			units = append(units, m.newUnit([]part{{ci, 1}}, n))
 		}
 	}
-	free := m.newProblem(units, p.weight)
-	k := newPacker(free)
-	counts := free.counts()
+	if len(units) == 0 {
+		return 0
+	}
+	k := newPacker(m.newProblem(units, p.weight))
+	counts := k.p.counts()
 	pi, _, _ := k.values(counts, k.rounds())
+	return k.lowerBound(counts, pi, p.cost(s.nodes))
+}
+
+// lowerBound is what the units cost at the very least.
+func (k *packer) lowerBound(counts []int, pi []float64, cost float64) float64 {
 	best := max(k.bound(counts, pi), k.bound(counts, k.prices()))
 	// At least one node that takes the pod that is hardest to please.
-	for ui := range units {
+	for ui := range counts {
 		least := -1.0
 		for li := range k.lanes {
 			if l := &k.lanes[li]; l.takes.has(ui) && (least < 0 || l.price < least) {
@@ -117,7 +143,7 @@ func (m *model) lowerBound(p *problem, s solution) float64 {
 		}
 		best = max(best, least)
 	}
-	if cost := p.cost(s.nodes); best > cost && best < cost*(1+1e-9) {
+	if best > cost && best < cost*(1+1e-9) {
 		return cost // Equal but for rounding.
 	}
 	return best

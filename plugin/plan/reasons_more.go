@@ -79,6 +79,8 @@ func (m *model) relation(ci int) (code, message string) {
 		switch {
 		case r.kind == spread && r.key != corev1.LabelHostname:
 			return "SpreadUnsatisfiable", fmt.Sprintf("topology spread over %s with maxSkew %d: %s; no further domain can take the pod", r.key, r.maxSkew, r.state())
+		case r.kind == affinity && r.key == corev1.LabelHostname && r.total > 0:
+			return "AffinityUnsatisfiable", fmt.Sprintf("required pod affinity by %s to %s: the nodes that have or get such pods are full", r.key, r.selector)
 		case r.kind == affinity:
 			return "AffinityUnsatisfiable", fmt.Sprintf("required pod affinity by %s to %s: no node that can be launched joins such a pod (%s)", r.key, r.selector, r.state())
 		case r.kind == antiAffinity && r.key != corev1.LabelHostname:

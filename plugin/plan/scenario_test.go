@@ -90,6 +90,7 @@ func TestScenarios(t *testing.T) {
 			p := plan.Make(in)
 			got := show(in, p)
 			check(t, in, p)
+			checkRelations(t, in, p)
 			want := ""
 			for i := range a.Files {
 				if a.Files[i].Name == "want" {
@@ -229,12 +230,16 @@ func (c catalogYAML) input(t testing.TB) plan.Input {
 		in.Nodes = append(in.Nodes, node)
 	}
 	for _, d := range c.DaemonSets {
-		pod := d.pod()
-		ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: d.Name}}
-		ds.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: pod.Spec}
-		in.DaemonSets = append(in.DaemonSets, ds)
+		in.DaemonSets = append(in.DaemonSets, daemonSet(d))
 	}
 	return in
+}
+
+func daemonSet(d podYAML) *appsv1.DaemonSet {
+	pod := d.pod()
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: d.Name}}
+	ds.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: pod.Spec}
+	return ds
 }
 
 // requirement reads "KEY OPERATOR VALUE,VALUE min=N".

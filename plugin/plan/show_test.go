@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -24,7 +25,11 @@ func show(in plan.Input, p plan.Plan) string {
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", kind, x.Node, members(in, x.Members))
 	}
-	for _, c := range p.Claims {
+	for i, c := range p.Claims {
+		if i > 0 && alike(in, &c, &p.Claims[i-1]) {
+			fmt.Fprintf(&b, "%s: the same\n", c.Name)
+			continue
+		}
 		e := c.Expected
 		fmt.Fprintf(&b, "%s: %s %s %s $%.4f: %s\n", c.Name, e.InstanceType, e.Zone, e.CapacityType, e.Price, members(in, c.Members))
 		if len(c.Alternatives) > 1 {
@@ -47,6 +52,11 @@ func show(in plan.Input, p plan.Plan) string {
 	}
 	fmt.Fprintf(&b, "$%.4f per hour, at least $%.4f, first-fit $%.4f\n", p.CostPerHour, p.LowerBoundPerHour, p.FirstFitPerHour)
 	return b.String()
+}
+
+func alike(in plan.Input, a, b *plan.Claim) bool {
+	return a.Expected == b.Expected && a.NodePool == b.NodePool && members(in, a.Members) == members(in, b.Members) &&
+		cmp.Equal(a.Requirements, b.Requirements) && slices.Equal(a.Alternatives, b.Alternatives)
 }
 
 // text leaves out what the line above has said.

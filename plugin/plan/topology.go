@@ -227,37 +227,38 @@ func (m *model) values(demands []catalog.Requirements, oi int, key string) []str
 // lookup gives the labels of a place.
 type lookup func(key string) (string, bool)
 
-// permits says whether one more pod of the class may go to a place; on a new node (fresh) rules by hostname are the
+// permits says whether n more pods of the class may go to a place; on a new node (fresh) rules by hostname are the
 // packing's business. Where not, it returns the rule in the way.
-func (m *model) permits(ci int, at lookup, fresh bool) (*rule, bool) {
+func (m *model) permits(p part, at lookup, fresh bool) (*rule, bool) {
+	ci := p.class
 	for i := range m.rules {
 		r := &m.rules[i]
 		if fresh && r.key == corev1.LabelHostname || r.owner != ci && (r.kind != antiAffinity || !r.members.has(ci)) {
 			continue
 		}
 		v, ok := at(r.key)
-		if !r.allows(ci, v, ok) {
+		if !r.allows(p, v, ok) {
 			return r, false
 		}
 	}
 	return nil, true
 }
 
-func (r *rule) allows(ci int, v string, ok bool) bool {
+func (r *rule) allows(p part, v string, ok bool) bool {
 	self := 0
-	if r.members.has(ci) {
-		self = 1
+	if r.members.has(p.class) {
+		self = p.n
 	}
 	switch r.kind {
 	case spread:
 		return ok && r.counts[v]+self-r.least() <= r.maxSkew
 	case affinity:
-		return ok && (r.counts[v] > 0 || r.total == 0 && self == 1)
+		return ok && (r.counts[v] > 0 || r.total == 0 && self > 0)
 	case antiAffinity:
 		if !ok {
 			return true
 		}
-		return (r.owner != ci || r.counts[v] == 0) && (self == 0 || r.owners[v] == 0)
+		return (r.owner != p.class || r.counts[v] == 0 && self <= 1) && (self == 0 || r.owners[v] == 0)
 	}
 	return true
 }

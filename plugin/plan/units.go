@@ -20,6 +20,8 @@ type unit struct {
 	demands []catalog.Requirements
 	// pinned says that the unit was given its domain: a node with it has to be in the zone it was planned in.
 	pinned bool
+	// domain is what it was given; nil for none.
+	domain map[string]string
 }
 
 // newUnit joins the needs of the parts.
@@ -96,14 +98,7 @@ type domain struct {
 // assign gives each of the unit's pods a domain that the rules permit, the cheapest, and among equals the emptiest. It
 // returns one unit per domain and takes them off u.
 func (m *model) assign(u *unit) []unit {
-	var keys []string
-	for _, p := range u.parts {
-		for _, k := range m.keysOf(p.class) {
-			if !slices.Contains(keys, k) {
-				keys = append(keys, k)
-			}
-		}
-	}
+	keys := m.keys(u)
 	if len(keys) == 0 {
 		out := *u
 		u.count = 0
@@ -128,6 +123,19 @@ func (m *model) assign(u *unit) []unit {
 		}
 	}
 	return out
+}
+
+// keys are the label keys that matter to any part of the unit.
+func (m *model) keys(u *unit) []string {
+	var keys []string
+	for _, p := range u.parts {
+		for _, k := range m.keysOf(p.class) {
+			if !slices.Contains(keys, k) {
+				keys = append(keys, k)
+			}
+		}
+	}
+	return keys
 }
 
 func (m *model) recordUnit(u *unit, n int, values map[string]string) {
@@ -161,7 +169,7 @@ func (m *model) bestDomain(u *unit, domains []domain) int {
 
 func (m *model) permitsAll(u *unit, at lookup) bool {
 	for _, p := range u.parts {
-		if _, ok := m.permits(p.class, at, true); !ok {
+		if _, ok := m.permits(p, at, true); !ok {
 			return false
 		}
 	}
@@ -237,7 +245,7 @@ func (m *model) pin(u *unit, values map[string]string, n int) unit {
 	out.count, out.fits, out.demands = n, u.fits.clone(), slices.Clone(u.demands)
 	_, zone := values[corev1.LabelTopologyZone]
 	_, zoneID := values[labelZoneID]
-	out.pinned = zone || zoneID
+	out.pinned, out.domain = zone || zoneID, values
 	for oi := range m.offers {
 		if !out.fits.has(oi) {
 			continue

@@ -1,0 +1,164 @@
+package plan_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// place is a node of the finished plan with the pods on it.
+type place struct {
+	name   string
+	labels map[string]string
+	pods   []*corev1.Pod
+	// planned is how many of the pods the plan put there: the last ones.
+	planned int
+}
+
+// places is what the cluster looks like once the plan has come true.
+func places(in plan.Input, p plan.Plan) []place {
+	var out []place
+	byName := map[string]int{}
+	add := func(name string, at map[string]string, pods []*corev1.Pod) {
+		own := map[string]string{corev1.LabelHostname: name}
+		for k, v := range at {
+			own[k] = v
+		}
+		byName[name] = len(out)
+		out = append(out, place{name: name, labels: own, pods: pods})
+	}
+	put := func(name string, ms []plan.Member) {
+		pl := &out[byName[name]]
+		for _, m := range ms {
+			for range m.Pods {
+				pl.pods = append(pl.pods, in.Classes[m.Class].Pod)
+				pl.planned++
+			}
+		}
+	}
+	for _, n := range in.Nodes {
+		add(n.Name, n.Labels, append([]*corev1.Pod{}, n.Pods...))
+	}
+	for _, x := range p.Placements {
+		put(x.Node, x.Members)
+	}
+	for _, c := range p.Claims {
+		add(c.Name, c.Labels, nil)
+		put(c.Name, c.Members)
+	}
+	return out
+}
+
+// checkRelations checks required affinity, anti-affinity, spread and host ports on the finished plan, with code of its own.
+func checkRelations(t *testing.T, in plan.Input, p plan.Plan) {
+	t.Helper()
+	all := places(in, p)
+	for i := range all {
+		for k := len(all[i].pods) - all[i].planned; k < len(all[i].pods); k++ {
+			pod := all[i].pods[k]
+			if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
+				for _, term := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+					if countNear(all, i, k, pod, term) == 0 && countAll(all, i, k, pod, term) > 0 {
+						t.Errorf("%s on %s: others match its affinity by %s, none is near", pod.Name, all[i].name, term.TopologyKey)
+					}
+				}
+			}
+			for _, c := range pod.Spec.TopologySpreadConstraints {
+				checkSpread(t, all, i, pod, c)
+			}
+		}
+		for k, pod := range all[i].pods {
+			if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+				for _, term := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+					if n := countNear(all, i, k, pod, term); n > 0 {
+						t.Errorf("%s on %s: %d pods by %s that its anti-affinity forbids", pod.Name, all[i].name, n, term.TopologyKey)
+					}
+				}
+			}
+		}
+		checkPorts(t, &all[i])
+	}
+}
+
+// countNear counts the pods other than pods[k] of place i in its domain that the term matches.
+func countNear(all []place, i, k int, pod *corev1.Pod, term corev1.PodAffinityTerm) int {
+	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+	if err != nil {
+		return 0
+	}
+	here, n := all[i].labels[term.TopologyKey], 0
+	for j := range all {
+		if all[j].labels[term.TopologyKey] != here {
+			continue
+		}
+		for l, other := range all[j].pods {
+			if (j != i || l != k) && other.Namespace == pod.Namespace && selector.Matches(labels.Set(other.Labels)) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func countAll(all []place, i, k int, pod *corev1.Pod, term corev1.PodAffinityTerm) int {
+	everywhere := make([]place, len(all))
+	for j := range all {
+		everywhere[j] = all[j]
+		everywhere[j].labels = nil
+	}
+	return countNear(everywhere, i, k, pod, term)
+}
+
+// checkSpread compares the pod's domain with the emptiest one among those that the plan used or that existed. That there
+// could be emptier ones is the scenarios' business.
+func checkSpread(t *testing.T, all []place, i int, pod *corev1.Pod, c corev1.TopologySpreadConstraint) {
+	t.Helper()
+	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+	if err != nil || c.WhenUnsatisfiable != corev1.DoNotSchedule {
+		return
+	}
+	counts := map[string]int{}
+	for j := range all {
+		v, ok := all[j].labels[c.TopologyKey]
+		if !ok || !admitted(pod, all[j].labels) {
+			continue
+		}
+		counts[v] += 0
+		for _, other := range all[j].pods {
+			if selector.Matches(labels.Set(other.Labels)) {
+				counts[v]++
+			}
+		}
+	}
+	least := -1
+	for _, n := range counts {
+		if least < 0 || n < least {
+			least = n
+		}
+	}
+	if here := counts[all[i].labels[c.TopologyKey]]; here-least > int(c.MaxSkew) {
+		t.Errorf("%s on %s: %d match by %s, the least is %d, maxSkew %d", pod.Name, all[i].name, here, c.TopologyKey, least, c.MaxSkew)
+	}
+}
+
+func checkPorts(t *testing.T, p *place) {
+	t.Helper()
+	taken := map[int32]string{}
+	for _, pod := range p.pods {
+		for _, c := range pod.Spec.Containers {
+			for _, port := range c.Ports {
+				if port.HostPort == 0 {
+					continue
+				}
+				if other, ok := taken[port.HostPort]; ok {
+					t.Errorf("%s: %s and %s both want port %d", p.name, other, pod.Name, port.HostPort)
+				}
+				taken[port.HostPort] = pod.Name
+			}
+		}
+	}
+}
