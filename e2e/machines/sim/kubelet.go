@@ -85,7 +85,7 @@ func (k *kubelet) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := time.Now()
 		if dirty || (!podsDue.IsZero() && !now.Before(podsDue)) {
-			podsDue, dirty = k.syncPods(now), false
+			podsDue, dirty = k.syncPods(ctx, now), false
 		}
 		if !now.Before(k.nodeDue) {
 			k.nodeDue = k.syncNode(ctx, now)

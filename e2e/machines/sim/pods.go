@@ -53,7 +53,7 @@ func (k *kubelet) node(ctx context.Context, useCache bool) (*corev1.Node, error)
 }
 
 // syncPods brings every pod of this node up to now and returns when the next of them changes by itself, zero if none.
-func (k *kubelet) syncPods(now time.Time) time.Time {
+func (k *kubelet) syncPods(ctx context.Context, now time.Time) time.Time {
 	pods := k.boundPods()
 	present := make(map[types.UID]bool, len(pods))
 	var next time.Time
@@ -61,7 +61,7 @@ func (k *kubelet) syncPods(now time.Time) time.Time {
 		present[pod.UID] = true
 		state := k.known[pod.UID]
 		if state == nil {
-			if state = k.addPod(pod, now); state == nil {
+			if state = k.addPod(ctx, pod, now); state == nil {
 				continue
 			}
 			k.known[pod.UID] = state
@@ -105,7 +105,7 @@ func (k *kubelet) boundPods() []*corev1.Pod {
 
 // addPod admits or rejects a pod that the kubelet has not seen. A pod that is over already gets no state unless
 // somebody wants it deleted.
-func (k *kubelet) addPod(pod *corev1.Pod, now time.Time) *podState {
+func (k *kubelet) addPod(ctx context.Context, pod *corev1.Pod, now time.Time) *podState {
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if over && pod.DeletionTimestamp == nil {
 		return nil
@@ -122,7 +122,7 @@ func (k *kubelet) addPod(pod *corev1.Pod, now time.Time) *podState {
 		k.writer.event(newEvent(podReference(pod), k.name(), corev1.EventTypeWarning, result.Reason, result.Message))
 		return state
 	}
-	node, err := k.node(context.Background(), true)
+	node, err := k.node(ctx, true)
 	if err != nil {
 		node = &corev1.Node{}
 	}

@@ -106,7 +106,7 @@ func (v podView) exitCode(c containerPlan) int32 {
 	switch {
 	case !c.finish.IsZero() && (v.stopped.IsZero() || !c.finish.After(v.stopped)):
 		return c.exitCode
-	case v.stopped.Before(c.start):
+	case !v.stopped.IsZero() && v.stopped.Before(c.start):
 		return 137
 	default:
 		return 0
@@ -115,27 +115,25 @@ func (v podView) exitCode(c containerPlan) int32 {
 
 func (v podView) containerStatus(c containerPlan, now time.Time) corev1.ContainerStatus {
 	out := corev1.ContainerStatus{Name: c.name, Image: c.image, Started: new(false)}
-	stopped := !v.stopped.IsZero() && !now.Before(v.stopped)
-	finished := !c.finish.IsZero() && !now.Before(c.finish)
 	id := fmt.Sprintf("containerd://%s-%s", v.pod.UID, c.name)
-	switch {
-	case finished || stopped || (c.sidecar && v.over(now)):
-		end := c.finish
-		if c.finish.IsZero() || (stopped && v.stopped.Before(c.finish)) {
-			end = v.stopped
-		}
-		code, reason := v.exitCode(c), "Completed"
-		if code != 0 {
+	switch end := v.containerEnd(c, now); {
+	case !end.IsZero():
+		code, reason, started := v.exitCode(c), "Completed", c.start
+		switch {
+		case end.Before(c.start):
+			reason, started = "ContainerStatusUnknown", end
+		case code != 0:
 			reason = "Error"
 		}
 		out.State.Terminated = &corev1.ContainerStateTerminated{
-			ExitCode: code, Reason: reason, ContainerID: id, StartedAt: metav1.NewTime(c.start), FinishedAt: metav1.NewTime(end),
+			ExitCode: code, Reason: reason, ContainerID: id, StartedAt: metav1.NewTime(started), FinishedAt: metav1.NewTime(end),
 		}
 		out.ContainerID = id
-		out.Ready = code == 0 && finished && slices.ContainsFunc(v.plan.inits, func(i containerPlan) bool { return i.name == c.name })
+		// An init container that did its work counts as ready.
+		out.Ready = code == 0 && !c.finish.IsZero() && v.isInit(c)
 	case now.Before(c.start):
 		reason := "ContainerCreating"
-		if len(v.plan.inits) > 0 && !slices.ContainsFunc(v.plan.inits, func(i containerPlan) bool { return i.name == c.name }) {
+		if len(v.plan.inits) > 0 && !v.isInit(c) {
 			reason = "PodInitializing"
 		}
 		out.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
@@ -148,66 +146,95 @@ func (v podView) containerStatus(c containerPlan, now time.Time) corev1.Containe
 	return out
 }
 
+func (v podView) isInit(c containerPlan) bool {
+	return slices.ContainsFunc(v.plan.inits, func(i containerPlan) bool { return i.name == c.name })
+}
+
+// containerEnd is when the container exited, zero if it has not: by itself, stopped with its pod, or as a sidecar whose
+// pod is over.
+func (v podView) containerEnd(c containerPlan, now time.Time) time.Time {
+	end := c.finish
+	if c.sidecar && v.over(now) {
+		end = v.end()
+	}
+	if !v.stopped.IsZero() && (end.IsZero() || v.stopped.Before(end)) {
+		end = v.stopped
+	}
+	if end.IsZero() || now.Before(end) {
+		return time.Time{}
+	}
+	return end
+}
+
 // setConditions writes the kubelet's own conditions, each with the moment at which it came about.
 func (v podView) setConditions(s *corev1.PodStatus, now time.Time) {
 	over := v.over(now)
-	stoppedOr := func(t time.Time) time.Time {
-		if over {
-			return v.end()
-		}
-		return t
-	}
-	initialized, ready := v.plan.sandbox, v.plan.sandbox
-	for _, c := range v.plan.inits {
-		if c.sidecar {
-			initialized, ready = later(initialized, c.ready), later(ready, c.ready)
-		} else {
-			initialized = later(initialized, c.finish)
-		}
-	}
-	var unready []string
-	for _, c := range v.plan.containers {
-		ready = later(ready, c.ready)
-		if now.Before(c.ready) {
-			unready = append(unready, c.name)
-		}
-	}
 	set := func(kind corev1.PodConditionType, since time.Time, reason, message string) {
 		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(since), ObservedGeneration: v.pod.Generation}
+		if over && kind != corev1.PodInitialized {
+			c.LastTransitionTime = metav1.NewTime(v.end())
+		}
 		if reason != "" {
 			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
 		}
 		setPodCondition(s, c)
 	}
-	reasonUnless := func(ok bool, reason string) string {
-		if ok {
-			return ""
-		}
-		return reason
+	noSandbox := ""
+	if over || now.Before(v.plan.sandbox) {
+		noSandbox = "SandboxNotReady"
 	}
-	hasSandbox := !now.Before(v.plan.sandbox) && !over
-	set(corev1.PodReadyToStartContainers, stoppedOr(v.plan.sandbox), reasonUnless(hasSandbox, "SandboxNotReady"), "")
-	set(corev1.PodInitialized, initialized, reasonUnless(!now.Before(initialized), "ContainersNotInitialized"), "containers with incomplete status")
-	notReady, why := "", "containers with unready status: ["+strings.Join(unready, " ")+"]"
-	switch {
-	case over && s.Phase == corev1.PodSucceeded:
-		notReady, why = "PodCompleted", ""
-	case over:
-		notReady, why = "PodFailed", ""
-	case len(unready) > 0 || now.Before(ready):
-		notReady = "ContainersNotReady"
+	set(corev1.PodReadyToStartContainers, v.plan.sandbox, noSandbox, "")
+	initialized, incomplete := v.initialized(), ""
+	if now.Before(initialized) {
+		incomplete = "ContainersNotInitialized"
 	}
-	set(corev1.ContainersReady, stoppedOr(ready), notReady, why)
+	set(corev1.PodInitialized, initialized, incomplete, "containers with incomplete status")
+	since, notReady, why := v.readiness(now)
+	set(corev1.ContainersReady, since, notReady, why)
 	if gate := openGate(v.pod); notReady == "" && gate != "" {
 		notReady, why = "ReadinessGatesNotReady", "corresponding condition of pod readiness gate \""+gate+"\" does not exist or is not true"
 	}
-	set(corev1.PodReady, stoppedOr(ready), notReady, why)
+	set(corev1.PodReady, since, notReady, why)
 	if len(v.plan.missing) > 0 && !now.Before(v.plan.sandbox) {
 		setPodCondition(s, corev1.PodCondition{
 			Type: WithoutDevicesCondition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(v.plan.sandbox),
 			Reason: "DevicePluginNotRegistered", Message: "runs without " + strings.Join(v.plan.missing, ", "),
 		})
 	}
+}
+
+// initialized is when the last init container has done its work, or is ready if it is a sidecar.
+func (v podView) initialized() time.Time {
+	out := v.plan.sandbox
+	for _, c := range v.plan.inits {
+		if c.sidecar {
+			out = later(out, c.ready)
+		} else {
+			out = later(out, c.finish)
+		}
+	}
+	return out
+}
+
+// readiness is since when all containers are ready, or why they are not.
+func (v podView) readiness(now time.Time) (since time.Time, reason, message string) {
+	since = v.initialized()
+	var unready []string
+	for _, c := range v.plan.containers {
+		since = later(since, c.ready)
+		if now.Before(c.ready) {
+			unready = append(unready, c.name)
+		}
+	}
+	switch {
+	case v.over(now) && v.phaseAt(now) == corev1.PodSucceeded:
+		return since, "PodCompleted", ""
+	case v.over(now):
+		return since, "PodFailed", ""
+	case now.Before(since):
+		return since, "ContainersNotReady", "containers with unready status: [" + strings.Join(unready, " ") + "]"
+	}
+	return since, "", ""
 }
 
 func setPodCondition(s *corev1.PodStatus, c corev1.PodCondition) {
