@@ -1,0 +1,175 @@
+package aws
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+)
+
+// refuseIAM is an error of IAM, which has a form of its own.
+func refuseIAM(status int, code string) answer {
+	return answer{status, "<ErrorResponse><Error><Type>Sender</Type><Code>" + code + "</Code><Message>no</Message></Error>" +
+		"<RequestId>r</RequestId></ErrorResponse>"}
+}
+
+func profileXML(action string, roles ...string) answer {
+	var list strings.Builder
+	for _, r := range roles {
+		list.WriteString("<member><RoleName>" + r + "</RoleName></member>")
+	}
+	return ok("<" + action + "Response><" + action + "Result><InstanceProfile><InstanceProfileName>p</InstanceProfileName><Roles>" +
+		list.String() + "</Roles></InstanceProfile></" + action + "Result></" + action + "Response>")
+}
+
+// newAccount is a wire on which everything of the class is found, the instance profile excepted, which can be made.
+func newAccount(t *testing.T) (*wire, *Cloud, *awsv1.EC2NodeClass) {
+	t.Helper()
+	w, c := newWire(t)
+	w.on("DescribeSecurityGroups", ok("<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-1</groupId>"+
+		"<groupName>nodes</groupName></item></securityGroupInfo></DescribeSecurityGroupsResponse>"))
+	w.on("DescribeImages", ok("<DescribeImagesResponse><imagesSet><item><imageId>ami-1</imageId><name>mine</name>"+
+		"<architecture>arm64</architecture><creationDate>2026-01-01T00:00:00.000Z</creationDate></item></imagesSet></DescribeImagesResponse>"))
+	w.on("GetInstanceProfile", refuseIAM(http.StatusNotFound, "NoSuchEntity"))
+	w.on("CreateInstanceProfile", profileXML("CreateInstanceProfile"))
+	w.on("AddRoleToInstanceProfile", ok("<AddRoleToInstanceProfileResponse/>"))
+	w.on("RemoveRoleFromInstanceProfile", ok("<RemoveRoleFromInstanceProfileResponse/>"))
+	class := nodeClass()
+	class.Status = awsv1.EC2NodeClassStatus{}
+	class.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{ID: "ami-1"}}
+	class.Spec.AMIFamily = new("AL2023")
+	class.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Name: "nodes"}}
+	return w, c, class
+}
+
+func TestResolveMakesTheInstanceProfile(t *testing.T) {
+	w, c, class := newAccount(t)
+	status, err := c.Resolve(t.Context(), class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	class.Status = status
+	if ready := class.StatusConditions().Root(); !ready.IsTrue() {
+		t.Errorf("not ready: %+v", status.Conditions)
+	}
+	created := w.made("CreateInstanceProfile")
+	if len(created) != 1 || created[0].Get("InstanceProfileName") != status.InstanceProfile ||
+		created[0].Get("Path") != "/slipway/us-east-1/prod/default/" {
+		t.Errorf("created %v for %s", created, status.InstanceProfile)
+	}
+	tags := map[string]string{}
+	for key, v := range created[0] {
+		if n, found := strings.CutSuffix(key, ".Key"); found {
+			tags[v[0]] = created[0].Get(n + ".Value")
+		}
+	}
+	if tags["kubernetes.io/cluster/prod"] != "owned" || tags["karpenter.k8s.aws/ec2nodeclass"] != "default" ||
+		tags["topology.kubernetes.io/region"] != "us-east-1" || tags["team"] != "a" {
+		t.Errorf("instance profile's tags: %v", tags)
+	}
+	// Within its period nothing is asked again.
+	if _, err := c.Resolve(t.Context(), class); err != nil || len(w.made("GetInstanceProfile")) != 1 || len(w.made("DescribeSubnets")) != 1 {
+		t.Errorf("asked again: %v", err)
+	}
+}
+
+func TestResolveGivesTheProfileItsRole(t *testing.T) {
+	w, c, class := newAccount(t)
+	w.on("GetInstanceProfile", profileXML("GetInstanceProfile", "another"))
+	if _, err := c.Resolve(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	removed, added := w.made("RemoveRoleFromInstanceProfile"), w.made("AddRoleToInstanceProfile")
+	if len(removed) != 1 || removed[0].Get("RoleName") != "another" || len(added) != 1 || added[0].Get("RoleName") != "node" {
+		t.Errorf("removed %v, added %v", removed, added)
+	}
+}
+
+func TestResolveSaysWhatIsWrong(t *testing.T) {
+	empty := func(action, set string) answer {
+		return ok("<" + action + "Response><" + set + "/></" + action + "Response>")
+	}
+	for name, tc := range map[string]struct {
+		set               func(*wire, *awsv1.EC2NodeClass)
+		condition, reason string
+		message           string
+	}{
+		"no subnet": {func(w *wire, _ *awsv1.EC2NodeClass) {
+			w.on("DescribeSubnets", empty("DescribeSubnets", "subnetSet"))
+		}, awsv1.ConditionTypeSubnetsReady, "SubnetsNotFound", "spec.subnetSelectorTerms"},
+		"not allowed to look": {func(w *wire, _ *awsv1.EC2NodeClass) {
+			w.on("DescribeSubnets", refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized"))
+		}, awsv1.ConditionTypeSubnetsReady, "Unauthorized", "not authorized"},
+		"no security group": {func(w *wire, _ *awsv1.EC2NodeClass) {
+			w.on("DescribeSecurityGroups", empty("DescribeSecurityGroups", "securityGroupInfo"))
+		}, awsv1.ConditionTypeSecurityGroupsReady, "SecurityGroupsNotFound", "spec.securityGroupSelectorTerms"},
+		"no image": {func(w *wire, _ *awsv1.EC2NodeClass) {
+			w.on("DescribeImages", empty("DescribeImages", "imagesSet"))
+		}, awsv1.ConditionTypeAMIsReady, "AMINotFound", "spec.amiSelectorTerms"},
+		"no such role": {func(w *wire, _ *awsv1.EC2NodeClass) {
+			w.on("AddRoleToInstanceProfile", refuseIAM(http.StatusNotFound, "NoSuchEntity"))
+		}, awsv1.ConditionTypeInstanceProfileReady, "NotFound", "spec.role"},
+		"no such profile": {func(_ *wire, class *awsv1.EC2NodeClass) {
+			class.Spec.Role, class.Spec.InstanceProfile = "", new("mine")
+		}, awsv1.ConditionTypeInstanceProfileReady, "NotFound", "spec.instanceProfile"},
+		"neither": {func(_ *wire, class *awsv1.EC2NodeClass) {
+			class.Spec.Role = ""
+		}, awsv1.ConditionTypeInstanceProfileReady, "RoleMissing", "spec.role"},
+		"not supported": {func(_ *wire, class *awsv1.EC2NodeClass) {
+			class.Spec.NetworkInterfaces = []*awsv1.NetworkInterface{{}}
+		}, awsv1.ConditionTypeValidationSucceeded, "NotSupported", "spec.networkInterfaces"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c, class := newAccount(t)
+			tc.set(w, class)
+			status, err := c.Resolve(t.Context(), class)
+			if err != nil {
+				t.Fatal(err)
+			}
+			class.Status = status
+			got := class.StatusConditions().Get(tc.condition)
+			if !got.IsFalse() || got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) {
+				t.Errorf("%s: %+v, want False with reason %s about %s", tc.condition, got, tc.reason, tc.message)
+			}
+			if class.StatusConditions().Root().IsTrue() {
+				t.Error("Ready all the same")
+			}
+		})
+	}
+}
+
+// What AWS could not be asked for is no fault of the class: its status stays as it was.
+func TestResolveFailsWhenThrottled(t *testing.T) {
+	w, c, class := newAccount(t)
+	w.on("DescribeImages", refuse(http.StatusServiceUnavailable, "RequestLimitExceeded", "slow down"))
+	if _, err := c.Resolve(t.Context(), class); err == nil || !strings.Contains(err.Error(), "EC2NodeClass default") {
+		t.Errorf("got %v, want an error that names the class", err)
+	}
+}
+
+func TestReleaseDeletesWhatTheClassOwns(t *testing.T) {
+	w, c, class := newAccount(t)
+	w.on("DescribeLaunchTemplates", ok("<DescribeLaunchTemplatesResponse><launchTemplates><item><launchTemplateId>lt-1</launchTemplateId>"+
+		"<launchTemplateName>slipway.dev/1</launchTemplateName></item></launchTemplates></DescribeLaunchTemplatesResponse>"))
+	w.on("DeleteLaunchTemplate", refuse(http.StatusBadRequest, "InvalidLaunchTemplateId.NotFound", "gone"))
+	w.on("ListInstanceProfiles", ok("<ListInstanceProfilesResponse><ListInstanceProfilesResult><InstanceProfiles><member>"+
+		"<InstanceProfileName>p</InstanceProfileName><Roles><member><RoleName>node</RoleName></member></Roles></member></InstanceProfiles>"+
+		"<IsTruncated>false</IsTruncated></ListInstanceProfilesResult></ListInstanceProfilesResponse>"))
+	w.handle("DeleteInstanceProfile", func(v url.Values) answer {
+		if len(w.calls) == 0 || v.Get("InstanceProfileName") != "p" {
+			return refuseIAM(http.StatusBadRequest, "ValidationError")
+		}
+		return ok("<DeleteInstanceProfileResponse/>")
+	})
+	if err := c.Release(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.made("RemoveRoleFromInstanceProfile")) != 1 || len(w.made("DeleteInstanceProfile")) != 1 {
+		t.Error("the profile was not deleted")
+	}
+	if f := w.made("DescribeLaunchTemplates")[0]; f.Get("Filter.3.Name") != "tag:karpenter.k8s.aws/ec2nodeclass" || f.Get("Filter.3.Value.1") != "default" {
+		t.Errorf("asked for the launch templates of %s=%s", f.Get("Filter.3.Name"), f.Get("Filter.3.Value.1"))
+	}
+}
