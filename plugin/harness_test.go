@@ -271,3 +271,23 @@ func (h *harness) updateNode(n *corev1.Node) {
 		h.t.Fatal(err)
 	}
 }
+
+// metric reads a value; label is the value of the metric's only label, empty for none.
+func (h *harness) metric(name, label string) float64 {
+	h.t.Helper()
+	families, err := h.registry.Gather()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if label == "" || m.GetLabel()[0].GetValue() == label {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}

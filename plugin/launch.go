@@ -271,6 +271,7 @@ func (p *planner) tellUnplaced(w *work) {
 		p.missing = append(p.missing, w.result.Unplaced...)
 		return
 	}
+	p.replanAfterBackoff(time.Now())
 	for _, u := range w.result.Unplaced {
 		p.metrics.pods.WithLabelValues(outcomeUnplaced).Add(float64(len(u.Pods)))
 		for _, ref := range u.Pods {

@@ -44,6 +44,13 @@ func (p *planner) replanSoon(now time.Time) {
 	}
 }
 
+// replanAfterBackoff plans the unplaced pods again when the first NodePool may launch again.
+func (p *planner) replanAfterBackoff(now time.Time) {
+	if until := p.view.backoffEnds(now); !until.IsZero() && (p.replan.IsZero() || until.Before(p.replan)) {
+		p.replan = until
+	}
+}
+
 // relearn starts from a full state: promises are as it says. Those that were made after the stream was opened may have
 // missed it; they have to show soon, as any.
 func (p *planner) relearn(ctx context.Context, u link.Update, now time.Time) {
@@ -134,9 +141,6 @@ func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 		return
 	case api.Outcome_OUTCOME_FAILED:
 		p.view.failed(e.Node.NodePool, e.Reason, now)
-		if until := p.view.backoffEnds(now); !until.IsZero() && (p.replan.IsZero() || until.Before(p.replan)) {
-			p.replan = until
-		}
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
 	}
 	logger.V(2).Info("In-flight node ended", "nodeClaim", name, "outcome", e.Outcome.String(), "reason", e.Reason)

@@ -1,0 +1,191 @@
+package plugin_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// Without its launcher the scheduler is a scheduler: it says what it cannot do, and does it as soon as it can.
+func TestLauncherAway(t *testing.T) {
+	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{newNode("small", "600m", nil)}})
+	h.pod("fits", nil)
+	h.eventually("scheduling on existing nodes", func() bool { return h.bound() == 1 })
+	h.pod("waits", nil)
+	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("waits"), "slipway-launcher cannot be reached") })
+	if got := h.message("waits"); !strings.Contains(got, "0/1 nodes are available") {
+		t.Errorf("message %q does not say what the scheduler found", got)
+	}
+	if v := h.metric("slipway_launcher_connected", ""); v != 0 {
+		t.Errorf("slipway_launcher_connected is %v", v)
+	}
+	h.launcher.serve(t)
+	h.eventually("a launch when it is back", func() bool { return h.launcher.podNames()["waits"] == 1 })
+	if v := h.metric("slipway_launcher_connected", ""); v != 1 {
+		t.Errorf("slipway_launcher_connected is %v", v)
+	}
+	lead := h.launcher.leads[0]
+	if lead.GetIdentity() != "me" || lead.GetLeaseName() != "slipway-scheduler" {
+		t.Errorf("the launcher was told %v", lead)
+	}
+}
+
+// A launcher that dies in the middle of a launch has recorded all of it or nothing: the full state tells.
+func TestUnansweredLaunch(t *testing.T) {
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)},
+		prepare: func(l *testLauncher) { l.away = true },
+	})
+	h.pod("a", nil)
+	time.Sleep(500 * time.Millisecond)
+	h.launcher.mu.Lock()
+	h.launcher.away = false
+	h.launcher.mu.Unlock()
+	h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] == 1 })
+}
+
+// A failed launch lets its pods go and they are planned again at once.
+func TestFailedLaunchIsPlannedAgain(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	h.deployment("web", 3, nil)
+	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 3 })
+	for _, c := range h.launcher.claims() {
+		h.launcher.end(c.GetName(), "", api.Outcome_OUTCOME_FAILED)
+	}
+	h.eventually("another launch for the same pods", func() bool {
+		for _, n := range h.launcher.podNames() {
+			if n != 2 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Launches that keep failing must not spend money in a loop.
+func TestBackOffPerNodePool(t *testing.T) {
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)},
+		prepare: func(l *testLauncher) {
+			l.refuse = func(c *api.Claim) *api.Result {
+				return &api.Result{Name: c.GetName(), Reason: "NodePoolNotFound", Message: "nodepool default is gone"}
+			}
+		},
+	})
+	h.pod("a", nil)
+	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("a"), "launches in a row failed") })
+	time.Sleep(2 * time.Second)
+	if n := len(h.launcher.requests()); n > 8 {
+		t.Errorf("%d launches in two seconds", n)
+	}
+	h.launcher.mu.Lock()
+	h.launcher.refuse = nil
+	before := len(h.launcher.launches)
+	h.launcher.mu.Unlock()
+	h.eventually("another try", func() bool { return len(h.launcher.requests()) > before })
+}
+
+// What cannot be placed says why, and is planned again when what can be launched changes.
+func TestUnplacedPodIsExplained(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	h.pod("gpu", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/arch": "amd64"} })
+	h.pod("daemon", func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"full"}},
+			}}},
+		}}}
+	})
+	h.eventually("the reason", func() bool { return strings.Contains(h.message("gpu"), "NodePool default") })
+	if got := h.message("gpu"); !strings.Contains(got, "0/1 nodes are available") || !strings.Contains(got, "no node can be launched") {
+		t.Errorf("message %q", got)
+	}
+	h.eventually("the pinned pod's reason", func() bool { return strings.Contains(h.message("daemon"), "pinned to node full") })
+	h.launcher.mu.Lock()
+	types := instanceTypes()
+	for _, it := range types {
+		it.Name = strings.Replace(it.GetName(), "m7g", "m7i", 1)
+		it.Labels["kubernetes.io/arch"], it.Labels["node.kubernetes.io/instance-type"] = "amd64", it.GetName()
+	}
+	h.launcher.types = []*api.InstanceTypes{{NodeClass: "default", Types: types}}
+	h.launcher.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{InstanceTypes: h.launcher.types} })
+	h.launcher.mu.Unlock()
+	h.eventually("a launch once there is a type", func() bool { return h.launcher.podNames()["gpu"] == 1 })
+	if n := h.launcher.podNames()["daemon"]; n != 0 {
+		t.Errorf("a node was launched for a pod pinned to another")
+	}
+}
+
+// A restart loses no promise: the first full state has them.
+func TestPromisesComeBackWithTheFullState(t *testing.T) {
+	promised := newPod("promised", "500m", "512Mi")
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil), promised},
+		prepare: func(l *testLauncher) {
+			l.inFlight["default-old"] = &api.InFlightNode{
+				NodeClaim: "default-old", NodePool: "default", Phase: api.Phase_PHASE_LAUNCHED,
+				Labels: map[string]string{"karpenter.sh/nodepool": "default"}, Allocatable: map[string]string{"cpu": "1930m", "memory": "7Gi", "pods": "58"},
+				Pods: []*api.PodRef{{Namespace: "default", Name: "promised", Uid: "uid-promised"}},
+			}
+		},
+	})
+	h.eventually("the promise", func() bool { return h.metric("slipway_promised_pods", "") == 1 })
+	h.pod("other", nil)
+	h.eventually("the other pod", func() bool { return h.launcher.podNames()["other"] == 1 })
+	if n := h.launcher.podNames()["promised"]; n != 0 {
+		t.Error("the promised pod was launched for again")
+	}
+	h.createNode(newNode("ip-old", "1930m", map[string]string{"karpenter.sh/nodepool": "default"}))
+	h.launcher.end("default-old", "ip-old", api.Outcome_OUTCOME_INITIALIZED)
+	h.eventually("the pod to be bound", func() bool { return h.bound() >= 1 })
+}
+
+// A bug of ours must not stop ordinary scheduling, wherever it strikes.
+func TestPanicsLeaveSchedulingGoing(t *testing.T) {
+	for _, point := range []string{"PreEnqueue", "PreFilter", "PostFilter", "Filter", "Plan", "NextPod", "SchedulePod", "FailureHandler"} {
+		t.Run(point, func(t *testing.T) {
+			h := start(t, harnessOptions{
+				// Only planning needs the launcher; elsewhere the third pod would be promised a node of its own.
+				absent:  point != "Plan",
+				objects: []runtime.Object{newNode("room", "1100m", map[string]string{"karpenter.sh/nodepool": "x"})},
+				fault: func(p string, _ *corev1.Pod) {
+					if p == point {
+						panic("injected")
+					}
+				},
+			})
+			h.pod("first", nil)
+			h.pod("second", nil)
+			h.eventually("scheduling on existing nodes", func() bool { return h.bound() == 2 })
+			h.pod("third", nil)
+			h.eventually("the recovered panic to be counted", func() bool {
+				return h.metric("slipway_plugin_panics_total", point)+h.metric("slipway_hook_trips_total", point) > 0
+			})
+			h.createNode(newNode("more", "1100m", nil))
+			h.eventually("the pod that failed to be scheduled later", func() bool { return h.bound() == 3 })
+		})
+	}
+}
+
+// One pod that our planning breaks on must not take others along.
+func TestOnePodIsSetAside(t *testing.T) {
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)},
+		fault: func(p string, pod *corev1.Pod) {
+			if p == "Plan" && pod.Name == "web-2" {
+				panic("injected")
+			}
+		},
+	})
+	h.deployment("web", 8, nil)
+	h.eventually("the others to be launched for", func() bool { return len(h.launcher.podNames()) == 7 })
+	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("web-2"), "set aside") })
+	if h.launcher.podNames()["web-2"] != 0 {
+		t.Error("the pod that breaks planning was launched for")
+	}
+}
