@@ -43,8 +43,8 @@ func New(f Facts, class NodeClass) (InstanceType, error) {
 	return InstanceType{Name: f.Name, Labels: Labels(f), Capacity: capacity, Allocatable: allocatable}, nil
 }
 
-// Capacity returns what the kubelet is expected to report as capacity: CPU, memory less the VM's overhead, the volume
-// for the kubelet's and containerd's files, pods, and extended resources that are not zero.
+// Capacity returns what the kubelet is expected to report as capacity: CPU, memory less the VM's overhead, the file
+// system for the kubelet's and containerd's files, pods, and extended resources that are not zero.
 func Capacity(f Facts, class NodeClass) corev1.ResourceList {
 	out := corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewQuantity(f.VCPUs, resource.DecimalSI),
@@ -87,12 +87,28 @@ func memoryMiB(f Facts) int64 {
 	return mib - int64(math.Ceil(float64(mib)*vmOverhead))
 }
 
-// storageBytes is the size of what holds the kubelet's and containerd's files: the joined local disks if the class asks
-// for that and the type has them, else the volume that the class marks or names as root, else the default.
+// storageBytes is what the kubelet will report of the file system that holds its and containerd's files: a lower bound,
+// since a pod that is planned onto more is rejected. The joined local disks if the class asks for that and the type has
+// them, less 1 % for RAID and XFS; else the root volume.
 func storageBytes(f Facts, class NodeClass) int64 {
 	if class.RAID0 && f.InstanceStoreGB > 0 {
-		return f.InstanceStoreGB * 1e9
+		return f.InstanceStoreGB * 1e9 / 100 * 99
 	}
+	return fileSystemBytes(rootVolumeBytes(class), class.AMIFamily)
+}
+
+// fileSystemBytes is what is left of a volume: partition table, EFI partition and XFS take 76 MiB on AL2023 whatever
+// the size (20 GiB are reported as 20893676Ki, 100 GiB as 104779756Ki); ext4, which older Bottlerocket has and a custom
+// AMI may have, keeps 1.65 % for its inodes (20 GiB are reported as 20624592Ki).
+func fileSystemBytes(volume int64, family string) int64 {
+	if family == FamilyBottlerocket || family == FamilyCustom {
+		volume -= volume / 50
+	}
+	return max(volume-100<<20, 0)
+}
+
+// rootVolumeBytes is the size of the volume that the class marks or names as root, else the default.
+func rootVolumeBytes(class NodeClass) int64 {
 	for _, d := range class.BlockDevices {
 		if d.Root && d.SizeBytes > 0 {
 			return d.SizeBytes
