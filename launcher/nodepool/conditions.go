@@ -2,6 +2,7 @@ package nodepool
 
 import (
 	"context"
+	"fmt"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -10,15 +11,25 @@ import (
 // SetConditions derives a pool's conditions from what it says, its class (nil where there is none) and its claims.
 func SetConditions(ctx context.Context, pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim) {
 	set := pool.StatusConditions()
-	if errs := Validate(ctx, pool); len(errs) > 0 {
-		set.SetFalse(karpv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", errs.ToAggregate().Error())
-	} else {
-		set.SetTrue(karpv1.ConditionTypeValidationSucceeded)
-	}
+	setValidationSucceeded(ctx, pool)
 	setNodeClassReady(pool, class)
 	setRegistrationHealthy(pool, class, claims)
 	if list := NotYet(pool); len(list) > 0 {
 		set.SetTrueWithReason(ConditionNotYet, "NotYet", sentence(list))
+	}
+}
+
+func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool) {
+	set := pool.StatusConditions()
+	errs := Validate(ctx, pool)
+	was := set.Get(karpv1.ConditionTypeValidationSucceeded)
+	switch {
+	case len(errs) == 0:
+		set.SetTrue(karpv1.ConditionTypeValidationSucceeded)
+	case was.IsFalse() && was.ObservedGeneration == pool.Generation:
+		// Karpenter's messages list sets in any order: the verdict on one generation is written once.
+	default:
+		set.SetFalse(karpv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", errs.ToAggregate().Error())
 	}
 }
 
@@ -35,10 +46,21 @@ func setNodeClassReady(pool *karpv1.NodePool, class *awsv1.EC2NodeClass) {
 	case ready.IsUnknown():
 		set.SetFalse(karpv1.ConditionTypeNodeClassReady, "NodeClassReadinessUnknown", "Node Class Readiness Unknown")
 	case ready.IsFalse():
-		set.SetFalse(karpv1.ConditionTypeNodeClassReady, ready.Reason, ready.Message)
+		set.SetFalse(karpv1.ConditionTypeNodeClassReady, ready.Reason, explain(class))
 	default:
 		set.SetTrue(karpv1.ConditionTypeNodeClassReady)
 	}
+}
+
+// explain says what makes a class not ready: its Ready condition names only which other condition is False.
+func explain(class *awsv1.EC2NodeClass) string {
+	var out []string
+	for _, c := range class.StatusConditions().List() {
+		if c.Type != "Ready" && c.Status == "False" {
+			out = append(out, fmt.Sprintf("EC2NodeClass %s: %s: %s: %s", class.Name, c.Type, c.Reason, c.Message))
+		}
+	}
+	return sentence(out)
 }
 
 // setRegistrationHealthy says True once a node of the pool as it is now has joined. A changed class has to prove

@@ -3,6 +3,7 @@ package nodepool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
@@ -19,11 +20,12 @@ import (
 func Validate(ctx context.Context, pool *karpv1.NodePool) field.ErrorList {
 	var out field.ErrorList
 	spec, template := field.NewPath("spec"), field.NewPath("spec", "template")
-	if err := pool.RuntimeValidate(ctx); err != nil {
+	out = append(out, validateRequirements(template, pool)...)
+	// Karpenter's own checks say the same about requirements, less clearly.
+	if err := pool.RuntimeValidate(ctx); err != nil && len(out) == 0 {
 		out = append(out, field.Invalid(template, pool.Name, err.Error()))
 	}
 	out = append(out, validateNodeClassRef(template.Child("spec", "nodeClassRef"), pool.Spec.Template.Spec.NodeClassRef)...)
-	out = append(out, validateRequirements(template, pool)...)
 	for i, b := range pool.Spec.Disruption.Budgets {
 		out = append(out, validateBudget(spec.Child("disruption", "budgets").Index(i), b)...)
 	}
@@ -51,6 +53,10 @@ func validateRequirements(template *field.Path, pool *karpv1.NodePool) field.Err
 	path := template.Child("spec", "requirements")
 	var list []catalog.Requirement
 	for i, r := range pool.Spec.Template.Spec.Requirements {
+		if !slices.Contains(operators(), r.Operator) {
+			out = append(out, field.NotSupported(path.Index(i).Child("operator"), r.Operator, operators()))
+			continue
+		}
 		one := catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values}
 		if _, err := catalog.NewRequirements([]catalog.Requirement{one}); err != nil {
 			out = append(out, field.Invalid(path.Index(i), r.Key, err.Error()))
@@ -69,6 +75,13 @@ func validateRequirements(template *field.Path, pool *karpv1.NodePool) field.Err
 		out = append(out, field.Invalid(path, key, "no value is left that all requirements and labels allow"))
 	}
 	return out
+}
+
+func operators() []corev1.NodeSelectorOperator {
+	return []corev1.NodeSelectorOperator{
+		corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist,
+		corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, catalog.OperatorGte, catalog.OperatorLte,
+	}
 }
 
 func validateBudget(path *field.Path, b karpv1.Budget) field.ErrorList {

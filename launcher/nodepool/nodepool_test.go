@@ -1,0 +1,235 @@
+package nodepool_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/cockroachdb/datadriven"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/nodepool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestConditions runs the files of testdata. The input is the spec of a NodePool; the output are its conditions:
+//
+//	spec [class=ready|broken|unknown|deleting|missing]
+//
+// The input is laid over a spec that is valid by itself.
+func TestConditions(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			pool := validPool(t)
+			if err := yaml.UnmarshalStrict([]byte(d.Input), &pool.Spec); err != nil {
+				t.Fatal(err)
+			}
+			state := "ready"
+			if d.HasArg("class") {
+				d.ScanArgs(t, "class", &state)
+			}
+			nodepool.SetConditions(t.Context(), pool, class(t, state), nil)
+			return render(pool)
+		})
+	})
+}
+
+func validPool(t *testing.T) *karpv1.NodePool {
+	t.Helper()
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", Generation: 1}}
+	err := yaml.UnmarshalStrict([]byte(`
+template:
+  spec:
+    expireAfter: Never
+    nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+    requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]
+disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 30s, budgets: [{nodes: 10%}]}
+`), &pool.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+func class(t *testing.T, state string) *awsv1.EC2NodeClass {
+	t.Helper()
+	c := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	set := c.StatusConditions()
+	for _, cond := range []string{"AMIsReady", "SubnetsReady", "SecurityGroupsReady", "InstanceProfileReady", "ValidationSucceeded", "PlacementGroupReady"} {
+		set.SetTrue(cond)
+	}
+	switch state {
+	case "ready":
+	case "broken":
+		set.SetFalse("SubnetsReady", "SubnetsNotFound", "spec.subnetSelectorTerms match no subnet")
+	case "unknown":
+		set.SetUnknown("SubnetsReady")
+	case "deleting":
+		deleted := metav1.Now()
+		c.DeletionTimestamp = &deleted
+	case "missing":
+		return nil
+	default:
+		t.Fatalf("unknown state %s", state)
+	}
+	return c
+}
+
+func render(pool *karpv1.NodePool) string {
+	var out []string
+	for _, c := range pool.Status.Conditions {
+		line := fmt.Sprintf("%s=%s", c.Type, c.Status)
+		if c.Reason != c.Type && c.Reason != "AwaitingReconciliation" {
+			line += " " + c.Reason
+		}
+		if c.Message != "" && c.Reason != "AwaitingReconciliation" {
+			line += ": " + c.Message
+		}
+		out = append(out, line)
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n") + "\n"
+}
+
+type always struct{}
+
+func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, true
+}
+
+func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	ctx, cancel, _ := a.Context(ctx)
+	return ctx, cancel, ctx.Err()
+}
+
+type recorder struct{ events []string }
+
+func (r *recorder) Eventf(_ runtime.Object, kind, reason, format string, args ...any) {
+	r.events = append(r.events, kind+" "+reason+": "+fmt.Sprintf(format, args...))
+}
+
+func newController(t *testing.T, objects ...client.Object) (*nodepool.Controller, client.Client, *recorder) {
+	t.Helper()
+	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).
+		WithStatusSubresource(&karpv1.NodePool{}, &karpv1.NodeClaim{}, &awsv1.EC2NodeClass{})
+	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
+	api, r := b.Build(), &recorder{}
+	c, err := nodepool.New(nodepool.Config{Client: api, Guard: always{}, Events: r, Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, api, r
+}
+
+func reconcileOnce(t *testing.T, c *nodepool.Controller, api client.Client, name string) *karpv1.NodePool {
+	t.Helper()
+	key := client.ObjectKey{Name: name}
+	if _, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		t.Fatal(err)
+	}
+	pool := &karpv1.NodePool{}
+	if err := api.Get(t.Context(), key, pool); err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+// What is not done yet is said once per generation, and the pool is served all the same.
+func TestNotYetIsSaidOncePerGeneration(t *testing.T) {
+	pool := validPool(t)
+	c, api, r := newController(t, pool, class(t, "ready"))
+	for range 3 {
+		pool = reconcileOnce(t, c, api, "default")
+	}
+	if len(r.events) != 1 || !strings.HasPrefix(r.events[0], "Warning NotYet: ") {
+		t.Fatalf("events %q, want one Warning NotYet", r.events)
+	}
+	if !pool.StatusConditions().IsTrue("Ready", nodepool.ConditionNotYet) {
+		t.Errorf("conditions:\n%s", render(pool))
+	}
+	pool.Generation++
+	if err := api.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	reconcileOnce(t, c, api, "default")
+	if len(r.events) != 2 {
+		t.Errorf("events %q, want a second one for the new generation", r.events)
+	}
+}
+
+// A pool that is not valid is not served, and the one beside it is.
+func TestOneBadPoolStopsNoOther(t *testing.T) {
+	good, bad := validPool(t), validPool(t)
+	bad.Name = "bad"
+	bad.Spec.Template.Spec.Requirements[0].Operator = "Sometimes"
+	c, api, _ := newController(t, good, bad, class(t, "ready"))
+	if pool := reconcileOnce(t, c, api, "bad"); !pool.StatusConditions().Get("Ready").IsFalse() {
+		t.Errorf("bad:\n%s", render(pool))
+	}
+	if pool := reconcileOnce(t, c, api, "default"); !pool.StatusConditions().IsTrue("Ready") {
+		t.Errorf("default:\n%s", render(pool))
+	}
+}
+
+// Status adds up the pool's claims, and nobody else's; hash and its version are Karpenter's.
+func TestStatus(t *testing.T) {
+	claim := func(name, pool, cpu string) *karpv1.NodeClaim {
+		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: pool}}}
+		c.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+		return c
+	}
+	c, api, _ := newController(t, validPool(t), class(t, "ready"), claim("a", "default", "2"), claim("b", "default", "1500m"), claim("c", "other", "64"))
+	pool := reconcileOnce(t, c, api, "default")
+	if got := pool.Status.Resources.Cpu().String(); got != "3500m" {
+		t.Errorf("status.resources.cpu %s, want 3500m", got)
+	}
+	if got := pool.Status.Nodes; got == nil || *got != 2 {
+		t.Errorf("status.nodes %v, want 2", got)
+	}
+	if got := pool.Annotations[karpv1.NodePoolHashAnnotationKey]; got != validPool(t).Hash() {
+		t.Errorf("hash %q, want %q", got, validPool(t).Hash())
+	}
+	if got := pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey]; got != karpv1.NodePoolHashVersion {
+		t.Errorf("hash version %q, want %q", got, karpv1.NodePoolHashVersion)
+	}
+}
+
+// NodeRegistrationHealthy becomes True with the first node of the pool as it is now.
+func TestRegistrationHealthy(t *testing.T) {
+	pool, nodeClass := validPool(t), class(t, "ready")
+	claim := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
+	healthy := func() bool {
+		nodepool.SetConditions(t.Context(), pool, nodeClass, []karpv1.NodeClaim{claim})
+		return pool.StatusConditions().IsTrue(karpv1.ConditionTypeNodeRegistrationHealthy)
+	}
+	if healthy() {
+		t.Error("a node of an older pool counts")
+	}
+	claim.Annotations = map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash()}
+	if !healthy() {
+		t.Error("a node of this pool does not count")
+	}
+	nodeClass.Generation++
+	claim.Annotations = nil
+	if healthy() {
+		t.Error("a changed class did not have to prove itself again")
+	}
+}
