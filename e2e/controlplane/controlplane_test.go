@@ -93,8 +93,7 @@ func stopped(t *testing.T, cp *controlplane.ControlPlane) {
 		t.Fatal(err)
 	}
 	if conn, err := net.DialTimeout("tcp", endpoint.Host, time.Second); err == nil {
-		conn.Close()
-		t.Errorf("%s still answers", endpoint.Host)
+		t.Errorf("%s still answers: %v", endpoint.Host, conn.Close())
 	}
 	if err := cp.Err(); err != nil {
 		t.Errorf("Stop counts as a failure: %v", err)
@@ -115,6 +114,7 @@ func clientFor(t *testing.T, cp *controlplane.ControlPlane, user string, groups 
 }
 
 func deploymentMakesPods(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
 	ctx := t.Context()
 	var deployment appsv1.Deployment
 	decode(t, "samples/inflate.yaml", 0, &deployment)
@@ -133,6 +133,7 @@ func deploymentMakesPods(t *testing.T, client kubernetes.Interface) {
 }
 
 func samplesAreValid(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
 	paths := []string{
 		"/apis/karpenter.sh/v1/nodepools",
 		"/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
@@ -165,6 +166,7 @@ func decode(t *testing.T, name string, index int, into any) {
 
 // A Kubernetes release that gives its scheduler a new right shows here, and not as a forbidden call in a log.
 func coversKubeScheduler(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
 	ours, err := client.RbacV1().ClusterRoles().Get(t.Context(), "slipway-scheduler", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -188,6 +190,7 @@ func coversKubeScheduler(t *testing.T, client kubernetes.Interface) {
 }
 
 func usersAreConfined(t *testing.T, cp *controlplane.ControlPlane) {
+	t.Helper()
 	ctx := t.Context()
 	groups := []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}
 	for _, user := range []string{manifests.SchedulerUser, manifests.LauncherUser} {
@@ -206,6 +209,7 @@ func usersAreConfined(t *testing.T, cp *controlplane.ControlPlane) {
 
 // Node authorizer and NodeRestriction: a node writes itself and nobody else.
 func nodesAreConfined(t *testing.T, cp *controlplane.ControlPlane) {
+	t.Helper()
 	ctx := t.Context()
 	client := clientFor(t, cp, "system:node:one", "system:nodes")
 	for name, allowed := range map[string]bool{"one": true, "two": false} {

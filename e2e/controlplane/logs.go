@@ -23,7 +23,7 @@ func redirectLogs(path string) (*logs, error) {
 	l := &logs{path: path, file: file, state: klog.CaptureState()}
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
-	if err := flags.Parse([]string{"-logtostderr=false", "-alsologtostderr=false", "-stderrthreshold=FATAL"}); err != nil {
+	if err := flags.Parse([]string{"-logtostderr=false", "-alsologtostderr=false", "-stderrthreshold=FATAL", "-one_output"}); err != nil {
 		return nil, err
 	}
 	klog.SetOutput(file)

@@ -27,7 +27,7 @@ func (cp *ControlPlane) apply(ctx context.Context, _ Config) error {
 	}
 	for _, crd := range awsapis.CRDs {
 		if _, err := crds.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd.DeepCopy(), metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("CRD %s: %w", crd.Name, err)
+			return fmt.Errorf("creating CRD %s: %w", crd.Name, err)
 		}
 	}
 	rules, err := manifests.RBAC()
@@ -59,24 +59,24 @@ func applyRBAC(ctx context.Context, client kubernetes.Interface, rules manifests
 	create := metav1.CreateOptions{FieldManager: "slipway"}
 	for i := range rules.ClusterRoles {
 		if _, err := rbac.ClusterRoles().Create(ctx, &rules.ClusterRoles[i], create); err != nil {
-			return fmt.Errorf("ClusterRole %s: %w", rules.ClusterRoles[i].Name, err)
+			return fmt.Errorf("creating ClusterRole %s: %w", rules.ClusterRoles[i].Name, err)
 		}
 	}
 	for i := range rules.ClusterRoleBindings {
 		if _, err := rbac.ClusterRoleBindings().Create(ctx, &rules.ClusterRoleBindings[i], create); err != nil {
-			return fmt.Errorf("ClusterRoleBinding %s: %w", rules.ClusterRoleBindings[i].Name, err)
+			return fmt.Errorf("creating ClusterRoleBinding %s: %w", rules.ClusterRoleBindings[i].Name, err)
 		}
 	}
 	for i := range rules.Roles {
 		role := &rules.Roles[i]
 		if _, err := rbac.Roles(role.Namespace).Create(ctx, role, create); err != nil {
-			return fmt.Errorf("Role %s/%s: %w", role.Namespace, role.Name, err)
+			return fmt.Errorf("creating Role %s/%s: %w", role.Namespace, role.Name, err)
 		}
 	}
 	for i := range rules.RoleBindings {
 		binding := &rules.RoleBindings[i]
 		if _, err := rbac.RoleBindings(binding.Namespace).Create(ctx, binding, create); err != nil {
-			return fmt.Errorf("RoleBinding %s/%s: %w", binding.Namespace, binding.Name, err)
+			return fmt.Errorf("creating RoleBinding %s/%s: %w", binding.Namespace, binding.Name, err)
 		}
 	}
 	return nil

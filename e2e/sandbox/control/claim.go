@@ -55,8 +55,7 @@ func Acquire(name string) (*Claim, error) {
 			name = fmt.Sprintf("%s-%d", DefaultName, i)
 		}
 		claim, err := acquire(root, name)
-		var inUse *InUseError
-		if !errors.As(err, &inUse) {
+		if _, inUse := errors.AsType[*InUseError](err); !inUse {
 			return claim, err
 		}
 	}
@@ -226,6 +225,6 @@ func isLocked(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer file.Close()
-	return errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+	locked := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	return file.Close() == nil && errors.Is(locked, unix.EWOULDBLOCK)
 }

@@ -17,14 +17,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// temporary gives the test a temporary folder of its own, with a path short enough for unix sockets.
+// temporary gives the test a temporary folder of its own.
 func temporary(t *testing.T) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "control")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(folder) })
+	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
 	return folder
 }
@@ -56,20 +52,27 @@ func TestNamesAndFolders(t *testing.T) {
 	if first.Name != "sandbox" || second.Name != "sandbox-2" || third.Name != "mine" {
 		t.Errorf("names %s, %s, %s", first.Name, second.Name, third.Name)
 	}
-	var inUse *control.InUseError
-	if _, err := control.Acquire("mine"); !errors.As(err, &inUse) || inUse.Name != "mine" {
+	_, err := control.Acquire("mine")
+	if inUse, ok := errors.AsType[*control.InUseError](err); !ok || inUse.Name != "mine" {
 		t.Errorf("a name is given twice: %v", err)
 	}
 	if state, err := control.Find("mine"); err != nil || state.Folder != third.Folder {
 		t.Errorf("found %+v, %v", state, err)
 	}
-	if _, err := control.Find(""); err == nil || !strings.Contains(err.Error(), "mine, sandbox, sandbox-2") {
-		t.Errorf("several run: %v", err)
-	}
 	if _, err := control.Find("other"); err == nil || !strings.Contains(err.Error(), `"other"`) {
 		t.Errorf("none of that name: %v", err)
 	}
-	release(t, first, third)
+	release(t, first, second, third)
+	nothingIn(t, tmp)
+}
+
+func TestFindWithoutAName(t *testing.T) {
+	tmp := temporary(t)
+	first, second := acquire(t, ""), acquire(t, "")
+	if _, err := control.Find(""); err == nil || !strings.Contains(err.Error(), "sandbox, sandbox-2") {
+		t.Errorf("several run: %v", err)
+	}
+	release(t, first)
 	if state, err := control.Find(""); err != nil || state.Name != "sandbox-2" {
 		t.Errorf("the only one is %+v, %v", state, err)
 	}
@@ -77,7 +80,12 @@ func TestNamesAndFolders(t *testing.T) {
 	if _, err := control.Find(""); err == nil || !strings.Contains(err.Error(), "no sandbox runs") {
 		t.Errorf("none runs: %v", err)
 	}
-	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+	nothingIn(t, tmp)
+}
+
+func nothingIn(t *testing.T, folder string) {
+	t.Helper()
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
@@ -121,9 +129,7 @@ func TestLeftBehind(t *testing.T) {
 		t.Errorf("%s: %v", next.Name, err)
 	}
 	release(t, next)
-	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	nothingIn(t, tmp)
 }
 
 func TestFolderOfSomebodyElse(t *testing.T) {

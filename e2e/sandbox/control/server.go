@@ -66,13 +66,12 @@ func (c *Client) Kill(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("asking the sandbox: %w", err)
 	}
-	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return fmt.Errorf("reading the sandbox's answer: %w", err)
+	}
 	if response.StatusCode == http.StatusOK {
 		return nil
-	}
-	text, err := io.ReadAll(io.LimitReader(response.Body, 4096))
-	if err != nil {
-		return fmt.Errorf("reading the sandbox's answer: %w", err)
 	}
 	return errors.New(strings.TrimSpace(string(text)))
 }

@@ -117,8 +117,11 @@ func (c *Child) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.cfg.Name, err)
 	}
-	defer log.Close()
+	return errors.Join(c.keepRunning(ctx, log), log.Close())
+}
 
+// keepRunning starts the program again and again, until ctx ends.
+func (c *Child) keepRunning(ctx context.Context, log *os.File) error {
 	wait := time.Duration(0)
 	for {
 		exit, err := c.runOnce(ctx, log)
