@@ -25,9 +25,11 @@ import (
 // All print the verdict.
 func TestBatch(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		var b *batch.Batch
 		start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
 			if d.Cmd == "new" {
 				var err error
 				if b, err = batch.New(batch.Config{Idle: duration(t, d, "idle"), Max: duration(t, d, "max")}); err != nil {

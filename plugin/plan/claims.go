@@ -32,7 +32,12 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 	var out []Claim
 	var kept []node
 	for _, n := range nodes {
-		if c, ok := m.claim(p, n, slack[m.offers[n.offer].pool], next); ok {
+		pool := m.offers[n.offer].pool
+		if last := len(kept) - 1; last >= 0 && len(slack[pool]) == 0 && kept[last].offer == n.offer && slices.Equal(kept[last].items, n.items) {
+			out, kept = append(out, m.copyClaim(&out[last], next)), append(kept, n)
+			continue
+		}
+		if c, ok := m.claim(p, n, slack[pool], next); ok {
 			out, kept = append(out, c), append(kept, n)
 			continue
 		}
@@ -46,6 +51,22 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 		pk.bound = m.freeBound(p, pk.best)
 	}
 	return out
+}
+
+// copyClaim is a claim for an equal node, with the next pods of the same classes.
+func (m *model) copyClaim(of *Claim, next []int) Claim {
+	c := *of
+	c.Requirements = slices.Clone(of.Requirements)
+	for i := range c.Requirements {
+		c.Requirements[i].Values = slices.Clone(c.Requirements[i].Values)
+	}
+	c.Alternatives, c.Labels, c.Taints = slices.Clone(of.Alternatives), maps.Clone(of.Labels), slices.Clone(of.Taints)
+	c.Allocatable, c.Requests = maps.Clone(of.Allocatable), maps.Clone(of.Requests)
+	c.Members = nil
+	for _, x := range of.Members {
+		c.Members = append(c.Members, Member{Class: x.Class, Pods: m.take(part{x.Class, len(x.Pods)}, next)})
+	}
+	return c
 }
 
 func compareItems(a, b item) int { return cmp.Or(cmp.Compare(a.unit, b.unit), cmp.Compare(a.n, b.n)) }

@@ -14,8 +14,8 @@ import (
 )
 
 // world is what generated inputs share: a catalogue of about as many types as asked for, in three zones.
-func world(t testing.TB, types int, pools ...poolYAML) plan.Input {
-	t.Helper()
+func world(tb testing.TB, types int, pools ...poolYAML) plan.Input {
+	tb.Helper()
 	c := catalogYAML{Zones: []string{"us-east-1a", "us-east-1b", "us-east-1c"}, Pools: pools}
 	rng := rand.New(rand.NewPCG(1, 2))
 	sizes := []struct {
@@ -36,7 +36,7 @@ func world(t testing.TB, types int, pools ...poolYAML) plan.Input {
 			}{{"i", "amd64", 1}, {"a", "amd64", 0.9}, {"g", "arm64", 0.8}, {"id", "amd64", 1.2}, {"gd", "arm64", 1}} {
 				for _, s := range sizes {
 					if len(c.Types) >= types {
-						return c.input(t)
+						return c.input(tb)
 					}
 					od := family.price * vendor.price * float64(s.cpu) * (1 + 0.02*float64(gen-5))
 					spot := ""

@@ -60,7 +60,7 @@ func randomInput(t *testing.T, seed uint64) plan.Input {
 		r := plan.Rejection{ClassKey: in.Classes[rng.IntN(len(in.Classes))].Key, Reason: "test"}
 		switch rng.IntN(3) {
 		case 0:
-			r.InstanceType = "m5g.large"
+			r.Zone = "us-east-1b"
 		case 1:
 			r.With = []string{in.Classes[rng.IntN(len(in.Classes))].Key}
 		case 2:

@@ -207,8 +207,9 @@ func figure(name corev1.ResourceName, n int64) string {
 			return trimZeros(fmt.Sprintf("%.2f", float64(n)/(1<<30))) + "Gi"
 		}
 		return trimZeros(fmt.Sprintf("%.2f", float64(n)/(1<<20))) + "Mi"
+	default:
+		return itoa(n)
 	}
-	return itoa(n)
 }
 
 func trimZeros(s string) string { return strings.TrimRight(strings.TrimRight(s, "0"), ".") }

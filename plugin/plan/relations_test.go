@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,9 +26,7 @@ func places(in plan.Input, p plan.Plan) []place {
 	byName := map[string]int{}
 	add := func(name string, at map[string]string, pods []*corev1.Pod) {
 		own := map[string]string{corev1.LabelHostname: name}
-		for k, v := range at {
-			own[k] = v
-		}
+		maps.Copy(own, at)
 		byName[name] = len(out)
 		out = append(out, place{name: name, labels: own, pods: pods})
 	}

@@ -88,8 +88,9 @@ func quantity(name corev1.ResourceName, n int64) *resource.Quantity {
 		return resource.NewMilliQuantity(n, resource.DecimalSI)
 	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
 		return resource.NewQuantity(n, resource.BinarySI)
+	default:
+		return resource.NewQuantity(n, resource.DecimalSI)
 	}
-	return resource.NewQuantity(n, resource.DecimalSI)
 }
 
 // add adds n times o.
@@ -126,11 +127,10 @@ func (v vec) holds(sum vec) bool {
 // bits is a set of small integers.
 type bits []uint64
 
-func newBits(n int) bits         { return make(bits, (n+63)/64) }
-func (b bits) has(i int) bool    { return b[i>>6]&(1<<(i&63)) != 0 }
-func (b bits) set(i int)         { b[i>>6] |= 1 << (i & 63) }
-func (b bits) clone() bits       { return slices.Clone(b) }
-func (b bits) equal(o bits) bool { return slices.Equal(b, o) }
+func newBits(n int) bits      { return make(bits, (n+63)/64) }
+func (b bits) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
+func (b bits) set(i int)      { b[i>>6] |= 1 << (i & 63) }
+func (b bits) clone() bits    { return slices.Clone(b) }
 
 // and keeps what is in o as well.
 func (b bits) and(o bits) {

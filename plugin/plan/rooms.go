@@ -89,7 +89,7 @@ func (m *model) fillRoom(f *roomFill, ci, want int) int {
 	at := func(key string) (string, bool) { v, ok := r.labels[key]; return v, ok }
 	placed := 0
 	for placed < want {
-		if _, ok := m.permits(part{ci, 1}, at, false); !ok || !m.fitsCompany(f.parts, ci, r) {
+		if !m.permits(part{ci, 1}, at, false) || !m.fitsCompany(f.parts, ci, r) {
 			break
 		}
 		f.parts = addPart(f.parts, ci, 1)

@@ -24,7 +24,10 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the plans are into the scenario files")
+func TestMain(m *testing.M) {
+	flag.Bool("rewrite", false, "write what the plans are into the scenario files")
+	os.Exit(m.Run())
+}
 
 // podYAML is an entry of pods.yaml, of a node's pods and of daemonsets: count pods that ask for the requests; spec is a
 // PodSpec for everything else.
@@ -98,7 +101,7 @@ func TestScenarios(t *testing.T) {
 					a.Files[i].Data = []byte(got)
 				}
 			}
-			if *rewrite {
+			if flag.Lookup("rewrite").Value.String() == "true" {
 				if err := os.WriteFile(file, txtar.Format(a), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -175,13 +178,13 @@ func list(in map[string]string) corev1.ResourceList {
 	return out
 }
 
-func taints(t testing.TB, in []string) []corev1.Taint {
-	t.Helper()
+func taints(tb testing.TB, in []string) []corev1.Taint {
+	tb.Helper()
 	var out []corev1.Taint
 	for _, s := range in {
 		kv, effect, ok := strings.Cut(s, ":")
 		if !ok {
-			t.Fatalf("taint %q: want KEY=VALUE:EFFECT", s)
+			tb.Fatalf("taint %q: want KEY=VALUE:EFFECT", s)
 		}
 		k, v, _ := strings.Cut(kv, "=")
 		out = append(out, corev1.Taint{Key: k, Value: v, Effect: corev1.TaintEffect(effect)})
@@ -189,8 +192,8 @@ func taints(t testing.TB, in []string) []corev1.Taint {
 	return out
 }
 
-func (c catalogYAML) input(t testing.TB) plan.Input {
-	t.Helper()
+func (c catalogYAML) input(tb testing.TB) plan.Input {
+	tb.Helper()
 	in := plan.Input{
 		Now: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC),
 		Catalog: catalog.State{
@@ -203,19 +206,19 @@ func (c catalogYAML) input(t testing.TB) plan.Input {
 	for _, p := range c.Pools {
 		np := catalog.NodePool{
 			Name: p.Name, NodeClass: "default", Weight: p.Weight, Labels: map[string]string{"karpenter.sh/nodepool": p.Name},
-			Taints: taints(t, p.Taints), Limits: list(p.Limits), Usage: list(p.Usage), Ready: p.NotReady == "", NotReadyMessage: p.NotReady,
+			Taints: taints(tb, p.Taints), Limits: list(p.Limits), Usage: list(p.Usage), Ready: p.NotReady == "", NotReadyMessage: p.NotReady,
 		}
 		maps.Copy(np.Labels, p.Labels)
 		for _, r := range p.Requirements {
-			np.Requirements = append(np.Requirements, requirement(t, r))
+			np.Requirements = append(np.Requirements, requirement(tb, r))
 		}
 		in.Catalog.NodePools[p.Name] = np
 	}
 	for _, s := range c.Types {
-		in.Catalog.InstanceTypes["default"] = append(in.Catalog.InstanceTypes["default"], instanceType(t, s, c))
+		in.Catalog.InstanceTypes["default"] = append(in.Catalog.InstanceTypes["default"], instanceType(tb, s, c))
 	}
 	for _, n := range c.Nodes {
-		node := plan.Node{Name: n.Name, Labels: n.Labels, Taints: taints(t, n.Taints)}
+		node := plan.Node{Name: n.Name, Labels: n.Labels, Taints: taints(tb, n.Taints)}
 		if n.Free != nil {
 			node.Free = list(n.Free)
 		}
@@ -243,18 +246,18 @@ func daemonSet(d podYAML) *appsv1.DaemonSet {
 }
 
 // requirement reads "KEY OPERATOR VALUE,VALUE min=N".
-func requirement(t testing.TB, s string) catalog.Requirement {
-	t.Helper()
+func requirement(tb testing.TB, s string) catalog.Requirement {
+	tb.Helper()
 	f := strings.Fields(s)
 	if len(f) < 2 {
-		t.Fatalf("requirement %q: want KEY OPERATOR [VALUES] [min=N]", s)
+		tb.Fatalf("requirement %q: want KEY OPERATOR [VALUES] [min=N]", s)
 	}
 	r := catalog.Requirement{Key: f[0], Operator: corev1.NodeSelectorOperator(f[1])}
 	for _, x := range f[2:] {
 		if n, ok := strings.CutPrefix(x, "min="); ok {
 			v, err := strconv.Atoi(n)
 			if err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 			r.MinValues = int32(v)
 			continue
@@ -265,11 +268,11 @@ func requirement(t testing.TB, s string) catalog.Requirement {
 }
 
 // instanceType reads "NAME ARCH CPU MEMORY [pods=N] [gpu=N] [od=PRICE] [spot=PRICE[,PRICE...]]", spot prices by zone.
-func instanceType(t testing.TB, s string, c catalogYAML) catalog.InstanceType {
-	t.Helper()
+func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
+	tb.Helper()
 	f := strings.Fields(s)
 	if len(f) < 4 {
-		t.Fatalf("type %q: want NAME ARCH CPU MEMORY ...", s)
+		tb.Fatalf("type %q: want NAME ARCH CPU MEMORY ...", s)
 	}
 	family, size, _ := strings.Cut(f[0], ".")
 	it := catalog.InstanceType{Name: f[0], Labels: map[string]string{
@@ -292,14 +295,14 @@ func instanceType(t testing.TB, s string, c catalogYAML) catalog.InstanceType {
 		case "spot":
 			spot = strings.Split(v, ",")
 		default:
-			t.Fatalf("type %q: what is %q?", s, x)
+			tb.Fatalf("type %q: what is %q?", s, x)
 		}
 	}
 	it.Capacity, it.Allocatable = list(resources), list(resources)
 	add := func(zone, capacityType, price string) {
 		v, err := strconv.ParseFloat(price, 64)
 		if err != nil {
-			t.Fatalf("type %q: %v", s, err)
+			tb.Fatalf("type %q: %v", s, err)
 		}
 		o := catalog.Offering{Zone: zone, ZoneID: "use1-az" + zone[len(zone)-1:], CapacityType: capacityType, Price: v, Available: true}
 		for _, u := range c.Unavailable {

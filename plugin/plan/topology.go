@@ -123,6 +123,9 @@ func (r *rule) matches(pod *corev1.Pod) bool {
 
 // countNode adds the pods of a node to the rules, and what they forbid to the classes.
 func (m *model) countNode(n *Node) {
+	if len(m.rules) == 0 && !slices.ContainsFunc(n.Pods, repels) {
+		return
+	}
 	at := normalLabels(n)
 	for i := range m.rules {
 		r := &m.rules[i]
@@ -141,10 +144,14 @@ func (m *model) countNode(n *Node) {
 		}
 	}
 	for _, p := range n.Pods {
-		if p.Spec.Affinity != nil && p.Spec.Affinity.PodAntiAffinity != nil {
+		if repels(p) {
 			m.block(p, at)
 		}
 	}
+}
+
+func repels(p *corev1.Pod) bool {
+	return p.Spec.Affinity != nil && p.Spec.Affinity.PodAntiAffinity != nil
 }
 
 // included is the spread's node inclusion policy (KEP-3094).
@@ -194,7 +201,9 @@ func (m *model) block(p *corev1.Pod, at map[string]string) {
 	}
 }
 
-// openDomains adds to each spread the domains that its owner could be launched into.
+// openDomains adds to each spread the domains that a node could be launched into, as its inclusion policy sees nodes: by
+// labels, whether or not one of them is large enough. A spread counts an empty zone that its pods cannot use, and so
+// does the scheduler once anybody's node is there.
 func (m *model) openDomains() {
 	for i := range m.rules {
 		r := &m.rules[i]
@@ -202,8 +211,23 @@ func (m *model) openDomains() {
 			continue
 		}
 		c := &m.classes[r.owner]
+		seen := newBits(len(m.offers))
+		for pi := range m.pools {
+			p := &m.pools[pi]
+			_, tolerated := Tolerates(c.pod.Spec.Tolerations, p.Taints)
+			if policy := r.policy.NodeTaintsPolicy; !p.Ready || !tolerated && policy != nil && *policy == corev1.NodeInclusionPolicyHonor {
+				continue
+			}
+			for _, term := range c.terms {
+				if policy := r.policy.NodeAffinityPolicy; policy != nil && *policy == corev1.NodeInclusionPolicyIgnore {
+					term = nil
+				}
+				m.match(p, term, seen)
+			}
+		}
+		seen.and(m.available)
 		for oi := range m.offers {
-			if c.fits.has(oi) && m.available.has(oi) {
+			if seen.has(oi) {
 				for _, v := range m.values(c.demands, oi, r.key) {
 					r.domains[v] = true
 				}
@@ -228,8 +252,8 @@ func (m *model) values(demands []catalog.Requirements, oi int, key string) []str
 type lookup func(key string) (string, bool)
 
 // permits says whether n more pods of the class may go to a place; on a new node (fresh) rules by hostname are the
-// packing's business. Where not, it returns the rule in the way.
-func (m *model) permits(p part, at lookup, fresh bool) (*rule, bool) {
+// packing's business.
+func (m *model) permits(p part, at lookup, fresh bool) bool {
 	ci := p.class
 	for i := range m.rules {
 		r := &m.rules[i]
@@ -238,10 +262,10 @@ func (m *model) permits(p part, at lookup, fresh bool) (*rule, bool) {
 		}
 		v, ok := at(r.key)
 		if !r.allows(p, v, ok) {
-			return r, false
+			return false
 		}
 	}
-	return nil, true
+	return true
 }
 
 func (r *rule) allows(p part, v string, ok bool) bool {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -169,7 +170,7 @@ func (m *model) bestDomain(u *unit, domains []domain) int {
 
 func (m *model) permitsAll(u *unit, at lookup) bool {
 	for _, p := range u.parts {
-		if _, ok := m.permits(p, at, true); !ok {
+		if !m.permits(p, at, true) {
 			return false
 		}
 	}
@@ -185,10 +186,7 @@ func (m *model) domainsOf(u *unit, keys []string) []domain {
 		}
 		cost := m.offers[oi].Price * share(u.need, m.offers[oi].free)
 		for _, values := range m.tuples(u, oi, keys) {
-			name := ""
-			for _, k := range keys {
-				name += values[k] + "\x00"
-			}
+			name := domainName(values, keys)
 			if d, ok := found[name]; !ok {
 				found[name] = &domain{values: values, name: name, cost: cost}
 			} else {
@@ -216,6 +214,14 @@ func (m *model) domainsOf(u *unit, keys []string) []domain {
 	return out
 }
 
+func domainName(values map[string]string, keys []string) string {
+	parts := make([]string, len(keys))
+	for i, k := range keys {
+		parts[i] = values[k]
+	}
+	return strings.Join(parts, "\x00")
+}
+
 // tuples are the combinations of values that a node of the offer can have under the keys; a key that it lacks is absent.
 func (m *model) tuples(u *unit, oi int, keys []string) []map[string]string {
 	out := []map[string]string{{}}
@@ -228,9 +234,7 @@ func (m *model) tuples(u *unit, oi int, keys []string) []map[string]string {
 		for _, t := range out {
 			for _, v := range values {
 				c := map[string]string{k: v}
-				for kk, vv := range t {
-					c[kk] = vv
-				}
+				maps.Copy(c, t)
 				next = append(next, c)
 			}
 		}
