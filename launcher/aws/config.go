@@ -10,6 +10,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -96,20 +97,26 @@ func (c *Config) validate() error {
 	return errors.Join(errs...)
 }
 
+// answerWithin is how long one attempt may take: three times the longest poll of SQS. Without it an endpoint that takes
+// connections and never answers would hold a call for ever.
+const answerWithin = time.Minute
+
 // maxAttempts of the SDK for one call: with its backoff of 20 s at most, throttling for a minute or two passes unseen.
 const maxAttempts = 10
 
 // LoadConfig reads the SDK's default configuration (environment, shared files, IRSA or Pod Identity; AWS_ENDPOINT_URL
 // moves every service) with more attempts than the SDK's own three, and exponential backoff with jitter.
 func LoadConfig(ctx context.Context) (awssdk.Config, error) {
-	cfg, err := awsconfig.LoadDefaultConfig(ctx, awsconfig.WithRetryer(func() awssdk.Retryer {
-		return retry.NewStandard(func(o *retry.StandardOptions) {
-			o.MaxAttempts = maxAttempts
-			o.MaxBackoff = 20 * time.Second
-			// The SDK's retry quota would fail calls early just when EC2 throttles many at once.
-			o.RateLimiter = ratelimit.None
-		})
-	}))
+	cfg, err := awsconfig.LoadDefaultConfig(ctx,
+		awsconfig.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(answerWithin)),
+		awsconfig.WithRetryer(func() awssdk.Retryer {
+			return retry.NewStandard(func(o *retry.StandardOptions) {
+				o.MaxAttempts = maxAttempts
+				o.MaxBackoff = 20 * time.Second
+				// The SDK's retry quota would fail calls early just when EC2 throttles many at once.
+				o.RateLimiter = ratelimit.None
+			})
+		}))
 	if err != nil {
 		return awssdk.Config{}, fmt.Errorf("aws: reading the SDK's configuration: %w", err)
 	}
