@@ -1,0 +1,52 @@
+package plugin_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/plugin"
+)
+
+func TestDecodeArgs(t *testing.T) {
+	for _, tc := range []struct {
+		name, text string
+		// wantErr are parts of the error; none for a valid text.
+		wantErr []string
+		check   func(*plugin.Args) bool
+	}{
+		{name: "defaults", text: "{}", check: func(a *plugin.Args) bool {
+			return a.Socket == "/run/slipway/launcher.sock" && a.BatchIdle.Duration == time.Second && a.BatchMax.Duration == 10*time.Second &&
+				a.PlanTimeout.Duration == 5*time.Second && a.PromiseTimeout.Duration == 6*time.Minute && *a.Hooks && a.PreferLaunch == nil
+		}},
+		{name: "all given", text: "socket: /s\nbatchIdle: 2s\nbatchMax: 3s\nplanTimeout: 4s\npromiseTimeout: 7m\nhooks: false\npreferLaunch: 100", check: func(a *plugin.Args) bool {
+			return a.Socket == "/s" && a.BatchIdle.Duration == 2*time.Second && !*a.Hooks && *a.PreferLaunch == 100
+		}},
+		{name: "kind and version may be named", text: "apiVersion: slipway.dev/v1\nkind: NodeLaunchArgs", check: func(*plugin.Args) bool { return true }},
+		{name: "unknown field", text: "batchIdel: 1s", wantErr: []string{"batchIdel"}},
+		{name: "field given twice", text: "socket: /a\nsocket: /b", wantErr: []string{"socket"}},
+		{name: "no duration", text: "batchIdle: soon", wantErr: []string{"soon"}},
+		{name: "negative duration", text: "batchIdle: -1s", wantErr: []string{"args.batchIdle", "positive"}},
+		{name: "windows in the wrong order", text: "batchIdle: 20s", wantErr: []string{"args.batchMax", "batchIdle"}},
+		{name: "relative socket", text: "socket: launcher.sock", wantErr: []string{"args.socket", "absolute"}},
+		{name: "all errors at once", text: "socket: x\nplanTimeout: 0s", wantErr: []string{"args.socket", "args.planTimeout"}},
+		{name: "adopt is not built yet", text: "adopt: [default-scheduler]", wantErr: []string{"adopt"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			args, err := plugin.DecodeArgs(&runtime.Unknown{Raw: []byte(tc.text)})
+			for _, part := range tc.wantErr {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					t.Errorf("error %v does not name %q", err, part)
+				}
+			}
+			if len(tc.wantErr) == 0 && (err != nil || !tc.check(args)) {
+				t.Errorf("args %+v, error %v", args, err)
+			}
+		})
+	}
+	if args, err := plugin.DecodeArgs(nil); err != nil || args.Socket == "" {
+		t.Errorf("without args: %v, %v", args, err)
+	}
+}

@@ -1,0 +1,166 @@
+package plugin_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+func disrupted() corev1.Taint {
+	return corev1.Taint{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}
+}
+
+func (h *harness) ask(q *api.Question) *api.Answer {
+	h.t.Helper()
+	h.launcher.questions <- q
+	select {
+	case a := <-h.launcher.answers:
+		if a.GetId() != q.GetId() {
+			h.t.Fatalf("answer %s to question %s", a.GetId(), q.GetId())
+		}
+		return a
+	case <-time.After(15 * time.Second):
+		h.t.Fatalf("no answer to %v", q)
+		return nil
+	}
+}
+
+func (h *harness) askBusy(id, node string) *api.NodeBusyAnswer {
+	h.t.Helper()
+	return h.ask(&api.Question{Id: id, Kind: &api.Question_NodeBusy{NodeBusy: &api.NodeBusy{NodeName: node}}}).GetNodeBusy()
+}
+
+// A node may only be taken away when the scheduler can put nothing there any more.
+func TestNodeBusy(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{
+		newNode("cordoned", "1930m", nil, disrupted()), newNode("open", "100m", nil), newNode("later", "100m", nil),
+	}})
+	if a := h.askBusy("1", "cordoned"); a.GetBusy() {
+		t.Errorf("an empty cordoned node is busy: %s", a.GetReason())
+	}
+	if a := h.askBusy("2", "gone"); a.GetBusy() {
+		t.Errorf("a node that does not exist is busy: %s", a.GetReason())
+	}
+	begin := time.Now()
+	if a := h.askBusy("3", "open"); !a.GetBusy() || time.Since(begin) < 4*time.Second {
+		t.Errorf("a node without the taint: %v after %s", a, time.Since(begin))
+	}
+	time.AfterFunc(300*time.Millisecond, func() {
+		h.updateNode(newNode("later", "100m", nil, disrupted()))
+	})
+	if a := h.askBusy("4", "later"); a.GetBusy() {
+		t.Errorf("the cache shows the taint by now: %s", a.GetReason())
+	}
+	h.pod("gated", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}} })
+	h.eventually("the nomination", func() bool {
+		pod, err := h.informer.Core().V1().Pods().Lister().Pods("default").Get("gated")
+		if err != nil {
+			return false
+		}
+		info, err := framework.NewPodInfo(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.sched.SchedulingQueue.AddNominatedPod(klog.Background(), info, framework.NewPostFilterResultWithNominatedNode("cordoned").NominatingInfo)
+		return true
+	})
+	if a := h.askBusy("5", "cordoned"); !a.GetBusy() || !strings.Contains(a.GetReason(), "nominated") {
+		t.Errorf("a nominated pod does not count: %v", a)
+	}
+}
+
+// A promise keeps its node.
+func TestPromisedNodeIsBusy(t *testing.T) {
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), newNode("ip-1", "1930m", nil, starting(), disrupted())},
+		prepare: func(l *testLauncher) {
+			l.inFlight["default-1"] = &api.InFlightNode{
+				NodeClaim: "default-1", NodeName: "ip-1", NodePool: "default", Phase: api.Phase_PHASE_READY,
+				Allocatable: map[string]string{"cpu": "1930m", "memory": "7Gi", "pods": "58"},
+				Pods:        []*api.PodRef{{Namespace: "default", Name: "promised", Uid: "uid-promised"}},
+			}
+		},
+	})
+	h.eventually("the promise", func() bool { return h.metric("slipway_promised_pods", "") == 1 })
+	if a := h.askBusy("1", "ip-1"); !a.GetBusy() || !strings.Contains(a.GetReason(), "promised") {
+		t.Errorf("a promised node is free: %v", a)
+	}
+}
+
+// The pods of a node that goes get room before they lose it: on other nodes first, then on new ones.
+func TestNodeGoing(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("daemons", "100m", nil)}})
+	for _, name := range []string{"a", "b", "c"} {
+		h.pod(name, func(p *corev1.Pod) { p.Spec.NodeName = "going" })
+	}
+	yes := true
+	h.pod("daemon", func(p *corev1.Pod) {
+		p.Spec.NodeName = "going"
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: &yes}}
+	})
+	h.eventually("the pods to be known", func() bool {
+		info, ok := h.sched.Cache.Dump().Nodes["going"]
+		return ok && len(info.Pods) == 4
+	})
+	going := func(id string) *api.NodeGoingAnswer {
+		return h.ask(&api.Question{Id: id, Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: "going", Reason: "spot_interrupted"}}}).GetNodeGoing()
+	}
+	first := going("1")
+	if len(first.GetNodeClaims()) == 0 || first.GetMessage() != "" {
+		t.Fatalf("answer %v", first)
+	}
+	claims := h.launcher.claims()
+	if len(claims) != len(first.GetNodeClaims()) || claims[0].GetReplaces() != "going" {
+		t.Errorf("launched %v", claims)
+	}
+	if pods := h.launcher.podNames(); len(pods) != 3 || pods["daemon"] != 0 {
+		t.Errorf("planned for %v, want a, b and c", pods)
+	}
+	second := going("2")
+	if len(second.GetNodeClaims()) != len(first.GetNodeClaims()) || len(h.launcher.claims()) != len(claims) {
+		t.Errorf("asked again, the answer is %v and %d claims", second, len(h.launcher.claims()))
+	}
+	// The pods are evicted, and their successors take that room.
+	for _, name := range []string{"a", "b", "c"} {
+		if err := h.client.CoreV1().Pods("default").Delete(h.ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.updateNode(newNode("going", "4", nil, disrupted()))
+	h.deployment("successor", 3, nil)
+	h.eventually("the successors", func() bool { return len(h.launcher.podNames()) == 6 })
+	if n := len(h.launcher.claims()); n != len(claims) {
+		t.Errorf("%d claims, want the %d launched for the node", n, len(claims))
+	}
+}
+
+func TestNodeGoingWithRoomElsewhere(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "4", nil)}})
+	h.pod("a", func(p *corev1.Pod) { p.Spec.NodeName = "going" })
+	h.eventually("the pod to be known", func() bool {
+		info, ok := h.sched.Cache.Dump().Nodes["going"]
+		return ok && len(info.Pods) == 1
+	})
+	a := h.ask(&api.Question{Id: "1", Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: "going"}}}).GetNodeGoing()
+	if len(a.GetNodeClaims()) != 0 || a.GetMessage() != "" || len(h.launcher.claims()) != 0 {
+		t.Errorf("answer %v, claims %v: there is room on another node", a, h.launcher.claims())
+	}
+}
+
+func TestResign(t *testing.T) {
+	h := start(t, harnessOptions{})
+	if err := h.plugin.Resign(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !h.launcher.resigned {
+		t.Error("the launcher did not hear of it")
+	}
+}
