@@ -71,10 +71,10 @@ func seenMemory(m instance.Instance) int64 {
 }
 
 // seenStorage is the capacity of the filesystem that holds pods' ephemeral storage: the volume less partition table
-// and XFS's own.
+// and XFS's own, or half a percent less than the local disks.
 func seenStorage(m instance.Instance, cfg userdata.Config) int64 {
 	if cfg.InstanceStore && m.InstanceStoreGiB > 0 {
-		return m.InstanceStoreGiB * gib / 100 * 99
+		return m.InstanceStoreGiB * gib / 1000 * 995
 	}
 	volume := m.RootVolumeGiB
 	if volume == 0 {

@@ -31,7 +31,7 @@ func TestSize(t *testing.T) {
 		},
 		{
 			name: "local disks", machine: large, config: userdata.Config{InstanceStore: true},
-			cpu: "1930m", memory: "7073Mi", storage: "381607844250", pods: "29", capacityMemory: "7747Mi",
+			cpu: "1930m", memory: "7073Mi", storage: "383540578996", pods: "29", capacityMemory: "7747Mi",
 		},
 		{
 			name: "Bottlerocket reserves for maxPods", machine: large, config: userdata.Config{Bottlerocket: true, MaxPods: 10},
@@ -88,26 +88,42 @@ func TestTheCatalogPromisesNoMoreThanTheKubeletReports(t *testing.T) {
 		{Type: "t4g.medium", Arch: "arm64", CPUs: 2, MemoryMiB: 4096, PodLimit: 17},
 		{Type: "c6a.large", Arch: "amd64", CPUs: 2, MemoryMiB: 4096, PodLimit: 29},
 		{Type: "m7g.large", Arch: "arm64", CPUs: 2, MemoryMiB: 8192, PodLimit: 29},
+		{Type: "i4i.large", Arch: "amd64", CPUs: 2, MemoryMiB: 16384, PodLimit: 29, InstanceStoreGiB: 435},
 		{Type: "r5.2xlarge", Arch: "amd64", CPUs: 8, MemoryMiB: 65536, PodLimit: 58},
 		{Type: "c7g.16xlarge", Arch: "arm64", CPUs: 64, MemoryMiB: 131072, PodLimit: 737},
 		{Type: "m5.metal", Arch: "amd64", CPUs: 96, MemoryMiB: 393216, PodLimit: 737},
 	} {
-		got, err := sizeOf(m, userdata.Config{})
-		if err != nil {
-			t.Fatal(err)
+		for name, c := range map[string]struct {
+			class  catalog.NodeClass
+			config userdata.Config
+		}{
+			"AL2023":       {class: catalog.NodeClass{AMIFamily: catalog.FamilyAL2023}},
+			"local disks":  {catalog.NodeClass{AMIFamily: catalog.FamilyAL2023, RAID0: true}, userdata.Config{InstanceStore: true}},
+			"Bottlerocket": {catalog.NodeClass{AMIFamily: catalog.FamilyBottlerocket, MaxPods: new(int32(10))}, userdata.Config{Bottlerocket: true, MaxPods: 10}},
+		} {
+			promisesNoMore(t, m, c.class, c.config, name)
 		}
-		// The ENIs are chosen so that the formula gives the pods: one interface with that many addresses.
-		promised, err := catalog.New(catalog.Facts{
-			Name: m.Type, Arch: m.Arch, VCPUs: m.CPUs, MemoryMiB: m.MemoryMiB, ENIs: 1, IPv4PerENI: m.PodLimit - 1,
-		}, catalog.NodeClass{AMIFamily: catalog.FamilyAL2023})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
-			want, has := promised.Allocatable[name], got.allocatable[name]
-			if want.Cmp(has) > 0 {
-				t.Errorf("%s: the catalog promises %s %s, the kubelet reports %s", m.Type, want.String(), name, has.String())
-			}
+	}
+}
+
+func promisesNoMore(t *testing.T, m instance.Instance, class catalog.NodeClass, config userdata.Config, name string) {
+	t.Helper()
+	got, err := sizeOf(m, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The ENIs are chosen so that the formula gives the pods: one interface with that many addresses.
+	promised, err := catalog.New(catalog.Facts{
+		Name: m.Type, Arch: m.Arch, VCPUs: m.CPUs, MemoryMiB: m.MemoryMiB, ENIs: 1, IPv4PerENI: m.PodLimit - 1,
+		InstanceStoreGB: (m.InstanceStoreGiB*gib + 1e9 - 1) / 1e9, LocalNVMe: m.InstanceStoreGiB > 0,
+	}, class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods} {
+		want, has := promised.Allocatable[r], got.allocatable[r]
+		if want.Cmp(has) > 0 {
+			t.Errorf("%s, %s: the catalog promises %s %s, the kubelet reports %s", m.Type, name, want.String(), r, has.String())
 		}
 	}
 }
