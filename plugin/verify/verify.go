@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -31,9 +33,9 @@ type Config struct {
 	Informers informers.SharedInformerFactory
 	// Client of the scheduler. Required.
 	Client clientset.Interface
-	// DRA and CSI are the scheduler's own; nil where it has none.
+	// DRA is the scheduler's own; nil leaves out the plugin DynamicResources.
 	DRA fwk.SharedDRAManager
-	// CSI as above.
+	// CSI is the scheduler's own; nil where it has none.
 	CSI fwk.CSIManager
 }
 
@@ -58,8 +60,12 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 	}
 	v := &Verifier{lister: &swappable{}, frameworks: map[string]framework.Framework{}}
 	v.lister.target = newOverlay(emptyLister{}, nil)
+	leave := slices.Clone(cfg.Without)
+	if cfg.DRA == nil {
+		leave = append(leave, names.DynamicResources)
+	}
 	for i := range cfg.Profiles {
-		profile := stripped(&cfg.Profiles[i], cfg.Without)
+		profile := stripped(&cfg.Profiles[i], leave)
 		options := []frameworkruntime.Option{
 			frameworkruntime.WithSnapshotSharedLister(v.lister),
 			frameworkruntime.WithInformerFactory(cfg.Informers),
@@ -80,9 +86,9 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 }
 
 // stripped is the profile without PostFilter and without the named plugins.
-func stripped(profile *config.KubeSchedulerProfile, names []string) *config.KubeSchedulerProfile {
+func stripped(profile *config.KubeSchedulerProfile, leave []string) *config.KubeSchedulerProfile {
 	drop := map[string]bool{}
-	for _, n := range names {
+	for _, n := range leave {
 		drop[n] = true
 	}
 	out := profile.DeepCopy()
@@ -185,11 +191,26 @@ func (v *Verifier) filter(ctx context.Context, fw framework.Framework, state fwk
 			return nil, fmt.Errorf("pod %s: taking it off node %s: %w", klog.KObj(self.Pod), node.Node().Name, st.AsError())
 		}
 	}
+	keepPorts(node)
 	status := fw.RunFilterPlugins(ctx, mine, self.Pod, node)
 	if !status.IsSuccess() && !status.IsRejected() {
 		return nil, fmt.Errorf("pod %s on node %s: %w", klog.KObj(self.Pod), node.Node().Name, status.AsError())
 	}
 	return status, nil
+}
+
+// keepPorts enters the host ports of the node's pods again: a port that two of them use was dropped with the first that
+// was taken off, since a NodeInfo does not count them.
+func keepPorts(node *framework.NodeInfo) {
+	for _, p := range node.Pods {
+		for _, c := range p.GetPod().Spec.Containers {
+			for _, port := range c.Ports {
+				if port.HostPort > 0 {
+					node.UsedPorts.Add(port.HostIP, string(port.Protocol), port.HostPort)
+				}
+			}
+		}
+	}
 }
 
 func reason(status *fwk.Status) string {
