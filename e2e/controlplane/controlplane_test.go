@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,7 @@ import (
 // in an older version's clothes.
 func TestControlPlane(t *testing.T) {
 	folder := t.TempDir()
+	before := runtime.NumGoroutine()
 	t.Run("current", func(t *testing.T) {
 		cp := start(t, controlplane.Config{Folder: folder})
 		client := clientFor(t, cp, "admin", "system:masters")
@@ -54,6 +56,19 @@ func TestControlPlane(t *testing.T) {
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+	goroutinesEnd(t, before)
+}
+
+// goroutinesEnd waits until the thousands of a control plane are gone; Kubernetes leaves a handful in the process's globals.
+func goroutinesEnd(t *testing.T, before int) {
+	t.Helper()
+	const handful = 10
+	for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before+handful; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines after Stop, %d before Start", runtime.NumGoroutine(), before)
+		}
+	}
+	t.Logf("%d goroutines after Stop, %d before Start", runtime.NumGoroutine(), before)
 }
 
 func start(t *testing.T, cfg controlplane.Config) *controlplane.ControlPlane {
