@@ -69,10 +69,7 @@ func New(c Config) (*Collector, error) {
 func (c *Collector) Run(ctx context.Context) error {
 	for round := 0; ; round++ {
 		err := c.Collect(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Could not collect garbage; trying again")
 		}
 		wait := period

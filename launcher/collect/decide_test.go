@@ -23,7 +23,9 @@ func now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 //	claim NAME age=D [instance=ID] [launch=L] [deleting] [ready]
 func TestDecide(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
 			s := collect.State{Now: now(), Ready: map[string]bool{}}
 			for line := range strings.Lines(d.Input) {
 				fields := strings.Fields(line)

@@ -24,7 +24,9 @@ func epoch() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 // Durations count from the beginning of the scenario; terminating is the pod's deletion timestamp, grace included.
 func TestDecide(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
 			in := drain.Input{}
 			for _, arg := range d.CmdArgs {
 				switch arg.Key {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -111,8 +112,7 @@ func (i *Interruptions) Run(ctx context.Context) error {
 		wait := time.Duration(0)
 		n, err := i.batch(ctx)
 		switch {
-		case ctx.Err() != nil:
-			return nil
+		case ctx.Err() != nil: // Stopping; see below.
 		case errors.Is(err, leadership.ErrLost):
 		case err != nil:
 			klog.FromContext(ctx).Error(err, "Could not read the interruption queue; trying again", "in", backoff)
@@ -122,9 +122,6 @@ func (i *Interruptions) Run(ctx context.Context) error {
 			wait, backoff = idle, minBackoff
 		default:
 			backoff = minBackoff
-		}
-		if wait == 0 {
-			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -306,11 +303,11 @@ func (i *Interruptions) nodeOf(ctx context.Context, claim *karpv1.NodeClaim) (*c
 	}
 	node := &corev1.Node{}
 	err := i.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("get Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
 	}
 	return node, nil
 }

@@ -67,6 +67,7 @@ type scene struct {
 //	run DURATION                                       prints what happened and how many messages are left
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			s := &scene{t: t, queue: memory.New(memory.Config{}), start: time.Now(), answer: "plans"}
 			b := fake.NewClientBuilder().WithScheme(scheme.Scheme)

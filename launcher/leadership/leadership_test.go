@@ -57,6 +57,7 @@ type runningEffect struct {
 // Each command prints whether we lead and how each effect's context stands.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t)
 			ctx, cancel := context.WithCancel(t.Context())

@@ -18,7 +18,7 @@ func Reconciler(g Guard, r reconcile.Func) reconcile.Func {
 	return func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		effectCtx, cancel, err := g.Wait(ctx)
 		if err != nil {
-			return reconcile.Result{}, nil //nolint:nilerr // The launcher is stopping.
+			return reconcile.Result{}, nil // The launcher is stopping.
 		}
 		defer cancel()
 		result, err := r(effectCtx, req)

@@ -35,7 +35,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The input is laid over a spec that is valid by itself.
 func TestConditions(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
 			pool := validPool(t)
 			if err := yaml.UnmarshalStrict([]byte(d.Input), &pool.Spec); err != nil {
 				t.Fatal(err)

@@ -30,7 +30,9 @@ func epoch() time.Time { return time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) }
 // Durations count from the beginning of the scenario; without after, consolidateAfter is Never.
 func TestDecide(t *testing.T) {
 	datadriven.Walk(t, "testdata/decide", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
 			switch d.Cmd {
 			case "decide":
 				return decide(t, d)
@@ -44,6 +46,23 @@ func TestDecide(t *testing.T) {
 }
 
 func decide(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	f := parseFacts(t, d)
+	for line := range strings.Lines(d.Input) {
+		f.Pods = append(f.Pods, parsePod(t, line))
+	}
+	got := reclaim.Decide(f)
+	out := fmt.Sprintf("%s: %s", got.Verdict, got.Reason)
+	if !got.At.IsZero() {
+		out += fmt.Sprintf("; again at %s", got.At.Sub(epoch()))
+	}
+	if got.Consolidatable {
+		out += "; consolidatable"
+	}
+	return out + "\n"
+}
+
+func parseFacts(t *testing.T, d *datadriven.TestData) reclaim.Facts {
 	t.Helper()
 	f := reclaim.Facts{}
 	for _, arg := range d.CmdArgs {
@@ -76,18 +95,7 @@ func decide(t *testing.T, d *datadriven.TestData) string {
 			d.Fatalf(t, "unknown argument %s", arg.Key)
 		}
 	}
-	for line := range strings.Lines(d.Input) {
-		f.Pods = append(f.Pods, parsePod(t, line))
-	}
-	got := reclaim.Decide(f)
-	out := fmt.Sprintf("%s: %s", got.Verdict, got.Reason)
-	if !got.At.IsZero() {
-		out += fmt.Sprintf("; again at %s", got.At.Sub(epoch()))
-	}
-	if got.Consolidatable {
-		out += "; consolidatable"
-	}
-	return out + "\n"
+	return f
 }
 
 func budget(t *testing.T, d *datadriven.TestData) string {

@@ -66,9 +66,10 @@ type flow struct {
 //	look                                 every claim is reconciled once; prints what happened and how the nodes stand
 func TestFlow(t *testing.T) {
 	datadriven.Walk(t, "testdata/flow", func(t *testing.T, path string) {
+		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			f := newFlow(t)
-			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return f.command(t.Context(), d) })
+			datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string { return f.command(t.Context(), d) })
 		})
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -30,11 +31,11 @@ type view struct {
 func (r *Reclaimer) look(ctx context.Context, claim *karpv1.NodeClaim) (*view, error) {
 	v := &view{claim: claim, node: &corev1.Node{}}
 	err := r.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, v.node)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("get Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
 	}
 	pods, err := podsOn(ctx, r.config.Client, v.node.Name)
 	if err != nil {

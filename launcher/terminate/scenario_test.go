@@ -40,10 +40,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	run DURATION                                     time goes by
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+				t.Helper()
 				w.command(ctx, d)
 				return w.take()
 			})

@@ -9,17 +9,16 @@ import (
 	"testing"
 	"time"
 
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -190,14 +189,16 @@ func (w *world) interceptors() interceptor.Funcs {
 			}
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
-		SubResourceCreate: w.evict,
+		SubResourceCreate: func(ctx context.Context, c client.Client, _ string, o client.Object, sub client.Object, _ ...client.SubResourceCreateOption) error {
+			if _, ok := sub.(*policyv1.Eviction); !ok {
+				return fmt.Errorf("unexpected subresource object %T", sub)
+			}
+			return w.evict(ctx, c, o)
+		},
 	}
 }
 
-func (w *world) evict(ctx context.Context, c client.Client, _ string, o client.Object, sub client.Object, _ ...client.SubResourceCreateOption) error {
-	if _, ok := sub.(*policyv1.Eviction); !ok {
-		return fmt.Errorf("unexpected subresource object %T", sub)
-	}
+func (w *world) evict(ctx context.Context, c client.Client, o client.Object) error {
 	if err := w.crash("evict " + o.GetName()); err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/awslabs/operatorpkg/status"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
