@@ -66,6 +66,9 @@ func (k *kubelet) syncPods(ctx context.Context, now time.Time) time.Time {
 			}
 			k.known[pod.UID] = state
 		}
+		if state.removed {
+			continue // The writer sees to it.
+		}
 		if state.sent == nil || state.view.pod != pod || (!state.next.IsZero() && !now.Before(state.next)) {
 			state.view.pod = pod
 			k.stopIfDeleted(state, now)
@@ -175,7 +178,7 @@ func (k *kubelet) stopIfDeleted(s *podState, now time.Time) {
 func (k *kubelet) report(s *podState, now time.Time) {
 	status := s.view.statusAt(now)
 	remove := s.view.pod.DeletionTimestamp != nil && (s.view.rejected != nil || s.view.over(now))
-	if s.sent != nil && s.removed == remove && equality.Semantic.DeepEqual(*s.sent, status) {
+	if s.sent != nil && !remove && equality.Semantic.DeepEqual(*s.sent, status) {
 		return
 	}
 	s.sent, s.removed = &status, remove

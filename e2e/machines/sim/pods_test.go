@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/slipway-k8s/slipway/e2e/machines/sim"
 )
@@ -214,6 +216,69 @@ func TestJobsEnd(t *testing.T) {
 		}
 		if p := w.pod("bad"); p.Status.Phase != corev1.PodFailed || p.Status.ContainerStatuses[0].State.Terminated.ExitCode != 3 {
 			t.Errorf("status %+v", p.Status)
+		}
+	})
+}
+
+// A pod that went away behind the kubelet's back keeps no other waiting for its status.
+func TestAVanishedPodHoldsUpNobody(t *testing.T) {
+	inWorld(t, func(w *world) {
+		missing := func(a clienttesting.Action) (bool, runtime.Object, error) {
+			named, ok := a.(interface{ GetName() string })
+			if !ok || named.GetName() != "vanished" {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewNotFound(corev1.Resource("pods"), "vanished")
+		}
+		w.client.PrependReactor("get", "pods", missing)
+		w.client.PrependReactor("patch", "pods", missing)
+		w.boot(machine())
+		w.at(40 * time.Second)
+		w.bind(pod("vanished", "10m"))
+		w.bind(pod("other", "10m"))
+		w.at(44 * time.Second)
+		if p := w.pod("other"); p.Status.Phase != corev1.PodRunning {
+			t.Errorf("the other pod is %s", p.Status.Phase)
+		}
+		w.client.ClearActions()
+		w.at(10 * time.Minute)
+		for _, a := range w.client.Actions() {
+			if a.GetVerb() == "patch" && a.GetResource().Resource == "pods" {
+				t.Errorf("still tries to write %v", a)
+			}
+		}
+	})
+}
+
+// The API server's second step of a deletion (grace 0) makes the kubelet write nothing more.
+func TestNothingIsWrittenAfterTheLastDeletion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.boot(machine())
+		w.at(40 * time.Second)
+		w.bind(pod("a", "10m"))
+		w.at(50 * time.Second)
+		w.client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, nil // Accepted, and kept by a finalizer.
+		})
+		mark := func(grace int64) {
+			p := w.pod("a")
+			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(time.Duration(grace) * time.Second)}, &grace
+			if _, err := w.client.CoreV1().Pods("default").Update(w.ctx, p, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mark(30)
+		w.at(55 * time.Second)
+		if p := w.pod("a"); p.Status.Phase != corev1.PodSucceeded {
+			t.Errorf("after its containers stopped: %s", p.Status.Phase)
+		}
+		w.client.ClearActions()
+		mark(0)
+		w.at(60 * time.Second)
+		for _, a := range w.client.Actions() {
+			if verb := a.GetVerb(); a.GetResource().Resource == "pods" && (verb == "patch" || verb == "delete") {
+				t.Errorf("the kubelet did %s once more", verb)
+			}
 		}
 	})
 }

@@ -153,11 +153,12 @@ func (w *writer) write(ctx context.Context, p podWrite) error {
 		}
 	}
 	updated, _, unchanged, err := utilpod.PatchPodStatus(ctx, w.client, base.Namespace, base.Name, base.UID, base.Status, p.status)
-	if gone(err) {
-		delete(w.applied, base.UID)
-		return nil
-	}
 	if err != nil {
+		// The error has lost its type.
+		if w.isGone(ctx, base) {
+			delete(w.applied, base.UID)
+			return nil
+		}
 		return err
 	}
 	if !unchanged {
@@ -170,15 +171,18 @@ func (w *writer) write(ctx context.Context, p podWrite) error {
 		GracePeriodSeconds: new(int64(0)),
 		Preconditions:      metav1.NewUIDPreconditions(string(base.UID)),
 	})
-	if err != nil && !gone(err) {
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return err
 	}
 	delete(w.applied, base.UID)
 	return nil
 }
 
-// gone tells whether err says that the pod with this UID is no more.
-func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+// isGone tells whether the pod with this UID is no more.
+func (w *writer) isGone(ctx context.Context, pod *corev1.Pod) bool {
+	live, err := w.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || (err == nil && live.UID != pod.UID)
+}
 
 func (w *writer) record(ctx context.Context, e *corev1.Event) {
 	if _, err := w.client.CoreV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{}); err != nil && ctx.Err() == nil {
