@@ -1,0 +1,108 @@
+package aws
+
+import (
+	"cmp"
+	"slices"
+)
+
+// candidate is one pool that a fleet may launch from: an override of one of its launch templates.
+type candidate struct {
+	// order is its place in the request.
+	order int
+	// price per hour, priority as the request gives it, and depth, how much spare capacity the pool has, from 0 to 1.
+	price, priority, depth float64
+	// code and message say why nothing can be launched from it; empty if something can.
+	code, message string
+	// room is how many instances its subnet takes.
+	room int
+	// subnet whose room it is; candidates share it.
+	subnet string
+}
+
+// pick is a number of instances of one candidate.
+type pick struct{ candidate, count int }
+
+// The codes of what is found only while allocating.
+const codeNoAddresses = "InsufficientFreeAddressesInSubnet"
+
+// The allocation strategies (EC2 user guide, "Use allocation strategies to determine how EC2 Fleet or Spot Fleet fulfills
+// Spot and On-Demand capacity").
+const (
+	lowestPrice            = "lowest-price"
+	lowestPriceOld         = "lowestPrice"
+	prioritized            = "prioritized"
+	diversified            = "diversified"
+	capacityOptimized      = "capacity-optimized"
+	capacityOptimizedPrio  = "capacity-optimized-prioritized"
+	priceCapacityOptimized = "price-capacity-optimized"
+)
+
+// rank orders candidates, the best first.
+func rank(candidates []candidate, strategy string) []int {
+	order := make([]int, len(candidates))
+	for i := range order {
+		order[i] = i
+	}
+	less := func(a, b candidate) int { return cmp.Compare(a.price, b.price) }
+	switch strategy {
+	case prioritized:
+		less = func(a, b candidate) int { return cmp.Compare(a.priority, b.priority) }
+	case capacityOptimized:
+		less = func(a, b candidate) int { return cmp.Compare(b.depth, a.depth) }
+	case capacityOptimizedPrio:
+		// Priorities count on a best-effort basis, among pools that are about equally deep.
+		less = func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(int(4*b.depth), int(4*a.depth)), cmp.Compare(a.priority, b.priority))
+		}
+	case priceCapacityOptimized:
+		// A shallow pool has to be cheaper to be taken: by up to a fifth.
+		worth := func(c candidate) float64 { return c.price * (1.2 - 0.2*c.depth) }
+		less = func(a, b candidate) int { return cmp.Compare(worth(a), worth(b)) }
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Or(less(candidates[i], candidates[j]), cmp.Compare(candidates[i].order, candidates[j].order))
+	})
+	return order
+}
+
+// allocate decides from which candidates target instances come. Candidates that were tried in vain are in failed, with
+// their codes; those that were not needed are in neither. It changes the candidates' codes only.
+func allocate(candidates []candidate, target int, strategy string) (picks []pick, failed []int) {
+	room := map[string]int{}
+	for _, c := range candidates {
+		room[c.subnet] = c.room
+	}
+	ranked := rank(candidates, strategy)
+	share := target
+	if strategy == diversified {
+		share = max(1, (target+len(ranked)-1)/max(1, len(ranked)))
+	}
+	for _, i := range ranked {
+		if target == 0 {
+			break
+		}
+		c := &candidates[i]
+		n := min(target, share, room[c.subnet])
+		if c.code == "" && n == 0 {
+			c.code, c.message = codeNoAddresses, errNoAddresses(c.subnet).Message
+		}
+		if c.code != "" {
+			failed = append(failed, i)
+			continue
+		}
+		picks = append(picks, pick{i, n})
+		room[c.subnet] -= n
+		target -= n
+	}
+	if target > 0 && strategy == diversified {
+		// What equal shares left over goes to any that has room.
+		for p := range picks {
+			c := candidates[picks[p].candidate]
+			n := min(target, room[c.subnet])
+			picks[p].count += n
+			room[c.subnet] -= n
+			target -= n
+		}
+	}
+	return picks, failed
+}

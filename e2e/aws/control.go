@@ -1,0 +1,140 @@
+package aws
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// controlPath is below what the server is told what to do.
+const controlPath = "/_sandbox/"
+
+// Command is the body of a request to the control API: a POST to /_sandbox/VERB. Which fields count depends on the verb.
+type Command struct {
+	// Instance is an instance's id: interrupt (empty is any spot instance), rebalance, scheduled-change, terminate.
+	Instance string `json:"instance,omitempty"`
+	// InstanceType, Zone and CapacityType name a pool: ice. Empty and all both mean all.
+	InstanceType string `json:"instanceType,omitempty"`
+	// Zone of the pool.
+	Zone string `json:"zone,omitempty"`
+	// CapacityType of the pool.
+	CapacityType string `json:"capacityType,omitempty"`
+	// For is how long, as Go writes durations: ice, throttle, down.
+	For string `json:"for,omitempty"`
+	// Count of instances: fail-join.
+	Count int `json:"count,omitempty"`
+	// Body of a message: send.
+	Body string `json:"body,omitempty"`
+}
+
+// Reply is the answer of the control API.
+type Reply struct {
+	// Error says why nothing was done; empty if it was.
+	Error string `json:"error,omitempty"`
+	// Instance is the one that was chosen: interrupt.
+	Instance string `json:"instance,omitempty"`
+	// Instances are all: instances.
+	Instances []Instance `json:"instances,omitempty"`
+	// Calls are those that arrived: calls.
+	Calls []Call `json:"calls,omitempty"`
+}
+
+func (s *Server) serveControl(w http.ResponseWriter, in *http.Request) {
+	status := http.StatusOK
+	reply, err := s.control(in)
+	if err != nil {
+		status, reply.Error = http.StatusBadRequest, err.Error()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(reply); err != nil {
+		s.cfg.Logger.V(4).Info("The answer was not read", "err", err.Error())
+	}
+}
+
+func (s *Server) control(in *http.Request) (Reply, error) {
+	if in.Method != http.MethodPost {
+		return Reply{}, fmt.Errorf("%s %s: only POST is understood", in.Method, in.URL.Path)
+	}
+	var c Command
+	decoder := json.NewDecoder(in.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return Reply{}, fmt.Errorf("%s: the body cannot be read: %w", in.URL.Path, err)
+	}
+	verb := strings.TrimPrefix(in.URL.Path, controlPath)
+	do, ok := s.verbs()[verb]
+	if !ok {
+		return Reply{}, fmt.Errorf("%s: there is no verb %q", in.URL.Path, verb)
+	}
+	reply, err := do(c)
+	if err != nil {
+		return reply, fmt.Errorf("%s: %w", verb, err)
+	}
+	return reply, nil
+}
+
+func (s *Server) verbs() map[string]func(Command) (Reply, error) {
+	lasting := func(do func(Command, time.Duration)) func(Command) (Reply, error) {
+		return func(c Command) (Reply, error) {
+			d, err := time.ParseDuration(c.For)
+			if err != nil || d <= 0 {
+				return Reply{}, fmt.Errorf("field for: %q is not a positive duration such as 3m", c.For)
+			}
+			do(c, d)
+			return Reply{}, nil
+		}
+	}
+	simple := func(do func(Command) error) func(Command) (Reply, error) {
+		return func(c Command) (Reply, error) { return Reply{}, do(c) }
+	}
+	return map[string]func(Command) (Reply, error){
+		"instances": func(Command) (Reply, error) { return Reply{Instances: s.Instances()}, nil },
+		"calls":     func(Command) (Reply, error) { return Reply{Calls: s.Calls()}, nil },
+		"interrupt": func(c Command) (Reply, error) {
+			if c.Instance != "" {
+				return Reply{Instance: c.Instance}, s.Interrupt(c.Instance)
+			}
+			id, err := s.InterruptOne()
+			return Reply{Instance: id}, err
+		},
+		"rebalance":        simple(func(c Command) error { return s.Rebalance(c.Instance) }),
+		"scheduled-change": simple(func(c Command) error { return s.ScheduledChange(c.Instance) }),
+		"terminate":        simple(func(c Command) error { return s.Terminate(c.Instance) }),
+		"send":             simple(func(c Command) error { return s.SendRaw(c.Body) }),
+		"clear-ice":        simple(func(Command) error { s.ClearICE(); return nil }),
+		"ice": func(c Command) (Reply, error) {
+			if err := s.checkPool(c); err != nil {
+				return Reply{}, err
+			}
+			return lasting(func(c Command, d time.Duration) { s.ICE(c.InstanceType, c.Zone, c.CapacityType, d) })(c)
+		},
+		"throttle": lasting(func(_ Command, d time.Duration) { s.Throttle(d) }),
+		"down":     lasting(func(_ Command, d time.Duration) { s.Down(d) }),
+		"fail-join": simple(func(c Command) error {
+			if c.Count < 1 {
+				return fmt.Errorf("field count: %d is not positive", c.Count)
+			}
+			s.FailNextJoins(c.Count)
+			return nil
+		}),
+	}
+}
+
+// checkPool finds misspelt names: a pool that does not exist would never run dry.
+func (s *Server) checkPool(c Command) error {
+	if _, ok := s.table.Get(c.InstanceType); !ok && !covers(c.InstanceType, "") {
+		return fmt.Errorf("field instanceType: there is no instance type %q", c.InstanceType)
+	}
+	if _, ok := s.resources.subnetIn(c.Zone); !ok && !covers(c.Zone, "") {
+		return fmt.Errorf("field zone: there is no zone %q", c.Zone)
+	}
+	if !covers(c.CapacityType, Spot) && !covers(c.CapacityType, OnDemand) {
+		return fmt.Errorf("field capacityType: %q is neither %s nor %s nor %s", c.CapacityType, Spot, OnDemand, all)
+	}
+	return nil
+}

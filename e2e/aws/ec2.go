@@ -1,0 +1,141 @@
+package aws
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/wire"
+)
+
+func (s *Server) ec2Actions() map[string]action {
+	return map[string]action{
+		"CreateFleet":                    s.createFleet,
+		"CreateLaunchTemplate":           s.createLaunchTemplate,
+		"CreateTags":                     s.createTags,
+		"DeleteLaunchTemplate":           s.deleteLaunchTemplate,
+		"DeleteTags":                     s.deleteTags,
+		"DescribeAvailabilityZones":      s.describeAvailabilityZones,
+		"DescribeCapacityReservations":   s.describeCapacityReservations,
+		"DescribeImages":                 s.describeImages,
+		"DescribeInstanceStatus":         s.describeInstanceStatus,
+		"DescribeInstanceTypeOfferings":  s.describeInstanceTypeOfferings,
+		"DescribeInstanceTypes":          s.describeInstanceTypes,
+		"DescribeInstances":              s.describeInstances,
+		"DescribeLaunchTemplateVersions": s.describeLaunchTemplateVersions,
+		"DescribeLaunchTemplates":        s.describeLaunchTemplates,
+		"DescribePlacementGroups":        s.describePlacementGroups,
+		"DescribeRegions":                s.describeRegions,
+		"DescribeSecurityGroups":         s.describeSecurityGroups,
+		"DescribeSpotPriceHistory":       s.describeSpotPriceHistory,
+		"DescribeSubnets":                s.describeSubnets,
+		"DescribeTags":                   s.describeTags,
+		"DescribeVpcs":                   s.describeVPCs,
+		"RunInstances":                   s.runInstances,
+		"TerminateInstances":             s.terminateInstances,
+	}
+}
+
+// tagXML is a tag in an answer.
+type tagXML struct {
+	Key   string `xml:"key"`
+	Value string `xml:"value"`
+}
+
+func tagSet(tags map[string]string) wire.Set[tagXML] {
+	var out wire.Set[tagXML]
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		out.Items = append(out.Items, tagXML{key, tags[key]})
+	}
+	return out
+}
+
+// specifiedTags reads the tags that a call's tag specifications give one type of resource.
+func specifiedTags(p wire.Params, resource string) map[string]string {
+	out := map[string]string{}
+	for _, spec := range p.Each("TagSpecification") {
+		if spec.Get("ResourceType") == resource {
+			maps.Copy(out, spec.Tags("Tag"))
+		}
+	}
+	return out
+}
+
+// listOf is what most Describe calls do: of the items those with one of the ids, if the call names any, that the filters
+// match, by pages. An id that does not exist is the error notFound.
+type listOf[T any] struct {
+	items      []T
+	key        func(T) string
+	attributes func(T) wire.Attribute
+	// idParam names the list of ids in the request; keys are what it is compared with.
+	idParam  string
+	notFound func(id string) error
+	pages    wire.Pages
+}
+
+func (l listOf[T]) answer(p wire.Params) (page []T, next string, err error) {
+	items := l.items
+	if ids := p.Strings(l.idParam); l.idParam != "" && len(ids) > 0 {
+		byID := make(map[string]T, len(items))
+		for _, item := range items {
+			byID[l.key(item)] = item
+		}
+		items = nil
+		for _, id := range ids {
+			item, ok := byID[id]
+			if !ok {
+				return nil, "", l.notFound(id)
+			}
+			items = append(items, item)
+		}
+	}
+	filters, err := p.Filters()
+	if err != nil {
+		return nil, "", err
+	}
+	if items, err = wire.Select(filters, items, l.attributes); err != nil {
+		return nil, "", err
+	}
+	return wire.Page(p, l.pages, items, l.key)
+}
+
+// fixed is an attribute function over a map; a name that it lacks is no filter.
+func fixed(values map[string]string) wire.Attribute {
+	return func(name string) ([]string, bool) {
+		v, ok := values[name]
+		return []string{v}, ok
+	}
+}
+
+func yesNo(b bool) string { return strconv.FormatBool(b) }
+
+// emptyAttributes accepts any filter, since nothing is filtered.
+func emptyAttributes(string) ([]string, bool) { return nil, true }
+
+func (s *Server) describeCapacityReservations(_ context.Context, r request) (any, error) {
+	_, _, err := listOf[string]{
+		key: func(id string) string { return id }, idParam: "CapacityReservationId",
+		attributes: func(string) wire.Attribute { return emptyAttributes },
+		notFound: func(id string) error {
+			return wire.Errorf("InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist.", id)
+		},
+		pages: wire.Pages{Min: 1, Max: 1000},
+	}.answer(r.Params)
+	return struct {
+		Set wire.Set[struct{}] `xml:"capacityReservationSet"`
+	}{}, err
+}
+
+func (s *Server) describePlacementGroups(_ context.Context, r request) (any, error) {
+	_, _, err := listOf[string]{
+		key: func(id string) string { return id }, idParam: "GroupName",
+		attributes: func(string) wire.Attribute { return emptyAttributes },
+		notFound: func(name string) error {
+			return wire.Errorf("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", name)
+		},
+	}.answer(r.Params)
+	return struct {
+		Set wire.Set[struct{}] `xml:"placementGroupSet"`
+	}{}, err
+}

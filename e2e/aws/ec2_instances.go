@@ -1,0 +1,330 @@
+package aws
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/wire"
+)
+
+// The shapes of an instance in an answer.
+type (
+	instanceXML struct {
+		ID          string               `xml:"instanceId"`
+		ImageID     string               `xml:"imageId"`
+		State       stateXML             `xml:"instanceState"`
+		PrivateDNS  string               `xml:"privateDnsName"`
+		PublicDNS   string               `xml:"dnsName"`
+		Reason      string               `xml:"reason"`
+		KeyName     string               `xml:"keyName,omitempty"`
+		Index       int                  `xml:"amiLaunchIndex"`
+		Type        string               `xml:"instanceType"`
+		Launched    string               `xml:"launchTime"`
+		Placement   placementXML         `xml:"placement"`
+		Monitoring  string               `xml:"monitoring>state"`
+		SubnetID    string               `xml:"subnetId,omitempty"`
+		VPCID       string               `xml:"vpcId,omitempty"`
+		PrivateIP   string               `xml:"privateIpAddress,omitempty"`
+		Check       bool                 `xml:"sourceDestCheck"`
+		Groups      wire.Set[groupXML]   `xml:"groupSet"`
+		StateReason *reasonXML           `xml:"stateReason"`
+		Arch        string               `xml:"architecture"`
+		RootType    string               `xml:"rootDeviceType"`
+		RootName    string               `xml:"rootDeviceName"`
+		Devices     wire.Set[volumeXML]  `xml:"blockDeviceMapping"`
+		Virtual     string               `xml:"virtualizationType"`
+		Lifecycle   string               `xml:"instanceLifecycle,omitempty"`
+		SpotRequest string               `xml:"spotInstanceRequestId,omitempty"`
+		Token       string               `xml:"clientToken"`
+		Tags        wire.Set[tagXML]     `xml:"tagSet"`
+		Hypervisor  string               `xml:"hypervisor"`
+		Interfaces  wire.Set[networkENI] `xml:"networkInterfaceSet"`
+		Profile     *profileRefXML       `xml:"iamInstanceProfile"`
+		EBS         bool                 `xml:"ebsOptimized"`
+		ENA         bool                 `xml:"enaSupport"`
+		CPU         cpuXML               `xml:"cpuOptions"`
+		Metadata    metadataXML          `xml:"metadataOptions"`
+		Platform    string               `xml:"platformDetails"`
+	}
+	stateXML struct {
+		Code int    `xml:"code"`
+		Name string `xml:"name"`
+	}
+	placementXML struct {
+		Zone    string `xml:"availabilityZone"`
+		ZoneID  string `xml:"availabilityZoneId"`
+		Group   string `xml:"groupName"`
+		Tenancy string `xml:"tenancy"`
+	}
+	groupXML struct {
+		ID   string `xml:"groupId"`
+		Name string `xml:"groupName"`
+	}
+	reasonXML struct {
+		Code    string `xml:"code"`
+		Message string `xml:"message"`
+	}
+	volumeXML struct {
+		Name string        `xml:"deviceName"`
+		EBS  attachmentXML `xml:"ebs"`
+	}
+	attachmentXML struct {
+		VolumeID string `xml:"volumeId"`
+		Status   string `xml:"status"`
+		Time     string `xml:"attachTime"`
+		Delete   bool   `xml:"deleteOnTermination"`
+	}
+	networkENI struct {
+		ID        string             `xml:"networkInterfaceId"`
+		SubnetID  string             `xml:"subnetId"`
+		VPCID     string             `xml:"vpcId"`
+		OwnerID   string             `xml:"ownerId"`
+		Status    string             `xml:"status"`
+		PrivateIP string             `xml:"privateIpAddress"`
+		DNS       string             `xml:"privateDnsName"`
+		Groups    wire.Set[groupXML] `xml:"groupSet"`
+		Kind      string             `xml:"interfaceType"`
+	}
+	profileRefXML struct {
+		ARN string `xml:"arn"`
+		ID  string `xml:"id"`
+	}
+	cpuXML struct {
+		Cores   int `xml:"coreCount"`
+		Threads int `xml:"threadsPerCore"`
+	}
+	metadataXML struct {
+		State    string `xml:"state"`
+		Tokens   string `xml:"httpTokens"`
+		Endpoint string `xml:"httpEndpoint"`
+	}
+	reservationXML struct {
+		ID        string                `xml:"reservationId"`
+		OwnerID   string                `xml:"ownerId"`
+		Groups    wire.Set[groupXML]    `xml:"groupSet"`
+		Instances wire.Set[instanceXML] `xml:"instancesSet"`
+	}
+)
+
+// stateCode is the number of a state (EC2 API reference, InstanceState).
+func stateCode(name string) stateXML {
+	codes := map[string]int{StatePending: 0, StateRunning: 16, StateShuttingDown: 32, StateTerminated: 48}
+	return stateXML{codes[name], name}
+}
+
+// instanceShape writes an instance; of one that is terminated EC2 forgets the network.
+func (s *Server) instanceShape(m machine) instanceXML {
+	info, _ := s.table.Get(m.Type)
+	out := instanceXML{
+		ID: m.ID, ImageID: m.ImageID, State: stateCode(m.State), Index: m.launchIndex, Type: m.Type, KeyName: m.keyName,
+		Launched: wire.Timestamp(m.LaunchTime), Placement: placementXML{Zone: m.Zone, ZoneID: m.ZoneID, Tenancy: "default"},
+		Monitoring: "disabled", Arch: m.Architecture, RootType: "ebs", RootName: m.rootDevice, Virtual: "hvm",
+		SpotRequest: m.spotRequest, Token: m.token, Tags: tagSet(m.Tags), Hypervisor: "xen", EBS: true, ENA: true,
+		CPU: cpuXML{info.Cores, info.VCPUs / max(1, info.Cores)}, Metadata: metadataXML{"applied", "required", "enabled"},
+		Platform: "Linux/UNIX",
+	}
+	if m.CapacityType == Spot {
+		out.Lifecycle = "spot"
+	}
+	if m.reason.code != "" {
+		out.StateReason = &reasonXML{m.reason.code, m.reason.message}
+		out.Reason = m.reason.message
+	}
+	if m.State == StateTerminated {
+		return out
+	}
+	for _, g := range m.groups {
+		out.Groups.Items = append(out.Groups.Items, groupXML{g.ID, g.Name})
+	}
+	out.PrivateDNS, out.PrivateIP, out.SubnetID, out.VPCID = m.PrivateDNSName, m.PrivateIP, m.subnet.ID, s.resources.VPC.ID
+	out.Check = true
+	out.Interfaces = wire.NewSet(networkENI{
+		ID: m.networkInterface, SubnetID: m.subnet.ID, VPCID: s.resources.VPC.ID, OwnerID: s.cfg.AccountID, Status: "in-use",
+		PrivateIP: m.PrivateIP, DNS: m.PrivateDNSName, Groups: out.Groups, Kind: "interface",
+	})
+	out.Devices = wire.NewSet(volumeXML{m.rootDevice, attachmentXML{m.volume, "attached", wire.Timestamp(m.LaunchTime), true}})
+	if m.profileARN != "" {
+		out.Profile = &profileRefXML{m.profileARN, "AIPA" + strings.ToUpper(fixedID("x", m.profileARN)[3:19])}
+	}
+	return out
+}
+
+func (s *Server) visibleInstances() []machine {
+	now, forgotten := time.Now(), s.cfg.Clock.Scale(s.cfg.ForgottenAfter)
+	return s.instances.list(func(m *machine) bool { return m.visible(now, forgotten) })
+}
+
+func noInstance(ids ...string) error {
+	if len(ids) > 1 {
+		return wire.Errorf("InvalidInstanceID.NotFound", "The instance IDs '%s' do not exist", strings.Join(ids, ", "))
+	}
+	if !strings.HasPrefix(ids[0], "i-") || len(strings.Trim(ids[0][2:], "0123456789abcdef")) > 0 {
+		return wire.Errorf("InvalidInstanceID.Malformed", "Invalid id: \"%s\"", ids[0])
+	}
+	return wire.Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", ids[0])
+}
+
+func (s *Server) instanceAttributes(m machine) wire.Attribute {
+	return wire.Tagged(m.Tags, func(name string) ([]string, bool) {
+		switch name {
+		case "instance.group-id", "instance.group-name", "group-id", "group-name":
+			var out []string
+			for _, g := range m.groups {
+				if strings.HasSuffix(name, "-id") {
+					out = append(out, g.ID)
+				} else {
+					out = append(out, g.Name)
+				}
+			}
+			return out, true
+		case "instance-id":
+			return []string{m.ID}, true
+		}
+		lifecycle := map[string]string{Spot: "spot"}[m.CapacityType]
+		return fixed(map[string]string{
+			"architecture": m.Architecture, "availability-zone": m.Zone, "availability-zone-id": m.ZoneID, "client-token": m.token,
+			"iam-instance-profile.arn": m.profileARN, "image-id": m.ImageID,
+			"instance-lifecycle": lifecycle, "instance-state-code": strconv.Itoa(stateCode(m.State).Code), "instance-state-name": m.State,
+			"instance-type": m.Type, "key-name": m.keyName, "launch-time": wire.Timestamp(m.LaunchTime), "owner-id": s.cfg.AccountID,
+			"network-interface.subnet-id": m.subnet.ID, "private-dns-name": m.PrivateDNSName, "private-ip-address": m.PrivateIP,
+			"network-interface.private-dns-name": m.PrivateDNSName, "reservation-id": m.reservation, "root-device-type": "ebs",
+			"spot-instance-request-id": m.spotRequest, "state-reason-code": m.reason.code, "subnet-id": m.subnet.ID, "tenancy": "default",
+			"virtualization-type": "hvm", "vpc-id": s.resources.VPC.ID,
+		})(name)
+	})
+}
+
+// instanceList is what DescribeInstances and DescribeInstanceStatus have in common.
+func (s *Server) instanceList(p wire.Params, items []machine, attributes func(machine) wire.Attribute) ([]machine, string, error) {
+	if p.At("InstanceId").Given() && p.At("MaxResults").Given() {
+		return nil, "", wire.Errorf("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
+	}
+	return listOf[machine]{
+		items: items, key: func(m machine) string { return m.ID }, idParam: "InstanceId",
+		notFound: func(id string) error { return noInstance(id) }, attributes: attributes,
+		pages: wire.Pages{Min: 5, Max: 1000},
+	}.answer(p)
+}
+
+func (s *Server) describeInstances(_ context.Context, r request) (any, error) {
+	page, next, err := s.instanceList(r.Params, s.visibleInstances(), s.instanceAttributes)
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		Set  wire.Set[reservationXML] `xml:"reservationSet"`
+		Next string                   `xml:"nextToken,omitempty"`
+	}{Next: next}
+	byReservation := map[string]int{}
+	for _, m := range page {
+		i, ok := byReservation[m.reservation]
+		if !ok {
+			i = len(out.Set.Items)
+			byReservation[m.reservation] = i
+			out.Set.Items = append(out.Set.Items, reservationXML{ID: m.reservation, OwnerID: s.cfg.AccountID})
+		}
+		of := &out.Set.Items[i].Instances
+		of.Items = append(of.Items, s.instanceShape(m))
+	}
+	return out, nil
+}
+
+type (
+	statusXML struct {
+		ID       string             `xml:"instanceId"`
+		Zone     string             `xml:"availabilityZone"`
+		ZoneID   string             `xml:"availabilityZoneId"`
+		State    stateXML           `xml:"instanceState"`
+		System   checkXML           `xml:"systemStatus"`
+		Instance checkXML           `xml:"instanceStatus"`
+		Events   wire.Set[struct{}] `xml:"eventsSet"`
+	}
+	checkXML struct {
+		Status  string               `xml:"status"`
+		Details wire.Set[checkedXML] `xml:"details"`
+	}
+	checkedXML struct {
+		Name   string `xml:"name"`
+		Status string `xml:"status"`
+	}
+)
+
+func check(ok bool) checkXML {
+	if !ok {
+		return checkXML{"initializing", wire.NewSet(checkedXML{"reachability", "initializing"})}
+	}
+	return checkXML{"ok", wire.NewSet(checkedXML{"reachability", "passed"})}
+}
+
+// describeInstanceStatus lists running instances, or all if the call says so; all of them are well.
+func (s *Server) describeInstanceStatus(_ context.Context, r request) (any, error) {
+	everything := r.Params.Bool("IncludeAllInstances")
+	items := s.visibleInstances()
+	if !r.Params.At("InstanceId").Given() {
+		items = slices.DeleteFunc(items, func(m machine) bool { return !everything && m.State != StateRunning })
+	}
+	page, next, err := s.instanceList(r.Params, items, func(m machine) wire.Attribute {
+		return fixed(map[string]string{
+			"availability-zone": m.Zone, "instance-state-name": m.State, "instance-state-code": strconv.Itoa(stateCode(m.State).Code),
+			"instance-status.status": "ok", "instance-status.reachability": "passed",
+			"system-status.status": "ok", "system-status.reachability": "passed", "event.code": "",
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		Set  wire.Set[statusXML] `xml:"instanceStatusSet"`
+		Next string              `xml:"nextToken,omitempty"`
+	}{Next: next}
+	for _, m := range page {
+		if !everything && m.State != StateRunning {
+			continue
+		}
+		running := m.State == StateRunning
+		out.Set.Items = append(out.Set.Items, statusXML{
+			ID: m.ID, Zone: m.Zone, ZoneID: m.ZoneID, State: stateCode(m.State), System: check(running), Instance: check(running),
+		})
+	}
+	return out, nil
+}
+
+type stateChangeXML struct {
+	ID       string   `xml:"instanceId"`
+	Current  stateXML `xml:"currentState"`
+	Previous stateXML `xml:"previousState"`
+}
+
+func (s *Server) terminateInstances(_ context.Context, r request) (any, error) {
+	if err := r.Params.Require("InstanceId"); err != nil {
+		return nil, err
+	}
+	ids := r.Params.Strings("InstanceId")
+	now, forgotten := time.Now(), s.cfg.Clock.Scale(s.cfg.ForgottenAfter)
+	var unknown []string
+	for _, id := range ids {
+		// Eventual consistency does not hide an instance from whoever knows its id and wants it gone.
+		if m, ok := s.instances.get(id); !ok || now.After(m.visibleAt) && !m.visible(now, forgotten) {
+			unknown = append(unknown, id)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, noInstance(unknown...)
+	}
+	if err := dryRun(r.Params); err != nil {
+		return nil, err
+	}
+	out := struct {
+		Set wire.Set[stateChangeXML] `xml:"instancesSet"`
+	}{}
+	for _, id := range ids {
+		before, _ := s.instances.get(id)
+		s.end(id, userShutdown())
+		after, _ := s.instances.get(id)
+		out.Set.Items = append(out.Set.Items, stateChangeXML{id, stateCode(after.State), stateCode(before.State)})
+	}
+	return out, nil
+}

@@ -1,0 +1,167 @@
+package aws
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// image is an AMI.
+type image struct {
+	ID, Name, Description string
+	Arch, Owner, Alias    string
+	RootDevice            string
+	RootGiB               int64
+	Created               time.Time
+	Tags                  map[string]string
+}
+
+// images are the AMIs that there are, and the SSM parameters that name them.
+type images struct {
+	all        []image
+	byID       map[string]image
+	parameters map[string]parameter
+	kubernetes string
+}
+
+// parameter is a public parameter of SSM.
+type parameter struct {
+	name, value string
+	version     int
+	modified    time.Time
+}
+
+// release is one round of AMIs; the last is the recommended one.
+type release struct {
+	al2023, bottlerocket string
+	at                   time.Time
+}
+
+func releases() []release {
+	return []release{
+		{"v20260605", "1.44.0", time.Date(2026, 6, 5, 9, 30, 0, 0, time.UTC)},
+		{"v20260709", "1.45.0", time.Date(2026, 7, 9, 9, 30, 0, 0, time.UTC)},
+	}
+}
+
+// The accounts that own Amazon's and Bottlerocket's AMIs.
+const (
+	amazonOwner       = "602401143452"
+	bottlerocketOwner = "092701018921"
+)
+
+// lastAL2 is the last minor version of Kubernetes 1 that EKS made AMIs of Amazon Linux 2 for.
+const lastAL2 = 32
+
+// newImages makes the AMIs of the cluster's version of Kubernetes and of all before it down to the last with AL2.
+func newImages(kubernetes string) (*images, error) {
+	_, text, _ := strings.Cut(kubernetes, ".")
+	minor, err := strconv.Atoi(text)
+	if err != nil {
+		return nil, fmt.Errorf("aws: Config.KubernetesVersion %q: %w", kubernetes, err)
+	}
+	out := &images{byID: map[string]image{}, parameters: map[string]parameter{}, kubernetes: kubernetes}
+	for m := min(minor, lastAL2); m <= minor; m++ {
+		version := "1." + strconv.Itoa(m)
+		for i, r := range releases() {
+			out.addAL2023(version, r, i+1)
+			out.addBottlerocket(version, r, i+1)
+			if m <= lastAL2 {
+				out.addAL2(version, r, i+1)
+			}
+		}
+	}
+	slices.SortFunc(out.all, func(a, b image) int { return cmp.Compare(a.ID, b.ID) })
+	return out, nil
+}
+
+func (s *images) add(i image, names ...parameter) {
+	i.ID = fixedID("ami", i.Name)
+	s.all = append(s.all, i)
+	s.byID[i.ID] = i
+	for _, p := range names {
+		if p.value == "" {
+			p.value = i.ID
+		}
+		p.modified = i.Created
+		s.parameters[p.name] = p
+	}
+}
+
+// addEKS adds an AMI of EKS with its parameters below two paths: the release's and the recommended one.
+func (s *images) addEKS(path, fixed string, i image, version int, details map[string]string) {
+	var names []parameter
+	for _, at := range []string{path + "/" + fixed, path + "/recommended"} {
+		details["image_id"] = fixedID("ami", i.Name)
+		document, err := json.Marshal(details)
+		if err != nil {
+			continue // A map of texts always marshals.
+		}
+		names = append(names, parameter{name: at, value: string(document), version: version})
+		for key, value := range details {
+			names = append(names, parameter{name: at + "/" + key, value: value, version: version})
+		}
+	}
+	s.add(i, names...)
+}
+
+func (s *images) addAL2023(version string, r release, number int) {
+	for _, kind := range []struct{ arch, variant string }{
+		{"x86_64", "standard"}, {"arm64", "standard"}, {"x86_64", "nvidia"}, {"arm64", "nvidia"}, {"x86_64", "neuron"},
+	} {
+		name := fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-%s", kind.arch, kind.variant, version, r.al2023)
+		path := fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/%s", version, kind.arch, kind.variant)
+		s.addEKS(path, name, image{
+			Name: name, Arch: kind.arch, Owner: amazonOwner, Alias: "amazon", RootDevice: "/dev/xvda", RootGiB: 20, Created: r.at,
+			Description: fmt.Sprintf("EKS-optimized Kubernetes node based on Amazon Linux 2023, (k8s: %s, containerd: 2.1.*)", version),
+		}, number, map[string]string{
+			"image_name": name, "release_version": version + ".0-" + strings.TrimPrefix(r.al2023, "v"), "os_name": "Amazon Linux 2023",
+		})
+	}
+}
+
+func (s *images) addAL2(version string, r release, number int) {
+	for _, kind := range []struct{ path, node, arch string }{
+		{"", "node", "x86_64"}, {"-arm64", "arm64-node", "arm64"}, {"-gpu", "gpu-node", "x86_64"},
+	} {
+		name := fmt.Sprintf("amazon-eks-%s-%s-%s", kind.node, version, r.al2023)
+		path := fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2%s", version, kind.path)
+		s.addEKS(path, name, image{
+			Name: name, Arch: kind.arch, Owner: amazonOwner, Alias: "amazon", RootDevice: "/dev/xvda", RootGiB: 20, Created: r.at,
+			Description: fmt.Sprintf("EKS Kubernetes Worker AMI with AmazonLinux2 image, (k8s: %s)", version),
+		}, number, map[string]string{"image_name": name, "release_version": version + ".0-" + strings.TrimPrefix(r.al2023, "v")})
+	}
+}
+
+func (s *images) addBottlerocket(version string, r release, number int) {
+	for _, flavour := range []string{"", "-nvidia"} {
+		for _, arch := range []string{"x86_64", "arm64"} {
+			short := arch
+			if arch == "arm64" {
+				short = "aarch64"
+			}
+			name := fmt.Sprintf("bottlerocket-aws-k8s-%s%s-%s-v%s-%s", version, flavour, short, r.bottlerocket, fixedID("x", r.bottlerocket)[3:11])
+			var names []parameter
+			for _, at := range []string{r.bottlerocket, "latest"} {
+				path := fmt.Sprintf("/aws/service/bottlerocket/aws-k8s-%s%s/%s/%s", version, flavour, arch, at)
+				names = append(names, parameter{name: path + "/image_id", version: number},
+					parameter{name: path + "/image_version", value: r.bottlerocket, version: number})
+			}
+			s.add(image{
+				Name: name, Arch: arch, Owner: bottlerocketOwner, Alias: "amazon", RootDevice: "/dev/xvda", RootGiB: 2, Created: r.at,
+				Description: "Bottlerocket OS " + r.bottlerocket,
+			}, names...)
+		}
+	}
+}
+
+// recommended returns the AMI that a managed node group of the cluster takes.
+func (s *images) recommended(arch string) (image, bool) {
+	p := s.parameters[fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/standard/recommended/image_id", s.kubernetes, arch)]
+	found, ok := s.byID[p.value]
+	return found, ok
+}

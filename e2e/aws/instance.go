@@ -1,0 +1,98 @@
+package aws
+
+import (
+	"maps"
+	"time"
+)
+
+// The states of an instance, as EC2 names them.
+const (
+	// StatePending is before the machine starts.
+	StatePending = "pending"
+	// StateRunning is while the machine runs.
+	StateRunning = "running"
+	// StateShuttingDown is while it ends.
+	StateShuttingDown = "shutting-down"
+	// StateTerminated is when it has ended.
+	StateTerminated = "terminated"
+)
+
+// The capacity types, as Karpenter names them.
+const (
+	// Spot capacity can be taken away.
+	Spot = "spot"
+	// OnDemand capacity cannot.
+	OnDemand = "on-demand"
+)
+
+// Instance is one instance as it is at a moment. It is a copy: changing it changes nothing.
+type Instance struct {
+	// ID such as i-0123456789abcdef0.
+	ID string
+	// Type such as m7g.large.
+	Type string
+	// Zone such as us-east-1a, ZoneID such as use1-az1.
+	Zone, ZoneID string
+	// Architecture is EC2's name for it: x86_64 or arm64.
+	Architecture string
+	// ImageID of its AMI.
+	ImageID string
+	// CapacityType is Spot or OnDemand.
+	CapacityType string
+	// PrivateDNSName and PrivateIP stay after its end, when EC2 no longer tells them.
+	PrivateDNSName, PrivateIP string
+	// UserData is decoded.
+	UserData string
+	// LaunchTemplateName is empty where it was launched without.
+	LaunchTemplateName string
+	// VCPU is the number of virtual processors.
+	VCPU int
+	// MemoryMiB is its memory.
+	MemoryMiB int64
+	// GPUs counts GPUs, Neuron devices or other accelerators.
+	GPUs int
+	// GPUManufacturer such as NVIDIA or AWS; empty without.
+	GPUManufacturer string
+	// MaxENIs is the number of network interfaces of the default network card.
+	MaxENIs int
+	// IPv4PerENI is the number of addresses of each.
+	IPv4PerENI int
+	// LocalStorageGiB is the size of its instance store, RootVolumeGiB of its largest EBS volume.
+	LocalStorageGiB, RootVolumeGiB int64
+	// State is one of EC2's, such as StateRunning.
+	State string
+	// FailJoin says that its machine is to fail before it joins the cluster.
+	FailJoin bool
+	// LaunchTime is when the request arrived.
+	LaunchTime time.Time
+	// Tags are its tags.
+	Tags map[string]string
+	// Price is USD per hour, when it was launched.
+	Price float64
+}
+
+func (i Instance) clone() Instance {
+	i.Tags = maps.Clone(i.Tags)
+	return i
+}
+
+// Live says whether it costs money: it is pending or running.
+func (i Instance) Live() bool { return i.State == StatePending || i.State == StateRunning }
+
+// Call is one API call that arrived.
+type Call struct {
+	// At is when it arrived.
+	At time.Time
+	// Service as in a signature's scope, for example ec2.
+	Service string
+	// Action such as CreateFleet; for EKS method and path.
+	Action string
+	// AccessKey that signed it.
+	AccessKey string
+	// Error is AWS's code, empty where it worked.
+	Error string
+	// ClientToken of CreateFleet and RunInstances.
+	ClientToken string
+	// Asked and Launched count the instances of CreateFleet and RunInstances.
+	Asked, Launched int
+}

@@ -1,0 +1,186 @@
+package aws
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// machine is an instance with what only EC2's answers tell of it.
+type machine struct {
+	Instance
+	placement
+	reservation, spotRequest, networkInterface, volume string
+	launchIndex                                        int
+	visibleAt, terminatedAt                            time.Time
+	// reason of the last change of state.
+	reason stateReason
+	// interrupting says that a spot interruption has been announced.
+	interrupting bool
+}
+
+// placement is where and with what a machine was launched.
+type placement struct {
+	subnet     Subnet
+	groups     []SecurityGroup
+	profileARN string
+	keyName    string
+	token      string
+	rootDevice string
+}
+
+// stateReason is why an instance is in its state.
+type stateReason struct{ code, message string }
+
+// instances are all that were ever launched.
+type instances struct {
+	mu       sync.Mutex
+	order    []*machine
+	byID     map[string]*machine
+	watchers map[*watcher]bool
+}
+
+func newInstances() *instances {
+	return &instances{byID: map[string]*machine{}, watchers: map[*watcher]bool{}}
+}
+
+func (s *instances) add(m machine) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.order = append(s.order, &m)
+	s.byID[m.ID] = &m
+	s.publish(&m)
+}
+
+// publish hands the machine as it is to all watchers; s.mu is held.
+func (s *instances) publish(m *machine) {
+	for w := range s.watchers {
+		w.push(m.clone())
+	}
+}
+
+// get returns a copy.
+func (s *instances) get(id string) (machine, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, ok := s.byID[id]
+	if !ok {
+		return machine{}, false
+	}
+	return m.copy(), true
+}
+
+func (m *machine) copy() machine {
+	out := *m
+	out.Instance = m.clone()
+	return out
+}
+
+// list returns copies of those that keep says, in the order of their launch; keep must not change them.
+func (s *instances) list(keep func(*machine) bool) []machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []machine
+	for _, m := range s.order {
+		if keep(m) {
+			out = append(out, m.copy())
+		}
+	}
+	return out
+}
+
+// move changes the state of an instance that is in one of the states from; ok if it was.
+func (s *instances) move(id, to string, reason stateReason, from ...string) (machine, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, ok := s.byID[id]
+	if !ok || !slices.Contains(from, m.State) {
+		return machine{}, false
+	}
+	m.State, m.reason = to, reason
+	if to == StateTerminated {
+		m.terminatedAt = time.Now()
+	}
+	s.publish(m)
+	return m.copy(), true
+}
+
+// change changes something else than the state of an instance.
+func (s *instances) change(id string, change func(*machine)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m, ok := s.byID[id]; ok {
+		change(m)
+	}
+}
+
+// visible says whether DescribeInstances shows the machine.
+func (m *machine) visible(now time.Time, forgottenAfter time.Duration) bool {
+	if now.Before(m.visibleAt) {
+		return false
+	}
+	return m.State != StateTerminated || now.Before(m.terminatedAt.Add(forgottenAfter))
+}
+
+// watcher holds what its reader has not yet read.
+type watcher struct {
+	mu    sync.Mutex
+	queue []Instance
+	wake  chan struct{}
+}
+
+func (w *watcher) push(i Instance) {
+	w.mu.Lock()
+	w.queue = append(w.queue, i)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) take() []Instance {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.queue
+	w.queue = nil
+	return out
+}
+
+// watch sends each machine as it is and then at each change of its state, until ctx ends.
+func (s *instances) watch(ctx context.Context) <-chan Instance {
+	w := &watcher{wake: make(chan struct{}, 1)}
+	s.mu.Lock()
+	for _, m := range s.order {
+		w.push(m.clone())
+	}
+	s.watchers[w] = true
+	s.mu.Unlock()
+	out := make(chan Instance)
+	go func() {
+		defer close(out)
+		defer s.unwatch(w)
+		for {
+			for _, i := range w.take() {
+				select {
+				case <-ctx.Done():
+					return
+				case out <- i:
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.wake:
+			}
+		}
+	}()
+	return out
+}
+
+func (s *instances) unwatch(w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watchers, w)
+}

@@ -1,0 +1,149 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
+)
+
+// interruptionNotice is how long before its end a spot instance is warned (EC2 user guide, "Spot Instance interruption
+// notices").
+const interruptionNotice = 2 * time.Minute
+
+// launch is one instance to be.
+type launch struct {
+	placement
+	info         instancetypes.Type
+	capacityType string
+	image        image
+	template     string
+	userData     string
+	rootGiB      int64
+	tags         map[string]string
+	price        float64
+	reservation  string
+	index        int
+	// visible says that no eventual consistency hides it.
+	visible bool
+}
+
+// start makes the instance; the error is that its subnet has no address left.
+func (s *Server) start(l launch) (Instance, error) {
+	ip, ok := s.addresses.take(l.subnet.ID)
+	if !ok {
+		return Instance{}, errNoAddresses(l.subnet.ID)
+	}
+	now := time.Now()
+	a := l.info.Accelerators
+	m := machine{
+		Instance: Instance{
+			ID: s.dice.id("i"), Type: l.info.Name, Zone: l.subnet.Zone, ZoneID: l.subnet.ZoneID,
+			Architecture: l.info.Arch, ImageID: l.image.ID, CapacityType: l.capacityType,
+			PrivateDNSName: privateDNSName(s.cfg.Region, ip), PrivateIP: ip,
+			UserData: l.userData, LaunchTemplateName: l.template,
+			VCPU: l.info.VCPUs, MemoryMiB: l.info.MemoryMiB, GPUs: a.Count,
+			MaxENIs: l.info.ENIs(), IPv4PerENI: l.info.Limits.IPv4PerInterface,
+			LocalStorageGiB: int64(l.info.Disks.Count) * int64(l.info.Disks.GB) * 1e9 >> 30, RootVolumeGiB: l.rootGiB,
+			State: StatePending, FailJoin: !l.visible && s.faults.takeFailJoin(), LaunchTime: now,
+			Tags: maps.Clone(l.tags), Price: l.price,
+		},
+		placement: l.placement, reservation: l.reservation, launchIndex: l.index,
+		networkInterface: s.dice.id("eni"), volume: s.dice.id("vol"), visibleAt: now,
+	}
+	if a.Count > 0 {
+		m.GPUManufacturer = a.Manufacturer
+	}
+	if l.capacityType == Spot {
+		m.spotRequest = "sir-" + s.dice.hex(8)
+	}
+	if !l.visible {
+		m.visibleAt = now.Add(s.cfg.Clock.Scale(s.cfg.VisibleAfter))
+	}
+	s.instances.add(m)
+	s.cfg.Logger.V(2).Info("Launched", "instanceID", m.ID, "type", m.Type, "zone", m.Zone, "capacityType", m.CapacityType)
+	s.notifyState(m)
+	s.after(s.jitter(s.cfg.RunningAfter), func() {
+		s.move(m.ID, StateRunning, stateReason{}, StatePending)
+	})
+	return m.clone(), nil
+}
+
+// jitter varies a duration by a quarter.
+func (s *Server) jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * s.dice.between(0.75, 1.25))
+}
+
+// after does something after a simulated time.
+func (s *Server) after(d time.Duration, do func()) {
+	s.agenda.add(time.Now().Add(s.cfg.Clock.Scale(d)), do)
+}
+
+// move changes the state of an instance and tells EventBridge.
+func (s *Server) move(id, to string, reason stateReason, from ...string) bool {
+	m, ok := s.instances.move(id, to, reason, from...)
+	if ok {
+		s.cfg.Logger.V(2).Info("State changed", "instanceID", id, "state", to)
+		s.notifyState(m)
+	}
+	return ok
+}
+
+// end shuts an instance down; it is terminated some time later. One that is ending already is left alone.
+func (s *Server) end(id string, reason stateReason) {
+	if !s.move(id, StateShuttingDown, reason, StatePending, StateRunning) {
+		return
+	}
+	s.after(s.jitter(s.cfg.TerminatedAfter), func() {
+		if s.move(id, StateTerminated, reason, StateShuttingDown) {
+			m, _ := s.instances.get(id)
+			s.addresses.release(m.subnet.ID, m.PrivateIP)
+		}
+	})
+}
+
+// Instances returns all instances that were ever launched, those that are terminated included, in the order of launch.
+func (s *Server) Instances() []Instance {
+	var out []Instance
+	for _, m := range s.instances.list(func(*machine) bool { return true }) {
+		out = append(out, m.Instance)
+	}
+	return out
+}
+
+// Watch sends each instance as it is, and again at each change of its state, until ctx ends: the channel is closed then.
+// Nothing is lost, however slowly the channel is read.
+func (s *Server) Watch(ctx context.Context) <-chan Instance { return s.instances.watch(ctx) }
+
+// RunManaged launches an instance as a managed node group of EKS does; everybody sees it at once.
+func (s *Server) RunManaged(name, instanceType, zone string) (Instance, error) {
+	info, ok := s.table.Get(instanceType)
+	if !ok {
+		return Instance{}, fmt.Errorf("node group %s: there is no instance type %s", name, instanceType)
+	}
+	subnet, ok := s.resources.subnetIn(zone)
+	if !ok || !s.table.Offered(instanceType, zone) {
+		return Instance{}, fmt.Errorf("node group %s: zone %s does not offer %s", name, zone, instanceType)
+	}
+	image, ok := s.images.recommended(info.Arch)
+	if !ok {
+		return Instance{}, fmt.Errorf("node group %s: there is no AMI for %s", name, info.Arch)
+	}
+	group, id := s.resources.SecurityGroups[:1], s.dice.uuid()
+	return s.start(launch{
+		placement: placement{
+			subnet: subnet, groups: group, rootDevice: image.RootDevice,
+			profileARN: s.iamARN("instance-profile/eks-" + id),
+		},
+		info: info, capacityType: OnDemand, image: image, template: "eks-" + id, rootGiB: 20,
+		price: info.Price, reservation: s.dice.id("r"), visible: true,
+		tags: map[string]string{
+			"eks:cluster-name": s.cfg.ClusterName, "eks:nodegroup-name": name,
+			"kubernetes.io/cluster/" + s.cfg.ClusterName: "owned",
+			"aws:autoscaling:groupName":                  "eks-" + name + "-" + id,
+			"Name":                                       s.cfg.ClusterName + "-" + name + "-Node",
+		},
+	})
+}

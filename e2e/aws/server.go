@@ -1,0 +1,201 @@
+package aws
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
+	"github.com/slipway-k8s/slipway/e2e/aws/wire"
+)
+
+// Server is an AWS. Its methods may be called concurrently, also before Run, but nothing passes before.
+type Server struct {
+	cfg       Config
+	listener  net.Listener
+	started   time.Time
+	table     *instancetypes.Table
+	resources Resources
+	images    *images
+	addresses *addresses
+	instances *instances
+	templates *templates
+	tokens    *tokens
+	iam       *iamStore
+	queues    *queues
+	cluster   *clusterStore
+	faults    *faults
+	agenda    *agenda
+	calls     *callLog
+	dice      *dice
+	services  map[string]map[string]action
+}
+
+// request is a call that an action answers.
+type request struct {
+	wire.Request
+	// note changes the record of the call.
+	note func(func(*Call))
+}
+
+// action answers one kind of request.
+type action func(ctx context.Context, r request) (any, error)
+
+// New returns a server that listens already; it answers from Run on. An address that is in use is named in the error.
+func New(cfg Config) (*Server, error) {
+	cfg.setDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	table, err := instancetypes.New(cfg.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("aws: %w", err)
+	}
+	amis, err := newImages(cfg.KubernetesVersion)
+	if err != nil {
+		return nil, err
+	}
+	resources := newResources(&cfg)
+	free, err := newAddresses(resources.Subnets)
+	if err != nil {
+		return nil, fmt.Errorf("aws: %w", err)
+	}
+	random := newDice(cfg.Seed)
+	s := &Server{
+		cfg: cfg, started: time.Now(), table: table, resources: resources, images: amis, addresses: free,
+		instances: newInstances(), templates: newTemplates(random), tokens: newTokens(),
+		iam: newIAMStore(&cfg), queues: newQueues(random), cluster: &clusterStore{}, faults: &faults{}, agenda: newAgenda(),
+		calls: &callLog{}, dice: random,
+	}
+	s.queues.create(cfg.QueueName, nil)
+	s.services = map[string]map[string]action{
+		wire.EC2: s.ec2Actions(), wire.IAM: s.iamActions(), wire.STS: s.stsActions(), wire.SQS: s.sqsActions(),
+		wire.SSM: s.ssmActions(), wire.Pricing: s.pricingActions(),
+	}
+	if s.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return nil, fmt.Errorf("aws: listening on %s: %w", cfg.Listen, err)
+	}
+	return s, nil
+}
+
+// URL is where the server listens, without a slash at its end.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+
+// SetCluster tells EKS the API server's URL and the certificates that sign its own, in PEM.
+func (s *Server) SetCluster(endpoint string, caPEM []byte) {
+	s.cluster.set(endpoint, base64.StdEncoding.EncodeToString(caPEM))
+}
+
+// Run serves until ctx ends. A Server runs once.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server := &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: 10 * time.Second,
+		// Long polls end with Run, not with the patience of their callers.
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { s.agenda.run(ctx) })
+	wg.Go(func() {
+		<-ctx.Done()
+		// Nobody waits for answers any more.
+		_ = server.Close()
+	})
+	s.interruptAtRandom()
+	defer cancel()
+	if err := server.Serve(s.listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("aws: serving on %s: %w", s.URL(), err)
+	}
+	return nil
+}
+
+// Close gives the address of a server back that is not going to run.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// serve answers one HTTP request in these steps.
+func (s *Server) serve(w http.ResponseWriter, in *http.Request) {
+	// 0. The control API is no AWS.
+	if strings.HasPrefix(in.URL.Path, controlPath) {
+		s.serveControl(w, in)
+		return
+	}
+	arrived := time.Now()
+	// 1. What is asked, by whatever protocol.
+	r, err := wire.ReadRequest(in, s.dice.uuid())
+	call := s.calls.add(Call{At: arrived, Service: r.Service, Action: r.Action, AccessKey: r.AccessKey})
+	note := func(change func(*Call)) { s.calls.update(call, change) }
+	// 2. A service that is down says nothing or little.
+	if down, hangUp := s.faults.isDown(); down {
+		note(func(c *Call) { c.Error = "ServiceUnavailable" })
+		if hangUp {
+			panic(http.ErrAbortHandler)
+		}
+		wire.WriteError(w, r, wire.Down(r.Service))
+		return
+	}
+	var result any
+	if err == nil {
+		result, err = s.answer(in.Context(), request{r, note})
+	}
+	if err != nil {
+		note(func(c *Call) { c.Error = errorCode(err) })
+		s.cfg.Logger.V(4).Info("Refused", "service", r.Service, "action", r.Action, "err", err.Error())
+		wire.WriteError(w, r, err)
+		return
+	}
+	wire.WriteResult(w, r, result)
+}
+
+// answer is what the services have in common before and after the action.
+func (s *Server) answer(ctx context.Context, r request) (any, error) {
+	if r.Service == "" {
+		return nil, wire.Errorf("UnknownService", "The request is for none of the services here").WithStatus(http.StatusNotFound)
+	}
+	if !r.Signed {
+		return nil, wire.Unsigned(r.Protocol)
+	}
+	if s.faults.isThrottled() {
+		return nil, wire.Throttled(r.Service)
+	}
+	if r.Service == wire.EKS {
+		return s.eks(r)
+	}
+	do, ok := s.services[r.Service][r.Action]
+	if !ok {
+		return nil, wire.UnknownAction(r.Request)
+	}
+	result, err := do(ctx, r)
+	if err == nil && r.Service == wire.EC2 && strings.HasPrefix(r.Action, "Describe") {
+		err = dryRun(r.Params)
+	}
+	return result, err
+}
+
+// dryRun is the error that ends a dry run where the call itself would have begun.
+func dryRun(p wire.Params) error {
+	if !p.Bool("DryRun") {
+		return nil
+	}
+	return wire.Errorf("DryRunOperation", "Request would have succeeded, but DryRun flag is set.").
+		WithStatus(http.StatusPreconditionFailed)
+}
+
+func errorCode(err error) string {
+	var known *wire.Error
+	if errors.As(err, &known) {
+		return known.Code
+	}
+	return "InternalError"
+}
+
+// simulated is the time since the server started, on its clock.
+func (s *Server) simulated(at time.Time) time.Duration { return s.cfg.Clock.Elapsed(at.Sub(s.started)) }
