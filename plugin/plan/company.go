@@ -31,8 +31,12 @@ func (m *model) compileNodeRules() {
 			self.set(ci)
 			m.nodeRules = append(m.nodeRules, nodeRule{subject: ci, members: self, limit: c.perNode})
 		}
-		m.pairRule(ci, func(o *class) bool { return len(c.ports) > 0 && portsClash(c.ports, o.ports) })
-		m.pairRule(ci, func(o *class) bool { return m.avoids(c, o) })
+		if len(c.ports) > 0 {
+			m.pairRule(ci, func(o *class) bool { return portsClash(c.ports, o.ports) })
+		}
+		if len(m.in.Rejected) > 0 {
+			m.pairRule(ci, func(o *class) bool { return m.avoids(c, o) })
+		}
 	}
 }
 

@@ -2,6 +2,12 @@ package plan
 
 import "slices"
 
+// What is known of a lane's pattern while it is not computed: nothing, or an upper bound of its value.
+const (
+	unknown = -1
+	bounded = -2
+)
+
 // compose covers the counts node by node: each time the lane and content with the most value per dollar, as often as the
 // counts allow. It returns the nodes and what no lane takes.
 func (k *packer) compose(counts []int, pi []float64, room [][]int64) ([]node, []int) {
@@ -12,7 +18,7 @@ func (k *packer) compose(counts []int, pi []float64, room [][]int64) ([]node, []
 	bound := make([]float64, len(k.lanes))
 	cached := make([]pattern, len(k.lanes))
 	for li := range k.lanes {
-		bound[li], cached[li].lane = k.ceiling(li, left, pi), -1
+		bound[li], cached[li].lane = k.ceiling(li, left, pi), unknown
 	}
 	for {
 		li := k.pick(bound, cached, left, pi)
@@ -34,7 +40,7 @@ func (k *packer) compose(counts []int, pi []float64, room [][]int64) ([]node, []
 		}
 		k.p.spend(l.offer, n, room)
 		for i := range cached {
-			cached[i].lane = -1
+			cached[i].lane = unknown
 		}
 	}
 }
@@ -48,11 +54,16 @@ func (k *packer) pick(bound []float64, cached []pattern, left []int, pi []float6
 				li = i
 			}
 		}
-		if li < 0 || cached[li].lane == li {
+		switch {
+		case li < 0 || cached[li].lane == li:
 			return li
+		case cached[li].lane == unknown:
+			bound[li] = min(bound[li], perDollar(k.relaxed(li, left, pi, k.by[li]), k.lanes[li].price))
+			cached[li].lane = bounded
+		default:
+			cached[li] = k.best(li, left, pi, 0)
+			bound[li] = perDollar(cached[li].value, k.lanes[li].price)
 		}
-		cached[li] = k.best(li, left, pi)
-		bound[li] = perDollar(cached[li].value, k.lanes[li].price)
 	}
 }
 

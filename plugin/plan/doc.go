@@ -1,3 +1,10 @@
 // Package plan decides which nodes to launch for a batch of unschedulable pods, and which pods go where. It is a pure
-// function over plain data: same input, same plan; no clock, no goroutine, no client.
+// function over plain data: same input, same plan; no clock, no goroutine, no client. It knows Kubernetes' API types and
+// launcher/catalog, and nothing else of the project.
+//
+// Make is read from the top: compile (model.go, fit.go, topology.go, company.go) turns the input into small integers;
+// rooms.go fills nodes on their way; units.go and bundles.go give pods their domains and their companions; pack.go packs
+// them, by first-fit (firstfit.go) and by a covering program (values.go) over fill patterns (knapsack.go), composed
+// (compose.go) and improved (improve.go), with a lower bound (bound.go); claims.go writes the result; reasons.go says why
+// for the rest. testdata/README.md says how to add a case.
 package plan

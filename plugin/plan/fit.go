@@ -115,7 +115,7 @@ func demandsClash(a, b catalog.Requirements) bool {
 	return false
 }
 
-// matchesRejection says that the rejection speaks of this offer and no narrower thing.
+// matchesOffer says that the rejection speaks of this offer.
 func (m *model) matchesOffer(r *Rejection, oi int) bool {
 	o := &m.offers[oi]
 	is := func(want, have string) bool { return want == "" || want == have }
@@ -124,19 +124,13 @@ func (m *model) matchesOffer(r *Rejection, oi int) bool {
 
 // rejects says that a filter does not let the class onto the offer at all.
 func (m *model) rejects(c *class, oi int) bool {
-	for i := range m.in.Rejected {
-		r := &m.in.Rejected[i]
-		if r.ClassKey == c.key && r.plain() && m.matchesOffer(r, oi) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.rejected, func(r Rejection) bool { return m.matchesOffer(&r, oi) })
 }
 
 // plain says that the rejection is of the node itself, not of the company on it.
 func (r *Rejection) plain() bool { return r.Node == "" && len(r.With) == 0 && r.MaxPerNode <= 0 }
 
-// applyRejections notes the verdicts that are not about single offers.
+// applyRejections notes the verdicts that are about the class alone.
 func (m *model) applyRejections(c *class) {
 	for _, r := range m.in.Rejected {
 		switch {
@@ -145,6 +139,8 @@ func (m *model) applyRejections(c *class) {
 			c.barred[r.Node] = r.Reason
 		case r.MaxPerNode > 0 && (c.perNode == 0 || r.MaxPerNode < c.perNode):
 			c.perNode = r.MaxPerNode
+		case r.plain():
+			c.rejected = append(c.rejected, r)
 		}
 	}
 }

@@ -94,6 +94,7 @@ func BenchmarkMake(b *testing.B) {
 		{"2000pods/40shapes/1000types", 2000, 40, 1000, poolYAML{Name: "default"}},
 		{"10000pods/40shapes/600types", 10000, 40, 600, poolYAML{Name: "default"}},
 		{"3000pods/200shapes/600types", 3000, 200, 600, poolYAML{Name: "default"}},
+		{"2000pods/2000shapes/600types", 2000, 2000, 600, poolYAML{Name: "default"}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			in := world(b, bench.types, bench.pool)

@@ -28,10 +28,9 @@ func (p *problem) lanes() []lane {
 		for ui := range p.units {
 			if p.units[ui].count > 0 && p.units[ui].fits.has(oi) {
 				l.takes.set(ui)
-				l.units = append(l.units, ui)
 			}
 		}
-		if len(l.units) > 0 {
+		if !l.takes.empty() {
 			all = append(all, l)
 		}
 	}
@@ -52,9 +51,15 @@ func (p *problem) lanes() []lane {
 				break
 			}
 		}
-		if !beaten {
-			out = append(out, *l)
+		if beaten {
+			continue
 		}
+		for ui := range p.units {
+			if l.takes.has(ui) {
+				l.units = append(l.units, ui)
+			}
+		}
+		out = append(out, *l)
 	}
 	return out
 }

@@ -80,8 +80,9 @@ type class struct {
 	fits bits
 	// demands are what the class wants of the open keys, by pool; nil for nothing.
 	demands []catalog.Requirements
-	// forbidden are offers that a filter rejected; barred are rooms.
-	barred map[string]string
+	// rejected are the filters' verdicts on offers; barred are those on rooms, by the node's name.
+	rejected []Rejection
+	barred   map[string]string
 	// perNode is how many one node may hold by a filter's verdict; 0 for any.
 	perNode int
 	// blocked are label values on which pods that exist do not tolerate the class.

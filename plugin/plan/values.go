@@ -5,6 +5,10 @@ import (
 	"slices"
 )
 
+// maxRows is the most units for which the covering program is solved; its cost rises with the square. Where there are
+// more, most of them are small against a node, and the first prices do nearly as well.
+const maxRows = 300
+
 // column is a pattern in the covering program; a surplus column (lane -1) gives one unit of its only row back.
 type column struct {
 	lane  int
@@ -27,13 +31,19 @@ type master struct {
 // they cost at these prices, again, until there is none or the rounds are used up. It returns the prices and the
 // patterns of the last solution with their levels.
 func (k *packer) values(counts []int, rounds int) ([]float64, []column, []float64) {
+	if len(counts) > maxRows {
+		return k.prices(), nil, nil
+	}
 	m := k.newMaster(counts)
 	pi := make([]float64, len(k.p.units))
 	for range rounds {
 		m.solve(pi)
 		found := false
 		for li := range k.lanes {
-			pat := k.best(li, counts, pi)
+			if k.relaxed(li, counts, pi, k.by[li]) <= k.lanes[li].price*(1+1e-6) {
+				continue
+			}
+			pat := k.best(li, counts, pi, k.lanes[li].price*(1+1e-6))
 			if pat.value > k.lanes[li].price*(1+1e-6)+1e-9 {
 				m.pool = append(m.pool, column{lane: li, cost: k.lanes[li].price, items: slices.Clone(pat.items)})
 				found = true
