@@ -1,0 +1,100 @@
+package machines
+
+import (
+	"context"
+	"strings"
+
+	"github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/e2e/machines/instance"
+)
+
+// nodeGroupTag is the tag by which EKS marks the instances of a managed node group.
+const nodeGroupTag = "eks:nodegroup-name"
+
+// FromAWS are the instances of an AWS on the wire: *aws.Server has this method.
+func FromAWS(server interface {
+	Watch(ctx context.Context) <-chan aws.Instance
+},
+) Instances {
+	return fromAWS{server}
+}
+
+type fromAWS struct {
+	server interface {
+		Watch(ctx context.Context) <-chan aws.Instance
+	}
+}
+
+// Watch follows the instances until ctx ends.
+func (f fromAWS) Watch(ctx context.Context) <-chan instance.Instance {
+	out := make(chan instance.Instance)
+	in := f.server.Watch(ctx)
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case i, open := <-in:
+				if !open {
+					return
+				}
+				select {
+				case out <- convert(i):
+				case <-ctx.Done():
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// convert is what a machine sees of an EC2 instance.
+func convert(i aws.Instance) instance.Instance {
+	out := instance.Instance{
+		ID:               i.ID,
+		Type:             i.Type,
+		Arch:             "amd64",
+		CPUs:             int64(i.VCPU),
+		MemoryMiB:        i.MemoryMiB,
+		GPUs:             int64(i.GPUs),
+		PodLimit:         int64(i.MaxENIs*(i.IPv4PerENI-1) + 2),
+		RootVolumeGiB:    i.RootVolumeGiB,
+		InstanceStoreGiB: i.LocalStorageGiB,
+		Region:           strings.TrimRight(i.Zone, "abcdefghijklmnopqrstuvwxyz"),
+		Zone:             i.Zone,
+		ZoneID:           i.ZoneID,
+		PrivateIP:        i.PrivateIP,
+		PrivateDNSName:   i.PrivateDNSName,
+		ImageID:          i.ImageID,
+		Launched:         i.LaunchTime,
+		State:            instance.Off,
+		UserData:         i.UserData,
+		NodeGroup:        i.Tags[nodeGroupTag],
+		Spot:             i.CapacityType == aws.Spot,
+		FailJoin:         i.FailJoin,
+	}
+	if i.Architecture == "arm64" {
+		out.Arch = "arm64"
+	}
+	switch i.GPUManufacturer {
+	case "NVIDIA":
+		out.GPUResource = "nvidia.com/gpu"
+	case "AMD":
+		out.GPUResource = "amd.com/gpu"
+	case "AWS":
+		out.GPUResource = "aws.amazon.com/neuron"
+	case "Habana":
+		out.GPUResource = "habana.ai/gaudi"
+	default:
+		out.GPUs = 0
+	}
+	switch i.State {
+	case aws.StatePending:
+		out.State = instance.Pending
+	case aws.StateRunning:
+		out.State = instance.Running
+	}
+	return out
+}
