@@ -1,0 +1,142 @@
+// Command slipway-launcher is the sidecar of slipway-scheduler: it creates the nodes that the scheduler's plugin plans, binds
+// their pods, and owns what follows in a node's life.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // JSON log format
+	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/slipway-k8s/slipway/launcher"
+	"github.com/slipway-k8s/slipway/launcher/aws"
+	"github.com/slipway-k8s/slipway/launcher/bind"
+)
+
+func main() { os.Exit(cli.Run(newCommand())) }
+
+// flags are what the command line sets over file and environment.
+type flags struct {
+	file, kubeconfig, bindAt string
+	settings                 launcher.Settings
+	logs                     *logsapi.LoggingConfiguration
+}
+
+func newCommand() *cobra.Command {
+	f := &flags{settings: launcher.Defaults(), logs: logsapi.NewLoggingConfiguration()}
+	cmd := &cobra.Command{
+		Use:   "slipway-launcher",
+		Short: "Create the nodes that slipway-scheduler plans, and own their life",
+		Long: `slipway-launcher runs beside slipway-scheduler in one Pod. It reads its settings from a file (--config), then from the
+environment variables that Karpenter reads, then from flags; the later one wins. AWS credentials and region come from the
+SDK's usual places.`,
+		Args:    cobra.NoArgs,
+		Version: version.Get().GitVersion,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	s, set := &f.settings, cmd.Flags()
+	set.StringVar(&f.file, "config", "", "path of the configuration file")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "path of a kubeconfig file (default: the Pod's service account)")
+	set.StringVar(&s.Socket, "socket", s.Socket, "path of the unix socket that the scheduler connects to")
+	set.StringVar(&s.ClusterName, "cluster-name", s.ClusterName, "name of the EKS cluster (CLUSTER_NAME)")
+	set.StringVar(&s.ClusterEndpoint, "cluster-endpoint", s.ClusterEndpoint, "API server URL that nodes are told; empty asks EKS (CLUSTER_ENDPOINT)")
+	set.StringVar(&s.ClusterCABundle, "cluster-ca-bundle", s.ClusterCABundle, "certificate authority that nodes are told, PEM in base64; empty asks EKS (CLUSTER_CA_BUNDLE)")
+	set.StringVar(&s.InterruptionQueue, "interruption-queue", s.InterruptionQueue, "name of the SQS queue with EC2's events (INTERRUPTION_QUEUE)")
+	set.StringVar(&f.bindAt, "bind-at", string(s.BindAt), "when promised pods are bound: auto, launch, ready or never")
+	set.DurationVar(&s.JoinDeadline.Duration, "join-deadline", s.JoinDeadline.Duration, "how long a node with promised pods may take to become Ready")
+	set.DurationVar(&s.EmptyJoinDeadline.Duration, "empty-join-deadline", s.EmptyJoinDeadline.Duration, "the same for a node without promised pods")
+	set.StringVar(&s.HandoverSelector, "handover-selector", s.HandoverSelector, "label selector of the NodePools that are slipway's although a live Karpenter runs")
+	set.IntVar(&s.KubeClientQPS, "kube-client-qps", s.KubeClientQPS, "requests per second to the API server")
+	set.IntVar(&s.KubeClientBurst, "kube-client-burst", s.KubeClientBurst, "requests in a burst to the API server")
+	set.StringVar(&s.MetricsAddress, "metrics-address", s.MetricsAddress, "address that serves /metrics; 0 serves none")
+	set.StringVar(&s.HealthProbeAddress, "health-probe-address", s.HealthProbeAddress, "address that serves /healthz and /readyz; 0 serves none")
+	logsapi.AddFlags(f.logs, set)
+	return cmd
+}
+
+func (f *flags) run(cmd *cobra.Command) error {
+	settings, err := f.effective(cmd)
+	if err != nil {
+		return err
+	}
+	cmd.SilenceUsage = true
+	if err := logsapi.ValidateAndApply(f.logs, nil); err != nil {
+		return err
+	}
+	logs.InitLogs()
+	logger := klog.Background()
+	ctrl.SetLogger(logger)
+	ctx, stop := signal.NotifyContext(klog.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	kubernetes, err := kubernetesConfig(f.kubeconfig)
+	if err != nil {
+		return err
+	}
+	awsConfig, err := aws.LoadConfig(ctx)
+	if err != nil {
+		return err
+	}
+	cloud, err := aws.New(aws.Config{
+		AWS: awsConfig, ClusterName: settings.ClusterName, ClusterEndpoint: settings.ClusterEndpoint,
+		ClusterCA: settings.ClusterCABundle, InterruptionQueue: settings.InterruptionQueue,
+		Logger: logger.WithName("aws"), Metrics: metrics.Registry,
+	})
+	if err != nil {
+		return err
+	}
+	l, err := launcher.New(launcher.Config{Settings: settings, Kubernetes: kubernetes, Cloud: cloud})
+	if err != nil {
+		return err
+	}
+	return l.Run(ctx)
+}
+
+// effective is defaults, file, environment and flags, the later one winning.
+func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
+	out := launcher.Defaults()
+	if f.file != "" {
+		if err := out.Load(f.file); err != nil {
+			return out, err
+		}
+	}
+	out.FromEnvironment(os.Getenv)
+	for name, apply := range map[string]func(){
+		"socket":               func() { out.Socket = f.settings.Socket },
+		"cluster-name":         func() { out.ClusterName = f.settings.ClusterName },
+		"cluster-endpoint":     func() { out.ClusterEndpoint = f.settings.ClusterEndpoint },
+		"cluster-ca-bundle":    func() { out.ClusterCABundle = f.settings.ClusterCABundle },
+		"interruption-queue":   func() { out.InterruptionQueue = f.settings.InterruptionQueue },
+		"bind-at":              func() { out.BindAt = bind.Setting(f.bindAt) },
+		"join-deadline":        func() { out.JoinDeadline = f.settings.JoinDeadline },
+		"empty-join-deadline":  func() { out.EmptyJoinDeadline = f.settings.EmptyJoinDeadline },
+		"handover-selector":    func() { out.HandoverSelector = f.settings.HandoverSelector },
+		"kube-client-qps":      func() { out.KubeClientQPS = f.settings.KubeClientQPS },
+		"kube-client-burst":    func() { out.KubeClientBurst = f.settings.KubeClientBurst },
+		"metrics-address":      func() { out.MetricsAddress = f.settings.MetricsAddress },
+		"health-probe-address": func() { out.HealthProbeAddress = f.settings.HealthProbeAddress },
+	} {
+		if cmd.Flags().Changed(name) {
+			apply()
+		}
+	}
+	return out, out.Validate()
+}
+
+func kubernetesConfig(path string) (*rest.Config, error) {
+	if path == "" {
+		return rest.InClusterConfig()
+	}
+	return clientcmd.BuildConfigFromFlags("", path)
+}

@@ -1,0 +1,87 @@
+package bind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// parallel is how many bindings are under way at once: an API server answers hundreds per second, and a node that turns
+// Ready should not wait for another's.
+const parallel = 64
+
+// Recorder writes Events; record.EventRecorder of client-go is one.
+type Recorder interface {
+	// Eventf records an Event about an object.
+	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Binder binds pods. It is safe for concurrent use.
+type Binder struct {
+	client client.Client
+	events Recorder
+	slots  chan struct{}
+}
+
+// NewBinder returns a Binder that writes through c and records Events, whose source component is slipway's own.
+func NewBinder(c client.Client, events Recorder) (*Binder, error) {
+	if c == nil || events == nil {
+		return nil, errors.New("bind: a client and an event recorder are required")
+	}
+	return &Binder{client: c, events: events, slots: make(chan struct{}, parallel)}, nil
+}
+
+// Binding is one pod to bind.
+type Binding struct {
+	// Pod to bind: its UID is the precondition.
+	Pod *corev1.Pod
+	// Node to bind it to, by name.
+	Node string
+	// Moment and Reason are told in the Event.
+	Moment Moment
+	// Reason for a human.
+	Reason string
+}
+
+// All binds all pods at once and waits for every answer. It returns the errors of those that may be tried again; a pod that
+// is gone, is another's by now, or is bound elsewhere is answered for good and is no error.
+func (b *Binder) All(ctx context.Context, list []Binding) error {
+	errs := make([]error, len(list))
+	var wg sync.WaitGroup
+	for i, binding := range list {
+		b.slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-b.slots }()
+			errs[i] = b.bind(ctx, binding)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (b *Binder) bind(ctx context.Context, in Binding) error {
+	logger := klog.FromContext(ctx).WithValues("pod", klog.KObj(in.Pod), "node", in.Node)
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in.Pod.Namespace, Name: in.Pod.Name, UID: in.Pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: in.Node},
+	}
+	err := b.client.SubResource("binding").Create(ctx, in.Pod, binding)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		logger.V(2).Info("Promised pod is gone or bound elsewhere", "err", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("binding pod %s/%s to node %s: %w", in.Pod.Namespace, in.Pod.Name, in.Node, err)
+	}
+	logger.V(2).Info("Bound pod ahead of the queue", "moment", in.Moment, "reason", in.Reason)
+	b.events.Eventf(in.Pod, corev1.EventTypeNormal, "PreBound", "Bound to node %s at %s: %s", in.Node, in.Moment, in.Reason)
+	return nil
+}

@@ -1,0 +1,219 @@
+package join
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/node"
+)
+
+// act does what was decided, in the order in which Decision lists it, and returns when to look again. What it writes comes
+// back as an event, so that one look does one round.
+func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Duration, error) {
+	switch {
+	case d.End != "":
+		message := fmt.Sprintf("the node was not ready %s after its NodeClaim was created", o.Now.Sub(o.Claim.CreationTimestamp.Time).Round(time.Second))
+		return 0, c.end(ctx, o.Claim, d.End, message)
+	case d.CreateNode:
+		return d.After, c.createNode(ctx, o.Claim)
+	case o.Node == nil:
+		return d.After, nil
+	}
+	if err := c.adopt(ctx, o); err != nil {
+		return 0, err
+	}
+	if err := c.bind(ctx, o, d); err != nil {
+		return 0, err
+	}
+	if d.RenewLease {
+		if err := c.renew(ctx, o.Node); err != nil {
+			return 0, err
+		}
+	}
+	if d.Register {
+		if err := c.register(ctx, o); err != nil {
+			return 0, err
+		}
+	}
+	if d.Untaint {
+		if err := c.untaint(ctx, o); err != nil {
+			return 0, err
+		}
+	}
+	if err := c.condition(ctx, o, d); err != nil {
+		return 0, err
+	}
+	after := d.After
+	if len(d.Bind) > 0 {
+		after = time.Millisecond // The taint goes as soon as the bindings are answered: look again at once.
+	}
+	return max(after, 0), nil
+}
+
+func (c *Controller) end(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error {
+	klog.FromContext(ctx).Info("Node did not join", "nodeClaim", klog.KObj(claim), "reason", reason, "message", message)
+	c.config.Failed(claim, reason, message)
+	c.config.Events.Eventf(claim, corev1.EventTypeWarning, "NodeDidNotJoin", "%s", message)
+	return c.config.Ender.Begin(ctx, claim, reason)
+}
+
+// createNode creates the Node once EC2 shows the instance: a cloud controller deletes Nodes whose instance it cannot find.
+func (c *Controller) createNode(ctx context.Context, claim *karpv1.NodeClaim) error {
+	id := index.InstanceID(claim.Status.ProviderID)
+	instances, err := c.config.Instances.Instances(ctx, cloud.Selector{IDs: []string{id}})
+	if err != nil {
+		return err
+	}
+	if len(instances) == 0 {
+		return fmt.Errorf("instance %s of NodeClaim %s is not visible yet", id, claim.Name)
+	}
+	if s := instances[0].State; s != cloud.StatePending && s != cloud.StateRunning {
+		return c.end(ctx, claim, "instance_terminated", fmt.Sprintf("instance %s is %s before its node has joined", id, s))
+	}
+	want := node.New(claim, instances[0])
+	err = c.config.Client.Create(ctx, want)
+	if apierrors.IsAlreadyExists(err) {
+		return c.removeStale(ctx, want)
+	}
+	if err != nil {
+		return fmt.Errorf("creating Node %s: %w", want.Name, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Created Node", "node", want.Name, "nodeClaim", klog.KObj(claim), "instanceID", id)
+	return c.renew(ctx, want)
+}
+
+// removeStale deletes a Node of the same name whose instance is another: addresses are used again, Nodes are not.
+func (c *Controller) removeStale(ctx context.Context, want *corev1.Node) error {
+	have := &corev1.Node{}
+	if err := c.config.Client.Get(ctx, types.NamespacedName{Name: want.Name}, have); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if have.Spec.ProviderID == "" || have.Spec.ProviderID == want.Spec.ProviderID {
+		return nil // The kubelet was faster; the next look adopts its Node.
+	}
+	klog.FromContext(ctx).Info("Deleting a stale Node of the same name", "node", have.Name, "providerID", have.Spec.ProviderID)
+	if err := c.config.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	return fmt.Errorf("node %s belonged to %s: creating it anew", have.Name, have.Spec.ProviderID)
+}
+
+// adopt completes a Node that the kubelet created before us.
+func (c *Controller) adopt(ctx context.Context, o Observed) error {
+	if o.Claim.StatusConditions().Get(karpv1.ConditionTypeRegistered).IsTrue() {
+		return nil
+	}
+	ours := cloud.Instance{PrivateDNSName: o.Node.Name, Zone: o.Claim.Labels[corev1.LabelTopologyZone], InstanceType: o.Claim.Labels[corev1.LabelInstanceTypeStable]}
+	want := node.New(o.Claim, ours)
+	want.Spec.ProviderID = o.Claim.Status.ProviderID
+	patched, changed := node.Complete(o.Node, want)
+	if !changed {
+		return nil
+	}
+	return c.patch(ctx, o.Node, patched)
+}
+
+func (c *Controller) patch(ctx context.Context, have, want *corev1.Node) error {
+	patch := client.MergeFromWithOptions(have.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	if err := c.config.Client.Patch(ctx, want, patch); err != nil {
+		return fmt.Errorf("patching Node %s: %w", have.Name, err)
+	}
+	want.DeepCopyInto(have)
+	return nil
+}
+
+func (c *Controller) bind(ctx context.Context, o Observed, d Decision) error {
+	for uid, reason := range d.Refused {
+		c.memory.answer(o.Claim.UID, uid)
+		c.metrics.refused.Inc()
+		for _, s := range o.Slots {
+			if s.Pod != nil && s.Pod.UID == uid {
+				klog.FromContext(ctx).Info("Promised pod does not fit the node as it is", "pod", klog.KObj(s.Pod), "node", o.Node.Name, "reason", reason)
+				c.config.Events.Eventf(s.Pod, corev1.EventTypeWarning, "NotPreBound", "Left to the scheduler: %s", reason)
+			}
+		}
+	}
+	if err := c.config.Binder.All(ctx, d.Bind); err != nil {
+		return err
+	}
+	for _, b := range d.Bind {
+		c.memory.answer(o.Claim.UID, b.Pod.UID)
+		c.metrics.bound.WithLabelValues(string(b.Moment)).Inc()
+	}
+	return nil
+}
+
+// register takes the node into the cluster: finalizer, owner and label, then the claim's condition.
+func (c *Controller) register(ctx context.Context, o Observed) error {
+	want := o.Node.DeepCopy()
+	controllerutil.AddFinalizer(want, karpv1.TerminationFinalizer)
+	metav1.SetMetaDataLabel(&want.ObjectMeta, karpv1.NodeRegisteredLabelKey, "true")
+	want.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: o.Claim.Name, UID: o.Claim.UID, BlockOwnerDeletion: ptr(true),
+	}}
+	if err := c.patch(ctx, o.Node, want); err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
+	return nil
+}
+
+func (c *Controller) untaint(ctx context.Context, o Observed) error {
+	want, changed := node.Started(o.Node, catalog.StartingTaintKey)
+	if !changed {
+		return nil
+	}
+	return c.patch(ctx, o.Node, want)
+}
+
+// condition writes what was decided into the claim's status, and the label initialized on the Node.
+func (c *Controller) condition(ctx context.Context, o Observed, d Decision) error {
+	if d.Initialize {
+		want := o.Node.DeepCopy()
+		metav1.SetMetaDataLabel(&want.ObjectMeta, karpv1.NodeInitializedLabelKey, "true")
+		if err := c.patch(ctx, o.Node, want); err != nil {
+			return err
+		}
+	}
+	before := o.Claim.DeepCopy()
+	conditions := o.Claim.StatusConditions()
+	if d.Register {
+		conditions.SetTrue(karpv1.ConditionTypeRegistered)
+		o.Claim.Status.NodeName = o.Node.Name
+	}
+	switch {
+	case d.Initialize:
+		conditions.SetTrue(karpv1.ConditionTypeInitialized)
+		o.Claim.Status.Capacity, o.Claim.Status.Allocatable = o.Node.Status.Capacity, o.Node.Status.Allocatable
+	case d.Waiting != "":
+		conditions.SetUnknownWithReason(karpv1.ConditionTypeInitialized, d.Waiting, d.Message)
+	}
+	if equality.Semantic.DeepEqual(before.Status, o.Claim.Status) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.config.Client.Status().Patch(ctx, o.Claim, patch); err != nil {
+		return fmt.Errorf("writing status of NodeClaim %s: %w", o.Claim.Name, err)
+	}
+	if d.Initialize {
+		c.metrics.joined(o)
+		klog.FromContext(ctx).Info("initialized nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
+	}
+	return nil
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,169 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+// workers is how many claims are looked at at once: most of the time each waits for an API server's answer.
+const workers = 64
+
+// Instances describes instances; cloud.Cloud has it.
+type Instances interface {
+	// Instances describes the instances that sel selects.
+	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
+}
+
+// Launcher takes claims that have no instance; *launch.Launcher is one.
+type Launcher interface {
+	// Enqueue hands claims over; those that are under way are left out.
+	Enqueue(ctx context.Context, claims ...*karpv1.NodeClaim)
+	// Forget drops what is known of a claim that was deleted.
+	Forget(uid types.UID)
+}
+
+// Ender ends claims; *terminate.Terminator is one.
+type Ender interface {
+	// Begin starts the end of a NodeClaim, for one of Karpenter's reasons.
+	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
+}
+
+// Recorder writes Events; record.EventRecorder of client-go is one.
+type Recorder interface {
+	// Eventf records an Event about an object.
+	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Config is what a Controller is made of. Every field is required.
+type Config struct {
+	// Client reads from the cache, with the indexes of package index, and writes.
+	Client client.Client
+	// Reader reads from the API server what no cache holds.
+	Reader client.Reader
+	// Instances of the cloud.
+	Instances Instances
+	// Launcher of claims that have no instance yet.
+	Launcher Launcher
+	// Ender of claims that do not join.
+	Ender Ender
+	// Binder of promised pods.
+	Binder *bind.Binder
+	// Guard lets effects happen while leading only.
+	Guard leadership.Guard
+	// Events records slipway's own Events.
+	Events Recorder
+	// Settings a user chose.
+	Settings Settings
+	// Failed is told of each claim that is ended because it did not join.
+	Failed func(claim *karpv1.NodeClaim, reason, message string)
+	// Registerer takes the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Controller reconciles NodeClaims from their recording until they are initialized.
+type Controller struct {
+	config  Config
+	metrics *metrics
+	memory  *memory
+}
+
+// New returns a Controller; SetupWithManager starts it with the manager.
+func New(c Config) (*Controller, error) {
+	complete := c.Client != nil && c.Reader != nil && c.Instances != nil && c.Launcher != nil && c.Ender != nil && c.Binder != nil &&
+		c.Guard != nil && c.Events != nil && c.Failed != nil && c.Registerer != nil
+	if !complete {
+		return nil, errors.New("join: every field of Config is required")
+	}
+	if c.Settings.JoinDeadline <= 0 || c.Settings.EmptyDeadline <= 0 || c.Settings.BindAt == "" {
+		return nil, errors.New("join: Settings need BindAt and positive deadlines")
+	}
+	m, err := newMetrics(c.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Controller{config: c, metrics: m, memory: newMemory()}, nil
+}
+
+// SetupWithManager adds the reconciler to a manager.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).Named("nodeclaim.join").
+		For(&karpv1.NodeClaim{}).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.claimsOfNode)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 10*time.Second),
+		}).
+		Complete(c)
+}
+
+// claimsOfNode finds the claim of a Node: by providerID, or by name where the kubelet has not told one.
+func (c *Controller) claimsOfNode(ctx context.Context, obj client.Object) []reconcile.Request {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, fields := range []client.MatchingFields{{index.ClaimProviderID: node.Spec.ProviderID}, {index.ClaimNodeName: node.Name}} {
+		var list karpv1.NodeClaimList
+		if err := c.config.Client.List(ctx, &list, fields); err != nil {
+			klog.FromContext(ctx).Error(err, "NodeClaims of a Node could not be listed", "node", node.Name)
+			continue
+		}
+		for i := range list.Items {
+			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
+		}
+		if len(out) > 0 {
+			break
+		}
+	}
+	return out
+}
+
+// Reconcile observes one claim, decides and acts.
+func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	claim := &karpv1.NodeClaim{}
+	if err := c.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !claim.DeletionTimestamp.IsZero() {
+		c.memory.forget(claim.UID)
+		c.config.Launcher.Forget(claim.UID)
+		return reconcile.Result{}, nil
+	}
+	effects, cancel, err := c.config.Guard.Wait(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	defer cancel()
+	if claim.Status.ProviderID == "" {
+		c.config.Launcher.Enqueue(effects, claim)
+		return reconcile.Result{}, nil
+	}
+	observed, err := c.observe(effects, claim)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	decision := Decide(observed)
+	again, err := c.act(effects, observed, decision)
+	return reconcile.Result{RequeueAfter: again}, err
+}

@@ -1,0 +1,261 @@
+package join
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+// Observed is all that a decision about one NodeClaim depends on.
+type Observed struct {
+	// Now is the time of the observation.
+	Now time.Time
+	// Claim that has an instance.
+	Claim *karpv1.NodeClaim
+	// Node of the instance; nil where there is none.
+	Node *corev1.Node
+	// Slots are the pods promised to the claim.
+	Slots []Slot
+	// OnNode are the pods bound to the node.
+	OnNode []*corev1.Pod
+	// ReadySince is when the node was first seen Ready; zero where it was not.
+	ReadySince time.Time
+	// Answered are the pods whose binding at Ready was answered, or refused by Check.
+	Answered map[types.UID]bool
+	// DaemonKeptOff names a DaemonSet that fits the node and that our taint alone keeps off; empty where there is none.
+	DaemonKeptOff string
+	// Settings of the launcher.
+	Settings Settings
+}
+
+// Slot is one promised pod.
+type Slot struct {
+	// Ref is the promise.
+	Ref catalog.PodRef
+	// Pod as the API server has it; nil where it is gone.
+	Pod *corev1.Pod
+	// UnboundVolume names a volume claim of the pod that is not bound; empty where there is none.
+	UnboundVolume string
+}
+
+// Settings are what a user may choose about joining.
+type Settings struct {
+	// BindAt is when promised pods are bound.
+	BindAt bind.Setting
+	// JoinDeadline is how long a node may take to become Ready while pods are promised to it; EmptyDeadline while none are.
+	JoinDeadline, EmptyDeadline time.Duration
+}
+
+// The times of joining.
+const (
+	// leaseEvery is how often the launcher renews a booting node's Lease, as the kubelet does (a quarter of 40 s).
+	leaseEvery = 10 * time.Second
+	// untaintAfter is when the startup taint goes whatever the bindings answered.
+	untaintAfter = 2 * time.Second
+	// daemonPatience is how long a registered node may stay unready while our taint keeps off a DaemonSet that it may be
+	// waiting for.
+	daemonPatience = 20 * time.Second
+)
+
+// Decision is what to do now, in the order of the fields, and when to look again without an event.
+type Decision struct {
+	// End is the reason to end the claim; everything else is empty then.
+	End string
+	// CreateNode says that the Node is missing.
+	CreateNode bool
+	// Bind are the pods to bind now.
+	Bind []bind.Binding
+	// Refused are pods that the Node as it is would not run: left to the scheduler, with the reason.
+	Refused map[types.UID]string
+	// RenewLease says that the kubelet has not posted a status yet.
+	RenewLease bool
+	// Register says that the kubelet has joined and that the claim does not say so yet.
+	Register bool
+	// Untaint says that the startup taint goes.
+	Untaint bool
+	// Initialize says that the node is an ordinary one from now on.
+	Initialize bool
+	// Waiting is why the node is not initialized, as Karpenter's condition reason and a message.
+	Waiting, Message string
+	// After is when to look again; zero for at the next event.
+	After time.Duration
+}
+
+// Decide says what to do for one claim.
+func Decide(o Observed) Decision {
+	conditions := o.Claim.StatusConditions()
+	registered := conditions.Get(karpv1.ConditionTypeRegistered).IsTrue()
+	if conditions.Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		return Decision{}
+	}
+	ready := o.Node != nil && isReady(o.Node)
+	left := deadline(o).Sub(o.Now)
+	switch {
+	case left <= 0 && !ready:
+		return Decision{End: "registration_timeout"}
+	case o.Node == nil && registered:
+		return Decision{After: left} // Somebody deleted it: the end of its NodeClaim is on its way.
+	case o.Node == nil:
+		return Decision{CreateNode: true, After: left}
+	}
+	d := Decision{Refused: map[types.UID]string{}, After: left}
+	joined := hasReadyCondition(o.Node)
+	d.RenewLease = !joined
+	d.Register = joined && !registered
+	if d.RenewLease {
+		d.After = min(d.After, leaseEvery)
+	}
+	d.bindings(o, ready)
+	d.taint(o, ready)
+	d.initialize(o, ready, registered)
+	return d
+}
+
+// deadline by which the node must be Ready.
+func deadline(o Observed) time.Time {
+	patience := o.Settings.EmptyDeadline
+	if len(o.Slots) > 0 {
+		patience = o.Settings.JoinDeadline
+	}
+	return o.Claim.CreationTimestamp.Add(patience)
+}
+
+// bindings chooses the pods whose moment has come.
+func (d *Decision) bindings(o Observed, ready bool) {
+	onNode := o.OnNode
+	for _, s := range o.Slots {
+		if s.Pod == nil || s.Pod.Spec.NodeName != "" || !s.Pod.DeletionTimestamp.IsZero() || o.Answered[s.Pod.UID] {
+			continue
+		}
+		moment, reason := bind.At(facts(o, s))
+		due := moment == bind.Launch || moment == bind.Ready && ready
+		if !due {
+			continue
+		}
+		if refusal := bind.Check(s.Pod, o.Node, onNode); refusal != "" {
+			d.Refused[s.Pod.UID] = refusal
+			continue
+		}
+		if moment == bind.Launch && ready {
+			moment, reason = bind.Ready, "it was promised after the node had become ready"
+		}
+		d.Bind = append(d.Bind, bind.Binding{Pod: s.Pod, Node: o.Node.Name, Moment: moment, Reason: reason})
+		onNode = append(onNode, s.Pod)
+	}
+}
+
+func facts(o Observed, s Slot) bind.Facts {
+	taints := record.Taints(o.Claim)
+	if hasReadyCondition(o.Node) {
+		taints = o.Node.Spec.Taints
+	}
+	return bind.Facts{
+		Pod: s.Pod, SchedulerOnly: s.Ref.SchedulerOnly, Taints: taints, UnboundVolume: s.UnboundVolume, Setting: o.Settings.BindAt,
+	}
+}
+
+// taint decides whether the startup taint goes: with Ready once every binding due was answered, or two seconds later; or
+// where it keeps a DaemonSet off that the node may be waiting for.
+func (d *Decision) taint(o Observed, ready bool) {
+	if !hasTaint(o.Node, catalog.StartingTaintKey) {
+		return
+	}
+	switch {
+	case ready:
+		waited := o.Now.Sub(o.ReadySince)
+		d.Untaint = len(d.Bind) == 0 || waited >= untaintAfter
+		if !d.Untaint {
+			d.After = min(d.After, untaintAfter-waited)
+		}
+	case o.DaemonKeptOff != "":
+		waited := o.Now.Sub(joinedAt(o.Node))
+		d.Untaint = waited >= daemonPatience
+		if !d.Untaint {
+			d.After = min(d.After, daemonPatience-waited)
+		}
+	}
+}
+
+// initialize compares the node with what Karpenter calls initialized.
+func (d *Decision) initialize(o Observed, ready, registered bool) {
+	switch {
+	case !ready:
+		d.Waiting, d.Message = "NodeNotReady", "the node is not ready"
+	case !registered || hasTaint(o.Node, catalog.StartingTaintKey):
+		d.Waiting, d.Message = "KnownEphemeralTaintsExist", "taint "+catalog.StartingTaintKey+" is still there"
+	case startup(o) != "":
+		d.Waiting, d.Message = "StartupTaintsExist", "startup taint "+startup(o)+" is still there"
+	case missing(o) != "":
+		d.Waiting, d.Message = "ResourceNotRegistered", "the node does not show "+missing(o)+" yet"
+	default:
+		d.Initialize = true
+		d.After = 0
+	}
+}
+
+// startup names a startup or ephemeral taint that is still on the node.
+func startup(o Observed) string {
+	for _, have := range o.Node.Spec.Taints {
+		switch have.Key {
+		case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized", karpv1.UnregisteredTaintKey:
+			return have.ToString()
+		}
+		for _, t := range o.Claim.Spec.StartupTaints {
+			if t.MatchTaint(&have) {
+				return have.ToString()
+			}
+		}
+	}
+	return ""
+}
+
+// missing names an extended resource that the claim was sized for and that the node does not show yet.
+func missing(o Observed) string {
+	for name, want := range o.Claim.Spec.Resources.Requests {
+		planned, offered := o.Claim.Status.Allocatable[name]
+		have := o.Node.Status.Allocatable[name]
+		if offered && !want.IsZero() && !planned.IsZero() && have.IsZero() {
+			return string(name)
+		}
+	}
+	return ""
+}
+
+func isReady(node *corev1.Node) bool {
+	c := readyCondition(node)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// hasReadyCondition says that the kubelet has posted its status.
+func hasReadyCondition(node *corev1.Node) bool { return readyCondition(node) != nil }
+
+func readyCondition(node *corev1.Node) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func joinedAt(node *corev1.Node) time.Time {
+	if c := readyCondition(node); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return node.CreationTimestamp.Time
+}
+
+func hasTaint(node *corev1.Node, key string) bool {
+	for _, t := range node.Spec.Taints {
+		if t.Key == key {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,192 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+// observe gathers what Decide needs of one claim.
+func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Observed, error) {
+	o := Observed{Now: time.Now(), Claim: claim, Settings: c.config.Settings}
+	var err error
+	if o.Node, err = c.nodeOf(ctx, claim); err != nil {
+		return o, err
+	}
+	if o.Slots, err = c.slots(ctx, claim); err != nil {
+		return o, err
+	}
+	if o.Node == nil {
+		return o, nil
+	}
+	var pods corev1.PodList
+	if err := c.config.Client.List(ctx, &pods, client.MatchingFields{index.PodNodeName: o.Node.Name}); err != nil {
+		return o, err
+	}
+	for i := range pods.Items {
+		o.OnNode = append(o.OnNode, &pods.Items[i])
+	}
+	o.ReadySince, o.Answered = c.memory.ready(claim.UID, isReady(o.Node), o.Now)
+	if hasReadyCondition(o.Node) && !isReady(o.Node) {
+		o.DaemonKeptOff, err = c.daemonKeptOff(ctx, o.Node)
+	}
+	return o, err
+}
+
+// nodeOf finds the claim's Node: by providerID, since a kubelet may have registered under another name than EC2's, else by
+// name. Of two with the same providerID the one whose kubelet has joined is it, and the placeholder is removed.
+func (c *Controller) nodeOf(ctx context.Context, claim *karpv1.NodeClaim) (*corev1.Node, error) {
+	var list corev1.NodeList
+	if err := c.config.Client.List(ctx, &list, client.MatchingFields{index.NodeProviderID: claim.Status.ProviderID}); err != nil {
+		return nil, err
+	}
+	var found *corev1.Node
+	for i := range list.Items {
+		if found == nil || hasReadyCondition(&list.Items[i]) {
+			found = &list.Items[i]
+		}
+	}
+	for i := range list.Items {
+		placeholder := &list.Items[i]
+		if placeholder.Name == found.Name || hasReadyCondition(placeholder) {
+			continue
+		}
+		err := c.config.Client.Delete(ctx, placeholder, client.Preconditions{UID: &placeholder.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+	}
+	if found != nil {
+		return found, nil
+	}
+	// A kubelet that created the Node before us has not told a providerID yet.
+	named := &corev1.Node{}
+	err := c.config.Client.Get(ctx, types.NamespacedName{Name: claim.Status.NodeName}, named)
+	if err == nil && named.Spec.ProviderID == "" {
+		return named, nil
+	}
+	return nil, client.IgnoreNotFound(err)
+}
+
+func (c *Controller) slots(ctx context.Context, claim *karpv1.NodeClaim) ([]Slot, error) {
+	refs, err := record.Pods(claim)
+	if err != nil {
+		return nil, err
+	}
+	slots := make([]Slot, 0, len(refs))
+	for _, ref := range refs {
+		s := Slot{Ref: ref}
+		pod := &corev1.Pod{}
+		err := c.config.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, pod)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, err
+		case string(pod.UID) == ref.UID:
+			s.Pod = pod
+			if s.UnboundVolume, err = c.unboundVolume(ctx, pod); err != nil {
+				return nil, err
+			}
+		}
+		slots = append(slots, s)
+	}
+	return slots, nil
+}
+
+// unboundVolume names a volume claim of the pod that is not bound to a volume.
+func (c *Controller) unboundVolume(ctx context.Context, pod *corev1.Pod) (string, error) {
+	for _, v := range pod.Spec.Volumes {
+		name := ""
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			name = v.PersistentVolumeClaim.ClaimName
+		case v.Ephemeral != nil:
+			name = pod.Name + "-" + v.Name
+		default:
+			continue
+		}
+		pvc := &corev1.PersistentVolumeClaim{}
+		err := c.config.Client.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, pvc)
+		if client.IgnoreNotFound(err) != nil {
+			return "", err
+		}
+		if err != nil || pvc.Status.Phase != corev1.ClaimBound {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+// daemonKeptOff names a DaemonSet whose pods fit the node and tolerate all of its taints but ours.
+func (c *Controller) daemonKeptOff(ctx context.Context, node *corev1.Node) (string, error) {
+	var list appsv1.DaemonSetList
+	if err := c.config.Client.List(ctx, &list); err != nil {
+		return "", err
+	}
+	var errs []error
+	for i := range list.Items {
+		ds := &list.Items[i]
+		pod := &corev1.Pod{Spec: ds.Spec.Template.Spec}
+		fits, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+		if err != nil {
+			errs = append(errs, err) // One DaemonSet that cannot be read keeps no other off.
+			continue
+		}
+		if fits && keptOffByOursAlone(pod, node) {
+			return ds.Namespace + "/" + ds.Name, nil
+		}
+	}
+	return "", errors.Join(errs...)
+}
+
+// keptOffByOursAlone compares tolerations with taints; the DaemonSet controller adds tolerations of the node's own conditions
+// (pkg/controller/daemon/util/daemonset_util.go).
+func keptOffByOursAlone(pod *corev1.Pod, node *corev1.Node) bool {
+	kept := false
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		if taint.Effect == corev1.TaintEffectPreferNoSchedule || daemonsTolerate(pod, taint) || toleratedBy(pod, taint) {
+			continue
+		}
+		if taint.Key != catalog.StartingTaintKey {
+			return false
+		}
+		kept = true
+	}
+	return kept
+}
+
+func daemonsTolerate(pod *corev1.Pod, taint *corev1.Taint) bool {
+	switch taint.Key {
+	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable:
+		return taint.Effect == corev1.TaintEffectNoExecute
+	case corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable:
+		return true
+	case corev1.TaintNodeNetworkUnavailable:
+		return pod.Spec.HostNetwork
+	}
+	return false
+}
+
+func toleratedBy(pod *corev1.Pod, taint *corev1.Taint) bool {
+	for _, t := range pod.Spec.Tolerations {
+		wild := t.Key == "" && t.Operator == corev1.TolerationOpExists || t.Key == taint.Key &&
+			(t.Operator == corev1.TolerationOpExists || t.Value == taint.Value)
+		if wild && (t.Effect == "" || t.Effect == taint.Effect) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,87 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// karpenterLease is the name of Karpenter's leader election.
+const karpenterLease = "karpenter-leader-election"
+
+// lookForKarpenter is how often its Lease is read: below its default duration of 15 s.
+const lookForKarpenter = 10 * time.Second
+
+// neighbour looks for a live Karpenter: two programs that launch for the same NodePools would buy everything twice.
+type neighbour struct {
+	reader   client.Reader
+	selector labels.Selector
+	// lease is the namespace of the live Lease; nil while there is none.
+	lease atomic.Pointer[string]
+}
+
+func newNeighbour(reader client.Reader, handover string) (*neighbour, error) {
+	selector, err := labels.Parse(handover)
+	if err != nil {
+		return nil, err
+	}
+	if handover == "" {
+		selector = labels.Nothing()
+	}
+	return &neighbour{reader: reader, selector: selector}, nil
+}
+
+// run looks until ctx ends.
+func (n *neighbour) run(ctx context.Context) error {
+	for {
+		n.look(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookForKarpenter):
+		}
+	}
+}
+
+func (n *neighbour) look(ctx context.Context, now time.Time) {
+	var live *string
+	for _, namespace := range []string{"kube-system", "karpenter"} {
+		lease := &coordinationv1.Lease{}
+		err := n.reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: karpenterLease}, lease)
+		if client.IgnoreNotFound(err) != nil {
+			klog.FromContext(ctx).Error(err, "Karpenter's Lease could not be read", "namespace", namespace)
+			return // What was known stays.
+		}
+		if err == nil && alive(lease, now) {
+			live = &namespace
+		}
+	}
+	if before := n.lease.Swap(live); (before == nil) != (live == nil) {
+		klog.FromContext(ctx).Info("A live Karpenter came or went: NodePools are ours only where the handover selector says so", "live", live != nil)
+	}
+}
+
+func alive(lease *coordinationv1.Lease, now time.Time) bool {
+	spec := lease.Spec
+	if spec.RenewTime == nil || spec.LeaseDurationSeconds == nil || spec.HolderIdentity == nil || *spec.HolderIdentity == "" {
+		return false
+	}
+	return now.Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second))
+}
+
+// manages says whether a NodePool is ours, and if not, why.
+func (n *neighbour) manages(pool *karpv1.NodePool) (bool, string) {
+	namespace := n.lease.Load()
+	if namespace == nil || n.selector.Matches(labels.Set(pool.Labels)) {
+		return true, ""
+	}
+	return false, fmt.Sprintf("a live Karpenter holds Lease %s/%s and the handover selector does not select this NodePool", *namespace, karpenterLease)
+}

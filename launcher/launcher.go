@@ -1,0 +1,104 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/index"
+)
+
+// Config is what a launcher is made of. Every field is required.
+type Config struct {
+	// Settings a user chose.
+	Settings Settings
+	// Kubernetes leads to the API server.
+	Kubernetes *rest.Config
+	// Cloud makes the calls.
+	Cloud cloud.Cloud
+}
+
+// Launcher is the whole of slipway-launcher.
+type Launcher struct {
+	config     Config
+	manager    manager.Manager
+	recorders  recorders
+	registerer prometheus.Registerer
+}
+
+// recorders write Events under their two sources.
+type recorders struct {
+	broadcaster record.EventBroadcaster
+	// karpenter's name stands under the Events that Karpenter's users know, slipway's under all others.
+	karpenter, slipway record.EventRecorder
+}
+
+// New wires everything and starts nothing.
+func New(c Config) (*Launcher, error) {
+	if c.Kubernetes == nil || c.Cloud == nil {
+		return nil, errors.New("launcher: Kubernetes and Cloud are required")
+	}
+	if err := c.Settings.Validate(); err != nil {
+		return nil, err
+	}
+	config := rest.CopyConfig(c.Kubernetes)
+	config.QPS, config.Burst = float32(c.Settings.KubeClientQPS), c.Settings.KubeClientBurst
+	// Karpenter's API packages register their types with client-go's scheme.
+	mgr, err := manager.New(config, manager.Options{
+		Scheme:                 scheme.Scheme,
+		Metrics:                server.Options{BindAddress: c.Settings.MetricsAddress},
+		HealthProbeBindAddress: c.Settings.HealthProbeAddress,
+		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("launcher: %w", err)
+	}
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		return nil, err
+	}
+	l := &Launcher{config: c, manager: mgr, registerer: metrics.Registry}
+	if l.recorders, err = newRecorders(config); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func newRecorders(config *rest.Config) (recorders, error) {
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return recorders{}, err
+	}
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events("")})
+	return recorders{
+		broadcaster: broadcaster,
+		karpenter:   broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "karpenter"}),
+		slipway:     broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "slipway"}),
+	}, nil
+}
+
+// Run runs everything until ctx ends or a part fails.
+func (l *Launcher) Run(ctx context.Context) error {
+	defer l.recorders.broadcaster.Shutdown()
+	if err := index.Register(ctx, l.manager.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := l.wire(); err != nil {
+		return err
+	}
+	return l.manager.Start(ctx)
+}

@@ -1,0 +1,113 @@
+// Package node makes the Node object that the launcher creates before the kubelet boots, and completes one that the kubelet
+// created first. It is pure.
+package node
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+// excludeDisruption keeps a booting Node out of the zone's health: 500 of them at once would look like an outage
+// (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
+const excludeDisruption = "node.kubernetes.io/exclude-disruption"
+
+// region is the part of a zone's name that names its region: us-east-1a, us-west-2-lax-1a.
+var region = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-\d+`)
+
+// zoneIDLabel is the label that EKS gives the zone's id.
+const zoneIDLabel = "topology.k8s.aws/zone-id"
+
+// New makes the Node of a launched claim: complete but for what only the kubelet knows. It has no conditions, so that nobody
+// takes it for ready, and no extended resources, which a fresh kubelet would zero (pkg/kubelet/kubelet_node_status.go).
+func New(claim *karpv1.NodeClaim, instance cloud.Instance) *corev1.Node {
+	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:        instance.PrivateDNSName,
+		Labels:      Labels(claim, instance),
+		Annotations: map[string]string{},
+	}}
+	for k, v := range claim.Annotations {
+		if k == karpv1.NodePoolHashAnnotationKey || k == karpv1.NodePoolHashVersionAnnotationKey || k == karpv1.DoNotDisruptAnnotationKey {
+			out.Annotations[k] = v
+		}
+	}
+	out.Labels[excludeDisruption] = "true"
+	out.Spec = corev1.NodeSpec{ProviderID: instance.ProviderID(), Taints: record.Taints(claim)}
+	out.Status.Capacity = native(claim.Status.Capacity)
+	out.Status.Allocatable = native(claim.Status.Allocatable)
+	out.Status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: instance.PrivateIP},
+		{Type: corev1.NodeInternalDNS, Address: instance.PrivateDNSName},
+		{Type: corev1.NodeHostName, Address: instance.PrivateDNSName},
+	}
+	return out
+}
+
+// Labels are those of the claim and those that follow from the instance EC2 gave.
+func Labels(claim *karpv1.NodeClaim, instance cloud.Instance) map[string]string {
+	out := maps.Clone(claim.Labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[corev1.LabelHostname] = instance.PrivateDNSName
+	out[corev1.LabelTopologyZone] = instance.Zone
+	out[corev1.LabelTopologyRegion] = region.FindString(instance.Zone)
+	out[corev1.LabelInstanceTypeStable] = instance.InstanceType
+	if instance.ZoneID != "" {
+		out[zoneIDLabel] = instance.ZoneID
+	}
+	return out
+}
+
+// Complete returns what must be patched into a Node that the kubelet created before us, and whether anything must: labels,
+// taints and the providerID. While the claim is not registered nobody can have removed a taint on purpose.
+func Complete(have *corev1.Node, want *corev1.Node) (*corev1.Node, bool) {
+	out := have.DeepCopy()
+	changed := false
+	for k, v := range want.Labels {
+		if _, ok := out.Labels[k]; !ok {
+			metav1.SetMetaDataLabel(&out.ObjectMeta, k, v)
+			changed = true
+		}
+	}
+	for _, taint := range want.Spec.Taints {
+		if !slices.ContainsFunc(out.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+			out.Spec.Taints = append(out.Spec.Taints, taint)
+			changed = true
+		}
+	}
+	if out.Spec.ProviderID == "" {
+		out.Spec.ProviderID = want.Spec.ProviderID
+		changed = true
+	}
+	return out, changed
+}
+
+// native are the resources that a kubelet reports without a device plugin.
+func native(in corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for _, name := range []corev1.ResourceName{
+		corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods,
+	} {
+		if q, ok := in[name]; ok {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+// Started returns the Node without the startup taint and without the label it had while booting, and whether it had any.
+func Started(have *corev1.Node, startingTaint string) (*corev1.Node, bool) {
+	out := have.DeepCopy()
+	out.Spec.Taints = slices.DeleteFunc(out.Spec.Taints, func(t corev1.Taint) bool { return t.Key == startingTaint })
+	_, labelled := out.Labels[excludeDisruption]
+	delete(out.Labels, excludeDisruption)
+	return out, labelled || len(out.Spec.Taints) != len(have.Spec.Taints)
+}

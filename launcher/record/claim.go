@@ -1,0 +1,166 @@
+package record
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// InvalidError says that a claim of a Launch request cannot be recorded as it is.
+type InvalidError struct {
+	// Claim is its name, Field the path of what is wrong in it.
+	Claim, Field string
+	// Reason is one CamelCase word, Message says what was expected.
+	Reason, Message string
+}
+
+// Error names claim and field.
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("claim %s: %s: %s", e.Claim, e.Field, e.Message)
+}
+
+// AsInvalid returns the InvalidError in err, if there is one.
+func AsInvalid(err error) (*InvalidError, bool) {
+	var e *InvalidError
+	ok := errors.As(err, &e)
+	return e, ok
+}
+
+// maxInstanceTypes is the most that a claim may name: what Karpenter sends to CreateFleet.
+const maxInstanceTypes = 60
+
+// NewNodeClaim makes the NodeClaim that records a claim of the plan, from the NodePool's template narrowed to what the plan
+// decided. It fails with an InvalidError.
+func NewNodeClaim(claim *api.Claim, pool *karpv1.NodePool, class *awsv1.EC2NodeClass) (*karpv1.NodeClaim, error) {
+	if err := validate(claim); err != nil {
+		return nil, err
+	}
+	template := pool.Spec.Template.DeepCopy()
+	out := &karpv1.NodeClaim{}
+	out.Name, out.Labels, out.Annotations = claim.GetName(), template.Labels, template.Annotations
+	annotate(out, claim, pool, class)
+	out.Labels = merge(out.Labels, singleValues(claim.GetRequirements()), map[string]string{
+		karpv1.NodePoolLabelKey: pool.Name,
+		awsv1.LabelNodeClass:    class.Name,
+	})
+	out.Finalizers = []string{karpv1.TerminationFinalizer}
+	out.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: pool.Name, UID: pool.UID, BlockOwnerDeletion: ptr(true),
+	}}
+	requests, err := quantities(claim.GetRequests())
+	if err != nil {
+		return nil, &InvalidError{Claim: claim.GetName(), Field: "requests", Reason: "InvalidQuantity", Message: err.Error()}
+	}
+	out.Spec = karpv1.NodeClaimSpec{
+		Taints:                 template.Spec.Taints,
+		StartupTaints:          template.Spec.StartupTaints,
+		Requirements:           requirements(claim.GetRequirements()),
+		Resources:              karpv1.ResourceRequirements{Requests: requests},
+		NodeClassRef:           template.Spec.NodeClassRef,
+		TerminationGracePeriod: template.Spec.TerminationGracePeriod,
+		ExpireAfter:            template.Spec.ExpireAfter,
+	}
+	return out, nil
+}
+
+func validate(claim *api.Claim) error {
+	invalid := func(field, reason, message string) error {
+		return &InvalidError{Claim: claim.GetName(), Field: field, Reason: reason, Message: message}
+	}
+	if msgs := validation.IsDNS1123Subdomain(claim.GetName()); len(msgs) > 0 {
+		return invalid("name", "InvalidName", strings.Join(msgs, "; "))
+	}
+	if n := len(claim.GetInstanceTypes()); n == 0 || n > maxInstanceTypes {
+		return invalid("instance_types", "InvalidInstanceTypes", fmt.Sprintf("1 to %d instance types, got %d", maxInstanceTypes, n))
+	}
+	for i, pod := range claim.GetPods() {
+		if pod.GetUid() == "" {
+			return invalid(fmt.Sprintf("pods[%d].uid", i), "InvalidPod", "a UID is required")
+		}
+	}
+	return nil
+}
+
+func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool, class *awsv1.EC2NodeClass) {
+	out.Annotations = merge(out.Annotations, map[string]string{
+		karpv1.NodePoolHashAnnotationKey:        pool.Hash(),
+		karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
+		awsv1.AnnotationEC2NodeClassHash:        class.Annotations[awsv1.AnnotationEC2NodeClassHash],
+		awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
+		catalog.InstanceTypesAnnotation:         strings.Join(claim.GetInstanceTypes(), ","),
+		catalog.PodsAnnotation:                  FormatPods(podsOf(claim.GetPods())),
+	})
+	if e := claim.GetExpected(); e != nil {
+		out.Annotations[catalog.ExpectedAnnotation] = FormatExpected(e.GetInstanceType(), e.GetZone(), e.GetCapacityType(), e.GetPrice())
+	}
+	if claim.GetReplaces() != "" {
+		out.Annotations[catalog.ReplacesAnnotation] = claim.GetReplaces()
+	}
+}
+
+// FormatExpected is the value of catalog.ExpectedAnnotation; price in USD per hour.
+func FormatExpected(instanceType, zone, capacityType string, price float64) string {
+	return fmt.Sprintf("%s/%s/%s/%.5f", instanceType, zone, capacityType, price)
+}
+
+// singleValues are the labels that follow from requirements with one value: the node has them whatever EC2 picks.
+func singleValues(list []*api.Requirement) map[string]string {
+	out := map[string]string{}
+	for _, r := range list {
+		if r.GetOperator() == string(corev1.NodeSelectorOpIn) && len(r.GetValues()) == 1 {
+			out[r.GetKey()] = r.GetValues()[0]
+		}
+	}
+	return out
+}
+
+func requirements(list []*api.Requirement) []karpv1.NodeSelectorRequirementWithMinValues {
+	out := make([]karpv1.NodeSelectorRequirementWithMinValues, 0, len(list))
+	for _, r := range list {
+		k := karpv1.NodeSelectorRequirementWithMinValues{
+			Key: r.GetKey(), Operator: corev1.NodeSelectorOperator(r.GetOperator()), Values: r.GetValues(),
+		}
+		if r.GetMinValues() > 0 {
+			k.MinValues = ptr(int(r.GetMinValues()))
+		}
+		out = append(out, k)
+	}
+	slices.SortStableFunc(out, func(a, b karpv1.NodeSelectorRequirementWithMinValues) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+func quantities(in map[string]string) (corev1.ResourceList, error) {
+	out := corev1.ResourceList{}
+	for name, text := range in {
+		q, err := resource.ParseQuantity(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q is no quantity: %w", name, text, err)
+		}
+		out[corev1.ResourceName(name)] = q
+	}
+	return out, nil
+}
+
+func merge(maps ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, m := range maps {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func ptr[T any](v T) *T { return &v }

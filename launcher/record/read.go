@@ -1,0 +1,105 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// pod is one entry of catalog.PodsAnnotation.
+type pod struct {
+	Namespace     string `json:"namespace"`
+	Name          string `json:"name"`
+	UID           string `json:"uid"`
+	SchedulerOnly string `json:"schedulerOnly,omitempty"`
+}
+
+// FormatPods is the value of catalog.PodsAnnotation.
+func FormatPods(pods []catalog.PodRef) string {
+	list := make([]pod, 0, len(pods))
+	for _, p := range pods {
+		list = append(list, pod(p))
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return "[]" // Strings always marshal.
+	}
+	return string(text)
+}
+
+// Pods reads the pods promised to a NodeClaim; none where the annotation is missing. It fails, naming the claim, where
+// somebody has written what is no such list.
+func Pods(claim *karpv1.NodeClaim) ([]catalog.PodRef, error) {
+	text := claim.Annotations[catalog.PodsAnnotation]
+	if text == "" {
+		return nil, nil
+	}
+	var list []pod
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("NodeClaim %s: annotation %s: %w", claim.Name, catalog.PodsAnnotation, err)
+	}
+	out := make([]catalog.PodRef, 0, len(list))
+	for _, p := range list {
+		out = append(out, catalog.PodRef(p))
+	}
+	return out, nil
+}
+
+// AddPods returns the annotation's value with more pods promised; those that are already do not count twice.
+func AddPods(claim *karpv1.NodeClaim, more []*api.PodRef) (string, error) {
+	have, err := Pods(claim)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range podsOf(more) {
+		if !slices.ContainsFunc(have, func(h catalog.PodRef) bool { return h.UID == p.UID }) {
+			have = append(have, p)
+		}
+	}
+	return FormatPods(have), nil
+}
+
+func podsOf(refs []*api.PodRef) []catalog.PodRef {
+	out := make([]catalog.PodRef, 0, len(refs))
+	for _, p := range refs {
+		out = append(out, catalog.PodRef{
+			Namespace: p.GetNamespace(), Name: p.GetName(), UID: p.GetUid(), SchedulerOnly: p.GetSchedulerOnly(),
+		})
+	}
+	return out
+}
+
+// InstanceTypes are the names a claim may be launched as, cheapest first; nil for a claim that another made.
+func InstanceTypes(claim *karpv1.NodeClaim) []string {
+	text := claim.Annotations[catalog.InstanceTypesAnnotation]
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// Requirements are the claim's own, as catalog requirements.
+func Requirements(claim *karpv1.NodeClaim) (catalog.Requirements, error) {
+	list := make([]catalog.Requirement, 0, len(claim.Spec.Requirements))
+	for _, r := range claim.Spec.Requirements {
+		list = append(list, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
+	}
+	reqs, err := catalog.NewRequirements(list)
+	if err != nil {
+		return nil, fmt.Errorf("NodeClaim %s: %w", claim.Name, err)
+	}
+	return reqs, nil
+}
+
+// Taints are all that the claim's Node starts with: the pool's, its start-up taints and slipway's own.
+func Taints(claim *karpv1.NodeClaim) []corev1.Taint {
+	out := slices.Concat(claim.Spec.Taints, claim.Spec.StartupTaints)
+	return append(out, corev1.Taint{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule})
+}

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// ErrNoAnswer says that the scheduler did not answer a question: what was asked counts as no.
+var ErrNoAnswer = errors.New("the scheduler did not answer")
+
+// answerWithin bounds the wait for an answer: the scheduler waits 5 s at most for a taint to reach its cache, or plans.
+const answerWithin = 10 * time.Second
+
+// asks carries questions to the scheduler that has the stream open.
+type asks struct {
+	mu sync.Mutex
+	// questions of the open stream; nil while there is none.
+	questions chan *api.Question
+	pending   map[string]chan *api.Answer
+}
+
+func newAsks() *asks { return &asks{pending: map[string]chan *api.Answer{}} }
+
+// Ask implements api.LauncherServer. Of several streams the one opened last has the questions.
+func (s *Server) Ask(stream api.Launcher_AskServer) error {
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	questions := s.asks.open()
+	defer s.asks.close(questions)
+	received := make(chan error, 1)
+	go func() {
+		for {
+			answer, err := stream.Recv()
+			if err != nil {
+				received <- err
+				return
+			}
+			s.asks.answer(answer)
+		}
+	}()
+	for {
+		select {
+		case q := <-questions:
+			if err := stream.Send(q); err != nil {
+				return err
+			}
+		case err := <-received:
+			return err
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+func (a *asks) open() chan *api.Question {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.questions = make(chan *api.Question, 64)
+	return a.questions
+}
+
+func (a *asks) close(questions chan *api.Question) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.questions == questions {
+		a.questions = nil
+	}
+}
+
+func (a *asks) answer(answer *api.Answer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if waiting, ok := a.pending[answer.GetId()]; ok {
+		delete(a.pending, answer.GetId())
+		waiting <- answer
+	}
+}
+
+// ask sends one question and waits for its answer.
+func (a *asks) ask(ctx context.Context, q *api.Question) (*api.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	q.Id = uuid.NewString()
+	answer := make(chan *api.Answer, 1)
+	a.mu.Lock()
+	questions := a.questions
+	a.pending[q.GetId()] = answer
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.pending, q.GetId())
+	}()
+	if questions == nil {
+		return nil, ErrNoAnswer
+	}
+	select {
+	case questions <- q:
+	case <-ctx.Done():
+		return nil, ErrNoAnswer
+	}
+	select {
+	case got := <-answer:
+		return got, nil
+	case <-ctx.Done():
+		return nil, ErrNoAnswer
+	}
+}
+
+// Going asks for room for the pods of a node that will go; it returns the NodeClaims launched for them.
+func (s *Server) Going(ctx context.Context, node, reason string) ([]string, error) {
+	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: node, Reason: reason}}})
+	if err != nil {
+		return nil, err
+	}
+	going := answer.GetNodeGoing()
+	if message := going.GetMessage(); message != "" {
+		klog.FromContext(ctx).Info("No complete plan for the pods of a node that goes", "node", node, "message", message)
+	}
+	return going.GetNodeClaims(), nil
+}
+
+// Busy asks whether the scheduler has anything on a cordoned node. An error means that there was no answer.
+func (s *Server) Busy(ctx context.Context, node string) (busy bool, reason string, err error) {
+	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_NodeBusy{NodeBusy: &api.NodeBusy{NodeName: node}}})
+	if err != nil {
+		return false, "", err
+	}
+	got := answer.GetNodeBusy()
+	if got == nil {
+		return false, "", ErrNoAnswer
+	}
+	return got.GetBusy(), got.GetReason(), nil
+}

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/nodepool"
+	"github.com/slipway-k8s/slipway/launcher/record"
+	"github.com/slipway-k8s/slipway/launcher/view"
+)
+
+// collect reads from the cache what a client is to know now.
+func (s *Server) collect(ctx context.Context) (told, error) {
+	var pools karpv1.NodePoolList
+	if err := s.config.Client.List(ctx, &pools); err != nil {
+		return told{}, err
+	}
+	var claims karpv1.NodeClaimList
+	if err := s.config.Client.List(ctx, &claims); err != nil {
+		return told{}, err
+	}
+	classes := s.types.get()
+	now := told{pools: map[string]*api.NodePool{}, types: map[string]*api.InstanceTypes{}, inFlight: map[string]*api.InFlightNode{}}
+	byPool := map[string][]karpv1.NodeClaim{}
+	for i := range claims.Items {
+		claim := estimated(&claims.Items[i], classes)
+		byPool[claim.Labels[karpv1.NodePoolLabelKey]] = append(byPool[claim.Labels[karpv1.NodePoolLabelKey]], *claim)
+		if inFlight(claim) {
+			now.inFlight[claim.Name] = s.inFlightNode(ctx, claim, classes)
+		}
+	}
+	for i := range pools.Items {
+		p := &pools.Items[i]
+		message := ""
+		if ok, why := s.config.Manages(p); !ok {
+			message = why
+		}
+		o, known := classes[className(p)]
+		if !known {
+			o.problem = "the instance types of EC2NodeClass " + className(p) + " are not known yet"
+		}
+		message = cmp.Or(message, notReady(p, o))
+		now.pools[p.Name] = nodePool(p, nodepool.Usage(byPool[p.Name]), message == "", message)
+	}
+	for name, o := range classes {
+		now.types[name] = o.message
+	}
+	return now, nil
+}
+
+// inFlight says that a claim's node is on its way: not initialized, and not leaving.
+func inFlight(claim *karpv1.NodeClaim) bool {
+	return claim.DeletionTimestamp.IsZero() && !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue()
+}
+
+// estimated gives a claim without an instance the capacity of the type it expects, so that limits count it from the start.
+func estimated(claim *karpv1.NodeClaim, classes map[string]offered) *karpv1.NodeClaim {
+	if len(claim.Status.Capacity) > 0 || claim.Spec.NodeClassRef == nil {
+		return claim
+	}
+	expected := view.ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
+	out := claim.DeepCopy()
+	out.Status.Capacity = classes[claim.Spec.NodeClassRef.Name].byName[expected.InstanceType].Capacity
+	return out
+}
+
+func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, classes map[string]offered) *api.InFlightNode {
+	expected := view.ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
+	out := &api.InFlightNode{
+		NodeClaim: claim.Name, NodeName: claim.Status.NodeName, NodePool: claim.Labels[karpv1.NodePoolLabelKey],
+		Phase: api.Phase_PHASE_RECORDED, Labels: claim.Labels, Taints: taints(claim.Spec.Taints),
+		Replaces:     claim.Annotations[catalog.ReplacesAnnotation],
+		Deadline:     millis(claim.CreationTimestamp.Add(s.config.JoinDeadline)),
+		InstanceType: cmp.Or(claim.Labels[corev1.LabelInstanceTypeStable], expected.InstanceType),
+		Zone:         cmp.Or(claim.Labels[corev1.LabelTopologyZone], expected.Zone),
+		CapacityType: cmp.Or(claim.Labels[karpv1.CapacityTypeLabelKey], expected.CapacityType),
+	}
+	pods, err := record.Pods(claim)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read")
+	}
+	for _, p := range pods {
+		out.Pods = append(out.Pods, &api.PodRef{Namespace: p.Namespace, Name: p.Name, Uid: p.UID, SchedulerOnly: p.SchedulerOnly})
+	}
+	allocatable := lowest(claim, classes)
+	if claim.Status.ProviderID != "" {
+		out.Phase, allocatable = api.Phase_PHASE_LAUNCHED, claim.Status.Allocatable
+	}
+	node := &corev1.Node{}
+	name := claim.Status.NodeName
+	if name != "" && s.config.Client.Get(ctx, types.NamespacedName{Name: name}, node) == nil {
+		out.Phase, out.Labels = api.Phase_PHASE_NODE_CREATED, node.Labels
+		if status := readyStatus(node); status != "" {
+			out.Phase = api.Phase_PHASE_REGISTERED
+			allocatable = reported(allocatable, node.Status.Allocatable)
+			if status == corev1.ConditionTrue {
+				out.Phase = api.Phase_PHASE_READY
+			}
+		}
+	}
+	out.Allocatable = texts(allocatable)
+	return out
+}
+
+// lowest is what every instance type that the claim may become has allocatable.
+func lowest(claim *karpv1.NodeClaim, classes map[string]offered) corev1.ResourceList {
+	if claim.Spec.NodeClassRef == nil {
+		return nil
+	}
+	var out corev1.ResourceList
+	for _, name := range record.InstanceTypes(claim) {
+		t, ok := classes[claim.Spec.NodeClassRef.Name].byName[name]
+		switch {
+		case !ok:
+		case out == nil:
+			out = t.Allocatable.DeepCopy()
+		default:
+			for resource, have := range out {
+				if other := t.Allocatable[resource]; other.Cmp(have) < 0 {
+					out[resource] = other
+				}
+			}
+		}
+	}
+	return out
+}
+
+// reported is what the kubelet has told, and for what its device plugins have not told yet, what is expected.
+func reported(expected, kubelet corev1.ResourceList) corev1.ResourceList {
+	out := maps.Clone(kubelet)
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	for name, q := range expected {
+		if have, ok := out[name]; !ok || have.IsZero() {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+func readyStatus(node *corev1.Node) corev1.ConditionStatus {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// explainEnd says how an in-flight node ended, and which of its pods are not bound.
+func (s *Server) explainEnd(ctx context.Context, e *api.InFlightEnd, known *api.InFlightNode) {
+	claim := &karpv1.NodeClaim{}
+	found := s.config.Client.Get(ctx, types.NamespacedName{Name: e.GetNodeClaim()}, claim) == nil
+	switch {
+	case found && claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
+		e.Outcome, e.Reason, e.Message = api.Outcome_OUTCOME_INITIALIZED, "Initialized", "the node is an ordinary one by now"
+	default:
+		e.Outcome, e.Reason, e.Message = api.Outcome_OUTCOME_DELETED, "Deleted", "the NodeClaim was deleted"
+		if f, ok := s.failures.named(e.GetNodeClaim()); ok {
+			e.Outcome, e.Reason, e.Message = api.Outcome_OUTCOME_FAILED, f.reason, f.message
+		}
+	}
+	for _, p := range known.GetPods() {
+		pod := &corev1.Pod{}
+		err := s.config.Client.Get(ctx, types.NamespacedName{Namespace: p.GetNamespace(), Name: p.GetName()}, pod)
+		if err != nil || string(pod.UID) != p.GetUid() || pod.Spec.NodeName == "" {
+			e.UnboundPods = append(e.UnboundPods, p.GetUid())
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+func instanceType(t catalog.InstanceType) *api.InstanceType {
+	out := &api.InstanceType{
+		Name: t.Name, Labels: t.Labels, Capacity: texts(t.Capacity), Allocatable: texts(t.Allocatable),
+		Offerings: make([]*api.Offering, 0, len(t.Offerings)),
+	}
+	for _, o := range t.Offerings {
+		out.Offerings = append(out.Offerings, &api.Offering{
+			Zone: o.Zone, ZoneId: o.ZoneID, CapacityType: o.CapacityType, Price: o.Price, Available: o.Available,
+			UnavailableUntil: millis(o.UnavailableUntil),
+		})
+	}
+	return out
+}
+
+// nodePool describes a pool; ready and message say whether it may launch.
+func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, ready bool, message string) *api.NodePool {
+	spec := p.Spec.Template.Spec
+	labels := map[string]string{karpv1.NodePoolLabelKey: p.Name}
+	for k, v := range p.Spec.Template.Labels {
+		labels[k] = v
+	}
+	out := &api.NodePool{
+		Name: p.Name, Labels: labels, Taints: taints(spec.Taints), StartupTaints: taints(spec.StartupTaints),
+		Limits: texts(corev1.ResourceList(p.Spec.Limits)), Usage: texts(usage), Ready: ready, NotReadyMessage: message,
+	}
+	if spec.NodeClassRef != nil {
+		out.NodeClass = spec.NodeClassRef.Name
+	}
+	if p.Spec.Weight != nil {
+		out.Weight = *p.Spec.Weight
+	}
+	for _, r := range spec.Requirements {
+		req := &api.Requirement{Key: r.Key, Operator: string(r.Operator), Values: r.Values}
+		if r.MinValues != nil {
+			req.MinValues = int32(min(*r.MinValues, 100)) // The API allows 50 at most.
+		}
+		out.Requirements = append(out.Requirements, req)
+	}
+	return out
+}
+
+func taints(list []corev1.Taint) []*api.Taint {
+	out := make([]*api.Taint, 0, len(list))
+	for _, t := range list {
+		out = append(out, &api.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+	return out
+}
+
+func texts(list corev1.ResourceList) map[string]string {
+	out := make(map[string]string, len(list))
+	for name, q := range list {
+		out[string(name)] = q.String()
+	}
+	return out
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// notReady says why a pool may not launch; empty where it may.
+func notReady(p *karpv1.NodePool, o offered) string {
+	root := p.StatusConditions().Root()
+	switch {
+	case !p.DeletionTimestamp.IsZero():
+		return "the NodePool is being deleted"
+	case !root.IsTrue():
+		for _, c := range p.Status.Conditions {
+			if c.Type != root.Type && c.Status == "False" && c.Message != "" {
+				return fmt.Sprintf("%s is False: %s", c.Type, c.Message)
+			}
+		}
+		return "its condition Ready is not True yet"
+	}
+	return o.problem
+}

@@ -1,0 +1,111 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// hub tells all streams that something changed; what, they find out themselves.
+type hub struct {
+	mu      sync.Mutex
+	changed chan struct{}
+}
+
+func newHub() *hub { return &hub{changed: make(chan struct{})} }
+
+func (h *hub) notify() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// next is closed at the first notification after the call.
+func (h *hub) next() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.changed
+}
+
+// watch has the hub notified of every change that a stream may tell.
+func (s *Server) watch(ctx context.Context) error {
+	for _, obj := range []client.Object{&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &awsv1.EC2NodeClass{}} {
+		informer, err := s.config.Cache.GetInformer(ctx, obj)
+		if err != nil {
+			return err
+		}
+		_, class := obj.(*awsv1.EC2NodeClass)
+		notify := func() {
+			if class {
+				s.types.poke()
+			}
+			s.hub.notify()
+		}
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { notify() },
+			UpdateFunc: func(before, after any) {
+				if matters(before, after) {
+					notify()
+				}
+			},
+			DeleteFunc: func(any) { notify() },
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matters leaves out the heartbeats of nodes that are none of ours or are initialized: thousands of them say nothing new.
+func matters(before, after any) bool {
+	node, ok := after.(*corev1.Node)
+	if !ok {
+		return true
+	}
+	old, ok := before.(*corev1.Node)
+	if !ok || node.Labels[karpv1.NodePoolLabelKey] == "" {
+		return false
+	}
+	return node.Labels[karpv1.NodeInitializedLabelKey] == "" || old.Labels[karpv1.NodeInitializedLabelKey] == ""
+}
+
+// failures remembers why claims came to nothing, by name: the planner never uses one twice.
+type failures struct {
+	mu     sync.Mutex
+	claims map[string]failure
+	order  []string
+}
+
+type failure struct{ reason, message string }
+
+// mostFailures bounds the memory: an ending is told within milliseconds of the failure.
+const mostFailures = 10_000
+
+func newFailures() *failures { return &failures{claims: map[string]failure{}} }
+
+func (f *failures) note(claim, reason, message string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, known := f.claims[claim]; !known {
+		f.order = append(f.order, claim)
+	}
+	f.claims[claim] = failure{reason, message}
+	if len(f.order) > mostFailures {
+		delete(f.claims, f.order[0])
+		f.order = f.order[1:]
+	}
+}
+
+func (f *failures) named(claim string) (failure, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found, ok := f.claims[claim]
+	return found, ok
+}

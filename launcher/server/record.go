@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+const (
+	// parallel is how many objects of one request are written at once.
+	parallel = 64
+	// cacheWait is how long an answer waits for the cache to show what was written: a stream that is read after the
+	// answer then has it.
+	cacheWait = 500 * time.Millisecond
+)
+
+// refusal is why a claim or a placement was not recorded.
+type refusal struct{ reason, message string }
+
+// Error is the message.
+func (r *refusal) Error() string { return r.message }
+
+// Launch implements api.LauncherServer:
+//
+//  1. refuse everything while not leading;
+//  2. write a NodeClaim for every claim, and the promises of every placement, all at once;
+//  3. hand the NodeClaims on to be launched;
+//  4. wait until the cache has them, and answer.
+func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.LaunchResponse, error) {
+	effects, cancel, err := s.leading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	out := &api.LaunchResponse{
+		Claims: make([]*api.Result, len(in.GetClaims())), Placements: make([]*api.Result, len(in.GetPlacements())),
+	}
+	recorded := make([]*karpv1.NodeClaim, len(in.GetClaims()))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	each := func(f func()) {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f()
+		})
+	}
+	for i, c := range in.GetClaims() {
+		each(func() {
+			var err error
+			recorded[i], err = s.record(effects, c)
+			out.Claims[i] = result(c.GetName(), err)
+		})
+	}
+	for i, p := range in.GetPlacements() {
+		each(func() { out.Placements[i] = result(p.GetNodeClaim(), s.place(effects, p)) })
+	}
+	wg.Wait()
+	s.hand(ctx, in, recorded)
+	return out, nil
+}
+
+// leading returns a context for effects, or the refusal that the contract asks for.
+func (s *Server) leading(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	effects, cancel, ok := s.config.Leader.Context(ctx)
+	if ok {
+		return effects, cancel, nil
+	}
+	// The scheduler may have won its election a moment ago.
+	if err := s.config.Leader.Refresh(ctx); err != nil {
+		return nil, nil, status.Errorf(codes.FailedPrecondition, "the Lease cannot be read: %v", err)
+	}
+	if effects, cancel, ok = s.config.Leader.Context(ctx); ok {
+		return effects, cancel, nil
+	}
+	return nil, nil, status.Error(codes.FailedPrecondition, "the Lease names another leader")
+}
+
+func (s *Server) hand(ctx context.Context, in *api.LaunchRequest, recorded []*karpv1.NodeClaim) {
+	var fresh []*karpv1.NodeClaim
+	for _, c := range recorded {
+		if c != nil {
+			fresh = append(fresh, c)
+		}
+	}
+	klog.FromContext(ctx).V(2).Info("Recorded a batch", "batch", in.GetBatch(), "nodeClaims", len(fresh), "placements", len(in.GetPlacements()))
+	s.config.Launcher.Enqueue(ctx, fresh...)
+	deadline := time.Now().Add(cacheWait)
+	for _, c := range fresh {
+		for time.Now().Before(deadline) && ctx.Err() == nil {
+			if s.config.Client.Get(ctx, types.NamespacedName{Name: c.Name}, &karpv1.NodeClaim{}) == nil {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+func result(name string, err error) *api.Result {
+	if err == nil {
+		return &api.Result{Name: name, Recorded: true}
+	}
+	out := &api.Result{Name: name, Reason: "NotRecorded", Message: err.Error()}
+	var r *refusal
+	if errors.As(err, &r) {
+		out.Reason = r.reason
+	}
+	if invalid, ok := record.AsInvalid(err); ok {
+		out.Reason = invalid.Reason
+	}
+	return out
+}
+
+// record writes the NodeClaim of a claim. One of the same name that exists already is what an earlier try has written.
+func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, error) {
+	pool := &karpv1.NodePool{}
+	if err := s.config.Client.Get(ctx, types.NamespacedName{Name: in.GetNodePool()}, pool); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, &refusal{"NodePoolNotFound", fmt.Sprintf("claim %s: NodePool %s does not exist", in.GetName(), in.GetNodePool())}
+		}
+		return nil, err
+	}
+	class := &awsv1.EC2NodeClass{}
+	if err := s.config.Client.Get(ctx, types.NamespacedName{Name: className(pool)}, class); err != nil {
+		return nil, &refusal{"NodeClassNotFound", fmt.Sprintf("claim %s: NodePool %s: EC2NodeClass %s: %v", in.GetName(), pool.Name, className(pool), err)}
+	}
+	if ok, why := s.config.Manages(pool); !ok {
+		return nil, &refusal{"NotManaged", fmt.Sprintf("claim %s: NodePool %s: %s", in.GetName(), pool.Name, why)}
+	}
+	if why := notReady(pool, s.types.of(class.Name)); why != "" {
+		return nil, &refusal{"NodePoolNotReady", fmt.Sprintf("claim %s: NodePool %s: %s", in.GetName(), pool.Name, why)}
+	}
+	claim, err := record.NewNodeClaim(in, pool, class)
+	if err != nil {
+		return nil, err
+	}
+	err = s.config.Client.Create(ctx, claim)
+	if apierrors.IsAlreadyExists(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating NodeClaim %s: %w", claim.Name, err)
+	}
+	klog.FromContext(ctx).Info("created nodeclaim", "nodeClaim", klog.KObj(claim), "nodePool", pool.Name,
+		"instanceTypes", len(in.GetInstanceTypes()), "pods", len(in.GetPods()), "expected", claim.Annotations[catalog.ExpectedAnnotation])
+	return claim, nil
+}
+
+// place promises room on an in-flight node to more pods, before the answer.
+func (s *Server) place(ctx context.Context, in *api.InFlightPlacement) error {
+	claim := &karpv1.NodeClaim{}
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := s.config.Client.Get(ctx, types.NamespacedName{Name: in.GetNodeClaim()}, claim); err != nil {
+			if apierrors.IsNotFound(err) {
+				return &refusal{"NodeClaimNotFound", fmt.Sprintf("NodeClaim %s does not exist", in.GetNodeClaim())}
+			}
+			return err
+		}
+		if !claim.DeletionTimestamp.IsZero() {
+			return &refusal{"NodeClaimLeaving", fmt.Sprintf("NodeClaim %s is being deleted", claim.Name)}
+		}
+		if claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+			return &refusal{"NodeInitialized", fmt.Sprintf("the node of NodeClaim %s is initialized: an ordinary node by now", claim.Name)}
+		}
+		text, err := record.AddPods(claim, in.GetPods())
+		if err != nil {
+			return err
+		}
+		before := claim.DeepCopy()
+		if claim.Annotations == nil {
+			claim.Annotations = map[string]string{}
+		}
+		claim.Annotations[catalog.PodsAnnotation] = text
+		return s.config.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+}
+
+func className(pool *karpv1.NodePool) string {
+	if pool.Spec.Template.Spec.NodeClassRef == nil {
+		return ""
+	}
+	return pool.Spec.Template.Spec.NodeClassRef.Name
+}

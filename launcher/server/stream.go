@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// coalesce is how long a stream waits after a change for those that come with it.
+const coalesce = 2 * time.Millisecond
+
+// told is what a stream's client knows.
+type told struct {
+	pools    map[string]*api.NodePool
+	types    map[string]*api.InstanceTypes
+	inFlight map[string]*api.InFlightNode
+}
+
+// WatchCatalog implements api.LauncherServer.
+func (s *Server) WatchCatalog(_ *api.WatchCatalogRequest, stream api.Launcher_WatchCatalogServer) error {
+	ctx := stream.Context()
+	known, generation := told{}, uint64(0)
+	for {
+		changed := s.hub.next()
+		now, err := s.collect(ctx)
+		if err != nil {
+			return err
+		}
+		update := diff(known, now)
+		update.Full = generation == 0
+		if update.GetFull() || !empty(update) {
+			generation++
+			update.Generation = generation
+			s.explainEnds(ctx, update.GetEnded(), known)
+			if err := stream.Send(update); err != nil {
+				return err
+			}
+			known = now
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(coalesce):
+		}
+	}
+}
+
+// diff is the message that brings a client from what it knows to what is; endings have no outcome yet.
+func diff(known, now told) *api.CatalogUpdate {
+	out := &api.CatalogUpdate{}
+	out.NodePools, out.RemovedNodePools = changes(known.pools, now.pools)
+	out.InstanceTypes, out.RemovedNodeClasses = changes(known.types, now.types)
+	var gone []string
+	out.InFlight, gone = changes(known.inFlight, now.inFlight)
+	for _, name := range gone {
+		out.Ended = append(out.Ended, &api.InFlightEnd{NodeClaim: name, NodeName: known.inFlight[name].GetNodeName()})
+	}
+	return out
+}
+
+// changes lists what is new or changed, and the names that are gone, both in the order of names. Messages are never changed
+// once they are told, so that the same pointer means the same content.
+func changes[M interface {
+	proto.Message
+	comparable
+}](known, now map[string]M) (changed []M, gone []string) {
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if before, ok := known[name]; !ok || before != now[name] && !proto.Equal(before, now[name]) {
+			changed = append(changed, now[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if _, ok := now[name]; !ok {
+			gone = append(gone, name)
+		}
+	}
+	return changed, gone
+}
+
+func empty(u *api.CatalogUpdate) bool {
+	return len(u.GetNodePools())+len(u.GetRemovedNodePools())+len(u.GetInstanceTypes())+len(u.GetRemovedNodeClasses())+
+		len(u.GetInFlight())+len(u.GetEnded()) == 0
+}
+
+// explainEnds fills in how in-flight nodes ended.
+func (s *Server) explainEnds(ctx context.Context, ends []*api.InFlightEnd, known told) {
+	for _, e := range ends {
+		s.explainEnd(ctx, e, known.inFlight[e.GetNodeClaim()])
+	}
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// typeCache holds what can be launched from each class, as last told by the cloud.
+type typeCache struct {
+	poked chan struct{}
+
+	mu      sync.Mutex
+	classes map[string]offered
+}
+
+// offered is a class's instance types; they are shared and never changed.
+type offered struct {
+	byName  map[string]catalog.InstanceType
+	message *api.InstanceTypes
+	// problem is why there are none, for a human.
+	problem string
+}
+
+func newTypes() *typeCache {
+	return &typeCache{poked: make(chan struct{}, 1), classes: map[string]offered{}}
+}
+
+// poke asks for a refresh: a class changed.
+func (t *typeCache) poke() {
+	select {
+	case t.poked <- struct{}{}:
+	default:
+	}
+}
+
+// get returns the classes as they are now; the map is the caller's.
+func (t *typeCache) get() map[string]offered {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[string]offered, len(t.classes))
+	for k, v := range t.classes {
+		out[k] = v
+	}
+	return out
+}
+
+func (t *typeCache) of(class string) offered {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.classes[class]
+}
+
+// retryTypes is when a class whose instance types could not be read is tried again.
+const retryTypes = 2 * time.Second
+
+// keepTypes refreshes the types whenever offerings or classes change, until ctx ends.
+func (s *Server) keepTypes(ctx context.Context) {
+	for {
+		changed := s.config.Offers.Changed()
+		again := (<-chan time.Time)(nil)
+		if !s.refreshTypes(ctx) {
+			again = time.After(retryTypes)
+		}
+		s.hub.notify()
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-s.types.poked:
+		case <-again:
+		}
+	}
+}
+
+// refreshTypes asks the cloud for every class and says whether all could be read.
+func (s *Server) refreshTypes(ctx context.Context) bool {
+	var list awsv1.EC2NodeClassList
+	if err := s.config.Client.List(ctx, &list); err != nil {
+		klog.FromContext(ctx).Error(err, "EC2NodeClasses could not be listed")
+		return false
+	}
+	complete := true
+	classes := make(map[string]offered, len(list.Items))
+	for i := range list.Items {
+		class := &list.Items[i]
+		o := offered{byName: map[string]catalog.InstanceType{}, message: &api.InstanceTypes{NodeClass: class.Name}}
+		offers, err := s.config.Offers.InstanceTypes(ctx, class)
+		if err != nil {
+			o.problem = "the instance types of EC2NodeClass " + class.Name + " are not known: " + err.Error()
+			complete = false
+		}
+		for _, t := range offers {
+			o.byName[t.Name] = t
+			o.message.Types = append(o.message.Types, instanceType(t))
+		}
+		classes[class.Name] = o
+	}
+	s.types.mu.Lock()
+	defer s.types.mu.Unlock()
+	s.types.classes = classes
+	return complete
+}

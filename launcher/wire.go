@@ -1,0 +1,155 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/collect"
+	"github.com/slipway-k8s/slipway/launcher/interrupt"
+	"github.com/slipway-k8s/slipway/launcher/join"
+	"github.com/slipway-k8s/slipway/launcher/launch"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/nodeclass"
+	"github.com/slipway-k8s/slipway/launcher/nodepool"
+	"github.com/slipway-k8s/slipway/launcher/reclaim"
+	"github.com/slipway-k8s/slipway/launcher/server"
+	"github.com/slipway-k8s/slipway/launcher/terminate"
+)
+
+// parts are what several others need.
+type parts struct {
+	leader     *leadership.Leadership
+	terminator *terminate.Terminator
+	server     *server.Server
+	launcher   *launch.Launcher
+}
+
+// wire makes every part and adds it to the manager, in the order of a node's life.
+func (l *Launcher) wire() error {
+	p, err := l.parts()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		l.classes(p),
+		l.joining(p),
+		p.terminator.SetupWithManager(l.manager),
+		l.leaving(p),
+	)
+}
+
+func (l *Launcher) parts() (p parts, err error) {
+	mgr, settings := l.manager, l.config.Settings
+	if p.leader, err = leadership.New(leadership.Config{Reader: mgr.GetAPIReader()}); err != nil {
+		return p, err
+	}
+	beside, err := newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector)
+	if err != nil {
+		return p, err
+	}
+	p.terminator, err = terminate.New(terminate.Config{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader,
+		Events: l.recorders.karpenter, Registerer: l.registerer,
+	})
+	if err != nil {
+		return p, err
+	}
+	// The server must hear of failed launches, and the launches come from the server.
+	late := &lateServer{}
+	p.launcher, err = launch.New(launch.Config{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader,
+		Events: l.recorders.karpenter, Failed: late.failed, Registerer: l.registerer,
+	})
+	if err != nil {
+		return p, err
+	}
+	p.server, err = server.New(server.Config{
+		Socket: settings.Socket, Client: mgr.GetClient(), Cache: mgr.GetCache(), Offers: l.config.Cloud, Leader: p.leader,
+		Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: beside.manages,
+	})
+	late.server = p.server
+	return p, errors.Join(err, add(mgr, p.leader.Run, beside.run, l.config.Cloud.Refresh, p.launcher.Run, p.server.Run))
+}
+
+// add has the manager run loops of ours.
+func add(mgr manager.Manager, loops ...func(context.Context) error) error {
+	var errs []error
+	for _, run := range loops {
+		errs = append(errs, mgr.Add(manager.RunnableFunc(run)))
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Launcher) classes(p parts) error {
+	mgr, settings := l.manager, l.config.Settings
+	var bundle *string
+	if settings.ClusterCABundle != "" {
+		bundle = &settings.ClusterCABundle
+	}
+	classes, err := nodeclass.New(nodeclass.Config{
+		Client: mgr.GetClient(), Cloud: l.config.Cloud, Guard: p.leader, Events: l.recorders.karpenter, CABundle: bundle,
+	})
+	if err != nil {
+		return err
+	}
+	pools, err := nodepool.New(nodepool.Config{
+		Client: mgr.GetClient(), Guard: p.leader, Events: l.recorders.slipway, Registerer: l.registerer,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(classes.SetupWithManager(mgr), pools.SetupWithManager(mgr))
+}
+
+func (l *Launcher) joining(p parts) error {
+	mgr, settings := l.manager, l.config.Settings
+	binder, err := bind.NewBinder(mgr.GetClient(), l.recorders.slipway)
+	if err != nil {
+		return err
+	}
+	controller, err := join.New(join.Config{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
+		Binder: binder, Guard: p.leader, Events: l.recorders.slipway, Failed: p.server.Failed, Registerer: l.registerer,
+		Settings: join.Settings{
+			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return controller.SetupWithManager(mgr)
+}
+
+func (l *Launcher) leaving(p parts) error {
+	mgr := l.manager
+	reclaimer, err := reclaim.New(reclaim.Config{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator,
+		Events: l.recorders.karpenter, Registerer: l.registerer,
+	})
+	if err != nil {
+		return err
+	}
+	interruptions, err := interrupt.New(interrupt.Config{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Queue: l.config.Cloud, Guard: p.leader, Asker: p.server,
+		Ender: p.terminator, Events: l.recorders.karpenter, Registerer: l.registerer,
+	})
+	if err != nil {
+		return err
+	}
+	collector, err := collect.New(collect.Config{Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader, Ender: p.terminator})
+	if err != nil {
+		return err
+	}
+	return errors.Join(reclaimer.SetupWithManager(mgr), add(mgr, interruptions.Run, collector.Run))
+}
+
+// lateServer breaks the circle of launches that fail and the server that tells of it: it is complete before anything runs.
+type lateServer struct{ server *server.Server }
+
+func (s *lateServer) failed(claim *karpv1.NodeClaim, reason, message string) {
+	s.server.Failed(claim, reason, message)
+}
