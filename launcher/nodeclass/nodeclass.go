@@ -115,13 +115,15 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if class.DeletionTimestamp != nil {
-		wait, err := c.finalize(ctx, class)
-		return reconcile.Result{RequeueAfter: wait}, err
+		return c.finalize(ctx, class)
 	}
 	if err := c.stamp(ctx, class); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: resolvePeriod}, c.resolve(ctx, class)
+	if err := c.resolve(ctx, class); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: resolvePeriod}, nil
 }
 
 // stamp writes finalizer and hash.
@@ -190,28 +192,28 @@ func Apply(class *awsv1.EC2NodeClass, resolved awsv1.EC2NodeClassStatus) {
 }
 
 // finalize lets the class go once no NodeClaim refers to it.
-func (c *Controller) finalize(ctx context.Context, class *awsv1.EC2NodeClass) (time.Duration, error) {
+func (c *Controller) finalize(ctx context.Context, class *awsv1.EC2NodeClass) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(class, awsv1.TerminationFinalizer) {
-		return 0, nil
+		return reconcile.Result{}, nil
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodeClass: class.Name}); err != nil {
-		return 0, fmt.Errorf("list NodeClaims of EC2NodeClass %s: %w", class.Name, err)
+		return reconcile.Result{}, fmt.Errorf("list NodeClaims of EC2NodeClass %s: %w", class.Name, err)
 	}
 	if len(claims.Items) > 0 {
 		c.config.Events.Eventf(class, corev1.EventTypeNormal, "WaitingOnNodeClaimTermination", "Waiting on NodeClaim termination for %s", names(claims.Items))
-		return waitPeriod, nil
+		return reconcile.Result{RequeueAfter: waitPeriod}, nil
 	}
 	if err := c.config.Cloud.Release(ctx, class); err != nil {
-		return 0, fmt.Errorf("release EC2NodeClass %s: %w", class.Name, err)
+		return reconcile.Result{}, fmt.Errorf("release EC2NodeClass %s: %w", class.Name, err)
 	}
 	before := class.DeepCopy()
 	controllerutil.RemoveFinalizer(class, awsv1.TerminationFinalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.config.Client.Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
-		return 0, fmt.Errorf("let EC2NodeClass %s go: %w", class.Name, err)
+		return reconcile.Result{}, fmt.Errorf("let EC2NodeClass %s go: %w", class.Name, err)
 	}
-	return 0, nil
+	return reconcile.Result{}, nil
 }
 
 func names(claims []karpv1.NodeClaim) string {

@@ -177,8 +177,10 @@ func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (recon
 		if left := r.notBefore(claim.UID, v.facts.Now); left > 0 {
 			return reconcile.Result{RequeueAfter: left}, nil
 		}
-		wait, err = r.reclaim(ctx, v)
-		return reconcile.Result{RequeueAfter: wait}, err
+		if wait, err = r.reclaim(ctx, v); err != nil {
+			return reconcile.Result{}, err
+		}
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	// A crash, or a pod that came, left the node cordoned.
 	if v.cordonedByUs && !r.isLeaving(claim.UID) {

@@ -2,6 +2,7 @@ package terminate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,10 +58,10 @@ func (t *Terminator) reconcileClaim(ctx context.Context, req reconcile.Request) 
 	}
 	s := &scope{claim: claim, stored: claim.DeepCopy(), nodes: nodes, now: time.Now()}
 	wait, err := t.advance(ctx, s)
-	if err := t.saveStatus(ctx, s); err != nil {
+	if err := errors.Join(err, t.saveStatus(ctx, s)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: wait}, err
+	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
 // advance takes the steps in order, up to the first that has to wait.

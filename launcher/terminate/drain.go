@@ -24,7 +24,7 @@ import (
 
 const (
 	firstBackoff = time.Second
-	maxBackoff   = 10 * time.Second
+	maxBackoff   = 5 * time.Second
 	// named is how many pods an Event names.
 	named = 5
 )

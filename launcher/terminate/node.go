@@ -41,7 +41,10 @@ func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (
 		return reconcile.Result{}, nil
 	}
 	wait, err := t.endOrphan(ctx, node)
-	return reconcile.Result{RequeueAfter: wait}, err
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
 // claimsOf finds the claims of a Node, in the API server where the cache knows none: to let a Node go by mistake would

@@ -21,6 +21,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -94,13 +95,16 @@ func (w *world) run(ctx context.Context, arg string) {
 	duration := w.duration(arg)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	run := func(subject *terminate.Terminator) {
+		go func() { _ = subject.Run(ctx) }()
+	}
 	subject := w.subject
-	go func() { _ = subject.Run(ctx) }()
+	run(subject)
 	for end := time.Now().Add(duration); time.Now().Before(end); {
 		left := w.tick(ctx)
 		if subject != w.subject { // It crashed.
 			subject = w.subject
-			go func() { _ = subject.Run(ctx) }()
+			run(subject)
 		}
 		if !left {
 			w.log("nothing is left; live instances: %d", len(w.ec2.Live()))

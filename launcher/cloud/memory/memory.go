@@ -11,6 +11,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -149,7 +150,7 @@ func (c *Cloud) Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (awsv1.E
 	}
 	out := awsv1.EC2NodeClassStatus{
 		SecurityGroups:  []awsv1.SecurityGroup{{ID: "sg-1", Name: "nodes"}},
-		AMIs:            []awsv1.AMI{{ID: "ami-1", Name: "memory"}},
+		AMIs:            []awsv1.AMI{{ID: "ami-1", Name: "memory", Requirements: []corev1.NodeSelectorRequirement{}}},
 		InstanceProfile: "profile-" + class.Name,
 	}
 	for zone, id := range c.zones() {
