@@ -34,24 +34,23 @@ func (p *problem) lanes() []lane {
 			all = append(all, l)
 		}
 	}
+	slices.SortFunc(all, func(a, b *lane) int {
+		return cmp.Or(cmp.Compare(a.price, b.price), slices.Compare(b.free, a.free), cmp.Compare(a.offer, b.offer))
+	})
+	return p.unbeaten(all)
+}
+
+// unbeaten are those of the lanes, sorted by price, that no cheaper one beats.
+func (p *problem) unbeaten(all []*lane) []lane {
 	asked := make([]bool, len(p.m.dims))
 	for ui := range p.units {
 		for d, n := range p.units[ui].need {
 			asked[d] = asked[d] || n > 0
 		}
 	}
-	slices.SortFunc(all, func(a, b *lane) int {
-		return cmp.Or(cmp.Compare(a.price, b.price), slices.Compare(b.free, a.free), cmp.Compare(a.offer, b.offer))
-	})
 	var out []lane
 	for _, l := range all {
-		beaten := false
-		for i := range out {
-			if beaten = p.beats(&out[i], l, asked); beaten {
-				break
-			}
-		}
-		if beaten {
+		if slices.ContainsFunc(out, func(o lane) bool { return p.beats(&o, l, asked) }) {
 			continue
 		}
 		for ui := range p.units {
