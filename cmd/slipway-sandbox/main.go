@@ -1,0 +1,38 @@
+// Command slipway-sandbox runs a whole Kubernetes cluster with an AWS beneath it on one machine, with slipway in it, and
+// tells a running one what shall happen to it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A second Ctrl-C ends the process at once.
+	context.AfterFunc(ctx, stop)
+	if err := newCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "slipway-sandbox",
+		Short:         "A Kubernetes cluster with an AWS beneath it, on this machine alone",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	var name string
+	cmd.PersistentFlags().StringVar(&name, "sandbox", "", "name of the sandbox; needed where several run")
+	cmd.AddCommand(newUpCommand(&name))
+	cmd.AddCommand(newAWSCommand(&name))
+	cmd.AddCommand(newKillCommand(&name))
+	return cmd
+}

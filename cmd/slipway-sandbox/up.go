@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+)
+
+func newUpCommand(name *string) *cobra.Command {
+	var cfg sandbox.Config
+	var interruptions string
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a sandbox and keep it running until Ctrl-C",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if cfg.SpotInterruptionsPerHour, err = parseRate(interruptions); err != nil {
+				return err
+			}
+			if cfg.BinDir == "" {
+				if cfg.BinDir, err = ownFolder(); err != nil {
+					return err
+				}
+			}
+			cfg.Name = *name
+			return up(cmd.Context(), cfg, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.KubeconfigPath, "kubeconfig", "", "write the kubeconfig to this file, which must not exist (default in the sandbox's folder)")
+	flags.StringVar(&cfg.AWSListen, "aws-listen", "", "address that AWS listens on (default a free port on loopback)")
+	flags.StringVar(&cfg.Machines, "machines", "sim", "machines behind the instances: sim (simulated kubelets)")
+	flags.Float64Var(&cfg.Speed, "speed", 1, "divide the delays of AWS and of machines by this")
+	flags.IntVar(&cfg.ManagedNodes, "managed-nodes", 1, "nodes of an EKS managed node group")
+	flags.BoolVar(&cfg.Addons, "addons", true, "run what EKS runs in every cluster: aws-node, kube-proxy, coredns")
+	flags.StringVar(&interruptions, "spot-interruptions", "0/h", "spot instances that AWS takes away per hour, such as 6/h")
+	flags.StringVar(&cfg.BinDir, "bin-dir", "", "folder of slipway-scheduler and slipway-launcher (default that of this program)")
+	flags.StringVar(&cfg.EmulatedVersion, "emulated-version", "", "Kubernetes version that the control plane emulates, such as 1.35")
+	flags.Uint64Var(&cfg.Seed, "seed", 1, "seed of prices, ids and delays")
+	return cmd
+}
+
+// ownFolder is where this program lies, and its siblings.
+func ownFolder() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", err
+	}
+	return filepath.Dir(path), nil
+}
+
+// parseRate reads a number per hour, such as 6/h or 6.
+func parseRate(text string) (float64, error) {
+	rate, err := strconv.ParseFloat(strings.TrimSuffix(text, "/h"), 64)
+	if err != nil || rate < 0 {
+		return 0, fmt.Errorf("--spot-interruptions %q: want a number per hour, such as 6/h", text)
+	}
+	return rate, nil
+}
+
+// up runs a sandbox until ctx ends or one of its parts does.
+func up(ctx context.Context, cfg sandbox.Config, out io.Writer) error {
+	cfg.Progress = func(text string) { fmt.Fprintln(out, text) }
+	cfg.Notice = func(text string) { fmt.Fprintln(out, time.Now().Format(time.TimeOnly), text) }
+	begin := time.Now()
+	sb, err := sandbox.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nReady after %.1f s. %s", time.Since(begin).Seconds(), usage(sb))
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(out, "stopping")
+	case <-sb.Failed():
+	}
+	failure := sb.Err()
+	return errors.Join(failure, sb.Stop())
+}
+
+// usage are the lines to paste.
+func usage(sb *sandbox.Sandbox) string {
+	var text strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) }
+	line("Ctrl-C ends it and leaves nothing. In another terminal:")
+	line("")
+	line("  export KUBECONFIG=%s", sb.KubeconfigPath())
+	line("  kubectl apply -f %s", sb.SamplesPath())
+	line("  kubectl scale deployment inflate --replicas 20")
+	line("  kubectl get pods,nodes,nodeclaims -o wide")
+	line("")
+	line("  export %s", strings.Join(sb.AWSVariables(), " "))
+	line("  aws ec2 describe-instances --query 'Reservations[].Instances[].[InstanceId,InstanceType,State.Name]' --output table")
+	line("")
+	line("  slipway-sandbox aws instances")
+	line("  slipway-sandbox aws interrupt --one-spot")
+	line("  slipway-sandbox kill launcher")
+	line("")
+	line("Logs are in %s", sb.Folder())
+	return text.String()
+}

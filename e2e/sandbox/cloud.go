@@ -1,0 +1,132 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/e2e/clock"
+	"github.com/slipway-k8s/slipway/e2e/cloudcontroller"
+	"github.com/slipway-k8s/slipway/e2e/machines"
+)
+
+// Region of the sandbox's AWS.
+const Region = "us-east-1"
+
+// nodeGroupLabel is on Nodes of EKS managed node groups.
+const nodeGroupLabel = "eks.amazonaws.com/nodegroup"
+
+// AWS is the sandbox's AWS.
+func (s *Sandbox) AWS() *aws.Server { return s.aws }
+
+func (s *Sandbox) startAWS(ctx context.Context) (string, error) {
+	server, err := aws.New(aws.Config{
+		Listen: s.cfg.AWSListen, Region: Region, ClusterName: ClusterName, Clock: clock.New(s.cfg.Speed),
+		Seed: int64(s.cfg.Seed), SpotInterruptions: s.cfg.SpotInterruptionsPerHour,
+	})
+	if err != nil {
+		return "", err
+	}
+	s.aws = server
+	s.run(ctx, "AWS", server.Run)
+	return fmt.Sprintf("EC2, SQS, SSM, IAM, EKS, STS and Pricing of %s at %s", Region, server.URL()), nil
+}
+
+func (s *Sandbox) startMachines(ctx context.Context) (string, error) {
+	controller, err := cloudcontroller.New(cloudcontroller.Config{
+		Client: s.client, EC2: cloudcontroller.NewEC2(s.aws.URL(), Region), Region: Region,
+	})
+	if err != nil {
+		return "", err
+	}
+	simulated, err := machines.New(machines.Config{
+		Admin: s.cp.Admin(), Instances: machines.FromAWS(s.aws), Cluster: ClusterName, Endpoint: s.cp.Endpoint(),
+		Seed: s.cfg.Seed, Speed: s.cfg.Speed,
+	})
+	if err != nil {
+		return "", err
+	}
+	s.run(ctx, "cloud controller", controller.Run)
+	s.run(ctx, "machines", simulated.Run)
+	for i := range s.cfg.ManagedNodes {
+		if err := s.runManaged(i); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("simulated kubelets at %g times their speed, the cloud controller's part", s.cfg.Speed), nil
+}
+
+func (s *Sandbox) startManagedNodes(ctx context.Context) (string, error) {
+	if s.cfg.ManagedNodes == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("%d t3.medium as EKS has", s.cfg.ManagedNodes), s.awaitManaged(ctx, s.cfg.ManagedNodes)
+}
+
+// AddManagedNode adds a node to the managed node group and waits until it is Ready.
+func (s *Sandbox) AddManagedNode(ctx context.Context) error {
+	before, err := s.managed(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.runManaged(before); err != nil {
+		return err
+	}
+	return s.awaitManaged(ctx, before+1)
+}
+
+// runManaged launches the n-th instance of the managed node group, which spreads over the zones.
+func (s *Sandbox) runManaged(n int) error {
+	_, err := s.aws.RunManaged("system", "t3.medium", Region+string("abc"[n%3]))
+	return err
+}
+
+func (s *Sandbox) awaitManaged(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ready := 0
+	err := wait.PollUntilContextCancel(ctx, 5*poll, true, func(ctx context.Context) (done bool, err error) {
+		ready, err = s.managed(ctx)
+		return ready >= n, err
+	})
+	if err != nil {
+		return fmt.Errorf("%d of %d are Ready: %w", ready, n, err)
+	}
+	return nil
+}
+
+// managed counts the Nodes of the managed node group that are Ready.
+func (s *Sandbox) managed(ctx context.Context) (int, error) {
+	nodes, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: nodeGroupLabel})
+	if err != nil {
+		return 0, err
+	}
+	ready := 0
+	for i := range nodes.Items {
+		for _, condition := range nodes.Items[i].Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+				ready++
+			}
+		}
+	}
+	return ready, nil
+}
+
+// FleetCalls tells when each CreateFleet call arrived, by launch id.
+func (s *Sandbox) FleetCalls() map[string]time.Time {
+	calls := map[string]time.Time{}
+	for _, call := range s.aws.Calls() {
+		if call.Action != "CreateFleet" {
+			continue
+		}
+		if _, retried := calls[call.ClientToken]; !retried {
+			calls[call.ClientToken] = call.At
+		}
+	}
+	return calls
+}

@@ -1,0 +1,98 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// The names of the processes, for Kill, LogFile and Tail.
+const (
+	// Scheduler is slipway-scheduler.
+	Scheduler = "scheduler"
+	// Launcher is slipway-launcher.
+	Launcher = "launcher"
+	// ControlPlane is etcd, kube-apiserver, kube-controller-manager and all else that runs in the sandbox's own process.
+	ControlPlane = "controlplane"
+)
+
+// ClusterName is the name of the sandbox's cluster: what its subnets, security groups and roles carry.
+const ClusterName = "slipway"
+
+// Config of a sandbox. Only BinDir is required.
+type Config struct {
+	// BinDir holds slipway-scheduler and slipway-launcher.
+	BinDir string
+	// Name tells sandboxes apart; empty means the first free one of sandbox, sandbox-2, and so on.
+	Name string
+	// Speed divides the delays of AWS and of machines; 0 means 1.
+	Speed float64
+	// AWSListen is the address that AWS listens on; empty means a free port on loopback.
+	AWSListen string
+	// KubeconfigPath is where the administrator's kubeconfig is written, which must not exist; empty means in the
+	// sandbox's folder.
+	KubeconfigPath string
+	// Machines is the kind of machines: sim, which is also what empty means.
+	Machines string
+	// ManagedNodes is how many nodes of an EKS managed node group there are from the start.
+	ManagedNodes int
+	// Addons are what EKS runs in every cluster: DaemonSets aws-node and kube-proxy, Deployment coredns.
+	Addons bool
+	// SpotInterruptionsPerHour is how often AWS takes a random spot instance away, in its own time.
+	SpotInterruptionsPerHour float64
+	// Seed makes prices, ids and delays repeatable.
+	Seed uint64
+	// EmulatedVersion is what the control plane pretends to be, for example 1.35; empty means what it was built from.
+	EmulatedVersion string
+	// PluginArgs are more arguments of NodeLaunch in the scheduler's configuration.
+	PluginArgs map[string]any
+	// SchedulerArgs and LauncherArgs are more command line arguments of the two processes.
+	SchedulerArgs, LauncherArgs []string
+	// Progress is told, while starting, what was started and how long it took; nil means nobody listens.
+	Progress func(text string)
+	// Notice is told, after the start, what happened by itself, such as a process that ended and was restarted. It is
+	// called from goroutines of the sandbox; nil means nobody listens.
+	Notice func(text string)
+}
+
+// complete sets defaults and validates.
+func (c *Config) complete() error {
+	if c.Speed == 0 {
+		c.Speed = 1
+	}
+	if c.Machines == "" {
+		c.Machines = "sim"
+	}
+	if c.Progress == nil {
+		c.Progress = func(string) {}
+	}
+	if c.Notice == nil {
+		c.Notice = func(string) {}
+	}
+	var errs []error
+	if c.Speed < 0 {
+		errs = append(errs, fmt.Errorf("speed %v is negative", c.Speed))
+	}
+	if c.Machines != "sim" {
+		errs = append(errs, fmt.Errorf("machines %q: there is only sim", c.Machines))
+	}
+	if c.ManagedNodes < 0 {
+		errs = append(errs, fmt.Errorf("managed nodes %d: is negative", c.ManagedNodes))
+	}
+	if c.SpotInterruptionsPerHour < 0 {
+		errs = append(errs, fmt.Errorf("spot interruptions per hour %v: is negative", c.SpotInterruptionsPerHour))
+	}
+	if _, err := os.Lstat(c.KubeconfigPath); c.KubeconfigPath != "" && err == nil {
+		errs = append(errs, fmt.Errorf("kubeconfig %s exists already, and it may be your only way to another cluster", c.KubeconfigPath))
+	}
+	for _, name := range []string{Scheduler, Launcher} {
+		if _, err := os.Stat(c.binary(name)); err != nil {
+			errs = append(errs, fmt.Errorf("%w: build it with `make build`", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// binary is the path of one of the two programs.
+func (c *Config) binary(name string) string { return filepath.Join(c.BinDir, "slipway-"+name) }
