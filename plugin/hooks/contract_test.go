@@ -1,0 +1,250 @@
+package hooks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	internalqueue "k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/slipway-k8s/slipway/plugin/hooks"
+)
+
+// The fields that the hooks replace, with the types that they have in 1.36. If this does not compile against another
+// minor version, read what changed there before changing this.
+var (
+	_ func(klog.Logger) (*framework.QueuedPodInfo, error)                                                                    = scheduler.Scheduler{}.NextPod
+	_ func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) = scheduler.Scheduler{}.SchedulePod
+	_ func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time)      = scheduler.Scheduler{}.FailureHandler
+	_ internalqueue.SchedulingQueue                                                                                          = scheduler.Scheduler{}.SchedulingQueue
+)
+
+// served is a plugin whose answers the test sets.
+type served struct {
+	promised, collected, waiting bool
+	drained, noNodes, tripped    atomic.Int64
+	panics                       string
+}
+
+func (s *served) boom(hook string) {
+	if s.panics == hook {
+		panic("injected")
+	}
+}
+func (s *served) Waiting() bool { s.boom(hooks.NextPod); return s.waiting }
+func (s *served) Drained()      { s.drained.Add(1) }
+func (s *served) Promised(*corev1.Pod) (string, bool) {
+	s.boom(hooks.SchedulePod)
+	return "waits for its node", s.promised
+}
+func (s *served) NoNodes(*corev1.Pod) { s.noNodes.Add(1) }
+func (s *served) Collected(*corev1.Pod, string) bool {
+	s.boom(hooks.FailureHandler)
+	return s.collected
+}
+func (s *served) Preempts(types.UID)  {}
+func (s *served) Serves(string) bool  { return true }
+func (s *served) Tripped(string, any) { s.tripped.Add(1) }
+
+// stock counts what is delegated.
+type stock struct{ next, schedule, fail int }
+
+func newScheduler(t *testing.T, pods ...*corev1.Pod) (*scheduler.Scheduler, *stock, framework.Framework) {
+	t.Helper()
+	schedulermetrics.Register()
+	client := fake.NewClientset()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	for _, p := range pods {
+		if err := factory.Core().V1().Pods().Informer().GetStore().Add(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fw, err := frameworkruntime.NewFramework(t.Context(), nil, nil, frameworkruntime.WithInformerFactory(factory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := schedulermetrics.NewMetricsAsyncRecorder(10, time.Second, t.Context().Done())
+	queue := internalqueue.NewTestQueueWithInformerFactory(t.Context(), func(fwk.QueuedPodInfo, fwk.QueuedPodInfo) bool { return false },
+		informers.NewSharedInformerFactory(fake.NewClientset(), 0), internalqueue.WithMetricsRecorder(recorder))
+	s := &stock{}
+	return &scheduler.Scheduler{
+		SchedulingQueue: queue,
+		NextPod: func(klog.Logger) (*framework.QueuedPodInfo, error) {
+			s.next++
+			return nil, nil
+		},
+		SchedulePod: func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+			s.schedule++
+			return scheduler.ScheduleResult{}, scheduler.ErrNoNodesAvailable
+		},
+		FailureHandler: func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time) {
+			s.fail++
+		},
+	}, s, fw
+}
+
+func install(t *testing.T, sched *scheduler.Scheduler, p hooks.Plugin) {
+	t.Helper()
+	if err := hooks.Install(hooks.Config{Scheduler: sched, Plugin: p, Rejector: "NodeLaunch", Waker: "NodeReserve"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// popped puts the pod into the queue and takes it out, as a scheduling cycle begins.
+func popped(t *testing.T, sched *scheduler.Scheduler, pod *corev1.Pod) *framework.QueuedPodInfo {
+	t.Helper()
+	sched.SchedulingQueue.Add(t.Context(), pod)
+	info, err := sched.SchedulingQueue.Pop(klog.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// A promised pod is rejected in slipway's name, and no PostFilter runs for it.
+func TestPromisedPodIsRejected(t *testing.T) {
+	pod := st.MakePod().Name("a").UID("a").Obj()
+	sched, delegated, fw := newScheduler(t, pod)
+	install(t, sched, &served{promised: true})
+	state := framework.NewCycleState()
+	info := popped(t, sched, pod)
+	_, err := sched.SchedulePod(t.Context(), fw, state, info)
+	var fit *framework.FitError
+	if !errors.As(err, &fit) || !fit.Diagnosis.UnschedulablePlugins.Equal(sets.New("NodeLaunch")) || delegated.schedule != 0 {
+		t.Fatalf("error %v, delegated %d times", err, delegated.schedule)
+	}
+	if !state.ShouldSkipAllPostFilterPlugins() {
+		t.Error("DefaultPreemption would clear the pod's nomination")
+	}
+	sched.FailureHandler(t.Context(), fw, info, fwk.NewStatus(fwk.Unschedulable).WithError(err), nil, time.Now())
+	if delegated.fail != 0 || len(sched.SchedulingQueue.UnschedulablePods()) != 1 {
+		t.Errorf("delegated %d times, %d pods in the queue", delegated.fail, len(sched.SchedulingQueue.UnschedulablePods()))
+	}
+}
+
+// A pod in a cluster without nodes waits for a Node event, not for the error backoff.
+func TestNoNodes(t *testing.T) {
+	pod := st.MakePod().Name("a").UID("a").Obj()
+	sched, delegated, fw := newScheduler(t, pod)
+	p := &served{collected: true}
+	install(t, sched, p)
+	info := popped(t, sched, pod)
+	_, err := sched.SchedulePod(t.Context(), fw, framework.NewCycleState(), info)
+	if !errors.Is(err, scheduler.ErrNoNodesAvailable) || p.noNodes.Load() != 1 {
+		t.Fatalf("error %v, told %d times", err, p.noNodes.Load())
+	}
+	sched.FailureHandler(t.Context(), fw, info, fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(err), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}, time.Now())
+	if delegated.fail != 0 || !info.UnschedulablePlugins.Has("NodeReserve") {
+		t.Errorf("delegated %d times, rejected by %v", delegated.fail, info.UnschedulablePlugins)
+	}
+}
+
+// What is not slipway's is the stock handler's; pods that are gone or bound do not come back.
+func TestFailuresThatAreDelegated(t *testing.T) {
+	pod := st.MakePod().Name("a").UID("a").Obj()
+	bound := st.MakePod().Name("b").UID("b").Node("n").Obj()
+	fit := func(p *corev1.Pod) *fwk.Status {
+		return fwk.NewStatus(fwk.Unschedulable).WithError(&framework.FitError{Pod: p, Diagnosis: framework.Diagnosis{
+			NodeToStatus: framework.NewDefaultNodeToStatus(), UnschedulablePlugins: sets.New("NodeResourcesFit"),
+		}})
+	}
+	for _, tc := range []struct {
+		name       string
+		collected  bool
+		pod        *corev1.Pod
+		status     *fwk.Status
+		nominating *fwk.NominatingInfo
+		delegated  int
+		queued     int
+	}{
+		{"an error", true, pod, fwk.AsStatus(errors.New("x")), nil, 1, 0},
+		{"not collected", false, pod, fit(pod), nil, 1, 0},
+		{"nominated", true, pod, fit(pod), framework.NewPostFilterResultWithNominatedNode("n").NominatingInfo, 1, 0},
+		{"collected", true, pod, fit(pod), nil, 0, 1},
+		{"nomination that is empty before and after", true, pod, fit(pod), framework.NewPostFilterResultWithNominatedNode("").NominatingInfo, 0, 1},
+		{"bound meanwhile", true, bound, fit(bound), nil, 0, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			sched, delegated, fw := newScheduler(t, pod, bound)
+			install(t, sched, &served{collected: tc.collected})
+			sched.FailureHandler(t.Context(), fw, popped(t, sched, tc.pod), tc.status, tc.nominating, time.Now())
+			if delegated.fail != tc.delegated || len(sched.SchedulingQueue.UnschedulablePods()) != tc.queued {
+				t.Errorf("delegated %d times, %d pods queued", delegated.fail, len(sched.SchedulingQueue.UnschedulablePods()))
+			}
+		})
+	}
+}
+
+// The drained signal comes when nothing is left to try, and only then.
+func TestDrained(t *testing.T) {
+	pod := st.MakePod().Name("a").UID("a").Obj()
+	sched, delegated, _ := newScheduler(t)
+	p := &served{waiting: true}
+	install(t, sched, p)
+	sched.SchedulingQueue.Add(t.Context(), pod)
+	for range 2 {
+		if _, err := sched.NextPod(klog.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.drained.Load() != 0 {
+		t.Error("the queue is not empty")
+	}
+	sched.SchedulingQueue.Delete(pod)
+	if _, err := sched.NextPod(klog.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if p.drained.Load() != 1 || delegated.next != 3 {
+		t.Errorf("drained %d times, delegated %d times", p.drained.Load(), delegated.next)
+	}
+}
+
+// A hook that panics only delegates from then on.
+func TestTrippedHooksDelegate(t *testing.T) {
+	for _, hook := range []string{hooks.NextPod, hooks.SchedulePod, hooks.FailureHandler} {
+		t.Run(hook, func(t *testing.T) {
+			pod := st.MakePod().Name("a").UID("a").Obj()
+			sched, delegated, fw := newScheduler(t, pod)
+			p := &served{panics: hook, collected: true, waiting: true}
+			install(t, sched, p)
+			info := popped(t, sched, pod)
+			for range 3 {
+				if _, err := sched.NextPod(klog.Background()); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := sched.SchedulePod(t.Context(), fw, framework.NewCycleState(), info); err == nil {
+					t.Fatal("scheduled")
+				}
+				if hook == hooks.FailureHandler {
+					sched.FailureHandler(t.Context(), fw, info, fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(scheduler.ErrNoNodesAvailable), nil, time.Now())
+				}
+			}
+			if p.tripped.Load() != 1 {
+				t.Errorf("tripped %d times in a row, want once", p.tripped.Load())
+			}
+			if delegated.next != 3 || delegated.schedule != 3 || hook == hooks.FailureHandler && delegated.fail != 3 {
+				t.Errorf("delegated %+v", *delegated)
+			}
+		})
+	}
+}
+
+func ExampleInstall() {
+	fmt.Println(hooks.Install(hooks.Config{}))
+	// Output: hooks: Scheduler, Plugin, Rejector and Waker are required
+}

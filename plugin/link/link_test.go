@@ -1,0 +1,256 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
+}
+
+// server sends what the test puts in, to each stream from the start.
+type server struct {
+	api.UnimplementedLauncherServer
+	mu      sync.Mutex
+	leads   int
+	streams int
+	// script is what each catalog stream sends before it waits or breaks.
+	script [][]*api.CatalogUpdate
+	asks   chan *api.Question
+	got    chan *api.Answer
+}
+
+func (s *server) Lead(context.Context, *api.LeadRequest) (*api.LeadResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leads++
+	return &api.LeadResponse{}, nil
+}
+
+func (s *server) WatchCatalog(_ *api.WatchCatalogRequest, stream grpc.ServerStreamingServer[api.CatalogUpdate]) error {
+	s.mu.Lock()
+	turn := s.streams
+	s.streams++
+	s.mu.Unlock()
+	if turn < len(s.script) {
+		for _, m := range s.script[turn] {
+			if err := stream.Send(m); err != nil {
+				return err
+			}
+		}
+	}
+	if turn < len(s.script)-1 {
+		return errors.New("broken")
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+func (s *server) Ask(stream grpc.BidiStreamingServer[api.Answer, api.Question]) error {
+	first, err := stream.Recv()
+	if err != nil || first.GetId() != "" {
+		return errors.New("the stream must be opened with an empty answer")
+	}
+	for {
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case q := <-s.asks:
+			if err := stream.Send(q); err != nil {
+				return err
+			}
+			a, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			s.got <- a
+		}
+	}
+}
+
+type client struct {
+	*link.Link
+	updates   chan link.Update
+	connected chan bool
+	questions chan *api.Question
+}
+
+func connect(t *testing.T, s *server, late time.Duration) *client {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	g := grpc.NewServer()
+	api.RegisterLauncherServer(g, s)
+	listening := make(chan struct{})
+	go func() {
+		defer close(listening)
+		time.Sleep(late)
+		lis, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		go func() { _ = g.Serve(lis) }()
+	}()
+	c := &client{updates: make(chan link.Update, 100), connected: make(chan bool, 100), questions: make(chan *api.Question, 100)}
+	var err error
+	c.Link, err = link.New(link.Config{
+		Socket: socket, Identity: "me",
+		OnCatalog: func(u link.Update) { c.updates <- u }, OnConnected: func(up bool) { c.connected <- up },
+		OnQuestion: func(q *api.Question) { c.questions <- q },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { c.RunCatalog(ctx) })
+	all.Go(func() { c.RunQuestions(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		all.Wait()
+		<-listening
+		g.Stop()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func receive[T any](t *testing.T, c chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+func TestCatalogStream(t *testing.T) {
+	s := &server{script: [][]*api.CatalogUpdate{
+		{
+			{Generation: 1, Full: true, NodePools: []*api.NodePool{{Name: "a", Limits: map[string]string{"cpu": "10", "memory": "broken"}}, {Name: "b"}},
+				InFlight: []*api.InFlightNode{{NodeClaim: "a-1", NodeName: "ip-1", Phase: api.Phase_PHASE_READY, Deadline: 1000}}},
+			{Generation: 2, RemovedNodePools: []string{"b"}, InFlight: []*api.InFlightNode{{NodeClaim: "a-2"}}},
+			{Generation: 3, Ended: []*api.InFlightEnd{{NodeClaim: "a-1", Outcome: api.Outcome_OUTCOME_INITIALIZED, UnboundPods: []string{"u"}}}},
+		},
+		{{Generation: 1, Full: true, NodePools: []*api.NodePool{{Name: "c"}}}},
+	}}
+	c := connect(t, s, 200*time.Millisecond)
+	full := receive(t, c.updates)
+	if !full.Full || !full.Offers || len(full.State.NodePools) != 2 || full.State.InFlight["a-1"].Phase != catalog.PhaseReady {
+		t.Errorf("first update %+v", full)
+	}
+	if want := (corev1.ResourceList{"cpu": resource.MustParse("10")}); !cmp.Equal(full.State.NodePools["a"].Limits, want) {
+		t.Errorf("limits %v: what is no quantity must be left out, and nothing else", full.State.NodePools["a"].Limits)
+	}
+	if !receive(t, c.connected) {
+		t.Error("not connected")
+	}
+	second := receive(t, c.updates)
+	if second.Full || !cmp.Equal(second.Changed, []string{"a-2"}) || len(second.State.NodePools) != 1 || len(second.State.InFlight) != 2 {
+		t.Errorf("second update %+v", second)
+	}
+	if len(full.State.NodePools) != 2 || len(full.State.InFlight) != 1 {
+		t.Error("a state that was handed out has changed")
+	}
+	third := receive(t, c.updates)
+	if len(third.Ended) != 1 || third.Ended[0].Node.NodeName != "ip-1" || len(third.State.InFlight) != 1 || third.Offers {
+		t.Errorf("third update %+v", third)
+	}
+	if receive(t, c.connected) {
+		t.Error("the broken stream was not told")
+	}
+	again := receive(t, c.updates)
+	if !again.Full || len(again.State.NodePools) != 1 || len(again.State.InFlight) != 0 || !again.Opened.After(full.Opened) {
+		t.Errorf("after the reconnection %+v", again)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leads != 2 {
+		t.Errorf("Lead was called %d times, want once for each connection that worked", s.leads)
+	}
+}
+
+func TestResync(t *testing.T) {
+	s := &server{script: [][]*api.CatalogUpdate{{{Full: true}}}}
+	c := connect(t, s, 0)
+	receive(t, c.updates)
+	// From the second stream on the script is over: no message comes, but the stream must have been opened.
+	c.Resync()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		s.mu.Lock()
+		n := s.streams
+		s.mu.Unlock()
+		if n >= 2 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the stream was not opened again")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	s := &server{script: [][]*api.CatalogUpdate{{{Full: true}}}, asks: make(chan *api.Question, 1), got: make(chan *api.Answer, 1)}
+	c := connect(t, s, 0)
+	s.asks <- &api.Question{Id: "7"}
+	q := receive(t, c.questions)
+	if err := c.Reply(&api.Answer{Id: q.GetId()}); err != nil {
+		t.Fatal(err)
+	}
+	if a := receive(t, s.got); a.GetId() != "7" {
+		t.Errorf("answer %v", a)
+	}
+}
+
+func TestRequest(t *testing.T) {
+	pods := []plan.Member{{Pods: []catalog.PodRef{{Namespace: "n", Name: "p", UID: "u", SchedulerOnly: "why"}}}}
+	req := link.Request("b", plan.Plan{
+		Claims: []plan.Claim{{
+			Name: "default-1", NodePool: "default", Alternatives: []string{"x", "y"}, Members: pods, Replaces: "old",
+			Requirements: []catalog.Requirement{{Key: "k", Operator: corev1.NodeSelectorOpIn, Values: []string{"v"}, MinValues: 2}},
+			Expected:     plan.Offer{InstanceType: "x", Zone: "z", CapacityType: "spot", Price: 0.5},
+			Requests:     corev1.ResourceList{"cpu": resource.MustParse("1500m")},
+		}},
+		Placements: []plan.Placement{{Node: "default-0", InFlight: true, Members: pods}, {Node: "exists", Members: pods}},
+	})
+	c := req.GetClaims()[0]
+	if c.GetName() != "default-1" || c.GetRequests()["cpu"] != "1500m" || c.GetRequirements()[0].GetMinValues() != 2 ||
+		c.GetExpected().GetPrice() != 0.5 || c.GetPods()[0].GetSchedulerOnly() != "why" || c.GetReplaces() != "old" {
+		t.Errorf("claim %v", c)
+	}
+	if len(req.GetPlacements()) != 1 || req.GetPlacements()[0].GetNodeClaim() != "default-0" {
+		t.Errorf("placements %v: those on nodes that exist are none of the launcher's business", req.GetPlacements())
+	}
+}
+
+func TestNewChecksItsConfig(t *testing.T) {
+	if _, err := link.New(link.Config{}); err == nil {
+		t.Error("a link without a socket")
+	}
+	if _, err := link.New(link.Config{Socket: "/s"}); err == nil {
+		t.Error("a link that tells nobody")
+	}
+}
