@@ -1,0 +1,158 @@
+package aws_test
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	awsfake "github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/launcher/aws"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/cloud/cloudtest"
+)
+
+// TestContract holds launcher/aws, with the real SDK, to the contract on an AWS on the wire.
+func TestContract(t *testing.T) {
+	cloudtest.Run(t, func(t *testing.T) cloudtest.Fixture {
+		t.Helper()
+		server := startAWS(t)
+		return cloudtest.Fixture{
+			Cloud: newCloud(t, server), Class: class(),
+			NoCapacity: func(o cloud.Option) {
+				server.ICE(cmp.Or(o.InstanceType, "all"), cmp.Or(o.Zone, "all"), cmp.Or(o.CapacityType, "all"), time.Hour)
+			},
+			Interrupt: func(id string) { send(t, server, spotWarning(id)) },
+			Garble:    func() { send(t, server, "this is not JSON {") },
+		}
+	})
+}
+
+func send(t *testing.T, server *awsfake.Server, body string) {
+	t.Helper()
+	if err := server.SendRaw(body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func spotWarning(id string) string {
+	return `{"version":"0","id":"1e5527d7-bb36-4607-3370-4164db56a40e","detail-type":"EC2 Spot Instance Interruption Warning",
+"source":"aws.ec2","account":"123456789012","time":"2026-01-02T03:04:05Z","region":"us-east-1",
+"resources":["arn:aws:ec2:us-east-1:123456789012:instance/` + id + `"],"detail":{"instance-id":"` + id + `","instance-action":"terminate"}}`
+}
+
+// startAWS serves until the test ends.
+func startAWS(t *testing.T) *awsfake.Server {
+	t.Helper()
+	server, err := awsfake.New(awsfake.Config{
+		ClusterName: "prod", VisibleAfter: 200 * time.Millisecond, RunningAfter: 300 * time.Millisecond,
+		TerminatedAfter: 300 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.SetCluster("https://prod.example.com", []byte("certificate"))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the AWS server ended with %v", err)
+		}
+	})
+	return server
+}
+
+func newCloud(t *testing.T, server *awsfake.Server) *aws.Cloud {
+	t.Helper()
+	t.Setenv("AWS_ENDPOINT_URL", server.URL())
+	t.Setenv("AWS_REGION", "us-east-1")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	cfg, err := aws.LoadConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Credentials = credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "secret", "")
+	client := &http.Client{Transport: &http.Transport{}}
+	cfg.HTTPClient = client
+	t.Cleanup(client.CloseIdleConnections)
+	c, err := aws.New(aws.Config{
+		AWS: cfg, ClusterName: "prod", InterruptionQueue: "prod", Metrics: prometheus.NewPedanticRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func class() *awsv1.EC2NodeClass {
+	discovery := map[string]string{"karpenter.sh/discovery": "prod"}
+	return &awsv1.EC2NodeClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "8f3c0f3a"},
+		Spec: awsv1.EC2NodeClassSpec{
+			AMISelectorTerms:           []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
+			SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: discovery}},
+			SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: discovery}},
+			Role:                       "KarpenterNodeRole-prod",
+		},
+	}
+}
+
+// Every family's alias leads to AMIs that its user data is written for, on both architectures.
+func TestAliasesOnTheWire(t *testing.T) {
+	server := startAWS(t)
+	c := newCloud(t, server)
+	for _, alias := range []string{"al2023@latest", "bottlerocket@latest"} {
+		of := class()
+		of.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: alias}}
+		status, err := c.Resolve(t.Context(), of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.Status = status
+		types, err := c.InstanceTypes(t.Context(), of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		architectures := map[string]int{}
+		for _, it := range types {
+			architectures[it.Labels["kubernetes.io/arch"]]++
+		}
+		if architectures["amd64"] == 0 || architectures["arm64"] == 0 {
+			t.Errorf("%s: instance types by architecture: %v, AMIs %+v", alias, architectures, status.AMIs)
+		}
+	}
+}
+
+// The launcher's calls outlive a throttled AWS: slower, and with nothing launched twice.
+func TestThrottledOnTheWire(t *testing.T) {
+	server := startAWS(t)
+	c, of := newCloud(t, server), class()
+	server.Throttle(2 * time.Second)
+	status, err := c.Resolve(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of.Status = status
+	types, err := c.InstanceTypes(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Throttle(time.Second)
+	o := types[0].Offerings[0]
+	out, err := c.Launch(t.Context(), cloud.LaunchInput{
+		LaunchID: "launch-1", Class: of, Claims: []*karpv1.NodeClaim{{}},
+		Options: []cloud.Option{{InstanceType: types[0].Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price}},
+	})
+	if err != nil || len(out.InstanceIDs) != 1 || len(server.Instances()) != 1 {
+		t.Errorf("%+v, %v, %d instances", out, err, len(server.Instances()))
+	}
+}
