@@ -11,11 +11,12 @@ type nodeRule struct {
 	limit   int
 }
 
-// compileNodeRules turns spread and anti-affinity by hostname, host ports and the filters' verdicts into node rules.
+// compileNodeRules turns spread by hostname, anti-affinity by any key, host ports and the filters' verdicts into node rules.
 func (m *model) compileNodeRules() {
 	for i := range m.rules {
 		r := &m.rules[i]
-		if r.key != corev1.LabelHostname || r.kind == affinity {
+		// Pods on one node share all domains: who may not share a zone may not share a node either.
+		if r.kind == affinity || r.kind == spread && r.key != corev1.LabelHostname {
 			continue
 		}
 		n := nodeRule{subject: r.owner, members: r.members, limit: r.maxSkew}
