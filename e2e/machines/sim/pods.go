@@ -119,7 +119,7 @@ func (k *kubelet) addPod(ctx context.Context, pod *corev1.Pod, now time.Time) *p
 		state.view.plan, state.told, state.view.stopped = podPlan{admitted: now, sandbox: now}, now, now
 		return state
 	}
-	if result := k.admit.Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: k.others(now), Operation: lifecycle.AddOperation}); !result.Admit {
+	if result := k.admit.Admit(&lifecycle.PodAdmitAttributes{Pod: onLinux(pod), OtherPods: k.others(now), Operation: lifecycle.AddOperation}); !result.Admit {
 		k.log.V(2).Info("Rejected a pod", "pod", klog.KObj(pod), "reason", result.Reason, "message", result.Message)
 		state.view.rejected = &rejection{result.Reason, result.Message}
 		k.writer.event(newEvent(podReference(pod), k.name(), corev1.EventTypeWarning, result.Reason, result.Message))
@@ -143,6 +143,17 @@ func (k *kubelet) addPod(ctx context.Context, pod *corev1.Pod, now time.Time) *p
 		k.log.Info("A pod runs without the devices that it asked for", "pod", klog.KObj(pod), "devices", strings.Join(missing, ","))
 	}
 	return state
+}
+
+// onLinux is the pod without the demand for Linux: the machine runs it wherever this process does, while the kubelet's
+// predicate compares with the operating system of its own process.
+func onLinux(pod *corev1.Pod) *corev1.Pod {
+	if pod.Spec.OS == nil || pod.Spec.OS.Name != corev1.Linux {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	pod.Spec.OS = nil
+	return pod
 }
 
 func podReference(pod *corev1.Pod) *corev1.ObjectReference {
