@@ -17,10 +17,7 @@ func TestDecodeArgs(t *testing.T) {
 		wantErr []string
 		check   func(*plugin.Args) bool
 	}{
-		{name: "defaults", text: "{}", check: func(a *plugin.Args) bool {
-			return a.Socket == "/run/slipway/launcher.sock" && a.BatchIdle.Duration == time.Second && a.BatchMax.Duration == 10*time.Second &&
-				a.PlanTimeout.Duration == 5*time.Second && a.PromiseTimeout.Duration == 6*time.Minute && *a.Hooks && a.PreferLaunch == nil
-		}},
+		{name: "defaults", text: "{}", check: isDefault},
 		{name: "all given", text: "socket: /s\nbatchIdle: 2s\nbatchMax: 3s\nplanTimeout: 4s\npromiseTimeout: 7m\nhooks: false\npreferLaunch: 100", check: func(a *plugin.Args) bool {
 			return a.Socket == "/s" && a.BatchIdle.Duration == 2*time.Second && !*a.Hooks && *a.PreferLaunch == 100
 		}},
@@ -36,17 +33,23 @@ func TestDecodeArgs(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			args, err := plugin.DecodeArgs(&runtime.Unknown{Raw: []byte(tc.text)})
+			if tc.check != nil && (err != nil || !tc.check(args)) {
+				t.Errorf("args %+v, error %v", args, err)
+			}
 			for _, part := range tc.wantErr {
 				if err == nil || !strings.Contains(err.Error(), part) {
 					t.Errorf("error %v does not name %q", err, part)
 				}
 			}
-			if len(tc.wantErr) == 0 && (err != nil || !tc.check(args)) {
-				t.Errorf("args %+v, error %v", args, err)
-			}
 		})
 	}
-	if args, err := plugin.DecodeArgs(nil); err != nil || args.Socket == "" {
+	if args, err := plugin.DecodeArgs(nil); err != nil || !isDefault(args) {
 		t.Errorf("without args: %v, %v", args, err)
 	}
+}
+
+func isDefault(a *plugin.Args) bool {
+	return a.Socket == "/run/slipway/launcher.sock" && *a.Hooks && a.PreferLaunch == nil &&
+		a.BatchIdle.Duration == time.Second && a.BatchMax.Duration == 10*time.Second &&
+		a.PlanTimeout.Duration == 5*time.Second && a.PromiseTimeout.Duration == 6*time.Minute
 }

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -132,6 +131,6 @@ func (p *Plugin) setConnected(up bool) {
 		value = 1
 	}
 	p.metrics.connected.Set(value)
-	klog.FromContext(context.Background()).V(1).Info("Connection with the launcher changed", "connected", up)
+	klog.Background().V(1).Info("Connection with the launcher changed", "connected", up)
 	p.collected.notify()
 }

@@ -52,7 +52,7 @@ func TestUnansweredLaunch(t *testing.T) {
 // A failed launch lets its pods go and they are planned again at once.
 func TestFailedLaunchIsPlannedAgain(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
-	h.deployment("web", 3, nil)
+	h.deployment("web", 3)
 	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 3 })
 	for _, c := range h.launcher.claims() {
 		h.launcher.end(c.GetName(), "", api.Outcome_OUTCOME_FAILED)
@@ -182,7 +182,7 @@ func TestOnePodIsSetAside(t *testing.T) {
 			}
 		},
 	})
-	h.deployment("web", 8, nil)
+	h.deployment("web", 8)
 	h.eventually("the others to be launched for", func() bool { return len(h.launcher.podNames()) == 7 })
 	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("web-2"), "set aside") })
 	if h.launcher.podNames()["web-2"] != 0 {

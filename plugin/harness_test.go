@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -151,7 +152,7 @@ func (h *harness) bind(action clienttesting.Action) (bool, runtime.Object, error
 }
 
 // pods creates pods of one ReplicaSet that wants as many.
-func (h *harness) deployment(name string, n int, tweak func(*corev1.Pod)) {
+func (h *harness) deployment(name string, n int) {
 	h.t.Helper()
 	replicas := int32(n)
 	rs := &appsv1.ReplicaSet{
@@ -166,9 +167,6 @@ func (h *harness) deployment(name string, n int, tweak func(*corev1.Pod)) {
 			yes := true
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name, UID: rs.UID, Controller: &yes}}
 			p.Labels = map[string]string{"app": name}
-			if tweak != nil {
-				tweak(p)
-			}
 		})
 	}
 }
@@ -199,9 +197,7 @@ func newPod(name, cpu, memory string) *corev1.Pod {
 
 func newNode(name, cpu string, labels map[string]string, taints ...corev1.Taint) *corev1.Node {
 	own := map[string]string{"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "us-east-1a", "kubernetes.io/os": "linux"}
-	for k, v := range labels {
-		own[k] = v
-	}
+	maps.Copy(own, labels)
 	list := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("7Gi"),
 		corev1.ResourcePods: resource.MustParse("58"), corev1.ResourceEphemeralStorage: resource.MustParse("17Gi"),

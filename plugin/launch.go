@@ -38,17 +38,12 @@ func (p *planner) pending(ctx context.Context, entries []entry, replaces string)
 	}
 	for _, e := range entries {
 		pod := p.pod(refOf(e.pod))
-		if pod == nil || pod.DeletionTimestamp != nil {
+		if pod == nil || pod.DeletionTimestamp != nil || replaces == "" && p.provided(e, pod) {
 			continue
 		}
-		if replaces == "" {
-			if _, promised := p.promises.Get(pod.UID); promised || pod.Spec.NodeName != "" || p.placed(pod) || p.preempts(e, pod) {
-				continue
-			}
-			if e.noNodes && p.snapshot.NumNodesInPlacement() > 0 {
-				retry = append(retry, pod)
-				continue
-			}
+		if e.noNodes && p.snapshot.NumNodesInPlacement() > 0 {
+			retry = append(retry, pod)
+			continue
 		}
 		why := p.pinned(pod)
 		if why == "" {
@@ -76,10 +71,15 @@ func (p *planner) pending(ctx context.Context, entries []entry, replaces string)
 	return out
 }
 
-// placed says whether the scheduler has found a node for the pod meanwhile.
-func (p *planner) placed(pod *corev1.Pod) bool {
-	assumed, err := p.sched.Cache.IsAssumedPod(pod)
-	return err == nil && assumed
+// provided says whether the pod has a node by now, a promise, or makes room for itself.
+func (p *planner) provided(e entry, pod *corev1.Pod) bool {
+	if _, promised := p.promises.Get(pod.UID); promised || pod.Spec.NodeName != "" {
+		return true
+	}
+	if assumed, err := p.sched.Cache.IsAssumedPod(pod); err == nil && assumed {
+		return true
+	}
+	return p.preempts(e, pod)
 }
 
 // preempts says whether the pod makes room for itself: it was nominated a node since, or its victims are leaving.

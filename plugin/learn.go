@@ -165,6 +165,7 @@ func (p *planner) settle(ctx context.Context, now time.Time) {
 			continue
 		}
 		delete(p.view.settling, name)
+		p.view.settled[s.node.NodeName] = now
 		for _, held := range p.promises.OfClaim(name) {
 			if held.Pod.SchedulerOnly != "" {
 				p.nominate(ctx, held.Pod, s.node.NodeName)

@@ -232,6 +232,7 @@ func (p *planner) overdue(now time.Time) {
 	for _, name := range p.view.unconfirmed(now) {
 		p.count("unconfirmed", len(p.promises.ReleaseClaim(name)))
 	}
+	p.view.forget(now)
 	for _, r := range p.reserve {
 		if pods := r.lapsed(now); len(pods) > 0 {
 			p.activatePods(pods)
@@ -243,7 +244,7 @@ func (p *planner) overdue(now time.Time) {
 		}
 	}
 	for uid, e := range p.unplaced {
-		if p.pod(refOf(e.pod)) == nil {
+		if pod := p.pod(refOf(e.pod)); pod == nil || pod.Spec.NodeName != "" {
 			delete(p.unplaced, uid)
 		}
 	}

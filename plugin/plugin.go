@@ -39,12 +39,11 @@ type Options struct {
 // Plugin is what stands behind NodeLaunch and NodeReserve in all profiles of one scheduler. Its life: New, then the
 // two factories while the Scheduler is built, Install, and Run.
 type Plugin struct {
-	options   Options
-	metrics   *metrics
-	collected *collector
-	promises  *promise.Table
-	inbox     *inbox
-	// leading is set when the scheduling loop runs.
+	options    Options
+	metrics    *metrics
+	collected  *collector
+	promises   *promise.Table
+	inbox      *inbox
 	connection connection
 
 	mu sync.Mutex

@@ -135,7 +135,7 @@ func TestNodeGoing(t *testing.T) {
 		}
 	}
 	h.updateNode(newNode("going", "4", nil, disrupted()))
-	h.deployment("successor", 3, nil)
+	h.deployment("successor", 3)
 	h.eventually("the successors", func() bool { return len(h.launcher.podNames()) == 6 })
 	if n := len(h.launcher.claims()); n != len(claims) {
 		t.Errorf("%d claims, want the %d launched for the node", n, len(claims))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -24,7 +25,7 @@ func TestPendingPodsGetNodes(t *testing.T) {
 				args:    []string{hooks, "batchIdle: 300ms"},
 				objects: []runtime.Object{newNode("full", "100m", nil)},
 			})
-			h.deployment("web", 6, nil)
+			h.deployment("web", 6)
 			h.eventually("a launch", func() bool { return len(h.launcher.claims()) > 0 })
 			for pod, n := range h.launcher.podNames() {
 				if n != 1 {
@@ -72,7 +73,7 @@ func TestClusterWithoutNodes(t *testing.T) {
 	for name, hooks := range map[string]string{"with hooks": "hooks: true", "without hooks": "hooks: false"} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, harnessOptions{args: []string{hooks, "batchIdle: 300ms"}})
-			h.deployment("web", 3, nil)
+			h.deployment("web", 3)
 			h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 3 })
 			c := h.launcher.claims()[0]
 			node := newNode("ip-1", "15890m", map[string]string{"karpenter.sh/nodepool": "default"})
@@ -99,7 +100,7 @@ func TestSecondWaveUsesRoomInFlight(t *testing.T) {
 					l.types[0].Types = l.types[0].Types[2:] // 15890m only: much room is left.
 				},
 			})
-			h.deployment("first", 2, nil)
+			h.deployment("first", 2)
 			h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 2 })
 			if silent {
 				// The room is known although no stream told of it: nothing new may be launched. A placement on a claim
@@ -110,11 +111,34 @@ func TestSecondWaveUsesRoomInFlight(t *testing.T) {
 				}
 				h.launcher.mu.Unlock()
 			}
-			h.deployment("second", 3, nil)
+			h.deployment("second", 3)
 			h.eventually("the second wave", func() bool { return len(h.launcher.podNames()) == 5 })
 			if n := len(h.launcher.claims()); n != 1 {
 				t.Errorf("%d claims, want 1: %v", n, h.launcher.requests())
 			}
 		})
+	}
+}
+
+// Pods that wait in an open batch while a node comes take the room on it that nobody was promised.
+func TestOpenBatchUsesNodeThatCame(t *testing.T) {
+	h := start(t, harnessOptions{
+		args:    []string{"batchIdle: 700ms"},
+		objects: []runtime.Object{newNode("full", "100m", nil)},
+		prepare: func(l *testLauncher) { l.types[0].Types = l.types[0].Types[2:] },
+	})
+	h.deployment("first", 2)
+	h.eventually("a launch", func() bool { return len(h.launcher.claims()) == 1 })
+	// An owner of which nobody knows how many pods it wants: its batch stays open.
+	h.pod("second", func(p *corev1.Pod) {
+		yes := true
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Thing", Name: "x", UID: "x", Controller: &yes}}
+	})
+	time.Sleep(100 * time.Millisecond)
+	h.createNode(newNode("ip-1", "15890m", map[string]string{"karpenter.sh/nodepool": "default"}))
+	h.launcher.end(h.launcher.claims()[0].GetName(), "ip-1", api.Outcome_OUTCOME_INITIALIZED)
+	h.eventually("all pods to be bound", func() bool { return h.bound() == 3 })
+	if n := len(h.launcher.claims()); n != 1 {
+		t.Errorf("%d claims for pods that fit one node: %v", n, h.launcher.requests())
 	}
 }

@@ -101,9 +101,10 @@ func (p *planner) prepare(ctx context.Context, w *work) error {
 		leave[uid] = true
 	}
 	w.world, err = verify.NewWorld(logger, verify.Source{
-		Snapshot: p.snapshot, Catalog: cat, DaemonSets: daemonSets, Pod: p.Plugin.pod, Leave: leave, Going: w.replaces,
-		// The scheduler has tried pending pods on every node; it has not tried those of a node that goes.
-		Room: w.replaces != "",
+		Snapshot: p.snapshot, Catalog: cat, DaemonSets: daemonSets, Pod: p.pod, Leave: leave, Going: w.replaces,
+		// The scheduler has tried pending pods on every node, but perhaps not on those that came a moment ago; those of
+		// a node that goes it has tried nowhere.
+		Room: func(name string) bool { return w.replaces != "" || p.view.young(name, now) },
 	})
 	if err != nil {
 		return err

@@ -117,6 +117,9 @@ func (w *statusWriter) write(ctx context.Context, n note) {
 	if err != nil || string(pod.UID) != n.ref.UID || pod.Spec.NodeName != "" && n.event == "" {
 		return
 	}
+	if n.tries == 0 && said(pod, n.message) {
+		return
+	}
 	if w.limit.Wait(ctx) != nil {
 		return
 	}
@@ -127,7 +130,7 @@ func (w *statusWriter) write(ctx context.Context, n note) {
 		}
 		w.recorder.Eventf(pod, nil, kind, n.event, "Scheduling", "%s", clipped(n.message))
 	}
-	if pod.Spec.NodeName != "" || said(pod, n.message) {
+	if pod.Spec.NodeName != "" {
 		return
 	}
 	err = w.patch(ctx, pod, n.message)

@@ -36,6 +36,8 @@ type view struct {
 	// settling are initialized nodes that the scheduler's cache does not show as such yet.
 	settling map[string]settlingNode
 	pools    map[string]poolHistory
+	// settled is when the scheduler's cache began to show initialized nodes, for a while.
+	settled map[string]time.Time
 }
 
 type sentClaim struct {
@@ -57,7 +59,22 @@ type poolHistory struct {
 }
 
 func newView() *view {
-	return &view{sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, pools: map[string]poolHistory{}}
+	return &view{sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, pools: map[string]poolHistory{}, settled: map[string]time.Time{}}
+}
+
+// young says whether the node has come so lately that waiting pods may not have been tried on it.
+func (v *view) young(nodeName string, now time.Time) bool {
+	at, ok := v.settled[nodeName]
+	return ok && now.Sub(at) < settleWithin
+}
+
+// forget drops what is known of nodes that are not young any more.
+func (v *view) forget(now time.Time) {
+	for name := range v.settled {
+		if !v.young(name, now) {
+			delete(v.settled, name)
+		}
+	}
 }
 
 // failed notes a failed launch of the pool.

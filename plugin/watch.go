@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -84,7 +82,7 @@ func (p *Plugin) activate(refs []catalog.PodRef) {
 		}
 	}
 	if len(pods) > 0 {
-		p.sched.SchedulingQueue.Activate(klog.FromContext(context.Background()), pods)
+		p.sched.SchedulingQueue.Activate(klog.Background(), pods)
 	}
 }
 

@@ -14,33 +14,40 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// handleFailure requeues slipway's pods as the stock handler does, without its event and its PATCH in the scheduling
+// failureHandler requeues slipway's pods as the stock handler does, without its event and its PATCH in the scheduling
 // loop: what the pod waits for is written later, by slipway. Everything else is the stock handler's.
-func (h *hooked) handleFailure(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-	logger := klog.FromContext(ctx)
-	done := false
-	h.failGuard.do(logger, func() {
-		if !h.Plugin.Serves(podInfo.Pod.Spec.SchedulerName) {
-			return
-		}
-		if nominates(podInfo.Pod, nominating) {
-			if nominating.NominatedNodeName != "" {
-				h.Plugin.Preempts(podInfo.Pod.UID)
+func (h *hooked) failureHandler() scheduler.FailureHandlerFn {
+	return func(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		done := false
+		h.failGuard.do(klog.FromContext(ctx), func() {
+			// Should this panic half way, the stock handler repeats it: a pod is twice put back rather than lost.
+			if h.handled(ctx, fw, podInfo, status, nominating) {
+				done = true
+				metrics.PodUnschedulable(fw.ProfileName(), metrics.SinceInSeconds(start))
 			}
-			return
+		})
+		if !done {
+			h.fail(ctx, fw, podInfo, status, nominating, start)
 		}
-		rejectors, pending, ok := h.ours(podInfo.Pod, status)
-		if !ok {
-			return
-		}
-		// Should this panic, the stock handler repeats it: a pod is twice put back rather than lost.
-		h.requeue(logger, fw, podInfo, rejectors, pending)
-		done = true
-		metrics.PodUnschedulable(fw.ProfileName(), metrics.SinceInSeconds(start))
-	})
-	if !done {
-		h.fail(ctx, fw, podInfo, status, nominating, start)
 	}
+}
+
+// handled requeues the pod if it is slipway's, and reports whether it was.
+func (h *hooked) handled(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo) bool {
+	if !h.Plugin.Serves(podInfo.Pod.Spec.SchedulerName) {
+		return false
+	}
+	if nominates(podInfo.Pod, nominating) {
+		if nominating.NominatedNodeName != "" {
+			h.Plugin.Preempts(podInfo.Pod.UID)
+		}
+		return false
+	}
+	rejectors, pending, ok := h.ours(podInfo.Pod, status)
+	if ok {
+		h.requeue(klog.FromContext(ctx), fw, podInfo, rejectors, pending)
+	}
+	return ok
 }
 
 // nominates says whether the pod's nomination changes, which the stock handler writes.

@@ -80,7 +80,7 @@ func Install(cfg Config) error {
 	h.nextGuard = guard{name: NextPod, tripped: cfg.Plugin.Tripped}
 	h.scheduleGuard = guard{name: SchedulePod, tripped: cfg.Plugin.Tripped}
 	h.failGuard = guard{name: FailureHandler, tripped: cfg.Plugin.Tripped}
-	s.NextPod, s.SchedulePod, s.FailureHandler = h.nextPod, h.schedulePod, h.handleFailure
+	s.NextPod, s.SchedulePod, s.FailureHandler = h.nextPod, h.schedulePod, h.failureHandler()
 	return nil
 }
 

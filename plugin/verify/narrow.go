@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -19,7 +18,8 @@ import (
 //  2. with fewer pods of its own class it fits, and the conflict is within the node: at most so many per node;
 //  3. without the other classes it fits, and the conflict is within the node: not together with them;
 //  4. otherwise by what the filter looks at: the zone, the pool, the instance type, or this very offering.
-func (v *Verifier) narrow(ctx context.Context, fw framework.Framework, state fwk.CycleState, class plan.Class, s *spot, status *fwk.Status) plan.Rejection {
+func (v *Verifier) narrow(ctx context.Context, t trial, s *spot, status *fwk.Status) plan.Rejection {
+	class := t.class
 	plugin, why := status.Plugin(), reason(status)
 	if s.claim == nil || !withinNode(class.Pod, plugin) {
 		return s.reject(class, why, plugin)
@@ -29,7 +29,7 @@ func (v *Verifier) narrow(ctx context.Context, fw framework.Framework, state fwk
 		own[p.Pod.UID] = true
 	}
 	fits := func(leave func(types.UID) bool) bool {
-		st, err := v.filter(ctx, fw, state, s, leave)
+		st, err := v.filter(ctx, t, s, leave)
 		return err == nil && st.IsSuccess()
 	}
 	if len(own) > 0 && fits(func(u types.UID) bool { return own[u] }) {

@@ -79,7 +79,6 @@ func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*
 // place puts the members on the node.
 func (s *scene) place(ni *framework.NodeInfo, claim *plan.Claim, members []plan.Member, infos map[int]*framework.PodInfo) error {
 	keys := map[types.UID]string{}
-	var here []*spot
 	for _, m := range members {
 		if m.Class < 0 || m.Class >= len(s.classes) {
 			return fmt.Errorf("class %d is not in the input", m.Class)
@@ -101,7 +100,6 @@ func (s *scene) place(ni *framework.NodeInfo, claim *plan.Claim, members []plan.
 			keys[types.UID(ref.UID)] = s.classes[m.Class].Key
 		}
 		s.spots[m.Class] = append(s.spots[m.Class], at)
-		here = append(here, at)
 	}
 	return nil
 }

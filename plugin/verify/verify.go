@@ -138,6 +138,13 @@ func (v *Verifier) Check(ctx context.Context, w *World, classes []plan.Class, p 
 	return out, nil
 }
 
+// trial is what the filters are asked with: the class and its state after PreFilter.
+type trial struct {
+	fw    framework.Framework
+	state fwk.CycleState
+	class plan.Class
+}
+
 // class checks one pod of the class on each node that the plan uses for it.
 func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]plan.Rejection, error) {
 	class := s.classes[index]
@@ -154,6 +161,7 @@ func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]plan.Rejec
 		// The whole class, wherever it goes.
 		return []plan.Rejection{{ClassKey: class.Key, Reason: reason(status)}}, nil
 	}
+	asked := trial{fw: fw, state: state, class: class}
 	var out []plan.Rejection
 	for _, spot := range s.spots[index] {
 		node := spot.node.Node().Name
@@ -161,12 +169,12 @@ func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]plan.Rejec
 			out = append(out, spot.reject(class, "the pod is pinned to other nodes", ""))
 			continue
 		}
-		status, err := v.filter(ctx, fw, state, spot, nil)
+		status, err := v.filter(ctx, asked, spot, nil)
 		if err != nil {
 			return nil, err
 		}
 		if !status.IsSuccess() {
-			out = append(out, v.narrow(ctx, fw, state, class, spot, status))
+			out = append(out, v.narrow(ctx, asked, spot, status))
 		}
 	}
 	return out, nil
@@ -174,9 +182,10 @@ func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]plan.Rejec
 
 // filter asks whether one pod of the spot's class may be on the spot's node with everything in place but the pod itself
 // and those for which leave is true.
-func (v *Verifier) filter(ctx context.Context, fw framework.Framework, state fwk.CycleState, s *spot, leave func(types.UID) bool) (*fwk.Status, error) {
+func (v *Verifier) filter(ctx context.Context, t trial, s *spot, leave func(types.UID) bool) (*fwk.Status, error) {
+	fw := t.fw
 	logger := klog.FromContext(ctx)
-	mine := state.Clone()
+	mine := t.state.Clone()
 	node := s.node.SnapshotConcrete()
 	self := s.pods[0]
 	for _, other := range s.node.Pods {

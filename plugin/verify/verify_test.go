@@ -32,24 +32,24 @@ func TestMain(m *testing.M) {
 const host, zone = corev1.LabelHostname, corev1.LabelTopologyZone
 
 // newVerifier is one with the default profile.
-func newVerifier(t testing.TB) *verify.Verifier {
-	t.Helper()
+func newVerifier(tb testing.TB) *verify.Verifier {
+	tb.Helper()
 	metrics.Register()
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
+	ctx, cancel := context.WithCancel(tb.Context())
+	tb.Cleanup(cancel)
 	cfg, err := latest.Default()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	v, err := verify.New(ctx, verify.Config{Profiles: cfg.Profiles, Informers: factory, Client: client})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	t.Cleanup(func() { cancel(); factory.Shutdown() })
+	tb.Cleanup(func() { cancel(); factory.Shutdown() })
 	return v
 }
 
@@ -112,15 +112,23 @@ func zones(names ...string) catalog.State {
 	}
 }
 
-func check(t *testing.T, v *verify.Verifier, classes []plan.Class, p plan.Plan, cat catalog.State, nodes ...*corev1.Node) []plan.Rejection {
+// scene is what is checked.
+type scene struct {
+	classes []plan.Class
+	plan    plan.Plan
+	cat     catalog.State
+	nodes   []*corev1.Node
+}
+
+func check(t *testing.T, v *verify.Verifier, s scene) []plan.Rejection {
 	t.Helper()
 	w, err := verify.NewWorld(klog.Background(), verify.Source{
-		Snapshot: internalcache.NewSnapshot(nil, nodes), Catalog: cat, Pod: func(catalog.PodRef) *corev1.Pod { return nil },
+		Snapshot: internalcache.NewSnapshot(nil, s.nodes), Catalog: s.cat, Pod: func(catalog.PodRef) *corev1.Pod { return nil },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := v.Check(t.Context(), w, classes, p, cat)
+	out, err := v.Check(t.Context(), w, s.classes, s.plan, s.cat)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +136,9 @@ func check(t *testing.T, v *verify.Verifier, classes []plan.Class, p plan.Plan, 
 }
 
 func TestCheck(t *testing.T) {
-	anti := func(key string) *st.PodWrapper { return pod("a").PodAntiAffinityExists("app", key, st.PodAntiAffinityWithRequiredReq) }
+	anti := func(key string) *st.PodWrapper {
+		return pod("a").PodAntiAffinityExists("app", key, st.PodAntiAffinityWithRequiredReq)
+	}
 	spread := func(key string) *st.PodWrapper {
 		return pod("a").SpreadConstraint(1, key, corev1.DoNotSchedule, st.MakeLabelSelector().Exists("app").Obj(), nil, nil, nil, nil)
 	}
@@ -137,7 +147,6 @@ func TestCheck(t *testing.T) {
 		classes []plan.Class
 		claims  []claim
 		cat     catalog.State
-		nodes   []*corev1.Node
 		want    []string
 	}{
 		{
@@ -212,7 +221,7 @@ func TestCheck(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := check(t, newVerifier(t), tc.classes, planOf(tc.classes, tc.claims...), tc.cat, tc.nodes...)
+			got := check(t, newVerifier(t), scene{tc.classes, planOf(tc.classes, tc.claims...), tc.cat, nil})
 			var lines []string
 			for _, r := range got {
 				lines = append(lines, show(r))

@@ -33,8 +33,9 @@ type Source struct {
 	Leave map[types.UID]bool
 	// Going is the name of a node that will go: it is neither room nor neighbour. Empty for none.
 	Going string
-	// Room says that existing nodes are room too, not only neighbours: pods that the scheduler has not tried yet.
-	Room bool
+	// Room says which existing nodes are room too, not only neighbours: those on which the scheduler has not tried the
+	// pods yet. Nil for none.
+	Room func(nodeName string) bool
 }
 
 // World is the cluster with its nodes in flight.
@@ -44,7 +45,7 @@ type World struct {
 	inFlight   map[string]*framework.NodeInfo
 	daemonSets []*appsv1.DaemonSet
 	logger     klog.Logger
-	room       bool
+	room       func(string) bool
 }
 
 // NewWorld puts the World together. It copies what it changes.
@@ -172,7 +173,7 @@ func (w *World) PlanNodes() []plan.Node {
 	out := make([]plan.Node, 0, len(w.existing)+len(w.inFlight))
 	for _, ni := range w.existing {
 		n := planNode(ni)
-		if w.room && !ni.Node().Spec.Unschedulable {
+		if w.room != nil && w.room(ni.Node().Name) && !ni.Node().Spec.Unschedulable {
 			n.Free = free(ni)
 		}
 		out = append(out, n)

@@ -69,7 +69,8 @@ func TestWorldOfStartingNodes(t *testing.T) {
 		t.Errorf("taints %v: those of the start do not count", n.Taints)
 	}
 
-	src.Room, src.Going, src.Leave = true, "ip-1", map[types.UID]bool{"promised": true}
+	src.Room = func(string) bool { return true }
+	src.Going, src.Leave = "ip-1", map[types.UID]bool{"promised": true}
 	if w, err = verify.NewWorld(klog.Background(), src); err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +90,13 @@ func TestCheckPlacements(t *testing.T) {
 		return plan.Placement{Node: node, InFlight: inFlight, Members: []plan.Member{{Class: 0, Pods: classes[0].Pods[from:to]}}}
 	}
 	v := newVerifier(t)
-	if got := check(t, v, classes, plan.Plan{Placements: []plan.Placement{place("default-1", true, 0, 2), place("small", false, 2, 4)}}, cat, small); len(got) != 0 {
+	ask := func(placements ...plan.Placement) []plan.Rejection {
+		return check(t, v, scene{classes, plan.Plan{Placements: placements}, cat, []*corev1.Node{small}})
+	}
+	if got := ask(place("default-1", true, 0, 2), place("small", false, 2, 4)); len(got) != 0 {
 		t.Errorf("rejected %v: both fit", got)
 	}
-	got := check(t, v, classes, plan.Plan{Placements: []plan.Placement{place("default-1", true, 0, 3), place("small", false, 3, 6)}}, cat, small)
+	got := ask(place("default-1", true, 0, 3), place("small", false, 3, 6))
 	if len(got) != 2 || got[0].Node != "default-1" || got[1].Node != "small" {
 		t.Errorf("rejected %v, want both nodes by name", got)
 	}
