@@ -32,6 +32,7 @@ func newCommand() *cobra.Command {
 	var name string
 	cmd.PersistentFlags().StringVar(&name, "sandbox", "", "name of the sandbox; needed where several run")
 	cmd.AddCommand(newUpCommand(&name))
+	cmd.AddCommand(newDemoCommand(&name))
 	cmd.AddCommand(newAWSCommand(&name))
 	cmd.AddCommand(newKillCommand(&name))
 	return cmd

@@ -27,6 +27,7 @@ func redirectLogs(path string) (*logs, error) {
 		return nil, err
 	}
 	klog.SetOutput(file)
+	redirectEtcdClients(file)
 	return l, nil
 }
 

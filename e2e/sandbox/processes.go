@@ -67,6 +67,9 @@ func (s *Sandbox) startScheduler(ctx context.Context) (string, error) {
 	}
 	args := append([]string{
 		"--config=" + config,
+		// Who may read its metrics.
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", s.metricsPort),
 	}, s.cfg.SchedulerArgs...)

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/slipway-k8s/slipway/e2e/demo"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+)
+
+// newDemoCommand tells slipway's story and fails where a step of it does not come true.
+func newDemoCommand(name *string) *cobra.Command {
+	var output, binDir string
+	speed := 5.0
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch pods go from Pending to Running on nodes that slipway plans, launches and pre-binds",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return fmt.Errorf("--output: %q is not one of text, json", output)
+			}
+			if binDir == "" {
+				self, err := os.Executable()
+				if err != nil {
+					return err
+				}
+				binDir = filepath.Dir(self)
+			}
+			report, err := demo.Run(cmd.Context(), demo.Config{
+				Sandbox:  sandbox.Config{Name: *name, BinDir: binDir, Speed: speed, ManagedNodes: 1, Addons: true},
+				Out:      cmd.OutOrStdout(),
+				JSON:     output == "json",
+				Terminal: term.IsTerminal(int(os.Stdout.Fd())),
+			})
+			if err != nil {
+				return err
+			}
+			if !report.OK {
+				return errors.New("a step of the demo did not come true")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text tells the story, json prints one object at its end")
+	cmd.Flags().Float64Var(&speed, "speed", speed, "divides the delays of machines and of AWS")
+	cmd.Flags().StringVar(&binDir, "bin-dir", "", "folder of slipway-scheduler and slipway-launcher (default: beside this program)")
+	return cmd
+}
