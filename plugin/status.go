@@ -112,25 +112,16 @@ func (w *statusWriter) run(ctx context.Context) {
 }
 
 func (w *statusWriter) write(ctx context.Context, n note) {
-	logger := klog.FromContext(ctx)
 	pod, err := w.pods.Pods(n.ref.Namespace).Get(n.ref.Name)
-	if err != nil || string(pod.UID) != n.ref.UID || pod.Spec.NodeName != "" && n.event == "" {
+	if err != nil || string(pod.UID) != n.ref.UID || said(pod, n.message) {
 		return
 	}
-	if n.tries == 0 && said(pod, n.message) {
+	bound := pod.Spec.NodeName != ""
+	if bound && n.event == "" || w.limit.Wait(ctx) != nil {
 		return
 	}
-	if w.limit.Wait(ctx) != nil {
-		return
-	}
-	if n.event != "" {
-		kind := corev1.EventTypeNormal
-		if n.warning {
-			kind = corev1.EventTypeWarning
-		}
-		w.recorder.Eventf(pod, nil, kind, n.event, "Scheduling", "%s", clipped(n.message))
-	}
-	if pod.Spec.NodeName != "" {
+	w.event(pod, n)
+	if bound {
 		return
 	}
 	err = w.patch(ctx, pod, n.message)
@@ -142,8 +133,19 @@ func (w *statusWriter) write(ctx context.Context, n note) {
 		return
 	}
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		logger.V(2).Info("Pod was not told what it waits for", "pod", klog.KObj(pod), "err", err)
+		klog.FromContext(ctx).V(2).Info("Pod was not told what it waits for", "pod", klog.KObj(pod), "err", err)
 	}
+}
+
+func (w *statusWriter) event(pod *corev1.Pod, n note) {
+	if n.event == "" {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if n.warning {
+		kind = corev1.EventTypeWarning
+	}
+	w.recorder.Eventf(pod, nil, kind, n.event, "Scheduling", "%s", clipped(n.message))
 }
 
 // again puts the note back unless there is a newer one.

@@ -174,10 +174,15 @@ func TestCatalogStream(t *testing.T) {
 	if second.Full || !cmp.Equal(second.Changed, []string{"a-2"}) || len(second.State.NodePools) != 1 || len(second.State.InFlight) != 2 {
 		t.Errorf("second update %+v", second)
 	}
+	third := receive(t, c.updates)
 	if len(full.State.NodePools) != 2 || len(full.State.InFlight) != 1 {
 		t.Error("a state that was handed out has changed")
 	}
-	third := receive(t, c.updates)
+	checkThird(t, third)
+}
+
+func checkThird(t *testing.T, third link.Update) {
+	t.Helper()
 	if len(third.Ended) != 1 || third.Ended[0].Node.NodeName != "ip-1" || len(third.State.InFlight) != 1 || third.Offers {
 		t.Errorf("third update %+v", third)
 	}
