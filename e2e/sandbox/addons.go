@@ -19,7 +19,7 @@ func (s *Sandbox) startAddons(ctx context.Context) (string, error) {
 	if !s.cfg.Addons {
 		return "", nil
 	}
-	for _, document := range bytes.Split([]byte(addons), []byte("\n---\n")) {
+	for document := range bytes.SplitSeq([]byte(addons), []byte("\n---\n")) {
 		var meta metav1.TypeMeta
 		if err := yaml.Unmarshal(document, &meta); err != nil {
 			return "", err

@@ -45,10 +45,7 @@ func (s *Sandbox) startLauncher(ctx context.Context) (string, error) {
 	}
 	err = s.await(ctx, Launcher, func(ctx context.Context) (bool, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.Socket())
-		if err != nil {
-			return false, nil
-		}
-		return true, conn.Close()
+		return err == nil && conn.Close() == nil, nil
 	})
 	return "slipway-launcher on " + s.Socket(), err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -163,8 +164,8 @@ func (s *Sandbox) Err() error {
 func (s *Sandbox) Stop() error {
 	s.stopOnce.Do(func() {
 		var errs []error
-		for i := len(s.stops) - 1; i >= 0; i-- {
-			errs = append(errs, s.stops[i]())
+		for _, stop := range slices.Backward(s.stops) {
+			errs = append(errs, stop())
 		}
 		s.stopErr = errors.Join(errs...)
 	})
