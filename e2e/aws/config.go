@@ -41,6 +41,10 @@ type Config struct {
 	TerminatedAfter time.Duration
 	// ForgottenAfter is how long DescribeInstances shows terminated instances; default 1 h.
 	ForgottenAfter time.Duration
+	// AnswerAfter is how long every answer takes at least, whatever the clock; default 5 ms, negative is no time. An answer
+	// that overtakes the end of its own request breaks the SDK's connection (smithy-go 1.27: the closed request body
+	// reports io.EOF to net/http's writer), which over a real network does not happen.
+	AnswerAfter time.Duration
 	// FleetTakes is how long CreateFleet and RunInstances take to answer; default no time.
 	FleetTakes time.Duration
 	// SpotInterruptions per hour, of random spot instances; default none.
@@ -73,6 +77,7 @@ func (c *Config) setDefaults() {
 		{&c.RunningAfter, 4 * time.Second},
 		{&c.TerminatedAfter, 20 * time.Second},
 		{&c.ForgottenAfter, time.Hour},
+		{&c.AnswerAfter, 5 * time.Millisecond},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value

@@ -180,16 +180,21 @@ func (s *Server) instanceAttributes(m machine) wire.Attribute {
 				}
 			}
 			return out, true
+		// These are asked for often, of thousands of instances.
 		case "instance-id":
 			return []string{m.ID}, true
+		case "instance-state-name":
+			return []string{m.State}, true
+		case "private-dns-name":
+			return []string{m.PrivateDNSName}, true
 		}
 		lifecycle := map[string]string{Spot: "spot"}[m.CapacityType]
 		return fixed(map[string]string{
 			"architecture": m.Architecture, "availability-zone": m.Zone, "availability-zone-id": m.ZoneID, "client-token": m.token,
 			"iam-instance-profile.arn": m.profileARN, "image-id": m.ImageID,
-			"instance-lifecycle": lifecycle, "instance-state-code": strconv.Itoa(stateCode(m.State).Code), "instance-state-name": m.State,
+			"instance-lifecycle": lifecycle, "instance-state-code": strconv.Itoa(stateCode(m.State).Code),
 			"instance-type": m.Type, "key-name": m.keyName, "launch-time": wire.Timestamp(m.LaunchTime), "owner-id": s.cfg.AccountID,
-			"network-interface.subnet-id": m.subnet.ID, "private-dns-name": m.PrivateDNSName, "private-ip-address": m.PrivateIP,
+			"network-interface.subnet-id": m.subnet.ID, "private-ip-address": m.PrivateIP,
 			"network-interface.private-dns-name": m.PrivateDNSName, "reservation-id": m.reservation, "root-device-type": "ebs",
 			"spot-instance-request-id": m.spotRequest, "state-reason-code": m.reason.code, "subnet-id": m.subnet.ID, "tenancy": "default",
 			"virtualization-type": "hvm", "vpc-id": s.resources.VPC.ID,

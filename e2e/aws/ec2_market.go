@@ -106,7 +106,7 @@ func (s *Server) spotHistory(t instancetypes.Type, zone string, start, end time.
 			at := instancetypes.StepStart(step)
 			out = append(out, spotPriceXML{
 				Type: t.Name, Product: linuxProduct, Price: fmt.Sprintf("%.6f", s.table.SpotPrice(t.Name, n.Zone, at)),
-				Time: wire.Timestamp(s.started.Add(s.cfg.Clock.Scale(at))), Zone: n.Zone, ZoneID: n.ZoneID,
+				Time: wire.Timestamp(s.fromSimulated(at)), Zone: n.Zone, ZoneID: n.ZoneID,
 			})
 		}
 	}

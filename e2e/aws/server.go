@@ -20,6 +20,7 @@ type Server struct {
 	cfg       Config
 	listener  net.Listener
 	started   time.Time
+	epoch     time.Time // when simulated time began
 	table     *instancetypes.Table
 	resources Resources
 	images    *images
@@ -68,7 +69,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	random := newDice(cfg.Seed)
 	s := &Server{
-		cfg: cfg, started: time.Now(), table: table, resources: resources, images: amis, addresses: free,
+		cfg: cfg, started: time.Now(), epoch: time.Now().Add(-cfg.Clock.Scale(marketAge)), table: table, resources: resources, images: amis, addresses: free,
 		instances: newInstances(), templates: newTemplates(random), tokens: newTokens(),
 		iam: newIAMStore(&cfg), queues: newQueues(random), cluster: &clusterStore{}, faults: &faults{}, agenda: newAgenda(),
 		calls: &callLog{}, dice: random,
@@ -146,6 +147,8 @@ func (s *Server) serve(w http.ResponseWriter, in *http.Request) {
 	if err == nil {
 		result, err = s.answer(in.Context(), request{r, note})
 	}
+	// 3. Not before the network would have brought it.
+	time.Sleep(time.Until(arrived.Add(s.cfg.AnswerAfter)))
 	if err != nil {
 		note(func(c *Call) { c.Error = errorCode(err) })
 		s.cfg.Logger.V(4).Info("Refused", "service", r.Service, "action", r.Action, "err", err.Error())
@@ -197,5 +200,10 @@ func errorCode(err error) string {
 	return "InternalError"
 }
 
-// simulated is the time since the server started, on its clock.
-func (s *Server) simulated(at time.Time) time.Duration { return s.cfg.Clock.Elapsed(at.Sub(s.started)) }
+// marketAge is how long the spot market has been open when the server starts: its first prices are not just changing then.
+const marketAge = 10 * time.Minute
+
+// simulated is the simulated time at a real one, fromSimulated the other way round.
+func (s *Server) simulated(at time.Time) time.Duration { return s.cfg.Clock.Elapsed(at.Sub(s.epoch)) }
+
+func (s *Server) fromSimulated(at time.Duration) time.Time { return s.epoch.Add(s.cfg.Clock.Scale(at)) }

@@ -125,7 +125,10 @@ func (s *Server) createQueue(_ context.Context, r request) (any, error) {
 	}
 	q, existed := s.queues.create(in.QueueName, in.Attributes)
 	if existed && len(in.Attributes) > 0 && !maps.Equal(q.attributes, in.Attributes) {
-		return nil, wire.Errorf("QueueNameExists", "A queue already exists with the same name and a different value for an attribute")
+		return nil, &wire.Error{
+			Code: "QueueNameExists", QueryCode: "QueueAlreadyExists",
+			Message: "A queue already exists with the same name and a different value for an attribute",
+		}
 	}
 	return queueURLResult{s.queueURL(in.QueueName)}, nil
 }

@@ -36,8 +36,13 @@ const maxFilterValues = 200
 // Filter is one filter of an EC2 call: its values are alternatives.
 type Filter struct {
 	// Name is what is filtered by.
-	Name   string
-	values []*regexp.Regexp
+	Name     string
+	values   map[string]bool
+	patterns []*regexp.Regexp
+}
+
+func (f Filter) matches(value string) bool {
+	return f.values[value] || slices.ContainsFunc(f.patterns, func(r *regexp.Regexp) bool { return r.MatchString(value) })
 }
 
 // Filters reads the filters of a call. A * in a value stands for any characters, a ? for one, a \ takes both their
@@ -46,7 +51,7 @@ func (p Params) Filters() ([]Filter, error) {
 	var out []Filter
 	total := 0
 	for _, f := range p.Each("Filter") {
-		filter := Filter{Name: f.Get("Name")}
+		filter := Filter{Name: f.Get("Name"), values: map[string]bool{}}
 		values := f.Strings("Value")
 		if filter.Name == "" {
 			return nil, Errorf("InvalidParameterValue", "The filter 'null' is invalid")
@@ -56,7 +61,11 @@ func (p Params) Filters() ([]Filter, error) {
 		}
 		total += len(values)
 		for _, v := range values {
-			filter.values = append(filter.values, wildcards(v))
+			if strings.ContainsAny(v, `*?\`) {
+				filter.patterns = append(filter.patterns, wildcards(v))
+			} else {
+				filter.values[v] = true
+			}
 		}
 		out = append(out, filter)
 	}
@@ -97,9 +106,7 @@ func Match(filters []Filter, attribute Attribute) (bool, error) {
 		if !known {
 			return false, Errorf("InvalidParameterValue", "The filter '%s' is invalid", f.Name)
 		}
-		all = all && slices.ContainsFunc(values, func(v string) bool {
-			return slices.ContainsFunc(f.values, func(r *regexp.Regexp) bool { return r.MatchString(v) })
-		})
+		all = all && slices.ContainsFunc(values, f.matches)
 	}
 	return all, nil
 }

@@ -1,0 +1,251 @@
+package aws_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/e2e/clock"
+)
+
+func sqsClient(server *aws.Server) *sqs.Client { return sqs.NewFromConfig(config(server)) }
+
+func queueURL(t *testing.T, client *sqs.Client, name string) *string {
+	t.Helper()
+	out, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.QueueUrl
+}
+
+func receive(t *testing.T, client *sqs.Client, in *sqs.ReceiveMessageInput) []sqstypes.Message {
+	t.Helper()
+	out, err := client.ReceiveMessage(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Messages
+}
+
+func TestQueue(t *testing.T) {
+	server := start(t, nil)
+	client := sqsClient(server)
+	url := queueURL(t, client, "test")
+	if got := receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url}); len(got) != 0 {
+		t.Fatalf("a new queue has %d messages", len(got))
+	}
+	for _, body := range []string{"one", "two", "three & <four>"} {
+		if _, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: url, MessageBody: &body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := receive(t, client, &sqs.ReceiveMessageInput{
+		QueueUrl: url, MaxNumberOfMessages: 10, VisibilityTimeout: 1,
+		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{"SentTimestamp", "ApproximateReceiveCount"},
+	})
+	if len(got) != 3 || awssdk.ToString(got[2].Body) != "three & <four>" || got[0].Attributes["ApproximateReceiveCount"] != "1" || len(got[0].Attributes) != 2 {
+		t.Fatalf("got %+v", got)
+	}
+	if hidden := receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url}); len(hidden) != 0 {
+		t.Errorf("%d messages show while they are hidden", len(hidden))
+	}
+	if _, err := client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: got[1].ReceiptHandle}); err != nil {
+		t.Fatal(err)
+	}
+	attributes, err := client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: []sqstypes.QueueAttributeName{"All"}})
+	if err != nil || attributes.Attributes["ApproximateNumberOfMessagesNotVisible"] != "2" || attributes.Attributes["QueueArn"] == "" {
+		t.Errorf("got %+v, %v", attributes, err)
+	}
+	// What was not deleted shows again, and a long poll waits for it.
+	again := receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: 10, WaitTimeSeconds: 10})
+	if len(again) != 2 {
+		t.Errorf("%d messages came again, want 2", len(again))
+	}
+	if _, err := client.PurgeQueue(t.Context(), &sqs.PurgeQueueInput{QueueUrl: url}); err != nil {
+		t.Fatal(err)
+	}
+	attributes, err = client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: []sqstypes.QueueAttributeName{"ApproximateNumberOfMessagesNotVisible"}})
+	if err != nil || len(attributes.Attributes) != 1 || attributes.Attributes["ApproximateNumberOfMessagesNotVisible"] != "0" {
+		t.Errorf("a purged queue has %+v, %v", attributes, err)
+	}
+}
+
+func TestQueuesRefused(t *testing.T) {
+	server := start(t, nil)
+	client := sqsClient(server)
+	_, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: awssdk.String("nobody")})
+	wantCode(t, err, "AWS.SimpleQueueService.NonExistentQueue")
+	url := queueURL(t, client, "test")
+	_, err = client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: awssdk.String("mine")})
+	wantCode(t, err, "ReceiptHandleIsInvalid")
+	_, err = client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: 11})
+	wantCode(t, err, "InvalidParameterValue")
+	_, err = client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url, WaitTimeSeconds: 21})
+	wantCode(t, err, "InvalidParameterValue")
+	made, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: awssdk.String("mine"), Attributes: map[string]string{"VisibilityTimeout": "7"}})
+	if err != nil || !strings.HasSuffix(awssdk.ToString(made.QueueUrl), "/mine") {
+		t.Fatalf("got %+v, %v", made, err)
+	}
+	_, err = client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: awssdk.String("mine"), Attributes: map[string]string{"VisibilityTimeout": "8"}})
+	wantCode(t, err, "QueueAlreadyExists")
+	if list, err := client.ListQueues(t.Context(), &sqs.ListQueuesInput{}); err != nil || len(list.QueueUrls) != 2 {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	if _, err := client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: made.QueueUrl})
+	wantCode(t, err, "AWS.SimpleQueueService.NonExistentQueue")
+}
+
+// A long poll is answered the moment a message comes, and ends with its caller or with the server.
+func TestLongPoll(t *testing.T) {
+	server := start(t, nil)
+	client := sqsClient(server)
+	url := queueURL(t, client, "test")
+	got := make(chan []sqstypes.Message)
+	go func() { got <- receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url, WaitTimeSeconds: 20}) }()
+	eventually(t, "the poll to arrive", func() bool {
+		calls := server.Calls()
+		return calls[len(calls)-1].Action == "ReceiveMessage"
+	})
+	if err := server.SendRaw("this is { no JSON"); err != nil {
+		t.Fatal(err)
+	}
+	if m := <-got; len(m) != 1 || awssdk.ToString(m[0].Body) != "this is { no JSON" {
+		t.Errorf("got %+v", m)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: url, WaitTimeSeconds: 20}); err == nil {
+		t.Error("a poll outlives its caller")
+	}
+}
+
+// eventBody is what all of the events have in common.
+type eventBody struct {
+	Source     string
+	DetailType string `json:"detail-type"`
+	Account    string
+	Region     string
+	Resources  []string
+	Detail     struct {
+		InstanceID       string `json:"instance-id"`
+		Action           string `json:"instance-action"`
+		State            string
+		AffectedEntities []struct{ EntityValue string }
+	}
+}
+
+// events reads the queue until it has n events of the type.
+func events(t *testing.T, server *aws.Server, detailType string, n int) []eventBody {
+	t.Helper()
+	client := sqsClient(server)
+	url := queueURL(t, client, "test")
+	var out []eventBody
+	for len(out) < n {
+		got := receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: 10, WaitTimeSeconds: 5})
+		if len(got) == 0 {
+			t.Fatalf("%d events %q came, want %d", len(out), detailType, n)
+		}
+		for _, m := range got {
+			var e eventBody
+			if err := json.Unmarshal([]byte(awssdk.ToString(m.Body)), &e); err != nil {
+				t.Fatal(err)
+			}
+			if e.DetailType == detailType {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+func TestInterruption(t *testing.T) {
+	server := start(t, func(c *aws.Config) { c.Clock = clock.New(300) })
+	if _, err := server.InterruptOne(); err == nil {
+		t.Error("an instance is interrupted where there is none")
+	}
+	bought := launched(createFleet(t, server, fleetInput(t, server, 1, "m5.large")))[0]
+	id := launched(createFleet(t, server, asSpot(fleetInput(t, server, 1, "m5.large"), "lowest-price")))[0]
+	eventually(t, "the instance to run", func() bool { return instance(t, server, id).State == aws.StateRunning })
+	if err := server.Interrupt(bought); err == nil {
+		t.Error("an instance on demand is interrupted")
+	}
+	if err := server.Interrupt("i-00000000000000000"); err == nil {
+		t.Error("an instance that does not exist is interrupted")
+	}
+	chosen, err := server.InterruptOne()
+	if err != nil || chosen != id {
+		t.Fatalf("interrupted %s (%v), want %s", chosen, err, id)
+	}
+	e := events(t, server, "EC2 Spot Instance Interruption Warning", 1)[0]
+	if e.Source != "aws.ec2" || e.Detail.InstanceID != id || e.Detail.Action != "terminate" || e.Account != "123456789012" ||
+		len(e.Resources) != 1 || !strings.HasSuffix(e.Resources[0], ":instance/"+id) {
+		t.Errorf("got %+v", e)
+	}
+	if got := instance(t, server, id).State; got != aws.StateRunning {
+		t.Errorf("the instance is %s before its two minutes are over", got)
+	}
+	if _, err := server.InterruptOne(); err == nil {
+		t.Error("an instance is interrupted twice")
+	}
+	eventually(t, "the instance to be terminated", func() bool { return instance(t, server, id).State == aws.StateTerminated })
+	if got := instance(t, server, bought).State; got != aws.StateRunning {
+		t.Errorf("the other instance is %s", got)
+	}
+	states := ""
+	for _, e := range events(t, server, "EC2 Instance State-change Notification", 2) {
+		if e.Detail.InstanceID == id {
+			states += e.Detail.State + " "
+		}
+	}
+	if !strings.Contains(states, "shutting-down") || !strings.Contains(states, "terminated") {
+		t.Errorf("notified of %s", states)
+	}
+}
+
+func TestOtherEvents(t *testing.T) {
+	server := start(t, nil)
+	id := launched(createFleet(t, server, asSpot(fleetInput(t, server, 1, "m5.large"), "lowest-price")))[0]
+	if err := server.Rebalance(id); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.ScheduledChange(id); err != nil {
+		t.Fatal(err)
+	}
+	if e := events(t, server, "EC2 Instance Rebalance Recommendation", 1)[0]; e.Detail.InstanceID != id {
+		t.Errorf("got %+v", e)
+	}
+	// It may have come with the other already.
+	if err := server.ScheduledChange(id); err != nil {
+		t.Fatal(err)
+	}
+	e := events(t, server, "AWS Health Event", 1)[0]
+	if e.Source != "aws.health" || len(e.Detail.AffectedEntities) != 1 || e.Detail.AffectedEntities[0].EntityValue != id {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestRandomInterruptions(t *testing.T) {
+	server := start(t, func(c *aws.Config) { c.SpotInterruptions = 3600 })
+	createFleet(t, server, asSpot(fleetInput(t, server, 3, "m5.large"), "lowest-price"))
+	createFleet(t, server, fleetInput(t, server, 1, "m5.large"))
+	eventually(t, "all spot instances to be taken away", func() bool {
+		ended := 0
+		for _, i := range server.Instances() {
+			if !i.Live() {
+				ended++
+			}
+		}
+		return ended == 3
+	})
+}
