@@ -15,8 +15,9 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/clock"
 )
 
-func TestInstanceTypes(t *testing.T) {
-	client := ec2Client(start(t, nil))
+// allTypes reads all pages.
+func allTypes(t *testing.T, client *ec2.Client) map[ec2types.InstanceType]ec2types.InstanceTypeInfo {
+	t.Helper()
 	seen := map[ec2types.InstanceType]ec2types.InstanceTypeInfo{}
 	pages := ec2.NewDescribeInstanceTypesPaginator(client, &ec2.DescribeInstanceTypesInput{MaxResults: awssdk.Int32(100)})
 	n := 0
@@ -35,6 +36,11 @@ func TestInstanceTypes(t *testing.T) {
 	if n < 4 || len(seen) < 400 {
 		t.Fatalf("%d types came on %d pages", len(seen), n)
 	}
+	return seen
+}
+
+func TestInstanceTypes(t *testing.T) {
+	seen := allTypes(t, ec2Client(start(t, nil)))
 	g5, inf2, metal := seen["g5.12xlarge"], seen["inf2.24xlarge"], seen["m7g.metal"]
 	if g := g5.GpuInfo.Gpus[0]; awssdk.ToInt32(g.Count) != 4 || awssdk.ToString(g.Manufacturer) != "NVIDIA" || awssdk.ToInt32(g.MemoryInfo.SizeInMiB) != 22888 {
 		t.Errorf("the GPUs of g5.12xlarge are %+v", g)
@@ -49,6 +55,10 @@ func TestInstanceTypes(t *testing.T) {
 	if !awssdk.ToBool(metal.BareMetal) || metal.Hypervisor != "" || metal.ProcessorInfo.SupportedArchitectures[0] != "arm64" {
 		t.Errorf("m7g.metal is %+v", metal)
 	}
+}
+
+func TestInstanceTypesAsked(t *testing.T) {
+	client := ec2Client(start(t, nil))
 	found, err := client.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{Filters: []ec2types.Filter{
 		filter("processor-info.supported-architecture", "arm64"), filter("vcpu-info.default-vcpus", "2"), filter("instance-type", "m*"),
 		filter("current-generation", "true"), filter("supported-usage-class", "spot"), filter("hypervisor", "nitro"),
@@ -151,7 +161,7 @@ func TestSpotPriceHistory(t *testing.T) {
 	}
 }
 
-func TestNetwork(t *testing.T) {
+func TestSubnets(t *testing.T) {
 	server := start(t, nil)
 	client := ec2Client(server)
 	discovery := []ec2types.Filter{filter("tag:karpenter.sh/discovery", "test")}
@@ -180,6 +190,11 @@ func TestNetwork(t *testing.T) {
 	}
 	_, err = client.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{"subnet-1"}})
 	wantCode(t, err, "InvalidSubnetID.NotFound")
+}
+
+func TestSecurityGroupsAndZones(t *testing.T) {
+	server := start(t, nil)
+	client := ec2Client(server)
 	groups, err := client.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{})
 	if err != nil || len(groups.SecurityGroups) != 2 {
 		t.Errorf("got %d security groups (%v), want 2", len(groups.SecurityGroups), err)

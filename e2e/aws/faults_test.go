@@ -1,6 +1,7 @@
 package aws_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -162,7 +163,6 @@ func TestClient(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"rebalance": client.Rebalance(ctx, id), "scheduled change": client.ScheduledChange(ctx, id), "send": client.SendRaw(ctx, "x"),
-		"fail join": client.FailNextJoins(ctx, 1), "ice": client.ICE(ctx, "m6i.large", "all", "spot", time.Minute),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -170,6 +170,14 @@ func TestClient(t *testing.T) {
 	}
 	if chosen, err := client.InterruptOne(ctx); err != nil || chosen != id {
 		t.Errorf("interrupted %s, %v", chosen, err)
+	}
+}
+
+func TestClientFaults(t *testing.T) {
+	server := start(t, nil)
+	client, ctx := aws.NewClient(server.URL()), t.Context()
+	if err := errors.Join(client.FailNextJoins(ctx, 1), client.ICE(ctx, "m6i.large", "all", "spot", time.Minute)); err != nil {
+		t.Fatal(err)
 	}
 	if out := createFleet(t, server, asSpot(fleetInput(t, server, 1, "m6i.large"), "lowest-price")); len(launched(out)) != 0 {
 		t.Error("m6i.large has capacity")
@@ -187,6 +195,11 @@ func TestClient(t *testing.T) {
 	if err := client.Terminate(ctx, other); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestClientRefused(t *testing.T) {
+	server := start(t, nil)
+	client, ctx := aws.NewClient(server.URL()), t.Context()
 	for what, err := range map[string]error{
 		"no such instance": client.Interrupt(ctx, "i-1"), "no instance": client.Interrupt(ctx, ""),
 		"no such type": client.ICE(ctx, "m5.tiny", "all", "all", time.Minute), "no such zone": client.ICE(ctx, "all", "mars-1a", "all", time.Minute),
@@ -197,6 +210,9 @@ func TestClient(t *testing.T) {
 			t.Errorf("%s is no error", what)
 		}
 	}
+	if _, err := aws.NewClient("http://127.0.0.1:1").Instances(ctx); err == nil {
+		t.Error("somebody answers where nobody listens")
+	}
 	if err := client.Throttle(ctx, time.Minute); err != nil {
 		t.Error(err)
 	}
@@ -204,8 +220,5 @@ func TestClient(t *testing.T) {
 	wantCode(t, err, "RequestLimitExceeded")
 	if err := client.Down(ctx, time.Minute); err != nil {
 		t.Error(err)
-	}
-	if _, err := aws.NewClient("http://127.0.0.1:1").Instances(ctx); err == nil {
-		t.Error("somebody answers where nobody listens")
 	}
 }

@@ -62,13 +62,16 @@ func (s *Server) iamActions() map[string]action {
 // The shapes of IAM's answers.
 type (
 	roleXML struct {
-		Path, RoleName, RoleId, Arn, CreateDate string
-		AssumeRolePolicyDocument                string
+		Path, RoleName, Arn, CreateDate string
+		RoleID                          string `xml:"RoleId"`
+		AssumeRolePolicyDocument        string
 	}
 	iamTagXML struct{ Key, Value string }
 
 	profileXML struct {
-		Path, InstanceProfileName, InstanceProfileId, Arn, CreateDate string
+		Path, InstanceProfileName, Arn, CreateDate string
+
+		ID string `xml:"InstanceProfileId"`
 
 		Roles wire.Members[roleXML]
 		Tags  wire.Members[iamTagXML]
@@ -78,7 +81,7 @@ type (
 
 func (s *Server) roleShape(name string) roleXML {
 	return roleXML{
-		Path: "/", RoleName: name, RoleId: "AROA" + strings.ToUpper(fixedID("x", name)[3:19]), Arn: s.iamARN("role/" + name),
+		Path: "/", RoleName: name, RoleID: "AROA" + strings.ToUpper(fixedID("x", name)[3:19]), Arn: s.iamARN("role/" + name),
 		CreateDate:               wire.Timestamp(s.started),
 		AssumeRolePolicyDocument: "%7B%22Version%22%3A%222012-10-17%22%2C%22Statement%22%3A%5B%7B%22Effect%22%3A%22Allow%22%2C%22Principal%22%3A%7B%22Service%22%3A%22ec2.amazonaws.com%22%7D%2C%22Action%22%3A%22sts%3AAssumeRole%22%7D%5D%7D",
 	}
@@ -87,7 +90,7 @@ func (s *Server) roleShape(name string) roleXML {
 // shape writes a profile; lists leave the tags out, as IAM's do.
 func (s *Server) profileShape(p *instanceProfile, tags bool) profileXML {
 	out := profileXML{
-		Path: p.path, InstanceProfileName: p.name, InstanceProfileId: p.id,
+		Path: p.path, InstanceProfileName: p.name, ID: p.id,
 		Arn: s.iamARN("instance-profile" + p.path + p.name), CreateDate: wire.Timestamp(p.created),
 	}
 	if p.role != "" {
@@ -244,9 +247,11 @@ func (s *Server) getRole(_ context.Context, r request) (any, error) {
 func (s *Server) stsActions() map[string]action {
 	return map[string]action{
 		"GetCallerIdentity": func(context.Context, request) (any, error) {
-			return struct{ Arn, UserId, Account string }{
-				s.iamARN("user/sandbox"), "AIDASANDBOXSANDBOXSAN", s.cfg.AccountID,
-			}, nil
+			return struct {
+				Arn     string
+				UserID  string `xml:"UserId"`
+				Account string
+			}{s.iamARN("user/sandbox"), "AIDASANDBOXSANDBOXSAN", s.cfg.AccountID}, nil
 		},
 	}
 }

@@ -85,7 +85,7 @@ func TestEventualConsistency(t *testing.T) {
 	eventually(t, "the instance to be seen", func() bool { return len(described(t, client, &ec2.DescribeInstancesInput{})) == 1 })
 }
 
-func TestLifecycle(t *testing.T) {
+func TestStart(t *testing.T) {
 	server := start(t, nil)
 	client := ec2Client(server)
 	ids := launched(createFleet(t, server, fleetInput(t, server, 2, "m5.large")))
@@ -96,6 +96,15 @@ func TestLifecycle(t *testing.T) {
 	eventually(t, "its status to be told", func() bool {
 		status, err := client.DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{InstanceIds: ids})
 		return err == nil && len(status.InstanceStatuses) == 2 && status.InstanceStatuses[0].InstanceStatus.Status == "ok"
+	})
+}
+
+func TestEnd(t *testing.T) {
+	server := start(t, nil)
+	client := ec2Client(server)
+	ids := launched(createFleet(t, server, fleetInput(t, server, 2, "m5.large")))
+	eventually(t, "the instances to run", func() bool {
+		return instance(t, server, ids[0]).State == aws.StateRunning && instance(t, server, ids[1]).State == aws.StateRunning
 	})
 	_, err := client.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: ids, DryRun: awssdk.Bool(true)})
 	wantCode(t, err, "DryRunOperation")

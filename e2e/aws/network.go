@@ -82,20 +82,8 @@ func newResources(cfg *Config) Resources {
 
 // shortRegion is how zone ids name a region: use1 for us-east-1, apse2 for ap-southeast-2.
 func shortRegion(region string) string {
-	parts := strings.Split(region, "-")
-	out := parts[0]
-	for _, part := range parts[1:] {
-		for _, direction := range []string{"north", "south", "east", "west", "central"} {
-			if strings.HasPrefix(part, direction) {
-				out += direction[:1]
-				part = strings.TrimPrefix(part, direction)
-			}
-		}
-		if part != "" {
-			out += part[:1]
-		}
-	}
-	return out
+	first, rest, _ := strings.Cut(region, "-")
+	return first + strings.NewReplacer("north", "n", "south", "s", "east", "e", "west", "w", "central", "c", "-", "").Replace(rest)
 }
 
 func (r Resources) subnet(id string) (Subnet, bool) {

@@ -193,8 +193,7 @@ func dryRun(p wire.Params) error {
 }
 
 func errorCode(err error) string {
-	var known *wire.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*wire.Error](err); ok {
 		return known.Code
 	}
 	return "InternalError"

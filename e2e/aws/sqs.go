@@ -32,7 +32,7 @@ func (s *Server) sqsActions() map[string]action {
 
 // sqsInput is what any of the actions may ask, in either protocol.
 type sqsInput struct {
-	QueueName, QueueUrl, MessageBody, ReceiptHandle string
+	QueueName, QueueURL, MessageBody, ReceiptHandle string
 
 	MaxNumberOfMessages, WaitTimeSeconds, VisibilityTimeout, DelaySeconds *int
 
@@ -43,7 +43,7 @@ type sqsInput struct {
 	Entries                     []sqsEntry
 }
 
-type sqsEntry struct{ Id, ReceiptHandle string }
+type sqsEntry struct{ ID, ReceiptHandle string }
 
 func readSQS(r request) (sqsInput, error) {
 	var in sqsInput
@@ -51,7 +51,7 @@ func readSQS(r request) (sqsInput, error) {
 		return in, r.Decode(&in)
 	}
 	p := r.Params
-	in.QueueName, in.QueueUrl, in.MessageBody = p.Get("QueueName"), p.Get("QueueUrl"), p.Get("MessageBody")
+	in.QueueName, in.QueueURL, in.MessageBody = p.Get("QueueName"), p.Get("QueueUrl"), p.Get("MessageBody")
 	in.ReceiptHandle, in.QueueNamePrefix = p.Get("ReceiptHandle"), p.Get("QueueNamePrefix")
 	in.AttributeNames = append(p.Strings("AttributeName"), p.Strings("MessageSystemAttributeName")...)
 	in.Attributes = map[string]string{}
@@ -101,10 +101,10 @@ func (s *Server) open(r request) (*queue, sqsInput, error) {
 	if err != nil {
 		return nil, in, err
 	}
-	if in.QueueUrl == "" {
+	if in.QueueURL == "" {
 		return nil, in, wire.Errorf("MissingParameter", "The request must contain the parameter QueueUrl.")
 	}
-	q, ok := s.queues.get(in.QueueUrl[strings.LastIndexByte(in.QueueUrl, '/')+1:])
+	q, ok := s.queues.get(in.QueueURL[strings.LastIndexByte(in.QueueURL, '/')+1:])
 	if !ok {
 		return nil, in, noQueue()
 	}
@@ -113,7 +113,9 @@ func (s *Server) open(r request) (*queue, sqsInput, error) {
 
 func (s *Server) queueURL(name string) string { return s.URL() + "/" + s.cfg.AccountID + "/" + name }
 
-type queueURLResult struct{ QueueUrl string }
+type queueURLResult struct {
+	URL string `json:"QueueUrl" xml:"QueueUrl"`
+}
 
 func (s *Server) createQueue(_ context.Context, r request) (any, error) {
 	in, err := readSQS(r)
@@ -150,11 +152,11 @@ func (s *Server) listQueues(_ context.Context, r request) (any, error) {
 		return nil, err
 	}
 	out := struct {
-		QueueUrls []string `xml:"QueueUrl"`
+		URLs []string `json:"QueueUrls" xml:"QueueUrl"`
 	}{}
 	for _, name := range s.queues.names() {
 		if strings.HasPrefix(name, in.QueueNamePrefix) {
-			out.QueueUrls = append(out.QueueUrls, s.queueURL(name))
+			out.URLs = append(out.URLs, s.queueURL(name))
 		}
 	}
 	return out, nil
@@ -197,12 +199,17 @@ func (s *Server) sendMessage(_ context.Context, r request) (any, error) {
 	}
 	id := s.dice.uuid()
 	q.send(id, in.MessageBody, time.Duration(delay)*time.Second)
-	return struct{ MD5OfMessageBody, MessageId string }{digest(in.MessageBody), id}, nil
+	return struct {
+		MD5OfMessageBody string
+		ID               string `json:"MessageId" xml:"MessageId"`
+	}{digest(in.MessageBody), id}, nil
 }
 
 // messageShape is a message in both protocols.
 type messageShape struct {
-	MessageId, ReceiptHandle, MD5OfBody, Body string
+	ID string `json:"MessageId" xml:"MessageId"`
+
+	ReceiptHandle, MD5OfBody, Body string
 
 	Attributes attributes `json:",omitempty" xml:"Attribute,omitempty"`
 }
@@ -256,7 +263,7 @@ func (s *Server) receiveMessage(ctx context.Context, r request) (any, error) {
 	names := append(in.AttributeNames, in.MessageSystemAttributeNames...)
 	for _, m := range got {
 		out.Messages = append(out.Messages, messageShape{
-			MessageId: m.id, ReceiptHandle: m.receipt, MD5OfBody: digest(m.body), Body: m.body,
+			ID: m.id, ReceiptHandle: m.receipt, MD5OfBody: digest(m.body), Body: m.body,
 			Attributes: attributes{
 				"SentTimestamp":                    strconv.FormatInt(m.sent.UnixMilli(), 10),
 				"ApproximateFirstReceiveTimestamp": strconv.FormatInt(m.first.UnixMilli(), 10),
@@ -292,21 +299,25 @@ func (s *Server) deleteMessageBatch(_ context.Context, r request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	type success struct {
+		ID string `json:"Id" xml:"Id"`
+	}
 	type failure struct {
-		Id, Code    string
+		ID          string `json:"Id" xml:"Id"`
+		Code        string
 		SenderFault bool
 	}
 	out := struct {
-		Successful []struct{ Id string } `xml:"DeleteMessageBatchResultEntry"`
-		Failed     []failure             `json:",omitempty" xml:"BatchResultErrorEntry"`
-	}{Successful: []struct{ Id string }{}}
+		Successful []success `xml:"DeleteMessageBatchResultEntry"`
+		Failed     []failure `json:",omitempty" xml:"BatchResultErrorEntry"`
+	}{Successful: []success{}}
 	for _, e := range in.Entries {
 		if err := checkReceipt(e.ReceiptHandle); err != nil {
-			out.Failed = append(out.Failed, failure{e.Id, "ReceiptHandleIsInvalid", true})
+			out.Failed = append(out.Failed, failure{e.ID, "ReceiptHandleIsInvalid", true})
 			continue
 		}
 		q.remove(e.ReceiptHandle)
-		out.Successful = append(out.Successful, struct{ Id string }{e.Id})
+		out.Successful = append(out.Successful, success{e.ID})
 	}
 	return out, nil
 }

@@ -17,9 +17,9 @@ import (
 
 func sqsClient(server *aws.Server) *sqs.Client { return sqs.NewFromConfig(config(server)) }
 
-func queueURL(t *testing.T, client *sqs.Client, name string) *string {
+func queueURL(t *testing.T, client *sqs.Client) *string {
 	t.Helper()
-	out, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &name})
+	out, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: awssdk.String("test")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func receive(t *testing.T, client *sqs.Client, in *sqs.ReceiveMessageInput) []sq
 func TestQueue(t *testing.T) {
 	server := start(t, nil)
 	client := sqsClient(server)
-	url := queueURL(t, client, "test")
+	url := queueURL(t, client)
 	if got := receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url}); len(got) != 0 {
 		t.Fatalf("a new queue has %d messages", len(got))
 	}
@@ -64,6 +64,20 @@ func TestQueue(t *testing.T) {
 	if err != nil || attributes.Attributes["ApproximateNumberOfMessagesNotVisible"] != "2" || attributes.Attributes["QueueArn"] == "" {
 		t.Errorf("got %+v, %v", attributes, err)
 	}
+}
+
+func TestHiddenMessagesShowAgain(t *testing.T) {
+	server := start(t, nil)
+	client := sqsClient(server)
+	url := queueURL(t, client)
+	for _, body := range []string{"one", "two"} {
+		if err := server.SendRaw(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: 10, VisibilityTimeout: 1})); n != 2 {
+		t.Fatalf("got %d messages", n)
+	}
 	// What was not deleted shows again, and a long poll waits for it.
 	again := receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: 10, WaitTimeSeconds: 10})
 	if len(again) != 2 {
@@ -72,7 +86,7 @@ func TestQueue(t *testing.T) {
 	if _, err := client.PurgeQueue(t.Context(), &sqs.PurgeQueueInput{QueueUrl: url}); err != nil {
 		t.Fatal(err)
 	}
-	attributes, err = client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: []sqstypes.QueueAttributeName{"ApproximateNumberOfMessagesNotVisible"}})
+	attributes, err := client.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: []sqstypes.QueueAttributeName{"ApproximateNumberOfMessagesNotVisible"}})
 	if err != nil || len(attributes.Attributes) != 1 || attributes.Attributes["ApproximateNumberOfMessagesNotVisible"] != "0" {
 		t.Errorf("a purged queue has %+v, %v", attributes, err)
 	}
@@ -83,7 +97,7 @@ func TestQueuesRefused(t *testing.T) {
 	client := sqsClient(server)
 	_, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: awssdk.String("nobody")})
 	wantCode(t, err, "AWS.SimpleQueueService.NonExistentQueue")
-	url := queueURL(t, client, "test")
+	url := queueURL(t, client)
 	_, err = client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: awssdk.String("mine")})
 	wantCode(t, err, "ReceiptHandleIsInvalid")
 	_, err = client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: 11})
@@ -110,7 +124,7 @@ func TestQueuesRefused(t *testing.T) {
 func TestLongPoll(t *testing.T) {
 	server := start(t, nil)
 	client := sqsClient(server)
-	url := queueURL(t, client, "test")
+	url := queueURL(t, client)
 	got := make(chan []sqstypes.Message)
 	go func() { got <- receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url, WaitTimeSeconds: 20}) }()
 	eventually(t, "the poll to arrive", func() bool {
@@ -149,7 +163,7 @@ type eventBody struct {
 func events(t *testing.T, server *aws.Server, detailType string, n int) []eventBody {
 	t.Helper()
 	client := sqsClient(server)
-	url := queueURL(t, client, "test")
+	url := queueURL(t, client)
 	var out []eventBody
 	for len(out) < n {
 		got := receive(t, client, &sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: 10, WaitTimeSeconds: 5})
@@ -169,20 +183,27 @@ func events(t *testing.T, server *aws.Server, detailType string, n int) []eventB
 	return out
 }
 
-func TestInterruption(t *testing.T) {
-	server := start(t, func(c *aws.Config) { c.Clock = clock.New(300) })
+func TestInterruptionsRefused(t *testing.T) {
+	server := start(t, nil)
 	if _, err := server.InterruptOne(); err == nil {
 		t.Error("an instance is interrupted where there is none")
 	}
 	bought := launched(createFleet(t, server, fleetInput(t, server, 1, "m5.large")))[0]
-	id := launched(createFleet(t, server, asSpot(fleetInput(t, server, 1, "m5.large"), "lowest-price")))[0]
-	eventually(t, "the instance to run", func() bool { return instance(t, server, id).State == aws.StateRunning })
 	if err := server.Interrupt(bought); err == nil {
 		t.Error("an instance on demand is interrupted")
 	}
 	if err := server.Interrupt("i-00000000000000000"); err == nil {
 		t.Error("an instance that does not exist is interrupted")
 	}
+	if got := instance(t, server, bought); !got.Live() {
+		t.Errorf("the instance on demand is %s", got.State)
+	}
+}
+
+func TestInterruption(t *testing.T) {
+	server := start(t, func(c *aws.Config) { c.Clock = clock.New(300) })
+	id := launched(createFleet(t, server, asSpot(fleetInput(t, server, 1, "m5.large"), "lowest-price")))[0]
+	eventually(t, "the instance to run", func() bool { return instance(t, server, id).State == aws.StateRunning })
 	chosen, err := server.InterruptOne()
 	if err != nil || chosen != id {
 		t.Fatalf("interrupted %s (%v), want %s", chosen, err, id)
@@ -199,9 +220,6 @@ func TestInterruption(t *testing.T) {
 		t.Error("an instance is interrupted twice")
 	}
 	eventually(t, "the instance to be terminated", func() bool { return instance(t, server, id).State == aws.StateTerminated })
-	if got := instance(t, server, bought).State; got != aws.StateRunning {
-		t.Errorf("the other instance is %s", got)
-	}
 	states := ""
 	for _, e := range events(t, server, "EC2 Instance State-change Notification", 2) {
 		if e.Detail.InstanceID == id {

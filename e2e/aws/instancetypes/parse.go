@@ -120,13 +120,13 @@ func (p *profiles) readFamily(fields []string) ([]Type, error) {
 	if _, err := fmt.Sscan(parts[0], &f.Family, &f.Arch, &f.Manufacturer, &f.GHz, &f.gibPerVCPU, &f.usdPerVCPU, &f.width); err != nil {
 		return nil, err
 	}
-	for _, flag := range strings.Fields(parts[1]) {
+	for flag := range strings.FieldsSeq(parts[1]) {
 		if err := f.readFlag(flag); err != nil {
 			return nil, err
 		}
 	}
 	var out []Type
-	for _, size := range strings.Fields(parts[2]) {
+	for size := range strings.FieldsSeq(parts[2]) {
 		t, err := p.readSize(f, size)
 		if err != nil {
 			return nil, err

@@ -26,18 +26,23 @@ func TestTableIsWhole(t *testing.T) {
 		if !i.Previous {
 			current[i.Family] = true
 		}
-		if i.VCPUs < 1 || i.Cores < 1 || i.VCPUs%i.Cores != 0 || i.MemoryMiB < 512 || i.Price <= 0 || i.NetworkGbps <= 0 || i.GHz < 2 {
-			t.Errorf("%s is not plausible: %+v", i.Name, i)
-		}
-		if (i.Arch == "arm64") != (i.Manufacturer == "AWS") {
-			t.Errorf("%s: a processor of %s with the architecture %s", i.Name, i.Manufacturer, i.Arch)
-		}
-		if i.ENIs() < 1 || i.Limits.IPv4PerInterface < 1 || i.Limits.IsBareMetal != i.Metal {
-			t.Errorf("%s: the VPC limits %+v do not fit", i.Name, i.Limits)
-		}
+		checkType(t, i)
 	}
 	if len(families) < 50 || len(current) < 40 {
 		t.Errorf("%d families, %d of the current generation: want 50 and 40", len(families), len(current))
+	}
+}
+
+func checkType(t *testing.T, i instancetypes.Type) {
+	t.Helper()
+	if i.VCPUs < 1 || i.Cores < 1 || i.VCPUs%i.Cores != 0 || i.MemoryMiB < 512 || i.Price <= 0 || i.NetworkGbps <= 0 || i.GHz < 2 {
+		t.Errorf("%s is not plausible: %+v", i.Name, i)
+	}
+	if (i.Arch == "arm64") != (i.Manufacturer == "AWS") {
+		t.Errorf("%s: a processor of %s with the architecture %s", i.Name, i.Manufacturer, i.Arch)
+	}
+	if i.ENIs() < 1 || i.Limits.IPv4PerInterface < 1 || i.Limits.IsBareMetal != i.Metal {
+		t.Errorf("%s: the VPC limits %+v do not fit", i.Name, i.Limits)
 	}
 }
 

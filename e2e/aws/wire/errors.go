@@ -45,8 +45,7 @@ func (e *Error) serverFault() bool { return e.status() >= http.StatusInternalSer
 
 // asError turns any error into AWS's; what is none of them is the server's own fault.
 func asError(err error) *Error {
-	var known *Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
 	return &Error{Code: "InternalError", Message: err.Error(), Status: http.StatusInternalServerError}

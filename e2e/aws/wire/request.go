@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -130,9 +131,7 @@ func (r *Request) readForm(in *http.Request, body []byte) error {
 	if err != nil {
 		return Errorf("MalformedQueryString", "The query string cannot be read: %v", err)
 	}
-	for name, values := range posted {
-		form[name] = values
-	}
+	maps.Copy(form, posted)
 	r.Protocol, r.Action, r.Version = Query, form.Get("Action"), form.Get("Version")
 	r.Params = NewParams(form)
 	return nil

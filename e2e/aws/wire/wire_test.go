@@ -24,7 +24,7 @@ func params(t *testing.T, query string) wire.Params {
 
 func TestParams(t *testing.T) {
 	p := params(t, "Action=X&Filter.1.Name=a&Filter.1.Value.2=y&Filter.1.Value.1=x&Filter.2.Name=b&Tags.member.1.Key=k&Tags.member.1.Value=v.w&"+
-		"Id.10=ten&Id.9=nine&Deep.Er.Name=n&Empty=&Flag=TRUE&Number=12&Word=twelve")
+		"Id.10=ten&Id.9=nine&Deep.Er.Name=n")
 	if got := p.Strings("Id"); !slices.Equal(got, []string{"nine", "ten"}) {
 		t.Errorf("a list is ordered by number: got %v", got)
 	}
@@ -38,6 +38,10 @@ func TestParams(t *testing.T) {
 	if got := p.Get("Deep.Er.Name"); got != "n" {
 		t.Errorf("Deep.Er.Name is %q", got)
 	}
+}
+
+func TestParamsByType(t *testing.T) {
+	p := params(t, "Empty=&Flag=TRUE&Number=12&Word=twelve&Deep.Er.Name=n")
 	if !p.At("Empty").Given() || p.At("Nothing").Given() || !p.At("Deep").Given() || !p.Bool("Flag") || p.Bool("Word") {
 		t.Error("what is given and what is true")
 	}

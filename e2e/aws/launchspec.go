@@ -1,0 +1,181 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
+	"github.com/slipway-k8s/slipway/e2e/aws/wire"
+)
+
+// complete finds what an override and its launch template name.
+func (s *Server) complete(o *override, capacityType string) *wire.Error {
+	data := o.template.data
+	name := cmp.Or(o.params.Get("InstanceType"), data.Get("InstanceType"))
+	info, ok := s.table.Get(name)
+	if !ok {
+		return wire.Errorf("InvalidParameterValue", "The instance type '%s' does not exist", name)
+	}
+	o.info = info
+	zone := cmp.Or(o.params.Get("AvailabilityZone"), data.Get("Placement.AvailabilityZone"))
+	nics := data.Each("NetworkInterface")
+	id := o.params.Get("SubnetId")
+	if id == "" && len(nics) > 0 {
+		id = nics[0].Get("SubnetId")
+	}
+	switch {
+	case id != "":
+		if o.subnet, ok = s.resources.subnet(id); !ok {
+			return wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
+		}
+		if zone != "" && zone != o.subnet.Zone {
+			return wire.Errorf("InvalidParameterCombination", "The subnet ID '%s' is not in the Availability Zone %s", id, zone)
+		}
+	case zone != "":
+		if o.subnet, ok = s.resources.subnetIn(zone); !ok {
+			return wire.Errorf("InvalidParameterValue", "Invalid availability zone: [%s]", zone)
+		}
+	default:
+		o.subnet = s.resources.Subnets[0]
+	}
+	if !s.table.Offered(name, o.subnet.Zone) {
+		return wire.Errorf("InvalidFleetConfiguration", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", name, o.subnet.Zone)
+	}
+	if text := o.params.Get("MaxPrice"); text != "" {
+		price, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return wire.Errorf("InvalidParameterValue", "The maximum price '%s' is not a number", text)
+		}
+		o.maxPrice = price
+	}
+	l, err := s.launchOf(data, info, o.subnet, cmp.Or(o.params.Get("ImageId"), data.Get("ImageId")))
+	if err != nil {
+		return err
+	}
+	l.capacityType, l.template, l.price = capacityType, o.template.name, s.price(info, o.subnet.Zone, capacityType)
+	l.tags = specifiedTags(data, "instance")
+	l.tags["aws:ec2launchtemplate:id"], l.tags["aws:ec2launchtemplate:version"] = o.template.id, "1"
+	o.launch = l
+	return nil
+}
+
+// launchOf reads what a launch template's data, or the same parameters of RunInstances, say of an instance.
+func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subnet, imageID string) (launch, *wire.Error) {
+	l := launch{info: info}
+	l.subnet, l.keyName = subnet, data.Get("KeyName")
+	ami, ok := s.images.byID[imageID]
+	switch {
+	case imageID == "":
+		return l, wire.Errorf("MissingParameter", "The request must contain the parameter ImageId")
+	case !ok:
+		return l, wire.Errorf("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", imageID)
+	case ami.Arch != info.Arch:
+		return l, wire.Errorf("InvalidParameterValue", "The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI. Specify an instance type and an AMI that have matching architectures, and try again. You can use 'describe-instance-types' or 'describe-images' to discover the architecture of the instance type or AMI.", info.Arch, ami.Arch)
+	}
+	l.image, l.rootDevice, l.rootGiB = ami, ami.RootDevice, ami.RootGiB
+	groups := data.Strings("SecurityGroupId")
+	groups = append(groups, data.Strings("SecurityGroup")...)
+	for _, nic := range data.Each("NetworkInterface") {
+		groups = append(groups, nic.Strings("SecurityGroupId")...)
+	}
+	for _, id := range slices.Compact(groups) {
+		g, ok := s.resources.group(id)
+		if !ok {
+			return l, wire.Errorf("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
+		}
+		l.groups = append(l.groups, g)
+	}
+	if len(l.groups) == 0 {
+		l.groups = s.resources.SecurityGroups[1:2]
+	}
+	if name := data.Get("IamInstanceProfile.Name"); name != "" {
+		if !s.iam.hasProfile(name) {
+			return l, wire.Errorf("InvalidParameterValue", "Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name", name)
+		}
+		l.profileARN = s.iamARN("instance-profile/" + name)
+	}
+	for _, device := range data.Each("BlockDeviceMapping") {
+		if gib, err := device.Int("Ebs.VolumeSize", 0); err == nil {
+			l.rootGiB = max(l.rootGiB, int64(gib))
+		}
+	}
+	text, err := base64.StdEncoding.DecodeString(data.Get("UserData"))
+	if err != nil {
+		return l, wire.Errorf("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")
+	}
+	l.userData = string(text)
+	return l, nil
+}
+
+// runInstances launches instances of one type in one subnet, with or without a launch template.
+func (s *Server) runInstances(ctx context.Context, r request) (any, error) {
+	p := r.Params
+	most, err := p.Int("MaxCount", 0)
+	if err != nil {
+		return nil, err
+	}
+	least, err := p.Int("MinCount", 0)
+	if err != nil {
+		return nil, err
+	}
+	r.note(func(c *Call) { c.ClientToken, c.Asked = p.Get("ClientToken"), most })
+	if least < 1 || most < least {
+		return nil, wire.Errorf("InvalidParameterValue", "Value (%d) for parameter MinCount or (%d) for MaxCount is invalid", least, most)
+	}
+	if err := s.cfg.Clock.Sleep(ctx, s.cfg.FleetTakes); err != nil {
+		return nil, err
+	}
+	return s.tokens.once(p.Get("ClientToken"), p.String(), func() (any, error) { return s.launchCount(r, least, most) })
+}
+
+func (s *Server) launchCount(r request, least, most int) (any, error) {
+	p := r.Params
+	o := override{params: p, template: template{data: p}}
+	if spec := p.At("LaunchTemplate"); spec.Given() {
+		t, err := s.templates.find(spec)
+		if err != nil {
+			return nil, err
+		}
+		o.template = t
+	}
+	capacityType := OnDemand
+	if p.Get("InstanceMarketOptions.MarketType") == Spot {
+		capacityType = Spot
+	}
+	if err := s.complete(&o, capacityType); err != nil {
+		if err.Code == "InvalidFleetConfiguration" {
+			err.Code = "Unsupported"
+		}
+		return nil, err
+	}
+	if !s.faults.hasCapacity(o.info.Name, o.subnet.Zone, capacityType) {
+		return nil, s.noCapacity(o.info.Name, o.subnet.Zone, capacityType).WithStatus(http.StatusInternalServerError)
+	}
+	if s.addresses.free(o.subnet.ID) < least {
+		return nil, errNoAddresses(o.subnet.ID)
+	}
+	if err := dryRun(p); err != nil {
+		return nil, err
+	}
+	out := reservationXML{ID: s.dice.id("r"), OwnerID: s.cfg.AccountID}
+	for i := range min(most, s.addresses.free(o.subnet.ID)) {
+		l := o.launch
+		l.reservation, l.index, l.token, l.tags = out.ID, i, p.Get("ClientToken"), specifiedTags(p, "instance")
+		started, err := s.start(l)
+		if err != nil {
+			// Others took the addresses meanwhile: what the caller is not told of must not run on.
+			for _, launched := range out.Instances.Items {
+				s.end(launched.ID, userShutdown())
+			}
+			return nil, err
+		}
+		m, _ := s.instances.get(started.ID)
+		out.Instances.Items = append(out.Instances.Items, s.instanceShape(m))
+	}
+	r.note(func(c *Call) { c.Launched = len(out.Instances.Items) })
+	return out, nil
+}
