@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -170,7 +171,8 @@ func (r *Recorder) Overview() view.Overview {
 	return view.New(in)
 }
 
-// Await waits until done says so, asking it at every change, and fails with what it was waiting for when ctx ends first.
+// Await waits until done says so, asking it at every change and twice a second, since done may look at more than is
+// recorded. It fails with what it was waiting for when ctx ends first.
 func (r *Recorder) Await(ctx context.Context, what string, done func() bool) error {
 	for {
 		change := r.Changed()
@@ -179,6 +181,7 @@ func (r *Recorder) Await(ctx context.Context, what string, done func() bool) err
 		}
 		select {
 		case <-change:
+		case <-time.After(500 * time.Millisecond):
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
 		}

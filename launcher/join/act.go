@@ -165,11 +165,7 @@ func (c *Controller) register(ctx context.Context, o Observed) error {
 	want.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: o.Claim.Name, UID: o.Claim.UID, BlockOwnerDeletion: ptr(true),
 	}}
-	if err := c.patch(ctx, o.Node, want); err != nil {
-		return err
-	}
-	klog.FromContext(ctx).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
-	return nil
+	return c.patch(ctx, o.Node, want)
 }
 
 func (c *Controller) untaint(ctx context.Context, o Observed) error {
@@ -208,6 +204,9 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.config.Client.Status().Patch(ctx, o.Claim, patch); err != nil {
 		return fmt.Errorf("writing status of NodeClaim %s: %w", o.Claim.Name, err)
+	}
+	if d.Register {
+		klog.FromContext(ctx).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
 	}
 	if d.Initialize {
 		c.metrics.joined(o)

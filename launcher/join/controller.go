@@ -113,7 +113,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 10*time.Second),
 		}).
-		Complete(c)
+		Complete(leadership.Reconciler(c.config.Guard, c.Reconcile))
 }
 
 // claimsOfNode finds the claim of a Node: by providerID, or by name where the kubelet has not told one.
@@ -139,7 +139,7 @@ func (c *Controller) claimsOfNode(ctx context.Context, obj client.Object) []reco
 	return out
 }
 
-// Reconcile observes one claim, decides and acts.
+// Reconcile observes one claim, decides and acts. ctx is an effect's.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := c.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
@@ -150,20 +150,15 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		c.config.Launcher.Forget(claim.UID)
 		return reconcile.Result{}, nil
 	}
-	effects, cancel, err := c.config.Guard.Wait(ctx)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	defer cancel()
 	if claim.Status.ProviderID == "" {
-		c.config.Launcher.Enqueue(effects, claim)
+		c.config.Launcher.Enqueue(ctx, claim)
 		return reconcile.Result{}, nil
 	}
-	observed, err := c.observe(effects, claim)
+	observed, err := c.observe(ctx, claim)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	decision := Decide(observed)
-	again, err := c.act(effects, observed, decision)
+	again, err := c.act(ctx, observed, decision)
 	return reconcile.Result{RequeueAfter: again}, err
 }

@@ -94,7 +94,8 @@ func Decide(f Facts) Decision {
 		}
 		return out
 	}
-	if until := f.InitializedAt.Add(replacementGrace); f.Replaces && f.Now.Before(until) {
+	// Once a pod has been there the node has served its purpose, and is one like any other.
+	if until := f.InitializedAt.Add(replacementGrace); f.Replaces && f.LastPodEvent.IsZero() && f.Now.Before(until) {
 		out.Reason = "the node replaces another, whose pods may be on their way"
 		return waitFor(out, until)
 	}

@@ -140,8 +140,10 @@ func (w *World) startingNode(src Source, n catalog.InFlightNode, running *framew
 		if pod == nil || pod.UID != uid {
 			continue
 		}
-		// Room for the pods of a node that goes is theirs until they are gone from there; then it is their successors'.
-		if at := pod.Spec.NodeName; at == "" || at == n.NodeName || at == n.Replaces {
+		// Room for the pods of a node that goes is theirs until they are told to go; from then on it is their successors',
+		// which their controllers create at that moment.
+		at, moving := pod.Spec.NodeName, pod.DeletionTimestamp == nil
+		if at == "" || at == n.NodeName || at == n.Replaces && moving {
 			have[uid] = true
 			addPod(ni, pod)
 		}

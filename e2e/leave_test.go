@@ -1,0 +1,156 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/observe"
+)
+
+// EC2 takes a spot instance away: its pods run elsewhere, none is lost, the queue goes on after a message nobody can read.
+func TestSpotInterruption(t *testing.T) {
+	w := newWorld(t, "interruption")
+	w.pool("interruption", func(p *karpv1.NodePool) { require(p, karpv1.CapacityTypeLabelKey, "spot") })
+	w.deployment("web", 8, w.podSpec("500m", "1Gi", nil))
+	w.awaitRunning(8)
+	victim := w.claimsOf("interruption")[0]
+	if err := shared.AWS().SendRaw("this is { no JSON"); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.AWS().Interrupt(instanceID(victim)); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, "the interrupted node to be gone and all pods to run elsewhere", func() bool {
+		return w.running() == 8 && claimGone(w.cluster, victim)
+	})
+	for _, p := range w.pods() {
+		if p.Failed.Seen() {
+			t.Errorf("pod %s failed: %s %s", p.Object.Name, p.Object.Status.Reason, p.Object.Status.Message)
+		}
+	}
+	for _, n := range w.recorder.Nodes() {
+		if n.Object.Name == victim.Object.Status.NodeName && !n.Cordoned.Seen() {
+			t.Errorf("node %s was never tainted as disrupted", n.Object.Name)
+		}
+	}
+}
+
+func instanceID(c observe.Claim) string {
+	id := c.Object.Status.ProviderID
+	return id[strings.LastIndexByte(id, '/')+1:]
+}
+
+func claimGone(c *cluster, claim observe.Claim) bool {
+	for _, other := range c.recorder.Claims() {
+		if other.Object.UID == claim.Object.UID {
+			return other.Deleted.Seen()
+		}
+	}
+	return false
+}
+
+// A node without pods goes after consolidateAfter, and its instance with it.
+func TestEmptyReclaim(t *testing.T) {
+	w := newWorld(t, "reclaim")
+	w.pool("reclaim", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("2s") })
+	d := w.deployment("web", 3, w.podSpec("500m", "512Mi", nil))
+	w.awaitRunning(3)
+	claims := w.claimsOf("reclaim")
+	w.scale(d, 0)
+	w.await(t, "the empty nodes to be gone", func() bool { return len(w.claimsOf("reclaim")) == 0 })
+	for _, c := range claims {
+		awaitTerminated(t, instanceID(c))
+	}
+}
+
+func awaitTerminated(t *testing.T, id string) {
+	t.Helper()
+	shared.await(t, "instance "+id+" to be terminated", func() bool {
+		for _, i := range shared.AWS().Instances() {
+			if i.ID == id {
+				return i.State == "terminated" || i.State == "shutting-down"
+			}
+		}
+		return true
+	})
+}
+
+// kubectl delete node drains it within the PodDisruptionBudget, then ends the instance and the NodeClaim.
+func TestDeleteNodeDrains(t *testing.T) {
+	w := newWorld(t, "delete-node")
+	w.pool("delete-node", nil)
+	w.create(&policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "web"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &intstr.IntOrString{IntVal: 1},
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
+	})
+	w.deployment("web", 4, w.podSpec("500m", "512Mi", nil))
+	w.awaitRunning(4)
+	claim := w.claimsOf("delete-node")[0]
+	node := w.node(claim.Object.Status.NodeName).Object
+	before := len(w.pods())
+	if err := w.client.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	lowest := 4
+	w.await(t, "the node to be drained and gone", func() bool {
+		lowest = min(lowest, w.running())
+		return claimGone(w.cluster, claim) && w.running() == 4
+	})
+	if lowest < 3 {
+		t.Errorf("%d pods ran at one time, the PodDisruptionBudget allows one to be away", lowest)
+	}
+	if len(w.pods()) == before {
+		t.Error("no pod was moved: the node had none, or they were not drained")
+	}
+	awaitTerminated(t, instanceID(claim))
+}
+
+// A NodePool that cannot be read stops no other, and says what is wrong with it.
+func TestMalformedNodePool(t *testing.T) {
+	w := newWorld(t, "malformed")
+	w.pool("malformed-bad", func(p *karpv1.NodePool) {
+		p.Spec.Template.Spec.NodeClassRef.Name = "nobody"
+	})
+	w.pool("malformed-good", nil)
+	w.deployment("web", 2, w.podSpec("500m", "512Mi", nil))
+	w.awaitRunning(2)
+	var bad karpv1.NodePool
+	message := ""
+	w.await(t, "the NodePool to say what is wrong", func() bool {
+		if err := w.client.Get(t.Context(), keyOf("malformed-bad"), &bad); err != nil {
+			t.Fatal(err)
+		}
+		root := bad.StatusConditions().Root()
+		for _, c := range bad.Status.Conditions {
+			message += c.Message
+		}
+		return root.IsFalse() && strings.Contains(message, "nobody")
+	})
+}
+
+// GPU pods are bound by the scheduler once the device is there, never before.
+func TestExtendedResources(t *testing.T) {
+	w := newWorld(t, "gpu")
+	w.pool("gpu", func(p *karpv1.NodePool) { require(p, "karpenter.k8s.aws/instance-category", "g") })
+	w.deployment("train", 1, w.podSpec("1", "1Gi", func(s *corev1.PodSpec) {
+		s.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": *s.Containers[0].Resources.Requests.Cpu()}
+	}))
+	w.awaitRunning(1)
+	for _, p := range w.pods() {
+		if p.Failed.Seen() {
+			t.Errorf("pod %s was bound before the device was there: %s", p.Object.Name, p.Object.Status.Message)
+		}
+	}
+	if n := len(w.events("PreBound")); n != 0 {
+		t.Errorf("%d GPU pods were pre-bound", n)
+	}
+}

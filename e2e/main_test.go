@@ -1,0 +1,104 @@
+package e2e_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+)
+
+// speed divides the delays of simulated machines and of the AWS: a kubelet is there three seconds after its launch.
+const speed = 10
+
+// cluster is the sandbox that all tests of the binary share; each has NodePools and a namespace of its own.
+type cluster struct {
+	*sandbox.Sandbox
+	client   client.WithWatch
+	recorder *observe.Recorder
+}
+
+// shared is set once by TestMain and not changed afterwards.
+var shared *cluster
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var err error
+	if shared, err = start(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer shared.Stop()
+	return m.Run()
+}
+
+// start brings a sandbox up that has no Node yet: the first test needs it so.
+func start(ctx context.Context) (*cluster, error) {
+	sb, err := sandbox.Start(ctx, sandbox.Config{
+		Speed:        speed,
+		BinDir:       binDir(),
+		ManagedNodes: 0,
+		Progress:     func(text string) { fmt.Fprintln(os.Stderr, text) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{Sandbox: sb}
+	if c.client, err = client.NewWithWatch(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
+		return nil, err
+	}
+	if c.recorder, err = observe.New(sb.RESTConfig()); err != nil {
+		return nil, err
+	}
+	return c, c.recorder.Start(ctx)
+}
+
+// binDir is where `make build` put the binaries.
+func binDir() string {
+	if dir := os.Getenv("SLIPWAY_BIN_DIR"); dir != "" {
+		return dir
+	}
+	return filepath.Join("..", "bin")
+}
+
+// await waits until done says so, asking at every change of the cluster, and fails the test when the time is up. It prints
+// what the test's own objects look like then, and the end of both logs.
+func (c *cluster) await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.recorder.Await(ctx, what, done); err == nil {
+		return
+	}
+	t.Errorf("not within a minute: %s", what)
+	for _, cl := range c.recorder.Claims() {
+		if !cl.Deleted.Seen() {
+			t.Logf("NodeClaim %s: %+v", cl.Object.Name, cl.Object.Status.Conditions)
+		}
+	}
+	for _, p := range c.recorder.Pods() {
+		if !p.Deleted.Seen() && p.Object.Status.Phase != corev1.PodRunning {
+			t.Logf("pod %s/%s on node %q is %s: %+v", p.Object.Namespace, p.Object.Name, p.Object.Spec.NodeName,
+				p.Object.Status.Phase, p.Object.Status.Conditions)
+		}
+	}
+	for _, name := range []string{"scheduler", "launcher"} {
+		t.Logf("end of the %s's log:\n%s", name, c.Tail(name, 40))
+	}
+	t.FailNow()
+}

@@ -1,0 +1,227 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/e2e/observe"
+)
+
+// world is what one test has for itself: a namespace and NodePools whose nodes carry its name as a label and as a taint, so
+// that neither its pods nor its nodes meet those of another test.
+type world struct {
+	t *testing.T
+	*cluster
+	name string
+}
+
+const worldKey = "e2e.slipway.dev/world"
+
+func newWorld(t *testing.T, name string) *world {
+	t.Helper()
+	w := &world{t: t, cluster: shared, name: name}
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	w.nodeClass()
+	return w
+}
+
+// clear deletes the test's namespace with its pods: they must not wait for nodes that will not come.
+func (w *world) clear(ctx context.Context) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	if err := client.IgnoreNotFound(w.client.Delete(ctx, namespace)); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// cleanupContext outlives the test's own, which ends before its clean-up begins.
+func cleanupContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), time.Minute)
+}
+
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, obj := range objects {
+		if err := w.client.Create(w.t.Context(), obj); err != nil {
+			w.t.Fatalf("creating %T %s: %v", obj, obj.GetName(), err)
+		}
+	}
+}
+
+// nodeClass creates the EC2NodeClass that all tests share, if it is not there.
+func (w *world) nodeClass() {
+	w.t.Helper()
+	var class awsv1.EC2NodeClass
+	err := yaml.UnmarshalStrict([]byte(`
+metadata: {name: default}
+spec:
+  amiSelectorTerms: [{alias: al2023@latest}]
+  role: KarpenterNodeRole-slipway
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
+`), &class)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := client.IgnoreAlreadyExists(w.client.Create(w.t.Context(), &class)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// pool creates a NodePool of the test's; change adapts it.
+func (w *world) pool(name string, change func(*karpv1.NodePool)) {
+	w.t.Helper()
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	template := &pool.Spec.Template
+	template.Labels = map[string]string{worldKey: w.name}
+	template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	template.Spec.Taints = []corev1.Taint{{Key: worldKey, Value: w.name, Effect: corev1.TaintEffectNoSchedule}}
+	template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot", "on-demand"}},
+		{Key: awsv1.LabelInstanceCategory, Operator: corev1.NodeSelectorOpIn, Values: []string{"c", "m", "r"}},
+	}
+	pool.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmpty
+	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
+	if change != nil {
+		change(pool)
+	}
+	w.create(pool)
+	w.t.Cleanup(func() { w.removePool(pool) })
+}
+
+func (w *world) removePool(pool *karpv1.NodePool) {
+	ctx, cancel := cleanupContext()
+	defer cancel()
+	w.clear(ctx)
+	if err := client.IgnoreNotFound(w.client.Delete(ctx, pool)); err != nil {
+		w.t.Errorf("deleting NodePool %s: %v", pool.Name, err)
+	}
+	err := w.recorder.Await(ctx, "the nodes of NodePool "+pool.Name+" to be gone", func() bool { return len(w.claimsOf(pool.Name)) == 0 })
+	if err != nil {
+		w.t.Error(err)
+	}
+}
+
+// claimsOf lists the NodeClaims of a pool that exist.
+func (w *world) claimsOf(pool string) []observe.Claim {
+	var out []observe.Claim
+	for _, c := range w.recorder.Claims() {
+		if !c.Deleted.Seen() && c.Object.Labels[karpv1.NodePoolLabelKey] == pool {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// everClaimed lists the NodeClaims of a pool, those that are gone included.
+func (w *world) everClaimed(pool string) []observe.Claim {
+	var out []observe.Claim
+	for _, c := range w.recorder.Claims() {
+		if c.Object.Labels[karpv1.NodePoolLabelKey] == pool {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// pods lists the histories of the test's pods.
+func (w *world) pods() []observe.Pod {
+	var out []observe.Pod
+	for _, p := range w.recorder.Pods() {
+		if p.Object.Namespace == w.name {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// running counts the test's pods that run and stay.
+func (w *world) running() int {
+	n := 0
+	for _, p := range w.pods() {
+		if !p.Deleted.Seen() && !p.Terminating.Seen() && p.Object.Status.Phase == corev1.PodRunning {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) awaitRunning(n int) {
+	w.t.Helper()
+	w.await(w.t, fmt.Sprintf("%d running pods in %s", n, w.name), func() bool { return w.running() == n })
+}
+
+// node returns the history of a Node by name.
+func (w *world) node(name string) observe.Node {
+	for _, n := range w.recorder.Nodes() {
+		if n.Object.Name == name && !n.Deleted.Seen() {
+			return n
+		}
+	}
+	return observe.Node{Object: &corev1.Node{}}
+}
+
+// podSpec is a pod that asks for cpu and memory and runs on the test's nodes only; change adapts it.
+func (w *world) podSpec(cpu, memory string, change func(*corev1.PodSpec)) corev1.PodSpec {
+	grace := int64(1)
+	spec := corev1.PodSpec{
+		TerminationGracePeriodSeconds: &grace,
+		NodeSelector:                  map[string]string{worldKey: w.name},
+		Tolerations:                   []corev1.Toleration{{Key: worldKey, Operator: corev1.TolerationOpExists}},
+		Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
+		}}},
+	}
+	if change != nil {
+		change(&spec)
+	}
+	return spec
+}
+
+// deployment creates a Deployment of n such pods.
+func (w *world) deployment(name string, n int32, spec corev1.PodSpec) *appsv1.Deployment {
+	w.t.Helper()
+	labels := map[string]string{"app": name}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}}
+	d.Spec.Replicas = &n
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
+	w.create(d)
+	return d
+}
+
+// scale sets a Deployment's replicas.
+func (w *world) scale(d *appsv1.Deployment, n int) {
+	w.t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
+	if err := w.client.Patch(w.t.Context(), d, patch); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// events returns the messages of the Events with this reason on objects of the test's namespace.
+func (w *world) events(reason string) []corev1.Event {
+	w.t.Helper()
+	var list corev1.EventList
+	if err := w.client.List(w.t.Context(), &list, client.InNamespace(w.name)); err != nil {
+		w.t.Fatal(err)
+	}
+	var out []corev1.Event
+	for _, e := range list.Items {
+		if e.Reason == reason {
+			out = append(out, e)
+		}
+	}
+	return out
+}
