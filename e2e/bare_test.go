@@ -16,4 +16,3 @@ func TestZeroNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-

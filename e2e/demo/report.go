@@ -56,9 +56,11 @@ type Pods struct {
 type Node struct {
 	// Name of the Node.
 	Name string `json:"name"`
-	// InstanceType, Zone and CapacityType that EC2 gave.
+	// InstanceType that EC2 gave, such as m7g.large.
 	InstanceType string `json:"instanceType"`
-	Zone         string `json:"zone"`
+	// Zone such as us-east-1a.
+	Zone string `json:"zone"`
+	// CapacityType is spot or on-demand.
 	CapacityType string `json:"capacityType"`
 	// Price in USD per hour.
 	Price float64 `json:"price"`

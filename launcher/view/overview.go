@@ -16,9 +16,11 @@ import (
 
 // Objects are what a view is made of: lists as the API server gives them.
 type Objects struct {
-	// Pods, Nodes and NodeClaims of the cluster.
-	Pods       []corev1.Pod
-	Nodes      []corev1.Node
+	// Pods of all namespaces.
+	Pods []corev1.Pod
+	// Nodes of the cluster, slipway's and others.
+	Nodes []corev1.Node
+	// NodeClaims of the cluster.
 	NodeClaims []karpv1.NodeClaim
 }
 

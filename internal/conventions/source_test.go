@@ -1,0 +1,168 @@
+package conventions_test
+
+import (
+	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A package without a doc comment tells the next engineer nothing of what it owns.
+func TestEveryPackageIsDocumented(t *testing.T) {
+	_, files := tree(t)
+	documented := map[string]bool{}
+	for _, f := range files {
+		if !f.isTest() {
+			documented[f.dir()] = documented[f.dir()] || f.file.Doc != nil
+		}
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no doc comment: say what it owns", dir)
+		}
+	}
+}
+
+// The map of the code must be complete: a package that ARCHITECTURE.md does not name is one nobody finds.
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, files := tree(t)
+	seen := map[string]bool{}
+	for _, f := range files {
+		if dir := f.dir(); !f.isTest() && !seen[dir] {
+			seen[dir] = true
+			if !strings.Contains(string(text), "`"+dir+"`") {
+				t.Errorf("ARCHITECTURE.md does not name `%s`", dir)
+			}
+		}
+	}
+}
+
+// Names that say nothing attract everything.
+func TestNoPackageWithoutAConcept(t *testing.T) {
+	banned := []string{"util", "utils", "common", "helper", "helpers", "misc", "hack"}
+	_, files := tree(t)
+	for _, f := range files {
+		for part := range strings.SplitSeq(f.dir(), "/") {
+			if slices.Contains(banned, part) {
+				t.Errorf("%s: a folder named %s has no concept of its own", f.path, part)
+			}
+		}
+	}
+}
+
+// Units and zero values belong to the field, where the reader looks for them.
+func TestExportedFieldsAreDocumented(t *testing.T) {
+	fset, files := tree(t)
+	for _, f := range files {
+		if f.isTest() || f.generated() {
+			continue
+		}
+		for _, spec := range exportedStructs(f.file) {
+			previous := true
+			for _, field := range spec.Fields.List {
+				has := field.Doc != nil || field.Comment != nil
+				if exported(field) && !has && !previous {
+					t.Errorf("%s: an exported field without a comment", fset.Position(field.Pos()))
+				}
+				// One comment may serve the fields that follow it line by line.
+				previous = has
+			}
+		}
+	}
+}
+
+func exportedStructs(file *ast.File) []*ast.StructType {
+	var out []*ast.StructType
+	for _, decl := range file.Decls {
+		gen, ok := decl.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range gen.Specs {
+			ts, ok := spec.(*ast.TypeSpec)
+			if !ok || !ts.Name.IsExported() {
+				continue
+			}
+			if st, ok := ts.Type.(*ast.StructType); ok {
+				out = append(out, st)
+			}
+		}
+	}
+	return out
+}
+
+func exported(field *ast.Field) bool {
+	return slices.ContainsFunc(field.Names, func(n *ast.Ident) bool { return n.IsExported() })
+}
+
+// The testing package in a binary brings flags and globals with it.
+func TestNoTestingInProduction(t *testing.T) {
+	_, files := tree(t)
+	for _, f := range files {
+		if f.isTest() || f.path == "launcher/cloud/cloudtest/"+filepath.Base(f.path) {
+			continue // cloudtest is a contract suite: it is made to be called from tests.
+		}
+		for _, imp := range f.file.Imports {
+			if path := strings.Trim(imp.Path.Value, `"`); path == "testing" || strings.HasPrefix(path, "testing/") {
+				t.Errorf("%s imports %s", f.path, path)
+			}
+		}
+	}
+}
+
+// A limit that can be switched off is no limit.
+func TestNoSuppressionOfLimits(t *testing.T) {
+	limit := regexp.MustCompile(`//\s*nolint(:[\w,]*\b(funlen|cyclop|revive|gocyclo|gocognit)\b|\s|$)`)
+	fset, files := tree(t)
+	for _, f := range files {
+		for _, group := range f.file.Comments {
+			for _, c := range group.List {
+				if limit.MatchString(c.Text) {
+					t.Errorf("%s: %s suppresses a size limit", fset.Position(c.Pos()), c.Text)
+				}
+			}
+		}
+	}
+}
+
+// The scheduling goroutine must never wait for ours, and ours must stop with the scheduler: they start in one place.
+func TestPluginStartsGoroutinesInOneFile(t *testing.T) {
+	fset, files := tree(t)
+	found := false
+	for _, f := range files {
+		if f.isTest() || f.dir() != "plugin" && !strings.HasPrefix(f.dir(), "plugin/") {
+			continue
+		}
+		ast.Inspect(f.file, func(n ast.Node) bool {
+			if startsGoroutine(n) {
+				found = true
+				if f.path != "plugin/run.go" {
+					t.Errorf("%s starts a goroutine: only plugin/run.go may", fset.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+	}
+	if !found {
+		t.Error("no goroutine found in plugin/: this check looks at the wrong place")
+	}
+}
+
+func startsGoroutine(n ast.Node) bool {
+	if _, ok := n.(*ast.GoStmt); ok {
+		return true
+	}
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && (sel.Sel.Name == "Go" || sel.Sel.Name == "AfterFunc")
+}
