@@ -30,8 +30,11 @@ func Tagged(tags map[string]string, other Attribute) Attribute {
 	}
 }
 
-// maxFilterValues is how many values all filters of one call may have together.
-const maxFilterValues = 200
+// The limits of one call: how many filters it has, and how many values each (EC2 user guide, "Filtering considerations").
+const (
+	maxFilters      = 50
+	maxFilterValues = 200
+)
 
 // Filter is one filter of an EC2 call: its values are alternatives.
 type Filter struct {
@@ -49,7 +52,6 @@ func (f Filter) matches(value string) bool {
 // meaning (EC2 user guide, "Filtering considerations").
 func (p Params) Filters() ([]Filter, error) {
 	var out []Filter
-	total := 0
 	for _, f := range p.Each("Filter") {
 		filter := Filter{Name: f.Get("Name"), values: map[string]bool{}}
 		values := f.Strings("Value")
@@ -59,7 +61,9 @@ func (p Params) Filters() ([]Filter, error) {
 		if len(values) == 0 {
 			return nil, Errorf("InvalidParameterValue", "The filter '%s' has no value", filter.Name)
 		}
-		total += len(values)
+		if len(values) > maxFilterValues {
+			return nil, Errorf("FilterLimitExceeded", "The maximum number of filter values specified on a single call is %d", maxFilterValues)
+		}
 		for _, v := range values {
 			if strings.ContainsAny(v, `*?\`) {
 				filter.patterns = append(filter.patterns, wildcards(v))
@@ -69,8 +73,8 @@ func (p Params) Filters() ([]Filter, error) {
 		}
 		out = append(out, filter)
 	}
-	if total > maxFilterValues {
-		return nil, Errorf("FilterLimitExceeded", "The maximum number of filter values specified on a single call is %d", maxFilterValues)
+	if len(out) > maxFilters {
+		return nil, Errorf("FilterLimitExceeded", "The maximum number of filters specified on a single call is %d", maxFilters)
 	}
 	return out, nil
 }
