@@ -102,7 +102,7 @@ func TestUnplacedPodIsExplained(t *testing.T) {
 		}}}
 	})
 	h.eventually("the reason", func() bool { return strings.Contains(h.message("gpu"), "NodePool default") })
-	if got := h.message("gpu"); !strings.Contains(got, "0/1 nodes are available") || !strings.Contains(got, "no node can be launched") {
+	if got := h.message("gpu"); !strings.Contains(got, "0/1 nodes are available") || !strings.Contains(got, "No node can be launched") {
 		t.Errorf("message %q", got)
 	}
 	h.eventually("the pinned pod's reason", func() bool { return strings.Contains(h.message("daemon"), "pinned to node full") })

@@ -61,6 +61,8 @@ type harnessOptions struct {
 	// objects that exist from the start.
 	objects []runtime.Object
 	prepare func(*testLauncher)
+	// launchFirst puts NodeLaunch before DefaultPreemption.
+	launchFirst bool
 }
 
 // start runs the scheduler with the sample configuration.
@@ -78,6 +80,9 @@ func start(t *testing.T, o harnessOptions) *harness {
 	h.client.PrependReactor("create", "pods", h.bind)
 	h.informer = scheduler.NewInformerFactory(h.client, 0)
 	profiles := sample(t, "../manifests/scheduler/beside.yaml", append(o.args, "socket: "+h.launcher.socket)...)
+	if post := profiles[0].Plugins.PostFilter.Enabled; o.launchFirst {
+		post[1], post[2] = post[2], post[1]
+	}
 	var err error
 	if h.plugin, err = plugin.New(plugin.Options{Registerer: h.registry, Fault: o.fault}); err != nil {
 		t.Fatal(err)

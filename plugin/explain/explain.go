@@ -108,5 +108,5 @@ func after(verdict, text string) string {
 	if verdict == "" {
 		return text
 	}
-	return verdict + ". " + text
+	return verdict + ". " + strings.ToUpper(text[:1]) + text[1:]
 }

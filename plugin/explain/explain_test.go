@@ -27,7 +27,7 @@ func TestMessages(t *testing.T) {
 		},
 		{
 			"unplaced, per NodePool, each reason once", explain.Unplaced(unplaced, "0/3 nodes are available: 3 Insufficient cpu."),
-			"0/3 nodes are available: 3 Insufficient cpu. no node can be launched: NodePool default: taint dedicated=gpu:NoSchedule is not tolerated; NodePool arm: NotReady",
+			"0/3 nodes are available: 3 Insufficient cpu. No node can be launched: NodePool default: taint dedicated=gpu:NoSchedule is not tolerated; NodePool arm: NotReady",
 		},
 		{"no NodePool at all", explain.Unplaced(plan.Unplaced{}, ""), "no node can be launched: there is no NodePool"},
 		{

@@ -1,0 +1,52 @@
+package plugin_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Who can preempt does, as Kubernetes' users expect; below preferLaunch a pod gets a node instead.
+func TestPreemptOrLaunch(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		args        []string
+		launchFirst bool
+		preempts    bool
+	}{
+		{name: "default", preempts: true},
+		{name: "preferred below the pod's priority", args: []string{"preferLaunch: 50"}, launchFirst: true, preempts: true},
+		{name: "preferred above the pod's priority", args: []string{"preferLaunch: 500"}, launchFirst: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := start(t, harnessOptions{
+				args: tc.args, launchFirst: tc.launchFirst, objects: []runtime.Object{newNode("small", "600m", nil)},
+			})
+			h.pod("victim", nil)
+			h.eventually("the victim to run", func() bool { return h.bound() == 1 })
+			h.pod("urgent", func(p *corev1.Pod) {
+				priority := int32(100)
+				p.Spec.Priority = &priority
+			})
+			if tc.preempts {
+				h.eventually("the victim to go", func() bool {
+					_, err := h.client.CoreV1().Pods("default").Get(h.ctx, "victim", metav1.GetOptions{})
+					return err != nil
+				})
+				h.eventually("the pod to take its place", func() bool { return h.bound() == 1 })
+			} else {
+				h.eventually("a launch", func() bool { return h.launcher.podNames()["urgent"] == 1 })
+			}
+			time.Sleep(200 * time.Millisecond)
+			if launched := h.launcher.podNames()["urgent"] > 0; launched == tc.preempts {
+				t.Errorf("launched: %t, preempts: %t", launched, tc.preempts)
+			}
+			if _, err := h.client.CoreV1().Pods("default").Get(h.ctx, "victim", metav1.GetOptions{}); (err != nil) != tc.preempts {
+				t.Errorf("victim: %v", err)
+			}
+		})
+	}
+}
