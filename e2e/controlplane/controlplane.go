@@ -122,7 +122,7 @@ func (cp *ControlPlane) Stop() error {
 			cp.etcd.stop()
 		}
 		if cp.logs != nil {
-			errs = append(errs, cp.logs.restore())
+			errs = append(errs, cp.logs.end())
 		}
 		errs = append(errs, os.RemoveAll(cp.folder))
 		cp.stopErr = errors.Join(errs...)

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 
 	"k8s.io/klog/v2"
@@ -10,9 +11,8 @@ import (
 
 // logs is klog, the log of everything that is Kubernetes in this process, sent to a file.
 type logs struct {
-	path  string
-	file  *os.File
-	state klog.State
+	path string
+	file *os.File
 }
 
 func redirectLogs(path string) (*logs, error) {
@@ -20,7 +20,7 @@ func redirectLogs(path string) (*logs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
-	l := &logs{path: path, file: file, state: klog.CaptureState()}
+	l := &logs{path: path, file: file}
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	if err := flags.Parse([]string{"-logtostderr=false", "-alsologtostderr=false", "-stderrthreshold=FATAL", "-one_output"}); err != nil {
@@ -31,9 +31,9 @@ func redirectLogs(path string) (*logs, error) {
 	return l, nil
 }
 
-// restore sends the log to where it went before and closes the file.
-func (l *logs) restore() error {
+// end closes the file and drops what is still logged: kube-apiserver's connections to etcd outlive it, and complain.
+func (l *logs) end() error {
 	klog.Flush()
-	l.state.Restore()
+	klog.SetOutput(io.Discard)
 	return l.file.Close()
 }

@@ -20,7 +20,7 @@ import (
 
 // interrupt takes the spot instance with the most pods away and waits until they run elsewhere and the node is gone.
 func (s *story) interrupt(ctx context.Context) (string, error) {
-	victim, ok := busiestSpot(s.recorder.Overview())
+	victim, ok := busiestSpot(s.recorder.Overview(namespace))
 	if !ok {
 		return "", errors.New("no spot node with pods was launched")
 	}
@@ -82,7 +82,7 @@ func (s *story) scaleDown(ctx context.Context) (string, error) {
 	if _, err := s.scale(ctx, func(*appsv1.Deployment) (int, error) { return 0, nil }); err != nil {
 		return "", err
 	}
-	err := s.watching(ctx, "all NodeClaims to be gone", func() bool { return len(s.recorder.Overview().Nodes) == 0 })
+	err := s.watching(ctx, "all NodeClaims to be gone", func() bool { return len(s.recorder.Overview(namespace).Nodes) == 0 })
 	if err != nil {
 		return "", err
 	}

@@ -84,7 +84,7 @@ func (s *story) scaleUp(ctx context.Context) (string, error) {
 	if err := s.awaitRunning(ctx); err != nil {
 		return "", err
 	}
-	overview := s.recorder.Overview()
+	overview := s.recorder.Overview(namespace)
 	s.report.Pods.Running = overview.Pods.Running
 	s.report.CostPerHour = overview.CostPerHour
 	for _, n := range overview.Nodes {
@@ -151,7 +151,7 @@ func (s *story) watching(ctx context.Context, what string, done func() bool) err
 		case <-change:
 		case <-time.After(time.Second):
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w; now: %s", what, ctx.Err(), s.recorder.Overview().Pods)
+			return fmt.Errorf("waiting for %s: %w; now: %s", what, ctx.Err(), s.recorder.Overview(namespace).Pods)
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -163,7 +163,7 @@ func (s *story) watching(ctx context.Context, what string, done func() bool) err
 
 func (s *story) table() string {
 	var b strings.Builder
-	if err := s.recorder.Overview().Table(&b); err != nil {
+	if err := s.recorder.Overview(namespace).Table(&b); err != nil {
 		return err.Error()
 	}
 	return b.String()

@@ -150,11 +150,11 @@ func snapshot[T any](r *Recorder, m map[types.UID]*T, created func(*T) Moment) [
 	return out
 }
 
-// Overview is what exists now, as `slipway status` shows it.
-func (r *Recorder) Overview() view.Overview {
+// Overview is what exists now, as `slipway status` shows it, counting the pods of one namespace.
+func (r *Recorder) Overview(namespace string) view.Overview {
 	var in view.Objects
 	for _, p := range r.Pods() {
-		if !p.Deleted.Seen() {
+		if !p.Deleted.Seen() && p.Object.Namespace == namespace {
 			in.Pods = append(in.Pods, *p.Object)
 		}
 	}
