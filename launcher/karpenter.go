@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // karpenterLease is the name of Karpenter's leader election.
@@ -84,4 +86,10 @@ func (n *neighbour) manages(pool *karpv1.NodePool) (bool, string) {
 		return true, ""
 	}
 	return false, fmt.Sprintf("a live Karpenter holds Lease %s/%s and the handover selector does not select this NodePool", *namespace, karpenterLease)
+}
+
+// ours says whether a NodeClaim is ours to launch and to bring in: while a Karpenter is alive, those that slipway recorded are.
+func (n *neighbour) ours(claim *karpv1.NodeClaim) bool {
+	_, recorded := claim.Annotations[catalog.InstanceTypesAnnotation]
+	return recorded || n.lease.Load() == nil
 }

@@ -26,6 +26,7 @@ type parts struct {
 	terminator *terminate.Terminator
 	server     *server.Server
 	launcher   *launch.Launcher
+	beside     *neighbour
 }
 
 // wire makes every part and adds it to the manager, in the order of a node's life.
@@ -47,8 +48,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.leader, err = leadership.New(leadership.Config{Reader: mgr.GetAPIReader()}); err != nil {
 		return p, err
 	}
-	beside, err := newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector)
-	if err != nil {
+	if p.beside, err = newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector); err != nil {
 		return p, err
 	}
 	p.terminator, err = terminate.New(terminate.Config{
@@ -69,10 +69,10 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Cache: mgr.GetCache(), Offers: l.config.Cloud, Leader: p.leader,
-		Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: beside.manages,
+		Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages,
 	})
 	late.server = p.server
-	return p, errors.Join(err, add(mgr, p.leader.Run, beside.run, l.config.Cloud.Refresh, p.launcher.Run, p.server.Run))
+	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, l.config.Cloud.Refresh, p.launcher.Run, p.server.Run))
 }
 
 // add has the manager run loops of ours.
@@ -113,7 +113,7 @@ func (l *Launcher) joining(p parts) error {
 	}
 	controller, err := join.New(join.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
-		Binder: binder, Guard: p.leader, Events: l.recorders.slipway, Failed: p.server.Failed, Registerer: l.registerer,
+		Binder: binder, Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours, Failed: p.server.Failed, Registerer: l.registerer,
 		Settings: join.Settings{
 			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,
 		},

@@ -158,16 +158,24 @@ func blocking(pod *corev1.Pod, taints []corev1.Taint) string {
 	return ""
 }
 
+// tolerated: of several tolerations that match a NoExecute taint the shortest counts (pkg/controller/tainteviction).
 func tolerated(tolerations []corev1.Toleration, taint corev1.Taint) bool {
-	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
-		// The taint's value may be compared as text: numeric operators are for taints that NodePools do not set.
-		short := taint.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil &&
-			time.Duration(*t.TolerationSeconds)*time.Second < shortest
-		return !short && matches(t, taint)
-	})
+	found := false
+	for _, t := range tolerations {
+		if !matches(t, taint) {
+			continue
+		}
+		if taint.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil &&
+			time.Duration(*t.TolerationSeconds)*time.Second < shortest {
+			return false
+		}
+		found = true
+	}
+	return found
 }
 
-// matches is the rule of k8s.io/api/core/v1, Toleration.ToleratesTaint, for the operators Exists and Equal.
+// matches is the rule of k8s.io/api/core/v1, Toleration.ToleratesTaint, for the operators Exists and Equal: numeric operators
+// are for taints that NodePools do not set.
 func matches(t corev1.Toleration, taint corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false

@@ -51,9 +51,9 @@ type Binding struct {
 	Reason string
 }
 
-// All binds all pods at once and waits for every answer. It returns the errors of those that may be tried again; a pod that
-// is gone, is another's by now, or is bound elsewhere is answered for good and is no error.
-func (b *Binder) All(ctx context.Context, list []Binding) error {
+// All binds all pods at once and waits for every answer. It returns one error per binding, in their order: nil where it is
+// answered for good, which includes a pod that is gone, is another's by now, or is bound elsewhere.
+func (b *Binder) All(ctx context.Context, list []Binding) []error {
 	errs := make([]error, len(list))
 	var wg sync.WaitGroup
 	for i, binding := range list {
@@ -64,7 +64,7 @@ func (b *Binder) All(ctx context.Context, list []Binding) error {
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return errs
 }
 
 func (b *Binder) bind(ctx context.Context, in Binding) error {

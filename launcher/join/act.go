@@ -21,6 +21,13 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/node"
 )
 
+const (
+	// bindTries is how often a binding is tried, and bindAgain the pause between two tries: all of them fit into the time that
+	// the startup taint stays.
+	bindTries = 5
+	bindAgain = 250 * time.Millisecond
+)
+
 // act does what was decided, in the order in which Decision lists it, and returns when to look again. What it writes comes
 // back as an event, so that one look does one round.
 func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Duration, error) {
@@ -36,9 +43,7 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 	if err := c.adopt(ctx, o); err != nil {
 		return 0, err
 	}
-	if err := c.bind(ctx, o, d); err != nil {
-		return 0, err
-	}
+	after := c.bind(ctx, o, d)
 	if d.RenewLease {
 		if err := c.renew(ctx, o.Node); err != nil {
 			return 0, err
@@ -56,10 +61,6 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 	}
 	if err := c.condition(ctx, o, d); err != nil {
 		return 0, err
-	}
-	after := d.After
-	if len(d.Bind) > 0 {
-		after = time.Millisecond // The taint goes as soon as the bindings are answered: look again at once.
 	}
 	return max(after, 0), nil
 }
@@ -114,7 +115,7 @@ func (c *Controller) removeStale(ctx context.Context, want *corev1.Node) error {
 
 // adopt completes a Node that the kubelet created before us.
 func (c *Controller) adopt(ctx context.Context, o Observed) error {
-	if o.Claim.StatusConditions().Get(karpv1.ConditionTypeRegistered).IsTrue() {
+	if registeredNode(o.Node) {
 		return nil
 	}
 	ours := cloud.Instance{PrivateDNSName: o.Node.Name, Zone: o.Claim.Labels[corev1.LabelTopologyZone], InstanceType: o.Claim.Labels[corev1.LabelInstanceTypeStable]}
@@ -136,25 +137,40 @@ func (c *Controller) patch(ctx context.Context, have, want *corev1.Node) error {
 	return nil
 }
 
-func (c *Controller) bind(ctx context.Context, o Observed, d Decision) error {
-	for uid, reason := range d.Refused {
-		c.memory.answer(o.Claim.UID, uid)
-		c.metrics.refused.Inc()
-		for _, s := range o.Slots {
-			if s.Pod != nil && s.Pod.UID == uid {
-				klog.FromContext(ctx).Info("Promised pod does not fit the node as it is", "pod", klog.KObj(s.Pod), "node", o.Node.Name, "reason", reason)
-				c.config.Events.Eventf(s.Pod, corev1.EventTypeWarning, "NotPreBound", "Left to the scheduler: %s", reason)
-			}
+// bind binds what is due and returns when to look again. A binding that fails holds nothing up: it is tried a few times and then
+// left to the scheduler.
+func (c *Controller) bind(ctx context.Context, o Observed, d Decision) time.Duration {
+	for _, s := range o.Slots {
+		if s.Pod != nil && d.Refused[s.Pod.UID] != "" {
+			c.leave(ctx, o, s.Pod, d.Refused[s.Pod.UID])
 		}
 	}
-	if err := c.config.Binder.All(ctx, d.Bind); err != nil {
-		return err
+	if len(d.Bind) == 0 {
+		return d.After
 	}
-	for _, b := range d.Bind {
-		c.memory.answer(o.Claim.UID, b.Pod.UID)
-		c.metrics.bound.WithLabelValues(string(b.Moment)).Inc()
+	after := time.Millisecond // The taint goes as soon as the bindings are answered: look again at once.
+	for i, err := range c.config.Binder.All(ctx, d.Bind) {
+		b := d.Bind[i]
+		switch {
+		case err == nil:
+			c.memory.answer(o.Claim.UID, b.Pod.UID)
+			c.metrics.bound.WithLabelValues(string(b.Moment)).Inc()
+		case c.memory.failed(o.Claim.UID, b.Pod.UID) >= bindTries && ctx.Err() == nil:
+			c.leave(ctx, o, b.Pod, err.Error())
+		default:
+			klog.FromContext(ctx).V(2).Info("Binding failed, trying again", "pod", klog.KObj(b.Pod), "node", b.Node, "err", err)
+			after = bindAgain
+		}
 	}
-	return nil
+	return after
+}
+
+// leave leaves a promised pod to the scheduler.
+func (c *Controller) leave(ctx context.Context, o Observed, pod *corev1.Pod, reason string) {
+	c.memory.answer(o.Claim.UID, pod.UID)
+	c.metrics.refused.Inc()
+	klog.FromContext(ctx).Info("Promised pod is left to the scheduler", "pod", klog.KObj(pod), "node", o.Node.Name, "reason", reason)
+	c.config.Events.Eventf(pod, corev1.EventTypeWarning, "NotPreBound", "Left to the scheduler: %s", reason)
 }
 
 // register takes the node into the cluster: finalizer, owner and label, then the claim's condition.
@@ -204,6 +220,9 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.config.Client.Status().Patch(ctx, o.Claim, patch); err != nil {
 		return fmt.Errorf("writing status of NodeClaim %s: %w", o.Claim.Name, err)
+	}
+	if d.Register {
+		klog.FromContext(ctx).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
 	}
 	if d.Register {
 		klog.FromContext(ctx).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)

@@ -28,6 +28,10 @@ import (
 // workers is how many claims are looked at at once: most of the time each waits for an API server's answer.
 const workers = 64
 
+// handOver is how long a new claim is left to whoever recorded it: the server hands a whole batch to the launcher, so that equal
+// claims share a call. One that is older was left behind by a process that died.
+const handOver = 3 * time.Second
+
 // Instances describes instances; cloud.Cloud has it.
 type Instances interface {
 	// Instances describes the instances that sel selects.
@@ -36,8 +40,8 @@ type Instances interface {
 
 // Launcher takes claims that have no instance; *launch.Launcher is one.
 type Launcher interface {
-	// Enqueue hands claims over; those that are under way are left out.
-	Enqueue(ctx context.Context, claims ...*karpv1.NodeClaim)
+	// Enqueue hands claims over and returns at once; those that are under way are left out.
+	Enqueue(claims ...*karpv1.NodeClaim)
 	// Forget drops what is known of a claim that was deleted.
 	Forget(uid types.UID)
 }
@@ -74,6 +78,8 @@ type Config struct {
 	Events Recorder
 	// Settings a user chose.
 	Settings Settings
+	// Ours says whether a claim is ours to launch and to bring in: Karpenter's are not while one is alive.
+	Ours func(claim *karpv1.NodeClaim) bool
 	// Failed is told of each claim that is ended because it did not join.
 	Failed func(claim *karpv1.NodeClaim, reason, message string)
 	// Registerer takes the metrics.
@@ -90,7 +96,7 @@ type Controller struct {
 // New returns a Controller; SetupWithManager starts it with the manager.
 func New(c Config) (*Controller, error) {
 	complete := c.Client != nil && c.Reader != nil && c.Instances != nil && c.Launcher != nil && c.Ender != nil && c.Binder != nil &&
-		c.Guard != nil && c.Events != nil && c.Failed != nil && c.Registerer != nil
+		c.Guard != nil && c.Events != nil && c.Ours != nil && c.Failed != nil && c.Registerer != nil
 	if !complete {
 		return nil, errors.New("join: every field of Config is required")
 	}
@@ -145,20 +151,27 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := c.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !claim.DeletionTimestamp.IsZero() {
+	switch {
+	case !claim.DeletionTimestamp.IsZero():
 		c.memory.forget(claim.UID)
 		c.config.Launcher.Forget(claim.UID)
 		return reconcile.Result{}, nil
-	}
-	if claim.Status.ProviderID == "" {
-		c.config.Launcher.Enqueue(ctx, claim)
+	case claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
+		c.memory.forget(claim.UID)
+		return reconcile.Result{}, nil
+	case !c.config.Ours(claim):
+		return reconcile.Result{}, nil
+	case claim.Status.ProviderID == "":
+		if left := handOver - time.Since(claim.CreationTimestamp.Time); left > 0 {
+			return reconcile.Result{RequeueAfter: left}, nil
+		}
+		c.config.Launcher.Enqueue(claim)
 		return reconcile.Result{}, nil
 	}
 	observed, err := c.observe(ctx, claim)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	decision := Decide(observed)
-	again, err := c.act(ctx, observed, decision)
+	again, err := c.act(ctx, observed, Decide(observed))
 	return reconcile.Result{RequeueAfter: again}, err
 }

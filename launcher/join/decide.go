@@ -117,11 +117,15 @@ func Decide(o Observed) Decision {
 	return d
 }
 
-// deadline by which the node must be Ready.
+// deadline by which the node must be Ready. One that was Ready before, which its missing startup taint tells, has as long again
+// from the moment that it no longer is: pods run there.
 func deadline(o Observed) time.Time {
 	patience := o.Settings.EmptyDeadline
 	if len(o.Slots) > 0 {
 		patience = o.Settings.JoinDeadline
+	}
+	if o.Node != nil && registeredNode(o.Node) && !hasTaint(o.Node, catalog.StartingTaintKey) {
+		return joinedAt(o.Node).Add(patience)
 	}
 	return o.Claim.CreationTimestamp.Add(patience)
 }
@@ -249,6 +253,12 @@ func joinedAt(node *corev1.Node) time.Time {
 		return c.LastTransitionTime.Time
 	}
 	return node.CreationTimestamp.Time
+}
+
+// registeredNode says that the Node was registered: it stands on the Node as well as on the claim, because of two objects the
+// cache may show one old and one new, and taints that were lifted must not come back.
+func registeredNode(node *corev1.Node) bool {
+	return node.Labels[karpv1.NodeRegisteredLabelKey] == "true"
 }
 
 func hasTaint(node *corev1.Node, key string) bool {

@@ -18,6 +18,7 @@ type memory struct {
 type remembered struct {
 	readySince time.Time
 	answered   map[types.UID]bool
+	failures   map[types.UID]int
 }
 
 func newMemory() *memory { return &memory{claims: map[types.UID]*remembered{}} }
@@ -42,9 +43,18 @@ func (m *memory) answer(claim, pod types.UID) {
 	m.entry(claim).answered[pod] = true
 }
 
+// failed counts a binding that failed, and returns how often it has.
+func (m *memory) failed(claim, pod types.UID) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.entry(claim)
+	r.failures[pod]++
+	return r.failures[pod]
+}
+
 func (m *memory) entry(claim types.UID) *remembered {
 	if m.claims[claim] == nil {
-		m.claims[claim] = &remembered{answered: map[types.UID]bool{}}
+		m.claims[claim] = &remembered{answered: map[types.UID]bool{}, failures: map[types.UID]int{}}
 	}
 	return m.claims[claim]
 }

@@ -2,7 +2,6 @@ package join
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -83,7 +83,8 @@ func (c *Controller) nodeOf(ctx context.Context, claim *karpv1.NodeClaim) (*core
 func (c *Controller) slots(ctx context.Context, claim *karpv1.NodeClaim) ([]Slot, error) {
 	refs, err := record.Pods(claim)
 	if err != nil {
-		return nil, err
+		// Somebody broke the annotation. The node joins as one that nobody waits for, or is ended.
+		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read", "nodeClaim", klog.KObj(claim))
 	}
 	slots := make([]Slot, 0, len(refs))
 	for _, ref := range refs {
@@ -135,20 +136,19 @@ func (c *Controller) daemonKeptOff(ctx context.Context, node *corev1.Node) (stri
 	if err := c.config.Client.List(ctx, &list); err != nil {
 		return "", err
 	}
-	var errs []error
 	for i := range list.Items {
 		ds := &list.Items[i]
 		pod := &corev1.Pod{Spec: ds.Spec.Template.Spec}
 		fits, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 		if err != nil {
-			errs = append(errs, err) // One DaemonSet that cannot be read keeps no other off.
+			klog.FromContext(ctx).V(2).Info("Node affinity of a DaemonSet cannot be read", "daemonSet", klog.KObj(ds), "err", err)
 			continue
 		}
 		if fits && keptOffByOursAlone(pod, node) {
 			return ds.Namespace + "/" + ds.Name, nil
 		}
 	}
-	return "", errors.Join(errs...)
+	return "", nil
 }
 
 // keptOffByOursAlone compares tolerations with taints; the DaemonSet controller adds tolerations of the node's own conditions

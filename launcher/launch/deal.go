@@ -12,6 +12,8 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
@@ -24,29 +26,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// resume looks for the instances of a call that an earlier process made, or was about to make, and deals what it finds. Only
-// after lookFor without enough of them does a new attempt begin, with a new id: EC2 shows an instance late, and a second
-// call would buy it twice.
-func (g *group) resume(ctx context.Context) error {
-	if g.lost.IsZero() {
-		g.lost = time.Now()
-	}
-	found, err := g.unowned(ctx)
-	if err != nil {
-		return err
-	}
-	if len(found) < len(g.claims) && time.Since(g.lost) < lookFor {
-		return nil
-	}
-	if err := g.deal(ctx, found); err != nil {
-		return err
-	}
-	g.id, g.lost = "", time.Time{}
-	return nil
-}
-
-// unowned are the live instances of the attempt that no claim has, in the order of their ids.
-func (g *group) unowned(ctx context.Context) ([]cloud.Instance, error) {
+// search looks for the instances of a call that an earlier process made, or was about to make, and takes all claims of that call
+// along: who deals its instances must know every claim that waits for one. The instances that no claim has are returned.
+func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
 	instances, err := g.config.Cloud.Instances(ctx, cloud.Selector{LaunchIDs: []string{g.id}})
 	if err != nil {
 		return nil, err
@@ -56,33 +38,64 @@ func (g *group) unowned(ctx context.Context) ([]cloud.Instance, error) {
 		return nil, fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	owned := map[string]bool{}
+	g.claims = nil
 	for i := range list.Items {
-		owned[list.Items[i].Status.ProviderID] = true
+		c := &list.Items[i]
+		owned[c.Status.ProviderID] = true
+		if c.Annotations[catalog.LaunchAnnotation] == g.id && c.Status.ProviderID == "" && c.DeletionTimestamp.IsZero() {
+			g.claims = append(g.claims, c)
+		}
 	}
+	g.know(g.claims)
+	slices.SortFunc(g.claims, func(a, b *karpv1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
 	return slices.DeleteFunc(instances, func(i cloud.Instance) bool { return !alive(i) || owned[i.ProviderID()] }), nil
+}
+
+// resume deals what was found of a call whose answer was lost. Only after lookFor without enough instances does a new attempt
+// begin, with a new id: EC2 shows an instance late, and a second call would buy it twice.
+func (g *group) resume(ctx context.Context, found []cloud.Instance) error {
+	if g.since.IsZero() {
+		g.since = time.Now()
+	}
+	if len(found) < len(g.claims) && time.Since(g.since) < lookFor {
+		return nil
+	}
+	if err := g.deal(ctx, found); err != nil {
+		return err
+	}
+	g.id, g.since = "", time.Time{}
+	return nil
 }
 
 // deal gives each claim, in the order of names, one instance, in the order of ids. Surplus is terminated.
 func (g *group) deal(ctx context.Context, instances []cloud.Instance) error {
 	slices.SortFunc(instances, func(a, b cloud.Instance) int { return cmp.Compare(a.ID, b.ID) })
 	n := min(len(instances), len(g.claims))
-	offered, err := g.types(ctx)
-	if err != nil {
-		return err
+	var offered map[string]catalog.InstanceType
+	if n > 0 {
+		var err error
+		if offered, err = g.types(ctx); err != nil {
+			return err
+		}
 	}
 	claims := g.claims[:n]
 	pairs := make(map[types.UID]cloud.Instance, n)
 	for i, c := range claims {
 		pairs[c.UID] = instances[i]
 	}
+	// From here on the call is not repeated, whatever fails: its answer names instances that have a claim by now.
+	g.asked = false
 	results := each(claims, func(c *karpv1.NodeClaim) error { return g.launched(ctx, c, pairs[c.UID], offered) })
 	var left []*karpv1.NodeClaim
 	var surplus []string
+	var failed error
 	for i, c := range claims {
-		if client.IgnoreNotFound(results[i]) != nil {
+		switch {
+		case errors.Is(results[i], errGone):
+			surplus = append(surplus, instances[i].ID) // Nobody else will ask for it.
+		case results[i] != nil:
 			left = append(left, c)
-		} else if results[i] != nil {
-			surplus = append(surplus, instances[i].ID) // Its claim is gone: nobody else will ask for it.
+			failed = errors.Join(failed, results[i])
 		}
 	}
 	for _, i := range instances[n:] {
@@ -95,12 +108,7 @@ func (g *group) deal(ctx context.Context, instances []cloud.Instance) error {
 			return err
 		}
 	}
-	if len(left) > 0 {
-		// Their instances are known to EC2 by the attempt's id: the next round finds them.
-		g.asked = false
-		return errors.Join(results...)
-	}
-	return nil
+	return failed // The instances of the claims that are left carry the attempt's id: the next round finds them.
 }
 
 func (g *group) types(ctx context.Context) (map[string]catalog.InstanceType, error) {
@@ -119,30 +127,31 @@ func (g *group) types(ctx context.Context) (map[string]catalog.InstanceType, err
 	return out, nil
 }
 
+// errGone says that a claim was deleted, or is being.
+var errGone = errors.New("the NodeClaim is gone")
+
 // launched writes down which instance a claim has: the labels it follows from first, then the status, which is the record.
 func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance cloud.Instance, offered map[string]catalog.InstanceType) error {
 	t := offered[instance.InstanceType]
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := g.config.Reader.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
-			return err
-		}
-		before := c.DeepCopy()
-		maps.Copy(c.Labels, t.Labels)
-		c.Labels[karpv1.CapacityTypeLabelKey] = instance.CapacityType
-		maps.Copy(c.Labels, node.Labels(c, instance))
+	err := g.write(ctx, c, func(patch client.Patch) error {
+		c.Labels = merge(c.Labels, t.Labels, map[string]string{karpv1.CapacityTypeLabelKey: instance.CapacityType})
+		c.Labels = node.Labels(c, instance)
 		delete(c.Labels, corev1.LabelHostname)
-		c.Annotations[catalog.ExpectedAnnotation] = record.FormatExpected(instance.InstanceType, instance.Zone, instance.CapacityType, price(t, instance))
-		return g.config.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		expected := record.FormatExpected(instance.InstanceType, instance.Zone, instance.CapacityType, price(t, instance))
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.ExpectedAnnotation, expected)
+		return g.config.Client.Patch(ctx, c, patch)
 	})
 	if err != nil {
 		return fmt.Errorf("writing labels of NodeClaim %s: %w", c.Name, err)
 	}
-	before := c.DeepCopy()
-	c.Status.ProviderID, c.Status.ImageID = instance.ProviderID(), instance.ImageID
-	c.Status.NodeName = instance.PrivateDNSName
-	c.Status.Capacity, c.Status.Allocatable = t.Capacity, t.Allocatable
-	c.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
-	if err := g.config.Client.Status().Patch(ctx, c, client.MergeFrom(before)); err != nil {
+	err = g.write(ctx, c, func(patch client.Patch) error {
+		c.Status.ProviderID, c.Status.ImageID = instance.ProviderID(), instance.ImageID
+		c.Status.NodeName = instance.PrivateDNSName
+		c.Status.Capacity, c.Status.Allocatable = t.Capacity, t.Allocatable
+		c.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+		return g.config.Client.Status().Patch(ctx, c, patch)
+	})
+	if err != nil {
 		return fmt.Errorf("writing status of NodeClaim %s: %w", c.Name, err)
 	}
 	klog.FromContext(ctx).Info("launched nodeclaim", "nodeClaim", klog.KObj(c), "instanceID", instance.ID, "node", instance.PrivateDNSName,
@@ -156,6 +165,37 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 	return nil
 }
 
+// write reads a claim anew and writes it back as change left it, again after a conflict: promises are written meanwhile.
+func (g *group) write(ctx context.Context, c *karpv1.NodeClaim, change func(patch client.Patch) error) error {
+	uid := c.UID
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		current := &karpv1.NodeClaim{}
+		if err := g.config.Reader.Get(ctx, client.ObjectKeyFromObject(c), current); err != nil {
+			return err
+		}
+		if current.UID != uid || !current.DeletionTimestamp.IsZero() {
+			return errGone
+		}
+		current.DeepCopyInto(c)
+		return change(client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}))
+	})
+	if apierrors.IsNotFound(err) {
+		return errGone
+	}
+	return err
+}
+
+func merge(into map[string]string, more ...map[string]string) map[string]string {
+	out := maps.Clone(into)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for _, m := range more {
+		maps.Copy(out, m)
+	}
+	return out
+}
+
 func price(t catalog.InstanceType, i cloud.Instance) float64 {
 	for _, o := range t.Offerings {
 		if o.Zone == i.Zone && o.CapacityType == i.CapacityType {
@@ -165,26 +205,39 @@ func price(t catalog.InstanceType, i cloud.Instance) float64 {
 	return 0
 }
 
-// fail ends claims that got no instance: condition, Event, the stream's ending, deletion.
+// fail ends claims that got no instance: condition, Event, the stream's ending, deletion. Those that cannot be written stay in
+// the group.
 func (g *group) fail(ctx context.Context, claims []*karpv1.NodeClaim, reason, message string) error {
+	g.claims = slices.DeleteFunc(g.claims, func(c *karpv1.NodeClaim) bool { return slices.Contains(claims, c) })
 	var errs []error
 	for _, c := range claims {
-		before := c.DeepCopy()
-		c.StatusConditions().SetFalse(karpv1.ConditionTypeLaunched, reason, message)
-		if err := g.config.Client.Status().Patch(ctx, c, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("writing status of NodeClaim %s: %w", c.Name, err))
-			continue
-		}
-		klog.FromContext(ctx).Info("Launch failed", "nodeClaim", klog.KObj(c), "reason", reason, "message", message)
-		event := map[string]string{"InsufficientCapacity": "InsufficientCapacityError"}[reason]
-		g.config.Events.Eventf(c, corev1.EventTypeWarning, cmp.Or(event, reason), "%s", message)
-		g.config.Failed(c, reason, message)
-		if err := g.config.Client.Delete(ctx, c, client.Preconditions{UID: &c.UID}); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("deleting NodeClaim %s: %w", c.Name, err))
+		if err := g.end(ctx, c, reason, message); err != nil {
+			errs = append(errs, err)
+			g.claims = append(g.claims, c)
 		}
 	}
-	g.claims = slices.DeleteFunc(g.claims, func(c *karpv1.NodeClaim) bool { return slices.Contains(claims, c) })
 	return errors.Join(errs...)
+}
+
+func (g *group) end(ctx context.Context, c *karpv1.NodeClaim, reason, message string) error {
+	err := g.write(ctx, c, func(patch client.Patch) error {
+		c.StatusConditions().SetFalse(karpv1.ConditionTypeLaunched, reason, message)
+		return g.config.Client.Status().Patch(ctx, c, patch)
+	})
+	if errors.Is(err, errGone) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("writing status of NodeClaim %s: %w", c.Name, err)
+	}
+	g.config.Failed(c, reason, message)
+	if err := g.config.Client.Delete(ctx, c, client.Preconditions{UID: &c.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting NodeClaim %s: %w", c.Name, err)
+	}
+	klog.FromContext(ctx).Info("Launch failed", "nodeClaim", klog.KObj(c), "reason", reason, "message", message)
+	event := map[string]string{"InsufficientCapacity": "InsufficientCapacityError"}[reason]
+	g.config.Events.Eventf(c, corev1.EventTypeWarning, cmp.Or(event, reason), "%s", message)
+	return nil
 }
 
 // each calls f for all claims at once and returns its answers in their order.

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
@@ -25,19 +27,26 @@ type group struct {
 	*Launcher
 	// claims still without an instance, in the order of their names.
 	claims []*karpv1.NodeClaim
-	// id of the attempt under way; empty where the next one starts afresh. asked says that this process has made the call,
-	// so that its token makes repeating it harmless.
+	// id of the attempt under way; empty where the next one starts afresh. asked says that this process makes its call: the
+	// token makes repeating it harmless, as long as it is the same call, input.
 	id    string
 	asked bool
+	input cloud.LaunchInput
+	// mine are the ids that this group has written or found: a claim with another one is somebody else's by now.
+	mine map[string]bool
 	// failed are the offerings that gave nothing, with the reason.
 	failed map[cloud.Option]string
-	// lost is since when the instances of a call whose answer was lost are looked for.
-	lost time.Time
+	// since is when the search for the instances of a call whose answer was lost began.
+	since time.Time
 }
 
 // work brings a group to its end: every claim launched, failed or deleted. Errors that may pass are retried with backoff.
 func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
-	g := &group{Launcher: l, claims: claims, id: claims[0].Annotations[catalog.LaunchAnnotation], failed: map[cloud.Option]string{}}
+	id := claims[0].Annotations[catalog.LaunchAnnotation]
+	if id != "" && !l.claim(id) {
+		return // Another group has taken all claims of that call along.
+	}
+	g := &group{Launcher: l, claims: claims, id: id, mine: map[string]bool{id: true}, failed: map[cloud.Option]string{}}
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.5, Steps: 100, Cap: lastRetry}
 	for len(g.claims) > 0 {
 		effects, cancel, err := l.config.Guard.Wait(ctx)
@@ -54,7 +63,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 			klog.FromContext(ctx).Error(err, "Launch did not succeed, trying again", "nodeClaims", len(g.claims), "launch", g.id)
 			l.metrics.errors.Inc()
 			pause = backoff.Step()
-		case !g.lost.IsZero():
+		case !g.since.IsZero():
 			pause = lookEvery
 		}
 		select {
@@ -67,47 +76,68 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 
 // attempt is one round:
 //
-//  1. drop claims that are deleted or out of time;
-//  2. where an earlier process made a call, look for its instances and never repeat it;
-//  3. otherwise choose what to ask for,
-//  4. write the attempt's id on every claim,
-//  5. call CreateFleet,
-//  6. wait until EC2 shows what it launched and deal it to the claims.
+//  1. where an earlier process made a call, look for its instances and its claims;
+//  2. drop claims that are deleted or out of time;
+//  3. deal what was found, and never repeat that call;
+//  4. otherwise choose what to ask for,
+//  5. write the attempt's id on every claim,
+//  6. call CreateFleet,
+//  7. wait until EC2 shows what it launched and deal it to the claims.
 func (g *group) attempt(ctx context.Context) error {
-	if err := g.refresh(ctx); err != nil || len(g.claims) == 0 {
-		return err
-	}
-	if g.id != "" && !g.asked {
-		return g.resume(ctx)
-	}
-	input, done, err := g.input(ctx)
-	if err != nil || done {
-		return err
-	}
-	if g.id == "" {
-		if err := g.stamp(ctx, uuid.NewString()); err != nil || len(g.claims) == 0 {
+	lost := g.id != "" && !g.asked
+	var found []cloud.Instance
+	if lost {
+		var err error
+		if found, err = g.search(ctx); err != nil {
 			return err
 		}
 	}
-	input.LaunchID, input.Claims = g.id, g.claims
-	g.asked = true
-	out, err := g.config.Cloud.Launch(ctx, input)
+	if err := g.refresh(ctx); err != nil || len(g.claims) == 0 {
+		return err
+	}
+	if lost {
+		return g.resume(ctx, found)
+	}
+	if g.id == "" {
+		input, done, err := g.choose(ctx)
+		if err != nil || done {
+			return err
+		}
+		if err := g.stamp(ctx, uuid.NewString()); err != nil || len(g.claims) == 0 {
+			return err
+		}
+		input.LaunchID, input.Claims = g.id, slices.Clone(g.claims)
+		g.input, g.asked = input, true
+	}
+	return g.call(ctx)
+}
+
+// call makes the attempt's call, or makes it again.
+func (g *group) call(ctx context.Context) error {
+	out, err := g.config.Cloud.Launch(ctx, g.input)
 	if class, broken := cloud.IsNodeClass(err); broken {
 		return g.fail(ctx, g.claims, "NodeClassNotReady", class.Error())
 	}
 	if err != nil {
 		return err
 	}
+	before := len(g.failed)
 	for _, f := range out.Failures {
 		g.failed[key(f.Option)] = f.Reason
 		g.metrics.failures.WithLabelValues(f.Reason).Inc()
 	}
-	return g.receive(ctx, out.InstanceIDs)
+	if err := g.receive(ctx, out.InstanceIDs); err != nil {
+		return err
+	}
+	if len(out.InstanceIDs) == 0 && len(g.failed) == before {
+		return errors.New("EC2 launched nothing and gave no reason that is new") // Without a pause this might go on forever.
+	}
+	return nil
 }
 
 // refresh reads the claims anew and drops those that are gone or going.
 func (g *group) refresh(ctx context.Context) error {
-	var kept, late []*karpv1.NodeClaim
+	var kept, late, stolen []*karpv1.NodeClaim
 	for _, c := range g.claims {
 		current := &karpv1.NodeClaim{}
 		err := g.config.Reader.Get(ctx, client.ObjectKeyFromObject(c), current)
@@ -115,6 +145,8 @@ func (g *group) refresh(ctx context.Context) error {
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("reading NodeClaim %s: %w", c.Name, err)
 		case err != nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "":
+		case !g.mine[current.Annotations[catalog.LaunchAnnotation]]:
+			stolen = append(stolen, current)
 		case time.Since(current.CreationTimestamp.Time) > launchTimeout:
 			late = append(late, current)
 		default:
@@ -122,15 +154,23 @@ func (g *group) refresh(ctx context.Context) error {
 		}
 	}
 	g.claims = kept
+	for _, c := range stolen {
+		// Another leader began an attempt meanwhile: its call is looked after like that of an earlier process.
+		g.Forget(c.UID)
+		g.Enqueue(c)
+	}
 	if len(late) > 0 {
 		return g.fail(ctx, late, "LaunchTimeout", fmt.Sprintf("no instance within %s: %s", launchTimeout, explain(g.failed)))
 	}
 	return nil
 }
 
-// input chooses what to ask EC2 for. done says that nothing is left to ask for, and that the claims have failed.
-func (g *group) input(ctx context.Context) (in cloud.LaunchInput, done bool, err error) {
+// choose decides what to ask EC2 for. done says that nothing is left to ask for, and that the claims have failed.
+func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, err error) {
 	first := g.claims[0]
+	if first.Spec.NodeClassRef == nil {
+		return in, true, g.fail(ctx, g.claims, "NodeClassNotReady", "spec.nodeClassRef is not set")
+	}
 	class := &awsv1.EC2NodeClass{}
 	if err := g.config.Client.Get(ctx, types.NamespacedName{Name: first.Spec.NodeClassRef.Name}, class); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -140,6 +180,9 @@ func (g *group) input(ctx context.Context) (in cloud.LaunchInput, done bool, err
 		return in, false, err
 	}
 	offered, err := g.config.Cloud.InstanceTypes(ctx, class)
+	if broken, ok := cloud.IsNodeClass(err); ok {
+		return in, true, g.fail(ctx, g.claims, "NodeClassNotReady", broken.Error())
+	}
 	if err != nil {
 		return in, false, err
 	}
@@ -159,10 +202,11 @@ func (g *group) input(ctx context.Context) (in cloud.LaunchInput, done bool, err
 
 // stamp writes a new attempt's id on every claim, before the call. A claim that cannot be written takes no part in it.
 func (g *group) stamp(ctx context.Context, id string) error {
+	g.mine[id] = true
 	var stamped []*karpv1.NodeClaim
 	results := each(g.claims, func(c *karpv1.NodeClaim) error {
 		before := c.DeepCopy()
-		c.Annotations[catalog.LaunchAnnotation] = id
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, id)
 		return g.config.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	var failed error

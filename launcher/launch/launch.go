@@ -62,6 +62,8 @@ const (
 	launchTimeout = 5 * time.Minute
 	// lookFor is how long the instances of a call whose answer was lost are looked for: EC2 is eventually consistent.
 	lookFor = 30 * time.Second
+	// gather is how long claims wait for others that are equal: after a restart they come one by one.
+	gather = 10 * time.Millisecond
 	// lookEvery and glanceEvery are the periods of asking EC2 for instances of a lost call, and for those it just launched.
 	lookEvery   = 2 * time.Second
 	glanceEvery = 100 * time.Millisecond
@@ -70,15 +72,18 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// Launcher launches claims. Enqueue may be called from any goroutine.
+// Launcher launches claims. Enqueue and Forget may be called from any goroutine.
 type Launcher struct {
 	config  Config
 	metrics *metrics
-	in      chan []*karpv1.NodeClaim
+	wake    chan struct{}
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	queue []*karpv1.NodeClaim
 	// known are the claims that are under way or done in this process; they are forgotten when they are deleted.
 	known map[types.UID]struct{}
+	// lost are the ids of calls of earlier processes that a group of this one looks after.
+	lost map[string]struct{}
 }
 
 // New returns a Launcher that works once Run is called.
@@ -90,37 +95,26 @@ func New(c Config) (*Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Launcher{config: c, metrics: m, in: make(chan []*karpv1.NodeClaim), known: map[types.UID]struct{}{}}, nil
+	return &Launcher{
+		config: c, metrics: m, wake: make(chan struct{}, 1), known: map[types.UID]struct{}{}, lost: map[string]struct{}{},
+	}, nil
 }
 
-// Enqueue hands claims without an instance over; those that are under way or done already are left out. It returns when they
-// are taken, or when ctx ends.
-func (l *Launcher) Enqueue(ctx context.Context, claims ...*karpv1.NodeClaim) {
-	fresh := l.fresh(claims)
-	if len(fresh) == 0 {
-		return
-	}
-	select {
-	case l.in <- fresh:
-	case <-ctx.Done():
-		for _, c := range fresh {
-			l.Forget(c.UID)
-		}
-	}
-}
-
-func (l *Launcher) fresh(claims []*karpv1.NodeClaim) []*karpv1.NodeClaim {
+// Enqueue hands claims without an instance over and returns at once; those that are under way or done already are left out.
+func (l *Launcher) Enqueue(claims ...*karpv1.NodeClaim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []*karpv1.NodeClaim
 	for _, c := range claims {
 		_, known := l.known[c.UID]
 		if !known && c.Status.ProviderID == "" && c.DeletionTimestamp.IsZero() {
 			l.known[c.UID] = struct{}{}
-			out = append(out, c.DeepCopy())
+			l.queue = append(l.queue, c.DeepCopy())
 		}
 	}
-	return out
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Forget drops what is known of a claim: call it when the claim is deleted.
@@ -128,6 +122,32 @@ func (l *Launcher) Forget(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.known, uid)
+}
+
+func (l *Launcher) take() []*karpv1.NodeClaim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.queue
+	l.queue = nil
+	return out
+}
+
+// know notes claims that a group took along.
+func (l *Launcher) know(claims []*karpv1.NodeClaim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range claims {
+		l.known[c.UID] = struct{}{}
+	}
+}
+
+// claim makes the caller the one group that looks after a call of an earlier process; false where another does.
+func (l *Launcher) claim(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, taken := l.lost[id]
+	l.lost[id] = struct{}{}
+	return !taken
 }
 
 // Run works until ctx ends, and returns once every group has stopped.
@@ -138,10 +158,15 @@ func (l *Launcher) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case claims := <-l.in:
-			for _, group := range groups(claims) {
-				wg.Go(func() { l.work(ctx, group) })
-			}
+		case <-l.wake:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(gather):
+		}
+		for _, group := range groups(l.take()) {
+			wg.Go(func() { l.work(ctx, group) })
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (s *Server) hand(ctx context.Context, in *api.LaunchRequest, recorded []*ka
 		}
 	}
 	klog.FromContext(ctx).V(2).Info("Recorded a batch", "batch", in.GetBatch(), "nodeClaims", len(fresh), "placements", len(in.GetPlacements()))
-	s.config.Launcher.Enqueue(ctx, fresh...)
+	s.config.Launcher.Enqueue(fresh...)
 	deadline := time.Now().Add(cacheWait)
 	for _, c := range fresh {
 		for time.Now().Before(deadline) && ctx.Err() == nil {

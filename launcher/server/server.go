@@ -45,8 +45,8 @@ type Leader interface {
 
 // Launcher takes recorded claims; *launch.Launcher is one.
 type Launcher interface {
-	// Enqueue hands claims over.
-	Enqueue(ctx context.Context, claims ...*karpv1.NodeClaim)
+	// Enqueue hands claims over and returns at once.
+	Enqueue(claims ...*karpv1.NodeClaim)
 }
 
 // Config is what a Server is made of. Every field but the last is required.

@@ -1,0 +1,75 @@
+package bind_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/slipway-k8s/slipway/launcher/bind"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What is answered for good is no error; the rest may be tried again.
+func TestBinder(t *testing.T) {
+	answers := map[string]error{
+		"pod-1": apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "pod-1", errors.New("it is bound to another node")),
+		"pod-2": apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "pod-2"),
+		"pod-3": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "pod-3", errors.New("a webhook says no")),
+	}
+	sent := make(chan string, 200)
+	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourceCreate: func(_ context.Context, _ client.Client, kind string, pod, sub client.Object, _ ...client.SubResourceCreateOption) error {
+			b := sub.(*corev1.Binding)
+			sent <- fmt.Sprintf("%s %s/%s %s -> %s", kind, b.Namespace, b.Name, b.UID, b.Target.Name)
+			return answers[pod.GetName()]
+		},
+	}).Build()
+	events := record.NewFakeRecorder(200)
+	binder, err := bind.NewBinder(api, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []bind.Binding
+	for i := range 150 { // More than are under way at once.
+		f := ordinary()
+		f.Pod.Name = fmt.Sprintf("pod-%d", i)
+		list = append(list, bind.Binding{Pod: f.Pod, Node: "node-1", Moment: bind.Ready, Reason: "it is ready"})
+	}
+	errs := binder.All(t.Context(), list)
+	for i, err := range errs {
+		if (i == 3) != (err != nil) {
+			t.Errorf("pod-%d: %v", i, err)
+		}
+	}
+	if len(sent) != 150 || !strings.HasPrefix(<-sent, "binding default/pod-") {
+		t.Errorf("%d bindings", len(sent))
+	}
+	if !strings.Contains(errs[3].Error(), "pod default/pod-3 to node node-1") {
+		t.Errorf("the error does not name pod and node: %v", errs[3])
+	}
+	if len(events.Events) != 147 {
+		t.Errorf("%d events, want one for each pod that was bound", len(events.Events))
+	}
+	if e := <-events.Events; e != "Normal PreBound Bound to node node-1 at ready: it is ready" {
+		t.Errorf("event %q", e)
+	}
+}
+
+func TestNewBinderNeedsItsDependencies(t *testing.T) {
+	if _, err := bind.NewBinder(nil, nil); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,128 @@
+package node_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/node"
+)
+
+const excludeDisruption = "node.kubernetes.io/exclude-disruption"
+
+func claim() *karpv1.NodeClaim {
+	resources := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourcePods: resource.MustParse("29"), "nvidia.com/gpu": resource.MustParse("1"),
+	}
+	return &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "default-1", Labels: map[string]string{karpv1.NodePoolLabelKey: "default", "team": "a", corev1.LabelHostname: "wrong"},
+			Annotations: map[string]string{
+				karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: "v3", karpv1.DoNotDisruptAnnotationKey: "true",
+				catalog.PodsAnnotation: "[]",
+			},
+		},
+		Spec: karpv1.NodeClaimSpec{
+			Taints:        []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}},
+			StartupTaints: []corev1.Taint{{Key: "cni", Effect: corev1.TaintEffectNoExecute}},
+		},
+		Status: karpv1.NodeClaimStatus{Capacity: resources, Allocatable: resources},
+	}
+}
+
+func instance(zone string) cloud.Instance {
+	return cloud.Instance{
+		ID: "i-1", InstanceType: "m7g.large", Zone: zone, ZoneID: "use1-az1", CapacityType: "spot",
+		PrivateDNSName: "ip-10-0-0-1.ec2.internal", PrivateIP: "10.0.0.1",
+	}
+}
+
+func TestNew(t *testing.T) {
+	got := node.New(claim(), instance("us-east-1a"))
+	native := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourcePods: resource.MustParse("29")}
+	want := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "ip-10-0-0-1.ec2.internal",
+			Labels: map[string]string{
+				karpv1.NodePoolLabelKey: "default", "team": "a", corev1.LabelHostname: "ip-10-0-0-1.ec2.internal",
+				corev1.LabelTopologyZone: "us-east-1a", corev1.LabelTopologyRegion: "us-east-1", corev1.LabelInstanceTypeStable: "m7g.large",
+				"topology.k8s.aws/zone-id": "use1-az1", excludeDisruption: "true",
+			},
+			Annotations: map[string]string{
+				karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: "v3", karpv1.DoNotDisruptAnnotationKey: "true",
+			},
+		},
+		Spec: corev1.NodeSpec{
+			ProviderID: "aws:///us-east-1a/i-1",
+			Taints: []corev1.Taint{
+				{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}, {Key: "cni", Effect: corev1.TaintEffectNoExecute},
+				{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule},
+			},
+		},
+		// No conditions: nobody takes it for ready. No GPU: a fresh kubelet would zero it.
+		Status: corev1.NodeStatus{
+			Capacity: native, Allocatable: native,
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeInternalDNS, Address: "ip-10-0-0-1.ec2.internal"},
+				{Type: corev1.NodeHostName, Address: "ip-10-0-0-1.ec2.internal"},
+			},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestLabelsOfAClaimWithoutAny(t *testing.T) {
+	for zone, region := range map[string]string{
+		"us-east-1a": "us-east-1", "us-gov-west-1b": "us-gov-west-1", "us-west-2-lax-1a": "us-west-2", "ap-southeast-3c": "ap-southeast-3",
+	} {
+		got := node.Labels(&karpv1.NodeClaim{}, instance(zone))
+		if got[corev1.LabelTopologyRegion] != region || got[corev1.LabelTopologyZone] != zone {
+			t.Errorf("zone %s: region %q, want %q", zone, got[corev1.LabelTopologyRegion], region)
+		}
+	}
+}
+
+// The kubelet was faster and knows neither all labels nor all taints; what it set itself stays.
+func TestComplete(t *testing.T) {
+	want := node.New(claim(), instance("us-east-1a"))
+	have := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: want.Name, Labels: map[string]string{"team": "kubelet", "own": "x"}}}
+	have.Spec.Taints = []corev1.Taint{{Key: "cni", Effect: corev1.TaintEffectNoExecute, Value: "kubelet"}, {Key: corev1.TaintNodeNotReady}}
+	got, changed := node.Complete(have, want)
+	switch {
+	case !changed || have.Spec.ProviderID != "":
+		t.Fatal("nothing was completed, or the original was changed")
+	case got.Labels["team"] != "kubelet" || got.Labels["own"] != "x" || got.Labels[corev1.LabelTopologyZone] != "us-east-1a":
+		t.Errorf("labels %v", got.Labels)
+	case got.Spec.ProviderID != "aws:///us-east-1a/i-1":
+		t.Errorf("providerID %q", got.Spec.ProviderID)
+	}
+	var keys []string
+	for _, taint := range got.Spec.Taints {
+		keys = append(keys, taint.Key)
+	}
+	if diff := cmp.Diff([]string{"cni", corev1.TaintNodeNotReady, "dedicated", catalog.StartingTaintKey}, keys); diff != "" {
+		t.Errorf("taints, -want +got:\n%s", diff)
+	}
+	if _, again := node.Complete(got, want); again {
+		t.Error("completing twice changes something")
+	}
+}
+
+func TestStarted(t *testing.T) {
+	have := node.New(claim(), instance("us-east-1a"))
+	got, changed := node.Started(have, catalog.StartingTaintKey)
+	if !changed || len(got.Spec.Taints) != 2 || got.Labels[excludeDisruption] != "" || have.Labels[excludeDisruption] == "" {
+		t.Errorf("changed %v, taints %v, labels %v", changed, got.Spec.Taints, got.Labels)
+	}
+	if _, again := node.Started(got, catalog.StartingTaintKey); again {
+		t.Error("a node that has started starts again")
+	}
+}
