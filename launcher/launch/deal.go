@@ -208,7 +208,7 @@ func price(t catalog.InstanceType, i cloud.Instance) float64 {
 // fail ends claims that got no instance: condition, Event, the stream's ending, deletion. Those that cannot be written stay in
 // the group.
 func (g *group) fail(ctx context.Context, claims []*karpv1.NodeClaim, reason, message string) error {
-	g.claims = slices.DeleteFunc(g.claims, func(c *karpv1.NodeClaim) bool { return slices.Contains(claims, c) })
+	g.claims = slices.DeleteFunc(slices.Clone(g.claims), func(c *karpv1.NodeClaim) bool { return slices.Contains(claims, c) })
 	var errs []error
 	for _, c := range claims {
 		if err := g.end(ctx, c, reason, message); err != nil {

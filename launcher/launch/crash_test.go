@@ -1,0 +1,189 @@
+package launch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+)
+
+var cloudAll = cloud.Selector{}
+
+// A process may die before or after anything it does. Whatever it was, the next one ends with one instance per claim and no
+// other, once EC2 has had its time. Everything is written for two claims, so that each half-done state occurs.
+func TestCrashBetweenAnyTwoSteps(t *testing.T) {
+	steps := []string{"patch default-a", "patch default-b", "launch", "status default-a", "status default-b"}
+	for _, when := range []string{"before", "after"} {
+		for _, step := range steps {
+			t.Run(when+" "+step, func(t *testing.T) {
+				inWorld(t, memory.Config{VisibleAfter: 3 * time.Second}, func(t *testing.T, w *world) {
+					t.Helper()
+					w.at(when, always(step, errCrash))
+					w.record("default-a", "default-b")
+					w.settle(10 * time.Second)
+					w.crash()
+					w.settle(time.Minute)
+					w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"})
+					w.owners()
+				})
+			})
+		}
+	}
+}
+
+// A crash between the stamp and the call: there is nothing to find, and that takes 30 seconds to know.
+func TestCrashBeforeTheCall(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.at("before", always("launch", errCrash))
+		w.record("default-a", "default-b")
+		w.settle(time.Second)
+		w.crash()
+		w.settle(29 * time.Second)
+		w.wantCalls(memory.Launch, 0)
+		w.settle(5 * time.Second)
+		w.wantCalls(memory.Launch, 1)
+		if n := w.attempts(); n != 2 {
+			t.Errorf("%d ids: %v", n, w.tokens)
+		}
+		w.owners()
+	})
+}
+
+// A crash between the call and its answer: the instances are found by the id and dealt in the order of names, at once.
+func TestCrashAfterTheCall(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.at("after", always("launch", errCrash))
+		w.record("default-c", "default-a", "default-b")
+		w.settle(100 * time.Millisecond)
+		w.crash()
+		w.settle(time.Second)
+		w.wantCalls(memory.Launch, 1)
+		w.owners()
+		ids := w.ec2.Live()
+		for i, c := range w.claims() { // By name.
+			if want := "aws:///us-east-1a/" + ids[i]; c.Status.ProviderID != want {
+				t.Errorf("%s has %s, want %s", c.Name, c.Status.ProviderID, want)
+			}
+		}
+	})
+}
+
+// Of a call with two claims one is deleted while nobody looks: its instance goes too.
+func TestSurplusAfterACrash(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.at("after", always("launch", errCrash))
+		w.record("default-a", "default-b")
+		w.settle(100 * time.Millisecond)
+		w.stop()
+		w.at("", nil)
+		claims := w.claims()
+		if err := w.api.Delete(context.Background(), &claims[0]); err != nil {
+			t.Fatal(err)
+		}
+		w.crash()
+		w.settle(time.Second)
+		w.wantCalls(memory.Launch, 1)
+		w.want(map[string]string{"default-a": "going", "default-b": "m7g.large us-east-1a"})
+		w.owners()
+	})
+}
+
+// EC2 gave less than asked for before the crash: what is there is dealt, the rest bought after 30 seconds.
+func TestPartialFulfilmentBeforeACrash(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.SetCapacity(memory.Offering{}, 1)
+		w.at("after", always("launch", errCrash))
+		w.record("default-a", "default-b")
+		w.settle(100 * time.Millisecond)
+		w.ec2.SetCapacity(memory.Offering{}, 9)
+		w.crash()
+		w.settle(20 * time.Second)
+		w.wantCalls(memory.Launch, 1)
+		w.settle(time.Minute)
+		if got := w.state(); got["default-a"] != "m7g.large us-east-1a" || got["default-b"] == "no instance" {
+			t.Errorf("claims %v", got)
+		}
+		w.owners()
+	})
+}
+
+// Terminating the surplus fails: what was dealt is not dealt again.
+func TestSurplusThatCannotBeTerminated(t *testing.T) {
+	inWorld(t, memory.Config{VisibleAfter: time.Second}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.at("before", once("terminate", errors.New("throttled")))
+		w.ec2.SetCapacity(memory.Offering{}, 2)
+		w.record("default-a", "default-b", "default-c")
+		w.settle(500 * time.Millisecond)
+		claims := w.claims()
+		if err := w.api.Delete(context.Background(), &claims[0]); err != nil {
+			t.Fatal(err)
+		}
+		w.ec2.SetCapacity(memory.Offering{}, 9)
+		w.settle(2 * time.Minute)
+		if got := w.state(); got["default-a"] != "going" || got["default-b"] != "m7g.large us-east-1a" || got["default-c"] == "no instance" {
+			t.Errorf("claims %v", got)
+		}
+		w.owners()
+	})
+}
+
+func TestLeadershipLostAndRegained(t *testing.T) {
+	inWorld(t, memory.Config{VisibleAfter: 5 * time.Second}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.lead(false)
+		w.record("default-a", "default-b")
+		w.settle(time.Second)
+		w.wantCalls(memory.Launch, 0)
+		w.lead(true)
+		w.settle(time.Second)
+		w.lead(false) // While EC2 does not show the instances yet.
+		w.settle(10 * time.Second)
+		w.want(map[string]string{"default-a": "no instance", "default-b": "no instance"})
+		w.lead(true)
+		w.settle(10 * time.Second)
+		if n := w.attempts(); n != 1 {
+			t.Errorf("%d ids: %v", n, w.tokens)
+		}
+		w.owners()
+	})
+}
+
+// Meanwhile another leader began an attempt of its own, and its process died: its call is looked after, ours is not repeated.
+func TestAnotherLeaderMeanwhile(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.Throttle(time.Second)
+		w.record("default-a")
+		w.settle(500 * time.Millisecond)
+		w.lead(false)
+		w.settle(2 * time.Second)
+		c := w.claims()[0]
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, "another")
+		if err := w.api.Update(context.Background(), &c); err != nil {
+			t.Fatal(err)
+		}
+		theirs := w.ec2.Put(cloud.Instance{
+			InstanceType: "m7g.large", Zone: "us-east-1b", CapacityType: "on-demand", PrivateDNSName: "theirs",
+			Tags: map[string]string{catalog.LaunchAnnotation: "another"},
+		})
+		calls := w.ec2.Calls(memory.Launch)
+		w.lead(true)
+		w.settle(10 * time.Second)
+		w.wantCalls(memory.Launch, calls)
+		if got := w.claims()[0].Status.ProviderID; got != "aws:///us-east-1b/"+theirs {
+			t.Errorf("providerID %s, want that of %s", got, theirs)
+		}
+		w.owners()
+	})
+}

@@ -1,0 +1,245 @@
+package launch_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/launch"
+)
+
+func (w *world) want(states map[string]string) {
+	w.t.Helper()
+	if diff := cmp.Diff(states, w.state()); diff != "" {
+		w.t.Errorf("claims, -want +got:\n%s", diff)
+	}
+}
+
+func (w *world) wantCalls(call memory.Call, n int) {
+	w.t.Helper()
+	if got := w.ec2.Calls(call); got != n {
+		w.t.Errorf("%d calls of %s, want %d", got, call, n)
+	}
+}
+
+func TestEqualClaimsShareACall(t *testing.T) {
+	inWorld(t, memory.Config{VisibleAfter: time.Second}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.record("default-a", "default-b", "default-c")
+		w.settle(2 * time.Second)
+		w.wantCalls(memory.Launch, 1)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a", "default-c": "m7g.large us-east-1a"})
+		w.owners()
+		c := w.claims()[0]
+		if c.Status.NodeName == "" || !c.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() || c.Status.Allocatable.Cpu().String() != "1930m" {
+			t.Errorf("status %+v", c.Status)
+		}
+		if c.Annotations[catalog.ExpectedAnnotation] != "m7g.large/us-east-1a/on-demand/0.08000" {
+			t.Errorf("annotations %v", c.Annotations)
+		}
+		instances, err := w.ec2.Instances(context.Background(), cloudAll)
+		if err != nil || instances[0].Tags["karpenter.sh/nodeclaim"] != "default-a" {
+			t.Errorf("error %v, tags %v", err, instances[0].Tags)
+		}
+		w.subject.Enqueue(&c) // Known, and it has an instance.
+		w.settle(time.Minute)
+		w.wantCalls(memory.Launch, 1)
+	})
+}
+
+func TestInsufficientCapacityFallsToTheNextOffering(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.SetCapacity(memory.Offering{InstanceType: "m7g.large", Zone: "us-east-1a", CapacityType: "on-demand"}, 1)
+		w.ec2.SetCapacity(memory.Offering{InstanceType: "m7g.large", Zone: "us-east-1b", CapacityType: "on-demand"}, 0)
+		w.record("default-a", "default-b")
+		w.settle(time.Second)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.xlarge us-east-1a"})
+		w.owners()
+	})
+}
+
+// EC2 may answer a call with fewer instances than asked for: the rest is asked for again, under another id.
+func TestPartialFulfilment(t *testing.T) {
+	inWorld(t, memory.Config{Types: []catalog.InstanceType{instanceType("m7g.large", 0.08)}}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.SetCapacity(memory.Offering{}, 1)
+		w.at("after", func(what string) error {
+			if what == "launch" && w.attempts() == 1 {
+				w.ec2.ClearCapacity(memory.Offering{Zone: "us-east-1a"})
+				w.ec2.SetCapacity(memory.Offering{}, 9)
+			}
+			return nil
+		})
+		w.record("default-a", "default-b", "default-c")
+		w.settle(time.Second)
+		if got := w.state(); got["default-a"] != "m7g.large us-east-1a" || len(got) != 3 {
+			t.Errorf("claims %v", got)
+		}
+		// Both offerings have failed for the two that are left: nothing is bought in a loop.
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "going", "default-c": "going"})
+		w.owners()
+	})
+}
+
+func TestNothingLeft(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.SetCapacity(memory.Offering{}, 0)
+		w.record("default-a")
+		w.settle(time.Second)
+		w.want(map[string]string{"default-a": "going"})
+		if len(w.failed) != 1 || !strings.HasPrefix(w.failed[0], "default-a InsufficientCapacity: m7g.large on-demand in us-east-1a: InsufficientInstanceCapacity; ") {
+			t.Errorf("failed %v", w.failed)
+		}
+		if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "default-a Warning InsufficientCapacityError: ") {
+			t.Errorf("events %v", w.events)
+		}
+		if c := w.claims()[0].StatusConditions().Get(karpv1.ConditionTypeLaunched); !c.IsFalse() || c.Reason != "InsufficientCapacity" {
+			t.Errorf("condition %+v", c)
+		}
+		calls := w.ec2.Calls(memory.Launch)
+		w.settle(time.Hour)
+		w.wantCalls(memory.Launch, calls)
+	})
+}
+
+func TestNodeClassThatCannotLaunch(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.BreakClass("default", "SubnetsNotFound", "spec.subnetSelectorTerms select nothing")
+		w.record("default-a")
+		w.settle(time.Second)
+		w.want(map[string]string{"default-a": "going"})
+		if len(w.failed) != 1 || !strings.Contains(w.failed[0], "NodeClassNotReady: EC2NodeClass default: SubnetsNotFound: spec.subnetSelectorTerms") {
+			t.Errorf("failed %v", w.failed)
+		}
+	})
+}
+
+// Somebody may create a NodeClaim with kubectl, and leave out whatever the API lets be left out.
+func TestClaimOfSomebodyElse(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		bare := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "bare", UID: "1", CreationTimestamp: metav1.Now(), Finalizers: []string{"x/y"}}}
+		w.create(bare)
+		named := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "named", UID: "2", CreationTimestamp: metav1.Now()}}
+		named.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "default"}
+		w.create(named)
+		lost := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "lost", UID: "3", CreationTimestamp: metav1.Now(), Finalizers: []string{"x/y"}}}
+		lost.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "nowhere"}
+		w.create(lost)
+		w.subject.Enqueue(bare, named, lost)
+		w.settle(time.Second)
+		w.want(map[string]string{"bare": "going", "named": "m7g.large us-east-1a", "lost": "going"})
+	})
+}
+
+// The client token makes a repeated call harmless, as long as it is the same call.
+func TestThrottledCallIsRepeatedUnderTheSameID(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.Fail(memory.Launch, memory.ErrThrottled, memory.ErrThrottled)
+		w.record("default-a", "default-b")
+		w.settle(10 * time.Second)
+		w.wantCalls(memory.Launch, 3)
+		if n := w.attempts(); n != 1 {
+			t.Errorf("%d ids: %v", n, w.tokens)
+		}
+		w.owners()
+	})
+}
+
+// The answer is lost, and before the call is repeated one of its claims goes: EC2 refuses another call under the same token.
+func TestRepeatedCallIsTheSame(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.at("after", func(what string) error {
+			if what != "launch" || w.ec2.Calls(memory.Launch) > 1 {
+				return nil
+			}
+			claims := w.claims()
+			return errors.Join(w.api.Delete(context.Background(), &claims[0]), errors.New("connection reset"))
+		})
+		w.record("default-a", "default-b")
+		w.settle(10 * time.Second)
+		w.wantCalls(memory.Launch, 2)
+		w.want(map[string]string{"default-a": "going", "default-b": "m7g.large us-east-1a"})
+		w.owners() // The surplus was terminated.
+	})
+}
+
+func TestClaimDeletedDuringTheCall(t *testing.T) {
+	inWorld(t, memory.Config{VisibleAfter: 5 * time.Second}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.record("default-a", "default-b")
+		w.settle(time.Second)
+		claims := w.claims()
+		if err := w.api.Delete(context.Background(), &claims[1]); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(10 * time.Second)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "going"})
+		w.owners()
+	})
+}
+
+func TestClaimDeletedBeforeTheCall(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.lead(false)
+		w.record("default-a")
+		w.settle(time.Second)
+		claims := w.claims()
+		if err := w.api.Delete(context.Background(), &claims[0]); err != nil {
+			t.Fatal(err)
+		}
+		w.lead(true)
+		w.settle(time.Minute)
+		w.wantCalls(memory.Launch, 0)
+	})
+}
+
+// AWS is down for longer than a claim may take: its pods are planned again.
+func TestLaunchTimeout(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.Throttle(time.Hour)
+		w.record("default-a")
+		w.settle(5 * time.Minute)
+		w.want(map[string]string{"default-a": "no instance"})
+		w.settle(time.Minute)
+		w.want(map[string]string{"default-a": "going"})
+		if len(w.failed) != 1 || !strings.HasPrefix(w.failed[0], "default-a LaunchTimeout: no instance within 5m0s") {
+			t.Errorf("failed %v", w.failed)
+		}
+	})
+}
+
+// A claim that failed but could not be written stays under way: nobody else would end it.
+func TestFailureThatCannotBeWritten(t *testing.T) {
+	for _, what := range []string{"status default-a", "delete default-a"} {
+		inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+			t.Helper()
+			w.ec2.SetCapacity(memory.Offering{}, 0)
+			w.at("before", once(what, errors.New("the API server is busy")))
+			w.record("default-a")
+			w.settle(10 * time.Second)
+			w.want(map[string]string{"default-a": "going"})
+		})
+	}
+}
+
+func TestNewNeedsItsDependencies(t *testing.T) {
+	if _, err := launch.New(launch.Config{}); err == nil {
+		t.Error("no error without any dependency")
+	}
+}
