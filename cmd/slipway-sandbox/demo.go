@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -26,11 +25,10 @@ func newDemoCommand(name *string) *cobra.Command {
 				return fmt.Errorf("--output: %q is not one of text, json", output)
 			}
 			if binDir == "" {
-				self, err := os.Executable()
-				if err != nil {
+				var err error
+				if binDir, err = ownFolder(); err != nil {
 					return err
 				}
-				binDir = filepath.Dir(self)
 			}
 			report, err := demo.Run(cmd.Context(), demo.Config{
 				Sandbox:  sandbox.Config{Name: *name, BinDir: binDir, Speed: speed, ManagedNodes: 1, Addons: true},

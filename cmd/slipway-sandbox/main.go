@@ -13,6 +13,8 @@ import (
 )
 
 func main() {
+	// Where nobody reads on, as in `up | head`, a write fails: that is no reason to leave files behind.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	// A second Ctrl-C ends the process at once.
 	context.AfterFunc(ctx, stop)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
 )
 
 func newUpCommand(name *string) *cobra.Command {
@@ -72,19 +73,26 @@ func parseRate(text string) (float64, error) {
 	return rate, nil
 }
 
-// up runs a sandbox until ctx ends or one of its parts does.
+// up runs a sandbox until ctx ends, one of its parts does, or nobody reads out any more.
 func up(ctx context.Context, cfg sandbox.Config, out io.Writer) error {
-	cfg.Progress = func(text string) { fmt.Fprintln(out, text) }
-	cfg.Notice = func(text string) { fmt.Fprintln(out, time.Now().Format(time.TimeOnly), text) }
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	say := func(text string) {
+		if _, err := fmt.Fprintln(out, text); err != nil {
+			cancel()
+		}
+	}
+	cfg.Progress = say
+	cfg.Notice = func(text string) { say(time.Now().Format(time.TimeOnly) + " " + text) }
 	begin := time.Now()
 	sb, err := sandbox.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nReady after %.1f s. %s", time.Since(begin).Seconds(), usage(sb))
+	say(fmt.Sprintf("\nReady after %.1f s. %s", time.Since(begin).Seconds(), usage(sb)))
 	select {
 	case <-ctx.Done():
-		fmt.Fprintln(out, "stopping")
+		say("stopping")
 	case <-sb.Failed():
 	}
 	failure := sb.Err()
@@ -95,6 +103,10 @@ func up(ctx context.Context, cfg sandbox.Config, out io.Writer) error {
 func usage(sb *sandbox.Sandbox) string {
 	var text strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) }
+	self := os.Args[0]
+	if sb.Name() != control.DefaultName {
+		self += " --sandbox " + sb.Name()
+	}
 	line("Ctrl-C ends it and leaves nothing. In another terminal:")
 	line("")
 	line("  export KUBECONFIG=%s", sb.KubeconfigPath())
@@ -103,12 +115,12 @@ func usage(sb *sandbox.Sandbox) string {
 	line("  kubectl get pods,nodes,nodeclaims -o wide")
 	line("")
 	line("  export %s", strings.Join(sb.AWSVariables(), " "))
-	line("  aws ec2 describe-instances --query 'Reservations[].Instances[].[InstanceId,InstanceType,State.Name]' --output table")
+	line("  aws --endpoint-url $AWS_ENDPOINT_URL ec2 describe-instances --query 'Reservations[].Instances[].[InstanceId,InstanceType,State.Name]' --output table")
 	line("")
-	line("  slipway-sandbox aws instances")
-	line("  slipway-sandbox aws interrupt --one-spot")
-	line("  slipway-sandbox kill launcher")
+	line("  %s aws instances", self)
+	line("  %s aws interrupt --one-spot", self)
+	line("  %s kill launcher", self)
 	line("")
 	line("Logs are in %s", sb.Folder())
-	return text.String()
+	return strings.TrimSpace(text.String())
 }

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,6 +21,9 @@ import (
 
 // poll is how often a condition is looked at while starting.
 const poll = 25 * time.Millisecond
+
+// apiPatience is how long kube-apiserver may take until it is ready: seconds, unless the machine has other things to do.
+const apiPatience = 2 * time.Minute
 
 // startAPI starts kube-apiserver on a free loopback port and waits until it is ready.
 func (cp *ControlPlane) startAPI(ctx context.Context, cfg Config) error {
@@ -41,11 +45,16 @@ func (cp *ControlPlane) startAPI(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return cp.await(ctx, func(ctx context.Context) (bool, error) {
+	// A server that is told to stop while it starts takes the whole process along (klog.Fatal in a post-start hook): it
+	// is waited for even when nobody wants it any more.
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiPatience)
+	defer cancel()
+	err = cp.await(patient, func(ctx context.Context) (bool, error) {
 		status := 0
 		client.RESTClient().Get().AbsPath("/readyz").Do(ctx).StatusCode(&status)
 		return status == http.StatusOK, nil
 	})
+	return errors.Join(err, ctx.Err())
 }
 
 // apiOptions are the options that kube-apiserver would have read from its command line.
