@@ -224,9 +224,6 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 	if d.Register {
 		klog.FromContext(ctx).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
 	}
-	if d.Register {
-		klog.FromContext(ctx).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
-	}
 	if d.Initialize {
 		c.metrics.joined(o)
 		klog.FromContext(ctx).Info("initialized nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)

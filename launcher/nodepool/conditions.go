@@ -36,7 +36,12 @@ func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool) {
 func setNodeClassReady(pool *karpv1.NodePool, class *awsv1.EC2NodeClass) {
 	set := pool.StatusConditions()
 	if class == nil {
-		set.SetFalse(karpv1.ConditionTypeNodeClassReady, "NodeClassNotFound", "NodeClass not found on cluster")
+		name := ""
+		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil {
+			name = ref.Name
+		}
+		set.SetFalse(karpv1.ConditionTypeNodeClassReady, "NodeClassNotFound",
+			fmt.Sprintf("spec.template.spec.nodeClassRef.name: EC2NodeClass %q not found on cluster", name))
 		return
 	}
 	ready := class.StatusConditions().Get("Ready")
