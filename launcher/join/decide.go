@@ -147,7 +147,7 @@ func (d *Decision) bindings(o Observed, ready bool) {
 			continue
 		}
 		if moment == bind.Launch && ready {
-			moment, reason = bind.Ready, "it was promised after the node had become ready"
+			moment, reason = bind.Ready, "the node is ready already"
 		}
 		d.Bind = append(d.Bind, bind.Binding{Pod: s.Pod, Node: o.Node.Name, Moment: moment, Reason: reason})
 		onNode = append(onNode, s.Pod)
@@ -191,7 +191,9 @@ func (d *Decision) initialize(o Observed, ready, registered bool) {
 	switch {
 	case !ready:
 		d.Waiting, d.Message = "NodeNotReady", "the node is not ready"
-	case !registered || hasTaint(o.Node, catalog.StartingTaintKey):
+	case !registered:
+		// It is being registered: the next look follows at once.
+	case hasTaint(o.Node, catalog.StartingTaintKey):
 		d.Waiting, d.Message = "KnownEphemeralTaintsExist", "taint "+catalog.StartingTaintKey+" is still there"
 	case startup(o) != "":
 		d.Waiting, d.Message = "StartupTaintsExist", "startup taint "+startup(o)+" is still there"

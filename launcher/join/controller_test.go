@@ -1,0 +1,287 @@
+package join_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/join"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an API server and an EC2 in memory, and the Controller of a process.
+type world struct {
+	t        *testing.T
+	api      client.WithWatch
+	ec2      *memory.Cloud
+	instance cloud.Instance
+	// refuse is the answer to the binding of a pod, by its name.
+	refuse map[string]error
+	// trace is what the Controller asked others to do.
+	trace []string
+	ours  bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, refuse: map[string]error{}, ours: true, ec2: memory.New(memory.Config{})}
+	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).
+		WithStatusSubresource(&karpv1.NodeClaim{}, &corev1.Node{}, &corev1.Pod{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourceCreate: func(ctx context.Context, c client.Client, _ string, o, sub client.Object, _ ...client.SubResourceCreateOption) error {
+				if err := w.refuse[o.GetName()]; err != nil {
+					return err
+				}
+				w.trace = append(w.trace, "bind "+o.GetName())
+				pod := &corev1.Pod{}
+				if err := c.Get(ctx, client.ObjectKeyFromObject(o), pod); err != nil {
+					return err
+				}
+				pod.Spec.NodeName = sub.(*corev1.Binding).Target.Name
+				return c.Update(ctx, pod)
+			},
+		})
+	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
+	w.api = b.Build()
+	id := w.ec2.Put(cloud.Instance{
+		InstanceType: "m7g.large", Zone: "us-east-1a", PrivateDNSName: "node-1", PrivateIP: "10.0.0.1", CapacityType: "spot",
+	})
+	w.instance = cloud.Instance{ID: id, Zone: "us-east-1a", PrivateDNSName: "node-1"}
+	return w
+}
+
+// Eventf implements join.Recorder.
+func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...)))
+}
+
+// Enqueue implements join.Launcher.
+func (w *world) Enqueue(claims ...*karpv1.NodeClaim) {
+	for _, c := range claims {
+		w.trace = append(w.trace, "launch "+c.Name)
+	}
+}
+
+// Forget implements join.Launcher.
+func (w *world) Forget(uid types.UID) { w.trace = append(w.trace, "forget "+string(uid)) }
+
+// Begin implements join.Ender.
+func (w *world) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+	w.trace = append(w.trace, "end "+claim.Name+" "+reason)
+	return w.api.Delete(ctx, claim)
+}
+
+type leader struct{}
+
+func (leader) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, true
+}
+
+func (l leader) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	ctx, cancel, _ := l.Context(ctx)
+	return ctx, cancel, ctx.Err()
+}
+
+func (w *world) config() join.Config {
+	binder, err := bind.NewBinder(w.api, w)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return join.Config{
+		Client: w.api, Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leader{}, Events: w,
+		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
+		Ours:     func(*karpv1.NodeClaim) bool { return w.ours },
+		Failed: func(c *karpv1.NodeClaim, reason, _ string) {
+			w.trace = append(w.trace, "failed "+c.Name+" "+reason)
+		},
+		Registerer: prometheus.NewRegistry(),
+	}
+}
+
+func (w *world) controller() *join.Controller {
+	w.t.Helper()
+	c, err := join.New(w.config())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) create(list ...client.Object) {
+	w.t.Helper()
+	for _, o := range list {
+		if err := w.api.Create(w.t.Context(), o); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// claim creates a launched claim that was recorded some time ago.
+func (w *world) claim(age time.Duration, pods ...string) *karpv1.NodeClaim {
+	w.t.Helper()
+	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "default-1", UID: "claim", CreationTimestamp: metav1.NewTime(time.Now().Add(-age)), Annotations: map[string]string{},
+		Finalizers: []string{karpv1.TerminationFinalizer},
+		Labels: map[string]string{
+			karpv1.NodePoolLabelKey: "default", corev1.LabelTopologyZone: "us-east-1a", corev1.LabelInstanceTypeStable: "m7g.large",
+		},
+	}}
+	var refs []catalog.PodRef
+	for _, name := range pods {
+		refs = append(refs, catalog.PodRef{Namespace: "default", Name: name, UID: "uid-" + name})
+		s := newScenario()
+		s.pod(name, nil)
+		w.create(s.Slots[0].Pod)
+	}
+	c.Annotations[catalog.PodsAnnotation] = record.FormatPods(refs)
+	status := newScenario().Claim.Status
+	status.ProviderID = w.instance.ProviderID()
+	w.create(c)
+	c.Status = status
+	if err := w.api.Status().Update(w.t.Context(), c); err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) look(c *join.Controller) (time.Duration, error) {
+	w.t.Helper()
+	result, err := c.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "default-1"}})
+	return result.RequeueAfter, err
+}
+
+// looks looks n times, without an error.
+func (w *world) looks(c *join.Controller, n int) (after time.Duration) {
+	w.t.Helper()
+	for range n {
+		var err error
+		if after, err = w.look(c); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return after
+}
+
+func (w *world) node(name string) *corev1.Node {
+	w.t.Helper()
+	out := &corev1.Node{}
+	if err := w.api.Get(w.t.Context(), types.NamespacedName{Name: name}, out); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+// kubelet posts a Ready condition.
+func (w *world) kubelet(name string, ready corev1.ConditionStatus) {
+	w.t.Helper()
+	n := w.node(name)
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.Now()}}
+	if n.Status.Allocatable == nil {
+		n.Status.Allocatable = newScenario().Claim.Status.Allocatable
+	}
+	if err := w.api.Status().Update(w.t.Context(), n); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) wantTrace(want ...string) {
+	w.t.Helper()
+	var got []string
+	for _, line := range w.trace {
+		if !strings.Contains(line, " PreBound: ") {
+			got = append(got, line)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("trace, -want +got:\n%s", diff)
+	}
+	w.trace = nil
+}
+
+func (w *world) taints(n *corev1.Node) []string {
+	var out []string
+	for _, t := range n.Spec.Taints {
+		out = append(out, t.Key)
+	}
+	return out
+}
+
+var errBusy = errors.New("the API server is busy")
+
+func TestSetupWithManager(t *testing.T) {
+	mgr, err := manager.New(&rest.Config{Host: "http://127.0.0.1:1"}, manager.Options{
+		Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := newWorld(t).controller().SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNewNeedsItsDependencies(t *testing.T) {
+	if _, err := join.New(join.Config{}); err == nil {
+		t.Error("no error without any dependency")
+	}
+	c := newWorld(t).config()
+	c.Settings = join.Settings{}
+	if _, err := join.New(c); err == nil {
+		t.Error("no error without settings")
+	}
+}
+
+func daemonSet(name string, affinity *corev1.Affinity) *appsv1.DaemonSet {
+	out := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+	out.Spec.Template.Spec.Affinity = affinity
+	return out
+}
+
+func leases(w *world) []string {
+	w.t.Helper()
+	var list coordinationv1.LeaseList
+	if err := w.api.List(w.t.Context(), &list); err != nil {
+		w.t.Fatal(err)
+	}
+	var out []string
+	for _, l := range list.Items {
+		out = append(out, fmt.Sprintf("%s/%s held by %s", l.Namespace, l.Name, *l.Spec.HolderIdentity))
+	}
+	slices.Sort(out)
+	return out
+}

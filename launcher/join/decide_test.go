@@ -1,0 +1,280 @@
+package join_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/join"
+	"github.com/slipway-k8s/slipway/launcher/node"
+)
+
+// TestDecide runs the files of testdata. A file is the life of one NodeClaim that was launched at second 0:
+//
+//	claim [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
+//	pod NAME [owner=KIND|none] [volumes=none] [host-network] [gpu] [cpu=Q] [unbound-volume=NAME] [scheduler-only=WHY]
+//	    [tolerates=KEY] [bound] [deleted] [gone]          a promised pod comes or changes
+//	node [ready=true|false|none] [gpu=N] [cpu=Q] [add-taint=KEY:EFFECT] [remove-taint=KEY] [gone]
+//	                                                      what the kubelet, or somebody else, does to the Node
+//	daemon [none]                                         a DaemonSet is kept off by our taint alone
+//	restart                                               the process remembers nothing
+//	decide at=DURATION                                    decide and do nothing
+//	step at=DURATION [only=create|bind|lease|register|untaint|condition]
+//	                                                      decide and do it, or a part of it, as before a crash
+//
+// Each decision is taken twice: the same observation gives the same decision, and changes nothing.
+func TestDecide(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
+		s := newScenario()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
+			return s.run(t, d)
+		})
+	})
+}
+
+// start is second 0.
+var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+type scenario struct{ join.Observed }
+
+func newScenario() *scenario {
+	native := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("6Gi"), corev1.ResourcePods: resource.MustParse("29"),
+	}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "default-1", UID: "claim", CreationTimestamp: metav1.NewTime(start), Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
+	}}
+	claim.Status = karpv1.NodeClaimStatus{ProviderID: "aws:///us-east-1a/i-1", NodeName: "node-1", Capacity: native, Allocatable: native}
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+	return &scenario{join.Observed{
+		Claim: claim, Answered: map[types.UID]bool{},
+		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
+	}}
+}
+
+func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	args := map[string]string{}
+	for _, a := range d.CmdArgs {
+		args[a.Key] = strings.Join(a.Vals, " ")
+	}
+	switch d.Cmd {
+	case "claim":
+		s.claim(args)
+	case "pod":
+		s.pod(d.CmdArgs[0].Key, args)
+	case "node":
+		s.node(args)
+	case "daemon":
+		s.DaemonKeptOff = "kube-system/cni"
+		if _, none := args["none"]; none {
+			s.DaemonKeptOff = ""
+		}
+	case "restart":
+		s.ReadySince, s.Answered = time.Time{}, map[types.UID]bool{}
+	case "decide", "step":
+		decision := s.decide(t, args["at"])
+		if d.Cmd == "step" {
+			s.apply(decision, args["only"])
+		}
+		return s.render(decision)
+	default:
+		t.Fatalf("%s: no command %q", d.Pos, d.Cmd)
+	}
+	return ""
+}
+
+func parseTaint(text string) corev1.Taint {
+	key, effect, _ := strings.Cut(text, ":")
+	return corev1.Taint{Key: key, Effect: corev1.TaintEffect(effect)}
+}
+
+func (s *scenario) claim(args map[string]string) {
+	for key, value := range args {
+		switch key {
+		case "gpu":
+			one := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+			s.Claim.Spec.Resources.Requests = one
+			s.Claim.Status.Allocatable = s.Claim.Status.Allocatable.DeepCopy()
+			maps.Copy(s.Claim.Status.Allocatable, one)
+		case "taint":
+			s.Claim.Spec.Taints = append(s.Claim.Spec.Taints, parseTaint(value))
+		case "startup-taint":
+			s.Claim.Spec.StartupTaints = append(s.Claim.Spec.StartupTaints, parseTaint(value))
+		case "bind-at":
+			s.Settings.BindAt = bind.Setting(value)
+		case "registered":
+			s.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
+		case "initialized":
+			s.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+		}
+	}
+}
+
+func (s *scenario) pod(name string, args map[string]string) {
+	i := slices.IndexFunc(s.Slots, func(slot join.Slot) bool { return slot.Ref.Name == name })
+	if i < 0 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID("uid-" + name),
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Controller: new(true)}},
+		}}
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}}}}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
+		s.Slots = append(s.Slots, join.Slot{Ref: catalog.PodRef{Namespace: "default", Name: name, UID: string(pod.UID)}, Pod: pod})
+		i = len(s.Slots) - 1
+	}
+	slot := &s.Slots[i]
+	for key, value := range args {
+		switch key {
+		case "owner":
+			slot.Pod.OwnerReferences[0].Kind = value
+			if value == "none" {
+				slot.Pod.OwnerReferences = nil
+			}
+		case "volumes":
+			slot.Pod.Spec.Volumes = nil
+		case "host-network":
+			slot.Pod.Spec.HostNetwork = true
+		case "gpu":
+			slot.Pod.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
+		case "cpu":
+			slot.Pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(value)
+		case "unbound-volume":
+			slot.UnboundVolume = value
+		case "scheduler-only":
+			slot.Ref.SchedulerOnly = value
+		case "tolerates":
+			slot.Pod.Spec.Tolerations = []corev1.Toleration{{Key: value, Operator: corev1.TolerationOpExists}}
+		case "bound":
+			slot.Pod.Spec.NodeName = "elsewhere"
+		case "deleted":
+			slot.Pod.DeletionTimestamp = &metav1.Time{Time: start}
+		case "gone":
+			slot.Pod = nil
+		}
+	}
+}
+
+func (s *scenario) node(args map[string]string) {
+	for key, value := range args {
+		switch key {
+		case "ready":
+			s.Node.Status.Conditions = nil
+			if value != "none" {
+				status := map[string]corev1.ConditionStatus{"true": corev1.ConditionTrue, "false": corev1.ConditionFalse}[value]
+				s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(s.Now)}}
+			}
+		case "gpu":
+			s.Node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse(value)
+		case "cpu":
+			s.Node.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(value)
+		case "add-taint":
+			s.Node.Spec.Taints = append(s.Node.Spec.Taints, parseTaint(value))
+		case "remove-taint":
+			s.Node.Spec.Taints = slices.DeleteFunc(s.Node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == value })
+		case "gone":
+			s.Node, s.OnNode, s.ReadySince = nil, nil, time.Time{}
+		}
+	}
+}
+
+func (s *scenario) ready() bool {
+	return s.Node != nil && slices.ContainsFunc(s.Node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Status == corev1.ConditionTrue })
+}
+
+func (s *scenario) decide(t *testing.T, at string) join.Decision {
+	t.Helper()
+	age, err := time.ParseDuration(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Now = start.Add(age)
+	switch {
+	case !s.ready():
+		s.ReadySince = time.Time{}
+	case s.ReadySince.IsZero():
+		s.ReadySince = s.Now
+	}
+	claim, seen := s.Claim.DeepCopy(), s.Node.DeepCopy()
+	decision := join.Decide(s.Observed)
+	if diff := cmp.Diff(decision, join.Decide(s.Observed)); diff != "" {
+		t.Errorf("the same observation gives another decision:\n%s", diff)
+	}
+	if diff := cmp.Diff(claim.Spec, s.Claim.Spec) + cmp.Diff(seen, s.Node); diff != "" {
+		t.Errorf("deciding changed what was observed:\n%s", diff)
+	}
+	return decision
+}
+
+// apply does to the scenario what the controller does to the API server.
+func (s *scenario) apply(d join.Decision, only string) {
+	part := func(name string) bool { return only == "" || only == name }
+	if d.CreateNode && part("create") {
+		s.Node = node.New(s.Claim, cloud.Instance{ID: "i-1", Zone: "us-east-1a", InstanceType: "m7g.large", PrivateDNSName: "node-1"})
+	}
+	if part("bind") {
+		for uid := range d.Refused {
+			s.Answered[uid] = true
+		}
+		for _, b := range d.Bind {
+			b.Pod.Spec.NodeName = b.Node
+			s.Answered[b.Pod.UID] = true
+			s.OnNode = append(s.OnNode, b.Pod)
+		}
+	}
+	if d.Register && part("register") {
+		metav1.SetMetaDataLabel(&s.Node.ObjectMeta, karpv1.NodeRegisteredLabelKey, "true")
+	}
+	if d.Untaint && part("untaint") {
+		s.Node, _ = node.Started(s.Node, catalog.StartingTaintKey)
+	}
+	if d.Register && part("condition") {
+		s.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
+	}
+	if d.Initialize && part("condition") {
+		s.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+	}
+}
+
+func (s *scenario) render(d join.Decision) string {
+	var out strings.Builder
+	line := func(cond bool, format string, args ...any) {
+		if cond {
+			fmt.Fprintf(&out, format+"\n", args...)
+		}
+	}
+	line(d.End != "", "end: %s", d.End)
+	line(d.CreateNode, "create the Node")
+	for _, b := range d.Bind {
+		line(true, "bind %s to %s at %s: %s", b.Pod.Name, b.Node, b.Moment, b.Reason)
+	}
+	for _, uid := range slices.Sorted(maps.Keys(d.Refused)) {
+		line(true, "leave %s to the scheduler: %s", strings.TrimPrefix(string(uid), "uid-"), d.Refused[uid])
+	}
+	line(d.RenewLease, "renew the Lease")
+	line(d.Register, "register")
+	line(d.Untaint, "lift the startup taint")
+	line(d.Initialize, "initialize")
+	line(d.Waiting != "", "waiting: %s: %s", d.Waiting, d.Message)
+	line(d.After > 0, "look again after %s", d.After)
+	if out.Len() == 0 {
+		return "nothing\n"
+	}
+	return out.String()
+}

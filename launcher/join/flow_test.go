@@ -1,0 +1,273 @@
+package join_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+func (w *world) current() *karpv1.NodeClaim {
+	w.t.Helper()
+	out := &karpv1.NodeClaim{}
+	if err := w.api.Get(w.t.Context(), types.NamespacedName{Name: "default-1"}, out); err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+func TestFromLaunchToInitialized(t *testing.T) {
+	w := newWorld(t)
+	w.claim(time.Minute, "web-1")
+	c := w.controller()
+	w.looks(c, 2)
+	n := w.node("node-1")
+	if n == nil || n.Spec.ProviderID != w.instance.ProviderID() || n.Status.Allocatable.Cpu().String() != "2" {
+		t.Fatalf("Node %+v", n)
+	}
+	if diff := cmp.Diff([]string{"kube-node-lease/node-1 held by node-1"}, leases(w)); diff != "" {
+		t.Errorf("Leases, -want +got:\n%s", diff)
+	}
+	w.wantTrace()
+	w.kubelet("node-1", corev1.ConditionTrue)
+	w.looks(c, 1)
+	n = w.node("node-1")
+	if !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) || n.Labels[karpv1.NodeRegisteredLabelKey] != "true" || n.OwnerReferences[0].UID != "claim" {
+		t.Errorf("registered Node %+v", n.ObjectMeta)
+	}
+	if !slices.Contains(w.taints(n), catalog.StartingTaintKey) {
+		t.Error("the taint went before the bindings were answered")
+	}
+	w.looks(c, 1)
+	if n = w.node("node-1"); len(n.Spec.Taints) != 0 {
+		t.Errorf("taints %v", n.Spec.Taints)
+	}
+	w.looks(c, 2)
+	w.wantTrace("bind web-1")
+	claim := w.current()
+	for _, condition := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized} {
+		if !claim.StatusConditions().Get(condition).IsTrue() {
+			t.Errorf("%s is not True", condition)
+		}
+	}
+	if n = w.node("node-1"); n.Labels[karpv1.NodeInitializedLabelKey] != "true" {
+		t.Errorf("labels %v", n.Labels)
+	}
+}
+
+// A claim without an instance goes to the launcher, but not while whoever recorded it may hand it over in its batch.
+func TestClaimWithoutAnInstance(t *testing.T) {
+	w := newWorld(t)
+	young := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", CreationTimestamp: metav1.Now()}}
+	w.create(young)
+	c := w.controller()
+	if after := w.looks(c, 1); after <= 0 || after > 3*time.Second {
+		t.Errorf("again after %s", after)
+	}
+	w.wantTrace()
+	if err := w.api.Delete(t.Context(), young); err != nil {
+		t.Fatal(err)
+	}
+	w.looks(c, 1) // It is gone.
+	w.create(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Minute))}})
+	w.looks(c, 1)
+	w.wantTrace("launch default-1")
+	w.ours = false // A Karpenter is alive, and this is its claim.
+	w.looks(c, 1)
+	w.wantTrace()
+}
+
+func TestClaimThatIsGoing(t *testing.T) {
+	w := newWorld(t)
+	if err := w.api.Delete(t.Context(), w.claim(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	w.looks(w.controller(), 1)
+	w.wantTrace("forget claim")
+	if w.node("node-1") != nil {
+		t.Error("a Node was created for a claim that is going")
+	}
+}
+
+// The Node waits until EC2 shows the instance: a cloud controller would delete it.
+func TestNodeWaitsForTheInstance(t *testing.T) {
+	w := newWorld(t)
+	w.instance.ID = "i-unseen"
+	w.claim(time.Minute)
+	c := w.controller()
+	if _, err := w.look(c); err == nil || w.node("node-1") != nil {
+		t.Fatalf("error %v, Node %v", err, w.node("node-1"))
+	}
+	w.ec2.Put(cloud.Instance{ID: "i-unseen", Zone: "us-east-1a", PrivateDNSName: "node-1", PrivateIP: "10.0.0.1"})
+	w.looks(c, 1)
+	if w.node("node-1") == nil {
+		t.Error("no Node")
+	}
+}
+
+func TestInstanceThatEndedBeforeItsNode(t *testing.T) {
+	w := newWorld(t)
+	w.claim(time.Minute, "web-1")
+	w.ec2.Kill(w.instance.ID)
+	w.looks(w.controller(), 1)
+	if len(w.trace) != 3 || w.trace[0] != "failed default-1 instance_terminated" || w.trace[2] != "end default-1 instance_terminated" {
+		t.Errorf("trace %q", w.trace)
+	}
+}
+
+func TestNodeThatDoesNotJoin(t *testing.T) {
+	w := newWorld(t)
+	w.claim(6*time.Minute, "web-1")
+	c := w.controller()
+	w.looks(c, 1)
+	w.wantTrace(
+		"failed default-1 registration_timeout",
+		"event default-1 NodeDidNotJoin: the node was not ready 6m0s after its NodeClaim was created", "end default-1 registration_timeout",
+	)
+	w.looks(c, 1)
+	w.wantTrace("forget claim")
+}
+
+// Addresses are used again, and so are names: a Node of another instance goes first.
+func TestStaleNodeOfTheSameName(t *testing.T) {
+	w := newWorld(t)
+	w.claim(time.Minute)
+	w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "stale"}, Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-old"}})
+	c := w.controller()
+	if _, err := w.look(c); err == nil {
+		t.Error("no error: nobody looks again")
+	}
+	w.looks(c, 1)
+	if n := w.node("node-1"); n == nil || n.UID == "stale" || n.Spec.ProviderID != w.instance.ProviderID() {
+		t.Errorf("Node %+v", n)
+	}
+}
+
+// The kubelet was faster: its Node is completed, taints included.
+func TestNodeOfTheKubelet(t *testing.T) {
+	for _, providerID := range []string{"", "aws:///us-east-1a/i-00000000000000001"} {
+		w := newWorld(t)
+		w.claim(time.Minute)
+		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: corev1.NodeSpec{ProviderID: providerID}})
+		w.looks(w.controller(), 1)
+		n := w.node("node-1")
+		if n.Spec.ProviderID != w.instance.ProviderID() || !slices.Contains(w.taints(n), catalog.StartingTaintKey) ||
+			n.Labels[karpv1.NodePoolLabelKey] != "default" || n.Labels[corev1.LabelTopologyRegion] != "us-east-1" {
+			t.Errorf("Node %+v %+v", n.ObjectMeta, n.Spec)
+		}
+	}
+}
+
+// The kubelet registered under another name than EC2's: the placeholder goes.
+func TestNodeUnderAnotherName(t *testing.T) {
+	w := newWorld(t)
+	w.claim(time.Minute)
+	c := w.controller()
+	w.looks(c, 1)
+	w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "custom"}, Spec: corev1.NodeSpec{ProviderID: w.instance.ProviderID()}})
+	w.kubelet("custom", corev1.ConditionTrue)
+	w.looks(c, 4)
+	if w.node("node-1") != nil {
+		t.Error("the placeholder is still there")
+	}
+	if claim := w.current(); claim.Status.NodeName != "custom" || !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		t.Errorf("status %+v", claim.Status)
+	}
+}
+
+// A webhook refuses a pod's binding for good. The others, the taint and the conditions do not wait for it.
+func TestBindingThatFails(t *testing.T) {
+	w := newWorld(t)
+	w.claim(time.Minute, "web-1", "web-2")
+	w.refuse["web-1"] = errBusy
+	c := w.controller()
+	w.looks(c, 1)
+	w.kubelet("node-1", corev1.ConditionTrue)
+	if after := w.looks(c, 1); after != 250*time.Millisecond {
+		t.Errorf("again after %s", after)
+	}
+	w.looks(c, 7)
+	w.wantTrace("bind web-2", "event web-1 NotPreBound: Left to the scheduler: binding pod default/web-1 to node node-1: the API server is busy")
+	if !w.current().StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		t.Error("not initialized")
+	}
+}
+
+// Of claim and Node the cache may show the one old and the other new: taints that were lifted do not come back.
+func TestStaleClaim(t *testing.T) {
+	w := newWorld(t)
+	w.claim(time.Minute)
+	c := w.controller()
+	w.looks(c, 1)
+	old := w.current()
+	w.kubelet("node-1", corev1.ConditionTrue)
+	w.looks(c, 1)
+	now := w.current()
+	now.Status = old.Status
+	if err := w.api.Status().Update(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	w.looks(c, 1)
+	if taints := w.taints(w.node("node-1")); len(taints) != 0 {
+		t.Errorf("taints %v", taints)
+	}
+}
+
+// Somebody broke the list of promises: the node joins all the same.
+func TestPromisesThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	claim := w.claim(time.Minute)
+	claim.Annotations[catalog.PodsAnnotation] = "{"
+	if err := w.api.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	c := w.controller()
+	w.looks(c, 1)
+	w.kubelet("node-1", corev1.ConditionTrue)
+	w.looks(c, 4)
+	if !w.current().StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		t.Error("not initialized")
+	}
+}
+
+// One DaemonSet whose affinity nobody can read holds no node up; another that only our taint keeps off does.
+func TestDaemonSetsThatAreKeptOff(t *testing.T) {
+	w := newWorld(t)
+	w.claim(time.Minute)
+	w.create(daemonSet("broken", &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Near"}},
+		}}},
+	}}))
+	c := w.controller()
+	w.looks(c, 1)
+	w.kubelet("node-1", corev1.ConditionFalse)
+	if after := w.looks(c, 2); after < time.Minute {
+		t.Errorf("nothing is kept off, again after %s", after)
+	}
+	tolerant := daemonSet("tolerant", nil)
+	tolerant.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	w.create(tolerant, daemonSet("cni", nil))
+	if after := w.looks(c, 1); after > 20*time.Second {
+		t.Errorf("the CNI is kept off, again after %s", after)
+	}
+	// Another taint keeps it off as well: lifting ours would help nobody.
+	n := w.node("node-1")
+	before := client.MergeFrom(n.DeepCopy())
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule})
+	if err := w.api.Patch(t.Context(), n, before); err != nil {
+		t.Fatal(err)
+	}
+	if after := w.looks(c, 1); after < time.Minute {
+		t.Errorf("kept off by another, again after %s", after)
+	}
+}
