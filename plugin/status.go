@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/explain"
 )
 
 const (
@@ -138,7 +139,7 @@ func (w *statusWriter) write(ctx context.Context, n note) {
 }
 
 func (w *statusWriter) event(pod *corev1.Pod, n note) {
-	if n.event == "" {
+	if n.event == "" || explain.SameReason(conditionMessage(pod), n.message) {
 		return
 	}
 	kind := corev1.EventTypeNormal
@@ -166,6 +167,15 @@ func said(pod *corev1.Pod, message string) bool {
 		}
 	}
 	return false
+}
+
+func conditionMessage(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // patch writes the condition if the pod is still the one that was read: a pod bound meanwhile must not be told that it

@@ -12,6 +12,17 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
+// noLaunch begins what slipway says of a pod for which nothing can be launched.
+const noLaunch = "no node can be launched"
+
+// SameReason says whether two messages give the same reason why nothing can be launched, whatever the existing nodes'
+// filters said before it: their counts change with every node that comes or goes, and are no news.
+func SameReason(a, b string) bool {
+	_, whyA, foundA := strings.Cut(a, noLaunch)
+	_, whyB, foundB := strings.Cut(b, noLaunch)
+	return foundA && foundB && whyA == whyB
+}
+
 // Launching says which node is launched for a pod.
 func Launching(c plan.Claim) string {
 	return fmt.Sprintf("launching %s %s in %s (%.4f USD/h), NodeClaim %s",
@@ -59,7 +70,7 @@ func Unplaced(u plan.Unplaced, verdict string) string {
 			parts = append(parts, text)
 		}
 	}
-	text := "no node can be launched"
+	text := noLaunch
 	switch {
 	case len(parts) > 0:
 		text += ": " + strings.Join(parts, "; ")

@@ -42,3 +42,21 @@ func TestMessages(t *testing.T) {
 		}
 	}
 }
+
+// What existing nodes' filters count is no news; another reason is.
+func TestSameReason(t *testing.T) {
+	const why = "no node can be launched: NodePool a: asks for 500 cpu"
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"0/12 nodes are available. " + why, "0/13 nodes are available. " + why, true},
+		{why, why + "; NodePool b: is not ready", false},
+		{"launching m7g.large", "launching m7g.large", false},
+		{"", why, false},
+	} {
+		if got := explain.SameReason(tt.a, tt.b); got != tt.want {
+			t.Errorf("SameReason(%q, %q) = %t", tt.a, tt.b, got)
+		}
+	}
+}
