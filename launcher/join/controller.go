@@ -162,8 +162,9 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case !c.config.Ours(claim):
 		return reconcile.Result{}, nil
 	case claim.Status.ProviderID == "":
-		if left := handOver - time.Since(claim.CreationTimestamp.Time); left > 0 {
-			return reconcile.Result{RequeueAfter: left}, nil
+		// A creation in the future is another machine's clock: nothing waits for that.
+		if age := time.Since(claim.CreationTimestamp.Time); age >= 0 && age < handOver {
+			return reconcile.Result{RequeueAfter: handOver - age}, nil
 		}
 		c.config.Launcher.Enqueue(claim)
 		return reconcile.Result{}, nil

@@ -170,6 +170,7 @@ func (w *world) claim(age time.Duration, pods ...string) *karpv1.NodeClaim {
 	status.ProviderID = w.instance.ProviderID()
 	w.create(c)
 	c.Status = status
+	launchedAt(c, c.CreationTimestamp.Time)
 	if err := w.api.Status().Update(w.t.Context(), c); err != nil {
 		w.t.Fatal(err)
 	}

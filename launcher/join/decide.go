@@ -117,8 +117,8 @@ func Decide(o Observed) Decision {
 	return d
 }
 
-// deadline by which the node must be Ready. One that was Ready before, which its missing startup taint tells, has as long again
-// from the moment that it no longer is: pods run there.
+// deadline by which the node must be Ready, counted from its launch. One that was Ready before, which its missing startup taint
+// tells, has as long again from the moment that it no longer is: pods run there.
 func deadline(o Observed) time.Time {
 	patience := o.Settings.EmptyDeadline
 	if len(o.Slots) > 0 {
@@ -127,7 +127,7 @@ func deadline(o Observed) time.Time {
 	if o.Node != nil && registeredNode(o.Node) && !hasTaint(o.Node, catalog.StartingTaintKey) {
 		return joinedAt(o.Node).Add(patience)
 	}
-	return o.Claim.CreationTimestamp.Add(patience)
+	return record.Deadline(o.Claim, patience)
 }
 
 // bindings chooses the pods whose moment has come.
@@ -143,7 +143,9 @@ func (d *Decision) bindings(o Observed, ready bool) {
 			continue
 		}
 		if refusal := bind.Check(s.Pod, o.Node, onNode); refusal != "" {
-			d.Refused[s.Pod.UID] = refusal
+			if ready {
+				d.Refused[s.Pod.UID] = refusal // Before that the Node may still become one that fits.
+			}
 			continue
 		}
 		if moment == bind.Launch && ready {
@@ -238,8 +240,12 @@ func isReady(node *corev1.Node) bool {
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// hasReadyCondition says that the kubelet has posted its status.
-func hasReadyCondition(node *corev1.Node) bool { return readyCondition(node) != nil }
+// hasReadyCondition says that the kubelet has posted its status. A condition that the node lifecycle controller writes for want
+// of one says the contrary (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
+func hasReadyCondition(node *corev1.Node) bool {
+	c := readyCondition(node)
+	return c != nil && c.Reason != "NodeStatusNeverUpdated"
+}
 
 func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 	for i := range node.Status.Conditions {

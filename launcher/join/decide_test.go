@@ -61,11 +61,18 @@ func newScenario() *scenario {
 		Name: "default-1", UID: "claim", CreationTimestamp: metav1.NewTime(start), Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
 	}}
 	claim.Status = karpv1.NodeClaimStatus{ProviderID: "aws:///us-east-1a/i-1", NodeName: "node-1", Capacity: native, Allocatable: native}
-	claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+	launchedAt(claim, start)
 	return &scenario{join.Observed{
 		Claim: claim, Answered: map[types.UID]bool{},
 		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
 	}}
+}
+
+func launchedAt(claim *karpv1.NodeClaim, at time.Time) {
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+	for i := range claim.Status.Conditions {
+		claim.Status.Conditions[i].LastTransitionTime = metav1.NewTime(at)
+	}
 }
 
 func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {

@@ -54,13 +54,13 @@ func (c *Controller) nodeOf(ctx context.Context, claim *karpv1.NodeClaim) (*core
 	}
 	var found *corev1.Node
 	for i := range list.Items {
-		if found == nil || hasReadyCondition(&list.Items[i]) {
+		if found == nil || !hasReadyCondition(found) && hasReadyCondition(&list.Items[i]) {
 			found = &list.Items[i]
 		}
 	}
 	for i := range list.Items {
 		placeholder := &list.Items[i]
-		if placeholder.Name == found.Name || hasReadyCondition(placeholder) {
+		if placeholder.Name == found.Name || hasReadyCondition(placeholder) || !hasReadyCondition(found) {
 			continue
 		}
 		err := c.config.Client.Delete(ctx, placeholder, client.Preconditions{UID: &placeholder.UID})

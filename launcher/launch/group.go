@@ -92,8 +92,10 @@ func (g *group) attempt(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := g.refresh(ctx); err != nil || len(g.claims) == 0 {
-		return err
+	if !g.fresh() {
+		if err := g.refresh(ctx); err != nil || len(g.claims) == 0 {
+			return err
+		}
 	}
 	if lost {
 		return g.resume(ctx, found)
@@ -110,6 +112,13 @@ func (g *group) attempt(ctx context.Context) error {
 		g.input, g.asked = input, true
 	}
 	return g.call(ctx)
+}
+
+// fresh says that nothing was done yet for claims that are as they were just created: writing the attempt's id would notice if
+// somebody had changed or deleted one, so reading them first would only cost time.
+func (g *group) fresh() bool {
+	begun := len(g.mine) > 1 || g.id != ""
+	return !begun && !slices.ContainsFunc(g.claims, func(c *karpv1.NodeClaim) bool { return time.Since(c.CreationTimestamp.Time) > recent })
 }
 
 // call makes the attempt's call, or makes it again.
@@ -137,17 +146,27 @@ func (g *group) call(ctx context.Context) error {
 
 // refresh reads the claims anew and drops those that are gone or going.
 func (g *group) refresh(ctx context.Context) error {
-	var kept, late, stolen []*karpv1.NodeClaim
+	read := make(map[*karpv1.NodeClaim]*karpv1.NodeClaim, len(g.claims))
 	for _, c := range g.claims {
-		current := &karpv1.NodeClaim{}
-		err := g.config.Reader.Get(ctx, client.ObjectKeyFromObject(c), current)
-		switch {
-		case client.IgnoreNotFound(err) != nil:
+		read[c] = &karpv1.NodeClaim{}
+	}
+	results := each(g.claims, func(c *karpv1.NodeClaim) error {
+		err := g.config.Reader.Get(ctx, client.ObjectKeyFromObject(c), read[c])
+		if err != nil {
 			return fmt.Errorf("reading NodeClaim %s: %w", c.Name, err)
-		case err != nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "":
+		}
+		return nil
+	})
+	var kept, late, stolen []*karpv1.NodeClaim
+	for i, c := range g.claims {
+		current := read[c]
+		switch {
+		case client.IgnoreNotFound(results[i]) != nil:
+			return results[i]
+		case results[i] != nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "": // Gone, going, or done.
 		case !g.mine[current.Annotations[catalog.LaunchAnnotation]]:
 			stolen = append(stolen, current)
-		case time.Since(current.CreationTimestamp.Time) > launchTimeout:
+		case time.Since(current.CreationTimestamp.Time) > record.LaunchTimeout:
 			late = append(late, current)
 		default:
 			kept = append(kept, current)
@@ -160,7 +179,7 @@ func (g *group) refresh(ctx context.Context) error {
 		g.Enqueue(c)
 	}
 	if len(late) > 0 {
-		return g.fail(ctx, late, "LaunchTimeout", fmt.Sprintf("no instance within %s: %s", launchTimeout, explain(g.failed)))
+		return g.fail(ctx, late, "LaunchTimeout", fmt.Sprintf("no instance within %s: %s", record.LaunchTimeout, explain(g.failed)))
 	}
 	return nil
 }

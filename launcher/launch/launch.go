@@ -58,12 +58,10 @@ type Config struct {
 
 // The launcher's times.
 const (
-	// launchTimeout is when a claim without instance is given up, as Karpenter does.
-	launchTimeout = 5 * time.Minute
 	// lookFor is how long the instances of a call whose answer was lost are looked for: EC2 is eventually consistent.
 	lookFor = 30 * time.Second
-	// gather is how long claims wait for others that are equal: after a restart they come one by one.
-	gather = 10 * time.Millisecond
+	// recent is the age of claims that were recorded a moment ago, in whole seconds as Kubernetes counts.
+	recent = 2 * time.Second
 	// lookEvery and glanceEvery are the periods of asking EC2 for instances of a lost call, and for those it just launched.
 	lookEvery   = 2 * time.Second
 	glanceEvery = 100 * time.Millisecond
@@ -159,11 +157,6 @@ func (l *Launcher) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-l.wake:
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(gather):
 		}
 		for _, group := range groups(l.take()) {
 			wg.Go(func() { l.work(ctx, group) })

@@ -15,6 +15,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
+// maxTypes is how many instance types one call names at most: what Karpenter sends.
+const maxTypes = 60
+
 // Options are the available offerings that a claim may be launched in, cheapest first; those in failed are left out. It
 // fails where the claim's requirements cannot be read.
 func Options(claim *karpv1.NodeClaim, types []catalog.InstanceType, failed map[cloud.Option]string) ([]cloud.Option, error) {
@@ -25,13 +28,14 @@ func Options(claim *karpv1.NodeClaim, types []catalog.InstanceType, failed map[c
 	names := record.InstanceTypes(claim)
 	var out []cloud.Option
 	for _, t := range types {
-		if len(names) > 0 && !slices.Contains(names, t.Name) || !allowed(reqs, corev1.LabelInstanceTypeStable, t.Name) {
+		if len(names) > 0 && !slices.Contains(names, t.Name) || !allowed(reqs, corev1.LabelInstanceTypeStable, t.Name) || !offers(reqs, t.Labels) {
 			continue
 		}
 		for _, o := range t.Offerings {
 			option := cloud.Option{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price}
 			_, tried := failed[key(option)]
-			if o.Available && !tried && allowed(reqs, corev1.LabelTopologyZone, o.Zone) && allowed(reqs, karpv1.CapacityTypeLabelKey, o.CapacityType) {
+			if o.Available && !tried && allowed(reqs, corev1.LabelTopologyZone, o.Zone) && allowed(reqs, zoneIDLabel, o.ZoneID) &&
+				allowed(reqs, karpv1.CapacityTypeLabelKey, o.CapacityType) {
 				out = append(out, option)
 			}
 		}
@@ -40,7 +44,31 @@ func Options(claim *karpv1.NodeClaim, types []catalog.InstanceType, failed map[c
 		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.Zone, b.Zone),
 			cmp.Compare(a.CapacityType, b.CapacityType))
 	})
-	return out, nil
+	seen := map[string]bool{}
+	return slices.DeleteFunc(out, func(o cloud.Option) bool {
+		if len(seen) < maxTypes {
+			seen[o.InstanceType] = true
+		}
+		return !seen[o.InstanceType]
+	}), nil
+}
+
+// zoneIDLabel is the label that EKS gives the zone's id.
+const zoneIDLabel = "topology.k8s.aws/zone-id"
+
+// instanceLabels is the prefix of the labels that the instance type decides; a type without one does not have the property.
+const instanceLabels = "karpenter.k8s.aws/instance-"
+
+// offers compares what a claim requires of its instance type: a claim that slipway did not plan names no types. Labels of
+// other kinds come from the NodePool and the offering.
+func offers(reqs catalog.Requirements, labels map[string]string) bool {
+	for label, set := range reqs {
+		value, ok := labels[label]
+		if ok && !set.Has(value) || !ok && strings.HasPrefix(label, instanceLabels) && !set.Absent {
+			return false
+		}
+	}
+	return true
 }
 
 // key is an option without what may change between two attempts.

@@ -120,7 +120,7 @@ func (w *world) crash() {
 	w.start()
 	for _, c := range w.claims() {
 		w.subject.Enqueue(&c)
-		time.Sleep(20 * time.Millisecond) // Longer than the launcher gathers.
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -102,4 +103,15 @@ func Requirements(claim *karpv1.NodeClaim) (catalog.Requirements, error) {
 func Taints(claim *karpv1.NodeClaim) []corev1.Taint {
 	out := slices.Concat(claim.Spec.Taints, claim.Spec.StartupTaints)
 	return append(out, corev1.Taint{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule})
+}
+
+// LaunchTimeout is how long a claim may wait for its instance, as with Karpenter.
+const LaunchTimeout = 5 * time.Minute
+
+// Deadline is when a claim's node must be Ready, patience after its launch; before the launch, the latest that it can be.
+func Deadline(claim *karpv1.NodeClaim, patience time.Duration) time.Time {
+	if c := claim.StatusConditions().Get(karpv1.ConditionTypeLaunched); c.IsTrue() {
+		return c.LastTransitionTime.Add(patience)
+	}
+	return claim.CreationTimestamp.Add(LaunchTimeout + patience)
 }

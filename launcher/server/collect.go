@@ -78,7 +78,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, clas
 		NodeClaim: claim.Name, NodeName: claim.Status.NodeName, NodePool: claim.Labels[karpv1.NodePoolLabelKey],
 		Phase: api.Phase_PHASE_RECORDED, Labels: claim.Labels, Taints: taints(claim.Spec.Taints),
 		Replaces:     claim.Annotations[catalog.ReplacesAnnotation],
-		Deadline:     millis(claim.CreationTimestamp.Add(s.config.JoinDeadline)),
+		Deadline:     millis(record.Deadline(claim, s.config.JoinDeadline)),
 		InstanceType: cmp.Or(claim.Labels[corev1.LabelInstanceTypeStable], expected.InstanceType),
 		Zone:         cmp.Or(claim.Labels[corev1.LabelTopologyZone], expected.Zone),
 		CapacityType: cmp.Or(claim.Labels[karpv1.CapacityTypeLabelKey], expected.CapacityType),
@@ -149,7 +149,8 @@ func reported(expected, kubelet corev1.ResourceList) corev1.ResourceList {
 
 func readyStatus(node *corev1.Node) corev1.ConditionStatus {
 	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
+		// The node lifecycle controller writes one where no kubelet has.
+		if c.Type == corev1.NodeReady && c.Reason != "NodeStatusNeverUpdated" {
 			return c.Status
 		}
 	}

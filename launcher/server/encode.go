@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,9 +30,7 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, ready bool, message string) *api.NodePool {
 	spec := p.Spec.Template.Spec
 	labels := map[string]string{karpv1.NodePoolLabelKey: p.Name}
-	for k, v := range p.Spec.Template.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, p.Spec.Template.Labels)
 	out := &api.NodePool{
 		Name: p.Name, Labels: labels, Taints: taints(spec.Taints), StartupTaints: taints(spec.StartupTaints),
 		Limits: texts(corev1.ResourceList(p.Spec.Limits)), Usage: texts(usage), Ready: ready, NotReadyMessage: message,

@@ -38,7 +38,7 @@ func (r *refusal) Error() string { return r.message }
 
 // Launch implements api.LauncherServer:
 //
-//  1. refuse everything while not leading;
+//  1. refuse everything while not leading, and what would exceed a NodePool's limits;
 //  2. write a NodeClaim for every claim, and the promises of every placement, all at once;
 //  3. hand the NodeClaims on to be launched;
 //  4. wait until the cache has them, and answer.
@@ -48,6 +48,10 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 		return nil, err
 	}
 	defer cancel()
+	over, err := s.overLimits(effects, in.GetClaims())
+	if err != nil {
+		return nil, err
+	}
 	out := &api.LaunchResponse{
 		Claims: make([]*api.Result, len(in.GetClaims())), Placements: make([]*api.Result, len(in.GetPlacements())),
 	}
@@ -63,8 +67,10 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 	}
 	for i, c := range in.GetClaims() {
 		each(func() {
-			var err error
-			recorded[i], err = s.record(effects, c)
+			err := over[i]
+			if err == nil {
+				recorded[i], err = s.record(effects, c)
+			}
 			out.Claims[i] = result(c.GetName(), err)
 		})
 	}
@@ -117,8 +123,7 @@ func result(name string, err error) *api.Result {
 		return &api.Result{Name: name, Recorded: true}
 	}
 	out := &api.Result{Name: name, Reason: "NotRecorded", Message: err.Error()}
-	var r *refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*refusal](err); ok {
 		out.Reason = r.reason
 	}
 	if invalid, ok := record.AsInvalid(err); ok {
@@ -152,7 +157,7 @@ func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, 
 	}
 	err = s.config.Client.Create(ctx, claim)
 	if apierrors.IsAlreadyExists(err) {
-		return nil, nil
+		return nil, s.recordedBefore(ctx, claim)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating NodeClaim %s: %w", claim.Name, err)
@@ -160,6 +165,23 @@ func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, 
 	klog.FromContext(ctx).Info("created nodeclaim", "nodeClaim", klog.KObj(claim), "nodePool", pool.Name,
 		"instanceTypes", len(in.GetInstanceTypes()), "pods", len(in.GetPods()), "expected", claim.Annotations[catalog.ExpectedAnnotation])
 	return claim, nil
+}
+
+// recordedBefore says whether the NodeClaim that has the name already can be what an earlier try has written.
+func (s *Server) recordedBefore(ctx context.Context, claim *karpv1.NodeClaim) error {
+	have := &karpv1.NodeClaim{}
+	err := s.config.Client.Get(ctx, client.ObjectKeyFromObject(claim), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil // The cache has not seen it yet: it is new.
+	case err != nil:
+		return err
+	case !have.DeletionTimestamp.IsZero():
+		return &refusal{"NodeClaimLeaving", fmt.Sprintf("NodeClaim %s is being deleted", have.Name)}
+	case have.Labels[karpv1.NodePoolLabelKey] != claim.Labels[karpv1.NodePoolLabelKey]:
+		return &refusal{"NameTaken", fmt.Sprintf("NodeClaim %s belongs to NodePool %s", have.Name, have.Labels[karpv1.NodePoolLabelKey])}
+	}
+	return nil
 }
 
 // place promises room on an in-flight node to more pods, before the answer.

@@ -12,6 +12,8 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,6 +99,9 @@ func New(c Config) (*Server, error) {
 
 // Run serves until ctx ends. It begins once the cache is filled, so that a stream's first message is the whole truth.
 func (s *Server) Run(ctx context.Context) error {
+	parent := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if err := s.watch(ctx); err != nil {
 		return err
 	}
@@ -118,11 +123,12 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	klog.FromContext(ctx).Info("Serving the scheduler", "socket", s.config.Socket)
 	err = server.Serve(listener)
+	cancel()
 	wg.Wait()
-	if ctx.Err() != nil {
+	if parent.Err() != nil {
 		return nil
 	}
-	return err
+	return fmt.Errorf("socket %s: %w", s.config.Socket, err)
 }
 
 // listen opens the socket for this user alone: whoever can write to it can spend money.
@@ -143,7 +149,7 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 // Lead implements api.LauncherServer.
 func (s *Server) Lead(ctx context.Context, in *api.LeadRequest) (*api.LeadResponse, error) {
 	if err := s.config.Leader.Lead(in.GetIdentity(), in.GetLeaseNamespace(), in.GetLeaseName()); err != nil {
-		return nil, err
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	klog.FromContext(ctx).Info("The scheduler has told its identity", "identity", in.GetIdentity())
 	return &api.LeadResponse{}, nil

@@ -11,8 +11,12 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
-// coalesce is how long a stream waits after a change for those that come with it.
-const coalesce = 2 * time.Millisecond
+const (
+	// coalesce is how long a stream waits after a change for those that come with it, coalesceMost how long it waits at most.
+	coalesce, coalesceMost = 2 * time.Millisecond, 200 * time.Millisecond
+	// idle is how much longer than it works a stream waits: a wave of thousands of changes costs a quarter of a core at most.
+	idle = 3
+)
 
 // told is what a stream's client knows.
 type told struct {
@@ -26,7 +30,7 @@ func (s *Server) WatchCatalog(_ *api.WatchCatalogRequest, stream api.Launcher_Wa
 	ctx := stream.Context()
 	known, generation := told{}, uint64(0)
 	for {
-		changed := s.hub.next()
+		changed, began := s.hub.next(), time.Now()
 		now, err := s.collect(ctx)
 		if err != nil {
 			return err
@@ -42,6 +46,7 @@ func (s *Server) WatchCatalog(_ *api.WatchCatalogRequest, stream api.Launcher_Wa
 			}
 			known = now
 		}
+		pause := min(max(coalesce, idle*time.Since(began)), coalesceMost)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -50,7 +55,7 @@ func (s *Server) WatchCatalog(_ *api.WatchCatalogRequest, stream api.Launcher_Wa
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(coalesce):
+		case <-time.After(pause):
 		}
 	}
 }

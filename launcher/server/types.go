@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -44,17 +45,19 @@ func (t *typeCache) poke() {
 func (t *typeCache) get() map[string]offered {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := make(map[string]offered, len(t.classes))
-	for k, v := range t.classes {
-		out[k] = v
-	}
-	return out
+	return maps.Clone(t.classes)
 }
 
 func (t *typeCache) of(class string) offered {
+	o, _ := t.known(class)
+	return o
+}
+
+func (t *typeCache) known(class string) (offered, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.classes[class]
+	o, ok := t.classes[class]
+	return o, ok
 }
 
 // retryTypes is when a class whose instance types could not be read is tried again.
@@ -93,6 +96,10 @@ func (s *Server) refreshTypes(ctx context.Context) bool {
 		o := offered{byName: map[string]catalog.InstanceType{}, message: &api.InstanceTypes{NodeClass: class.Name}}
 		offers, err := s.config.Offers.InstanceTypes(ctx, class)
 		if err != nil {
+			// What was known stays: nodes in flight still have their room, and nothing new is launched meanwhile.
+			if before, known := s.types.known(class.Name); known {
+				o.byName, o.message = before.byName, before.message
+			}
 			o.problem = "the instance types of EC2NodeClass " + class.Name + " are not known: " + err.Error()
 			complete = false
 		}

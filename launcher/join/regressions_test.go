@@ -1,0 +1,88 @@
+package join
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// booting is a claim that was recorded recorded ago and launched launched ago, and its Node.
+func booting(recorded, launched time.Duration, ready ...corev1.NodeCondition) Observed {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", CreationTimestamp: metav1.NewTime(now.Add(-recorded))}}
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+	for i := range claim.Status.Conditions {
+		claim.Status.Conditions[i].LastTransitionTime = metav1.NewTime(now.Add(-launched))
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	node.Spec.Taints = []corev1.Taint{{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule}}
+	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourcePods: resource.MustParse("10")}
+	node.Status.Conditions = ready
+	return Observed{
+		Now: now, Claim: claim, Node: node,
+		Settings: Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
+	}
+}
+
+func isController() *bool { yes := true; return &yes }
+
+// host is a promised pod that is bound at launch, and that asks for more than the Node shows.
+func host(resourceName corev1.ResourceName, quantity string) Slot {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "p", UID: "u", OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Controller: isController()}},
+	}}
+	pod.Spec.HostNetwork = true
+	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{resourceName: resource.MustParse(quantity)},
+	}}}
+	return Slot{Ref: catalog.PodRef{Namespace: "default", Name: "p", UID: "u"}, Pod: pod}
+}
+
+// A node has its whole time from the launch on: while AWS throttles, nothing boots.
+func TestDeadlineBeginsWithTheLaunch(t *testing.T) {
+	o := booting(8*time.Minute, 4*time.Minute)
+	o.Slots = []Slot{host(corev1.ResourceCPU, "1")}
+	if d := Decide(o); d.End != "" {
+		t.Errorf("ended after 4 of 5 minutes: %s", d.End)
+	}
+	o = booting(8*time.Minute, 6*time.Minute)
+	o.Slots = []Slot{host(corev1.ResourceCPU, "1")}
+	if d := Decide(o); d.End != "registration_timeout" {
+		t.Errorf("not ended after 6 of 5 minutes: %+v", d)
+	}
+}
+
+// The node lifecycle controller gives a Node without status a condition of its own: its kubelet has not joined for that.
+func TestNobodyHasJoined(t *testing.T) {
+	d := Decide(booting(time.Minute, time.Minute, corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated",
+	}))
+	if d.Register || !d.RenewLease {
+		t.Errorf("register %t, renew the Lease %t", d.Register, d.RenewLease)
+	}
+}
+
+// What a booting Node does not show yet is no reason to leave a pod to the scheduler for good.
+func TestNoRefusalBeforeReady(t *testing.T) {
+	o := booting(time.Minute, time.Minute)
+	o.Slots = []Slot{host("hugepages-2Mi", "4Mi")}
+	if d := Decide(o); len(d.Refused) > 0 || len(d.Bind) > 0 {
+		t.Errorf("refused %v, bound %v", d.Refused, d.Bind)
+	}
+	o = booting(time.Minute, time.Minute, corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue})
+	o.Slots = []Slot{host("hugepages-2Mi", "4Mi")}
+	if d := Decide(o); d.Refused["u"] == "" {
+		t.Errorf("not refused: %+v", d)
+	}
+	o.Node.Status.Allocatable["hugepages-2Mi"] = resource.MustParse("8Mi")
+	if d := Decide(o); len(d.Bind) != 1 {
+		t.Errorf("not bound: %+v", d)
+	}
+}

@@ -1,0 +1,267 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen.
+const patience = 10 * time.Second
+
+// world is a Server on a real socket over an API server and a cloud in memory.
+type world struct {
+	t       *testing.T
+	socket  string
+	api     client.WithWatch
+	cache   *informertest.FakeInformers
+	cloud   *memory.Cloud
+	subject *server.Server
+	client  api.LauncherClient
+	// standby says that the scheduler beside the server does not lead.
+	standby atomic.Bool
+	// handed are the names of the claims that were handed on to be launched.
+	handed chan string
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	w := &world{
+		t: t, socket: filepath.Join(t.TempDir(), "launcher.sock"), cache: &informertest.FakeInformers{},
+		cloud: memory.New(memory.Config{Types: types()}), handed: make(chan string, 100),
+	}
+	for _, o := range []client.Object{&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &awsv1.EC2NodeClass{}} {
+		if _, err := w.cache.GetInformer(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(w.events()).WithObjects(objects...).
+		WithStatusSubresource(&karpv1.NodeClaim{}, &karpv1.NodePool{}).Build()
+	var err error
+	w.subject, err = server.New(server.Config{
+		Socket: w.socket, Client: w.api, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w},
+		JoinDeadline: 5 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	w.client = w.dial()
+	return w
+}
+
+func (w *world) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.subject.Run(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("Run: %v", err)
+		}
+	})
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(w.socket); err == nil {
+			return
+		} else if time.Since(began) > patience {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) dial() api.LauncherClient {
+	conn, err := grpc.NewClient("unix://"+w.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return api.NewLauncherClient(conn)
+}
+
+// events plays the informers: the fake client has none.
+func (w *world) events() interceptor.Funcs {
+	tell := func(o client.Object) error {
+		informer, err := w.cache.FakeInformerFor(context.Background(), o)
+		if err == nil {
+			informer.Update(o, o)
+		}
+		return err
+	}
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return errors.Join(c.Create(ctx, o, opts...), tell(o))
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			return errors.Join(c.Update(ctx, o, opts...), tell(o))
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return errors.Join(c.Delete(ctx, o, opts...), tell(o))
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return errors.Join(c.Patch(ctx, o, p, opts...), tell(o))
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			return errors.Join(c.SubResource(sub).Update(ctx, o, opts...), tell(o))
+		},
+	}
+}
+
+// claim reads a NodeClaim.
+func (w *world) claim(name string) *karpv1.NodeClaim {
+	w.t.Helper()
+	out := &karpv1.NodeClaim{}
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: name}, out); err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+// launch sends a request and returns the results of its claims and placements by name.
+func (w *world) launch(in *api.LaunchRequest) map[string]*api.Result {
+	w.t.Helper()
+	answer, err := w.client.Launch(w.t.Context(), in)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := map[string]*api.Result{}
+	for _, r := range append(answer.GetClaims(), answer.GetPlacements()...) {
+		out[r.GetName()] = r
+	}
+	return out
+}
+
+// watch opens a catalog stream whose updates come over the channel.
+func (w *world) watch(c api.LauncherClient) <-chan *api.CatalogUpdate {
+	w.t.Helper()
+	stream, err := c.WatchCatalog(w.t.Context(), &api.WatchCatalogRequest{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := make(chan *api.CatalogUpdate, 10_000)
+	go func() {
+		for {
+			u, err := stream.Recv()
+			if err != nil {
+				close(out)
+				return
+			}
+			out <- u
+		}
+	}()
+	return out
+}
+
+// await returns the first update that satisfies.
+func (w *world) await(updates <-chan *api.CatalogUpdate, what string, satisfies func(*api.CatalogUpdate) bool) *api.CatalogUpdate {
+	w.t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case u := <-updates:
+			if u == nil {
+				w.t.Fatalf("the stream ended before %s", what)
+			}
+			if satisfies(u) {
+				return u
+			}
+		case <-timeout:
+			w.t.Fatalf("no update: %s", what)
+		}
+	}
+}
+
+type leader struct{ w *world }
+
+func (l leader) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, !l.w.standby.Load()
+}
+
+func (l leader) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	ctx, cancel, _ := l.Context(ctx)
+	return ctx, cancel, ctx.Err()
+}
+
+func (leader) Lead(identity, _, _ string) error {
+	if identity == "" {
+		return errors.New("identity is required")
+	}
+	return nil
+}
+
+func (leader) Refresh(context.Context) error { return nil }
+
+func (l leader) Leading() bool { return !l.w.standby.Load() }
+
+func (leader) Resign(context.Context) error { return nil }
+
+type launcher struct{ w *world }
+
+func (l launcher) Enqueue(claims ...*karpv1.NodeClaim) {
+	for _, c := range claims {
+		l.w.handed <- c.Name
+	}
+}
+
+func resources(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+}
+
+func types() []catalog.InstanceType {
+	offerings := []catalog.Offering{{Zone: "us-east-1a", ZoneID: "use1-az1", CapacityType: "on-demand", Price: 0.1, Available: true}}
+	return []catalog.InstanceType{
+		{Name: "c7g.large", Capacity: resources("2", "4Gi"), Allocatable: resources("1900m", "3Gi"), Offerings: offerings},
+		{Name: "m7g.large", Capacity: resources("2", "8Gi"), Allocatable: resources("1800m", "7Gi"), Offerings: offerings},
+	}
+}
+
+// ready is a NodePool that may launch, with its class.
+func ready(name string, limits karpv1.Limits) []client.Object {
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-of-pool"}}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: name}
+	pool.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "team", Value: "a", Effect: corev1.TaintEffectNoSchedule}}
+	pool.Spec.Limits = limits
+	pool.StatusConditions().SetTrue(karpv1.ConditionTypeValidationSucceeded)
+	pool.StatusConditions().SetTrue(karpv1.ConditionTypeNodeClassReady)
+	return []client.Object{pool, &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+}
+
+func planned(name, pool string, uids ...string) *api.Claim {
+	out := &api.Claim{
+		Name: name, NodePool: pool, InstanceTypes: []string{"c7g.large", "m7g.large"}, Requests: map[string]string{"cpu": "1"},
+		Expected: &api.Expected{InstanceType: "c7g.large", Zone: "us-east-1a", CapacityType: "on-demand", Price: 0.1},
+	}
+	for _, uid := range uids {
+		out.Pods = append(out.Pods, &api.PodRef{Namespace: "default", Name: "pod-" + uid, Uid: uid})
+	}
+	return out
+}
