@@ -47,6 +47,9 @@ type Config struct {
 	EmulatedVersion string
 	// PluginArgs are more arguments of NodeLaunch in the scheduler's configuration.
 	PluginArgs map[string]any
+	// StockProfile is the schedulerName of one more profile of the scheduler, with Kubernetes' own plugins and none of
+	// slipway's, to compare with; empty means none.
+	StockProfile string
 	// SchedulerArgs and LauncherArgs are more command line arguments of the two processes.
 	SchedulerArgs, LauncherArgs []string
 	// Progress is told, while starting, what was started and how long it took; nil means nobody listens.

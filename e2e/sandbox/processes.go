@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
 	"github.com/slipway-k8s/slipway/manifests"
@@ -92,8 +93,24 @@ func (s *Sandbox) schedulerConfig(kubeconfig string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if s.cfg.StockProfile != "" {
+		if data, err = withProfile(data, s.cfg.StockProfile); err != nil {
+			return "", err
+		}
+	}
 	path := s.path("scheduler.yaml")
 	return path, os.WriteFile(path, data, 0o600)
+}
+
+// withProfile adds a profile that has Kubernetes' defaults alone.
+func withProfile(config []byte, schedulerName string) ([]byte, error) {
+	var fields map[string]any
+	if err := yaml.Unmarshal(config, &fields); err != nil {
+		return nil, err
+	}
+	profiles, _ := fields["profiles"].([]any)
+	fields["profiles"] = append(profiles, map[string]any{"schedulerName": schedulerName})
+	return yaml.Marshal(fields)
 }
 
 func serviceAccountGroups() []string {
