@@ -26,11 +26,15 @@ const lookForKarpenter = 10 * time.Second
 type neighbour struct {
 	reader   client.Reader
 	selector labels.Selector
+	// changed is told when a live Karpenter came or went, and once at first.
+	changed func()
+	// looked says that the first look is over: before, nobody knows.
+	looked atomic.Bool
 	// lease is the namespace of the live Lease; nil while there is none.
 	lease atomic.Pointer[string]
 }
 
-func newNeighbour(reader client.Reader, handover string) (*neighbour, error) {
+func newNeighbour(reader client.Reader, handover string, changed func()) (*neighbour, error) {
 	selector, err := labels.Parse(handover)
 	if err != nil {
 		return nil, err
@@ -38,7 +42,7 @@ func newNeighbour(reader client.Reader, handover string) (*neighbour, error) {
 	if handover == "" {
 		selector = labels.Nothing()
 	}
-	return &neighbour{reader: reader, selector: selector}, nil
+	return &neighbour{reader: reader, selector: selector, changed: changed}, nil
 }
 
 // run looks until ctx ends.
@@ -66,7 +70,11 @@ func (n *neighbour) look(ctx context.Context, now time.Time) {
 			live = &namespace
 		}
 	}
-	if before := n.lease.Swap(live); (before == nil) != (live == nil) {
+	before, known := n.lease.Swap(live), n.looked.Swap(true)
+	if !known || (before == nil) != (live == nil) {
+		n.changed()
+	}
+	if (before == nil) != (live == nil) {
 		klog.FromContext(ctx).Info("A live Karpenter came or went: NodePools are ours only where the handover selector says so", "live", live != nil)
 	}
 }
@@ -81,6 +89,9 @@ func alive(lease *coordinationv1.Lease, now time.Time) bool {
 
 // manages says whether a NodePool is ours, and if not, why.
 func (n *neighbour) manages(pool *karpv1.NodePool) (bool, string) {
+	if !n.looked.Load() {
+		return false, "whether a Karpenter is alive is not known yet"
+	}
 	namespace := n.lease.Load()
 	if namespace == nil || n.selector.Matches(labels.Set(pool.Labels)) {
 		return true, ""
@@ -91,5 +102,5 @@ func (n *neighbour) manages(pool *karpv1.NodePool) (bool, string) {
 // ours says whether a NodeClaim is ours to launch and to bring in: while a Karpenter is alive, those that slipway recorded are.
 func (n *neighbour) ours(claim *karpv1.NodeClaim) bool {
 	_, recorded := claim.Annotations[catalog.InstanceTypesAnnotation]
-	return recorded || n.lease.Load() == nil
+	return recorded || n.looked.Load() && n.lease.Load() == nil
 }

@@ -48,7 +48,9 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.leader, err = leadership.New(leadership.Config{Reader: mgr.GetAPIReader()}); err != nil {
 		return p, err
 	}
-	if p.beside, err = newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector); err != nil {
+	// The server must hear of failed launches and of Karpenter, and the launches come from the server.
+	late := &lateServer{}
+	if p.beside, err = newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector, late.recheck); err != nil {
 		return p, err
 	}
 	p.terminator, err = terminate.New(terminate.Config{
@@ -58,8 +60,6 @@ func (l *Launcher) parts() (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	// The server must hear of failed launches, and the launches come from the server.
-	late := &lateServer{}
 	p.launcher, err = launch.New(launch.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader,
 		Events: l.recorders.karpenter, Failed: late.failed, Registerer: l.registerer,
@@ -153,3 +153,5 @@ type lateServer struct{ server *server.Server }
 func (s *lateServer) failed(claim *karpv1.NodeClaim, reason, message string) {
 	s.server.Failed(claim, reason, message)
 }
+
+func (s *lateServer) recheck() { s.server.Recheck() }

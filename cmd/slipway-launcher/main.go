@@ -25,7 +25,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/bind"
 )
 
-func main() { os.Exit(cli.Run(newCommand())) }
+func main() {
+	cmd, _ := command()
+	os.Exit(cli.Run(cmd))
+}
 
 // flags are what the command line sets over file and environment.
 type flags struct {
@@ -34,7 +37,8 @@ type flags struct {
 	logs                     *logsapi.LoggingConfiguration
 }
 
-func newCommand() *cobra.Command {
+// command returns the command, and the flags that it parses into.
+func command() (*cobra.Command, *flags) {
 	f := &flags{settings: launcher.Defaults(), logs: logsapi.NewLoggingConfiguration()}
 	cmd := &cobra.Command{
 		Use:   "slipway-launcher",
@@ -63,7 +67,7 @@ SDK's usual places.`,
 	set.StringVar(&s.MetricsAddress, "metrics-address", s.MetricsAddress, "address that serves /metrics; 0 serves none")
 	set.StringVar(&s.HealthProbeAddress, "health-probe-address", s.HealthProbeAddress, "address that serves /healthz and /readyz; 0 serves none")
 	logsapi.AddFlags(f.logs, set)
-	return cmd
+	return cmd, f
 }
 
 func (f *flags) run(cmd *cobra.Command) error {

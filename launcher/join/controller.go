@@ -32,6 +32,9 @@ const workers = 64
 // claims share a call. One that is older was left behind by a process that died.
 const handOver = 3 * time.Second
 
+// foreign is when a claim that is not ours is looked at again: its Karpenter may be gone by then.
+const foreign = 10 * time.Second
+
 // Instances describes instances; cloud.Cloud has it.
 type Instances interface {
 	// Instances describes the instances that sel selects.
@@ -160,7 +163,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		c.memory.forget(claim.UID)
 		return reconcile.Result{}, nil
 	case !c.config.Ours(claim):
-		return reconcile.Result{}, nil
+		return reconcile.Result{RequeueAfter: foreign}, nil
 	case claim.Status.ProviderID == "":
 		// A creation in the future is another machine's clock: nothing waits for that.
 		if age := time.Since(claim.CreationTimestamp.Time); age >= 0 && age < handOver {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"time"
 
@@ -53,6 +54,9 @@ func (s *Server) Ask(stream api.Launcher_AskServer) error {
 				return err
 			}
 		case err := <-received:
+			if errors.Is(err, io.EOF) {
+				return nil // The scheduler has closed its side.
+			}
 			return err
 		case <-stream.Context().Done():
 			return stream.Context().Err()

@@ -29,20 +29,23 @@ func (s *Server) collect(ctx context.Context) (told, error) {
 	}
 	classes := s.types.get()
 	now := told{pools: map[string]*api.NodePool{}, types: map[string]*api.InstanceTypes{}, inFlight: map[string]*api.InFlightNode{}}
+	foreign := map[string]string{}
+	for i := range pools.Items {
+		if ok, why := s.config.Manages(&pools.Items[i]); !ok {
+			foreign[pools.Items[i].Name] = why
+		}
+	}
 	byPool := map[string][]karpv1.NodeClaim{}
 	for i := range claims.Items {
 		claim := estimated(&claims.Items[i], classes)
 		byPool[claim.Labels[karpv1.NodePoolLabelKey]] = append(byPool[claim.Labels[karpv1.NodePoolLabelKey]], *claim)
-		if inFlight(claim) {
+		if inFlight(claim) && (foreign[claim.Labels[karpv1.NodePoolLabelKey]] == "" || record.InstanceTypes(claim) != nil) {
 			now.inFlight[claim.Name] = s.inFlightNode(ctx, claim, classes)
 		}
 	}
 	for i := range pools.Items {
 		p := &pools.Items[i]
-		message := ""
-		if ok, why := s.config.Manages(p); !ok {
-			message = why
-		}
+		message := foreign[p.Name]
 		o, known := classes[className(p)]
 		if !known {
 			o.problem = "the instance types of EC2NodeClass " + className(p) + " are not known yet"

@@ -143,7 +143,10 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}
-	return listener, os.Chmod(path, 0o600)
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), listener.Close())
+	}
+	return listener, nil
 }
 
 // Lead implements api.LauncherServer.
@@ -165,3 +168,6 @@ func (s *Server) Failed(claim *karpv1.NodeClaim, reason, message string) {
 	s.failures.note(claim.Name, reason, message)
 	s.hub.notify()
 }
+
+// Recheck has the streams told anew: Manages may answer otherwise than before.
+func (s *Server) Recheck() { s.hub.notify() }

@@ -45,6 +45,8 @@ type world struct {
 	client  api.LauncherClient
 	// standby says that the scheduler beside the server does not lead.
 	standby atomic.Bool
+	// foreign says that every NodePool is a live Karpenter's.
+	foreign atomic.Bool
 	// handed are the names of the claims that were handed on to be launched.
 	handed chan string
 }
@@ -66,6 +68,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.subject, err = server.New(server.Config{
 		Socket: w.socket, Client: w.api, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w},
 		JoinDeadline: 5 * time.Minute,
+		Manages:      func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
 	})
 	if err != nil {
 		t.Fatal(err)

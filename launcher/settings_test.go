@@ -1,0 +1,88 @@
+package launcher_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/slipway-k8s/slipway/launcher"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func load(t *testing.T, text string) (launcher.Settings, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "launcher.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := launcher.Defaults()
+	return s, s.Load(path)
+}
+
+func TestLoad(t *testing.T) {
+	s, err := load(t, "clusterName: prod\njoinDeadline: 7m\nbindAt: never\nkubeClientQPS: 50\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.ClusterName != "prod" || s.JoinDeadline.Duration != 7*time.Minute || s.BindAt != "never" || s.KubeClientQPS != 50 {
+		t.Errorf("settings %+v", s)
+	}
+	if s.Socket != "/run/slipway/launcher.sock" || s.EmptyJoinDeadline.Duration != 15*time.Minute {
+		t.Errorf("what the file does not name is changed: %+v", s)
+	}
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	if s, err := load(t, ""); err != nil || s != launcher.Defaults() {
+		t.Errorf("an empty file: %v, %+v", err, s)
+	}
+	for text, want := range map[string]string{
+		"clusterNam: prod":      `unknown field "clusterNam"`,
+		"clusterName: [":        "launcher.yaml: ",
+		"joinDeadline: a while": "a while",
+		"kubeClientQPS: many":   "kubeClientQPS",
+	} {
+		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "launcher.yaml") {
+			t.Errorf("%q: error %v, want %q and the file", text, err, want)
+		}
+	}
+	if err := s.Load(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFromEnvironment(t *testing.T) {
+	s := launcher.Defaults()
+	s.ClusterName, s.ClusterEndpoint = "file", "https://file"
+	s.FromEnvironment(func(name string) string {
+		return map[string]string{"CLUSTER_NAME": "env", "INTERRUPTION_QUEUE": "queue", "CLUSTER_CA_BUNDLE": "ca"}[name]
+	})
+	if s.ClusterName != "env" || s.ClusterEndpoint != "https://file" || s.InterruptionQueue != "queue" || s.ClusterCABundle != "ca" {
+		t.Errorf("settings %+v", s)
+	}
+}
+
+// Every field that is wrong is named, all at once.
+func TestValidate(t *testing.T) {
+	s := launcher.Defaults()
+	s.Socket, s.BindAt, s.JoinDeadline.Duration, s.EmptyJoinDeadline.Duration, s.KubeClientQPS, s.HandoverSelector = "", "soon", 0, -1, 0, "a in"
+	err := s.Validate()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, field := range []string{"socket:", "clusterName:", `bindAt: "soon"`, "joinDeadline: 0s", "emptyJoinDeadline: -1ns", "kubeClientQPS: 0", "handoverSelector:"} {
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("%q is not in %q", field, err)
+		}
+	}
+	s = launcher.Defaults()
+	s.ClusterName, s.KubeClientBurst = "prod", 10
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "kubeClientBurst: 10 is below kubeClientQPS 1000") {
+		t.Errorf("error %v", err)
+	}
+}
