@@ -37,8 +37,9 @@ var (
 // served is a plugin whose answers the test sets.
 type served struct {
 	promised, collected, waiting bool
-	drained, noNodes, tripped    atomic.Int64
-	panics                       string
+	class, panics                string
+
+	drained, noNodes, tripped, repeats atomic.Int64
 }
 
 func (s *served) boom(hook string) {
@@ -52,7 +53,9 @@ func (s *served) Promised(*corev1.Pod) (string, bool) {
 	s.boom(hooks.SchedulePod)
 	return "waits for its node", s.promised
 }
-func (s *served) NoNodes(*corev1.Pod) { s.noNodes.Add(1) }
+func (s *served) NoNodes(*corev1.Pod)              { s.noNodes.Add(1) }
+func (s *served) Class(*corev1.Pod) (string, bool) { return s.class, s.class != "" }
+func (s *served) Repeats(*corev1.Pod)              { s.repeats.Add(1) }
 func (s *served) Collected(*corev1.Pod, string) bool {
 	s.boom(hooks.FailureHandler)
 	return s.collected
