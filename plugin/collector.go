@@ -30,16 +30,12 @@ type collector struct {
 	entries map[types.UID]entry
 	order   []types.UID
 	drained bool
-	// latest is the pod that came last, late what was said of it after the planner had taken it: the scheduling cycle ends
-	// with the verdict, and the planner may be quicker.
-	latest types.UID
-	late   map[types.UID]string
 	// held says that the planner has taken pods whose batch is still open.
 	held bool
 }
 
 func newCollector() *collector {
-	return &collector{wake: make(chan struct{}, 1), entries: map[types.UID]entry{}, late: map[types.UID]string{}}
+	return &collector{wake: make(chan struct{}, 1), entries: map[types.UID]entry{}}
 }
 
 // add notes the pod; one that is noted already keeps its place and its time.
@@ -52,34 +48,27 @@ func (c *collector) add(e entry) {
 		c.order = append(c.order, uid)
 	}
 	c.entries[uid] = e
-	c.latest = uid
 	c.drained = false
 	c.mu.Unlock()
 	c.notify()
 }
 
-// verdict keeps what the scheduler says about the nodes that exist, and reports whether the pod is noted, or was in this cycle.
+// verdict keeps what the scheduler says about the nodes that exist, and reports whether the pod is noted.
 func (c *collector) verdict(uid types.UID, message string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.entries[uid]; ok {
+	e, ok := c.entries[uid]
+	if ok {
 		e.verdict = message
 		c.entries[uid] = e
-		return true
 	}
-	if uid == c.latest {
-		c.late[uid] = message
-	}
-	return uid == c.latest
+	return ok
 }
 
 // remove forgets the pod: it preempts instead.
 func (c *collector) remove(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.latest == uid {
-		c.latest = ""
-	}
 	if _, ok := c.entries[uid]; ok {
 		delete(c.entries, uid)
 		c.order = slices.DeleteFunc(c.order, func(u types.UID) bool { return u == uid })
@@ -101,21 +90,17 @@ func (c *collector) drain() {
 	c.notify()
 }
 
-// take hands over all noted pods, in the order they came, and the verdicts on those that it handed over before.
-func (c *collector) take() ([]entry, map[types.UID]string) {
+// take hands over all noted pods, in the order they came.
+func (c *collector) take() []entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make([]entry, 0, len(c.order))
 	for _, uid := range c.order {
 		out = append(out, c.entries[uid])
 	}
-	late := c.late
-	if len(late) > 0 {
-		c.late = map[types.UID]string{}
-	}
 	clear(c.entries)
 	c.order = c.order[:0]
-	return out, late
+	return out
 }
 
 // hold records whether the planner's batch is open, and returns whether the queue has drained since the last pod came.

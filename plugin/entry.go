@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
-	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // The entry points where the scheduler runs our code.
@@ -69,34 +67,6 @@ func (h *hookSide) Promised(pod *corev1.Pod) (string, bool) {
 // NoNodes collects a pod that no PostFilter will see.
 func (h *hookSide) NoNodes(pod *corev1.Pod) {
 	h.p.collected.add(entry{pod: pod, at: time.Now(), noNodes: true})
-}
-
-// Class is the planner's, of pods without volumes, claims and namespace selectors: what those meet is not on the nodes. A
-// nominated pod is tried on its node.
-func (h *hookSide) Class(pod *corev1.Pod) (string, bool) {
-	if pod.Status.NominatedNodeName != "" || len(pod.Spec.ResourceClaims) > 0 || claimsVolume(pod) || selectsNamespaces(pod) {
-		return "", false
-	}
-	return plan.ClassKey(pod), true
-}
-
-func claimsVolume(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
-}
-
-func selectsNamespaces(pod *corev1.Pod) bool {
-	if pod.Spec.Affinity == nil {
-		return false
-	}
-	selects := func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }
-	with, without := pod.Spec.Affinity.PodAffinity, pod.Spec.Affinity.PodAntiAffinity
-	return with != nil && slices.ContainsFunc(with.RequiredDuringSchedulingIgnoredDuringExecution, selects) ||
-		without != nil && slices.ContainsFunc(without.RequiredDuringSchedulingIgnoredDuringExecution, selects)
-}
-
-// Repeats collects a pod that no PostFilter will see.
-func (h *hookSide) Repeats(pod *corev1.Pod) {
-	h.p.collected.add(entry{pod: pod, at: time.Now()})
 }
 
 // Collected says whether the planner will tell the pod's story.

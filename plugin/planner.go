@@ -125,13 +125,7 @@ func (p *planner) earlier(wait, now time.Time) time.Time {
 
 // take puts the collected pods into the open batch.
 func (p *planner) take(now time.Time) {
-	entries, late := p.collected.take()
-	for uid, verdict := range late {
-		if i, ok := p.index[uid]; ok {
-			p.entries[i].verdict = verdict
-		}
-	}
-	for _, e := range entries {
+	for _, e := range p.collected.take() {
 		uid := e.pod.UID
 		delete(p.unplaced, uid)
 		if until, ok := p.aside[uid]; ok {

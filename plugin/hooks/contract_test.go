@@ -37,9 +37,8 @@ var (
 // served is a plugin whose answers the test sets.
 type served struct {
 	promised, collected, waiting bool
-	class, panics                string
-
-	drained, noNodes, tripped, repeats atomic.Int64
+	drained, noNodes, tripped    atomic.Int64
+	panics                       string
 }
 
 func (s *served) boom(hook string) {
@@ -53,9 +52,7 @@ func (s *served) Promised(*corev1.Pod) (string, bool) {
 	s.boom(hooks.SchedulePod)
 	return "waits for its node", s.promised
 }
-func (s *served) NoNodes(*corev1.Pod)              { s.noNodes.Add(1) }
-func (s *served) Class(*corev1.Pod) (string, bool) { return s.class, s.class != "" }
-func (s *served) Repeats(*corev1.Pod)              { s.repeats.Add(1) }
+func (s *served) NoNodes(*corev1.Pod) { s.noNodes.Add(1) }
 func (s *served) Collected(*corev1.Pod, string) bool {
 	s.boom(hooks.FailureHandler)
 	return s.collected

@@ -35,11 +35,6 @@ type Plugin interface {
 	Promised(pod *corev1.Pod) (message string, ok bool)
 	// NoNodes is told of a pod that failed because the cluster has no node.
 	NoNodes(pod *corev1.Pod)
-	// Class is equal for pods that fit and fail alike; ok is false for a pod whose failure depends on more than the nodes
-	// and the pods on them.
-	Class(pod *corev1.Pod) (class string, ok bool)
-	// Repeats is told of a pod that failed because one of its class did, a moment ago and with nothing changed since.
-	Repeats(pod *corev1.Pod)
 	// Collected says whether the pod is slipway's to explain: collected in this cycle. verdict is the scheduler's message.
 	Collected(pod *corev1.Pod, verdict string) bool
 	// Preempts is told of a pod that was nominated a node: it is not launched for.
@@ -73,8 +68,6 @@ type hooked struct {
 	// skip is how many pods can be popped before it is worth to look at the queue again: looking copies it. Only the
 	// scheduling goroutine touches it.
 	skip int
-	// verdicts of the pods that were tried a moment ago.
-	verdicts verdicts
 }
 
 // Install puts the hooks on the scheduler. Call it before the scheduler runs.
@@ -114,54 +107,30 @@ func (h *hooked) nextPod(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 	return h.next(logger)
 }
 
-// schedulePod rejects without looking at any node pods that are promised a slot and pods of which one of their class has just
-// failed, and tells of pods in a cluster that has no node.
+// schedulePod rejects promised pods without looking at any node, and tells of pods in a cluster that has none.
 func (h *hooked) schedulePod(ctx context.Context, fw framework.Framework, state fwk.CycleState, podInfo *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 	var rejected error
-	var class string
 	logger := klog.FromContext(ctx)
-	pod := podInfo.Pod
-	if !h.Plugin.Serves(pod.Spec.SchedulerName) {
+	if !h.Plugin.Serves(podInfo.Pod.Spec.SchedulerName) {
 		return h.schedule(ctx, fw, state, podInfo)
 	}
 	h.scheduleGuard.do(logger, func() {
-		if message, ok := h.Plugin.Promised(pod); ok {
-			rejected = h.rejection(pod, message)
-		} else if class, ok = h.Plugin.Class(pod); ok {
-			rejected = h.repeat(fw, pod, class)
-		}
-		if s, ok := state.(*framework.CycleState); ok && rejected != nil {
-			// No other PostFilter may run for it: DefaultPreemption would clear a promised pod's nomination, and has
-			// said no to one of the same class.
-			s.SetSkipAllPostFilterPlugins(true)
+		if message, ok := h.Plugin.Promised(podInfo.Pod); ok {
+			// No other PostFilter may run for it: DefaultPreemption would clear its nomination.
+			if s, ok := state.(*framework.CycleState); ok {
+				s.SetSkipAllPostFilterPlugins(true)
+			}
+			rejected = h.rejection(podInfo.Pod, message)
 		}
 	})
 	if rejected != nil {
 		return scheduler.ScheduleResult{}, rejected
 	}
 	result, err := h.schedule(ctx, fw, state, podInfo)
-	h.scheduleGuard.do(logger, func() {
-		if errors.Is(err, scheduler.ErrNoNodesAvailable) {
-			h.Plugin.NoNodes(pod)
-		} else if fit := h.fitError(err); fit != nil && class != "" {
-			h.verdicts.tried(pod.UID, class, fit)
-		}
-	})
+	if errors.Is(err, scheduler.ErrNoNodesAvailable) {
+		h.scheduleGuard.do(logger, func() { h.Plugin.NoNodes(podInfo.Pod) })
+	}
 	return result, err
-}
-
-// repeat is the verdict on the pod's class, nil where the pod must be tried.
-func (h *hooked) repeat(fw framework.Framework, pod *corev1.Pod, class string) error {
-	now, err := worldOf(fw)
-	if err != nil {
-		return nil //nolint:nilerr // The cycle meets the same error and tells it.
-	}
-	fit := h.verdicts.look(class, now, time.Now())
-	if fit == nil {
-		return nil
-	}
-	h.Plugin.Repeats(pod)
-	return repeated(fit, pod)
 }
 
 func (h *hooked) rejection(pod *corev1.Pod, message string) error {
