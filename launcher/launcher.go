@@ -20,6 +20,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/readable"
 )
 
 // Config is what a launcher is made of. Every field is required.
@@ -57,6 +58,7 @@ func New(c Config) (*Launcher, error) {
 	}
 	config := rest.CopyConfig(c.Kubernetes)
 	config.QPS, config.Burst = float32(c.Settings.KubeClientQPS), c.Settings.KubeClientBurst
+	config.Wrap(readable.Transport)
 	// Karpenter's API packages register their types with client-go's scheme.
 	mgr, err := manager.New(config, manager.Options{
 		Scheme:                 scheme.Scheme,

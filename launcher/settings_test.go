@@ -41,6 +41,10 @@ func TestLoad(t *testing.T) {
 	if s, err := load(t, ""); err != nil || s != launcher.Defaults() {
 		t.Errorf("an empty file: %v, %+v", err, s)
 	}
+}
+
+// A field that is misspelled or cannot be read is named, and so is the file.
+func TestLoadMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"clusterNam: prod":      `unknown field "clusterNam"`,
 		"clusterName: [":        "launcher.yaml: ",
@@ -51,6 +55,7 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%q: error %v, want %q and the file", text, err, want)
 		}
 	}
+	s := launcher.Defaults()
 	if err := s.Load(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("error %v", err)
 	}

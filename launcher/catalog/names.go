@@ -18,4 +18,7 @@ const (
 	InstanceTypesAnnotation = "slipway.dev/instance-types"
 	// ReplacesAnnotation on a NodeClaim names the node for whose pods it was launched.
 	ReplacesAnnotation = "slipway.dev/replaces"
+	// UnreadableAnnotation names the fields of an object that cannot be read: it stands on what the launcher's client
+	// returns, never on the API server.
+	UnreadableAnnotation = "slipway.dev/unreadable"
 )

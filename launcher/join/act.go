@@ -179,7 +179,7 @@ func (c *Controller) register(ctx context.Context, o Observed) error {
 	controllerutil.AddFinalizer(want, karpv1.TerminationFinalizer)
 	metav1.SetMetaDataLabel(&want.ObjectMeta, karpv1.NodeRegisteredLabelKey, "true")
 	want.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: o.Claim.Name, UID: o.Claim.UID, BlockOwnerDeletion: ptr(true),
+		APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: o.Claim.Name, UID: o.Claim.UID, BlockOwnerDeletion: new(true),
 	}}
 	return c.patch(ctx, o.Node, want)
 }
@@ -230,5 +230,3 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 	}
 	return nil
 }
-
-func ptr[T any](v T) *T { return &v }

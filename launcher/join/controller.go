@@ -3,6 +3,7 @@ package join
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,9 +99,11 @@ type Controller struct {
 
 // New returns a Controller; SetupWithManager starts it with the manager.
 func New(c Config) (*Controller, error) {
-	complete := c.Client != nil && c.Reader != nil && c.Instances != nil && c.Launcher != nil && c.Ender != nil && c.Binder != nil &&
-		c.Guard != nil && c.Events != nil && c.Ours != nil && c.Failed != nil && c.Registerer != nil
-	if !complete {
+	given := []bool{
+		c.Client != nil, c.Reader != nil, c.Instances != nil, c.Launcher != nil, c.Ender != nil, c.Binder != nil,
+		c.Guard != nil, c.Events != nil, c.Ours != nil, c.Failed != nil, c.Registerer != nil,
+	}
+	if slices.Contains(given, false) {
 		return nil, errors.New("join: every field of Config is required")
 	}
 	if c.Settings.JoinDeadline <= 0 || c.Settings.EmptyDeadline <= 0 || c.Settings.BindAt == "" {

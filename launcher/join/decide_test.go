@@ -49,7 +49,7 @@ func TestDecide(t *testing.T) {
 }
 
 // start is second 0.
-var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+func start() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
 
 type scenario struct{ join.Observed }
 
@@ -58,10 +58,10 @@ func newScenario() *scenario {
 		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("6Gi"), corev1.ResourcePods: resource.MustParse("29"),
 	}
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: "default-1", UID: "claim", CreationTimestamp: metav1.NewTime(start), Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
+		Name: "default-1", UID: "claim", CreationTimestamp: metav1.NewTime(start()), Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
 	}}
 	claim.Status = karpv1.NodeClaimStatus{ProviderID: "aws:///us-east-1a/i-1", NodeName: "node-1", Capacity: native, Allocatable: native}
-	launchedAt(claim, start)
+	launchedAt(claim, start())
 	return &scenario{join.Observed{
 		Claim: claim, Answered: map[types.UID]bool{},
 		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
@@ -171,7 +171,7 @@ func (s *scenario) pod(name string, args map[string]string) {
 		case "bound":
 			slot.Pod.Spec.NodeName = "elsewhere"
 		case "deleted":
-			slot.Pod.DeletionTimestamp = &metav1.Time{Time: start}
+			slot.Pod.DeletionTimestamp = &metav1.Time{Time: start()}
 		case "gone":
 			slot.Pod = nil
 		}
@@ -211,7 +211,7 @@ func (s *scenario) decide(t *testing.T, at string) join.Decision {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Now = start.Add(age)
+	s.Now = start().Add(age)
 	switch {
 	case !s.ready():
 		s.ReadySince = time.Time{}

@@ -27,7 +27,7 @@ func (c *Controller) renew(ctx context.Context, node *corev1.Node) error {
 	case apierrors.IsNotFound(err):
 		lease.Namespace, lease.Name = corev1.NamespaceNodeLease, node.Name
 		lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
-		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &node.Name, LeaseDurationSeconds: ptr(int32(leaseSeconds)), RenewTime: &now}
+		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &node.Name, LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now}
 		err = c.config.Client.Create(ctx, lease)
 		if apierrors.IsAlreadyExists(err) {
 			return nil // The kubelet was faster: from now on the Lease is its own.

@@ -123,7 +123,7 @@ func (c *Controller) unboundVolume(ctx context.Context, pod *corev1.Pod) (string
 		if client.IgnoreNotFound(err) != nil {
 			return "", err
 		}
-		if err != nil || pvc.Status.Phase != corev1.ClaimBound {
+		if pvc.Status.Phase != corev1.ClaimBound { // So is one that does not exist.
 			return name, nil
 		}
 	}

@@ -13,8 +13,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 )
 
-var cloudAll = cloud.Selector{}
-
 // A process may die before or after anything it does. Whatever it was, the next one ends with one instance per claim and no
 // other, once EC2 has had its time. Everything is written for two claims, so that each half-done state occurs.
 func TestCrashBetweenAnyTwoSteps(t *testing.T) {
@@ -46,9 +44,9 @@ func TestCrashBeforeTheCall(t *testing.T) {
 		w.settle(time.Second)
 		w.crash()
 		w.settle(29 * time.Second)
-		w.wantCalls(memory.Launch, 0)
+		w.wantLaunches(0)
 		w.settle(5 * time.Second)
-		w.wantCalls(memory.Launch, 1)
+		w.wantLaunches(1)
 		if n := w.attempts(); n != 2 {
 			t.Errorf("%d ids: %v", n, w.tokens)
 		}
@@ -65,7 +63,7 @@ func TestCrashAfterTheCall(t *testing.T) {
 		w.settle(100 * time.Millisecond)
 		w.crash()
 		w.settle(time.Second)
-		w.wantCalls(memory.Launch, 1)
+		w.wantLaunches(1)
 		w.owners()
 		ids := w.ec2.Live()
 		for i, c := range w.claims() { // By name.
@@ -91,7 +89,7 @@ func TestSurplusAfterACrash(t *testing.T) {
 		}
 		w.crash()
 		w.settle(time.Second)
-		w.wantCalls(memory.Launch, 1)
+		w.wantLaunches(1)
 		w.want(map[string]string{"default-a": "going", "default-b": "m7g.large us-east-1a"})
 		w.owners()
 	})
@@ -108,7 +106,7 @@ func TestPartialFulfilmentBeforeACrash(t *testing.T) {
 		w.ec2.SetCapacity(memory.Offering{}, 9)
 		w.crash()
 		w.settle(20 * time.Second)
-		w.wantCalls(memory.Launch, 1)
+		w.wantLaunches(1)
 		w.settle(time.Minute)
 		if got := w.state(); got["default-a"] != "m7g.large us-east-1a" || got["default-b"] == "no instance" {
 			t.Errorf("claims %v", got)
@@ -144,7 +142,7 @@ func TestLeadershipLostAndRegained(t *testing.T) {
 		w.lead(false)
 		w.record("default-a", "default-b")
 		w.settle(time.Second)
-		w.wantCalls(memory.Launch, 0)
+		w.wantLaunches(0)
 		w.lead(true)
 		w.settle(time.Second)
 		w.lead(false) // While EC2 does not show the instances yet.
@@ -180,7 +178,7 @@ func TestAnotherLeaderMeanwhile(t *testing.T) {
 		calls := w.ec2.Calls(memory.Launch)
 		w.lead(true)
 		w.settle(10 * time.Second)
-		w.wantCalls(memory.Launch, calls)
+		w.wantLaunches(calls)
 		if got := w.claims()[0].Status.ProviderID; got != "aws:///us-east-1b/"+theirs {
 			t.Errorf("providerID %s, want that of %s", got, theirs)
 		}

@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/launch"
 )
@@ -23,10 +24,10 @@ func (w *world) want(states map[string]string) {
 	}
 }
 
-func (w *world) wantCalls(call memory.Call, n int) {
+func (w *world) wantLaunches(n int) {
 	w.t.Helper()
-	if got := w.ec2.Calls(call); got != n {
-		w.t.Errorf("%d calls of %s, want %d", got, call, n)
+	if got := w.ec2.Calls(memory.Launch); got != n {
+		w.t.Errorf("%d calls of CreateFleet, want %d", got, n)
 	}
 }
 
@@ -35,7 +36,7 @@ func TestEqualClaimsShareACall(t *testing.T) {
 		t.Helper()
 		w.record("default-a", "default-b", "default-c")
 		w.settle(2 * time.Second)
-		w.wantCalls(memory.Launch, 1)
+		w.wantLaunches(1)
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a", "default-c": "m7g.large us-east-1a"})
 		w.owners()
 		c := w.claims()[0]
@@ -45,13 +46,13 @@ func TestEqualClaimsShareACall(t *testing.T) {
 		if c.Annotations[catalog.ExpectedAnnotation] != "m7g.large/us-east-1a/on-demand/0.08000" {
 			t.Errorf("annotations %v", c.Annotations)
 		}
-		instances, err := w.ec2.Instances(context.Background(), cloudAll)
+		instances, err := w.ec2.Instances(context.Background(), cloud.Selector{})
 		if err != nil || instances[0].Tags["karpenter.sh/nodeclaim"] != "default-a" {
 			t.Errorf("error %v, tags %v", err, instances[0].Tags)
 		}
 		w.subject.Enqueue(&c) // Known, and it has an instance.
 		w.settle(time.Minute)
-		w.wantCalls(memory.Launch, 1)
+		w.wantLaunches(1)
 	})
 }
 
@@ -108,7 +109,7 @@ func TestNothingLeft(t *testing.T) {
 		}
 		calls := w.ec2.Calls(memory.Launch)
 		w.settle(time.Hour)
-		w.wantCalls(memory.Launch, calls)
+		w.wantLaunches(calls)
 	})
 }
 
@@ -150,7 +151,7 @@ func TestThrottledCallIsRepeatedUnderTheSameID(t *testing.T) {
 		w.ec2.Fail(memory.Launch, memory.ErrThrottled, memory.ErrThrottled)
 		w.record("default-a", "default-b")
 		w.settle(10 * time.Second)
-		w.wantCalls(memory.Launch, 3)
+		w.wantLaunches(3)
 		if n := w.attempts(); n != 1 {
 			t.Errorf("%d ids: %v", n, w.tokens)
 		}
@@ -171,7 +172,7 @@ func TestRepeatedCallIsTheSame(t *testing.T) {
 		})
 		w.record("default-a", "default-b")
 		w.settle(10 * time.Second)
-		w.wantCalls(memory.Launch, 2)
+		w.wantLaunches(2)
 		w.want(map[string]string{"default-a": "going", "default-b": "m7g.large us-east-1a"})
 		w.owners() // The surplus was terminated.
 	})
@@ -204,7 +205,7 @@ func TestClaimDeletedBeforeTheCall(t *testing.T) {
 		}
 		w.lead(true)
 		w.settle(time.Minute)
-		w.wantCalls(memory.Launch, 0)
+		w.wantLaunches(0)
 	})
 }
 

@@ -61,7 +61,8 @@ func TestNew(t *testing.T) {
 		Spec: corev1.NodeSpec{
 			ProviderID: "aws:///us-east-1a/i-1",
 			Taints: []corev1.Taint{
-				{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}, {Key: "cni", Effect: corev1.TaintEffectNoExecute},
+				{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule},
+				{Key: "cni", Effect: corev1.TaintEffectNoExecute},
 				{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule},
 			},
 		},
@@ -69,7 +70,8 @@ func TestNew(t *testing.T) {
 		Status: corev1.NodeStatus{
 			Capacity: native, Allocatable: native,
 			Addresses: []corev1.NodeAddress{
-				{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeInternalDNS, Address: "ip-10-0-0-1.ec2.internal"},
+				{Type: corev1.NodeInternalIP, Address: "10.0.0.1"},
+				{Type: corev1.NodeInternalDNS, Address: "ip-10-0-0-1.ec2.internal"},
 				{Type: corev1.NodeHostName, Address: "ip-10-0-0-1.ec2.internal"},
 			},
 		},

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -128,6 +129,9 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // stamp writes finalizer and hash.
 func (c *Controller) stamp(ctx context.Context, class *awsv1.EC2NodeClass) error {
+	if class.Annotations[catalog.UnreadableAnnotation] != "" {
+		return nil // Half a class has another hash: its nodes would look drifted.
+	}
 	before := class.DeepCopy()
 	controllerutil.AddFinalizer(class, awsv1.TerminationFinalizer)
 	if class.Annotations == nil {
@@ -181,6 +185,9 @@ func Apply(class *awsv1.EC2NodeClass, resolved awsv1.EC2NodeClassStatus) {
 		}
 		group = group || cond.Type == awsv1.ConditionTypePlacementGroupReady
 		set.Set(cond)
+	}
+	if why := class.Annotations[catalog.UnreadableAnnotation]; why != "" {
+		set.SetFalse(awsv1.ConditionTypeValidationSucceeded, "Unreadable", why)
 	}
 	switch {
 	case group:

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -134,8 +135,8 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (c *Controller) stamp(ctx context.Context, pool *karpv1.NodePool) error {
-	if pool.DeletionTimestamp != nil {
-		return nil
+	if pool.DeletionTimestamp != nil || pool.Annotations[catalog.UnreadableAnnotation] != "" {
+		return nil // Half a pool has another hash: its nodes would look drifted.
 	}
 	before := pool.DeepCopy()
 	if pool.Annotations == nil {

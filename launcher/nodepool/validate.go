@@ -20,6 +20,9 @@ import (
 func Validate(ctx context.Context, pool *karpv1.NodePool) field.ErrorList {
 	var out field.ErrorList
 	spec, template := field.NewPath("spec"), field.NewPath("spec", "template")
+	if why := pool.Annotations[catalog.UnreadableAnnotation]; why != "" {
+		out = append(out, field.Invalid(spec, pool.Name, why))
+	}
 	out = append(out, validateRequirements(template, pool)...)
 	// Karpenter's own checks say the same about requirements, less clearly.
 	if err := pool.RuntimeValidate(ctx); err != nil && len(out) == 0 {

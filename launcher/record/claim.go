@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func NewNodeClaim(claim *api.Claim, pool *karpv1.NodePool, class *awsv1.EC2NodeC
 	})
 	out.Finalizers = []string{karpv1.TerminationFinalizer}
 	out.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: pool.Name, UID: pool.UID, BlockOwnerDeletion: ptr(true),
+		APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: pool.Name, UID: pool.UID, BlockOwnerDeletion: new(true),
 	}}
 	requests, err := quantities(claim.GetRequests())
 	if err != nil {
@@ -133,7 +134,7 @@ func requirements(list []*api.Requirement) []karpv1.NodeSelectorRequirementWithM
 			Key: r.GetKey(), Operator: corev1.NodeSelectorOperator(r.GetOperator()), Values: r.GetValues(),
 		}
 		if r.GetMinValues() > 0 {
-			k.MinValues = ptr(int(r.GetMinValues()))
+			k.MinValues = new(int(r.GetMinValues()))
 		}
 		out = append(out, k)
 	}
@@ -153,14 +154,10 @@ func quantities(in map[string]string) (corev1.ResourceList, error) {
 	return out, nil
 }
 
-func merge(maps ...map[string]string) map[string]string {
+func merge(all ...map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, m := range maps {
-		for k, v := range m {
-			out[k] = v
-		}
+	for _, m := range all {
+		maps.Copy(out, m)
 	}
 	return out
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -75,6 +75,14 @@ func TestNewNodeClaim(t *testing.T) {
 	if diff := cmp.Diff([]string{karpv1.TerminationFinalizer}, got.Finalizers); diff != "" {
 		t.Errorf("finalizers, -want +got:\n%s", diff)
 	}
+	checkSpec(t, got, p)
+	if len(p.Spec.Template.Labels) != 1 || len(p.Spec.Template.Annotations) != 1 {
+		t.Error("the NodePool was changed")
+	}
+}
+
+func checkSpec(t *testing.T, got *karpv1.NodeClaim, p *karpv1.NodePool) {
+	t.Helper()
 	if len(got.OwnerReferences) != 1 || got.OwnerReferences[0].UID != "uid-pool" || got.OwnerReferences[0].Kind != "NodePool" {
 		t.Errorf("owners %v", got.OwnerReferences)
 	}
@@ -95,9 +103,6 @@ func TestNewNodeClaim(t *testing.T) {
 	}
 	if got.Spec.NodeClassRef.Name != "default" || *got.Spec.ExpireAfter.Duration != *p.Spec.Template.Spec.ExpireAfter.Duration {
 		t.Errorf("spec %+v", got.Spec)
-	}
-	if len(p.Spec.Template.Labels) != 1 || len(p.Spec.Template.Annotations) != 1 {
-		t.Error("the NodePool was changed")
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // scheduler opens the stream of questions and answers each with answer; nil answers none.
-func (w *world) scheduler(answer func(q *api.Question) *api.Answer) (stream api.Launcher_AskClient) {
+func (w *world) scheduler(answer func(q *api.Question) *api.Answer) {
 	w.t.Helper()
 	stream, err := w.client.Ask(w.t.Context())
 	if err != nil {
@@ -39,7 +39,6 @@ func (w *world) scheduler(answer func(q *api.Question) *api.Answer) (stream api.
 			}
 		}
 	}()
-	return stream
 }
 
 // busy asks until the stream is open.
