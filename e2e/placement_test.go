@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -29,9 +30,7 @@ func TestPlacement(t *testing.T) {
 	}
 	for name, labels := range want {
 		w.deployment(name, 2, w.podSpec("1", "1Gi", func(s *corev1.PodSpec) {
-			for k, v := range labels {
-				s.NodeSelector[k] = v
-			}
+			maps.Copy(s.NodeSelector, labels)
 		}))
 	}
 	w.awaitRunning(2 * len(want))

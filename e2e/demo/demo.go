@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes/scheme"
@@ -133,16 +134,18 @@ func (s *story) stop() {
 	}
 	s.stopped = true
 	if s.sandbox != nil {
-		s.sandbox.Stop()
+		if err := s.sandbox.Stop(); err != nil {
+			s.screen.line("the sandbox did not stop cleanly: %v", err)
+		}
 	}
 	s.cancel()
 }
 
 // evidence is the end of both processes' logs, for a step that failed.
 func (s *story) evidence() string {
-	text := ""
+	var text strings.Builder
 	for _, name := range []string{"scheduler", "launcher"} {
-		text += fmt.Sprintf("last lines of the %s (%s):\n%s\n", name, filepath.Base(s.sandbox.LogFile(name)), s.sandbox.Tail(name, 15))
+		fmt.Fprintf(&text, "last lines of the %s (%s):\n%s\n", name, filepath.Base(s.sandbox.LogFile(name)), s.sandbox.Tail(name, 15))
 	}
-	return text
+	return text.String()
 }
