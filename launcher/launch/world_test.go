@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,21 +149,23 @@ func (w *world) hook(hook *func(what string) error, what string) error {
 
 // once answers the first thing that begins with prefix with err.
 func once(prefix string, err error) func(what string) error {
-	var done bool
+	var done atomic.Bool
 	return func(what string) error {
-		if done || !strings.HasPrefix(what, prefix) {
+		if !strings.HasPrefix(what, prefix) || done.Swap(true) {
 			return nil
 		}
-		done = true
 		return err
 	}
 }
 
 // always answers everything from the first thing on that begins with prefix with err.
 func always(prefix string, err error) func(what string) error {
-	var begun bool
+	var begun atomic.Bool
 	return func(what string) error {
-		if begun = begun || strings.HasPrefix(what, prefix); begun {
+		if strings.HasPrefix(what, prefix) {
+			begun.Store(true)
+		}
+		if begun.Load() {
 			return err
 		}
 		return nil
