@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.36.3+slipway.$(V
 GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 
 # These link kube-apiserver: the race detector would double a build of minutes for code that is not ours.
-APISERVER := ./e2e ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
+APISERVER := ./e2e ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
 # All others are tested with the race detector.
 OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER)),$(shell go list ./...))
 
@@ -38,9 +38,9 @@ e2e: build ## Run the end-to-end tests alone; RUN=regexp picks some
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 30m -v -run '$(RUN)' ./e2e
 
 .PHONY: bench
-bench: build ## Repeat the figures of docs/benchmarks.md (about half an hour)
+bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an hour); RUN=regexp picks some of those with a cluster
 	go test -run '^$$' -bench . ./plugin/... ./launcher/...
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 60m -run '^$$' -bench . -benchtime 1x -v ./e2e
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 60m -run '^$$' -bench '$(or $(RUN),.)' -benchtime 1x -v ./e2e/bench
 
 .PHONY: lint
 lint: ## Run the linter (it is built the first time: about three minutes)

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
@@ -38,6 +40,8 @@ type lab struct {
 // newLab starts a sandbox with one EC2NodeClass, without any Node.
 func newLab(b *testing.B, cfg sandbox.Config) *lab {
 	b.Helper()
+	// What the recorder's informers have to say would be between the figures.
+	log.SetLogger(logr.Discard())
 	cfg.BinDir = binDir()
 	cfg.Notice = func(text string) { b.Log(text) }
 	sb, err := sandbox.Start(b.Context(), cfg)

@@ -43,7 +43,7 @@ func BenchmarkSandbox(b *testing.B) {
 		}
 		cancel()
 		for lines.Scan() {
-			b.Log(lines.Text())
+			continue // It would block on a pipe that nobody reads.
 		}
 		if err := cmd.Wait(); err != nil && ctx.Err() == nil {
 			b.Error(err)
