@@ -44,6 +44,8 @@ func run(m *testing.M) (code int) {
 		return 1
 	}
 	defer func() {
+		// The watches end first: kube-apiserver waits for them.
+		cancel()
 		if err := shared.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1

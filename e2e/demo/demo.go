@@ -108,12 +108,12 @@ func (s *story) tell(ctx context.Context, st step) bool {
 
 // start brings the sandbox up and begins to watch it.
 func (s *story) start(ctx context.Context) (string, error) {
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
 	cfg := s.config.Sandbox
 	cfg.Progress = func(text string) { s.screen.progress(text) }
 	var err error
-	if s.sandbox, err = sandbox.Start(running, cfg); err != nil {
+	if s.sandbox, err = sandbox.Start(ctx, cfg); err != nil {
 		return "", err
 	}
 	if s.client, err = client.New(s.sandbox.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
@@ -122,7 +122,7 @@ func (s *story) start(ctx context.Context) (string, error) {
 	if s.recorder, err = observe.New(s.sandbox.RESTConfig()); err != nil {
 		return "", err
 	}
-	if err := s.recorder.Start(running); err != nil {
+	if err := s.recorder.Start(watching); err != nil {
 		return "", err
 	}
 	return "etcd, kube-apiserver, kube-controller-manager, slipway-scheduler, slipway-launcher and AWS are up", nil
@@ -133,12 +133,12 @@ func (s *story) stop() {
 		return
 	}
 	s.stopped = true
+	s.cancel() // The watches end first: kube-apiserver waits for them.
 	if s.sandbox != nil {
 		if err := s.sandbox.Stop(); err != nil {
 			s.screen.line("the sandbox did not stop cleanly: %v", err)
 		}
 	}
-	s.cancel()
 }
 
 // evidence is the end of both processes' logs, for a step that failed.

@@ -130,17 +130,9 @@ func (s *story) measure(ctx context.Context) error {
 		}
 	}
 	s.report.Seconds = observe.Measure(mine, s.recorder.Nodes(), s.recorder.Claims(), s.sandbox.FleetCalls())
-	var events corev1.EventList
-	if err := s.client.List(ctx, &events, client.InNamespace(namespace)); err != nil {
+	if err := s.countPreBound(ctx); err != nil {
 		return err
 	}
-	bound := map[string]bool{}
-	for _, e := range events.Items {
-		if e.Reason == "PreBound" {
-			bound[string(e.InvolvedObject.UID)] = true
-		}
-	}
-	s.report.Pods.PreBound = len(bound)
 	state, err := s.sandbox.Catalog(ctx)
 	if err != nil {
 		return err
@@ -162,6 +154,34 @@ func (s *story) measure(ctx context.Context) error {
 	best := plan.Make(plan.Input{Now: time.Now(), Catalog: state, Classes: classes(mine), DaemonSets: sets, NewName: func(pool string) string { return pool }})
 	s.report.LowerBoundPerHour, s.report.FirstFitPerHour = best.LowerBoundPerHour, best.FirstFitPerHour
 	return nil
+}
+
+// eventsWithin is how late an Event may be: they are written beside the bindings, one after the other.
+const eventsWithin = 3 * time.Second
+
+// countPreBound counts the pods with an Event PreBound, until every pod of our nodes has one or they are late.
+func (s *story) countPreBound(ctx context.Context) error {
+	onOurs := 0
+	for _, n := range s.report.Nodes {
+		onOurs += n.Pods
+	}
+	for deadline := time.Now().Add(eventsWithin); ; {
+		var events corev1.EventList
+		if err := s.client.List(ctx, &events, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		bound := map[string]bool{}
+		for _, e := range events.Items {
+			if e.Reason == "PreBound" {
+				bound[string(e.InvolvedObject.UID)] = true
+			}
+		}
+		s.report.Pods.PreBound = len(bound)
+		if len(bound) >= onOurs || time.Now().After(deadline) {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func (s *story) summary() {
