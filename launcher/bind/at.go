@@ -162,7 +162,7 @@ func blocking(pod *corev1.Pod, taints []corev1.Taint) string {
 func tolerated(tolerations []corev1.Toleration, taint corev1.Taint) bool {
 	found := false
 	for _, t := range tolerations {
-		if !matches(t, taint) {
+		if !Tolerates(t, taint) {
 			continue
 		}
 		if taint.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil &&
@@ -174,9 +174,9 @@ func tolerated(tolerations []corev1.Toleration, taint corev1.Taint) bool {
 	return found
 }
 
-// matches is the rule of k8s.io/api/core/v1, Toleration.ToleratesTaint, for the operators Exists and Equal: numeric operators
+// Tolerates is the rule of k8s.io/api/core/v1, Toleration.ToleratesTaint, for the operators Exists and Equal: numeric operators
 // are for taints that NodePools do not set.
-func matches(t corev1.Toleration, taint corev1.Taint) bool {
+func Tolerates(t corev1.Toleration, taint corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false
 	}

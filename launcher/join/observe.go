@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/record"
@@ -181,12 +183,5 @@ func daemonsTolerate(pod *corev1.Pod, taint *corev1.Taint) bool {
 }
 
 func toleratedBy(pod *corev1.Pod, taint *corev1.Taint) bool {
-	for _, t := range pod.Spec.Tolerations {
-		wild := t.Key == "" && t.Operator == corev1.TolerationOpExists || t.Key == taint.Key &&
-			(t.Operator == corev1.TolerationOpExists || t.Value == taint.Value)
-		if wild && (t.Effect == "" || t.Effect == taint.Effect) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return bind.Tolerates(t, *taint) })
 }
