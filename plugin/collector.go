@@ -22,7 +22,13 @@ type entry struct {
 	verdict string
 }
 
+// cycleAtMost is how long a scheduling cycle is waited for whose end nobody tells, because a hook is tripped.
+const cycleAtMost = time.Second
+
 // collector takes pods from the scheduling goroutine to the planner's. Its lock is held for moments only.
+//
+// A pod that is collected in the middle of its scheduling cycle is handed over when the cycle is over: only then it is
+// known what the scheduler says of it, and that it does not preempt.
 type collector struct {
 	wake chan struct{}
 
@@ -30,6 +36,9 @@ type collector struct {
 	entries map[types.UID]entry
 	order   []types.UID
 	drained bool
+	// cycle is the pod that was collected in the cycle under way, since when; empty where the cycle is over.
+	cycle types.UID
+	since time.Time
 	// held says that the planner has taken pods whose batch is still open.
 	held bool
 }
@@ -38,10 +47,22 @@ func newCollector() *collector {
 	return &collector{wake: make(chan struct{}, 1), entries: map[types.UID]entry{}}
 }
 
+// addInCycle notes a pod whose scheduling cycle goes on: verdict, remove, the next pod or a drained queue ends it.
+func (c *collector) addInCycle(e entry) {
+	c.note(e, e.pod.UID)
+}
+
 // add notes the pod; one that is noted already keeps its place and its time.
 func (c *collector) add(e entry) {
+	c.note(e, "")
+}
+
+func (c *collector) note(e entry, cycle types.UID) {
 	uid := e.pod.UID
 	c.mu.Lock()
+	if cycle != "" {
+		c.cycle, c.since = cycle, e.at
+	}
 	if old, ok := c.entries[uid]; ok {
 		e.at = old.at
 	} else {
@@ -53,14 +74,21 @@ func (c *collector) add(e entry) {
 	c.notify()
 }
 
-// verdict keeps what the scheduler says about the nodes that exist, and reports whether the pod is noted.
+// verdict keeps what the scheduler says about the nodes that exist, and reports whether the pod is noted. The pod's cycle
+// is over.
 func (c *collector) verdict(uid types.UID, message string) bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	e, ok := c.entries[uid]
 	if ok {
 		e.verdict = message
 		c.entries[uid] = e
+	}
+	if c.cycle == uid {
+		c.cycle = ""
+	}
+	c.mu.Unlock()
+	if ok {
+		c.notify()
 	}
 	return ok
 }
@@ -69,6 +97,9 @@ func (c *collector) verdict(uid types.UID, message string) bool {
 func (c *collector) remove(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.cycle == uid {
+		c.cycle = ""
+	}
 	if _, ok := c.entries[uid]; ok {
 		delete(c.entries, uid)
 		c.order = slices.DeleteFunc(c.order, func(u types.UID) bool { return u == uid })
@@ -85,21 +116,26 @@ func (c *collector) open() bool {
 // drain says that the scheduling queue is empty now.
 func (c *collector) drain() {
 	c.mu.Lock()
-	c.drained = true
+	c.drained, c.cycle = true, ""
 	c.mu.Unlock()
 	c.notify()
 }
 
-// take hands over all noted pods, in the order they came.
-func (c *collector) take() []entry {
+// take hands over the noted pods, in the order they came: all but the one whose cycle is under way.
+func (c *collector) take(now time.Time) []entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make([]entry, 0, len(c.order))
+	var left []types.UID
 	for _, uid := range c.order {
+		if uid == c.cycle && now.Sub(c.since) < cycleAtMost {
+			left = append(left, uid)
+			continue
+		}
 		out = append(out, c.entries[uid])
+		delete(c.entries, uid)
 	}
-	clear(c.entries)
-	c.order = c.order[:0]
+	c.order = append(c.order[:0], left...)
 	return out
 }
 

@@ -66,7 +66,7 @@ func (h *hookSide) Promised(pod *corev1.Pod) (string, bool) {
 
 // NoNodes collects a pod that no PostFilter will see.
 func (h *hookSide) NoNodes(pod *corev1.Pod) {
-	h.p.collected.add(entry{pod: pod, at: time.Now(), noNodes: true})
+	h.p.collected.addInCycle(entry{pod: pod, at: time.Now(), noNodes: true})
 }
 
 // Collected says whether the planner will tell the pod's story.
@@ -123,14 +123,14 @@ func (c *connection) lost() (since time.Time, ok bool) {
 }
 
 func (p *Plugin) setConnected(up bool) {
-	p.connection.mu.Lock()
-	p.connection.up, p.connection.since = up, time.Now()
-	p.connection.mu.Unlock()
 	value := 0.0
 	if up {
 		value = 1
 	}
+	p.connection.mu.Lock()
+	p.connection.up, p.connection.since = up, time.Now()
 	p.metrics.connected.Set(value)
+	p.connection.mu.Unlock()
 	klog.Background().V(1).Info("Connection with the launcher changed", "connected", up)
 	p.collected.notify()
 }

@@ -88,11 +88,20 @@ func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *core
 	if why := n.pinned(pod); why != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no node is launched: "+why)
 	}
-	n.collected.add(entry{pod: pod, at: time.Now(), nominated: pod.Status.NominatedNodeName})
+	n.collect(entry{pod: pod, at: time.Now(), nominated: pod.Status.NominatedNodeName})
 	if n.args.PreferLaunch != nil && corev1helpers.PodPriority(pod) < *n.args.PreferLaunch {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.planningMessage())
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, n.planningMessage())
+}
+
+// collect notes the pod. With the hooks the cycle's end is told.
+func (n *nodeLaunch) collect(e entry) {
+	if *n.args.Hooks && n.installed.Load() {
+		n.collected.addInCycle(e)
+		return
+	}
+	n.collected.add(e)
 }
 
 // victimsLeave says whether the pod was nominated a node whose lower-priority pods are terminating: its room comes.

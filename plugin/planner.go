@@ -125,7 +125,7 @@ func (p *planner) earlier(wait, now time.Time) time.Time {
 
 // take puts the collected pods into the open batch.
 func (p *planner) take(now time.Time) {
-	for _, e := range p.collected.take() {
+	for _, e := range p.collected.take(now) {
 		uid := e.pod.UID
 		delete(p.unplaced, uid)
 		if until, ok := p.aside[uid]; ok {

@@ -40,6 +40,9 @@ func (h *hooked) handled(ctx context.Context, fw framework.Framework, podInfo *f
 	if nominates(podInfo.Pod, nominating) {
 		if nominating.NominatedNodeName != "" {
 			h.Plugin.Preempts(podInfo.Pod.UID)
+		} else {
+			// The stock handler writes that the nomination is over; the planner still wants to know what was said.
+			h.ours(podInfo.Pod, status)
 		}
 		return false
 	}

@@ -1,0 +1,98 @@
+package plugin
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func entryOf(name string, at time.Time) entry {
+	return entry{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}, at: at}
+}
+
+func taken(c *collector, now time.Time) (out []string) {
+	for _, e := range c.take(now) {
+		out = append(out, e.pod.Name+":"+e.verdict)
+	}
+	return out
+}
+
+// The planner looks whenever it likes: before the scheduler's verdict, or after it. What it gets has the verdict.
+func TestVerdictComesWithThePod(t *testing.T) {
+	now := time.Now()
+	for _, first := range []string{"planner first", "verdict first"} {
+		t.Run(first, func(t *testing.T) {
+			c := newCollector()
+			c.addInCycle(entryOf("a", now))
+			if first == "planner first" {
+				if got := taken(c, now); len(got) != 0 {
+					t.Fatalf("took %v in the middle of the cycle", got)
+				}
+				if c.hold(true) {
+					t.Error("drained with a pod that was not handed over")
+				}
+				<-c.wake
+			}
+			if !c.verdict("a", "0/1 nodes") {
+				t.Error("the failure is not slipway's")
+			}
+			select {
+			case <-c.wake:
+			default:
+				t.Error("the planner is not woken by the verdict")
+			}
+			if got := taken(c, now); len(got) != 1 || got[0] != "a:0/1 nodes" {
+				t.Errorf("took %v", got)
+			}
+			if got := taken(c, now); len(got) != 0 {
+				t.Errorf("took %v a second time", got)
+			}
+		})
+	}
+}
+
+// Whatever ends the cycle, or tells nothing of its end, the pod is handed over.
+func TestEveryCycleEnds(t *testing.T) {
+	now := time.Now()
+	for name, tc := range map[string]struct {
+		end  func(*collector)
+		at   time.Time
+		want []string
+	}{
+		"the pod preempts":            {end: func(c *collector) { c.remove("b") }, at: now, want: []string{"a:"}},
+		"the next pod is collected":   {end: func(c *collector) { c.addInCycle(entryOf("c", now)) }, at: now, want: []string{"a:", "b:"}},
+		"the queue has drained":       {end: func(c *collector) { c.drain() }, at: now, want: []string{"a:", "b:"}},
+		"a tripped hook says nothing": {end: func(*collector) {}, at: now.Add(cycleAtMost), want: []string{"a:", "b:"}},
+		"it goes on":                  {end: func(*collector) {}, at: now.Add(cycleAtMost - 1), want: []string{"a:"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCollector()
+			c.add(entryOf("a", now))
+			c.addInCycle(entryOf("b", now))
+			tc.end(c)
+			if got := taken(c, tc.at); len(got) != len(tc.want) || got[0] != tc.want[0] || got[len(got)-1] != tc.want[len(tc.want)-1] {
+				t.Errorf("took %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// A pod that comes again while it is noted keeps its place and its time.
+func TestCollectedTwice(t *testing.T) {
+	now := time.Now()
+	c := newCollector()
+	c.addInCycle(entryOf("a", now))
+	c.addInCycle(entryOf("b", now))
+	c.addInCycle(entryOf("a", now.Add(time.Millisecond)))
+	if got := taken(c, now.Add(time.Millisecond)); len(got) != 1 || got[0] != "b:" {
+		t.Errorf("took %v, a is in its cycle", got)
+	}
+	c.verdict("a", "v")
+	got := c.take(now)
+	if len(got) != 1 || !got[0].at.Equal(now) || got[0].verdict != "v" {
+		t.Errorf("took %v", got)
+	}
+}
