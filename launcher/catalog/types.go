@@ -55,6 +55,9 @@ type InstanceType struct {
 	Capacity corev1.ResourceList
 	// Allocatable to pods: a lower bound of what the kubelet will report.
 	Allocatable corev1.ResourceList
+	// AttachLimits are how many volumes of each CSI driver a node of the type can attach for pods; a driver without an
+	// entry has no limit.
+	AttachLimits map[string]int64
 	// Offerings in which the type can be bought.
 	Offerings []Offering
 }

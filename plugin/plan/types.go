@@ -27,6 +27,14 @@ type Input struct {
 	NewName func(nodePool string) string
 	// Replaces is the name of the node whose pods are planned, on every claim; empty for pending pods.
 	Replaces string
+	// Namespaces are the labels of each namespace by its name, for namespaceSelectors; nil where they are not known.
+	Namespaces map[string]map[string]string
+	// PreferenceShare is how much more than the bill without them preferences may cost: 0.1 for a tenth. Preferred node
+	// and pod affinity, ScheduleAnyway spread and PreferNoSchedule taints are not looked at where it is 0 or less.
+	PreferenceShare float64
+	// MinValuesBestEffort keeps as many of a NodePool's minValues as can be had (Karpenter's minValuesPolicy BestEffort);
+	// otherwise a node that cannot keep them is not launched (Strict).
+	MinValuesBestEffort bool
 }
 
 // Class is pods of identical scheduling needs.
@@ -37,6 +45,26 @@ type Class struct {
 	Pod *corev1.Pod
 	// Pods of the class.
 	Pods []catalog.PodRef
+	// DefaultSpread are the topology spread constraints that the scheduler's profile adds to a pod that has none
+	// (PodTopologySpreadArgs.defaultConstraints), with the selector it derives from the pod's services and owner.
+	DefaultSpread []corev1.TopologySpreadConstraint
+	// Volumes are the persistent ones of one pod, generic ephemeral ones included.
+	Volumes []Volume
+}
+
+// Volume is a persistent volume of a pod, as far as it says where the pod can run.
+type Volume struct {
+	// Claim is the name of the PersistentVolumeClaim.
+	Claim string
+	// Driver is the CSI driver that attaches it, such as ebs.csi.aws.com: one attachment of the instance type's
+	// AttachLimits. Empty for a volume that needs none.
+	Driver string
+	// Terms say which nodes reach it, one of them has to match: the node affinity of the bound PersistentVolume, or the
+	// allowedTopologies of the StorageClass where it is bound late. None for all nodes.
+	Terms []corev1.NodeSelectorTerm
+	// Problem is why no node will do, for a human: the claim does not exist or is lost, it is not bound though its
+	// StorageClass binds at once, it is ReadWriteOncePod and in use. Empty for none.
+	Problem string
 }
 
 // Node is a node that exists or is in flight, as a plan sees it.
@@ -51,6 +79,9 @@ type Node struct {
 	Free corev1.ResourceList
 	// Pods on it (or promised to it), for spread and affinity.
 	Pods []*corev1.Pod
+	// Attachable is how many more volumes of each CSI driver the node can attach (CSINode's allocatable count less those
+	// attached); a driver without an entry has no limit.
+	Attachable map[string]int64
 }
 
 // Plan is what to do: launch Claims, promise InFlight, and tell why for Unplaced. It prints well.
@@ -67,7 +98,37 @@ type Plan struct {
 	LowerBoundPerHour float64
 	// FirstFitPerHour is what first-fit decreasing would pay for the same pods, in USD: for comparison.
 	FirstFitPerHour float64
+	// PlainCostPerHour is what the claims would cost without preferences; CostPerHour is at most PreferenceShare above it.
+	PlainCostPerHour float64
+	// Ignored are the preferences that the plan does not keep to, in the order of the classes.
+	Ignored []IgnoredPreference
+	// Problems are mistakes in the input. What they are about is left out of the plan or read as the problem says, the
+	// rest is planned.
+	Problems []Problem
 }
+
+// IgnoredPreference is a preference of a class that the plan does not keep to.
+type IgnoredPreference struct {
+	// Class is the index into Input.Classes.
+	Class int
+	// Preference as a human would write it.
+	Preference string
+	// Reason: no node has it, or it costs too much.
+	Reason string
+}
+
+// Problem is a mistake in an object of the input.
+type Problem struct {
+	// Object is kind and name, such as "NodePool default" or "Pod default/web-1".
+	Object string
+	// Field is the path to what is wrong, such as spec.template.spec.requirements[2].operator.
+	Field string
+	// Message says what is wrong and what was expected.
+	Message string
+}
+
+// String is "OBJECT: FIELD: MESSAGE".
+func (p Problem) String() string { return p.Object + ": " + p.Field + ": " + p.Message }
 
 // Claim is one node to launch.
 type Claim struct {
@@ -153,7 +214,8 @@ type Reason struct {
 	// NodePool that was asked; empty for a reason that holds for all.
 	NodePool string
 	// Code is one CamelCase word: NotReady, TaintNotTolerated, RequirementsConflict, NoInstanceTypeFits,
-	// NoOfferingAvailable, LimitExceeded, FilterRejected, SpreadUnsatisfiable or AffinityUnsatisfiable.
+	// NoOfferingAvailable, LimitExceeded, FilterRejected, SpreadUnsatisfiable, AffinityUnsatisfiable, VolumeConflict,
+	// GangIncomplete, PriorityTooLow, NotSupported or InvalidPod.
 	Code string
 	// Message for a human, with the figures that decided: what was asked and what is nearest.
 	Message string
