@@ -17,6 +17,7 @@ import (
 type spot struct {
 	node *framework.NodeInfo
 	pods []*framework.PodInfo
+	refs []catalog.PodRef
 	// claim is set for a node to launch, otherwise the node exists or is in flight.
 	claim *plan.Claim
 	// others are the keys of the other classes that the plan puts on the node, by UID of their pods.
@@ -92,7 +93,7 @@ func (s *scene) place(ni *framework.NodeInfo, claim *plan.Claim, members []plan.
 			of, _ = framework.NewPodInfo(s.classes[m.Class].Pod)
 			infos[m.Class] = of
 		}
-		at := &spot{node: ni, claim: claim, others: keys}
+		at := &spot{node: ni, claim: claim, others: keys, refs: m.Pods}
 		for _, ref := range m.Pods {
 			info := renamed(of, ref)
 			ni.AddPodInfo(info)

@@ -121,13 +121,25 @@ func stripped(profile *config.KubeSchedulerProfile, leave []string) *config.Kube
 // Check asks the filters about the plan, and returns what they reject; nothing means that all may be launched. The
 // classes are those of the plan's input.
 func (v *Verifier) Check(ctx context.Context, w *World, classes []plan.Class, p plan.Plan, cat catalog.State) ([]plan.Rejection, error) {
+	verdicts, err := v.check(ctx, w, classes, p, cat)
+	if len(verdicts) == 0 {
+		return nil, err
+	}
+	out := make([]plan.Rejection, len(verdicts))
+	for i := range verdicts {
+		out[i] = verdicts[i].Rejection
+	}
+	return out, err
+}
+
+func (v *Verifier) check(ctx context.Context, w *World, classes []plan.Class, p plan.Plan, cat catalog.State) ([]verdict, error) {
 	scene, err := newScene(w, classes, p, cat)
 	if err != nil {
 		return nil, err
 	}
 	v.lister.target = newOverlay(w.base, scene.nodes())
 	defer func() { v.lister.target = newOverlay(emptyLister{}, nil) }()
-	var out []plan.Rejection
+	var out []verdict
 	for _, c := range scene.order {
 		rejected, err := v.class(ctx, scene, c)
 		if err != nil {
@@ -146,7 +158,7 @@ type trial struct {
 }
 
 // class checks one pod of the class on each node that the plan uses for it.
-func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]plan.Rejection, error) {
+func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]verdict, error) {
 	class := s.classes[index]
 	fw, ok := v.frameworks[class.Pod.Spec.SchedulerName]
 	if !ok {
@@ -159,14 +171,14 @@ func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]plan.Rejec
 			return nil, fmt.Errorf("pod %s: PreFilter: %w", klog.KObj(class.Pod), status.AsError())
 		}
 		// The whole class, wherever it goes.
-		return []plan.Rejection{{ClassKey: class.Key, Reason: reason(status)}}, nil
+		return []verdict{{plan.Rejection{ClassKey: class.Key, Reason: reason(status)}, index, class.Pods}}, nil
 	}
 	asked := trial{fw: fw, state: state, class: class}
-	var out []plan.Rejection
+	var out []verdict
 	for _, spot := range s.spots[index] {
 		node := spot.node.Node().Name
 		if !result.AllNodes() && !result.NodeNames.Has(node) {
-			out = append(out, spot.reject(class, "the pod is pinned to other nodes", ""))
+			out = append(out, verdict{spot.reject(class, "the pod is pinned to other nodes", ""), index, spot.refs})
 			continue
 		}
 		status, err := v.filter(ctx, asked, spot, nil)
@@ -174,7 +186,7 @@ func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]plan.Rejec
 			return nil, err
 		}
 		if !status.IsSuccess() {
-			out = append(out, v.narrow(ctx, asked, spot, status))
+			out = append(out, verdict{v.narrow(ctx, asked, spot, status), index, spot.refs})
 		}
 	}
 	return out, nil
