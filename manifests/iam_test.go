@@ -1,0 +1,108 @@
+package manifests_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slipway-k8s/slipway/manifests"
+)
+
+type statement struct {
+	Sid, Effect string
+	Action      any
+	Resource    any
+	Condition   map[string]map[string]any
+}
+
+func texts(v any) []string {
+	if one, ok := v.(string); ok {
+		return []string{one}
+	}
+	var out []string
+	for _, e := range v.([]any) {
+		out = append(out, e.(string))
+	}
+	return out
+}
+
+func policyValues() manifests.PolicyValues {
+	return manifests.PolicyValues{
+		Region: "eu-west-1", AccountID: "123456789012", ClusterName: "prod", NodeRole: "KarpenterNodeRole-prod", InterruptionQueue: "prod",
+	}
+}
+
+func policy(t *testing.T) []statement {
+	t.Helper()
+	document, err := manifests.LauncherPolicy(policyValues())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p struct {
+		Version   string
+		Statement []statement
+	}
+	if err := json.Unmarshal(document, &p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Version != "2012-10-17" || strings.Contains(string(document), "${") {
+		t.Errorf("version %q, document %s", p.Version, document)
+	}
+	return p.Statement
+}
+
+// The launcher may do nothing that Karpenter's controller may not: who lets one in lets the other in.
+func TestLauncherPolicyAsksForNoMoreThanKarpenter(t *testing.T) {
+	karpenter := strings.Fields(`
+ec2:RunInstances ec2:CreateFleet ec2:CreateLaunchTemplate ec2:CreateTags ec2:TerminateInstances ec2:DeleteLaunchTemplate
+ec2:DescribeCapacityReservations ec2:DescribeImages ec2:DescribeInstances ec2:DescribeInstanceStatus
+ec2:DescribeInstanceTypeOfferings ec2:DescribeInstanceTypes ec2:DescribeLaunchTemplates ec2:DescribePlacementGroups
+ec2:DescribeSecurityGroups ec2:DescribeSpotPriceHistory ec2:DescribeSubnets
+iam:PassRole iam:CreateInstanceProfile iam:TagInstanceProfile iam:AddRoleToInstanceProfile iam:RemoveRoleFromInstanceProfile
+iam:DeleteInstanceProfile iam:GetInstanceProfile iam:ListInstanceProfiles
+eks:DescribeCluster sqs:DeleteMessage sqs:GetQueueUrl sqs:ReceiveMessage ssm:GetParameter pricing:GetProducts
+arc-zonal-shift:GetManagedResource`)
+	for _, s := range policy(t) {
+		for _, action := range texts(s.Action) {
+			if s.Effect != "Allow" || !slices.Contains(karpenter, action) {
+				t.Errorf("%s: %s %s", s.Sid, s.Effect, action)
+			}
+		}
+	}
+}
+
+// What changes anything is bound to this cluster: by the tags that the call gives, or by those that its resource has.
+func TestLauncherPolicyIsScoped(t *testing.T) {
+	for _, s := range policy(t) {
+		conditions, err := json.Marshal(s.Condition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, action := range texts(s.Action) {
+			_, name, _ := strings.Cut(action, ":")
+			reads := strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "List")
+			tagged := strings.Contains(string(conditions), `Tag/kubernetes.io/cluster/prod":"owned"`)
+			named := !slices.Contains(texts(s.Resource), "*")
+			shared := s.Sid == "LaunchFromSharedResources" // Images, subnets, security groups: nobody's own.
+			queue := strings.HasPrefix(action, "sqs:") || action == "iam:PassRole"
+			if !reads && (!named || !tagged && !shared && !queue) {
+				t.Errorf("%s: %s on %v under %s", s.Sid, action, s.Resource, conditions)
+			}
+		}
+	}
+}
+
+func TestLauncherPolicyRefusesWhatIsNoName(t *testing.T) {
+	for _, change := range []func(*manifests.PolicyValues){
+		func(v *manifests.PolicyValues) { v.ClusterName = `x","*":"` },
+		func(v *manifests.PolicyValues) { v.AccountID = "" },
+		func(v *manifests.PolicyValues) { v.NodeRole = "${Region}" },
+	} {
+		v := policyValues()
+		change(&v)
+		if _, err := manifests.LauncherPolicy(v); err == nil {
+			t.Errorf("no error with %+v", v)
+		}
+	}
+}
