@@ -602,12 +602,14 @@ type InstanceType struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Every label that a Node of this type has whatever its offering.
-	Labels        map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Capacity      map[string]string `protobuf:"bytes,3,rep,name=capacity,proto3" json:"capacity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Allocatable   map[string]string `protobuf:"bytes,4,rep,name=allocatable,proto3" json:"allocatable,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Offerings     []*Offering       `protobuf:"bytes,5,rep,name=offerings,proto3" json:"offerings,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Labels      map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Capacity    map[string]string `protobuf:"bytes,3,rep,name=capacity,proto3" json:"capacity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Allocatable map[string]string `protobuf:"bytes,4,rep,name=allocatable,proto3" json:"allocatable,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Offerings   []*Offering       `protobuf:"bytes,5,rep,name=offerings,proto3" json:"offerings,omitempty"`
+	// How many EBS volumes pods can have on the node; 0 where not known.
+	VolumeAttachments int64 `protobuf:"varint,6,opt,name=volume_attachments,json=volumeAttachments,proto3" json:"volume_attachments,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *InstanceType) Reset() {
@@ -675,6 +677,13 @@ func (x *InstanceType) GetOfferings() []*Offering {
 	return nil
 }
 
+func (x *InstanceType) GetVolumeAttachments() int64 {
+	if x != nil {
+		return x.VolumeAttachments
+	}
+	return 0
+}
+
 type Offering struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Zone   string                 `protobuf:"bytes,1,opt,name=zone,proto3" json:"zone,omitempty"`
@@ -686,8 +695,12 @@ type Offering struct {
 	Available bool    `protobuf:"varint,5,opt,name=available,proto3" json:"available,omitempty"`
 	// Milliseconds since the epoch; 0 where available or unknown.
 	UnavailableUntil int64 `protobuf:"varint,6,opt,name=unavailable_until,json=unavailableUntil,proto3" json:"unavailable_until,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Capacity reservation, its type (default or capacity-block) and how many instances it still holds; for reserved only.
+	ReservationId   string `protobuf:"bytes,7,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
+	ReservationType string `protobuf:"bytes,8,opt,name=reservation_type,json=reservationType,proto3" json:"reservation_type,omitempty"`
+	Remaining       int64  `protobuf:"varint,9,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Offering) Reset() {
@@ -758,6 +771,27 @@ func (x *Offering) GetAvailable() bool {
 func (x *Offering) GetUnavailableUntil() int64 {
 	if x != nil {
 		return x.UnavailableUntil
+	}
+	return 0
+}
+
+func (x *Offering) GetReservationId() string {
+	if x != nil {
+		return x.ReservationId
+	}
+	return ""
+}
+
+func (x *Offering) GetReservationType() string {
+	if x != nil {
+		return x.ReservationType
+	}
+	return ""
+}
+
+func (x *Offering) GetRemaining() int64 {
+	if x != nil {
+		return x.Remaining
 	}
 	return 0
 }
@@ -2089,13 +2123,14 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\rInstanceTypes\x12\x1d\n" +
 	"\n" +
 	"node_class\x18\x01 \x01(\tR\tnodeClass\x127\n" +
-	"\x05types\x18\x02 \x03(\v2!.slipway.launcher.v1.InstanceTypeR\x05types\"\x81\x04\n" +
+	"\x05types\x18\x02 \x03(\v2!.slipway.launcher.v1.InstanceTypeR\x05types\"\xb0\x04\n" +
 	"\fInstanceType\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12E\n" +
 	"\x06labels\x18\x02 \x03(\v2-.slipway.launcher.v1.InstanceType.LabelsEntryR\x06labels\x12K\n" +
 	"\bcapacity\x18\x03 \x03(\v2/.slipway.launcher.v1.InstanceType.CapacityEntryR\bcapacity\x12T\n" +
 	"\vallocatable\x18\x04 \x03(\v22.slipway.launcher.v1.InstanceType.AllocatableEntryR\vallocatable\x12;\n" +
-	"\tofferings\x18\x05 \x03(\v2\x1d.slipway.launcher.v1.OfferingR\tofferings\x1a9\n" +
+	"\tofferings\x18\x05 \x03(\v2\x1d.slipway.launcher.v1.OfferingR\tofferings\x12-\n" +
+	"\x12volume_attachments\x18\x06 \x01(\x03R\x11volumeAttachments\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -2104,14 +2139,17 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10AllocatableEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbd\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x02\n" +
 	"\bOffering\x12\x12\n" +
 	"\x04zone\x18\x01 \x01(\tR\x04zone\x12\x17\n" +
 	"\azone_id\x18\x02 \x01(\tR\x06zoneId\x12#\n" +
 	"\rcapacity_type\x18\x03 \x01(\tR\fcapacityType\x12\x14\n" +
 	"\x05price\x18\x04 \x01(\x01R\x05price\x12\x1c\n" +
 	"\tavailable\x18\x05 \x01(\bR\tavailable\x12+\n" +
-	"\x11unavailable_until\x18\x06 \x01(\x03R\x10unavailableUntil\"\xac\x05\n" +
+	"\x11unavailable_until\x18\x06 \x01(\x03R\x10unavailableUntil\x12%\n" +
+	"\x0ereservation_id\x18\a \x01(\tR\rreservationId\x12)\n" +
+	"\x10reservation_type\x18\b \x01(\tR\x0freservationType\x12\x1c\n" +
+	"\tremaining\x18\t \x01(\x03R\tremaining\"\xac\x05\n" +
 	"\fInFlightNode\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12\x1b\n" +

@@ -40,6 +40,7 @@ type Cloud struct {
 
 	known     *marketCache
 	shapes    *shapeCache
+	offers    *offersCache
 	templates *templateUse
 	taken     takenAddresses
 	seen      seenInstances
@@ -78,7 +79,7 @@ func New(cfg Config) (*Cloud, error) {
 		queues:     newCached[string](queueMemory),
 		launches:   newCached[*launchRequest](launchMemory),
 
-		known: newMarketCache(), shapes: newShapeCache(), templates: newTemplateUse(),
+		known: newMarketCache(), shapes: newShapeCache(), offers: newOffersCache(), templates: newTemplateUse(),
 		without: newUnavailable(p.Unavailable, changed), changed: changed,
 	}, nil
 }
@@ -89,6 +90,7 @@ func (c *Cloud) Changed() <-chan struct{} { return c.changed.wait() }
 // Release implements cloud.Cloud.
 func (c *Cloud) Release(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	c.shapes.forget(class.Name)
+	c.metrics.offerings(c.offers.forget(class.Name))
 	return errors.Join(
 		c.deleteTemplates(ctx, class.Name, func(string) bool { return true }),
 		c.deleteProfiles(ctx, class),

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -79,26 +78,27 @@ func errorLabel(err error) string {
 }
 
 func (m *metrics) types(known market) {
-	// What EC2 no longer offers goes; the next InstanceTypes sets the offerings again.
-	for _, g := range []*prometheus.GaugeVec{m.cores, m.memory, m.price, m.available} {
-		g.Reset()
-	}
+	m.cores.Reset() // What EC2 no longer offers goes.
+	m.memory.Reset()
 	for name, f := range known.facts {
 		m.cores.WithLabelValues(name).Set(float64(f.VCPUs))
 		m.memory.WithLabelValues(name).Set(float64(f.MemoryMiB << 20))
 	}
 }
 
-func (m *metrics) offerings(types []catalog.InstanceType) {
-	for _, t := range types {
-		for _, o := range t.Offerings {
-			m.price.WithLabelValues(t.Name, o.CapacityType, o.Zone).Set(o.Price)
-			available := 0.0
-			if o.Available {
-				available = 1
-			}
-			m.available.WithLabelValues(t.Name, o.CapacityType, o.Zone).Set(available)
+// offerings writes what changed: rewriting some 5,000 series with each answer costs more than the answer.
+func (m *metrics) offerings(change offersChange) {
+	for _, k := range change.gone {
+		m.price.DeleteLabelValues(k.instanceType, k.capacityType, k.zone)
+		m.available.DeleteLabelValues(k.instanceType, k.capacityType, k.zone)
+	}
+	for _, o := range change.set {
+		m.price.WithLabelValues(o.instanceType, o.CapacityType, o.Zone).Set(o.Price)
+		available := 0.0
+		if o.Available {
+			available = 1
 		}
+		m.available.WithLabelValues(o.instanceType, o.CapacityType, o.Zone).Set(available)
 	}
 }
 

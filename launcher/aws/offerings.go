@@ -20,6 +20,8 @@ import (
 // empty then.
 func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_ []catalog.InstanceType, err error) {
 	defer c.metrics.measure("GetInstanceTypes")(&err)
+	// Taken before what it speaks of: a change meanwhile makes the answer old, never a stale one new.
+	changed := c.changed.wait()
 	known, err := c.market(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
@@ -28,23 +30,21 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 	if err != nil {
 		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
 	}
-	images, err := imagesOf(class)
-	if err != nil {
-		return nil, err
+	now := time.Now()
+	next := classOffers{known: known, changed: changed, follows: follows(class, shapes.follows)}
+	if have, ok := c.offers.get(class.Name, now, next); ok {
+		return have.types, nil
 	}
-	zones, now := zonesOf(class), time.Now()
-	var out []catalog.InstanceType
-	for _, shape := range shapes {
-		if _, ok := images.pick(shape.Labels); !ok {
-			continue
-		}
+	zones := zonesOf(class)
+	for _, shape := range shapes.list {
 		shape.Offerings = c.offerings(known, shape.Name, zones, now)
 		if len(shape.Offerings) > 0 {
-			out = append(out, shape)
+			next.types = append(next.types, shape)
 		}
 	}
-	c.metrics.offerings(out)
-	return out, nil
+	next.until = firstEnd(next.types)
+	c.metrics.offerings(c.offers.put(class.Name, next))
+	return next.types, nil
 }
 
 // zoneSubnets is what a class has in one zone.
@@ -148,40 +148,50 @@ func (images classImages) pick(labels map[string]string) (string, bool) {
 	return "", false
 }
 
-// shapeCache remembers, by class, the instance types without their offerings, for as long as neither the class's
-// settings nor EC2's facts change.
+// shapeCache remembers, by class, the instance types that an AMI of the class runs on, without their offerings, for as
+// long as neither the class's settings and AMIs nor EC2's facts change.
 type shapeCache struct {
 	mu sync.Mutex
-	by map[string]shapesOfClass
+	by map[string]classShapes
 }
 
-type shapesOfClass struct {
-	settings   string
+// classShapes is what a class can launch, sorted by name. Its lists and maps are shared: only Offerings may be set, on a
+// copy.
+type classShapes struct {
+	// follows is all of the class that the list follows from.
+	follows    string
 	generation uint64
-	shapes     []catalog.InstanceType
+	list       []catalog.InstanceType
 }
 
-func newShapeCache() *shapeCache { return &shapeCache{by: map[string]shapesOfClass{}} }
+func newShapeCache() *shapeCache { return &shapeCache{by: map[string]classShapes{}} }
 
-// of returns the shapes sorted by name. Its lists and maps are shared: only Offerings may be set, on a copy.
-func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, region string) ([]catalog.InstanceType, error) {
-	settings := cacheKey(classSettings(class))
+// of returns the shapes of a class.
+func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, region string) (classShapes, error) {
+	settings := classSettings(class)
+	next := classShapes{follows: cacheKey([]any{settings, class.Status.AMIs}), generation: known.generation}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if have, ok := s.by[class.Name]; ok && have.settings == settings && have.generation == known.generation {
-		return have.shapes, nil
+	if have, ok := s.by[class.Name]; ok && have.follows == next.follows && have.generation == next.generation {
+		return have, nil
 	}
-	next := shapesOfClass{settings: settings, generation: known.generation}
+	images, err := imagesOf(class)
+	if err != nil {
+		return classShapes{}, err
+	}
 	for _, name := range slices.SortedFunc(maps.Keys(known.facts), strings.Compare) {
-		shape, err := catalog.New(known.facts[name], classSettings(class))
+		if _, ok := images.pick(catalog.Labels(known.facts[name])); !ok {
+			continue
+		}
+		shape, err := catalog.New(known.facts[name], settings)
 		if err != nil {
-			return nil, err
+			return classShapes{}, err
 		}
 		shape.Labels[corev1.LabelTopologyRegion] = region
-		next.shapes = append(next.shapes, shape)
+		next.list = append(next.list, shape)
 	}
 	s.by[class.Name] = next
-	return next.shapes, nil
+	return next, nil
 }
 
 func (s *shapeCache) forget(class string) {

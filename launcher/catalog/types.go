@@ -55,9 +55,9 @@ type InstanceType struct {
 	Capacity corev1.ResourceList
 	// Allocatable to pods: a lower bound of what the kubelet will report.
 	Allocatable corev1.ResourceList
-	// AttachLimits are how many volumes of each CSI driver a node of the type can attach for pods; a driver without an
-	// entry has no limit.
-	AttachLimits map[string]int64
+	// VolumeAttachments is how many EBS volumes pods can have on the node: a lower bound of what the EBS CSI driver will
+	// report in the CSINode; 0 where EC2 tells no limit.
+	VolumeAttachments int64
 	// Offerings in which the type can be bought.
 	Offerings []Offering
 }
@@ -70,8 +70,14 @@ type Offering struct {
 	ZoneID string
 	// CapacityType is spot, on-demand or reserved (karpenter.sh/capacity-type).
 	CapacityType string
-	// Price in USD per hour.
+	// Price in USD per hour; next to nothing where it is reserved, since that is paid already.
 	Price float64
+	// ReservationID of the capacity reservation, for CapacityType reserved only; empty otherwise.
+	ReservationID string
+	// ReservationType is default or capacity-block (karpenter.k8s.aws/capacity-reservation-type); empty otherwise.
+	ReservationType string
+	// Remaining is how many instances the reservation still holds; it has no meaning for other capacity types.
+	Remaining int64
 	// Available is false while EC2 is known to have no capacity.
 	Available bool
 	// UnavailableUntil is when it will be tried again; zero where Available.

@@ -15,12 +15,13 @@ import (
 func instanceType(t catalog.InstanceType) *api.InstanceType {
 	out := &api.InstanceType{
 		Name: t.Name, Labels: t.Labels, Capacity: texts(t.Capacity), Allocatable: texts(t.Allocatable),
-		Offerings: make([]*api.Offering, 0, len(t.Offerings)),
+		Offerings: make([]*api.Offering, 0, len(t.Offerings)), VolumeAttachments: t.VolumeAttachments,
 	}
 	for _, o := range t.Offerings {
 		out.Offerings = append(out.Offerings, &api.Offering{
 			Zone: o.Zone, ZoneId: o.ZoneID, CapacityType: o.CapacityType, Price: o.Price, Available: o.Available,
 			UnavailableUntil: millis(o.UnavailableUntil),
+			ReservationId:    o.ReservationID, ReservationType: o.ReservationType, Remaining: o.Remaining,
 		})
 	}
 	return out

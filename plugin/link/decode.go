@@ -94,11 +94,13 @@ func instanceTypes(list []*api.InstanceType) []catalog.InstanceType {
 		it := catalog.InstanceType{
 			Name: t.GetName(), Labels: t.GetLabels(),
 			Capacity: quantities(t.GetCapacity()), Allocatable: quantities(t.GetAllocatable()),
+			VolumeAttachments: t.GetVolumeAttachments(),
 		}
 		for _, o := range t.GetOfferings() {
 			it.Offerings = append(it.Offerings, catalog.Offering{
 				Zone: o.GetZone(), ZoneID: o.GetZoneId(), CapacityType: o.GetCapacityType(), Price: o.GetPrice(),
 				Available: o.GetAvailable(), UnavailableUntil: moment(o.GetUnavailableUntil()),
+				ReservationID: o.GetReservationId(), ReservationType: o.GetReservationType(), Remaining: o.GetRemaining(),
 			})
 		}
 		out = append(out, it)

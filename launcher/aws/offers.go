@@ -1,0 +1,161 @@
+package aws
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// offersCache remembers, by class, the last answer of InstanceTypes with all that it followed from: where nothing of that
+// has changed, the same lists are the answer, and no metric is written.
+type offersCache struct {
+	mu sync.Mutex
+	by map[string]classOffers
+}
+
+type classOffers struct {
+	// known and changed tell by their identity that neither market nor availability has changed since.
+	known   *market
+	changed <-chan struct{}
+	// follows is what the answer follows from of the class itself.
+	follows string
+	// until is when the first unavailable offering is tried again; zero where none waits.
+	until time.Time
+	types []catalog.InstanceType
+}
+
+func newOffersCache() *offersCache { return &offersCache{by: map[string]classOffers{}} }
+
+// follows is all of a class that its offerings follow from, beside its shapes.
+func follows(class *awsv1.EC2NodeClass, shapes string) string {
+	return cacheKey([]any{shapes, class.Status.Subnets, class.Status.CapacityReservations})
+}
+
+// get returns what is remembered of a class, and whether it still holds.
+func (o *offersCache) get(name string, now time.Time, like classOffers) (classOffers, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	have, ok := o.by[name]
+	return have, ok && have.known == like.known && have.changed == like.changed && have.follows == like.follows &&
+		(have.until.IsZero() || now.Before(have.until))
+}
+
+// put remembers an answer and says what of it is new, by class.
+func (o *offersCache) put(name string, next classOffers) offersChange {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := changeOf(o.by[name].types, next.types)
+	o.by[name] = next
+	out.gone = slices.DeleteFunc(out.gone, func(g offeringKey) bool { return o.offeredLocked(g) })
+	return out
+}
+
+// forget drops a class and says which offerings no class has any more.
+func (o *offersCache) forget(name string) offersChange {
+	change := o.put(name, classOffers{})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.by, name)
+	return change
+}
+
+func (o *offersCache) offeredLocked(k offeringKey) bool {
+	for _, c := range o.by {
+		at, ok := slices.BinarySearchFunc(c.types, k.instanceType, func(t catalog.InstanceType, name string) int {
+			return strings.Compare(t.Name, name)
+		})
+		if ok && slices.ContainsFunc(c.types[at].Offerings, func(of catalog.Offering) bool {
+			return of.Zone == k.zone && of.CapacityType == k.capacityType
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// offersChange is the difference between two answers for one class.
+type offersChange struct {
+	// set holds the offerings that are new, or have another price or availability.
+	set []namedOffering
+	// gone are those that no class has any more.
+	gone []offeringKey
+}
+
+type namedOffering struct {
+	instanceType string
+	catalog.Offering
+}
+
+func (n namedOffering) key() offeringKey { return offeringKey{n.CapacityType, n.instanceType, n.Zone} }
+
+// changeOf compares two lists that are sorted by name, with offerings sorted by capacity type and zone.
+func changeOf(before, after []catalog.InstanceType) offersChange {
+	var out offersChange
+	i, j := 0, 0
+	for i < len(before) || j < len(after) {
+		var was, is []catalog.Offering
+		name, order := "", 0
+		switch {
+		case i == len(before):
+			order = 1
+		case j == len(after):
+			order = -1
+		default:
+			order = strings.Compare(before[i].Name, after[j].Name)
+		}
+		if order <= 0 {
+			name, was = before[i].Name, before[i].Offerings
+			i++
+		}
+		if order >= 0 {
+			name, is = after[j].Name, after[j].Offerings
+			j++
+		}
+		out.compare(name, was, is)
+	}
+	return out
+}
+
+func (c *offersChange) compare(name string, was, is []catalog.Offering) {
+	if slices.EqualFunc(was, is, sameGauges) {
+		return
+	}
+	for _, o := range is {
+		if !slices.ContainsFunc(was, func(b catalog.Offering) bool { return sameGauges(b, o) }) {
+			c.set = append(c.set, namedOffering{name, o})
+		}
+	}
+	for _, b := range was {
+		if !slices.ContainsFunc(is, func(o catalog.Offering) bool { return o.Zone == b.Zone && o.CapacityType == b.CapacityType }) {
+			c.gone = append(c.gone, namedOffering{name, b}.key())
+		}
+	}
+}
+
+// sameGauges says whether the metrics of two offerings have the same labels and values.
+func sameGauges(a, b catalog.Offering) bool {
+	return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && a.Available == b.Available
+}
+
+// firstEnd is when the first offering that is not available is tried again; zero where none waits.
+func firstEnd(types []catalog.InstanceType) time.Time {
+	var first time.Time
+	for _, t := range types {
+		for _, o := range t.Offerings {
+			if !o.UnavailableUntil.IsZero() && (first.IsZero() || o.UnavailableUntil.Before(first)) {
+				first = o.UnavailableUntil
+			}
+		}
+	}
+	return first
+}
+
+func byOffering(a, b catalog.Offering) int {
+	return cmp.Or(cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.ReservationID, b.ReservationID))
+}
