@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // The entry points where the scheduler runs our code.
@@ -67,6 +69,50 @@ func (h *hookSide) Promised(pod *corev1.Pod) (string, bool) {
 // NoNodes collects a pod that no PostFilter will see.
 func (h *hookSide) NoNodes(pod *corev1.Pod) {
 	h.p.collected.addInCycle(entry{pod: pod, at: time.Now(), noNodes: true})
+}
+
+// Class is the planner's, together with the state of the pod's namespace, whose labels other pods' affinity may look at.
+//
+// It leaves out pods whose failure depends on more than the nodes and the pods on them: those with volumes that are attached,
+// with resource claims, in a scheduling group, with a namespace selector, and those with a nominated node, which is tried
+// first.
+func (h *hookSide) Class(pod *corev1.Pod) (string, bool) {
+	s := &pod.Spec
+	if pod.Status.NominatedNodeName != "" || len(s.ResourceClaims) > 0 || s.SchedulingGroup != nil ||
+		slices.ContainsFunc(s.Volumes, attached) || selectsNamespaces(pod) {
+		return "", false
+	}
+	namespace := ""
+	if ns, err := h.p.informer.Core().V1().Namespaces().Lister().Get(pod.Namespace); err == nil {
+		namespace = ns.ResourceVersion
+	}
+	return plan.ClassKey(pod) + "/" + namespace, true
+}
+
+// attached says of a volume that a node must be able to take it.
+func attached(v corev1.Volume) bool {
+	return v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil && v.EmptyDir == nil &&
+		v.HostPath == nil && v.Image == nil
+}
+
+func selectsNamespaces(pod *corev1.Pod) bool {
+	if pod.Spec.Affinity == nil {
+		return false
+	}
+	selects := func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }
+	with, without := pod.Spec.Affinity.PodAffinity, pod.Spec.Affinity.PodAntiAffinity
+	return with != nil && slices.ContainsFunc(with.RequiredDuringSchedulingIgnoredDuringExecution, selects) ||
+		without != nil && slices.ContainsFunc(without.RequiredDuringSchedulingIgnoredDuringExecution, selects)
+}
+
+// Repeats collects a pod that no PostFilter will see, unless PostFilter would not have.
+func (h *hookSide) Repeats(pod *corev1.Pod) bool {
+	if h.p.pinned(pod) != "" {
+		return false
+	}
+	h.p.collected.addInCycle(entry{pod: pod, at: time.Now()})
+	h.p.metrics.answers.Inc()
+	return true
 }
 
 // Collected says whether the planner will tell the pod's story.

@@ -29,6 +29,7 @@ type metrics struct {
 	trips       *prometheus.CounterVec
 	panics      *prometheus.CounterVec
 	released    *prometheus.CounterVec
+	answers     prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -68,9 +69,12 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		released: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slipway_released_pods_total", Help: "Pods that were let go of their promise, by why.",
 		}, []string{"reason"}),
+		answers: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slipway_class_answers_total", Help: "Pods for which another of their class had failed a moment ago, with nothing changed since: not tried on the nodes.",
+		}),
 	}
 	for _, c := range []prometheus.Collector{
-		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.connected, m.trips, m.panics, m.released,
+		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.connected, m.trips, m.panics, m.released, m.answers,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("plugin metrics: %w", err)

@@ -36,9 +36,9 @@ var (
 
 // served is a plugin whose answers the test sets.
 type served struct {
-	promised, collected, waiting bool
-	drained, noNodes, tripped    atomic.Int64
-	panics                       string
+	promised, collected, waiting       bool
+	drained, noNodes, tripped, repeats atomic.Int64
+	panics, class                      string
 }
 
 func (s *served) boom(hook string) {
@@ -52,7 +52,9 @@ func (s *served) Promised(*corev1.Pod) (string, bool) {
 	s.boom(hooks.SchedulePod)
 	return "waits for its node", s.promised
 }
-func (s *served) NoNodes(*corev1.Pod) { s.noNodes.Add(1) }
+func (s *served) NoNodes(*corev1.Pod)              { s.noNodes.Add(1) }
+func (s *served) Class(*corev1.Pod) (string, bool) { return s.class, s.class != "" }
+func (s *served) Repeats(*corev1.Pod) bool         { s.repeats.Add(1); return true }
 func (s *served) Collected(*corev1.Pod, string) bool {
 	s.boom(hooks.FailureHandler)
 	return s.collected
@@ -68,19 +70,19 @@ func newScheduler(t *testing.T, pods ...*corev1.Pod) (*scheduler.Scheduler, *sto
 	t.Helper()
 	schedulermetrics.Register()
 	client := fake.NewClientset()
-	factory := informers.NewSharedInformerFactory(client, 0)
 	for _, p := range pods {
-		if err := factory.Core().V1().Pods().Informer().GetStore().Add(p); err != nil {
+		if err := client.Tracker().Add(p); err != nil {
 			t.Fatal(err)
 		}
 	}
+	factory := informers.NewSharedInformerFactory(client, 0)
 	fw, err := frameworkruntime.NewFramework(t.Context(), nil, nil, frameworkruntime.WithInformerFactory(factory))
 	if err != nil {
 		t.Fatal(err)
 	}
 	recorder := schedulermetrics.NewMetricsAsyncRecorder(10, time.Second, t.Context().Done())
 	queue := internalqueue.NewTestQueueWithInformerFactory(t.Context(), func(fwk.QueuedPodInfo, fwk.QueuedPodInfo) bool { return false },
-		informers.NewSharedInformerFactory(fake.NewClientset(), 0), internalqueue.WithMetricsRecorder(recorder))
+		factory, internalqueue.WithMetricsRecorder(recorder))
 	s := &stock{}
 	return &scheduler.Scheduler{
 		SchedulingQueue: queue,

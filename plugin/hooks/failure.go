@@ -48,6 +48,7 @@ func (h *hooked) handled(ctx context.Context, fw framework.Framework, podInfo *f
 	}
 	rejectors, pending, ok := h.ours(podInfo.Pod, status)
 	if ok {
+		h.verdicts.confirm(podInfo.Pod.UID)
 		h.requeue(klog.FromContext(ctx), fw, podInfo, rejectors, pending)
 	}
 	return ok

@@ -3,6 +3,7 @@ package hooks
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,12 @@ type Plugin interface {
 	Promised(pod *corev1.Pod) (message string, ok bool)
 	// NoNodes is told of a pod that failed because the cluster has no node.
 	NoNodes(pod *corev1.Pod)
+	// Class is equal for pods that fit and fail alike on any node; ok is false for a pod whose failure may depend on more
+	// than the nodes and the pods on them.
+	Class(pod *corev1.Pod) (class string, ok bool)
+	// Repeats is told of a pod that fails because one of its class did, a moment ago and with nothing changed since; it
+	// returns false for a pod that must be tried all the same.
+	Repeats(pod *corev1.Pod) bool
 	// Collected says whether the pod is slipway's to explain: collected in this cycle. verdict is the scheduler's message.
 	Collected(pod *corev1.Pod, verdict string) bool
 	// Preempts is told of a pod that was nominated a node: it is not launched for.
@@ -68,6 +75,8 @@ type hooked struct {
 	// skip is how many pods can be popped before it is worth to look at the queue again: looking copies it. Only the
 	// scheduling goroutine touches it.
 	skip int
+	// verdicts of the pods that were tried a moment ago.
+	verdicts verdicts
 }
 
 // Install puts the hooks on the scheduler. Call it before the scheduler runs.
@@ -107,30 +116,75 @@ func (h *hooked) nextPod(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 	return h.next(logger)
 }
 
-// schedulePod rejects promised pods without looking at any node, and tells of pods in a cluster that has none.
+// schedulePod rejects without looking at any node pods that are promised a slot and pods of which one of their class has just
+// failed, and tells of pods in a cluster that has no node.
 func (h *hooked) schedulePod(ctx context.Context, fw framework.Framework, state fwk.CycleState, podInfo *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
-	var rejected error
-	logger := klog.FromContext(ctx)
-	if !h.Plugin.Serves(podInfo.Pod.Spec.SchedulerName) {
+	pod := podInfo.Pod
+	if !h.Plugin.Serves(pod.Spec.SchedulerName) {
 		return h.schedule(ctx, fw, state, podInfo)
 	}
+	var rejected error
+	var try attempt
+	logger := klog.FromContext(ctx)
 	h.scheduleGuard.do(logger, func() {
-		if message, ok := h.Plugin.Promised(podInfo.Pod); ok {
-			// No other PostFilter may run for it: DefaultPreemption would clear its nomination.
-			if s, ok := state.(*framework.CycleState); ok {
-				s.SetSkipAllPostFilterPlugins(true)
-			}
-			rejected = h.rejection(podInfo.Pod, message)
+		if message, ok := h.Plugin.Promised(pod); ok {
+			rejected = h.rejection(pod, message)
+		} else {
+			try, rejected = h.begin(fw, pod)
+		}
+		if s, ok := state.(*framework.CycleState); ok && rejected != nil {
+			// No other PostFilter may run for it: DefaultPreemption would clear a promised pod's nomination, and it has
+			// found nothing for one of the same class.
+			s.SetSkipAllPostFilterPlugins(true)
 		}
 	})
 	if rejected != nil {
 		return scheduler.ScheduleResult{}, rejected
 	}
 	result, err := h.schedule(ctx, fw, state, podInfo)
-	if errors.Is(err, scheduler.ErrNoNodesAvailable) {
-		h.scheduleGuard.do(logger, func() { h.Plugin.NoNodes(podInfo.Pod) })
+	if err != nil {
+		h.scheduleGuard.do(logger, func() {
+			if errors.Is(err, scheduler.ErrNoNodesAvailable) {
+				h.Plugin.NoNodes(pod)
+			} else if fit, ok := speaks(err, pod); ok && try.class != "" && !h.nominated(try.nodes) {
+				h.verdicts.tried(pod.UID, try.class, fit)
+			}
+		})
 	}
 	return result, err
+}
+
+// attempt is a pod that is tried; its class is empty where its failure will speak for no other.
+type attempt struct {
+	class string
+	nodes []fwk.NodeInfo
+}
+
+// begin looks for the verdict on the pod's class; without one the pod is tried.
+func (h *hooked) begin(fw framework.Framework, pod *corev1.Pod) (try attempt, rejected error) {
+	class, ok := h.Plugin.Class(pod)
+	if !ok {
+		return attempt{}, nil
+	}
+	nodes, err := fw.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return attempt{}, err
+	}
+	if known, ok := h.verdicts.look(class, worldOf(nodes), time.Now()); ok && h.Plugin.Repeats(pod) {
+		return attempt{}, known.on(pod)
+	}
+	if h.nominated(nodes) {
+		return attempt{}, nil
+	}
+	return attempt{class: class, nodes: nodes}, nil
+}
+
+// nominated says whether room is kept on any node for a pod that is not there. A pod that fails may then fail for that, and
+// such room is given up without a trace on the node; one that fails without will not fit for all the room that is kept later.
+func (h *hooked) nominated(nodes []fwk.NodeInfo) bool {
+	return slices.ContainsFunc(nodes, func(info fwk.NodeInfo) bool {
+		return info.Node() != nil && len(h.Scheduler.SchedulingQueue.NominatedPodsForNode(info.Node().Name)) > 0
+	})
 }
 
 func (h *hooked) rejection(pod *corev1.Pod, message string) error {

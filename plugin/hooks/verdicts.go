@@ -1,0 +1,149 @@
+package hooks
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+const (
+	// verdictAge bounds how long a verdict is believed, should anything change that is looked at nowhere.
+	verdictAge = time.Second
+	// maxVerdicts bounds their number.
+	maxVerdicts = 1024
+)
+
+// world tells states of the cluster apart: the scheduler numbers the changes of its nodes, and of the pods on them, one after
+// the other, and a node that goes changes their number.
+type world struct {
+	nodes      int
+	generation int64
+}
+
+// worldOf is what this scheduling cycle sees. Only the scheduling goroutine may call it, in the cycle: the scheduler has
+// brought the snapshot up to date right before. What the queue has heard of before it gave the pod away is in it, so that no
+// event is lost that would have made the pod fit.
+func worldOf(nodes []fwk.NodeInfo) world {
+	w := world{nodes: len(nodes)}
+	for _, info := range nodes {
+		w.generation = max(w.generation, info.GetGeneration())
+	}
+	return w
+}
+
+// verdicts lets one failure speak for its class: while nothing changes, a pod fits nowhere where one of identical needs has
+// just failed, and need not be tried on every node again. Failures may be handled in any goroutine.
+type verdicts struct {
+	mu    sync.Mutex
+	in    world
+	until time.Time
+	known map[string]verdict
+	// The failure of the cycle under way, which counts once it is known that the pod does not preempt either.
+	uid   types.UID
+	class string
+	last  verdict
+}
+
+// verdict is what every pod of a class is told.
+type verdict struct {
+	nodes         int
+	why           string
+	unschedulable sets.Set[string]
+}
+
+// look returns the verdict on a class.
+func (v *verdicts) look(class string, in world, now time.Time) (verdict, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if in != v.in || now.After(v.until) || len(v.known) >= maxVerdicts {
+		v.in, v.until, v.known = in, now.Add(verdictAge), map[string]verdict{}
+	}
+	got, ok := v.known[class]
+	return got, ok
+}
+
+// tried notes that the pod fits nowhere.
+func (v *verdicts) tried(uid types.UID, class string, fit *framework.FitError) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.uid, v.class = uid, class
+	v.last = verdict{nodes: fit.NumAllNodes, why: why(fit), unschedulable: fit.Diagnosis.UnschedulablePlugins.Clone()}
+}
+
+// confirm makes the pod's failure its class's: it was collected to be launched for, and makes no room for itself.
+func (v *verdicts) confirm(uid types.UID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.uid != "" && v.uid == uid && v.known != nil {
+		v.known[v.class] = v.last
+	}
+	v.uid = ""
+}
+
+// on is the verdict on another pod of the class.
+func (v verdict) on(pod *corev1.Pod) *framework.FitError {
+	return &framework.FitError{Pod: pod, NumAllNodes: v.nodes, Diagnosis: framework.Diagnosis{
+		// One text for all instead of a status for each node: the message counts them anew for each pod.
+		NodeToStatus: framework.NewDefaultNodeToStatus(), PreFilterMsg: v.why, UnschedulablePlugins: v.unschedulable.Clone(),
+	}}
+}
+
+// why is the part of the scheduler's message that tells the nodes' reasons.
+func why(fit *framework.FitError) string {
+	alone := *fit
+	alone.Diagnosis.PostFilterMsg = ""
+	text := strings.TrimPrefix(alone.Error(), fmt.Sprintf(framework.NoNodeAvailableMsg+":", fit.NumAllNodes))
+	return strings.TrimSuffix(strings.TrimSpace(text), ".")
+}
+
+// telling are the plugins that judge by the node, by the pods on it and by what the class says of the pod. Others look at
+// objects beside these, know the single pod, or are not Kubernetes' own.
+func telling(plugin string, pod *corev1.Pod) bool {
+	switch plugin {
+	case names.NodeResourcesFit, names.NodeAffinity, names.NodeName, names.NodePorts, names.NodeUnschedulable,
+		names.TaintToleration:
+		return true
+	case names.InterPodAffinity:
+		// Another pod may repel a label that tells the pods of a class apart.
+		return !numbered(pod)
+	case names.PodTopologySpread:
+		// For a pod without constraints the profile's own count the pods of its services.
+		return len(pod.Spec.TopologySpreadConstraints) > 0
+	}
+	return false
+}
+
+// numbered says whether the pod has a label that tells it from its siblings.
+func numbered(pod *corev1.Pod) bool {
+	for _, key := range []string{appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel, batchv1.JobCompletionIndexAnnotation} {
+		if _, ok := pod.Labels[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// speaks returns the error in a failed cycle if it holds for the pod's class.
+func speaks(err error, pod *corev1.Pod) (*framework.FitError, bool) {
+	var fit *framework.FitError
+	if !errors.As(err, &fit) || fit.Diagnosis.UnschedulablePlugins.Len() == 0 || fit.Diagnosis.PendingPlugins.Len() > 0 {
+		return nil, false
+	}
+	for plugin := range fit.Diagnosis.UnschedulablePlugins {
+		if !telling(plugin, pod) {
+			return nil, false
+		}
+	}
+	return fit, true
+}
