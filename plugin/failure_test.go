@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"math/bits"
 	"strings"
 	"testing"
 	"time"
@@ -42,10 +43,8 @@ func TestUnansweredLaunch(t *testing.T) {
 		prepare: func(l *testLauncher) { l.away = true },
 	})
 	h.pod("a", nil)
-	time.Sleep(500 * time.Millisecond)
-	h.launcher.mu.Lock()
-	h.launcher.away = false
-	h.launcher.mu.Unlock()
+	h.eventually("a try", func() bool { return h.launcher.missed() > 1 })
+	h.launcher.setAway(false)
 	h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] == 1 })
 }
 
@@ -77,11 +76,12 @@ func TestBackOffPerNodePool(t *testing.T) {
 			}
 		},
 	})
+	begin := time.Now()
 	h.pod("a", nil)
 	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("a"), "launches in a row failed") })
-	time.Sleep(2 * time.Second)
-	if n := len(h.launcher.requests()); n > 8 {
-		t.Errorf("%d launches in two seconds", n)
+	// Four at once, and then twice the time after each.
+	if n, most := len(h.launcher.requests()), 5+bits.Len(uint(time.Since(begin).Seconds())); n > most {
+		t.Errorf("%d launches in %s, want %d at most", n, time.Since(begin), most)
 	}
 	h.launcher.mu.Lock()
 	h.launcher.refuse = nil

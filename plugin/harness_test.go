@@ -117,6 +117,9 @@ func start(t *testing.T, o harnessOptions) *harness {
 		<-schedDone
 		h.informer.Shutdown()
 	})
+	if !o.absent {
+		h.eventually("the catalog", func() bool { return h.metric("slipway_launcher_connected", "") == 1 })
+	}
 	return h
 }
 
@@ -156,8 +159,16 @@ func (h *harness) bind(action clienttesting.Action) (bool, runtime.Object, error
 	return true, binding, h.client.Tracker().Update(gvr, pod, binding.Namespace)
 }
 
-// pods creates pods of one ReplicaSet that wants as many.
+// deployment creates pods of one ReplicaSet that wants as many.
 func (h *harness) deployment(name string, n int) {
+	h.t.Helper()
+	h.replicaSet(name, n)
+	for i := range n {
+		h.pod(fmt.Sprintf("%s-%d", name, i), ownedBy(name))
+	}
+}
+
+func (h *harness) replicaSet(name string, n int) {
 	h.t.Helper()
 	replicas := int32(n)
 	rs := &appsv1.ReplicaSet{
@@ -167,12 +178,14 @@ func (h *harness) deployment(name string, n int) {
 	if _, err := h.client.AppsV1().ReplicaSets("default").Create(h.ctx, rs, metav1.CreateOptions{}); err != nil {
 		h.t.Fatal(err)
 	}
-	for i := range n {
-		h.pod(fmt.Sprintf("%s-%d", name, i), func(p *corev1.Pod) {
-			yes := true
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name, UID: rs.UID, Controller: &yes}}
-			p.Labels = map[string]string{"app": name}
-		})
+}
+
+func ownedBy(replicaSet string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: replicaSet, UID: types.UID("rs-" + replicaSet), Controller: new(true),
+		}}
+		p.Labels = map[string]string{"app": replicaSet}
 	}
 }
 

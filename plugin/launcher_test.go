@@ -34,9 +34,11 @@ type testLauncher struct {
 	// silent says that claims are recorded but not shown in the stream.
 	silent bool
 	// away makes Launch fail.
-	away      bool
-	questions chan *api.Question
-	answers   chan *api.Answer
+	away bool
+	// unanswered counts the launches that came while it was away.
+	unanswered int
+	questions  chan *api.Question
+	answers    chan *api.Answer
 }
 
 func newTestLauncher(t *testing.T) *testLauncher {
@@ -137,6 +139,7 @@ func (l *testLauncher) Launch(_ context.Context, req *api.LaunchRequest) (*api.L
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.away {
+		l.unanswered++
 		return nil, status.Error(codes.Unavailable, "away")
 	}
 	l.launches = append(l.launches, req)
@@ -247,6 +250,20 @@ func (l *testLauncher) requests() []*api.LaunchRequest {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.launches)
+}
+
+// setAway makes Launch fail, or work again.
+func (l *testLauncher) setAway(away bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.away = away
+}
+
+// missed counts the launches that failed because it was away.
+func (l *testLauncher) missed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unanswered
 }
 
 // claims returns all claims so far.

@@ -2,7 +2,6 @@ package plugin_test
 
 import (
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +39,8 @@ func TestPreemptOrLaunch(t *testing.T) {
 			} else {
 				h.eventually("a launch", func() bool { return h.launcher.podNames()["urgent"] == 1 })
 			}
-			time.Sleep(200 * time.Millisecond)
+			h.pod("other", func(p *corev1.Pod) { p.Spec.PreemptionPolicy = new(corev1.PreemptNever) })
+			h.eventually("a batch after it", func() bool { return h.launcher.podNames()["other"] == 1 })
 			if launched := h.launcher.podNames()["urgent"] > 0; launched == tc.preempts {
 				t.Errorf("launched: %t, preempts: %t", launched, tc.preempts)
 			}

@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestRoomOfDaemonPodsIsKept(t *testing.T) {
 	h.pod("first", nil)
 	h.eventually("a pod that leaves room", func() bool { return h.bound() == 1 })
 	h.pod("second", func(p *corev1.Pod) { p.Spec.Containers = newPod("x", "300m", "64Mi").Spec.Containers })
-	time.Sleep(300 * time.Millisecond)
+	h.eventually("the second pod to be told", func() bool { return strings.Contains(h.message("second"), "0/1 nodes are available") })
 	if h.bound() != 1 {
 		t.Fatal("the second pod took the room of the DaemonSet's pod")
 	}
