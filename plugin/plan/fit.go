@@ -16,7 +16,7 @@ func (m *model) fit(c *class) (bits, []catalog.Requirements) {
 	out, demands := newBits(len(m.offers)), make([]catalog.Requirements, len(m.pools))
 	for pi := range m.pools {
 		p := &m.pools[pi]
-		if _, ok := Tolerates(c.pod.Spec.Tolerations, p.Taints); !ok || !p.Ready || p.broken != nil {
+		if !c.tolerates(p.Taints) || !p.Ready || p.broken != nil || c.broken != nil {
 			continue
 		}
 		var got bits
@@ -26,13 +26,21 @@ func (m *model) fit(c *class) (bits, []catalog.Requirements) {
 	return out, demands
 }
 
+// tolerates says that the taints let the class in, those with the effect PreferNoSchedule included where that is wanted.
+func (c *class) tolerates(taints []corev1.Taint) bool {
+	if c.want.untainted && !toleratesSoft(c.pod.Spec.Tolerations, taints) {
+		return false
+	}
+	_, ok := Tolerates(c.pod.Spec.Tolerations, taints)
+	return ok
+}
+
 // fitPool tries the alternatives of the class in their order. Those that demand the same of the open keys count
 // together: the first one that fits decides which.
 func (m *model) fitPool(c *class, p *pool) (bits, catalog.Requirements) {
 	found := newBits(len(m.offers))
 	var demand catalog.Requirements
 	for _, term := range c.terms {
-
 		one := newBits(len(m.offers))
 		m.match(p, term, one)
 		m.dropUnfit(c, p, one)
@@ -160,7 +168,7 @@ func (m *model) compileRooms() {
 			continue
 		}
 		_, inFlight := m.in.Catalog.InFlight[n.Name]
-		r := room{node: n, inFlight: inFlight, labels: normalLabels(n), free: m.dims.vec(n.Free)}
+		r := room{node: n, inFlight: inFlight, labels: normalLabels(n), free: m.dims.node(n.Free, n.Attachable)}
 		for _, p := range n.Pods {
 			r.ports = append(r.ports, hostPorts(&p.Spec)...)
 		}
@@ -195,10 +203,10 @@ func normalLabels(n *Node) map[string]string {
 
 // admits says whether the room's labels and taints let the class in.
 func (r *room) admits(c *class) bool {
-	if _, bad := c.barred[r.node.Name]; bad {
+	if _, bad := c.barred[r.node.Name]; bad || c.broken != nil {
 		return false
 	}
-	if _, ok := Tolerates(c.pod.Spec.Tolerations, r.node.Taints); !ok || portsClash(r.ports, c.ports) {
+	if !c.tolerates(r.node.Taints) || portsClash(r.ports, c.ports) {
 		return false
 	}
 	return slices.ContainsFunc(c.terms, func(t catalog.Requirements) bool {

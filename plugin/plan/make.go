@@ -7,31 +7,23 @@ import (
 	"strconv"
 )
 
-// Make plans the pods of the input: first onto the rooms of its nodes, then onto new ones of the NodePools, those of
-// higher weight first, for as few USD per hour as it finds. Pods that go nowhere are listed with the reasons.
+// attempt plans up to most pods of each class, held to the wanted preferences: first onto the rooms of the input's nodes,
+// then onto new ones of the NodePools, those of higher weight first, for as few USD per hour as it finds. Pods that go
+// nowhere are listed with the reasons. It lowers most where fewer pods had to be planned.
 //
 // The steps: (1) compile the input to integers; (2) fill the rooms; (3) give each pod that is left the zone, or other
 // domain, that spread and affinity ask for; (4) per weight, pack the pods onto offers and (5) write the claims; (6) if
-// pods that found no node leave the others badly spread, plan anew with fewer; (7) say why for what is left.
-func Make(in Input) Plan {
-	most := make([]int, len(in.Classes))
-	for ci := range in.Classes {
-		most[ci] = len(in.Classes[ci].Pods)
-	}
+// pods that found no node leave the others badly spread or a gang incomplete, plan anew with fewer; (7) say why for what
+// is left.
+func attempt(in Input, w wants, most []int) Plan {
+	held := map[int]Reason{}
 	for try := 0; ; try++ {
-		m := compile(in)
-		out, settled := m.plan(most, try == maxTries)
-		if !settled {
-			continue // with what plan took off most
+		m := compile(in, w)
+		m.held = held
+		if out, settled := m.plan(most, try == maxTries); settled {
+			return out
 		}
-		name := in.NewName
-		if name == nil {
-			name = numberedNames()
-		}
-		for i := range out.Claims {
-			out.Claims[i].Name = name(out.Claims[i].NodePool)
-		}
-		return out
+		// Again, with what plan took off most.
 	}
 }
 
@@ -56,10 +48,12 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 		out.LowerBoundPerHour += pk.bound
 		out.FirstFitPerHour += pk.firstFit
 	}
-	if !m.settle(units, next, most, last) { // 6
+	if !m.settle(units, next, most, last) || !m.gangsStand(next, most) { // 6
 		return Plan{}, false
 	}
 	out.Unplaced = m.unplaced(next) // 7
+	out.PlainCostPerHour = out.CostPerHour
+	out.Problems = m.problems
 	return out, true
 }
 

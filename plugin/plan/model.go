@@ -28,6 +28,12 @@ type model struct {
 	available bits
 	// notes are reasons found on the way, by class and pool.
 	notes map[[2]int]Reason
+	// held are the reasons of classes that could be placed but must not be, such as the rest of a gang.
+	held map[int]Reason
+	// gangs of the input, in the order of their first class.
+	gangs []gang
+	// problems are mistakes in the input.
+	problems []Problem
 }
 
 // pool is a NodePool, prepared for matching.
@@ -87,6 +93,10 @@ type class struct {
 	perNode int
 	// blocked are label values on which pods that exist do not tolerate the class.
 	blocked map[string]map[string]bool
+	// broken is why no node at all will do; nil where some might.
+	broken *Reason
+	// want are the preferences that the class is held to.
+	want want
 }
 
 // room is a node that exists or is in flight and has free resources.
@@ -98,7 +108,7 @@ type room struct {
 	ports    []port
 }
 
-func compile(in Input) *model {
+func compile(in Input, w wants) *model {
 	m := &model{in: in}
 	m.compileDims()
 	m.compilePools()
@@ -106,12 +116,13 @@ func compile(in Input) *model {
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
 		pod.Namespace, pod.Name = ds.Namespace, ds.Name
-		m.daemons = append(m.daemons, m.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}))
+		m.daemons = append(m.daemons, m.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}, want{}))
 	}
 	m.takeDaemons()
-	for _, c := range in.Classes {
-		m.classes = append(m.classes, m.newClass(c))
+	for i, c := range in.Classes {
+		m.classes = append(m.classes, m.newClass(c, w.of(i)))
 	}
+	m.compileGangs()
 	m.compileRooms()
 	m.compileRules()
 	for i := range m.classes {
@@ -119,6 +130,7 @@ func compile(in Input) *model {
 		m.applyRejections(c)
 		c.fits, c.demands = m.fit(c)
 	}
+	m.softDomains()
 	m.compileNodeRules()
 	m.openDomains()
 	return m
@@ -132,7 +144,15 @@ func (m *model) compileDims() {
 	for _, ds := range m.in.DaemonSets {
 		lists = append(lists, PodRequests(&corev1.Pod{Spec: ds.Spec.Template.Spec}))
 	}
-	m.dims = newDims(lists)
+	var drivers []corev1.ResourceName
+	for _, c := range m.in.Classes {
+		for _, v := range c.Volumes {
+			if v.Driver != "" {
+				drivers = append(drivers, attachments(v.Driver))
+			}
+		}
+	}
+	m.dims = newDims(lists, drivers)
 }
 
 // compilePools sorts the pools by weight, highest first, then by name.
@@ -193,7 +213,7 @@ func (m *model) compileOffers() {
 func (m *model) addShape(pi int, it *catalog.InstanceType) {
 	p := &m.pools[pi]
 	s := shape{InstanceType: it, pool: pi, offers: [2]int{len(m.offers), 0}}
-	free := m.dims.vec(it.Allocatable)
+	free := m.dims.node(it.Allocatable, attachLimits(it))
 	offerings := slices.Clone(it.Offerings)
 	slices.SortStableFunc(offerings, func(a, b catalog.Offering) int {
 		return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.CapacityType, b.CapacityType))
@@ -257,9 +277,22 @@ func labelOf(p *pool, s *shape, o *offer, key string) (string, bool) {
 	return "", false
 }
 
-func (m *model) newClass(c Class) class {
-	out := class{key: c.Key, pod: c.Pod, refs: c.Pods, need: m.dims.pod(c.Pod), ports: hostPorts(&c.Pod.Spec), barred: map[string]string{}}
-	out.terms, out.termsErr = PodRequirements(c.Pod)
+// newClass reads the needs of the class, held to what is wanted of its preferences.
+func (m *model) newClass(c Class, w want) class {
+	pod := c.Pod
+	if w.pod != nil {
+		pod = w.pod
+	}
+	if len(pod.Spec.TopologySpreadConstraints) == 0 && len(c.DefaultSpread) > 0 {
+		pod = &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+		pod.Spec.TopologySpreadConstraints = c.DefaultSpread
+	}
+	out := class{key: c.Key, pod: pod, refs: c.Pods, need: m.dims.pod(c.Pod), ports: hostPorts(&pod.Spec), barred: map[string]string{}, want: w}
+	out.terms, out.termsErr = PodRequirements(pod)
+	m.addVolumes(&out, c.Volumes)
+	if out.broken == nil {
+		out.broken = unsupported(c.Pod)
+	}
 	return out
 }
 
@@ -333,3 +366,5 @@ func meets(reqs catalog.Requirements, keys []string, p *pool, s *shape, o *offer
 	}
 	return true
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

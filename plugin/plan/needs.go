@@ -121,6 +121,16 @@ func Tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) (corev1.T
 	return corev1.Taint{}, true
 }
 
+// toleratesSoft says that no taint with the effect PreferNoSchedule is in the way.
+func toleratesSoft(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
+	for _, taint := range taints {
+		if taint.Effect == corev1.TaintEffectPreferNoSchedule && !toleratesOne(tolerations, taint) {
+			return false
+		}
+	}
+	return true
+}
+
 func toleratesOne(tolerations []corev1.Toleration, taint corev1.Taint) bool {
 	for _, t := range tolerations {
 		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {

@@ -27,14 +27,25 @@ func (m *model) unplaced(next []int) []Unplaced {
 		if next[ci] == len(c.refs) {
 			continue
 		}
-		u := Unplaced{Class: ci, Pods: slices.Clone(c.refs[next[ci]:])}
-		for pi := range m.pools {
-			u.Reasons = append(u.Reasons, m.reason(ci, pi))
-		}
-		if len(m.pools) == 0 {
-			u.Reasons = []Reason{{Code: "NotReady", Message: "there is no NodePool"}}
-		}
-		out = append(out, u)
+		out = append(out, Unplaced{Class: ci, Pods: slices.Clone(c.refs[next[ci]:]), Reasons: m.reasons(ci)})
+	}
+	return out
+}
+
+// reasons are why pods of the class found no node: one that holds for all pools, or one per pool.
+func (m *model) reasons(ci int) []Reason {
+	if r := m.classes[ci].broken; r != nil {
+		return []Reason{*r}
+	}
+	if r, ok := m.held[ci]; ok {
+		return []Reason{r}
+	}
+	if len(m.pools) == 0 {
+		return []Reason{{Code: "NotReady", Message: "there is no NodePool"}}
+	}
+	var out []Reason
+	for pi := range m.pools {
+		out = append(out, m.reason(ci, pi))
 	}
 	return out
 }
@@ -132,15 +143,7 @@ func (m *model) conflict(c *class, p *pool) string {
 			}
 		}
 	}
-	var all []string
-	for _, term := range c.terms {
-		var keys []string
-		for _, k := range slices.Sorted(maps.Keys(term)) {
-			keys = append(keys, k+" "+setText(term[k]))
-		}
-		all = append(all, strings.Join(keys, " and "))
-	}
-	return "requires " + strings.Join(all, ", or ") + "; no offering of the pool has all of that at once"
+	return "requires " + termsText(c.terms) + "; no offering of the pool has all of that at once"
 }
 
 func setText(s catalog.Set) string {

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -29,8 +31,8 @@ const (
 // dims says which resource each dimension of a vec is.
 type dims []corev1.ResourceName
 
-// newDims has the fixed dimensions and, sorted, each other resource that one of the lists asks for.
-func newDims(lists []corev1.ResourceList) dims {
+// newDims has the fixed dimensions and, sorted, each other resource that one of the lists asks for, and the others given.
+func newDims(lists []corev1.ResourceList, others []corev1.ResourceName) dims {
 	d := dims{
 		dimPods: corev1.ResourcePods, dimCPU: corev1.ResourceCPU,
 		dimMemory: corev1.ResourceMemory, dimStorage: corev1.ResourceEphemeralStorage,
@@ -40,6 +42,11 @@ func newDims(lists []corev1.ResourceList) dims {
 			if !q.IsZero() && !slices.Contains(d, name) {
 				d = append(d, name)
 			}
+		}
+	}
+	for _, name := range others {
+		if !slices.Contains(d, name) {
+			d = append(d, name)
 		}
 	}
 	slices.Sort(d[dimFirstExtended:])
@@ -64,11 +71,25 @@ func (d dims) pod(pod *corev1.Pod) vec {
 	return v
 }
 
-// list is the inverse of vec; zero quantities are left out.
+// node is the vec of what a node has, volumes that it can attach included; a driver without a limit never runs out.
+func (d dims) node(list corev1.ResourceList, limits map[string]int64) vec {
+	v := d.vec(list)
+	for i, name := range d {
+		if driver, ok := strings.CutPrefix(string(name), attachPrefix); ok {
+			v[i] = unlimited
+			if n, ok := limits[driver]; ok {
+				v[i] = n
+			}
+		}
+	}
+	return v
+}
+
+// list is the inverse of vec; zero quantities and volumes are left out.
 func (d dims) list(v vec) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i, name := range d {
-		if v[i] != 0 {
+		if v[i] != 0 && !strings.HasPrefix(string(name), attachPrefix) {
 			out[name] = *quantity(name, v[i])
 		}
 	}
@@ -158,4 +179,8 @@ func (b bits) within(o bits) bool {
 
 func (b bits) empty() bool {
 	return !slices.ContainsFunc(b, func(w uint64) bool { return w != 0 })
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	return slices.Sorted(maps.Keys(list))
 }

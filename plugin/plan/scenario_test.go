@@ -3,18 +3,13 @@ package plan_test
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +33,15 @@ type podYAML struct {
 	Labels    map[string]string `json:"labels"`
 	Requests  map[string]string `json:"requests"`
 	Spec      corev1.PodSpec    `json:"spec"`
+
+	Annotations   map[string]string                 `json:"annotations"`
+	Priority      *int32                            `json:"priority"`
+	Status        corev1.PodStatus                  `json:"status"`
+	DefaultSpread []corev1.TopologySpreadConstraint `json:"defaultSpread"`
+	Volumes       []struct {
+		Claim, Driver, Problem string
+		Zones                  []string
+	} `json:"volumes"`
 }
 
 // catalogYAML is catalog.yaml; testdata/README.md explains it.
@@ -48,6 +52,10 @@ type catalogYAML struct {
 	Unavailable []string   `json:"unavailable"`
 	Nodes       []nodeYAML `json:"nodes"`
 	DaemonSets  []podYAML  `json:"daemonsets"`
+	// Preferences is the share that they may cost.
+	Preferences float64                      `json:"preferences"`
+	BestEffort  bool                         `json:"minValuesBestEffort"`
+	Namespaces  map[string]map[string]string `json:"namespaces"`
 	Rejected    []struct {
 		Pod, Node, Pool, Type, Zone, CapacityType, Reason string
 		With                                              []string
@@ -64,6 +72,7 @@ type poolYAML struct {
 	Limits       map[string]string `json:"limits"`
 	Usage        map[string]string `json:"usage"`
 	NotReady     string            `json:"notReady"`
+	NodeClass    string            `json:"nodeClass"`
 }
 
 type nodeYAML struct {
@@ -72,7 +81,9 @@ type nodeYAML struct {
 	Taints   []string          `json:"taints"`
 	Free     map[string]string `json:"free"`
 	InFlight bool              `json:"inFlight"`
-	Pods     []podYAML         `json:"pods"`
+	// Attachable volumes by CSI driver.
+	Attachable map[string]int64 `json:"attachable"`
+	Pods       []podYAML        `json:"pods"`
 }
 
 func TestScenarios(t *testing.T) {
@@ -137,7 +148,7 @@ func scenario(t *testing.T, a *txtar.Archive) plan.Input {
 	keys := map[string]string{}
 	for _, p := range pods {
 		pod := p.pod()
-		c := plan.Class{Key: plan.ClassKey(pod), Pod: pod}
+		c := plan.Class{Key: plan.ClassKey(pod), Pod: pod, DefaultSpread: p.DefaultSpread, Volumes: p.volumes()}
 		keys[p.Name] = c.Key
 		for i := range max(p.Count, 1) {
 			name := fmt.Sprintf("%s-%d", p.Name, i)
@@ -159,7 +170,8 @@ func scenario(t *testing.T, a *txtar.Archive) plan.Input {
 }
 
 func (p podYAML) pod() *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: p.Name, Labels: p.Labels}, Spec: p.Spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: p.Name, Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec, Status: p.Status}
+	pod.Spec.Priority = p.Priority
 	if p.Namespace != "" {
 		pod.Namespace = p.Namespace
 	}
@@ -168,6 +180,20 @@ func (p podYAML) pod() *corev1.Pod {
 		pod.Spec.Containers = append([]corev1.Container{c}, pod.Spec.Containers...)
 	}
 	return pod
+}
+
+func (p podYAML) volumes() []plan.Volume {
+	var out []plan.Volume
+	for _, v := range p.Volumes {
+		x := plan.Volume{Claim: v.Claim, Driver: v.Driver, Problem: v.Problem}
+		if len(v.Zones) > 0 {
+			x.Terms = []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: "topology.ebs.csi.aws.com/zone", Operator: corev1.NodeSelectorOpIn, Values: v.Zones,
+			}}}}
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
 func list(in map[string]string) corev1.ResourceList {
@@ -190,135 +216,4 @@ func taints(tb testing.TB, in []string) []corev1.Taint {
 		out = append(out, corev1.Taint{Key: k, Value: v, Effect: corev1.TaintEffect(effect)})
 	}
 	return out
-}
-
-func (c catalogYAML) input(tb testing.TB) plan.Input {
-	tb.Helper()
-	in := plan.Input{
-		Now: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC),
-		Catalog: catalog.State{
-			NodePools: map[string]catalog.NodePool{}, InstanceTypes: map[string][]catalog.InstanceType{}, InFlight: map[string]catalog.InFlightNode{},
-		},
-	}
-	if len(c.Zones) == 0 {
-		c.Zones = []string{"us-east-1a", "us-east-1b", "us-east-1c"}
-	}
-	for _, p := range c.Pools {
-		np := catalog.NodePool{
-			Name: p.Name, NodeClass: "default", Weight: p.Weight, Labels: map[string]string{"karpenter.sh/nodepool": p.Name},
-			Taints: taints(tb, p.Taints), Limits: list(p.Limits), Usage: list(p.Usage), Ready: p.NotReady == "", NotReadyMessage: p.NotReady,
-		}
-		maps.Copy(np.Labels, p.Labels)
-		for _, r := range p.Requirements {
-			np.Requirements = append(np.Requirements, requirement(tb, r))
-		}
-		in.Catalog.NodePools[p.Name] = np
-	}
-	for _, s := range c.Types {
-		in.Catalog.InstanceTypes["default"] = append(in.Catalog.InstanceTypes["default"], instanceType(tb, s, c))
-	}
-	for _, n := range c.Nodes {
-		node := plan.Node{Name: n.Name, Labels: n.Labels, Taints: taints(tb, n.Taints)}
-		if n.Free != nil {
-			node.Free = list(n.Free)
-		}
-		if n.InFlight {
-			in.Catalog.InFlight[n.Name] = catalog.InFlightNode{NodeClaim: n.Name, NodePool: "default"}
-		}
-		for _, p := range n.Pods {
-			for range max(p.Count, 1) {
-				node.Pods = append(node.Pods, p.pod())
-			}
-		}
-		in.Nodes = append(in.Nodes, node)
-	}
-	for _, d := range c.DaemonSets {
-		in.DaemonSets = append(in.DaemonSets, daemonSet(d))
-	}
-	return in
-}
-
-func daemonSet(d podYAML) *appsv1.DaemonSet {
-	pod := d.pod()
-	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: d.Name}}
-	ds.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: pod.Spec}
-	return ds
-}
-
-// requirement reads "KEY OPERATOR VALUE,VALUE min=N".
-func requirement(tb testing.TB, s string) catalog.Requirement {
-	tb.Helper()
-	f := strings.Fields(s)
-	if len(f) < 2 {
-		tb.Fatalf("requirement %q: want KEY OPERATOR [VALUES] [min=N]", s)
-	}
-	r := catalog.Requirement{Key: f[0], Operator: corev1.NodeSelectorOperator(f[1])}
-	for _, x := range f[2:] {
-		if n, ok := strings.CutPrefix(x, "min="); ok {
-			v, err := strconv.Atoi(n)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			r.MinValues = int32(v)
-			continue
-		}
-		r.Values = strings.Split(x, ",")
-	}
-	return r
-}
-
-// instanceType reads "NAME ARCH CPU MEMORY [pods=N] [gpu=N] [od=PRICE] [spot=PRICE[,PRICE...]]", spot prices by zone.
-func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
-	tb.Helper()
-	f := strings.Fields(s)
-	if len(f) < 4 {
-		tb.Fatalf("type %q: want NAME ARCH CPU MEMORY ...", s)
-	}
-	family, size, _ := strings.Cut(f[0], ".")
-	it := catalog.InstanceType{Name: f[0], Labels: map[string]string{
-		"node.kubernetes.io/instance-type": f[0], "kubernetes.io/arch": f[1], "kubernetes.io/os": "linux",
-		"karpenter.k8s.aws/instance-family": family, "karpenter.k8s.aws/instance-size": size,
-		"karpenter.k8s.aws/instance-category": family[:1], "karpenter.k8s.aws/instance-cpu": f[2],
-	}}
-	resources := map[string]string{"cpu": f[2], "memory": f[3], "pods": "58", "ephemeral-storage": "20Gi"}
-	var od string
-	var spot []string
-	for _, x := range f[4:] {
-		k, v, _ := strings.Cut(x, "=")
-		switch k {
-		case "pods":
-			resources["pods"] = v
-		case "gpu":
-			resources["nvidia.com/gpu"] = v
-		case "od":
-			od = v
-		case "spot":
-			spot = strings.Split(v, ",")
-		default:
-			tb.Fatalf("type %q: what is %q?", s, x)
-		}
-	}
-	it.Capacity, it.Allocatable = list(resources), list(resources)
-	add := func(zone, capacityType, price string) {
-		v, err := strconv.ParseFloat(price, 64)
-		if err != nil {
-			tb.Fatalf("type %q: %v", s, err)
-		}
-		o := catalog.Offering{Zone: zone, ZoneID: "use1-az" + zone[len(zone)-1:], CapacityType: capacityType, Price: v, Available: true}
-		for _, u := range c.Unavailable {
-			if want := strings.Fields(u); slices.Equal(want[:3], []string{f[0], capacityType, zone}) {
-				o.Available, o.UnavailableUntil = false, time.Date(2026, 3, 1, 10, 3, 0, 0, time.UTC)
-			}
-		}
-		it.Offerings = append(it.Offerings, o)
-	}
-	for i, z := range c.Zones {
-		if od != "" {
-			add(z, "on-demand", od)
-		}
-		if len(spot) > 0 {
-			add(z, "spot", spot[min(i, len(spot)-1)])
-		}
-	}
-	return it
 }

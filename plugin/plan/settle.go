@@ -15,7 +15,7 @@ func (m *model) settle(units []unit, placed, most []int, last bool) bool {
 	settled := true
 	for i := range m.rules {
 		r := &m.rules[i]
-		if !lost || r.key == corev1.LabelHostname || placed[r.owner] == 0 {
+		if !lost || r.soft || r.key == corev1.LabelHostname || placed[r.owner] == 0 {
 			continue
 		}
 		over := r.over(placed[r.owner])

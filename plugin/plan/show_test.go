@@ -50,6 +50,15 @@ func show(in plan.Input, p plan.Plan) string {
 			fmt.Fprintf(&b, "  %s: %s: %s\n", r.NodePool, r.Code, r.Message)
 		}
 	}
+	for _, x := range p.Ignored {
+		fmt.Fprintf(&b, "ignored: %s: %s: %s\n", in.Classes[x.Class].Pod.Name, x.Preference, x.Reason)
+	}
+	for _, x := range p.Problems {
+		fmt.Fprintf(&b, "problem: %s\n", x)
+	}
+	if p.PlainCostPerHour < p.CostPerHour {
+		fmt.Fprintf(&b, "$%.4f without preferences; with them ", p.PlainCostPerHour)
+	}
 	fmt.Fprintf(&b, "$%.4f per hour, at least $%.4f, first-fit $%.4f\n", p.CostPerHour, p.LowerBoundPerHour, p.FirstFitPerHour)
 	return b.String()
 }
@@ -98,8 +107,11 @@ func check(t *testing.T, in plan.Input, p plan.Plan) {
 	for _, np := range in.Catalog.NodePools {
 		limited = limited || len(np.Limits) > 0
 	}
-	if !limited && p.CostPerHour > p.FirstFitPerHour+1e-9 {
-		t.Errorf("cost %f is above first-fit %f", p.CostPerHour, p.FirstFitPerHour)
+	if !limited && p.PlainCostPerHour > p.FirstFitPerHour+1e-9 {
+		t.Errorf("cost %f is above first-fit %f", p.PlainCostPerHour, p.FirstFitPerHour)
+	}
+	if p.CostPerHour > p.PlainCostPerHour*(1+max(in.PreferenceShare, 0))+1e-9 {
+		t.Errorf("cost %f is more than %f above %f, which it is without preferences", p.CostPerHour, in.PreferenceShare, p.PlainCostPerHour)
 	}
 }
 

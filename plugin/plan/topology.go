@@ -5,121 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
-
-// ruleKind tells the three kinds of rules between pods apart.
-type ruleKind int
-
-const (
-	spread ruleKind = iota + 1
-	affinity
-	antiAffinity
-)
-
-// rule is one required constraint between pods: of the owner class, about its members, per value of the key.
-type rule struct {
-	kind     ruleKind
-	key      string
-	owner    int
-	selector labels.Selector
-	inNS     func(string) bool
-	// members are the classes that the selector matches.
-	members bits
-	// maxSkew and minDomains are of a spread.
-	maxSkew, minDomains int
-	policy              corev1.TopologySpreadConstraint
-	// counts are the matching pods by domain, total their sum; owners the owner's pods.
-	counts, owners map[string]int
-	total          int
-	// domains of a spread: values of nodes that exist or that could be launched.
-	domains map[string]bool
-}
-
-// compileRules reads the constraints of the classes and counts the pods that exist.
-func (m *model) compileRules() {
-	for ci := range m.classes {
-		m.spreadRules(ci)
-		if a := m.classes[ci].pod.Spec.Affinity; a != nil {
-			if a.PodAffinity != nil {
-				m.affinityRules(ci, affinity, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-			}
-			if a.PodAntiAffinity != nil {
-				m.affinityRules(ci, antiAffinity, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-			}
-		}
-	}
-	for i := range m.rules {
-		r := &m.rules[i]
-		r.counts, r.owners, r.domains = map[string]int{}, map[string]int{}, map[string]bool{}
-		r.members = newBits(len(m.classes))
-		for ci := range m.classes {
-			if r.matches(m.classes[ci].pod) {
-				r.members.set(ci)
-			}
-		}
-	}
-	for i := range m.in.Nodes {
-		m.countNode(&m.in.Nodes[i])
-	}
-}
-
-func (m *model) spreadRules(ci int) {
-	pod := m.classes[ci].pod
-	for _, c := range pod.Spec.TopologySpreadConstraints {
-		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-		if c.WhenUnsatisfiable != corev1.DoNotSchedule || err != nil {
-			continue
-		}
-		for _, k := range c.MatchLabelKeys {
-			if v, ok := pod.Labels[k]; ok {
-				if only, bad := labels.NewRequirement(k, "=", []string{v}); bad == nil {
-					selector = selector.Add(*only)
-				}
-			}
-		}
-		r := rule{kind: spread, key: NormalKey(c.TopologyKey), owner: ci, selector: selector, maxSkew: int(c.MaxSkew), minDomains: 1, policy: c}
-		if c.MinDomains != nil {
-			r.minDomains = int(*c.MinDomains)
-		}
-		namespace := pod.Namespace
-		r.inNS = func(ns string) bool { return ns == namespace }
-		m.rules = append(m.rules, r)
-	}
-}
-
-func (m *model) affinityRules(ci int, kind ruleKind, terms []corev1.PodAffinityTerm) {
-	for _, t := range terms {
-		selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
-		if err != nil {
-			continue
-		}
-		m.rules = append(m.rules, rule{
-			kind: kind, key: NormalKey(t.TopologyKey), owner: ci, selector: selector,
-			inNS: namespacesOf(t, m.classes[ci].pod.Namespace, kind == antiAffinity),
-		})
-	}
-}
-
-// namespacesOf says which namespaces a term speaks of. Labels of namespaces are not known here: a selector that is not
-// empty is read as all namespaces where that is the careful reading, as none otherwise.
-func namespacesOf(t corev1.PodAffinityTerm, own string, careful bool) func(string) bool {
-	if s := t.NamespaceSelector; s != nil && (careful || len(s.MatchLabels)+len(s.MatchExpressions) == 0) {
-		return func(string) bool { return true }
-	}
-	list := t.Namespaces
-	if len(list) == 0 && t.NamespaceSelector == nil {
-		list = []string{own}
-	}
-	return func(ns string) bool { return slices.Contains(list, ns) }
-}
-
-func (r *rule) matches(pod *corev1.Pod) bool {
-	return r.inNS(pod.Namespace) && r.selector.Matches(labels.Set(pod.Labels))
-}
 
 // countNode adds the pods of a node to the rules, and what they forbid to the classes.
 func (m *model) countNode(n *Node) {
@@ -133,7 +21,7 @@ func (m *model) countNode(n *Node) {
 		if !ok || r.kind == spread && !m.included(r, n, at) {
 			continue
 		}
-		if r.kind == spread {
+		if r.kind == spread && !r.soft {
 			r.domains[v] = true
 		}
 		for _, p := range n.Pods {
@@ -156,6 +44,9 @@ func repels(p *corev1.Pod) bool {
 
 // included is the spread's node inclusion policy (KEP-3094).
 func (m *model) included(r *rule, n *Node, at map[string]string) bool {
+	if r.soft {
+		return true
+	}
 	c := &m.classes[r.owner]
 	for _, s := range c.pod.Spec.TopologySpreadConstraints {
 		if _, ok := at[NormalKey(s.TopologyKey)]; !ok && s.WhenUnsatisfiable == corev1.DoNotSchedule {
@@ -178,12 +69,11 @@ func (m *model) included(r *rule, n *Node, at map[string]string) bool {
 // block keeps classes away from where a pod that exists does not tolerate them.
 func (m *model) block(p *corev1.Pod, at map[string]string) {
 	for _, t := range p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
 		v, ok := at[NormalKey(t.TopologyKey)]
+		r, err := m.termRule(p, &t, true)
 		if err != nil || !ok {
 			continue
 		}
-		r := rule{selector: selector, inNS: namespacesOf(t, p.Namespace, true)}
 		for ci := range m.classes {
 			c := &m.classes[ci]
 			if !r.matches(c.pod) {
@@ -207,7 +97,7 @@ func (m *model) block(p *corev1.Pod, at map[string]string) {
 func (m *model) openDomains() {
 	for i := range m.rules {
 		r := &m.rules[i]
-		if r.kind != spread || r.key == corev1.LabelHostname {
+		if r.kind != spread || r.soft || r.key == corev1.LabelHostname {
 			continue
 		}
 		c := &m.classes[r.owner]
@@ -228,6 +118,24 @@ func (m *model) openDomains() {
 		seen.and(m.available)
 		for oi := range m.offers {
 			if seen.has(oi) {
+				for _, v := range m.values(c.demands, oi, r.key) {
+					r.domains[v] = true
+				}
+			}
+		}
+	}
+}
+
+// softDomains are those that the owner's pods can be launched into now.
+func (m *model) softDomains() {
+	for i := range m.rules {
+		r := &m.rules[i]
+		if !r.soft || r.key == corev1.LabelHostname {
+			continue
+		}
+		c := &m.classes[r.owner]
+		for oi := range m.offers {
+			if c.fits.has(oi) && m.available.has(oi) && m.withinLimits(oi) {
 				for _, v := range m.values(c.demands, oi, r.key) {
 					r.domains[v] = true
 				}

@@ -56,8 +56,8 @@ type Class struct {
 type Volume struct {
 	// Claim is the name of the PersistentVolumeClaim.
 	Claim string
-	// Driver is the CSI driver that attaches it, such as ebs.csi.aws.com: one attachment of the instance type's
-	// AttachLimits. Empty for a volume that needs none.
+	// Driver is the CSI driver that attaches it: ebs.csi.aws.com for one of the instance type's VolumeAttachments. Empty
+	// for a volume that needs none.
 	Driver string
 	// Terms say which nodes reach it, one of them has to match: the node affinity of the bound PersistentVolume, or the
 	// allowedTopologies of the StorageClass where it is bound late. None for all nodes.

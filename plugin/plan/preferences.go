@@ -1,0 +1,191 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// maxPreferencePlans is how many plans are made to find out which preferences can be kept.
+const maxPreferencePlans = 4
+
+// Make plans the pods of the input for as few USD per hour as it finds, with as many of their preferences kept as cost at
+// most Input.PreferenceShare more. The same input gives the same plan.
+//
+// The steps: (1) plan without preferences, which says what may be spent on them; (2) list the preferences, each with a
+// guess of what it costs, the cheapest per pod and weight first; (3) plan with as many of them as seem to be within the
+// share, and with fewer or more as the bills come in; (4) say which are not kept.
+func Make(in Input) Plan {
+	out := byPriority(in, nil) // 1
+	if in.PreferenceShare > 0 {
+		out = withPreferences(in, out)
+	}
+	sayPriorities(in, &out)
+	name := in.NewName
+	if name == nil {
+		name = numberedNames()
+	}
+	for i := range out.Claims {
+		out.Claims[i].Name = name(out.Claims[i].NodePool)
+	}
+	return out
+}
+
+func withPreferences(in Input, plain Plan) Plan {
+	if plain.CostPerHour == 0 {
+		return plain // Room that is there costs nothing: a tenth more of that is no node.
+	}
+	m := compile(in, nil)
+	ranking := m.rank(spending{plain: plain.CostPerHour, more: in.PreferenceShare * plain.CostPerHour}) // 2
+	best, lo, hi := plain, 0, len(ranking.wishes)+1
+	limit := plain.CostPerHour*(1+in.PreferenceShare) + 1e-9
+	for range maxPreferencePlans { // 3: lo wishes are known to be affordable, hi are known not to be
+		if hi-lo <= 1 {
+			break
+		}
+		n := (lo + hi) / 2
+		if lo == 0 && hi > len(ranking.wishes) {
+			n = ranking.promising
+		}
+		p := byPriority(in, ranking.wants(m, n))
+		if hurt := worse(in, &plain, &p); len(hurt) > 0 && ranking.drop(hurt, n) {
+			// Without the wishes of those that would find no node.
+			hi = min(hi, len(ranking.wishes)+1)
+			continue
+		} else if len(hurt) > 0 || p.CostPerHour > limit {
+			hi = n
+			continue
+		}
+		best, lo = p, n
+	}
+	best.PlainCostPerHour, best.LowerBoundPerHour, best.FirstFitPerHour = plain.CostPerHour, plain.LowerBoundPerHour, plain.FirstFitPerHour
+	best.Ignored = ranking.ignored(lo, in.PreferenceShare) // 4
+	return best
+}
+
+// worse are the classes of which b places fewer pods than a.
+func worse(in Input, a, b *Plan) []int {
+	left := make([]int, len(in.Classes))
+	for _, u := range a.Unplaced {
+		left[u.Class] -= len(u.Pods)
+	}
+	for _, u := range b.Unplaced {
+		left[u.Class] += len(u.Pods)
+	}
+	var out []int
+	for ci, n := range left {
+		if n > 0 {
+			out = append(out, ci)
+		}
+	}
+	return out
+}
+
+// ranking is the wishes of all classes in the order in which they are kept, and those that cannot be.
+type ranking struct {
+	all    []wish
+	wishes []wish
+	// promising is how many of the first wishes seem to be affordable together.
+	promising int
+	// hopeless is why a wish is not among those to be kept, by its place in all.
+	hopeless map[int]string
+}
+
+// rank orders the wishes by what they seem to cost per pod and weight. Those that alone cost more than the budget, or
+// that no node can meet, stay out.
+func (m *model) rank(budget spending) *ranking {
+	r := &ranking{hopeless: map[int]string{}}
+	for ci := range m.classes {
+		c := &m.classes[ci]
+		if c.broken != nil || len(c.refs) == 0 {
+			continue
+		}
+		wishes := m.wishes(ci)
+		if len(wishes) == 0 {
+			continue
+		}
+		kept := want{pod: c.pod.DeepCopy()}
+		for _, w := range wishes {
+			w.id = len(r.all)
+			r.all = append(r.all, w)
+			levels, why := m.price(&kept, w, budget)
+			if why != "" {
+				r.hopeless[w.id] = why
+			}
+			r.wishes = append(r.wishes, levels...)
+		}
+	}
+	perPod := func(w *wish) float64 {
+		return w.cost / (float64(w.weight) * float64(len(m.classes[w.class].refs)))
+	}
+	slices.SortStableFunc(r.wishes, func(a, b wish) int {
+		return cmp.Or(cmp.Compare(perPod(&a), perPod(&b)), cmp.Compare(b.weight, a.weight), cmp.Compare(a.class, b.class), cmp.Compare(b.skew, a.skew))
+	})
+	for sum := 0.0; r.promising < len(r.wishes); r.promising++ {
+		if sum += r.wishes[r.promising].cost; sum > budget.more {
+			break
+		}
+	}
+	r.promising = max(r.promising, min(1, len(r.wishes)))
+	return r
+}
+
+// wants are the first n wishes.
+func (r *ranking) wants(m *model, n int) wants {
+	out := make(wants, len(m.classes))
+	for _, w := range r.wishes[:n] {
+		o := &out[w.class]
+		if o.pod == nil {
+			o.pod = m.classes[w.class].pod.DeepCopy()
+		}
+		w.grant(o)
+	}
+	return out
+}
+
+// drop takes the wishes of the classes out of the first n, and says whether there were any.
+func (r *ranking) drop(classes []int, n int) bool {
+	before := len(r.wishes)
+	first := slices.DeleteFunc(slices.Clone(r.wishes[:n]), func(w wish) bool {
+		if !slices.Contains(classes, w.class) {
+			return false
+		}
+		r.hopeless[w.id] = "pods would find no node with it"
+		return true
+	})
+	rest := slices.DeleteFunc(slices.Clone(r.wishes[n:]), func(w wish) bool { return slices.Contains(classes, w.class) })
+	r.wishes, r.promising = slices.Concat(first, rest), len(first)
+	return len(r.wishes) < before
+}
+
+// ignored are the wishes that are not among the first n, or only in part.
+func (r *ranking) ignored(n int, share float64) []IgnoredPreference {
+	skew := map[int]int{}
+	for _, w := range r.wishes[:n] {
+		if have, ok := skew[w.id]; !ok || w.skew < have {
+			skew[w.id] = w.skew
+		}
+	}
+	var out []IgnoredPreference
+	for _, w := range r.all {
+		got, ok := skew[w.id]
+		why := r.hopeless[w.id]
+		switch {
+		case ok && (w.host == nil || got == w.host.maxSkew):
+			continue
+		case ok:
+			why = fmt.Sprintf("kept as at most %d pods per node: fewer would cost more than %s above the bill without preferences", got, percent(share))
+		case why == "":
+			why = fmt.Sprintf("it would cost more than %s above the bill without preferences", percent(share))
+		}
+		out = append(out, IgnoredPreference{Class: w.class, Preference: w.text, Reason: why})
+	}
+	return out
+}
+
+func percent(share float64) string { return trimZeros(fmt.Sprintf("%.2f", share*100)) + " %" }
+
+// isHost says that the label tells nodes apart.
+func isHost(key string) bool { return key == corev1.LabelHostname }

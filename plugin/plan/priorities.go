@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// tierSteps is into how many parts the pods of one priority are cut to find how many the limits leave room for.
+const tierSteps = 8
+
+// priority of the pod; 0 unless a PriorityClass or the pod says otherwise.
+func priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+func allPods(in Input) []int {
+	most := make([]int, len(in.Classes))
+	for ci := range in.Classes {
+		most[ci] = len(in.Classes[ci].Pods)
+	}
+	return most
+}
+
+// byPriority plans all pods together. Where limits of NodePools leave pods of higher priority without a node that pods of
+// lower priority take, it plans tier by tier: each priority adds as many of its pods as leave those above it untouched.
+func byPriority(in Input, w wants) Plan {
+	out := attempt(in, w, allPods(in))
+	if !inverted(in, &out) {
+		return out
+	}
+	most := make([]int, len(in.Classes))
+	above := 0 // pods placed of the tiers so far
+	for i, tier := range tiers(in) {
+		plan := func(step int) (Plan, []int, bool) {
+			try := slices.Clone(most)
+			for ci := range in.Classes {
+				if n := len(in.Classes[ci].Pods); priority(in.Classes[ci].Pod) == tier {
+					try[ci] = (n*step + tierSteps - 1) / tierSteps
+				}
+			}
+			p := attempt(in, w, try)
+			return p, try, placed(in, &p, func(x int32) bool { return x > tier }) >= above
+		}
+		p, try, ok := plan(tierSteps)
+		// Bisect: lo steps are known to be fine, hi steps are not.
+		for lo, hi := 0, tierSteps; !ok && hi-lo > 1; {
+			mid := (lo + hi) / 2
+			if q, with, fine := plan(mid); fine {
+				lo, p, try = mid, q, with
+			} else {
+				hi = mid
+			}
+			ok = hi-lo <= 1 && lo > 0
+		}
+		if ok || i == 0 {
+			out, most = p, try
+		}
+		above = placed(in, &out, func(x int32) bool { return x >= tier })
+	}
+	return out
+}
+
+// tiers are the priorities of the input, highest first.
+func tiers(in Input) []int32 {
+	var out []int32
+	for _, c := range in.Classes {
+		if p := priority(c.Pod); !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b int32) int { return cmp.Compare(b, a) })
+	return out
+}
+
+// inverted says that limits keep a pod off that is more important than one that has a new node.
+func inverted(in Input, p *Plan) bool {
+	least, found := int32(0), false
+	for _, c := range p.Claims {
+		for _, x := range c.Members {
+			if prio := priority(in.Classes[x.Class].Pod); !found || prio < least {
+				least, found = prio, true
+			}
+		}
+	}
+	return found && slices.ContainsFunc(p.Unplaced, func(u Unplaced) bool {
+		return priority(in.Classes[u.Class].Pod) > least && slices.ContainsFunc(u.Reasons, func(r Reason) bool { return r.Code == "LimitExceeded" })
+	})
+}
+
+// placed counts the pods that have a node and whose priority counts.
+func placed(in Input, p *Plan, counts func(int32) bool) int {
+	n := 0
+	for ci := range in.Classes {
+		if counts(priority(in.Classes[ci].Pod)) {
+			n += len(in.Classes[ci].Pods)
+		}
+	}
+	for _, u := range p.Unplaced {
+		if counts(priority(in.Classes[u.Class].Pod)) {
+			n -= len(u.Pods)
+		}
+	}
+	return n
+}
+
+// sayPriorities adds to reasons that are about limits which pods came first.
+func sayPriorities(in Input, p *Plan) {
+	for ui := range p.Unplaced {
+		u := &p.Unplaced[ui]
+		own := priority(in.Classes[u.Class].Pod)
+		for ri := range u.Reasons {
+			r := &u.Reasons[ri]
+			if r.Code != "LimitExceeded" {
+				continue
+			}
+			n, highest := 0, own
+			for _, c := range p.Claims {
+				for _, x := range c.Members {
+					if prio := priority(in.Classes[x.Class].Pod); c.NodePool == r.NodePool && prio > own {
+						n, highest = n+len(x.Pods), max(highest, prio)
+					}
+				}
+			}
+			if n > 0 {
+				r.Code = "PriorityTooLow"
+				r.Message += fmt.Sprintf("; %d pods of higher priority (up to %d, this one has %d) come first", n, highest, own)
+			}
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// ruleKind tells the three kinds of rules between pods apart.
+type ruleKind int
+
+const (
+	spread ruleKind = iota + 1
+	affinity
+	antiAffinity
+)
+
+// rule is one required constraint between pods: of the owner class, about its members, per value of the key.
+type rule struct {
+	kind     ruleKind
+	key      string
+	owner    int
+	selector labels.Selector
+	inNS     func(string) bool
+	// also are rules that must match as well.
+	also []rule
+	// members are the classes that the selector matches.
+	members bits
+	// maxSkew and minDomains are of a spread.
+	maxSkew, minDomains int
+	// soft is a spread that is a preference: only domains that its own pods can be launched into count.
+	soft   bool
+	policy corev1.TopologySpreadConstraint
+	// counts are the matching pods by domain, total their sum; owners the owner's pods.
+	counts, owners map[string]int
+	total          int
+	// domains of a spread: values of nodes that exist or that could be launched.
+	domains map[string]bool
+}
+
+// compileRules reads the constraints of the classes and counts the pods that exist.
+func (m *model) compileRules() {
+	for ci := range m.classes {
+		m.spreadRules(ci)
+		for _, s := range m.classes[ci].want.spread {
+			m.rules = append(m.rules, rule{
+				kind: spread, key: NormalKey(s.key), owner: ci, selector: s.selector, inNS: s.inNS, maxSkew: s.maxSkew, minDomains: 1, soft: true,
+			})
+		}
+		if a := m.classes[ci].pod.Spec.Affinity; a != nil {
+			if a.PodAffinity != nil {
+				m.affinityRules(ci, affinity, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+			}
+			if a.PodAntiAffinity != nil {
+				m.affinityRules(ci, antiAffinity, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+			}
+		}
+	}
+	for i := range m.rules {
+		r := &m.rules[i]
+		r.counts, r.owners, r.domains = map[string]int{}, map[string]int{}, map[string]bool{}
+		r.members = newBits(len(m.classes))
+		for ci := range m.classes {
+			if r.matches(m.classes[ci].pod) {
+				r.members.set(ci)
+			}
+		}
+	}
+	for i := range m.in.Nodes {
+		m.countNode(&m.in.Nodes[i])
+	}
+}
+
+func (m *model) spreadRules(ci int) {
+	pod := m.classes[ci].pod
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		selector, err := spreadSelector(pod, &c)
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule || err != nil {
+			continue
+		}
+		r := rule{kind: spread, key: NormalKey(c.TopologyKey), owner: ci, selector: selector, maxSkew: int(c.MaxSkew), minDomains: 1, policy: c}
+		if c.MinDomains != nil {
+			r.minDomains = int(*c.MinDomains)
+		}
+		r.inNS = only(pod.Namespace)
+		m.rules = append(m.rules, r)
+	}
+}
+
+// spreadSelector is the constraint's, narrowed to the pod's values of matchLabelKeys (KEP-3243).
+func spreadSelector(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+	if err != nil {
+		return nil, fmt.Errorf("topology spread over %s: %w", c.TopologyKey, err)
+	}
+	return matchKeys(selector, pod, selection.In, c.MatchLabelKeys), nil
+}
+
+// matchKeys adds the pod's own values of the label keys to the selector; a key that the pod lacks does not count.
+func matchKeys(s labels.Selector, pod *corev1.Pod, op selection.Operator, keys []string) labels.Selector {
+	for _, k := range keys {
+		v, ok := pod.Labels[k]
+		if !ok {
+			continue
+		}
+		if r, err := labels.NewRequirement(k, op, []string{v}); err == nil {
+			s = s.Add(*r)
+		}
+	}
+	return s
+}
+
+func only(namespace string) func(string) bool {
+	return func(ns string) bool { return ns == namespace }
+}
+
+// affinityRules reads required terms. Pods count for affinity only where they match all terms of the owner at once, as
+// the scheduler counts them.
+func (m *model) affinityRules(ci int, kind ruleKind, terms []corev1.PodAffinityTerm) {
+	var own []rule
+	for i := range terms {
+		if r, err := m.termRule(m.classes[ci].pod, &terms[i], kind == antiAffinity); err == nil {
+			r.kind, r.owner = kind, ci
+			own = append(own, r)
+		}
+	}
+	if kind == affinity && len(own) > 1 {
+		parts := slices.Clone(own)
+		for i := range own {
+			own[i].also = parts
+		}
+	}
+	m.rules = append(m.rules, own...)
+}
+
+// termRule is whom the term of the pod speaks of, with matchLabelKeys and mismatchLabelKeys (KEP-3633).
+func (m *model) termRule(pod *corev1.Pod, t *corev1.PodAffinityTerm, careful bool) (rule, error) {
+	selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+	if err != nil {
+		return rule{}, fmt.Errorf("pod affinity by %s: %w", t.TopologyKey, err)
+	}
+	selector = matchKeys(selector, pod, selection.In, t.MatchLabelKeys)
+	selector = matchKeys(selector, pod, selection.NotIn, t.MismatchLabelKeys)
+	return rule{key: NormalKey(t.TopologyKey), selector: selector, inNS: m.namespacesOf(t, pod.Namespace, careful)}, nil
+}
+
+// namespacesOf says which namespaces a term speaks of: those listed and those whose labels the selector matches; the
+// pod's own where it has neither. Where labels of namespaces are not known, a selector that is not empty is read as all
+// namespaces if that is the careful reading, as none otherwise.
+func (m *model) namespacesOf(t *corev1.PodAffinityTerm, own string, careful bool) func(string) bool {
+	if t.NamespaceSelector == nil {
+		if len(t.Namespaces) == 0 {
+			return only(own)
+		}
+		return func(ns string) bool { return slices.Contains(t.Namespaces, ns) }
+	}
+	if len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) == 0 {
+		return func(string) bool { return true }
+	}
+	selector, err := metav1.LabelSelectorAsSelector(t.NamespaceSelector)
+	return func(ns string) bool {
+		switch {
+		case slices.Contains(t.Namespaces, ns):
+			return true
+		case m.in.Namespaces == nil || err != nil:
+			return careful
+		}
+		return selector.Matches(labels.Set(m.in.Namespaces[ns]))
+	}
+}
+
+func (r *rule) matches(pod *corev1.Pod) bool {
+	if !r.inNS(pod.Namespace) || !r.selector.Matches(labels.Set(pod.Labels)) {
+		return false
+	}
+	for i := range r.also {
+		if o := &r.also[i]; !o.inNS(pod.Namespace) || !o.selector.Matches(labels.Set(pod.Labels)) {
+			return false
+		}
+	}
+	return true
+}

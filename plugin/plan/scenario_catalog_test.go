@@ -1,0 +1,161 @@
+package plan_test
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+func (c catalogYAML) input(tb testing.TB) plan.Input {
+	tb.Helper()
+	in := plan.Input{
+		Now: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), Namespaces: c.Namespaces, PreferenceShare: c.Preferences, MinValuesBestEffort: c.BestEffort,
+		Catalog: catalog.State{
+			NodePools: map[string]catalog.NodePool{}, InstanceTypes: map[string][]catalog.InstanceType{}, InFlight: map[string]catalog.InFlightNode{},
+		},
+	}
+	if len(c.Zones) == 0 {
+		c.Zones = []string{"us-east-1a", "us-east-1b", "us-east-1c"}
+	}
+	for _, p := range c.Pools {
+		np := catalog.NodePool{
+			Name: p.Name, NodeClass: "default", Weight: p.Weight, Labels: map[string]string{"karpenter.sh/nodepool": p.Name},
+			Taints: taints(tb, p.Taints), Limits: list(p.Limits), Usage: list(p.Usage), Ready: p.NotReady == "", NotReadyMessage: p.NotReady,
+		}
+		if p.NodeClass != "" {
+			np.NodeClass = p.NodeClass
+		}
+		maps.Copy(np.Labels, p.Labels)
+		for _, r := range p.Requirements {
+			np.Requirements = append(np.Requirements, requirement(tb, r))
+		}
+		in.Catalog.NodePools[p.Name] = np
+	}
+	for _, s := range c.Types {
+		in.Catalog.InstanceTypes["default"] = append(in.Catalog.InstanceTypes["default"], instanceType(tb, s, c))
+	}
+	for _, n := range c.Nodes {
+		node := plan.Node{Name: n.Name, Labels: n.Labels, Taints: taints(tb, n.Taints), Attachable: n.Attachable}
+		if n.Free != nil {
+			node.Free = list(n.Free)
+		}
+		if n.InFlight {
+			in.Catalog.InFlight[n.Name] = catalog.InFlightNode{NodeClaim: n.Name, NodePool: "default"}
+		}
+		for _, p := range n.Pods {
+			for range max(p.Count, 1) {
+				node.Pods = append(node.Pods, p.pod())
+			}
+		}
+		in.Nodes = append(in.Nodes, node)
+	}
+	for _, d := range c.DaemonSets {
+		in.DaemonSets = append(in.DaemonSets, daemonSet(d))
+	}
+	return in
+}
+
+func daemonSet(d podYAML) *appsv1.DaemonSet {
+	pod := d.pod()
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: d.Name}}
+	ds.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: pod.Spec}
+	return ds
+}
+
+// requirement reads "KEY OPERATOR VALUE,VALUE min=N".
+func requirement(tb testing.TB, s string) catalog.Requirement {
+	tb.Helper()
+	f := strings.Fields(s)
+	if len(f) < 2 {
+		tb.Fatalf("requirement %q: want KEY OPERATOR [VALUES] [min=N]", s)
+	}
+	r := catalog.Requirement{Key: f[0], Operator: corev1.NodeSelectorOperator(f[1])}
+	for _, x := range f[2:] {
+		if n, ok := strings.CutPrefix(x, "min="); ok {
+			v, err := strconv.Atoi(n)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			r.MinValues = int32(v)
+			continue
+		}
+		r.Values = strings.Split(x, ",")
+	}
+	return r
+}
+
+// instanceType reads "NAME ARCH CPU MEMORY [pods=N] [gpu=N] [volumes=N] [RESOURCE=N] [od=PRICE] [spot=PRICE[,PRICE...]]", spot
+// prices by zone.
+func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
+	tb.Helper()
+	f := strings.Fields(s)
+	if len(f) < 4 {
+		tb.Fatalf("type %q: want NAME ARCH CPU MEMORY ...", s)
+	}
+	family, size, _ := strings.Cut(f[0], ".")
+	it := catalog.InstanceType{Name: f[0], Labels: map[string]string{
+		"node.kubernetes.io/instance-type": f[0], "kubernetes.io/arch": f[1], "kubernetes.io/os": "linux",
+		"karpenter.k8s.aws/instance-family": family, "karpenter.k8s.aws/instance-size": size,
+		"karpenter.k8s.aws/instance-category": family[:1], "karpenter.k8s.aws/instance-cpu": f[2],
+	}}
+	resources := map[string]string{"cpu": f[2], "memory": f[3], "pods": "58", "ephemeral-storage": "20Gi"}
+	var od string
+	var spot []string
+	for _, x := range f[4:] {
+		k, v, _ := strings.Cut(x, "=")
+		switch k {
+		case "pods":
+			resources["pods"] = v
+		case "gpu":
+			resources["nvidia.com/gpu"] = v
+		case "od":
+			od = v
+		case "spot":
+			spot = strings.Split(v, ",")
+		case "volumes":
+			volumes, err := strconv.ParseInt(v, 10, 64)
+			if err != nil {
+				tb.Fatalf("type %q: %v", s, err)
+			}
+			it.VolumeAttachments = volumes
+		default:
+			if !strings.Contains(k, "/") && !strings.HasPrefix(k, "hugepages-") {
+				tb.Fatalf("type %q: what is %q?", s, x)
+			}
+			resources[k] = v
+		}
+	}
+	it.Capacity, it.Allocatable = list(resources), list(resources)
+	add := func(zone, capacityType, price string) {
+		v, err := strconv.ParseFloat(price, 64)
+		if err != nil {
+			tb.Fatalf("type %q: %v", s, err)
+		}
+		o := catalog.Offering{Zone: zone, ZoneID: "use1-az" + zone[len(zone)-1:], CapacityType: capacityType, Price: v, Available: true}
+		for _, u := range c.Unavailable {
+			if want := strings.Fields(u); slices.Equal(want[:3], []string{f[0], capacityType, zone}) {
+				o.Available, o.UnavailableUntil = false, time.Date(2026, 3, 1, 10, 3, 0, 0, time.UTC)
+			}
+		}
+		it.Offerings = append(it.Offerings, o)
+	}
+	for i, z := range c.Zones {
+		if od != "" {
+			add(z, "on-demand", od)
+		}
+		if len(spot) > 0 {
+			add(z, "spot", spot[min(i, len(spot)-1)])
+		}
+	}
+	return it
+}

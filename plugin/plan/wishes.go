@@ -1,0 +1,186 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// wants are the preferences that a plan is held to, by class; nil for none.
+type wants []want
+
+func (w wants) of(ci int) want {
+	if w == nil {
+		return want{}
+	}
+	return w[ci]
+}
+
+// want is the preferences of one class that a plan is held to.
+type want struct {
+	// pod is the class's with preferred affinity turned into required; nil for as it is.
+	pod *corev1.Pod
+	// spread are the soft spreads to keep.
+	spread []softSpread
+	// untainted keeps off nodes with a PreferNoSchedule taint that the pod does not tolerate.
+	untainted bool
+}
+
+// softSpread wants the matching pods even over the values of a label.
+type softSpread struct {
+	// id of the wish it comes from, plus one; 0 for none.
+	id       int
+	key      string
+	selector labels.Selector
+	inNS     func(string) bool
+	maxSkew  int
+}
+
+// wish is one preference of a class.
+type wish struct {
+	// id is its place among all wishes.
+	id, class int
+	// weight as the pod gives it, 1 to 100.
+	weight int32
+	text   string
+	// apply adds the wish to the want; a spread over hosts is asked for with several skews.
+	apply func(*want)
+	// host is the spread over hosts that the wish is, nil otherwise; skew is how strong this one is.
+	host *softSpread
+	skew int
+	// near is whom it wants to be near; nil if nobody.
+	near *rule
+	// cost is what keeping it may cost more, in USD per hour: a guess that orders the wishes.
+	cost float64
+}
+
+// spreadWeight is the weight of wishes that have none of their own.
+const spreadWeight = 50
+
+// wishes are the preferences of the class, the heaviest first.
+func (m *model) wishes(ci int) []wish {
+	pod := m.classes[ci].pod
+	var out []wish
+	if a := pod.Spec.Affinity; a != nil {
+		if a.NodeAffinity != nil {
+			out = append(out, nodeWishes(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
+		}
+		if a.PodAffinity != nil {
+			out = append(out, m.companyWishes(pod, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
+		}
+		if a.PodAntiAffinity != nil {
+			for _, t := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+				out = append(out, m.distanceWish(pod, t))
+			}
+		}
+	}
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		if selector, err := spreadSelector(pod, &c); err == nil && c.WhenUnsatisfiable == corev1.ScheduleAnyway {
+			s := softSpread{key: NormalKey(c.TopologyKey), selector: selector, inNS: only(pod.Namespace), maxSkew: max(int(c.MaxSkew), 1)}
+			out = append(out, spreadWish(s, spreadWeight, fmt.Sprintf("topology spread over %s with maxSkew %d (ScheduleAnyway)", c.TopologyKey, c.MaxSkew)))
+		}
+	}
+	if slices.ContainsFunc(m.pools, func(p pool) bool { return !toleratesSoft(pod.Spec.Tolerations, p.Taints) }) {
+		out = append(out, wish{weight: spreadWeight, text: "no node with a PreferNoSchedule taint", apply: func(w *want) { w.untainted = true }})
+	}
+	for i := range out {
+		out[i].class = ci
+	}
+	slices.SortStableFunc(out, func(a, b wish) int { return int(b.weight - a.weight) })
+	return out
+}
+
+func nodeWishes(terms []corev1.PreferredSchedulingTerm) []wish {
+	var out []wish
+	for _, t := range terms {
+		if len(t.Preference.MatchExpressions)+len(t.Preference.MatchFields) == 0 || t.Weight <= 0 {
+			continue
+		}
+		reqs, err := termRequirements([]corev1.NodeSelectorTerm{t.Preference})
+		if err != nil {
+			continue
+		}
+		out = append(out, wish{weight: t.Weight, text: "preferred node affinity to " + termsText(reqs), apply: func(w *want) { requireNode(w.pod, t.Preference) }})
+	}
+	return out
+}
+
+// requireNode adds the preference to each required term of the pod.
+func requireNode(pod *corev1.Pod, p corev1.NodeSelectorTerm) {
+	a := pod.Spec.Affinity.NodeAffinity
+	terms := []corev1.NodeSelectorTerm{{}}
+	if a.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		terms = a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	}
+	out := &corev1.NodeSelector{}
+	for i, t := range terms {
+		if i > 0 && len(t.MatchExpressions)+len(t.MatchFields) == 0 {
+			continue // It matches no node, and shall not begin to.
+		}
+		out.NodeSelectorTerms = append(out.NodeSelectorTerms, corev1.NodeSelectorTerm{
+			MatchExpressions: slices.Concat(t.MatchExpressions, p.MatchExpressions),
+			MatchFields:      slices.Concat(t.MatchFields, p.MatchFields),
+		})
+	}
+	a.RequiredDuringSchedulingIgnoredDuringExecution = out
+}
+
+// companyWishes are preferred pod affinity.
+func (m *model) companyWishes(pod *corev1.Pod, terms []corev1.WeightedPodAffinityTerm) []wish {
+	var out []wish
+	for _, t := range terms {
+		r, err := m.termRule(pod, &t.PodAffinityTerm, false)
+		if err != nil {
+			continue
+		}
+		out = append(out, wish{
+			weight: t.Weight, text: fmt.Sprintf("preferred pod affinity by %s to %s", t.PodAffinityTerm.TopologyKey, metav1.FormatLabelSelector(t.PodAffinityTerm.LabelSelector)),
+			near: &r,
+			apply: func(w *want) {
+				a := w.pod.Spec.Affinity.PodAffinity
+				a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution, t.PodAffinityTerm)
+			},
+		})
+	}
+	return out
+}
+
+// distanceWish is preferred pod anti-affinity: to pods of its own kind it is a spread, since those cannot all be kept
+// apart but can be even; to others it is kept or not.
+func (m *model) distanceWish(pod *corev1.Pod, t corev1.WeightedPodAffinityTerm) wish {
+	text := fmt.Sprintf("preferred pod anti-affinity by %s to %s", t.PodAffinityTerm.TopologyKey, metav1.FormatLabelSelector(t.PodAffinityTerm.LabelSelector))
+	if r, err := m.termRule(pod, &t.PodAffinityTerm, false); err == nil && r.matches(pod) {
+		return spreadWish(softSpread{key: r.key, selector: r.selector, inNS: r.inNS, maxSkew: 1}, t.Weight, text)
+	}
+	return wish{weight: t.Weight, text: text, apply: func(w *want) {
+		a := w.pod.Spec.Affinity.PodAntiAffinity
+		a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution, t.PodAffinityTerm)
+	}}
+}
+
+func spreadWish(s softSpread, weight int32, text string) wish {
+	w := wish{weight: weight, text: text, apply: func(w *want) { w.spread = append(w.spread, s) }}
+	if isHost(s.key) {
+		w.host = &s
+	}
+	return w
+}
+
+// termsText prints alternatives of requirements.
+func termsText(terms []catalog.Requirements) string {
+	var all []string
+	for _, term := range terms {
+		var keys []string
+		for _, k := range sortedKeys(term) {
+			keys = append(keys, k+" "+setText(term[k]))
+		}
+		all = append(all, strings.Join(keys, " and "))
+	}
+	return strings.Join(all, ", or ")
+}

@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"math"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// spending is what the plan costs without preferences, and how much more with them at most.
+type spending struct{ plain, more float64 }
+
+// price guesses what the wish costs beside those of its class that are kept so far, and adds it to them. It returns the
+// wish, in several strengths where it is about hosts; or why it is hopeless.
+func (m *model) price(kept *want, w wish, budget spending) ([]wish, string) {
+	if w.host != nil {
+		return m.priceHost(w, budget)
+	}
+	before := m.trial(w.class, *kept)
+	with := want{pod: kept.pod.DeepCopy(), spread: kept.spread, untainted: kept.untainted}
+	w.apply(&with)
+	after := m.trial(w.class, with)
+	if w.near != nil && !m.hasCompany(w.near) {
+		return nil, "there is no such pod"
+	}
+	n := float64(len(m.classes[w.class].refs))
+	low, lowWith := m.perPod(&before), m.perPod(&after)
+	switch {
+	case math.IsInf(low, 1):
+		w.cost = 0 // The class needs rooms; whether it keeps them shows.
+	case math.IsInf(lowWith, 1):
+		return nil, "no node that can be launched has it beside what the pod requires or prefers more"
+	default:
+		w.cost = n * (lowWith - low)
+	}
+	for i := len(kept.spread); i < len(with.spread); i++ {
+		w.cost += n * m.unevenness(&after, with.spread[i].key)
+	}
+	if w.cost > budget.more {
+		return nil, ""
+	}
+	*kept = with
+	return []wish{w}, ""
+}
+
+// trial is the class as it would be if held to the want.
+func (m *model) trial(ci int, w want) class {
+	c := m.newClass(m.in.Classes[ci], w)
+	m.applyRejections(&c)
+	c.blocked = m.classes[ci].blocked
+	c.fits, c.demands = m.fit(&c)
+	c.fits.and(m.available)
+	return c
+}
+
+// perPod is the least price of a pod's share of a node; infinite if it fits none.
+func (m *model) perPod(c *class) float64 {
+	best := math.Inf(1)
+	for oi := range m.offers {
+		if c.fits.has(oi) {
+			best = min(best, m.offers[oi].Price*share(c.need, m.offers[oi].free))
+		}
+	}
+	return best
+}
+
+// unevenness is how much more a pod costs on average if the values of the label are used alike.
+func (m *model) unevenness(c *class, key string) float64 {
+	least := map[string]float64{}
+	for oi := range m.offers {
+		if !c.fits.has(oi) {
+			continue
+		}
+		price := m.offers[oi].Price * share(c.need, m.offers[oi].free)
+		for _, v := range m.values(c.demands, oi, key) {
+			if have, ok := least[v]; !ok || price < have {
+				least[v] = price
+			}
+		}
+	}
+	if len(least) == 0 {
+		return 0
+	}
+	sum, lowest := 0.0, math.Inf(1)
+	for _, key := range sortedKeys(least) {
+		sum, lowest = sum+least[key], min(lowest, least[key])
+	}
+	return sum/float64(len(least)) - lowest
+}
+
+// looser is how many weaker strengths of a spread over hosts are tried beside the one that seems to cost nothing.
+const looser = 2
+
+// priceHost asks for at most k pods per node, for k from the wish's own skew on, doubled each time: that needs so many
+// nodes, of which the cheapest cost so much. What the plan without preferences costs is had for nothing.
+func (m *model) priceHost(w wish, budget spending) ([]wish, string) {
+	c := m.trial(w.class, want{})
+	cheapest := math.Inf(1)
+	for oi := range m.offers {
+		if c.fits.has(oi) {
+			cheapest = min(cheapest, m.offers[oi].Price)
+		}
+	}
+	if math.IsInf(cheapest, 1) {
+		return nil, "no node can be launched for the pod"
+	}
+	n := 0
+	for ci := range m.classes {
+		if o := &m.classes[ci]; w.host.inNS(o.pod.Namespace) && w.host.selector.Matches(labels.Set(o.pod.Labels)) {
+			n += len(o.refs)
+		}
+	}
+	var out []wish
+	free := 0
+	for k := w.host.maxSkew; k < n && free <= looser; k *= 2 {
+		level := w
+		level.skew = k
+		level.cost = max(0, float64((n+k-1)/k)*cheapest-budget.plain)
+		if level.cost == 0 {
+			free++
+		}
+		if level.cost <= budget.more {
+			out = append(out, level)
+		}
+	}
+	if n <= w.host.maxSkew {
+		w.skew = w.host.maxSkew
+		out = append(out, w)
+	}
+	return out, ""
+}
+
+// grant adds the wish to the want; a stronger spread over hosts takes the place of a weaker one.
+func (w *wish) grant(o *want) {
+	if w.host == nil {
+		w.apply(o)
+		return
+	}
+	for i := range o.spread {
+		if o.spread[i].id == w.id+1 {
+			o.spread[i].maxSkew = min(o.spread[i].maxSkew, w.skew)
+			return
+		}
+	}
+	s := *w.host
+	s.id, s.maxSkew = w.id+1, w.skew
+	o.spread = append(o.spread, s)
+}
+
+// hasCompany says that a pod that exists or is planned matches the rule.
+func (m *model) hasCompany(r *rule) bool {
+	for ci := range m.classes {
+		if len(m.classes[ci].refs) > 0 && r.matches(m.classes[ci].pod) {
+			return true
+		}
+	}
+	for i := range m.in.Nodes {
+		for _, p := range m.in.Nodes[i].Pods {
+			if r.matches(p) {
+				return true
+			}
+		}
+	}
+	return false
+}
