@@ -1,0 +1,69 @@
+package plan_test
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// input is the mix at n pods, from the generated catalogue, or from the one that SLIPWAY_CATALOG names: a directory with
+// instance-types.json (as `aws ec2 describe-instance-types` prints), prices.json and zones.json.
+func (x *mix) input(tb testing.TB, n int, seed uint64) plan.Input {
+	tb.Helper()
+	pool := poolYAML{Name: "default"}
+	if !x.spot {
+		pool.Requirements = []string{"karpenter.sh/capacity-type In on-demand"}
+	}
+	types := 400
+	if os.Getenv("SLIPWAY_CATALOG") != "" {
+		types = 0
+	}
+	in := world(tb, types, pool)
+	if dir := os.Getenv("SLIPWAY_CATALOG"); dir != "" {
+		in.Catalog.InstanceTypes = map[string][]catalog.InstanceType{"default": readCatalog(tb, dir)}
+	}
+	x.add(newBatch(&in, seed), n)
+	return in
+}
+
+// cpu is the user and system time that this process has used.
+func cpu(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkMixes prints what the plans of the planner's goals cost, in seconds of CPU and in USD per hour.
+func BenchmarkMixes(b *testing.B) {
+	for _, x := range mixes() {
+		b.Run(x.name, func(b *testing.B) {
+			in := x.input(b, x.pods, 1)
+			var p plan.Plan
+			runtime.GC()
+			before := cpu(b)
+			for b.Loop() {
+				p = plan.Make(in)
+			}
+			b.ReportMetric((cpu(b) - before).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric(p.CostPerHour, "USD/h")
+			b.ReportMetric(p.LowerBoundPerHour, "bound")
+			b.ReportMetric(p.CostPerHour/p.LowerBoundPerHour, "cost/bound")
+			b.ReportMetric(x.ratio, "goal")
+			b.ReportMetric(p.FirstFitPerHour/p.LowerBoundPerHour, "firstfit/bound")
+			b.ReportMetric(float64(len(p.Claims)), "nodes")
+			left := 0
+			for _, u := range p.Unplaced {
+				left += len(u.Pods)
+			}
+			b.ReportMetric(float64(left), "unplaced")
+		})
+	}
+}
