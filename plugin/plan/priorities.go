@@ -129,7 +129,7 @@ func sayPriorities(in Input, p *Plan) {
 			}
 			if n > 0 {
 				r.Code = "PriorityTooLow"
-				r.Message += fmt.Sprintf("; %d pods of higher priority (up to %d, this one has %d) come first", n, highest, own)
+				r.Message += fmt.Sprintf("; %s of higher priority (up to %d, this one has %d) come first", plural(n, "pod"), highest, own)
 			}
 		}
 	}

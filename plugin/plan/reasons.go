@@ -192,7 +192,7 @@ func (m *model) tooLarge(c *class, set bits) string {
 	var asks, has []string
 	for d, n := range c.need {
 		if n > max(o.free[d], 0) {
-			asks = append(asks, figure(m.dims[d], n)+" "+string(m.dims[d]))
+			asks = append(asks, figure(m.dims[d], n)+" "+resourceText(m.dims[d]))
 			has = append(has, figure(m.dims[d], max(o.free[d], 0)))
 		}
 	}
@@ -216,3 +216,18 @@ func figure(name corev1.ResourceName, n int64) string {
 }
 
 func trimZeros(s string) string { return strings.TrimRight(strings.TrimRight(s, "0"), ".") }
+
+// resourceText is the resource as a human would call it.
+func resourceText(name corev1.ResourceName) string {
+	if driver, ok := strings.CutPrefix(string(name), attachPrefix); ok {
+		return "volumes of " + driver
+	}
+	return string(name)
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return itoa(int64(n)) + " " + word + "s"
+}

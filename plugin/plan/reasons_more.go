@@ -62,7 +62,7 @@ func (m *model) overLimit(p *pool, set bits) string {
 	s := &m.types[m.offers[best].shape]
 	for i, l := range p.limits {
 		if l.used+s.usage[i] > l.max {
-			return fmt.Sprintf("limit %s %s: %s used, the cheapest node that fits, %s, adds %s",
+			return fmt.Sprintf("limit %s of %s reached: %s in use, the cheapest node that fits, %s, adds %s",
 				l.name, figure(l.name, l.max), figure(l.name, l.used), s.Name, figure(l.name, s.usage[i]))
 		}
 	}

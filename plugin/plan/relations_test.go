@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,22 +86,41 @@ func checkRelations(t *testing.T, in plan.Input, p plan.Plan) {
 
 // countNear counts the pods other than pods[k] of place i in its domain that the term matches.
 func countNear(all []place, i, k int, pod *corev1.Pod, term corev1.PodAffinityTerm) int {
-	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-	if err != nil {
-		return 0
-	}
 	here, n := all[i].labels[term.TopologyKey], 0
 	for j := range all {
 		if all[j].labels[term.TopologyKey] != here {
 			continue
 		}
 		for l, other := range all[j].pods {
-			if (j != i || l != k) && other.Namespace == pod.Namespace && selector.Matches(labels.Set(other.Labels)) {
+			if (j != i || l != k) && termMatches(pod, term, other) {
 				n++
 			}
 		}
 	}
 	return n
+}
+
+// termMatches leaves namespaceSelectors to the scenarios.
+func termMatches(pod *corev1.Pod, term corev1.PodAffinityTerm, other *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+	namespaces := term.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{pod.Namespace}
+	}
+	if err != nil || !slices.Contains(namespaces, other.Namespace) || !selector.Matches(labels.Set(other.Labels)) {
+		return false
+	}
+	for _, key := range term.MatchLabelKeys {
+		if v, ok := pod.Labels[key]; ok && other.Labels[key] != v {
+			return false
+		}
+	}
+	for _, key := range term.MismatchLabelKeys {
+		if v, ok := pod.Labels[key]; ok && other.Labels[key] == v {
+			return false
+		}
+	}
+	return true
 }
 
 func countAll(all []place, i, k int, pod *corev1.Pod, term corev1.PodAffinityTerm) int {

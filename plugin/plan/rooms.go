@@ -8,8 +8,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// order is the classes by falling size of one pod, the largest share of any resource of the largest node that there is;
-// those that follow other pods by affinity come last.
+// order is the classes by falling priority and size of one pod, the largest share of any resource of the largest node
+// that there is; those that follow other pods by affinity come last.
 func (m *model) order() []int {
 	largest := make(vec, len(m.dims))
 	for i := range m.offers {
@@ -34,7 +34,7 @@ func (m *model) order() []int {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(size[b], size[a]), strings.Compare(m.classes[a].key, m.classes[b].key))
+		return cmp.Or(cmp.Compare(priority(m.classes[b].pod), priority(m.classes[a].pod)), cmp.Compare(size[b], size[a]), strings.Compare(m.classes[a].key, m.classes[b].key))
 	})
 	return out
 }

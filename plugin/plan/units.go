@@ -71,6 +71,7 @@ func (m *model) units(left []int) []unit {
 			todo = append(todo, m.newUnit([]part{{ci, 1}}, rest[ci]))
 		}
 	}
+	m.byFreedom(todo)
 	var out []unit
 	// Who follows others by affinity may have to wait until those have their domains.
 	for progress := true; progress; {
@@ -107,6 +108,7 @@ func (m *model) assign(u *unit) []unit {
 		return []unit{out}
 	}
 	domains := m.domainsOf(u, keys)
+	m.helpful(u, domains)
 	counts := make([]int, len(domains))
 	for u.count > 0 {
 		best := m.bestDomain(u, domains)

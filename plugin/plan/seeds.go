@@ -1,0 +1,76 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+)
+
+// unwelcome raises a domain's rank above that of any price.
+const unwelcome = 1 << 20
+
+// byFreedom puts first the units that others must join, or that must join others, in the order of how many domains they
+// can be in: a pod whose volume is in one zone decides for those that could be anywhere.
+func (m *model) byFreedom(todo []unit) {
+	joins := newBits(len(m.classes))
+	for i := range m.rules {
+		if r := &m.rules[i]; r.kind == affinity && !isHost(r.key) {
+			joins.set(r.owner)
+			joins.or(r.members)
+		}
+	}
+	if joins.empty() {
+		return
+	}
+	type ranked struct {
+		unit
+		domains int
+	}
+	all := make([]ranked, len(todo))
+	for i := range todo {
+		all[i] = ranked{todo[i], len(m.offers) + 1}
+		if slices.ContainsFunc(todo[i].parts, func(p part) bool { return joins.has(p.class) }) {
+			all[i].domains = len(m.domainsOf(&todo[i], m.keys(&todo[i])))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.domains, b.domains) })
+	for i := range all {
+		todo[i] = all[i].unit
+	}
+}
+
+// helpful ranks last the domains where pods that have to join the unit cannot be.
+func (m *model) helpful(u *unit, domains []domain) {
+	changed := false
+	for i := range m.rules {
+		r := &m.rules[i]
+		mine := slices.ContainsFunc(u.parts, func(p part) bool { return r.members.has(p.class) })
+		owner := slices.ContainsFunc(u.parts, func(p part) bool { return p.class == r.owner })
+		if r.kind != affinity || isHost(r.key) || r.total > 0 || !mine || owner {
+			continue
+		}
+		can := m.reach(r.owner, r.key)
+		for d := range domains {
+			if v, ok := domains[d].values[r.key]; len(can) > 0 && (!ok || !can[v]) {
+				domains[d].rank += unwelcome
+				changed = true
+			}
+		}
+	}
+	if changed {
+		slices.SortStableFunc(domains, func(a, b domain) int { return cmp.Compare(a.rank, b.rank) })
+	}
+}
+
+// reach are the values of the label that pods of the class can be launched into.
+func (m *model) reach(ci int, key string) map[string]bool {
+	out := map[string]bool{}
+	c := &m.classes[ci]
+	for oi := range m.offers {
+		if c.fits.has(oi) && m.available.has(oi) {
+			for _, v := range m.values(c.demands, oi, key) {
+				out[v] = true
+			}
+		}
+	}
+	return out
+}
