@@ -11,23 +11,30 @@ import (
 // The error codes of EC2 that mean something here (EC2 API reference, "Error codes for the Amazon EC2 API").
 const (
 	codeInsufficientInstanceCapacity = "InsufficientInstanceCapacity"
-	codeInsufficientHostCapacity     = "InsufficientHostCapacity"
-	codeInsufficientCapacity         = "InsufficientCapacity"
 	codeUnfulfillableCapacity        = "UnfulfillableCapacity"
 	codeUnsupported                  = "Unsupported"
 	codeVcpuLimitExceeded            = "VcpuLimitExceeded"
 	codeMaxSpotInstanceCountExceeded = "MaxSpotInstanceCountExceeded"
 	codeMaxFleetCountExceeded        = "MaxFleetCountExceeded"
+	codeInstanceLimitExceeded        = "InstanceLimitExceeded"
 	codeInsufficientFreeAddresses    = "InsufficientFreeAddressesInSubnet"
+	codeInsufficientCidrBlocks       = "InsufficientCidrBlocks"
+	codeReservationCapacityExceeded  = "ReservationCapacityExceeded"
 	codeSpotServiceLinkedRole        = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 )
 
 // code returns AWS's error code, empty where err is none of AWS's.
 func code(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		return api.ErrorCode()
+		return bare(api.ErrorCode())
 	}
 	return ""
+}
+
+// bare is a code without the side that EC2 sometimes names before it: fleets and spot requests answer with
+// Server.InsufficientInstanceCapacity too.
+func bare(c string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(c, "Server."), "Client.")
 }
 
 func message(err error) string {
@@ -39,13 +46,25 @@ func message(err error) string {
 
 // isCapacityCode says that an offering has no capacity now and may have later.
 func isCapacityCode(c string) bool {
-	switch c {
-	case codeInsufficientInstanceCapacity, codeInsufficientHostCapacity, codeInsufficientCapacity,
-		codeUnfulfillableCapacity, codeUnsupported, codeVcpuLimitExceeded, codeMaxSpotInstanceCountExceeded,
-		codeMaxFleetCountExceeded, codeInsufficientFreeAddresses, codeSpotServiceLinkedRole:
-		return true
-	}
-	return false
+	return slices.Contains([]string{
+		codeInsufficientInstanceCapacity, "InsufficientHostCapacity", "InsufficientCapacity", "InsufficientCapacityOnHost",
+		"InsufficientReservedInstanceCapacity", "InsufficientVolumeCapacity", "InsufficientAddressCapacity", codeUnfulfillableCapacity,
+		codeUnsupported, codeInsufficientFreeAddresses, codeInsufficientCidrBlocks, codeReservationCapacityExceeded, "SpotMaxPriceTooLow",
+	}, c)
+}
+
+// isQuotaCode says that the account may not have more for now.
+func isQuotaCode(c string) bool {
+	return slices.Contains([]string{
+		codeVcpuLimitExceeded, codeMaxSpotInstanceCountExceeded, codeMaxFleetCountExceeded, codeInstanceLimitExceeded,
+		"MaxSpotFleetRequestCountExceeded", "SpotInstanceCountExceeded", "MaxIOPSLimitExceeded", "VolumeLimitExceeded",
+		"RequestResourceCountExceeded", "PrivateIpAddressLimitExceeded", "NetworkInterfaceLimitExceeded",
+	}, c)
+}
+
+// isAddressCode says that a subnet has no address, or no block of addresses, left.
+func isAddressCode(c string) bool {
+	return c == codeInsufficientFreeAddresses || c == codeInsufficientCidrBlocks
 }
 
 // isTemplateGone says that EC2 does not know a launch template. "InvalidLaunchTemplateName.NotFoundException: The
@@ -84,7 +103,16 @@ func isThere(err error) bool { return code(err) == "EntityAlreadyExists" }
 // isDenied says that the caller lacks a permission.
 func isDenied(c string) bool {
 	return slices.Contains([]string{
-		"UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "AuthFailure", "OptInRequired",
+		"UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "AuthFailure", "OptInRequired", "PendingVerification",
+		"Blocked", "AccountDisabled", "UnauthorizedException", "InvalidClientTokenId", "UnrecognizedClientException",
+	}, c)
+}
+
+// isThrottled says that there were too many requests.
+func isThrottled(c string) bool {
+	return slices.Contains([]string{
+		"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
+		"TooManyRequestsException", "RequestThrottledException", "EC2ThrottledException", "RequestThrottledOnHost",
 	}, c)
 }
 
@@ -94,28 +122,29 @@ func isTransient(err error) bool {
 	if !ok {
 		return true
 	}
-	return api.ErrorFault() == smithy.FaultServer || slices.Contains([]string{
-		"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
-		"TooManyRequestsException", "RequestThrottledException", "EC2ThrottledException", "InternalError",
-		"InternalFailure", "ServiceUnavailable", "Unavailable", "RequestTimeout",
-	}, api.ErrorCode())
+	return api.ErrorFault() == smithy.FaultServer || isThrottled(code(err)) || isServersFault(code(err))
 }
 
-// isClassFault says that a launch failed for what the class or its account says: repeating it as it is cannot help.
-func isClassFault(c, text string) bool {
-	if c == "InvalidParameterValue" && isProfilePropagating(text) {
-		return false
-	}
-	if slices.Contains([]string{
-		"InvalidUserData.Malformed", "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameter",
-		"MissingParameter", "InvalidBlockDeviceMapping", "InvalidAMIID.NotFound", "InvalidAMIID.Unavailable",
-		"InvalidAMIID.Malformed", "InvalidSubnetID.NotFound", "InvalidSubnet", "InvalidGroup.NotFound",
-		"InvalidSecurityGroupID.NotFound", "InvalidKeyPair.NotFound", "InvalidSnapshot.NotFound",
-		"InvalidKMSKey.InvalidState", "InvalidUserData", "InvalidTagKey.Malformed", "PendingVerification", "Blocked",
-	}, c) {
-		return true
-	}
-	return isDenied(c)
+func isServersFault(c string) bool {
+	return slices.Contains([]string{
+		"InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable", "RequestTimeout", "InternalServiceError",
+	}, c)
+}
+
+// isParameterCode says that EC2 refuses what the class says: repeating it as it is cannot help.
+func isParameterCode(c string) bool {
+	return slices.Contains([]string{
+		"InvalidUserData.Malformed", "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameter", "InvalidInput",
+		"MissingParameter", "UnknownParameter", "InvalidBlockDeviceMapping", "InvalidAMIID.NotFound", "InvalidAMIID.Unavailable",
+		"InvalidAMIID.Malformed", "InvalidSubnetID.NotFound", "InvalidSubnetID.Malformed", "InvalidSubnet", "InvalidGroup.NotFound",
+		"InvalidSecurityGroupID.NotFound", "InvalidSecurityGroupID.Malformed", "InvalidSecurity.RequestHasExpired",
+		"InvalidKeyPair.NotFound", "InvalidSnapshot.NotFound", "InvalidSnapshotID.Malformed", "InvalidKMSKey.InvalidState",
+		"KMSKeyNotAccessibleFault", "InvalidUserData", "InvalidTagKey.Malformed", "InvalidTagValue.Malformed", "TagLimitExceeded",
+		"InvalidNetworkInterface.NotFound", "InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationState",
+		"InvalidPlacementGroup.Unknown", "UnsupportedOperation", "InvalidInstanceType", "InvalidVolume.ZoneMismatch",
+		"SecurityGroupsPerInterfaceLimitExceeded", "InvalidIamInstanceProfileArn.Malformed", "VPCIdNotSpecified", "InvalidFleetConfiguration",
+		"InvalidFleetConfig",
+	}, c)
 }
 
 // isProfilePropagating says that EC2 does not know an instance profile yet, which takes IAM some seconds. "Value (x)

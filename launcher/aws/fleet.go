@@ -3,7 +3,6 @@ package aws
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -49,18 +48,19 @@ func (c *Cloud) forgetTemplates(request *launchRequest) {
 }
 
 // launchError reads an error of the call itself: a fault of the class, want of capacity that concerns all options, or
-// one that may be retried with the same launch id.
+// one that passes.
 func (c *Cloud) launchError(request *launchRequest, err error) (cloud.LaunchOutput, error) {
-	reason, text := code(err), message(err)
-	switch {
-	case isCapacityCode(reason):
-		failures := request.all(reason, text)
+	v := judge(err)
+	switch v.cause {
+	case cloud.CauseCapacity, cloud.CauseQuota, cloud.CauseSpotRole:
+		failures := request.all(code(err), message(err), v)
 		c.remember(failures)
 		return cloud.LaunchOutput{Failures: plain(slices.Concat(request.skipped, failures))}, nil
-	case isClassFault(reason, text):
-		return cloud.LaunchOutput{}, &cloud.NodeClassError{Class: request.class, Reason: reason, Message: text}
+	case cloud.CauseUnauthorized, cloud.CauseInvalid:
+		return cloud.LaunchOutput{}, v.classError(request.class)
+	default:
+		return cloud.LaunchOutput{}, v.launchError(request.class, err)
 	}
-	return cloud.LaunchOutput{}, fmt.Errorf("EC2NodeClass %s: creating fleet: %w", request.class, err)
 }
 
 // launchOutput reads the answer of the call. Where nothing was launched and every offering failed for what the class
@@ -69,26 +69,31 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	var result cloud.LaunchOutput
 	for _, instance := range out.Instances {
 		result.InstanceIDs = append(result.InstanceIDs, instance.InstanceIds...)
-		if o := overrides(instance.LaunchTemplateAndOverrides); o != nil {
-			c.taken.add(awssdk.ToString(o.SubnetId), int64(len(instance.InstanceIds)))
+		if in := instance.LaunchTemplateAndOverrides; in != nil && in.Overrides != nil {
+			c.taken.add(awssdk.ToString(in.Overrides.SubnetId), int64(len(instance.InstanceIds)))
+		}
+	}
+	for _, instance := range out.Instances {
+		if key, _ := request.pool(instance.LaunchTemplateAndOverrides); len(instance.InstanceIds) > 0 {
+			c.without.sold(request.options[key])
 		}
 	}
 	failures := request.failures(out.Errors)
 	if len(result.InstanceIDs) < request.count && len(failures) == 0 {
 		// Not remembered against any offering: EC2 named none.
 		result.Failures = plain(slices.Concat(request.skipped, request.all(codeUnfulfillableCapacity,
-			"EC2 launched fewer instances than asked for and gave no reason")))
+			"EC2 launched fewer instances than asked for and gave no reason", verdict{cause: cloud.CauseCapacity, reason: "InsufficientCapacity"})))
 		return result, nil
 	}
 	for _, f := range failures {
-		if isTemplateGone(f.Reason) {
+		if f.Cause == cloud.CauseTemplateGone {
 			c.forgetTemplates(request)
 		}
 	}
 	c.remember(failures)
 	if len(result.InstanceIDs) == 0 {
 		if f, ok := classFault(failures); ok {
-			return cloud.LaunchOutput{}, &cloud.NodeClassError{Class: request.class, Reason: f.Reason, Message: f.Message}
+			return cloud.LaunchOutput{}, &cloud.NodeClassError{Class: request.class, Reason: f.Condition, Message: f.Message, Cause: f.Cause}
 		}
 	}
 	result.Failures = plain(slices.Concat(request.skipped, failures))
@@ -103,7 +108,7 @@ func (c *Cloud) remember(failures []fleetFailure) {
 // classFault returns the first failure where all are the class's fault.
 func classFault(failures []fleetFailure) (fleetFailure, bool) {
 	for _, f := range failures {
-		if !isClassFault(f.Reason, f.Message) {
+		if f.Cause != cloud.CauseInvalid && f.Cause != cloud.CauseUnauthorized {
 			return fleetFailure{}, false
 		}
 	}
@@ -117,68 +122,76 @@ func classFault(failures []fleetFailure) (fleetFailure, bool) {
 // of the request counts for all.
 func (r *launchRequest) failures(errors []ec2types.CreateFleetError) []fleetFailure {
 	var out []fleetFailure
-	seen := map[offeringKey]bool{}
-	add := func(key offeringKey, o cloud.Option, subnet string, e ec2types.CreateFleetError) {
+	seen := map[poolKey]bool{}
+	add := func(key poolKey, subnet string, e ec2types.CreateFleetError) {
 		if seen[key] {
 			return
 		}
 		seen[key] = true
-		out = append(out, fleetFailure{
-			OfferingFailure: cloud.OfferingFailure{
-				Option: o, Reason: awssdk.ToString(e.ErrorCode), Message: awssdk.ToString(e.ErrorMessage),
-			},
-			subnet: subnet, zoneID: r.subnets[subnet].zoneID,
-		})
+		c, text := bare(awssdk.ToString(e.ErrorCode)), awssdk.ToString(e.ErrorMessage)
+		f := failed(r.options[key], c, text, judgeFleet(c, text))
+		f.subnet, f.zoneID = subnet, r.subnets[subnet].zoneID
+		out = append(out, f)
 	}
 	for _, e := range errors {
-		key, subnet := r.offering(overrides(e.LaunchTemplateAndOverrides))
-		if o, ok := r.options[key]; ok {
-			add(key, o, subnet, e)
+		key, subnet := r.pool(e.LaunchTemplateAndOverrides)
+		if _, ok := r.options[key]; ok {
+			add(key, subnet, e)
 			continue
 		}
-		for _, key := range sortedOfferings(r.options) {
-			add(key, r.options[key], "", e)
+		for _, key := range sortedPools(r.options) {
+			add(key, "", e)
 		}
 	}
 	return out
 }
 
+// failed is a failure of an option. What EC2 says of its capacity stays in its own words.
+func failed(o cloud.Option, code, text string, v verdict) fleetFailure {
+	f := fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: code, Message: text, Cause: v.cause, Condition: v.reason}}
+	if v.cause != cloud.CauseCapacity && v.message != "" {
+		f.Message = v.message
+	}
+	return f
+}
+
 // all is the same failure for each offering that was asked for.
-func (r *launchRequest) all(reason, message string) []fleetFailure {
+func (r *launchRequest) all(code, text string, v verdict) []fleetFailure {
 	skipped := map[cloud.Option]bool{}
 	for _, f := range r.skipped {
 		skipped[f.Option] = true
 	}
 	var out []fleetFailure
-	for _, key := range sortedOfferings(r.options) {
+	for _, key := range sortedPools(r.options) {
 		if o := r.options[key]; !skipped[o] {
-			out = append(out, fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: reason, Message: message}})
+			out = append(out, failed(o, code, text, v))
 		}
 	}
 	return out
 }
 
-func overrides(in *ec2types.LaunchTemplateAndOverridesResponse) *ec2types.FleetLaunchTemplateOverrides {
-	if in == nil {
-		return nil
+// pool names the pool of an answer, by its zone or else by its subnet's, and the subnet.
+func (r *launchRequest) pool(in *ec2types.LaunchTemplateAndOverridesResponse) (poolKey, string) {
+	if in == nil || in.Overrides == nil {
+		return poolKey{}, ""
 	}
-	return in.Overrides
-}
-
-// offering names the option of an answer, by its zone or else by its subnet's.
-func (r *launchRequest) offering(o *ec2types.FleetLaunchTemplateOverrides) (offeringKey, string) {
-	if o == nil {
-		return offeringKey{}, ""
-	}
-	id, zone := awssdk.ToString(o.SubnetId), awssdk.ToString(o.AvailabilityZone)
+	id, zone := awssdk.ToString(in.Overrides.SubnetId), awssdk.ToString(in.Overrides.AvailabilityZone)
 	if s, ok := r.subnets[id]; ok {
 		zone = s.zone
 	}
-	return offeringKey{instanceType: string(o.InstanceType), zone: zone}, id
+	return poolKey{string(in.Overrides.InstanceType), zone, r.reservation(in)}, id
 }
 
-func sortedOfferings(options map[offeringKey]cloud.Option) []offeringKey {
-	return slices.SortedFunc(maps.Keys(options), func(a, b offeringKey) int {
-		return cmp.Or(cmp.Compare(a.instanceType, b.instanceType), cmp.Compare(a.zone, b.zone))
+// reservation is the id of the capacity reservation that the answer's launch template launches into, if any.
+func (r *launchRequest) reservation(in *ec2types.LaunchTemplateAndOverridesResponse) string {
+	if in.LaunchTemplateSpecification == nil {
+		return ""
+	}
+	return r.reservations[awssdk.ToString(in.LaunchTemplateSpecification.LaunchTemplateName)]
+}
+
+func sortedPools(options map[poolKey]cloud.Option) []poolKey {
+	return slices.SortedFunc(maps.Keys(options), func(a, b poolKey) int {
+		return cmp.Or(cmp.Compare(a.instanceType, b.instanceType), cmp.Compare(a.zone, b.zone), cmp.Compare(a.reservation, b.reservation))
 	})
 }

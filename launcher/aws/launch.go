@@ -1,7 +1,6 @@
 package aws
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +22,12 @@ import (
 // refuses a client token that comes with other parameters.
 const launchMemory = 15 * time.Minute
 
-// Launch implements cloud.Cloud. One call buys one capacity type: spot if any spot option may have capacity, as
-// Karpenter does, else on-demand.
+// maxTemplates is what EC2 takes in one fleet (EC2 user guide, "Quotas for EC2 Fleet"). Overrides it limits for fleets of other
+// types than instant only.
+const maxTemplates = 50
+
+// Launch implements cloud.Cloud. One call buys one capacity type, in Karpenter's order: reserved if any reserved option may
+// have capacity, else spot, else on-demand.
 func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.LaunchOutput, err error) {
 	defer c.metrics.measure("Create")(&err)
 	if in.LaunchID == "" || in.Class == nil || len(in.Claims) == 0 || len(in.Options) == 0 {
@@ -87,20 +90,41 @@ func (c *Cloud) toTry(options []cloud.Option, now time.Time) ([]cloud.Option, []
 	var failures []cloud.OfferingFailure
 	for _, o := range options {
 		until := c.without.until(offeringKey{o.CapacityType, o.InstanceType, o.Zone}, now)
+		if t := c.without.reservation(o.Reservation.ID, now); t.After(until) {
+			until = t
+		}
 		if until.IsZero() {
 			usable = append(usable, o)
 			continue
 		}
 		failures = append(failures, cloud.OfferingFailure{
-			Option: o, Reason: codeInsufficientInstanceCapacity,
+			Option: o, Reason: codeInsufficientInstanceCapacity, Cause: cloud.CauseCapacity, Condition: "InsufficientCapacity",
 			Message: "EC2 had no capacity a moment ago; tried again from " + until.UTC().Format(time.RFC3339),
 		})
 	}
-	spot := slices.ContainsFunc(usable, isSpot)
-	return slices.DeleteFunc(usable, func(o cloud.Option) bool { return isSpot(o) != spot }), failures
+	return ofFirstKind(usable), failures
+}
+
+// ofFirstKind keeps the options that one call can buy: of the first capacity type that there is, and of one kind of
+// reservations.
+func ofFirstKind(options []cloud.Option) []cloud.Option {
+	for _, kind := range []string{karpv1.CapacityTypeReserved, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand} {
+		i := slices.IndexFunc(options, func(o cloud.Option) bool { return o.CapacityType == kind })
+		if i < 0 {
+			continue
+		}
+		first := options[i].Reservation
+		return slices.DeleteFunc(options, func(o cloud.Option) bool {
+			return o.CapacityType != kind || o.Reservation.Type != first.Type || o.Reservation.Interruptible != first.Interruptible
+		})
+	}
+	return options
 }
 
 func isSpot(o cloud.Option) bool { return o.CapacityType == karpv1.CapacityTypeSpot }
+
+// poolKey names a capacity pool of one request.
+type poolKey struct{ instanceType, zone, reservation string }
 
 // launchRequest is one CreateFleet call with what is needed to read its answer.
 type launchRequest struct {
@@ -108,8 +132,10 @@ type launchRequest struct {
 	count     int
 	fleet     *ec2.CreateFleetInput
 	templates []*ec2.CreateLaunchTemplateInput
-	options   map[offeringKey]cloud.Option
+	options   map[poolKey]cloud.Option
 	subnets   map[string]subnet
+	// reservations by the name of the launch template that launches into them.
+	reservations map[string]string
 	// skipped are the options that could not even be asked for.
 	skipped []fleetFailure
 }
@@ -120,19 +146,28 @@ func (c *Cloud) prepare(ctx context.Context, in cloud.LaunchInput, options []clo
 		return nil, err
 	}
 	if err := c.ensureTemplates(ctx, request.templates); err != nil {
-		if isClassFault(code(err), message(err)) {
-			return nil, &cloud.NodeClassError{Class: in.Class.Name, Reason: "LaunchTemplateRefused", Message: message(err)}
-		}
-		return nil, fmt.Errorf("EC2NodeClass %s: %w", in.Class.Name, err)
+		return nil, templateError(in.Class.Name, err)
 	}
 	c.launches.put(in.LaunchID, request, launchMemory)
 	return request, nil
 }
 
+// templateError says whose fault it is that a launch template could not be made.
+func templateError(class string, err error) error {
+	v := judge(err)
+	switch v.cause {
+	case cloud.CauseInvalid, cloud.CauseUnauthorized:
+		return v.classError(class)
+	default:
+		return &cloud.LaunchError{Class: class, Cause: v.cause, Reason: v.reason, Message: v.message, Err: err}
+	}
+}
+
 // group is the options that share a launch template.
 type group struct {
-	imageID string
-	maxPods int64
+	imageID       string
+	maxPods, efas int64
+	reservation   cloud.Reservation
 }
 
 func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options []cloud.Option, known cluster) (*launchRequest, error) {
@@ -149,11 +184,12 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 		return nil, &cloud.NodeClassError{Class: in.Class.Name, Reason: "AMIRequirementsInvalid", Message: err.Error()}
 	}
 	request := &launchRequest{
-		class: in.Class.Name, count: len(in.Claims), options: map[offeringKey]cloud.Option{}, subnets: map[string]subnet{},
+		class: in.Class.Name, count: len(in.Claims), options: map[poolKey]cloud.Option{}, subnets: map[string]subnet{},
+		reservations: map[string]string{},
 	}
 	groups := map[group][]ec2types.FleetLaunchTemplateOverridesRequest{}
-	for _, o := range options {
-		key := offeringKey{instanceType: o.InstanceType, zone: o.Zone}
+	for i, o := range options {
+		key := poolKey{o.InstanceType, o.Zone, o.Reservation.ID}
 		if _, seen := request.options[key]; seen {
 			continue
 		}
@@ -167,67 +203,30 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 			request.skip(o, "NoSubnet", "no subnet of the class is in this zone")
 		default:
 			request.subnets[subnet.id] = subnet
-			g := group{image, o.MaxPods}
-			groups[g] = append(groups[g], ec2types.FleetLaunchTemplateOverridesRequest{
+			g := group{image, o.MaxPods, o.EFAs, o.Reservation}
+			if _, there := groups[g]; !there && len(groups) == maxTemplates {
+				continue
+			}
+			override := ec2types.FleetLaunchTemplateOverridesRequest{
 				InstanceType: ec2types.InstanceType(o.InstanceType), SubnetId: awssdk.String(subnet.id),
 				AvailabilityZone: awssdk.String(o.Zone),
-			})
+			}
+			if in.Prioritized {
+				override.Priority = awssdk.Float64(float64(i))
+			}
+			groups[g] = append(groups[g], override)
 		}
 	}
 	return request, request.fill(in, groups, templateSpec{
 		class: in.Class, cluster: known, capacityType: options[0].CapacityType,
-		labels: in.Labels, taints: in.Taints, tags: c.launchTags(in),
+		labels: in.Labels, taints: in.Taints, tags: c.launchTags(in), tenancy: tenancyOf(in.Claims[0]),
 	})
 }
 
 func (r *launchRequest) skip(o cloud.Option, reason, message string) {
 	r.skipped = append(r.skipped, fleetFailure{
-		OfferingFailure: cloud.OfferingFailure{Option: o, Reason: reason, Message: message},
+		OfferingFailure: cloud.OfferingFailure{Option: o, Reason: reason, Message: message, Cause: cloud.CauseInvalid, Condition: reason},
 	})
-}
-
-// fill writes the CreateFleet call: a launch template per group, its options as overrides.
-func (r *launchRequest) fill(in cloud.LaunchInput, groups map[group][]ec2types.FleetLaunchTemplateOverridesRequest, spec templateSpec) error {
-	tags := maps.Clone(spec.tags)
-	tags[catalog.LaunchAnnotation] = in.LaunchID
-	target := ec2types.DefaultTargetCapacityTypeOnDemand
-	r.fleet = &ec2.CreateFleetInput{
-		Type:        ec2types.FleetTypeInstant,
-		ClientToken: awssdk.String(in.LaunchID),
-		Context:     in.Class.Spec.Context,
-		TagSpecifications: []ec2types.TagSpecification{
-			{ResourceType: ec2types.ResourceTypeFleet, Tags: ec2Tags(tags)},
-			{ResourceType: ec2types.ResourceTypeInstance, Tags: ec2Tags(tags)},
-			{ResourceType: ec2types.ResourceTypeVolume, Tags: ec2Tags(tags)},
-		},
-	}
-	if spec.capacityType == karpv1.CapacityTypeSpot {
-		target = ec2types.DefaultTargetCapacityTypeSpot
-		r.fleet.SpotOptions = &ec2types.SpotOptionsRequest{AllocationStrategy: ec2types.SpotAllocationStrategyPriceCapacityOptimized}
-	} else {
-		r.fleet.OnDemandOptions = &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyLowestPrice}
-	}
-	r.fleet.TargetCapacitySpecification = &ec2types.TargetCapacitySpecificationRequest{
-		DefaultTargetCapacityType: target, TotalTargetCapacity: awssdk.Int32(int32(r.count)),
-	}
-	order := slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
-		return cmp.Or(cmp.Compare(a.imageID, b.imageID), cmp.Compare(a.maxPods, b.maxPods))
-	})
-	for _, g := range order {
-		spec.imageID, spec.maxPods = g.imageID, g.maxPods
-		t, err := spec.template()
-		if err != nil {
-			return &cloud.NodeClassError{Class: in.Class.Name, Reason: "UserDataInvalid", Message: err.Error()}
-		}
-		r.templates = append(r.templates, t)
-		r.fleet.LaunchTemplateConfigs = append(r.fleet.LaunchTemplateConfigs, ec2types.FleetLaunchTemplateConfigRequest{
-			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
-				LaunchTemplateName: t.LaunchTemplateName, Version: awssdk.String("$Latest"),
-			},
-			Overrides: groups[g],
-		})
-	}
-	return nil
 }
 
 // launchTags are the tags of all that a launch makes, its launch id excepted: Karpenter's, which users' IAM policies

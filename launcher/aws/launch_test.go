@@ -249,13 +249,13 @@ func TestLaunchFaultsOfTheClass(t *testing.T) {
 	}{
 		"call refused": {func(w *wire, _ *cloud.LaunchInput) {
 			w.on("CreateFleet", refuse(http.StatusForbidden, "UnauthorizedOperation", "You are not authorized"))
-		}, "UnauthorizedOperation"},
+		}, "Unauthorized"},
 		"every offering refused": {func(w *wire, _ *cloud.LaunchInput) {
 			w.on("CreateFleet", fleet(nil, fleetError("InvalidParameterCombination", "no", "subnet-2")))
-		}, "InvalidParameterCombination"},
+		}, "LaunchFailed"},
 		"launch template refused": {func(w *wire, _ *cloud.LaunchInput) {
-			w.on("CreateLaunchTemplate", refuse(http.StatusBadRequest, "InvalidUserData.Malformed", "no"))
-		}, "LaunchTemplateRefused"},
+			w.on("CreateLaunchTemplate", refuse(http.StatusBadRequest, "InvalidUserData.Malformed", "User data is limited to 16384 bytes"))
+		}, "UserDataSizeLimitExceeded"},
 		"not resolved":  {func(_ *wire, in *cloud.LaunchInput) { in.Class.Status.AMIs = nil }, "NodeClassNotReady"},
 		"not supported": {func(_ *wire, in *cloud.LaunchInput) { in.Class.Spec.AMIFamily = new("Windows2022") }, "NotSupported"},
 	} {

@@ -33,6 +33,10 @@ type templateSpec struct {
 	labels       map[string]string
 	taints       []cloud.Taint
 	tags         map[string]string
+	// efas is how many EFA interfaces the instance gets, one per network card; 0 leaves the network as the class says.
+	efas        int64
+	tenancy     string
+	reservation cloud.Reservation
 }
 
 // template turns the spec into EC2's request. Equal specs give equal names: a launch template is never changed.
@@ -45,6 +49,8 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 		ImageId:             awssdk.String(s.imageID),
 		BlockDeviceMappings: blockDevices(s.class),
 		MetadataOptions:     metadataOptions(s.class.Spec.MetadataOptions),
+		CpuOptions:          cpuOptions(s.class.Spec.CPUOptions),
+		Placement:           &ec2types.LaunchTemplatePlacementRequest{Tenancy: ec2types.Tenancy(s.tenancy)},
 		Monitoring:          &ec2types.LaunchTemplatesMonitoringRequest{Enabled: awssdk.Bool(awssdk.ToBool(s.class.Spec.DetailedMonitoring))},
 		TagSpecifications:   s.requestTags(),
 	}
@@ -56,7 +62,8 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 			Name: awssdk.String(s.class.Status.InstanceProfile),
 		}
 	}
-	setNetwork(data, s.class)
+	s.setNetwork(data)
+	s.setReservation(data)
 	out := &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateData: data,
 		TagSpecifications:  []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: ec2Tags(s.tags)}},
@@ -106,30 +113,6 @@ func ec2Tags(tags map[string]string) []ec2types.Tag {
 	return out
 }
 
-// setNetwork puts the security groups where EC2 wants them: beside the network interface's settings where there are
-// any, else on the template itself.
-func setNetwork(data *ec2types.RequestLaunchTemplateData, class *awsv1.EC2NodeClass) {
-	groups := make([]string, 0, len(class.Status.SecurityGroups))
-	for _, g := range class.Status.SecurityGroups {
-		groups = append(groups, g.ID)
-	}
-	spec := class.Spec
-	if spec.AssociatePublicIPAddress == nil && spec.IPPrefixCount == nil && spec.ConnectionTracking == nil {
-		data.SecurityGroupIds = groups
-		return
-	}
-	nic := ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{
-		DeviceIndex: awssdk.Int32(0), Groups: groups,
-		AssociatePublicIpAddress: spec.AssociatePublicIPAddress, Ipv4PrefixCount: spec.IPPrefixCount,
-	}
-	if t := spec.ConnectionTracking; t != nil {
-		nic.ConnectionTrackingSpecification = &ec2types.ConnectionTrackingSpecificationRequest{
-			TcpEstablishedTimeout: t.TCPEstablishedTimeout, UdpStreamTimeout: t.UDPStreamTimeout, UdpTimeout: t.UDPTimeout,
-		}
-	}
-	data.NetworkInterfaces = []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{nic}
-}
-
 // metadataOptions with the defaults of Karpenter's CRD: IMDSv2 only, one hop.
 func metadataOptions(in *awsv1.MetadataOptions) *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
 	out := &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
@@ -137,6 +120,8 @@ func metadataOptions(in *awsv1.MetadataOptions) *ec2types.LaunchTemplateInstance
 		HttpProtocolIpv6:        ec2types.LaunchTemplateInstanceMetadataProtocolIpv6Disabled,
 		HttpPutResponseHopLimit: awssdk.Int32(1),
 		HttpTokens:              ec2types.LaunchTemplateHttpTokensStateRequired,
+		// An account may have them on by default, and keys with a slash, as kubernetes.io/cluster/NAME, would fail the launch.
+		InstanceMetadataTags: ec2types.LaunchTemplateInstanceMetadataTagsStateDisabled,
 	}
 	if in == nil {
 		return out

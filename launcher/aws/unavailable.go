@@ -4,10 +4,13 @@ import (
 	"sync"
 	"time"
 
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// offeringKey names an offering, or several: an empty field stands for all.
+// offeringKey names an offering, or several: an empty field stands for all. The instance type may be a kind of instances, see
+// kindOf, or, with capacity type reserved, the id of a capacity reservation.
 type offeringKey struct{ capacityType, instanceType, zone string }
 
 // unavailable remembers for a period what EC2 had no capacity for, and which subnets had no address left.
@@ -18,23 +21,27 @@ type unavailable struct {
 	mu        sync.Mutex
 	offerings map[offeringKey]time.Time
 	subnets   map[string]time.Time
+	stockOuts stockOuts
 }
 
 func newUnavailable(period time.Duration, changed *signal) *unavailable {
 	return &unavailable{
 		period: period, changed: changed,
-		offerings: map[offeringKey]time.Time{}, subnets: map[string]time.Time{},
+		offerings: map[offeringKey]time.Time{}, subnets: map[string]time.Time{}, stockOuts: stockOuts{},
 	}
 }
 
 // keyFor says what an error of one offering tells about others: a spot limit is the account's, a vCPU limit that of the
-// type in every zone, all else the offering's alone.
+// type in every zone, a full reservation is the reservation's, all else the offering's alone.
 func keyFor(code string, o cloud.Option) offeringKey {
 	switch code {
-	case codeMaxSpotInstanceCountExceeded, codeSpotServiceLinkedRole:
+	case codeMaxSpotInstanceCountExceeded, "SpotInstanceCountExceeded", "MaxSpotFleetRequestCountExceeded", codeSpotServiceLinkedRole:
 		return offeringKey{capacityType: o.CapacityType}
-	case codeVcpuLimitExceeded:
+	case codeVcpuLimitExceeded, codeInstanceLimitExceeded:
 		return offeringKey{capacityType: o.CapacityType, instanceType: o.InstanceType}
+	}
+	if o.Reservation.ID != "" {
+		return reservationKey(o.Reservation.ID)
 	}
 	return offeringKey{capacityType: o.CapacityType, instanceType: o.InstanceType, zone: o.Zone}
 }
@@ -45,19 +52,41 @@ func (u *unavailable) remember(failures []fleetFailure, now time.Time) {
 	until, marked := now.Add(u.period), false
 	for _, f := range failures {
 		switch {
-		case !isCapacityCode(f.Reason):
+		case !isCapacityCode(f.Reason) && !isQuotaCode(f.Reason) && f.Reason != codeSpotServiceLinkedRole:
 			continue
-		case f.Reason == codeInsufficientFreeAddresses && f.subnet != "":
+		case isAddressCode(f.Reason) && f.subnet != "":
 			u.subnets[f.subnet] = until
 		default:
 			u.offerings[keyFor(f.Reason, f.Option)] = until
 		}
 		marked = true
+		if key, out := u.stockOuts.note(f, until, now); out {
+			u.offerings[key] = until
+		}
 	}
 	u.mu.Unlock()
 	if marked {
 		u.changed.fire()
 	}
+}
+
+// sold notes that an offering gave an instance: whatever else failed, its zone is not sold out.
+func (u *unavailable) sold(o cloud.Option) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stockOuts.sold(o)
+}
+
+func reservationKey(id string) offeringKey {
+	return offeringKey{capacityType: karpv1.CapacityTypeReserved, instanceType: id}
+}
+
+// reservation returns when a capacity reservation that was full will be tried again; zero where nothing is known against it.
+func (u *unavailable) reservation(id string, now time.Time) time.Time {
+	if id == "" {
+		return time.Time{}
+	}
+	return u.until(reservationKey(id), now)
 }
 
 // until returns when an offering will be tried again; zero where nothing is known against it.
@@ -68,6 +97,7 @@ func (u *unavailable) until(o offeringKey, now time.Time) time.Time {
 	for _, k := range []offeringKey{
 		o,
 		{capacityType: o.capacityType, instanceType: o.instanceType},
+		{capacityType: o.capacityType, instanceType: kindOf(o.instanceType), zone: o.zone},
 		{capacityType: o.capacityType},
 	} {
 		if t := u.offerings[k]; t.After(now) && t.After(latest) {

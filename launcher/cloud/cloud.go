@@ -34,7 +34,8 @@ type Cloud interface {
 
 	// Launch asks for one instance per claim, all equal, with one CreateFleet call of type instant and the launch id as client
 	// token. It returns the ids of what EC2 launched, which may be fewer, with a reason for each offering that failed.
-	// Errors: NodeClassError (the class cannot launch), and others that may be retried with the same launch id.
+	// Errors: NodeClassError (the class cannot launch), LaunchError (a cause that passes), and others; all but the first may
+	// be retried with the same launch id.
 	Launch(ctx context.Context, in LaunchInput) (LaunchOutput, error)
 
 	// Instances describes the instances that sel selects and that carry this cluster's tag, terminated ones included
@@ -69,6 +70,9 @@ type LaunchInput struct {
 	Claims []*karpv1.NodeClaim
 	// Options are the offerings that will do, cheapest first.
 	Options []Option
+	// Prioritized has EC2 take the options in their order as far as it can, instead of the cheapest (on-demand) or those with
+	// the most spare capacity (spot): the prices are not EC2's.
+	Prioritized bool
 	// Labels, Taints and StartupTaints that the kubelet registers with, slipway's own included.
 	Labels map[string]string
 	// Taints that the kubelet registers with: permanent, start-up and slipway's own.
@@ -91,12 +95,26 @@ type Option struct {
 	InstanceType string
 	// Zone such as us-east-1a.
 	Zone string
-	// CapacityType is spot or on-demand.
+	// CapacityType is reserved, spot or on-demand.
 	CapacityType string
 	// Price in USD per hour.
 	Price float64
-	// MaxPods that the kubelet is told, part of the launch template.
+	// MaxPods that the kubelet is told, part of the launch template; 0 leaves it to the AMI.
 	MaxPods int64
+	// EFAs is how many network interfaces of type EFA the instance is to have: the claim asks for them; 0 is none.
+	EFAs int64
+	// Reservation is what a reserved option launches into; zero for all others.
+	Reservation Reservation
+}
+
+// Reservation is an EC2 capacity reservation.
+type Reservation struct {
+	// ID such as cr-0123456789abcdef0.
+	ID string
+	// Type is default or capacity-block, as EC2 names them.
+	Type string
+	// Interruptible says that its owner lends it and may want it back.
+	Interruptible bool
 }
 
 // LaunchOutput is what came of one CreateFleet call.
@@ -115,6 +133,10 @@ type OfferingFailure struct {
 	Reason string
 	// Message of EC2.
 	Message string
+	// Cause of the failure. One that Passing is no reason not to ask for the offering again.
+	Cause Cause
+	// Condition is one CamelCase word for the NodeClaim's condition, Karpenter's where it has one.
+	Condition string
 }
 
 // InstanceState is an EC2 instance state name.
@@ -138,6 +160,8 @@ type Instance struct {
 	State InstanceState
 	// InstanceType, Zone, ZoneID and CapacityType that EC2 chose.
 	InstanceType, Zone, ZoneID, CapacityType string
+	// ReservationID of the capacity reservation that it was launched into, where CapacityType is reserved.
+	ReservationID string
 	// ImageID of its AMI.
 	ImageID string
 	// PrivateDNSName is the node's name with EKS's default.

@@ -111,7 +111,12 @@ func (g *group) deal(ctx context.Context, instances []cloud.Instance) error {
 	return failed // The instances of the claims that are left carry the attempt's id: the next round finds them.
 }
 
+// types are the class's instance types by name: those that the attempt chose from, or, of an earlier process's call, those that
+// are offered now.
 func (g *group) types(ctx context.Context) (map[string]catalog.InstanceType, error) {
+	if g.offered != nil {
+		return g.offered, nil
+	}
 	class := &awsv1.EC2NodeClass{}
 	if err := g.config.Client.Get(ctx, types.NamespacedName{Name: g.claims[0].Spec.NodeClassRef.Name}, class); err != nil {
 		return nil, err
@@ -120,11 +125,15 @@ func (g *group) types(ctx context.Context) (map[string]catalog.InstanceType, err
 	if err != nil {
 		return nil, err
 	}
+	return byName(list), nil
+}
+
+func byName(list []catalog.InstanceType) map[string]catalog.InstanceType {
 	out := make(map[string]catalog.InstanceType, len(list))
 	for _, t := range list {
 		out[t.Name] = t
 	}
-	return out, nil
+	return out
 }
 
 // errGone says that a claim was deleted, or is being.
@@ -134,7 +143,7 @@ var errGone = errors.New("the NodeClaim is gone")
 func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance cloud.Instance, offered map[string]catalog.InstanceType) error {
 	t := offered[instance.InstanceType]
 	err := g.write(ctx, c, func(patch client.Patch) error {
-		c.Labels = merge(c.Labels, t.Labels, map[string]string{karpv1.CapacityTypeLabelKey: instance.CapacityType})
+		c.Labels = merge(c.Labels, t.Labels, map[string]string{karpv1.CapacityTypeLabelKey: instance.CapacityType}, reservationLabels(t, instance))
 		c.Labels = node.Labels(c, instance)
 		delete(c.Labels, corev1.LabelHostname)
 		expected := record.FormatExpected(instance.InstanceType, instance.Zone, instance.CapacityType, price(t, instance))
@@ -196,9 +205,23 @@ func merge(into map[string]string, more ...map[string]string) map[string]string 
 	return out
 }
 
+// reservationLabels are what a node in a capacity reservation carries.
+func reservationLabels(t catalog.InstanceType, i cloud.Instance) map[string]string {
+	if i.ReservationID == "" {
+		return nil
+	}
+	out := map[string]string{awsv1.LabelCapacityReservationID: i.ReservationID}
+	for _, o := range t.Offerings {
+		if o.ReservationID == i.ReservationID && o.ReservationType != "" {
+			out[awsv1.LabelCapacityReservationType] = o.ReservationType
+		}
+	}
+	return out
+}
+
 func price(t catalog.InstanceType, i cloud.Instance) float64 {
 	for _, o := range t.Offerings {
-		if o.Zone == i.Zone && o.CapacityType == i.CapacityType {
+		if o.Zone == i.Zone && o.CapacityType == i.CapacityType && o.ReservationID == i.ReservationID {
 			return o.Price
 		}
 	}
@@ -235,9 +258,20 @@ func (g *group) end(ctx context.Context, c *karpv1.NodeClaim, reason, message st
 		return fmt.Errorf("deleting NodeClaim %s: %w", c.Name, err)
 	}
 	klog.FromContext(ctx).Info("Launch failed", "nodeClaim", klog.KObj(c), "reason", reason, "message", message)
-	event := map[string]string{"InsufficientCapacity": "InsufficientCapacityError"}[reason]
-	g.config.Events.Eventf(c, corev1.EventTypeWarning, cmp.Or(event, reason), "%s", message)
+	g.config.Events.Eventf(c, corev1.EventTypeWarning, eventOf(reason), "%s", message)
 	return nil
+}
+
+// insufficientCapacity is the reason of a claim for which EC2 has nothing.
+const insufficientCapacity = "InsufficientCapacity"
+
+// eventOf is Karpenter's Event for a reason: quotas and addresses are capacity to it.
+func eventOf(reason string) string {
+	switch reason {
+	case insufficientCapacity, "VCPULimitExceeded", "SpotQuotaExceeded", "FleetQuotaExceeded", "QuotaExceeded", "InsufficientFreeAddressesInSubnet":
+		return "InsufficientCapacityError"
+	}
+	return reason
 }
 
 // each calls f for all claims at once and returns its answers in their order.

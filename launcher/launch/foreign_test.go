@@ -34,15 +34,15 @@ func TestOptionsOfForeignClaims(t *testing.T) {
 		t.Helper()
 		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "static-1"}}
 		claim.Spec.Requirements = reqs
-		options, err := Options(claim, types, nil)
+		choice, err := Search{Claim: claim, Types: types}.Options()
 		if err != nil {
 			t.Fatal(err)
 		}
 		named = map[string]bool{}
-		for _, o := range options {
+		for _, o := range choice.Options {
 			named[o.InstanceType] = true
 		}
-		return len(options), named
+		return len(choice.Options), named
 	}
 	if n, named := count(requirement(corev1.LabelArchStable, "amd64")); n != 2 || !named["g5.xlarge"] {
 		t.Errorf("architecture: %v", named)

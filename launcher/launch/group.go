@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +11,14 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -35,7 +38,12 @@ type group struct {
 	// mine are the ids that this group has written or found: a claim with another one is somebody else's by now.
 	mine map[string]bool
 	// failed are the offerings that gave nothing, with the reason.
-	failed map[cloud.Option]string
+	failed map[cloud.Option]cloud.OfferingFailure
+	// offered are the class's instance types by name, as the attempt under way chose from them.
+	offered map[string]catalog.InstanceType
+	// relaxed says that the attempt under way could not keep minValues; told is the reason that the claims show.
+	relaxed bool
+	told    string
 	// since is when the search for the instances of a call whose answer was lost began.
 	since time.Time
 }
@@ -46,7 +54,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 	if id != "" && !l.claim(id) {
 		return // Another group has taken all claims of that call along.
 	}
-	g := &group{Launcher: l, claims: claims, id: id, mine: map[string]bool{id: true}, failed: map[cloud.Option]string{}}
+	g := &group{Launcher: l, claims: claims, id: id, mine: map[string]bool{id: true}, failed: map[cloud.Option]cloud.OfferingFailure{}}
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.5, Steps: 100, Cap: lastRetry}
 	for len(g.claims) > 0 {
 		effects, cancel, err := l.config.Guard.Wait(ctx)
@@ -60,8 +68,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			klog.FromContext(ctx).Error(err, "Launch did not succeed, trying again", "nodeClaims", len(g.claims), "launch", g.id)
-			l.metrics.errors.Inc()
+			g.note(ctx, err)
 			pause = backoff.Step()
 		case !g.since.IsZero():
 			pause = lookEvery
@@ -125,23 +132,78 @@ func (g *group) fresh() bool {
 func (g *group) call(ctx context.Context) error {
 	out, err := g.config.Cloud.Launch(ctx, g.input)
 	if class, broken := cloud.IsNodeClass(err); broken {
-		return g.fail(ctx, g.claims, "NodeClassNotReady", class.Error())
+		return g.failClass(ctx, class)
 	}
 	if err != nil {
 		return err
 	}
 	before := len(g.failed)
+	var passing *cloud.OfferingFailure
+	causes := map[cloud.Cause]bool{}
 	for _, f := range out.Failures {
-		g.failed[key(f.Option)] = f.Reason
 		g.metrics.failures.WithLabelValues(f.Reason).Inc()
+		causes[f.Cause] = true
+		if f.Cause.Passing() {
+			passing = &f
+			continue
+		}
+		g.failed[key(f.Option)] = f
+	}
+	for cause := range causes {
+		if !cause.Passing() { // Those count as errors, once it is known that nothing came.
+			g.metrics.causes.WithLabelValues(string(cmp.Or(cause, cloud.CauseCapacity))).Inc()
+		}
 	}
 	if err := g.receive(ctx, out.InstanceIDs); err != nil {
 		return err
 	}
-	if len(out.InstanceIDs) == 0 && len(g.failed) == before {
-		return errors.New("EC2 launched nothing and gave no reason that is new") // Without a pause this might go on forever.
+	switch {
+	case len(out.InstanceIDs) > 0 || len(g.failed) > before:
+		return nil
+	case passing != nil:
+		return &cloud.LaunchError{Class: g.input.Class.Name, Cause: passing.Cause, Reason: passing.Condition, Message: passing.Message}
 	}
-	return nil
+	return errors.New("EC2 launched nothing and gave no reason that is new") // Without a pause this might go on forever.
+}
+
+// failClass ends all claims for what their class or its account says.
+func (g *group) failClass(ctx context.Context, class *cloud.NodeClassError) error {
+	reason := "NodeClassNotReady"
+	if class.Cause != "" {
+		reason = class.Reason // EC2 was asked, and said it.
+	}
+	g.metrics.causes.WithLabelValues(string(cmp.Or(class.Cause, causeClass))).Inc()
+	return g.fail(ctx, g.claims, reason, class.Error())
+}
+
+// note makes an error that may pass known: in the log, in the metrics and, where the reason is new, on the claims.
+func (g *group) note(ctx context.Context, err error) {
+	klog.FromContext(ctx).Error(err, "Launch did not succeed, trying again", "nodeClaims", len(g.claims), "launch", g.id)
+	reason, cause, message := "LaunchFailed", cloud.CauseTransient, err.Error()
+	if e, ok := cloud.AsLaunch(err); ok {
+		reason, cause, message = e.Reason, e.Cause, e.Message
+	}
+	g.metrics.errors.Inc()
+	g.metrics.causes.WithLabelValues(string(cause)).Inc()
+	if g.told == reason {
+		return
+	}
+	g.told = reason
+	effects, cancel, ok := g.config.Guard.Context(ctx)
+	defer cancel()
+	if !ok {
+		return
+	}
+	each(g.claims, func(c *karpv1.NodeClaim) error {
+		err := g.write(effects, c, func(patch client.Patch) error {
+			c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, reason, message)
+			return g.config.Client.Status().Patch(effects, c, patch)
+		})
+		if err == nil {
+			g.config.Events.Eventf(c, corev1.EventTypeWarning, reason, "%s", message)
+		}
+		return err // Nobody waits for it: it is news, and the next attempt may bring better.
+	})
 }
 
 // refresh reads the claims anew and drops those that are gone or going.
@@ -200,19 +262,27 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	}
 	offered, err := g.config.Cloud.InstanceTypes(ctx, class)
 	if broken, ok := cloud.IsNodeClass(err); ok {
-		return in, true, g.fail(ctx, g.claims, "NodeClassNotReady", broken.Error())
+		return in, true, g.failClass(ctx, broken)
 	}
 	if err != nil {
 		return in, false, err
 	}
-	options, err := Options(first, offered, g.failed)
+	g.offered = byName(offered)
+	choice, err := Search{Claim: first, Types: offered, Failed: g.failed, BestEffort: g.config.MinValuesBestEffort}.Options()
+	if _, short := errors.AsType[*MinValuesError](err); short {
+		return in, true, g.fail(ctx, g.claims, insufficientCapacity, err.Error()+": "+explain(g.failed))
+	}
 	if err != nil {
 		return in, true, g.fail(ctx, g.claims, "InvalidRequirements", err.Error())
 	}
-	if len(options) == 0 {
-		return in, true, g.fail(ctx, g.claims, "InsufficientCapacity", explain(g.failed))
+	if len(choice.Options) == 0 {
+		return in, true, g.fail(ctx, g.claims, reasonOf(g.failed), explain(g.failed))
 	}
-	in = cloud.LaunchInput{Class: class, Options: options, Labels: maps.Clone(first.Labels)}
+	g.relaxed = choice.Relaxed
+	in = cloud.LaunchInput{
+		Class: class, Options: choice.Options, Labels: maps.Clone(first.Labels),
+		Prioritized: class.Annotations[prioritizedAnnotation] == "true" || first.Annotations[v1alpha1.PriceOverlayAppliedAnnotationKey] != "",
+	}
 	for _, t := range record.Taints(first) {
 		in.Taints = append(in.Taints, cloud.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 	}
@@ -226,6 +296,9 @@ func (g *group) stamp(ctx context.Context, id string) error {
 	results := each(g.claims, func(c *karpv1.NodeClaim) error {
 		before := c.DeepCopy()
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, id)
+		if g.relaxed {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, karpv1.NodeClaimMinValuesRelaxedAnnotationKey, "true")
+		}
 		return g.config.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	var failed error

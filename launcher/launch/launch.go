@@ -38,7 +38,7 @@ type Recorder interface {
 	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
 }
 
-// Config is what a Launcher is made of. Every field is required.
+// Config is what a Launcher is made of. Every field is required but where it says otherwise.
 type Config struct {
 	// Client reads from the cache and writes.
 	Client client.Client
@@ -54,6 +54,9 @@ type Config struct {
 	Failed func(claim *karpv1.NodeClaim, reason, message string)
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
+	// MinValuesBestEffort launches although fewer values are left than a requirement's minValues asks for, as Karpenter's
+	// setting minValuesPolicy BestEffort does; otherwise the claim fails. Not required.
+	MinValuesBestEffort bool
 }
 
 // The launcher's times.

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -52,29 +53,33 @@ func TestOptions(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Annotations: map[string]string{catalog.InstanceTypesAnnotation: c.names}}}
 			claim.Spec.Requirements = c.reqs
-			failed := map[cloud.Option]string{}
+			failed := map[cloud.Option]cloud.OfferingFailure{}
 			for _, o := range c.failed {
-				failed[o] = "InsufficientInstanceCapacity"
+				failed[o] = cloud.OfferingFailure{Option: o, Reason: "InsufficientInstanceCapacity"}
 			}
-			options, err := Options(claim, types, failed)
+			choice, err := Search{Claim: claim, Types: types, Failed: failed}.Options()
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got []string
-			for _, o := range options {
-				got = append(got, fmt.Sprint(o.InstanceType, " ", o.Zone, " ", o.CapacityType))
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			if diff := cmp.Diff(c.want, named(choice)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
 }
 
+func named(choice Choice) []string {
+	var out []string
+	for _, o := range choice.Options {
+		out = append(out, fmt.Sprint(o.InstanceType, " ", o.Zone, " ", o.CapacityType))
+	}
+	return out
+}
+
 func TestOptionsOfAClaimThatCannotBeRead(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1"}}
 	claim.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "cores", Operator: "Gt", Values: []string{"many"}}}
-	if _, err := Options(claim, nil, nil); err == nil || !strings.Contains(err.Error(), "default-1") {
+	if _, err := (Search{Claim: claim}).Options(); err == nil || !strings.Contains(err.Error(), "default-1") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -103,6 +108,9 @@ func TestGroups(t *testing.T) {
 		claim("label", func(c *karpv1.NodeClaim) { c.Labels["team"] = "a" }),
 		claim("types", func(c *karpv1.NodeClaim) { c.Annotations[catalog.InstanceTypesAnnotation] = "m7g.xlarge" }),
 		claim("attempt", func(c *karpv1.NodeClaim) { c.Annotations[catalog.LaunchAnnotation] = "1" }),
+		claim("efa", func(c *karpv1.NodeClaim) {
+			c.Spec.Resources.Requests = corev1.ResourceList{"vpc.amazonaws.com/efa": resource.MustParse("1")}
+		}),
 		claim("b", nil),
 	}
 	var got []string
@@ -113,15 +121,36 @@ func TestGroups(t *testing.T) {
 		}
 		got = append(got, strings.Join(names, " "))
 	}
-	if diff := cmp.Diff([]string{"a b c", "attempt", "label", "taint", "types", "zone"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"a b c", "attempt", "efa", "label", "taint", "types", "zone"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
+// A call asks for 1,000 instances at most; what an earlier process asked for at once stays together.
+func TestGroupsOfThousands(t *testing.T) {
+	var claims []*karpv1.NodeClaim
+	for i := range 2500 {
+		claims = append(claims, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("default-%04d", i)}})
+	}
+	var sizes []int
+	for _, group := range groups(claims) {
+		sizes = append(sizes, len(group))
+	}
+	if diff := cmp.Diff([]int{1000, 1000, 500}, sizes); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, c := range claims {
+		c.Annotations = map[string]string{catalog.LaunchAnnotation: "1"}
+	}
+	if n := len(groups(claims)); n != 1 {
+		t.Errorf("an earlier process's call is looked after by %d groups", n)
+	}
+}
+
 func TestExplain(t *testing.T) {
-	failed := map[cloud.Option]string{}
+	failed := map[cloud.Option]cloud.OfferingFailure{}
 	for i := range 7 {
-		failed[cloud.Option{InstanceType: fmt.Sprintf("m%d.large", i), Zone: "a", CapacityType: "spot"}] = "ICE"
+		failed[cloud.Option{InstanceType: fmt.Sprintf("m%d.large", i), Zone: "a", CapacityType: "spot"}] = cloud.OfferingFailure{Reason: "ICE"}
 	}
 	got := explain(failed)
 	if !strings.HasPrefix(got, "m0.large spot in a: ICE; ") || !strings.HasSuffix(got, "; and 2 more") {
@@ -129,5 +158,82 @@ func TestExplain(t *testing.T) {
 	}
 	if got := explain(nil); !strings.Contains(got, "none of its instance types") {
 		t.Errorf("%q", got)
+	}
+	failed = map[cloud.Option]cloud.OfferingFailure{
+		{InstanceType: "a"}: {Reason: "VcpuLimitExceeded", Cause: cloud.CauseQuota, Condition: "VCPULimitExceeded", Message: "raise the quota"},
+		{InstanceType: "b"}: {Reason: "VcpuLimitExceeded", Cause: cloud.CauseQuota, Condition: "VCPULimitExceeded", Message: "raise the quota"},
+	}
+	if got := explain(failed); strings.Count(got, "raise the quota") != 1 || reasonOf(failed) != "VCPULimitExceeded" {
+		t.Errorf("%q, %s", got, reasonOf(failed))
+	}
+	failed[cloud.Option{InstanceType: "c"}] = cloud.OfferingFailure{Reason: "InsufficientInstanceCapacity", Cause: cloud.CauseCapacity, Condition: "InsufficientCapacity"}
+	if got := reasonOf(failed); got != "InsufficientCapacity" {
+		t.Errorf("two reasons are told as %s", got)
+	}
+}
+
+// Spot that costs more than on-demand is left out: EC2 would buy it for its spare capacity.
+func TestDearSpotIsLeftOut(t *testing.T) {
+	of := func(name string, spot, onDemand float64) catalog.InstanceType {
+		return catalog.InstanceType{Name: name, Offerings: []catalog.Offering{
+			{Zone: "a", CapacityType: "spot", Price: spot, Available: true}, {Zone: "a", CapacityType: "on-demand", Price: onDemand, Available: true},
+		}}
+	}
+	choice, err := Search{Claim: &karpv1.NodeClaim{}, Types: []catalog.InstanceType{of("small", 0.03, 0.1), of("big", 0.12, 0.4)}}.Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"small a spot", "small a on-demand", "big a on-demand"}, named(choice)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func family(name string, price float64, available bool) catalog.InstanceType {
+	letter, _, _ := strings.Cut(name, ".")
+	return catalog.InstanceType{
+		Name: name, Labels: map[string]string{"karpenter.k8s.aws/instance-family": letter},
+		Offerings: []catalog.Offering{{Zone: "a", CapacityType: "on-demand", Price: price, Available: available}},
+	}
+}
+
+func withMinValues(key string, n int) *karpv1.NodeClaim {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1"}}
+	claim.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: key, Operator: corev1.NodeSelectorOpExists, MinValues: &n}}
+	return claim
+}
+
+// The 60 cheapest types are all of one family; minValues wants three, and so the cheapest of two more take the places of the
+// dearest of the first.
+func TestMinValuesAmongTheCheapest(t *testing.T) {
+	var types []catalog.InstanceType
+	for i := range 70 {
+		types = append(types, family(fmt.Sprintf("m7g.%02dxlarge", i), 0.1+float64(i)/1000, true))
+	}
+	types = append(types, family("c7g.large", 3, true), family("c7g.xlarge", 4, true), family("r7g.large", 5, true))
+	choice, err := Search{Claim: withMinValues("karpenter.k8s.aws/instance-family", 3), Types: types}.Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := named(choice)
+	if len(got) != 60 || got[57] != "m7g.57xlarge a on-demand" || got[58] != "c7g.large a on-demand" || got[59] != "r7g.large a on-demand" {
+		t.Errorf("%d options: %v", len(got), got)
+	}
+}
+
+func TestMinValuesThatAreNotLeft(t *testing.T) {
+	types := []catalog.InstanceType{family("m7g.large", 1, true), family("c7g.large", 2, true), family("r7g.large", 3, false)}
+	search := Search{Claim: withMinValues(corev1.LabelInstanceTypeStable, 3), Types: types}
+	var short *MinValuesError
+	if _, err := search.Options(); !errors.As(err, &short) || short.Have != 2 || short.Want != 3 {
+		t.Errorf("Strict: %v", err)
+	}
+	search.BestEffort = true
+	choice, err := search.Options()
+	if err != nil || !choice.Relaxed || len(choice.Options) != 2 {
+		t.Errorf("BestEffort: %+v, %v", choice, err)
+	}
+	search.Claim = withMinValues(corev1.LabelInstanceTypeStable, 2)
+	if choice, err := search.Options(); err != nil || choice.Relaxed {
+		t.Errorf("BestEffort with enough: %+v, %v", choice, err)
 	}
 }

@@ -55,6 +55,8 @@ type world struct {
 	serial  int
 	// before and after are called around what the process does, named by verb and object; an error is its answer.
 	before, after func(what string) error
+	// answer changes what EC2 answers a launch.
+	answer func(call int, out cloud.LaunchOutput) cloud.LaunchOutput
 	events        []string
 	failed        []string
 	tokens        []string
@@ -210,6 +212,9 @@ func (c brittleCloud) Launch(ctx context.Context, in cloud.LaunchInput) (out clo
 		out, err = c.Cloud.Launch(ctx, in)
 		return err
 	})
+	if c.w.answer != nil && err == nil {
+		out = c.w.answer(c.Calls(memory.Launch), out)
+	}
 	return out, err
 }
 

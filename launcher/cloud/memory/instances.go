@@ -57,7 +57,7 @@ func (c *Cloud) launchOne(in cloud.LaunchInput, out *cloud.LaunchOutput, failed 
 			failed[key] = true
 			c.iceUntil[key] = time.Now().Add(c.config.ICEFor)
 			out.Failures = append(out.Failures, cloud.OfferingFailure{
-				Option: o, Reason: "InsufficientInstanceCapacity",
+				Option: o, Reason: "InsufficientInstanceCapacity", Cause: cloud.CauseCapacity, Condition: "InsufficientCapacity",
 				Message: fmt.Sprintf("We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", o.InstanceType, o.Zone),
 			})
 		}

@@ -1,0 +1,106 @@
+package aws
+
+import (
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+type networkInterface = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
+
+// setNetwork puts the security groups where EC2 wants them: beside the network interfaces' settings where there are any, else on
+// the template itself. The interfaces are those of the class, or one EFA per network card where a pod asks for EFA, or one.
+func (s templateSpec) setNetwork(data *ec2types.RequestLaunchTemplateData) {
+	groups := make([]string, 0, len(s.class.Status.SecurityGroups))
+	for _, g := range s.class.Status.SecurityGroups {
+		groups = append(groups, g.ID)
+	}
+	spec := s.class.Spec
+	switch {
+	case len(spec.NetworkInterfaces) > 0:
+		for _, in := range spec.NetworkInterfaces {
+			data.NetworkInterfaces = append(data.NetworkInterfaces, classInterface(spec, in, groups))
+		}
+	case s.efas > 0:
+		for card := range int32(s.efas) {
+			// The first device of the first card is the primary interface; EC2 takes no second 0.
+			nic := addressed(spec, groups)
+			nic.NetworkCardIndex, nic.DeviceIndex = awssdk.Int32(card), awssdk.Int32(min(card, 1))
+			nic.InterfaceType = awssdk.String(string(ec2types.NetworkInterfaceTypeEfa))
+			data.NetworkInterfaces = append(data.NetworkInterfaces, nic)
+		}
+	case spec.AssociatePublicIPAddress == nil && spec.IPPrefixCount == nil && connectionTracking(spec.ConnectionTracking) == nil:
+		data.SecurityGroupIds = groups
+	default:
+		nic := addressed(spec, groups)
+		nic.DeviceIndex = awssdk.Int32(0)
+		data.NetworkInterfaces = []networkInterface{nic}
+	}
+}
+
+// classInterface is one of spec.networkInterfaces. An interface that is EFA alone has no address, and EC2 refuses whatever
+// belongs to one.
+func classInterface(spec awsv1.EC2NodeClassSpec, in *awsv1.NetworkInterface, groups []string) networkInterface {
+	nic := networkInterface{Groups: groups}
+	if in.InterfaceType != awsv1.InterfaceTypeEFAOnly {
+		nic = addressed(spec, groups)
+	}
+	nic.NetworkCardIndex, nic.DeviceIndex = awssdk.Int32(in.NetworkCardIndex), awssdk.Int32(in.DeviceIndex)
+	nic.InterfaceType = awssdk.String(string(in.InterfaceType))
+	return nic
+}
+
+func addressed(spec awsv1.EC2NodeClassSpec, groups []string) networkInterface {
+	return networkInterface{
+		Groups: groups, AssociatePublicIpAddress: spec.AssociatePublicIPAddress, Ipv4PrefixCount: spec.IPPrefixCount,
+		ConnectionTrackingSpecification: connectionTracking(spec.ConnectionTracking),
+	}
+}
+
+func connectionTracking(in *awsv1.ConnectionTracking) *ec2types.ConnectionTrackingSpecificationRequest {
+	if in == nil || in.TCPEstablishedTimeout == nil && in.UDPStreamTimeout == nil && in.UDPTimeout == nil {
+		return nil
+	}
+	return &ec2types.ConnectionTrackingSpecificationRequest{
+		TcpEstablishedTimeout: in.TCPEstablishedTimeout, UdpStreamTimeout: in.UDPStreamTimeout, UdpTimeout: in.UDPTimeout,
+	}
+}
+
+func cpuOptions(in *awsv1.CPUOptions) *ec2types.LaunchTemplateCpuOptionsRequest {
+	if in == nil || in.NestedVirtualization == nil {
+		return nil
+	}
+	return &ec2types.LaunchTemplateCpuOptionsRequest{
+		NestedVirtualization: ec2types.NestedVirtualizationSpecification(*in.NestedVirtualization),
+	}
+}
+
+// setReservation has a reserved launch use its capacity reservation and no other, and keeps other launches of a class that names
+// reservations out of them: they are counted one by one. A class that names none leaves open reservations to EC2.
+func (s templateSpec) setReservation(data *ec2types.RequestLaunchTemplateData) {
+	switch {
+	case s.capacityType == karpv1.CapacityTypeReserved:
+		data.CapacityReservationSpecification = &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
+			CapacityReservationPreference: ec2types.CapacityReservationPreferenceCapacityReservationsOnly,
+			CapacityReservationTarget:     &ec2types.CapacityReservationTarget{CapacityReservationId: awssdk.String(s.reservation.ID)},
+		}
+		data.InstanceMarketOptions = marketOf(s.reservation)
+	case len(s.class.Spec.CapacityReservationSelectorTerms) > 0:
+		data.CapacityReservationSpecification = &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
+			CapacityReservationPreference: ec2types.CapacityReservationPreferenceNone,
+		}
+	}
+}
+
+func marketOf(r cloud.Reservation) *ec2types.LaunchTemplateInstanceMarketOptionsRequest {
+	switch {
+	case r.Type == string(awsv1.CapacityReservationTypeCapacityBlock):
+		return &ec2types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeCapacityBlock}
+	case r.Interruptible:
+		return &ec2types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeInterruptibleCapacityReservation}
+	}
+	return nil
+}

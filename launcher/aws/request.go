@@ -1,0 +1,93 @@
+package aws
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// fill writes the CreateFleet call: a launch template per group, its options as overrides.
+func (r *launchRequest) fill(in cloud.LaunchInput, groups map[group][]ec2types.FleetLaunchTemplateOverridesRequest, spec templateSpec) error {
+	tags := maps.Clone(spec.tags)
+	tags[catalog.LaunchAnnotation] = in.LaunchID
+	r.fleet = &ec2.CreateFleetInput{
+		Type:        ec2types.FleetTypeInstant,
+		ClientToken: awssdk.String(in.LaunchID),
+		Context:     in.Class.Spec.Context,
+		TagSpecifications: []ec2types.TagSpecification{
+			{ResourceType: ec2types.ResourceTypeFleet, Tags: ec2Tags(tags)},
+			{ResourceType: ec2types.ResourceTypeInstance, Tags: ec2Tags(tags)},
+			{ResourceType: ec2types.ResourceTypeVolume, Tags: ec2Tags(tags)},
+		},
+	}
+	order := slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
+		return cmp.Or(cmp.Compare(a.imageID, b.imageID), cmp.Compare(a.maxPods, b.maxPods), cmp.Compare(a.efas, b.efas),
+			cmp.Compare(a.reservation.ID, b.reservation.ID))
+	})
+	for _, g := range order {
+		spec.imageID, spec.maxPods, spec.efas, spec.reservation = g.imageID, g.maxPods, g.efas, g.reservation
+		t, err := spec.template()
+		if err != nil {
+			return &cloud.NodeClassError{Class: in.Class.Name, Reason: "UserDataInvalid", Message: err.Error()}
+		}
+		r.templates = append(r.templates, t)
+		r.reservations[awssdk.ToString(t.LaunchTemplateName)] = g.reservation.ID
+		r.fleet.LaunchTemplateConfigs = append(r.fleet.LaunchTemplateConfigs, ec2types.FleetLaunchTemplateConfigRequest{
+			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
+				LaunchTemplateName: t.LaunchTemplateName, Version: awssdk.String("$Latest"),
+			},
+			Overrides: groups[g],
+		})
+	}
+	r.target(in.Prioritized, spec)
+	return nil
+}
+
+// target says what kind of capacity the fleet buys, and which of its pools EC2 takes first.
+func (r *launchRequest) target(prioritized bool, spec templateSpec) {
+	target := ec2types.DefaultTargetCapacityTypeOnDemand
+	onDemand := &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyLowestPrice}
+	if prioritized {
+		onDemand.AllocationStrategy = ec2types.FleetOnDemandAllocationStrategyPrioritized
+	}
+	switch {
+	case spec.capacityType == karpv1.CapacityTypeSpot:
+		target = ec2types.DefaultTargetCapacityTypeSpot
+		r.fleet.SpotOptions = &ec2types.SpotOptionsRequest{AllocationStrategy: ec2types.SpotAllocationStrategyPriceCapacityOptimized}
+		if prioritized {
+			r.fleet.SpotOptions.AllocationStrategy = ec2types.SpotAllocationStrategyCapacityOptimizedPrioritized
+		}
+	case spec.reservation.Type == string(awsv1.CapacityReservationTypeCapacityBlock):
+		target = ec2types.DefaultTargetCapacityTypeCapacityBlock
+	case spec.reservation.Interruptible:
+		target = ec2types.DefaultTargetCapacityTypeReservedCapacity
+		r.fleet.ReservedCapacityOptions = &ec2types.ReservedCapacityOptionsRequest{
+			ReservationTypes: []ec2types.FleetReservationType{ec2types.FleetReservationTypeInterruptibleCapacityReservation},
+		}
+	default:
+		r.fleet.OnDemandOptions = onDemand
+	}
+	r.fleet.TargetCapacitySpecification = &ec2types.TargetCapacitySpecificationRequest{
+		DefaultTargetCapacityType: target, TotalTargetCapacity: awssdk.Int32(int32(r.count)),
+	}
+}
+
+// tenancyOf a claim: default, but where it asks for dedicated alone.
+func tenancyOf(claim *karpv1.NodeClaim) string {
+	for _, r := range claim.Spec.Requirements {
+		if r.Key == awsv1.LabelInstanceTenancy && r.Operator == "In" && !slices.Contains(r.Values, string(ec2types.TenancyDefault)) &&
+			slices.Contains(r.Values, string(ec2types.TenancyDedicated)) {
+			return string(ec2types.TenancyDedicated)
+		}
+	}
+	return string(ec2types.TenancyDefault)
+}

@@ -1,0 +1,226 @@
+package aws
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// verdict is what an error of AWS means for a launch. It is passed once, here; all else branches on its cause.
+type verdict struct {
+	cause cloud.Cause
+	// reason is one CamelCase word, Karpenter's where it has one: conditions, metrics and alerts carry it.
+	reason string
+	// message is for the user: what is wrong, and what to change.
+	message string
+}
+
+// judge reads the error of a call.
+func judge(err error) verdict {
+	action := ""
+	if op, ok := errors.AsType[*smithy.OperationError](err); ok {
+		action = strings.ToLower(op.Service()) + ":" + op.Operation()
+	}
+	c := code(err)
+	v := judgeCode(c, message(err), action)
+	if c == "" || v.cause == "" && isTransient(err) {
+		return verdict{cloud.CauseTransient, "LaunchFailed", message(err)}
+	}
+	if v.cause == "" {
+		return verdict{cloud.CauseTransient, "LaunchFailed", c + ": " + message(err)}
+	}
+	return v
+}
+
+// judgeFleet reads an error that a fleet names beside its instances.
+func judgeFleet(c, text string) verdict {
+	// A fleet launches in the caller's name.
+	v := judgeCode(bare(c), text, "ec2:RunInstances")
+	if v.cause == "" {
+		return verdict{cloud.CauseUnknown, "LaunchFailed", c + ": " + text}
+	}
+	return v
+}
+
+// judgeCode is the table; the first line that fits counts.
+func judgeCode(c, text, action string) verdict {
+	switch {
+	case c == codeSpotServiceLinkedRole:
+		return verdict{
+			cloud.CauseSpotRole, "SpotSLRCreationFailed", "the account has no service-linked role for EC2 Spot and the launcher may not create it: " +
+				"aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+		}
+	case isDenied(c) || strings.HasPrefix(c, "AuthFailure"):
+		return denied(c, text, action)
+	case isTemplateGone(c):
+		return verdict{cloud.CauseTemplateGone, "LaunchTemplateNotFound", "a launch template was deleted; it is made again"}
+	case isThrottled(c):
+		return verdict{cloud.CauseThrottled, "RequestLimitExceeded", "EC2 throttles the requests of this account and region"}
+	case isServersFault(c):
+		return verdict{cloud.CauseTransient, "InternalError", c + ": " + text}
+	case isCapacityCode(c):
+		return verdict{cloud.CauseCapacity, capacityReason(c), c + ": " + text}
+	case isQuotaCode(c):
+		return verdict{cloud.CauseQuota, quotaReason(c), c + ": " + text + " (Service Quotas, Amazon EC2, shows and raises the limits)"}
+	case strings.Contains(text, "not eligible for Free Tier"):
+		return verdict{cloud.CauseQuota, "FreeTierIneligible", c + ": " + text}
+	case isParameterCode(c) && isProfilePropagating(text):
+		return verdict{cloud.CauseTransient, "InstanceProfileNameInvalid", "EC2 does not know the instance profile yet: " + text}
+	case isParameterCode(c):
+		return refusal(c, text)
+	}
+	return verdict{}
+}
+
+func capacityReason(c string) string {
+	if isAddressCode(c) {
+		return codeInsufficientFreeAddresses
+	}
+	return "InsufficientCapacity"
+}
+
+func quotaReason(c string) string {
+	switch c {
+	case codeVcpuLimitExceeded, codeInstanceLimitExceeded:
+		return "VCPULimitExceeded"
+	case codeMaxSpotInstanceCountExceeded, "SpotInstanceCountExceeded":
+		return "SpotQuotaExceeded"
+	case codeMaxFleetCountExceeded, "MaxSpotFleetRequestCountExceeded":
+		return "FleetQuotaExceeded"
+	}
+	return "QuotaExceeded"
+}
+
+// missing is the action that AWS names in a refusal. "User: arn:aws:sts::1:assumed-role/r/s is not authorized to perform:
+// ec2:RunInstances on resource: arn:aws:ec2:us-east-1:1:instance/* because no identity-based policy allows the
+// ec2:RunInstances action. Encoded authorization failure message: ...".
+var missing = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)(?: on resource: (\S+))?`)
+
+func denied(c, text, action string) verdict {
+	resource := ""
+	if found := missing.FindStringSubmatch(text); found != nil {
+		action, resource = found[1], found[2]
+	}
+	v := verdict{cloud.CauseUnauthorized, "Unauthorized", "the launcher's IAM role may not do " + action}
+	if resource != "" {
+		v.message += " on " + resource
+	}
+	switch {
+	case c == "PendingVerification":
+		return verdict{cloud.CauseUnauthorized, "AccountPendingVerification", text}
+	case c == "OptInRequired" || c == "Blocked" || c == "AccountDisabled":
+		return verdict{cloud.CauseUnauthorized, "Unauthorized", c + ": " + text}
+	case c == "InvalidClientTokenId" || c == "UnrecognizedClientException":
+		return verdict{cloud.CauseUnauthorized, "Unauthorized", "AWS does not know the launcher's credentials: " + text}
+	case strings.Contains(text, "Not authorized for images"):
+		return verdict{cloud.CauseUnauthorized, "AMIAuthorizationFailure", "spec.amiSelectorTerms: the account may not use the AMI: " + text}
+	case strings.Contains(text, "explicit deny in a permissions boundary"):
+		v.message += ": its permissions boundary denies it"
+	case strings.Contains(text, "explicit deny in a service control policy"):
+		v.message += ": a service control policy denies it"
+	case strings.Contains(text, "explicit deny"):
+		v.message += ": a policy denies it"
+	default:
+		v.message += ": no policy allows it (manifests/iam/launcher.json does)"
+	}
+	return v
+}
+
+// refusal names the field of the EC2NodeClass that EC2 does not take.
+func refusal(c, text string) verdict {
+	v := verdict{cloud.CauseInvalid, "LaunchFailed", c + ": " + text}
+	field := fieldOf(c, text)
+	if field != "" {
+		v.message = field + ": " + v.message
+	}
+	switch {
+	case strings.Contains(text, "belong to different networks"):
+		v.reason = "SecurityGroupSubnetVPCMismatch"
+		v.message = "spec.securityGroupSelectorTerms and spec.subnetSelectorTerms select from different VPCs: " + text
+	case strings.Contains(text, "User data is limited to"):
+		v.reason = "UserDataSizeLimitExceeded"
+	case c == "InvalidAMIID.Malformed":
+		v.reason = "InvalidAMIID"
+	case strings.HasPrefix(c, "InvalidAMIID"):
+		v.reason = "AMINotFound"
+	}
+	return v
+}
+
+// fields are what EC2's codes and texts say of parameters, and the fields that these come from. The first that occurs counts.
+func fields() [][2]string {
+	return [][2]string{
+		{"invalidamiid", "spec.amiSelectorTerms"},
+		{"userdata", "spec.userData"},
+		{"user data", "spec.userData"},
+		{"iaminstanceprofile", "spec.role or spec.instanceProfile"},
+		{"instance profile", "spec.role or spec.instanceProfile"},
+		{"kmskey", "spec.blockDeviceMappings[].ebs.kmsKeyID"},
+		{"kms key", "spec.blockDeviceMappings[].ebs.kmsKeyID"},
+		{"snapshot", "spec.blockDeviceMappings[].ebs.snapshotID"},
+		{"volumeinitializationrate", "spec.blockDeviceMappings[].ebs.volumeInitializationRate"},
+		{"iops", "spec.blockDeviceMappings[].ebs.iops"},
+		{"throughput", "spec.blockDeviceMappings[].ebs.throughput"},
+		{"volume size", "spec.blockDeviceMappings[].ebs.volumeSize"},
+		{"volumesize", "spec.blockDeviceMappings[].ebs.volumeSize"},
+		{"volume", "spec.blockDeviceMappings"},
+		{"blockdevice", "spec.blockDeviceMappings"},
+		{"block device", "spec.blockDeviceMappings"},
+		{"hoplimit", "spec.metadataOptions.httpPutResponseHopLimit"},
+		{"httptokens", "spec.metadataOptions.httpTokens"},
+		{"metadata", "spec.metadataOptions"},
+		{"connectiontracking", "spec.connectionTracking"},
+		{"connection tracking", "spec.connectionTracking"},
+		{"publicipaddress", "spec.associatePublicIPAddress"},
+		{"public ip", "spec.associatePublicIPAddress"},
+		{"ipv4prefix", "spec.ipPrefixCount"},
+		{"prefix", "spec.ipPrefixCount"},
+		{"efa", "spec.networkInterfaces"},
+		{"networkcard", "spec.networkInterfaces"},
+		{"networkinterface", "spec.networkInterfaces"},
+		{"network interface", "spec.networkInterfaces"},
+		{"nestedvirtualization", "spec.cpuOptions"},
+		{"cpuoptions", "spec.cpuOptions"},
+		{"capacityreservation", "spec.capacityReservationSelectorTerms"},
+		{"capacity reservation", "spec.capacityReservationSelectorTerms"},
+		{"placementgroup", "spec.placementGroupSelector"},
+		{"placement group", "spec.placementGroupSelector"},
+		{"tenancy", "the NodePool's karpenter.k8s.aws/instance-tenancy"},
+		{"subnet", "spec.subnetSelectorTerms"},
+		{"securitygroup", "spec.securityGroupSelectorTerms"},
+		{"security group", "spec.securityGroupSelectorTerms"},
+		{"invalidgroup", "spec.securityGroupSelectorTerms"},
+		{"context", "spec.context"},
+		{"tag", "spec.tags"},
+		{"ami ", "spec.amiSelectorTerms"},
+		{"image", "spec.amiSelectorTerms"},
+		{"architecture", "spec.amiSelectorTerms"},
+		{"monitoring", "spec.detailedMonitoring"},
+	}
+}
+
+func fieldOf(c, text string) string {
+	for _, in := range []string{strings.ToLower(c), strings.ToLower(text)} {
+		for _, f := range fields() {
+			if strings.Contains(in, f[0]) {
+				return f[1]
+			}
+		}
+	}
+	return ""
+}
+
+// classError is what a launch answers for a verdict that only somebody's change can lift.
+func (v verdict) classError(class string) error {
+	return &cloud.NodeClassError{Class: class, Reason: v.reason, Message: v.message, Cause: v.cause}
+}
+
+// launchError is what a launch answers for a verdict that passes.
+func (v verdict) launchError(class string, err error) error {
+	return &cloud.LaunchError{Class: class, Cause: v.cause, Reason: v.reason, Message: v.message, Err: fmt.Errorf("creating fleet: %w", err)}
+}

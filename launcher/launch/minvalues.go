@@ -1,0 +1,71 @@
+package launch
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// prioritizedAnnotation on an EC2NodeClass, with the value true, has EC2 take the instance types in the order of slipway's
+// prices: on-demand prioritized, spot capacity-optimized-prioritized.
+const prioritizedAnnotation = "slipway.dev/prioritized"
+
+// MinValuesError says that too few values of a requirement are left to launch with.
+type MinValuesError struct {
+	// Key of the requirement.
+	Key string
+	// Want is its minValues, Have how many values are left.
+	Want, Have int
+}
+
+// Error names the requirement.
+func (e *MinValuesError) Error() string {
+	return fmt.Sprintf("minValues of requirement %s: %d of at least %d values are available", e.Key, e.Have, e.Want)
+}
+
+// keepValues chooses the instance types to ask for, the cheapest 60, but so that every requirement with minValues keeps that many
+// values as long as there are. It returns the error of the first that cannot. Options come cheapest first.
+func keepValues(claim *karpv1.NodeClaim, options []cloud.Option, types map[string]catalog.InstanceType) (map[string]bool, *MinValuesError) {
+	kept := map[string]bool{}
+	var short *MinValuesError
+	for _, r := range claim.Spec.Requirements {
+		if r.MinValues == nil {
+			continue
+		}
+		seen := map[string]bool{}
+		for _, o := range options {
+			value := valueOf(r.Key, o, types[o.InstanceType])
+			if value == "" || seen[value] || len(seen) >= *r.MinValues || !kept[o.InstanceType] && len(kept) >= maxTypes {
+				continue
+			}
+			seen[value] = true
+			kept[o.InstanceType] = true
+		}
+		if len(seen) < *r.MinValues && short == nil {
+			short = &MinValuesError{Key: r.Key, Want: *r.MinValues, Have: len(seen)}
+		}
+	}
+	for _, o := range options {
+		if len(kept) < maxTypes {
+			kept[o.InstanceType] = true
+		}
+	}
+	return kept, short
+}
+
+// valueOf is the value that an option has for a requirement's key.
+func valueOf(key string, o cloud.Option, t catalog.InstanceType) string {
+	switch key {
+	case corev1.LabelInstanceTypeStable:
+		return o.InstanceType
+	case corev1.LabelTopologyZone:
+		return o.Zone
+	case karpv1.CapacityTypeLabelKey:
+		return o.CapacityType
+	}
+	return t.Labels[key]
+}
