@@ -38,6 +38,9 @@ type Cloud struct {
 	queues     *cached[string]
 	launches   *cached[*launchRequest]
 
+	reservations *cached[[]awsv1.CapacityReservation]
+	reserved     remainingInstances
+
 	known     *marketCache
 	shapes    *shapeCache
 	offers    *offersCache
@@ -79,7 +82,9 @@ func New(cfg Config) (*Cloud, error) {
 		queues:     newCached[string](queueMemory),
 		launches:   newCached[*launchRequest](launchMemory),
 
-		known: newMarketCache(), shapes: newShapeCache(), offers: newOffersCache(), templates: newTemplateUse(),
+		reservations: newCached[[]awsv1.CapacityReservation](p.Reservations),
+
+		known: newMarketCache(), shapes: newShapeCache(cfg), offers: newOffersCache(), templates: newTemplateUse(),
 		without: newUnavailable(p.Unavailable, changed), changed: changed,
 	}, nil
 }

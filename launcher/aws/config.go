@@ -32,6 +32,13 @@ type Config struct {
 	KubernetesVersion string
 	// InterruptionQueue is the name of the SQS queue; empty receives nothing.
 	InterruptionQueue string
+	// ReservedENIs are network interfaces of each node that pods get no addresses of.
+	ReservedENIs int64
+	// MemoryOverhead is the share of an instance type's memory that firmware and kernel are taken to keep until a node has
+	// told; nil means 0.075.
+	MemoryOverhead *float64
+	// IsolatedVPC says that the Price List API, which has no VPC endpoint, cannot be reached: the built-in prices count.
+	IsolatedVPC bool
 	// Logger for what happens in Refresh; other methods take theirs from ctx.
 	Logger logr.Logger
 	// Metrics to register with; nil registers nothing.
@@ -48,6 +55,8 @@ type Periods struct {
 	OnDemandPrices, SpotPrices time.Duration
 	// Subnets and Images; default 1 min.
 	Subnets, Images time.Duration
+	// Reservations of capacity; default 1 min.
+	Reservations time.Duration
 	// SecurityGroups and Cluster; default 5 min.
 	SecurityGroups, Cluster time.Duration
 	// InstanceProfiles; default 15 min.
@@ -70,6 +79,7 @@ func (p *Periods) setDefaults() {
 		{&p.SpotPrices, 12 * time.Hour},
 		{&p.Subnets, time.Minute},
 		{&p.Images, time.Minute},
+		{&p.Reservations, time.Minute},
 		{&p.SecurityGroups, 5 * time.Minute},
 		{&p.Cluster, 5 * time.Minute},
 		{&p.InstanceProfiles, 15 * time.Minute},
@@ -93,6 +103,12 @@ func (c *Config) validate() error {
 	}
 	if strings.ContainsAny(c.ClusterName, "'\"\\ \n") {
 		errs = append(errs, fmt.Errorf("aws: Config.ClusterName %q is not a name of EKS", c.ClusterName))
+	}
+	if c.ReservedENIs < 0 {
+		errs = append(errs, fmt.Errorf("aws: Config.ReservedENIs %d is negative", c.ReservedENIs))
+	}
+	if o := c.MemoryOverhead; o != nil && !(*o >= 0 && *o < 1) {
+		errs = append(errs, fmt.Errorf("aws: Config.MemoryOverhead %v is not a share from 0 up to 1", *o))
 	}
 	return errors.Join(errs...)
 }

@@ -14,48 +14,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-func TestFactsOf(t *testing.T) {
-	info := ec2types.InstanceTypeInfo{
-		InstanceType: "p4d.24xlarge", Hypervisor: ec2types.InstanceTypeHypervisorNitro, CurrentGeneration: new(true),
-		SupportedUsageClasses: []ec2types.UsageClassType{"spot", "on-demand", "capacity-block"},
-		VCpuInfo:              &ec2types.VCpuInfo{DefaultVCpus: new(int32(96))},
-		MemoryInfo:            &ec2types.MemoryInfo{SizeInMiB: new(int64(1179648))},
-		ProcessorInfo: &ec2types.ProcessorInfo{
-			Manufacturer: new("Intel"), SustainedClockSpeedInGhz: new(3.0),
-			SupportedArchitectures: []ec2types.ArchitectureType{"i386", "x86_64"},
-		},
-		NetworkInfo: &ec2types.NetworkInfo{
-			EncryptionInTransitSupported: new(true), Ipv4AddressesPerInterface: new(int32(50)), DefaultNetworkCardIndex: new(int32(0)),
-			NetworkCards: []ec2types.NetworkCardInfo{
-				{NetworkCardIndex: new(int32(0)), MaximumNetworkInterfaces: new(int32(15)), BaselineBandwidthInGbps: new(100.0)},
-				{NetworkCardIndex: new(int32(1)), MaximumNetworkInterfaces: new(int32(15)), BaselineBandwidthInGbps: new(100.0)},
-			},
-		},
-		InstanceStorageInfo: &ec2types.InstanceStorageInfo{TotalSizeInGB: new(int64(8000)), NvmeSupport: "required"},
-		EbsInfo: &ec2types.EbsInfo{
-			EbsOptimizedSupport: "default", EbsOptimizedInfo: &ec2types.EbsOptimizedInfo{MaximumBandwidthInMbps: new(int32(19000))},
-		},
-		GpuInfo: &ec2types.GpuInfo{Gpus: []ec2types.GpuDeviceInfo{{
-			Name: new("A100"), Manufacturer: new("NVIDIA"), Count: new(int32(8)),
-			MemoryInfo: &ec2types.GpuDeviceMemoryInfo{SizeInMiB: new(int32(40960))},
-		}}},
-	}
-	got, ok := factsOf(info)
-	want := catalog.Facts{
-		Name: "p4d.24xlarge", Arch: "amd64", VCPUs: 96, MemoryMiB: 1179648, Hypervisor: "nitro", CurrentGeneration: true,
-		EncryptionInTransit: true, CPUManufacturer: "Intel", ClockMHz: 3000, ENIs: 15, IPv4PerENI: 50,
-		InstanceStoreGB: 8000, LocalNVMe: true, EBSBandwidthMbps: 19000, NetworkBandwidthMbps: 200000,
-		GPUs:          []catalog.Device{{Name: "A100", Manufacturer: "NVIDIA", Count: 8, MemoryMiB: 40960}},
-		CapacityTypes: []string{"on-demand", "spot"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" || !ok {
-		t.Errorf("%v (-want +got):\n%s", ok, diff)
-	}
-	if f, ok := factsOf(ec2types.InstanceTypeInfo{InstanceType: "mac1.metal"}); ok {
-		t.Errorf("a type of which EC2 tells nothing: %+v", f)
-	}
-}
-
 func TestParsePrice(t *testing.T) {
 	const product = `{"product":{"productFamily":"Compute Instance","attributes":{"instanceType":"m7g.large","vcpu":"2"}},
 "serviceCode":"AmazonEC2","terms":{"OnDemand":{"A.B":{"priceDimensions":{"A.B.C":{"unit":"Hrs","pricePerUnit":{"USD":"0.0816000000"}}}}}}}`

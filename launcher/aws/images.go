@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
 // variant is what an AMI of an alias is built for, beside its architecture.
@@ -102,7 +104,7 @@ func aliasParameters(family, version, kubernetes string) []imageParameter {
 // only the newest.
 func (c *Cloud) selectImages(ctx context.Context, class *awsv1.EC2NodeClass) ([]awsv1.AMI, error) {
 	version := ""
-	if class.Alias() != nil {
+	if _, _, ok := fromec2.Alias(class); ok {
 		cluster, err := c.describeCluster(ctx)
 		if err != nil {
 			return nil, err
@@ -135,8 +137,8 @@ func (c *Cloud) imagesOfTerm(ctx context.Context, class *awsv1.EC2NodeClass, ter
 	var err error
 	switch {
 	case term.Alias != "":
-		alias := class.Alias()
-		variants, err = c.imageIDs(ctx, aliasParameters(alias.Family, alias.Version, version), alias.Version == awsv1.AliasVersionLatest)
+		family, release, _ := fromec2.Alias(class)
+		variants, err = c.imageIDs(ctx, aliasParameters(family, release, version), release == awsv1.AliasVersionLatest)
 	case term.SSMParameter != "":
 		// The parameter may be given as an ARN too; its value may move.
 		variants, err = c.imageIDs(ctx, []imageParameter{{term.SSMParameter, []variant{variantAny}}}, true)

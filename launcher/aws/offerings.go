@@ -14,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
 // InstanceTypes implements cloud.Cloud. A class without subnets or AMIs in its status can launch nothing: the list is
@@ -38,6 +39,10 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 	zones := zonesOf(class)
 	for _, shape := range shapes.list {
 		shape.Offerings = c.offerings(known, shape.Name, zones, now)
+		if reserved := c.reservedOfferings(class, known, shape.Name, zones, now); len(reserved) > 0 {
+			shape.Offerings = append(shape.Offerings, reserved...)
+			slices.SortFunc(shape.Offerings, byOffering)
+		}
 		if len(shape.Offerings) > 0 {
 			next.types = append(next.types, shape)
 		}
@@ -151,6 +156,9 @@ func (images classImages) pick(labels map[string]string) (string, bool) {
 // shapeCache remembers, by class, the instance types that an AMI of the class runs on, without their offerings, for as
 // long as neither the class's settings and AMIs nor EC2's facts change.
 type shapeCache struct {
+	reservedENIs   int64
+	memoryOverhead *float64
+
 	mu sync.Mutex
 	by map[string]classShapes
 }
@@ -164,12 +172,20 @@ type classShapes struct {
 	list       []catalog.InstanceType
 }
 
-func newShapeCache() *shapeCache { return &shapeCache{by: map[string]classShapes{}} }
+func newShapeCache(cfg Config) *shapeCache {
+	return &shapeCache{reservedENIs: cfg.ReservedENIs, memoryOverhead: cfg.MemoryOverhead, by: map[string]classShapes{}}
+}
 
 // of returns the shapes of a class.
 func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, region string) (classShapes, error) {
-	settings := classSettings(class)
-	next := classShapes{follows: cacheKey([]any{settings, class.Status.AMIs}), generation: known.generation}
+	settings := fromec2.NodeClass(class)
+	settings.ReservedENIs, settings.MemoryOverhead = s.reservedENIs, s.memoryOverhead
+	next := classShapes{
+		follows: cacheKey([]any{
+			settings, class.Status.AMIs, class.Annotations[catalog.LearnedAnnotation], class.Annotations[awsv1.AnnotationEC2NodeClassHash],
+		}),
+		generation: known.generation,
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if have, ok := s.by[class.Name]; ok && have.follows == next.follows && have.generation == next.generation {
@@ -179,9 +195,15 @@ func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, region string)
 	if err != nil {
 		return classShapes{}, err
 	}
+	sizes := fromec2.SizesOf(class)
+	settings.Learned = map[string]catalog.Learned{}
 	for _, name := range slices.SortedFunc(maps.Keys(known.facts), strings.Compare) {
-		if _, ok := images.pick(catalog.Labels(known.facts[name])); !ok {
+		image, ok := images.pick(catalog.Labels(known.facts[name]))
+		if !ok || !catalog.Suits(known.facts[name], settings) {
 			continue
+		}
+		if learned, ok := sizes.Learned(class, name, image); ok {
+			settings.Learned[name] = learned
 		}
 		shape, err := catalog.New(known.facts[name], settings)
 		if err != nil {

@@ -101,7 +101,9 @@ func TestOfferingGauges(t *testing.T) {
 	}
 	ask()
 	count(8)
-	of := func(zone string) prometheus.Gauge { return c.metrics.price.WithLabelValues("m0g.0xlarge", "spot", zone) }
+	of := func(zone string) prometheus.Gauge {
+		return c.metrics.price.WithLabelValues("m0g.0xlarge", "spot", zone)
+	}
 	of("us-east-1a").Set(99) // Whoever writes it again shows here.
 	c.remember([]fleetFailure{interrupted(cloud.Option{InstanceType: "m0g.0xlarge", Zone: "us-east-1b", CapacityType: "spot"})})
 	ask()

@@ -15,7 +15,7 @@ func (c *Cloud) Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (_ awsv1
 	out := class.DeepCopy()
 	conditions := out.StatusConditions()
 	for _, step := range []func(context.Context, *awsv1.EC2NodeClass, status.ConditionSet) error{
-		c.resolveSubnets, c.resolveSecurityGroups, c.resolveImages, c.resolveProfile, c.resolveValidation,
+		c.resolveSubnets, c.resolveSecurityGroups, c.resolveImages, c.resolveReservations, c.resolveProfile, c.resolveValidation,
 	} {
 		if stepErr := step(ctx, out, conditions); stepErr != nil && err == nil {
 			err = fmt.Errorf("EC2NodeClass %s: %w", class.Name, stepErr)
@@ -27,9 +27,9 @@ func (c *Cloud) Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (_ awsv1
 	return out.Status, nil
 }
 
-// refused sets a condition False where AWS answered with an error that repeating does not mend, and returns the error
+// conditionOf sets a condition False where AWS answered with an error that repeating does not mend, and returns the error
 // where it may.
-func refused(conditions status.ConditionSet, kind string, err error) error {
+func conditionOf(conditions status.ConditionSet, kind string, err error) error {
 	if isTransient(err) {
 		return err
 	}
@@ -47,7 +47,7 @@ func refused(conditions status.ConditionSet, kind string, err error) error {
 func (c *Cloud) resolveSubnets(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
 	found, err := c.selectSubnets(ctx, class.Spec.SubnetSelectorTerms)
 	if err != nil {
-		return refused(conditions, awsv1.ConditionTypeSubnetsReady, err)
+		return conditionOf(conditions, awsv1.ConditionTypeSubnetsReady, err)
 	}
 	class.Status.Subnets = nil
 	for _, s := range found {
@@ -64,7 +64,7 @@ func (c *Cloud) resolveSubnets(ctx context.Context, class *awsv1.EC2NodeClass, c
 func (c *Cloud) resolveSecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
 	found, err := c.selectSecurityGroups(ctx, class.Spec.SecurityGroupSelectorTerms)
 	if err != nil {
-		return refused(conditions, awsv1.ConditionTypeSecurityGroupsReady, err)
+		return conditionOf(conditions, awsv1.ConditionTypeSecurityGroupsReady, err)
 	}
 	class.Status.SecurityGroups = found
 	if len(found) == 0 {
@@ -79,7 +79,7 @@ func (c *Cloud) resolveSecurityGroups(ctx context.Context, class *awsv1.EC2NodeC
 func (c *Cloud) resolveImages(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
 	found, err := c.selectImages(ctx, class)
 	if err != nil {
-		return refused(conditions, awsv1.ConditionTypeAMIsReady, err)
+		return conditionOf(conditions, awsv1.ConditionTypeAMIsReady, err)
 	}
 	class.Status.AMIs = found
 	if len(found) == 0 {
@@ -100,7 +100,7 @@ func (c *Cloud) resolveProfile(ctx context.Context, class *awsv1.EC2NodeClass, c
 	}
 	name, err := c.ensureProfile(ctx, class)
 	if err != nil {
-		return refused(conditions, awsv1.ConditionTypeInstanceProfileReady, err)
+		return conditionOf(conditions, awsv1.ConditionTypeInstanceProfileReady, err)
 	}
 	class.Status.InstanceProfile = name
 	conditions.SetTrue(awsv1.ConditionTypeInstanceProfileReady)
@@ -116,7 +116,7 @@ func (c *Cloud) resolveValidation(ctx context.Context, class *awsv1.EC2NodeClass
 	}
 	known, err := c.describeCluster(ctx)
 	if err != nil {
-		return refused(conditions, awsv1.ConditionTypeValidationSucceeded, err)
+		return conditionOf(conditions, awsv1.ConditionTypeValidationSucceeded, err)
 	}
 	if fault, ok := faultOf(class, known); ok {
 		conditions.SetFalse(awsv1.ConditionTypeValidationSucceeded, fault.reason, fault.message)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/aws/userdata"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
 // fault is what a user has to change in an EC2NodeClass before it can launch.
@@ -28,7 +29,10 @@ func faultOf(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {
 }
 
 func familyFault(class *awsv1.EC2NodeClass, _ cluster) fault {
-	switch family := class.AMIFamily(); family {
+	if !fromec2.AliasValid(class) {
+		return fault{"AMISelectorInvalid", "spec.amiSelectorTerms: an alias is family@version, with family al2023, bottlerocket or al2"}
+	}
+	switch family := fromec2.Family(class); family {
 	case catalog.FamilyAL2, catalog.FamilyAL2023, catalog.FamilyBottlerocket, catalog.FamilyCustom:
 		return fault{}
 	default:
@@ -40,8 +44,6 @@ func selectorFault(class *awsv1.EC2NodeClass, _ cluster) fault {
 	switch {
 	case class.Spec.PlacementGroupSelector != nil:
 		return fault{notSupported, "spec.placementGroupSelector is not supported yet"}
-	case len(class.Spec.CapacityReservationSelectorTerms) > 0:
-		return fault{notSupported, "spec.capacityReservationSelectorTerms is not supported yet"}
 	}
 	return fault{}
 }
@@ -72,13 +74,13 @@ func tagFault(class *awsv1.EC2NodeClass, _ cluster) fault {
 
 func clusterFault(class *awsv1.EC2NodeClass, known cluster) fault {
 	switch {
-	case class.AMIFamily() == catalog.FamilyCustom:
+	case fromec2.Family(class) == catalog.FamilyCustom:
 		return fault{}
 	case known.ipv6:
 		return fault{notSupported, "the cluster's IP family is IPv6, which is not supported yet"}
 	case known.Endpoint == "" || known.CertificateAuthority == "":
 		return fault{"ClusterUnknown", fmt.Sprintf("EKS tells no endpoint or certificate authority for cluster %s", known.Name)}
-	case known.ServiceCIDR == "" && class.AMIFamily() == catalog.FamilyAL2023:
+	case known.ServiceCIDR == "" && fromec2.Family(class) == catalog.FamilyAL2023:
 		return fault{"ClusterUnknown", fmt.Sprintf("EKS tells no IPv4 service CIDR for cluster %s", known.Name)}
 	}
 	return fault{}
@@ -86,7 +88,7 @@ func clusterFault(class *awsv1.EC2NodeClass, known cluster) fault {
 
 // kubeletFault tries the class's quantities on a small instance type.
 func kubeletFault(class *awsv1.EC2NodeClass, _ cluster) fault {
-	if _, err := catalog.New(catalog.Facts{Name: "any", VCPUs: 2, MemoryMiB: 4096}, classSettings(class)); err != nil {
+	if _, err := catalog.New(catalog.Facts{Name: "any", VCPUs: 2, MemoryMiB: 4096}, fromec2.NodeClass(class)); err != nil {
 		return fault{"KubeletInvalid", err.Error()}
 	}
 	return fault{}
@@ -94,7 +96,7 @@ func kubeletFault(class *awsv1.EC2NodeClass, _ cluster) fault {
 
 func userDataFault(class *awsv1.EC2NodeClass, known cluster) fault {
 	_, err := userdata.Render(userdata.Input{
-		Family: class.AMIFamily(), Cluster: known.Cluster, Kubelet: class.Spec.Kubelet,
+		Family: fromec2.Family(class), Cluster: known.Cluster, Kubelet: class.Spec.Kubelet,
 		RAID0: raid0(class), Custom: awssdk.ToString(class.Spec.UserData),
 	})
 	if err != nil {
@@ -107,9 +109,9 @@ func userDataFault(class *awsv1.EC2NodeClass, known cluster) fault {
 func noteOn(class *awsv1.EC2NodeClass) string {
 	switch {
 	case class.Spec.Kubelet == nil:
-	case class.AMIFamily() == catalog.FamilyBottlerocket && class.Spec.Kubelet.PodsPerCore != nil:
+	case fromec2.Family(class) == catalog.FamilyBottlerocket && class.Spec.Kubelet.PodsPerCore != nil:
 		return "spec.kubelet.podsPerCore has no effect on Bottlerocket"
-	case class.AMIFamily() == catalog.FamilyCustom:
+	case fromec2.Family(class) == catalog.FamilyCustom:
 		return "spec.kubelet is counted with, but amiFamily Custom must pass it to the kubelet in spec.userData"
 	}
 	return ""
@@ -117,24 +119,4 @@ func noteOn(class *awsv1.EC2NodeClass) string {
 
 func raid0(class *awsv1.EC2NodeClass) bool {
 	return class.Spec.InstanceStorePolicy != nil && *class.Spec.InstanceStorePolicy == awsv1.InstanceStorePolicyRAID0
-}
-
-// classSettings is what the class says about the room on its nodes.
-func classSettings(class *awsv1.EC2NodeClass) catalog.NodeClass {
-	out := catalog.NodeClass{AMIFamily: class.AMIFamily(), RAID0: raid0(class)}
-	if k := class.Spec.Kubelet; k != nil {
-		out.MaxPods, out.PodsPerCore = k.MaxPods, k.PodsPerCore
-		out.KubeReserved, out.SystemReserved, out.EvictionHard = k.KubeReserved, k.SystemReserved, k.EvictionHard
-	}
-	for _, m := range class.Spec.BlockDeviceMappings {
-		if m == nil {
-			continue
-		}
-		d := catalog.BlockDevice{DeviceName: awssdk.ToString(m.DeviceName), Root: m.RootVolume}
-		if m.EBS != nil && m.EBS.VolumeSize != nil {
-			d.SizeBytes = m.EBS.VolumeSize.Value()
-		}
-		out.BlockDevices = append(out.BlockDevices, d)
-	}
-	return out
 }

@@ -28,9 +28,9 @@ func TestFaultOf(t *testing.T) {
 		"placement group": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
 			s.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: new("pg")}
 		}, notSupported, "spec.placementGroupSelector"},
-		"capacity reservation": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
-			s.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{ID: "cr-1"}}
-		}, notSupported, "spec.capacityReservationSelectorTerms"},
+		"an alias that nobody knows": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
+			s.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2024@latest"}}
+		}, "AMISelectorInvalid", "spec.amiSelectorTerms"},
 		"efa": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
 			s.NetworkInterfaces = []*awsv1.NetworkInterface{{InterfaceType: awsv1.InterfaceTypeEFAOnly}}
 		}, notSupported, "spec.networkInterfaces"},

@@ -20,6 +20,7 @@ const (
 	ResourceNeuron     corev1.ResourceName = "aws.amazon.com/neuron"
 	ResourceNeuronCore corev1.ResourceName = "aws.amazon.com/neuroncore"
 	ResourcePodENI     corev1.ResourceName = "vpc.amazonaws.com/pod-eni"
+	ResourceEFA        corev1.ResourceName = "vpc.amazonaws.com/efa"
 )
 
 const (
@@ -40,7 +41,9 @@ func New(f Facts, class NodeClass) (InstanceType, error) {
 	if err != nil {
 		return InstanceType{}, err
 	}
-	return InstanceType{Name: f.Name, Labels: Labels(f), Capacity: capacity, Allocatable: allocatable}, nil
+	return InstanceType{
+		Name: f.Name, Labels: Labels(f), Capacity: capacity, Allocatable: allocatable, VolumeAttachments: VolumeAttachments(f, class),
+	}, nil
 }
 
 // Capacity returns what the kubelet is expected to report as capacity: CPU, memory less the VM's overhead, the file
@@ -48,7 +51,7 @@ func New(f Facts, class NodeClass) (InstanceType, error) {
 func Capacity(f Facts, class NodeClass) corev1.ResourceList {
 	out := corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewQuantity(f.VCPUs, resource.DecimalSI),
-		corev1.ResourceMemory:           *resource.NewQuantity(memoryMiB(f)<<20, resource.BinarySI),
+		corev1.ResourceMemory:           *resource.NewQuantity(memoryBytes(f, class), resource.BinarySI),
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(storageBytes(f, class), resource.BinarySI),
 		corev1.ResourcePods:             *resource.NewQuantity(MaxPods(f, class), resource.DecimalSI),
 	}
@@ -75,16 +78,35 @@ func Capacity(f Facts, class NodeClass) corev1.ResourceList {
 	add(ResourceNeuron, devices)
 	add(ResourceNeuronCore, cores)
 	add(ResourcePodENI, branchENIs(f.Name))
+	add(ResourceEFA, efas(class))
 	return out
 }
 
-// memoryMiB is the advertised memory less Graviton's contiguous memory and the VM's overhead, rounded down to MiB.
-func memoryMiB(f Facts) int64 {
+// memoryBytes is what nodes of the type and AMI have reported. Before the first, it is the advertised memory less
+// Graviton's contiguous memory and the VM's overhead, rounded down to MiB.
+func memoryBytes(f Facts, class NodeClass) int64 {
+	if n := class.Learned[f.Name].MemoryBytes; n > 0 {
+		return min(n, f.MemoryMiB<<20)
+	}
 	mib := f.MemoryMiB
 	if f.Arch == "arm64" {
 		mib -= armCMAMiB
 	}
-	return mib - int64(math.Ceil(float64(mib)*vmOverhead))
+	share := vmOverhead
+	if class.MemoryOverhead != nil {
+		share = *class.MemoryOverhead
+	}
+	return max(mib-int64(math.Ceil(float64(mib)*share)), 0) << 20
+}
+
+// efas is how many Elastic Fabric Adapters a node of the class has: those of spec.networkInterfaces.
+func efas(class NodeClass) (n int64) {
+	for _, i := range class.NetworkInterfaces {
+		if i.EFAOnly {
+			n++
+		}
+	}
+	return n
 }
 
 // storageBytes is what the kubelet will report of the file system that holds its and containerd's files: a lower bound,
@@ -127,10 +149,16 @@ func rootVolumeBytes(class NodeClass) int64 {
 	return DefaultVolumeBytes
 }
 
-// MaxPods is what the kubelet will report as pods: spec.kubelet.maxPods, or the ENI formula; at most podsPerCore per
-// vCPU where that is set (Bottlerocket has no such setting).
+// MaxPods is what the kubelet will report as pods: spec.kubelet.maxPods, or the ENI formula less the ENIs that are
+// reserved or carry no IP traffic; at most podsPerCore per vCPU where that is set (Bottlerocket has no such setting).
 func MaxPods(f Facts, class NodeClass) int64 {
-	n := ENIPods(f)
+	withheld := class.ReservedENIs
+	for _, i := range class.NetworkInterfaces {
+		if i.EFAOnly && i.Card == 0 {
+			withheld++
+		}
+	}
+	n := eniPods(f, withheld)
 	if class.MaxPods != nil {
 		n = int64(*class.MaxPods)
 	}
@@ -143,8 +171,24 @@ func MaxPods(f Facts, class NodeClass) int64 {
 // ENIPods is how many pods the VPC CNI can give an address without prefixes: ENIs * (IPv4 per ENI - 1) + 2, where the 2
 // are the host-network pods aws-node and kube-proxy (amazon-eks-ami, templates/shared/runtime/eni-max-pods.txt). Limits
 // that EC2 did not tell come from the VPC resource controller's table; without either, the kubelet's default counts.
-func ENIPods(f Facts) int64 {
-	enis, addresses := f.ENIs, f.IPv4PerENI
+func ENIPods(f Facts) int64 { return eniPods(f, 0) }
+
+// eniPods is ENIPods with some of the ENIs left out; without any left only host-network pods find room, so none is
+// counted, as in Karpenter.
+func eniPods(f Facts, withheld int64) int64 {
+	enis, addresses := eniLimits(f)
+	if enis == 0 || addresses == 0 {
+		return podsWithoutENI
+	}
+	if enis -= withheld; enis <= 0 {
+		return 0
+	}
+	return enis*(addresses-1) + 2
+}
+
+// eniLimits are the ENIs of the default network card and the IPv4 addresses of each; zero where nobody tells.
+func eniLimits(f Facts) (enis, addresses int64) {
+	enis, addresses = f.ENIs, f.IPv4PerENI
 	if limits := vpc.Limits[f.Name]; limits != nil && (enis == 0 || addresses == 0) {
 		enis, addresses = int64(limits.Interface), int64(limits.IPv4PerInterface)
 		for _, card := range limits.NetworkCards {
@@ -153,10 +197,7 @@ func ENIPods(f Facts) int64 {
 			}
 		}
 	}
-	if enis == 0 || addresses == 0 {
-		return podsWithoutENI
-	}
-	return enis*(addresses-1) + 2
+	return enis, addresses
 }
 
 // branchENIs is how many pods can have a network interface of their own (EKS user guide, "Assign security groups to
@@ -169,7 +210,7 @@ func branchENIs(name string) int64 {
 }
 
 // Allocatable returns capacity less kube-reserved, system-reserved and the hard eviction thresholds, never below zero
-// (Kubernetes, "Reserve Compute Resources for System Daemons").
+// (Kubernetes, "Reserve Compute Resources for System Daemons"), and never more than a node has reported.
 func Allocatable(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
 	kube, err := kubeReserved(f, class, capacity)
 	if err != nil {
@@ -195,6 +236,11 @@ func Allocatable(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1
 				have = resource.Quantity{Format: have.Format}
 			}
 			out[name] = have
+		}
+	}
+	for name, q := range class.Learned[f.Name].Allocatable {
+		if have, ok := out[name]; ok && q.Cmp(have) < 0 {
+			out[name] = q
 		}
 	}
 	return out, nil

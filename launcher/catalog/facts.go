@@ -1,5 +1,7 @@
 package catalog
 
+import corev1 "k8s.io/api/core/v1"
+
 // Facts is what EC2 tells about an instance type (DescribeInstanceTypes), in plain values. A number that EC2 does not
 // tell is zero, a text empty.
 type Facts struct {
@@ -15,20 +17,32 @@ type Facts struct {
 	BareMetal, Burstable, CurrentGeneration bool
 	// EncryptionInTransit says that traffic between instances is encrypted.
 	EncryptionInTransit bool
+	// NestedVirtualization says that its CPUs can run virtual machines.
+	NestedVirtualization bool
 	// CPUManufacturer such as Intel, AMD or AWS.
 	CPUManufacturer string
 	// ClockMHz is the sustained clock speed.
 	ClockMHz int64
 	// ENIs of the default network card: the only one that the VPC CNI uses.
 	ENIs int64
+	// NetworkCards are all of the instance type's.
+	NetworkCards []NetworkCard
 	// IPv4PerENI is how many IPv4 addresses one network interface holds, its own included.
 	IPv4PerENI int64
+	// EFAs is how many Elastic Fabric Adapters it can have.
+	EFAs int64
 	// InstanceStoreGB is the size of all local disks, in GB of 10^9 bytes.
 	InstanceStoreGB int64
+	// Disks is how many local disks it has.
+	Disks int64
 	// LocalNVMe says that the local disks are NVMe.
 	LocalNVMe bool
 	// EBSBandwidthMbps is the maximum where EBS optimization is the default.
 	EBSBandwidthMbps int64
+	// EBSAttachments is how many EBS volumes EC2 says can be attached, the root volume included.
+	EBSAttachments int64
+	// EBSDedicated says that these attachments are not shared with network interfaces, local disks and accelerators.
+	EBSDedicated bool
 	// NetworkBandwidthMbps is the baseline of all network cards.
 	NetworkBandwidthMbps int64
 	// GPUs by model.
@@ -41,6 +55,12 @@ type Facts struct {
 	CapacityTypes []string
 	// Zones in which it is offered, such as us-east-1a.
 	Zones []string
+}
+
+// NetworkCard is one network card of an instance type.
+type NetworkCard struct {
+	// Index of the card, and the network interfaces that it can have.
+	Index, ENIs int64
 }
 
 // Device is one model of GPU or accelerator in an instance type.
@@ -75,6 +95,33 @@ type NodeClass struct {
 	BlockDevices []BlockDevice
 	// RAID0 says that spec.instanceStorePolicy joins the local disks for kubelet and containerd.
 	RAID0 bool
+	// NetworkInterfaces of spec.networkInterfaces; none means one interface to start with.
+	NetworkInterfaces []NetworkInterface
+	// ConnectionTracking and NestedVirtualization say that the class asks for them: not every instance type has them.
+	ConnectionTracking, NestedVirtualization bool
+	// ReservedENIs are network interfaces that pods get no addresses of (the setting RESERVED_ENIS).
+	ReservedENIs int64
+	// MemoryOverhead is the share of the advertised memory that firmware and kernel are taken to keep (the setting
+	// VM_MEMORY_OVERHEAD_PERCENT); nil means Karpenter's default of 0.075.
+	MemoryOverhead *float64
+	// Learned is what nodes of the class have reported, by instance type; it counts in place of what is computed.
+	Learned map[string]Learned
+}
+
+// Learned is what real nodes of one instance type have reported: the least of all.
+type Learned struct {
+	// MemoryBytes is the capacity of memory; 0 where none has reported.
+	MemoryBytes int64
+	// Allocatable holds the resources of which a node left less to pods than was computed.
+	Allocatable corev1.ResourceList
+}
+
+// NetworkInterface is one entry of spec.networkInterfaces.
+type NetworkInterface struct {
+	// Card and Device index.
+	Card, Device int64
+	// EFAOnly says that it carries no IP traffic.
+	EFAOnly bool
 }
 
 // BlockDevice is one entry of spec.blockDeviceMappings.

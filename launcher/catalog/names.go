@@ -18,6 +18,8 @@ const (
 	InstanceTypesAnnotation = "slipway.dev/instance-types"
 	// ReplacesAnnotation on a NodeClaim names the node for whose pods it was launched.
 	ReplacesAnnotation = "slipway.dev/replaces"
+	// LearnedAnnotation on an EC2NodeClass holds what nodes of its instance types and AMIs have reported, as JSON.
+	LearnedAnnotation = "slipway.dev/learned-sizes"
 	// UnreadableAnnotation names the fields of an object that cannot be read: it stands on what the launcher's client
 	// returns, never on the API server.
 	UnreadableAnnotation = "slipway.dev/unreadable"

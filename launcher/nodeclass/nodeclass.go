@@ -26,6 +26,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -79,8 +80,12 @@ func New(c Config) (*Controller, error) {
 	return &Controller{config: c}, nil
 }
 
-// SetupWithManager registers the controller.
+// SetupWithManager registers the controllers: of classes, and of what their nodes report.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	return errors.Join(c.setupClasses(mgr), c.setupLearning(mgr))
+}
+
+func (c *Controller) setupClasses(mgr manager.Manager) error {
 	deletions := predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
@@ -129,8 +134,10 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // stamp writes finalizer and hash.
 func (c *Controller) stamp(ctx context.Context, class *awsv1.EC2NodeClass) error {
-	if class.Annotations[catalog.UnreadableAnnotation] != "" {
-		return nil // Half a class has another hash: its nodes would look drifted.
+	// Half a class has another hash: its nodes would look drifted. On an alias that it does not know Karpenter's hash ends
+	// the process.
+	if class.Annotations[catalog.UnreadableAnnotation] != "" || !fromec2.AliasValid(class) {
+		return nil
 	}
 	before := class.DeepCopy()
 	controllerutil.AddFinalizer(class, awsv1.TerminationFinalizer)

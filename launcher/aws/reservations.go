@@ -1,0 +1,205 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// blockEnds is how long before its end EC2 takes the instances of a Capacity Block away, and ten minutes more.
+const blockEnds = 40 * time.Minute
+
+// reservedShare makes a reserved price from the on-demand one: it is paid already, but the cheaper type is still the
+// better choice of two.
+const reservedShare = 1e-7
+
+// remainingInstances keeps how many instances each capacity reservation still holds: what EC2 last told, less our
+// launches since.
+type remainingInstances struct {
+	mu sync.Mutex
+	by map[string]int64
+}
+
+func (r *remainingInstances) of(id string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.by[id]
+}
+
+// take counts n instances that were launched into a reservation.
+func (r *remainingInstances) take(id string, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if have, ok := r.by[id]; ok {
+		r.by[id] = max(have-n, 0)
+	}
+}
+
+// set takes over what EC2 told and says whether anything is different.
+func (r *remainingInstances) set(counts map[string]int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by == nil {
+		r.by = map[string]int64{}
+	}
+	changed := false
+	for id, n := range counts {
+		if have, ok := r.by[id]; !ok || have != n {
+			r.by[id], changed = n, true
+		}
+	}
+	return changed
+}
+
+// selectReservations returns the active capacity reservations that any of the terms selects, sorted by id.
+func (c *Cloud) selectReservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]awsv1.CapacityReservation, error) {
+	if len(terms) == 0 {
+		return nil, nil
+	}
+	return c.reservations.get(ctx, cacheKey(terms), func(ctx context.Context) ([]awsv1.CapacityReservation, error) {
+		found, counts := map[string]awsv1.CapacityReservation{}, map[string]int64{}
+		for i, term := range terms {
+			list, err := c.describeReservations(ctx, term)
+			if err != nil {
+				return nil, fmt.Errorf("spec.capacityReservationSelectorTerms[%d]: %w", i, err)
+			}
+			for _, r := range list {
+				if one, ok := reservationOf(r, time.Now()); ok {
+					found[one.ID], counts[one.ID] = one, int64(awssdk.ToInt32(r.AvailableInstanceCount))
+				}
+			}
+		}
+		if c.reserved.set(counts) {
+			c.changed.fire()
+		}
+		return sorted(found, func(a, b awsv1.CapacityReservation) int { return strings.Compare(a.ID, b.ID) }), nil
+	})
+}
+
+// describeReservations asks for the active reservations of one term. An id that EC2 does not know selects none.
+func (c *Cloud) describeReservations(ctx context.Context, term awsv1.CapacityReservationSelectorTerm) ([]ec2types.CapacityReservation, error) {
+	in := &ec2.DescribeCapacityReservationsInput{
+		Filters: append(tagFilters(term.Tags), filter("state", string(ec2types.CapacityReservationStateActive))),
+	}
+	if term.ID != "" {
+		in.CapacityReservationIds = []string{term.ID}
+	}
+	if term.OwnerID != "" {
+		in.Filters = append(in.Filters, filter("owner-id", term.OwnerID))
+	}
+	if term.InstanceMatchCriteria != "" {
+		in.Filters = append(in.Filters, filter("instance-match-criteria", term.InstanceMatchCriteria))
+	}
+	var out []ec2types.CapacityReservation
+	pages := ec2.NewDescribeCapacityReservationsPaginator(c.ec2, in)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if isUnknownReservation(err) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("describing capacity reservations: %w", err)
+		}
+		out = append(out, page.CapacityReservations...)
+	}
+	return out, nil
+}
+
+// reservationOf reads what EC2 tells of a reservation; not ok where it is over or names no type, zone or kind.
+func reservationOf(r ec2types.CapacityReservation, now time.Time) (awsv1.CapacityReservation, bool) {
+	out := awsv1.CapacityReservation{
+		ID: awssdk.ToString(r.CapacityReservationId), InstanceType: awssdk.ToString(r.InstanceType),
+		AvailabilityZone: awssdk.ToString(r.AvailabilityZone), OwnerID: awssdk.ToString(r.OwnerId),
+		InstanceMatchCriteria: string(r.InstanceMatchCriteria), Interruptible: awssdk.ToBool(r.Interruptible),
+		ReservationType: awsv1.CapacityReservationType(r.ReservationType), State: awsv1.CapacityReservationStateActive,
+	}
+	if out.ReservationType == "" {
+		out.ReservationType = awsv1.CapacityReservationTypeDefault
+	}
+	if r.EndDate != nil {
+		out.EndTime = &metav1.Time{Time: *r.EndDate}
+		if !now.Before(*r.EndDate) {
+			return out, false
+		}
+		if out.ReservationType == awsv1.CapacityReservationTypeCapacityBlock && now.After(r.EndDate.Add(-blockEnds)) {
+			out.State = awsv1.CapacityReservationStateExpiring
+		}
+	}
+	known := slices.Contains(awsv1.CapacityReservationType("").Values(), out.ReservationType) &&
+		slices.Contains(ec2types.InstanceMatchCriteria("").Values(), r.InstanceMatchCriteria)
+	return out, known && out.ID != "" && out.InstanceType != "" && out.AvailabilityZone != ""
+}
+
+// resolveReservations lists the class's reservations. Without them the class launches all the same, so Ready does not
+// depend on them.
+func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
+	const kind = awsv1.ConditionTypeCapacityReservationsReady
+	found, err := c.selectReservations(ctx, class.Spec.CapacityReservationSelectorTerms)
+	switch {
+	case isNotImplemented(err):
+		class.Status.CapacityReservations = nil
+		conditions.SetTrueWithReason(kind, "NotOffered", "this endpoint of EC2 knows no capacity reservations: none are used")
+		return nil
+	case err != nil:
+		return conditionOf(conditions, kind, err)
+	}
+	class.Status.CapacityReservations = found
+	blocks := 0
+	for _, r := range found {
+		if !usable(r) {
+			blocks++
+		}
+	}
+	switch {
+	case blocks > 0:
+		conditions.SetTrueWithReason(kind, "CapacityBlocksNotUsed",
+			fmt.Sprintf("%d of the %d reservations are Capacity Blocks, which are not launched into yet", blocks, len(found)))
+	case len(found) == 0 && len(class.Spec.CapacityReservationSelectorTerms) > 0:
+		conditions.SetTrueWithReason(kind, "CapacityReservationsNotFound",
+			"spec.capacityReservationSelectorTerms selects no active capacity reservation: nothing reserved is used")
+	default:
+		conditions.SetTrue(kind)
+	}
+	return nil
+}
+
+// usable says whether instances are launched into a reservation. Those of a Capacity Block would have to leave before
+// its end, which nothing sees to yet.
+func usable(r awsv1.CapacityReservation) bool {
+	return r.ReservationType == awsv1.CapacityReservationTypeDefault && r.State == awsv1.CapacityReservationStateActive
+}
+
+// reservedOfferings are the offerings of an instance type in the class's capacity reservations.
+func (c *Cloud) reservedOfferings(class *awsv1.EC2NodeClass, known *market, name string, zones map[string]zoneSubnets, now time.Time) []catalog.Offering {
+	var out []catalog.Offering
+	for _, r := range class.Status.CapacityReservations {
+		in, reachable := zones[r.AvailabilityZone]
+		if r.InstanceType != name || !usable(r) || !reachable || r.EndTime != nil && !now.Before(r.EndTime.Time) {
+			continue
+		}
+		until := c.without.until(offeringKey{karpv1.CapacityTypeReserved, name, r.AvailabilityZone}, now)
+		if t := c.exhaustedUntil(in.subnets, now); t.After(until) {
+			until = t
+		}
+		left := c.reserved.of(r.ID)
+		out = append(out, catalog.Offering{
+			Zone: r.AvailabilityZone, ZoneID: in.zoneID, CapacityType: karpv1.CapacityTypeReserved,
+			Price: known.onDemand[name] * reservedShare, ReservationID: r.ID, ReservationType: string(r.ReservationType),
+			Remaining: left, Available: until.IsZero() && left > 0, UnavailableUntil: until,
+		})
+	}
+	return out
+}

@@ -1,0 +1,145 @@
+package fromec2
+
+import (
+	"fmt"
+	"testing"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+func TestFacts(t *testing.T) {
+	info := ec2types.InstanceTypeInfo{
+		InstanceType: "p4d.24xlarge", Hypervisor: ec2types.InstanceTypeHypervisorNitro, CurrentGeneration: new(true),
+		SupportedUsageClasses: []ec2types.UsageClassType{"spot", "on-demand", "capacity-block"},
+		VCpuInfo:              &ec2types.VCpuInfo{DefaultVCpus: new(int32(96))},
+		MemoryInfo:            &ec2types.MemoryInfo{SizeInMiB: new(int64(1179648))},
+		ProcessorInfo: &ec2types.ProcessorInfo{
+			Manufacturer: new("Intel"), SustainedClockSpeedInGhz: new(3.0),
+			SupportedArchitectures: []ec2types.ArchitectureType{"i386", "x86_64"},
+		},
+		NetworkInfo: &ec2types.NetworkInfo{
+			EfaInfo: &ec2types.EfaInfo{MaximumEfaInterfaces: new(int32(4))}, EncryptionInTransitSupported: new(true), Ipv4AddressesPerInterface: new(int32(50)), DefaultNetworkCardIndex: new(int32(0)),
+			NetworkCards: []ec2types.NetworkCardInfo{
+				{NetworkCardIndex: new(int32(0)), MaximumNetworkInterfaces: new(int32(15)), BaselineBandwidthInGbps: new(100.0)},
+				{NetworkCardIndex: new(int32(1)), MaximumNetworkInterfaces: new(int32(15)), BaselineBandwidthInGbps: new(100.0)},
+			},
+		},
+		InstanceStorageInfo: &ec2types.InstanceStorageInfo{TotalSizeInGB: new(int64(8000)), NvmeSupport: "required", Disks: []ec2types.DiskInfo{{Count: new(int32(8))}}},
+		EbsInfo: &ec2types.EbsInfo{
+			AttachmentLimitType: ec2types.AttachmentLimitTypeShared, MaximumEbsAttachments: new(int32(27)),
+			EbsOptimizedSupport: "default", EbsOptimizedInfo: &ec2types.EbsOptimizedInfo{MaximumBandwidthInMbps: new(int32(19000))},
+		},
+		GpuInfo: &ec2types.GpuInfo{Gpus: []ec2types.GpuDeviceInfo{{
+			Name: new("A100"), Manufacturer: new("NVIDIA"), Count: new(int32(8)),
+			MemoryInfo: &ec2types.GpuDeviceMemoryInfo{SizeInMiB: new(int32(40960))},
+		}}},
+	}
+	got, ok := Facts(info)
+	want := catalog.Facts{
+		Name: "p4d.24xlarge", Arch: "amd64", VCPUs: 96, MemoryMiB: 1179648, Hypervisor: "nitro", CurrentGeneration: true,
+		EncryptionInTransit: true, CPUManufacturer: "Intel", ClockMHz: 3000, ENIs: 15, IPv4PerENI: 50,
+		NetworkCards: []catalog.NetworkCard{{Index: 0, ENIs: 15}, {Index: 1, ENIs: 15}},
+		EFAs:         4, EBSAttachments: 27, InstanceStoreGB: 8000, Disks: 8, LocalNVMe: true, EBSBandwidthMbps: 19000, NetworkBandwidthMbps: 200000,
+		GPUs:          []catalog.Device{{Name: "A100", Manufacturer: "NVIDIA", Count: 8, MemoryMiB: 40960}},
+		CapacityTypes: []string{"on-demand", "spot"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Errorf("%v (-want +got):\n%s", ok, diff)
+	}
+	if f, ok := Facts(ec2types.InstanceTypeInfo{InstanceType: "mac1.metal"}); ok {
+		t.Errorf("a type of which EC2 tells nothing: %+v", f)
+	}
+}
+
+// A family is read of a class whatever its alias says: Karpenter's own reading ends the process.
+func TestFamily(t *testing.T) {
+	for alias, want := range map[string]struct {
+		family, version string
+		valid           bool
+	}{
+		"al2023@latest":      {"AL2023", "latest", true},
+		"bottlerocket@v1.20": {"Bottlerocket", "v1.20", true},
+		"windows2022@latest": {"Windows2022", "latest", true},
+		"al2024@latest":      {"al2024", "latest", false},
+		"al2023":             {"AL2023", "", false},
+		"al2023@a@b":         {"AL2023", "a@b", false},
+		"@":                  {"", "", false},
+	} {
+		class := &awsv1.EC2NodeClass{}
+		class.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{ID: "ami-1"}, {Alias: alias}}
+		family, version, ok := Alias(class)
+		if !ok || family != want.family || version != want.version || AliasValid(class) != want.valid || Family(class) != want.family {
+			t.Errorf("%s: %s %s, valid %v, family %s", alias, family, version, AliasValid(class), Family(class))
+		}
+	}
+	if family := Family(&awsv1.EC2NodeClass{}); family != catalog.FamilyCustom {
+		t.Errorf("without an alias: %s", family)
+	}
+	given := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMIFamily: new("AL2")}}
+	if family := Family(given); family != catalog.FamilyAL2 || !AliasValid(given) {
+		t.Errorf("spec.amiFamily: %s", family)
+	}
+}
+
+func list(memory, pods string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse(pods)}
+}
+
+// What nodes report is kept in the class's annotation: the least of all, and what they promised too much only as long as
+// the class is the same.
+func TestSizes(t *testing.T) {
+	class := &awsv1.EC2NodeClass{}
+	learn := func(hash string, promised, capacity, allocatable corev1.ResourceList) bool {
+		sizes := SizesOf(class)
+		news := sizes.Learn(SizesKey("m5.large", "ami-1"), hash, promised, capacity, allocatable)
+		class.Annotations = map[string]string{catalog.LearnedAnnotation: sizes.String(), awsv1.AnnotationEC2NodeClassHash: "h1"}
+		return news
+	}
+	learned := func() catalog.Learned {
+		out, _ := SizesOf(class).Learned(class, "m5.large", "ami-1")
+		return out
+	}
+	if !learn("h1", list("6000Mi", "29"), list("7751Mi", "29"), list("7000Mi", "29")) || learned().MemoryBytes != 7751<<20 || learned().Allocatable != nil {
+		t.Errorf("the first node: %+v", learned())
+	}
+	if learn("h1", list("6000Mi", "29"), list("7752Mi", "29"), list("7000Mi", "29")) || learned().MemoryBytes != 7751<<20 {
+		t.Errorf("a larger one is no news: %+v", learned())
+	}
+	if !learn("h1", list("7000Mi", "29"), list("7750Mi", "17"), list("6999Mi", "17")) {
+		t.Error("a smaller one is news")
+	}
+	if got := learned(); got.MemoryBytes != 7750<<20 || got.Allocatable.Memory().String() != "6999Mi" || got.Allocatable.Pods().String() != "17" {
+		t.Errorf("less than promised: %+v", got)
+	}
+	class.Annotations[awsv1.AnnotationEC2NodeClassHash] = "h2"
+	if got := learned(); got.MemoryBytes != 7750<<20 || got.Allocatable != nil {
+		t.Errorf("of another class only the memory counts: %+v", got)
+	}
+	if _, ok := SizesOf(class).Learned(class, "m5.large", "ami-2"); ok {
+		t.Error("another AMI has other memory")
+	}
+	class.Annotations[catalog.LearnedAnnotation] = "{"
+	if len(SizesOf(class)) != 0 {
+		t.Error("what cannot be read is forgotten")
+	}
+}
+
+func TestSizesPrune(t *testing.T) {
+	sizes, class := Sizes{}, &awsv1.EC2NodeClass{Status: awsv1.EC2NodeClassStatus{AMIs: []awsv1.AMI{{ID: "ami-new"}}}}
+	for i := range sizesAtMost {
+		sizes[SizesKey(fmt.Sprintf("t%d.large", i), "ami-old")] = Size{}
+	}
+	if sizes.Prune(class); len(sizes) != sizesAtMost {
+		t.Errorf("%d left of what fits", len(sizes))
+	}
+	sizes[SizesKey("t1.large", "ami-new")] = Size{}
+	if sizes.Prune(class); len(sizes) != 1 {
+		t.Errorf("%d left", len(sizes))
+	}
+}

@@ -1,0 +1,93 @@
+package fromec2
+
+import (
+	"strings"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// NodeClass reads what an EC2NodeClass says about the room on its nodes. What the settings of the launcher add is the
+// caller's to fill in.
+func NodeClass(class *awsv1.EC2NodeClass) catalog.NodeClass {
+	spec := class.Spec
+	out := catalog.NodeClass{
+		AMIFamily:            Family(class),
+		RAID0:                value(spec.InstanceStorePolicy) == awsv1.InstanceStorePolicyRAID0,
+		ConnectionTracking:   spec.ConnectionTracking != nil,
+		NestedVirtualization: spec.CPUOptions != nil && value(spec.CPUOptions.NestedVirtualization) == "enabled",
+	}
+	if k := spec.Kubelet; k != nil {
+		out.MaxPods, out.PodsPerCore = k.MaxPods, k.PodsPerCore
+		out.KubeReserved, out.SystemReserved, out.EvictionHard = k.KubeReserved, k.SystemReserved, k.EvictionHard
+	}
+	for _, m := range spec.BlockDeviceMappings {
+		if m == nil {
+			continue
+		}
+		d := catalog.BlockDevice{DeviceName: value(m.DeviceName), Root: m.RootVolume}
+		if m.EBS != nil && m.EBS.VolumeSize != nil {
+			d.SizeBytes = m.EBS.VolumeSize.Value()
+		}
+		out.BlockDevices = append(out.BlockDevices, d)
+	}
+	for _, n := range spec.NetworkInterfaces {
+		if n != nil {
+			out.NetworkInterfaces = append(out.NetworkInterfaces, catalog.NetworkInterface{
+				Card: int64(n.NetworkCardIndex), Device: int64(n.DeviceIndex), EFAOnly: n.InterfaceType == awsv1.InterfaceTypeEFAOnly,
+			})
+		}
+	}
+	return out
+}
+
+// Alias is the first alias of the class's AMI terms, split at its @; not ok where no term has one. The family is spelled
+// as in spec.amiFamily; one that Karpenter does not know stays as it is written. EC2NodeClass.Alias ends the process then.
+func Alias(class *awsv1.EC2NodeClass) (family, version string, ok bool) {
+	for _, term := range class.Spec.AMISelectorTerms {
+		if term.Alias == "" {
+			continue
+		}
+		family, version, _ = strings.Cut(term.Alias, "@")
+		for _, known := range families() {
+			if strings.ToLower(known) == family {
+				family = known
+			}
+		}
+		return family, version, true
+	}
+	return "", "", false
+}
+
+func families() []string {
+	return []string{
+		catalog.FamilyAL2, catalog.FamilyAL2023, catalog.FamilyBottlerocket,
+		awsv1.AMIFamilyWindows2019, awsv1.AMIFamilyWindows2022, awsv1.AMIFamilyWindows2025,
+	}
+}
+
+// AliasValid says whether the class's alias, if it has one, names a family that Karpenter knows and a version.
+func AliasValid(class *awsv1.EC2NodeClass) bool {
+	family, version, ok := Alias(class)
+	if !ok {
+		return true
+	}
+	for _, known := range families() {
+		if known == family {
+			return version != "" && !strings.Contains(version, "@")
+		}
+	}
+	return false
+}
+
+// Family is the AMI family of the class: spec.amiFamily, else its alias's, else Custom.
+func Family(class *awsv1.EC2NodeClass) string {
+	if f := class.Spec.AMIFamily; f != nil {
+		return *f
+	}
+	if family, _, ok := Alias(class); ok {
+		return family
+	}
+	return catalog.FamilyCustom
+}

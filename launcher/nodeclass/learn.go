@@ -1,0 +1,97 @@
+package nodeclass
+
+import (
+	"context"
+	"fmt"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+// setupLearning registers the controller that learns from nodes. It has one worker, since many nodes of one class join at
+// once and each may have the news that the next one repeats.
+func (c *Controller) setupLearning(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).Named("nodeclass.learn").
+		For(&corev1.Node{}, builder.WithPredicates(reporting())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Complete(reconcile.Func(leadership.Reconciler(c.config.Guard, c.learn)))
+}
+
+// reporting lets through nodes whose kubelet has joined, once, and again when they report another size.
+func reporting() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return joined(e.Object) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok := e.ObjectOld.(*corev1.Node)
+			after, also := e.ObjectNew.(*corev1.Node)
+			return ok && also && joined(after) && (!joined(before) ||
+				!equality.Semantic.DeepEqual(before.Status.Capacity, after.Status.Capacity) ||
+				!equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable))
+		},
+	}
+}
+
+func joined(o client.Object) bool { return o.GetLabels()[karpv1.NodeRegisteredLabelKey] == "true" }
+
+// learn writes down in the class what a node has reported, if that is less than was known. EC2 advertises more memory
+// than the kernel finds, by a share that differs by instance type and AMI: the next node of the kind is planned with what
+// this one has.
+func (c *Controller) learn(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	node := &corev1.Node{}
+	if err := c.config.Client.Get(ctx, req.NamespacedName, node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list NodeClaims of node %s: %w", node.Name, err)
+	}
+	instanceType := node.Labels[corev1.LabelInstanceTypeStable]
+	if len(claims.Items) != 1 || node.Spec.ProviderID == "" || instanceType == "" || node.Status.Capacity.Memory().IsZero() {
+		return reconcile.Result{}, nil
+	}
+	claim := &claims.Items[0]
+	if claim.Spec.NodeClassRef == nil || claim.Status.ImageID == "" {
+		return reconcile.Result{}, nil
+	}
+	class := &awsv1.EC2NodeClass{}
+	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class); err != nil || class.DeletionTimestamp != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	return reconcile.Result{}, c.noteSize(ctx, class, claim, node, fromec2.SizesKey(instanceType, claim.Status.ImageID))
+}
+
+func (c *Controller) noteSize(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, node *corev1.Node, key string) error {
+	sizes := fromec2.SizesOf(class)
+	hash := claim.Annotations[awsv1.AnnotationEC2NodeClassHash]
+	if !sizes.Learn(key, hash, claim.Status.Allocatable, node.Status.Capacity, node.Status.Allocatable) {
+		return nil
+	}
+	sizes.Prune(class)
+	before := class.DeepCopy()
+	metav1.SetMetaDataAnnotation(&class.ObjectMeta, catalog.LearnedAnnotation, sizes.String())
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.config.Client.Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write what node %s reports to EC2NodeClass %s: %w", node.Name, class.Name, err)
+	}
+	klog.FromContext(ctx).Info("learned what nodes of an instance type and AMI report", "nodeClass", klog.KObj(class), "node", klog.KObj(node),
+		"kind", key, "memory", node.Status.Capacity.Memory().String())
+	return nil
+}
