@@ -51,7 +51,13 @@ func run(m *testing.M) (code int) {
 			code = 1
 		}
 	}()
-	return m.Run()
+	code = m.Run()
+	// Whatever the tests made the launcher do, it kept to AWS's own models.
+	for _, violation := range shared.AWS().Violations() {
+		fmt.Fprintln(os.Stderr, "not as AWS's model says:", violation)
+		code = 1
+	}
+	return code
 }
 
 // start brings a sandbox up that has no Node yet: the first test needs it so.

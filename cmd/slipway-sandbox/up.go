@@ -35,12 +35,17 @@ func newUpCommand(name *string) *cobra.Command {
 				}
 			}
 			cfg.Name = *name
+			if cfg.AWSEndpoint != "" && !cmd.Flags().Changed("managed-nodes") {
+				// EKS's own nodes are something that only the sandbox's own AWS launches.
+				cfg.ManagedNodes = 0
+			}
 			return up(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.KubeconfigPath, "kubeconfig", "", "write the kubeconfig to this file, which must not exist (default in the sandbox's folder)")
 	flags.StringVar(&cfg.AWSListen, "aws-listen", "", "address that AWS listens on (default a free port on loopback)")
+	flags.StringVar(&cfg.AWSEndpoint, "aws-endpoint", "", "URL of another AWS to stand on, such as LocalStack's or moto's (default the sandbox's own)")
 	flags.StringVar(&cfg.Machines, "machines", "sim", "machines behind the instances: sim (simulated kubelets)")
 	flags.Float64Var(&cfg.Speed, "speed", 1, "divide the delays of AWS and of machines by this")
 	flags.IntVar(&cfg.ManagedNodes, "managed-nodes", 1, "nodes of an EKS managed node group")
@@ -117,8 +122,10 @@ func usage(sb *sandbox.Sandbox) string {
 	line("  export %s", strings.Join(sb.AWSVariables(), " "))
 	line("  aws --endpoint-url $AWS_ENDPOINT_URL ec2 describe-instances --query 'Reservations[].Instances[].[InstanceId,InstanceType,State.Name]' --output table")
 	line("")
-	line("  %s aws instances", self)
-	line("  %s aws interrupt --one-spot", self)
+	if sb.AWS() != nil {
+		line("  %s aws instances", self)
+		line("  %s aws interrupt --one-spot", self)
+	}
 	line("  %s kill launcher", self)
 	line("")
 	line("Logs are in %s", sb.Folder())

@@ -34,6 +34,7 @@ type Server struct {
 	faults    *faults
 	agenda    *agenda
 	calls     *callLog
+	contract  *contract
 	dice      *dice
 	services  map[string]map[string]action
 }
@@ -72,7 +73,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, started: time.Now(), epoch: time.Now().Add(-cfg.Clock.Scale(marketAge)), table: table, resources: resources, images: amis, addresses: free,
 		instances: newInstances(), templates: newTemplates(random), tokens: newTokens(),
 		iam: newIAMStore(&cfg), queues: newQueues(random), cluster: &clusterStore{}, faults: &faults{}, agenda: newAgenda(),
-		calls: &callLog{}, dice: random,
+		calls: &callLog{}, contract: newContract(), dice: random,
 	}
 	s.queues.create(cfg.QueueName, nil)
 	s.services = map[string]map[string]action{
@@ -168,6 +169,9 @@ func (s *Server) answer(ctx context.Context, r request) (any, error) {
 	}
 	if s.faults.isThrottled() {
 		return nil, wire.Throttled(r.Service)
+	}
+	if err := s.contract.check(r); err != nil {
+		return nil, err
 	}
 	if r.Service == wire.EKS {
 		return s.eks(r)

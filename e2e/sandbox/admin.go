@@ -25,7 +25,7 @@ func (s *Sandbox) startControl(ctx context.Context) (string, error) {
 	s.run(ctx, "control socket", func(ctx context.Context) error { return control.Serve(ctx, s.claim.Folder, s) })
 	return "", s.claim.Publish(control.State{
 		Name: s.claim.Name, Folder: s.claim.Folder, PID: os.Getpid(), Started: time.Now(),
-		Kubeconfig: s.KubeconfigPath(), AWS: s.aws.URL(), Region: Region,
+		Kubeconfig: s.KubeconfigPath(), AWS: s.AWSEndpoint(), Region: s.AWSRegion(),
 		Logs: map[string]string{
 			Scheduler: s.LogFile(Scheduler), Launcher: s.LogFile(Launcher), ControlPlane: s.LogFile(ControlPlane),
 		},
@@ -58,7 +58,10 @@ func (s *Sandbox) writeSamples() error {
 	if err != nil {
 		return err
 	}
-	return os.CopyFS(s.SamplesPath(), samples)
+	if err := os.CopyFS(s.SamplesPath(), samples); err != nil {
+		return err
+	}
+	return s.adaptSamples()
 }
 
 // Catalog reads one full state of the launcher's catalog, as a scheduler would, without taking its place.

@@ -21,10 +21,29 @@ const Region = "us-east-1"
 // nodeGroupLabel is on Nodes of EKS managed node groups.
 const nodeGroupLabel = "eks.amazonaws.com/nodegroup"
 
-// AWS is the sandbox's AWS.
+// AWS is the sandbox's own AWS; nil where it stands on another.
 func (s *Sandbox) AWS() *aws.Server { return s.aws }
 
+// AWSEndpoint is the URL of the AWS that the sandbox stands on.
+func (s *Sandbox) AWSEndpoint() string {
+	if s.foreign != nil {
+		return s.foreign.URL()
+	}
+	return s.aws.URL()
+}
+
+// AWSRegion is the region that the sandbox is in.
+func (s *Sandbox) AWSRegion() string {
+	if s.foreign != nil {
+		return s.foreign.Region()
+	}
+	return Region
+}
+
 func (s *Sandbox) startAWS(ctx context.Context) (string, error) {
+	if s.cfg.AWSEndpoint != "" {
+		return s.startForeign(ctx)
+	}
 	server, err := aws.New(aws.Config{
 		Listen: s.cfg.AWSListen, Region: Region, ClusterName: ClusterName, Clock: clock.New(s.cfg.Speed),
 		Seed: int64(s.cfg.Seed), SpotInterruptions: s.cfg.SpotInterruptionsPerHour,
@@ -39,13 +58,13 @@ func (s *Sandbox) startAWS(ctx context.Context) (string, error) {
 
 func (s *Sandbox) startMachines(ctx context.Context) (string, error) {
 	controller, err := cloudcontroller.New(cloudcontroller.Config{
-		Client: s.client, EC2: cloudcontroller.NewEC2(s.aws.URL(), Region), Region: Region,
+		Client: s.client, EC2: cloudcontroller.NewEC2(s.AWSEndpoint(), s.AWSRegion()), Region: s.AWSRegion(),
 	})
 	if err != nil {
 		return "", err
 	}
 	simulated, err := machines.New(machines.Config{
-		Admin: s.cp.Admin(), Instances: machines.FromAWS(s.aws), Cluster: ClusterName, Endpoint: s.cp.Endpoint(),
+		Admin: s.cp.Admin(), Instances: s.instances(), Cluster: ClusterName, Endpoint: s.cp.Endpoint(),
 		Seed: s.cfg.Seed, Speed: s.cfg.Speed,
 	})
 	if err != nil {
@@ -117,9 +136,12 @@ func (s *Sandbox) managed(ctx context.Context) (int, error) {
 	return ready, nil
 }
 
-// FleetCalls tells when each CreateFleet call arrived, by launch id.
+// FleetCalls tells when each CreateFleet call arrived, by launch id; another AWS than the sandbox's own does not tell.
 func (s *Sandbox) FleetCalls() map[string]time.Time {
 	calls := map[string]time.Time{}
+	if s.aws == nil {
+		return calls
+	}
 	for _, call := range s.aws.Calls() {
 		if call.Action != "CreateFleet" {
 			continue

@@ -30,6 +30,8 @@ type Config struct {
 	Speed float64
 	// AWSListen is the address that AWS listens on; empty means a free port on loopback.
 	AWSListen string
+	// AWSEndpoint is the URL of another AWS to stand on, such as LocalStack or moto; empty means the sandbox's own.
+	AWSEndpoint string
 	// KubeconfigPath is where the administrator's kubeconfig is written, which must not exist; empty means in the
 	// sandbox's folder.
 	KubeconfigPath string
@@ -83,6 +85,9 @@ func (c *Config) complete() error {
 	if c.ManagedNodes < 0 {
 		errs = append(errs, fmt.Errorf("managed nodes %d: is negative", c.ManagedNodes))
 	}
+	if c.AWSEndpoint != "" {
+		errs = append(errs, c.checkForeign()...)
+	}
 	if c.SpotInterruptionsPerHour < 0 {
 		errs = append(errs, fmt.Errorf("spot interruptions per hour %v: is negative", c.SpotInterruptionsPerHour))
 	}
@@ -95,6 +100,19 @@ func (c *Config) complete() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkForeign names what only the sandbox's own AWS can do.
+func (c *Config) checkForeign() []error {
+	var errs []error
+	for what, asked := range map[string]bool{
+		"an address to listen on": c.AWSListen != "", "managed nodes": c.ManagedNodes > 0, "spot interruptions": c.SpotInterruptionsPerHour > 0,
+	} {
+		if asked {
+			errs = append(errs, fmt.Errorf("%s: only with the sandbox's own AWS, not with the one at %s", what, c.AWSEndpoint))
+		}
+	}
+	return errs
 }
 
 // binary is the path of one of the two programs.

@@ -216,6 +216,9 @@ func (s *Sandbox) AWSEnviron() []string {
 
 // AWSVariables are the environment variables, as NAME=value, that point an AWS client at the sandbox's AWS.
 func (s *Sandbox) AWSVariables() []string {
+	if s.foreign != nil {
+		return append(s.foreign.Variables(), "NO_PROXY="+s.noProxy())
+	}
 	return []string{
 		"AWS_ENDPOINT_URL=" + s.aws.URL(),
 		"AWS_REGION=" + Region,
@@ -223,18 +226,21 @@ func (s *Sandbox) AWSVariables() []string {
 		"AWS_DEFAULT_REGION=" + Region,
 		"AWS_ACCESS_KEY_ID=AKIASLIPWAYSANDBOX00",
 		"AWS_SECRET_ACCESS_KEY=sandbox",
-		"NO_PROXY=127.0.0.1",
+		"NO_PROXY=" + s.noProxy(),
 	}
 }
 
 func (s *Sandbox) launcherFlags(kubeconfig string) []string {
-	return []string{
+	out := []string{
 		"--kubeconfig=" + kubeconfig,
 		"--socket=" + s.Socket(),
 		"--cluster-name=" + ClusterName,
-		"--interruption-queue=" + ClusterName,
 		// Two sandboxes beside each other would quarrel about the ports.
 		"--metrics-address=0",
 		"--health-probe-address=0",
 	}
+	if s.foreign != nil {
+		return append(out, s.foreignFlags()...)
+	}
+	return append(out, "--interruption-queue="+ClusterName)
 }

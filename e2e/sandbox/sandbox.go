@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/controlplane"
+	"github.com/slipway-k8s/slipway/e2e/foreign"
 	"github.com/slipway-k8s/slipway/e2e/part"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
@@ -25,7 +26,10 @@ type Sandbox struct {
 	claim  *control.Claim
 	cp     *controlplane.ControlPlane
 	client kubernetes.Interface
-	aws    *aws.Server
+	// aws is the sandbox's own, or foreign another one, with what was found there.
+	aws      *aws.Server
+	foreign  *foreign.AWS
+	prepared foreign.Prepared
 	// children by name.
 	children map[string]*supervise.Child
 	// metricsPort of the scheduler.
@@ -74,6 +78,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 		{"folder", s.claimFolder},
 		{"AWS", s.startAWS},
 		{"control plane", s.startControlPlane},
+		{"preparation", s.prepareForeign},
 		{"machines", s.startMachines},
 		{"launcher", s.startLauncher},
 		{"scheduler", s.startScheduler},
@@ -123,7 +128,9 @@ func (s *Sandbox) startControlPlane(ctx context.Context) (string, error) {
 			return nil
 		}
 	})
-	s.aws.SetCluster(cp.Endpoint(), cp.CertificateAuthority())
+	if s.aws != nil {
+		s.aws.SetCluster(cp.Endpoint(), cp.CertificateAuthority())
+	}
 	if s.client, err = kubernetes.NewForConfig(cp.Admin()); err != nil {
 		return "", err
 	}

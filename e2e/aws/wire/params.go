@@ -146,6 +146,25 @@ func (p Params) Tags(name string) map[string]string {
 	return out
 }
 
+// All lists the parameters that have a value, by their full names.
+func (p Params) All() map[string]string {
+	out := map[string]string{}
+	p.collect(out, "")
+	return out
+}
+
+func (p Params) collect(out map[string]string, name string) {
+	if p.node == nil {
+		return
+	}
+	if p.node.set {
+		out[name] = p.node.value
+	}
+	for child := range p.node.children {
+		p.At(child).collect(out, strings.TrimPrefix(name+"."+child, "."))
+	}
+}
+
 // String prints the parameters for a log or a comparison: sorted, one NAME=VALUE after the other.
 func (p Params) String() string {
 	var b strings.Builder

@@ -1,0 +1,177 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/aws/smithy-go"
+	"github.com/slipway-k8s/slipway/e2e/aws/wire"
+)
+
+// probe sends an input of its operation through the SDK.
+type probe struct {
+	// input is a new input, a pointer to a struct.
+	input func() any
+	send  func(ctx context.Context, input any) error
+}
+
+// of makes a probe of a method of a client.
+func of[In, Out, Options any](do func(context.Context, *In, ...func(*Options)) (*Out, error)) probe {
+	return probe{
+		input: func() any { return new(In) },
+		send: func(ctx context.Context, input any) error {
+			in, ok := input.(*In)
+			if !ok {
+				return fmt.Errorf("%T is no %T", input, new(In))
+			}
+			_, err := do(ctx, in)
+			return err
+		},
+	}
+}
+
+// errSent ends a call where the network would have begun.
+var errSent = errors.New("the request is not sent")
+
+type sinkKey struct{}
+
+// sink is an HTTP client that gives requests to whoever made the call.
+type sink struct{}
+
+// Do implements the SDK's HTTP client.
+func (sink) Do(r *http.Request) (*http.Response, error) {
+	give, ok := r.Context().Value(sinkKey{}).(func(*http.Request) error)
+	if !ok {
+		return nil, errSent
+	}
+	if err := give(r); err != nil {
+		return nil, err
+	}
+	return nil, errSent
+}
+
+// capture returns what the SDK would send; refused if the SDK misses a parameter.
+func (p probe) capture(input any) (r wire.Request, refused bool, err error) {
+	ctx := context.WithValue(context.Background(), sinkKey{}, func(sent *http.Request) error {
+		body := sent.Body
+		if body == nil {
+			body = http.NoBody
+		}
+		copied := sent.Clone(context.Background())
+		copied.Body = io.NopCloser(body)
+		var err error
+		r, err = wire.ReadRequest(copied, "")
+		return err
+	})
+	err = p.send(ctx, input)
+	if invalid := (smithy.InvalidParamsError{}); errors.As(err, &invalid) {
+		return r, true, nil
+	}
+	if !errors.Is(err, errSent) {
+		return r, false, fmt.Errorf("the SDK sent nothing: %w", err)
+	}
+	return r, false, nil
+}
+
+// operation takes the operation apart.
+func (p probe) operation() (*operation, error) {
+	input := p.input()
+	marks := &marks{fields: map[string]mark{}}
+	marks.fill(reflect.ValueOf(input).Elem(), nil)
+	r, refused, err := p.capture(input)
+	if err != nil {
+		return nil, err
+	}
+	if refused {
+		return nil, errors.New("the SDK refuses an input with every field filled in")
+	}
+	op := &operation{protocol: r.Protocol, fields: map[string]field{}, maps: map[string]field{}, required: map[string][]string{}}
+	leaves, err := leavesOf(r)
+	if err != nil {
+		return nil, err
+	}
+	paths := map[string][]string{}
+	for _, l := range leaves {
+		path := strings.Split(general(l.path), ".")
+		m, ok := marks.fields[l.text]
+		switch {
+		case !ok && strings.EqualFold(l.text, "true"):
+			op.fields[general(l.path)] = field{kind: boolean}
+		case !ok:
+			return nil, fmt.Errorf("%s=%q comes from no field", l.name(), l.text)
+		case m.inMap:
+			op.maps[strings.Join(path[:len(path)-1], ".")] = m.field
+		default:
+			op.fields[general(l.path)] = m.field
+			paths[l.text] = path
+		}
+		if ok {
+			paths[l.text] = path
+		}
+	}
+	return op, p.require(op, input, reflect.ValueOf(input).Elem(), marks, paths, nil)
+}
+
+// require finds out which fields of a struct, which is at the path on the wire, the SDK does not send a request without.
+func (p probe) require(op *operation, input any, v reflect.Value, m *marks, paths map[string][]string, at []string) error {
+	for i := range v.NumField() {
+		f := v.Field(i)
+		path := fieldPath(f, m, paths, len(at))
+		if !v.Type().Field(i).IsExported() || path == nil {
+			continue
+		}
+		before := reflect.New(f.Type()).Elem()
+		before.Set(f)
+		f.SetZero()
+		_, refused, err := p.capture(input)
+		f.Set(before)
+		if err != nil {
+			return err
+		}
+		if refused {
+			parent := strings.Join(at, ".")
+			op.required[parent] = append(op.required[parent], path[len(at)])
+		}
+		if below, deeper := structIn(f); below.IsValid() {
+			inner := path[:len(at)+1]
+			if deeper {
+				inner = path[:len(at)+1+slices.Index(path[len(at)+1:], "N")+1]
+			}
+			if err := p.require(op, input, below, m, paths, inner); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// structIn is the struct that a field points to, or that its list holds; inList tells which.
+func structIn(f reflect.Value) (_ reflect.Value, inList bool) {
+	if f.Kind() == reflect.Slice && f.Len() > 0 {
+		inList, f = true, f.Index(0)
+	}
+	if f.Kind() == reflect.Pointer {
+		f = f.Elem()
+	}
+	if f.Kind() != reflect.Struct || f.Type() == timeType {
+		return reflect.Value{}, false
+	}
+	return f, inList
+}
+
+// fieldPath is the path on the wire of any value below a field that is deeper than depth; nil where there is none that can
+// be told from others.
+func fieldPath(f reflect.Value, m *marks, paths map[string][]string, depth int) []string {
+	for _, text := range m.below(f) {
+		if path := paths[text]; len(path) > depth {
+			return path
+		}
+	}
+	return nil
+}
