@@ -1,4 +1,4 @@
-package instancetypes
+package builtin
 
 import (
 	"bufio"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,11 +29,11 @@ type profiles struct {
 	disks map[string]map[int]Disks
 }
 
-// New reads the table. The seed is that of the spot market and of the zones that lack types.
-func New(seed int64) (*Table, error) {
+// Types returns all instance types, sorted by name.
+func Types() ([]Type, error) {
 	text, err := files.ReadFile("families.txt")
 	if err != nil {
-		return nil, fmt.Errorf("instance types: %w", err)
+		return nil, fmt.Errorf("built-in instance types: %w", err)
 	}
 	p := profiles{peak: map[string]float64{}, width: map[string]map[string]bandwidth{}, disks: map[string]map[int]Disks{}}
 	var families [][]string
@@ -49,21 +50,22 @@ func New(seed int64) (*Table, error) {
 		case fields[0] == "family":
 			families = append(families, fields[1:])
 		default:
-			errs = append(errs, fmt.Errorf("instance types: no line begins with %q", fields[0]))
+			errs = append(errs, fmt.Errorf("built-in instance types: no line begins with %q", fields[0]))
 		}
 	}
 	var types []Type
 	for _, fields := range families {
 		of, err := p.readFamily(fields)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("instance types: family %s: %w", fields[0], err))
+			errs = append(errs, fmt.Errorf("built-in instance types: family %s: %w", fields[0], err))
 		}
 		types = append(types, of...)
 	}
 	if err := errors.Join(append(errs, lines.Err())...); err != nil {
 		return nil, err
 	}
-	return newTable(types, seed), nil
+	slices.SortFunc(types, func(a, b Type) int { return strings.Compare(a.Name, b.Name) })
+	return types, nil
 }
 
 func (p *profiles) readBandwidth(name string, fields []string) error {
@@ -73,14 +75,14 @@ func (p *profiles) readBandwidth(name string, fields []string) error {
 		if key == "peak" {
 			gbps, err := strconv.ParseFloat(value, 64)
 			if err != nil {
-				return fmt.Errorf("instance types: bandwidth %s: %w", name, err)
+				return fmt.Errorf("built-in instance types: bandwidth %s: %w", name, err)
 			}
 			p.peak[name] = gbps
 			continue
 		}
 		var b bandwidth
 		if n, err := fmt.Sscanf(value, "%g/%d/%g", &b.network, &b.ebs, &b.peak); n < 2 {
-			return fmt.Errorf("instance types: bandwidth %s: %s: %w", name, field, err)
+			return fmt.Errorf("built-in instance types: bandwidth %s: %s: %w", name, field, err)
 		}
 		out[key] = b
 	}
@@ -93,7 +95,7 @@ func (p *profiles) readDisks(name, kind string, fields []string) error {
 	for _, field := range fields {
 		d, vcpus := Disks{Kind: kind}, 0
 		if _, err := fmt.Sscanf(field, "%d=%dx%d", &vcpus, &d.Count, &d.GB); err != nil {
-			return fmt.Errorf("instance types: disks %s: %s: %w", name, field, err)
+			return fmt.Errorf("built-in instance types: disks %s: %s: %w", name, field, err)
 		}
 		out[vcpus] = d
 	}

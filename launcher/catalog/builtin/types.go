@@ -1,11 +1,18 @@
-package instancetypes
+package builtin
 
 import (
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/aws/amazon-vpc-resource-controller-k8s/pkg/aws/vpc"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+const (
+	// Region whose prices they are. The types themselves are the same everywhere, but not every region has each.
+	Region = "us-east-1"
+	// Date of the prices. They change seldom, and then mostly for types of older generations.
+	Date = "2026-07"
 )
 
 // The kinds of accelerators.
@@ -77,36 +84,43 @@ func (t Type) ENIs() int {
 	return t.Limits.Interface
 }
 
-// Table is all instance types.
-type Table struct {
-	types  []Type
-	byName map[string]int
-	seed   int64
-}
-
-// All returns the types, sorted by name. The caller must not change them.
-func (t *Table) All() []Type { return t.types }
-
-// Get returns the type of a name.
-func (t *Table) Get(name string) (Type, bool) {
-	i, ok := t.byName[name]
-	if !ok {
-		return Type{}, false
-	}
-	return t.types[i], true
-}
-
-func newTable(types []Type, seed int64) *Table {
-	slices.SortFunc(types, func(a, b Type) int { return strings.Compare(a.Name, b.Name) })
-	t := &Table{types: types, byName: make(map[string]int, len(types)), seed: seed}
-	for i := range types {
-		t.byName[types[i].Name] = i
-	}
-	return t
-}
-
 // round to n digits behind the point, as price lists are.
 func round(x float64, n int) float64 {
 	p := math.Pow10(n)
 	return math.Round(x*p) / p
+}
+
+// Facts are the type in the words of the catalog. Zones are the caller's to add.
+func (t Type) Facts() catalog.Facts {
+	f := catalog.Facts{
+		Name: t.Name, Arch: t.Arch, VCPUs: int64(t.VCPUs), MemoryMiB: t.MemoryMiB, Hypervisor: "nitro",
+		BareMetal: t.Metal, Burstable: t.Burstable, CurrentGeneration: !t.Previous, EncryptionInTransit: t.Encrypted,
+		CPUManufacturer: t.Manufacturer, ClockMHz: int64(math.Round(t.GHz * 1000)),
+		ENIs: int64(t.ENIs()), IPv4PerENI: int64(t.Limits.IPv4PerInterface), EFAs: int64(t.EFAs),
+		InstanceStoreGB: int64(t.Disks.Count * t.Disks.GB), Disks: int64(t.Disks.Count), LocalNVMe: t.Disks.Count > 0,
+		EBSBandwidthMbps: int64(t.EBSMbps), NetworkBandwidthMbps: int64(math.Round(t.NetworkGbps * 1000)),
+		CapacityTypes: []string{"on-demand", "spot"},
+	}
+	if f.Arch == "x86_64" {
+		f.Arch = "amd64"
+	}
+	if t.Metal {
+		f.Hypervisor = ""
+	}
+	for _, card := range t.Limits.NetworkCards {
+		f.NetworkCards = append(f.NetworkCards, catalog.NetworkCard{Index: card.NetworkCardIndex, ENIs: card.MaximumNetworkInterfaces})
+	}
+	a := t.Accelerators
+	device := catalog.Device{Name: a.Name, Manufacturer: a.Manufacturer, Count: int64(a.Count), MemoryMiB: int64(a.MemoryMiB), Cores: int64(a.Cores)}
+	switch {
+	case a.Count == 0:
+	case a.Kind == GPU:
+		device.Cores = 0
+		f.GPUs = []catalog.Device{device}
+	default:
+		// EC2 tells no manufacturer and no memory of Neuron devices in the fields that the catalog reads.
+		device.Manufacturer, device.MemoryMiB = "", 0
+		f.Neuron = []catalog.Device{device}
+	}
+	return f
 }

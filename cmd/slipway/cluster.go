@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+)
+
+// readCluster takes what a simulation needs from the cluster. Kinds that the cluster does not have are left out.
+func (o *options) readCluster(ctx context.Context, r *input.Reader) error {
+	c, _, err := o.client()
+	if err != nil {
+		return err
+	}
+	for _, list := range []client.ObjectList{
+		&karpv1.NodePoolList{}, &awsv1.EC2NodeClassList{}, &corev1.NamespaceList{}, &corev1.NodeList{}, &corev1.PodList{},
+		&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{},
+		&corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}, &storagev1.StorageClassList{}, &storagev1.CSINodeList{},
+		&storagev1.CSIDriverList{}, &schedulingv1.PriorityClassList{}, &nodev1.RuntimeClassList{}, &resourcev1.ResourceClaimList{},
+	} {
+		err := c.List(ctx, list)
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading the cluster: %w", err)
+		}
+		if err := meta.EachListItem(list, func(object runtime.Object) error { r.Add(object); return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

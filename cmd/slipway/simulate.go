@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/plugin/simulate"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+	"github.com/slipway-k8s/slipway/plugin/simulate/market"
+)
+
+// simulation are the flags of the commands that plan offline.
+type simulation struct {
+	files                        []string
+	fromCluster                  bool
+	instanceTypes, prices, zones string
+	options                      simulate.Options
+}
+
+func (s *simulation) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVarP(&s.files, "filename", "f", nil, "files or directories with Kubernetes objects in YAML or JSON; - for standard input")
+	f.BoolVar(&s.fromCluster, "from-cluster", false, "take the objects of the current kubeconfig context too")
+	f.StringVar(&s.instanceTypes, "instance-types", "", "file with the output of aws ec2 describe-instance-types (default: the built-in catalogue)")
+	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}} (default: the built-in on-demand prices)`)
+	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, or three of us-east-1)")
+	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more than the bill without them preferences may cost; 0 to ignore preferences")
+}
+
+// newSimulate is the command simulate.
+func newSimulate(o *options) *cobra.Command {
+	s, format := &simulation{}, "table"
+	cmd := &cobra.Command{
+		Use:   "simulate -f FILE_OR_DIRECTORY...",
+		Short: "Show what slipway would launch for pending pods, offline",
+		Example: `  slipway simulate -f manifests/
+  kubectl get nodepools,ec2nodeclasses,nodes,pods,daemonsets -A -o yaml | slipway simulate -f - -o json
+  slipway simulate --from-cluster`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains([]string{"table", "json", "yaml"}, format) {
+				return fmt.Errorf("--output %s: table, json or yaml is expected", format)
+			}
+			s.files = append(s.files, args...)
+			outcome, err := s.run(cmd, o)
+			if err != nil {
+				return err
+			}
+			return outcome.Write(cmd.OutOrStdout(), format)
+		},
+	}
+	s.addFlags(cmd)
+	cmd.Flags().StringVarP(&format, "output", "o", format, "table, json or yaml")
+	return cmd
+}
+
+// run loads, plans, and tells of what was wrong with the input on standard error.
+func (s *simulation) run(cmd *cobra.Command, o *options) (*simulate.Outcome, error) {
+	if len(s.files) == 0 && !s.fromCluster {
+		return nil, errors.New("nothing to simulate: give -f or --from-cluster")
+	}
+	texts := market.Files{}
+	for _, f := range []struct {
+		path string
+		text *[]byte
+	}{{s.instanceTypes, &texts.InstanceTypes}, {s.prices, &texts.Prices}, {s.zones, &texts.Zones}} {
+		if f.path == "" {
+			continue
+		}
+		var err error
+		if *f.text, err = os.ReadFile(f.path); err != nil {
+			return nil, err
+		}
+	}
+	m, err := market.Read(texts)
+	if err != nil {
+		return nil, err
+	}
+	r := input.NewReader()
+	if err := r.ReadFiles(s.files, cmd.InOrStdin()); err != nil {
+		return nil, err
+	}
+	if s.fromCluster {
+		if err := o.readCluster(cmd.Context(), r); err != nil {
+			return nil, err
+		}
+	}
+	objects := r.Finish()
+	s.options.Log = klog.Background()
+	outcome, err := simulate.Run(cmd.Context(), objects, m, s.options)
+	if err != nil {
+		return nil, err
+	}
+	tell(cmd.ErrOrStderr(), objects, outcome)
+	return outcome, nil
+}
+
+// tell prints what a human has to know of the input besides the result.
+func tell(w io.Writer, objects *input.Objects, outcome *simulate.Outcome) {
+	for _, kind := range slices.Sorted(maps.Keys(objects.Ignored)) {
+		fmt.Fprintf(w, "ignored: %d of kind %s\n", objects.Ignored[kind], kind)
+	}
+	for _, note := range outcome.Notes {
+		fmt.Fprintln(w, "note:", note)
+	}
+	for _, p := range outcome.Problems {
+		fmt.Fprintln(w, "problem:", p)
+	}
+}

@@ -1,0 +1,297 @@
+package input
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// Objects is the input of a simulation, each list in the order of the input. What they point to is shared.
+type Objects struct {
+	// NodePools and NodeClasses of Karpenter's API.
+	NodePools []*karpv1.NodePool
+	// NodeClasses that NodePools refer to.
+	NodeClasses []*awsv1.EC2NodeClass
+	// Nodes that exist.
+	Nodes []*corev1.Node
+	// Pods bound and pending, those of workloads behind those of the input. Finished ones are left out.
+	Pods []Pod
+	// DaemonSets whose pods every node has.
+	DaemonSets []*appsv1.DaemonSet
+	// Namespaces with the labels that affinity terms may select.
+	Namespaces []*corev1.Namespace
+	// PersistentVolumes, PersistentVolumeClaims and StorageClasses of the pods' volumes.
+	PersistentVolumes []*corev1.PersistentVolume
+	// PersistentVolumeClaims include those of StatefulSets' templates and of generic ephemeral volumes.
+	PersistentVolumeClaims []*corev1.PersistentVolumeClaim
+	// StorageClasses of the claims.
+	StorageClasses []*storagev1.StorageClass
+	// CSINodes and CSIDrivers say how many volumes a node takes.
+	CSINodes []*storagev1.CSINode
+	// CSIDrivers as above.
+	CSIDrivers []*storagev1.CSIDriver
+	// ResourceClaims of dynamic resource allocation.
+	ResourceClaims []*resourcev1.ResourceClaim
+	// Services select pods for the profile's default topology spread.
+	Services []*corev1.Service
+	// Problems of objects that are left out, or taken otherwise than they are written.
+	Problems []Problem
+	// Ignored counts the objects by kind that no simulation needs.
+	Ignored map[string]int
+}
+
+// Pod is a pod with a mark of what it shares with others.
+type Pod struct {
+	*corev1.Pod
+	// Shape is equal for pods that differ in nothing but name and UID.
+	Shape int
+}
+
+// Problem is something wrong with an object of the input.
+type Problem struct {
+	// Object such as "Pod default/web-0", or the place in the input where it has no name.
+	Object string `json:"object"`
+	// Field such as spec.containers[0].resources.requests[cpu]; empty for the whole object.
+	Field string `json:"field"`
+	// Message says what was found and what was expected.
+	Message string `json:"message"`
+}
+
+// String prints the problem as one line.
+func (p Problem) String() string {
+	if p.Field == "" {
+		return p.Object + ": " + p.Message
+	}
+	return p.Object + ": " + p.Field + ": " + p.Message
+}
+
+// list keeps objects in order; one that comes again replaces the first.
+type list[T metav1.Object] struct {
+	kind  string
+	items []T
+	at    map[string]int
+}
+
+func (l *list[T]) add(r *Reader, kind string, object T) {
+	l.kind = kind
+	if object.GetName() == "" {
+		r.problem(kind+" without a name", "metadata.name", "a name is required")
+		return
+	}
+	key := object.GetNamespace() + "/" + object.GetName()
+	if i, ok := l.at[key]; ok {
+		r.problem(nameOf(kind, object), "", "is in the input more than once: the last one counts")
+		l.items[i] = object
+		return
+	}
+	if l.at == nil {
+		l.at = map[string]int{}
+	}
+	l.at[key] = len(l.items)
+	l.items = append(l.items, object)
+}
+
+// get returns the object of a namespace and name.
+func (l *list[T]) get(namespace, name string) (object T, ok bool) {
+	i, ok := l.at[namespace+"/"+name]
+	if ok {
+		object = l.items[i]
+	}
+	return object, ok
+}
+
+func nameOf(kind string, object metav1.Object) string {
+	if object.GetNamespace() == "" {
+		return kind + " " + object.GetName()
+	}
+	return kind + " " + object.GetNamespace() + "/" + object.GetName()
+}
+
+// Reader collects objects. It is not safe for concurrent use.
+type Reader struct {
+	nodePools       list[*karpv1.NodePool]
+	nodeClasses     list[*awsv1.EC2NodeClass]
+	nodes           list[*corev1.Node]
+	pods            list[Pod]
+	daemonSets      list[*appsv1.DaemonSet]
+	deployments     list[*appsv1.Deployment]
+	replicaSets     list[*appsv1.ReplicaSet]
+	statefulSets    list[*appsv1.StatefulSet]
+	jobs            list[*batchv1.Job]
+	cronJobs        list[*batchv1.CronJob]
+	controllers     list[*corev1.ReplicationController]
+	namespaces      list[*corev1.Namespace]
+	volumes         list[*corev1.PersistentVolume]
+	claims          list[*corev1.PersistentVolumeClaim]
+	storageClasses  list[*storagev1.StorageClass]
+	csiNodes        list[*storagev1.CSINode]
+	csiDrivers      list[*storagev1.CSIDriver]
+	priorityClasses list[*schedulingv1.PriorityClass]
+	runtimeClasses  list[*nodev1.RuntimeClass]
+	resourceClaims  list[*resourcev1.ResourceClaim]
+	services        list[*corev1.Service]
+
+	specs    map[string]*sharedSpec
+	metas    map[string]*sharedMeta
+	shapes   map[[2]int]int
+	generate map[string]int
+	problems []Problem
+	ignored  map[string]int
+}
+
+// NewReader returns a Reader without objects.
+func NewReader() *Reader {
+	return &Reader{
+		specs: map[string]*sharedSpec{}, metas: map[string]*sharedMeta{}, shapes: map[[2]int]int{},
+		generate: map[string]int{}, ignored: map[string]int{},
+	}
+}
+
+func (r *Reader) problem(object, field, format string, args ...any) {
+	r.problems = append(r.problems, Problem{Object: object, Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// newObject returns an empty object of the kinds that a simulation reads besides pods, nil for others.
+func newObject(group, kind string) runtime.Object {
+	switch group + "/" + kind {
+	case "karpenter.sh/NodePool":
+		return &karpv1.NodePool{}
+	case "karpenter.k8s.aws/EC2NodeClass":
+		return &awsv1.EC2NodeClass{}
+	case "/Node":
+		return &corev1.Node{}
+	case "/Namespace":
+		return &corev1.Namespace{}
+	case "/PersistentVolume":
+		return &corev1.PersistentVolume{}
+	case "/PersistentVolumeClaim":
+		return &corev1.PersistentVolumeClaim{}
+	case "/Service":
+		return &corev1.Service{}
+	case "storage.k8s.io/StorageClass":
+		return &storagev1.StorageClass{}
+	case "storage.k8s.io/CSINode":
+		return &storagev1.CSINode{}
+	case "storage.k8s.io/CSIDriver":
+		return &storagev1.CSIDriver{}
+	case "scheduling.k8s.io/PriorityClass":
+		return &schedulingv1.PriorityClass{}
+	case "node.k8s.io/RuntimeClass":
+		return &nodev1.RuntimeClass{}
+	case "resource.k8s.io/ResourceClaim":
+		return &resourcev1.ResourceClaim{}
+	}
+	return newWorkload(group, kind)
+}
+
+func newWorkload(group, kind string) runtime.Object {
+	switch group + "/" + kind {
+	case "apps/DaemonSet":
+		return &appsv1.DaemonSet{}
+	case "apps/Deployment":
+		return &appsv1.Deployment{}
+	case "apps/ReplicaSet":
+		return &appsv1.ReplicaSet{}
+	case "apps/StatefulSet":
+		return &appsv1.StatefulSet{}
+	case "batch/Job":
+		return &batchv1.Job{}
+	case "batch/CronJob":
+		return &batchv1.CronJob{}
+	case "/ReplicationController":
+		return &corev1.ReplicationController{}
+	}
+	return nil
+}
+
+// Add takes an object as an API server gives it.
+func (r *Reader) Add(object runtime.Object) {
+	switch o := object.(type) {
+	case *karpv1.NodePool:
+		r.nodePools.add(r, "NodePool", o)
+	case *awsv1.EC2NodeClass:
+		r.nodeClasses.add(r, "EC2NodeClass", o)
+	case *corev1.Node:
+		r.nodes.add(r, "Node", o)
+	case *corev1.Pod:
+		r.addPod(o)
+	case *corev1.Namespace:
+		r.namespaces.add(r, "Namespace", o)
+	case *corev1.PersistentVolume:
+		r.volumes.add(r, "PersistentVolume", o)
+	case *corev1.PersistentVolumeClaim:
+		r.claims.add(r, "PersistentVolumeClaim", namespaced(o))
+	case *corev1.Service:
+		r.services.add(r, "Service", namespaced(o))
+	case *storagev1.StorageClass:
+		r.storageClasses.add(r, "StorageClass", o)
+	case *storagev1.CSINode:
+		r.csiNodes.add(r, "CSINode", o)
+	case *storagev1.CSIDriver:
+		r.csiDrivers.add(r, "CSIDriver", o)
+	case *schedulingv1.PriorityClass:
+		r.priorityClasses.add(r, "PriorityClass", o)
+	case *nodev1.RuntimeClass:
+		r.runtimeClasses.add(r, "RuntimeClass", o)
+	case *resourcev1.ResourceClaim:
+		r.resourceClaims.add(r, "ResourceClaim", namespaced(o))
+	default:
+		r.addWorkload(object)
+	}
+}
+
+func (r *Reader) addWorkload(object runtime.Object) {
+	switch o := object.(type) {
+	case *appsv1.DaemonSet:
+		r.daemonSets.add(r, "DaemonSet", namespaced(o))
+	case *appsv1.Deployment:
+		r.deployments.add(r, "Deployment", namespaced(o))
+	case *appsv1.ReplicaSet:
+		r.replicaSets.add(r, "ReplicaSet", namespaced(o))
+	case *appsv1.StatefulSet:
+		r.statefulSets.add(r, "StatefulSet", namespaced(o))
+	case *batchv1.Job:
+		r.jobs.add(r, "Job", namespaced(o))
+	case *batchv1.CronJob:
+		r.cronJobs.add(r, "CronJob", namespaced(o))
+	case *corev1.ReplicationController:
+		r.controllers.add(r, "ReplicationController", namespaced(o))
+	}
+}
+
+// namespaced is the object in the namespace default if it has none.
+func namespaced[T metav1.Object](object T) T {
+	object.SetNamespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault))
+	return object
+}
+
+// Finish fills in defaults, expands the workloads and returns all objects. The Reader is not used afterwards.
+func (r *Reader) Finish() *Objects {
+	r.defaultNodes()
+	r.expand()
+	r.defaultVolumeClaims()
+	out := &Objects{
+		NodePools: r.nodePools.items, NodeClasses: r.nodeClasses.items, Nodes: r.nodes.items, DaemonSets: r.finishedDaemonSets(),
+		Namespaces: r.namespaces.items, PersistentVolumes: r.volumes.items, PersistentVolumeClaims: r.claims.items,
+		StorageClasses: r.storageClasses.items, CSINodes: r.csiNodes.items, CSIDrivers: r.csiDrivers.items,
+		ResourceClaims: r.resourceClaims.items, Services: r.services.items, Ignored: r.ignored,
+	}
+	out.Pods = slices.DeleteFunc(r.pods.items, func(p Pod) bool {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	})
+	r.admit(out.Pods)
+	out.Problems = r.problems
+	return out
+}

@@ -1,0 +1,194 @@
+package input
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+)
+
+// sharedSpec is the spec of all pods that were written with the same text, with defaults.
+type sharedSpec struct {
+	id     int
+	spec   corev1.PodSpec
+	faults []Problem // with field and message
+}
+
+// sharedMeta is the metadata of pods that differ in nothing but name and UID.
+type sharedMeta struct {
+	id   int
+	meta metav1.ObjectMeta
+}
+
+// pod reads a pod.
+func (r *Reader) pod(place string, doc []byte, ps parts) {
+	out := &corev1.Pod{}
+	unreadable := func() {
+		asJSON, err := toJSON(doc, ps)
+		if err != nil {
+			r.problem(place, "", "%v", err)
+			return
+		}
+		r.unreadable(place, asJSON, func() runtime.Object { return &corev1.Pod{} }, "Pod")
+	}
+	metaID, err := r.meta(ps, &out.ObjectMeta)
+	if err != nil {
+		unreadable()
+		return
+	}
+	spec, err := r.spec(ps)
+	if err != nil {
+		unreadable()
+		return
+	}
+	if p, ok := ps.get("status"); ok {
+		if err := p.into(&out.Status); err != nil {
+			unreadable()
+			return
+		}
+	}
+	out.Spec = spec.spec
+	r.keep(out, spec, metaID)
+}
+
+// meta reads the metadata, sharing what other pods have too.
+func (r *Reader) meta(ps parts, out *metav1.ObjectMeta) (int, error) {
+	p, ok := ps.get("metadata")
+	if !ok {
+		return 0, fmt.Errorf("metadata is missing")
+	}
+	own, ok := p.within()
+	if !ok {
+		if err := p.into(out); err != nil {
+			return 0, err
+		}
+		out.ManagedFields = nil
+		// Metadata that could not be taken apart is its own kind.
+		m := &sharedMeta{id: len(r.metas) + 1}
+		r.metas[fmt.Sprintf("alone %d", m.id)] = m
+		return m.id, nil
+	}
+	var key strings.Builder
+	var rest parts
+	var name, uid, generateName string
+	for _, f := range own {
+		switch f.key {
+		case "name":
+			name = f.scalar()
+		case "uid":
+			uid = f.scalar()
+		case "generateName":
+			generateName = f.scalar()
+		case "managedFields", "resourceVersion", "creationTimestamp", "selfLink", "generation":
+		default:
+			fmt.Fprintf(&key, "%s %t %s\n", f.key, f.yaml, f.text)
+			rest = append(rest, f)
+		}
+	}
+	m, ok := r.metas[key.String()]
+	if !ok {
+		m = &sharedMeta{id: len(r.metas) + 1}
+		for _, f := range rest {
+			if err := setMeta(&m.meta, f); err != nil {
+				return 0, err
+			}
+		}
+		r.metas[key.String()] = m
+	}
+	*out = m.meta
+	out.Name, out.UID, out.GenerateName = name, types.UID(uid), generateName
+	return m.id, nil
+}
+
+// setMeta reads the fields of metadata that mean something to a simulation.
+func setMeta(out *metav1.ObjectMeta, f part) error {
+	switch f.key {
+	case "namespace":
+		return f.into(&out.Namespace)
+	case "labels":
+		return f.into(&out.Labels)
+	case "annotations":
+		return f.into(&out.Annotations)
+	case "ownerReferences":
+		return f.into(&out.OwnerReferences)
+	case "deletionTimestamp":
+		return f.into(&out.DeletionTimestamp)
+	case "deletionGracePeriodSeconds":
+		return f.into(&out.DeletionGracePeriodSeconds)
+	}
+	return nil
+}
+
+// spec reads the spec, or takes the one that was written with the same words.
+func (r *Reader) spec(ps parts) (*sharedSpec, error) {
+	p, ok := ps.get("spec")
+	if !ok {
+		return nil, fmt.Errorf("spec is missing")
+	}
+	if have, ok := r.specs[string(p.text)]; ok {
+		return have, nil
+	}
+	s := &sharedSpec{id: len(r.specs) + 1}
+	if err := p.into(&s.spec); err != nil {
+		return nil, err
+	}
+	r.specs[string(p.text)] = s
+	r.prepare(s)
+	return s, nil
+}
+
+// prepare fills in what the API server would and looks for what it would refuse.
+func (r *Reader) prepare(s *sharedSpec) {
+	s.faults = faultsOf(&s.spec)
+	pod := corev1.Pod{Spec: s.spec}
+	defaults.SetObjectDefaults_Pod(&pod)
+	s.spec = pod.Spec
+}
+
+// addPod takes a pod that was not read from a text.
+func (r *Reader) addPod(pod *corev1.Pod) {
+	s := &sharedSpec{id: len(r.specs) + 1, spec: pod.Spec}
+	r.specs[fmt.Sprintf("alone %d", s.id)] = s
+	r.prepare(s)
+	out := *pod
+	out.Spec, out.ManagedFields = s.spec, nil
+	m := &sharedMeta{id: len(r.metas) + 1}
+	r.metas[fmt.Sprintf("alone %d", m.id)] = m
+	r.keep(&out, s, m.id)
+}
+
+// keep takes the pod, unless something is wrong with it.
+func (r *Reader) keep(pod *corev1.Pod, s *sharedSpec, metaID int) {
+	pod.Namespace = cmp.Or(pod.Namespace, metav1.NamespaceDefault)
+	if pod.Name == "" && pod.GenerateName != "" {
+		// As the API server does, but the same each time.
+		pod.Name = fmt.Sprintf("%s%d", pod.GenerateName, r.generate[pod.GenerateName])
+		r.generate[pod.GenerateName]++
+	}
+	if pod.UID == "" {
+		pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
+	}
+	for _, f := range s.faults {
+		r.problems = append(r.problems, Problem{Object: nameOf("Pod", pod), Field: f.Field, Message: f.Message})
+	}
+	if len(s.faults) > 0 {
+		return
+	}
+	r.pods.add(r, "Pod", Pod{Pod: pod, Shape: r.shape(s.id, metaID)})
+}
+
+// shape numbers the pairs of spec and metadata.
+func (r *Reader) shape(spec, meta int) int {
+	key := [2]int{spec, meta}
+	n, ok := r.shapes[key]
+	if !ok {
+		n = len(r.shapes)
+		r.shapes[key] = n
+	}
+	return n
+}

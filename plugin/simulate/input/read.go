@@ -1,0 +1,224 @@
+package input
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// ReadFiles reads files, directories with all *.yaml, *.yml and *.json below them, and for "-" the given reader.
+func (r *Reader) ReadFiles(paths []string, stdin io.Reader) error {
+	for _, path := range paths {
+		if path == "-" {
+			text, err := io.ReadAll(stdin)
+			if err != nil {
+				return fmt.Errorf("standard input: %w", err)
+			}
+			if err := r.Read("standard input", text); err != nil {
+				return err
+			}
+			continue
+		}
+		files, err := filesBelow(path)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			if err := r.Read(file, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// filesBelow is the file itself, or what a directory has of YAML and JSON, in the order of names.
+func filesBelow(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	var out []string
+	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)) {
+			out = append(out, file)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Read takes the objects of a text: YAML documents, or JSON. The source names it in errors. It fails where the text is
+// neither; an object that cannot be read is a problem, not an error.
+func (r *Reader) Read(source string, text []byte) error {
+	rest := bytes.TrimSpace(text)
+	for n := 1; len(rest) > 0 && rest[0] == '{'; n++ {
+		// JSON, perhaps several objects one behind the other.
+		end, err := skip(rest, 0)
+		if err != nil || !json1(rest, end) {
+			break
+		}
+		if err := r.document(fmt.Sprintf("%s, object %d", source, n), rest[:end]); err != nil {
+			return err
+		}
+		if rest = bytes.TrimSpace(rest[end:]); len(rest) == 0 {
+			return nil
+		}
+		text = rest
+	}
+	for n, doc := range documents(text) {
+		if err := r.document(fmt.Sprintf("%s, document %d", source, n+1), doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// json1 says whether the text up to end is JSON rather than YAML in flow style: its first key has quotes.
+func json1(text []byte, end int) bool {
+	at := space(text, 1)
+	return at < end && (text[at] == '"' || text[at] == '}')
+}
+
+func (r *Reader) document(place string, doc []byte) error {
+	ps, err := cut(doc)
+	if err != nil {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	return r.object(place, doc, ps, typeMeta{})
+}
+
+// typeMeta is what an object is.
+type typeMeta struct{ apiVersion, kind string }
+
+func (t typeMeta) group() string {
+	group, _, ok := strings.Cut(t.apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+func (r *Reader) object(place string, doc []byte, ps parts, of typeMeta) error {
+	for _, p := range ps {
+		switch p.key {
+		case "apiVersion":
+			of.apiVersion = p.scalar()
+		case "kind":
+			of.kind = p.scalar()
+		}
+	}
+	items, isList := ps.get("items")
+	switch {
+	case of.kind == "":
+		r.problem(place, "kind", "is no Kubernetes object: it has no kind")
+		return nil
+	case isList && strings.HasSuffix(of.kind, "List"):
+		return r.list(place, items, of)
+	case of.group() == "" && of.kind == "Pod":
+		r.pod(place, doc, ps)
+		return nil
+	}
+	object := newObject(of.group(), of.kind)
+	if object == nil {
+		r.ignored[of.kind]++
+		return nil
+	}
+	if old := of.apiVersion == "karpenter.sh/v1beta1" || of.apiVersion == "karpenter.k8s.aws/v1beta1"; old {
+		r.problem(place, "apiVersion", "%s of %s: only v1 is read", of.kind, of.apiVersion)
+		return nil
+	}
+	asJSON, err := toJSON(doc, ps)
+	if err != nil {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	if err := json.Unmarshal(asJSON, object); err != nil {
+		r.unreadable(place, asJSON, func() runtime.Object { return newObject(of.group(), of.kind) }, of.kind)
+		return nil
+	}
+	r.Add(object)
+	return nil
+}
+
+func (r *Reader) list(place string, items part, of typeMeta) error {
+	elements, err := items.elements()
+	if err != nil {
+		return fmt.Errorf("%s: items: %w", place, err)
+	}
+	inner := typeMeta{of.apiVersion, strings.TrimSuffix(of.kind, "List")}
+	if of.kind == "List" {
+		inner = typeMeta{}
+	}
+	for i, e := range elements {
+		where := fmt.Sprintf("%s, items[%d]", place, i)
+		ps, err := cut(e)
+		if err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+		if err := r.object(where, e, ps, inner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func toJSON(doc []byte, ps parts) ([]byte, error) {
+	if len(ps) > 0 && !ps[0].yaml && bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")) && json1(bytes.TrimSpace(doc), len(doc)) {
+		return doc, nil
+	}
+	return yaml.YAMLToJSON(doc)
+}
+
+// scalar is the text of a part that is a name.
+func (p part) scalar() string {
+	text := string(p.text)
+	if p.yaml {
+		text = text[len(p.key)+1:]
+		if i := strings.Index(text, " #"); i >= 0 {
+			text = text[:i]
+		}
+		text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	}
+	text = strings.TrimSpace(text)
+	if len(text) >= 2 && (text[0] == '"' || text[0] == '\'') && text[len(text)-1] == text[0] {
+		text = text[1 : len(text)-1]
+	}
+	return strings.Clone(text)
+}
+
+// into reads the value of a part.
+func (p part) into(value any) error {
+	text := p.text
+	if p.yaml {
+		asJSON, err := yaml.YAMLToJSON(p.text)
+		if err != nil {
+			return err
+		}
+		ps, _, err := cutJSON(asJSON)
+		if err != nil {
+			return err
+		}
+		only, _ := ps.get(p.key)
+		text = only.text
+	}
+	return json.Unmarshal(text, value)
+}

@@ -1,0 +1,275 @@
+package market
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+)
+
+// resourceNodes limits the number of a NodePool's nodes.
+const resourceNodes corev1.ResourceName = "nodes"
+
+// Catalog is what the launcher would tell the planner: each NodePool with what its nodes use already, and the instance
+// types of each EC2NodeClass with their offerings. What is wrong with a NodePool or a class comes back as problems; the
+// NodePool is not ready then, and the others are as they should be.
+func (m *Market) Catalog(objects *input.Objects) (catalog.State, []input.Problem) {
+	b := &builder{market: m, classes: map[string]*awsv1.EC2NodeClass{}, state: catalog.State{
+		Generation: 1, NodePools: map[string]catalog.NodePool{}, InstanceTypes: map[string][]catalog.InstanceType{},
+		InFlight: map[string]catalog.InFlightNode{},
+	}}
+	for _, class := range objects.NodeClasses {
+		b.classes[class.Name] = class
+	}
+	for _, p := range objects.NodePools {
+		pool := b.pool(p)
+		pool.Usage = usage(p, objects.Nodes)
+		b.state.NodePools[pool.Name] = pool
+	}
+	return b.state, b.problems
+}
+
+type builder struct {
+	market   *Market
+	classes  map[string]*awsv1.EC2NodeClass
+	state    catalog.State
+	problems []input.Problem
+	// unfit says why a class cannot be used, by its name.
+	unfit map[string]string
+}
+
+func (b *builder) problem(object, field, format string, args ...any) string {
+	p := input.Problem{Object: object, Field: field, Message: fmt.Sprintf(format, args...)}
+	b.problems = append(b.problems, p)
+	return p.Field + ": " + p.Message
+}
+
+// pool is the NodePool as the planner takes it.
+func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
+	spec := p.Spec.Template.Spec
+	out := catalog.NodePool{
+		Name: p.Name, Labels: map[string]string{karpv1.NodePoolLabelKey: p.Name}, Taints: spec.Taints,
+		StartupTaints: spec.StartupTaints, Limits: corev1.ResourceList(p.Spec.Limits).DeepCopy(), Ready: true,
+	}
+	maps.Copy(out.Labels, p.Spec.Template.Labels)
+	if p.Spec.Weight != nil {
+		out.Weight = *p.Spec.Weight
+	}
+	no := func(why string) {
+		if out.Ready {
+			out.Ready, out.NotReadyMessage = false, why
+		}
+	}
+	if p.DeletionTimestamp != nil {
+		no("the NodePool is being deleted")
+	}
+	if p.Spec.Replicas != nil {
+		no(b.problem("NodePool "+p.Name, "spec.replicas", "slipway does not keep a fixed number of nodes: nothing is launched for pods"))
+	}
+	for _, why := range b.limits(p, out.Limits) {
+		no(why)
+	}
+	for _, why := range b.requirements(p, &out) {
+		no(why)
+	}
+	if why := b.class(p, &out); why != "" {
+		no(why)
+	}
+	if root := p.StatusConditions().Root(); root != nil && root.IsFalse() {
+		no("its condition Ready is False: " + root.Message)
+	}
+	return out
+}
+
+func (b *builder) limits(p *karpv1.NodePool, limits corev1.ResourceList) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		if q := limits[name]; q.Sign() < 0 {
+			out = append(out, b.problem("NodePool "+p.Name, "spec.limits["+string(name)+"]", "%s is negative: must be zero or more", q.String()))
+		}
+	}
+	return out
+}
+
+// requirements reads those of the template; one that nobody can read makes the pool unready.
+func (b *builder) requirements(p *karpv1.NodePool, out *catalog.NodePool) []string {
+	var whys []string
+	all := catalog.Requirements{}
+	for i, r := range p.Spec.Template.Spec.Requirements {
+		one := catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: slices.Clone(r.Values)}
+		if r.MinValues != nil {
+			one.MinValues = int32(min(max(*r.MinValues, 0), 100)) // The API allows 50 at most.
+		}
+		set, err := catalog.NewRequirements([]catalog.Requirement{one})
+		if err != nil {
+			whys = append(whys, b.problem("NodePool "+p.Name, fmt.Sprintf("spec.template.spec.requirements[%d]", i), "%v", err))
+			continue
+		}
+		all = all.Intersect(set)
+		out.Requirements = append(out.Requirements, one)
+	}
+	for key, value := range p.Spec.Template.Labels {
+		all = all.Intersect(catalog.FromLabels(map[string]string{key: value}))
+	}
+	if key, conflict := all.Conflict(); conflict && len(whys) == 0 {
+		whys = append(whys, b.problem("NodePool "+p.Name, "spec.template.spec.requirements",
+			"no value of %s is left that all requirements and labels allow", key))
+	}
+	return whys
+}
+
+// class finds the pool's EC2NodeClass and its instance types, and says why it cannot be used.
+func (b *builder) class(p *karpv1.NodePool, out *catalog.NodePool) string {
+	ref := p.Spec.Template.Spec.NodeClassRef
+	if ref == nil || ref.Name == "" {
+		// The API server would refuse it; a simulation can do without.
+		b.problem("NodePool "+p.Name, "spec.template.spec.nodeClassRef", "is missing: taken as an EC2NodeClass of AL2023 with its defaults")
+		return b.types("", nil)
+	}
+	out.NodeClass = ref.Name
+	if ref.Kind != "" && ref.Kind != "EC2NodeClass" || ref.Group != "" && ref.Group != awsapis.Group {
+		return b.problem("NodePool "+p.Name, "spec.template.spec.nodeClassRef", "%s/%s: %s/EC2NodeClass is expected", ref.Group, ref.Kind, awsapis.Group)
+	}
+	return b.types(ref.Name, b.classes[ref.Name])
+}
+
+// types fills in the instance types of a class; a class that is not in the input is AL2023 with its defaults.
+func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
+	if _, ok := b.state.InstanceTypes[name]; ok {
+		return b.unfit[name]
+	}
+	settings := catalog.NodeClass{AMIFamily: catalog.FamilyAL2023}
+	zones := zonesOf(class, b.market.Zones)
+	if class != nil {
+		settings = fromec2.NodeClass(class)
+	}
+	why := b.classFault(class, settings)
+	types := make([]catalog.InstanceType, 0, len(b.market.Types))
+	left := 0
+	for _, facts := range b.market.Types {
+		// Of a class that is only assumed nobody knows the AMI: every listed type is offered.
+		if class != nil && !catalog.Suits(facts, settings) {
+			left++
+			continue
+		}
+		t, err := catalog.New(facts, settings)
+		if err != nil {
+			why = b.problem("EC2NodeClass "+name, "", "%v", err)
+			break
+		}
+		if t.Offerings = b.market.offerings(facts.Name, zones); len(t.Offerings) == 0 {
+			continue
+		}
+		if len(zones) > 0 {
+			t.Labels[corev1.LabelTopologyRegion] = region(zones[0].Zone)
+		}
+		types = append(types, t)
+	}
+	if left > 0 {
+		b.market.Notes = append(b.market.Notes, fmt.Sprintf("EC2NodeClass %s: %d instance types do not run its AMI family or settings and are left out", name, left))
+	}
+	b.state.InstanceTypes[name] = types
+	if b.unfit == nil {
+		b.unfit = map[string]string{}
+	}
+	b.unfit[name] = why
+	return why
+}
+
+// classFault is what keeps every node of the class from starting.
+func (b *builder) classFault(class *awsv1.EC2NodeClass, settings catalog.NodeClass) string {
+	if class == nil {
+		return ""
+	}
+	object := "EC2NodeClass " + class.Name
+	switch settings.AMIFamily {
+	case catalog.FamilyAL2, catalog.FamilyAL2023, catalog.FamilyBottlerocket, catalog.FamilyCustom:
+	default:
+		return b.problem(object, "spec.amiSelectorTerms", "AMI family %q is not one of AL2, AL2023, Bottlerocket and Custom", settings.AMIFamily)
+	}
+	if root := class.StatusConditions().Root(); root != nil && root.IsFalse() {
+		return object + " is not ready: " + root.Message
+	}
+	return ""
+}
+
+// zone is where a class has subnets.
+type zone struct{ Zone, ID string }
+
+// zonesOf are the zones of the class's subnets where its status tells them, otherwise all.
+func zonesOf(class *awsv1.EC2NodeClass, all []string) []zone {
+	ids := map[string]string{}
+	if class != nil {
+		for _, s := range class.Status.Subnets {
+			ids[s.Zone] = s.ZoneID
+		}
+	}
+	var out []zone
+	for _, name := range all {
+		if id, ok := ids[name]; ok || len(ids) == 0 {
+			out = append(out, zone{name, id})
+		}
+	}
+	return out
+}
+
+// region of a zone such as us-east-1a, or of a local zone such as us-east-1-bos-1a.
+func region(zone string) string {
+	parts := strings.Split(zone, "-")
+	if len(parts) < 3 {
+		return zone
+	}
+	return strings.Join(parts[:2], "-") + "-" + strings.TrimRight(parts[2], "abcdefghijklmnopqrstuvwxyz")
+}
+
+// offerings of a type: on demand in all zones if it has such a price, on the spot market where it has one.
+func (m *Market) offerings(name string, zones []zone) []catalog.Offering {
+	var out []catalog.Offering
+	for _, z := range zones {
+		if price := m.OnDemand[name]; price > 0 {
+			out = append(out, catalog.Offering{Zone: z.Zone, ZoneID: z.ID, CapacityType: karpv1.CapacityTypeOnDemand, Price: price, Available: true})
+		}
+	}
+	for _, z := range zones {
+		if price := m.Spot[z.Zone][name]; price > 0 {
+			out = append(out, catalog.Offering{Zone: z.Zone, ZoneID: z.ID, CapacityType: karpv1.CapacityTypeSpot, Price: price, Available: true})
+		}
+	}
+	return out
+}
+
+// usage is what counts against the limits: the capacity of the pool's nodes. An input without any nodes may have told
+// it in the NodePool's status.
+func usage(p *karpv1.NodePool, nodes []*corev1.Node) corev1.ResourceList {
+	if len(nodes) == 0 {
+		return corev1.ResourceList(p.Status.Resources).DeepCopy()
+	}
+	out, count := corev1.ResourceList{}, int64(0)
+	for _, n := range nodes {
+		if n.Labels[karpv1.NodePoolLabelKey] != p.Name {
+			continue
+		}
+		count++
+		have := n.Status.Capacity
+		if len(have) == 0 {
+			have = n.Status.Allocatable
+		}
+		for name, q := range have {
+			sum := out[name]
+			sum.Add(q)
+			out[name] = sum
+		}
+	}
+	out[resourceNodes] = *resource.NewQuantity(count, resource.DecimalSI)
+	return out
+}

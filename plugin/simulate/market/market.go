@@ -1,0 +1,206 @@
+package market
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+)
+
+// Market is what can be bought.
+type Market struct {
+	// Types are the facts, sorted by name.
+	Types []catalog.Facts
+	// OnDemand is USD per hour by instance type, the same in each zone.
+	OnDemand map[string]float64
+	// Spot is USD per hour by zone and instance type.
+	Spot map[string]map[string]float64
+	// Zones in which every type is offered.
+	Zones []string
+	// Notes tell a human what was assumed.
+	Notes []string
+	// Problems of the types and prices.
+	Problems []input.Problem
+}
+
+// Files are the texts of the three files; an empty one is taken from the built-in catalogue.
+type Files struct {
+	// InstanceTypes is the output of `aws ec2 describe-instance-types`.
+	InstanceTypes []byte
+	// Prices is {"on-demand": {TYPE: USD}, "spot": {ZONE: {TYPE: USD}}}.
+	Prices []byte
+	// Zones is a list of names.
+	Zones []byte
+}
+
+// Read reads the files. It fails where one of them is not what it should be, naming it.
+func Read(f Files) (*Market, error) {
+	m := &Market{}
+	return m, errors.Join(m.readTypes(f.InstanceTypes), m.readPrices(f.Prices), m.readZones(f.Zones))
+}
+
+func (m *Market) readTypes(text []byte) error {
+	if len(text) == 0 {
+		types, err := builtin.Types()
+		if err != nil {
+			return err
+		}
+		for _, t := range types {
+			m.Types = append(m.Types, t.Facts())
+		}
+		m.Notes = append(m.Notes, fmt.Sprintf("instance types: the built-in catalogue, %d types", len(types)))
+		return nil
+	}
+	var answer struct{ InstanceTypes []ec2types.InstanceTypeInfo }
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return fmt.Errorf("instance types: %w", err)
+	}
+	if len(answer.InstanceTypes) == 0 {
+		return errors.New(`instance types: the list "InstanceTypes" has no entry: give what aws ec2 describe-instance-types prints`)
+	}
+	seen := map[string]bool{}
+	for i, info := range answer.InstanceTypes {
+		facts, ok := fromec2.Facts(info)
+		switch {
+		case facts.Name == "":
+			m.problem(fmt.Sprintf("instance types[%d]", i), "InstanceType", "is missing")
+		case seen[facts.Name]:
+			m.problem("instance type "+facts.Name, "", "is in the list more than once: the first one counts")
+		case !virtualized(info):
+		case !ok && facts.Arch == "" && info.ProcessorInfo != nil && len(info.ProcessorInfo.SupportedArchitectures) > 0:
+			// A Mac: no kubelet runs on it.
+		case !ok:
+			m.problem("instance type "+facts.Name, missing(facts), "is missing: the type is left out")
+		default:
+			seen[facts.Name] = true
+			m.Types = append(m.Types, facts)
+		}
+	}
+	slices.SortFunc(m.Types, func(a, b catalog.Facts) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// virtualized says whether today's machine images start on the type: those of paravirtual types are gone.
+func virtualized(info ec2types.InstanceTypeInfo) bool {
+	return len(info.SupportedVirtualizationTypes) == 0 || slices.Contains(info.SupportedVirtualizationTypes, ec2types.VirtualizationTypeHvm)
+}
+
+func missing(f catalog.Facts) string {
+	switch {
+	case f.Arch == "":
+		return "ProcessorInfo.SupportedArchitectures"
+	case f.VCPUs <= 0:
+		return "VCpuInfo.DefaultVCpus"
+	}
+	return "MemoryInfo.SizeInMiB"
+}
+
+func (m *Market) readPrices(text []byte) error {
+	if len(text) == 0 {
+		return m.builtinPrices()
+	}
+	var prices struct {
+		OnDemand map[string]*float64            `json:"on-demand"`
+		Spot     map[string]map[string]*float64 `json:"spot"`
+	}
+	if err := json.Unmarshal(text, &prices); err != nil {
+		return fmt.Errorf("prices: %w", err)
+	}
+	if len(prices.OnDemand) == 0 && len(prices.Spot) == 0 {
+		return errors.New(`prices: neither "on-demand" nor "spot" has an entry`)
+	}
+	m.OnDemand, m.Spot = m.valid("on-demand", prices.OnDemand), map[string]map[string]float64{}
+	for _, zone := range slices.Sorted(maps.Keys(prices.Spot)) {
+		m.Spot[zone] = m.valid("spot."+zone, prices.Spot[zone])
+	}
+	var none []string
+	for _, t := range m.Types {
+		if !m.sold(t.Name) {
+			none = append(none, t.Name)
+		}
+	}
+	if len(none) > 0 {
+		m.problem("prices", "", "%d instance types have no price and are left out: %s", len(none), some(none, 5))
+	}
+	return nil
+}
+
+// valid are the prices that can be one.
+func (m *Market) valid(field string, in map[string]*float64) map[string]float64 {
+	out := make(map[string]float64, len(in))
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if p := in[name]; p == nil || *p <= 0 {
+			m.problem("prices", field+"."+name, "must be more than zero: the type is not offered there")
+			continue
+		}
+		out[name] = *in[name]
+	}
+	return out
+}
+
+func (m *Market) sold(name string) bool {
+	if m.OnDemand[name] > 0 {
+		return true
+	}
+	for _, zone := range m.Spot {
+		if zone[name] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Market) builtinPrices() error {
+	types, err := builtin.Types()
+	if err != nil {
+		return err
+	}
+	m.OnDemand = make(map[string]float64, len(types))
+	for _, t := range types {
+		m.OnDemand[t.Name] = t.Price
+	}
+	m.Notes = append(m.Notes, fmt.Sprintf("prices: the built-in ones, on demand in %s, Linux, of %s; there are no spot prices without --prices",
+		builtin.Region, builtin.Date))
+	return nil
+}
+
+func (m *Market) readZones(text []byte) error {
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &m.Zones); err != nil {
+			return fmt.Errorf("zones: %w", err)
+		}
+		if len(m.Zones) == 0 || slices.Contains(m.Zones, "") {
+			return errors.New(`zones: a list of names such as ["us-east-1a"] is expected`)
+		}
+		slices.Sort(m.Zones)
+		m.Zones = slices.Compact(m.Zones)
+		return nil
+	}
+	// Spot prices name zones; without them those of the built-in catalogue's region.
+	if m.Zones = slices.Sorted(maps.Keys(m.Spot)); len(m.Zones) == 0 {
+		m.Zones = []string{builtin.Region + "a", builtin.Region + "b", builtin.Region + "c"}
+	}
+	m.Notes = append(m.Notes, "zones: "+strings.Join(m.Zones, ", "))
+	return nil
+}
+
+func (m *Market) problem(object, field, format string, args ...any) {
+	m.Problems = append(m.Problems, input.Problem{Object: object, Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// some are the first names of a list.
+func some(list []string, n int) string {
+	if len(list) <= n {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:n], ", "), len(list)-n)
+}

@@ -1,0 +1,125 @@
+package simulate
+
+import (
+	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+)
+
+// Result is the answer as `slipway simulate -o json` prints it. Its lists are never null.
+type Result struct {
+	// Nodes to launch.
+	Nodes []Node `json:"nodes"`
+	// Existing nodes that take pending pods, with those.
+	Existing []Existing `json:"existing"`
+	// Unschedulable pods with the reasons.
+	Unschedulable []Unschedulable `json:"unschedulable"`
+	// CostPerHour of Nodes in USD.
+	CostPerHour float64 `json:"costPerHour"`
+	// LowerBoundPerHour in USD that no set of nodes for the placed pods can beat.
+	LowerBoundPerHour float64 `json:"lowerBoundPerHour"`
+	// FirstFitPerHour in USD is what first-fit decreasing would pay for the same pods.
+	FirstFitPerHour float64 `json:"firstFitPerHour"`
+	// PlanSeconds is what planning and verifying took, after loading.
+	PlanSeconds float64 `json:"planSeconds"`
+	// PeakRSSMiB is the most memory that the process had, loading included.
+	PeakRSSMiB float64 `json:"peakRSSMiB"`
+	// Problems of objects that were left out or read otherwise than they are written.
+	Problems []input.Problem `json:"problems"`
+}
+
+// Node is a node to launch.
+type Node struct {
+	// Name of the node.
+	Name string `json:"name"`
+	// NodePool it belongs to.
+	NodePool string `json:"nodePool"`
+	// InstanceType that is launched if EC2 has it.
+	InstanceType string `json:"instanceType"`
+	// Zone of the node.
+	Zone string `json:"zone"`
+	// CapacityType is spot or on-demand.
+	CapacityType string `json:"capacityType"`
+	// Price in USD per hour.
+	Price float64 `json:"price"`
+	// Pods as namespace/name.
+	Pods []string `json:"pods"`
+	// Alternatives is how many instance types would do.
+	Alternatives int `json:"alternatives"`
+}
+
+// Existing is a node that exists.
+type Existing struct {
+	// Name of the node.
+	Name string `json:"name"`
+	// Pods that are placed on it now, as namespace/name.
+	Pods []string `json:"pods"`
+}
+
+// Unschedulable is a pod for which nothing can be launched.
+type Unschedulable struct {
+	// Pod as namespace/name.
+	Pod string `json:"pod"`
+	// Reasons by NodePool.
+	Reasons []Reason `json:"reasons"`
+}
+
+// Reason says why a NodePool does not run a pod.
+type Reason struct {
+	// NodePool that was asked; empty for a reason that holds for all.
+	NodePool string `json:"nodePool"`
+	// Code is the reason in one word.
+	Code string `json:"code"`
+	// Reason for a human, with the figures that decided.
+	Reason string `json:"reason"`
+}
+
+// Result puts the outcome into the words of the user.
+func (o *Outcome) Result() Result {
+	out := Result{
+		Nodes: []Node{}, Existing: []Existing{}, Unschedulable: []Unschedulable{}, Problems: []input.Problem{},
+		CostPerHour: o.Plan.CostPerHour, LowerBoundPerHour: min(o.Plan.LowerBoundPerHour, o.Plan.CostPerHour),
+		FirstFitPerHour: o.Plan.FirstFitPerHour,
+		PlanSeconds:     (o.PlanTime + o.VerifyTime).Seconds(), PeakRSSMiB: peakRSSMiB(),
+	}
+	out.Problems = append(out.Problems, o.Problems...)
+	for _, c := range o.Plan.Claims {
+		out.Nodes = append(out.Nodes, Node{
+			Name: c.Name, NodePool: c.NodePool, InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
+			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price, Pods: podsOf(c.Members), Alternatives: len(c.Alternatives),
+		})
+	}
+	for _, p := range o.Plan.Placements {
+		out.Existing = append(out.Existing, Existing{Name: p.Node, Pods: podsOf(p.Members)})
+	}
+	for _, u := range o.Plan.Unplaced {
+		reasons := reasonsOf(u.Reasons)
+		for _, ref := range u.Pods {
+			out.Unschedulable = append(out.Unschedulable, Unschedulable{Pod: ref.Namespace + "/" + ref.Name, Reasons: reasons})
+		}
+	}
+	for _, h := range o.Held {
+		out.Unschedulable = append(out.Unschedulable, Unschedulable{Pod: h.Pod, Reasons: []Reason{{Code: "NotPlanned", Reason: h.Reason}}})
+	}
+	return out
+}
+
+func podsOf(members []plan.Member) []string {
+	out := []string{}
+	for _, m := range members {
+		for _, ref := range m.Pods {
+			out = append(out, ref.Namespace+"/"+ref.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func reasonsOf(in []plan.Reason) []Reason {
+	out := make([]Reason, 0, len(in))
+	for _, r := range in {
+		out = append(out, Reason{NodePool: r.NodePool, Code: r.Code, Reason: r.Message})
+	}
+	return out
+}

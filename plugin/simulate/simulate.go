@@ -1,0 +1,210 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+	"github.com/slipway-k8s/slipway/plugin/simulate/market"
+	"github.com/slipway-k8s/slipway/plugin/verify"
+)
+
+// Options are the arguments of the planner.
+type Options struct {
+	// PreferenceShare is how much more than the bill without them preferences may cost: 0.1 for a tenth.
+	PreferenceShare float64
+	// Log takes what the planner and the filters have to say; the zero value drops it.
+	Log logr.Logger
+}
+
+// Outcome is what was found, in the planner's terms; Result puts it into those of the user.
+type Outcome struct {
+	// Plan with its claims, placements and unplaced classes.
+	Plan plan.Plan
+	// Input of the plan.
+	Input plan.Input
+	// Held are pods that were not planned, with the reason.
+	Held []Held
+	// Problems of the input.
+	Problems []input.Problem
+	// Notes tell a human what was assumed.
+	Notes []string
+	// Rounds is how often the batch was planned until the filters agreed.
+	Rounds int
+	// PlanTime and VerifyTime together are what planning took, after loading.
+	PlanTime, VerifyTime time.Duration
+	// nodes that exist, for the table.
+	nodes []*corev1.Node
+}
+
+// Held is a pod that waits for something else than a node.
+type Held struct {
+	// Pod is its namespace and name.
+	Pod string
+	// Reason for a human.
+	Reason string
+}
+
+// Run plans the pending pods of the input onto its nodes and onto new ones.
+func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Options) (*Outcome, error) {
+	if o.Log.GetSink() == nil {
+		o.Log = logr.Discard()
+	}
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, o.Log))
+	defer cancel()
+	out := &Outcome{nodes: objects.Nodes}
+	cat, problems := m.Catalog(objects)
+	out.Problems = slices.Concat(objects.Problems, m.Problems, problems)
+	w, err := newWorld(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	defer w.stop()
+	classes := w.classes(objects.Pods, out)
+	start := time.Now()
+	world, err := verify.NewWorld(o.Log, w.source(cat))
+	if err != nil {
+		return nil, err
+	}
+	out.Input = plan.Input{
+		// The time matters only for offerings that are sold out for a while, and here none is.
+		Now: time.Time{}, Catalog: cat, Classes: classes, Nodes: world.PlanNodes(), DaemonSets: objects.DaemonSets,
+		NewName: names(objects.Nodes), Namespaces: labelsOf(objects), PreferenceShare: o.PreferenceShare,
+	}
+	var planning time.Duration
+	solution, err := w.verifier.Solve(ctx, world, out.Input, func(_ context.Context, in plan.Input) (plan.Plan, error) {
+		began := time.Now()
+		in.NewName = names(objects.Nodes)
+		made := plan.Make(in)
+		planning += time.Since(began)
+		return made, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("planning: %w", err)
+	}
+	out.Plan, out.Rounds = solution.Plan, solution.Rounds
+	out.PlanTime, out.VerifyTime = planning, time.Since(start)-planning
+	for _, p := range out.Plan.Problems {
+		out.Problems = append(out.Problems, input.Problem{Object: p.Object, Field: p.Field, Message: p.Message})
+	}
+	out.Problems = distinct(out.Problems)
+	out.Notes = m.Notes
+	return out, nil
+}
+
+// distinct drops what was said before.
+func distinct(in []input.Problem) []input.Problem {
+	seen := map[input.Problem]bool{}
+	return slices.DeleteFunc(in, func(p input.Problem) bool {
+		said := seen[p]
+		seen[p] = true
+		return said
+	})
+}
+
+// names numbers the claims of each NodePool, leaving out the names of nodes that exist.
+func names(nodes []*corev1.Node) func(string) string {
+	taken, last := map[string]bool{}, map[string]int{}
+	for _, n := range nodes {
+		taken[n.Name] = true
+	}
+	return func(pool string) string {
+		for {
+			last[pool]++
+			if name := fmt.Sprintf("%s-%d", pool, last[pool]); !taken[name] {
+				taken[name] = true
+				return name
+			}
+		}
+	}
+}
+
+// labelsOf are those of the namespaces. Every namespace has its name as a label; one that only pods name has no other.
+func labelsOf(objects *input.Objects) map[string]map[string]string {
+	out := map[string]map[string]string{}
+	for _, ns := range objects.Namespaces {
+		labels := map[string]string{}
+		for k, v := range ns.Labels {
+			labels[k] = v
+		}
+		labels[corev1.LabelMetadataName] = ns.Name
+		out[ns.Name] = labels
+	}
+	for _, p := range objects.Pods {
+		if out[p.Namespace] == nil {
+			out[p.Namespace] = map[string]string{corev1.LabelMetadataName: p.Namespace}
+		}
+	}
+	return out
+}
+
+// classes groups the pending pods by identical needs, in the order of the input; those that wait for something else than
+// a node become held.
+func (w *world) classes(pods []input.Pod, out *Outcome) []plan.Class {
+	var classes []plan.Class
+	byKey, byShape := map[string]int{}, map[int]int{}
+	for _, p := range pods {
+		if p.Spec.NodeName != "" {
+			continue
+		}
+		at, ok := byShape[p.Shape]
+		if !ok {
+			at = w.class(p, &classes, byKey)
+			byShape[p.Shape] = at
+		}
+		name := p.Namespace + "/" + p.Name
+		switch {
+		case at < 0:
+			out.Held = append(out.Held, Held{Pod: name, Reason: w.held[^at]})
+		default:
+			classes[at].Pods = append(classes[at].Pods, catalog.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
+		}
+	}
+	return classes
+}
+
+// class finds or adds the pod's class; a negative answer is the complement of the index of the reason in w.held.
+func (w *world) class(p input.Pod, classes *[]plan.Class, byKey map[string]int) int {
+	pod, why := p.Pod, waits(p.Pod)
+	if why == "" {
+		pod, why = w.volumes.Place(pod)
+	}
+	if why != "" {
+		w.held = append(w.held, why)
+		return ^(len(w.held) - 1)
+	}
+	key := plan.ClassKey(pod)
+	at, ok := byKey[key]
+	if !ok {
+		at = len(*classes)
+		byKey[key] = at
+		*classes = append(*classes, plan.Class{Key: key, Pod: pod})
+	}
+	return at
+}
+
+// waits says what else than a node the pod waits for.
+func waits(pod *corev1.Pod) string {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return "the pod is being deleted"
+	case len(pod.Spec.SchedulingGates) > 0:
+		return "held by the scheduling gate " + pod.Spec.SchedulingGates[0].Name
+	}
+	return ""
+}
+
+// byController says whether the pod belongs to the DaemonSet.
+func byController(pod metav1.Object, kind, name string) bool {
+	c := metav1.GetControllerOf(pod)
+	return c != nil && c.Kind == kind && c.Name == name
+}

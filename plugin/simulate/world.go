@@ -1,0 +1,258 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/controller/daemon"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/simulate/apiserver"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+	"github.com/slipway-k8s/slipway/plugin/verify"
+)
+
+// world is the cluster of the input, and the filters that know it.
+type world struct {
+	objects  *input.Objects
+	nodes    []*framework.NodeInfo
+	byName   map[string]*framework.NodeInfo
+	claims   map[string]bool
+	verifier *verify.Verifier
+	volumes  *verify.Volumes
+	stop     func()
+	// held are the reasons of pods that are not planned.
+	held []string
+}
+
+// newWorld puts the bound pods on their nodes, with the pods of DaemonSets that are not there yet, and builds the
+// filters of one profile for each scheduler that a pod names: kube-scheduler's default one.
+func newWorld(ctx context.Context, objects *input.Objects) (*world, error) {
+	w := &world{objects: objects, byName: map[string]*framework.NodeInfo{}, claims: map[string]bool{}}
+	w.place(klog.FromContext(ctx))
+	// The filters count what they do; nobody asks here, but they need their counters.
+	metrics.Register()
+	profiles, err := profilesOf(objects.Pods)
+	if err != nil {
+		return nil, err
+	}
+	resources, err := resourcesOf(objects)
+	if err != nil {
+		return nil, err
+	}
+	client, err := apiserver.NewClient(resources)
+	if err != nil {
+		return nil, err
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	w.verifier, err = verify.New(ctx, verify.Config{Profiles: profiles, Informers: factory, Client: client, CSI: csi{w}})
+	if err != nil {
+		return nil, err
+	}
+	w.volumes = verify.NewVolumes(factory)
+	inner, cancel := context.WithCancel(ctx)
+	factory.Start(inner.Done())
+	w.stop = func() { cancel(); factory.Shutdown() }
+	for kind, synced := range factory.WaitForCacheSync(inner.Done()) {
+		if !synced {
+			w.stop()
+			return nil, fmt.Errorf("the informer of %s has not started", kind)
+		}
+	}
+	return w, nil
+}
+
+// profilesOf is the default profile under each of the names that pods ask for.
+func profilesOf(pods []input.Pod) ([]config.KubeSchedulerProfile, error) {
+	cfg, err := latest.Default()
+	if err != nil {
+		return nil, err
+	}
+	if len(cfg.Profiles) == 0 {
+		return nil, errors.New("kube-scheduler's default configuration has no profile")
+	}
+	out, have := cfg.Profiles[:1:1], map[string]bool{cfg.Profiles[0].SchedulerName: true}
+	for _, p := range pods {
+		if name := p.Spec.SchedulerName; !have[name] {
+			have[name] = true
+			another := cfg.Profiles[0].DeepCopy()
+			another.SchedulerName = name
+			out = append(out, *another)
+		}
+	}
+	return out, nil
+}
+
+// resourcesOf are the objects that the filters' plugins read.
+func resourcesOf(o *input.Objects) (map[string]apiserver.Resource, error) {
+	core, storage := corev1.SchemeGroupVersion.WithKind, storagev1.SchemeGroupVersion.WithKind
+	out := map[string]apiserver.Resource{}
+	var errs [6]error
+	out["namespaces"], errs[0] = apiserver.NewResource(core("Namespace"), o.Namespaces)
+	out["persistentvolumes"], errs[1] = apiserver.NewResource(core("PersistentVolume"), o.PersistentVolumes)
+	out["persistentvolumeclaims"], errs[2] = apiserver.NewResource(core("PersistentVolumeClaim"), o.PersistentVolumeClaims)
+	out["storageclasses"], errs[3] = apiserver.NewResource(storage("StorageClass"), o.StorageClasses)
+	out["csidrivers"], errs[4] = apiserver.NewResource(storage("CSIDriver"), o.CSIDrivers)
+	out["csinodes"], errs[5] = apiserver.NewResource(storage("CSINode"), o.CSINodes)
+	return out, errors.Join(errs[:]...)
+}
+
+// place puts the bound pods on their nodes. A DaemonSet's pod that a node lacks comes as soon as the DaemonSet's
+// controller looks: it is there already.
+func (w *world) place(logger klog.Logger) {
+	daemons := map[string]map[string]bool{} // DaemonSets by node
+	for _, n := range w.objects.Nodes {
+		if n.UID == "" {
+			// Without one the filters would take it for a node that is about to be launched.
+			n.UID = types.UID("node/" + n.Name)
+		}
+		info := framework.NewNodeInfo()
+		info.SetNode(n)
+		w.byName[n.Name] = info
+		w.nodes = append(w.nodes, info)
+		daemons[n.Name] = map[string]bool{}
+	}
+	for _, p := range w.objects.Pods {
+		for _, v := range p.Spec.Volumes {
+			if v.PersistentVolumeClaim != nil && p.Spec.NodeName != "" {
+				w.claims[p.Namespace+"/"+v.PersistentVolumeClaim.ClaimName] = true
+			}
+		}
+		info := w.byName[p.Spec.NodeName]
+		if info == nil {
+			continue
+		}
+		add(info, p.Pod)
+		for _, ds := range w.objects.DaemonSets {
+			if ds.Namespace == p.Namespace && byController(p.Pod, "DaemonSet", ds.Name) {
+				daemons[p.Spec.NodeName][ds.Namespace+"/"+ds.Name] = true
+			}
+		}
+	}
+	for _, info := range w.nodes {
+		for _, ds := range w.objects.DaemonSets {
+			if daemons[info.Node().Name][ds.Namespace+"/"+ds.Name] {
+				continue
+			}
+			if run, _ := daemon.NodeShouldRunDaemonPod(logger, info.Node(), ds); run {
+				add(info, daemonPod(ds, info.Node().Name))
+			}
+		}
+	}
+	slices.SortFunc(w.nodes, func(a, b *framework.NodeInfo) int { return cmp.Compare(a.Node().Name, b.Node().Name) })
+}
+
+func daemonPod(ds *appsv1.DaemonSet, node string) *corev1.Pod {
+	pod := daemon.NewPod(ds, node)
+	pod.Name = ds.Name + "-" + node
+	pod.UID = types.UID("daemon/" + ds.Namespace + "/" + pod.Name)
+	pod.Spec.NodeName = node
+	return pod
+}
+
+func add(info *framework.NodeInfo, pod *corev1.Pod) {
+	// The error tells of affinity terms that nobody can parse; as in the scheduler's cache, the pod counts without them.
+	parsed, _ := framework.NewPodInfo(pod)
+	info.AddPodInfo(parsed)
+}
+
+// source is the world as verification takes it: every node is room.
+func (w *world) source(cat catalog.State) verify.Source {
+	return verify.Source{
+		Snapshot: snapshot{w}, Catalog: cat, DaemonSets: w.objects.DaemonSets,
+		Pod:  func(catalog.PodRef) *corev1.Pod { return nil }, // No node is in flight, so none is promised.
+		Room: func(string) bool { return true },
+	}
+}
+
+// snapshot is the world as the scheduler's plugins read it, in the order of names.
+type snapshot struct{ w *world }
+
+var _ fwk.SharedLister = snapshot{}
+
+// NodeInfos implements fwk.SharedLister.
+func (s snapshot) NodeInfos() fwk.NodeInfoLister { return s }
+
+// StorageInfos implements fwk.SharedLister.
+func (s snapshot) StorageInfos() fwk.StorageInfoLister { return s }
+
+// PodGroupStates implements fwk.SharedLister.
+func (s snapshot) PodGroupStates() fwk.PodGroupStateLister { return noGroups{} }
+
+// List returns all nodes.
+func (s snapshot) List() ([]fwk.NodeInfo, error) {
+	return s.where(func(*framework.NodeInfo) bool { return true }), nil
+}
+
+// HavePodsWithAffinityList implements fwk.NodeInfoLister.
+func (s snapshot) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
+	return s.where(func(n *framework.NodeInfo) bool { return len(n.PodsWithAffinity) > 0 }), nil
+}
+
+// HavePodsWithRequiredAntiAffinityList implements fwk.NodeInfoLister.
+func (s snapshot) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
+	return s.where(func(n *framework.NodeInfo) bool { return len(n.PodsWithRequiredAntiAffinity) > 0 }), nil
+}
+
+func (s snapshot) where(keep func(*framework.NodeInfo) bool) []fwk.NodeInfo {
+	var out []fwk.NodeInfo
+	for _, n := range s.w.nodes {
+		if keep(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Get returns the node of a name.
+func (s snapshot) Get(name string) (fwk.NodeInfo, error) {
+	if n, ok := s.w.byName[name]; ok {
+		return n, nil
+	}
+	return nil, fmt.Errorf("node %s is not in the input", name)
+}
+
+// IsPVCUsedByPods says whether a bound pod has the claim.
+func (s snapshot) IsPVCUsedByPods(key string) bool { return s.w.claims[key] }
+
+type noGroups struct{}
+
+// Get implements fwk.PodGroupStateLister.
+func (noGroups) Get(namespace, name string) (fwk.PodGroupState, error) {
+	return nil, fmt.Errorf("pod group %s/%s: none is known", namespace, name)
+}
+
+// csi tells how many volumes the nodes of the input take.
+type csi struct{ w *world }
+
+var _ fwk.CSIManager = csi{}
+
+// CSINodes implements fwk.CSIManager.
+func (c csi) CSINodes() fwk.CSINodeLister { return c }
+
+// List returns the CSINodes of the input.
+func (c csi) List() ([]*storagev1.CSINode, error) { return c.w.objects.CSINodes, nil }
+
+// Get returns the CSINode of a node.
+func (c csi) Get(name string) (*storagev1.CSINode, error) {
+	for _, n := range c.w.objects.CSINodes {
+		if n.Name == name {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("CSINode %s is not in the input", name)
+}
