@@ -88,6 +88,11 @@ func newSet(r Requirement) (Set, error) {
 
 // newBound is newSet for the operators that compare integers.
 func newBound(r Requirement) (Set, error) {
+	switch r.Operator {
+	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, OperatorGte, OperatorLte:
+	default:
+		return Set{}, fmt.Errorf("requirement %s: unknown operator %q", r.Key, r.Operator)
+	}
 	if len(r.Values) != 1 {
 		return Set{}, fmt.Errorf("requirement %s: operator %s takes exactly one value, got %d", r.Key, r.Operator, len(r.Values))
 	}
@@ -104,10 +109,8 @@ func newBound(r Requirement) (Set, error) {
 	case corev1.NodeSelectorOpLt:
 		n--
 		return Set{Complement: true, Max: &n}, nil
-	case OperatorLte:
-		return Set{Complement: true, Max: &n}, nil
 	default:
-		return Set{}, fmt.Errorf("requirement %s: unknown operator %q", r.Key, r.Operator)
+		return Set{Complement: true, Max: &n}, nil
 	}
 }
 

@@ -326,9 +326,15 @@ func (m *model) claimRequirements(pool *pool, alts []int, sp span, open catalog.
 			continue
 		}
 		r.Values = slices.Clone(r.Values)
+		if m.in.MinValuesBestEffort {
+			r.MinValues = min(r.MinValues, int32(len(m.distinct(r.Key, alts, sp))))
+		}
 		out = append(out, r)
 	}
 	for k, vs := range narrowed {
+		if m.in.MinValuesBestEffort {
+			minValues[k] = min(minValues[k], int32(len(vs)))
+		}
 		out = append(out, catalog.Requirement{Key: k, Operator: corev1.NodeSelectorOpIn, Values: vs, MinValues: minValues[k]})
 	}
 	slices.SortStableFunc(out, func(a, b catalog.Requirement) int {

@@ -53,7 +53,6 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 	}
 	out.Unplaced = m.unplaced(next) // 7
 	out.PlainCostPerHour = out.CostPerHour
-	out.Problems = m.problems
 	return out, true
 }
 

@@ -30,7 +30,7 @@ func (m *model) keepMinValues(pool *pool, all []int, sp span) ([]int, bool) {
 		}
 	}
 	for _, r := range pool.Requirements {
-		if len(m.distinct(NormalKey(r.Key), out, sp)) < int(r.MinValues) {
+		if len(m.distinct(NormalKey(r.Key), out, sp)) < int(r.MinValues) && !m.in.MinValuesBestEffort {
 			return out, false
 		}
 	}

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -220,7 +219,7 @@ func (m *model) addShape(pi int, it *catalog.InstanceType) {
 	})
 	for _, of := range offerings {
 		o := offer{Offering: of, shape: len(m.types), pool: pi, region: regionOf(of.Zone), free: free}
-		if math.IsNaN(of.Price) || of.Price < 0 || !m.poolAllows(p, &s, &o) {
+		if !priced(&of) || !m.poolAllows(p, &s, &o) {
 			continue
 		}
 		m.offers = append(m.offers, o)

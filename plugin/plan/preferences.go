@@ -23,6 +23,7 @@ func Make(in Input) Plan {
 		out = withPreferences(in, out)
 	}
 	sayPriorities(in, &out)
+	out.Problems = problems(in)
 	name := in.NewName
 	if name == nil {
 		name = numberedNames()

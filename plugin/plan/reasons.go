@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -72,7 +71,7 @@ func (m *model) reason(ci, pi int) Reason {
 		return say("RequirementsConflict", "%v", c.termsErr)
 	}
 	if p.types[0] == p.types[1] {
-		return say("NoInstanceTypeFits", "the requirements of the pool leave no instance type")
+		return say("NoInstanceTypeFits", "%s", m.noTypes(p))
 	}
 	labelled := newBits(len(m.offers))
 	for _, term := range c.terms {
@@ -131,19 +130,29 @@ func (m *model) each(set bits, keep func(int) bool) bits {
 	return out
 }
 
-// conflict names what the pod requires and what the pool allows instead, for the alternative that comes nearest: the
-// first key of it for which no offer of the pool has a value.
+// conflict names for each alternative of the class what it requires and the pool has not: the first key of it for which
+// no offer of the pool has a value.
 func (m *model) conflict(c *class, p *pool) string {
+	var all []string
 	for _, term := range c.terms {
-		for _, k := range slices.Sorted(maps.Keys(term)) {
+		for _, k := range sortedKeys(term) {
 			one := newBits(len(m.offers))
 			m.match(p, catalog.Requirements{k: term[k]}, one)
-			if one.empty() {
-				return fmt.Sprintf("requires %s %s; pool %s", k, setText(term[k]), m.allows(p, k))
+			if text := fmt.Sprintf("requires %s %s; %s", k, setText(term[k]), m.allows(p, k, term[k])); one.empty() {
+				if !slices.Contains(all, text) {
+					all = append(all, text)
+				}
+				break
 			}
 		}
 	}
-	return "requires " + termsText(c.terms) + "; no offering of the pool has all of that at once"
+	switch {
+	case len(all) < len(c.terms) && len(c.terms) == 1 || len(all) == 0:
+		return "requires " + termsText(c.terms) + "; no offering of the pool has all of that at once"
+	case len(all) > 3:
+		all = append(all[:3], fmt.Sprintf("and %d more alternatives", len(all)-3))
+	}
+	return strings.Join(all, "; or ")
 }
 
 func setText(s catalog.Set) string {
@@ -153,14 +162,35 @@ func setText(s catalog.Set) string {
 	return s.String()
 }
 
-// allows says what values the pool has for the key.
-func (m *model) allows(p *pool, key string) string {
-	if s, ok := p.open[key]; ok {
-		return "allows " + setText(s)
-	}
+// allows says why the pool has no value for the key that the class asks for.
+func (m *model) allows(p *pool, key string, asked catalog.Set) string {
 	if key == corev1.LabelHostname || key == fieldName {
-		return "launches nodes whose names are not known before"
+		return "the names of nodes to launch are not known before"
 	}
+	set, limited := p.reqs[key]
+	if v, ok := p.labels[key]; ok {
+		return fmt.Sprintf("nodes of the pool have %s=%s", key, v)
+	}
+	if limited && asked.Intersect(set).Empty() {
+		return fmt.Sprintf("the pool's requirement %s %s does not allow it", key, setText(set))
+	}
+	if _, ok := p.open[key]; ok {
+		return "the pool allows " + setText(set)
+	}
+	values := m.offered(p, key)
+	switch {
+	case len(values) == 0:
+		return fmt.Sprintf("no node of the pool has the label %s", key)
+	case key == corev1.LabelTopologyZone || key == labelZoneID:
+		return fmt.Sprintf("EC2NodeClass %s has subnets and types of the pool in %s only", p.NodeClass, listText(values))
+	case limited:
+		return fmt.Sprintf("the pool allows %s and its types have %s", setText(set), listText(values))
+	}
+	return "types of the pool have " + listText(values)
+}
+
+// offered are the values of the key over the offers of the pool, sorted.
+func (m *model) offered(p *pool, key string) []string {
 	var values []string
 	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
 		if v, ok := m.label(oi, key); ok && !slices.Contains(values, v) {
@@ -168,13 +198,7 @@ func (m *model) allows(p *pool, key string) string {
 		}
 	}
 	slices.Sort(values)
-	switch n := len(values); {
-	case n == 0:
-		return "does not define it"
-	case n > 8:
-		return fmt.Sprintf("allows in [%s and %d more]", strings.Join(values[:8], " "), n-8)
-	}
-	return "allows in [" + strings.Join(values, " ") + "]"
+	return values
 }
 
 // tooLarge names the resource that decides, and the node that comes nearest.

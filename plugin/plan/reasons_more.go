@@ -113,3 +113,50 @@ func (r *rule) state() string {
 	}
 	return strings.Join(out, ", ")
 }
+
+// noTypes says why the pool can launch nothing at all.
+func (m *model) noTypes(p *pool) string {
+	list := m.in.Catalog.InstanceTypes[p.NodeClass]
+	if len(list) == 0 {
+		return fmt.Sprintf("its EC2NodeClass %s has no instance type", p.NodeClass)
+	}
+	if key, bad := p.reqs.Conflict(); bad {
+		return fmt.Sprintf("the pool's requirements contradict each other: no value of %s is allowed", key)
+	}
+	for _, k := range sortedKeys(p.labels) {
+		if set, ok := p.reqs[k]; ok && !set.Has(p.labels[k]) {
+			return fmt.Sprintf("the pool's own label %s=%s contradicts its requirement %s %s", k, p.labels[k], k, setText(set))
+		}
+	}
+	for _, k := range sortedKeys(p.reqs) {
+		if _, open := p.open[k]; open || k == labelNodePool || k == labelNodeClass {
+			continue
+		}
+		var values []string
+		for i := range list {
+			s := shape{InstanceType: &list[i]}
+			for _, of := range list[i].Offerings {
+				o := offer{Offering: of, region: regionOf(of.Zone)}
+				if v, ok := labelOf(p, &s, &o, k); ok && !slices.Contains(values, v) {
+					values = append(values, v)
+				}
+			}
+		}
+		if !slices.ContainsFunc(values, p.reqs[k].Has) && (len(values) > 0 || !p.reqs[k].Absent) {
+			slices.Sort(values)
+			return fmt.Sprintf("the pool requires %s %s; EC2NodeClass %s offers %s", k, setText(p.reqs[k]), p.NodeClass, listText(values))
+		}
+	}
+	return "the requirements of the pool leave no instance type"
+}
+
+// listText prints the first values.
+func listText(values []string) string {
+	switch n := len(values); {
+	case n == 0:
+		return "none"
+	case n > 8:
+		return fmt.Sprintf("[%s and %d more]", strings.Join(values[:8], " "), n-8)
+	}
+	return "[" + strings.Join(values, " ") + "]"
+}

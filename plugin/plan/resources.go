@@ -11,9 +11,10 @@ import (
 )
 
 // PodRequests is what the scheduler counts for a pod: its containers, sidecars, the largest init container, pod-level
-// requests and the overhead of its RuntimeClass.
+// requests and the overhead of its RuntimeClass; of a pod that is being resized in place the larger of what it has and
+// what it asks for.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
-	return podresource.PodRequests(pod, podresource.PodResourcesOptions{})
+	return podresource.PodRequests(pod, podresource.PodResourcesOptions{UseStatusResources: true})
 }
 
 // vec is quantities by dimension: thousandths for cpu, units for all others.

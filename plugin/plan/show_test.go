@@ -236,7 +236,7 @@ func checkLimits(t *testing.T, in plan.Input, p plan.Plan) {
 					used.Add(largestUse(in, np, c, name))
 				}
 			}
-			if used.Cmp(most) > 0 {
+			if used.Cmp(most) > 0 && len(p.Claims) > 0 {
 				t.Errorf("pool %s: limit %s is %s, the plan may use %s", np.Name, name, most.String(), used.String())
 			}
 		}
