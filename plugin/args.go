@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/plugin/batch"
 )
 
 // Args are the arguments of NodeLaunch in KubeSchedulerConfiguration, profiles[].pluginConfig[] with the name
@@ -26,11 +28,19 @@ type Args struct {
 	BatchIdle *metav1.Duration `json:"batchIdle,omitempty"`
 	// BatchMax is how old a batch gets at most. Default 10s.
 	BatchMax *metav1.Duration `json:"batchMax,omitempty"`
+	// GangTimeout is how long the pods of a gang (label slipway.dev/gang, size slipway.dev/gang-size) wait for those that it
+	// lacks before they are told so; they hold no other pod back. Default 30s.
+	GangTimeout *metav1.Duration `json:"gangTimeout,omitempty"`
 	// PlanTimeout is how long one plan may take before its batch is halved. Default 5s.
 	PlanTimeout *metav1.Duration `json:"planTimeout,omitempty"`
 	// PromiseTimeout is when a promised pod is let go whose launcher says nothing more: above the launcher's own join
 	// deadline. Default 6m.
 	PromiseTimeout *metav1.Duration `json:"promiseTimeout,omitempty"`
+	// PreferencePercent is how much more than the bill without them the preferences of a batch may cost: preferred node and pod
+	// affinity, ScheduleAnyway spread, PreferNoSchedule taints. 0 to 100; 0 leaves them to the scheduler. Default 10.
+	PreferencePercent *int32 `json:"preferencePercent,omitempty"`
+	// MinValuesPolicy is Strict (a node that cannot keep its NodePool's minValues is not launched) or BestEffort. Default Strict.
+	MinValuesPolicy string `json:"minValuesPolicy,omitempty"`
 	// Hooks on the Scheduler's fields: quicker batches and cheaper failures. Default true.
 	Hooks *bool `json:"hooks,omitempty"`
 	// PreferLaunch is the priority below which a pod gets a new node rather than preempt others; it takes effect where
@@ -44,6 +54,9 @@ const (
 	defaultBatchMax       = 10 * time.Second
 	defaultPlanTimeout    = 5 * time.Second
 	defaultPromiseTimeout = 6 * time.Minute
+	defaultPreference     = 10
+	minValuesStrict       = "Strict"
+	minValuesBestEffort   = "BestEffort"
 )
 
 // DecodeArgs reads the arguments as the scheduler's configuration gives them (nil for none), sets defaults and
@@ -82,6 +95,7 @@ func (a *Args) setDefaults() {
 	}{
 		{&a.BatchIdle, defaultBatchIdle},
 		{&a.BatchMax, defaultBatchMax},
+		{&a.GangTimeout, batch.DefaultGangTimeout},
 		{&a.PlanTimeout, defaultPlanTimeout},
 		{&a.PromiseTimeout, defaultPromiseTimeout},
 	} {
@@ -90,8 +104,13 @@ func (a *Args) setDefaults() {
 		}
 	}
 	if a.Hooks == nil {
-		on := true
-		a.Hooks = &on
+		a.Hooks = new(true)
+	}
+	if a.PreferencePercent == nil {
+		a.PreferencePercent = new(int32(defaultPreference))
+	}
+	if a.MinValuesPolicy == "" {
+		a.MinValuesPolicy = minValuesStrict
 	}
 }
 
@@ -106,13 +125,25 @@ func (a *Args) Validate(path *field.Path) field.ErrorList {
 	}
 	errs = append(errs, positive(path.Child("batchIdle"), a.BatchIdle)...)
 	errs = append(errs, positive(path.Child("batchMax"), a.BatchMax)...)
+	errs = append(errs, positive(path.Child("gangTimeout"), a.GangTimeout)...)
 	errs = append(errs, positive(path.Child("planTimeout"), a.PlanTimeout)...)
 	errs = append(errs, positive(path.Child("promiseTimeout"), a.PromiseTimeout)...)
 	if len(errs) == 0 && a.BatchMax.Duration < a.BatchIdle.Duration {
 		errs = append(errs, field.Invalid(path.Child("batchMax"), a.BatchMax.Duration.String(),
 			fmt.Sprintf("must not be less than batchIdle (%s)", a.BatchIdle.Duration)))
 	}
+	errs = append(errs, percent(path.Child("preferencePercent"), a.PreferencePercent, 0)...)
+	if a.MinValuesPolicy != minValuesStrict && a.MinValuesPolicy != minValuesBestEffort {
+		errs = append(errs, field.NotSupported(path.Child("minValuesPolicy"), a.MinValuesPolicy, []string{minValuesStrict, minValuesBestEffort}))
+	}
 	return errs
+}
+
+func percent(path *field.Path, n *int32, least int32) field.ErrorList {
+	if *n < least || *n > 100 {
+		return field.ErrorList{field.Invalid(path, *n, fmt.Sprintf("must be between %d and 100", least))}
+	}
+	return nil
 }
 
 func positive(path *field.Path, d *metav1.Duration) field.ErrorList {

@@ -18,9 +18,15 @@ func TestDecodeArgs(t *testing.T) {
 		check   func(*plugin.Args) bool
 	}{
 		{name: "defaults", text: "{}", check: isDefault},
-		{name: "all given", text: "socket: /s\nbatchIdle: 2s\nbatchMax: 3s\nplanTimeout: 4s\npromiseTimeout: 7m\nhooks: false\npreferLaunch: 100", check: func(a *plugin.Args) bool {
-			return a.Socket == "/s" && a.BatchIdle.Duration == 2*time.Second && !*a.Hooks && *a.PreferLaunch == 100
+		{name: "all given", text: "socket: /s\nbatchIdle: 2s\nbatchMax: 3s\nplanTimeout: 4s\npromiseTimeout: 7m\nhooks: false\npreferLaunch: 100\n" +
+			"gangTimeout: 8s\npreferencePercent: 0\nminValuesPolicy: BestEffort", check: func(a *plugin.Args) bool {
+			return a.Socket == "/s" && a.BatchIdle.Duration == 2*time.Second && !*a.Hooks && *a.PreferLaunch == 100 &&
+				a.GangTimeout.Duration == 8*time.Second && *a.PreferencePercent == 0 && a.MinValuesPolicy == "BestEffort"
 		}},
+		{name: "more than everything", text: "preferencePercent: 101", wantErr: []string{"args.preferencePercent", "between 0 and 100"}},
+		{name: "less than nothing", text: "preferencePercent: -1", wantErr: []string{"args.preferencePercent"}},
+		{name: "unknown policy", text: "minValuesPolicy: Lax", wantErr: []string{"args.minValuesPolicy", "BestEffort"}},
+		{name: "no time for gangs", text: "gangTimeout: 0s", wantErr: []string{"args.gangTimeout", "positive"}},
 		{name: "kind and version may be named", text: "apiVersion: slipway.dev/v1\nkind: NodeLaunchArgs", check: func(*plugin.Args) bool { return true }},
 		{name: "unknown field", text: "batchIdel: 1s", wantErr: []string{"batchIdel"}},
 		{name: "field given twice", text: "socket: /a\nsocket: /b", wantErr: []string{"socket"}},
@@ -51,5 +57,6 @@ func TestDecodeArgs(t *testing.T) {
 func isDefault(a *plugin.Args) bool {
 	return a.Socket == "/run/slipway/launcher.sock" && *a.Hooks && a.PreferLaunch == nil &&
 		a.BatchIdle.Duration == time.Second && a.BatchMax.Duration == 10*time.Second &&
+		a.GangTimeout.Duration == 30*time.Second && *a.PreferencePercent == 10 && a.MinValuesPolicy == "Strict" &&
 		a.PlanTimeout.Duration == 5*time.Second && a.PromiseTimeout.Duration == 6*time.Minute
 }

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // entry is a pod that no node takes.
@@ -18,6 +20,9 @@ type entry struct {
 	nominated string
 	// noNodes says that the cluster had no node at all.
 	noNodes bool
+	// class is the pod's (plan.ClassKey), gang its gang, once the planner has taken it.
+	class string
+	gang  plan.Gang
 	// verdict is the scheduler's message about the nodes that exist; empty where it is not known.
 	verdict string
 }

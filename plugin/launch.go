@@ -47,7 +47,7 @@ func (p *planner) pending(ctx context.Context, entries []entry, replaces string)
 		}
 		why := p.pinned(pod)
 		if why == "" {
-			pod, why = p.withVolumes(pod)
+			pod, why = p.volumes.Place(pod)
 		}
 		if why != "" {
 			if replaces != "" {
@@ -64,7 +64,9 @@ func (p *planner) pending(ctx context.Context, entries []entry, replaces string)
 			free.Spec.NodeName = ""
 			pod = &free
 		}
-		e.pod = pod
+		if e.pod != pod {
+			e.pod, e.class = pod, ""
+		}
 		out = append(out, e)
 	}
 	p.activatePods(retry)

@@ -12,10 +12,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// byController is the pod informer's index of pods by the UID of their controller.
-const byController = "slipway/controller"
+// byController and byGang are the pod informer's indexes of pods by the UID of their controller and by their gang.
+const (
+	byController = "slipway/controller"
+	byGang       = "slipway/gang"
+)
 
 // owners knows how many pods the controllers of pods want and have.
 type owners struct {
@@ -34,9 +38,16 @@ func newOwners(f informers.SharedInformerFactory) (*owners, error) {
 			}
 		}
 		return nil, nil
+	}, byGang: func(obj any) ([]string, error) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			if gang := plan.GangOf(pod); gang.Name != "" {
+				return []string{gang.Name}, nil
+			}
+		}
+		return nil, nil
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("index of pods by controller: %w", err)
+		return nil, fmt.Errorf("index of pods by controller and gang: %w", err)
 	}
 	return &owners{
 		pods:         pods.GetIndexer(),
@@ -78,24 +89,33 @@ func (o *owners) of(namespace string, ref *metav1.OwnerReference, had func(*core
 	case batch.Other:
 		return out, true
 	}
-	out.Existing = o.existing(ref, had)
+	out.Existing, out.Untried = o.count(byController, string(ref.UID), had)
 	return out, true
 }
 
-// existing counts the controller's pods that are not going and are bound or known to the queue.
-func (o *owners) existing(ref *metav1.OwnerReference, had func(*corev1.Pod) bool) int {
-	list, err := o.pods.ByIndex(byController, string(ref.UID))
+// gang returns how many pods of the gang there are.
+func (o *owners) gang(g plan.Gang, had func(*corev1.Pod) bool) batch.Gang {
+	n, _ := o.count(byGang, g.Name, had)
+	return batch.Gang{Name: g.Name, Wanted: g.Size, Existing: n}
+}
+
+// count counts pods that are not going: those that are bound or known to the queue, and those that are not.
+func (o *owners) count(index, value string, had func(*corev1.Pod) bool) (existing, untried int) {
+	list, err := o.pods.ByIndex(index, value)
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	n := 0
 	for _, obj := range list {
 		pod, ok := obj.(*corev1.Pod)
-		if ok && pod.DeletionTimestamp == nil && (pod.Spec.NodeName != "" || had(pod)) {
-			n++
+		switch {
+		case !ok || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		case pod.Spec.NodeName != "" || had(pod):
+			existing++
+		default:
+			untried++
 		}
 	}
-	return n
+	return existing, untried
 }
 
 func replicas(n *int32) int {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -48,6 +49,8 @@ type planner struct {
 	// told is when a pod of the open batch was last told that the launcher is away.
 	told map[types.UID]time.Time
 	next time.Time
+	// looked is when the owners of the open batch were last looked at.
+	looked time.Time
 	// missing is what could not be planned for the node that goes, of the plan just made.
 	missing []plan.Unplaced
 	// replan is when the unplaced pods are planned again; zero for when something changes.
@@ -61,7 +64,9 @@ type planner struct {
 
 func newPlanner(p *Plugin, v *verify.Verifier) *planner {
 	// The args were validated: the windows are positive and in order.
-	b, _ := batch.New(batch.Config{Idle: p.args.BatchIdle.Duration, Max: p.args.BatchMax.Duration})
+	b, _ := batch.New(batch.Config{
+		Idle: p.args.BatchIdle.Duration, Max: p.args.BatchMax.Duration, GangTimeout: p.args.GangTimeout.Duration,
+	})
 	pl := &planner{
 		Plugin: p, verifier: v, snapshot: internalcache.NewEmptySnapshot(), view: newView(), batch: b,
 		index: map[types.UID]int{}, unplaced: map[types.UID]entry{}, aside: map[types.UID]time.Time{},
@@ -110,7 +115,7 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 		klog.FromContext(ctx).V(5).Info("Batch is open", "pods", len(p.entries), "waiting", verdict.Waiting)
 		return p.earlier(wait, now)
 	}
-	entries := p.close(verdict.Reason)
+	entries := p.close(verdict.Reason, now)
 	p.plan(ctx, entries, "")
 	return p.earlier(time.Now().Add(housekeeping), now)
 }
@@ -125,6 +130,7 @@ func (p *planner) earlier(wait, now time.Time) time.Time {
 
 // take puts the collected pods into the open batch.
 func (p *planner) take(now time.Time) {
+	gangs := map[string]bool{}
 	for _, e := range p.collected.take(now) {
 		uid := e.pod.UID
 		delete(p.unplaced, uid)
@@ -134,50 +140,68 @@ func (p *planner) take(now time.Time) {
 			}
 			delete(p.aside, uid)
 		}
-		if i, ok := p.index[uid]; ok {
-			p.entries[i] = e
-			continue
+		if e = p.enter(e, e.at); e.gang.Name != "" {
+			gangs[e.gang.Name] = true
 		}
-		p.index[uid] = len(p.entries)
-		p.entries = append(p.entries, e)
-		p.batch.Collect(batchPod(e.pod), e.at)
+	}
+	if len(gangs) > 0 {
+		p.again(now, func(e entry) bool { return gangs[e.gang.Name] })
 	}
 	if !p.replan.IsZero() && !now.Before(p.replan) {
-		p.again(now)
+		p.replan = time.Time{}
+		p.again(now, func(entry) bool { return true })
 	}
 }
 
-// again puts the unplaced pods into the batch: what can be launched has changed.
-func (p *planner) again(now time.Time) {
-	p.replan = time.Time{}
-	list := make([]entry, 0, len(p.unplaced))
-	for _, e := range p.unplaced {
-		list = append(list, e)
+// enter puts the pod into the open batch, with what is read of its spec for it.
+func (p *planner) enter(e entry, at time.Time) entry {
+	e.class, e.gang = plan.ClassKey(e.pod), plan.GangOf(e.pod)
+	if i, ok := p.index[e.pod.UID]; ok {
+		p.entries[i] = e
+		return e
 	}
-	clear(p.unplaced)
-	slices.SortFunc(list, func(a, b entry) int { return a.at.Compare(b.at) })
+	p.index[e.pod.UID] = len(p.entries)
+	p.entries = append(p.entries, e)
+	pod := batch.Pod{UID: string(e.pod.UID), Class: e.class, Gang: e.gang.Name}
+	if owner := metav1.GetControllerOf(e.pod); owner != nil {
+		pod.Owner = string(owner.UID)
+	}
+	p.batch.Collect(pod, at)
+	return e
+}
+
+// again puts unplaced pods into the batch: what can be launched has changed, or their gang.
+func (p *planner) again(now time.Time, which func(entry) bool) {
+	var list []entry
+	for uid, e := range p.unplaced {
+		if which(e) {
+			list = append(list, e)
+			delete(p.unplaced, uid)
+		}
+	}
+	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.pod.UID, b.pod.UID)) })
 	for _, e := range list {
 		if _, ok := p.index[e.pod.UID]; !ok {
-			p.index[e.pod.UID] = len(p.entries)
-			p.entries = append(p.entries, e)
-			p.batch.Collect(batchPod(e.pod), now)
+			p.enter(e, now)
 		}
 	}
 }
 
-func batchPod(pod *corev1.Pod) batch.Pod {
-	out := batch.Pod{UID: string(pod.UID), Class: plan.ClassKey(pod)}
-	if owner := metav1.GetControllerOf(pod); owner != nil {
-		out.Owner = string(owner.UID)
-	}
-	return out
-}
-
-// check asks whether the batch closes, with the owners as they are now.
+// check asks whether the batch closes, with the owners and gangs as they are now. While the queue is busy they are looked at
+// now and then: counting their pods for each pod that comes takes the time of all of them squared.
 func (p *planner) check(now time.Time) batch.Verdict {
-	p.batch.SetDrained(p.collected.hold(true))
-	seen := map[types.UID]bool{}
+	drained := p.collected.hold(true)
+	if !drained && now.Before(p.looked.Add(poll)) {
+		return batch.Verdict{Next: p.looked.Add(poll), Waiting: "for the scheduling queue to drain"}
+	}
+	p.looked = now
+	p.batch.SetDrained(drained)
+	seen, gangs := map[types.UID]bool{}, map[string]plan.Gang{}
 	for _, e := range p.entries {
+		if g := e.gang; g.Name != "" {
+			g.Size = max(g.Size, gangs[g.Name].Size)
+			gangs[g.Name] = g
+		}
 		ref := metav1.GetControllerOf(e.pod)
 		if ref == nil || seen[ref.UID] {
 			continue
@@ -186,6 +210,9 @@ func (p *planner) check(now time.Time) batch.Verdict {
 		if o, ok := p.owners.of(e.pod.Namespace, ref, p.had); ok {
 			p.batch.SetOwner(o, now)
 		}
+	}
+	for _, g := range gangs {
+		p.batch.SetGang(p.owners.gang(g, p.had))
 	}
 	return p.batch.Check(now)
 }
@@ -208,14 +235,24 @@ func (p *planner) had(pod *corev1.Pod) bool {
 	return err == nil && assumed
 }
 
-// close empties the batch.
-func (p *planner) close(why batch.Reason) []entry {
-	entries := p.entries
+// close takes the batch, but the gangs that still wait for pods.
+func (p *planner) close(why batch.Reason, now time.Time) []entry {
+	all := p.entries
+	var entries []entry
 	p.entries = nil
-	clear(p.index)
-	clear(p.told)
-	p.batch.Take()
-	p.collected.hold(false)
+	for _, uid := range p.batch.Take(now) {
+		entries = append(entries, all[p.index[types.UID(uid)]])
+		delete(p.index, types.UID(uid))
+		delete(p.told, types.UID(uid))
+	}
+	for _, e := range all {
+		if _, left := p.index[e.pod.UID]; left {
+			p.index[e.pod.UID] = len(p.entries)
+			p.entries = append(p.entries, e)
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.pod.UID, b.pod.UID)) })
+	p.collected.hold(len(p.entries) > 0)
 	p.metrics.batches.WithLabelValues(string(why)).Inc()
 	p.metrics.batchSize.Observe(float64(len(entries)))
 	return entries

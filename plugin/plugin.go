@@ -62,6 +62,8 @@ type Plugin struct {
 	planner  *planner
 	status   *statusWriter
 	owners   *owners
+	needs    *needs
+	volumes  *verify.Volumes
 	busy     *busyView
 	// nodesSynced says whether the Node informer has its first list.
 	nodesSynced cache.InformerSynced
@@ -162,6 +164,7 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	if p.owners, err = newOwners(s.Informers); err != nil {
 		return err
 	}
+	p.needs, p.volumes = newNeeds(s.Profiles, s.Informers), verify.NewVolumes(s.Informers)
 	p.status = newStatusWriter(s.Client, s.Informers.Core().V1().Pods().Lister(), s.Recorder)
 	p.planner = newPlanner(p, verifier)
 	p.busy = newBusyView(p)

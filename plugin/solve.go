@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +19,6 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
-
-// maxRounds is how often a batch is planned until the filters agree; what they still reject then is left out.
-const maxRounds = 10
 
 // errTooLong says that a plan took longer than its time.
 var errTooLong = errors.New("planning took too long")
@@ -54,7 +52,7 @@ func (p *planner) plan(ctx context.Context, entries []entry, replaces string) []
 	}
 	if len(entries) > 1 {
 		klog.FromContext(ctx).Error(err, "A batch could not be planned and is halved", "pods", len(entries))
-		half := len(entries) / 2
+		entries, half := halves(entries)
 		return append(p.plan(ctx, entries[:half], replaces), p.plan(ctx, entries[half:], replaces)...)
 	}
 	p.setAside(ctx, entries[0], err)
@@ -109,12 +107,50 @@ func (p *planner) prepare(ctx context.Context, w *work) error {
 	if err != nil {
 		return err
 	}
+	namespaces, err := p.needs.namespaceLabels()
+	if err != nil {
+		return err
+	}
 	w.input = plan.Input{
 		Now: now, Catalog: cat, Classes: p.classes(w.entries), Nodes: w.world.PlanNodes(), DaemonSets: daemonSets,
-		NewName: newNames(cat), Replaces: w.replaces,
+		NewName: newNames(cat), Replaces: w.replaces, Namespaces: namespaces,
+		PreferenceShare: share(p.args.PreferencePercent), MinValuesBestEffort: p.args.MinValuesPolicy == minValuesBestEffort,
 	}
 	return nil
 }
+
+// halves sorts the entries so that the pods of a gang are side by side, and returns where to cut: between two gangs if that
+// leaves something on both sides.
+func halves(entries []entry) ([]entry, int) {
+	first := map[string]int{}
+	for i, e := range entries {
+		if _, ok := first[e.gang.Name]; !ok && e.gang.Name != "" {
+			first[e.gang.Name] = i
+		}
+	}
+	at := map[types.UID]int{}
+	for i, e := range entries {
+		at[e.pod.UID] = i
+		if e.gang.Name != "" {
+			at[e.pod.UID] = first[e.gang.Name]
+		}
+	}
+	out := slices.Clone(entries)
+	slices.SortStableFunc(out, func(a, b entry) int { return cmp.Compare(at[a.pod.UID], at[b.pod.UID]) })
+	half := len(out) / 2
+	whole := func(i int) bool { return out[i].gang.Name == "" || out[i].gang.Name != out[i-1].gang.Name }
+	for d := range half {
+		if whole(half - d) {
+			return out, half - d
+		}
+		if half+d < len(out) && whole(half+d) {
+			return out, half + d
+		}
+	}
+	return out, half
+}
+
+func share(percent *int32) float64 { return float64(*percent) / 100 }
 
 func (p *planner) daemonSets() ([]*appsv1.DaemonSet, error) {
 	list, err := p.informer.Apps().V1().DaemonSets().Lister().List(labels.Everything())
@@ -124,108 +160,22 @@ func (p *planner) daemonSets() ([]*appsv1.DaemonSet, error) {
 	return list, nil
 }
 
-// solve plans until the filters agree. Their rejections go into the next plan; what they still reject after the last
-// round, or in spite of being told, is left out with the filter's reason.
+// solve plans until the filters agree.
 func (p *planner) solve(ctx context.Context, w *work) error {
-	var told []plan.Rejection
-	for round := 1; ; round++ {
-		if err := p.bounded(ctx, func() plan.Plan { return plan.Make(w.input) }, &w.result); err != nil {
-			return err
-		}
-		rejected, err := p.verifier.Check(ctx, w.world, w.input.Classes, w.result, w.input.Catalog)
-		if err != nil {
-			return err
-		}
-		news := slices.ContainsFunc(rejected, func(r plan.Rejection) bool { return !contains(told, r) })
-		if len(rejected) == 0 || round == maxRounds || !news {
-			p.metrics.rounds.Observe(float64(round))
-			return p.leaveOut(ctx, w, rejected)
-		}
-		klog.FromContext(ctx).V(4).Info("The filters reject parts of the plan", "round", round, "rejections", len(rejected), "first", rejected[0])
-		told = append(told, rejected...)
-		w.input.Rejected = told
+	solution, err := p.verifier.Solve(ctx, w.world, w.input, p.make)
+	if err != nil {
+		return err
 	}
-}
-
-// leaveOut drops the rejected classes from the plan, again until the rest stands: taking pods away can leave others
-// without the company that they need.
-func (p *planner) leaveOut(ctx context.Context, w *work, rejected []plan.Rejection) error {
-	for len(rejected) > 0 {
-		w.result = without(w.result, w.input.Classes, rejected)
-		var err error
-		if rejected, err = p.verifier.Check(ctx, w.world, w.input.Classes, w.result, w.input.Catalog); err != nil {
-			return err
-		}
-	}
+	w.result = solution.Plan
+	p.metrics.rounds.Observe(float64(solution.Rounds))
 	return ctx.Err()
 }
 
-func contains(list []plan.Rejection, r plan.Rejection) bool {
-	return slices.ContainsFunc(list, func(o plan.Rejection) bool {
-		return o.ClassKey == r.ClassKey && o.Node == r.Node && o.NodePool == r.NodePool && o.InstanceType == r.InstanceType &&
-			o.Zone == r.Zone && o.CapacityType == r.CapacityType && o.MaxPerNode == r.MaxPerNode && slices.Equal(o.With, r.With)
-	})
-}
-
-// without returns the plan without the rejected classes, which become unplaced.
-func without(in plan.Plan, classes []plan.Class, rejected []plan.Rejection) plan.Plan {
-	why := map[string]string{}
-	for _, r := range rejected {
-		why[r.ClassKey] = r.Reason
-	}
-	out := in
-	out.Claims, out.Placements, out.Unplaced = nil, nil, slices.Clone(in.Unplaced)
-	gone := map[int][]catalog.PodRef{}
-	keep := func(members []plan.Member) []plan.Member {
-		var kept []plan.Member
-		for _, m := range members {
-			if _, no := why[classes[m.Class].Key]; no {
-				gone[m.Class] = append(gone[m.Class], m.Pods...)
-				continue
-			}
-			kept = append(kept, m)
-		}
-		return kept
-	}
-	for _, c := range in.Claims {
-		if c.Members = keep(c.Members); len(c.Members) > 0 {
-			out.Claims = append(out.Claims, c)
-		} else {
-			out.CostPerHour -= c.Expected.Price
-		}
-	}
-	for _, pl := range in.Placements {
-		if pl.Members = keep(pl.Members); len(pl.Members) > 0 {
-			out.Placements = append(out.Placements, pl)
-		}
-	}
-	for index := range classes {
-		if pods := gone[index]; len(pods) > 0 {
-			out.Unplaced = append(out.Unplaced, plan.Unplaced{Class: index, Pods: pods, Reasons: []plan.Reason{{
-				Code: "FilterRejected", Message: "the scheduler's filters reject every node that was planned: " + why[classes[index].Key],
-			}}})
-		}
-	}
-	return out
-}
-
-// classes groups the pods by identical needs, in the order of their first pod.
-func (p *planner) classes(entries []entry) []plan.Class {
-	var out []plan.Class
-	at := map[string]int{}
-	for _, e := range entries {
-		key := plan.ClassKey(e.pod)
-		i, ok := at[key]
-		if !ok {
-			i = len(out)
-			at[key] = i
-			out = append(out, plan.Class{Key: key, Pod: e.pod})
-		}
-		ref := refOf(e.pod)
-		ref.SchedulerOnly = p.schedulerOnly(e.pod.Spec.SchedulerName)
-		out[i].Pods = append(out[i].Pods, ref)
-	}
-	return out
+// make is plan.Make, given up when the context ends.
+func (p *planner) make(ctx context.Context, in plan.Input) (plan.Plan, error) {
+	var out plan.Plan
+	err := p.bounded(ctx, func() plan.Plan { return plan.Make(in) }, &out)
+	return out, err
 }
 
 // newNames gives each claim a name that no other claim has: the pool's, cut so that the whole is a label's value.

@@ -10,16 +10,20 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultIdle = time.Second
-	DefaultMax  = 10 * time.Second
+	DefaultIdle        = time.Second
+	DefaultMax         = 10 * time.Second
+	DefaultGangTimeout = 30 * time.Second
 )
 
-// Config is the two windows.
+// Config is the windows.
 type Config struct {
 	// Idle is how long a batch that is not complete waits for its next event; zero means DefaultIdle.
 	Idle time.Duration
-	// Max is how long a batch stays open since its first pod; zero means DefaultMax.
+	// Max is how long a batch stays open since its first pod; twice as long while pods that exist are still being tried.
+	// Zero means DefaultMax.
 	Max time.Duration
+	// GangTimeout is how long the pods of a gang wait for those that it lacks; zero means DefaultGangTimeout.
+	GangTimeout time.Duration
 }
 
 // Kind of an owner, as far as it matters for knowing whether all its pods are there.
@@ -58,6 +62,18 @@ type Pod struct {
 	Class string
 	// Owner is the UID of its controller; empty for a pod that has none.
 	Owner string
+	// Gang that the pod belongs to; empty for none.
+	Gang string
+}
+
+// Gang is what is known of pods that are placed together or not at all.
+type Gang struct {
+	// Name as in Pod.
+	Name string
+	// Wanted is how many pods make it complete; zero where it does not say.
+	Wanted int
+	// Existing is how many of them have a node, a promise of one, or have been tried.
+	Existing int
 }
 
 // Owner is what is known of a controller.
@@ -69,6 +85,8 @@ type Owner struct {
 	// Wanted is how many pods it wants in total, Existing how many of them exist. Count a pod only once the scheduling
 	// queue has it, or had it: then an owner that is complete and a queue that has drained mean that all were tried.
 	Wanted, Existing int
+	// Untried is how many of its pods exist that the scheduling queue has not tried yet: they come for sure.
+	Untried int
 	// OrderedReady says that it creates its next pod only when the last one is ready: it has no more to create now.
 	OrderedReady bool
 }
@@ -84,6 +102,8 @@ const (
 	Idle Reason = "idle"
 	// Max: the first pod has waited for the maximum.
 	Max Reason = "max"
+	// GangTimeout: a gang has waited long enough for the pods that it lacks.
+	GangTimeout Reason = "gang-timeout"
 )
 
 // Verdict says what to do with a batch.
@@ -98,13 +118,26 @@ type Verdict struct {
 	Waiting string
 }
 
-// Batch is the pods collected since the last Take. It is not safe for concurrent use.
+// Batch is the pods collected since the last Take, and those that the last Take left. It is not safe for concurrent use.
 type Batch struct {
-	config      Config
-	pods        map[string]Pod
-	owners      map[string]Owner
-	drained     bool
-	first, last time.Time
+	config  Config
+	pods    map[string]member
+	owners  map[string]Owner
+	gangs   map[string]waiting
+	drained bool
+	// event is when an owner's number of pods changed.
+	event time.Time
+}
+
+type member struct {
+	Pod
+	at time.Time
+}
+
+// waiting is a gang with pods in the batch, since when.
+type waiting struct {
+	Gang
+	since time.Time
 }
 
 // New returns an empty batch; it fails on windows that are negative or in the wrong order.
@@ -115,13 +148,19 @@ func New(c Config) (*Batch, error) {
 	if c.Max == 0 {
 		c.Max = DefaultMax
 	}
+	if c.GangTimeout == 0 {
+		c.GangTimeout = DefaultGangTimeout
+	}
 	if c.Idle < 0 {
 		return nil, fmt.Errorf("batch: idle window %s is negative", c.Idle)
+	}
+	if c.GangTimeout < 0 {
+		return nil, fmt.Errorf("batch: gang timeout %s is negative", c.GangTimeout)
 	}
 	if c.Max < c.Idle {
 		return nil, fmt.Errorf("batch: maximum %s is shorter than the idle window %s", c.Max, c.Idle)
 	}
-	return &Batch{config: c, pods: map[string]Pod{}, owners: map[string]Owner{}}, nil
+	return &Batch{config: c, pods: map[string]member{}, owners: map[string]Owner{}, gangs: map[string]waiting{}}, nil
 }
 
 // Collect adds an unschedulable pod; one that is in the batch already changes nothing.
@@ -129,11 +168,10 @@ func (b *Batch) Collect(p Pod, now time.Time) {
 	if _, ok := b.pods[p.UID]; ok {
 		return
 	}
-	if len(b.pods) == 0 {
-		b.first = now
+	b.pods[p.UID] = member{Pod: p, at: now}
+	if _, ok := b.gangs[p.Gang]; p.Gang != "" && !ok {
+		b.gangs[p.Gang] = waiting{Gang: Gang{Name: p.Gang}, since: now}
 	}
-	b.pods[p.UID] = p
-	b.last = now
 }
 
 // Forget removes a pod that was deleted or found its node otherwise.
@@ -144,8 +182,8 @@ func (b *Batch) Forget(uid string) {
 // SetOwner tells what is known of a controller. A change in the number of its pods is an event that the idle window
 // starts from again.
 func (b *Batch) SetOwner(o Owner, now time.Time) {
-	if old, ok := b.owners[o.UID]; ok && old.Existing != o.Existing && b.has(o.UID) && now.After(b.last) {
-		b.last = now
+	if old, ok := b.owners[o.UID]; ok && old.Existing != o.Existing && b.has(o.UID) && now.After(b.event) {
+		b.event = now
 	}
 	b.owners[o.UID] = o
 }
@@ -153,6 +191,14 @@ func (b *Batch) SetOwner(o Owner, now time.Time) {
 // ForgetOwner removes a controller that is gone: it creates no more pods.
 func (b *Batch) ForgetOwner(uid string) {
 	b.owners[uid] = Owner{UID: uid, Kind: ReplicaSet}
+}
+
+// SetGang tells what is known of a gang that has pods in the batch.
+func (b *Batch) SetGang(g Gang) {
+	if w, ok := b.gangs[g.Name]; ok {
+		w.Gang = g
+		b.gangs[g.Name] = w
+	}
 }
 
 // SetDrained tells whether the scheduling queue has no pod left to try.
@@ -163,21 +209,30 @@ func (b *Batch) SetDrained(drained bool) {
 // Len is the number of pods in the batch.
 func (b *Batch) Len() int { return len(b.pods) }
 
-// Pods are the pods in the batch, by UID.
-func (b *Batch) Pods() []Pod {
-	var out []Pod
-	for _, uid := range slices.Sorted(maps.Keys(b.pods)) {
-		out = append(out, b.pods[uid])
+// Take empties the batch and returns the UIDs of what was in it, sorted. The pods of gangs that still wait stay.
+func (b *Batch) Take(now time.Time) []string {
+	var out []string
+	for uid, p := range b.pods {
+		if b.lacking(p.Gang, now) == 0 {
+			out = append(out, uid)
+		}
 	}
+	for _, uid := range out {
+		delete(b.pods, uid)
+	}
+	maps.DeleteFunc(b.gangs, func(name string, _ waiting) bool { return !b.any(func(p Pod) bool { return p.Gang == name }) })
+	clear(b.owners)
+	slices.Sort(out)
 	return out
 }
 
-// Take empties the batch and returns what was in it.
-func (b *Batch) Take() []Pod {
-	out := b.Pods()
-	clear(b.pods)
-	clear(b.owners)
-	return out
+// lacking is how many pods a gang still waits for; 0 for one that is complete, or has waited long enough.
+func (b *Batch) lacking(gang string, now time.Time) int {
+	w, ok := b.gangs[gang]
+	if !ok || !now.Before(w.since.Add(b.config.GangTimeout)) {
+		return 0
+	}
+	return max(0, w.Wanted-w.Existing)
 }
 
 // Check says whether the batch closes now.
@@ -185,53 +240,110 @@ func (b *Batch) Check(now time.Time) Verdict {
 	if len(b.pods) == 0 {
 		return Verdict{Waiting: "for a pod"}
 	}
-	waiting := b.incomplete()
-	if b.drained && len(waiting) == 0 {
-		return Verdict{Close: true, Reason: DrainedAndComplete}
+	s := b.sum(now)
+	if s.pods == 0 {
+		return Verdict{Next: s.gangsUntil, Waiting: strings.Join(s.lacking, ", ")}
 	}
-	most, idle := b.first.Add(b.config.Max), b.last.Add(b.config.Idle)
+	if b.drained && len(s.incomplete) == 0 {
+		reason := DrainedAndComplete
+		if s.overdue {
+			reason = GangTimeout
+		}
+		return Verdict{Close: true, Reason: reason}
+	}
+	most, idle := s.first.Add(b.config.Max), s.last.Add(b.config.Idle)
+	if s.untried && now.Before(idle) {
+		// It would be split though what it lacks is on its way.
+		most = s.first.Add(2 * b.config.Max)
+	}
+	if s.untried {
+		idle = most
+	}
 	switch {
 	case !now.Before(most):
 		return Verdict{Close: true, Reason: Max}
 	case !now.Before(idle):
 		return Verdict{Close: true, Reason: Idle}
 	}
-	next := idle
-	if most.Before(idle) {
-		next = most
-	}
+	open := append(s.incomplete, s.lacking...)
 	if !b.drained {
-		waiting = append(waiting, "for the scheduling queue to drain")
+		open = append(open, "for the scheduling queue to drain")
 	}
-	return Verdict{Next: next, Waiting: strings.Join(waiting, ", ")}
+	next := idle
+	for _, at := range []time.Time{most, s.gangsUntil} {
+		if !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	return Verdict{Next: next, Waiting: strings.Join(open, ", ")}
 }
 
-// incomplete names the owners of collected pods that may create more.
-func (b *Batch) incomplete() []string {
-	var out []string
-	seen := map[string]bool{"": true}
-	for _, p := range b.Pods() {
-		if seen[p.Owner] {
+// sum is a batch at one time.
+type sum struct {
+	// pods are those that wait for no gang, first and last when they were collected or something else happened.
+	pods        int
+	first, last time.Time
+	// incomplete are the owners of these pods that may create more, lacking the gangs that wait, for a human.
+	incomplete, lacking []string
+	// untried says that an owner has pods that come for sure.
+	untried bool
+	// gangsUntil is when the first of the gangs has waited long enough; overdue that one has.
+	gangsUntil time.Time
+	overdue    bool
+}
+
+func (b *Batch) sum(now time.Time) sum {
+	out := sum{last: b.event}
+	for _, name := range slices.Sorted(maps.Keys(b.gangs)) {
+		w := b.gangs[name]
+		n, until := b.lacking(name, now), w.since.Add(b.config.GangTimeout)
+		if n == 0 {
+			out.overdue = out.overdue || w.Existing < w.Wanted
 			continue
 		}
-		seen[p.Owner] = true
-		o, known := b.owners[p.Owner]
+		out.lacking = append(out.lacking, fmt.Sprintf("for %d more pods of gang %s", n, name))
+		if out.gangsUntil.IsZero() || until.Before(out.gangsUntil) {
+			out.gangsUntil = until
+		}
+	}
+	owners := map[string]bool{}
+	for _, p := range b.pods {
+		if len(out.lacking) > 0 && b.lacking(p.Gang, now) > 0 {
+			continue
+		}
+		if out.pods++; out.pods == 1 || p.at.Before(out.first) {
+			out.first = p.at
+		}
+		if p.at.After(out.last) {
+			out.last = p.at
+		}
+		if p.Owner != "" {
+			owners[p.Owner] = true
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(owners)) {
+		o, known := b.owners[uid]
 		switch {
 		case !known:
-			out = append(out, fmt.Sprintf("for what owner %s wants", p.Owner))
+			out.incomplete = append(out.incomplete, fmt.Sprintf("for what owner %s wants", uid))
 		case o.Kind == Other:
-			out = append(out, fmt.Sprintf("for more pods of owner %s", p.Owner))
+			out.incomplete = append(out.incomplete, fmt.Sprintf("for more pods of owner %s", uid))
 		case o.OrderedReady || o.Existing >= o.Wanted:
 		default:
-			out = append(out, fmt.Sprintf("for %d more pods of owner %s", o.Wanted-o.Existing, p.Owner))
+			out.incomplete = append(out.incomplete, fmt.Sprintf("for %d more pods of owner %s", o.Wanted-o.Existing, uid))
 		}
+		out.untried = out.untried || o.Untried > 0
 	}
 	return out
 }
 
 func (b *Batch) has(owner string) bool {
+	return b.any(func(p Pod) bool { return p.Owner == owner })
+}
+
+func (b *Batch) any(match func(Pod) bool) bool {
 	for _, p := range b.pods {
-		if p.Owner == owner {
+		if match(p.Pod) {
 			return true
 		}
 	}

@@ -13,14 +13,15 @@ import (
 
 // TestBatch runs the scripts of testdata. The commands, each with at=DURATION since the start:
 //
-//	new [idle=D] [max=D]                        a new batch
-//	collect pod=UID [owner=UID] at=D            a pod turned unschedulable
+//	new [idle=D] [max=D] [gang=D]               a new batch
+//	collect pod=UID [owner=UID] [gang=G] at=D   a pod turned unschedulable
 //	forget pod=UID at=D                         it is gone
-//	owner uid=UID kind=K wanted=N existing=N [ordered] at=D
+//	owner uid=UID kind=K wanted=N existing=N [untried=N] [ordered] at=D
+//	gang name=G wanted=N existing=N at=D
 //	gone uid=UID at=D                           the owner was deleted
 //	queue (drained|busy) at=D                   what the scheduling queue says
 //	tick at=D                                   time passes
-//	take                                        the batch is planned
+//	take [at=D]                                 the batch is planned
 //
 // All print the verdict.
 func TestBatch(t *testing.T) {
@@ -32,7 +33,9 @@ func TestBatch(t *testing.T) {
 			t.Helper()
 			if d.Cmd == "new" {
 				var err error
-				if b, err = batch.New(batch.Config{Idle: duration(t, d, "idle"), Max: duration(t, d, "max")}); err != nil {
+				if b, err = batch.New(batch.Config{
+					Idle: duration(t, d, "idle"), Max: duration(t, d, "max"), GangTimeout: duration(t, d, "gang"),
+				}); err != nil {
 					return "error: " + err.Error()
 				}
 				return "ok"
@@ -50,25 +53,29 @@ func apply(t *testing.T, b *batch.Batch, d *datadriven.TestData, now time.Time) 
 	t.Helper()
 	switch d.Cmd {
 	case "collect":
-		b.Collect(batch.Pod{UID: text(t, d, "pod"), Owner: text(t, d, "owner"), Class: text(t, d, "class")}, now)
+		b.Collect(batch.Pod{UID: text(t, d, "pod"), Owner: text(t, d, "owner"), Class: text(t, d, "class"), Gang: text(t, d, "gang")}, now)
 	case "forget":
 		b.Forget(text(t, d, "pod"))
 	case "owner":
 		o := batch.Owner{UID: text(t, d, "uid"), Kind: batch.KindOf(text(t, d, "kind")), OrderedReady: d.HasArg("ordered")}
 		d.ScanArgs(t, "wanted", &o.Wanted)
 		d.ScanArgs(t, "existing", &o.Existing)
+		if d.HasArg("untried") {
+			d.ScanArgs(t, "untried", &o.Untried)
+		}
 		b.SetOwner(o, now)
+	case "gang":
+		g := batch.Gang{Name: text(t, d, "name")}
+		d.ScanArgs(t, "wanted", &g.Wanted)
+		d.ScanArgs(t, "existing", &g.Existing)
+		b.SetGang(g)
 	case "gone":
 		b.ForgetOwner(text(t, d, "uid"))
 	case "queue":
 		b.SetDrained(d.HasArg("drained"))
 	case "tick":
 	case "take":
-		var uids []string
-		for _, p := range b.Take() {
-			uids = append(uids, p.UID)
-		}
-		return "took " + strings.Join(uids, " ")
+		return "took " + strings.Join(b.Take(now), " ")
 	default:
 		d.Fatalf(t, "unknown command %s", d.Cmd)
 	}

@@ -1,0 +1,52 @@
+package plugin_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+func inGang(name string, size int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Labels = map[string]string{plan.LabelGang: name}
+		p.Annotations = map[string]string{plan.KeyGangSize: fmt.Sprint(size)}
+	}
+}
+
+// A gang is launched for when its last pod has come, and holds nobody back meanwhile.
+func TestGangWaitsForItsPods(t *testing.T) {
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"gangTimeout: 1h", "batchIdle: 1m", "batchMax: 2m"},
+	})
+	h.pod("g-0", inGang("g", 3))
+	h.pod("g-1", inGang("g", 3))
+	h.pod("alone", nil)
+	h.eventually("the pod that is in no gang", func() bool { return h.launcher.podNames()["alone"] == 1 })
+	if pods := h.launcher.podNames(); len(pods) != 1 {
+		t.Fatalf("launched for %v", pods)
+	}
+	h.pod("g-2", inGang("g", 3))
+	h.eventually("the gang", func() bool { return len(h.launcher.podNames()) == 4 })
+	if requests := h.launcher.requests(); len(requests) != 2 {
+		t.Errorf("%d batches: %v", len(requests), requests)
+	}
+}
+
+// A gang that stays incomplete says so, and is planned as soon as what it lacks has come.
+func TestGangThatComesLate(t *testing.T) {
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"gangTimeout: 50ms", "batchIdle: 50ms"},
+	})
+	h.pod("g-0", inGang("g", 2))
+	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("g-0"), "waits for its pods: 1 of 2") })
+	h.pod("g-1", inGang("g", 2))
+	h.eventually("the gang", func() bool { return len(h.launcher.podNames()) == 2 })
+	if requests := h.launcher.requests(); len(requests) != 1 {
+		t.Errorf("%d batches: %v", len(requests), requests)
+	}
+}
