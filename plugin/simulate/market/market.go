@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
@@ -60,48 +58,15 @@ func (m *Market) readTypes(text []byte) error {
 		m.Notes = append(m.Notes, fmt.Sprintf("instance types: the built-in catalogue, %d types", len(types)))
 		return nil
 	}
-	var answer struct{ InstanceTypes []ec2types.InstanceTypeInfo }
-	if err := json.Unmarshal(text, &answer); err != nil {
+	types, faults, err := fromec2.Answer(text)
+	if err != nil {
 		return fmt.Errorf("instance types: %w", err)
 	}
-	if len(answer.InstanceTypes) == 0 {
-		return errors.New(`instance types: the list "InstanceTypes" has no entry: give what aws ec2 describe-instance-types prints`)
+	m.Types = types
+	for _, f := range faults {
+		m.problem("instance type "+f.Type, f.Field, "%s", f.Message)
 	}
-	seen := map[string]bool{}
-	for i, info := range answer.InstanceTypes {
-		facts, ok := fromec2.Facts(info)
-		switch {
-		case facts.Name == "":
-			m.problem(fmt.Sprintf("instance types[%d]", i), "InstanceType", "is missing")
-		case seen[facts.Name]:
-			m.problem("instance type "+facts.Name, "", "is in the list more than once: the first one counts")
-		case !virtualized(info):
-		case !ok && facts.Arch == "" && info.ProcessorInfo != nil && len(info.ProcessorInfo.SupportedArchitectures) > 0:
-			// A Mac: no kubelet runs on it.
-		case !ok:
-			m.problem("instance type "+facts.Name, missing(facts), "is missing: the type is left out")
-		default:
-			seen[facts.Name] = true
-			m.Types = append(m.Types, facts)
-		}
-	}
-	slices.SortFunc(m.Types, func(a, b catalog.Facts) int { return strings.Compare(a.Name, b.Name) })
 	return nil
-}
-
-// virtualized says whether today's machine images start on the type: those of paravirtual types are gone.
-func virtualized(info ec2types.InstanceTypeInfo) bool {
-	return len(info.SupportedVirtualizationTypes) == 0 || slices.Contains(info.SupportedVirtualizationTypes, ec2types.VirtualizationTypeHvm)
-}
-
-func missing(f catalog.Facts) string {
-	switch {
-	case f.Arch == "":
-		return "ProcessorInfo.SupportedArchitectures"
-	case f.VCPUs <= 0:
-		return "VCpuInfo.DefaultVCpus"
-	}
-	return "MemoryInfo.SizeInMiB"
 }
 
 func (m *Market) readPrices(text []byte) error {
