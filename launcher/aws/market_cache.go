@@ -17,6 +17,9 @@ type market struct {
 	facts    map[string]catalog.Facts
 	onDemand onDemandPrices
 	spot     spotPrices
+	// onDemandAt and spotAt say when AWS told the prices; zero where it has not, and the built-in on-demand prices count or
+	// no spot prices.
+	onDemandAt, spotAt time.Time
 	// generation rises with each change of facts.
 	generation uint64
 }
@@ -70,12 +73,8 @@ func (c *Cloud) market(ctx context.Context) (*market, error) {
 	if m := c.known.get(); m != nil {
 		return m, nil
 	}
-	var next market
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) { next.facts, err = c.fetchFacts(groupCtx); return err })
-	group.Go(func() (err error) { next.onDemand, err = c.fetchOnDemandPrices(groupCtx); return err })
-	group.Go(func() (err error) { next.spot, err = c.fetchSpotPrices(groupCtx); return err })
-	if err := group.Wait(); err != nil {
+	next, err := c.firstMarket(ctx)
+	if err != nil {
 		return nil, err
 	}
 	c.known.set(next)
@@ -84,66 +83,126 @@ func (c *Cloud) market(ctx context.Context) (*market, error) {
 	return c.known.get(), nil
 }
 
+// patience is how long the first market waits for prices: the built-in ones are better than none.
+const patience = 15 * time.Second
+
+// firstMarket asks for everything. It fails without instance types; prices may come later.
+func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
+	now := time.Now()
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		facts, err := c.fetchFacts(groupCtx)
+		next.facts = facts
+		return c.metrics.refreshed(partTypes, err)
+	})
+	group.Go(func() error {
+		soon, cancel := context.WithTimeout(groupCtx, patience)
+		defer cancel()
+		prices, told, err := c.onDemandPrices(soon)
+		if next.onDemand = prices; told {
+			next.onDemandAt = now
+		}
+		return c.later(groupCtx, partOnDemand, err)
+	})
+	group.Go(func() error {
+		soon, cancel := context.WithTimeout(groupCtx, patience)
+		defer cancel()
+		prices, err := c.spotPrices(soon)
+		if next.spot = prices; err == nil {
+			next.spotAt = now
+		}
+		return c.later(groupCtx, partSpot, err)
+	})
+	return next, group.Wait()
+}
+
+// later notes that a part of the first market has to be asked for again; only the end of ctx is an error.
+func (c *Cloud) later(ctx context.Context, part string, err error) error {
+	if c.metrics.refreshed(part, err) != nil && ctx.Err() == nil {
+		c.cfg.Logger.Error(err, "What AWS offers is not complete yet; it is asked for again", "what", part)
+	}
+	return ctx.Err()
+}
+
+// The parts of what AWS offers, as logs and metrics name them.
+const (
+	partTypes     = "instance types"
+	partOnDemand  = "on-demand prices"
+	partSpot      = "spot prices"
+	partTemplates = "launch templates"
+)
+
 // task is something that Refresh does again and again.
 type task struct {
 	name   string
 	period time.Duration
 	run    func(context.Context) error
-	due    time.Time
-	failed int
 }
 
-// Refresh implements cloud.Cloud. What fails is tried again soon; what is known stays in use meanwhile. It returns nil
-// when ctx ends.
+// Refresh implements cloud.Cloud. Each task has a goroutine, so that one whose service does not answer holds up no other.
+// What fails is tried again soon; what is known stays in use meanwhile. It returns nil when ctx has ended and all have.
 func (c *Cloud) Refresh(ctx context.Context) error {
-	p, now := c.cfg.Periods, time.Now()
-	tasks := []*task{
-		{name: "instance types", period: p.InstanceTypes, run: c.refreshFacts, due: now},
-		{name: "on-demand prices", period: p.OnDemandPrices, run: c.refreshOnDemand, due: now.Add(p.OnDemandPrices)},
-		{name: "spot prices", period: p.SpotPrices, run: c.refreshSpot, due: now.Add(p.SpotPrices)},
-		{name: "launch templates", period: p.LaunchTemplates, run: c.sweepTemplates, due: now},
+	p := c.cfg.Periods
+	var group sync.WaitGroup
+	for _, t := range []task{
+		{name: partTypes, period: p.InstanceTypes, run: c.refreshFacts},
+		{name: partOnDemand, period: p.OnDemandPrices, run: c.refreshOnDemand},
+		{name: partSpot, period: p.SpotPrices, run: c.refreshSpot},
+		{name: partTemplates, period: p.LaunchTemplates, run: c.sweepTemplates},
+	} {
+		group.Go(func() { c.keep(ctx, t) })
 	}
+	group.Go(func() { c.expire(ctx) })
+	group.Wait()
+	return nil
+}
+
+// expire forgets what EC2 had no capacity for when its time is over.
+func (c *Cloud) expire(ctx context.Context) {
 	for {
+		// An offering that becomes unavailable meanwhile may be the next to end.
 		changed := c.changed.wait()
-		next := c.without.expire(time.Now())
-		for _, t := range tasks {
-			c.runDue(ctx, t)
-			if next.IsZero() || t.due.Before(next) {
-				next = t.due
-			}
+		var timer <-chan time.Time
+		if next := c.without.expire(time.Now()); !next.IsZero() {
+			timer = time.After(max(time.Until(next), 10*time.Millisecond))
 		}
-		timer := time.NewTimer(max(time.Until(next), 10*time.Millisecond))
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-timer:
+		}
+	}
+}
+
+// keep runs a task again and again; after a failure its next time is soon, later with each failure.
+func (c *Cloud) keep(ctx context.Context, t task) {
+	for failed := 0; ; {
+		wait := t.period
+		if err := c.metrics.refreshed(t.name, t.run(ctx)); err == nil {
+			failed = 0
+		} else if ctx.Err() == nil {
+			failed++
+			wait = min(t.period, 5*time.Second<<min(failed, 6))
+			c.cfg.Logger.Error(err, "Refreshing what AWS offers failed; it is tried again", "what", t.name, "failures", failed)
+		}
+		timer := time.NewTimer(jittered(wait))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil
-		case <-changed:
-			// An offering may have become unavailable: its end has to be waited for too.
+			return
 		case <-timer.C:
 		}
-		timer.Stop()
-	}
-}
-
-// runDue runs a task whose time has come; after a failure its next time is soon, later with each failure.
-func (c *Cloud) runDue(ctx context.Context, t *task) {
-	if time.Now().Before(t.due) || ctx.Err() != nil {
-		return
-	}
-	err := t.run(ctx)
-	if err == nil {
-		t.failed, t.due = 0, time.Now().Add(jittered(t.period))
-		return
-	}
-	t.failed++
-	t.due = time.Now().Add(jittered(min(t.period, 5*time.Second<<min(t.failed, 6))))
-	if ctx.Err() == nil {
-		c.cfg.Logger.Error(err, "Refreshing what AWS offers failed; it is tried again", "what", t.name, "failures", t.failed)
 	}
 }
 
 // jittered is a period less up to a tenth of it, so that processes started together do not ask together for ever.
 func jittered(d time.Duration) time.Duration { return d - rand.N(d/10+1) }
+
+// recent says whether a part that was told at a time needs no refresh yet: Refresh begins beside the first market.
+func recent(at time.Time, period time.Duration) bool {
+	return !at.IsZero() && time.Since(at) < period/2
+}
 
 func (c *Cloud) refreshFacts(ctx context.Context) error {
 	if c.known.get() == nil {
@@ -162,28 +221,32 @@ func (c *Cloud) refreshFacts(ctx context.Context) error {
 
 func (c *Cloud) refreshOnDemand(ctx context.Context) error {
 	known, err := c.market(ctx)
-	if err != nil {
+	if err != nil || recent(known.onDemandAt, c.cfg.Periods.OnDemandPrices) {
 		return err
 	}
-	prices, err := c.fetchOnDemandPrices(ctx)
-	if err != nil || maps.Equal(prices, known.onDemand) {
-		return err
+	prices, told, err := c.onDemandPrices(ctx)
+	if !told {
+		return err // What is known stays: AWS's last answer, or the built-in prices.
 	}
-	c.known.update(func(m *market) { m.onDemand = prices })
-	c.changed.fire()
+	c.known.update(func(m *market) { m.onDemand, m.onDemandAt = prices, time.Now() })
+	if !maps.Equal(prices, known.onDemand) {
+		c.changed.fire()
+	}
 	return nil
 }
 
 func (c *Cloud) refreshSpot(ctx context.Context) error {
 	known, err := c.market(ctx)
+	if err != nil || recent(known.spotAt, c.cfg.Periods.SpotPrices) {
+		return err
+	}
+	prices, err := c.spotPrices(ctx)
 	if err != nil {
 		return err
 	}
-	prices, err := c.fetchSpotPrices(ctx)
-	if err != nil || maps.EqualFunc(prices, known.spot, maps.Equal[map[string]float64]) {
-		return err
+	c.known.update(func(m *market) { m.spot, m.spotAt = prices, time.Now() })
+	if !maps.EqualFunc(prices, known.spot, maps.Equal[map[string]float64]) {
+		c.changed.fire()
 	}
-	c.known.update(func(m *market) { m.spot = prices })
-	c.changed.fire()
 	return nil
 }

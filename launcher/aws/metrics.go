@@ -1,6 +1,8 @@
 package aws
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,6 +20,10 @@ type metrics struct {
 	price       *prometheus.GaugeVec
 	available   *prometheus.GaugeVec
 	launchFails *prometheus.CounterVec
+	// refreshFails and refreshedAt are slipway's own: whether what AWS told is fresh.
+	refreshFails *prometheus.CounterVec
+	refreshedAt  *prometheus.GaugeVec
+	builtin      prometheus.Gauge
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -43,15 +49,38 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		launchFails: counter("instance_launch_failures_total",
 			"CreateFleet failures by offering.", "zone", "zone_id", "capacity_type", "reason"),
 	}
+	m.refreshFails = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "slipway_aws_refresh_failures_total", Help: "Times that a part of what AWS offers could not be refreshed; its last answer stays in use.",
+	}, []string{"part"})
+	m.refreshedAt = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "slipway_aws_refreshed_timestamp_seconds", Help: "When AWS last told a part of what it offers.",
+	}, []string{"part"})
+	m.builtin = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "slipway_aws_builtin_prices", Help: "1 while the built-in on-demand prices are used because the Price List API told none.",
+	})
+	for _, part := range []string{partTypes, partOnDemand, partSpot, partTemplates} {
+		m.refreshFails.WithLabelValues(part)
+	}
 	if registerer == nil {
 		return m, nil
 	}
-	for _, collector := range []prometheus.Collector{m.duration, m.errors, m.cores, m.memory, m.price, m.available, m.launchFails} {
+	for _, collector := range []prometheus.Collector{m.duration, m.errors, m.cores, m.memory, m.price, m.available, m.launchFails, m.refreshFails, m.refreshedAt, m.builtin} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("aws: registering metrics: %w", err)
 		}
 	}
 	return m, nil
+}
+
+// refreshed counts one refresh of a part, and returns its error.
+func (m *metrics) refreshed(part string, err error) error {
+	switch {
+	case err == nil:
+		m.refreshedAt.WithLabelValues(part).SetToCurrentTime()
+	case !errors.Is(err, context.Canceled):
+		m.refreshFails.WithLabelValues(part).Inc()
+	}
+	return err
 }
 
 // measure starts a call of a method and returns what ends it.

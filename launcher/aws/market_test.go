@@ -1,0 +1,194 @@
+package aws
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// shop is what sells: the actions of EC2 and the operations of the Price List API that tell what there is.
+type shop struct {
+	mu      sync.Mutex
+	answers map[string]answer
+}
+
+func (s *shop) set(name string, a answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[name] = a
+}
+
+// RoundTrip answers without a network, so that time in a test can be synthetic.
+func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
+	name := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "AWSPriceListService.")
+	if name == "" {
+		if err := r.ParseForm(); err != nil {
+			return nil, err
+		}
+		name = r.PostForm.Get("Action")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, known := s.answers[name]
+	if !known {
+		a = refuse(http.StatusNotImplemented, "NotImplemented", name)
+	}
+	w := httptest.NewRecorder()
+	w.WriteHeader(a.status)
+	_, err := w.WriteString(a.body)
+	return w.Result(), err
+}
+
+func instanceTypeXML(name string) answer {
+	return ok("<DescribeInstanceTypesResponse><instanceTypeSet><item><instanceType>" + name + "</instanceType><hypervisor>nitro</hypervisor>" +
+		"<supportedUsageClasses><item>on-demand</item><item>spot</item></supportedUsageClasses>" +
+		"<processorInfo><supportedArchitectures><item>arm64</item></supportedArchitectures></processorInfo>" +
+		"<vCpuInfo><defaultVCpus>2</defaultVCpus></vCpuInfo><memoryInfo><sizeInMiB>8192</sizeInMiB></memoryInfo>" +
+		"</item></instanceTypeSet></DescribeInstanceTypesResponse>")
+}
+
+func priceJSON(name, price string) answer {
+	return ok(`{"FormatVersion":"aws_v1","PriceList":["{\"product\":{\"attributes\":{\"instanceType\":\"` + name +
+		`\"}},\"terms\":{\"OnDemand\":{\"a\":{\"priceDimensions\":{\"b\":{\"pricePerUnit\":{\"USD\":\"` + price + `\"}}}}}}}"]}`)
+}
+
+func newShop(t *testing.T, change ...func(*Config)) (*shop, *Cloud) {
+	t.Helper()
+	s := &shop{answers: map[string]answer{
+		"DescribeInstanceTypes": instanceTypeXML("m7g.large"),
+		"DescribeInstanceTypeOfferings": ok("<DescribeInstanceTypeOfferingsResponse><instanceTypeOfferingSet><item><instanceType>m7g.large</instanceType>" +
+			"<location>us-east-1a</location></item></instanceTypeOfferingSet></DescribeInstanceTypeOfferingsResponse>"),
+		"GetProducts": priceJSON("m7g.large", "0.0816"),
+		"DescribeSpotPriceHistory": ok("<DescribeSpotPriceHistoryResponse><spotPriceHistorySet><item><instanceType>m7g.large</instanceType>" +
+			"<availabilityZone>us-east-1a</availabilityZone><spotPrice>0.03</spotPrice><timestamp>2026-01-01T00:00:00Z</timestamp></item>" +
+			"</spotPriceHistorySet></DescribeSpotPriceHistoryResponse>"),
+		"DescribeLaunchTemplates": ok("<DescribeLaunchTemplatesResponse/>"),
+	}}
+	cfg := Config{ClusterName: "prod", AWS: awssdk.Config{
+		Region: "us-east-1", HTTPClient: &http.Client{Transport: s}, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		Retryer: func() awssdk.Retryer { return retry.AddWithMaxAttempts(retry.NewStandard(), 1) },
+	}}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, c
+}
+
+// offered are the capacity types and prices that m7g.large is offered for.
+func offered(t *testing.T, c *Cloud) map[string]float64 {
+	t.Helper()
+	list, err := c.InstanceTypes(t.Context(), nodeClass())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, it := range list {
+		for _, o := range it.Offerings {
+			out[o.CapacityType] = o.Price
+		}
+	}
+	return out
+}
+
+// Without the Price List API the built-in prices count, without spot prices nothing is bought on spot.
+func TestMarketDegrades(t *testing.T) {
+	table, err := builtinPrices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := table["m7g.large"]
+	denied := refuse(http.StatusForbidden, "UnauthorizedOperation", "not authorized")
+	for name, tc := range map[string]struct {
+		set     func(*shop, *Config)
+		want    map[string]float64
+		builtin float64
+	}{
+		"all there": {func(*shop, *Config) {}, map[string]float64{"on-demand": 0.0816, "spot": 0.03}, 0},
+		"no permission": {func(s *shop, _ *Config) {
+			s.set("GetProducts", answer{http.StatusBadRequest, `{"__type":"AccessDeniedException","message":"no"}`})
+		}, map[string]float64{"on-demand": listed, "spot": 0.03}, 1},
+		"no such API": {func(s *shop, _ *Config) {
+			s.set("GetProducts", answer{http.StatusNotImplemented, "<html>no</html>"})
+		}, map[string]float64{"on-demand": listed, "spot": 0.03}, 1},
+		"out of order": {func(s *shop, _ *Config) {
+			s.set("GetProducts", answer{http.StatusInternalServerError, "{}"})
+		}, map[string]float64{"on-demand": listed, "spot": 0.03}, 1},
+		"nothing listed": {func(s *shop, _ *Config) {
+			s.set("GetProducts", ok(`{"PriceList":[]}`))
+		}, map[string]float64{"on-demand": listed, "spot": 0.03}, 1},
+		"isolated":       {func(_ *shop, c *Config) { c.IsolatedVPC = true }, map[string]float64{"on-demand": listed, "spot": 0.03}, 1},
+		"no spot prices": {func(s *shop, _ *Config) { s.set("DescribeSpotPriceHistory", denied) }, map[string]float64{"on-demand": 0.0816}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := newShop(t)
+			tc.set(s, &c.cfg)
+			if got := offered(t, c); !maps.Equal(got, tc.want) {
+				t.Errorf("offered %v, want %v", got, tc.want)
+			}
+			if got := testutil.ToFloat64(c.metrics.builtin); got != tc.builtin {
+				t.Errorf("built-in prices: metric %v, want %v", got, tc.builtin)
+			}
+		})
+	}
+	s, c := newShop(t)
+	s.set("DescribeInstanceTypes", denied)
+	if _, err := c.InstanceTypes(t.Context(), nodeClass()); err == nil {
+		t.Error("no error without instance types")
+	}
+}
+
+// A refresh that fails keeps the last answer and is counted; it is tried again soon, and its answer then counts.
+func TestRefreshKeepsTheLastAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newShop(t)
+		s.set("DescribeSpotPriceHistory", refuse(http.StatusInternalServerError, "InternalError", "soon"))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Refresh(ctx) }()
+		synctest.Wait()
+		check := func(what string, onDemand, spot, failures float64) {
+			t.Helper()
+			if got := offered(t, c); got["on-demand"] != onDemand || got["spot"] != spot {
+				t.Errorf("%s: offered %v, want %v and %v", what, got, onDemand, spot)
+			}
+			if got := testutil.ToFloat64(c.metrics.refreshFails.WithLabelValues(partSpot)); (got > 0) != (failures > 0) {
+				t.Errorf("%s: %v failures", what, got)
+			}
+		}
+		check("before EC2 tells spot prices", 0.0816, 0, 1)
+		s.set("DescribeSpotPriceHistory", ok("<DescribeSpotPriceHistoryResponse><spotPriceHistorySet><item><instanceType>m7g.large</instanceType>"+
+			"<availabilityZone>us-east-1a</availabilityZone><spotPrice>0.04</spotPrice></item></spotPriceHistorySet></DescribeSpotPriceHistoryResponse>"))
+		time.Sleep(time.Minute)
+		check("a minute later", 0.0816, 0.04, 1)
+		for _, name := range []string{"DescribeSpotPriceHistory", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "GetProducts"} {
+			s.set(name, refuse(http.StatusInternalServerError, "InternalError", "later"))
+		}
+		time.Sleep(13 * time.Hour)
+		check("while AWS is down", 0.0816, 0.04, 1)
+		if got := testutil.ToFloat64(c.metrics.refreshFails.WithLabelValues(partTypes)); got == 0 {
+			t.Error("no failure of the instance types counted")
+		}
+		s.set("GetProducts", priceJSON("m7g.large", "0.09"))
+		time.Sleep(10 * time.Minute)
+		check("once it is back", 0.09, 0.04, 1)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
