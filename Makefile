@@ -42,6 +42,10 @@ bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an 
 	go test -run '^$$' -bench . ./plugin/... ./launcher/...
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 60m -run '^$$' -bench '$(or $(RUN),.)' -benchtime 1x -v ./e2e/bench
 
+.PHONY: fuzz-planner
+fuzz-planner: ## Plan random clusters against the scheduler's own filters; DURATION=10m SEED=n (the first) PROCS=n
+	go test -count 1 -timeout 0 ./plugin/parity -run TestParity -v -args -duration=$(or $(DURATION),10m) -seed=$(or $(SEED),0) -procs=$(or $(PROCS),0)
+
 .PHONY: lint
 lint: ## Run the linter (it is built the first time: about three minutes)
 	$(GOLANGCI) run ./...

@@ -31,6 +31,14 @@ func (s *swappable) IsPVCUsedByPods(key string) bool {
 	return s.target.StorageInfos().IsPVCUsedByPods(key)
 }
 
+// attachable is how many EBS volumes a node that does not exist yet can attach; 0 for unknown.
+func (s *swappable) attachable(name string) int64 {
+	if o, ok := s.target.(*overlay); ok {
+		return o.attach[name]
+	}
+	return 0
+}
+
 // overlay is a lister of nodes: those of the cluster, some replaced by copies that hold planned pods, and virtual ones.
 type overlay struct {
 	storage   fwk.StorageInfoLister
@@ -39,6 +47,8 @@ type overlay struct {
 	list      []fwk.NodeInfo
 	affinity  []fwk.NodeInfo
 	anti      []fwk.NodeInfo
+	// attach is how many EBS volumes each node that does not exist yet can attach.
+	attach map[string]int64
 }
 
 var _ fwk.SharedLister = &overlay{}

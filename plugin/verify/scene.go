@@ -27,6 +27,7 @@ type spot struct {
 // scene is the final state: the world with everything that the plan places.
 type scene struct {
 	world   *World
+	claims  []plan.Claim
 	classes []plan.Class
 	spots   map[int][]*spot
 	order   []int
@@ -35,7 +36,7 @@ type scene struct {
 }
 
 func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*scene, error) {
-	s := &scene{world: w, classes: classes, spots: map[int][]*spot{}, changed: map[string]*framework.NodeInfo{}}
+	s := &scene{world: w, claims: p.Claims, classes: classes, spots: map[int][]*spot{}, changed: map[string]*framework.NodeInfo{}}
 	infos := map[int]*framework.PodInfo{}
 	for i := range p.Claims {
 		c := &p.Claims[i]

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -24,6 +25,8 @@ type Solution struct {
 	Rounds int
 	// Rejected is what the filters said on the way, oldest first.
 	Rejected []plan.Rejection
+	// PlanTime and VerifyTime are how long planning and the filters took, all rounds together.
+	PlanTime, VerifyTime time.Duration
 }
 
 // Solve plans until the filters agree: each rejection goes into the next plan. What they reject in spite of being told,
@@ -41,7 +44,8 @@ func (v *Verifier) Solve(ctx context.Context, w *World, in plan.Input, makePlan 
 			return Solution{}, err
 		}
 		if len(verdicts) == 0 {
-			return Solution{Plan: s.finished(), Rounds: round, Rejected: s.in.Rejected[len(in.Rejected):]}, nil
+			s.Plan, s.Rounds, s.Rejected = s.finished(), round, s.in.Rejected[len(in.Rejected):]
+			return s.Solution, nil
 		}
 		news := slices.ContainsFunc(verdicts, func(x verdict) bool { return !told(s.in.Rejected, x.Rejection) })
 		klog.FromContext(ctx).V(4).Info("The filters reject parts of the plan", "round", round, "rejections", len(verdicts), "first", verdicts[0].Rejection)
@@ -58,11 +62,11 @@ func (v *Verifier) Solve(ctx context.Context, w *World, in plan.Input, makePlan 
 
 // solving is a batch between two rounds.
 type solving struct {
+	Solution
 	v        *Verifier
 	w        *World
 	in       plan.Input
 	makePlan Maker
-	plan     plan.Plan
 	// out are the pods that are left out, by index of their class.
 	out map[int]*left
 }
@@ -81,10 +85,15 @@ type verdict struct {
 
 func (s *solving) round(ctx context.Context) ([]verdict, error) {
 	var err error
-	if s.plan, err = s.makePlan(ctx, s.in); err != nil {
+	start := time.Now()
+	s.Plan, err = s.makePlan(ctx, s.in)
+	planned := time.Now()
+	s.PlanTime += planned.Sub(start)
+	if err != nil {
 		return nil, err
 	}
-	verdicts, err := s.v.check(ctx, s.w, s.in.Classes, s.plan, s.in.Catalog)
+	verdicts, err := s.v.check(ctx, s.w, s.in.Classes, s.Plan, s.in.Catalog)
+	s.VerifyTime += time.Since(planned)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -98,27 +107,48 @@ func (s *solving) leaveOut(verdicts []verdict) {
 		before[ci] = true
 	}
 	for _, x := range verdicts {
-		c, l := &s.in.Classes[x.class], s.out[x.class]
-		if l == nil {
-			l = &left{why: x.Reason}
-			s.out[x.class] = l
-		}
+		c := &s.in.Classes[x.class]
 		gone := x.pods
 		if before[x.class] {
-			gone = slices.Clone(c.Pods)
+			gone = c.Pods
 		}
-		isGone := make(map[string]bool, len(gone))
-		for _, ref := range gone {
-			isGone[ref.UID] = true
+		s.drop(x.class, gone, x.Reason)
+		if gang := plan.GangOf(c.Pod).Name; gang != "" {
+			// A gang is placed as a whole or not at all.
+			for ci := range s.in.Classes {
+				if plan.GangOf(s.in.Classes[ci].Pod).Name == gang {
+					s.drop(ci, s.in.Classes[ci].Pods, "gang "+gang+": "+x.Reason)
+				}
+			}
 		}
-		l.pods = append(l.pods, gone...)
-		c.Pods = slices.DeleteFunc(slices.Clone(c.Pods), func(ref catalog.PodRef) bool { return isGone[ref.UID] })
 	}
+}
+
+// drop takes the pods of one class out of the input.
+func (s *solving) drop(ci int, pods []catalog.PodRef, why string) {
+	l := s.out[ci]
+	if l == nil {
+		l = &left{why: why}
+		s.out[ci] = l
+	}
+	gone := make(map[string]bool, len(pods))
+	for _, ref := range pods {
+		gone[ref.UID] = true
+	}
+	var kept []catalog.PodRef
+	for _, ref := range s.in.Classes[ci].Pods {
+		if gone[ref.UID] {
+			l.pods = append(l.pods, ref)
+		} else {
+			kept = append(kept, ref)
+		}
+	}
+	s.in.Classes[ci].Pods = kept
 }
 
 // finished is the plan with what was left out among the unplaced.
 func (s *solving) finished() plan.Plan {
-	out := s.plan
+	out := s.Plan
 	for ci := range s.in.Classes {
 		l := s.out[ci]
 		if l == nil || len(l.pods) == 0 {

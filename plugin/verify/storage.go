@@ -10,8 +10,8 @@ import (
 
 const (
 	// ebsDriver is the CSI driver of EBS volumes, and ebsVolumes how many of them a node that has no CSINode yet is
-	// taken to attach: Nitro instances share 28 slots with network interfaces and instance store ("Amazon EBS volume
-	// limits for Amazon EC2 instances").
+	// taken to attach where the catalog does not know: Nitro instances share 28 slots with network interfaces and
+	// instance store ("Amazon EBS volume limits for Amazon EC2 instances").
 	ebsDriver  = "ebs.csi.aws.com"
 	ebsVolumes = 24
 )
@@ -49,6 +49,9 @@ func (a attachLimits) Get(name string) (*storagev1.CSINode, error) {
 		return nil, fmt.Errorf("node %s has no CSINode", name)
 	}
 	count := int32(ebsVolumes)
+	if n := a.nodes.attachable(name); n > 0 {
+		count = int32(n)
+	}
 	return &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{

@@ -137,7 +137,9 @@ func (v *Verifier) check(ctx context.Context, w *World, classes []plan.Class, p 
 	if err != nil {
 		return nil, err
 	}
-	v.lister.target = newOverlay(w.base, scene.nodes())
+	all := newOverlay(w.base, scene.nodes())
+	all.attach = scene.attachLimits(cat)
+	v.lister.target = all
 	defer func() { v.lister.target = newOverlay(emptyLister{}, nil) }()
 	var out []verdict
 	for _, c := range scene.order {

@@ -12,6 +12,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // Volumes knows where the volumes of pods can be used.
@@ -30,24 +32,28 @@ func NewVolumes(f informers.SharedInformerFactory) *Volumes {
 	}
 }
 
+// Of lists the pod's persistent volumes, for plan.Class.
+func (v *Volumes) Of(pod *corev1.Pod) []plan.Volume {
+	var out []plan.Volume
+	for i := range pod.Spec.Volumes {
+		if name, ok := claimName(pod, &pod.Spec.Volumes[i]); ok {
+			out = append(out, v.of(pod.Namespace, name))
+		}
+	}
+	return out
+}
+
 // Place returns the pod with the places of its volumes as required node affinity, so that a plan puts it where they
 // are; or why no node can be launched for it, if a volume says so. The pod given stays as it is.
 func (v *Volumes) Place(pod *corev1.Pod) (_ *corev1.Pod, why string) {
-	var groups []*corev1.NodeSelector
-	for i := range pod.Spec.Volumes {
-		name, ok := claimName(pod, &pod.Spec.Volumes[i])
-		if !ok {
-			continue
+	var place *corev1.NodeSelector
+	for _, x := range v.Of(pod) {
+		if x.Problem != "" {
+			return pod, fmt.Sprintf("persistentvolumeclaim %s/%s: %s", pod.Namespace, x.Claim, x.Problem)
 		}
-		place, why := v.place(pod.Namespace, name)
-		if why != "" {
-			return pod, why
-		}
-		if place != nil {
-			groups = append(groups, place)
-		}
+		place = both(place, &corev1.NodeSelector{NodeSelectorTerms: x.Terms})
 	}
-	if len(groups) == 0 {
+	if place == nil || len(place.NodeSelectorTerms) == 0 {
 		return pod, ""
 	}
 	out := pod.DeepCopy()
@@ -58,9 +64,7 @@ func (v *Volumes) Place(pod *corev1.Pod) (_ *corev1.Pod, why string) {
 		out.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
 	a := out.Spec.Affinity.NodeAffinity
-	for _, g := range groups {
-		a.RequiredDuringSchedulingIgnoredDuringExecution = both(a.RequiredDuringSchedulingIgnoredDuringExecution, g)
-	}
+	a.RequiredDuringSchedulingIgnoredDuringExecution = both(a.RequiredDuringSchedulingIgnoredDuringExecution, place)
 	return out, ""
 }
 
@@ -74,34 +78,68 @@ func claimName(pod *corev1.Pod, v *corev1.Volume) (string, bool) {
 	return "", false
 }
 
-// place is where the claim's volume can be used, nil for anywhere; why tells that it cannot be used at all now.
-func (v *Volumes) place(namespace, name string) (place *corev1.NodeSelector, why string) {
+// of describes the volume of one claim.
+func (v *Volumes) of(namespace, name string) plan.Volume {
+	out := plan.Volume{Claim: name}
 	pvc, err := v.claims.PersistentVolumeClaims(namespace).Get(name)
-	if err != nil {
-		return nil, fmt.Sprintf("persistentvolumeclaim %s/%s is not found", namespace, name)
-	}
-	if pvc.DeletionTimestamp != nil {
-		return nil, fmt.Sprintf("persistentvolumeclaim %s/%s is being deleted", namespace, name)
-	}
-	if pvc.Spec.VolumeName != "" {
+	switch {
+	case err != nil:
+		out.Problem = "it does not exist"
+		return out
+	case pvc.DeletionTimestamp != nil:
+		out.Problem = "it is being deleted"
+		return out
+	case pvc.Status.Phase == corev1.ClaimLost:
+		out.Problem = "its volume is lost"
+		return out
+	case pvc.Spec.VolumeName != "":
 		pv, err := v.volumes.Get(pvc.Spec.VolumeName)
 		if err != nil {
-			return nil, fmt.Sprintf("persistentvolume %s of claim %s/%s is not found", pvc.Spec.VolumeName, namespace, name)
+			out.Problem = fmt.Sprintf("its volume %s does not exist", pvc.Spec.VolumeName)
+			return out
 		}
-		return volumePlace(pv), ""
+		out.Driver, out.Terms = driverOf(pv), terms(volumePlace(pv))
+		return out
 	}
 	className := volume.GetPersistentVolumeClaimClass(pvc)
 	class, err := v.classes.Get(className)
-	if err != nil {
-		return nil, fmt.Sprintf("storageclass %q of persistentvolumeclaim %s/%s is not found", className, namespace, name)
+	switch {
+	case err != nil:
+		out.Problem = fmt.Sprintf("its storageclass %q does not exist", className)
+	case class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
+		out.Problem = "it is not bound yet, which needs no node"
+	case class.Provisioner == volume.NotSupportedProvisioner:
+		v.matching(&out, pvc, className)
+	default:
+		out.Driver, out.Terms = migrated(class.Provisioner), terms(allowedTopologies(class))
 	}
-	if class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
-		return nil, fmt.Sprintf("persistentvolumeclaim %s/%s is not bound yet, which needs no node", namespace, name)
+	return out
+}
+
+func terms(s *corev1.NodeSelector) []corev1.NodeSelectorTerm {
+	if s == nil {
+		return nil
 	}
-	if class.Provisioner == volume.NotSupportedProvisioner {
-		return v.matching(pvc, className)
+	return s.NodeSelectorTerms
+}
+
+// driverOf is the CSI driver that attaches the volume; empty for one that is not attached by CSI.
+func driverOf(pv *corev1.PersistentVolume) string {
+	switch {
+	case pv.Spec.CSI != nil:
+		return pv.Spec.CSI.Driver
+	case pv.Spec.AWSElasticBlockStore != nil:
+		return ebsDriver
 	}
-	return allowedTopologies(class), ""
+	return ""
+}
+
+// migrated is the CSI driver that serves the in-tree provisioner of old.
+func migrated(provisioner string) string {
+	if provisioner == "kubernetes.io/aws-ebs" {
+		return ebsDriver
+	}
+	return provisioner
 }
 
 // volumePlace is the volume's node affinity and, for those of old that carry labels, their zones and regions as the
@@ -127,15 +165,15 @@ func volumePlace(pv *corev1.PersistentVolume) *corev1.NodeSelector {
 	return out
 }
 
-// matching is where the volumes are that a claim without a provisioner could be bound to.
-func (v *Volumes) matching(pvc *corev1.PersistentVolumeClaim, className string) (*corev1.NodeSelector, string) {
+// matching fills in where the volumes are that a claim without a provisioner could be bound to.
+func (v *Volumes) matching(out *plan.Volume, pvc *corev1.PersistentVolumeClaim, className string) {
 	all, err := v.volumes.List(labels.Everything())
 	if err != nil {
-		return nil, err.Error()
+		out.Problem = err.Error()
+		return
 	}
 	asked := pvc.Spec.Resources.Requests[corev1.ResourceStorage]
-	out := &corev1.NodeSelector{}
-	found := false
+	found, anywhere := false, false
 	for _, pv := range all {
 		size := pv.Spec.Capacity[corev1.ResourceStorage]
 		ref := pv.Spec.ClaimRef
@@ -143,18 +181,18 @@ func (v *Volumes) matching(pvc *corev1.PersistentVolumeClaim, className string) 
 		if pv.Spec.StorageClassName != className || size.Cmp(asked) < 0 || !free || pv.DeletionTimestamp != nil {
 			continue
 		}
-		found = true
-		place := volumePlace(pv)
-		if place == nil {
-			return nil, ""
-		}
-		out.NodeSelectorTerms = append(out.NodeSelectorTerms, place.NodeSelectorTerms...)
+		place := terms(volumePlace(pv))
+		found, anywhere = true, anywhere || len(place) == 0
+		out.Driver = driverOf(pv)
+		out.Terms = append(out.Terms, place...)
+	}
+	if anywhere {
+		out.Terms = nil
 	}
 	if !found {
-		return nil, fmt.Sprintf("persistentvolumeclaim %s/%s: no free persistentvolume of storageclass %s is large enough, and it provisions none", pvc.Namespace, pvc.Name, className)
+		out.Problem = fmt.Sprintf("no free persistentvolume of storageclass %s is large enough, and it provisions none", className)
 	}
-	slices.SortFunc(out.NodeSelectorTerms, func(a, b corev1.NodeSelectorTerm) int { return strings.Compare(a.String(), b.String()) })
-	return out, ""
+	slices.SortFunc(out.Terms, func(a, b corev1.NodeSelectorTerm) int { return strings.Compare(a.String(), b.String()) })
 }
 
 func allowedTopologies(class *storagev1.StorageClass) *corev1.NodeSelector {

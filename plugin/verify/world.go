@@ -33,6 +33,11 @@ type Source struct {
 	Leave map[types.UID]bool
 	// Going is the name of a node that will go: it is neither room nor neighbour. Empty for none.
 	Going string
+	// Volumes tells what the pods' volumes need, and CSINodes what the nodes that exist can attach; without either, as far
+	// as is known, nodes take any number.
+	Volumes *Volumes
+	// CSINodes as above.
+	CSINodes fwk.CSINodeLister
 	// Room says which existing nodes are room too, not only neighbours: those on which the scheduler has not tried the
 	// pods yet. Nil for none.
 	Room func(nodeName string) bool
@@ -46,6 +51,11 @@ type World struct {
 	daemonSets []*appsv1.DaemonSet
 	logger     klog.Logger
 	room       func(string) bool
+	volumes    *Volumes
+	csiNodes   fwk.CSINodeLister
+	// starting are the nodes in flight, types the instance types by NodePool.
+	starting map[string]catalog.InFlightNode
+	types    map[string][]catalog.InstanceType
 }
 
 // NewWorld puts the World together. It copies what it changes.
@@ -59,7 +69,11 @@ func NewWorld(logger klog.Logger, src Source) (*World, error) {
 	}
 	w := &World{
 		base: src.Snapshot, inFlight: map[string]*framework.NodeInfo{},
-		daemonSets: src.DaemonSets, logger: logger, room: src.Room,
+		daemonSets: src.DaemonSets, logger: logger, room: src.Room, volumes: src.Volumes, csiNodes: src.CSINodes,
+		starting: src.Catalog.InFlight, types: map[string][]catalog.InstanceType{},
+	}
+	for name, pool := range src.Catalog.NodePools {
+		w.types[name] = src.Catalog.InstanceTypes[pool.NodeClass]
 	}
 	starting := map[string]catalog.InFlightNode{}
 	for _, n := range src.Catalog.InFlight {
@@ -176,13 +190,13 @@ func (w *World) PlanNodes() []plan.Node {
 	for _, ni := range w.existing {
 		n := planNode(ni)
 		if w.room != nil && w.room(ni.Node().Name) && !ni.Node().Spec.Unschedulable {
-			n.Free = free(ni)
+			n.Free, n.Attachable = free(ni), w.attachable(ni, nil)
 		}
 		out = append(out, n)
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.inFlight)) {
-		n := planNode(w.inFlight[name])
-		n.Free = free(w.inFlight[name])
+		n, starting := planNode(w.inFlight[name]), w.starting[name]
+		n.Free, n.Attachable = free(w.inFlight[name]), w.attachable(w.inFlight[name], &starting)
 		out = append(out, n)
 	}
 	return out

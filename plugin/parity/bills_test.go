@@ -1,0 +1,93 @@
+package parity_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+const cent = 1e-6
+
+// billAndBound: the bill is the sum of the claims' prices, and no less than the bound.
+func billAndBound(_ context.Context, _ *lab, o *outcome) []string {
+	sum := 0.0
+	for _, c := range o.plan.Claims {
+		sum += c.Expected.Price
+	}
+	var out []string
+	if math.Abs(sum-o.plan.CostPerHour) > cent {
+		out = append(out, fmt.Sprintf("costPerHour %.6f, the claims cost %.6f", o.plan.CostPerHour, sum))
+	}
+	if o.plan.LowerBoundPerHour > o.plan.CostPerHour+cent {
+		out = append(out, fmt.Sprintf("lowerBoundPerHour %.6f is above costPerHour %.6f", o.plan.LowerBoundPerHour, o.plan.CostPerHour))
+	}
+	return out
+}
+
+// withinLimits: even if EC2 picks the largest alternative of each claim.
+func withinLimits(_ context.Context, _ *lab, o *outcome) []string {
+	var out []string
+	for _, pool := range o.state.NodePools {
+		for name, limit := range pool.Limits {
+			used := pool.Usage[name]
+			sum := used.DeepCopy()
+			for i := range o.plan.Claims {
+				if c := &o.plan.Claims[i]; c.NodePool == pool.Name {
+					sum.Add(o.largest(c, name))
+				}
+			}
+			if sum.Cmp(limit) > 0 && sum.Cmp(used) > 0 {
+				out = append(out, fmt.Sprintf("pool %s: %s %s used of %s", pool.Name, name, sum.String(), limit.String()))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (o *outcome) largest(c *plan.Claim, name corev1.ResourceName) resource.Quantity {
+	if name == "nodes" {
+		return quantity(1)
+	}
+	var most resource.Quantity
+	for _, alt := range c.Alternatives {
+		_, it := o.instance(c, alt)
+		if q := it.Capacity[name]; q.Cmp(most) > 0 {
+			most = q
+		}
+	}
+	return most
+}
+
+// minValuesHold: the alternatives of each claim keep as many distinct values as the pool asks for.
+func minValuesHold(_ context.Context, _ *lab, o *outcome) []string {
+	var out []string
+	for i := range o.plan.Claims {
+		c := &o.plan.Claims[i]
+		for _, r := range o.state.NodePools[c.NodePool].Requirements {
+			if n := o.distinct(c, r); n < int(r.MinValues) {
+				out = append(out, fmt.Sprintf("claim %s: %d values of %s, minValues %d", c.Name, n, r.Key, r.MinValues))
+			}
+		}
+	}
+	return out
+}
+
+func (o *outcome) distinct(c *plan.Claim, r catalog.Requirement) int {
+	seen := map[string]bool{}
+	for _, of := range o.offersOf(c) {
+		if m, err := o.launched(c, of); err == nil {
+			if v, ok := m.node.Labels[plan.NormalKey(r.Key)]; ok {
+				seen[v] = true
+			}
+		}
+	}
+	return len(seen)
+}

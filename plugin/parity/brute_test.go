@@ -1,0 +1,216 @@
+package parity_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// candidate is a node that could be launched beside the plan.
+type candidate struct {
+	machine
+	pool  catalog.NodePool
+	offer plan.Offer
+}
+
+// nothingLeftOut: with the plan come true there is no node, and no offering of any NodePool within its limits, on which
+// the filters would let one more of the unplaced pods be.
+func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
+	machines, err := o.final()
+	if err != nil {
+		return nil // reported by schedulerAgrees
+	}
+	var out []string
+	for _, u := range o.plan.Unplaced {
+		if len(u.Pods) == 0 {
+			continue
+		}
+		pod := o.pending[u.Pods[0].UID]
+		candidates := o.candidates(pod)
+		seen := slices.Clone(machines)
+		if spreads(pod) {
+			for i, c := range candidates {
+				c.node = newNode(fmt.Sprintf("domain-%d", i), c.node.Labels, c.node.Spec.Taints, catalog.InstanceType{})
+				c.pods = nil
+				seen = append(seen, c.machine)
+			}
+		}
+		if on := o.anywhere(ctx, l, pod, seen, len(machines), candidates); on != "" {
+			out = append(out, fmt.Sprintf("pod %s is unplaced (%s: %s), but the filters let it be on %s",
+				pod.Name, u.Reasons[0].Code, u.Reasons[0].Message, on))
+		}
+	}
+	return out
+}
+
+// anywhere is where the pod could be; empty for nowhere.
+func (o *outcome) anywhere(ctx context.Context, l *lab, pod *corev1.Pod, seen []machine, real int, candidates []candidate) string {
+	l.view.set(seen)
+	for _, m := range seen[:real] {
+		if l.refusalNow(ctx, pod, m.node.Name) == "" {
+			return "node " + m.node.Name
+		}
+	}
+	base := l.view.list
+	fits := map[string][]candidate{}
+	for _, c := range candidates {
+		l.view.list = append(slices.Clip(base), c.info())
+		l.view.attach[c.node.Name] = c.attach
+		if l.refusalNow(ctx, pod, c.node.Name) == "" {
+			fits[c.pool.Name] = append(fits[c.pool.Name], c)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fits)) {
+		if keepsMinValues(fits[name]) {
+			c := fits[name][0]
+			return fmt.Sprintf("a new node of pool %s, %s %s %s, team %q, rank %q", name, c.offer.InstanceType, c.offer.Zone,
+				c.offer.CapacityType, c.node.Labels["example.com/team"], c.node.Labels["example.com/rank"])
+		}
+	}
+	return ""
+}
+
+func keepsMinValues(list []candidate) bool {
+	for _, r := range list[0].pool.Requirements {
+		seen := map[string]bool{}
+		for _, c := range list {
+			if v, ok := c.node.Labels[plan.NormalKey(r.Key)]; ok {
+				seen[v] = true
+			}
+		}
+		if len(seen) < int(r.MinValues) {
+			return false
+		}
+	}
+	return true
+}
+
+func spreads(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return c.WhenUnsatisfiable == corev1.DoNotSchedule
+	})
+}
+
+// candidates are the nodes that could be launched now, within limits, with every choice that the pod could want of the
+// labels that a pool leaves open.
+func (o *outcome) candidates(pod *corev1.Pod) []candidate {
+	var out []candidate
+	for _, name := range slices.Sorted(maps.Keys(o.state.NodePools)) {
+		pool := o.state.NodePools[name]
+		reqs, err := catalog.NewRequirements(normal(pool.Requirements))
+		if err != nil || !pool.Ready {
+			continue
+		}
+		for _, it := range o.state.InstanceTypes[pool.NodeClass] {
+			if !o.affordable(pool, it) {
+				continue
+			}
+			for _, of := range it.Offerings {
+				if !of.Available {
+					continue
+				}
+				for _, labels := range choices(reqs, nodeLabels(pool, it, of), pod) {
+					m := o.machine("candidate", pool, it, labels)
+					out = append(out, candidate{machine: m, pool: pool, offer: plan.Offer{InstanceType: it.Name, Zone: of.Zone, CapacityType: of.CapacityType, Price: of.Price}})
+				}
+			}
+		}
+	}
+	return out
+}
+
+func normal(in []catalog.Requirement) []catalog.Requirement {
+	out := slices.Clone(in)
+	for i := range out {
+		out[i].Key = plan.NormalKey(out[i].Key)
+	}
+	return out
+}
+
+// affordable: the limits have room for one more node of the type beside the expected nodes of the plan.
+func (o *outcome) affordable(pool catalog.NodePool, it catalog.InstanceType) bool {
+	for name, limit := range pool.Limits {
+		sum := pool.Usage[name]
+		sum = sum.DeepCopy()
+		types := []catalog.InstanceType{it}
+		for i := range o.plan.Claims {
+			if c := &o.plan.Claims[i]; c.NodePool == pool.Name {
+				_, expected := o.instance(c, c.Expected.InstanceType)
+				types = append(types, expected)
+			}
+		}
+		for _, t := range types {
+			if name == "nodes" {
+				sum.Add(quantity(1))
+			} else {
+				sum.Add(t.Capacity[name])
+			}
+		}
+		if sum.Cmp(limit) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// choices are the label sets that meet the requirements: the labels given, and any value that the pool lists or the pod
+// names for the keys that are open.
+func choices(reqs catalog.Requirements, labels map[string]string, pod *corev1.Pod) []map[string]string {
+	out := []map[string]string{labels}
+	for _, key := range slices.Sorted(maps.Keys(reqs)) {
+		if v, ok := labels[key]; ok {
+			if !reqs[key].Has(v) {
+				return nil
+			}
+			continue
+		}
+		if wellKnown(key) {
+			if !reqs[key].Absent {
+				return nil
+			}
+			continue
+		}
+		var next []map[string]string
+		for _, at := range out {
+			if reqs[key].Absent {
+				next = append(next, at)
+			}
+			for _, v := range append(named(pod, key), append(slices.Sorted(maps.Keys(reqs[key].Values)), "4", "other")...) {
+				if reqs[key].Has(v) {
+					with := maps.Clone(at)
+					with[key] = v
+					next = append(next, with)
+				}
+			}
+		}
+		out = next
+	}
+	return out
+}
+
+// wellKnown labels are the launcher's to set, never a pod's.
+func wellKnown(key string) bool { return key[:min(len(key), 12)] != "example.com/" }
+
+// named are the values that the pod mentions for the key.
+func named(pod *corev1.Pod, key string) []string {
+	var out []string
+	if v, ok := pod.Spec.NodeSelector[key]; ok {
+		out = append(out, v)
+	}
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		for _, t := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			for _, e := range t.MatchExpressions {
+				if e.Key == key {
+					out = append(out, e.Values...)
+				}
+			}
+		}
+	}
+	return out
+}

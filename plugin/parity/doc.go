@@ -1,0 +1,8 @@
+// Package parity holds the proof that plans agree with kube-scheduler; it has tests alone.
+//
+// Random small clusters are planned and verified, and each plan is held against the scheduler's own plugins by code that
+// shares nothing with package verify: every planned pod must pass all filters on its node, on every instance type, zone
+// and capacity type that its claim allows; no pod may be left out for which a brute-force search over all offerings
+// finds a node; the order of the input must not matter; bills, bounds, limits and minValues must hold. The proof starts
+// no goroutines beside the informers of each test.
+package parity

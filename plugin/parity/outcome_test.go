@@ -1,0 +1,173 @@
+package parity_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/daemon"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/verify"
+)
+
+// outcome is a case, planned.
+type outcome struct {
+	c      *cluster
+	in     plan.Input
+	plan   plan.Plan
+	rounds int
+	state  catalog.State
+	// pending pods by UID, as the scheduler knows them.
+	pending map[string]*corev1.Pod
+}
+
+// solve plans the case as plugin and simulate do.
+func (l *lab) solve(ctx context.Context, c *cluster) (*outcome, error) {
+	o := &outcome{c: c, pending: map[string]*corev1.Pod{}}
+	var err error
+	if o.state, err = c.state(); err != nil {
+		return nil, err
+	}
+	world, err := verify.NewWorld(klog.Background(), verify.Source{
+		Snapshot: internalcache.NewSnapshot(c.bound(), c.nodes), Catalog: o.state, DaemonSets: c.daemonSets,
+		Pod: func(catalog.PodRef) *corev1.Pod { return nil }, Room: func(string) bool { return true },
+		Volumes: l.volumes, CSINodes: o.existing().CSINodes(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.in = plan.Input{
+		Now: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), Catalog: o.state, Nodes: world.PlanNodes(), DaemonSets: c.daemonSets,
+		Namespaces: map[string]map[string]string{}, PreferenceShare: c.preferenceShare,
+	}
+	for _, ns := range c.namespaces {
+		o.in.Namespaces[ns.Name] = ns.Labels
+	}
+	at := map[string]int{}
+	for _, p := range c.pending() {
+		o.pending[string(p.UID)] = p
+		key := plan.ClassKey(p)
+		if _, ok := at[key]; !ok {
+			at[key] = len(o.in.Classes)
+			o.in.Classes = append(o.in.Classes, plan.Class{Key: key, Pod: p, Volumes: l.volumes.Of(p)})
+		}
+		k := &o.in.Classes[at[key]]
+		k.Pods = append(k.Pods, catalog.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
+	}
+	l.csi.view = o.existing()
+	s, err := l.verifier.Solve(ctx, world, o.in, nil)
+	o.plan, o.rounds = s.Plan, s.Rounds
+	return o, err
+}
+
+func (o *outcome) members(list []plan.Member) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, m := range list {
+		for _, ref := range m.Pods {
+			out = append(out, o.pending[ref.UID])
+		}
+	}
+	return out
+}
+
+// pool and shape of a claim.
+func (o *outcome) instance(c *plan.Claim, name string) (catalog.NodePool, catalog.InstanceType) {
+	pool := o.state.NodePools[c.NodePool]
+	for _, t := range o.state.InstanceTypes[pool.NodeClass] {
+		if t.Name == name {
+			return pool, t
+		}
+	}
+	return pool, catalog.InstanceType{}
+}
+
+// launched is the claim's node as the launcher would make it in the offering.
+func (o *outcome) launched(c *plan.Claim, of plan.Offer) (machine, error) {
+	pool, it := o.instance(c, of.InstanceType)
+	at := slices.IndexFunc(it.Offerings, func(x catalog.Offering) bool { return x.Zone == of.Zone && x.CapacityType == of.CapacityType })
+	if at < 0 {
+		return machine{}, fmt.Errorf("claim %s: pool %s has no offering %+v", c.Name, c.NodePool, of)
+	}
+	labels := nodeLabels(pool, it, it.Offerings[at])
+	for _, r := range c.Requirements {
+		if _, ok := labels[r.Key]; !ok && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
+			labels[r.Key] = r.Values[0]
+		}
+	}
+	return o.machine(c.Name, pool, it, labels), nil
+}
+
+// machine is an empty node with its daemon pods.
+func (o *outcome) machine(name string, pool catalog.NodePool, it catalog.InstanceType, labels map[string]string) machine {
+	m := machine{node: newNode(name, labels, pool.Taints, it), attach: attachments(it)}
+	for _, ds := range o.c.daemonSets {
+		if run, _ := daemon.NodeShouldRunDaemonPod(klog.Background(), m.node, ds); run {
+			p := daemon.NewPod(ds, name)
+			p.Name, p.UID, p.Spec.NodeName = ds.Name+"-"+name, ds.UID+"/"+m.node.UID, name
+			m.pods = append(m.pods, p)
+		}
+	}
+	return m
+}
+
+// final is the cluster once the plan has come true.
+func (o *outcome) final() ([]machine, error) {
+	var out []machine
+	bound := o.c.bound()
+	for _, n := range o.c.nodes {
+		m := machine{node: n, attach: o.attachmentsOf(n)}
+		for _, p := range bound {
+			if p.Spec.NodeName == n.Name {
+				m.pods = append(m.pods, p)
+			}
+		}
+		for _, pl := range o.plan.Placements {
+			if pl.Node == n.Name {
+				m.pods = append(m.pods, o.members(pl.Members)...)
+			}
+		}
+		out = append(out, m)
+	}
+	for i := range o.plan.Claims {
+		c := &o.plan.Claims[i]
+		m, err := o.launched(c, c.Expected)
+		if err != nil {
+			return nil, err
+		}
+		m.pods = append(m.pods, o.members(c.Members)...)
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// attachments is how many EBS volumes a node of the type takes.
+func attachments(it catalog.InstanceType) int64 {
+	if it.VolumeAttachments > 0 {
+		return it.VolumeAttachments
+	}
+	return -1
+}
+
+// existing are the nodes that exist, as far as CSI is concerned.
+func (o *outcome) existing() *view {
+	v := &view{attach: map[string]int64{}}
+	for _, n := range o.c.nodes {
+		v.attach[n.Name] = o.attachmentsOf(n)
+	}
+	return v
+}
+
+func (o *outcome) attachmentsOf(n *corev1.Node) int64 {
+	for _, it := range o.state.InstanceTypes[class] {
+		if it.Name == n.Labels[corev1.LabelInstanceTypeStable] {
+			return attachments(it)
+		}
+	}
+	return -1
+}
