@@ -80,6 +80,8 @@ type class struct {
 	need     vec
 	terms    []catalog.Requirements
 	termsErr error
+	// own are the terms without what volumes and preferences add: they say which nodes a topology spread counts.
+	own []catalog.Requirements
 	ports    []port
 	// fits are the offers one of whose nodes could run a pod of the class, were they available.
 	fits bits
@@ -288,6 +290,10 @@ func (m *model) newClass(c Class, w want) class {
 	}
 	out := class{key: c.Key, pod: pod, refs: c.Pods, need: m.dims.pod(c.Pod), ports: hostPorts(&pod.Spec), barred: map[string]string{}, want: w}
 	out.terms, out.termsErr = PodRequirements(pod)
+	out.own = out.terms
+	if w.pod != nil {
+		out.own, _ = PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
+	}
 	m.addVolumes(&out, c.Volumes)
 	if out.broken == nil {
 		out.broken = unsupported(c.Pod)

@@ -61,7 +61,9 @@ func withPreferences(in Input, plain Plan) Plan {
 		}
 		best, lo = p, n
 	}
-	best.PlainCostPerHour, best.LowerBoundPerHour, best.FirstFitPerHour = plain.CostPerHour, plain.LowerBoundPerHour, plain.FirstFitPerHour
+	// Another choice of preferences may fill other rooms, and leave fewer pods to new nodes.
+	best.LowerBoundPerHour = min(best.LowerBoundPerHour, plain.LowerBoundPerHour)
+	best.PlainCostPerHour, best.FirstFitPerHour = plain.CostPerHour, plain.FirstFitPerHour
 	best.Ignored = ranking.ignored(lo, in.PreferenceShare) // 4
 	return best
 }

@@ -54,7 +54,7 @@ func (m *model) included(r *rule, n *Node, at map[string]string) bool {
 		}
 	}
 	if p := r.policy.NodeAffinityPolicy; p == nil || *p == corev1.NodeInclusionPolicyHonor {
-		if !slices.ContainsFunc(c.terms, func(t catalog.Requirements) bool { _, ok := t.Match(at); return ok }) {
+		if !slices.ContainsFunc(c.own, func(t catalog.Requirements) bool { _, ok := t.Match(at); return ok }) {
 			return false
 		}
 	}
@@ -108,7 +108,7 @@ func (m *model) openDomains() {
 			if policy := r.policy.NodeTaintsPolicy; !p.Ready || !tolerated && policy != nil && *policy == corev1.NodeInclusionPolicyHonor {
 				continue
 			}
-			for _, term := range c.terms {
+			for _, term := range c.own {
 				if policy := r.policy.NodeAffinityPolicy; policy != nil && *policy == corev1.NodeInclusionPolicyIgnore {
 					term = nil
 				}
