@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,16 @@ type Settings struct {
 	ClusterCABundle string `json:"clusterCABundle,omitempty"`
 	// InterruptionQueue is the name of the SQS queue; empty means that interruptions are not heard of.
 	InterruptionQueue string `json:"interruptionQueue,omitempty"`
+	// IsolatedVPC says that the Price List API cannot be reached: the built-in on-demand prices are used at once.
+	IsolatedVPC bool `json:"isolatedVPC,omitempty"`
+	// VMMemoryOverheadPercent is the share of an instance type's memory, 0 to 1, that is taken to be lost until a node has
+	// reported. Default 0.075.
+	VMMemoryOverheadPercent float64 `json:"vmMemoryOverheadPercent"`
+	// ReservedENIs are network interfaces of each node that pods get no addresses of. Default 0.
+	ReservedENIs int `json:"reservedENIs,omitempty"`
+	// AMIRefreshInterval and SubnetRefreshInterval are how long what EC2 told of AMIs and subnets is believed. Defaults 1m.
+	AMIRefreshInterval    metav1.Duration `json:"amiRefreshInterval,omitzero"`
+	SubnetRefreshInterval metav1.Duration `json:"subnetRefreshInterval,omitzero"`
 	// BindAt is when promised pods are bound: auto, launch, ready or never. Default auto.
 	BindAt bind.Setting `json:"bindAt,omitempty"`
 	// JoinDeadline is how long a node with promised pods may take to become Ready. Default 5m.
@@ -50,6 +61,8 @@ func Defaults() Settings {
 	return Settings{
 		Socket: "/run/slipway/launcher.sock", BindAt: bind.Auto,
 		JoinDeadline: metav1.Duration{Duration: 5 * time.Minute}, EmptyJoinDeadline: metav1.Duration{Duration: 15 * time.Minute},
+		VMMemoryOverheadPercent: 0.075,
+		AMIRefreshInterval:      metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
 		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",
 	}
 }
@@ -70,8 +83,9 @@ func (s *Settings) Load(path string) error {
 	return nil
 }
 
-// FromEnvironment sets what the environment names, as Karpenter's settings are named. getenv is os.Getenv but in tests.
-func (s *Settings) FromEnvironment(getenv func(string) string) {
+// FromEnvironment sets what the environment names, as Karpenter's settings are named. It fails where a value cannot be read.
+// getenv is os.Getenv but in tests.
+func (s *Settings) FromEnvironment(getenv func(string) string) error {
 	for name, field := range map[string]*string{
 		"CLUSTER_NAME": &s.ClusterName, "CLUSTER_ENDPOINT": &s.ClusterEndpoint, "CLUSTER_CA_BUNDLE": &s.ClusterCABundle,
 		"INTERRUPTION_QUEUE": &s.InterruptionQueue,
@@ -80,6 +94,26 @@ func (s *Settings) FromEnvironment(getenv func(string) string) {
 			*field = value
 		}
 	}
+	var errs []error
+	parse := func(name string, read func(string) error) {
+		if value := getenv(name); value != "" {
+			if err := read(value); err != nil {
+				errs = append(errs, fmt.Errorf("environment variable %s: %w", name, err))
+			}
+		}
+	}
+	duration := func(field *metav1.Duration) func(string) error {
+		return func(text string) (err error) { field.Duration, err = time.ParseDuration(text); return err }
+	}
+	parse("ISOLATED_VPC", func(text string) (err error) { s.IsolatedVPC, err = strconv.ParseBool(text); return err })
+	parse("RESERVED_ENIS", func(text string) (err error) { s.ReservedENIs, err = strconv.Atoi(text); return err })
+	parse("VM_MEMORY_OVERHEAD_PERCENT", func(text string) (err error) {
+		s.VMMemoryOverheadPercent, err = strconv.ParseFloat(text, 64)
+		return err
+	})
+	parse("AMI_REFRESH_INTERVAL", duration(&s.AMIRefreshInterval))
+	parse("SUBNET_REFRESH_INTERVAL", duration(&s.SubnetRefreshInterval))
+	return errors.Join(errs...)
 }
 
 // Validate says what is wrong, each with the field and what was expected.
@@ -96,6 +130,10 @@ func (s *Settings) Validate() error {
 	require(err == nil, "%w", err)
 	require(s.JoinDeadline.Duration > 0, "joinDeadline: %s is not positive", s.JoinDeadline.Duration)
 	require(s.EmptyJoinDeadline.Duration > 0, "emptyJoinDeadline: %s is not positive", s.EmptyJoinDeadline.Duration)
+	require(s.VMMemoryOverheadPercent >= 0 && s.VMMemoryOverheadPercent < 1, "vmMemoryOverheadPercent: %v is not a share from 0 up to 1", s.VMMemoryOverheadPercent)
+	require(s.ReservedENIs >= 0, "reservedENIs: %d is negative", s.ReservedENIs)
+	require(s.AMIRefreshInterval.Duration > 0, "amiRefreshInterval: %s is not positive", s.AMIRefreshInterval.Duration)
+	require(s.SubnetRefreshInterval.Duration > 0, "subnetRefreshInterval: %s is not positive", s.SubnetRefreshInterval.Duration)
 	require(s.KubeClientQPS > 0, "kubeClientQPS: %d is not positive", s.KubeClientQPS)
 	require(s.KubeClientBurst >= s.KubeClientQPS, "kubeClientBurst: %d is below kubeClientQPS %d", s.KubeClientBurst, s.KubeClientQPS)
 	_, err = labels.Parse(s.HandoverSelector)

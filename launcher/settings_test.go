@@ -64,9 +64,16 @@ func TestLoadMistakes(t *testing.T) {
 func TestFromEnvironment(t *testing.T) {
 	s := launcher.Defaults()
 	s.ClusterName, s.ClusterEndpoint = "file", "https://file"
-	s.FromEnvironment(func(name string) string {
-		return map[string]string{"CLUSTER_NAME": "env", "INTERRUPTION_QUEUE": "queue", "CLUSTER_CA_BUNDLE": "ca"}[name]
+	err := s.FromEnvironment(func(name string) string {
+		return map[string]string{
+			"CLUSTER_NAME": "env", "INTERRUPTION_QUEUE": "queue", "CLUSTER_CA_BUNDLE": "ca", "ISOLATED_VPC": "true", "RESERVED_ENIS": "1",
+			"VM_MEMORY_OVERHEAD_PERCENT": "0.05", "AMI_REFRESH_INTERVAL": "5m", "SUBNET_REFRESH_INTERVAL": "2m",
+		}[name]
 	})
+	if err != nil || !s.IsolatedVPC || s.ReservedENIs != 1 || s.VMMemoryOverheadPercent != 0.05 ||
+		s.AMIRefreshInterval.Duration != 5*time.Minute || s.SubnetRefreshInterval.Duration != 2*time.Minute {
+		t.Errorf("%+v, %v", s, err)
+	}
 	if s.ClusterName != "env" || s.ClusterEndpoint != "https://file" || s.InterruptionQueue != "queue" || s.ClusterCABundle != "ca" {
 		t.Errorf("settings %+v", s)
 	}
@@ -89,5 +96,16 @@ func TestValidate(t *testing.T) {
 	s.ClusterName, s.KubeClientBurst = "prod", 10
 	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "kubeClientBurst: 10 is below kubeClientQPS 1000") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A value that cannot be read is named with its variable.
+func TestFromEnvironmentMistakes(t *testing.T) {
+	for _, name := range []string{"ISOLATED_VPC", "RESERVED_ENIS", "VM_MEMORY_OVERHEAD_PERCENT", "AMI_REFRESH_INTERVAL", "SUBNET_REFRESH_INTERVAL"} {
+		s := launcher.Defaults()
+		err := s.FromEnvironment(func(of string) string { return map[string]string{name: "much"}[of] })
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v", name, err)
+		}
 	}
 }

@@ -58,6 +58,11 @@ SDK's usual places.`,
 	set.StringVar(&s.ClusterEndpoint, "cluster-endpoint", s.ClusterEndpoint, "API server URL that nodes are told; empty asks EKS (CLUSTER_ENDPOINT)")
 	set.StringVar(&s.ClusterCABundle, "cluster-ca-bundle", s.ClusterCABundle, "certificate authority that nodes are told, PEM in base64; empty asks EKS (CLUSTER_CA_BUNDLE)")
 	set.StringVar(&s.InterruptionQueue, "interruption-queue", s.InterruptionQueue, "name of the SQS queue with EC2's events (INTERRUPTION_QUEUE)")
+	set.BoolVar(&s.IsolatedVPC, "isolated-vpc", s.IsolatedVPC, "use the built-in on-demand prices: the Price List API cannot be reached (ISOLATED_VPC)")
+	set.Float64Var(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", s.VMMemoryOverheadPercent, "share of memory taken to be lost until a node has reported (VM_MEMORY_OVERHEAD_PERCENT)")
+	set.IntVar(&s.ReservedENIs, "reserved-enis", s.ReservedENIs, "network interfaces that pods get no addresses of (RESERVED_ENIS)")
+	set.DurationVar(&s.AMIRefreshInterval.Duration, "ami-refresh-interval", s.AMIRefreshInterval.Duration, "how long EC2's answer about AMIs is believed (AMI_REFRESH_INTERVAL)")
+	set.DurationVar(&s.SubnetRefreshInterval.Duration, "subnet-refresh-interval", s.SubnetRefreshInterval.Duration, "how long EC2's answer about subnets is believed (SUBNET_REFRESH_INTERVAL)")
 	set.StringVar(&f.bindAt, "bind-at", string(s.BindAt), "when promised pods are bound: auto, launch, ready or never")
 	set.DurationVar(&s.JoinDeadline.Duration, "join-deadline", s.JoinDeadline.Duration, "how long a node with promised pods may take to become Ready")
 	set.DurationVar(&s.EmptyJoinDeadline.Duration, "empty-join-deadline", s.EmptyJoinDeadline.Duration, "the same for a node without promised pods")
@@ -95,7 +100,9 @@ func (f *flags) run(cmd *cobra.Command) error {
 	cloud, err := aws.New(aws.Config{
 		AWS: awsConfig, ClusterName: settings.ClusterName, ClusterEndpoint: settings.ClusterEndpoint,
 		ClusterCA: settings.ClusterCABundle, InterruptionQueue: settings.InterruptionQueue,
-		Logger: logger.WithName("aws"), Metrics: metrics.Registry,
+		IsolatedVPC: settings.IsolatedVPC, ReservedENIs: int64(settings.ReservedENIs), MemoryOverhead: &settings.VMMemoryOverheadPercent,
+		Periods: aws.Periods{Images: settings.AMIRefreshInterval.Duration, Subnets: settings.SubnetRefreshInterval.Duration},
+		Logger:  logger.WithName("aws"), Metrics: metrics.Registry,
 	})
 	if err != nil {
 		return err
@@ -115,21 +122,28 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 			return out, err
 		}
 	}
-	out.FromEnvironment(os.Getenv)
+	if err := out.FromEnvironment(os.Getenv); err != nil {
+		return out, err
+	}
 	for name, apply := range map[string]func(){
-		"socket":               func() { out.Socket = f.settings.Socket },
-		"cluster-name":         func() { out.ClusterName = f.settings.ClusterName },
-		"cluster-endpoint":     func() { out.ClusterEndpoint = f.settings.ClusterEndpoint },
-		"cluster-ca-bundle":    func() { out.ClusterCABundle = f.settings.ClusterCABundle },
-		"interruption-queue":   func() { out.InterruptionQueue = f.settings.InterruptionQueue },
-		"bind-at":              func() { out.BindAt = bind.Setting(f.bindAt) },
-		"join-deadline":        func() { out.JoinDeadline = f.settings.JoinDeadline },
-		"empty-join-deadline":  func() { out.EmptyJoinDeadline = f.settings.EmptyJoinDeadline },
-		"handover-selector":    func() { out.HandoverSelector = f.settings.HandoverSelector },
-		"kube-client-qps":      func() { out.KubeClientQPS = f.settings.KubeClientQPS },
-		"kube-client-burst":    func() { out.KubeClientBurst = f.settings.KubeClientBurst },
-		"metrics-address":      func() { out.MetricsAddress = f.settings.MetricsAddress },
-		"health-probe-address": func() { out.HealthProbeAddress = f.settings.HealthProbeAddress },
+		"socket":                     func() { out.Socket = f.settings.Socket },
+		"cluster-name":               func() { out.ClusterName = f.settings.ClusterName },
+		"cluster-endpoint":           func() { out.ClusterEndpoint = f.settings.ClusterEndpoint },
+		"cluster-ca-bundle":          func() { out.ClusterCABundle = f.settings.ClusterCABundle },
+		"interruption-queue":         func() { out.InterruptionQueue = f.settings.InterruptionQueue },
+		"isolated-vpc":               func() { out.IsolatedVPC = f.settings.IsolatedVPC },
+		"vm-memory-overhead-percent": func() { out.VMMemoryOverheadPercent = f.settings.VMMemoryOverheadPercent },
+		"reserved-enis":              func() { out.ReservedENIs = f.settings.ReservedENIs },
+		"ami-refresh-interval":       func() { out.AMIRefreshInterval = f.settings.AMIRefreshInterval },
+		"subnet-refresh-interval":    func() { out.SubnetRefreshInterval = f.settings.SubnetRefreshInterval },
+		"bind-at":                    func() { out.BindAt = bind.Setting(f.bindAt) },
+		"join-deadline":              func() { out.JoinDeadline = f.settings.JoinDeadline },
+		"empty-join-deadline":        func() { out.EmptyJoinDeadline = f.settings.EmptyJoinDeadline },
+		"handover-selector":          func() { out.HandoverSelector = f.settings.HandoverSelector },
+		"kube-client-qps":            func() { out.KubeClientQPS = f.settings.KubeClientQPS },
+		"kube-client-burst":          func() { out.KubeClientBurst = f.settings.KubeClientBurst },
+		"metrics-address":            func() { out.MetricsAddress = f.settings.MetricsAddress },
+		"health-probe-address":       func() { out.HealthProbeAddress = f.settings.HealthProbeAddress },
 	} {
 		if cmd.Flags().Changed(name) {
 			apply()

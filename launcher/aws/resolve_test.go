@@ -118,8 +118,8 @@ func TestResolveSaysWhatIsWrong(t *testing.T) {
 			class.Spec.Role = ""
 		}, awsv1.ConditionTypeInstanceProfileReady, "RoleMissing", "spec.role"},
 		"not supported": {func(_ *wire, class *awsv1.EC2NodeClass) {
-			class.Spec.NetworkInterfaces = []*awsv1.NetworkInterface{{}}
-		}, awsv1.ConditionTypeValidationSucceeded, "NotSupported", "spec.networkInterfaces"},
+			class.Spec.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: new("pg")}
+		}, awsv1.ConditionTypeValidationSucceeded, "NotSupported", "spec.placementGroupSelector"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c, class := newAccount(t)

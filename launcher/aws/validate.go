@@ -19,7 +19,7 @@ const notSupported = "NotSupported"
 // faultOf returns the first fault of the class: what is not supported is said, never left out silently.
 func faultOf(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {
 	for _, check := range []func(*awsv1.EC2NodeClass, cluster) fault{
-		familyFault, selectorFault, featureFault, tagFault, clusterFault, kubeletFault, userDataFault,
+		familyFault, selectorFault, interfaceFault, tagFault, clusterFault, kubeletFault, userDataFault,
 	} {
 		if f := check(class, known); f.reason != "" {
 			return f, true
@@ -41,19 +41,29 @@ func familyFault(class *awsv1.EC2NodeClass, _ cluster) fault {
 }
 
 func selectorFault(class *awsv1.EC2NodeClass, _ cluster) fault {
-	switch {
-	case class.Spec.PlacementGroupSelector != nil:
+	if class.Spec.PlacementGroupSelector != nil {
 		return fault{notSupported, "spec.placementGroupSelector is not supported yet"}
 	}
 	return fault{}
 }
 
-func featureFault(class *awsv1.EC2NodeClass, _ cluster) fault {
-	switch {
-	case len(class.Spec.NetworkInterfaces) > 0:
-		return fault{notSupported, "spec.networkInterfaces (EFA) is not supported yet"}
-	case class.Spec.CPUOptions != nil && awssdk.ToString(class.Spec.CPUOptions.NestedVirtualization) == "enabled":
-		return fault{notSupported, "spec.cpuOptions.nestedVirtualization is not supported yet"}
+// interfaceFault holds spec.networkInterfaces to what its CRD says too: the launch template is written from it.
+func interfaceFault(class *awsv1.EC2NodeClass, _ cluster) fault {
+	seen, primary := map[[2]int32]bool{}, false
+	for i, n := range class.Spec.NetworkInterfaces {
+		switch {
+		case n == nil:
+			return fault{"NetworkInterfacesInvalid", fmt.Sprintf("spec.networkInterfaces[%d] is empty", i)}
+		case seen[[2]int32{n.NetworkCardIndex, n.DeviceIndex}]:
+			return fault{"NetworkInterfacesInvalid", fmt.Sprintf("spec.networkInterfaces[%d]: network card %d has device %d twice", i, n.NetworkCardIndex, n.DeviceIndex)}
+		case n.NetworkCardIndex == 0 && n.DeviceIndex == 0 && n.InterfaceType == awsv1.InterfaceTypeEFAOnly:
+			return fault{"NetworkInterfacesInvalid", fmt.Sprintf("spec.networkInterfaces[%d]: device 0 of network card 0 has the node's address: its interfaceType must be interface", i)}
+		}
+		seen[[2]int32{n.NetworkCardIndex, n.DeviceIndex}] = true
+		primary = primary || n.NetworkCardIndex == 0 && n.DeviceIndex == 0
+	}
+	if len(class.Spec.NetworkInterfaces) > 0 && !primary {
+		return fault{"NetworkInterfacesInvalid", "spec.networkInterfaces: device 0 of network card 0, which has the node's address, is missing"}
 	}
 	return fault{}
 }

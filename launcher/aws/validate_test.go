@@ -31,12 +31,21 @@ func TestFaultOf(t *testing.T) {
 		"an alias that nobody knows": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
 			s.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2024@latest"}}
 		}, "AMISelectorInvalid", "spec.amiSelectorTerms"},
-		"efa": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
+		"efa beside the primary interface": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
+			s.NetworkInterfaces = []*awsv1.NetworkInterface{{InterfaceType: "interface"}, {DeviceIndex: 1, InterfaceType: "efa-only"}}
+		}, "", ""},
+		"efa as the primary interface": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
 			s.NetworkInterfaces = []*awsv1.NetworkInterface{{InterfaceType: awsv1.InterfaceTypeEFAOnly}}
-		}, notSupported, "spec.networkInterfaces"},
-		"nested virtualization": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
-			s.CPUOptions = &awsv1.CPUOptions{NestedVirtualization: new("enabled")}
-		}, notSupported, "spec.cpuOptions"},
+		}, "NetworkInterfacesInvalid", "spec.networkInterfaces[0]"},
+		"no primary interface": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
+			s.NetworkInterfaces = []*awsv1.NetworkInterface{{NetworkCardIndex: 1, InterfaceType: "interface"}}
+		}, "NetworkInterfacesInvalid", "missing"},
+		"an interface twice": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
+			s.NetworkInterfaces = []*awsv1.NetworkInterface{{InterfaceType: "interface"}, {InterfaceType: "interface"}}
+		}, "NetworkInterfacesInvalid", "spec.networkInterfaces[1]"},
+		"no interface": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
+			s.NetworkInterfaces = []*awsv1.NetworkInterface{nil}
+		}, "NetworkInterfacesInvalid", "spec.networkInterfaces[0]"},
 		"our tags": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
 			s.Tags = map[string]string{"slipway.dev/launch": "x"}
 		}, "TagsInvalid", "spec.tags"},
