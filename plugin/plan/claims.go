@@ -14,8 +14,8 @@ import (
 // maxAlternatives is how many instance types a claim names at most.
 const maxAlternatives = 60
 
-// claims writes one claim per node, the dearest first. A node for which a NodePool's minValues cannot be kept becomes
-// none: its pods stay out of next, and it is taken out of the packing.
+// claims writes one claim per node, the dearest first. A node for which a NodePool's minValues cannot be kept is launched
+// as another type, or in parts; a pod for which nothing of that helps stays out of next, and is taken out of the packing.
 func (m *model) claims(pk *packing, next []int) []Claim {
 	p := pk.problem
 	nodes := pk.best.nodes
@@ -31,6 +31,7 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 	}
 	var out []Claim
 	var kept []node
+	changed := false
 	for _, n := range nodes {
 		pool := m.offers[n.offer].pool
 		if last := len(kept) - 1; last >= 0 && len(slack[pool]) == 0 && kept[last].offer == n.offer && slices.Equal(kept[last].items, n.items) {
@@ -41,12 +42,12 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 			out, kept = append(out, c), append(kept, n)
 			continue
 		}
+		changed = true
 		m.book([]node{n}, -1)
-		for _, it := range n.items {
-			pk.best.left[it.unit] += it.n
-		}
+		claims, parts := m.inParts(pk, n, slack[pool], next)
+		out, kept = append(out, claims...), append(kept, parts...)
 	}
-	if len(kept) < len(nodes) {
+	if changed {
 		pk.best.nodes = kept
 		pk.bound = m.freeBound(p, pk.best)
 	}
@@ -190,6 +191,9 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 	}
 	out, ok := m.keepMinValues(pool, out, sp)
 	for i := range slack {
+		if !ok {
+			break
+		}
 		extra := int64(0)
 		for _, ti := range out {
 			extra = max(extra, m.types[ti].usage[i]-m.types[expected.shape].usage[i])

@@ -1,11 +1,15 @@
 package plan
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
 // nodeRule limits who shares a node: where a pod of the subject is, at most limit pods of the members are.
 type nodeRule struct {
+	// key of the label without which a node is not concerned; empty for all nodes.
+	key     string
 	subject int
 	members bits
 	limit   int
@@ -19,7 +23,10 @@ func (m *model) compileNodeRules() {
 		if r.kind == affinity || r.kind == spread && r.key != corev1.LabelHostname {
 			continue
 		}
-		n := nodeRule{subject: r.owner, members: r.members, limit: r.maxSkew}
+		if r.kind == antiAffinity && !m.canHave(r.key) {
+			continue // A node without the label is no domain.
+		}
+		n := nodeRule{key: r.key, subject: r.owner, members: r.members, limit: r.maxSkew}
 		if r.kind == antiAffinity && r.members.has(r.owner) {
 			n.limit = 1
 		}
@@ -60,9 +67,30 @@ func (m *model) pairRule(ci int, clash func(*class) bool) {
 // part is n pods of a class.
 type part struct{ class, n int }
 
-// company says that pods of the parts may share one node.
+// canHave says that new nodes may have the label.
+func (m *model) canHave(key string) bool {
+	if isHost(key) || key == corev1.LabelTopologyZone || key == labelCapacityType {
+		return true
+	}
+	for pi := range m.pools {
+		if _, open := m.pools[pi].open[key]; open || len(m.offered(&m.pools[pi], key)) > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.rooms, func(r room) bool { _, ok := r.labels[key]; return ok })
+}
+
+// company says that pods of the parts may share one new node.
 func (m *model) company(parts []part) bool {
+	return m.companyAt(parts, func(string) (string, bool) { return "", true })
+}
+
+// companyAt says that pods of the parts may share the node with these labels.
+func (m *model) companyAt(parts []part, at lookup) bool {
 	for _, r := range m.nodeRules {
+		if _, ok := at(r.key); r.key != "" && !ok {
+			continue
+		}
 		subject, members := false, 0
 		for _, p := range parts {
 			subject = subject || p.class == r.subject && p.n > 0

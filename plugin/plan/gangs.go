@@ -84,7 +84,7 @@ func (m *model) gangsStand(placed, most []int) bool {
 	for _, ci := range g.classes {
 		most[ci] = 0
 		if placed[ci] > 0 {
-			m.held[ci] = Reason{Code: "GangIncomplete", Message: fmt.Sprintf("gang %s runs with %d pods or none, and %d cannot be placed: %s", g.name, g.size, lacks, why)}
+			m.lessons.held[ci] = Reason{Code: "GangIncomplete", Message: fmt.Sprintf("gang %s runs with %d pods or none, and %d cannot be placed: %s", g.name, g.size, lacks, why)}
 		}
 	}
 	return false

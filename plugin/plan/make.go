@@ -16,10 +16,9 @@ import (
 // pods that found no node leave the others badly spread or a gang incomplete, plan anew with fewer; (7) say why for what
 // is left.
 func attempt(in Input, w wants, most []int) Plan {
-	held := map[int]Reason{}
+	learned := newLessons()
 	for try := 0; ; try++ {
-		m := compile(in, w)
-		m.held = held
+		m := compile(in, w, learned)
 		if out, settled := m.plan(most, try == maxTries); settled {
 			return out
 		}
@@ -48,7 +47,7 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 		out.LowerBoundPerHour += pk.bound
 		out.FirstFitPerHour += pk.firstFit
 	}
-	if !m.settle(units, next, most, last) || !m.gangsStand(next, most) { // 6
+	if m.again || !m.settle(units, next, most, last) || !m.gangsStand(next, most) { // 6
 		return Plan{}, false
 	}
 	out.Unplaced = m.unplaced(next) // 7

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,4 +82,88 @@ func (m *model) minValuesText(pool *pool, types []int, sp span) string {
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+// maxOtherTypes is how many other offers are tried for a node that cannot keep its pool's minValues.
+const maxOtherTypes = 12
+
+// inParts plans a node again whose pool's minValues cannot be kept with it: as another offer, or cut in half. Small nodes
+// have more types that hold their pods. What cannot be launched alone is not to be planned onto these offers again.
+func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim, []node) {
+	p := pk.problem
+	for _, oi := range m.cheapestShared(p, n) {
+		other := n
+		other.offer = oi
+		if c, ok := m.claim(p, other, slack, next); ok {
+			m.book([]node{other}, 1)
+			return []Claim{c}, []node{other}
+		}
+	}
+	left, right := halves(n.items)
+	if len(right) == 0 {
+		for _, it := range left {
+			pk.best.left[it.unit] += it.n
+			for _, q := range p.units[it.unit].parts {
+				m.avoid(q.class, m.offers[n.offer].pool, p.units[it.unit].fits)
+			}
+		}
+		return nil, nil
+	}
+	var claims []Claim
+	var nodes []node
+	for _, items := range [][]item{left, right} {
+		half := node{offer: n.offer, items: items, sum: make(vec, len(m.dims))}
+		for _, it := range items {
+			half.sum.add(p.units[it.unit].need, int64(it.n))
+		}
+		c, k := m.inParts(pk, half, slack, next)
+		claims, nodes = append(claims, c...), append(nodes, k...)
+	}
+	return claims, nodes
+}
+
+// cheapestShared are offers of the node's pool that hold its pods and that the limits leave room for, the cheapest first.
+func (m *model) cheapestShared(p *problem, n node) []int {
+	shared := m.shared(p, n)
+	var out []int
+	for oi := range m.offers {
+		if shared.has(oi) && m.available.has(oi) && m.withinLimits(oi) {
+			out = append(out, oi)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(m.offers[a].Price, m.offers[b].Price) })
+	return out[:min(len(out), maxOtherTypes)]
+}
+
+// halves cuts the items in two of about as many units each; the second is empty where there is but one unit.
+func halves(items []item) (left, right []item) {
+	total := 0
+	for _, it := range items {
+		total += it.n
+	}
+	room := (total + 1) / 2
+	for _, it := range items {
+		first := min(it.n, room)
+		if room -= first; first > 0 {
+			left = append(left, item{it.unit, first})
+		}
+		if it.n > first {
+			right = append(right, item{it.unit, it.n - first})
+		}
+	}
+	return left, right
+}
+
+// avoid keeps the class off the offers of the pool in the plans to come of the same input.
+func (m *model) avoid(ci, pi int, offers bits) {
+	if m.lessons.without[ci] == nil {
+		m.lessons.without[ci] = newBits(len(m.offers))
+	}
+	for oi := m.pools[pi].offers[0]; oi < m.pools[pi].offers[1]; oi++ {
+		if offers.has(oi) {
+			m.lessons.without[ci].set(oi)
+		}
+	}
+	m.lessons.notes[[2]int{ci, pi}] = m.notes[[2]int{ci, pi}]
+	m.again = true
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -27,12 +28,26 @@ type model struct {
 	available bits
 	// notes are reasons found on the way, by class and pool.
 	notes map[[2]int]Reason
-	// held are the reasons of classes that could be placed but must not be, such as the rest of a gang.
-	held map[int]Reason
+	// lessons are of earlier tries; again says that there are new ones, so that the plan has to be made anew.
+	lessons *lessons
+	again   bool
 	// gangs of the input, in the order of their first class.
 	gangs []gang
 	// problems are mistakes in the input.
 	problems []Problem
+}
+
+// lessons are what a try found out for those after it.
+type lessons struct {
+	// held are the reasons of classes that could be placed but must not be, such as the rest of a gang.
+	held map[int]Reason
+	// without are offers that a class cannot use, by class, and notes the reasons, by class and pool.
+	without map[int]bits
+	notes   map[[2]int]Reason
+}
+
+func newLessons() *lessons {
+	return &lessons{held: map[int]Reason{}, without: map[int]bits{}, notes: map[[2]int]Reason{}}
 }
 
 // pool is a NodePool, prepared for matching.
@@ -81,8 +96,8 @@ type class struct {
 	terms    []catalog.Requirements
 	termsErr error
 	// own are the terms without what volumes and preferences add: they say which nodes a topology spread counts.
-	own []catalog.Requirements
-	ports    []port
+	own   []catalog.Requirements
+	ports []port
 	// fits are the offers one of whose nodes could run a pod of the class, were they available.
 	fits bits
 	// demands are what the class wants of the open keys, by pool; nil for nothing.
@@ -109,8 +124,8 @@ type room struct {
 	ports    []port
 }
 
-func compile(in Input, w wants) *model {
-	m := &model{in: in}
+func compile(in Input, w wants, l *lessons) *model {
+	m := &model{in: in, lessons: l}
 	m.compileDims()
 	m.compilePools()
 	m.compileOffers()
@@ -130,6 +145,9 @@ func compile(in Input, w wants) *model {
 		c := &m.classes[i]
 		m.applyRejections(c)
 		c.fits, c.demands = m.fit(c)
+		for w, unfit := range m.lessons.without[i] {
+			c.fits[w] &^= unfit
+		}
 	}
 	m.softDomains()
 	m.compileNodeRules()
@@ -177,6 +195,9 @@ func newPool(np catalog.NodePool) pool {
 		normal[i].Key = NormalKey(normal[i].Key)
 	}
 	p.reqs, p.broken = catalog.NewRequirements(normal)
+	if key, bad := p.reqs.Conflict(); bad {
+		p.broken = fmt.Errorf("they contradict each other: no value of %s is allowed", key)
+	}
 	for k, s := range p.reqs {
 		if _, fixed := p.labels[k]; !fixed && !wellKnown(k) {
 			p.open[k] = s

@@ -9,7 +9,7 @@ import (
 )
 
 // maxPreferencePlans is how many plans are made to find out which preferences can be kept.
-const maxPreferencePlans = 4
+const maxPreferencePlans = 3
 
 // Make plans the pods of the input for as few USD per hour as it finds, with as many of their preferences kept as cost at
 // most Input.PreferenceShare more. The same input gives the same plan.
@@ -38,8 +38,9 @@ func withPreferences(in Input, plain Plan) Plan {
 	if plain.CostPerHour == 0 {
 		return plain // Room that is there costs nothing: a tenth more of that is no node.
 	}
-	m := compile(in, nil)
+	m := compile(in, nil, newLessons())
 	ranking := m.rank(spending{plain: plain.CostPerHour, more: in.PreferenceShare * plain.CostPerHour}) // 2
+	in.sketch = true
 	best, lo, hi := plain, 0, len(ranking.wishes)+1
 	limit := plain.CostPerHour*(1+in.PreferenceShare) + 1e-9
 	for range maxPreferencePlans { // 3: lo wishes are known to be affordable, hi are known not to be
@@ -62,7 +63,7 @@ func withPreferences(in Input, plain Plan) Plan {
 		best, lo = p, n
 	}
 	// Another choice of preferences may fill other rooms, and leave fewer pods to new nodes.
-	best.LowerBoundPerHour = min(best.LowerBoundPerHour, plain.LowerBoundPerHour)
+	best.LowerBoundPerHour = min(best.CostPerHour, plain.LowerBoundPerHour)
 	best.PlainCostPerHour, best.FirstFitPerHour = plain.CostPerHour, plain.FirstFitPerHour
 	best.Ignored = ranking.ignored(lo, in.PreferenceShare) // 4
 	return best

@@ -80,7 +80,7 @@ func (m *model) poolProblems(p *pool) {
 			m.problem(object, field+".minValues", "asks for %d values of the %d that are listed: no node can keep it", r.MinValues, len(r.Values))
 		}
 	}
-	if key, bad := p.reqs.Conflict(); p.broken == nil && bad {
+	if key, bad := p.reqs.Conflict(); bad {
 		m.problem(object, "spec.template.spec.requirements", "contradict each other: no value of %s is allowed. The pool launches nothing", key)
 	}
 	for _, k := range sortedKeys(p.labels) {

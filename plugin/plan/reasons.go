@@ -36,7 +36,7 @@ func (m *model) reasons(ci int) []Reason {
 	if r := m.classes[ci].broken; r != nil {
 		return []Reason{*r}
 	}
-	if r, ok := m.held[ci]; ok {
+	if r, ok := m.lessons.held[ci]; ok {
 		return []Reason{r}
 	}
 	if len(m.pools) == 0 {
@@ -56,6 +56,9 @@ func (m *model) reason(ci, pi int) Reason {
 		return Reason{NodePool: p.Name, Code: code, Message: fmt.Sprintf(format, args...)}
 	}
 	if r, ok := m.notes[[2]int{ci, pi}]; ok {
+		return r
+	}
+	if r, ok := m.lessons.notes[[2]int{ci, pi}]; ok {
 		return r
 	}
 	if p.broken != nil {

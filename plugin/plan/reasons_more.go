@@ -120,9 +120,6 @@ func (m *model) noTypes(p *pool) string {
 	if len(list) == 0 {
 		return fmt.Sprintf("its EC2NodeClass %s has no instance type", p.NodeClass)
 	}
-	if key, bad := p.reqs.Conflict(); bad {
-		return fmt.Sprintf("the pool's requirements contradict each other: no value of %s is allowed", key)
-	}
 	for _, k := range sortedKeys(p.labels) {
 		if set, ok := p.reqs[k]; ok && !set.Has(p.labels[k]) {
 			return fmt.Sprintf("the pool's own label %s=%s contradicts its requirement %s %s", k, p.labels[k], k, setText(set))

@@ -89,7 +89,7 @@ func (m *model) fillRoom(f *roomFill, ci, want int) int {
 	at := func(key string) (string, bool) { v, ok := r.labels[key]; return v, ok }
 	placed := 0
 	for placed < want {
-		if !m.permits(part{ci, 1}, at, false) || !m.fitsCompany(f.parts, ci, r) {
+		if !m.permits(part{ci, 1}, at, false) || !m.fitsCompany(f.parts, ci, r, at) {
 			break
 		}
 		f.parts = addPart(f.parts, ci, 1)
@@ -111,8 +111,8 @@ func (r *room) blocks(c *class) bool {
 }
 
 // fitsCompany says that one more pod of the class may join the parts, by those rules that are not counted by permits.
-func (m *model) fitsCompany(parts []part, ci int, r *room) bool {
-	return m.company(addPart(slices.Clone(parts), ci, 1)) && (m.classes[ci].perNode == 0 || r.siblings(&m.classes[ci]) < m.classes[ci].perNode)
+func (m *model) fitsCompany(parts []part, ci int, r *room, at lookup) bool {
+	return m.companyAt(addPart(slices.Clone(parts), ci, 1), at) && (m.classes[ci].perNode == 0 || r.siblings(&m.classes[ci]) < m.classes[ci].perNode)
 }
 
 // siblings counts the pods in the room that look like the class's.

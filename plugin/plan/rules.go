@@ -87,6 +87,10 @@ func (m *model) spreadRules(ci int) {
 			r.minDomains = int(*c.MinDomains)
 		}
 		r.inNS = only(pod.Namespace)
+		if selector.Empty() {
+			// The scheduler counts no pod at all for a selector that matches all (countPodsMatchSelector in PodTopologySpread).
+			r.inNS = func(string) bool { return false }
+		}
 		m.rules = append(m.rules, r)
 	}
 }

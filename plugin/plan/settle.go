@@ -36,7 +36,7 @@ func (r *rule) over(n int) int {
 	over := 0
 	switch r.kind {
 	case spread:
-		least := r.least()
+		least := r.least("", 0)
 		for _, c := range r.counts {
 			over += max(c-least-r.maxSkew, 0)
 		}

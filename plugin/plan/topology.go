@@ -183,7 +183,7 @@ func (r *rule) allows(p part, v string, ok bool) bool {
 	}
 	switch r.kind {
 	case spread:
-		return ok && r.counts[v]+self-r.least() <= r.maxSkew
+		return ok && r.counts[v]+self-r.least(v, self-1) <= r.maxSkew
 	case affinity:
 		return ok && (r.counts[v] > 0 || r.total == 0 && self > 0)
 	case antiAffinity:
@@ -195,15 +195,20 @@ func (r *rule) allows(p part, v string, ok bool) bool {
 	return true
 }
 
-// least is the global minimum of a spread. By hostname it is taken as zero: a node can always be launched.
-func (r *rule) least() int {
+// least is the global minimum of a spread, when n more pods are in the domain v. By hostname it is taken as zero: a node
+// can always be launched.
+func (r *rule) least(v string, n int) int {
 	if r.key == corev1.LabelHostname || len(r.domains) < r.minDomains {
 		return 0
 	}
 	least := -1
-	for v := range r.domains {
-		if n := r.counts[v]; least < 0 || n < least {
-			least = n
+	for d := range r.domains {
+		count := r.counts[d]
+		if d == v {
+			count += max(n, 0)
+		}
+		if least < 0 || count < least {
+			least = count
 		}
 	}
 	return max(least, 0)
