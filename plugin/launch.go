@@ -108,7 +108,7 @@ func (p *planner) launch(ctx context.Context, w *work) []string {
 	if w.replaces == "" {
 		p.hold(w, now)
 	}
-	req := link.Request(batchName, w.result)
+	req := link.Request(batchName, w.result, w.input.Classes)
 	var refused map[string]*api.Result
 	if len(req.GetClaims())+len(req.GetPlacements()) > 0 {
 		resp, err := p.send(ctx, req)

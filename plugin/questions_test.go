@@ -135,6 +135,10 @@ func TestNodeGoing(t *testing.T) {
 		}
 	}
 	h.updateNode(newNode("going", "4", nil, disrupted()))
+	h.eventually("the taint to be seen", func() bool {
+		info, ok := h.sched.Cache.Dump().Nodes["going"]
+		return ok && info.Node() != nil && len(info.Node().Spec.Taints) == 1
+	})
 	h.deployment("successor", 3)
 	h.eventually("the successors", func() bool { return len(h.launcher.podNames()) == 6 })
 	if n := len(h.launcher.claims()); n != len(claims) {

@@ -1176,7 +1176,9 @@ type Claim struct {
 	Pods     []*PodRef         `protobuf:"bytes,6,rep,name=pods,proto3" json:"pods,omitempty"`
 	Expected *Expected         `protobuf:"bytes,7,opt,name=expected,proto3" json:"expected,omitempty"`
 	// Name of the node whose pods this claim is meant for; empty otherwise.
-	Replaces      string `protobuf:"bytes,8,opt,name=replaces,proto3" json:"replaces,omitempty"`
+	Replaces string `protobuf:"bytes,8,opt,name=replaces,proto3" json:"replaces,omitempty"`
+	// Claims and placements of one group hold the pods of a gang: all of them are recorded or none. Empty for none.
+	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1267,6 +1269,13 @@ func (x *Claim) GetReplaces() string {
 	return ""
 }
 
+func (x *Claim) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
 // Expected is the offering that the plan counts on: shown in events, and the base of the bill.
 type Expected struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -1339,9 +1348,11 @@ func (x *Expected) GetPrice() float64 {
 
 // InFlightPlacement promises room on an in-flight node to more pods.
 type InFlightPlacement struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeClaim     string                 `protobuf:"bytes,1,opt,name=node_claim,json=nodeClaim,proto3" json:"node_claim,omitempty"`
-	Pods          []*PodRef              `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	NodeClaim string                 `protobuf:"bytes,1,opt,name=node_claim,json=nodeClaim,proto3" json:"node_claim,omitempty"`
+	Pods      []*PodRef              `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
+	// As in Claim.
+	Group         string `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1388,6 +1399,13 @@ func (x *InFlightPlacement) GetPods() []*PodRef {
 		return x.Pods
 	}
 	return nil
+}
+
+func (x *InFlightPlacement) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 type LaunchResponse struct {
@@ -2190,7 +2208,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x06claims\x18\x02 \x03(\v2\x1a.slipway.launcher.v1.ClaimR\x06claims\x12F\n" +
 	"\n" +
 	"placements\x18\x03 \x03(\v2&.slipway.launcher.v1.InFlightPlacementR\n" +
-	"placements\"\xb0\x03\n" +
+	"placements\"\xc6\x03\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tnode_pool\x18\x02 \x01(\tR\bnodePool\x12D\n" +
@@ -2199,7 +2217,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\brequests\x18\x05 \x03(\v2(.slipway.launcher.v1.Claim.RequestsEntryR\brequests\x12/\n" +
 	"\x04pods\x18\x06 \x03(\v2\x1b.slipway.launcher.v1.PodRefR\x04pods\x129\n" +
 	"\bexpected\x18\a \x01(\v2\x1d.slipway.launcher.v1.ExpectedR\bexpected\x12\x1a\n" +
-	"\breplaces\x18\b \x01(\tR\breplaces\x1a;\n" +
+	"\breplaces\x18\b \x01(\tR\breplaces\x12\x14\n" +
+	"\x05group\x18\t \x01(\tR\x05group\x1a;\n" +
 	"\rRequestsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"~\n" +
@@ -2207,11 +2226,12 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\rinstance_type\x18\x01 \x01(\tR\finstanceType\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12#\n" +
 	"\rcapacity_type\x18\x03 \x01(\tR\fcapacityType\x12\x14\n" +
-	"\x05price\x18\x04 \x01(\x01R\x05price\"c\n" +
+	"\x05price\x18\x04 \x01(\x01R\x05price\"y\n" +
 	"\x11InFlightPlacement\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12/\n" +
-	"\x04pods\x18\x02 \x03(\v2\x1b.slipway.launcher.v1.PodRefR\x04pods\"\x82\x01\n" +
+	"\x04pods\x18\x02 \x03(\v2\x1b.slipway.launcher.v1.PodRefR\x04pods\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\"\x82\x01\n" +
 	"\x0eLaunchResponse\x123\n" +
 	"\x06claims\x18\x01 \x03(\v2\x1b.slipway.launcher.v1.ResultR\x06claims\x12;\n" +
 	"\n" +

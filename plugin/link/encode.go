@@ -9,15 +9,25 @@ import (
 )
 
 // Request is the plan as the launcher takes it: its claims, and its placements on in-flight nodes. Placements on nodes
-// that exist are the scheduler's own affair.
-func Request(batch string, p plan.Plan) *api.LaunchRequest {
+// that exist are the scheduler's own affair. classes are those of the plan's input.
+func Request(batch string, p plan.Plan, classes []plan.Class) *api.LaunchRequest {
 	req := &api.LaunchRequest{Batch: batch}
+	var nodes [][]plan.Member
 	for _, c := range p.Claims {
 		req.Claims = append(req.Claims, claim(c))
+		nodes = append(nodes, c.Members)
 	}
 	for _, pl := range p.Placements {
 		if pl.InFlight {
 			req.Placements = append(req.Placements, &api.InFlightPlacement{NodeClaim: pl.Node, Pods: podRefs(pl.Members)})
+			nodes = append(nodes, pl.Members)
+		}
+	}
+	for i, group := range groups(classes, nodes) {
+		if i < len(req.Claims) {
+			req.Claims[i].Group = group
+		} else {
+			req.Placements[i-len(req.Claims)].Group = group
 		}
 	}
 	return req
@@ -60,4 +70,35 @@ func texts(list corev1.ResourceList) map[string]string {
 		out[string(name)] = q.String()
 	}
 	return out
+}
+
+// groups names for each list of members the group of nodes that it belongs to, empty for none: those that hold pods of one gang,
+// and those that hold pods of another gang which shares a node with it. The name is that of the first of the gangs.
+func groups(classes []plan.Class, nodes [][]plan.Member) []string {
+	first := map[string]string{}
+	var root func(string) string
+	root = func(gang string) string {
+		if next, ok := first[gang]; ok && next != gang {
+			return root(next)
+		}
+		return gang
+	}
+	gangs := make([]string, len(nodes))
+	for i, members := range nodes {
+		for _, m := range members {
+			gang := plan.GangOf(classes[m.Class].Pod).Name
+			switch {
+			case gang == "":
+			case gangs[i] == "":
+				gangs[i] = gang
+			default:
+				a, b := root(gangs[i]), root(gang)
+				first[max(a, b)] = min(a, b)
+			}
+		}
+	}
+	for i, gang := range gangs {
+		gangs[i] = root(gang)
+	}
+	return gangs
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -255,7 +257,7 @@ func TestRequest(t *testing.T) {
 			Requests:     corev1.ResourceList{"cpu": resource.MustParse("1500m")},
 		}},
 		Placements: []plan.Placement{{Node: "default-0", InFlight: true, Members: pods}, {Node: "exists", Members: pods}},
-	})
+	}, []plan.Class{{Pod: &corev1.Pod{}}})
 	c := req.GetClaims()[0]
 	if c.GetName() != "default-1" || c.GetRequests()["cpu"] != "1500m" || c.GetRequirements()[0].GetMinValues() != 2 ||
 		c.GetExpected().GetPrice() != 0.5 || c.GetPods()[0].GetSchedulerOnly() != "why" || c.GetReplaces() != "old" {
@@ -263,6 +265,37 @@ func TestRequest(t *testing.T) {
 	}
 	if len(req.GetPlacements()) != 1 || req.GetPlacements()[0].GetNodeClaim() != "default-0" {
 		t.Errorf("placements %v: those on nodes that exist are none of the launcher's business", req.GetPlacements())
+	}
+}
+
+// Nodes that hold pods of one gang are recorded together, and so are those of a gang that shares a node with it.
+func TestRequestGroups(t *testing.T) {
+	var classes []plan.Class
+	for _, gang := range []string{"", "a", "b", "c"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}}
+		if gang != "" {
+			pod.Labels = map[string]string{plan.LabelGang: gang}
+		}
+		classes = append(classes, plan.Class{Pod: pod})
+	}
+	claim := func(classes ...int) plan.Claim {
+		var c plan.Claim
+		for _, ci := range classes {
+			c.Members = append(c.Members, plan.Member{Class: ci})
+		}
+		return c
+	}
+	req := link.Request("b", plan.Plan{
+		Claims:     []plan.Claim{claim(0), claim(2, 0), claim(1, 2), claim(3)},
+		Placements: []plan.Placement{{Node: "exists", Members: claim(3).Members}, {Node: "f", InFlight: true, Members: claim(0, 1).Members}},
+	}, classes)
+	var got []string
+	for _, c := range req.GetClaims() {
+		got = append(got, c.GetGroup())
+	}
+	got = append(got, req.GetPlacements()[0].GetGroup())
+	if want := []string{"", "n/a", "n/a", "n/c", "n/a"}; !slices.Equal(got, want) {
+		t.Errorf("groups %q, want %q", got, want)
 	}
 }
 
