@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/slipway-k8s/slipway/e2e/aws/policy"
 	"github.com/slipway-k8s/slipway/e2e/clock"
 )
 
@@ -49,6 +50,8 @@ type Config struct {
 	FleetTakes time.Duration
 	// SpotInterruptions per hour, of random spot instances; default none.
 	SpotInterruptions float64
+	// Policies say what callers may do, by their access keys; whoever has none may do everything.
+	Policies map[string]policy.Policy
 	// Logger for what the server does by itself; the zero value logs nothing.
 	Logger logr.Logger
 }

@@ -30,6 +30,8 @@ type fleet struct {
 	overrides              []override
 	candidates             []candidate
 	tags                   map[string]string
+	// denied says what of launching from an override the caller is not allowed; nil allows everything.
+	denied func(o override, capacityType string) *wire.Error
 }
 
 func errNoAddresses(subnet string) *wire.Error {
@@ -56,7 +58,7 @@ func (s *Server) createFleet(ctx context.Context, r request) (any, error) {
 // launchFleet makes the call in these steps.
 func (s *Server) launchFleet(r request) (any, error) {
 	// 1. What is asked, checked as a whole.
-	f, err := s.readFleet(r.Params)
+	f, err := s.readFleet(r)
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +155,9 @@ func (o override) shape() overrideXML {
 	}
 }
 
-func (s *Server) readFleet(p wire.Params) (fleet, error) {
-	f := fleet{tags: specifiedTags(p, "instance")}
+func (s *Server) readFleet(r request) (fleet, error) {
+	p := r.Params
+	f := fleet{tags: specifiedTags(p, "instance"), denied: s.denials(r)}
 	if err := p.Require("LaunchTemplateConfigs", "TargetCapacitySpecification"); err != nil {
 		return f, err
 	}
@@ -209,7 +212,7 @@ func (s *Server) readConfigs(p wire.Params, f *fleet) error {
 		}
 		for _, params := range overrides {
 			o := override{params: params, template: t, config: spec}
-			c := s.candidate(&o, f.capacityType)
+			c := s.candidate(&o, f)
 			c.order = len(f.candidates)
 			f.overrides, f.candidates = append(f.overrides, o), append(f.candidates, c)
 		}
@@ -222,11 +225,18 @@ func (s *Server) readConfigs(p wire.Params, f *fleet) error {
 }
 
 // candidate completes an override and says whether it could be launched now.
-func (s *Server) candidate(o *override, capacityType string) candidate {
+func (s *Server) candidate(o *override, f *fleet) candidate {
+	capacityType := f.capacityType
 	var c candidate
 	if err := s.complete(o, capacityType); err != nil {
 		c.code, c.message = err.Code, err.Message
 		return c
+	}
+	if f.denied != nil {
+		if err := f.denied(*o, capacityType); err != nil {
+			c.code, c.message = err.Code, err.Message
+			return c
+		}
 	}
 	c.subnet, c.room, c.price = o.subnet.ID, s.addresses.free(o.subnet.ID), o.launch.price
 	c.depth = s.table.Depth(o.info.Name, o.subnet.Zone)

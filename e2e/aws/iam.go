@@ -42,6 +42,26 @@ func (s *iamStore) hasProfile(name string) bool {
 	return s.profiles[name] != nil
 }
 
+// describe returns a profile's path and tags, empty where there is none of the name.
+func (s *iamStore) describe(name string) (path string, tags map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.profiles[name]; p != nil {
+		return p.path, maps.Clone(p.tags)
+	}
+	return "", nil
+}
+
+// roleOf returns the role of a profile.
+func (s *iamStore) roleOf(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.profiles[name]; p != nil {
+		return p.role
+	}
+	return ""
+}
+
 func (s *Server) iamARN(resource string) string {
 	return "arn:aws:iam::" + s.cfg.AccountID + ":" + resource
 }

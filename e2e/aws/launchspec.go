@@ -132,24 +132,30 @@ func (s *Server) runInstances(ctx context.Context, r request) (any, error) {
 	return s.tokens.once(p.Get("ClientToken"), p.String(), func() (any, error) { return s.launchCount(r, least, most) })
 }
 
-func (s *Server) launchCount(r request, least, most int) (any, error) {
-	p := r.Params
-	o := override{params: p, template: template{data: p}}
+// readRun reads what RunInstances is to launch.
+func (s *Server) readRun(p wire.Params) (o override, capacityType string, err error) {
+	o, capacityType = override{params: p, template: template{data: p}}, OnDemand
 	if spec := p.At("LaunchTemplate"); spec.Given() {
-		t, err := s.templates.find(spec)
-		if err != nil {
-			return nil, err
+		if o.template, err = s.templates.find(spec); err != nil {
+			return o, capacityType, err
 		}
-		o.template = t
 	}
-	capacityType := OnDemand
 	if p.Get("InstanceMarketOptions.MarketType") == Spot {
 		capacityType = Spot
 	}
-	if err := s.complete(&o, capacityType); err != nil {
-		if err.Code == "InvalidFleetConfiguration" {
-			err.Code = "Unsupported"
+	if refused := s.complete(&o, capacityType); refused != nil {
+		if refused.Code == "InvalidFleetConfiguration" {
+			refused.Code = "Unsupported"
 		}
+		return o, capacityType, refused
+	}
+	return o, capacityType, nil
+}
+
+func (s *Server) launchCount(r request, least, most int) (any, error) {
+	p := r.Params
+	o, capacityType, err := s.readRun(p)
+	if err != nil {
 		return nil, err
 	}
 	if !s.faults.hasCapacity(o.info.Name, o.subnet.Zone, capacityType) {

@@ -35,6 +35,7 @@ type Server struct {
 	agenda    *agenda
 	calls     *callLog
 	contract  *contract
+	policies  *policies
 	dice      *dice
 	services  map[string]map[string]action
 }
@@ -73,7 +74,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, started: time.Now(), epoch: time.Now().Add(-cfg.Clock.Scale(marketAge)), table: table, resources: resources, images: amis, addresses: free,
 		instances: newInstances(), templates: newTemplates(random), tokens: newTokens(),
 		iam: newIAMStore(&cfg), queues: newQueues(random), cluster: &clusterStore{}, faults: &faults{}, agenda: newAgenda(),
-		calls: &callLog{}, contract: newContract(), dice: random,
+		calls: &callLog{}, contract: newContract(), policies: newPolicies(cfg.Policies), dice: random,
 	}
 	s.queues.create(cfg.QueueName, nil)
 	s.services = map[string]map[string]action{
@@ -171,6 +172,9 @@ func (s *Server) answer(ctx context.Context, r request) (any, error) {
 		return nil, wire.Throttled(r.Service)
 	}
 	if err := s.contract.check(r); err != nil {
+		return nil, err
+	}
+	if err := s.authorize(r); err != nil {
 		return nil, err
 	}
 	if r.Service == wire.EKS {

@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/e2e/aws/policy"
 	"github.com/slipway-k8s/slipway/e2e/clock"
 	"github.com/slipway-k8s/slipway/e2e/cloudcontroller"
 	"github.com/slipway-k8s/slipway/e2e/machines"
+	"github.com/slipway-k8s/slipway/manifests"
 )
 
 // Region of the sandbox's AWS.
@@ -20,6 +22,22 @@ const Region = "us-east-1"
 
 // nodeGroupLabel is on Nodes of EKS managed node groups.
 const nodeGroupLabel = "eks.amazonaws.com/nodegroup"
+
+// LauncherAccessKey signs what the launcher asks of the sandbox's AWS, which allows it what the policy that is shipped does.
+const LauncherAccessKey = "AKIASLIPWAYLAUNCHER0"
+
+// accountID of the sandbox's AWS.
+const accountID = "123456789012"
+
+func launcherPolicy() (policy.Policy, error) {
+	document, err := manifests.LauncherPolicy(manifests.PolicyValues{
+		Region: Region, AccountID: accountID, ClusterName: ClusterName, NodeRole: nodeRole, InterruptionQueue: ClusterName,
+	})
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	return policy.Parse(document)
+}
 
 // AWS is the sandbox's own AWS; nil where it stands on another.
 func (s *Sandbox) AWS() *aws.Server { return s.aws }
@@ -44,8 +62,13 @@ func (s *Sandbox) startAWS(ctx context.Context) (string, error) {
 	if s.cfg.AWSEndpoint != "" {
 		return s.startForeign(ctx)
 	}
+	allowed, err := launcherPolicy()
+	if err != nil {
+		return "", err
+	}
 	server, err := aws.New(aws.Config{
-		Listen: s.cfg.AWSListen, Region: Region, ClusterName: ClusterName, Clock: clock.New(s.cfg.Speed),
+		Listen: s.cfg.AWSListen, Region: Region, AccountID: accountID, ClusterName: ClusterName, Clock: clock.New(s.cfg.Speed),
+		Policies: map[string]policy.Policy{LauncherAccessKey: allowed}, Roles: []string{nodeRole},
 		Seed: int64(s.cfg.Seed), SpotInterruptions: s.cfg.SpotInterruptionsPerHour,
 	})
 	if err != nil {
@@ -63,21 +86,27 @@ func (s *Sandbox) startMachines(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	simulated, err := machines.New(machines.Config{
-		Admin: s.cp.Admin(), Instances: s.instances(), Cluster: ClusterName, Endpoint: s.cp.Endpoint(),
-		Seed: s.cfg.Seed, Speed: s.cfg.Speed,
+	mode, err := machines.Simulated(machines.Config{
+		Admin: s.cp.Admin(), Cluster: ClusterName, Endpoint: s.cp.Endpoint(), Seed: s.cfg.Seed, Speed: s.cfg.Speed,
 	})
 	if err != nil {
 		return "", err
 	}
+	detail := fmt.Sprintf("simulated kubelets at %g times their speed", s.cfg.Speed)
+	if s.cfg.Machines == RealKubelets {
+		if mode, err = s.kubelets(ctx, mode); err != nil {
+			return "", err
+		}
+		detail = "a real kubelet and containerd for each instance"
+	}
 	s.run(ctx, "cloud controller", controller.Run)
-	s.run(ctx, "machines", simulated.Run)
+	s.run(ctx, "machines", machines.WithMode(mode, s.instances()).Run)
 	for i := range s.cfg.ManagedNodes {
 		if err := s.runManaged(i); err != nil {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("simulated kubelets at %g times their speed, the cloud controller's part", s.cfg.Speed), nil
+	return detail + ", the cloud controller's part", nil
 }
 
 func (s *Sandbox) startManagedNodes(ctx context.Context) (string, error) {

@@ -41,7 +41,11 @@ func (s *Sandbox) startLauncher(ctx context.Context) (string, error) {
 		return "", err
 	}
 	args := append(s.launcherFlags(kubeconfig), s.cfg.LauncherArgs...)
-	if err := s.supervise(ctx, Launcher, args, s.AWSEnviron()); err != nil {
+	env := s.AWSEnviron()
+	if s.aws != nil {
+		env = append(env, "AWS_ACCESS_KEY_ID="+LauncherAccessKey)
+	}
+	if err := s.supervise(ctx, Launcher, args, env); err != nil {
 		return "", err
 	}
 	err = s.await(ctx, Launcher, func(ctx context.Context) (bool, error) {
