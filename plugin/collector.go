@@ -23,6 +23,8 @@ type entry struct {
 	// class is the pod's (plan.ClassKey), gang its gang, once the planner has taken it.
 	class string
 	gang  plan.Gang
+	// hopeless says that a plan has found nothing for the pod.
+	hopeless bool
 	// verdict is the scheduler's message about the nodes that exist; empty where it is not known.
 	verdict string
 }

@@ -189,3 +189,28 @@ func TestOnePodIsSetAside(t *testing.T) {
 		t.Error("the pod that breaks planning was launched for")
 	}
 }
+
+// Pods for which nothing can be launched are not planned again for each word from the launcher.
+func TestHopelessPodsAreLeftAlone(t *testing.T) {
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"batchIdle: 1m", "batchMax: 2m"},
+	})
+	batches := func() float64 { return h.metric("slipway_batches_total", "drained-and-complete") }
+	h.pod("huge", func(p *corev1.Pod) { p.Spec.Containers = newPod("x", "500", "1Gi").Spec.Containers })
+	h.eventually("the reason", func() bool { return strings.Contains(h.message("huge"), "NodePool default") })
+	before := batches()
+	for range 20 {
+		h.launcher.mu.Lock()
+		types := instanceTypes()
+		types[0].Offerings[0].Price *= 2
+		h.launcher.publish(func() *api.CatalogUpdate {
+			return &api.CatalogUpdate{InstanceTypes: []*api.InstanceTypes{{NodeClass: "default", Types: types}}}
+		})
+		h.launcher.mu.Unlock()
+	}
+	h.pod("other", nil)
+	h.eventually("another pod's launch", func() bool { return h.launcher.podNames()["other"] == 1 })
+	if n := batches() - before; n != 1 {
+		t.Errorf("%v batches were planned, want the other pod's alone", n)
+	}
+}

@@ -274,13 +274,26 @@ func (p *planner) tellUnplaced(w *work) {
 		return
 	}
 	p.replanAfterBackoff(time.Now())
+	hopeless := 0
+	for _, e := range w.entries {
+		if e.hopeless {
+			hopeless++
+		}
+	}
 	for _, u := range w.result.Unplaced {
 		p.metrics.pods.WithLabelValues(outcomeUnplaced).Add(float64(len(u.Pods)))
 		for _, ref := range u.Pods {
 			e := w.byUID[types.UID(ref.UID)]
+			if e.hopeless {
+				hopeless--
+			}
+			e.hopeless = true
 			p.unplaced[e.pod.UID] = e
 			p.status.tell(note{ref: ref, message: explain.Unplaced(u, e.verdict), event: "FailedScheduling", warning: true})
 		}
+	}
+	if hopeless > 0 {
+		p.replan.placed()
 	}
 }
 

@@ -32,22 +32,15 @@ func (p *planner) learn(ctx context.Context, u link.Update, now time.Time) {
 	for _, e := range u.Ended {
 		p.ended(ctx, e, now)
 	}
-	if u.Offers || len(u.Ended) > 0 {
-		p.replanSoon(now)
-	}
-}
-
-// replanSoon plans the unplaced pods again, a moment later: changes come in swarms.
-func (p *planner) replanSoon(now time.Time) {
-	if at := now.Add(housekeeping); len(p.unplaced) > 0 && (p.replan.IsZero() || at.Before(p.replan)) {
-		p.replan = at
+	if u.Offers && len(p.unplaced) > 0 {
+		p.replan.changed(mayHelp(before, u.State), now)
 	}
 }
 
 // replanAfterBackoff plans the unplaced pods again when the first NodePool may launch again.
 func (p *planner) replanAfterBackoff(now time.Time) {
-	if until := p.view.backoffEnds(now); !until.IsZero() && (p.replan.IsZero() || until.Before(p.replan)) {
-		p.replan = until
+	if until := p.view.backoffEnds(now); !until.IsZero() {
+		p.replan.by(until)
 	}
 }
 

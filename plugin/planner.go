@@ -53,8 +53,8 @@ type planner struct {
 	looked time.Time
 	// missing is what could not be planned for the node that goes, of the plan just made.
 	missing []plan.Unplaced
-	// replan is when the unplaced pods are planned again; zero for when something changes.
-	replan time.Time
+	// replan is when the unplaced pods are planned again.
+	replan replanning
 
 	// settling is how many initialized nodes are awaited in the scheduler's cache.
 	settling atomic.Int64
@@ -133,6 +133,7 @@ func (p *planner) take(now time.Time) {
 	gangs := map[string]bool{}
 	for _, e := range p.collected.take(now) {
 		uid := e.pod.UID
+		old := p.unplaced[uid]
 		delete(p.unplaced, uid)
 		if until, ok := p.aside[uid]; ok {
 			if now.Before(until) {
@@ -140,25 +141,32 @@ func (p *planner) take(now time.Time) {
 			}
 			delete(p.aside, uid)
 		}
-		if e = p.enter(e, e.at); e.gang.Name != "" {
+		e.class, e.gang = plan.ClassKey(e.pod), plan.GangOf(e.pod)
+		if old.hopeless && old.class == e.class && e.gang.Name == "" {
+			// It has been tried again because something changed on the nodes; what is planned for it has not.
+			e.hopeless = true
+			p.unplaced[uid] = e
+			p.replan.changed(true, now)
+			continue
+		}
+		p.enter(e, e.at)
+		if e.gang.Name != "" {
 			gangs[e.gang.Name] = true
 		}
 	}
 	if len(gangs) > 0 {
 		p.again(now, func(e entry) bool { return gangs[e.gang.Name] })
 	}
-	if !p.replan.IsZero() && !now.Before(p.replan) {
-		p.replan = time.Time{}
+	if p.replan.due(now) {
 		p.again(now, func(entry) bool { return true })
 	}
 }
 
-// enter puts the pod into the open batch, with what is read of its spec for it.
-func (p *planner) enter(e entry, at time.Time) entry {
-	e.class, e.gang = plan.ClassKey(e.pod), plan.GangOf(e.pod)
+// enter puts the pod into the open batch.
+func (p *planner) enter(e entry, at time.Time) {
 	if i, ok := p.index[e.pod.UID]; ok {
 		p.entries[i] = e
-		return e
+		return
 	}
 	p.index[e.pod.UID] = len(p.entries)
 	p.entries = append(p.entries, e)
@@ -167,7 +175,6 @@ func (p *planner) enter(e entry, at time.Time) entry {
 		pod.Owner = string(owner.UID)
 	}
 	p.batch.Collect(pod, at)
-	return e
 }
 
 // again puts unplaced pods into the batch: what can be launched has changed, or their gang.
