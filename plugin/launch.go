@@ -29,7 +29,7 @@ const (
 )
 
 // pending drops the pods that need no node any more, tells those that no node can help, and returns the others as they
-// are now, with the places of their volumes.
+// are now.
 func (p *planner) pending(ctx context.Context, entries []entry, replaces string) []entry {
 	var out []entry
 	var retry []*corev1.Pod
@@ -45,11 +45,7 @@ func (p *planner) pending(ctx context.Context, entries []entry, replaces string)
 			retry = append(retry, pod)
 			continue
 		}
-		why := p.pinned(pod)
-		if why == "" {
-			pod, why = p.volumes.Place(pod)
-		}
-		if why != "" {
+		if why := p.pinned(pod); why != "" {
 			if replaces != "" {
 				continue
 			}

@@ -131,7 +131,7 @@ func (p *planner) classes(entries []entry) []plan.Class {
 		if !ok {
 			i = len(out)
 			at[key] = i
-			out = append(out, plan.Class{Key: key, Pod: e.pod, DefaultSpread: spread})
+			out = append(out, plan.Class{Key: key, Pod: e.pod, DefaultSpread: spread, Volumes: p.volumes.Of(e.pod)})
 		}
 		profile := e.pod.Spec.SchedulerName
 		if _, ok := only[profile]; !ok {

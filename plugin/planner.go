@@ -142,8 +142,8 @@ func (p *planner) take(now time.Time) {
 			delete(p.aside, uid)
 		}
 		e.class, e.gang = plan.ClassKey(e.pod), plan.GangOf(e.pod)
-		if old.hopeless && old.class == e.class && e.gang.Name == "" {
-			// It has been tried again because something changed on the nodes; what is planned for it has not.
+		if old.hopeless && old.class == e.class && e.gang.Name == "" && !slices.ContainsFunc(e.pod.Spec.Volumes, attached) {
+			// It has been tried again because something changed on the nodes, which seldom helps to launch one.
 			e.hopeless = true
 			p.unplaced[uid] = e
 			p.replan.changed(true, now)
