@@ -1,5 +1,5 @@
-// Command slipway answers a user's questions about a cluster that slipway serves: what runs, what it costs, and why a
-// pod is still pending. It reads the current kubeconfig context and changes nothing.
+// Command slipway answers a user's questions: what runs in a cluster that slipway serves, what it costs, why a pod is
+// still pending, and, offline, what slipway would launch for the objects of files. It changes nothing.
 package main
 
 import (
@@ -14,8 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/version"
@@ -88,42 +86,6 @@ func status(ctx context.Context, c client.Client, w io.Writer) error {
 		return err
 	}
 	return view.New(in).Table(w)
-}
-
-func newExplain(o *options) *cobra.Command {
-	explain := &cobra.Command{Use: "explain", Short: "Say why something is as it is"}
-	explain.AddCommand(&cobra.Command{
-		Use:   "pod NAME",
-		Short: "Say why a pod is still pending, or how it came to its node",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, namespace, err := o.client()
-			if err != nil {
-				return err
-			}
-			return explainPod(cmd.Context(), c, types.NamespacedName{Namespace: namespace, Name: args[0]}, cmd.OutOrStdout())
-		},
-	})
-	return explain
-}
-
-func explainPod(ctx context.Context, c client.Client, name types.NamespacedName, w io.Writer) error {
-	var pod corev1.Pod
-	if err := c.Get(ctx, name, &pod); err != nil {
-		return err
-	}
-	var events corev1.EventList
-	err := c.List(ctx, &events, client.InNamespace(pod.Namespace),
-		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID))})
-	if err != nil {
-		return err
-	}
-	in, err := objects(ctx, c)
-	if err != nil {
-		return err
-	}
-	view.ExplainPod(w, &pod, in, events.Items, time.Now())
-	return nil
 }
 
 func objects(ctx context.Context, c client.Client) (view.Objects, error) {

@@ -3,12 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/plugin/simulate"
@@ -24,13 +23,13 @@ type simulation struct {
 	options                      simulate.Options
 }
 
-func (s *simulation) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
+func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVarP(&s.files, "filename", "f", nil, "files or directories with Kubernetes objects in YAML or JSON; - for standard input")
 	f.BoolVar(&s.fromCluster, "from-cluster", false, "take the objects of the current kubeconfig context too")
 	f.StringVar(&s.instanceTypes, "instance-types", "", "file with the output of aws ec2 describe-instance-types (default: the built-in catalogue)")
 	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}} (default: the built-in on-demand prices)`)
 	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, or three of us-east-1)")
+	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")
 	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more than the bill without them preferences may cost; 0 to ignore preferences")
 }
 
@@ -55,14 +54,14 @@ func newSimulate(o *options) *cobra.Command {
 			return outcome.Write(cmd.OutOrStdout(), format)
 		},
 	}
-	s.addFlags(cmd)
+	s.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&format, "output", "o", format, "table, json or yaml")
 	return cmd
 }
 
 // run loads, plans, and tells of what was wrong with the input on standard error.
 func (s *simulation) run(cmd *cobra.Command, o *options) (*simulate.Outcome, error) {
-	if len(s.files) == 0 && !s.fromCluster {
+	if !s.offline() {
 		return nil, errors.New("nothing to simulate: give -f or --from-cluster")
 	}
 	texts := market.Files{}
@@ -97,19 +96,6 @@ func (s *simulation) run(cmd *cobra.Command, o *options) (*simulate.Outcome, err
 	if err != nil {
 		return nil, err
 	}
-	tell(cmd.ErrOrStderr(), objects, outcome)
+	simulate.Tell(cmd.ErrOrStderr(), objects, outcome)
 	return outcome, nil
-}
-
-// tell prints what a human has to know of the input besides the result.
-func tell(w io.Writer, objects *input.Objects, outcome *simulate.Outcome) {
-	for _, kind := range slices.Sorted(maps.Keys(objects.Ignored)) {
-		fmt.Fprintf(w, "ignored: %d of kind %s\n", objects.Ignored[kind], kind)
-	}
-	for _, note := range outcome.Notes {
-		fmt.Fprintln(w, "note:", note)
-	}
-	for _, p := range outcome.Problems {
-		fmt.Fprintln(w, "problem:", p)
-	}
 }

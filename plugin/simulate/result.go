@@ -23,6 +23,10 @@ type Result struct {
 	FirstFitPerHour float64 `json:"firstFitPerHour"`
 	// PlanSeconds is what planning and verifying took, after loading.
 	PlanSeconds float64 `json:"planSeconds"`
+	// VerifySeconds is the part of PlanSeconds in which the scheduler's filters were asked.
+	VerifySeconds float64 `json:"verifySeconds"`
+	// Rounds is how often the batch was planned until the filters agreed.
+	Rounds int `json:"rounds"`
 	// PeakRSSMiB is the most memory that the process had, loading included.
 	PeakRSSMiB float64 `json:"peakRSSMiB"`
 	// Problems of objects that were left out or read otherwise than they are written.
@@ -81,7 +85,8 @@ func (o *Outcome) Result() Result {
 		Nodes: []Node{}, Existing: []Existing{}, Unschedulable: []Unschedulable{}, Problems: []input.Problem{},
 		CostPerHour: o.Plan.CostPerHour, LowerBoundPerHour: min(o.Plan.LowerBoundPerHour, o.Plan.CostPerHour),
 		FirstFitPerHour: o.Plan.FirstFitPerHour,
-		PlanSeconds:     (o.PlanTime + o.VerifyTime).Seconds(), PeakRSSMiB: peakRSSMiB(),
+		PlanSeconds:     (o.PlanTime + o.VerifyTime).Seconds(), VerifySeconds: o.VerifyTime.Seconds(), Rounds: o.Rounds,
+		PeakRSSMiB: peakRSSMiB(),
 	}
 	out.Problems = append(out.Problems, o.Problems...)
 	for _, c := range o.Plan.Claims {
@@ -100,7 +105,7 @@ func (o *Outcome) Result() Result {
 		}
 	}
 	for _, h := range o.Held {
-		out.Unschedulable = append(out.Unschedulable, Unschedulable{Pod: h.Pod, Reasons: []Reason{{Code: "NotPlanned", Reason: h.Reason}}})
+		out.Unschedulable = append(out.Unschedulable, Unschedulable{Pod: h.Pod, Reasons: []Reason{{Code: h.Code, Reason: h.Reason}}})
 	}
 	return out
 }

@@ -22,6 +22,8 @@ import (
 type Options struct {
 	// PreferenceShare is how much more than the bill without them preferences may cost: 0.1 for a tenth.
 	PreferenceShare float64
+	// MinValuesBestEffort keeps as many of a NodePool's minValues as can be had, instead of launching nothing without them.
+	MinValuesBestEffort bool
 	// Log takes what the planner and the filters have to say; the zero value drops it.
 	Log logr.Logger
 }
@@ -42,14 +44,22 @@ type Outcome struct {
 	Rounds int
 	// PlanTime and VerifyTime together are what planning took, after loading.
 	PlanTime, VerifyTime time.Duration
-	// nodes that exist, for the table.
-	nodes []*corev1.Node
+	// bound are the pods of the input that have a node, by namespace/name.
+	bound map[string]string
 }
 
-// Held is a pod that waits for something else than a node.
+// The codes of pods that were not planned.
+const (
+	codeInvalid = "InvalidPod"
+	codeWaiting = "NotPlanned"
+)
+
+// Held is a pod that waits for something else than a node, or that no API server would take.
 type Held struct {
 	// Pod is its namespace and name.
 	Pod string
+	// Code is InvalidPod or NotPlanned.
+	Code string
 	// Reason for a human.
 	Reason string
 }
@@ -61,7 +71,7 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, o.Log))
 	defer cancel()
-	out := &Outcome{nodes: objects.Nodes}
+	out := &Outcome{bound: map[string]string{}}
 	cat, problems := m.Catalog(objects)
 	out.Problems = slices.Concat(objects.Problems, m.Problems, problems)
 	w, err := newWorld(ctx, objects)
@@ -69,6 +79,9 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 		return nil, err
 	}
 	defer w.stop()
+	for _, p := range objects.Invalid {
+		out.Held = append(out.Held, Held{Pod: p.Namespace + "/" + p.Name, Code: codeInvalid, Reason: p.Reason})
+	}
 	classes := w.classes(objects.Pods, out)
 	start := time.Now()
 	world, err := verify.NewWorld(o.Log, w.source(cat))
@@ -78,7 +91,7 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 	out.Input = plan.Input{
 		// The time matters only for offerings that are sold out for a while, and here none is.
 		Now: time.Time{}, Catalog: cat, Classes: classes, Nodes: world.PlanNodes(), DaemonSets: objects.DaemonSets,
-		NewName: names(objects.Nodes), Namespaces: labelsOf(objects), PreferenceShare: o.PreferenceShare,
+		NewName: names(objects.Nodes), Namespaces: labelsOf(objects), PreferenceShare: o.PreferenceShare, MinValuesBestEffort: o.MinValuesBestEffort,
 	}
 	var planning time.Duration
 	solution, err := w.verifier.Solve(ctx, world, out.Input, func(_ context.Context, in plan.Input) (plan.Plan, error) {
@@ -154,6 +167,7 @@ func (w *world) classes(pods []input.Pod, out *Outcome) []plan.Class {
 	byKey, byShape := map[string]int{}, map[int]int{}
 	for _, p := range pods {
 		if p.Spec.NodeName != "" {
+			out.bound[p.Namespace+"/"+p.Name] = p.Spec.NodeName
 			continue
 		}
 		at, ok := byShape[p.Shape]
@@ -164,7 +178,7 @@ func (w *world) classes(pods []input.Pod, out *Outcome) []plan.Class {
 		name := p.Namespace + "/" + p.Name
 		switch {
 		case at < 0:
-			out.Held = append(out.Held, Held{Pod: name, Reason: w.held[^at]})
+			out.Held = append(out.Held, Held{Pod: name, Code: codeWaiting, Reason: w.held[^at]})
 		default:
 			classes[at].Pods = append(classes[at].Pods, catalog.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
 		}

@@ -2,9 +2,14 @@ package simulate
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
 // Write prints the outcome as a table, json or yaml.
@@ -23,4 +28,17 @@ func (o *Outcome) Write(w io.Writer, format string) error {
 		return err
 	}
 	return o.table(w)
+}
+
+// Tell prints what a human has to know of the input besides the result: what was ignored, assumed and wrong.
+func Tell(w io.Writer, objects *input.Objects, o *Outcome) {
+	for _, kind := range slices.Sorted(maps.Keys(objects.Ignored)) {
+		fmt.Fprintf(w, "ignored: %d of kind %s\n", objects.Ignored[kind], kind)
+	}
+	for _, note := range o.Notes {
+		fmt.Fprintln(w, "note:", note)
+	}
+	for _, p := range o.Problems {
+		fmt.Fprintln(w, "problem:", p)
+	}
 }

@@ -174,32 +174,48 @@ func (r *Reader) unreadable(place string, text []byte, empty func() runtime.Obje
 		Spec     any
 	}
 	name := place
-	if json.Unmarshal(text, &head) == nil && head.Metadata.Name != "" {
+	known := json.Unmarshal(text, &head) == nil && head.Metadata.Name != ""
+	if known {
+		if head.Metadata.Namespace == "" && isNamespaced(kind) {
+			head.Metadata.Namespace = metav1.NamespaceDefault
+		}
 		name = nameOf(kind, &metav1.ObjectMeta{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name})
 	}
-	if kind == "Pod" && head.Spec == nil {
+	before := len(r.problems)
+	r.locate(name, text, empty)
+	if len(r.problems) == before {
 		r.problem(name, "spec", "is required")
-		return
 	}
+	if found := r.problems[before]; known && kind == "Pod" {
+		r.invalid = append(r.invalid, Invalid{head.Metadata.Namespace, head.Metadata.Name, found.Field + ": " + found.Message})
+	}
+}
+
+// locate reports the fields of an object that cannot be read.
+func (r *Reader) locate(name string, text []byte, empty func() runtime.Object) {
 	var whole any
 	if err := strict.Unmarshal(text, &whole); err != nil {
 		r.problem(name, "", "%v", err)
 		return
 	}
-	found := false
-	locate(whole, "", func(v any) any { return v }, func(value any) error {
+	try := func(value any) error {
 		asJSON, err := json.Marshal(value)
 		if err != nil {
 			return err
 		}
 		return strict.Unmarshal(asJSON, empty())
-	}, func(field string, err error) {
-		found = true
+	}
+	locate(whole, "", func(v any) any { return v }, try, func(field string, err error) {
 		r.problem(name, field, "%v", err)
 	})
-	if !found {
-		r.problem(name, "", "%v", strict.Unmarshal(text, empty()))
+}
+
+func isNamespaced(kind string) bool {
+	switch kind {
+	case "NodePool", "EC2NodeClass", "Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "PriorityClass", "RuntimeClass":
+		return false
 	}
+	return true
 }
 
 // locate finds the innermost values that cannot be read. wrap puts a value where it stands in the whole, alone.

@@ -46,6 +46,8 @@ type Objects struct {
 	ResourceClaims []*resourcev1.ResourceClaim
 	// Services select pods for the profile's default topology spread.
 	Services []*corev1.Service
+	// Invalid pods are not in Pods: the API server would refuse them.
+	Invalid []Invalid
 	// Problems of objects that are left out, or taken otherwise than they are written.
 	Problems []Problem
 	// Ignored counts the objects by kind that no simulation needs.
@@ -57,6 +59,14 @@ type Pod struct {
 	*corev1.Pod
 	// Shape is equal for pods that differ in nothing but name and UID.
 	Shape int
+}
+
+// Invalid is a pod that cannot be planned.
+type Invalid struct {
+	// Namespace and Name of the pod.
+	Namespace, Name string
+	// Reason names the field and what is wrong with it.
+	Reason string
 }
 
 // Problem is something wrong with an object of the input.
@@ -147,6 +157,7 @@ type Reader struct {
 	metas    map[string]*sharedMeta
 	shapes   map[[2]int]int
 	generate map[string]int
+	invalid  []Invalid
 	problems []Problem
 	ignored  map[string]int
 }
@@ -292,6 +303,6 @@ func (r *Reader) Finish() *Objects {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	})
 	r.admit(out.Pods)
-	out.Problems = r.problems
+	out.Invalid, out.Problems = r.invalid, r.problems
 	return out
 }

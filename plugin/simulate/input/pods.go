@@ -177,6 +177,7 @@ func (r *Reader) keep(pod *corev1.Pod, s *sharedSpec, metaID int) {
 		r.problems = append(r.problems, Problem{Object: nameOf("Pod", pod), Field: f.Field, Message: f.Message})
 	}
 	if len(s.faults) > 0 {
+		r.invalid = append(r.invalid, Invalid{pod.Namespace, pod.Name, s.faults[0].Field + ": " + s.faults[0].Message})
 		return
 	}
 	r.pods.add(r, "Pod", Pod{Pod: pod, Shape: r.shape(s.id, metaID)})

@@ -59,7 +59,7 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	spec := p.Spec.Template.Spec
 	out := catalog.NodePool{
 		Name: p.Name, Labels: map[string]string{karpv1.NodePoolLabelKey: p.Name}, Taints: spec.Taints,
-		StartupTaints: spec.StartupTaints, Limits: corev1.ResourceList(p.Spec.Limits).DeepCopy(), Ready: true,
+		StartupTaints: spec.StartupTaints, Requirements: requirements(p), Limits: corev1.ResourceList(p.Spec.Limits).DeepCopy(), Ready: true,
 	}
 	maps.Copy(out.Labels, p.Spec.Template.Labels)
 	if p.Spec.Weight != nil {
@@ -76,12 +76,6 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	if p.Spec.Replicas != nil {
 		no(b.problem("NodePool "+p.Name, "spec.replicas", "slipway does not keep a fixed number of nodes: nothing is launched for pods"))
 	}
-	for _, why := range b.limits(p, out.Limits) {
-		no(why)
-	}
-	for _, why := range b.requirements(p, &out) {
-		no(why)
-	}
 	if why := b.class(p, &out); why != "" {
 		no(why)
 	}
@@ -91,41 +85,17 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	return out
 }
 
-func (b *builder) limits(p *karpv1.NodePool, limits corev1.ResourceList) []string {
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		if q := limits[name]; q.Sign() < 0 {
-			out = append(out, b.problem("NodePool "+p.Name, "spec.limits["+string(name)+"]", "%s is negative: must be zero or more", q.String()))
-		}
-	}
-	return out
-}
-
-// requirements reads those of the template; one that nobody can read makes the pool unready.
-func (b *builder) requirements(p *karpv1.NodePool, out *catalog.NodePool) []string {
-	var whys []string
-	all := catalog.Requirements{}
-	for i, r := range p.Spec.Template.Spec.Requirements {
+// requirements of the template; what is wrong with one, the planner says.
+func requirements(p *karpv1.NodePool) []catalog.Requirement {
+	var out []catalog.Requirement
+	for _, r := range p.Spec.Template.Spec.Requirements {
 		one := catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: slices.Clone(r.Values)}
 		if r.MinValues != nil {
 			one.MinValues = int32(min(max(*r.MinValues, 0), 100)) // The API allows 50 at most.
 		}
-		set, err := catalog.NewRequirements([]catalog.Requirement{one})
-		if err != nil {
-			whys = append(whys, b.problem("NodePool "+p.Name, fmt.Sprintf("spec.template.spec.requirements[%d]", i), "%v", err))
-			continue
-		}
-		all = all.Intersect(set)
-		out.Requirements = append(out.Requirements, one)
+		out = append(out, one)
 	}
-	for key, value := range p.Spec.Template.Labels {
-		all = all.Intersect(catalog.FromLabels(map[string]string{key: value}))
-	}
-	if key, conflict := all.Conflict(); conflict && len(whys) == 0 {
-		whys = append(whys, b.problem("NodePool "+p.Name, "spec.template.spec.requirements",
-			"no value of %s is left that all requirements and labels allow", key))
-	}
-	return whys
+	return out
 }
 
 // class finds the pool's EC2NodeClass and its instance types, and says why it cannot be used.

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/launcher/view"
+)
+
+// newExplain is the command explain: about a pod of the cluster, or offline about those of files.
+func newExplain(o *options) *cobra.Command {
+	s := &simulation{}
+	explain := &cobra.Command{
+		Use:   "explain",
+		Short: "Say why a pod is still pending, or how it came to its node",
+		Example: `  slipway explain pod default/web-0
+  slipway explain -f manifests/
+  slipway explain -f manifests/ pod default/web-0`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !s.offline() {
+				return errors.New("explain what? give pod NAMESPACE/NAME, or -f for the pods of files")
+			}
+			return s.explain(cmd, o, "")
+		},
+	}
+	s.addFlags(explain.PersistentFlags())
+	explain.AddCommand(&cobra.Command{
+		Use:   "pod [NAMESPACE/]NAME",
+		Short: "Say why a pod is still pending, or how it came to its node",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if s.offline() {
+				return s.explain(cmd, o, named(args[0], o.namespace).String())
+			}
+			return s.explainLive(cmd, o, args[0])
+		},
+	})
+	return explain
+}
+
+// named is the pod of an argument, NAME or NAMESPACE/NAME.
+func named(arg, namespace string) types.NamespacedName {
+	if in, name, ok := strings.Cut(arg, "/"); ok {
+		return types.NamespacedName{Namespace: in, Name: name}
+	}
+	if namespace == "" {
+		namespace = corev1.NamespaceDefault
+	}
+	return types.NamespacedName{Namespace: namespace, Name: arg}
+}
+
+func (s *simulation) offline() bool { return len(s.files) > 0 || s.fromCluster }
+
+func (s *simulation) explain(cmd *cobra.Command, o *options, pod string) error {
+	outcome, err := s.run(cmd, o)
+	if err != nil {
+		return err
+	}
+	return outcome.Explain(cmd.OutOrStdout(), pod)
+}
+
+// explainLive explains a pod of the cluster: what its condition, its events and its NodeClaim say and, while it has no
+// node, what each NodePool would do with it.
+func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) error {
+	c, namespace, err := o.client()
+	if err != nil {
+		return err
+	}
+	pod, err := explainPod(cmd.Context(), c, named(arg, namespace), cmd.OutOrStdout())
+	if err != nil || pod.Spec.NodeName != "" {
+		return err
+	}
+	s.fromCluster = true
+	outcome, err := s.run(cmd, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), "If it were planned now, with the other pending pods:")
+	return outcome.Explain(cmd.OutOrStdout(), pod.Namespace+"/"+pod.Name)
+}
+
+func explainPod(ctx context.Context, c client.Client, name types.NamespacedName, w io.Writer) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	if err := c.Get(ctx, name, pod); err != nil {
+		return nil, err
+	}
+	var events corev1.EventList
+	err := c.List(ctx, &events, client.InNamespace(pod.Namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID))})
+	if err != nil {
+		return nil, err
+	}
+	in, err := objects(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	view.ExplainPod(w, pod, in, events.Items, time.Now())
+	return pod, nil
+}
