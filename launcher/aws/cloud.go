@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -38,7 +39,7 @@ type Cloud struct {
 	queues     *cached[string]
 	launches   *cached[*launchRequest]
 
-	reservations *cached[[]awsv1.CapacityReservation]
+	reservations *cached[reservationsFound]
 	reserved     remainingInstances
 
 	known     *marketCache
@@ -69,6 +70,7 @@ func New(cfg Config) (*Cloud, error) {
 		iam: iam.NewFromConfig(cfg.AWS),
 		pricing: pricing.NewFromConfig(cfg.AWS, func(o *pricing.Options) {
 			o.Region = pricingRegion(cfg.AWS.Region)
+			o.Retryer = retry.AddWithMaxAttempts(o.Retryer, optionalAttempts)
 		}),
 		sqs: sqs.NewFromConfig(cfg.AWS),
 		ssm: ssm.NewFromConfig(cfg.AWS),
@@ -82,7 +84,7 @@ func New(cfg Config) (*Cloud, error) {
 		queues:     newCached[string](queueMemory),
 		launches:   newCached[*launchRequest](launchMemory),
 
-		reservations: newCached[[]awsv1.CapacityReservation](p.Reservations),
+		reservations: newCached[reservationsFound](p.Reservations),
 
 		known: newMarketCache(), shapes: newShapeCache(cfg), offers: newOffersCache(), templates: newTemplateUse(),
 		without: newUnavailable(p.Unavailable, changed), changed: changed,

@@ -175,9 +175,10 @@ func TestRefreshKeepsTheLastAnswer(t *testing.T) {
 			"<availabilityZone>us-east-1a</availabilityZone><spotPrice>0.04</spotPrice></item></spotPriceHistorySet></DescribeSpotPriceHistoryResponse>"))
 		time.Sleep(time.Minute)
 		check("a minute later", 0.0816, 0.04, 1)
-		for _, name := range []string{"DescribeSpotPriceHistory", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "GetProducts"} {
+		for _, name := range []string{"DescribeSpotPriceHistory", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings"} {
 			s.set(name, refuse(http.StatusInternalServerError, "InternalError", "later"))
 		}
+		s.set("GetProducts", answer{http.StatusInternalServerError, `{"__type":"InternalErrorException","message":"later"}`})
 		time.Sleep(13 * time.Hour)
 		check("while AWS is down", 0.0816, 0.04, 1)
 		if got := testutil.ToFloat64(c.metrics.refreshFails.WithLabelValues(partTypes)); got == 0 {

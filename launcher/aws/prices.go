@@ -126,7 +126,7 @@ func (c *Cloud) fetchSpotPrices(ctx context.Context) (spotPrices, error) {
 		StartTime: awssdk.Time(time.Now()), MaxResults: awssdk.Int32(1000),
 	})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+		page, err := pages.NextPage(ctx, optional)
 		if err != nil {
 			return nil, fmt.Errorf("describing spot price history: %w", err)
 		}

@@ -64,17 +64,27 @@ func (r *remainingInstances) set(counts map[string]int64) bool {
 	return changed
 }
 
-// selectReservations returns the active capacity reservations that any of the terms selects, sorted by id.
-func (c *Cloud) selectReservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]awsv1.CapacityReservation, error) {
+// reservationsFound is what the terms of a class select, sorted by id.
+type reservationsFound struct {
+	list []awsv1.CapacityReservation
+	// absent says that the endpoint knows no capacity reservations.
+	absent bool
+}
+
+// selectReservations returns the active capacity reservations that any of the terms selects.
+func (c *Cloud) selectReservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) (reservationsFound, error) {
 	if len(terms) == 0 {
-		return nil, nil
+		return reservationsFound{}, nil
 	}
-	return c.reservations.get(ctx, cacheKey(terms), func(ctx context.Context) ([]awsv1.CapacityReservation, error) {
+	return c.reservations.get(ctx, cacheKey(terms), func(ctx context.Context) (reservationsFound, error) {
 		found, counts := map[string]awsv1.CapacityReservation{}, map[string]int64{}
 		for i, term := range terms {
 			list, err := c.describeReservations(ctx, term)
+			if isNotImplemented(err) {
+				return reservationsFound{absent: true}, nil
+			}
 			if err != nil {
-				return nil, fmt.Errorf("spec.capacityReservationSelectorTerms[%d]: %w", i, err)
+				return reservationsFound{}, fmt.Errorf("spec.capacityReservationSelectorTerms[%d]: %w", i, err)
 			}
 			for _, r := range list {
 				if one, ok := reservationOf(r, time.Now()); ok {
@@ -85,7 +95,9 @@ func (c *Cloud) selectReservations(ctx context.Context, terms []awsv1.CapacityRe
 		if c.reserved.set(counts) {
 			c.changed.fire()
 		}
-		return sorted(found, func(a, b awsv1.CapacityReservation) int { return strings.Compare(a.ID, b.ID) }), nil
+		return reservationsFound{
+			list: sorted(found, func(a, b awsv1.CapacityReservation) int { return strings.Compare(a.ID, b.ID) }),
+		}, nil
 	})
 }
 
@@ -106,7 +118,7 @@ func (c *Cloud) describeReservations(ctx context.Context, term awsv1.CapacityRes
 	var out []ec2types.CapacityReservation
 	pages := ec2.NewDescribeCapacityReservationsPaginator(c.ec2, in)
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+		page, err := pages.NextPage(ctx, optional)
 		if isUnknownReservation(err) {
 			return out, nil
 		}
@@ -149,16 +161,20 @@ func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeCla
 	const kind = awsv1.ConditionTypeCapacityReservationsReady
 	found, err := c.selectReservations(ctx, class.Spec.CapacityReservationSelectorTerms)
 	switch {
-	case isNotImplemented(err):
+	case err != nil && isTransient(err):
+		// What was known stays, and the class launches without.
+		conditions.SetUnknownWithReason(kind, "NotAnswered", err.Error())
+		return ctx.Err()
+	case err != nil:
+		return conditionOf(conditions, kind, err)
+	case found.absent:
 		class.Status.CapacityReservations = nil
 		conditions.SetTrueWithReason(kind, "NotOffered", "this endpoint of EC2 knows no capacity reservations: none are used")
 		return nil
-	case err != nil:
-		return conditionOf(conditions, kind, err)
 	}
-	class.Status.CapacityReservations = found
+	class.Status.CapacityReservations = found.list
 	blocks := 0
-	for _, r := range found {
+	for _, r := range found.list {
 		if !usable(r) {
 			blocks++
 		}
@@ -166,8 +182,8 @@ func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeCla
 	switch {
 	case blocks > 0:
 		conditions.SetTrueWithReason(kind, "CapacityBlocksNotUsed",
-			fmt.Sprintf("%d of the %d reservations are Capacity Blocks, which are not launched into yet", blocks, len(found)))
-	case len(found) == 0 && len(class.Spec.CapacityReservationSelectorTerms) > 0:
+			fmt.Sprintf("%d of the %d reservations are Capacity Blocks, which are not launched into yet", blocks, len(found.list)))
+	case len(found.list) == 0 && len(class.Spec.CapacityReservationSelectorTerms) > 0:
 		conditions.SetTrueWithReason(kind, "CapacityReservationsNotFound",
 			"spec.capacityReservationSelectorTerms selects no active capacity reservation: nothing reserved is used")
 	default:

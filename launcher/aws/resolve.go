@@ -3,9 +3,12 @@ package aws
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
 // Resolve implements cloud.Cloud. A part that AWS refuses to tell becomes a False condition with AWS's reason; a part
@@ -83,12 +86,30 @@ func (c *Cloud) resolveImages(ctx context.Context, class *awsv1.EC2NodeClass, co
 	}
 	class.Status.AMIs = found
 	if len(found) == 0 {
-		conditions.SetFalse(awsv1.ConditionTypeAMIsReady, "AMINotFound",
-			"spec.amiSelectorTerms selects no available AMI of architecture x86_64 or arm64")
-		return nil
+		why, err := c.noImage(ctx, class)
+		conditions.SetFalse(awsv1.ConditionTypeAMIsReady, "AMINotFound", why)
+		return err
 	}
 	conditions.SetTrue(awsv1.ConditionTypeAMIsReady)
 	return nil
+}
+
+// noImage says why no AMI is selected, and what to look at.
+func (c *Cloud) noImage(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
+	family, version, ok := fromec2.Alias(class)
+	if !ok {
+		return "spec.amiSelectorTerms selects no available AMI of architecture x86_64 or arm64", nil
+	}
+	known, err := c.describeCluster(ctx)
+	if err != nil {
+		return "", err
+	}
+	parameters := aliasParameters(family, version, known.version)
+	if len(parameters) == 0 {
+		return fmt.Sprintf("spec.amiSelectorTerms: AMI family %s is not supported yet", family), nil
+	}
+	return fmt.Sprintf("spec.amiSelectorTerms: SSM has no AMI for %s@%s and Kubernetes %s (such as %s): is there such a release?",
+		strings.ToLower(family), version, known.version, parameters[0].name), nil
 }
 
 func (c *Cloud) resolveProfile(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {

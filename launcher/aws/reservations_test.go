@@ -1,0 +1,161 @@
+package aws
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+func reservationXML(id, zone string, free string, more ...string) string {
+	return "<item><capacityReservationId>" + id + "</capacityReservationId><ownerId>123456789012</ownerId><instanceType>m7g.large</instanceType>" +
+		"<availabilityZone>" + zone + "</availabilityZone><instanceMatchCriteria>targeted</instanceMatchCriteria>" +
+		"<availableInstanceCount>" + free + "</availableInstanceCount>" + strings.Join(more, "") + "</item>"
+}
+
+func reservationsXML(items ...string) answer {
+	return ok("<DescribeCapacityReservationsResponse><capacityReservationSet>" + strings.Join(items, "") +
+		"</capacityReservationSet></DescribeCapacityReservationsResponse>")
+}
+
+// reservedOf are the reserved offerings of m7g.large.
+func reservedOf(t *testing.T, c *Cloud, class *awsv1.EC2NodeClass) []catalog.Offering {
+	t.Helper()
+	types, err := c.InstanceTypes(t.Context(), class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []catalog.Offering
+	for _, it := range types {
+		for _, o := range it.Offerings {
+			if o.CapacityType == "reserved" {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// Reservations that the class selects are offered with what EC2 says is left of them, less what was launched since.
+func TestReservedOfferings(t *testing.T) {
+	w, c, class := newAccount(t)
+	class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{
+		{Tags: map[string]string{"team": "a", "any": "*"}, OwnerID: "123456789012", InstanceMatchCriteria: "targeted"}, {ID: "cr-2"},
+	}
+	w.handle("DescribeCapacityReservations", func(v url.Values) answer {
+		if v.Get("CapacityReservationId.1") == "cr-2" {
+			return reservationsXML(reservationXML("cr-2", "us-east-1b", "3"), reservationXML("cr-block", "us-east-1b", "3", "<reservationType>capacity-block</reservationType>"))
+		}
+		return reservationsXML(reservationXML("cr-1", "us-east-1a", "1"), reservationXML("cr-elsewhere", "us-east-1f", "1"),
+			reservationXML("cr-over", "us-east-1a", "1", "<endDate>2020-01-01T00:00:00Z</endDate>"))
+	})
+	status, err := c.Resolve(t.Context(), class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	class.Status = status
+	filters := map[string]string{}
+	first := w.made("DescribeCapacityReservations")[0]
+	for key, v := range first {
+		if n, found := strings.CutSuffix(key, ".Name"); found {
+			filters[v[0]] = first.Get(n + ".Value.1")
+		}
+	}
+	want := map[string]string{
+		"tag-key": "any", "tag:team": "a", "state": "active", "owner-id": "123456789012", "instance-match-criteria": "targeted",
+	}
+	if diff := cmp.Diff(want, filters); diff != "" {
+		t.Errorf("filters of the first term (-want +got):\n%s", diff)
+	}
+	ready := class.StatusConditions().Get(awsv1.ConditionTypeCapacityReservationsReady)
+	if len(status.CapacityReservations) != 4 || !ready.IsTrue() || ready.Reason != "CapacityBlocksNotUsed" {
+		t.Errorf("resolved %+v, condition %+v", status.CapacityReservations, ready)
+	}
+	offer := func(id, zone string, left int64) catalog.Offering {
+		return catalog.Offering{
+			Zone: "us-east-1" + zone, ZoneID: "use1-" + zone, CapacityType: "reserved", Price: 0.08 * reservedShare,
+			ReservationID: id, ReservationType: "default", Remaining: left, Available: left > 0,
+		}
+	}
+	check := func(what string, want ...catalog.Offering) {
+		t.Helper()
+		if diff := cmp.Diff(want, reservedOf(t, c, class)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	check("as EC2 tells", offer("cr-1", "a", 1), offer("cr-2", "b", 3))
+	c.reserved.take("cr-1", 2)
+	c.changed.fire()
+	check("one is used up", offer("cr-1", "a", 0), offer("cr-2", "b", 3))
+	class.Status.CapacityReservations = nil
+	check("none is selected any more")
+}
+
+// Without an answer the class launches all the same: reservations are a matter of price.
+func TestReservationsAreOptional(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer answer
+		status string
+		reason string
+	}{
+		"none selected":  {reservationsXML(), "True", "CapacityReservationsNotFound"},
+		"unknown id":     {refuse(http.StatusBadRequest, "InvalidCapacityReservationId.NotFound", "cr-1"), "True", "CapacityReservationsNotFound"},
+		"not allowed":    {refuse(http.StatusForbidden, "UnauthorizedOperation", "DescribeCapacityReservations"), "False", "Unauthorized"},
+		"no such API":    {answer{http.StatusInternalServerError, "<!doctype html>\n<html lang=en>Internal Server Error"}, "True", "NotOffered"},
+		"not in service": {refuse(http.StatusServiceUnavailable, "Unavailable", "later"), "Unknown", "NotAnswered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c, class := newAccount(t)
+			class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{ID: "cr-1"}}
+			w.on("DescribeCapacityReservations", tc.answer)
+			status, err := c.Resolve(t.Context(), class)
+			if err != nil {
+				t.Fatal(err)
+			}
+			class.Status = status
+			got := class.StatusConditions().Get(awsv1.ConditionTypeCapacityReservationsReady)
+			if string(got.Status) != tc.status || got.Reason != tc.reason {
+				t.Errorf("%+v, want %s because of %s", got, tc.status, tc.reason)
+			}
+			if root := class.StatusConditions().Root(); !root.IsTrue() {
+				t.Errorf("Ready: %+v", root)
+			}
+		})
+	}
+}
+
+func TestReservationOf(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	whole := func(change func(*ec2types.CapacityReservation)) ec2types.CapacityReservation {
+		r := ec2types.CapacityReservation{
+			CapacityReservationId: new("cr-1"), InstanceType: new("p5.48xlarge"), AvailabilityZone: new("us-east-1a"), OwnerId: new("1"),
+			InstanceMatchCriteria: "targeted", ReservationType: "capacity-block", EndDate: new(now.Add(time.Hour)),
+		}
+		change(&r)
+		return r
+	}
+	for name, tc := range map[string]struct {
+		change func(*ec2types.CapacityReservation)
+		ok     bool
+		state  awsv1.CapacityReservationState
+	}{
+		"a block":         {func(*ec2types.CapacityReservation) {}, true, "active"},
+		"a block's end":   {func(r *ec2types.CapacityReservation) { r.EndDate = new(now.Add(30 * time.Minute)) }, true, "expiring"},
+		"over":            {func(r *ec2types.CapacityReservation) { r.EndDate = new(now) }, false, ""},
+		"without a type":  {func(r *ec2types.CapacityReservation) { r.InstanceType = nil }, false, ""},
+		"of another kind": {func(r *ec2types.CapacityReservation) { r.InstanceMatchCriteria = "later" }, false, ""},
+		"nothing":         {func(r *ec2types.CapacityReservation) { *r = ec2types.CapacityReservation{} }, false, ""},
+	} {
+		got, ok := reservationOf(whole(tc.change), now)
+		if ok != tc.ok || ok && got.State != tc.state {
+			t.Errorf("%s: %+v, %v", name, got, ok)
+		}
+	}
+}
