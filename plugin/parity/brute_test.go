@@ -28,20 +28,12 @@ func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 	}
 	var out []string
 	for _, u := range o.plan.Unplaced {
-		if len(u.Pods) == 0 {
-			continue
-		}
 		pod := o.pending[u.Pods[0].UID]
-		candidates := o.candidates(pod)
-		seen := slices.Clone(machines)
-		if spreads(pod) {
-			for i, c := range candidates {
-				c.node = newNode(fmt.Sprintf("domain-%d", i), c.node.Labels, c.node.Spec.Taints, catalog.InstanceType{})
-				c.pods = nil
-				seen = append(seen, c.machine)
-			}
+		if plan.GangOf(pod).Name != "" {
+			continue // It may wait for others.
 		}
-		if on := o.anywhere(ctx, l, pod, seen, len(machines), candidates); on != "" {
+		candidates := o.candidates(pod, o.plan.Claims)
+		if on := o.anywhere(ctx, l, pod, o.withDomains(pod, machines, candidates), len(machines), candidates); on != "" {
 			out = append(out, fmt.Sprintf("pod %s is unplaced (%s: %s), but the filters let it be on %s",
 				pod.Name, u.Reasons[0].Code, u.Reasons[0].Message, on))
 		}
@@ -49,21 +41,42 @@ func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 	return out
 }
 
+// withDomains adds an empty node for each candidate where the pod counts domains: one that has no node yet counts as empty.
+func (o *outcome) withDomains(pod *corev1.Pod, machines []machine, candidates []candidate) []machine {
+	out := slices.Clone(machines)
+	if !spreads(pod) {
+		return out
+	}
+	for i, c := range candidates {
+		c.node = newNode(fmt.Sprintf("domain-%d", i), c.node.Labels, c.node.Spec.Taints, catalog.InstanceType{})
+		c.pods = nil
+		out = append(out, c.machine)
+	}
+	return out
+}
+
 // anywhere is where the pod could be; empty for nowhere.
 func (o *outcome) anywhere(ctx context.Context, l *lab, pod *corev1.Pod, seen []machine, real int, candidates []candidate) string {
 	l.view.set(seen)
+	base := l.view.list
+	var near []string
 	for _, m := range seen[:real] {
 		if l.refusalNow(ctx, pod, m.node.Name) == "" {
-			return "node " + m.node.Name
+			near = append(near, m.node.Name)
 		}
 	}
-	base := l.view.list
 	fits := map[string][]candidate{}
 	for _, c := range candidates {
 		l.view.list = append(slices.Clip(base), c.info())
 		l.view.attach[c.node.Name] = c.attach
 		if l.refusalNow(ctx, pod, c.node.Name) == "" {
 			fits[c.pool.Name] = append(fits[c.pool.Name], c)
+		}
+	}
+	for _, name := range near {
+		claim := slices.IndexFunc(o.plan.Claims, func(c plan.Claim) bool { return c.Name == name })
+		if claim < 0 || !asksForMore(o.state.NodePools[o.plan.Claims[claim].NodePool]) {
+			return "node " + name
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(fits)) {
@@ -74,6 +87,11 @@ func (o *outcome) anywhere(ctx context.Context, l *lab, pod *corev1.Pod, seen []
 		}
 	}
 	return ""
+}
+
+// asksForMore says that the pool has minValues: joining a planned node may leave too few alternatives for all.
+func asksForMore(pool catalog.NodePool) bool {
+	return slices.ContainsFunc(pool.Requirements, func(r catalog.Requirement) bool { return r.MinValues > 1 })
 }
 
 func keepsMinValues(list []candidate) bool {
@@ -97,9 +115,9 @@ func spreads(pod *corev1.Pod) bool {
 	})
 }
 
-// candidates are the nodes that could be launched now, within limits, with every choice that the pod could want of the
+// candidates are the nodes that could be launched beside the claims, within limits, with every choice that the pod could want of the
 // labels that a pool leaves open.
-func (o *outcome) candidates(pod *corev1.Pod) []candidate {
+func (o *outcome) candidates(pod *corev1.Pod, beside []plan.Claim) []candidate {
 	var out []candidate
 	for _, name := range slices.Sorted(maps.Keys(o.state.NodePools)) {
 		pool := o.state.NodePools[name]
@@ -108,7 +126,7 @@ func (o *outcome) candidates(pod *corev1.Pod) []candidate {
 			continue
 		}
 		for _, it := range o.state.InstanceTypes[pool.NodeClass] {
-			if !o.affordable(pool, it) {
+			if !o.affordable(pool, it, beside) {
 				continue
 			}
 			for _, of := range it.Offerings {
@@ -133,14 +151,14 @@ func normal(in []catalog.Requirement) []catalog.Requirement {
 	return out
 }
 
-// affordable: the limits have room for one more node of the type beside the expected nodes of the plan.
-func (o *outcome) affordable(pool catalog.NodePool, it catalog.InstanceType) bool {
+// affordable: the limits have room for one more node of the type beside the expected nodes of the claims.
+func (o *outcome) affordable(pool catalog.NodePool, it catalog.InstanceType, beside []plan.Claim) bool {
 	for name, limit := range pool.Limits {
 		sum := pool.Usage[name]
 		sum = sum.DeepCopy()
 		types := []catalog.InstanceType{it}
-		for i := range o.plan.Claims {
-			if c := &o.plan.Claims[i]; c.NodePool == pool.Name {
+		for i := range beside {
+			if c := &beside[i]; c.NodePool == pool.Name {
 				_, expected := o.instance(c, c.Expected.InstanceType)
 				types = append(types, expected)
 			}

@@ -2,11 +2,14 @@ package parity_test
 
 import (
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // nodes adds nodes that exist, with pods.
@@ -59,6 +62,12 @@ func (d dice) template(c *cluster, i int) *corev1.Pod {
 	}
 	if d.on("version") {
 		p.Labels["version"] = pick(d, "1", "2")
+	}
+	if d.on("gang") {
+		p.Labels[plan.LabelGang] = pick(d, "red", "blue")
+		if d.IntN(2) == 0 {
+			p.Annotations = map[string]string{plan.KeyGangSize: strconv.Itoa(1 + d.IntN(4))}
+		}
 	}
 	p.Spec.SchedulerName = "default-scheduler"
 	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "busybox"}}

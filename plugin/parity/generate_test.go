@@ -27,7 +27,7 @@ func newDice(seed uint64) dice {
 	all := []string{
 		"selector", "nodeAffinity", "taint", "spread", "affinity", "antiAffinity", "port", "volume", "daemon", "node",
 		"limit", "weight", "poolRequirement", "openLabel", "minValues", "sold", "namespace", "init", "version", "spot",
-		"big", "priority", "preference",
+		"big", "priority", "preference", "gang",
 	}
 	for range 1 + d.IntN(5) {
 		d.features[all[d.IntN(len(all))]] = true

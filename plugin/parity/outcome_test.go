@@ -18,11 +18,12 @@ import (
 
 // outcome is a case, planned.
 type outcome struct {
-	c      *cluster
-	in     plan.Input
-	plan   plan.Plan
-	rounds int
-	state  catalog.State
+	c        *cluster
+	in       plan.Input
+	plan     plan.Plan
+	rounds   int
+	rejected []plan.Rejection
+	state    catalog.State
 	// pending pods by UID, as the scheduler knows them.
 	pending map[string]*corev1.Pod
 }
@@ -62,7 +63,7 @@ func (l *lab) solve(ctx context.Context, c *cluster) (*outcome, error) {
 	}
 	l.csi.view = o.existing()
 	s, err := l.verifier.Solve(ctx, world, o.in, nil)
-	o.plan, o.rounds = s.Plan, s.Rounds
+	o.plan, o.rounds, o.rejected = s.Plan, s.Rounds, s.Rejected
 	return o, err
 }
 

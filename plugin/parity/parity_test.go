@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Uint64("seed", 0, "run the case of this seed alone; with -duration, the first seed")
-	flag.Uint64("cases", 400, "how many cases TestParity runs")
+	flag.Uint64("cases", cases, "how many cases TestParity runs")
 	flag.Duration("duration", 0, "run cases for so long instead")
 	flag.Uint64("procs", 0, "in so many goroutines; 0 for one per processor")
 	flag.Bool("all", false, "go on after a failure, and try the properties that are known not to hold yet too")

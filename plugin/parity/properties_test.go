@@ -29,6 +29,12 @@ func properties() []property {
 		{name: "bill and bound", check: billAndBound},
 		{name: "limits", check: withinLimits},
 		{name: "minValues", check: minValuesHold},
+		{name: "the same plan for the same input", check: sameForSame, open: true},
+		{name: "heavier NodePools first", check: heavierFirst},
+		{name: "important pods first", check: importantFirst},
+		{name: "gangs are whole", check: gangsWhole},
+		{name: "preferences are priced", check: preferencesArePriced},
+		{name: "claims are true", check: claimsAreTrue},
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // shrink leaves out of the case whatever can be left out while it still fails.
@@ -196,6 +198,16 @@ func simpler() []func(*corev1.PodSpec, *corev1.Pod) bool {
 			r := &s.Containers[0].Resources
 			had := len(r.Requests) > 0
 			r.Requests = nil
+			return had
+		},
+		func(_ *corev1.PodSpec, p *corev1.Pod) bool {
+			had := p.Annotations != nil
+			p.Annotations = nil
+			return had
+		},
+		func(_ *corev1.PodSpec, p *corev1.Pod) bool {
+			_, had := p.Labels[plan.LabelGang]
+			delete(p.Labels, plan.LabelGang)
 			return had
 		},
 		func(_ *corev1.PodSpec, p *corev1.Pod) bool {

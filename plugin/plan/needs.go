@@ -165,6 +165,9 @@ func compares(t corev1.Toleration, taint corev1.Taint) bool {
 	return value > limit
 }
 
+// RegionOf derives the region from the name of a zone.
+func RegionOf(zone string) string { return regionOf(zone) }
+
 // regionOf derives the region from the name of a zone: us-east-1 of us-east-1a and of us-east-1-bos-1a.
 func regionOf(zone string) string {
 	parts := strings.Split(zone, "-")

@@ -2,11 +2,13 @@ package verify
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -17,29 +19,71 @@ import (
 //  1. on a node that exists or is in flight: not there;
 //  2. with fewer pods of its own class it fits, and the conflict is within the node: at most so many per node;
 //  3. without the other classes it fits, and the conflict is within the node: not together with them;
-//  4. otherwise by what the filter looks at: the zone, the pool, the instance type, or this very offering.
-func (v *Verifier) narrow(ctx context.Context, t trial, s *spot, status *fwk.Status) plan.Rejection {
+//  4. without the node's daemon pods it fits: not on any offering whose nodes run those DaemonSets;
+//  5. otherwise by what the filter looks at: the zone, the pool, the instance type, or this very offering.
+func (v *Verifier) narrow(ctx context.Context, t *trial, s *spot, status *fwk.Status) []plan.Rejection {
 	class := t.class
 	plugin, why := status.Plugin(), reason(status)
-	if s.claim == nil || !withinNode(class.Pod, plugin) {
-		return s.reject(class, why, plugin)
-	}
-	own := map[types.UID]bool{}
-	for _, p := range s.pods[1:] {
-		own[p.Pod.UID] = true
-	}
 	fits := func(leave func(types.UID) bool) bool {
 		st, err := v.filter(ctx, t, s, leave)
 		return err == nil && st.IsSuccess()
 	}
+	if s.claim != nil && withinNode(class.Pod, plugin) {
+		if r, ok := v.withinSpot(t, s, why, fits); ok {
+			return []plan.Rejection{r}
+		}
+	}
+	if s.claim != nil && amongPods(plugin) && fits(func(u types.UID) bool { return s.daemons[u] != nil }) {
+		return t.scene.beside(s, class, why)
+	}
+	return []plan.Rejection{s.reject(class, why, plugin)}
+}
+
+// withinSpot is steps 2 and 3 of narrow.
+func (v *Verifier) withinSpot(t *trial, s *spot, why string, fits func(func(types.UID) bool) bool) (plan.Rejection, bool) {
+	class := t.class
+	own := map[types.UID]bool{}
+	for _, p := range s.pods[1:] {
+		own[p.Pod.UID] = true
+	}
 	if len(own) > 0 && fits(func(u types.UID) bool { return own[u] }) {
-		out := s.reject(class, why, "")
-		return plan.Rejection{ClassKey: out.ClassKey, MaxPerNode: v.most(fits, s), Reason: why}
+		return plan.Rejection{ClassKey: class.Key, MaxPerNode: v.most(fits, s), Reason: why}, true
 	}
 	if with := s.with(class.Key); len(with) > 0 && fits(func(u types.UID) bool { return s.others[u] != "" }) {
-		return plan.Rejection{ClassKey: class.Key, NodePool: s.claim.NodePool, With: with, Reason: why}
+		return plan.Rejection{ClassKey: class.Key, NodePool: s.claim.NodePool, With: with, Reason: why}, true
 	}
-	return s.reject(class, why, plugin)
+	return plan.Rejection{}, false
+}
+
+// amongPods says that the plugin looks at the pods of the node.
+func amongPods(plugin string) bool {
+	switch plugin {
+	case names.InterPodAffinity, names.PodTopologySpread, names.NodePorts, names.VolumeRestrictions:
+		return true
+	}
+	return false
+}
+
+// beside rejects the offerings whose nodes run one of the DaemonSets of the spot's node.
+func (s *scene) beside(at *spot, class plan.Class, why string) []plan.Rejection {
+	var out []plan.Rejection
+	for _, name := range slices.Sorted(maps.Keys(s.cat.NodePools)) {
+		pool := s.cat.NodePools[name]
+		for _, t := range s.cat.InstanceTypes[pool.NodeClass] {
+			for _, o := range t.Offerings {
+				node := virtualNode("beside", offeringLabels(pool, t, o), pool.Taints, t.Allocatable)
+				for _, uid := range slices.Sorted(maps.Keys(at.daemons)) {
+					if run, _ := daemon.NodeShouldRunDaemonPod(s.world.logger, node, at.daemons[uid]); run {
+						out = append(out, plan.Rejection{
+							ClassKey: class.Key, NodePool: name, InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reason: why,
+						})
+						break
+					}
+				}
+			}
+		}
+	}
+	return out
 }
 
 // most is how many pods of the class the node takes: at least one, fewer than are planned.

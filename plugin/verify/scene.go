@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -13,38 +14,58 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
+const (
+	labelCapacityType = "karpenter.sh/capacity-type"
+	// labelEBSZone is the EBS driver's own zone key, in the node affinity of its volumes.
+	labelEBSZone = "topology.ebs.csi.aws.com/zone"
+)
+
 // spot is the pods of one class on one node.
 type spot struct {
-	node *framework.NodeInfo
-	pods []*framework.PodInfo
-	refs []catalog.PodRef
+	// class and index of the pods.
+	class *plan.Class
+	index int
+	node  *framework.NodeInfo
+	pods  []*framework.PodInfo
+	refs  []catalog.PodRef
 	// claim is set for a node to launch, otherwise the node exists or is in flight.
 	claim *plan.Claim
 	// others are the keys of the other classes that the plan puts on the node, by UID of their pods.
 	others map[types.UID]string
+	// daemons are the DaemonSets of the node's daemon pods, by UID of the pods.
+	daemons map[types.UID]*appsv1.DaemonSet
 }
 
 // scene is the final state: the world with everything that the plan places.
 type scene struct {
 	world   *World
 	claims  []plan.Claim
+	cat     catalog.State
 	classes []plan.Class
 	spots   map[int][]*spot
 	order   []int
 	changed map[string]*framework.NodeInfo
 	virtual []*framework.NodeInfo
+	// ofClaim are the spots of each claim; shapes and known remember what alternatives are made of.
+	ofClaim map[int][]*spot
+	shapes  map[string]*shape
+	known   map[string]*variant
 }
 
 func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*scene, error) {
-	s := &scene{world: w, claims: p.Claims, classes: classes, spots: map[int][]*spot{}, changed: map[string]*framework.NodeInfo{}}
+	s := &scene{
+		world: w, claims: p.Claims, cat: cat, classes: classes, spots: map[int][]*spot{}, changed: map[string]*framework.NodeInfo{},
+		ofClaim: map[int][]*spot{}, shapes: map[string]*shape{}, known: map[string]*variant{},
+	}
 	infos := map[int]*framework.PodInfo{}
+	var err error
 	for i := range p.Claims {
 		c := &p.Claims[i]
 		ni := framework.NewNodeInfo()
 		ni.SetNode(virtualNode(c.Name, claimLabels(c), c.Taints, c.Allocatable))
-		w.addDaemons(ni, nil)
+		at := spot{node: ni, claim: c, others: map[types.UID]string{}, daemons: w.addDaemons(ni, nil)}
 		s.virtual = append(s.virtual, ni)
-		if err := s.place(ni, c, c.Members, infos); err != nil {
+		if s.ofClaim[i], err = s.place(at, c.Members, infos); err != nil {
 			return nil, fmt.Errorf("claim %s: %w", c.Name, err)
 		}
 	}
@@ -67,7 +88,7 @@ func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*
 			ni = from.SnapshotConcrete()
 			s.changed[pl.Node] = ni
 		}
-		if err := s.place(ni, nil, pl.Members, infos); err != nil {
+		if _, err = s.place(spot{node: ni, others: map[types.UID]string{}}, pl.Members, infos); err != nil {
 			return nil, fmt.Errorf("placement on %s: %w", pl.Node, err)
 		}
 	}
@@ -78,12 +99,12 @@ func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*
 	return s, nil
 }
 
-// place puts the members on the node.
-func (s *scene) place(ni *framework.NodeInfo, claim *plan.Claim, members []plan.Member, infos map[int]*framework.PodInfo) error {
-	keys := map[types.UID]string{}
+// place puts the members on the node of the spot, and returns the spot of each class.
+func (s *scene) place(on spot, members []plan.Member, infos map[int]*framework.PodInfo) ([]*spot, error) {
+	var out []*spot
 	for _, m := range members {
 		if m.Class < 0 || m.Class >= len(s.classes) {
-			return fmt.Errorf("class %d is not in the input", m.Class)
+			return nil, fmt.Errorf("class %d is not in the input", m.Class)
 		}
 		if len(m.Pods) == 0 {
 			continue
@@ -94,16 +115,18 @@ func (s *scene) place(ni *framework.NodeInfo, claim *plan.Claim, members []plan.
 			of, _ = framework.NewPodInfo(s.classes[m.Class].Pod)
 			infos[m.Class] = of
 		}
-		at := &spot{node: ni, claim: claim, others: keys, refs: m.Pods}
+		at := on
+		at.refs, at.class, at.index = m.Pods, &s.classes[m.Class], m.Class
 		for _, ref := range m.Pods {
 			info := renamed(of, ref)
-			ni.AddPodInfo(info)
+			at.node.AddPodInfo(info)
 			at.pods = append(at.pods, info)
-			keys[types.UID(ref.UID)] = s.classes[m.Class].Key
+			at.others[types.UID(ref.UID)] = s.classes[m.Class].Key
 		}
-		s.spots[m.Class] = append(s.spots[m.Class], at)
+		s.spots[m.Class] = append(s.spots[m.Class], &at)
+		out = append(out, &at)
 	}
-	return nil
+	return out, nil
 }
 
 // nodes lists all nodes of the final state.
@@ -132,16 +155,32 @@ func claimLabels(c *plan.Claim) map[string]string {
 	for key, value := range map[string]string{
 		corev1.LabelTopologyZone:       c.Expected.Zone,
 		corev1.LabelInstanceTypeStable: c.Expected.InstanceType,
-		"karpenter.sh/capacity-type":   c.Expected.CapacityType,
+		labelCapacityType:              c.Expected.CapacityType,
 		"karpenter.sh/nodepool":        c.NodePool,
-		// The EBS driver's own zone key, in the node affinity of its volumes.
-		"topology.ebs.csi.aws.com/zone": c.Expected.Zone,
 	} {
 		if out[key] == "" && value != "" {
 			out[key] = value
 		}
 	}
+	addAliases(out)
 	return out
+}
+
+// addAliases adds the deprecated and driver-specific names of labels, by which some pods and volumes select nodes.
+func addAliases(labels map[string]string) {
+	for normal, list := range map[string][]string{
+		corev1.LabelTopologyZone:       {corev1.LabelFailureDomainBetaZone, labelEBSZone},
+		corev1.LabelTopologyRegion:     {corev1.LabelFailureDomainBetaRegion},
+		corev1.LabelArchStable:         {"beta.kubernetes.io/arch"},
+		corev1.LabelOSStable:           {"beta.kubernetes.io/os"},
+		corev1.LabelInstanceTypeStable: {corev1.LabelInstanceType},
+	} {
+		for _, alias := range list {
+			if value, ok := labels[normal]; ok && labels[alias] == "" {
+				labels[alias] = value
+			}
+		}
+	}
 }
 
 func spreadsHard(pod *corev1.Pod) bool {
@@ -188,11 +227,17 @@ func offeringLabels(pool catalog.NodePool, t catalog.InstanceType, o catalog.Off
 	}
 	maps.Copy(labels, pool.Labels)
 	labels[corev1.LabelTopologyZone] = o.Zone
-	labels["topology.ebs.csi.aws.com/zone"] = o.Zone
-	labels["karpenter.sh/capacity-type"] = o.CapacityType
+	labels[labelCapacityType] = o.CapacityType
 	labels["karpenter.sh/nodepool"] = pool.Name
 	if o.ZoneID != "" {
 		labels["topology.k8s.aws/zone-id"] = o.ZoneID
 	}
+	if labels[corev1.LabelTopologyRegion] == "" {
+		labels[corev1.LabelTopologyRegion] = plan.RegionOf(o.Zone)
+	}
+	if labels[corev1.LabelOSStable] == "" {
+		labels[corev1.LabelOSStable] = string(corev1.Linux)
+	}
+	addAliases(labels)
 	return labels
 }

@@ -92,12 +92,12 @@ func (s *solving) round(ctx context.Context) ([]verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	verdicts, err := s.v.check(ctx, s.w, s.in.Classes, s.Plan, s.in.Catalog)
+	found, err := s.v.check(ctx, s.w, s.in.Classes, s.Plan, s.in.Catalog)
 	s.VerifyTime += time.Since(planned)
 	if err == nil {
 		err = ctx.Err()
 	}
-	return verdicts, err
+	return append(found.verdicts, s.trim(found.bad)...), err
 }
 
 // leaveOut takes the rejected pods out of the input. Where some of their class have been left out before, all go.

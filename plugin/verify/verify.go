@@ -118,38 +118,49 @@ func stripped(profile *config.KubeSchedulerProfile, leave []string) *config.Kube
 	return out
 }
 
-// Check asks the filters about the plan, and returns what they reject; nothing means that all may be launched. The
-// classes are those of the plan's input.
+// Check asks the filters about the plan, and returns what they reject; nothing means that all may be launched as
+// expected. The classes are those of the plan's input. Solve asks about the claims' alternatives too.
 func (v *Verifier) Check(ctx context.Context, w *World, classes []plan.Class, p plan.Plan, cat catalog.State) ([]plan.Rejection, error) {
-	verdicts, err := v.check(ctx, w, classes, p, cat)
-	if len(verdicts) == 0 {
+	found, err := v.check(ctx, w, classes, p, cat)
+	if len(found.verdicts) == 0 {
 		return nil, err
 	}
-	out := make([]plan.Rejection, len(verdicts))
-	for i := range verdicts {
-		out[i] = verdicts[i].Rejection
+	out := make([]plan.Rejection, len(found.verdicts))
+	for i := range found.verdicts {
+		out[i] = found.verdicts[i].Rejection
 	}
 	return out, err
 }
 
-func (v *Verifier) check(ctx context.Context, w *World, classes []plan.Class, p plan.Plan, cat catalog.State) ([]verdict, error) {
+// judgement is what the filters say of a plan.
+type judgement struct {
+	verdicts []verdict
+	// bad are the alternatives that would not run their claim's pods, by index of the claim; nil while there are verdicts.
+	bad map[int][]plan.Offer
+}
+
+func (v *Verifier) check(ctx context.Context, w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (judgement, error) {
 	scene, err := newScene(w, classes, p, cat)
 	if err != nil {
-		return nil, err
+		return judgement{}, err
 	}
 	all := newOverlay(w.base, scene.nodes())
 	all.attach = scene.attachLimits(cat)
 	v.lister.target = all
 	defer func() { v.lister.target = newOverlay(emptyLister{}, nil) }()
-	var out []verdict
+	var out judgement
+	asked := map[int]*trial{}
 	for _, c := range scene.order {
-		rejected, err := v.class(ctx, scene, c)
+		rejected, err := v.class(ctx, scene, c, asked)
 		if err != nil {
-			return nil, err
+			return judgement{}, err
 		}
-		out = append(out, rejected...)
+		out.verdicts = append(out.verdicts, rejected...)
 	}
-	return out, nil
+	if len(out.verdicts) == 0 {
+		out.bad, err = v.alternatives(ctx, scene, asked)
+	}
+	return out, err
 }
 
 // trial is what the filters are asked with: the class and its state after PreFilter.
@@ -157,10 +168,11 @@ type trial struct {
 	fw    framework.Framework
 	state fwk.CycleState
 	class plan.Class
+	scene *scene
 }
 
-// class checks one pod of the class on each node that the plan uses for it.
-func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]verdict, error) {
+// class checks one pod of the class on each node that the plan uses for it, and adds the trial to those asked.
+func (v *Verifier) class(ctx context.Context, s *scene, index int, all map[int]*trial) ([]verdict, error) {
 	class := s.classes[index]
 	fw, ok := v.frameworks[class.Pod.Spec.SchedulerName]
 	if !ok {
@@ -175,7 +187,8 @@ func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]verdict, e
 		// The whole class, wherever it goes.
 		return []verdict{{plan.Rejection{ClassKey: class.Key, Reason: reason(status)}, index, class.Pods}}, nil
 	}
-	asked := trial{fw: fw, state: state, class: class}
+	asked := &trial{fw: fw, state: state, class: class, scene: s}
+	all[index] = asked
 	var out []verdict
 	for _, spot := range s.spots[index] {
 		node := spot.node.Node().Name
@@ -188,7 +201,9 @@ func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]verdict, e
 			return nil, err
 		}
 		if !status.IsSuccess() {
-			out = append(out, verdict{v.narrow(ctx, asked, spot, status), index, spot.refs})
+			for _, r := range v.narrow(ctx, asked, spot, status) {
+				out = append(out, verdict{r, index, spot.refs})
+			}
 		}
 	}
 	return out, nil
@@ -196,7 +211,7 @@ func (v *Verifier) class(ctx context.Context, s *scene, index int) ([]verdict, e
 
 // filter asks whether one pod of the spot's class may be on the spot's node with everything in place but the pod itself
 // and those for which leave is true.
-func (v *Verifier) filter(ctx context.Context, t trial, s *spot, leave func(types.UID) bool) (*fwk.Status, error) {
+func (v *Verifier) filter(ctx context.Context, t *trial, s *spot, leave func(types.UID) bool) (*fwk.Status, error) {
 	fw := t.fw
 	logger := klog.FromContext(ctx)
 	mine := t.state.Clone()

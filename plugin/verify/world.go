@@ -166,19 +166,21 @@ func (w *World) startingNode(src Source, n catalog.InFlightNode, running *framew
 	return ni
 }
 
-// addDaemons puts the pods of the DaemonSets that fit the node on it, but those that are there.
-func (w *World) addDaemons(ni *framework.NodeInfo, have map[types.UID]bool) {
+// addDaemons puts the pods of the DaemonSets that fit the node on it, but those that are there, and returns the DaemonSets
+// by UID of their pods.
+func (w *World) addDaemons(ni *framework.NodeInfo, have map[types.UID]bool) map[types.UID]*appsv1.DaemonSet {
+	out := map[types.UID]*appsv1.DaemonSet{}
 	for _, ds := range w.daemonSets {
 		if have[ds.UID] {
 			continue
 		}
 		if run, _ := daemon.NodeShouldRunDaemonPod(w.logger, ni.Node(), ds); run {
-			pod := daemon.NewPod(ds, ni.Node().Name)
-			pod.UID = types.UID("daemon/" + string(ds.UID) + "/" + ni.Node().Name)
-			pod.Name = ds.Name + "-" + ni.Node().Name
+			pod := daemonPod(ds, ni.Node().Name)
 			addPod(ni, pod)
+			out[pod.UID] = ds
 		}
 	}
+	return out
 }
 
 // Existing is how many nodes exist that are not in flight.

@@ -1,0 +1,285 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/daemon"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// variant is one way in which EC2 may launch a claim: an instance type in an offering that the claim's requirements allow.
+type variant struct {
+	of      plan.Offer
+	labels  map[string]string
+	shape   *shape
+	daemons []*appsv1.DaemonSet
+}
+
+// shape is an instance type as the filters count it.
+type shape struct {
+	*catalog.InstanceType
+	allocatable *framework.Resource
+}
+
+// alternatives asks the filters about the other ways in which EC2 may launch the claims, and returns for each claim those
+// that would not run its pods. Resources are a matter of sums; filters are asked once for the variants that look alike to
+// the pods, and once for claims that are alike.
+func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*trial) (map[int][]plan.Offer, error) {
+	out := map[int][]plan.Offer{}
+	known := map[string][]plan.Offer{}
+	keys := s.keysThatMatter()
+	for i := range s.claims {
+		c := &s.claims[i]
+		if len(c.Alternatives) == 0 {
+			continue
+		}
+		like := likeness(c)
+		bad, ok := known[like]
+		if !ok {
+			var err error
+			if bad, err = v.badVariants(ctx, s, i, keys, asked); err != nil {
+				return nil, err
+			}
+			known[like] = bad
+		}
+		if len(bad) > 0 {
+			out[i] = bad
+		}
+	}
+	return out, nil
+}
+
+// likeness is equal for claims that differ in their name and in which pods of a class they have alone.
+func likeness(c *plan.Claim) string {
+	var b strings.Builder
+	fmt.Fprint(&b, c.NodePool, c.Expected, c.Alternatives, c.Requirements)
+	for _, m := range c.Members {
+		fmt.Fprint(&b, ";", m.Class, "x", len(m.Pods))
+	}
+	return b.String()
+}
+
+func (v *Verifier) badVariants(ctx context.Context, s *scene, index int, keys map[string]bool, asked map[int]*trial) ([]plan.Offer, error) {
+	c, spots := &s.claims[index], s.ofClaim[index]
+	if len(spots) == 0 {
+		return nil, nil
+	}
+	total := podsTotal(spots)
+	seen := map[string]bool{} // signature: whether it is fine
+	var bad []plan.Offer
+	for _, x := range s.variants(c) {
+		if !x.holds(total, spots) {
+			bad = append(bad, x.of)
+			continue
+		}
+		signature := x.signature(keys)
+		fine, ok := seen[signature]
+		if !ok {
+			var err error
+			if fine, err = v.runsAll(ctx, spots, x, asked); err != nil {
+				return nil, err
+			}
+			seen[signature] = fine
+		}
+		if !fine {
+			bad = append(bad, x.of)
+		}
+	}
+	return bad, nil
+}
+
+// podsTotal is what the planned pods of the node ask for.
+func podsTotal(spots []*spot) *framework.Resource {
+	total := framework.NewNodeInfo()
+	for _, at := range spots {
+		for _, p := range at.pods {
+			total.AddPodInfo(p)
+		}
+	}
+	return total.Requested
+}
+
+// holds says that pods and daemon pods fit by their sums.
+func (x *variant) holds(total *framework.Resource, spots []*spot) bool {
+	ni := framework.NewNodeInfo()
+	for _, ds := range x.daemons {
+		addPod(ni, daemon.NewPod(ds, "variant"))
+	}
+	pods, volumes := len(ni.Pods), map[string]bool{}
+	for _, at := range spots {
+		pods += len(at.pods)
+		for _, vol := range at.class.Volumes {
+			if vol.Driver == ebsDriver {
+				volumes[at.class.Pod.Namespace+"/"+vol.Claim] = true
+			}
+		}
+	}
+	used, have := ni.Requested, x.shape.allocatable
+	within := func(asked, daemons, have int64) bool { return asked == 0 || asked+daemons <= have }
+	if pods > have.AllowedPodNumber || !within(total.MilliCPU, used.MilliCPU, have.MilliCPU) || !within(total.Memory, used.Memory, have.Memory) ||
+		!within(total.EphemeralStorage, used.EphemeralStorage, have.EphemeralStorage) {
+		return false
+	}
+	for name, n := range total.ScalarResources {
+		if !within(n, used.ScalarResources[name], have.ScalarResources[name]) {
+			return false
+		}
+	}
+	return x.shape.VolumeAttachments <= 0 || int64(len(volumes)) <= x.shape.VolumeAttachments
+}
+
+// signature is equal for variants that no filter can tell apart but by their size.
+func (x *variant) signature(keys map[string]bool) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		value, ok := x.labels[k]
+		fmt.Fprint(&b, value, ok, ";")
+	}
+	for _, ds := range x.daemons {
+		b.WriteString(string(ds.UID) + ds.Name + ";")
+	}
+	return b.String()
+}
+
+// runsAll asks the filters whether one pod of each class may be on the variant, with the others there and not on the
+// node that is expected.
+func (v *Verifier) runsAll(ctx context.Context, spots []*spot, x *variant, asked map[int]*trial) (bool, error) {
+	logger := klog.FromContext(ctx)
+	expected := spots[0].node
+	moved := framework.NewNodeInfo()
+	node := virtualNode(expected.Node().Name, x.labels, expected.Node().Spec.Taints, x.shape.Allocatable)
+	moved.SetNode(node)
+	for _, ds := range x.daemons {
+		addPod(moved, daemonPod(ds, node.Name))
+	}
+	for _, at := range spots {
+		for _, p := range at.pods {
+			moved.AddPodInfo(p)
+		}
+	}
+	for _, at := range spots {
+		t, self := asked[at.index], at.pods[0]
+		if t == nil {
+			return true, nil // PreFilter has refused the class: that verdict comes first.
+		}
+		state, left, here := t.state.Clone(), expected.SnapshotConcrete(), moved.SnapshotConcrete()
+		for _, other := range expected.Pods {
+			if err := left.RemovePod(logger, other.GetPod()); err != nil {
+				return false, err
+			}
+			if st := t.fw.RunPreFilterExtensionRemovePod(ctx, state, self.Pod, other, left); !st.IsSuccess() {
+				return false, st.AsError()
+			}
+		}
+		if err := here.RemovePod(logger, self.Pod); err != nil {
+			return false, err
+		}
+		keepPorts(here)
+		for _, other := range here.Pods {
+			if st := t.fw.RunPreFilterExtensionAddPod(ctx, state, self.Pod, other, here); !st.IsSuccess() {
+				return false, st.AsError()
+			}
+		}
+		if st := t.fw.RunFilterPlugins(ctx, state, self.Pod, here); !st.IsSuccess() {
+			if !st.IsRejected() {
+				return false, st.AsError()
+			}
+			logger.V(5).Info("An alternative does not run the pods", "nodeClaim", node.Name, "alternative", x.of, "why", reason(st))
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// variants are the available offerings of the claim's alternatives that its requirements allow, the expected one apart.
+func (s *scene) variants(c *plan.Claim) []*variant {
+	var out []*variant
+	for _, name := range c.Alternatives {
+		sh := s.shape(c.NodePool, name)
+		if sh == nil {
+			continue
+		}
+		for _, o := range sh.Offerings {
+			of := plan.Offer{InstanceType: name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price}
+			if of != c.Expected && allows(c, corev1.LabelTopologyZone, o.Zone) && allows(c, labelCapacityType, o.CapacityType) {
+				out = append(out, s.variant(c, sh, o))
+			}
+		}
+	}
+	return out
+}
+
+func (s *scene) shape(pool, name string) *shape {
+	key := s.cat.NodePools[pool].NodeClass + "/" + name
+	if sh, ok := s.shapes[key]; ok {
+		return sh
+	}
+	types := s.cat.InstanceTypes[s.cat.NodePools[pool].NodeClass]
+	at := slices.IndexFunc(types, func(t catalog.InstanceType) bool { return t.Name == name })
+	if at < 0 {
+		s.shapes[key] = nil
+		return nil
+	}
+	s.shapes[key] = &shape{InstanceType: &types[at], allocatable: framework.NewResource(types[at].Allocatable)}
+	return s.shapes[key]
+}
+
+// variant is remembered for claims of the same pool that leave the same labels open.
+func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering) *variant {
+	open := openLabels(c)
+	key := strings.Join([]string{c.NodePool, sh.Name, o.Zone, o.CapacityType, fmt.Sprint(open)}, "/")
+	if x, ok := s.known[key]; ok {
+		return x
+	}
+	pool := s.cat.NodePools[c.NodePool]
+	labels := offeringLabels(pool, *sh.InstanceType, o)
+	for k, v := range open {
+		if _, ok := labels[k]; !ok {
+			labels[k] = v
+		}
+	}
+	x := &variant{
+		of:     plan.Offer{InstanceType: sh.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price},
+		labels: labels, shape: sh,
+	}
+	node := virtualNode("variant", labels, c.Taints, sh.Allocatable)
+	for _, ds := range s.world.daemonSets {
+		if run, _ := daemon.NodeShouldRunDaemonPod(s.world.logger, node, ds); run {
+			x.daemons = append(x.daemons, ds)
+		}
+	}
+	s.known[key] = x
+	return x
+}
+
+// openLabels are those that the claim's requirements pin to one value.
+func openLabels(c *plan.Claim) map[string]string {
+	out := map[string]string{}
+	for _, r := range c.Requirements {
+		if r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
+			out[r.Key] = r.Values[0]
+		}
+	}
+	for _, k := range []string{corev1.LabelTopologyZone, labelCapacityType, corev1.LabelInstanceTypeStable, corev1.LabelArchStable} {
+		delete(out, k)
+	}
+	return out
+}
+
+func daemonPod(ds *appsv1.DaemonSet, node string) *corev1.Pod {
+	pod := daemon.NewPod(ds, node)
+	pod.UID = types.UID("daemon/" + string(ds.UID) + "/" + node)
+	pod.Name = ds.Name + "-" + node
+	return pod
+}
