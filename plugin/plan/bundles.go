@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,22 +61,62 @@ func (m *model) group(ci int, left []int) ([]int, bool) {
 			}
 		}
 	}
-	return group, true
+	return m.closed(group, left), true
 }
 
-// companion is the class to join for the sake of the rule; -1 where the group has one already.
+// closed adds to a group in which everybody follows somebody all those that can follow nobody else: the first pod to
+// come decides for a node, and then no other node will do.
+func (m *model) closed(group, left []int) []int {
+	if slices.ContainsFunc(group, func(g int) bool { return !m.follows(g) }) {
+		return group
+	}
+	for i := 0; i < len(m.rules); i++ {
+		r := &m.rules[i]
+		if r.kind != affinity || !isHost(r.key) || left[r.owner] == 0 || slices.Contains(group, r.owner) {
+			continue
+		}
+		near, others := false, false
+		for ci := range m.classes {
+			if r.members.has(ci) && left[ci] > 0 {
+				near = near || slices.Contains(group, ci)
+				others = others || !m.follows(ci)
+			}
+		}
+		if near && !others {
+			group = append(group, r.owner)
+			i = -1 // Others may follow this one.
+		}
+	}
+	return group
+}
+
+// companion is the class to join for the sake of the rule; -1 where the group has one already. A class that only its own
+// pods would keep company founds a group of its own if no others are planned that match: else it has to join those.
 func (m *model) companion(r *rule, group, left []int) (int, bool) {
 	for _, g := range group {
-		if r.members.has(g) && (g != r.owner || r.total == 0) {
+		if r.members.has(g) && g != r.owner {
 			return -1, true
 		}
 	}
+	found := -1
 	for ci := range m.classes {
-		if r.members.has(ci) && left[ci] > 0 && ci != r.owner {
-			return ci, true
+		if !r.members.has(ci) || left[ci] == 0 || ci == r.owner || m.classes[ci].fits.empty() {
+			continue
+		}
+		// Best one that waits for nobody itself.
+		if found < 0 || m.waits(found) && !m.waits(ci) {
+			found = ci
 		}
 	}
-	return 0, false
+	if found >= 0 {
+		return found, true
+	}
+	return -1, r.members.has(r.owner) && r.total == 0
+}
+
+// waits says that pods of the class require other pods, wherever.
+func (m *model) waits(ci int) bool {
+	return slices.ContainsFunc(m.rules, func(r rule) bool { return r.kind == affinity && r.owner == ci })
 }
 
 // bundle makes units of the group. The followers share as few nodes as they can; companions that follow nobody are one

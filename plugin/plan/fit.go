@@ -61,7 +61,7 @@ func (m *model) fitPool(c *class, p *pool) (bits, catalog.Requirements) {
 // dropUnfit removes offers that are too small, whose daemon pods hold a port, or that a filter or a neighbour rules out.
 func (m *model) dropUnfit(c *class, p *pool, set bits) {
 	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
-		if set.has(oi) && (m.offers[oi].free.times(c.need) < 1 || m.daemonPort(c, oi) || m.isBlocked(c, oi) || m.rejects(c, oi)) {
+		if set.has(oi) && (m.offers[oi].free.times(c.need) < 1 || m.daemonPort(c, oi) || m.daemonApart(c, oi) || m.isBlocked(c, oi) || m.rejects(c, oi)) {
 			set[oi>>6] &^= 1 << (oi & 63)
 		}
 	}
@@ -77,6 +77,32 @@ func (m *model) daemonPort(c *class, oi int) bool {
 		}
 	}
 	return false
+}
+
+// hostile finds the daemons that required anti-affinity keeps apart from the class, on whichever side it is.
+func (m *model) hostile(c *class) []int {
+	var out []int
+	for i := range m.daemons {
+		if d := &m.daemons[i]; m.repelled(c.pod, d.pod) || m.repelled(d.pod, c.pod) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// repelled says that required anti-affinity of the pod matches the other one. Pods on one node share all of its domains.
+func (m *model) repelled(pod, other *corev1.Pod) bool {
+	if !repels(pod) {
+		return false
+	}
+	return slices.ContainsFunc(pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(t corev1.PodAffinityTerm) bool {
+		r, err := m.termRule(pod, &t, true)
+		return err == nil && m.canHave(r.key) && r.matches(other)
+	})
+}
+
+func (m *model) daemonApart(c *class, oi int) bool {
+	return slices.ContainsFunc(c.hostile, func(d int) bool { return m.daemons[d].fits.has(oi) })
 }
 
 func (m *model) isBlocked(c *class, oi int) bool {
@@ -186,12 +212,13 @@ func (m *model) compileRooms() {
 	})
 }
 
-// normalLabels are a node's labels under normal keys, its name included.
+// normalLabels are a node's labels, its name included. A deprecated key without its normal one is none: the scheduler
+// compares keys as they are, and nodes have had both since Kubernetes 1.17.
 func normalLabels(n *Node) map[string]string {
 	out := make(map[string]string, len(n.Labels)+2)
-	for _, k := range slices.Sorted(maps.Keys(n.Labels)) {
-		if normal := NormalKey(k); normal == k || n.Labels[normal] == "" {
-			out[normal] = n.Labels[k]
+	for k, v := range n.Labels {
+		if NormalKey(k) == k {
+			out[k] = v
 		}
 	}
 	out[fieldName] = n.Name

@@ -91,13 +91,15 @@ const maxOtherTypes = 12
 // have more types that hold their pods. What cannot be launched alone is not to be planned onto these offers again.
 func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim, []node) {
 	p := pk.problem
-	for _, oi := range m.cheapestShared(p, n) {
+	for _, oi := range m.cheapestShared(p, n, slack) {
 		other := n
 		other.offer = oi
+		m.reserve(oi, 1, slack)
 		if c, ok := m.claim(p, other, slack, next); ok {
 			m.book([]node{other}, 1)
 			return []Claim{c}, []node{other}
 		}
+		m.reserve(oi, -1, slack)
 	}
 	left, right := halves(n.items)
 	if len(right) == 0 {
@@ -122,12 +124,26 @@ func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim
 	return claims, nodes
 }
 
+// reserve takes n nodes of the offer off what the limits of its pool leave.
+func (m *model) reserve(oi int, n int64, slack []int64) {
+	for i, used := range m.types[m.offers[oi].shape].usage {
+		slack[i] -= n * used
+	}
+}
+
 // cheapestShared are offers of the node's pool that hold its pods and that the limits leave room for, the cheapest first.
-func (m *model) cheapestShared(p *problem, n node) []int {
+func (m *model) cheapestShared(p *problem, n node, slack []int64) []int {
 	shared := m.shared(p, n)
 	var out []int
 	for oi := range m.offers {
-		if shared.has(oi) && m.available.has(oi) && m.withinLimits(oi) {
+		if !shared.has(oi) || !m.available.has(oi) {
+			continue
+		}
+		roomy := true
+		for i, used := range m.types[m.offers[oi].shape].usage {
+			roomy = roomy && used <= slack[i]
+		}
+		if roomy {
 			out = append(out, oi)
 		}
 	}

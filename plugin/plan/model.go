@@ -113,6 +113,8 @@ type class struct {
 	broken *Reason
 	// want are the preferences that the class is held to.
 	want want
+	// hostile are the daemons whose pods do not bear the class on their node, or the class them.
+	hostile []int
 }
 
 // room is a node that exists or is in flight and has free resources.
@@ -144,6 +146,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	for i := range m.classes {
 		c := &m.classes[i]
 		m.applyRejections(c)
+		c.hostile = m.hostile(c)
 		c.fits, c.demands = m.fit(c)
 		for w, unfit := range m.lessons.without[i] {
 			c.fits[w] &^= unfit

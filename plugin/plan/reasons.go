@@ -100,6 +100,11 @@ func (m *model) reasonBySize(ci int, p *pool, labelled bits) Reason {
 		r.Code, r.Message = "NoInstanceTypeFits", "asks for a host port that a daemon pod takes on every node of the pool"
 		return r
 	}
+	free = m.each(free, func(oi int) bool { return !m.daemonApart(c, oi) })
+	if free.empty() {
+		r.Code, r.Message = "AffinityUnsatisfiable", "required anti-affinity keeps it apart from the pods of DaemonSet "+m.daemons[c.hostile[0]].pod.Name+", which run on every node of the pool"
+		return r
+	}
 	near := m.each(free, func(oi int) bool { return !m.isBlocked(c, oi) })
 	if near.empty() {
 		r.Code, r.Message = "AffinityUnsatisfiable", "running pods have required anti-affinity against it wherever the pool can launch"

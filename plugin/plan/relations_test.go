@@ -87,6 +87,9 @@ func checkRelations(t *testing.T, in plan.Input, p plan.Plan) {
 // countNear counts the pods other than pods[k] of place i in its domain that the term matches.
 func countNear(all []place, i, k int, pod *corev1.Pod, term corev1.PodAffinityTerm) int {
 	here, n := all[i].labels[term.TopologyKey], 0
+	if all[i].labels != nil && here == "" {
+		return 0 // No domain.
+	}
 	for j := range all {
 		if all[j].labels[term.TopologyKey] != here {
 			continue

@@ -105,7 +105,8 @@ func check(t *testing.T, in plan.Input, p plan.Plan) {
 	}
 	limited := false
 	for _, np := range in.Catalog.NodePools {
-		limited = limited || len(np.Limits) > 0
+		// First-fit does not look at minValues.
+		limited = limited || len(np.Limits) > 0 || slices.ContainsFunc(np.Requirements, func(r catalog.Requirement) bool { return r.MinValues > 0 })
 	}
 	if !limited && p.PlainCostPerHour > p.FirstFitPerHour+1e-9 {
 		t.Errorf("cost %f is above first-fit %f", p.PlainCostPerHour, p.FirstFitPerHour)

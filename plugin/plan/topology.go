@@ -144,16 +144,38 @@ func (m *model) softDomains() {
 	}
 }
 
-// values are what a node of the offer may have under the key: one, unless the pool leaves the choice to the pods.
+// values are what a node of the offer may have under the key: one, unless the pool leaves the choice to the pods. Where
+// that choice is endless, one value stands for all.
 func (m *model) values(demands []catalog.Requirements, oi int, key string) []string {
 	if v, ok := m.label(oi, key); ok {
 		return []string{v}
 	}
 	p := m.offers[oi].pool
-	if set, ok := demands[p][key]; ok {
+	set, ok := m.pools[p].open[key]
+	if asked, demanded := demands[p][key]; demanded {
+		set = asked
+	}
+	if !ok || !set.Complement {
 		return set.List()
 	}
-	return m.pools[p].open[key].List()
+	set.Absent = false
+	if v, some := pick(set); some {
+		return []string{v}
+	}
+	return nil
+}
+
+// mayLack says that a node of the offer may be without the label.
+func (m *model) mayLack(demands []catalog.Requirements, oi int, key string) bool {
+	if _, ok := m.label(oi, key); ok {
+		return false
+	}
+	p := m.offers[oi].pool
+	set, ok := m.pools[p].open[key]
+	if asked, demanded := demands[p][key]; demanded {
+		set = asked
+	}
+	return !ok || set.Absent
 }
 
 // lookup gives the labels of a place.

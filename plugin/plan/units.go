@@ -122,7 +122,7 @@ func (m *model) assign(u *unit) []unit {
 	var out []unit
 	for i, n := range counts {
 		if n > 0 {
-			out = append(out, m.pin(u, domains[i].values, n))
+			out = append(out, m.pin(u, keys, domains[i].values, n))
 		}
 	}
 	return out
@@ -233,6 +233,9 @@ func (m *model) tuples(u *unit, oi int, keys []string) []map[string]string {
 			continue
 		}
 		var next []map[string]string
+		if m.mayLack(u.demands, oi, k) {
+			next = slices.Clone(out)
+		}
 		for _, t := range out {
 			for _, v := range values {
 				c := map[string]string{k: v}
@@ -245,8 +248,8 @@ func (m *model) tuples(u *unit, oi int, keys []string) []map[string]string {
 	return out
 }
 
-// pin is n units narrowed to a domain.
-func (m *model) pin(u *unit, values map[string]string, n int) unit {
+// pin is n units narrowed to a domain: one value of each key, or none where it has none.
+func (m *model) pin(u *unit, keys []string, values map[string]string, n int) unit {
 	out := *u
 	out.count, out.fits, out.demands = n, u.fits.clone(), slices.Clone(u.demands)
 	_, zone := values[corev1.LabelTopologyZone]
@@ -256,19 +259,24 @@ func (m *model) pin(u *unit, values map[string]string, n int) unit {
 		if !out.fits.has(oi) {
 			continue
 		}
-		for k, v := range values {
-			if !slices.Contains(m.values(u.demands, oi, k), v) {
+		for _, k := range keys {
+			v, has := values[k]
+			if has && !slices.Contains(m.values(u.demands, oi, k), v) || !has && !m.mayLack(u.demands, oi, k) {
 				out.fits[oi>>6] &^= 1 << (oi & 63)
 				break
 			}
 		}
 	}
 	for pi := range m.pools {
-		for k, v := range values {
-			if _, open := m.pools[pi].open[k]; open {
-				one := catalog.FromLabels(map[string]string{k: v})
-				out.demands[pi] = out.demands[pi].Intersect(one)
+		for _, k := range keys {
+			if _, open := m.pools[pi].open[k]; !open {
+				continue
 			}
+			one := catalog.Requirements{k: catalog.Set{Absent: true}}
+			if v, ok := values[k]; ok {
+				one = catalog.FromLabels(map[string]string{k: v})
+			}
+			out.demands[pi] = out.demands[pi].Intersect(one)
 		}
 	}
 	return out

@@ -47,6 +47,7 @@ func (m *model) trial(ci int, w want) class {
 	c := m.newClass(m.in.Classes[ci], w)
 	m.applyRejections(&c)
 	c.blocked = m.classes[ci].blocked
+	c.hostile = m.hostile(&c)
 	c.fits, c.demands = m.fit(&c)
 	c.fits.and(m.available)
 	return c
