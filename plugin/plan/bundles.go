@@ -16,6 +16,12 @@ const maxPairs = 64
 func (m *model) bundles(left []int) []unit {
 	var out []unit
 	done := make([]bool, len(m.classes))
+	m.lost, m.waiting = m.hopeless(left), newBits(len(m.classes))
+	for i := range m.rules {
+		if r := &m.rules[i]; r.kind == affinity {
+			m.waiting.set(r.owner)
+		}
+	}
 	for ci := range m.classes {
 		if left[ci] == 0 || done[ci] || !m.follows(ci) {
 			continue
@@ -100,11 +106,11 @@ func (m *model) companion(r *rule, group, left []int) (int, bool) {
 	}
 	found := -1
 	for ci := range m.classes {
-		if !r.members.has(ci) || left[ci] == 0 || ci == r.owner || m.classes[ci].fits.empty() {
+		if !r.members.has(ci) || left[ci] == 0 || ci == r.owner || m.lost.has(ci) {
 			continue
 		}
 		// Best one that waits for nobody itself.
-		if found < 0 || m.waits(found) && !m.waits(ci) {
+		if found < 0 || m.waiting.has(found) && !m.waiting.has(ci) {
 			found = ci
 		}
 	}
@@ -114,9 +120,33 @@ func (m *model) companion(r *rule, group, left []int) (int, bool) {
 	return -1, r.members.has(r.owner) && r.total == 0
 }
 
-// waits says that pods of the class require other pods, wherever.
-func (m *model) waits(ci int) bool {
-	return slices.ContainsFunc(m.rules, func(r rule) bool { return r.kind == affinity && r.owner == ci })
+// hopeless are the classes that will find no node: they fit none, or require others that do not exist, are not planned or
+// are hopeless themselves.
+func (m *model) hopeless(left []int) bits {
+	out := newBits(len(m.classes))
+	for ci := range m.classes {
+		if m.classes[ci].fits.empty() {
+			out.set(ci)
+		}
+	}
+	for again := true; again; {
+		again = false
+		for i := range m.rules {
+			r := &m.rules[i]
+			if r.kind != affinity || r.total > 0 || r.members.has(r.owner) || out.has(r.owner) {
+				continue
+			}
+			alone := true
+			for ci := range m.classes {
+				alone = alone && (!r.members.has(ci) || left[ci] == 0 || out.has(ci))
+			}
+			if alone {
+				out.set(r.owner)
+				again = true
+			}
+		}
+	}
+	return out
 }
 
 // bundle makes units of the group. The followers share as few nodes as they can; companions that follow nobody are one

@@ -31,6 +31,8 @@ type model struct {
 	// lessons are of earlier tries; again says that there are new ones, so that the plan has to be made anew.
 	lessons *lessons
 	again   bool
+	// lost are the classes that will find no node, waiting those that require others; known once bundles are made.
+	lost, waiting bits
 	// gangs of the input, in the order of their first class.
 	gangs []gang
 	// problems are mistakes in the input.
