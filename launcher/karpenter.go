@@ -99,8 +99,11 @@ func (n *neighbour) manages(pool *karpv1.NodePool) (bool, string) {
 	return false, fmt.Sprintf("a live Karpenter holds Lease %s/%s and the handover selector does not select this NodePool", *namespace, karpenterLease)
 }
 
+// alone says that no Karpenter is alive, for certain.
+func (n *neighbour) alone() bool { return n.looked.Load() && n.lease.Load() == nil }
+
 // ours says whether a NodeClaim is ours to launch and to bring in: while a Karpenter is alive, those that slipway recorded are.
 func (n *neighbour) ours(claim *karpv1.NodeClaim) bool {
 	_, recorded := claim.Annotations[catalog.InstanceTypesAnnotation]
-	return recorded || n.looked.Load() && n.lease.Load() == nil
+	return recorded || n.alone()
 }

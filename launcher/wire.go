@@ -55,7 +55,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	}
 	p.terminator, err = terminate.New(terminate.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader,
-		Events: l.recorders.karpenter, Registerer: l.registerer,
+		Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
 	})
 	if err != nil {
 		return p, err
@@ -128,19 +128,19 @@ func (l *Launcher) leaving(p parts) error {
 	mgr := l.manager
 	reclaimer, err := reclaim.New(reclaim.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator,
-		Events: l.recorders.karpenter, Registerer: l.registerer,
+		Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
 	})
 	if err != nil {
 		return err
 	}
 	interruptions, err := interrupt.New(interrupt.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Queue: l.config.Cloud, Guard: p.leader, Asker: p.server,
-		Ender: p.terminator, Events: l.recorders.karpenter, Registerer: l.registerer,
+		Ender: p.terminator, Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
 	})
 	if err != nil {
 		return err
 	}
-	collector, err := collect.New(collect.Config{Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader, Ender: p.terminator})
+	collector, err := collect.New(collect.Config{Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader, Ender: p.terminator, Ours: p.beside.ours, Alone: p.beside.alone})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,10 @@ type Cloud struct {
 	cfg     Config
 	metrics *metrics
 
+	// ec2 is for calls that read, writes for those that change anything: the SDK slows a client down as a whole where EC2
+	// throttles one of its calls.
 	ec2     *ec2.Client
+	writes  *ec2.Client
 	eks     *eks.Client
 	iam     *iam.Client
 	pricing *pricing.Client
@@ -42,14 +45,20 @@ type Cloud struct {
 	reservations *cached[reservationsFound]
 	reserved     remainingInstances
 
-	known     *marketCache
-	shapes    *shapeCache
-	offers    *offersCache
-	templates *templateUse
-	taken     takenAddresses
-	seen      seenInstances
-	without   *unavailable
-	changed   *signal
+	known      *marketCache
+	shapes     *shapeCache
+	offers     *offersCache
+	templates  *templateUse
+	profileUse *templateUse
+	swept      sweeps
+	throttle   *throttle
+	described  *merger[[]string, map[string]cloud.Instance]
+	ended      *merger[[]string, map[string]error]
+	tagged     *merger[tagRequest, map[string]error]
+	taken      takenAddresses
+	seen       seenInstances
+	without    *unavailable
+	changed    *signal
 }
 
 // New checks the configuration and makes the clients; it asks AWS for nothing.
@@ -62,10 +71,11 @@ func New(cfg Config) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, changed := cfg.Periods, newSignal()
-	return &Cloud{
-		cfg: cfg, metrics: m,
-		ec2: ec2.NewFromConfig(cfg.AWS),
+	p, changed, limits := cfg.Periods, newSignal(), newThrottle(m.waited)
+	inTurn := func(o *ec2.Options) { o.APIOptions = append(o.APIOptions, limits.install) }
+	c := &Cloud{
+		cfg: cfg, metrics: m, throttle: limits,
+		ec2: ec2.NewFromConfig(cfg.AWS, inTurn), writes: ec2.NewFromConfig(cfg.AWS, inTurn),
 		eks: eks.NewFromConfig(cfg.AWS),
 		iam: iam.NewFromConfig(cfg.AWS),
 		pricing: pricing.NewFromConfig(cfg.AWS, func(o *pricing.Options) {
@@ -86,9 +96,13 @@ func New(cfg Config) (*Cloud, error) {
 
 		reservations: newCached[reservationsFound](p.Reservations),
 
-		known: newMarketCache(), shapes: newShapeCache(cfg), offers: newOffersCache(), templates: newTemplateUse(),
+		known: newMarketCache(), shapes: newShapeCache(cfg), offers: newOffersCache(), templates: newTemplateUse(), profileUse: newTemplateUse(),
 		without: newUnavailable(p.Unavailable, changed), changed: changed,
-	}, nil
+	}
+	c.described = newMerger(gather, c.describeAll)
+	c.ended = newMerger(gather, c.terminateAll)
+	c.tagged = newMerger(gather, c.tagAll)
+	return c, nil
 }
 
 // Changed implements cloud.Cloud.

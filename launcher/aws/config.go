@@ -67,6 +67,8 @@ type Periods struct {
 	Unavailable time.Duration
 	// LaunchTemplates that no launch has used for so long are deleted; default 1 h.
 	LaunchTemplates time.Duration
+	// Profiles is how long an instance profile of ours may be no class's and no instance's before it is deleted; default 1 h.
+	Profiles time.Duration
 }
 
 func (p *Periods) setDefaults() {
@@ -86,6 +88,7 @@ func (p *Periods) setDefaults() {
 		{&p.Parameters, 24 * time.Hour},
 		{&p.Unavailable, 3 * time.Minute},
 		{&p.LaunchTemplates, time.Hour},
+		{&p.Profiles, time.Hour},
 	} {
 		if *d.period == 0 {
 			*d.period = d.normal
@@ -121,16 +124,19 @@ const answerWithin = time.Minute
 const maxAttempts = 10
 
 // LoadConfig reads the SDK's default configuration (environment, shared files, IRSA or Pod Identity; AWS_ENDPOINT_URL
-// moves every service) with more attempts than the SDK's own three, and exponential backoff with jitter.
+// moves every service) with more attempts than the SDK's own three, exponential backoff with jitter, and the SDK's adaptive mode,
+// which slows a client down where AWS throttles it.
 func LoadConfig(ctx context.Context) (awssdk.Config, error) {
 	cfg, err := awsconfig.LoadDefaultConfig(ctx,
 		awsconfig.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(answerWithin)),
 		awsconfig.WithRetryer(func() awssdk.Retryer {
-			return retry.NewStandard(func(o *retry.StandardOptions) {
-				o.MaxAttempts = maxAttempts
-				o.MaxBackoff = 20 * time.Second
-				// The SDK's retry quota would fail calls early just when EC2 throttles many at once.
-				o.RateLimiter = ratelimit.None
+			return retry.NewAdaptiveMode(func(o *retry.AdaptiveModeOptions) {
+				o.StandardOptions = append(o.StandardOptions, func(o *retry.StandardOptions) {
+					o.MaxAttempts = maxAttempts
+					o.MaxBackoff = 20 * time.Second
+					// The SDK's retry quota would fail calls early just when EC2 throttles many at once.
+					o.RateLimiter = ratelimit.None
+				})
 			})
 		}))
 	if err != nil {

@@ -30,7 +30,7 @@ func plain(failures []fleetFailure) []cloud.OfferingFailure {
 
 // createFleet makes the call, and once more after making the launch templates again where EC2 says that one is gone.
 func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.CreateFleetOutput, error) {
-	out, err := c.ec2.CreateFleet(ctx, request.fleet)
+	out, err := c.writes.CreateFleet(ctx, request.fleet)
 	if err == nil || !isTemplateGone(code(err)) {
 		return out, err
 	}
@@ -38,7 +38,7 @@ func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.C
 	if err := c.ensureTemplates(ctx, request.templates); err != nil {
 		return nil, err
 	}
-	return c.ec2.CreateFleet(ctx, request.fleet)
+	return c.writes.CreateFleet(ctx, request.fleet)
 }
 
 func (c *Cloud) forgetTemplates(request *launchRequest) {
@@ -76,6 +76,7 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	for _, instance := range out.Instances {
 		if key, _ := request.pool(instance.LaunchTemplateAndOverrides); len(instance.InstanceIds) > 0 {
 			c.without.sold(request.options[key])
+			c.reserved.take(key.reservation, int64(len(instance.InstanceIds)))
 		}
 	}
 	failures := request.failures(out.Errors)

@@ -21,37 +21,71 @@ const (
 	filterValues = 200
 	// terminateAtOnce is how many instances one call ends; EC2 takes 1,000 and advises fewer.
 	terminateAtOnce = 500
+	// tagAtOnce is how many resources one call tags at most (API reference, CreateTags: 1,000 at most, 25 or fewer advised).
+	tagAtOnce = 25
 )
 
 // Instances implements cloud.Cloud. Ids are asked for with a filter: an id that EC2 does not know (yet) is missing from
 // the answer and no error.
 func (c *Cloud) Instances(ctx context.Context, sel cloud.Selector) (_ []cloud.Instance, err error) {
 	defer c.metrics.measure("List")(&err)
-	// Managed node groups carry kubernetes.io/cluster/NAME too: these two tags are only on what the class launched.
-	ours := []ec2types.Filter{
-		filter("tag:"+awsv1.EKSClusterNameTagKey, c.cfg.ClusterName), filter("tag-key", awsv1.NodeClassTagKey),
-	}
 	if len(sel.IDs) == 0 && len(sel.LaunchIDs) == 0 {
-		return c.describeInstances(ctx, ours)
+		return c.describeInstances(ctx, c.ours())
 	}
-	var out []cloud.Instance
-	seen := map[string]bool{}
-	for _, by := range []struct {
-		name   string
-		values []string
-	}{{"instance-id", sel.IDs}, {"tag:" + catalog.LaunchAnnotation, sel.LaunchIDs}} {
-		for chunk := range slices.Chunk(by.values, filterValues) {
-			found, err := c.describeInstances(ctx, append(slices.Clone(ours), filter(by.name, chunk...)))
-			if err != nil {
-				return nil, err
-			}
-			for _, i := range found {
-				if !seen[i.ID] {
-					seen[i.ID] = true
-					out = append(out, i)
-				}
+	out, seen := []cloud.Instance(nil), map[string]bool{}
+	add := func(list []cloud.Instance) {
+		for _, i := range list {
+			if !seen[i.ID] {
+				seen[i.ID] = true
+				out = append(out, i)
 			}
 		}
+	}
+	if len(sel.IDs) > 0 {
+		found, err := c.described.do(ctx, sel.IDs)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range sel.IDs {
+			if i, ok := found[id]; ok {
+				add([]cloud.Instance{i})
+			}
+		}
+	}
+	found, err := c.describeBy(ctx, "tag:"+catalog.LaunchAnnotation, sel.LaunchIDs)
+	if err != nil {
+		return nil, err
+	}
+	add(found)
+	return out, nil
+}
+
+// ours selects what this cluster's classes launched: managed node groups carry kubernetes.io/cluster/NAME too, these two tags only
+// what a class launched.
+func (c *Cloud) ours() []ec2types.Filter {
+	return []ec2types.Filter{filter("tag:"+awsv1.EKSClusterNameTagKey, c.cfg.ClusterName), filter("tag-key", awsv1.NodeClassTagKey)}
+}
+
+// describeAll describes the instances that several callers ask for.
+func (c *Cloud) describeAll(ctx context.Context, asked [][]string) (map[string]cloud.Instance, error) {
+	ids := slices.Concat(asked...)
+	slices.Sort(ids)
+	found, err := c.describeBy(ctx, "instance-id", slices.Compact(ids))
+	out := make(map[string]cloud.Instance, len(found))
+	for _, i := range found {
+		out[i.ID] = i
+	}
+	return out, err
+}
+
+func (c *Cloud) describeBy(ctx context.Context, name string, values []string) ([]cloud.Instance, error) {
+	var out []cloud.Instance
+	for chunk := range slices.Chunk(values, filterValues) {
+		found, err := c.describeInstances(ctx, append(c.ours(), filter(name, chunk...)))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
 	}
 	return out, nil
 }
@@ -88,6 +122,12 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	if in.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
 		out.CapacityType = karpv1.CapacityTypeSpot
 	}
+	if r := in.CapacityReservationSpecification; r != nil && r.CapacityReservationTarget != nil {
+		// Targeted at launch; one that EC2 put into an open reservation is on-demand to whoever launched it.
+		if id := awssdk.ToString(r.CapacityReservationTarget.CapacityReservationId); id != "" {
+			out.CapacityType, out.ReservationID = karpv1.CapacityTypeReserved, id
+		}
+	}
 	if in.State != nil {
 		out.State = cloud.InstanceState(in.State.Name)
 	}
@@ -100,42 +140,103 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	return out
 }
 
-// Tag implements cloud.Cloud.
+// Tag implements cloud.Cloud. Instances that are to have the same tags share a call.
 func (c *Cloud) Tag(ctx context.Context, instanceID string, tags map[string]string) (err error) {
 	defer c.metrics.measure("Tag")(&err)
-	_, err = c.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{instanceID}, Tags: ec2Tags(tags)})
-	switch {
-	case isInstanceUnknown(code(err)):
-		return &cloud.NotFoundError{InstanceID: instanceID}
-	case err != nil:
-		return fmt.Errorf("tagging instance %s: %w", instanceID, err)
+	failed, err := c.tagged.do(ctx, tagRequest{instanceID, tags})
+	if err != nil {
+		return err
 	}
-	return nil
+	return failed[instanceID]
+}
+
+// tagRequest is one instance's new tags.
+type tagRequest struct {
+	id   string
+	tags map[string]string
+}
+
+// tagAll writes the tags that several callers ask for and returns the errors by instance.
+func (c *Cloud) tagAll(ctx context.Context, asked []tagRequest) (map[string]error, error) {
+	byTags := map[string][]string{}
+	tags := map[string]map[string]string{}
+	for _, r := range asked {
+		key := cacheKey(r.tags)
+		tags[key] = r.tags
+		byTags[key] = append(byTags[key], r.id)
+	}
+	failed := map[string]error{}
+	for _, key := range sortedKeys(byTags) {
+		for chunk := range slices.Chunk(byTags[key], tagAtOnce) {
+			c.tagSome(ctx, chunk, tags[key], failed)
+		}
+	}
+	return failed, nil
+}
+
+func (c *Cloud) tagSome(ctx context.Context, ids []string, tags map[string]string, failed map[string]error) {
+	_, err := c.writes.CreateTags(ctx, &ec2.CreateTagsInput{Resources: ids, Tags: ec2Tags(tags)})
+	switch {
+	case err == nil:
+	case len(ids) > 1 && !isTransient(err):
+		half := len(ids) / 2
+		c.tagSome(ctx, ids[:half], tags, failed)
+		c.tagSome(ctx, ids[half:], tags, failed)
+	default:
+		for _, id := range ids {
+			failed[id] = fmt.Errorf("tagging instance %s: %w", id, err)
+			if isInstanceUnknown(code(err)) {
+				failed[id] = &cloud.NotFoundError{InstanceID: id}
+			}
+		}
+	}
 }
 
 // Terminate implements cloud.Cloud. One id that EC2 refuses spoils a whole call: such a call is split until the rest is
 // ended.
 func (c *Cloud) Terminate(ctx context.Context, instanceIDs []string) (err error) {
 	defer c.metrics.measure("Delete")(&err)
+	if len(instanceIDs) == 0 {
+		return nil
+	}
+	failed, err := c.ended.do(ctx, instanceIDs)
+	if err != nil {
+		return err
+	}
 	var errs []error
-	for chunk := range slices.Chunk(instanceIDs, terminateAtOnce) {
-		errs = append(errs, c.terminate(ctx, chunk))
+	for _, id := range instanceIDs {
+		errs = append(errs, failed[id])
 	}
 	return errors.Join(errs...)
 }
 
-func (c *Cloud) terminate(ctx context.Context, ids []string) error {
-	_, err := c.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+// terminateAll ends the instances that several callers name and returns the errors by instance.
+func (c *Cloud) terminateAll(ctx context.Context, asked [][]string) (map[string]error, error) {
+	ids := slices.Concat(asked...)
+	slices.Sort(ids)
+	failed := map[string]error{}
+	for chunk := range slices.Chunk(slices.Compact(ids), terminateAtOnce) {
+		// EC2 counts instances too.
+		if err := c.throttle.instances.WaitN(ctx, len(chunk)); err != nil {
+			return failed, fmt.Errorf("waiting to terminate %d instances: %w", len(chunk), err)
+		}
+		c.terminate(ctx, chunk, failed)
+	}
+	return failed, nil
+}
+
+func (c *Cloud) terminate(ctx context.Context, ids []string, failed map[string]error) {
+	_, err := c.writes.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
 	switch {
 	case err == nil:
-		return nil
 	case len(ids) > 1 && !isTransient(err):
 		half := len(ids) / 2
-		return errors.Join(c.terminate(ctx, ids[:half]), c.terminate(ctx, ids[half:]))
+		c.terminate(ctx, ids[:half], failed)
+		c.terminate(ctx, ids[half:], failed)
 	case len(ids) == 1 && isInstanceUnknown(code(err)):
-		return nil
-	case len(ids) == 1:
-		return fmt.Errorf("terminating instance %s: %w", ids[0], err)
+	default:
+		for _, id := range ids {
+			failed[id] = fmt.Errorf("terminating instance %s: %w", id, err)
+		}
 	}
-	return fmt.Errorf("terminating %d instances: %w", len(ids), err)
 }

@@ -80,7 +80,7 @@ func TestInstancesAsksInChunksAndPages(t *testing.T) {
 		return ok("<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-b</instanceId></item>" +
 			"</instancesSet></item></reservationSet></DescribeInstancesResponse>")
 	})
-	var ids []string
+	ids := []string{"i-a", "i-b"}
 	for i := range 250 {
 		ids = append(ids, fmt.Sprintf("i-%d", i))
 	}
@@ -111,6 +111,7 @@ func TestSweepTemplates(t *testing.T) {
 		"<item><launchTemplateId>lt-2</launchTemplateId><launchTemplateName>slipway.dev/of-before</launchTemplateName></item>"+
 		"</launchTemplates></DescribeLaunchTemplatesResponse>"))
 	w.on("DeleteLaunchTemplate", ok("<DeleteLaunchTemplateResponse/>"))
+	w.on("ListInstanceProfiles", ok("<ListInstanceProfilesResponse/>"))
 	// What an earlier process left counts as used when it is first seen: the first sweep spares it.
 	for _, want := range []string{"lt-1", "lt-2"} {
 		if err := c.sweepTemplates(t.Context()); err != nil {

@@ -187,7 +187,8 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 		class: in.Class.Name, count: len(in.Claims), options: map[poolKey]cloud.Option{}, subnets: map[string]subnet{},
 		reservations: map[string]string{},
 	}
-	groups := map[group][]ec2types.FleetLaunchTemplateOverridesRequest{}
+	var order []group
+	groups := overridesOf{}
 	for i, o := range options {
 		key := poolKey{o.InstanceType, o.Zone, o.Reservation.ID}
 		if _, seen := request.options[key]; seen {
@@ -204,8 +205,11 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 		default:
 			request.subnets[subnet.id] = subnet
 			g := group{image, o.MaxPods, o.EFAs, o.Reservation}
-			if _, there := groups[g]; !there && len(groups) == maxTemplates {
-				continue
+			if _, there := groups[g]; !there {
+				if len(order) == maxTemplates {
+					continue
+				}
+				order = append(order, g)
 			}
 			override := ec2types.FleetLaunchTemplateOverridesRequest{
 				InstanceType: ec2types.InstanceType(o.InstanceType), SubnetId: awssdk.String(subnet.id),
@@ -217,7 +221,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 			groups[g] = append(groups[g], override)
 		}
 	}
-	return request, request.fill(in, groups, templateSpec{
+	return request, request.fill(in, order, groups, templateSpec{
 		class: in.Class, cluster: known, capacityType: options[0].CapacityType,
 		labels: in.Labels, taints: in.Taints, tags: c.launchTags(in), tenancy: tenancyOf(in.Claims[0]),
 	})

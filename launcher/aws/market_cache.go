@@ -126,10 +126,9 @@ func (c *Cloud) later(ctx context.Context, part string, err error) error {
 
 // The parts of what AWS offers, as logs and metrics name them.
 const (
-	partTypes     = "instance types"
-	partOnDemand  = "on-demand prices"
-	partSpot      = "spot prices"
-	partTemplates = "launch templates"
+	partTypes    = "instance types"
+	partOnDemand = "on-demand prices"
+	partSpot     = "spot prices"
 )
 
 // task is something that Refresh does again and again.
@@ -148,7 +147,6 @@ func (c *Cloud) Refresh(ctx context.Context) error {
 		{name: partTypes, period: p.InstanceTypes, run: c.refreshFacts},
 		{name: partOnDemand, period: p.OnDemandPrices, run: c.refreshOnDemand},
 		{name: partSpot, period: p.SpotPrices, run: c.refreshSpot},
-		{name: partTemplates, period: p.LaunchTemplates, run: c.sweepTemplates},
 	} {
 		group.Go(func() { c.keep(ctx, t) })
 	}

@@ -20,6 +20,7 @@ type metrics struct {
 	price       *prometheus.GaugeVec
 	available   *prometheus.GaugeVec
 	launchFails *prometheus.CounterVec
+	throttled   *prometheus.CounterVec
 	// refreshFails and refreshedAt are slipway's own: whether what AWS told is fresh.
 	refreshFails *prometheus.CounterVec
 	refreshedAt  *prometheus.GaugeVec
@@ -58,13 +59,16 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	m.builtin = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "slipway_aws_builtin_prices", Help: "1 while the built-in on-demand prices are used because the Price List API told none.",
 	})
-	for _, part := range []string{partTypes, partOnDemand, partSpot, partTemplates} {
+	for _, part := range []string{partTypes, partOnDemand, partSpot} {
 		m.refreshFails.WithLabelValues(part)
 	}
+	m.throttled = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "slipway_aws_throttle_seconds_total", Help: "Seconds that calls waited to stay inside EC2's request limits, by action.",
+	}, []string{"action"})
 	if registerer == nil {
 		return m, nil
 	}
-	for _, collector := range []prometheus.Collector{m.duration, m.errors, m.cores, m.memory, m.price, m.available, m.launchFails, m.refreshFails, m.refreshedAt, m.builtin} {
+	for _, collector := range []prometheus.Collector{m.duration, m.errors, m.cores, m.memory, m.price, m.available, m.launchFails, m.refreshFails, m.refreshedAt, m.builtin, m.throttled} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("aws: registering metrics: %w", err)
 		}
@@ -81,6 +85,10 @@ func (m *metrics) refreshed(part string, err error) error {
 		m.refreshFails.WithLabelValues(part).Inc()
 	}
 	return err
+}
+
+func (m *metrics) waited(action string, d time.Duration) {
+	m.throttled.WithLabelValues(action).Add(d.Seconds())
 }
 
 // measure starts a call of a method and returns what ends it.

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -23,10 +27,12 @@ func (c *Cloud) profileName(class *awsv1.EC2NodeClass) string {
 	return c.cfg.ClusterName + "_" + hex.EncodeToString(sum[:10])
 }
 
-// profilePath holds all instance profiles that a class owns.
-func (c *Cloud) profilePath(class *awsv1.EC2NodeClass) string {
-	return fmt.Sprintf("/slipway/%s/%s/%s/", c.cfg.AWS.Region, c.cfg.ClusterName, class.Name)
+// profilesPath holds all instance profiles of the cluster, profilePath those that a class owns.
+func (c *Cloud) profilesPath() string {
+	return fmt.Sprintf("/slipway/%s/%s/", c.cfg.AWS.Region, c.cfg.ClusterName)
 }
+
+func (c *Cloud) profilePath(class *awsv1.EC2NodeClass) string { return c.profilesPath() + class.Name + "/" }
 
 // ensureProfile returns the instance profile of the class: the one that it names, if IAM has it or does not let us look,
 // or the one that it owns, made complete.
@@ -41,6 +47,7 @@ func (c *Cloud) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (s
 		})
 	}
 	name := c.profileName(class)
+	c.profileUse.add(name)
 	return c.profiles.get(ctx, name, func(ctx context.Context) (string, error) {
 		return name, c.completeProfile(ctx, class, name)
 	})
@@ -101,6 +108,36 @@ func (c *Cloud) removeRole(ctx context.Context, profile, role string) error {
 	return nil
 }
 
+// sweepProfiles deletes the instance profiles of this cluster that no class has any more, such as that of a role that a class had
+// before, once no instance is left that has it.
+func (c *Cloud) sweepProfiles(ctx context.Context) error {
+	since := time.Now().Add(-c.cfg.Periods.Profiles)
+	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{PathPrefix: awssdk.String(c.profilesPath())})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("listing instance profiles: %w", err)
+		}
+		for _, p := range page.InstanceProfiles {
+			if !c.profileUse.idle(awssdk.ToString(p.InstanceProfileName), since) {
+				continue
+			}
+			using, err := c.describeInstances(ctx, []ec2types.Filter{filter("iam-instance-profile.arn", awssdk.ToString(p.Arn))})
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(using, func(i cloud.Instance) bool { return i.State != cloud.StateTerminated }) {
+				continue
+			}
+			if err := c.deleteProfile(ctx, p); err != nil {
+				return err
+			}
+			c.cfg.Logger.Info("Deleted an instance profile that no EC2NodeClass has", "instanceProfile", awssdk.ToString(p.InstanceProfileName))
+		}
+	}
+	return nil
+}
+
 // deleteProfiles deletes the instance profiles that the class owns, those of roles that it had before included.
 func (c *Cloud) deleteProfiles(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{
@@ -112,18 +149,26 @@ func (c *Cloud) deleteProfiles(ctx context.Context, class *awsv1.EC2NodeClass) e
 			return fmt.Errorf("listing instance profiles of EC2NodeClass %s: %w", class.Name, err)
 		}
 		for _, p := range page.InstanceProfiles {
-			name := awssdk.ToString(p.InstanceProfileName)
-			for _, r := range p.Roles {
-				if err := c.removeRole(ctx, name, awssdk.ToString(r.RoleName)); err != nil {
-					return err
-				}
+			if err := c.deleteProfile(ctx, p); err != nil {
+				return err
 			}
-			_, err := c.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})
-			if err != nil && !isAbsent(err) {
-				return fmt.Errorf("deleting instance profile %s: %w", name, err)
-			}
-			c.profiles.forget(name)
 		}
 	}
+	return nil
+}
+
+func (c *Cloud) deleteProfile(ctx context.Context, p iamtypes.InstanceProfile) error {
+	name := awssdk.ToString(p.InstanceProfileName)
+	for _, r := range p.Roles {
+		if err := c.removeRole(ctx, name, awssdk.ToString(r.RoleName)); err != nil {
+			return err
+		}
+	}
+	_, err := c.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})
+	if err != nil && !isAbsent(err) {
+		return fmt.Errorf("deleting instance profile %s: %w", name, err)
+	}
+	c.profiles.forget(name)
+	c.profileUse.forget(name)
 	return nil
 }

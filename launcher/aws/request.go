@@ -1,7 +1,6 @@
 package aws
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -15,8 +14,12 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// fill writes the CreateFleet call: a launch template per group, its options as overrides.
-func (r *launchRequest) fill(in cloud.LaunchInput, groups map[group][]ec2types.FleetLaunchTemplateOverridesRequest, spec templateSpec) error {
+// overridesOf are the options that share a launch template, cheapest first.
+type overridesOf map[group][]ec2types.FleetLaunchTemplateOverridesRequest
+
+// fill writes the CreateFleet call: a launch template per group, its options as overrides. The group of the cheapest option comes
+// first: there are stand-ins for EC2 that look no further.
+func (r *launchRequest) fill(in cloud.LaunchInput, order []group, groups overridesOf, spec templateSpec) error {
 	tags := maps.Clone(spec.tags)
 	tags[catalog.LaunchAnnotation] = in.LaunchID
 	r.fleet = &ec2.CreateFleetInput{
@@ -29,10 +32,6 @@ func (r *launchRequest) fill(in cloud.LaunchInput, groups map[group][]ec2types.F
 			{ResourceType: ec2types.ResourceTypeVolume, Tags: ec2Tags(tags)},
 		},
 	}
-	order := slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
-		return cmp.Or(cmp.Compare(a.imageID, b.imageID), cmp.Compare(a.maxPods, b.maxPods), cmp.Compare(a.efas, b.efas),
-			cmp.Compare(a.reservation.ID, b.reservation.ID))
-	})
 	for _, g := range order {
 		spec.imageID, spec.maxPods, spec.efas, spec.reservation = g.imageID, g.maxPods, g.efas, g.reservation
 		t, err := spec.template()

@@ -16,7 +16,7 @@ import (
 // parallelTemplates is how many launch templates are created at once: EC2 throttles this call early.
 const parallelTemplates = 8
 
-// templateUse remembers which launch templates exist, and when each was last used.
+// templateUse remembers which launch templates, or instance profiles, exist, and when each was last used.
 type templateUse struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -47,6 +47,27 @@ func (t *templateUse) forget(name string) {
 	delete(t.last, name)
 }
 
+// touch has all that is known count as used now.
+func (t *templateUse) touch() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for name := range t.last {
+		t.last[name] = now
+	}
+}
+
+// missed forgets what was used before the given time and was not seen: somebody deleted it.
+func (t *templateUse) missed(seen map[string]bool, since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, last := range t.last {
+		if !seen[name] && last.Before(since) {
+			delete(t.last, name)
+		}
+	}
+}
+
 // idle says whether nobody used the template since the given time; one not seen before counts as used now.
 func (t *templateUse) idle(name string, since time.Time) bool {
 	t.mu.Lock()
@@ -68,7 +89,7 @@ func (c *Cloud) ensureTemplates(ctx context.Context, templates []*ec2.CreateLaun
 			continue
 		}
 		group.Go(func() error {
-			_, err := c.ec2.CreateLaunchTemplate(groupCtx, t)
+			_, err := c.writes.CreateLaunchTemplate(groupCtx, t)
 			// Its name is a hash of its content: one of the same name is the same.
 			if err != nil && !isTemplateThere(err) {
 				return fmt.Errorf("creating launch template %s: %w", name, err)
@@ -80,17 +101,28 @@ func (c *Cloud) ensureTemplates(ctx context.Context, templates []*ec2.CreateLaun
 	return group.Wait()
 }
 
-// sweepTemplates deletes the launch templates of this cluster that no launch used for a period, those that an earlier
-// process left included.
+// listedLate is how long EC2 may not list a launch template that was just made.
+const listedLate = time.Minute
+
+// sweepTemplates deletes the launch templates of this cluster that no launch used for a period. Those that an earlier process left
+// are known from then on, and used again; those that are gone are made again when they are needed.
 func (c *Cloud) sweepTemplates(ctx context.Context) error {
-	since := time.Now().Add(-c.cfg.Periods.LaunchTemplates)
-	return c.deleteTemplates(ctx, "", func(name string) bool { return c.templates.idle(name, since) })
+	began := time.Now()
+	since, seen := began.Add(-c.cfg.Periods.LaunchTemplates), map[string]bool{}
+	err := c.deleteTemplates(ctx, "", func(name string) bool {
+		seen[name] = true
+		return c.templates.idle(name, since)
+	})
+	if err == nil {
+		c.templates.missed(seen, began.Add(-listedLate))
+	}
+	return err
 }
 
 // deleteTemplates deletes those launch templates of this cluster, and of the class where it is not empty, that the
 // caller says.
 func (c *Cloud) deleteTemplates(ctx context.Context, class string, doomed func(name string) bool) error {
-	in := &ec2.DescribeLaunchTemplatesInput{}
+	in := &ec2.DescribeLaunchTemplatesInput{MaxResults: awssdk.Int32(200)}
 	in.Filters = append(in.Filters, filter("tag:"+awsv1.EKSClusterNameTagKey, c.cfg.ClusterName),
 		filter("launch-template-name", templatePrefix+"*"))
 	if class != "" {
@@ -109,7 +141,7 @@ func (c *Cloud) deleteTemplates(ctx context.Context, class string, doomed func(n
 				continue
 			}
 			c.templates.forget(name)
-			_, err := c.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
+			_, err := c.writes.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
 			if err != nil && !isTemplateGone(code(err)) {
 				errs = append(errs, fmt.Errorf("deleting launch template %s: %w", name, err))
 			}

@@ -55,6 +55,11 @@ type Cloud interface {
 	// Delete removes a message from the queue once its effect is recorded.
 	Delete(ctx context.Context, receipt string) error
 
+	// Sweep deletes what Launch and Resolve made and nobody needs any more: launch templates that no launch used for long,
+	// instance profiles that no class has. It may be called often, and does nothing most of the times. What it has not seen
+	// before counts as needed for a while, so that a process that just began to lead takes nothing away.
+	Sweep(ctx context.Context) error
+
 	// Release deletes what the cloud holds for a class that is going away and has no NodeClaim left: the instance
 	// profile that Resolve created and the launch templates of Launch. What is gone already is no error.
 	Release(ctx context.Context, class *awsv1.EC2NodeClass) error

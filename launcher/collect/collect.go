@@ -34,6 +34,10 @@ type Instances interface {
 	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
 	// Terminate ends instances.
 	Terminate(ctx context.Context, instanceIDs []string) error
+	// Tag writes tags on one instance.
+	Tag(ctx context.Context, instanceID string, tags map[string]string) error
+	// Sweep deletes what nobody needs any more.
+	Sweep(ctx context.Context) error
 }
 
 // Ender ends NodeClaims; *terminate.Terminator is one.
@@ -42,7 +46,7 @@ type Ender interface {
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Config is what a Collector is made of. Every field is required.
+// Config is what a Collector is made of. Every field is required but where it says otherwise.
 type Config struct {
 	// Reader reads NodeClaims and Nodes from the API server: a cache that lags would show owned instances as leaked.
 	Reader client.Reader
@@ -52,6 +56,10 @@ type Config struct {
 	Guard leadership.Guard
 	// Ender ends NodeClaims.
 	Ender Ender
+	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are. Not required.
+	Ours func(claim *karpv1.NodeClaim) bool
+	// Alone says that no Karpenter is alive: then its leaks are ours to end. Nil means it is so. Not required.
+	Alone func() bool
 }
 
 // Collector ends what nobody owns.
@@ -61,6 +69,12 @@ type Collector struct{ config Config }
 func New(c Config) (*Collector, error) {
 	if c.Reader == nil || c.Cloud == nil || c.Guard == nil || c.Ender == nil {
 		return nil, errors.New("collect: Reader, Cloud, Guard and Ender are required")
+	}
+	if c.Ours == nil {
+		c.Ours = func(*karpv1.NodeClaim) bool { return true }
+	}
+	if c.Alone == nil {
+		c.Alone = func() bool { return true }
 	}
 	return &Collector{config: c}, nil
 }
@@ -95,7 +109,7 @@ func (c *Collector) Collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.end(ctx, Decide(state))
+	return errors.Join(c.end(ctx, Decide(state)), c.config.Cloud.Sweep(ctx))
 }
 
 func (c *Collector) observe(ctx context.Context) (State, error) {
@@ -118,7 +132,15 @@ func (c *Collector) observe(ctx context.Context) (State, error) {
 			ready[id] = true
 		}
 	}
-	return State{Now: time.Now(), Instances: instances, Claims: claims.Items, Ready: ready}, nil
+	foreign := map[string]bool{}
+	for i := range claims.Items {
+		if !c.config.Ours(&claims.Items[i]) {
+			foreign[claims.Items[i].Name] = true
+		}
+	}
+	return State{
+		Now: time.Now(), Instances: instances, Claims: claims.Items, Ready: ready, Foreign: foreign, Beside: !c.config.Alone(),
+	}, nil
 }
 
 func (c *Collector) end(ctx context.Context, g Garbage) error {
@@ -132,6 +154,12 @@ func (c *Collector) end(ctx context.Context, g Garbage) error {
 		}
 		if err := c.config.Cloud.Terminate(ctx, ids); err != nil {
 			errs = append(errs, fmt.Errorf("terminate %d instances without NodeClaim: %w", len(ids), err))
+		}
+	}
+	for _, t := range g.Untagged {
+		if err := c.config.Cloud.Tag(ctx, t.InstanceID, t.Tags); err != nil && !cloud.IsNotFound(err) {
+			errs = append(errs, err)
+			break // The rest of them next time: tags are for humans.
 		}
 	}
 	for i := range g.Claims {

@@ -28,6 +28,11 @@ type State struct {
 	Claims []karpv1.NodeClaim
 	// Ready holds the providerIDs of Nodes that are Ready: whatever EC2 says, something lives there.
 	Ready map[string]bool
+	// Foreign holds the names of the claims that a live Karpenter has.
+	Foreign map[string]bool
+	// Beside says that a Karpenter is alive, or may be. Then only instances that slipway launched are looked at: Karpenter writes
+	// an instance into its claim a moment after it has launched it.
+	Beside bool
 }
 
 // Garbage is what nobody will miss.
@@ -36,15 +41,32 @@ type Garbage struct {
 	Instances []cloud.Instance
 	// Claims to end: their instance is gone.
 	Claims []karpv1.NodeClaim
+	// Untagged are instances that lack the tags of their NodeClaim: a launch was cut short, or EC2 was busy.
+	Untagged []Untagged
 }
+
+// Untagged is an instance and the tags that it is to get.
+type Untagged struct {
+	// InstanceID of the instance.
+	InstanceID string
+	// Tags by key.
+	Tags map[string]string
+}
+
+// claimTag is the EC2 tag that names an instance's NodeClaim.
+const claimTag = "karpenter.sh/nodeclaim"
+
+// retagAtOnce is how many instances one round tags: the launch itself does it for nearly all.
+const retagAtOnce = 50
 
 // Decide finds the garbage.
 func Decide(s State) Garbage {
-	owned, launching := map[string]bool{}, map[string]bool{}
-	for _, c := range s.Claims {
+	owner, launching := map[string]*karpv1.NodeClaim{}, map[string]bool{}
+	for i := range s.Claims {
+		c := &s.Claims[i]
 		switch id := index.InstanceID(c.Status.ProviderID); {
 		case id != "":
-			owned[id] = true
+			owner[id] = c
 		case c.DeletionTimestamp == nil && c.Annotations[catalog.LaunchAnnotation] != "":
 			launching[c.Annotations[catalog.LaunchAnnotation]] = true
 		}
@@ -54,15 +76,33 @@ func Decide(s State) Garbage {
 	for _, i := range s.Instances {
 		states[i.ID] = i.State
 		launch := i.Tags[catalog.LaunchAnnotation]
-		if live(i.State) && !owned[i.ID] && !launching[launch] && s.Now.Sub(i.LaunchTime) > minAge {
+		switch claim := owner[i.ID]; {
+		case !live(i.State) || s.Now.Sub(i.LaunchTime) <= minAge:
+		case claim != nil:
+			if tags := missing(i, claim); len(tags) > 0 && !s.Foreign[claim.Name] && len(out.Untagged) < retagAtOnce {
+				out.Untagged = append(out.Untagged, Untagged{InstanceID: i.ID, Tags: tags})
+			}
+		case !launching[launch] && (launch != "" || !s.Beside):
 			out.Instances = append(out.Instances, i)
 		}
 	}
 	for _, c := range s.Claims {
-		if c.DeletionTimestamp == nil && c.Status.ProviderID != "" && !s.Ready[c.Status.ProviderID] &&
+		if c.DeletionTimestamp == nil && !s.Foreign[c.Name] && c.Status.ProviderID != "" && !s.Ready[c.Status.ProviderID] &&
 			lost(states[index.InstanceID(c.Status.ProviderID)], s.Now.Sub(launchedAt(&c))) {
 			out.Claims = append(out.Claims, c)
 		}
+	}
+	return out
+}
+
+// missing are the tags of a launched instance that it lacks.
+func missing(i cloud.Instance, claim *karpv1.NodeClaim) map[string]string {
+	out := map[string]string{}
+	if i.Tags[claimTag] != claim.Name {
+		out[claimTag] = claim.Name
+	}
+	if name := claim.Status.NodeName; name != "" && i.Tags["Name"] == "" {
+		out["Name"] = name
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package collect_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,22 +18,25 @@ import (
 
 func now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// TestDecide runs the files of testdata. Each has the command collect and lines of
+// TestDecide runs the files of testdata. Each has the command collect, with the argument beside where a Karpenter is alive, and
+// lines of
 //
-//	instance ID STATE age=D [launch=L]
-//	claim NAME age=D [instance=ID] [launch=L] [deleting] [ready]
+//	instance ID STATE age=D [launch=L] [claim=NAME]
+//	claim NAME age=D [instance=ID] [launch=L] [deleting] [ready] [foreign]
 func TestDecide(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
-			s := collect.State{Now: now(), Ready: map[string]bool{}}
+			s := collect.State{Now: now(), Ready: map[string]bool{}, Foreign: map[string]bool{}, Beside: d.HasArg("beside")}
 			for line := range strings.Lines(d.Input) {
 				fields := strings.Fields(line)
 				switch fields[0] {
 				case "instance":
 					s.Instances = append(s.Instances, parseInstance(t, fields[1:]))
 				case "claim":
+					s.Foreign[fields[1]] = slices.Contains(fields, "foreign")
+					fields = slices.DeleteFunc(fields, func(f string) bool { return f == "foreign" })
 					s.Claims = append(s.Claims, parseClaim(t, fields[1:], s.Ready))
 				default:
 					d.Fatalf(t, "unknown line %s", line)
@@ -45,6 +49,9 @@ func TestDecide(t *testing.T) {
 			}
 			for _, c := range garbage.Claims {
 				fmt.Fprintf(&b, "end %s\n", c.Name)
+			}
+			for _, u := range garbage.Untagged {
+				fmt.Fprintf(&b, "tag %s as %s\n", u.InstanceID, u.Tags["karpenter.sh/nodeclaim"])
 			}
 			if b.Len() == 0 {
 				return "nothing\n"
@@ -64,6 +71,8 @@ func parseInstance(t *testing.T, fields []string) cloud.Instance {
 			i.LaunchTime = now().Add(-parse(t, value))
 		case "launch":
 			i.Tags[catalog.LaunchAnnotation] = value
+		case "claim":
+			i.Tags["karpenter.sh/nodeclaim"] = value
 		default:
 			t.Fatalf("unknown property %s", f)
 		}

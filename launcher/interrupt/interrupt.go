@@ -84,6 +84,8 @@ type Config struct {
 	Events Recorder
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
+	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.
+	Ours func(claim *karpv1.NodeClaim) bool
 }
 
 // Interruptions acts on the messages of the interruption queue.
@@ -97,6 +99,9 @@ func New(c Config) (*Interruptions, error) {
 	missing := c.Client == nil || c.Reader == nil || c.Queue == nil || c.Guard == nil || c.Asker == nil || c.Ender == nil
 	if missing || c.Events == nil || c.Registerer == nil {
 		return nil, errors.New("interrupt: Client, Reader, Queue, Guard, Asker, Ender, Events and Registerer are required")
+	}
+	if c.Ours == nil {
+		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {
@@ -212,6 +217,9 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 	}
 	if claim.DeletionTimestamp != nil {
 		return true, nil
+	}
+	if !i.config.Ours(claim) {
+		return false, nil // It stays in the queue, for the Karpenter that has the claim.
 	}
 	node, err := i.nodeOf(ctx, claim)
 	if err != nil {

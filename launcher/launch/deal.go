@@ -166,11 +166,7 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 	klog.FromContext(ctx).Info("launched nodeclaim", "nodeClaim", klog.KObj(c), "instanceID", instance.ID, "node", instance.PrivateDNSName,
 		"instanceType", instance.InstanceType, "zone", instance.Zone, "capacityType", instance.CapacityType)
 	g.metrics.launched.WithLabelValues(c.Labels[karpv1.NodePoolLabelKey]).Inc()
-	tags := map[string]string{"karpenter.sh/nodeclaim": c.Name, "Name": instance.PrivateDNSName}
-	if err := g.config.Cloud.Tag(ctx, instance.ID, tags); err != nil {
-		// The record is the claim; the tag is for humans and bills.
-		klog.FromContext(ctx).Error(err, "Instance could not be tagged", "nodeClaim", klog.KObj(c), "instanceID", instance.ID)
-	}
+	g.tags.add(tag{instance.ID, map[string]string{"karpenter.sh/nodeclaim": c.Name, "Name": instance.PrivateDNSName}})
 	return nil
 }
 

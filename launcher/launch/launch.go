@@ -78,6 +78,7 @@ type Launcher struct {
 	config  Config
 	metrics *metrics
 	wake    chan struct{}
+	tags    *tags
 
 	mu    sync.Mutex
 	queue []*karpv1.NodeClaim
@@ -97,7 +98,7 @@ func New(c Config) (*Launcher, error) {
 		return nil, err
 	}
 	return &Launcher{
-		config: c, metrics: m, wake: make(chan struct{}, 1), known: map[types.UID]struct{}{}, lost: map[string]struct{}{},
+		config: c, metrics: m, wake: make(chan struct{}, 1), tags: newTags(), known: map[types.UID]struct{}{}, lost: map[string]struct{}{},
 	}, nil
 }
 
@@ -155,6 +156,7 @@ func (l *Launcher) claim(id string) bool {
 func (l *Launcher) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(func() { l.writeTags(ctx) })
 	for {
 		select {
 		case <-ctx.Done():

@@ -78,6 +78,8 @@ type Config struct {
 	Events Recorder
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
+	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.
+	Ours func(claim *karpv1.NodeClaim) bool
 }
 
 // Reclaimer gives empty nodes back.
@@ -98,6 +100,9 @@ type Reclaimer struct {
 func New(c Config) (*Reclaimer, error) {
 	if c.Client == nil || c.Reader == nil || c.Guard == nil || c.Asker == nil || c.Ender == nil || c.Events == nil || c.Registerer == nil {
 		return nil, errors.New("reclaim: Client, Reader, Guard, Asker, Ender, Events and Registerer are required")
+	}
+	if c.Ours == nil {
+		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {
@@ -158,7 +163,7 @@ func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (recon
 		r.unreserve(claim.UID)
 		return reconcile.Result{}, nil
 	}
-	if claim.Status.NodeName == "" {
+	if claim.Status.NodeName == "" || !r.config.Ours(claim) {
 		return reconcile.Result{}, nil
 	}
 	v, err := r.look(ctx, claim)

@@ -64,17 +64,6 @@ func inFlight(claim *karpv1.NodeClaim) bool {
 	return claim.DeletionTimestamp.IsZero() && !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue()
 }
 
-// estimated gives a claim without an instance the capacity of the type it expects, so that limits count it from the start.
-func estimated(claim *karpv1.NodeClaim, classes map[string]offered) *karpv1.NodeClaim {
-	if len(claim.Status.Capacity) > 0 || claim.Spec.NodeClassRef == nil {
-		return claim
-	}
-	expected := view.ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
-	out := claim.DeepCopy()
-	out.Status.Capacity = classes[claim.Spec.NodeClassRef.Name].byName[expected.InstanceType].Capacity
-	return out
-}
-
 func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, classes map[string]offered) *api.InFlightNode {
 	expected := view.ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
 	out := &api.InFlightNode{

@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,43 +16,101 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // nodesLimit is the resource by which a NodePool limits the number of its nodes.
 const nodesLimit corev1.ResourceName = "nodes"
 
-// overLimits refuses the claims that would take a NodePool over spec.limits, in the order of the request: the plan counted
-// with a state that may be older than what other writers have done since.
-func (s *Server) overLimits(ctx context.Context, claims []*api.Claim) ([]error, error) {
+// keepReserved is how long room is kept for a claim that was let through, where the cache never shows it: its creation may have
+// succeeded although it was answered with an error.
+const keepReserved = time.Minute
+
+// ledger lets claims through as far as spec.limits of their NodePools allow, whatever EC2 makes of them, and however many requests
+// come at once. The cache lags behind what was written, so that what was let through is remembered until the cache shows it.
+type ledger struct {
+	mu       sync.Mutex
+	reserved map[string]reservation
+}
+
+type reservation struct {
+	pool     string
+	capacity corev1.ResourceList
+	until    time.Time
+	// instanceTypes are those that it was let through with.
+	instanceTypes []string
+}
+
+// errSentAgain is the answer for a claim that the cache shows already: it is not created a second time, even where it has ended
+// meanwhile, since nobody has counted that.
+var errSentAgain = errors.New("the claim is recorded already")
+
+func newLedger() *ledger { return &ledger{reserved: map[string]reservation{}} }
+
+// admit refuses the claims that would take a NodePool over spec.limits, in the order of the request: the plan counted with a state
+// that may be older than what other writers have done since. A claim whose dearest instance type would is let through without
+// that type.
+func (s *Server) admit(ctx context.Context, claims []*api.Claim) ([]error, error) {
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
 	out := make([]error, len(claims))
-	pools := map[string]*pool{}
+	byPool := map[string][]int{}
 	for i, c := range claims {
-		p, ok := pools[c.GetNodePool()]
-		if !ok {
-			var err error
-			if p, err = s.poolOf(ctx, c.GetNodePool()); err != nil {
-				return nil, err
-			}
-			pools[c.GetNodePool()] = p
+		byPool[c.GetNodePool()] = append(byPool[c.GetNodePool()], i)
+	}
+	for name, indexes := range byPool {
+		b, err := s.budgetOf(ctx, name)
+		if err != nil {
+			return nil, err
 		}
-		if reason := p.take(c); reason != "" {
-			out[i] = &refusal{"LimitsExceeded", fmt.Sprintf("claim %s: NodePool %s: %s", c.GetName(), c.GetNodePool(), reason)}
+		if b == nil {
+			continue
+		}
+		own := make([]*api.Claim, len(indexes))
+		for k, i := range indexes {
+			own[k] = claims[i]
+		}
+		for k, v := range b.admit(own) {
+			i := indexes[k]
+			switch {
+			case v.refused != "":
+				out[i] = &refusal{"LimitsExceeded", fmt.Sprintf("claim %s: NodePool %s: %s", claims[i].GetName(), name, v.refused)}
+			case v.reserve != nil:
+				claims[i].InstanceTypes = v.instanceTypes
+				s.ledger.reserved[claims[i].GetName()] = reservation{
+					pool: name, capacity: v.reserve, until: time.Now().Add(keepReserved), instanceTypes: v.instanceTypes,
+				}
+			default:
+				out[i] = s.ledger.again(claims[i])
+			}
 		}
 	}
 	return out, nil
 }
 
-// pool is what limits one NodePool.
-type pool struct {
-	limits, usage corev1.ResourceList
-	// recorded are the names of its NodeClaims: a claim that is sent again counts once.
-	recorded map[string]bool
-	types    offered
+// again lets a claim through that was let through before and that the cache does not show, as it was then.
+func (l *ledger) again(c *api.Claim) error {
+	r, ok := l.reserved[c.GetName()]
+	if !ok {
+		return errSentAgain
+	}
+	r.until = time.Now().Add(keepReserved)
+	l.reserved[c.GetName()] = r
+	c.InstanceTypes = r.instanceTypes
+	return nil
 }
 
-// poolOf reads a NodePool with limits; nil stands for one that has none or does not exist.
-func (s *Server) poolOf(ctx context.Context, name string) (*pool, error) {
+// withdraw gives back the room of a claim that was not written for certain.
+func (l *ledger) withdraw(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.reserved, name)
+}
+
+// budgetOf reads a NodePool with limits; nil stands for one that has none or does not exist. The ledger is locked.
+func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 	object := &karpv1.NodePool{}
 	if err := s.config.Client.Get(ctx, types.NamespacedName{Name: name}, object); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -58,45 +119,176 @@ func (s *Server) poolOf(ctx context.Context, name string) (*pool, error) {
 		return nil, nil
 	}
 	var list karpv1.NodeClaimList
-	if err := s.config.Client.List(ctx, &list); err != nil {
+	if err := s.config.Client.List(ctx, &list, client.MatchingLabels{karpv1.NodePoolLabelKey: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	classes := s.types.get()
-	p := &pool{limits: corev1.ResourceList(object.Spec.Limits), recorded: map[string]bool{}, types: classes[className(object)]}
-	var own []karpv1.NodeClaim
+	b := &budget{limits: corev1.ResourceList(object.Spec.Limits), recorded: map[string]bool{}, types: classes[className(object)].byName}
+	own := make([]karpv1.NodeClaim, 0, len(list.Items))
 	for i := range list.Items {
-		if claim := &list.Items[i]; claim.Labels[karpv1.NodePoolLabelKey] == name {
-			own = append(own, *estimated(claim, classes))
-			p.recorded[claim.Name] = true
+		own = append(own, *estimated(&list.Items[i], classes))
+		b.recorded[list.Items[i].Name] = true
+	}
+	b.usage = nodepool.Usage(own)
+	now := time.Now()
+	for claim, r := range s.ledger.reserved {
+		switch {
+		case now.After(r.until) || r.pool == name && b.recorded[claim]:
+			delete(s.ledger.reserved, claim)
+		case r.pool == name:
+			b.usage = sum(b.usage, r.capacity)
+			b.recorded[claim] = true
 		}
 	}
-	p.usage = nodepool.Usage(own)
-	return p, nil
+	return b, nil
 }
 
-// take counts a claim, or says which limit it would exceed.
-func (p *pool) take(c *api.Claim) string {
-	if p == nil || p.recorded[c.GetName()] {
-		return ""
+// budget is what limits one NodePool.
+type budget struct {
+	limits, usage corev1.ResourceList
+	// recorded are the names of its NodeClaims: a claim that is sent again counts once.
+	recorded map[string]bool
+	types    map[string]catalog.InstanceType
+}
+
+// admission is what becomes of a claim: refused and why, or with which instance types it is let through and what it may use at most.
+type admission struct {
+	refused       string
+	instanceTypes []string
+	reserve       corev1.ResourceList
+}
+
+// admit decides about claims together: first each with the instance type that the plan counts on, then, in what is left, with all
+// the others that would do. EC2 may choose any of them.
+func (b *budget) admit(claims []*api.Claim) []admission {
+	out := make([]admission, len(claims))
+	expected := make([]corev1.ResourceList, len(claims))
+	for i, c := range claims {
+		if b.recorded[c.GetName()] {
+			continue
+		}
+		use, reason := b.least(c)
+		next := sum(b.usage, use)
+		if reason == "" {
+			reason = b.exceeded(next)
+		}
+		if reason != "" {
+			out[i].refused = reason
+			continue
+		}
+		b.usage, b.recorded[c.GetName()], expected[i] = next, true, use
 	}
-	next := p.usage.DeepCopy()
-	add := maps.Clone(p.types.byName[c.GetExpected().GetInstanceType()].Capacity)
-	if add == nil {
-		add = corev1.ResourceList{}
+	for i, c := range claims {
+		if expected[i] == nil {
+			continue
+		}
+		names := b.known(c.GetInstanceTypes(), nil)
+		most := one(highest(names, b.types))
+		more := sum(b.usage, minus(most, expected[i]))
+		if b.exceeded(more) == "" {
+			b.usage, out[i].reserve, out[i].instanceTypes = more, most, names
+			continue
+		}
+		out[i].reserve, out[i].instanceTypes = expected[i], b.known(names, expected[i])
 	}
-	add[nodesLimit] = *resource.NewQuantity(1, resource.DecimalSI)
-	for name, q := range add {
-		sum := next[name]
-		sum.Add(q)
-		next[name] = sum
+	return out
+}
+
+// least is what a claim uses at least: what the instance type has that the plan counts on.
+func (b *budget) least(c *api.Claim) (corev1.ResourceList, string) {
+	t, known := b.types[c.GetExpected().GetInstanceType()]
+	if !known || !slices.Contains(c.GetInstanceTypes(), t.Name) {
+		names := b.known(c.GetInstanceTypes(), nil)
+		if len(names) == 0 {
+			return nil, "none of its instance types is known, so that spec.limits cannot be kept"
+		}
+		return one(highest(names, b.types)), ""
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.limits)) {
-		limit, used := p.limits[name], next[name]
+	return one(t.Capacity), ""
+}
+
+// known are the instance types whose capacity is known and, where atMost is given, no more than that of any limited resource.
+func (b *budget) known(names []string, atMost corev1.ResourceList) []string {
+	var out []string
+	for _, name := range names {
+		t, known := b.types[name]
+		fits := known
+		for limited := range b.limits {
+			have, most := t.Capacity[limited], atMost[limited]
+			if atMost != nil && limited != nodesLimit && have.Cmp(most) > 0 {
+				fits = false
+			}
+		}
+		if fits {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// exceeded says which limit a usage exceeds; empty where none.
+func (b *budget) exceeded(usage corev1.ResourceList) string {
+	for _, name := range slices.Sorted(maps.Keys(b.limits)) {
+		limit, used := b.limits[name], usage[name]
 		if used.Cmp(limit) > 0 {
 			return fmt.Sprintf("spec.limits.%s: %s would be more than %s", name, used.String(), limit.String())
 		}
 	}
-	p.usage = next
-	p.recorded[c.GetName()] = true
 	return ""
+}
+
+// one is the capacity of one node.
+func one(capacity corev1.ResourceList) corev1.ResourceList {
+	out := maps.Clone(capacity)
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	out[nodesLimit] = *resource.NewQuantity(1, resource.DecimalSI)
+	return out
+}
+
+// highest is, of each resource, the most that any of the instance types has.
+func highest(names []string, types map[string]catalog.InstanceType) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for _, name := range names {
+		for r, q := range types[name].Capacity {
+			if have, ok := out[r]; !ok || q.Cmp(have) > 0 {
+				out[r] = q
+			}
+		}
+	}
+	return out
+}
+
+// estimated gives a claim without an instance the most that it may become, so that limits count it from the start.
+func estimated(claim *karpv1.NodeClaim, classes map[string]offered) *karpv1.NodeClaim {
+	if len(claim.Status.Capacity) > 0 || claim.Spec.NodeClassRef == nil {
+		return claim
+	}
+	out := *claim
+	out.Status.Capacity = highest(record.InstanceTypes(claim), classes[claim.Spec.NodeClassRef.Name].byName)
+	return &out
+}
+
+func sum(a, b corev1.ResourceList) corev1.ResourceList {
+	out := a.DeepCopy()
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	for name, q := range b {
+		total := out[name]
+		total.Add(q)
+		out[name] = total
+	}
+	return out
+}
+
+func minus(a, b corev1.ResourceList) corev1.ResourceList {
+	out := a.DeepCopy()
+	for name, q := range b {
+		left := out[name]
+		left.Sub(q)
+		out[name] = left
+	}
+	return out
 }

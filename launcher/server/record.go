@@ -48,7 +48,7 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 		return nil, err
 	}
 	defer cancel()
-	over, err := s.overLimits(effects, in.GetClaims())
+	over, err := s.admit(effects, in.GetClaims())
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +68,13 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 	for i, c := range in.GetClaims() {
 		each(func() {
 			err := over[i]
-			if err == nil {
-				recorded[i], err = s.record(effects, c)
+			switch {
+			case errors.Is(err, errSentAgain):
+				err = s.recordedBefore(effects, c)
+			case err == nil:
+				if recorded[i], err = s.record(effects, c); unwritten(err) {
+					s.ledger.withdraw(c.GetName())
+				}
 			}
 			out.Claims[i] = result(c.GetName(), err)
 		})
@@ -118,6 +123,13 @@ func (s *Server) hand(ctx context.Context, in *api.LaunchRequest, recorded []*ka
 	}
 }
 
+// unwritten says that a claim was refused before anything was written. After any other error it may be there all the same.
+func unwritten(err error) bool {
+	_, refused := errors.AsType[*refusal](err)
+	_, invalid := record.AsInvalid(err)
+	return refused || invalid
+}
+
 func result(name string, err error) *api.Result {
 	if err == nil {
 		return &api.Result{Name: name, Recorded: true}
@@ -157,7 +169,7 @@ func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, 
 	}
 	err = s.config.Client.Create(ctx, claim)
 	if apierrors.IsAlreadyExists(err) {
-		return nil, s.recordedBefore(ctx, claim)
+		return nil, s.recordedBefore(ctx, in)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating NodeClaim %s: %w", claim.Name, err)
@@ -168,9 +180,9 @@ func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, 
 }
 
 // recordedBefore says whether the NodeClaim that has the name already can be what an earlier try has written.
-func (s *Server) recordedBefore(ctx context.Context, claim *karpv1.NodeClaim) error {
+func (s *Server) recordedBefore(ctx context.Context, claim *api.Claim) error {
 	have := &karpv1.NodeClaim{}
-	err := s.config.Client.Get(ctx, client.ObjectKeyFromObject(claim), have)
+	err := s.config.Client.Get(ctx, types.NamespacedName{Name: claim.GetName()}, have)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil // The cache has not seen it yet: it is new.
@@ -178,7 +190,7 @@ func (s *Server) recordedBefore(ctx context.Context, claim *karpv1.NodeClaim) er
 		return err
 	case !have.DeletionTimestamp.IsZero():
 		return &refusal{"NodeClaimLeaving", fmt.Sprintf("NodeClaim %s is being deleted", have.Name)}
-	case have.Labels[karpv1.NodePoolLabelKey] != claim.Labels[karpv1.NodePoolLabelKey]:
+	case have.Labels[karpv1.NodePoolLabelKey] != claim.GetNodePool():
 		return &refusal{"NameTaken", fmt.Sprintf("NodeClaim %s belongs to NodePool %s", have.Name, have.Labels[karpv1.NodePoolLabelKey])}
 	}
 	return nil

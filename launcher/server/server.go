@@ -80,6 +80,7 @@ type Server struct {
 	types    *typeCache
 	failures *failures
 	asks     *asks
+	ledger   *ledger
 }
 
 // maxMessage is above the catalogue of all types in all zones for dozens of EC2NodeClasses.
@@ -94,7 +95,7 @@ func New(c Config) (*Server, error) {
 	if c.Manages == nil {
 		c.Manages = func(*karpv1.NodePool) (bool, string) { return true, "" }
 	}
-	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks()}, nil
+	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks(), ledger: newLedger()}, nil
 }
 
 // Run serves until ctx ends. It begins once the cache is filled, so that a stream's first message is the whole truth.

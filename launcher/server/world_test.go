@@ -3,7 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
-	"os"
+	"net"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -53,9 +53,15 @@ type world struct {
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
+	return newWorldOver(t, func(c client.WithWatch) client.Client { return c }, types(), objects...)
+}
+
+// newWorldOver is a world whose Server sees the API server through a client of the test's.
+func newWorldOver(t *testing.T, through func(client.WithWatch) client.Client, types []catalog.InstanceType, objects ...client.Object) *world {
+	t.Helper()
 	w := &world{
 		t: t, socket: filepath.Join(t.TempDir(), "launcher.sock"), cache: &informertest.FakeInformers{},
-		cloud: memory.New(memory.Config{Types: types()}), handed: make(chan string, 100),
+		cloud: memory.New(memory.Config{Types: types}), handed: make(chan string, 10_000),
 	}
 	for _, o := range []client.Object{&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &awsv1.EC2NodeClass{}} {
 		if _, err := w.cache.GetInformer(t.Context(), o); err != nil {
@@ -66,7 +72,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithStatusSubresource(&karpv1.NodeClaim{}, &karpv1.NodePool{}).Build()
 	var err error
 	w.subject, err = server.New(server.Config{
-		Socket: w.socket, Client: w.api, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w},
+		Socket: w.socket, Client: through(w.api), Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w},
 		JoinDeadline: 5 * time.Minute,
 		Manages:      func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
 	})
@@ -89,7 +95,9 @@ func (w *world) run() {
 		}
 	})
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(w.socket); err == nil {
+		// The file is there a moment before anybody listens.
+		if conn, err := (&net.Dialer{}).DialContext(w.t.Context(), "unix", w.socket); err == nil {
+			_ = conn.Close()
 			return
 		} else if time.Since(began) > patience {
 			w.t.Fatal(err)

@@ -52,6 +52,9 @@ func (t *Terminator) reconcileClaim(ctx context.Context, req reconcile.Request) 
 	if claim.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer) {
 		return reconcile.Result{}, nil
 	}
+	if !t.config.Ours(claim) {
+		return reconcile.Result{RequeueAfter: foreignPeriod}, nil // Its Karpenter ends it, or dies and leaves it to us.
+	}
 	nodes, err := t.nodesOf(ctx, claim)
 	if err != nil {
 		return reconcile.Result{}, err

@@ -3,6 +3,7 @@ package terminate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,9 @@ func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (
 	claims, err := t.claimsOf(ctx, node)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if slices.ContainsFunc(claims, func(c karpv1.NodeClaim) bool { return !t.config.Ours(&c) }) {
+		return reconcile.Result{RequeueAfter: foreignPeriod}, nil
 	}
 	for i := range claims {
 		if err := t.deleteClaim(ctx, &claims[i]); err != nil {

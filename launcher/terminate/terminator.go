@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -43,6 +44,8 @@ type Config struct {
 	Events Recorder
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
+	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.
+	Ours func(claim *karpv1.NodeClaim) bool
 }
 
 // Terminator ends NodeClaims, Nodes and instances.
@@ -58,6 +61,7 @@ const (
 	drainPeriod    = time.Second
 	instancePeriod = 5 * time.Second
 	volumePeriod   = 2 * time.Second
+	foreignPeriod  = time.Minute
 	// minDrain is how long a drain lasts at least: a pod bound in the moment of the cordon must still be seen.
 	minDrain = 5 * time.Second
 	// visibleAfter is when EC2's eventual consistency no longer explains that an instance is missing.
@@ -68,6 +72,9 @@ const (
 func New(c Config) (*Terminator, error) {
 	if c.Client == nil || c.Reader == nil || c.Cloud == nil || c.Guard == nil || c.Events == nil || c.Registerer == nil {
 		return nil, errors.New("terminate: Client, Reader, Cloud, Guard, Events and Registerer are required")
+	}
+	if c.Ours == nil {
+		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {

@@ -215,6 +215,9 @@ func (c *Cloud) Release(ctx context.Context, _ *awsv1.EC2NodeClass) error {
 	return c.begin(ctx, Release)
 }
 
+// Sweep implements cloud.Cloud: nothing is left over.
+func (c *Cloud) Sweep(ctx context.Context) error { return ctx.Err() }
+
 // Changed implements cloud.Cloud.
 func (c *Cloud) Changed() <-chan struct{} {
 	c.mu.Lock()

@@ -1,0 +1,102 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/smithy-go/middleware"
+	"golang.org/x/time/rate"
+)
+
+// requestBucket is a token bucket of EC2's: burst requests at once, and then so many a second.
+type requestBucket struct {
+	burst     int
+	perSecond float64
+}
+
+// bucketOf is EC2's default for an action in every account and region (EC2 developer guide, "Request throttling for the Amazon EC2
+// API": categories, and the actions with limits of their own).
+func bucketOf(action string) requestBucket {
+	switch {
+	case action == "RunInstances" || action == "StartInstances":
+		return requestBucket{5, 2}
+	case action == "CreateTags" || action == "DeleteTags":
+		return requestBucket{100, 10}
+	case action == "TerminateInstances":
+		return requestBucket{100, 5}
+	case strings.HasPrefix(action, "Describe") || strings.HasPrefix(action, "Get"):
+		return requestBucket{100, 20}
+	}
+	return requestBucket{50, 5}
+}
+
+// share is how much of EC2's limits the launcher uses: the account has other users, and the two clocks drift.
+const share = 0.9
+
+// terminatePerSecond and terminateAtOnce of EC2's second bucket for TerminateInstances, which counts instances.
+const (
+	terminateBurst     = 1000
+	terminatePerSecond = 20
+)
+
+// throttle keeps the launcher inside EC2's request limits, so that a burst of launches waits here for a moment instead of being
+// refused there, with everybody else's calls.
+type throttle struct {
+	limiters map[string]*rate.Limiter
+	// instances that may be terminated.
+	instances *rate.Limiter
+	waited    func(action string, d time.Duration)
+}
+
+// actions that the launcher makes; each has a bucket of its own in EC2.
+func actions() []string {
+	return []string{
+		"CreateFleet", "CreateLaunchTemplate", "DeleteLaunchTemplate", "CreateTags", "TerminateInstances", "RunInstances",
+		"DescribeInstances", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "DescribeSpotPriceHistory", "DescribeImages",
+		"DescribeSubnets", "DescribeSecurityGroups", "DescribeLaunchTemplates", "DescribeCapacityReservations",
+		"DescribeAvailabilityZones", "DescribePlacementGroups", "DescribeInstanceStatus",
+	}
+}
+
+func newThrottle(waited func(action string, d time.Duration)) *throttle {
+	t := &throttle{
+		limiters: map[string]*rate.Limiter{}, waited: waited,
+		instances: rate.NewLimiter(terminatePerSecond*share, int(terminateBurst*share)),
+	}
+	for _, action := range actions() {
+		b := bucketOf(action)
+		t.limiters[action] = rate.NewLimiter(rate.Limit(b.perSecond*share), max(1, int(float64(b.burst)*share)))
+	}
+	return t
+}
+
+// wait waits for the turn of one request.
+func (t *throttle) wait(ctx context.Context, action string) error {
+	limiter, ok := t.limiters[action]
+	if !ok {
+		return nil
+	}
+	began := time.Now()
+	if err := limiter.Wait(ctx); err != nil {
+		return fmt.Errorf("waiting for the launcher's own limit on %s: %w", action, err)
+	}
+	if d := time.Since(began); d > time.Millisecond {
+		t.waited(action, d)
+	}
+	return nil
+}
+
+// install has every attempt of every call of a client wait for its turn: the SDK's retries take tokens of EC2's buckets too.
+func (t *throttle) install(stack *middleware.Stack) error {
+	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("RequestLimits", func(
+		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+	) (middleware.FinalizeOutput, middleware.Metadata, error) {
+		if err := t.wait(ctx, awsmiddleware.GetOperationName(ctx)); err != nil {
+			return middleware.FinalizeOutput{}, middleware.Metadata{}, err
+		}
+		return next.HandleFinalize(ctx, in)
+	}), "Retry", middleware.After)
+}
