@@ -14,6 +14,7 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
 	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
@@ -112,6 +113,7 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 		if again := now.Add(poll); again.Before(wait) {
 			wait = again
 		}
+		p.tellGangs(now)
 		klog.FromContext(ctx).V(5).Info("Batch is open", "pods", len(p.entries), "waiting", verdict.Waiting)
 		return p.earlier(wait, now)
 	}
@@ -299,6 +301,19 @@ func (p *planner) count(why string, n int) {
 		p.metrics.released.WithLabelValues(why).Add(float64(n))
 	}
 	p.metrics.promises.Set(float64(p.promises.Len()))
+}
+
+// tellGangs says on the pods of gangs that wait for more than a moment what they wait for.
+func (p *planner) tellGangs(now time.Time) {
+	for _, e := range p.entries {
+		if e.gang.Name == "" || now.Sub(e.at) < housekeeping || !p.told[e.pod.UID].IsZero() {
+			continue
+		}
+		if n := p.batch.Lacking(e.gang.Name, now); n > 0 {
+			p.told[e.pod.UID] = now
+			p.status.tell(note{ref: refOf(e.pod), message: explain.GangWaits(e.gang.Name, n, e.verdict), event: "FailedScheduling"})
+		}
+	}
 }
 
 // tellUnreachable says on the waiting pods, again each minute, that nothing can be launched.

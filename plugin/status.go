@@ -3,8 +3,10 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +29,10 @@ const (
 	statusBurst     = 300
 	// noteLimit is the API server's on an event's note.
 	noteLimit = 1024
+	// eventEvery is how often a pod gets an event at most.
+	eventEvery = 10 * time.Second
+	// eventMemory is how long the last event of a pod is remembered.
+	eventMemory = time.Hour
 )
 
 // note is what a pod shall be told.
@@ -53,12 +59,24 @@ type statusWriter struct {
 	mu    sync.Mutex
 	notes map[string]note
 	order []string
+
+	// The rest is the writer's own: the last event of each pod, and those that are due later. swept is when events were last
+	// forgotten.
+	events map[string]told
+	later  map[string]note
+	swept  time.Time
+}
+
+// told is an event that a pod got.
+type told struct {
+	reason string
+	at     time.Time
 }
 
 func newStatusWriter(c clientset.Interface, pods corelisters.PodLister, r events.EventRecorderLogger) *statusWriter {
 	return &statusWriter{
 		client: c, pods: pods, recorder: r, limit: rate.NewLimiter(statusPerSecond, statusBurst),
-		wake: make(chan struct{}, 1), notes: map[string]note{},
+		wake: make(chan struct{}, 1), notes: map[string]note{}, events: map[string]told{}, later: map[string]note{},
 	}
 }
 
@@ -97,32 +115,57 @@ func (w *statusWriter) pop() (note, bool) {
 func (w *statusWriter) run(ctx context.Context) {
 	for {
 		n, ok := w.pop()
-		if !ok {
-			select {
-			case <-ctx.Done():
-				return
-			case <-w.wake:
-			}
+		if ok && ctx.Err() == nil {
+			w.write(ctx, n)
 			continue
 		}
+		timer := time.NewTimer(time.Until(w.due(time.Now())))
+		select {
+		case <-ctx.Done():
+		case <-w.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
 		if ctx.Err() != nil {
 			return
 		}
-		w.write(ctx, n)
 	}
+}
+
+// due sends the events that were held back long enough, forgets old ones, and returns when to look again.
+func (w *statusWriter) due(now time.Time) time.Time {
+	if now.Sub(w.swept) > eventMemory {
+		w.swept = now
+		maps.DeleteFunc(w.events, func(_ string, t told) bool { return now.Sub(t.at) > eventMemory })
+	}
+	next := now.Add(eventMemory)
+	for uid, n := range w.later {
+		at := w.events[uid].at.Add(eventEvery)
+		if now.Before(at) {
+			if at.Before(next) {
+				next = at
+			}
+			continue
+		}
+		delete(w.later, uid)
+		if pod, err := w.pods.Pods(n.ref.Namespace).Get(n.ref.Name); err == nil && string(pod.UID) == uid && pod.Spec.NodeName == "" {
+			w.event(pod, n, now)
+		}
+	}
+	return next
 }
 
 func (w *statusWriter) write(ctx context.Context, n note) {
 	pod, err := w.pods.Pods(n.ref.Namespace).Get(n.ref.Name)
-	if err != nil || string(pod.UID) != n.ref.UID || said(pod, n.message) {
+	if err != nil || string(pod.UID) != n.ref.UID || said(pod, n.message) && (n.event == "" || w.events[n.ref.UID].reason == explain.Reason(n.message)) {
 		return
 	}
 	bound := pod.Spec.NodeName != ""
 	if bound && n.event == "" || w.limit.Wait(ctx) != nil {
 		return
 	}
-	w.event(pod, n)
-	if bound {
+	w.event(pod, n, time.Now())
+	if bound || said(pod, n.message) {
 		return
 	}
 	err = w.patch(ctx, pod, n.message)
@@ -138,10 +181,26 @@ func (w *statusWriter) write(ctx context.Context, n note) {
 	}
 }
 
-func (w *statusWriter) event(pod *corev1.Pod, n note) {
-	if n.event == "" || explain.SameReason(conditionMessage(pod), n.message) {
+// event sends the note as an event if it is news: another reason than the pod was told last, and not too soon after that.
+func (w *statusWriter) event(pod *corev1.Pod, n note, now time.Time) {
+	if n.event == "" {
 		return
 	}
+	uid, reason := n.ref.UID, explain.Reason(n.message)
+	last, known := w.events[uid]
+	if !known {
+		// Before a restart, perhaps.
+		last.reason = explain.Reason(conditionMessage(pod))
+	}
+	delete(w.later, uid)
+	switch {
+	case last.reason == reason:
+		return
+	case now.Before(last.at.Add(eventEvery)):
+		w.later[uid] = n
+		return
+	}
+	w.events[uid] = told{reason: reason, at: now}
 	kind := corev1.EventTypeNormal
 	if n.warning {
 		kind = corev1.EventTypeWarning
@@ -201,11 +260,16 @@ func (w *statusWriter) patch(ctx context.Context, pod *corev1.Pod, message strin
 	return err
 }
 
+// clipped cuts at a letter, not inside of one.
 func clipped(s string) string {
 	if len(s) <= noteLimit {
 		return s
 	}
-	return s[:noteLimit-4] + " ..."
+	cut := noteLimit - 4
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + " ..."
 }
 
 func refOf(pod *corev1.Pod) catalog.PodRef {

@@ -213,7 +213,7 @@ func (b *Batch) Len() int { return len(b.pods) }
 func (b *Batch) Take(now time.Time) []string {
 	var out []string
 	for uid, p := range b.pods {
-		if b.lacking(p.Gang, now) == 0 {
+		if b.Lacking(p.Gang, now) == 0 {
 			out = append(out, uid)
 		}
 	}
@@ -226,8 +226,8 @@ func (b *Batch) Take(now time.Time) []string {
 	return out
 }
 
-// lacking is how many pods a gang still waits for; 0 for one that is complete, or has waited long enough.
-func (b *Batch) lacking(gang string, now time.Time) int {
+// Lacking is how many pods a gang still waits for; 0 for one that is complete, or has waited long enough.
+func (b *Batch) Lacking(gang string, now time.Time) int {
 	w, ok := b.gangs[gang]
 	if !ok || !now.Before(w.since.Add(b.config.GangTimeout)) {
 		return 0
@@ -296,7 +296,7 @@ func (b *Batch) sum(now time.Time) sum {
 	out := sum{last: b.event}
 	for _, name := range slices.Sorted(maps.Keys(b.gangs)) {
 		w := b.gangs[name]
-		n, until := b.lacking(name, now), w.since.Add(b.config.GangTimeout)
+		n, until := b.Lacking(name, now), w.since.Add(b.config.GangTimeout)
 		if n == 0 {
 			out.overdue = out.overdue || w.Existing < w.Wanted
 			continue
@@ -308,7 +308,7 @@ func (b *Batch) sum(now time.Time) sum {
 	}
 	owners := map[string]bool{}
 	for _, p := range b.pods {
-		if len(out.lacking) > 0 && b.lacking(p.Gang, now) > 0 {
+		if len(out.lacking) > 0 && b.Lacking(p.Gang, now) > 0 {
 			continue
 		}
 		if out.pods++; out.pods == 1 || p.at.Before(out.first) {

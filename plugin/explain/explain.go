@@ -15,12 +15,52 @@ import (
 // noLaunch begins what slipway says of a pod for which nothing can be launched.
 const noLaunch = "no node can be launched"
 
-// SameReason says whether two messages give the same reason why nothing can be launched, whatever the existing nodes'
-// filters said before it: their counts change with every node that comes or goes, and are no news.
-func SameReason(a, b string) bool {
-	_, whyA, foundA := strings.Cut(a, noLaunch)
-	_, whyB, foundB := strings.Cut(b, noLaunch)
-	return foundA && foundB && whyA == whyB
+// maxReasons bounds the reasons in one message: a pod's condition is read in full by everybody who watches pods.
+const maxReasons = 20
+
+// Reason is the part of a message that tells why nothing is launched, whatever the existing nodes' filters said before it: their
+// counts change with every node that comes or goes, and are no news. It is the whole message where that says something else.
+func Reason(message string) string {
+	if i := noLaunchAt(message); i >= 0 {
+		return message[i+len(noLaunch):]
+	}
+	return message
+}
+
+// noLaunchAt is where slipway's part of the message begins, -1 for nowhere.
+func noLaunchAt(message string) int {
+	return max(strings.Index(message, noLaunch), strings.Index(message, capital(noLaunch)))
+}
+
+// Parse reads the message of a pod for which no node can be launched: what the scheduler says of the nodes that exist, and the
+// reasons per NodePool. ok is false for any other message.
+func Parse(message string) (verdict string, reasons []plan.Reason, ok bool) {
+	i := noLaunchAt(message)
+	if i < 0 {
+		return "", nil, false
+	}
+	verdict = strings.TrimRight(message[:i], " ")
+	text := strings.TrimPrefix(message[i+len(noLaunch):], ": ")
+	for text != "" {
+		part := text
+		text = ""
+		if cut := strings.Index(part, "; NodePool"); cut >= 0 {
+			part, text = part[:cut], part[cut+len("; "):]
+		}
+		head, why, found := strings.Cut(part, ": ")
+		pools, one := strings.CutPrefix(head, "NodePool ")
+		if !one {
+			pools, one = strings.CutPrefix(head, "NodePools ")
+		}
+		if !found || !one {
+			reasons = append(reasons, plan.Reason{Message: part})
+			continue
+		}
+		for pool := range strings.SplitSeq(pools, ", ") {
+			reasons = append(reasons, plan.Reason{NodePool: pool, Message: why})
+		}
+	}
+	return verdict, reasons, true
 }
 
 // Launching says which node is launched for a pod.
@@ -54,30 +94,48 @@ func Existing(nodeName string) string {
 	return fmt.Sprintf("node %s has room", nodeName)
 }
 
-// Unplaced says why no node is launched, per NodePool. verdict is the scheduler's message about existing nodes, empty
-// where it is not known.
+// Unplaced says why no node is launched, per NodePool; NodePools with the same reason together. verdict is the scheduler's
+// message about existing nodes, empty where it is not known.
 func Unplaced(u plan.Unplaced, verdict string) string {
-	var parts []string
+	var order []string
+	pools := map[string][]string{}
 	for _, r := range u.Reasons {
 		text := r.Message
 		if text == "" {
 			text = r.Code
 		}
-		if r.NodePool != "" {
-			text = "NodePool " + r.NodePool + ": " + text
+		if _, ok := pools[text]; !ok {
+			order = append(order, text)
 		}
-		if !slices.Contains(parts, text) {
-			parts = append(parts, text)
+		if !slices.Contains(pools[text], r.NodePool) {
+			pools[text] = append(pools[text], r.NodePool)
 		}
 	}
-	text := noLaunch
-	switch {
-	case len(parts) > 0:
-		text += ": " + strings.Join(parts, "; ")
-	default:
-		text += ": there is no NodePool"
+	var parts []string
+	for i, text := range order {
+		if i == maxReasons {
+			parts = append(parts, fmt.Sprintf("and %d reasons more", len(order)-i))
+			break
+		}
+		names := slices.DeleteFunc(pools[text], func(name string) bool { return name == "" })
+		switch len(names) {
+		case 0:
+		case 1:
+			text = "NodePool " + names[0] + ": " + text
+		default:
+			text = "NodePools " + strings.Join(names, ", ") + ": " + text
+		}
+		parts = append(parts, text)
 	}
-	return after(verdict, text)
+	if len(parts) == 0 {
+		parts = append(parts, "there is no NodePool")
+	}
+	return after(verdict, noLaunch+": "+strings.Join(parts, "; "))
+}
+
+// GangWaits says that a pod waits for others of its gang, and how many.
+func GangWaits(gang string, lacking int, verdict string) string {
+	return after(verdict, fmt.Sprintf("slipway waits for %d more pods of gang %s before it plans nodes for it", lacking, gang))
 }
 
 // NotLaunchable says that launching a node would not help the pod, and why.
@@ -119,5 +177,7 @@ func after(verdict, text string) string {
 	if verdict == "" {
 		return text
 	}
-	return verdict + ". " + strings.ToUpper(text[:1]) + text[1:]
+	return verdict + ". " + capital(text)
 }
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -1,6 +1,9 @@
 package explain_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,19 +47,51 @@ func TestMessages(t *testing.T) {
 }
 
 // What existing nodes' filters count is no news; another reason is.
-func TestSameReason(t *testing.T) {
-	const why = "no node can be launched: NodePool a: asks for 500 cpu"
+func TestReason(t *testing.T) {
+	unplaced := func(pool, verdict string) string {
+		return explain.Unplaced(plan.Unplaced{Reasons: []plan.Reason{{NodePool: pool, Message: "asks for 500 cpu"}}}, verdict)
+	}
 	for _, tt := range []struct {
 		a, b string
-		want bool
+		same bool
 	}{
-		{"0/12 nodes are available. " + why, "0/13 nodes are available. " + why, true},
-		{why, why + "; NodePool b: is not ready", false},
-		{"launching m7g.large", "launching m7g.large", false},
-		{"", why, false},
+		{unplaced("a", "0/12 nodes are available."), unplaced("a", "0/13 nodes are available."), true},
+		{unplaced("a", "0/12 nodes are available."), unplaced("a", ""), true},
+		{unplaced("a", "0/12 nodes are available."), unplaced("b", "0/12 nodes are available."), false},
+		{"launching m7g.large", "launching m7g.large", true},
+		{"launching m7g.large", "launching c7g.large", false},
+		{"", unplaced("a", ""), false},
 	} {
-		if got := explain.SameReason(tt.a, tt.b); got != tt.want {
-			t.Errorf("SameReason(%q, %q) = %t", tt.a, tt.b, got)
+		if got := explain.Reason(tt.a) == explain.Reason(tt.b); got != tt.same {
+			t.Errorf("%q and %q: the same reason: %t", tt.a, tt.b, got)
 		}
+	}
+}
+
+// A message can be read back.
+func TestParse(t *testing.T) {
+	reasons := []plan.Reason{
+		{NodePool: "a", Message: "no type fits: largest has 96 of 128 cores; and that is all"},
+		{NodePool: "b", Message: "taint x: not tolerated"}, {NodePool: "c", Message: "taint x: not tolerated"},
+	}
+	message := explain.Unplaced(plan.Unplaced{Reasons: reasons}, "0/3 nodes are available: 3 Insufficient cpu.")
+	if !strings.HasSuffix(message, "; NodePools b, c: taint x: not tolerated") {
+		t.Errorf("message %q", message)
+	}
+	verdict, got, ok := explain.Parse(message)
+	if !ok || verdict != "0/3 nodes are available: 3 Insufficient cpu." || !slices.Equal(got, reasons) {
+		t.Errorf("parsed %q, %v, %t", verdict, got, ok)
+	}
+	if _, got, ok := explain.Parse("no node can be launched: there is no NodePool"); !ok || len(got) != 1 || got[0].Message != "there is no NodePool" {
+		t.Errorf("parsed %v, %t", got, ok)
+	}
+	if _, _, ok := explain.Parse("launching m7g.large"); ok {
+		t.Error("a launch is no refusal")
+	}
+	for i := range 50 {
+		reasons = append(reasons, plan.Reason{NodePool: fmt.Sprint("p", i), Message: fmt.Sprint("reason ", i)})
+	}
+	if long := explain.Unplaced(plan.Unplaced{Reasons: reasons}, ""); !strings.HasSuffix(long, "; and 32 reasons more") {
+		t.Errorf("message %q", long)
 	}
 }

@@ -1,0 +1,145 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// What a batch costs from its close to the launch request: snapshot, world, plan, verification. One pod or one Deployment is to
+// take less than 5 ms.
+func BenchmarkBatch(b *testing.B) {
+	for _, nodes := range []int{10, 1000} {
+		for _, pods := range []int{1, 10, 1000} {
+			b.Run(fmt.Sprintf("%dnodes/%dpods", nodes, pods), func(b *testing.B) {
+				p := benchPlanner(b, nodes)
+				var entries []entry
+				for i := range pods {
+					entries = append(entries, entry{pod: benchPod(fmt.Sprintf("web-%d", i), ""), at: time.Now()})
+				}
+				for b.Loop() {
+					w, err := p.attempt(b.Context(), entries, "")
+					if err != nil || len(w.result.Claims) == 0 || len(w.result.Unplaced) > 0 {
+						b.Fatalf("%d claims, unplaced %v, error %v", len(w.result.Claims), w.result.Unplaced, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func benchPod(name, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{SchedulerName: "slipway", NodeName: node, Containers: []corev1.Container{{
+			Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+			}},
+		}}},
+	}
+}
+
+// benchCatalog is 600 types in three zones, spot and on demand.
+func benchCatalog() catalog.State {
+	var list []catalog.InstanceType
+	for family := range 60 {
+		for size := range 10 {
+			cpu, memory := int64(2)<<size/2, int64(4+family%4*2)<<size/2
+			name := fmt.Sprintf("f%d.s%d", family, size)
+			room := corev1.ResourceList{
+				corev1.ResourceCPU: *resource.NewMilliQuantity(cpu*1000-80, resource.DecimalSI), corev1.ResourcePods: resource.MustParse("58"),
+				corev1.ResourceMemory: *resource.NewQuantity((memory<<30)*9/10, resource.BinarySI), corev1.ResourceEphemeralStorage: resource.MustParse("17Gi"),
+			}
+			it := catalog.InstanceType{Name: name, Capacity: room, Allocatable: room, Labels: map[string]string{
+				corev1.LabelInstanceTypeStable: name, corev1.LabelArchStable: []string{"amd64", "arm64"}[family%2], corev1.LabelOSStable: "linux",
+			}}
+			price := float64(cpu)*(0.03+float64(family)*0.0002) + float64(memory)*0.004
+			for _, zone := range []string{"a", "b", "c"} {
+				it.Offerings = append(it.Offerings,
+					catalog.Offering{Zone: zone, CapacityType: "spot", Price: price * (0.3 + float64(family%7)*0.02), Available: true},
+					catalog.Offering{Zone: zone, CapacityType: "on-demand", Price: price, Available: true})
+			}
+			list = append(list, it)
+		}
+	}
+	return catalog.State{
+		Generation: 1, InstanceTypes: map[string][]catalog.InstanceType{"default": list},
+		NodePools: map[string]catalog.NodePool{"default": {
+			Name: "default", NodeClass: "default", Ready: true, Labels: map[string]string{"karpenter.sh/nodepool": "default"},
+			Requirements: []catalog.Requirement{{Key: "karpenter.sh/capacity-type", Operator: corev1.NodeSelectorOpIn, Values: []string{"spot", "on-demand"}}},
+		}},
+	}
+}
+
+// benchPlanner is the planner of a scheduler that does not run, in a cluster of full nodes.
+func benchPlanner(b *testing.B, nodes int) *planner {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	objects := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
+	for i := range nodes {
+		name := fmt.Sprintf("n-%d", i)
+		room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("550m"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("58")}
+		objects = append(objects, benchPod("on-"+name, name), &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: string("abc"[i%3])}},
+			Status:     corev1.NodeStatus{Allocatable: room, Capacity: room},
+		})
+	}
+	client := fake.NewClientset(objects...)
+	factory := scheduler.NewInformerFactory(client, 0)
+	p, err := New(Options{Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, err := os.ReadFile("../manifests/scheduler/beside.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	profiles := obj.(*config.KubeSchedulerConfiguration).Profiles
+	recorder := events.NewFakeRecorder(10)
+	sched, err := scheduler.New(ctx, client, factory, nil, profile.RecorderFactory(func(string) events.EventRecorderLogger { return recorder }),
+		scheduler.WithProfiles(profiles...), scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
+			NodeLaunchName: p.NodeLaunch, NodeReserveName: p.NodeReserve,
+		}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Install(ctx, Scheduler{Scheduler: sched, Profiles: profiles, Informers: factory, Client: client, Recorder: recorder}); err != nil {
+		b.Fatal(err)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if err := sched.WaitForHandlersSync(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+		if err := p.link.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	p.planner.view.told, p.planner.view.synced = benchCatalog(), true
+	return p.planner
+}

@@ -1,0 +1,158 @@
+package plugin
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// teller is a status writer at work in a bubble, on one pod.
+type teller struct {
+	*statusWriter
+	t        *testing.T
+	client   *fake.Clientset
+	informer informers.SharedInformerFactory
+	recorder *events.FakeRecorder
+	pod      *corev1.Pod
+}
+
+func newTeller(t *testing.T, pod *corev1.Pod) *teller {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &teller{t: t, client: fake.NewClientset(pod), recorder: events.NewFakeRecorder(100), pod: pod}
+	w.informer = informers.NewSharedInformerFactory(w.client, 0)
+	w.statusWriter = newStatusWriter(w.client, w.informer.Core().V1().Pods().Lister(), w.recorder)
+	w.informer.Start(ctx.Done())
+	w.informer.WaitForCacheSync(ctx.Done())
+	done := make(chan struct{})
+	go func() { defer close(done); w.run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		w.informer.Shutdown()
+	})
+	return w
+}
+
+func pending() *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: types.UID("uid-a")}}
+}
+
+// says tells the pod a reason and returns the events that it got by then.
+func (w *teller) says(pool, verdict string) []string {
+	u := plan.Unplaced{Reasons: []plan.Reason{{NodePool: pool, Message: "full"}}}
+	w.tell(note{ref: refOf(w.pod), message: explain.Unplaced(u, verdict), event: "FailedScheduling", warning: true})
+	return w.sent()
+}
+
+func (w *teller) sent() (out []string) {
+	synctest.Wait()
+	for {
+		select {
+		case e := <-w.recorder.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}
+
+func (w *teller) condition() string {
+	pod, err := w.client.CoreV1().Pods("default").Get(w.t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return conditionMessage(pod)
+}
+
+// A pod gets an event for each reason that is new, one in ten seconds at most, the last one in any case; its condition is
+// always the newest.
+func TestEventsArePerReasonAndSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTeller(t, pending())
+		if got := w.says("a", "0/1 nodes are available: 1 Insufficient cpu."); len(got) != 1 || !strings.Contains(got[0], "NodePool a: full") {
+			t.Fatalf("events %q", got)
+		}
+		time.Sleep(time.Minute)
+		if got := w.says("a", "0/2 nodes are available: 2 Insufficient cpu."); len(got) != 0 {
+			t.Errorf("the same reason again: %q", got)
+		}
+		if !strings.HasPrefix(w.condition(), "0/2 nodes") {
+			t.Errorf("condition %q", w.condition())
+		}
+		if got := w.says("b", ""); len(got) != 1 {
+			t.Errorf("another reason: %q", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := append(w.says("c", ""), w.says("d", "")...); len(got) != 0 {
+			t.Errorf("within ten seconds: %q", got)
+		}
+		if !strings.Contains(w.condition(), "NodePool d: full") {
+			t.Errorf("condition %q", w.condition())
+		}
+		time.Sleep(eventEvery)
+		if got := w.sent(); len(got) != 1 || !strings.Contains(got[0], "NodePool d: full") {
+			t.Errorf("ten seconds later: %q", got)
+		}
+	})
+}
+
+// A writer that starts anew does not repeat what the pod's condition says already.
+func TestEventsAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := pending()
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: explain.Unplaced(plan.Unplaced{Reasons: []plan.Reason{{NodePool: "a", Message: "full"}}}, "0/1 nodes are available."),
+		}}
+		w := newTeller(t, pod)
+		if got := w.says("a", "0/2 nodes are available."); len(got) != 0 {
+			t.Errorf("events %q", got)
+		}
+		if got := w.says("b", ""); len(got) != 1 {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
+// A pod that is bound is told nothing any more, but for what it was launched.
+func TestBoundPodsAreLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := pending()
+		w := newTeller(t, pod)
+		w.says("a", "")
+		w.says("b", "")
+		bound := pod.DeepCopy()
+		bound.Spec.NodeName = "n"
+		if _, err := w.client.CoreV1().Pods("default").Update(t.Context(), bound, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.sent()
+		time.Sleep(eventEvery)
+		if got := w.sent(); len(got) != 0 {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
+func TestClipped(t *testing.T) {
+	long := clipped(strings.Repeat("ä", noteLimit))
+	if len(long) > noteLimit || strings.ToValidUTF8(long, "?") != long || !strings.HasSuffix(long, "ä ...") {
+		t.Errorf("clipped to %d bytes: %q", len(long), long[len(long)-10:])
+	}
+	if clipped("short") != "short" {
+		t.Error("a short text is cut")
+	}
+}
