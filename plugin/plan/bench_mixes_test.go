@@ -52,7 +52,7 @@ func BenchmarkMixes(b *testing.B) {
 			for b.Loop() {
 				p = plan.Make(in)
 			}
-			b.ReportMetric((cpu(b) - before).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
 			b.ReportMetric(p.CostPerHour, "USD/h")
 			b.ReportMetric(p.LowerBoundPerHour, "bound")
 			b.ReportMetric(p.CostPerHour/p.LowerBoundPerHour, "cost/bound")

@@ -2,85 +2,120 @@ package plan
 
 import "slices"
 
-// What is known of a lane's pattern while it is not computed: nothing, or an upper bound of its value.
+// repeated is a pattern that is used several times.
+type repeated struct {
+	pattern
+	n int
+}
+
+// composer covers counts node by node.
+type composer struct {
+	*packer
+	// top is an upper bound of each lane's value per dollar at the prices in use.
+	top []float64
+	// scratch, by lane: the bound in force and what is known of the best pattern.
+	bound  []float64
+	cached []pattern
+	state  []byte
+	want   []int
+}
+
+// What is known of a lane's best pattern: nothing new, a fresh upper bound, or the pattern itself.
 const (
-	unknown = -1
-	bounded = -2
+	stale = iota
+	bounded
+	known
 )
 
+func (k *packer) newComposer(counts []int, pi []float64) *composer {
+	c := &composer{packer: k, top: make([]float64, len(k.lanes)), bound: make([]float64, len(k.lanes)), cached: make([]pattern, len(k.lanes)), state: make([]byte, len(k.lanes))}
+	k.weigh(counts, pi)
+	for li := range k.lanes {
+		c.top[li] = perDollar(k.relaxed(li, k.all, counts, pi, k.weights(li)), k.lanes[li].price)
+	}
+	return c
+}
+
 // compose covers the counts node by node: each time the lane and content with the most value per dollar, as often as the
-// counts allow. It returns the nodes and what no lane takes.
-func (k *packer) compose(counts []int, pi []float64, room [][]int64) ([]node, []int) {
-	left := slices.Clone(counts)
-	var out []node
+// counts allow. It takes off the counts what it covers, and gives up once it has to pay limit or more.
+func (c *composer) compose(counts []int, pi []float64, room [][]int64, limit float64) ([]repeated, bool) {
+	c.want = c.want[:0]
+	value := 0.0
+	for _, ki := range c.all {
+		if counts[ki] > 0 {
+			c.want = append(c.want, ki)
+			value += float64(counts[ki]) * pi[ki]
+		}
+	}
+	return c.composeWanted(counts, pi, room, value, limit)
+}
+
+func (c *composer) composeWanted(counts []int, pi []float64, room [][]int64, value, limit float64) ([]repeated, bool) {
 	// A lane's value per dollar only falls while the counts fall: the last one is an upper bound, and most lanes are never
 	// looked at again.
-	bound := make([]float64, len(k.lanes))
-	cached := make([]pattern, len(k.lanes))
-	for li := range k.lanes {
-		bound[li], cached[li].lane = k.ceiling(li, left, pi), unknown
+	for li := range c.lanes {
+		c.bound[li], c.state[li] = min(c.top[li]*1.0001, perDollar(value, c.lanes[li].price)), stale
 	}
-	for {
-		li := k.pick(bound, cached, left, pi)
+	c.work += len(c.lanes) / 4
+	var out []repeated
+	cost := 0.0
+	for len(c.want) > 0 {
+		li := c.pick(counts, pi)
 		if li < 0 {
-			return out, left
+			break
 		}
-		l, pat := &k.lanes[li], cached[li]
-		n := k.copies(pat, left)
-		n = k.affordable(l, n, room)
+		l, pat := &c.lanes[li], c.cached[li]
+		// What is left costs at least as much per value.
+		if cost+value/max(c.bound[li], 1e-12) >= limit {
+			return out, false
+		}
+		n := c.p.affordable(l, copies(pat, counts), room)
 		if n == 0 {
-			bound[li] = 0
+			c.bound[li] = 0
 			continue
 		}
-		for range n {
-			out = append(out, k.node(pat))
-		}
+		out = append(out, repeated{pattern{lane: li, items: slices.Clone(pat.items)}, n})
+		cost += float64(n) * l.price
+		value -= float64(n) * pat.value
 		for _, it := range pat.items {
-			left[it.unit] -= it.n * n
+			counts[it.unit] -= it.n * n
 		}
-		k.p.spend(l.offer, n, room)
-		for i := range cached {
-			cached[i].lane = unknown
-		}
+		c.want = slices.DeleteFunc(c.want, func(ki int) bool { return counts[ki] == 0 })
+		c.p.spend(l, n, room)
+		clear(c.state)
 	}
+	return out, cost < limit
 }
 
 // pick is the lane with the most value per dollar, its pattern in cached; -1 if none has any.
-func (k *packer) pick(bound []float64, cached []pattern, left []int, pi []float64) int {
+func (c *composer) pick(counts []int, pi []float64) int {
 	for {
 		li := -1
-		for i, b := range bound {
-			if b > 0 && (li < 0 || b > bound[li]*(1+1e-12)) {
+		for i, b := range c.bound {
+			if b > 0 && (li < 0 || b > c.bound[li]*(1+1e-12)) {
 				li = i
 			}
 		}
+		c.work += len(c.bound) / 8
 		switch {
-		case li < 0 || cached[li].lane == li:
+		case li < 0 || c.state[li] == known:
 			return li
-		case cached[li].lane == unknown:
-			bound[li] = min(bound[li], perDollar(k.relaxed(li, left, pi, k.by[li]), k.lanes[li].price))
-			cached[li].lane = bounded
+		case c.state[li] == stale:
+			c.bound[li] = min(c.bound[li], perDollar(c.relaxed(li, c.want, counts, pi, c.weights(li)), c.lanes[li].price))
+			c.state[li] = bounded
 		default:
-			cached[li] = k.best(li, left, pi, 0)
-			bound[li] = perDollar(cached[li].value, k.lanes[li].price)
+			c.cached[li] = c.best(li, c.want, counts, pi, 0)
+			c.bound[li] = perDollar(c.cached[li].value, c.lanes[li].price)
+			c.state[li] = known
 		}
 	}
-}
-
-// ceiling is an upper bound of the lane's value per dollar.
-func (k *packer) ceiling(li int, counts []int, pi []float64) float64 {
-	value := 0.0
-	for _, ui := range k.lanes[li].units {
-		value += float64(counts[ui]) * pi[ui]
-	}
-	return perDollar(value, k.lanes[li].price)
 }
 
 // perDollar divides by the price; what is free is as good as nearly free.
 func perDollar(value, price float64) float64 { return value / max(price, 1e-6) }
 
 // copies is how often the pattern can be taken out of the counts.
-func (k *packer) copies(pat pattern, left []int) int {
+func copies(pat pattern, left []int) int {
 	n := 0
 	for i, it := range pat.items {
 		if c := left[it.unit] / it.n; i == 0 || c < n {
@@ -90,34 +125,38 @@ func (k *packer) copies(pat pattern, left []int) int {
 	return n
 }
 
-// affordable is how many of n nodes of the lane the limits leave room for.
-func (k *packer) affordable(l *lane, n int, room [][]int64) int {
-	for i, used := range k.p.m.types[k.p.m.offers[l.offer].shape].usage {
-		if used > 0 {
-			n = min(n, int(max(room[l.pool][i], 0)/used))
+// boxes are the nodes of the patterns.
+func (k *packer) boxes(list []repeated) []box {
+	var out []box
+	for _, r := range list {
+		b := box{lane: r.lane, items: r.items, sum: k.sumOf(r.items)}
+		for range r.n {
+			out = append(out, b)
 		}
 	}
-	return n
+	return out
 }
 
-func (k *packer) node(pat pattern) node {
-	n := node{offer: k.lanes[pat.lane].offer, items: slices.Clone(pat.items), sum: make(vec, len(k.p.m.dims))}
-	for _, it := range n.items {
-		n.sum.add(k.p.units[it.unit].need, int64(it.n))
+func (k *packer) sumOf(items []item) vec {
+	sum := make(vec, len(k.p.asked))
+	for _, it := range items {
+		sum.add(k.kinds[it.unit].need, int64(it.n))
 	}
-	return n
+	return sum
 }
 
-// prices are first values of the units: what each costs as a share of the node on which it is cheapest.
+// prices are first values of the kinds: what each costs as a share of the node on which it is cheapest.
 func (k *packer) prices() []float64 {
-	pi := make([]float64, len(k.p.units))
+	pi := make([]float64, len(k.kinds))
 	for li := range k.lanes {
-		l := &k.lanes[li]
-		for _, ui := range l.units {
-			u := &k.p.units[ui]
-			cost := max(l.price, 1e-6) * max(share(u.need, l.free), 1e-9)
-			if pi[ui] == 0 || cost < pi[ui] {
-				pi[ui] = cost
+		l, held := &k.lanes[li], k.held(li)
+		for _, ki := range k.all {
+			if held[ki] == 0 {
+				continue
+			}
+			cost := max(l.price, 1e-6) * max(share(k.kinds[ki].need, l.free), 1e-9)
+			if pi[ki] == 0 || cost < pi[ki] {
+				pi[ki] = cost
 			}
 		}
 	}

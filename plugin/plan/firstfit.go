@@ -1,87 +1,71 @@
 package plan
 
-import (
-	"cmp"
-	"slices"
-)
-
 // firstFit is first-fit decreasing as provisioners do it: a node takes pod after pod, largest first, as long as any
 // instance type is left that holds them all, and is then bought as the cheapest such type. Nodes are filled one after
-// the other, which gives the same nodes as offering each pod to all of them in turn.
-func (p *problem) firstFit() solution {
-	s := solution{left: p.counts()}
-	room := p.cloneRoom()
-	order := p.bySize()
-	stuck := make([]bool, len(p.units))
+// the other, which gives the same nodes as offering each pod to all of them in turn. It returns what is left.
+func (k *packer) firstFit() ([]box, []int) {
+	left, room := k.p.counts(), k.p.cloneRoom()
+	order := k.bySize
+	stuck := make([]bool, len(k.kinds))
+	var out []box
 	for _, first := range order {
-		for s.left[first] > 0 && !stuck[first] {
-			n, ok := p.fillLargest(first, order, s.left, room)
+		for left[first] > 0 && !stuck[first] {
+			b, ok := k.fillLargest(first, order, left, room)
 			if !ok {
 				stuck[first] = true
 				break
 			}
-			for _, it := range n.items {
-				s.left[it.unit] -= it.n
+			n := k.p.affordable(&k.lanes[b.lane], copies(pattern{items: b.items}, left), room)
+			for _, it := range b.items {
+				left[it.unit] -= it.n * n
 			}
-			p.spend(n.offer, 1, room)
-			s.nodes = append(s.nodes, n)
-		}
-	}
-	return s
-}
-
-// bySize is the units, those first that take the largest share of the largest node.
-func (p *problem) bySize() []int {
-	largest := make(vec, len(p.m.dims))
-	for oi := range p.m.offers {
-		if p.may.has(oi) {
-			for d, n := range p.m.offers[oi].free {
-				largest[d] = max(largest[d], n)
+			k.p.spend(&k.lanes[b.lane], n, room)
+			for range n {
+				out = append(out, b)
 			}
 		}
 	}
-	size, out := make([]float64, len(p.units)), make([]int, len(p.units))
-	for ui := range p.units {
-		out[ui], size[ui] = ui, share(p.units[ui].need, largest)
-	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
-	return out
+	return out, left
 }
 
-// fillLargest opens a node for the unit and fills it from all units in order.
-func (p *problem) fillLargest(first int, order, left []int, room [][]int64) (node, bool) {
-	cands := p.candidates(first, room)
+// fillLargest opens a node for the kind and fills it from all kinds in order.
+func (k *packer) fillLargest(first int, order, left []int, room [][]int64) (box, bool) {
+	cands := k.candidates(first, room)
 	if len(cands) == 0 {
-		return node{}, false
+		return box{}, false
 	}
-	n := node{sum: make(vec, len(p.m.dims))}
-	pool := p.m.offers[cands[0]].pool
-	// A stable sort would do, but the unit that opens the node is simply asked first.
-	for _, ui := range append([]int{first}, order...) {
-		if left[ui] == 0 || len(n.items) > 0 && ui == first {
-			continue
+	b := box{sum: make(vec, len(k.p.asked))}
+	pool := k.lanes[cands[0]].pool
+	put := func(ki int) {
+		n := left[ki]
+		if !k.kinds[ki].free() {
+			n = min(n, k.p.more(b.items, ki, pool))
 		}
-		k := min(left[ui], p.more(n.items, ui, pool))
-		if k <= 0 {
-			continue
+		if n <= 0 {
+			return
 		}
-		k, cands = p.narrow(cands, n.sum, ui, k)
-		if k > 0 {
-			n.items = append(n.items, item{ui, k})
-			n.sum.add(p.units[ui].need, int64(k))
+		if n, cands = k.narrow(cands, b.sum, ki, n); n > 0 {
+			b.items = append(b.items, item{ki, n})
+			b.sum.add(k.kinds[ki].need, int64(n))
 		}
 	}
-	n.offer = p.cheapest(cands)
-	return n, len(n.items) > 0
+	put(first)
+	for _, ki := range order {
+		if left[ki] > 0 && ki != first {
+			put(ki)
+		}
+	}
+	b.lane = cands[0] // Lanes are sorted by price.
+	return b, len(b.items) > 0
 }
 
-// candidates are the affordable offers of the first pool that has any for the unit.
-func (p *problem) candidates(ui int, room [][]int64) []int {
-	for pi := range p.m.pools {
+// candidates are the affordable lanes of the first pool that has any for the kind.
+func (k *packer) candidates(ki int, room [][]int64) []int {
+	for pi := range k.p.m.pools {
 		var out []int
-		for oi := p.m.pools[pi].offers[0]; oi < p.m.pools[pi].offers[1]; oi++ {
-			if p.may.has(oi) && p.units[ui].fits.has(oi) && p.affordable(oi, room) {
-				out = append(out, oi)
+		for li := range k.lanes {
+			if l := &k.lanes[li]; l.pool == pi && k.kinds[ki].takes.has(li) && k.p.affordable(l, 1, room) == 1 {
+				out = append(out, li)
 			}
 		}
 		if len(out) > 0 {
@@ -91,14 +75,14 @@ func (p *problem) candidates(ui int, room [][]int64) []int {
 	return nil
 }
 
-// narrow finds the most units, up to k, that any candidate holds beside sum, and the candidates that do.
-func (p *problem) narrow(cands []int, sum vec, ui, k int) (int, []int) {
-	need, fits := p.units[ui].need, p.units[ui].fits
+// narrow finds the most of a kind, up to n, that any candidate holds beside sum, and the candidates that do.
+func (k *packer) narrow(cands []int, sum vec, ki, n int) (int, []int) {
+	kd := &k.kinds[ki]
 	most := 0
 	holds := make([]int, len(cands))
-	for i, oi := range cands {
-		if fits.has(oi) {
-			holds[i] = min(k, timesBeside(p.m.offers[oi].free, sum, need))
+	for i, li := range cands {
+		if kd.takes.has(li) {
+			holds[i] = min(n, timesBeside(k.lanes[li].free, sum, kd.need))
 			most = max(most, holds[i])
 		}
 	}
@@ -106,9 +90,9 @@ func (p *problem) narrow(cands []int, sum vec, ui, k int) (int, []int) {
 		return 0, cands
 	}
 	var out []int
-	for i, oi := range cands {
+	for i, li := range cands {
 		if holds[i] == most {
-			out = append(out, oi)
+			out = append(out, li)
 		}
 	}
 	return most, out

@@ -1,191 +1,315 @@
 package plan
 
 import (
-	"cmp"
+	"math/rand/v2"
 	"slices"
+	"sort"
 )
 
-// improve makes a solution cheaper by local search, until nothing helps or the budget of work is used up: each node is
-// bought as the cheapest offer that holds its content, and groups of the most wasteful nodes are taken apart, their
-// units put into free room of the others and the rest packed anew.
-func (k *packer) improve(s solution, pi []float64, budget int) solution {
-	until := k.work + budget
-	room := k.p.cloneRoom()
-	for _, n := range s.nodes {
-		k.p.spend(n.offer, 1, room)
-	}
-	k.shrink(s.nodes, room)
-	for improved := true; improved && k.work < until; {
-		improved = false
-		order := k.byWaste(s.nodes, pi)
-		for size := 1; size <= 3 && !improved; size++ {
-			for i := 0; i+size <= len(order) && k.work < until && !improved; i++ {
-				// The most wasteful node of the group, and those that follow it, or its opposites in size.
-				improved = k.regroup(&s, order[i:i+size], pi, room)
-			}
-		}
-	}
-	return s
+// search is a local search over the boxes of one plan: boxes are taken apart, a few at a time, what was in them is put
+// into free room of others, and the rest is packed anew.
+type search struct {
+	*composer
+	pi    []float64
+	boxes []box
+	room  [][]int64
+	// trial is scratch for another room.
+	trial [][]int64
+	rng   *rand.Rand
+	// counts is scratch: what has to be placed, by kind.
+	counts []int
+	// roomy are the boxes with the most free room, as of the last look.
+	roomy  []int
+	looked int
+	// prices are those of the lanes.
+	prices []float64
+	// changed are boxes that the current step fills up, by index.
+	changed map[int]box
 }
 
-// shrink buys each node as the cheapest lane that holds it.
-func (k *packer) shrink(nodes []node, room [][]int64) {
-	for i := range nodes {
-		n := &nodes[i]
-		for li := range k.lanes {
-			l := &k.lanes[li]
-			if l.price >= k.p.m.offers[n.offer].Price-1e-12 {
-				break // Lanes are sorted by price.
-			}
-			if k.holds(l, n) {
-				k.p.spend(n.offer, -1, room)
-				if k.affordable(l, 1, room) == 1 {
-					n.offer = l.offer
-				}
-				k.p.spend(n.offer, 1, room)
-				if n.offer == l.offer {
-					break
-				}
-			}
+// What one step of the search may touch.
+const (
+	maxVictims = 6
+	roomyBoxes = 24
+	lookAgain  = 60
+	// patience is how many steps without success the search takes per box.
+	patience = 12
+)
+
+// improve makes boxes cheaper until the budget of work is used up.
+func (c *composer) improve(boxes []box, pi []float64, room [][]int64, budget int) []box {
+	s := &search{trial: c.p.cloneRoom(), composer: c, pi: pi, boxes: boxes, room: room, rng: rand.New(rand.NewPCG(1, 1)), counts: make([]int, len(c.kinds)), changed: map[int]box{}}
+	for li := range c.lanes {
+		s.prices = append(s.prices, c.lanes[li].price)
+	}
+	s.shrink()
+	until := c.work + budget
+	for fails := 0; c.work < until && len(s.boxes) > 0 && fails < patience*(len(s.boxes)+3); fails++ {
+		before := c.work
+		if s.step() {
+			fails = 0
 		}
+		c.work = max(c.work, before+20)
+	}
+	s.merge()
+	return s.boxes
+}
+
+// shrink buys each box as the cheapest lane that holds it.
+func (s *search) shrink() {
+	for i := range s.boxes {
+		b := &s.boxes[i]
+		if i > 0 && b.lane == s.boxes[i-1].lane && len(b.items) > 0 && len(s.boxes[i-1].items) == len(b.items) && &b.items[0] == &s.boxes[i-1].items[0] {
+			continue
+		}
+		price := s.lanes[b.lane].price
+		s.p.spend(&s.lanes[b.lane], -1, s.room)
+		if li := s.cheapest(b.items, b.sum, price-1e-12, s.room); li >= 0 {
+			b.lane = li
+		}
+		s.p.spend(&s.lanes[b.lane], 1, s.room)
 	}
 }
 
-// holds says that a node of the lane could have the content.
-func (k *packer) holds(l *lane, n *node) bool {
-	k.work++
-	if !l.free.holds(n.sum) {
-		return false
+// value is what the items are worth.
+func (s *search) value(items []item) float64 {
+	v := 0.0
+	for _, it := range items {
+		v += float64(it.n) * s.pi[it.unit]
 	}
-	for i, it := range n.items {
-		if !l.takes.has(it.unit) {
+	return v
+}
+
+// cheapest is the cheapest lane for less than the price that holds the items, -1 if there is none.
+func (s *search) cheapest(items []item, sum vec, below float64, room [][]int64) int {
+	// No lane holds more than top value per dollar.
+	from := sort.SearchFloat64s(s.prices, s.value(items)/s.most()*(1-1e-6))
+	for li := from; li < len(s.lanes) && s.prices[li] < below; li++ {
+		s.work++
+		l := &s.lanes[li]
+		if l.free.holds(sum) && s.takesAll(li, items) && s.p.affordable(l, 1, room) == 1 {
+			return li
+		}
+	}
+	return -1
+}
+
+// most is the most value per dollar of any lane.
+func (c *composer) most() float64 { return max(slices.Max(c.top), 1e-9) }
+
+func (s *search) takesAll(li int, items []item) bool {
+	for i, it := range items {
+		if !s.kinds[it.unit].takes.has(li) {
 			return false
 		}
-		if len(k.p.units[it.unit].demands[l.pool]) > 0 && k.p.more(n.items[:i], it.unit, l.pool) < it.n {
+		if len(s.kinds[it.unit].demands) > 0 && s.p.more(items[:i], it.unit, s.lanes[li].pool) < it.n {
 			return false
 		}
 	}
 	return true
 }
 
-// byWaste is the nodes in the order of what they cost beyond the value of their content.
-func (k *packer) byWaste(nodes []node, pi []float64) []int {
-	waste, out := make([]float64, len(nodes)), make([]int, len(nodes))
-	for i := range nodes {
-		out[i] = i
-		waste[i] = k.p.m.offers[nodes[i].offer].Price
-		for _, it := range nodes[i].items {
-			waste[i] -= float64(it.n) * pi[it.unit]
+// waste is what the box costs beyond the value of its content.
+func (s *search) waste(i int) float64 { return s.prices[s.boxes[i].lane] - s.value(s.boxes[i].items) }
+
+// victims are boxes to take apart: a wasteful one, and others that could have run its pods.
+func (s *search) victims() []int {
+	n := len(s.boxes)
+	first, worst := -1, 0.0
+	for range 5 {
+		i := s.rng.IntN(n)
+		if w := s.waste(i); first < 0 || w > worst {
+			first, worst = i, w
 		}
 	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(waste[b], waste[a]) })
+	out := []int{first}
+	ki := s.boxes[first].items[s.rng.IntN(len(s.boxes[first].items))].unit
+	for range s.rng.IntN(maxVictims) {
+		next, most := -1, 0.0
+		for range 4 {
+			i := s.rng.IntN(n)
+			if !s.kinds[ki].takes.has(s.boxes[i].lane) || slices.Contains(out, i) {
+				continue
+			}
+			if w := s.waste(i); next < 0 || w > most {
+				next, most = i, w
+			}
+		}
+		if next >= 0 {
+			out = append(out, next)
+		}
+	}
+	s.work += 10 * len(out)
 	return out
 }
 
-// regroup takes the victims apart and keeps the result if it is cheaper, or as cheap with fewer nodes.
-func (k *packer) regroup(s *solution, victims []int, pi []float64, room [][]int64) bool {
-	counts := make([]int, len(k.p.units))
-	was := 0.0
-	try := make([][]int64, len(room))
-	for i := range room {
-		try[i] = slices.Clone(room[i])
-	}
+// step takes boxes apart and keeps the result if it is cheaper, or as cheap with no more boxes.
+func (s *search) step() bool {
+	victims := s.victims()
+	was, value := 0.0, 0.0
+	s.want = s.want[:0]
+	clear(s.changed)
 	for _, v := range victims {
-		was += k.p.m.offers[s.nodes[v].offer].Price
-		k.p.spend(s.nodes[v].offer, -1, try)
-		for _, it := range s.nodes[v].items {
-			counts[it.unit] += it.n
+		was += s.prices[s.boxes[v].lane]
+		s.p.spend(&s.lanes[s.boxes[v].lane], -1, s.room)
+		for _, it := range s.boxes[v].items {
+			if s.counts[it.unit] == 0 {
+				s.want = append(s.want, it.unit)
+			}
+			s.counts[it.unit] += it.n
 		}
 	}
-	var keep []node
-	for i := range s.nodes {
-		if !slices.Contains(victims, i) {
-			keep = append(keep, s.nodes[i])
-		}
+	slices.Sort(s.want)
+	s.insert(victims)
+	s.want = slices.DeleteFunc(s.want, func(ki int) bool { return s.counts[ki] == 0 })
+	for _, ki := range s.want {
+		value += float64(s.counts[ki]) * s.pi[ki]
 	}
-	changed := k.insert(keep, counts)
-	fresh, ok := k.recreate(counts, pi, try, was)
+	fresh, ok := s.recreate(value, was)
+	for _, ki := range s.want {
+		s.counts[ki] = 0
+	}
+	cost := 0.0
+	if ok {
+		for _, b := range fresh {
+			cost += s.prices[b.lane]
+		}
+		ok = cost < was-1e-9 || cost < was+1e-9 && len(fresh) <= len(victims)
+	}
 	if !ok {
+		for _, v := range victims {
+			s.p.spend(&s.lanes[s.boxes[v].lane], 1, s.room)
+		}
 		return false
 	}
-	cost := k.p.cost(fresh)
-	if cost > was-1e-9 && (cost > was+1e-9 || len(fresh) >= len(victims)) {
-		return false
+	for _, b := range fresh {
+		s.p.spend(&s.lanes[b.lane], 1, s.room)
 	}
-	for i, n := range changed {
-		keep[i] = n
+	for i, b := range s.changed {
+		s.boxes[i] = b
 	}
-	s.nodes = append(keep, fresh...)
-	for i := range room {
-		room[i] = try[i]
+	for i, v := range victims {
+		if i < len(fresh) {
+			s.boxes[v] = fresh[i]
+			continue
+		}
+		s.boxes[v].items = nil
 	}
-	return true
+	if len(fresh) > len(victims) {
+		s.boxes = append(s.boxes, fresh[len(victims):]...)
+	} else if len(fresh) < len(victims) {
+		s.boxes = slices.DeleteFunc(s.boxes, func(b box) bool { return b.items == nil })
+		s.looked = 0
+	}
+	return cost < was-1e-9
 }
 
-// insert puts what it can of the counts into free room of the nodes, largest units first, and takes it off the counts.
-// It returns the nodes that change, by index.
-func (k *packer) insert(nodes []node, counts []int) map[int]node {
-	changed := map[int]node{}
-	for _, ui := range k.bySize {
-		for i := 0; i < len(nodes) && counts[ui] > 0; i++ {
-			n, ok := changed[i]
-			if !ok {
-				n = nodes[i]
-			}
-			k.work++
-			o := &k.p.m.offers[n.offer]
-			if !k.p.units[ui].fits.has(n.offer) {
+// recreate packs the counts for less than limit.
+func (s *search) recreate(value, limit float64) ([]box, bool) {
+	if len(s.want) == 0 {
+		return nil, true
+	}
+	if value/s.most() >= limit {
+		return nil, false
+	}
+	all, alone := box{sum: make(vec, len(s.p.asked))}, true
+	for _, ki := range s.want {
+		alone = alone && (s.kinds[ki].free() || s.p.more(all.items, ki, 0) >= s.counts[ki])
+		all.items = append(all.items, item{ki, s.counts[ki]})
+		all.sum.add(s.kinds[ki].need, int64(s.counts[ki]))
+	}
+	if alone {
+		if li := s.cheapest(all.items, all.sum, limit+1e-9, s.room); li >= 0 {
+			all.lane = li
+			return []box{all}, true
+		}
+	}
+	room := s.copyRoom()
+	want := slices.Clone(s.want)
+	list, ok := s.composeWanted(s.counts, s.pi, room, value, limit+1e-9)
+	ok = ok && len(s.want) == 0
+	s.want = want
+	if !ok {
+		return nil, false
+	}
+	out := s.packer.boxes(list)
+	for i := range out {
+		s.p.spend(&s.lanes[out[i].lane], -1, room)
+		if li := s.cheapest(out[i].items, out[i].sum, s.prices[out[i].lane]-1e-12, room); li >= 0 {
+			out[i].lane = li
+		}
+		s.p.spend(&s.lanes[out[i].lane], 1, room)
+	}
+	return out, true
+}
+
+// copyRoom is a copy of what the limits leave.
+func (s *search) copyRoom() [][]int64 {
+	for i := range s.room {
+		copy(s.trial[i], s.room[i])
+	}
+	return s.trial
+}
+
+// insert puts what it can of the counts into free room of roomy boxes that are no victims.
+func (s *search) insert(victims []int) {
+	if s.looked--; s.looked < 0 {
+		s.look()
+	}
+	for _, i := range s.roomy {
+		if slices.Contains(victims, i) {
+			continue
+		}
+		b, copied := s.boxes[i], false
+		l := &s.lanes[b.lane]
+		for _, ki := range s.want {
+			if s.counts[ki] == 0 || !s.kinds[ki].takes.has(b.lane) {
 				continue
 			}
-			c := min(counts[ui], timesBeside(o.free, n.sum, k.p.units[ui].need))
+			c := min(s.counts[ki], timesBeside(l.free, b.sum, s.kinds[ki].need))
 			if c == 0 {
 				continue
 			}
-			if c = min(c, k.p.more(n.items, ui, o.pool)); c == 0 {
-				continue
+			if !s.kinds[ki].free() {
+				if c = min(c, s.p.more(b.items, ki, l.pool)); c <= 0 {
+					continue
+				}
 			}
-			n.items, n.sum = addItem(n.items, ui, c), n.sum.clone()
-			n.sum.add(k.p.units[ui].need, int64(c))
-			counts[ui] -= c
-			changed[i] = n
+			if !copied {
+				b.items, b.sum, copied = slices.Clone(b.items), b.sum.clone(), true
+			}
+			b.items = addTo(b.items, item{ki, c})
+			b.sum.add(s.kinds[ki].need, int64(c))
+			s.counts[ki] -= c
+		}
+		s.work += len(s.want) / 2
+		if copied {
+			s.changed[i] = b
 		}
 	}
-	return changed
 }
 
-// addItem returns a new list with n more units.
-func addItem(items []item, ui, n int) []item {
-	out := slices.Clone(items)
-	for i := range out {
-		if out[i].unit == ui {
-			out[i].n += n
-			return out
+// look finds the boxes with the most room.
+func (s *search) look() {
+	s.looked = lookAgain
+	room := make([]float64, len(s.boxes))
+	s.roomy = s.roomy[:0]
+	for i := range s.boxes {
+		b := &s.boxes[i]
+		for d, n := range s.lanes[b.lane].free {
+			room[i] += s.scale[d] * float64(n-b.sum[d])
 		}
+		s.roomy = append(s.roomy, i)
 	}
-	return append(out, item{ui, n})
-}
-
-// recreate packs the counts for less than most, on one node or several; false if it cannot.
-func (k *packer) recreate(counts []int, pi []float64, room [][]int64, most float64) ([]node, bool) {
-	if !slices.ContainsFunc(counts, func(n int) bool { return n > 0 }) {
-		return nil, true
-	}
-	all := node{sum: make(vec, len(k.p.m.dims))}
-	alone := true
-	for ui, n := range counts {
-		if n > 0 {
-			alone = alone && k.p.more(all.items, ui, 0) >= n
-			all.items = append(all.items, item{ui, n})
-			all.sum.add(k.p.units[ui].need, int64(n))
+	s.work += len(s.boxes)
+	slices.SortStableFunc(s.roomy, func(a, b int) int {
+		switch {
+		case room[a] > room[b]:
+			return -1
+		case room[a] < room[b]:
+			return 1
 		}
-	}
-	for li := 0; alone && li < len(k.lanes) && k.lanes[li].price < most+1e-9; li++ {
-		if l := &k.lanes[li]; k.holds(l, &all) && k.affordable(l, 1, room) == 1 {
-			all.offer = l.offer
-			k.p.spend(l.offer, 1, room)
-			return []node{all}, true
-		}
-	}
-	out, left := k.compose(counts, pi, room)
-	return out, !slices.ContainsFunc(left, func(n int) bool { return n > 0 })
+		return 0
+	})
+	s.roomy = s.roomy[:min(len(s.roomy), roomyBoxes)]
 }

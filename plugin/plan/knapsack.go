@@ -1,25 +1,37 @@
 package plan
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // packer fills single nodes for as much value as it finds. It owns the scratch memory and counts the work done, which is
 // what budgets are given in: the same input does the same work.
 type packer struct {
 	p     *problem
+	kinds []kind
 	lanes []lane
 	work  int
-	// scratch of fill
-	sum  vec
-	rest vec
-	// by is the weights that fitted each lane last.
-	by      []weights
-	order   []int
-	density []float64
-	items   []item
-	shelf   []ware
-	steps   int
-	// bySize is the units, the largest first.
+	// all is every kind with a count.
+	all []int
+	// holds is how many of each kind an empty node of a lane holds, computed when a lane is first looked at.
+	holds [][]int32
+	// scale is the value of one of each dimension, roughly; by is the weights that fitted each lane last.
+	scale []float64
+	by    [][]float64
+	// bySize is the kinds, the largest first.
 	bySize []int
+	// scratch
+	sum, rest   vec
+	items       []item
+	shelf       []ware
+	blending    []ware
+	order       []int
+	weight, try []float64
+	used, spare []float64
+	steps       int
+	// hasty says that any content worth more than the floor will do.
+	hasty bool
 }
 
 // pattern is what one node of a lane holds, and its value.
@@ -29,228 +41,257 @@ type pattern struct {
 	value float64
 }
 
+// box is a node with its kinds.
+type box struct {
+	lane  int
+	items []item
+	sum   vec
+}
+
 func newPacker(p *problem) *packer {
+	d := len(p.asked)
 	k := &packer{
-		p: p, lanes: p.lanes(), sum: make(vec, len(p.m.dims)), rest: make(vec, len(p.m.dims)),
-		density: make([]float64, len(p.units)), bySize: p.bySize(),
+		p: p, kinds: p.kinds, lanes: p.lanes, holds: make([][]int32, len(p.lanes)), by: make([][]float64, len(p.lanes)),
+		scale: make([]float64, d), sum: make(vec, d), rest: make(vec, d), weight: make([]float64, d), try: make([]float64, d),
+		used: make([]float64, d), spare: make([]float64, d),
 	}
-	k.by = make([]weights, len(k.lanes))
-	counts, pi := p.counts(), k.prices()
-	for li := range k.lanes {
-		k.by[li].cpu = 0.5
-		k.most(li, counts, pi, coarse())
+	for ki := range p.kinds {
+		if p.kinds[ki].count > 0 {
+			k.all = append(k.all, ki)
+		}
 	}
+	k.sortBySize()
 	return k
 }
 
-// What the search that follows the fills of one node may do.
-const (
-	searchSteps = 150
-	returned    = 2
-	tried       = 3
-)
-
-// best looks for the most valuable content of a node of the lane, of at most counts units each with the values of pi. It
-// does not look for contents worth no more than floor. The steps: (1) weigh the resources so that the relaxation is worth
-// least, which also bounds what can be found; (2) fill by value per weighted size; (3) fill in small helpings; (4) take
-// the better one, give back a little of everything and search for a better use of what is free.
-func (k *packer) best(li int, counts []int, pi []float64, floor float64) pattern {
-	out := pattern{lane: li}
-	most, by := k.most(li, counts, pi, fine()) // 1
-	if most <= floor {
-		return out
-	}
-	take := func(value float64) {
-		if value > out.value {
-			out.value = value
-			out.items = append(out.items[:0], k.items...)
+// sortBySize puts those kinds first that take the largest share of the largest lane.
+func (k *packer) sortBySize() {
+	largest := make(vec, len(k.p.asked))
+	for li := range k.lanes {
+		for d, n := range k.lanes[li].free {
+			largest[d] = max(largest[d], n)
 		}
 	}
-	take(k.fill(li, counts, pi, by)) // 2
-	if len(k.order) > 1 && out.value < most*(1-1e-9) {
-		take(k.blend(li, counts, pi))                                     // 3
-		k.search(walk{li: li, counts: counts, pi: pi, by: by, out: &out}) // 4
+	size := make([]float64, len(k.kinds))
+	for ki := range k.kinds {
+		size[ki] = share(k.kinds[ki].need, largest)
 	}
-	return out
-}
-
-// blend fills a large node in small helpings, each of the unit with the most value per share of what is still free, so
-// that the resources run out together. A sorted fill cannot do that where a few kinds would fill the node alone.
-func (k *packer) blend(li int, counts []int, pi []float64) float64 {
-	l := &k.lanes[li]
-	clear(k.sum)
-	k.items = k.items[:0]
-	value := 0.0
-	rest := k.rest
-	copy(rest, l.free)
-	for len(k.order) > 0 {
-		best, bestDensity, fit := -1, 0.0, 0
-		for i := 0; i < len(k.order); i++ {
-			ui := k.order[i]
-			if density := pi[ui] / (helping(k.p.units[ui].need, rest) + 1e-9); density > bestDensity {
-				n := k.fits(li, ui, counts[ui]-k.taken(ui))
-				if n == 0 {
-					k.order = slices.Delete(k.order, i, i+1)
-					i--
-					continue
-				}
-				best, bestDensity, fit = ui, density, n
-			}
-		}
-		k.work += len(k.order)
-		if best < 0 {
-			break
-		}
-		n := max(fit/8, 1)
-		k.items = addTo(k.items, item{best, n})
-		need := k.p.units[best].need
-		k.sum.add(need, int64(n))
-		rest.add(need, -int64(n))
-		value += float64(n) * pi[best]
-	}
-	return value
-}
-
-// helping is the share of what is free that one unit takes of cpu and memory, and half as much for all else.
-func helping(need, rest vec) float64 {
-	s := 0.0
-	for d, n := range need {
-		if n == 0 {
-			continue
-		}
-		x := float64(n) / float64(max(rest[d], 1))
-		if d != dimCPU && d != dimMemory {
-			x *= 0.25
-		}
-		s += x
-	}
-	return s
-}
-
-func (k *packer) taken(ui int) int {
-	for _, it := range k.items {
-		if it.unit == ui {
-			return it.n
-		}
-	}
-	return 0
-}
-
-// fill is one greedy fill; what it took is in k.items and k.sum.
-func (k *packer) fill(li int, counts []int, pi []float64, by weights) float64 {
-	k.sort(li, counts, pi, by)
-	clear(k.sum)
-	k.items = k.items[:0]
-	value := 0.0
-	for _, ui := range k.order {
-		if n := k.fits(li, ui, counts[ui]); n > 0 {
-			k.items = append(k.items, item{ui, n})
-			k.sum.add(k.p.units[ui].need, int64(n))
-			value += float64(n) * pi[ui]
-		}
-	}
-	k.work += len(k.order) + 1
-	return value
-}
-
-// sort orders the units of the lane that are wanted by value per size.
-func (k *packer) sort(li int, counts []int, pi []float64, by weights) {
-	l := &k.lanes[li]
-	k.order = k.order[:0]
-	for _, ui := range l.units {
-		if counts[ui] > 0 && pi[ui] > 0 {
-			k.order = append(k.order, ui)
-			k.density[ui] = pi[ui] / (by.size(k.p.units[ui].need, l.free) + 1e-9)
-		}
-	}
-	slices.SortFunc(k.order, func(a, b int) int {
+	k.bySize = slices.Clone(k.all)
+	slices.SortStableFunc(k.bySize, func(a, b int) int {
 		switch {
-		case k.density[a] > k.density[b]:
+		case size[a] > size[b]:
 			return -1
-		case k.density[a] < k.density[b]:
+		case size[a] < size[b]:
 			return 1
 		}
-		return a - b
+		return 0
 	})
 }
 
-// fits is how many units, up to want, go beside k.items.
-func (k *packer) fits(li, ui, want int) int {
+// held is how many of each kind one node of the lane holds when there is nothing else on it.
+func (k *packer) held(li int) []int32 {
+	if k.holds[li] != nil {
+		return k.holds[li]
+	}
+	out := make([]int32, len(k.kinds))
 	l := &k.lanes[li]
-	n := min(want, timesBeside(l.free, k.sum, k.p.units[ui].need))
-	if n > 0 && (len(k.p.capsOf[ui]) > 0 || len(k.p.units[ui].demands[l.pool]) > 0) {
-		n = min(n, k.p.more(k.items, ui, l.pool))
+	for ki := range k.kinds {
+		kd := &k.kinds[ki]
+		if !kd.takes.has(li) {
+			continue
+		}
+		n := l.free.times(kd.need)
+		if len(kd.caps) > 0 {
+			n = min(n, k.p.more(nil, ki, l.pool))
+		}
+		out[ki] = int32(min(n, math.MaxInt32))
 	}
-	return n
+	k.work += len(k.kinds)
+	k.holds[li] = out
+	return out
 }
 
-// walk is what stays the same during a search.
-type walk struct {
-	li     int
-	counts []int
-	pi     []float64
-	by     weights
-	out    *pattern
+// weigh finds what one of each dimension is worth, so that the sizes of the kinds explain their values: least squares,
+// none negative, by coordinate descent. Lanes take their first weights from that.
+func (k *packer) weigh(counts []int, pi []float64) {
+	d := len(k.scale)
+	gram, right := make([]float64, d*d), make([]float64, d)
+	for _, ki := range k.all {
+		if pi[ki] <= 0 || counts[ki] == 0 {
+			continue
+		}
+		// Errors count relative to the value.
+		w := float64(counts[ki]) / pi[ki]
+		for i, x := range k.kinds[ki].need {
+			right[i] += w * float64(x) * pi[ki]
+			for j, y := range k.kinds[ki].need {
+				gram[i*d+j] += w * float64(x) * float64(y)
+			}
+		}
+	}
+	for range 60 {
+		for i := range d {
+			r := right[i]
+			for j := range d {
+				if j != i {
+					r -= gram[i*d+j] * k.scale[j]
+				}
+			}
+			k.scale[i] = 0
+			if gram[i*d+i] > 0 {
+				k.scale[i] = max(r/gram[i*d+i], 0)
+			}
+		}
+	}
 }
 
-// search gives back up to returned pods of each unit of the best content so far, and goes depth first through what can
-// be done with the room, taking up to tried pods fewer of a unit than would fit, to leave room for what comes after.
-func (k *packer) search(w walk) {
-	k.sort(w.li, w.counts, w.pi, w.by)
-	clear(k.sum)
-	k.items = k.items[:0]
+// weights are the lane's share of each dimension in a node's size, 1 together.
+func (k *packer) weights(li int) []float64 {
+	if k.by[li] != nil {
+		return k.by[li]
+	}
+	l, out, sum := &k.lanes[li], make([]float64, len(k.scale)), 0.0
+	for d, n := range l.free {
+		out[d] = k.scale[d] * float64(max(n, 0))
+		sum += out[d]
+	}
+	for d := range out {
+		if sum > 0 {
+			out[d] /= sum
+		} else {
+			out[d] = 1 / float64(len(out))
+		}
+	}
+	k.by[li] = out
+	return out
+}
+
+// ware is a kind as a lane sees it.
+type ware struct {
+	unit, most    int
+	value, size   float64
+	valuePerShare float64
+}
+
+// wares lists those of the kinds that are wanted, the most value per size first.
+func (k *packer) wares(li int, want, n []int, pi []float64, by []float64) []ware {
+	k.shelf = k.shelf[:0]
+	l, held := &k.lanes[li], k.held(li)
+	per := k.weight
+	for d := range per {
+		per[d] = by[d] / float64(max(l.free[d], 1))
+	}
+	for _, ki := range want {
+		most := min(n[ki], int(held[ki]))
+		if most == 0 || pi[ki] <= 0 {
+			continue
+		}
+		size := 0.0
+		for d, x := range k.kinds[ki].need {
+			size += per[d] * float64(x)
+		}
+		w := ware{unit: ki, most: most, value: pi[ki], size: size, valuePerShare: math.Inf(1)}
+		if size > 0 {
+			w.valuePerShare = w.value / size
+		}
+		k.shelf = append(k.shelf, w)
+	}
+	slices.SortFunc(k.shelf, func(a, b ware) int {
+		// Written out: this comparison is a large part of all planning. There is no NaN here.
+		switch {
+		case a.valuePerShare > b.valuePerShare:
+			return -1
+		case a.valuePerShare < b.valuePerShare:
+			return 1
+		}
+		return a.unit - b.unit
+	})
+	k.work += len(want) + 1
+	return k.shelf
+}
+
+// cut is the most value of the wares that goes into the size, if the last one may be cut.
+func cut(list []ware, left float64) float64 {
 	value := 0.0
-	for _, it := range w.out.items {
-		if n := it.n - returned; n > 0 {
-			k.items = append(k.items, item{it.unit, n})
-			k.sum.add(k.p.units[it.unit].need, int64(n))
-			value += float64(n) * w.pi[it.unit]
+	for i := range list {
+		w := &list[i]
+		if whole := float64(w.most) * w.size; whole <= left {
+			value += float64(w.most) * w.value
+			left -= whole
+			continue
 		}
+		if w.size > 0 {
+			value += left / w.size * w.value
+		}
+		break
 	}
-	k.steps = searchSteps
-	k.walk(w, 0, value)
-	k.work += (searchSteps - k.steps) / 2
+	return value
 }
 
-func (k *packer) walk(w walk, at int, value float64) {
-	if value > w.out.value*(1+1e-9) {
-		w.out.value = value
-		w.out.items = w.out.items[:0]
-		for _, it := range k.items {
-			w.out.items = addTo(w.out.items, it)
-		}
-	}
-	if at == len(k.order) || k.steps <= 0 || value+k.density[k.order[at]]*k.left(w) <= w.out.value*(1+1e-9) {
-		return
-	}
-	k.steps--
-	ui := k.order[at]
-	most := k.fits(w.li, ui, w.counts[ui]-k.taken(ui))
-	for n := most; n >= max(most-tried, 0); n-- {
-		if n > 0 {
-			k.items = append(k.items, item{ui, n})
-			k.sum.add(k.p.units[ui].need, int64(n))
-		}
-		k.walk(w, at+1, value+float64(n)*w.pi[ui])
-		if n > 0 {
-			k.items = k.items[:len(k.items)-1]
-			k.sum.add(k.p.units[ui].need, -int64(n))
-		}
-	}
+// relaxed fills one knapsack, whose size is the weighted one and in which a unit may be cut: no node of the lane holds
+// more value, whatever the weights.
+func (k *packer) relaxed(li int, want, n []int, pi []float64, by []float64) float64 {
+	return cut(k.wares(li, want, n, pi, by), 1)
 }
 
-// addTo adds the item in place.
-func addTo(items []item, it item) []item {
-	for i := range items {
-		if items[i].unit == it.unit {
-			items[i].n += it.n
-			return items
+// most is an upper bound of the value of a node of the lane: of the relaxation with the weights where it is least, or of
+// any it comes by on the way that is no more than floor. The weights of the dimensions that the relaxed fill overdraws
+// are raised until none is, or for so many steps.
+func (k *packer) most(li int, want, n []int, pi []float64, floor float64, steps int) float64 {
+	at := k.weights(li)
+	best, over := k.fillRelaxed(li, want, n, pi, at)
+	eta := 0.7
+	for range steps {
+		if best <= floor || over <= 1e-4 {
+			return best
 		}
+		sum := 0.0
+		for d := range at {
+			k.try[d] = max(at[d], 1e-4) * math.Exp(eta*(k.used[d]-1))
+			sum += k.try[d]
+		}
+		for d := range at {
+			k.try[d] /= sum
+		}
+		was := k.used
+		k.used, k.spare = k.spare, was
+		v, o := k.fillRelaxed(li, want, n, pi, k.try)
+		if v < best {
+			best, over = v, o
+			copy(at, k.try)
+			continue
+		}
+		k.used, k.spare = k.spare, k.used
+		eta *= 0.4
 	}
-	return append(items, it)
+	return best
 }
 
-// left is the size that is still free, for the bound of the search.
-func (k *packer) left(w walk) float64 {
-	return 1 - w.by.size(k.sum, k.lanes[w.li].free)
+// fillRelaxed is relaxed; the share of each dimension that the fill takes is in k.used, and the most by which one is
+// overdrawn is returned.
+func (k *packer) fillRelaxed(li int, want, n []int, pi []float64, by []float64) (float64, float64) {
+	list, free := k.wares(li, want, n, pi, by), k.lanes[li].free
+	clear(k.used)
+	value, left := 0.0, 1.0
+	for i := range list {
+		w := &list[i]
+		x := float64(w.most)
+		if whole := x * w.size; whole > left {
+			x = left / w.size
+		}
+		value += x * w.value
+		left -= x * w.size
+		for d, need := range k.kinds[w.unit].need {
+			k.used[d] += x * float64(need)
+		}
+		if x < float64(w.most) {
+			break
+		}
+	}
+	over := 0.0
+	for d := range k.used {
+		k.used[d] /= float64(max(free[d], 1))
+		over = max(over, k.used[d]-1)
+	}
+	return value, over
 }

@@ -2,85 +2,129 @@ package plan
 
 import (
 	"cmp"
+	mathbits "math/bits"
 	"slices"
 )
 
-// lane is an offer that is worth considering, with the units that it takes.
+// lane is an offer that is worth considering.
 type lane struct {
 	offer, pool int
 	price       float64
 	free        vec
-	units       []int
-	takes       bits
+	// usage is what a node counts against each of the pool's limits.
+	usage []int64
+	// doors are the distinct sets of offers, of those that kinds fit, that this one is in.
+	doors bits
 }
 
-// lanes are the offers of the problem that no other one beats: one that is as cheap, as large and open to the same
-// units, and counts no more against the limits of the pool.
-func (p *problem) lanes() []lane {
-	room := p.cloneRoom()
-	var all []*lane
-	for oi := range p.m.offers {
-		if !p.may.has(oi) || !p.affordable(oi, room) {
-			continue
+// findLanes lists the offers that no other one beats: one that is as cheap, as large and open to the same kinds, and
+// counts no more against the limits of the pool. Kinds that fit the same offers are looked at as one.
+func (p *problem) findLanes() {
+	doorOf, index := make([]int, len(p.kinds)), map[string]int{}
+	var doors []bits
+	var key []byte
+	for ki := range p.kinds {
+		key = key[:0]
+		for _, x := range p.kinds[ki].fits {
+			key = append(key, byte(x), byte(x>>8), byte(x>>16), byte(x>>24), byte(x>>32), byte(x>>40), byte(x>>48), byte(x>>56))
 		}
-		o := &p.m.offers[oi]
-		l := &lane{offer: oi, pool: o.pool, price: o.Price, free: o.free, takes: newBits(len(p.units))}
-		for ui := range p.units {
-			if p.units[ui].count > 0 && p.units[ui].fits.has(oi) {
-				l.takes.set(ui)
+		di, ok := index[string(key)]
+		if !ok {
+			di = len(doors)
+			index[string(key)] = di
+			doors = append(doors, p.kinds[ki].fits)
+		}
+		doorOf[ki] = di
+	}
+	p.lanes = unbeaten(p.openLanes(doors))
+	taking := make([]bits, len(doors))
+	for di := range doors {
+		taking[di] = newBits(len(p.lanes))
+		for li := range p.lanes {
+			if p.lanes[li].doors[di>>6]&(1<<(di&63)) != 0 {
+				taking[di][li>>6] |= 1 << (li & 63)
 			}
 		}
-		if !l.takes.empty() {
-			all = append(all, l)
+	}
+	for ki := range p.kinds {
+		p.kinds[ki].takes = taking[doorOf[ki]]
+	}
+}
+
+// openLanes are the offers that the limits allow and that are in any of the doors, sorted by price.
+func (p *problem) openLanes(doors []bits) []*lane {
+	at := map[int]*lane{}
+	var all []*lane
+	for di, door := range doors {
+		for w, word := range door {
+			for ; word != 0; word &= word - 1 {
+				oi := w<<6 + mathbits.TrailingZeros64(word)
+				l, ok := at[oi]
+				if !ok {
+					o := &p.m.offers[oi]
+					l = &lane{offer: oi, pool: o.pool, price: o.Price, usage: p.m.types[o.shape].usage, free: p.compact(o.free), doors: newBits(len(doors))}
+					at[oi] = l
+					if p.affordable(l, 1, p.room) == 1 {
+						all = append(all, l)
+					}
+				}
+				l.doors[di>>6] |= 1 << (di & 63)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b *lane) int {
 		return cmp.Or(cmp.Compare(a.price, b.price), slices.Compare(b.free, a.free), cmp.Compare(a.offer, b.offer))
 	})
-	return p.unbeaten(all)
+	return all
 }
 
 // unbeaten are those of the lanes, sorted by price, that no cheaper one beats.
-func (p *problem) unbeaten(all []*lane) []lane {
-	asked := make([]bool, len(p.m.dims))
-	for ui := range p.units {
-		for d, n := range p.units[ui].need {
-			asked[d] = asked[d] || n > 0
-		}
-	}
+func unbeaten(all []*lane) []lane {
 	var out []lane
 	for _, l := range all {
-		if slices.ContainsFunc(out, func(o lane) bool { return p.beats(&o, l, asked) }) {
-			continue
+		if !slices.ContainsFunc(out, func(o lane) bool { return o.beats(l) }) {
+			out = append(out, *l)
 		}
-		for ui := range p.units {
-			if l.takes.has(ui) {
-				l.units = append(l.units, ui)
-			}
-		}
-		out = append(out, *l)
 	}
 	return out
 }
 
 // beats says that a serves wherever b does; it is known to be as cheap.
-func (p *problem) beats(a, b *lane, asked []bool) bool {
-	if a.pool != b.pool {
+func (l *lane) beats(b *lane) bool {
+	if l.pool != b.pool {
 		return false
 	}
-	for d, on := range asked {
-		if on && a.free[d] < b.free[d] {
+	for d, n := range b.free {
+		if l.free[d] < n {
 			return false
 		}
 	}
-	if !b.takes.within(a.takes) {
-		return false
+	for i, x := range l.usage {
+		if x > b.usage[i] {
+			return false
+		}
 	}
-	x, y := p.m.types[p.m.offers[a.offer].shape].usage, p.m.types[p.m.offers[b.offer].shape].usage
-	for i := range x {
-		if x[i] > y[i] {
+	for i, x := range b.doors {
+		if x&^l.doors[i] != 0 {
 			return false
 		}
 	}
 	return true
+}
+
+// affordable is how many of n nodes of the lane the limits leave room for.
+func (p *problem) affordable(l *lane, n int, room [][]int64) int {
+	for i, used := range l.usage {
+		if used > 0 {
+			n = min(n, int(max(room[l.pool][i], 0)/used))
+		}
+	}
+	return n
+}
+
+// spend takes n nodes of the lane off the room that the limits leave.
+func (p *problem) spend(l *lane, n int, room [][]int64) {
+	for i, used := range l.usage {
+		room[l.pool][i] -= used * int64(n)
+	}
 }

@@ -2,14 +2,10 @@ package plan
 
 import "slices"
 
-// What packing may cost: rounds of column generation, and steps of local search. Budgets count work, not time, so that
-// the same input gives the same plan.
+// What packing may cost, in steps of work. Budgets count work, not time, so that the same input gives the same plan.
 const (
-	packRounds   = 40
-	packWork     = 400_000
-	improveWork  = 150_000
-	leastRounds  = 3
-	roundsPerRun = 6
+	valuesWork  = 12_000_000
+	improveWork = 8_000_000
 )
 
 // packing is the result for the pools of one weight.
@@ -23,45 +19,118 @@ type packing struct {
 // pack solves for the pools of one weight and books what it uses on their limits.
 func (m *model) pack(units []unit, weight int32) packing {
 	p := m.newProblem(slices.Clone(units), weight)
-	ff := p.firstFit()
-	pk := packing{problem: p, best: ff, firstFit: p.cost(ff.nodes)}
 	k := newPacker(p)
-	if len(k.lanes) > 0 {
-		counts := p.counts()
-		pi, columns, levels := k.values(counts, k.rounds())
-		for _, s := range k.solutions(ff, k.raised(pi), columns, levels) {
-			if p.better(s, pk.best) {
-				pk.best = s
-			}
+	ff, left := k.firstFit()
+	pk := packing{problem: p, best: p.split(ff, left), firstFit: k.bill(ff)}
+	if len(k.lanes) == 0 || len(k.all) == 0 {
+		return pk
+	}
+	best := outcome{boxes: ff, left: left}
+	r := k.newRows()
+	rowCounts := r.p.counts()
+	pi, columns, levels := r.values(rowCounts, valuesWork)
+	plain := r.spread(k, rowCounts, pi)
+	values := raised(plain, k.prices())
+	for _, o := range k.outcomes(r, best, raised(pi, r.prices()), values, columns, levels) {
+		if k.better(o, best) {
+			best = o
 		}
-		if p.plain() && p.pods(pk.best.left) == 0 {
-			pk.bound = k.lowerBound(counts, pi, p.cost(pk.best.nodes))
-		} else {
-			pk.bound = m.freeBound(p, pk.best)
-		}
+	}
+	pk.best = p.split(best.boxes, best.left)
+	if p.plain() && k.pods(best.left) == 0 {
+		pk.bound = k.lowerBound(p.counts(), plain, k.bill(best.boxes))
+	} else {
+		pk.bound = m.freeBound(p, pk.best)
 	}
 	m.book(pk.best.nodes, 1)
 	return pk
 }
 
-// raised gives units that the best mix runs for nothing, in the slack of others, a small price: they have to be placed.
-func (k *packer) raised(pi []float64) []float64 {
-	out := k.prices()
-	for ui := range out {
-		out[ui] = max(pi[ui], out[ui]/100)
+// raised gives kinds that the best mix runs for nothing, in the slack of others, a small price: they have to be placed.
+func raised(pi, prices []float64) []float64 {
+	for i := range prices {
+		prices[i] = max(pi[i], prices[i]/100)
 	}
-	return out
+	return prices
 }
 
-// solutions are the candidates: the prices used node by node, the covering program rounded, and first-fit, each improved.
-func (k *packer) solutions(ff solution, pi []float64, columns []column, levels []float64) []solution {
-	var out []solution
-	start := solution{}
-	start.nodes, start.left = k.compose(k.p.counts(), pi, k.p.cloneRoom())
-	out = append(out, k.improve(start, pi, improveWork))
-	out = append(out, k.improve(k.round(columns, levels, pi), pi, improveWork))
-	ff.nodes = slices.Clone(ff.nodes)
-	return append(out, k.improve(ff, pi, improveWork))
+// outcome is boxes and what they leave, by kind.
+type outcome struct {
+	boxes []box
+	left  []int
+}
+
+// outcomes are the candidates, improved: the covering program rounded and the rest composed, and first-fit.
+func (k *packer) outcomes(r *rows, ff outcome, pi, values []float64, columns []column, levels []float64) []outcome {
+	var out []outcome
+	counts, room := r.p.counts(), k.p.cloneRoom()
+	var list []repeated
+	for i, c := range columns {
+		if c.lane < 0 {
+			continue
+		}
+		pat := pattern{lane: c.lane, items: c.items}
+		n := k.p.affordable(&k.lanes[c.lane], min(int(levels[i]+1e-6), copies(pat, counts)), room)
+		if n == 0 {
+			continue
+		}
+		list = append(list, repeated{pat, n})
+		for _, it := range c.items {
+			counts[it.unit] -= n * it.n
+		}
+		k.p.spend(&k.lanes[c.lane], n, room)
+	}
+	rc := r.newComposer(r.p.counts(), pi)
+	rest, _ := rc.compose(counts, pi, room, 1e18)
+	list = append(list, rest...)
+	left := k.p.counts()
+	var boxes []box
+	for _, x := range list {
+		boxes = append(boxes, r.realize(k, x.pattern, x.n, left)...)
+	}
+	room = k.p.cloneRoom()
+	for _, b := range boxes {
+		k.p.spend(&k.lanes[b.lane], 1, room)
+	}
+	kc := k.newComposer(k.p.counts(), values)
+	rest, _ = kc.compose(left, values, room, 1e18)
+	boxes = append(boxes, k.boxes(rest)...)
+	room = k.p.cloneRoom()
+	for _, b := range boxes {
+		k.p.spend(&k.lanes[b.lane], 1, room)
+	}
+	boxes = kc.improve(boxes, values, room, improveWork)
+	return append(out, outcome{boxes, left})
+}
+
+// bill is USD per hour.
+func (k *packer) bill(boxes []box) float64 {
+	prices := make([]float64, len(boxes))
+	for i := range boxes {
+		prices[i] = k.lanes[boxes[i].lane].price
+	}
+	return sorted(prices)
+}
+
+// pods counts those that are left.
+func (k *packer) pods(left []int) int {
+	n := 0
+	for ki, c := range left {
+		n += c * k.kinds[ki].pods
+	}
+	return n
+}
+
+// better says that a places more pods than b, or as many for less, or for as much on fewer nodes.
+func (k *packer) better(a, b outcome) bool {
+	if x, y := k.pods(a.left), k.pods(b.left); x != y {
+		return x < y
+	}
+	x, y := k.bill(a.boxes), k.bill(b.boxes)
+	if x < y-1e-9 || x > y+1e-9 {
+		return x < y
+	}
+	return len(a.boxes) < len(b.boxes)
 }
 
 // plain says that each unit is a pod that may go into any domain.
@@ -72,38 +141,6 @@ func (p *problem) plain() bool {
 		}
 	}
 	return true
-}
-
-// rounds is how many rounds of column generation the budget allows.
-func (k *packer) rounds() int {
-	perRound := roundsPerRun
-	for li := range k.lanes {
-		perRound += roundsPerRun * len(k.lanes[li].units)
-	}
-	return max(min(packRounds, packWork/perRound), leastRounds)
-}
-
-// round takes the whole part of the fractional solution, and composes the rest.
-func (k *packer) round(columns []column, levels []float64, pi []float64) solution {
-	left, room := k.p.counts(), k.p.cloneRoom()
-	var s solution
-	for i, c := range columns {
-		if c.lane < 0 {
-			continue
-		}
-		pat := pattern{lane: c.lane, items: c.items}
-		n := k.affordable(&k.lanes[c.lane], min(int(levels[i]+1e-6), k.copies(pat, left)), room)
-		for range n {
-			s.nodes = append(s.nodes, k.node(pat))
-		}
-		for _, it := range c.items {
-			left[it.unit] -= n * it.n
-		}
-		k.p.spend(k.lanes[c.lane].offer, n, room)
-	}
-	rest, left := k.compose(left, pi, room)
-	s.nodes, s.left = append(s.nodes, rest...), left
-	return s
 }
 
 // freeBound is the lower bound for the placed pods without the choice of domains and of companions: each of those only
@@ -125,26 +162,11 @@ func (m *model) freeBound(p *problem, s solution) float64 {
 		return 0
 	}
 	k := newPacker(m.newProblem(units, p.weight))
-	counts := k.p.counts()
-	pi, _, _ := k.values(counts, k.rounds())
-	return k.lowerBound(counts, pi, p.cost(s.nodes))
-}
-
-// lowerBound is what the units cost at the very least.
-func (k *packer) lowerBound(counts []int, pi []float64, cost float64) float64 {
-	best := max(k.bound(counts, pi), k.bound(counts, k.prices()))
-	// At least one node that takes the pod that is hardest to please.
-	for ui := range counts {
-		least := -1.0
-		for li := range k.lanes {
-			if l := &k.lanes[li]; l.takes.has(ui) && (least < 0 || l.price < least) {
-				least = l.price
-			}
-		}
-		best = max(best, least)
+	if len(k.lanes) == 0 {
+		return 0
 	}
-	if best > cost && best < cost*(1+1e-9) {
-		return cost // Equal but for rounding.
-	}
-	return best
+	r := k.newRows()
+	counts := r.p.counts()
+	pi, _, _ := r.values(counts, valuesWork)
+	return k.lowerBound(k.p.counts(), r.spread(k, counts, pi), p.cost(s.nodes))
 }

@@ -5,10 +5,6 @@ import (
 	"slices"
 )
 
-// maxRows is the most units for which the covering program is solved; its cost rises with the square. Where there are
-// more, most of them are small against a node, and the first prices do nearly as well.
-const maxRows = 300
-
 // column is a pattern in the covering program; a surplus column (lane -1) gives one unit of its only row back.
 type column struct {
 	lane  int
@@ -17,47 +13,145 @@ type column struct {
 }
 
 // master is the covering program in the revised simplex method: as few dollars as possible for patterns, taken fractional
-// times, that hold all units. Its duals are what one more unit of each kind costs in the best mix.
+// times, that hold all kinds. Its duals are what one more of each kind costs in the best mix (Gilmore and Gomory 1961).
 type master struct {
-	rows  []int // unit of each row
-	row   []int // row of each unit, -1 for none
+	rows  []int // kind of each row
+	row   []int // row of each kind, -1 for none
 	basis []column
 	inv   [][]float64
 	level []float64
 	pool  []column
+	// pivots of the last solve.
+	pivots int
 }
 
-// values prices the units by column generation: solve, price the units by the duals, look for nodes that hold more than
-// they cost at these prices, again, until there is none or the rounds are used up. It returns the prices and the
+// Columns that are kept, and rounds for which a lane that is far from paying is not looked at.
+const (
+	maxColumns = 3000
+	napRounds  = 6
+	farFrom    = 0.97
+)
+
+// values prices the kinds by column generation: solve, price the kinds by the duals, look for nodes that hold more than
+// they cost at these prices, again, until there is none or the work is used up. It returns the prices and the
 // patterns of the last solution with their levels.
-func (k *packer) values(counts []int, rounds int) ([]float64, []column, []float64) {
-	if len(counts) > maxRows {
-		return k.prices(), nil, nil
-	}
+func (k *packer) values(counts []int, budget int) ([]float64, []column, []float64) {
+	until := k.work + budget
 	m := k.newMaster(counts)
-	pi := make([]float64, len(k.p.units))
-	for range rounds {
+	pi, steady := make([]float64, len(k.kinds)), k.fluid(counts)
+	s := seeker{packer: k, m: m, counts: counts, pi: pi, at: slices.Clone(steady), nap: make([]int, len(k.lanes))}
+	start, _ := k.newComposer(counts, raised(steady, k.prices())).compose(slices.Clone(counts), raised(steady, k.prices()), k.p.cloneRoom(), math.Inf(1))
+	for _, r := range start {
+		m.pool = append(m.pool, column{lane: r.lane, cost: k.lanes[r.lane].price, items: r.items})
+	}
+	for trust := 0.0; k.work < until; s.round++ {
 		m.solve(pi)
-		found := false
-		for li := range k.lanes {
-			if k.relaxed(li, counts, pi, k.by[li]) <= k.lanes[li].price*(1+1e-6) {
-				continue
-			}
-			pat := k.best(li, counts, pi, k.lanes[li].price*(1+1e-6))
-			if pat.value > k.lanes[li].price*(1+1e-6)+1e-9 {
-				m.pool = append(m.pool, column{lane: li, cost: k.lanes[li].price, items: slices.Clone(pat.items)})
-				found = true
-			}
+		k.work += m.pivots * len(m.rows) * len(m.rows) / 8
+		for ki := range pi {
+			s.at[ki] = trust*pi[ki] + (1-trust)*steady[ki]
 		}
-		if !found {
-			break
+		k.weigh(counts, s.at)
+		found, napping := s.seek(trust == 1)
+		m.trim(pi)
+		switch {
+		case found:
+		case trust < 1:
+			if trust += 0.34; trust > 0.9 {
+				trust = 1
+			}
+		case napping:
+			clear(s.nap)
+		case !s.hard:
+			s.hard = true
+		default:
+			until = 0
+		}
+		if found && trust == 0 {
+			trust = 0.33
 		}
 	}
 	m.solve(pi)
-	for ui := range pi {
-		pi[ui] = max(pi[ui], 0)
+	for ki := range pi {
+		pi[ki] = max(pi[ki], 0)
 	}
 	return pi, m.basis, m.level
+}
+
+// seeker looks for columns that pay.
+type seeker struct {
+	*packer
+	m      *master
+	counts []int
+	// pi are the duals of the program, at the prices for which nodes are filled: between the duals and steady prices while
+	// the duals still swing (Wentges 1997).
+	pi, at []float64
+	round  int
+	// nap is the round until which a lane is not looked at.
+	nap []int
+	// hard says that a quick look finds nothing any more.
+	hard bool
+}
+
+// seek adds a column for each lane that has one that pays.
+func (s *seeker) seek(exact bool) (found, napping bool) {
+	for li := range s.lanes {
+		if s.nap[li] > s.round {
+			napping = true
+			continue
+		}
+		price := s.lanes[li].price * (1 + 1e-6)
+		floor := price
+		if !exact {
+			floor *= farFrom
+		}
+		if v := s.most(li, s.all, s.counts, s.at, floor, 3); v <= floor {
+			if v < price*farFrom {
+				s.nap[li] = s.round + napRounds
+			}
+			continue
+		}
+		s.hasty = !s.hard
+		pat := s.best(li, s.all, s.counts, s.at, floor)
+		s.hasty = false
+		if pat.value <= price+1e-9 && s.hard {
+			pat.value = price
+			s.beam(li, s.wares(li, s.all, s.counts, s.at, s.weights(li)), &pat)
+		}
+		c := column{lane: li, cost: s.lanes[li].price, items: slices.Clone(pat.items)}
+		if len(c.items) > 0 && c.gain(s.pi) > 1+1e-6 {
+			s.m.pool = append(s.m.pool, c)
+			found = true
+		}
+	}
+	return found, napping
+}
+
+// trim forgets the columns that pay least.
+func (m *master) trim(pi []float64) {
+	if len(m.pool) <= maxColumns {
+		return
+	}
+	gains := make([]float64, len(m.pool))
+	for i := range m.pool {
+		gains[i] = m.pool[i].gain(pi)
+	}
+	limit := slices.Sorted(slices.Values(gains))[len(gains)-maxColumns/2]
+	out := m.pool[:0]
+	for i, c := range m.pool {
+		if gains[i] >= limit {
+			out = append(out, c)
+		}
+	}
+	m.pool = out
+}
+
+// gain is the value of the column per dollar.
+func (c *column) gain(pi []float64) float64 {
+	value := 0.0
+	for _, it := range c.items {
+		value += float64(it.n) * pi[it.unit]
+	}
+	return value / max(c.cost, 1e-6)
 }
 
 // newMaster starts from the cheapest node filled with each unit alone.
@@ -67,10 +161,10 @@ func (k *packer) newMaster(counts []int) *master {
 		m.row[ui] = -1
 		best, bestCost, bestFit := -1, math.Inf(1), 0
 		for li := range k.lanes {
-			if n == 0 || !k.lanes[li].takes.has(ui) {
+			if n == 0 {
 				continue
 			}
-			if fit := k.atMost(li, ui, counts); fit > 0 && k.lanes[li].price/float64(fit) < bestCost {
+			if fit := min(int(k.held(li)[ui]), n); fit > 0 && k.lanes[li].price/float64(fit) < bestCost {
 				best, bestCost, bestFit = li, k.lanes[li].price/float64(fit), fit
 			}
 		}
@@ -93,7 +187,9 @@ func (k *packer) newMaster(counts []int) *master {
 // solve pivots until no column of the pool and no surplus improves, and leaves the duals in pi.
 func (m *master) solve(pi []float64) {
 	duals := make([]float64, len(m.rows))
+	m.pivots = 0
 	for range 20*len(m.rows) + 200 {
+		m.pivots++
 		m.duals(duals, pi)
 		enter, ok := m.entering(duals, pi)
 		if !ok || !m.pivot(enter) {
@@ -122,13 +218,9 @@ func (m *master) duals(duals, pi []float64) {
 // entering is the column that gains the most per dollar.
 func (m *master) entering(duals, pi []float64) (column, bool) {
 	best, bestGain := column{}, 1+1e-7
-	for _, c := range m.pool {
-		value := 0.0
-		for _, it := range c.items {
-			value += float64(it.n) * pi[it.unit]
-		}
-		if gain := value / max(c.cost, 1e-6); gain > bestGain {
-			best, bestGain = c, gain
+	for i := range m.pool {
+		if gain := m.pool[i].gain(pi); gain > bestGain {
+			best, bestGain = m.pool[i], gain
 		}
 	}
 	if best.items != nil {

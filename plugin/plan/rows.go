@@ -1,0 +1,192 @@
+package plan
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// maxRows is the most kinds for which the covering program is solved; its cost rises with the square. Where there are
+// more, similar ones count as one of their mean size.
+const maxRows = 220
+
+// rows are the kinds as the covering program sees them.
+type rows struct {
+	*packer
+	// of is the row of each kind, members the kinds of each row, the largest first.
+	of      []int
+	members [][]int
+	// exact says that the kinds of a row need the same.
+	exact bool
+}
+
+// newRows joins kinds of equal needs, whoever else they tolerate; a limit on their own number per node is kept. Where
+// that leaves too many, kinds whose needs differ little are joined as well: with each try, a little more.
+func (k *packer) newRows() *rows {
+	doors := k.doors()
+	for ratio := 1.0; ; ratio = 1.03 + (ratio-1)*1.6 {
+		of, n := k.cluster(doors, ratio)
+		if n <= maxRows || ratio > 50 {
+			return k.rowsOf(of, n, ratio == 1)
+		}
+	}
+}
+
+// doors tells kinds apart by the lanes that are open to them if size does not count.
+func (k *packer) doors() []int {
+	out := make([]int, len(k.kinds))
+	var open []bits
+	fits := newBits(len(k.lanes))
+	for i := len(k.bySize) - 1; i >= 0; i-- { // the smallest first: most lanes hold them
+		ki := k.bySize[i]
+		clear(fits)
+		for li := range k.lanes {
+			if k.lanes[li].free.times(k.kinds[ki].need) > 0 {
+				fits.set(li)
+			}
+		}
+		same := func(o bits) bool {
+			for w, x := range k.kinds[ki].takes {
+				if x != o[w]&fits[w] {
+					return false
+				}
+			}
+			return true
+		}
+		at := slices.IndexFunc(open, same)
+		if at < 0 {
+			at = len(open)
+			open = append(open, k.kinds[ki].takes)
+		}
+		out[ki] = at
+	}
+	return out
+}
+
+// cluster numbers the rows of the kinds.
+func (k *packer) cluster(doors []int, ratio float64) ([]int, int) {
+	of, index := make([]int, len(k.kinds)), map[string]int{}
+	var key []byte
+	for _, ki := range k.all {
+		kd := &k.kinds[ki]
+		key = binary.AppendUvarint(key[:0], uint64(doors[ki]))
+		for _, x := range kd.need {
+			if ratio > 1 && x > 0 {
+				x = int64(math.Log(float64(x)) / math.Log(ratio))
+			}
+			key = binary.AppendVarint(key, x)
+		}
+		for _, ci := range kd.caps {
+			if c := &k.p.caps[ci]; c.subject[ki] && c.weight[ki] > 0 {
+				key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(ci)), uint64(c.weight[ki]))
+			}
+		}
+		r, ok := index[string(key)]
+		if !ok {
+			r = len(index)
+			index[string(key)] = r
+		}
+		of[ki] = r
+	}
+	return of, len(index)
+}
+
+// rowsOf makes the packer of the rows.
+func (k *packer) rowsOf(of []int, n int, exact bool) *rows {
+	p := *k.p
+	p.kinds = make([]kind, n)
+	p.caps = make([]kindCap, len(k.p.caps))
+	for ci := range p.caps {
+		p.caps[ci] = kindCap{subject: make([]bool, n), weight: make([]int, n), limit: k.p.caps[ci].limit}
+	}
+	members := make([][]int, n)
+	sums := make([][]float64, n)
+	for _, ki := range k.bySize {
+		r, kd := of[ki], &k.kinds[ki]
+		row := &p.kinds[r]
+		if members[r] == nil {
+			row.need, row.takes = make(vec, len(kd.need)), newBits(len(k.lanes))
+			sums[r] = make([]float64, len(kd.need))
+			for _, ci := range kd.caps {
+				if c := &k.p.caps[ci]; c.subject[ki] && c.weight[ki] > 0 {
+					row.caps = append(row.caps, ci)
+					p.caps[ci].subject[r], p.caps[ci].weight[r] = true, c.weight[ki]
+				}
+			}
+		}
+		members[r] = append(members[r], ki)
+		row.count += kd.count
+		row.takes.or(kd.takes)
+		for d, x := range kd.need {
+			sums[r][d] += float64(x) * float64(kd.count)
+		}
+	}
+	for r := range p.kinds {
+		for d := range sums[r] {
+			p.kinds[r].need[d] = int64(math.Round(sums[r][d] / float64(p.kinds[r].count)))
+		}
+	}
+	return &rows{packer: newPacker(&p), of: of, members: members, exact: exact}
+}
+
+// spread gives the kinds the values of their rows, in proportion to their size.
+func (r *rows) spread(k *packer, counts []int, pi []float64) []float64 {
+	r.weigh(counts, pi)
+	size := func(need vec) float64 {
+		s := 0.0
+		for d, n := range need {
+			s += r.scale[d] * float64(n)
+		}
+		return s
+	}
+	out := make([]float64, len(k.kinds))
+	for _, ki := range k.all {
+		row := r.of[ki]
+		out[ki] = pi[row]
+		if mean := size(r.kinds[row].need); mean > 0 && !r.exact {
+			out[ki] *= size(k.kinds[ki].need) / mean
+		}
+	}
+	return out
+}
+
+// realize fills n nodes of the pattern of rows with kinds that are left, as far as they tolerate each other.
+func (r *rows) realize(k *packer, pat pattern, n int, left []int) []box {
+	var out []box
+	l := &k.lanes[pat.lane]
+	for range n {
+		clear(k.sum)
+		k.items = k.items[:0]
+		for _, it := range pat.items {
+			want := it.n
+			for i := 0; i < len(r.members[it.unit]) && want > 0; i++ {
+				ki := r.members[it.unit][i]
+				if left[ki] == 0 || !k.kinds[ki].takes.has(pat.lane) {
+					continue
+				}
+				if c := k.beside(pat.lane, ki, min(want, left[ki])); c > 0 {
+					k.items = addTo(k.items, item{ki, c})
+					k.sum.add(k.kinds[ki].need, int64(c))
+					left[ki] -= c
+					want -= c
+				}
+			}
+			k.work += len(r.members[it.unit])
+			// Used up: the largest first, so that those left at the head are none.
+			r.drop(it.unit, left)
+		}
+		if len(k.items) == 0 {
+			break
+		}
+		out = append(out, box{lane: pat.lane, items: slices.Clone(k.items), sum: k.sum.clone()})
+	}
+	_ = l
+	return out
+}
+
+// drop takes the members off the row's list of which none are left, from the front.
+func (r *rows) drop(row int, left []int) {
+	for len(r.members[row]) > 0 && left[r.members[row][0]] == 0 {
+		r.members[row] = r.members[row][1:]
+	}
+}
