@@ -49,7 +49,7 @@ type Input struct {
 // MaxBytes is the size of user data, before base64, that EC2 accepts.
 const MaxBytes = 16 << 10
 
-// Render writes the user data, in plain text. Its errors name spec.userData where that cannot be read.
+// Render writes the user data, in plain text, or nothing with an error that names spec.userData where that cannot be read.
 func Render(in Input) (string, error) {
 	var (
 		out string
@@ -70,7 +70,10 @@ func Render(in Input) (string, error) {
 	if err == nil && len(out) > MaxBytes {
 		err = fmt.Errorf("spec.userData: together with what the node needs to join it has %d bytes, EC2 takes %d", len(out), MaxBytes)
 	}
-	return out, err
+	if err != nil {
+		return "", err
+	}
+	return out, nil
 }
 
 // kubelet returns spec.kubelet with the number of pods that the launch asks for.
