@@ -17,13 +17,20 @@ type candidate struct {
 	room int
 	// subnet whose room it is; candidates share it.
 	subnet string
+	// vcpus of one instance, which count against the quota.
+	vcpus int
 }
 
 // pick is a number of instances of one candidate.
 type pick struct{ candidate, count int }
 
-// The codes of what is found only while allocating.
-const codeNoAddresses = "InsufficientFreeAddressesInSubnet"
+// What is found only while allocating.
+const (
+	codeNoAddresses = "InsufficientFreeAddressesInSubnet"
+	codeQuota       = "VcpuLimitExceeded"
+	codeSpotQuota   = "MaxSpotInstanceCountExceeded"
+	quotaReached    = "You have requested more vCPU capacity than your current vCPU limit allows for the instance bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit."
+)
 
 // The allocation strategies (EC2 user guide, "Use allocation strategies to determine how EC2 Fleet or Spot Fleet fulfills
 // Spot and On-Demand capacity").
@@ -36,6 +43,22 @@ const (
 	capacityOptimizedPrio  = "capacity-optimized-prioritized"
 	priceCapacityOptimized = "price-capacity-optimized"
 )
+
+// fit is how many of the instances that are wanted a candidate can give; where that is fewer, its code says why.
+func (c *candidate) fit(wanted, room, quota int) int {
+	if c.code != "" {
+		return 0
+	}
+	n := min(wanted, room, quota/max(1, c.vcpus))
+	switch {
+	case n == wanted:
+	case n == room:
+		c.code, c.message = codeNoAddresses, errNoAddresses(c.subnet).Message
+	default:
+		c.code, c.message = codeQuota, quotaReached
+	}
+	return n
+}
 
 // rank orders candidates, the best first.
 func rank(candidates []candidate, strategy string) []int {
@@ -65,9 +88,10 @@ func rank(candidates []candidate, strategy string) []int {
 	return order
 }
 
-// allocate decides from which candidates target instances come. Candidates that were tried in vain are in failed, with
+// allocate decides from which candidates target instances come. Candidates that gave none or too few are in failed, with
 // their codes; those that were not needed are in neither. It changes the candidates' codes only.
-func allocate(candidates []candidate, target int, strategy string) (picks []pick, failed []int) {
+// quota is how many vCPUs may be had.
+func allocate(candidates []candidate, target, quota int, strategy string) (picks []pick, failed []int) {
 	room := map[string]int{}
 	for _, c := range candidates {
 		room[c.subnet] = c.room
@@ -82,15 +106,15 @@ func allocate(candidates []candidate, target int, strategy string) (picks []pick
 			break
 		}
 		c := &candidates[i]
-		n := min(target, share, room[c.subnet])
-		if c.code == "" && n == 0 {
-			c.code, c.message = codeNoAddresses, errNoAddresses(c.subnet).Message
-		}
+		n := c.fit(min(target, share), room[c.subnet], quota)
 		if c.code != "" {
 			failed = append(failed, i)
+		}
+		if n == 0 {
 			continue
 		}
 		picks = append(picks, pick{i, n})
+		quota -= n * c.vcpus
 		room[c.subnet] -= n
 		target -= n
 	}
@@ -98,7 +122,8 @@ func allocate(candidates []candidate, target int, strategy string) (picks []pick
 		// What equal shares left over goes to any that has room.
 		for p := range picks {
 			c := candidates[picks[p].candidate]
-			n := min(target, room[c.subnet])
+			n := min(target, room[c.subnet], quota/max(1, c.vcpus))
+			quota -= n * c.vcpus
 			picks[p].count += n
 			room[c.subnet] -= n
 			target -= n

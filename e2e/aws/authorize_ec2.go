@@ -71,10 +71,10 @@ func (s *Server) describeTagged(id string) (arn string, tags map[string]string) 
 		return s.arn(wire.EC2, "launch-template/"+id), tags
 	case "sg":
 		g, _ := s.resources.group(id)
-		return s.arn(wire.EC2, "security-group/"+id), g.Tags
+		return s.arn(wire.EC2, "security-group/"+id), s.retagged.of(g.ID, g.Tags)
 	case "subnet":
 		n, _ := s.resources.subnet(id)
-		return s.arn(wire.EC2, "subnet/"+id), n.Tags
+		return s.arn(wire.EC2, "subnet/"+id), s.retagged.of(n.ID, n.Tags)
 	}
 	return s.arn(wire.EC2, kind+"/"+id), nil
 }
@@ -127,9 +127,9 @@ func (s *Server) launchNeeds(p wire.Params, o override, capacityType string) []n
 		out = append(out, s.templateNeed(action, o.template))
 	}
 	out = append(out, s.need(action, "arn:aws:ec2:"+s.cfg.Region+"::image/"+o.launch.image.ID),
-		s.need(action, s.arn(wire.EC2, "subnet/"+o.subnet.ID), resourceTags(o.subnet.Tags)))
+		s.need(action, s.arn(wire.EC2, "subnet/"+o.subnet.ID), resourceTags(s.retagged.of(o.subnet.ID, o.subnet.Tags))))
 	for _, g := range o.launch.groups {
-		out = append(out, s.need(action, s.arn(wire.EC2, "security-group/"+g.ID), resourceTags(g.Tags)))
+		out = append(out, s.need(action, s.arn(wire.EC2, "security-group/"+g.ID), resourceTags(s.retagged.of(g.ID, g.Tags))))
 	}
 	for _, kind := range launchedKinds(capacityType) {
 		arn, tags := s.arn(wire.EC2, kind+"/*"), launchTagsOf(p, o.template, kind)

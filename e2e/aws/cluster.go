@@ -1,7 +1,9 @@
 package aws
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,6 +14,27 @@ import (
 type clusterStore struct {
 	mu                 sync.Mutex
 	endpoint, caBase64 string
+	// created says that EKS has the cluster.
+	created map[string]bool
+}
+
+func (c *clusterStore) create(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.created[name] {
+		return false
+	}
+	if c.created == nil {
+		c.created = map[string]bool{}
+	}
+	c.created[name] = true
+	return true
+}
+
+func (c *clusterStore) list() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.created))
 }
 
 func (c *clusterStore) set(endpoint, caBase64 string) {
@@ -26,8 +49,11 @@ func (c *clusterStore) get() (endpoint, caBase64 string) {
 	return c.endpoint, c.caBase64
 }
 
-// eks answers the REST API of EKS: GET /clusters and GET /clusters/NAME.
+// eks answers the REST API of EKS: GET and POST /clusters, GET /clusters/NAME.
 func (s *Server) eks(r request) (any, error) {
+	if r.Action == http.MethodPost+" /clusters" {
+		return s.createCluster(r)
+	}
 	path, ok := strings.CutPrefix(r.Action, http.MethodGet+" /clusters")
 	if !ok {
 		return nil, wire.UnknownAction(r.Request)
@@ -35,16 +61,34 @@ func (s *Server) eks(r request) (any, error) {
 	name := strings.TrimPrefix(path, "/")
 	switch {
 	case name == "":
-		return map[string]any{"clusters": []string{s.cfg.ClusterName}}, nil
+		return map[string]any{"clusters": s.cluster.list()}, nil
 	case strings.Contains(name, "/"):
 		return nil, wire.UnknownAction(r.Request)
-	case name != s.cfg.ClusterName:
+	case !slices.Contains(s.cluster.list(), name):
 		return nil, wire.Errorf("ResourceNotFoundException", "No cluster found for name: %s.", name).WithStatus(http.StatusNotFound)
 	}
-	return map[string]any{"cluster": s.describeCluster()}, nil
+	return map[string]any{"cluster": s.describeCluster(name)}, nil
 }
 
-func (s *Server) describeCluster() map[string]any {
+func (s *Server) createCluster(r request) (any, error) {
+	var in struct {
+		Name               string `json:"name"`
+		RoleARN            string `json:"roleArn"`
+		ResourcesVPCConfig any    `json:"resourcesVpcConfig"`
+	}
+	if err := r.Decode(&in); err != nil {
+		return nil, err
+	}
+	if in.Name == "" || in.RoleARN == "" || in.ResourcesVPCConfig == nil {
+		return nil, wire.Errorf("InvalidParameterException", "name, roleArn and resourcesVpcConfig are required")
+	}
+	if !s.cluster.create(in.Name) {
+		return nil, wire.Errorf("ResourceInUseException", "Cluster already exists with name: %s", in.Name).WithStatus(http.StatusConflict)
+	}
+	return map[string]any{"cluster": s.describeCluster(in.Name)}, nil
+}
+
+func (s *Server) describeCluster(name string) map[string]any {
 	endpoint, ca := s.cluster.get()
 	status := "ACTIVE"
 	if endpoint == "" {
@@ -55,8 +99,8 @@ func (s *Server) describeCluster() map[string]any {
 		subnets = append(subnets, subnet.ID)
 	}
 	return map[string]any{
-		"name":            s.cfg.ClusterName,
-		"arn":             "arn:aws:eks:" + s.cfg.Region + ":" + s.cfg.AccountID + ":cluster/" + s.cfg.ClusterName,
+		"name":            name,
+		"arn":             "arn:aws:eks:" + s.cfg.Region + ":" + s.cfg.AccountID + ":cluster/" + name,
 		"createdAt":       wire.EpochSeconds(s.started),
 		"version":         s.cfg.KubernetesVersion,
 		"platformVersion": "eks.1",

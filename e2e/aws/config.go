@@ -36,6 +36,9 @@ type Config struct {
 	Seed int64
 	// VisibleAfter is how long after CreateFleet DescribeInstances sees an instance; default 1 s, negative is at once.
 	VisibleAfter time.Duration
+	// TagsAfter is how long after an instance EC2 tells its tags, and how long after a change those that were changed;
+	// default no time.
+	TagsAfter time.Duration
 	// RunningAfter is how long instances are pending; default 4 s, negative is no time.
 	RunningAfter time.Duration
 	// TerminatedAfter is how long instances shut down; default 20 s, negative is no time.
@@ -52,6 +55,13 @@ type Config struct {
 	SpotInterruptions float64
 	// Policies say what callers may do, by their access keys; whoever has none may do everything.
 	Policies map[string]policy.Policy
+	// LimitedKeys are the access keys whose requests to EC2 are limited as EC2 limits them, on the clock; default none.
+	LimitedKeys []string
+	// Bare is an account that nobody has set up for a cluster: the subnets are the default VPC's, nothing is tagged, there is
+	// no role, no queue, no EKS cluster, and SSM has no parameters of EKS.
+	Bare bool
+	// Lacks names services that are not there, as stand-ins for AWS lack some: requests for them are answered with status 501.
+	Lacks []string
 	// Logger for what the server does by itself; the zero value logs nothing.
 	Logger logr.Logger
 }
@@ -87,7 +97,7 @@ func (c *Config) setDefaults() {
 		}
 		*d.field = max(*d.field, 0)
 	}
-	if c.Roles == nil {
+	if c.Roles == nil && !c.Bare {
 		c.Roles = []string{"KarpenterNodeRole-" + c.ClusterName}
 	}
 	if c.Clock == nil {

@@ -19,6 +19,7 @@ func (s *Server) ec2Actions() map[string]action {
 		"DescribeAvailabilityZones":      s.describeAvailabilityZones,
 		"DescribeCapacityReservations":   s.describeCapacityReservations,
 		"DescribeImages":                 s.describeImages,
+		"DescribeInstanceAttribute":      s.describeInstanceAttribute,
 		"DescribeInstanceStatus":         s.describeInstanceStatus,
 		"DescribeInstanceTypeOfferings":  s.describeInstanceTypeOfferings,
 		"DescribeInstanceTypes":          s.describeInstanceTypes,
@@ -112,20 +113,6 @@ func yesNo(b bool) string { return strconv.FormatBool(b) }
 
 // emptyAttributes accepts any filter, since nothing is filtered.
 func emptyAttributes(string) ([]string, bool) { return nil, true }
-
-func (s *Server) describeCapacityReservations(_ context.Context, r request) (any, error) {
-	_, _, err := listOf[string]{
-		key: func(id string) string { return id }, idParam: "CapacityReservationId",
-		attributes: func(string) wire.Attribute { return emptyAttributes },
-		notFound: func(id string) error {
-			return wire.Errorf("InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist.", id)
-		},
-		pages: wire.Pages{Min: 1, Max: 1000},
-	}.answer(r.Params)
-	return struct {
-		Set wire.Set[struct{}] `xml:"capacityReservationSet"`
-	}{}, err
-}
 
 func (s *Server) describePlacementGroups(_ context.Context, r request) (any, error) {
 	_, _, err := listOf[string]{

@@ -50,11 +50,15 @@ type (
 const deprecatedAfter = 2 * 365 * 24 * time.Hour
 
 func (s *Server) describeImages(_ context.Context, r request) (any, error) {
-	items := s.images.all
+	items := s.images.list()
 	if owners := r.Params.Strings("Owner"); len(owners) > 0 {
-		items = slices.DeleteFunc(slices.Clone(items), func(i image) bool {
+		items = slices.DeleteFunc(items, func(i image) bool {
 			return !slices.Contains(owners, i.Owner) && !slices.Contains(owners, i.Alias)
 		})
+	}
+	if !r.Params.Bool("IncludeDeprecated") && !r.Params.At("ImageId").Given() {
+		now := time.Now()
+		items = slices.DeleteFunc(items, func(i image) bool { return i.deprecated().Before(now) })
 	}
 	page, next, err := listOf[image]{
 		items: items, key: func(i image) string { return i.ID }, idParam: "ImageId",
@@ -83,10 +87,18 @@ func (s *Server) describeImages(_ context.Context, r request) (any, error) {
 	return out, nil
 }
 
+// deprecated is when the AMI is, or was.
+func (i image) deprecated() time.Time {
+	if i.Deprecated.IsZero() {
+		return i.Created.Add(deprecatedAfter)
+	}
+	return i.Deprecated
+}
+
 func (i image) shape() imageXML {
 	return imageXML{
 		ID: i.ID, Location: "amazon/" + i.Name, State: "available", OwnerID: i.Owner, OwnerAlias: i.Alias,
-		Created: wire.Timestamp(i.Created), Deprecated: wire.Timestamp(i.Created.Add(deprecatedAfter)), Public: true,
+		Created: wire.Timestamp(i.Created), Deprecated: wire.Timestamp(i.deprecated()), Public: true,
 		Arch: i.Arch, Type: "machine", Name: i.Name, Description: i.Description, RootType: "ebs", RootName: i.RootDevice,
 		Devices: wire.NewSet(deviceXML{i.RootDevice, ebsXML{fixedID("snap", i.Name), i.RootGiB, true, "gp3", false}}),
 		Virtual: "hvm", Hypervisor: "xen", ENA: true, IMDS: "v2.0", Platform: "Linux/UNIX", Usage: "RunInstances", Tags: tagSet(i.Tags),

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"encoding/base64"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +123,7 @@ func (s *Server) instanceShape(m machine) instanceXML {
 		ID: m.ID, ImageID: m.ImageID, State: stateCode(m.State), Index: m.launchIndex, Type: m.Type, KeyName: m.keyName,
 		Launched: wire.Timestamp(m.LaunchTime), Placement: placementXML{Zone: m.Zone, ZoneID: m.ZoneID, Tenancy: "default"},
 		Monitoring: "disabled", Arch: m.Architecture, RootType: "ebs", RootName: m.rootDevice, Virtual: "hvm",
-		SpotRequest: m.spotRequest, Token: m.token, Tags: tagSet(m.Tags), Hypervisor: "xen", EBS: true, ENA: true,
+		SpotRequest: m.spotRequest, Token: m.token, Tags: tagSet(m.tagsNow(time.Now())), Hypervisor: "xen", EBS: true, ENA: true,
 		CPU: cpuXML{info.Cores, info.VCPUs / max(1, info.Cores)}, Metadata: metadataXML{"applied", "required", "enabled"},
 		Platform: "Linux/UNIX",
 	}
@@ -168,7 +169,7 @@ func noInstance(ids ...string) error {
 }
 
 func (s *Server) instanceAttributes(m machine) wire.Attribute {
-	return wire.Tagged(m.Tags, func(name string) ([]string, bool) {
+	return wire.Tagged(m.tagsNow(time.Now()), func(name string) ([]string, bool) {
 		switch name {
 		case "instance.group-id", "instance.group-name", "group-id", "group-name":
 			var out []string
@@ -295,6 +296,22 @@ func (s *Server) describeInstanceStatus(_ context.Context, r request) (any, erro
 		})
 	}
 	return out, nil
+}
+
+// describeInstanceAttribute tells user data, the one attribute that nothing else tells.
+func (s *Server) describeInstanceAttribute(_ context.Context, r request) (any, error) {
+	id := r.Params.Get("InstanceId")
+	m, ok := s.instances.get(id)
+	if !ok || !m.visible(time.Now(), s.cfg.Clock.Scale(s.cfg.ForgottenAfter)) {
+		return nil, noInstance(id)
+	}
+	if attribute := r.Params.Get("Attribute"); attribute != "userData" {
+		return nil, wire.Errorf("InvalidParameterValue", "The attribute %s is not simulated here", attribute)
+	}
+	return struct {
+		ID   string `xml:"instanceId"`
+		Data string `xml:"userData>value,omitempty"`
+	}{id, base64.StdEncoding.EncodeToString([]byte(m.UserData))}, nil
 }
 
 type stateChangeXML struct {

@@ -30,10 +30,10 @@ func (s *Server) describeSubnets(_ context.Context, r request) (any, error) {
 			return wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
 		},
 		attributes: func(n Subnet) wire.Attribute {
-			return wire.Tagged(n.Tags, fixed(map[string]string{
+			return wire.Tagged(s.retagged.of(n.ID, n.Tags), fixed(map[string]string{
 				"availability-zone": n.Zone, "availabilityZone": n.Zone, "availability-zone-id": n.ZoneID, "availabilityZoneId": n.ZoneID,
 				"available-ip-address-count": strconv.Itoa(s.addresses.free(n.ID)),
-				"cidr-block":                 n.CIDR, "cidr": n.CIDR, "cidrBlock": n.CIDR, "default-for-az": "false", "map-public-ip-on-launch": "false",
+				"cidr-block":                 n.CIDR, "cidr": n.CIDR, "cidrBlock": n.CIDR, "default-for-az": yesNo(s.cfg.Bare), "map-public-ip-on-launch": "false",
 				"owner-id": s.cfg.AccountID, "state": "available", "subnet-id": n.ID, "vpc-id": s.resources.VPC.ID, "subnet-arn": s.ec2ARN("subnet", n.ID),
 			}))
 		},
@@ -49,7 +49,7 @@ func (s *Server) describeSubnets(_ context.Context, r request) (any, error) {
 	for _, n := range page {
 		out.Set.Items = append(out.Set.Items, subnetXML{
 			SubnetID: n.ID, SubnetARN: s.ec2ARN("subnet", n.ID), State: "available", VPCID: s.resources.VPC.ID, CIDR: n.CIDR,
-			Free: s.addresses.free(n.ID), Zone: n.Zone, ZoneID: n.ZoneID, OwnerID: s.cfg.AccountID, Tags: tagSet(n.Tags),
+			Free: s.addresses.free(n.ID), Zone: n.Zone, ZoneID: n.ZoneID, DefaultForA: s.cfg.Bare, OwnerID: s.cfg.AccountID, Tags: tagSet(s.retagged.of(n.ID, n.Tags)),
 		})
 	}
 	return out, nil
@@ -82,7 +82,7 @@ func (s *Server) describeSecurityGroups(_ context.Context, r request) (any, erro
 			return wire.Errorf("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
 		},
 		attributes: func(g SecurityGroup) wire.Attribute {
-			return wire.Tagged(g.Tags, fixed(map[string]string{
+			return wire.Tagged(s.retagged.of(g.ID, g.Tags), fixed(map[string]string{
 				"description": g.Description, "group-id": g.ID, "group-name": g.Name, "owner-id": s.cfg.AccountID, "vpc-id": s.resources.VPC.ID,
 			}))
 		},
@@ -98,7 +98,7 @@ func (s *Server) describeSecurityGroups(_ context.Context, r request) (any, erro
 	for _, g := range page {
 		out.Set.Items = append(out.Set.Items, securityGroupXML{
 			OwnerID: s.cfg.AccountID, ID: g.ID, Name: g.Name, Description: g.Description, VPCID: s.resources.VPC.ID,
-			ARN: s.ec2ARN("security-group", g.ID), Tags: tagSet(g.Tags),
+			ARN: s.ec2ARN("security-group", g.ID), Tags: tagSet(s.retagged.of(g.ID, g.Tags)),
 		})
 	}
 	return out, nil

@@ -17,6 +17,10 @@ type faults struct {
 	down      time.Time
 	downCalls int
 	failJoins int
+	// quotas are how many vCPUs may run of a capacity type; one that is missing has none.
+	quotas map[string]int
+	// spotRoleGone says that the account has no service-linked role for spot instances.
+	spotRoleGone bool
 }
 
 // pool is where there is no capacity for a time; any part may be all.

@@ -3,6 +3,7 @@ package aws
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,7 +67,7 @@ func (s *Server) launchFleet(r request) (any, error) {
 		return nil, err
 	}
 	// 2. From which pools, of those that have capacity.
-	picks, failed := allocate(f.candidates, f.target, f.strategy)
+	picks, failed := allocate(f.candidates, f.target, s.quotaLeft(f.capacityType), f.strategy)
 	total := 0
 	for _, p := range picks {
 		total += p.count
@@ -83,6 +84,9 @@ func (s *Server) launchFleet(r request) (any, error) {
 		if err != nil {
 			failed = append(failed, p.candidate)
 			f.candidates[p.candidate].code, f.candidates[p.candidate].message = codeNoAddresses, err.Error()
+			if refused, ok := errors.AsType[*wire.Error](err); ok {
+				f.candidates[p.candidate].code, f.candidates[p.candidate].message = refused.Code, refused.Message
+			}
 		}
 		if len(ids) > 0 {
 			out.Instances.Items = append(out.Instances.Items, fleetInstanceXML{o.shape(), f.capacityType, wire.NewSet(ids...), o.info.Name})
@@ -93,6 +97,9 @@ func (s *Server) launchFleet(r request) (any, error) {
 	// 4. What failed on the way.
 	for _, i := range failed {
 		c := f.candidates[i]
+		if c.code == codeQuota && f.capacityType == Spot {
+			c.code, c.message = codeSpotQuota, "Max spot instance count exceeded"
+		}
 		out.Errors.Items = append(out.Errors.Items, fleetErrorXML{f.overrides[i].shape(), f.capacityType, c.code, c.message})
 	}
 	return out, nil
@@ -238,6 +245,7 @@ func (s *Server) candidate(o *override, f *fleet) candidate {
 			return c
 		}
 	}
+	c.vcpus = o.info.VCPUs
 	c.subnet, c.room, c.price = o.subnet.ID, s.addresses.free(o.subnet.ID), o.launch.price
 	c.depth = s.table.Depth(o.info.Name, o.subnet.Zone)
 	c.priority = lastPriority
@@ -247,7 +255,9 @@ func (s *Server) candidate(o *override, f *fleet) candidate {
 		}
 	}
 	switch {
-	case !s.faults.hasCapacity(o.info.Name, o.subnet.Zone, capacityType):
+	case capacityType == Spot && s.faults.noSpotRole():
+		c.code, c.message = codeNoSpotRole, "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances."
+	case o.launch.reserved == "" && !s.faults.hasCapacity(o.info.Name, o.subnet.Zone, capacityType):
 		err := s.noCapacity(o.info.Name, o.subnet.Zone, capacityType)
 		c.code, c.message = err.Code, err.Message
 	case capacityType == Spot && o.maxPrice > 0 && o.maxPrice < c.price:

@@ -76,6 +76,7 @@ func (s *Server) iamActions() map[string]action {
 		"AddRoleToInstanceProfile":      s.addRoleToInstanceProfile,
 		"RemoveRoleFromInstanceProfile": s.removeRoleFromInstanceProfile,
 		"GetRole":                       s.getRole,
+		"CreateRole":                    s.createRole,
 	}
 }
 
@@ -261,6 +262,17 @@ func (s *Server) getRole(_ context.Context, r request) (any, error) {
 	if !s.iam.roles[name] {
 		return nil, noRole(name)
 	}
+	return struct{ Role roleXML }{s.roleShape(name)}, nil
+}
+
+func (s *Server) createRole(_ context.Context, r request) (any, error) {
+	s.iam.mu.Lock()
+	defer s.iam.mu.Unlock()
+	name := r.Params.Get("RoleName")
+	if s.iam.roles[name] {
+		return nil, wire.Errorf("EntityAlreadyExists", "Role with name %s already exists.", name).WithStatus(http.StatusConflict)
+	}
+	s.iam.roles[name] = true
 	return struct{ Role roleXML }{s.roleShape(name)}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -17,15 +18,20 @@ type image struct {
 	RootDevice            string
 	RootGiB               int64
 	Created               time.Time
-	Tags                  map[string]string
+	// Deprecated is when it was or will be; zero is two years after its creation.
+	Deprecated time.Time
+	Tags       map[string]string
 }
 
 // images are the AMIs that there are, and the SSM parameters that name them.
 type images struct {
+	mu         sync.RWMutex
 	all        []image
 	byID       map[string]image
 	parameters map[string]parameter
 	kubernetes string
+	// releases counts them: the version of the parameters that move.
+	releases int
 }
 
 // parameter is a public parameter of SSM.
@@ -68,15 +74,22 @@ func newImages(kubernetes string) (*images, error) {
 	for m := min(minor, lastAL2); m <= minor; m++ {
 		version := "1." + strconv.Itoa(m)
 		for i, r := range releases() {
-			out.addAL2023(version, r, i+1)
-			out.addBottlerocket(version, r, i+1)
-			if m <= lastAL2 {
-				out.addAL2(version, r, i+1)
-			}
+			out.releases = i + 1
+			out.addRelease(version, r)
 		}
 	}
 	slices.SortFunc(out.all, func(a, b image) int { return cmp.Compare(a.ID, b.ID) })
 	return out, nil
+}
+
+// addRelease adds the AMIs of a release for a version of Kubernetes.
+func (s *images) addRelease(version string, r release) {
+	s.addAL2023(version, r, s.releases)
+	s.addBottlerocket(version, r, s.releases)
+	_, text, _ := strings.Cut(version, ".")
+	if minor, err := strconv.Atoi(text); err == nil && minor <= lastAL2 {
+		s.addAL2(version, r, s.releases)
+	}
 }
 
 func (s *images) add(i image, names ...parameter) {
@@ -159,8 +172,89 @@ func (s *images) addBottlerocket(version string, r release, number int) {
 	}
 }
 
+// forgetParameters leaves the AMIs without names in SSM.
+func (s *images) forgetParameters() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parameters = map[string]parameter{}
+}
+
+// get returns an AMI.
+func (s *images) get(id string) (image, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	found, ok := s.byID[id]
+	return found, ok
+}
+
+// list returns all AMIs.
+func (s *images) list() []image {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Clone(s.all)
+}
+
+// parameter returns a parameter of SSM.
+func (s *images) parameter(name string) (parameter, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	p, ok := s.parameters[name]
+	return p, ok
+}
+
+// below lists the parameters whose names begin with the prefix.
+func (s *images) below(prefix string) []parameter {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []parameter
+	for name, p := range s.parameters {
+		if strings.HasPrefix(name, prefix) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// release adds the AMIs of a release, which the recommended parameters name from now on.
+func (s *images) release(r release) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releases++
+	s.addRelease(s.kubernetes, r)
+	slices.SortFunc(s.all, func(a, b image) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// change changes an AMI; not ok if there is none.
+func (s *images) change(id string, change func(*image)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.all, func(i image) bool { return i.ID == id })
+	if i < 0 {
+		return false
+	}
+	change(&s.all[i])
+	s.byID[id] = s.all[i]
+	return true
+}
+
+// ReleaseImages publishes new AMIs of EKS for the cluster's version of Kubernetes, as Amazon does every few weeks: AL2023
+// and AL2 named so (v20260801), Bottlerocket so (1.46.0). The recommended and latest parameters of SSM name them.
+func (s *Server) ReleaseImages(al2023, bottlerocket string) {
+	s.images.release(release{al2023, bottlerocket, time.Now()})
+}
+
+// DeprecateImage lets an AMI be deprecated: DescribeImages hides it from those who do not ask for such.
+func (s *Server) DeprecateImage(id string) error {
+	if !s.images.change(id, func(i *image) { i.Deprecated = time.Now() }) {
+		return fmt.Errorf("image %s does not exist", id)
+	}
+	return nil
+}
+
 // recommended returns the AMI that a managed node group of the cluster takes.
 func (s *images) recommended(arch string) (image, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	p := s.parameters[fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/standard/recommended/image_id", s.kubernetes, arch)]
 	found, ok := s.byID[p.value]
 	return found, ok

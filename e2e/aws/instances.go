@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,9 @@ type machine struct {
 	reservation, spotRequest, networkInterface, volume string
 	launchIndex                                        int
 	visibleAt, terminatedAt                            time.Time
+	// shown are the tags that EC2 tells until tagsAt.
+	shown  map[string]string
+	tagsAt time.Time
 	// reason of the last change of state.
 	reason stateReason
 	// interrupting says that a spot interruption has been announced.
@@ -69,6 +73,21 @@ func (s *instances) get(id string) (machine, bool) {
 		return machine{}, false
 	}
 	return m.copy(), true
+}
+
+// tagsNow are the tags that EC2 tells: what was changed a moment ago is not yet among them.
+func (m *machine) tagsNow(now time.Time) map[string]string {
+	if now.Before(m.tagsAt) {
+		return m.shown
+	}
+	return m.Tags
+}
+
+// retag changes the tags, which are told some time later.
+func (m *machine) retag(change func(map[string]string), now time.Time, late time.Duration) {
+	m.shown, m.tagsAt = m.tagsNow(now), now.Add(late)
+	m.Tags = maps.Clone(m.Tags)
+	change(m.Tags)
 }
 
 func (m *machine) copy() machine {

@@ -67,7 +67,7 @@ func (s *Server) complete(o *override, capacityType string) *wire.Error {
 func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subnet, imageID string) (launch, *wire.Error) {
 	l := launch{info: info}
 	l.subnet, l.keyName = subnet, data.Get("KeyName")
-	ami, ok := s.images.byID[imageID]
+	ami, ok := s.images.get(imageID)
 	switch {
 	case imageID == "":
 		return l, wire.Errorf("MissingParameter", "The request must contain the parameter ImageId")
@@ -91,6 +91,15 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 	}
 	if len(l.groups) == 0 {
 		l.groups = s.resources.SecurityGroups[1:2]
+	}
+	if l.reserved = data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"); l.reserved != "" {
+		free, err := s.reservations.free(l.reserved, info.Name, subnet.Zone)
+		if err != nil {
+			return l, err
+		}
+		if free < 1 {
+			return l, errReservationFull(l.reserved)
+		}
 	}
 	if name := data.Get("IamInstanceProfile.Name"); name != "" {
 		if !s.iam.hasProfile(name) {

@@ -25,12 +25,14 @@ type launch struct {
 	tags         map[string]string
 	price        float64
 	reservation  string
-	index        int
+	// reserved is the capacity reservation that it runs in, empty for none.
+	reserved string
+	index    int
 	// visible says that no eventual consistency hides it.
 	visible bool
 }
 
-// start makes the instance; the error is that its subnet has no address left.
+// start makes the instance; the error is that its subnet has no address left, or its capacity reservation no room.
 func (s *Server) start(l launch) (Instance, error) {
 	ip, ok := s.addresses.take(l.subnet.ID)
 	if !ok {
@@ -61,6 +63,11 @@ func (s *Server) start(l launch) (Instance, error) {
 	}
 	if !l.visible {
 		m.visibleAt = now.Add(s.cfg.Clock.Scale(s.cfg.VisibleAfter))
+		m.tagsAt = m.visibleAt.Add(s.cfg.Clock.Scale(s.cfg.TagsAfter))
+	}
+	if !s.reservations.use(l.reserved, m.ID) {
+		s.addresses.release(l.subnet.ID, ip)
+		return Instance{}, errReservationFull(l.reserved)
 	}
 	s.instances.add(m)
 	s.cfg.Logger.V(2).Info("Launched", "instanceID", m.ID, "type", m.Type, "zone", m.Zone, "capacityType", m.CapacityType)
@@ -98,6 +105,7 @@ func (s *Server) end(id string, reason stateReason) {
 	}
 	s.after(s.jitter(s.cfg.TerminatedAfter), func() {
 		if s.move(id, StateTerminated, reason, StateShuttingDown) {
+			s.reservations.leave(id)
 			m, _ := s.instances.get(id)
 			s.addresses.release(m.subnet.ID, m.PrivateIP)
 		}

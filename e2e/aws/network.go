@@ -55,6 +55,9 @@ type SecurityGroup struct {
 func newResources(cfg *Config) Resources {
 	name := cfg.ClusterName
 	discovery := func(more map[string]string) map[string]string {
+		if cfg.Bare {
+			return map[string]string{}
+		}
 		tags := map[string]string{"karpenter.sh/discovery": name, "kubernetes.io/cluster/" + name: "owned"}
 		maps.Copy(tags, more)
 		return tags

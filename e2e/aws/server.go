@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,8 +37,12 @@ type Server struct {
 	calls     *callLog
 	contract  *contract
 	policies  *policies
-	dice      *dice
-	services  map[string]map[string]action
+	limits    *limiter
+	retagged  *retagged
+	// reservations of capacity.
+	reservations *reservations
+	dice         *dice
+	services     map[string]map[string]action
 }
 
 // request is a call that an action answers.
@@ -75,8 +80,14 @@ func New(cfg Config) (*Server, error) {
 		instances: newInstances(), templates: newTemplates(random), tokens: newTokens(),
 		iam: newIAMStore(&cfg), queues: newQueues(random), cluster: &clusterStore{}, faults: &faults{}, agenda: newAgenda(),
 		calls: &callLog{}, contract: newContract(), policies: newPolicies(cfg.Policies), dice: random,
+		limits: newLimiter(cfg.LimitedKeys, cfg.Clock.Speed()), reservations: newReservations(), retagged: &retagged{},
 	}
-	s.queues.create(cfg.QueueName, nil)
+	if cfg.Bare {
+		s.images.forgetParameters()
+	} else {
+		s.queues.create(cfg.QueueName, nil)
+		s.cluster.create(cfg.ClusterName)
+	}
 	s.services = map[string]map[string]action{
 		wire.EC2: s.ec2Actions(), wire.IAM: s.iamActions(), wire.STS: s.stsActions(), wire.SQS: s.sqsActions(),
 		wire.SSM: s.ssmActions(), wire.Pricing: s.pricingActions(),
@@ -168,8 +179,14 @@ func (s *Server) answer(ctx context.Context, r request) (any, error) {
 	if !r.Signed {
 		return nil, wire.Unsigned(r.Protocol)
 	}
+	if slices.Contains(s.cfg.Lacks, r.Service) {
+		return nil, wire.Errorf("InternalFailure", "The API of service %s is not implemented", r.Service).WithStatus(http.StatusNotImplemented)
+	}
 	if s.faults.isThrottled() {
 		return nil, wire.Throttled(r.Service)
+	}
+	if err := s.limits.check(r, time.Now()); err != nil {
+		return nil, err
 	}
 	if err := s.contract.check(r); err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func (s *Server) findParameter(name string) (parameter, error) {
 		name = "/" + path
 	}
 	name, version, _ := strings.Cut(name, ":")
-	p, ok := s.images.parameters[name]
+	p, ok := s.images.parameter(name)
 	switch {
 	case !ok:
 		return parameter{}, wire.Errorf("ParameterNotFound", "")
@@ -100,9 +100,8 @@ func (s *Server) getParametersByPath(_ context.Context, r request) (any, error) 
 	}
 	path := strings.TrimSuffix(in.Path, "/") + "/"
 	var found []parameterJSON
-	for name, p := range s.images.parameters {
-		rest, below := strings.CutPrefix(name, path)
-		if below && (in.Recursive || !strings.Contains(rest, "/")) {
+	for _, p := range s.images.below(path) {
+		if in.Recursive || !strings.Contains(p.name[len(path):], "/") {
 			found = append(found, s.parameterShape(p))
 		}
 	}

@@ -26,6 +26,9 @@ const nodeGroupLabel = "eks.amazonaws.com/nodegroup"
 // LauncherAccessKey signs what the launcher asks of the sandbox's AWS, which allows it what the policy that is shipped does.
 const LauncherAccessKey = "AKIASLIPWAYLAUNCHER0"
 
+// tagsAfter is how much later than an instance EC2 tells its tags.
+const tagsAfter = 250 * time.Millisecond
+
 // accountID of the sandbox's AWS.
 const accountID = "123456789012"
 
@@ -69,6 +72,7 @@ func (s *Sandbox) startAWS(ctx context.Context) (string, error) {
 	server, err := aws.New(aws.Config{
 		Listen: s.cfg.AWSListen, Region: Region, AccountID: accountID, ClusterName: ClusterName, Clock: clock.New(s.cfg.Speed),
 		Policies: map[string]policy.Policy{LauncherAccessKey: allowed}, Roles: []string{nodeRole},
+		LimitedKeys: []string{LauncherAccessKey}, TagsAfter: tagsAfter,
 		Seed: int64(s.cfg.Seed), SpotInterruptions: s.cfg.SpotInterruptionsPerHour,
 	})
 	if err != nil {
@@ -86,27 +90,21 @@ func (s *Sandbox) startMachines(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	mode, err := machines.Simulated(machines.Config{
-		Admin: s.cp.Admin(), Cluster: ClusterName, Endpoint: s.cp.Endpoint(), Seed: s.cfg.Seed, Speed: s.cfg.Speed,
+	simulated, err := machines.New(machines.Config{
+		Admin: s.cp.Admin(), Instances: s.instances(), Cluster: ClusterName, Endpoint: s.cp.Endpoint(),
+		Seed: s.cfg.Seed, Speed: s.cfg.Speed,
 	})
 	if err != nil {
 		return "", err
 	}
-	detail := fmt.Sprintf("simulated kubelets at %g times their speed", s.cfg.Speed)
-	if s.cfg.Machines == RealKubelets {
-		if mode, err = s.kubelets(ctx, mode); err != nil {
-			return "", err
-		}
-		detail = "a real kubelet and containerd for each instance"
-	}
 	s.run(ctx, "cloud controller", controller.Run)
-	s.run(ctx, "machines", machines.WithMode(mode, s.instances()).Run)
+	s.run(ctx, "machines", simulated.Run)
 	for i := range s.cfg.ManagedNodes {
 		if err := s.runManaged(i); err != nil {
 			return "", err
 		}
 	}
-	return detail + ", the cloud controller's part", nil
+	return fmt.Sprintf("simulated kubelets at %g times their speed, the cloud controller's part", s.cfg.Speed), nil
 }
 
 func (s *Sandbox) startManagedNodes(ctx context.Context) (string, error) {

@@ -102,7 +102,7 @@ func (s *Sandbox) noProxy() string {
 		return "127.0.0.1"
 	}
 	at, err := url.Parse(s.foreign.URL())
-	if err != nil {
+	if err != nil || at.Hostname() == "127.0.0.1" {
 		return "127.0.0.1"
 	}
 	return "127.0.0.1," + at.Hostname()

@@ -1,0 +1,171 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/wire"
+)
+
+// CapacityReservation is capacity that is paid for whether it is used or not.
+type CapacityReservation struct {
+	// ID such as cr-0123456789abcdef0; given by AddCapacityReservation.
+	ID string
+	// InstanceType and Zone of the capacity.
+	InstanceType, Zone string
+	// Total is the number of instances.
+	Total int
+	// Open takes any instance that fits; else instances have to name the reservation.
+	Open bool
+	// Type is default or capacity-block; default default.
+	Type string
+	// Ends is when the capacity is given back; zero is never.
+	Ends time.Time
+	// Tags are its tags.
+	Tags map[string]string
+}
+
+// reservations are the capacity reservations, with the instances that run in each.
+type reservations struct {
+	mu   sync.Mutex
+	all  []CapacityReservation
+	used map[string]map[string]bool
+}
+
+func newReservations() *reservations { return &reservations{used: map[string]map[string]bool{}} }
+
+// AddCapacityReservation reserves capacity and returns the reservation's id.
+func (s *Server) AddCapacityReservation(c CapacityReservation) string {
+	c.ID, c.Type = s.dice.id("cr"), cmp.Or(c.Type, "default")
+	s.reservations.mu.Lock()
+	defer s.reservations.mu.Unlock()
+	s.reservations.all = append(s.reservations.all, c)
+	s.reservations.used[c.ID] = map[string]bool{}
+	return c.ID
+}
+
+// CancelCapacityReservation gives the capacity back; instances in it run on.
+func (s *Server) CancelCapacityReservation(id string) {
+	s.reservations.mu.Lock()
+	defer s.reservations.mu.Unlock()
+	s.reservations.all = slices.DeleteFunc(s.reservations.all, func(c CapacityReservation) bool { return c.ID == id })
+}
+
+func (r *reservations) list(now time.Time) []CapacityReservation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.all), func(c CapacityReservation) bool { return !c.Ends.IsZero() && c.Ends.Before(now) })
+}
+
+// free is how many more instances of the type fit into a reservation; an error where there is none of that id and kind.
+func (r *reservations) free(id, instanceType, zone string) (int, *wire.Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.all, func(c CapacityReservation) bool { return c.ID == id })
+	switch {
+	case i < 0:
+		return 0, wire.Errorf("InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist", id)
+	case r.all[i].InstanceType != instanceType, r.all[i].Zone != zone:
+		return 0, wire.Errorf("InvalidParameterCombination", "The capacity reservation '%s' is for %s in %s", id, r.all[i].InstanceType, r.all[i].Zone)
+	}
+	return r.all[i].Total - len(r.used[id]), nil
+}
+
+// use notes that an instance runs in a reservation; not ok if others have filled it.
+func (r *reservations) use(id, instance string) bool {
+	if id == "" {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.all, func(c CapacityReservation) bool { return c.ID == id })
+	if i < 0 || len(r.used[id]) >= r.all[i].Total {
+		return false
+	}
+	r.used[id][instance] = true
+	return true
+}
+
+// leave gives back what an instance used.
+func (r *reservations) leave(instance string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, used := range r.used {
+		delete(used, instance)
+	}
+}
+
+func (r *reservations) available(c CapacityReservation) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(0, c.Total-len(r.used[c.ID]))
+}
+
+func errReservationFull(id string) *wire.Error {
+	return wire.Errorf("ReservationCapacityExceeded", "The requested Capacity Reservation '%s' does not have sufficient compatible and available capacity for this request.", id)
+}
+
+type reservedXML struct {
+	ID        string           `xml:"capacityReservationId"`
+	ARN       string           `xml:"capacityReservationArn"`
+	OwnerID   string           `xml:"ownerId"`
+	Type      string           `xml:"instanceType"`
+	Platform  string           `xml:"instancePlatform"`
+	Zone      string           `xml:"availabilityZone"`
+	Tenancy   string           `xml:"tenancy"`
+	Total     int              `xml:"totalInstanceCount"`
+	Available int              `xml:"availableInstanceCount"`
+	State     string           `xml:"state"`
+	EndDate   string           `xml:"endDate,omitempty"`
+	EndType   string           `xml:"endDateType"`
+	Match     string           `xml:"instanceMatchCriteria"`
+	Kind      string           `xml:"reservationType"`
+	Tags      wire.Set[tagXML] `xml:"tagSet"`
+}
+
+func (s *Server) describeCapacityReservations(_ context.Context, r request) (any, error) {
+	page, next, err := listOf[CapacityReservation]{
+		items: s.reservations.list(time.Now()), key: func(c CapacityReservation) string { return c.ID }, idParam: "CapacityReservationId",
+		notFound: func(id string) error {
+			return wire.Errorf("InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist.", id)
+		},
+		attributes: func(c CapacityReservation) wire.Attribute {
+			return wire.Tagged(c.Tags, fixed(map[string]string{
+				"instance-type": c.InstanceType, "availability-zone": c.Zone, "owner-id": s.cfg.AccountID, "state": "active",
+				"instance-match-criteria": match(c), "tenancy": "default", "instance-platform": "Linux/UNIX",
+				"available-instance-count": strconv.Itoa(s.reservations.available(c)), "reservation-type": c.Type,
+			}))
+		},
+		pages: wire.Pages{Min: 1, Max: 1000},
+	}.answer(r.Params)
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		Set  wire.Set[reservedXML] `xml:"capacityReservationSet"`
+		Next string                `xml:"nextToken,omitempty"`
+	}{Next: next}
+	for _, c := range page {
+		x := reservedXML{
+			ID: c.ID, ARN: s.ec2ARN("capacity-reservation", c.ID), OwnerID: s.cfg.AccountID, Type: c.InstanceType, Platform: "Linux/UNIX",
+			Zone: c.Zone, Tenancy: "default", Total: c.Total, Available: s.reservations.available(c), State: "active", EndType: "unlimited",
+			Match: match(c), Kind: c.Type, Tags: tagSet(c.Tags),
+		}
+		if !c.Ends.IsZero() {
+			x.EndDate, x.EndType = wire.Timestamp(c.Ends), "limited"
+		}
+		out.Set.Items = append(out.Set.Items, x)
+	}
+	return out, nil
+}
+
+func match(c CapacityReservation) string {
+	if c.Open {
+		return "open"
+	}
+	return "targeted"
+}
