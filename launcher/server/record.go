@@ -38,10 +38,11 @@ func (r *refusal) Error() string { return r.message }
 
 // Launch implements api.LauncherServer:
 //
-//  1. refuse everything while not leading, and what would exceed a NodePool's limits;
-//  2. write a NodeClaim for every claim, and the promises of every placement, all at once;
-//  3. hand the NodeClaims on to be launched;
-//  4. wait until the cache has them, and answer.
+//  1. refuse everything while not leading, what would exceed a NodePool's limits, and what is in a group with that;
+//  2. write a NodeClaim for every claim, all at once, and then the promises of every placement;
+//  3. take back the NodeClaims of groups of which anything was refused;
+//  4. hand the NodeClaims on to be launched;
+//  5. wait until the cache has them, and answer.
 func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.LaunchResponse, error) {
 	effects, cancel, err := s.leading(ctx)
 	if err != nil {
@@ -52,6 +53,7 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 	if err != nil {
 		return nil, err
 	}
+	s.spread(in.GetClaims(), over)
 	out := &api.LaunchResponse{
 		Claims: make([]*api.Result, len(in.GetClaims())), Placements: make([]*api.Result, len(in.GetPlacements())),
 	}
@@ -79,10 +81,15 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 			out.Claims[i] = result(c.GetName(), err)
 		})
 	}
+	wg.Wait()
+	s.takeBack(effects, in, out, recorded)
 	for i, p := range in.GetPlacements() {
-		each(func() { out.Placements[i] = result(p.GetNodeClaim(), s.place(effects, p)) })
+		if out.GetPlacements()[i] == nil {
+			each(func() { out.Placements[i] = result(p.GetNodeClaim(), s.place(effects, p)) })
+		}
 	}
 	wg.Wait()
+	s.takeBack(effects, in, out, recorded)
 	s.hand(ctx, in, recorded)
 	return out, nil
 }
