@@ -1,16 +1,19 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -20,10 +23,13 @@ import (
 
 // variant is one way in which EC2 may launch a claim: an instance type in an offering that the claim's requirements allow.
 type variant struct {
-	of      plan.Offer
-	labels  map[string]string
-	shape   *shape
-	daemons []*appsv1.DaemonSet
+	of     plan.Offer
+	labels map[string]string
+	shape  *shape
+	// daemons are the daemon pods of such a node.
+	daemons *framework.NodeInfo
+	// signature is equal for variants that no filter can tell apart but by their size.
+	signature string
 }
 
 // shape is an instance type as the filters count it.
@@ -38,7 +44,7 @@ type shape struct {
 func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*trial) (map[int][]plan.Offer, error) {
 	out := map[int][]plan.Offer{}
 	known := map[string][]plan.Offer{}
-	keys := s.keysThatMatter()
+	s.keys = slices.Sorted(maps.Keys(s.keysThatMatter()))
 	for i := range s.claims {
 		c := &s.claims[i]
 		if len(c.Alternatives) == 0 {
@@ -48,7 +54,7 @@ func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*tr
 		bad, ok := known[like]
 		if !ok {
 			var err error
-			if bad, err = v.badVariants(ctx, s, i, keys, asked); err != nil {
+			if bad, err = v.badVariants(ctx, s, i, asked); err != nil {
 				return nil, err
 			}
 			known[like] = bad
@@ -63,34 +69,54 @@ func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*tr
 // likeness is equal for claims that differ in their name and in which pods of a class they have alone.
 func likeness(c *plan.Claim) string {
 	var b strings.Builder
-	fmt.Fprint(&b, c.NodePool, c.Expected, c.Alternatives, c.Requirements)
+	for _, text := range [][]string{{c.NodePool, c.Expected.InstanceType, c.Expected.Zone, c.Expected.CapacityType}, c.Alternatives} {
+		for _, t := range text {
+			b.WriteString(t)
+			b.WriteByte(';')
+		}
+	}
+	for _, r := range c.Requirements {
+		b.WriteString(r.Key)
+		for _, v := range r.Values {
+			b.WriteByte(',')
+			b.WriteString(v)
+		}
+	}
 	for _, m := range c.Members {
-		fmt.Fprint(&b, ";", m.Class, "x", len(m.Pods))
+		b.WriteString(";" + strconv.Itoa(m.Class) + "x" + strconv.Itoa(len(m.Pods)))
 	}
 	return b.String()
 }
 
-func (v *Verifier) badVariants(ctx context.Context, s *scene, index int, keys map[string]bool, asked map[int]*trial) ([]plan.Offer, error) {
+func (v *Verifier) badVariants(ctx context.Context, s *scene, index int, asked map[int]*trial) ([]plan.Offer, error) {
 	c, spots := &s.claims[index], s.ofClaim[index]
 	if len(spots) == 0 {
 		return nil, nil
 	}
 	total := podsTotal(spots)
-	seen := map[string]bool{} // signature: whether it is fine
+	seen := map[string]bool{} // by signature: whether it is fine
+	variants := s.variants(c)
+	for _, x := range variants {
+		if x.of == c.Expected {
+			seen[x.signature] = true // That has been asked.
+		}
+	}
 	var bad []plan.Offer
-	for _, x := range s.variants(c) {
+	for _, x := range variants {
+		if x.of == c.Expected {
+			continue
+		}
 		if !x.holds(total, spots) {
 			bad = append(bad, x.of)
 			continue
 		}
-		signature := x.signature(keys)
-		fine, ok := seen[signature]
+		fine, ok := seen[x.signature]
 		if !ok {
 			var err error
 			if fine, err = v.runsAll(ctx, spots, x, asked); err != nil {
 				return nil, err
 			}
-			seen[signature] = fine
+			seen[x.signature] = fine
 		}
 		if !fine {
 			bad = append(bad, x.of)
@@ -112,11 +138,7 @@ func podsTotal(spots []*spot) *framework.Resource {
 
 // holds says that pods and daemon pods fit by their sums.
 func (x *variant) holds(total *framework.Resource, spots []*spot) bool {
-	ni := framework.NewNodeInfo()
-	for _, ds := range x.daemons {
-		addPod(ni, daemon.NewPod(ds, "variant"))
-	}
-	pods, volumes := len(ni.Pods), map[string]bool{}
+	pods, volumes := len(x.daemons.Pods), map[string]bool{}
 	for _, at := range spots {
 		pods += len(at.pods)
 		for _, vol := range at.class.Volumes {
@@ -125,7 +147,7 @@ func (x *variant) holds(total *framework.Resource, spots []*spot) bool {
 			}
 		}
 	}
-	used, have := ni.Requested, x.shape.allocatable
+	used, have := x.daemons.Requested, x.shape.allocatable
 	within := func(asked, daemons, have int64) bool { return asked == 0 || asked+daemons <= have }
 	if pods > have.AllowedPodNumber || !within(total.MilliCPU, used.MilliCPU, have.MilliCPU) || !within(total.Memory, used.Memory, have.Memory) ||
 		!within(total.EphemeralStorage, used.EphemeralStorage, have.EphemeralStorage) {
@@ -139,70 +161,70 @@ func (x *variant) holds(total *framework.Resource, spots []*spot) bool {
 	return x.shape.VolumeAttachments <= 0 || int64(len(volumes)) <= x.shape.VolumeAttachments
 }
 
-// signature is equal for variants that no filter can tell apart but by their size.
-func (x *variant) signature(keys map[string]bool) string {
-	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		value, ok := x.labels[k]
-		fmt.Fprint(&b, value, ok, ";")
-	}
-	for _, ds := range x.daemons {
-		b.WriteString(string(ds.UID) + ds.Name + ";")
-	}
-	return b.String()
-}
-
 // runsAll asks the filters whether one pod of each class may be on the variant, with the others there and not on the
 // node that is expected.
 func (v *Verifier) runsAll(ctx context.Context, spots []*spot, x *variant, asked map[int]*trial) (bool, error) {
-	logger := klog.FromContext(ctx)
 	expected := spots[0].node
-	moved := framework.NewNodeInfo()
-	node := virtualNode(expected.Node().Name, x.labels, expected.Node().Spec.Taints, x.shape.Allocatable)
-	moved.SetNode(node)
-	for _, ds := range x.daemons {
-		addPod(moved, daemonPod(ds, node.Name))
-	}
+	moved := x.daemons.SnapshotConcrete()
+	moved.SetNode(virtualNode(expected.Node().Name, x.labels, expected.Node().Spec.Taints, x.shape.Allocatable))
 	for _, at := range spots {
 		for _, p := range at.pods {
 			moved.AddPodInfo(p)
 		}
 	}
 	for _, at := range spots {
-		t, self := asked[at.index], at.pods[0]
+		t := asked[at.index]
 		if t == nil {
 			return true, nil // PreFilter has refused the class: that verdict comes first.
 		}
-		state, left, here := t.state.Clone(), expected.SnapshotConcrete(), moved.SnapshotConcrete()
-		for _, other := range expected.Pods {
-			if err := left.RemovePod(logger, other.GetPod()); err != nil {
-				return false, err
-			}
-			if st := t.fw.RunPreFilterExtensionRemovePod(ctx, state, self.Pod, other, left); !st.IsSuccess() {
-				return false, st.AsError()
-			}
-		}
-		if err := here.RemovePod(logger, self.Pod); err != nil {
+		st, err := t.instead(ctx, at, expected, moved)
+		if err != nil {
 			return false, err
 		}
-		keepPorts(here)
-		for _, other := range here.Pods {
-			if st := t.fw.RunPreFilterExtensionAddPod(ctx, state, self.Pod, other, here); !st.IsSuccess() {
-				return false, st.AsError()
-			}
-		}
-		if st := t.fw.RunFilterPlugins(ctx, state, self.Pod, here); !st.IsSuccess() {
-			if !st.IsRejected() {
-				return false, st.AsError()
-			}
-			logger.V(5).Info("An alternative does not run the pods", "nodeClaim", node.Name, "alternative", x.of, "why", reason(st))
+		if !st.IsSuccess() {
+			klog.FromContext(ctx).V(5).Info("An alternative does not run the pods", "nodeClaim", expected.Node().Name, "alternative", x.of, "why", reason(st))
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// variants are the available offerings of the claim's alternatives that its requirements allow, the expected one apart.
+// instead asks the filters about the spot's first pod on the node that takes the place of the expected one. What
+// PreFilter counted is changed for the question and changed back.
+func (t *trial) instead(ctx context.Context, at *spot, expected, moved *framework.NodeInfo) (_ *fwk.Status, err error) {
+	self := at.pods[0]
+	if err := moved.RemovePod(klog.FromContext(ctx), self.Pod); err != nil {
+		return nil, err
+	}
+	defer moved.AddPodInfo(self)
+	if takesPorts(self) {
+		keepPorts(moved)
+	}
+	count := func(more bool, pods []fwk.PodInfo, on *framework.NodeInfo) {
+		for _, p := range pods {
+			run := t.fw.RunPreFilterExtensionRemovePod
+			if more {
+				run = t.fw.RunPreFilterExtensionAddPod
+			}
+			if st := run(ctx, t.state, self.Pod, p, on); !st.IsSuccess() && err == nil {
+				err = fmt.Errorf("pod %s: counting %s on node %s: %w", klog.KObj(self.Pod), klog.KObj(p.GetPod()), on.Node().Name, st.AsError())
+			}
+		}
+	}
+	count(false, expected.Pods, expected)
+	count(true, moved.Pods, moved)
+	defer func() {
+		count(false, moved.Pods, moved)
+		count(true, expected.Pods, expected)
+	}()
+	status := t.fw.RunFilterPlugins(ctx, t.state, self.Pod, moved)
+	if !status.IsSuccess() && !status.IsRejected() {
+		return nil, fmt.Errorf("pod %s on node %s: %w", klog.KObj(self.Pod), moved.Node().Name, status.AsError())
+	}
+	return status, err
+}
+
+// variants are the available offerings of the claim's alternatives that its requirements allow, the expected one among them.
 func (s *scene) variants(c *plan.Claim) []*variant {
 	var out []*variant
 	for _, name := range c.Alternatives {
@@ -211,8 +233,7 @@ func (s *scene) variants(c *plan.Claim) []*variant {
 			continue
 		}
 		for _, o := range sh.Offerings {
-			of := plan.Offer{InstanceType: name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price}
-			if of != c.Expected && allows(c, corev1.LabelTopologyZone, o.Zone) && allows(c, labelCapacityType, o.CapacityType) {
+			if allows(c, corev1.LabelTopologyZone, o.Zone) && allows(c, labelCapacityType, o.CapacityType) {
 				out = append(out, s.variant(c, sh, o))
 			}
 		}
@@ -235,10 +256,17 @@ func (s *scene) shape(pool, name string) *shape {
 	return s.shapes[key]
 }
 
+func byName(a, b *appsv1.DaemonSet) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
 // variant is remembered for claims of the same pool that leave the same labels open.
 func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering) *variant {
 	open := openLabels(c)
-	key := strings.Join([]string{c.NodePool, sh.Name, o.Zone, o.CapacityType, fmt.Sprint(open)}, "/")
+	key := c.NodePool + "/" + sh.Name + "/" + o.Zone + "/" + o.CapacityType
+	for _, k := range slices.Sorted(maps.Keys(open)) {
+		key += "/" + k + "=" + open[k]
+	}
 	if x, ok := s.known[key]; ok {
 		return x
 	}
@@ -253,12 +281,17 @@ func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering) *variant {
 		of:     plan.Offer{InstanceType: sh.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price},
 		labels: labels, shape: sh,
 	}
-	node := virtualNode("variant", labels, c.Taints, sh.Allocatable)
-	for _, ds := range s.world.daemonSets {
-		if run, _ := daemon.NodeShouldRunDaemonPod(s.world.logger, node, ds); run {
-			x.daemons = append(x.daemons, ds)
-		}
+	x.daemons = framework.NewNodeInfo()
+	x.daemons.SetNode(virtualNode("variant", labels, c.Taints, sh.Allocatable))
+	var b strings.Builder
+	for _, k := range s.keys {
+		value, ok := x.labels[k]
+		b.WriteString(value + strconv.FormatBool(ok) + ";")
 	}
+	for _, ds := range slices.SortedFunc(maps.Values(s.world.addDaemons(x.daemons, nil)), byName) {
+		b.WriteString(ds.Namespace + "/" + ds.Name + ";")
+	}
+	x.signature = b.String()
 	s.known[key] = x
 	return x
 }

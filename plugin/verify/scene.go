@@ -50,6 +50,8 @@ type scene struct {
 	ofClaim map[int][]*spot
 	shapes  map[string]*shape
 	known   map[string]*variant
+	// keys are the labels of nodes that matter to any pod, sorted.
+	keys []string
 }
 
 func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*scene, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
@@ -16,6 +17,7 @@ import (
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -210,46 +212,65 @@ func (v *Verifier) class(ctx context.Context, s *scene, index int, all map[int]*
 }
 
 // filter asks whether one pod of the spot's class may be on the spot's node with everything in place but the pod itself
-// and those for which leave is true.
-func (v *Verifier) filter(ctx context.Context, t *trial, s *spot, leave func(types.UID) bool) (*fwk.Status, error) {
-	fw := t.fw
-	logger := klog.FromContext(ctx)
-	mine := t.state.Clone()
-	node := s.node.SnapshotConcrete()
+// and those for which leave is true. State and node are changed for the question and changed back: to copy them costs as
+// much as there are nodes.
+func (v *Verifier) filter(ctx context.Context, t *trial, s *spot, leave func(types.UID) bool) (_ *fwk.Status, err error) {
 	self := s.pods[0]
-	for _, other := range s.node.Pods {
-		uid := other.GetPod().UID
-		if uid != self.Pod.UID && (leave == nil || !leave(uid)) {
-			continue
-		}
-		if err := node.RemovePod(logger, other.GetPod()); err != nil {
-			return nil, err
-		}
-		if st := fw.RunPreFilterExtensionRemovePod(ctx, mine, self.Pod, other, node); !st.IsSuccess() {
-			return nil, fmt.Errorf("pod %s: taking it off node %s: %w", klog.KObj(self.Pod), node.Node().Name, st.AsError())
+	gone := []fwk.PodInfo{self}
+	if leave != nil {
+		for _, other := range s.node.Pods {
+			if uid := other.GetPod().UID; uid != self.Pod.UID && leave(uid) {
+				gone = append(gone, other)
+			}
 		}
 	}
-	keepPorts(node)
-	status := fw.RunFilterPlugins(ctx, mine, self.Pod, node)
+	defer func() {
+		for i := len(gone) - 1; i >= 0; i-- {
+			s.node.AddPodInfo(gone[i])
+			if st := t.fw.RunPreFilterExtensionAddPod(ctx, t.state, self.Pod, gone[i], s.node); !st.IsSuccess() && err == nil {
+				err = fmt.Errorf("pod %s: putting it back on node %s: %w", klog.KObj(self.Pod), s.node.Node().Name, st.AsError())
+			}
+		}
+	}()
+	for i, p := range gone {
+		st, bad := t.remove(ctx, self.Pod, p, s.node)
+		if bad != nil {
+			gone = gone[:i]
+			return nil, bad
+		}
+		if !st.IsSuccess() {
+			return nil, fmt.Errorf("pod %s: taking it off node %s: %w", klog.KObj(self.Pod), s.node.Node().Name, st.AsError())
+		}
+	}
+	if slices.ContainsFunc(gone, takesPorts) {
+		keepPorts(s.node)
+	}
+	status := t.fw.RunFilterPlugins(ctx, t.state, self.Pod, s.node)
 	if !status.IsSuccess() && !status.IsRejected() {
-		return nil, fmt.Errorf("pod %s on node %s: %w", klog.KObj(self.Pod), node.Node().Name, status.AsError())
+		return nil, fmt.Errorf("pod %s on node %s: %w", klog.KObj(self.Pod), s.node.Node().Name, status.AsError())
 	}
 	return status, nil
+}
+
+// remove takes a pod off the node, and out of what PreFilter counted.
+func (t *trial) remove(ctx context.Context, asked *corev1.Pod, p fwk.PodInfo, node *framework.NodeInfo) (*fwk.Status, error) {
+	if err := node.RemovePod(klog.FromContext(ctx), p.GetPod()); err != nil {
+		return nil, err
+	}
+	return t.fw.RunPreFilterExtensionRemovePod(ctx, t.state, asked, p, node), nil
 }
 
 // keepPorts enters the host ports of the node's pods again: a port that two of them use was dropped with the first that
 // was taken off, since a NodeInfo does not count them.
 func keepPorts(node *framework.NodeInfo) {
 	for _, p := range node.Pods {
-		for _, c := range p.GetPod().Spec.Containers {
-			for _, port := range c.Ports {
-				if port.HostPort > 0 {
-					node.UsedPorts.Add(port.HostIP, string(port.Protocol), port.HostPort)
-				}
-			}
+		for _, port := range schedutil.GetHostPorts(p.GetPod()) {
+			node.UsedPorts.Add(port.HostIP, string(port.Protocol), port.HostPort)
 		}
 	}
 }
+
+func takesPorts(p fwk.PodInfo) bool { return len(schedutil.GetHostPorts(p.GetPod())) > 0 }
 
 func reason(status *fwk.Status) string {
 	return fmt.Sprintf("%s: %s", status.Plugin(), status.Message())
@@ -257,6 +278,7 @@ func reason(status *fwk.Status) string {
 
 // renamed is the class's pod as one of its members, with the parsed affinity terms shared.
 func renamed(of *framework.PodInfo, ref catalog.PodRef) *framework.PodInfo {
+	of.CalculateResource() // once for all: it is kept in what is copied
 	pod := *of.Pod
 	pod.Namespace, pod.Name, pod.UID = ref.Namespace, ref.Name, types.UID(ref.UID)
 	pod.Spec.NodeName = ""
