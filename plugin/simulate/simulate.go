@@ -188,20 +188,16 @@ func (w *world) classes(pods []input.Pod, out *Outcome) []plan.Class {
 
 // class finds or adds the pod's class; a negative answer is the complement of the index of the reason in w.held.
 func (w *world) class(p input.Pod, classes *[]plan.Class, byKey map[string]int) int {
-	pod, why := p.Pod, waits(p.Pod)
-	if why == "" {
-		pod, why = w.volumes.Place(pod)
-	}
-	if why != "" {
+	if why := waits(p.Pod); why != "" {
 		w.held = append(w.held, why)
 		return ^(len(w.held) - 1)
 	}
-	key := plan.ClassKey(pod)
+	key := plan.ClassKey(p.Pod)
 	at, ok := byKey[key]
 	if !ok {
 		at = len(*classes)
 		byKey[key] = at
-		*classes = append(*classes, plan.Class{Key: key, Pod: pod})
+		*classes = append(*classes, plan.Class{Key: key, Pod: p.Pod, Volumes: w.volumes.Of(p.Pod)})
 	}
 	return at
 }

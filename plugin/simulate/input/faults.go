@@ -171,7 +171,6 @@ func (f *faults) selector(path string, s *metav1.LabelSelector) {
 func (r *Reader) unreadable(place string, text []byte, empty func() runtime.Object, kind string) {
 	var head struct {
 		Metadata struct{ Namespace, Name string }
-		Spec     any
 	}
 	name := place
 	known := json.Unmarshal(text, &head) == nil && head.Metadata.Name != ""
@@ -183,10 +182,8 @@ func (r *Reader) unreadable(place string, text []byte, empty func() runtime.Obje
 	}
 	before := len(r.problems)
 	r.locate(name, text, empty)
-	if len(r.problems) == before {
-		r.problem(name, "spec", "is required")
-	}
-	if found := r.problems[before]; known && kind == "Pod" {
+	if known && kind == "Pod" && len(r.problems) > before {
+		found := r.problems[before]
 		r.invalid = append(r.invalid, Invalid{head.Metadata.Namespace, head.Metadata.Name, found.Field + ": " + found.Message})
 	}
 }

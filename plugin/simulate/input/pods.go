@@ -2,6 +2,7 @@ package input
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 	defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
@@ -25,42 +27,49 @@ type sharedMeta struct {
 	meta metav1.ObjectMeta
 }
 
-// pod reads a pod.
-func (r *Reader) pod(place string, doc []byte, ps parts) {
-	out := &corev1.Pod{}
-	unreadable := func() {
-		asJSON, err := toJSON(doc, ps)
-		if err != nil {
-			r.problem(place, "", "%v", err)
-			return
-		}
-		r.unreadable(place, asJSON, func() runtime.Object { return &corev1.Pod{} }, "Pod")
+// pod reads a pod part by part. What cannot be read so is read as a whole, which finds out why.
+func (r *Reader) pod(place string, doc []byte, ps parts) error {
+	if r.podOf(ps) == nil {
+		return nil
 	}
+	asJSON, err := toJSON(doc, ps)
+	if err != nil {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	whole := &corev1.Pod{}
+	if json.Unmarshal(asJSON, whole) != nil {
+		r.unreadable(place, asJSON, func() runtime.Object { return &corev1.Pod{} }, "Pod")
+		return nil
+	}
+	r.addPod(whole)
+	return nil
+}
+
+func (r *Reader) podOf(ps parts) error {
+	out := &corev1.Pod{}
 	metaID, err := r.meta(ps, &out.ObjectMeta)
 	if err != nil {
-		unreadable()
-		return
+		return err
 	}
 	spec, err := r.spec(ps)
 	if err != nil {
-		unreadable()
-		return
+		return err
 	}
 	if p, ok := ps.get("status"); ok {
 		if err := p.into(&out.Status); err != nil {
-			unreadable()
-			return
+			return err
 		}
 	}
 	out.Spec = spec.spec
 	r.keep(out, spec, metaID)
+	return nil
 }
 
 // meta reads the metadata, sharing what other pods have too.
 func (r *Reader) meta(ps parts, out *metav1.ObjectMeta) (int, error) {
 	p, ok := ps.get("metadata")
 	if !ok {
-		return 0, fmt.Errorf("metadata is missing")
+		return 0, errors.New("metadata is missing")
 	}
 	own, ok := p.within()
 	if !ok {
@@ -128,7 +137,7 @@ func setMeta(out *metav1.ObjectMeta, f part) error {
 func (r *Reader) spec(ps parts) (*sharedSpec, error) {
 	p, ok := ps.get("spec")
 	if !ok {
-		return nil, fmt.Errorf("spec is missing")
+		return nil, errors.New("spec is missing")
 	}
 	if have, ok := r.specs[string(p.text)]; ok {
 		return have, nil

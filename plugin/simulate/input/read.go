@@ -130,13 +130,15 @@ func (r *Reader) object(place string, doc []byte, ps parts, of typeMeta) error {
 	items, isList := ps.get("items")
 	switch {
 	case of.kind == "":
+		if _, err := toJSON(doc, ps); err != nil {
+			return fmt.Errorf("%s: %w", place, err)
+		}
 		r.problem(place, "kind", "is no Kubernetes object: it has no kind")
 		return nil
 	case isList && strings.HasSuffix(of.kind, "List"):
 		return r.list(place, items, of)
 	case of.group() == "" && of.kind == "Pod":
-		r.pod(place, doc, ps)
-		return nil
+		return r.pod(place, doc, ps)
 	}
 	object := newObject(of.group(), of.kind)
 	if object == nil {
@@ -151,7 +153,7 @@ func (r *Reader) object(place string, doc []byte, ps parts, of typeMeta) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", place, err)
 	}
-	if err := json.Unmarshal(asJSON, object); err != nil {
+	if json.Unmarshal(asJSON, object) != nil {
 		r.unreadable(place, asJSON, func() runtime.Object { return newObject(of.group(), of.kind) }, of.kind)
 		return nil
 	}

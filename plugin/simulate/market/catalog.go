@@ -193,13 +193,12 @@ func zonesOf(class *awsv1.EC2NodeClass, all []string) []zone {
 	return out
 }
 
-// region of a zone such as us-east-1a, or of a local zone such as us-east-1-bos-1a.
+// region of a zone such as us-east-1a, or of a local zone such as us-west-2-lax-1a: up to the first number.
 func region(zone string) string {
-	parts := strings.Split(zone, "-")
-	if len(parts) < 3 {
-		return zone
+	if at := strings.IndexAny(zone, "0123456789"); at > 0 {
+		return zone[:at] + strings.TrimRight(strings.SplitN(zone[at:], "-", 2)[0], "abcdefghijklmnopqrstuvwxyz")
 	}
-	return strings.Join(parts[:2], "-") + "-" + strings.TrimRight(parts[2], "abcdefghijklmnopqrstuvwxyz")
+	return zone
 }
 
 // offerings of a type: on demand in all zones if it has such a price, on the spot market where it has one.

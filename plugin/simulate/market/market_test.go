@@ -1,0 +1,84 @@
+package market
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+)
+
+const types = `{"InstanceTypes": [
+	{"InstanceType": "m5.large", "VCpuInfo": {"DefaultVCpus": 2}, "MemoryInfo": {"SizeInMiB": 8192}, "ProcessorInfo": {"SupportedArchitectures": ["x86_64"]}},
+	{"InstanceType": "m9.large", "VCpuInfo": {"DefaultVCpus": 2}, "MemoryInfo": {"SizeInMiB": 8192}, "ProcessorInfo": {"SupportedArchitectures": ["x86_64"]}},
+	{"InstanceType": "broken.large"}
+]}`
+
+func problems(list []input.Problem) string {
+	var out strings.Builder
+	for _, p := range list {
+		out.WriteString(p.String() + "\n")
+	}
+	return out.String()
+}
+
+func TestReadNamesWhatIsMissing(t *testing.T) {
+	m, err := Read(Files{
+		InstanceTypes: []byte(types),
+		Prices:        []byte(`{"on-demand": {"m5.large": 0.1, "c5.large": -1}, "spot": {"us-east-1b": {"m5.large": 0.03}, "us-east-1a": {"m5.large": null}}}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `instance type broken.large: ProcessorInfo.SupportedArchitectures: is missing: the type is left out
+prices: on-demand.c5.large: must be more than zero: the type is not offered there
+prices: spot.us-east-1a.m5.large: must be more than zero: the type is not offered there
+prices: 1 instance types have no price and are left out: m9.large
+`
+	if diff := cmp.Diff(want, problems(m.Problems)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"us-east-1a", "us-east-1b"}, m.Zones); diff != "" {
+		t.Errorf("zones are those of the spot prices (-want +got):\n%s", diff)
+	}
+	pool := &karpv1.NodePool{}
+	pool.Name = "default"
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "nobody"}
+	state, found := m.Catalog(&input.Objects{NodePools: []*karpv1.NodePool{pool}})
+	if len(found) > 0 {
+		t.Errorf("problems of the catalog: %s", problems(found))
+	}
+	var offers []string
+	for _, it := range state.InstanceTypes["nobody"] {
+		for _, o := range it.Offerings {
+			offers = append(offers, it.Name+" "+o.CapacityType+" "+o.Zone)
+		}
+		if it.Labels[corev1.LabelTopologyRegion] != "us-east-1" {
+			t.Errorf("region of %s: %s", it.Name, it.Labels[corev1.LabelTopologyRegion])
+		}
+	}
+	if diff := cmp.Diff([]string{"m5.large on-demand us-east-1a", "m5.large on-demand us-east-1b", "m5.large spot us-east-1b"}, offers); diff != "" {
+		t.Errorf("offerings (-want +got):\n%s", diff)
+	}
+}
+
+func TestBuiltin(t *testing.T) {
+	m, err := Read(Files{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Types) < 400 || len(m.OnDemand) != len(m.Types) || len(m.Spot) > 0 || len(m.Zones) != 3 || len(m.Notes) != 3 {
+		t.Errorf("%d types, %d prices, %d spot zones, zones %v, notes %v", len(m.Types), len(m.OnDemand), len(m.Spot), m.Zones, m.Notes)
+	}
+}
+
+func TestRegion(t *testing.T) {
+	for zone, want := range map[string]string{"us-east-1a": "us-east-1", "us-gov-west-1b": "us-gov-west-1", "us-west-2-lax-1a": "us-west-2", "zone": "zone"} {
+		if got := region(zone); got != want {
+			t.Errorf("region of %s: %s, want %s", zone, got, want)
+		}
+	}
+}
