@@ -3,6 +3,7 @@ package nodepool
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,6 +33,7 @@ func Validate(ctx context.Context, pool *karpv1.NodePool) field.ErrorList {
 	for i, b := range pool.Spec.Disruption.Budgets {
 		out = append(out, validateBudget(spec.Child("disruption", "budgets").Index(i), b)...)
 	}
+	out = append(out, validateLimits(spec.Child("limits"), pool.Spec.Limits)...)
 	if pool.Spec.Replicas != nil {
 		out = append(out, field.Forbidden(spec.Child("replicas"), "slipway does not keep a fixed number of nodes yet"))
 	}
@@ -65,6 +67,10 @@ func validateRequirements(template *field.Path, pool *karpv1.NodePool) field.Err
 			out = append(out, field.Invalid(path.Index(i), r.Key, err.Error()))
 			continue
 		}
+		if r.MinValues != nil && r.Operator == corev1.NodeSelectorOpIn && *r.MinValues > len(r.Values) {
+			out = append(out, field.Invalid(path.Index(i).Child("minValues"), *r.MinValues,
+				fmt.Sprintf("more than the %d values that are listed", len(r.Values))))
+		}
 		list = append(list, one)
 	}
 	all, err := catalog.NewRequirements(list)
@@ -76,6 +82,17 @@ func validateRequirements(template *field.Path, pool *karpv1.NodePool) field.Err
 	}
 	if key, conflict := all.Conflict(); conflict {
 		out = append(out, field.Invalid(path, key, "no value is left that all requirements and labels allow"))
+	}
+	return out
+}
+
+// validateLimits refuses what no launch could ever keep to.
+func validateLimits(path *field.Path, limits karpv1.Limits) field.ErrorList {
+	var out field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		if q := limits[name]; q.Sign() < 0 {
+			out = append(out, field.Invalid(path.Key(string(name)), q.String(), "a limit is not negative"))
+		}
 	}
 	return out
 }
