@@ -37,5 +37,6 @@ func newCommand() *cobra.Command {
 	cmd.AddCommand(newDemoCommand(&name))
 	cmd.AddCommand(newAWSCommand(&name))
 	cmd.AddCommand(newKillCommand(&name))
+	cmd.AddCommand(newMachineCommand())
 	return cmd
 }

@@ -64,8 +64,20 @@ type Machines struct {
 
 // New returns simulated machines; nothing starts before Run.
 func New(cfg Config) (*Machines, error) {
-	if cfg.Admin == nil || cfg.Instances == nil {
-		return nil, errors.New("machines: Admin and Instances are required")
+	mode, err := Simulated(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Instances == nil {
+		return nil, errors.New("machines: Instances are required")
+	}
+	return WithMode(mode, cfg.Instances), nil
+}
+
+// Simulated is the mode of simulated machines; of cfg all but Instances counts.
+func Simulated(cfg Config) (Mode, error) {
+	if cfg.Admin == nil {
+		return nil, errors.New("machines: Admin is required")
 	}
 	client, err := kubernetes.NewForConfig(unlimited(protobuf(cfg.Admin)))
 	if err != nil {
@@ -86,7 +98,7 @@ func New(cfg Config) (*Machines, error) {
 	if err != nil {
 		return nil, fmt.Errorf("machines: %w", err)
 	}
-	return WithMode(mode, cfg.Instances), nil
+	return mode, nil
 }
 
 // WithMode returns machines of another kind than simulated ones.

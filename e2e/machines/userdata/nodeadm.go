@@ -61,7 +61,6 @@ func parseNodeadm(data string) (Config, error) {
 		return Config{}, err
 	}
 	cfg := Config{Labels: map[string]string{}}
-	cidr := ""
 	for i, text := range documents {
 		var doc nodeConfig
 		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
@@ -70,14 +69,14 @@ func parseNodeadm(data string) (Config, error) {
 		if doc.APIVersion != nodeConfigAPI || doc.Kind != "NodeConfig" {
 			return Config{}, fmt.Errorf("NodeConfig %d: apiVersion %q and kind %q, want %s and NodeConfig", i, doc.APIVersion, doc.Kind, nodeConfigAPI)
 		}
-		if doc.Spec.Cluster.CIDR != "" {
-			cidr = doc.Spec.Cluster.CIDR
-		}
 		if err := cfg.add(doc); err != nil {
 			return Config{}, fmt.Errorf("NodeConfig %d: %w", i, err)
 		}
+		if err := cfg.keep(text); err != nil {
+			return Config{}, fmt.Errorf("NodeConfig %d: %w", i, err)
+		}
 	}
-	if cidr == "" {
+	if cfg.ServiceCIDR == "" {
 		return Config{}, errors.New("spec.cluster.cidr is missing")
 	}
 	return cfg, nil
@@ -143,6 +142,7 @@ func (c *Config) add(doc nodeConfig) error {
 		{&c.Cluster, cluster.Name},
 		{&c.Endpoint, cluster.APIServerEndpoint},
 		{&c.CertificateAuthority, cluster.CertificateAuthority},
+		{&c.ServiceCIDR, cluster.CIDR},
 	} {
 		if f.value != "" {
 			*f.to = f.value
@@ -175,6 +175,27 @@ func (c *Config) add(doc nodeConfig) error {
 			return fmt.Errorf("spec.kubelet.flags: %w", err)
 		}
 	}
+	return nil
+}
+
+// keep remembers what a real kubelet is started with.
+func (c *Config) keep(text string) error {
+	var doc struct {
+		Spec struct {
+			Kubelet struct {
+				Config map[string]any `json:"config"`
+				Flags  []string       `json:"flags"`
+			} `json:"kubelet"`
+		} `json:"spec"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		return err
+	}
+	if c.Kubelet == nil {
+		c.Kubelet = map[string]any{}
+	}
+	maps.Copy(c.Kubelet, doc.Spec.Kubelet.Config)
+	c.Flags = append(c.Flags, doc.Spec.Kubelet.Flags...)
 	return nil
 }
 

@@ -20,6 +20,8 @@ type Config struct {
 	Endpoint string
 	// CertificateAuthority is the cluster's CA bundle in base64.
 	CertificateAuthority string
+	// ServiceCIDR is the range of cluster IPs; nodeadm takes cluster DNS from it. Empty with Bottlerocket.
+	ServiceCIDR string
 	// Labels are --node-labels.
 	Labels map[string]string
 	// Taints are --register-with-taints.
@@ -30,6 +32,10 @@ type Config struct {
 	PodsPerCore int64
 	// KubeReserved, SystemReserved and EvictionHard are the kubelet's settings of these names; nil means the image's own.
 	KubeReserved, SystemReserved, EvictionHard map[string]string
+	// Kubelet is the KubeletConfiguration as the documents set it, merged; nil where the format has none.
+	Kubelet map[string]any
+	// Flags are the kubelet's flags as given.
+	Flags []string
 	// InstanceStore says that pods' ephemeral storage is on the local disks (RAID0).
 	InstanceStore bool
 	// Bottlerocket tells its settings from nodeadm's.

@@ -63,7 +63,14 @@ func TestAL2023(t *testing.T) {
 		Cluster:              "sandbox",
 		Endpoint:             "https://127.0.0.1:6443",
 		CertificateAuthority: "Y2E=",
+		ServiceCIDR:          "10.100.0.0/16",
 		Labels:               map[string]string{"karpenter.sh/nodepool": "default", "team": "a"},
+		Kubelet: map[string]any{
+			"maxPods":      29.,
+			"evictionHard": map[string]any{"memory.available": "200Mi"}, "kubeReserved": map[string]any{"cpu": "80m"},
+			"registerWithTaints": []any{map[string]any{"key": "slipway.dev/starting", "effect": "NoSchedule"}},
+		},
+		Flags: []string{`--node-labels="karpenter.sh/nodepool=default,team=a"`, "--register-with-taints=dedicated=ml:NoExecute"},
 		Taints: []corev1.Taint{
 			{Key: "slipway.dev/starting", Effect: corev1.TaintEffectNoSchedule},
 			{Key: "dedicated", Value: "ml", Effect: corev1.TaintEffectNoExecute},

@@ -1,0 +1,148 @@
+package kubelet
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slipway-k8s/slipway/e2e/machines/userdata"
+)
+
+const (
+	containerdSocket = "/run/containerd/containerd.sock"
+	kubeletFolder    = "/var/lib/kubelet"
+	authorityFile    = kubeletFolder + "/ca.crt"
+	configFile       = kubeletFolder + "/config.json"
+)
+
+// files are written at first boot, by path.
+type files map[string][]byte
+
+// firstBoot is what nodeadm makes of the user data: the kubelet's configuration and arguments. It is pure. The settings
+// are those of nodeadm's generateKubeletConfig but for what the machine's small world asks for: cgroupfs, cgroup v1 where
+// the host has it, and OOM scores left alone.
+func firstBoot(d description) (files, []string, error) {
+	user, err := userdata.Parse(d.Instance.UserData)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.Cluster != "" && user.Cluster != d.Cluster {
+		return nil, nil, fmt.Errorf("user data: cluster %q, want %q", user.Cluster, d.Cluster)
+	}
+	if user.Endpoint != d.Endpoint {
+		return nil, nil, fmt.Errorf("user data: API server endpoint %q, want %q", user.Endpoint, d.Endpoint)
+	}
+	authority, err := base64.StdEncoding.DecodeString(user.CertificateAuthority)
+	if err != nil {
+		return nil, nil, fmt.Errorf("user data: certificate authority: %w", err)
+	}
+	dns, err := clusterDNS(user.ServiceCIDR)
+	if err != nil {
+		return nil, nil, fmt.Errorf("user data: spec.cluster.cidr: %w", err)
+	}
+	config := kubeletConfig(d, user, dns)
+	data, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return nil, nil, err
+	}
+	return files{authorityFile: authority, configFile: data}, arguments(d, user), nil
+}
+
+// clusterDNS is the tenth address of the services' range, where EKS puts it.
+func clusterDNS(cidr string) (string, error) {
+	network, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return "", err
+	}
+	address := network.Masked().Addr()
+	for range 10 {
+		address = address.Next()
+	}
+	return address.String(), nil
+}
+
+func kubeletConfig(d description, user userdata.Config, dns string) map[string]any {
+	pods := d.Instance.PodLimit
+	config := map[string]any{
+		"apiVersion":     "kubelet.config.k8s.io/v1beta1",
+		"kind":           "KubeletConfiguration",
+		"authentication": map[string]any{"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": true}, "x509": map[string]any{"clientCAFile": authorityFile}},
+		"authorization":  map[string]any{"mode": "Webhook"},
+		"cgroupDriver":   "cgroupfs", "cgroupRoot": "/", "failCgroupV1": false,
+		"clusterDNS":               []string{dns},
+		"clusterDomain":            "cluster.local",
+		"containerRuntimeEndpoint": "unix://" + containerdSocket,
+		"evictionHard":             map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"},
+		"hairpinMode":              "hairpin-veth",
+		"kubeReserved":             map[string]string{"cpu": strconv.FormatInt(reservedCPU(d.Instance.CPUs), 10) + "m", "memory": strconv.FormatInt(255+11*pods, 10) + "Mi", "ephemeral-storage": "1Gi"},
+		"logging":                  map[string]any{"verbosity": 2},
+		"maxPods":                  pods,
+		"oomScoreAdj":              0,
+		"providerID":               d.Instance.ProviderID(),
+		"readOnlyPort":             0,
+		"resolvConf":               "",
+		"serializeImagePulls":      false,
+	}
+	maps.Copy(config, user.Kubelet)
+	return config
+}
+
+// reservedCPU is kubeReserved of nodeadm in thousandths of a core: 6 % of the first core, 1 % of the second, 0.5 % of the
+// next two, 0.25 % of the others (nodeadm's getCPUMillicoresToReserve).
+func reservedCPU(cpus int64) int64 {
+	tenthsOfPercent := []struct{ upTo, share int64 }{{1, 600}, {2, 100}, {4, 50}, {cpus, 25}}
+	sum, from := int64(0), int64(0)
+	for _, step := range tenthsOfPercent {
+		if to := min(step.upTo, cpus); to > from {
+			sum += (to - from) * step.share
+			from = to
+		}
+	}
+	return sum / 10
+}
+
+// osMemoryShare is what the operating system sees of the advertised memory, as a rule of thumb.
+const osMemoryShare = 0.96
+
+// rootVolume is the filesystem of a root volume in bytes: partition table, EFI partition and XFS take about 76 MiB.
+func rootVolume(gib int64) int64 {
+	if gib == 0 {
+		gib = 20
+	}
+	return gib<<30 - 76<<20
+}
+
+// arguments are the kubelet's flags, nodeadm's first: the user's come last and win.
+func arguments(d description, user userdata.Config) []string {
+	out := []string{
+		"--config=" + configFile,
+		"--kubeconfig=" + d.KubeConfig,
+		"--hostname-override=" + d.Instance.PrivateDNSName,
+		"--node-ip=" + d.Instance.PrivateIP,
+		"--cloud-provider=external",
+		"--root-dir=" + kubeletFolder,
+		fmt.Sprintf("--machine-cpus=%d", d.Instance.CPUs),
+		fmt.Sprintf("--machine-memory-bytes=%d", int64(float64(d.Instance.MemoryMiB<<20)*osMemoryShare)),
+		fmt.Sprintf("--machine-volume-bytes=%d", rootVolume(d.Instance.RootVolumeGiB)),
+	}
+	pairs := make([]string, 0, len(user.Labels))
+	for _, key := range slices.Sorted(maps.Keys(user.Labels)) {
+		pairs = append(pairs, key+"="+user.Labels[key])
+	}
+	if len(pairs) > 0 {
+		out = append(out, "--node-labels="+strings.Join(pairs, ","))
+	}
+	for _, flag := range user.Flags {
+		// systemd takes the quotes off.
+		flag = strings.NewReplacer(`"`, "", "'", "").Replace(flag)
+		if name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "="); name != "node-labels" {
+			out = append(out, flag)
+		}
+	}
+	return out
+}

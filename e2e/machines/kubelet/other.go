@@ -1,0 +1,27 @@
+//go:build !linux
+
+package kubelet
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slipway-k8s/slipway/e2e/machines/instance"
+)
+
+var errNotLinux = errors.New("machines of kind kubelet need Linux; sim runs everywhere")
+
+// Mode runs machines with real kubelets, on Linux.
+type Mode struct{}
+
+// New says that this system cannot.
+func New(Config) (*Mode, error) { return nil, errNotLinux }
+
+// Run says that this system cannot.
+func (*Mode) Run(context.Context) error { return errNotLinux }
+
+// Machine says that this system cannot.
+func (*Mode) Machine(context.Context, instance.Instance) error { return errNotLinux }
+
+// Boot says that this system cannot.
+func Boot(context.Context, string) error { return errNotLinux }

@@ -1,0 +1,74 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+
+	cadvisorv1 "github.com/google/cadvisor/info/v1"
+	cadvisorv2 "github.com/google/cadvisor/info/v2"
+	"github.com/spf13/pflag"
+	"k8s.io/kubernetes/pkg/kubelet/cadvisor"
+)
+
+// hardware is what the machine has; 0 means what the host has.
+type hardware struct {
+	cpus                     int
+	memoryBytes, volumeBytes uint64
+}
+
+func (h *hardware) addFlags(set *pflag.FlagSet) {
+	set.IntVar(&h.cpus, "machine-cpus", 0, "number of CPUs of the machine")
+	set.Uint64Var(&h.memoryBytes, "machine-memory-bytes", 0, "memory of the machine")
+	set.Uint64Var(&h.volumeBytes, "machine-volume-bytes", 0, "size of the machine's root volume")
+}
+
+// machine is cAdvisor with the sizes that it was told.
+type machine struct {
+	cadvisor.Interface
+	told hardware
+}
+
+// MachineInfo tells CPUs and memory. The topology stays the host's: cgroups can hold no other CPUs.
+func (m machine) MachineInfo() (*cadvisorv1.MachineInfo, error) {
+	info, err := m.Interface.MachineInfo()
+	if err != nil {
+		return nil, err
+	}
+	sized := *info
+	if m.told.cpus > 0 {
+		sized.NumCores = m.told.cpus
+	}
+	if m.told.memoryBytes > 0 {
+		sized.MemoryCapacity = m.told.memoryBytes
+	}
+	return &sized, nil
+}
+
+// RootFsInfo tells the root volume.
+func (m machine) RootFsInfo() (cadvisorv2.FsInfo, error) {
+	info, err := m.Interface.RootFsInfo()
+	return m.volume(info), err
+}
+
+// ImagesFsInfo tells the root volume, where images are.
+func (m machine) ImagesFsInfo(ctx context.Context) (cadvisorv2.FsInfo, error) {
+	info, err := m.Interface.ImagesFsInfo(ctx)
+	return m.volume(info), err
+}
+
+// ContainerFsInfo tells the root volume, where containers' layers are.
+func (m machine) ContainerFsInfo(ctx context.Context) (cadvisorv2.FsInfo, error) {
+	info, err := m.Interface.ContainerFsInfo(ctx)
+	return m.volume(info), err
+}
+
+// volume is a filesystem of the told size that nothing has been written to but what the machine boots from.
+func (m machine) volume(info cadvisorv2.FsInfo) cadvisorv2.FsInfo {
+	if m.told.volumeBytes > 0 {
+		info.Capacity = m.told.volumeBytes
+		info.Available = m.told.volumeBytes / 10 * 8
+		info.Usage = info.Capacity - info.Available
+	}
+	return info
+}
