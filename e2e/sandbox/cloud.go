@@ -90,21 +90,27 @@ func (s *Sandbox) startMachines(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	simulated, err := machines.New(machines.Config{
-		Admin: s.cp.Admin(), Instances: s.instances(), Cluster: ClusterName, Endpoint: s.cp.Endpoint(),
-		Seed: s.cfg.Seed, Speed: s.cfg.Speed,
+	mode, err := machines.Simulated(machines.Config{
+		Admin: s.cp.Admin(), Cluster: ClusterName, Endpoint: s.cp.Endpoint(), Seed: s.cfg.Seed, Speed: s.cfg.Speed,
 	})
 	if err != nil {
 		return "", err
 	}
+	detail := fmt.Sprintf("simulated kubelets at %g times their speed", s.cfg.Speed)
+	if s.cfg.Machines == RealKubelets {
+		if mode, err = s.kubelets(ctx, mode); err != nil {
+			return "", err
+		}
+		detail = "a real kubelet and containerd for each instance"
+	}
 	s.run(ctx, "cloud controller", controller.Run)
-	s.run(ctx, "machines", simulated.Run)
+	s.run(ctx, "machines", machines.WithMode(mode, s.instances()).Run)
 	for i := range s.cfg.ManagedNodes {
 		if err := s.runManaged(i); err != nil {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("simulated kubelets at %g times their speed, the cloud controller's part", s.cfg.Speed), nil
+	return detail + ", the cloud controller's part", nil
 }
 
 func (s *Sandbox) startManagedNodes(ctx context.Context) (string, error) {

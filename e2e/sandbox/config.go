@@ -20,6 +20,14 @@ const (
 // ClusterName is the name of the sandbox's cluster: what its subnets, security groups and roles carry.
 const ClusterName = "slipway"
 
+// The kinds of machines behind instances.
+const (
+	// Simulated are kubelets that run nothing; thousands fit on a laptop.
+	Simulated = "sim"
+	// RealKubelets are a kubelet and a containerd for each instance, on Linux as root.
+	RealKubelets = "kubelet"
+)
+
 // Config of a sandbox. Only BinDir is required.
 type Config struct {
 	// BinDir holds slipway-scheduler and slipway-launcher.
@@ -35,7 +43,7 @@ type Config struct {
 	// KubeconfigPath is where the administrator's kubeconfig is written, which must not exist; empty means in the
 	// sandbox's folder.
 	KubeconfigPath string
-	// Machines is the kind of machines: sim, which is also what empty means.
+	// Machines is the kind of machines: Simulated, which is also what empty means, or RealKubelets.
 	Machines string
 	// ManagedNodes is how many nodes of an EKS managed node group there are from the start.
 	ManagedNodes int
@@ -67,7 +75,7 @@ func (c *Config) complete() error {
 		c.Speed = 1
 	}
 	if c.Machines == "" {
-		c.Machines = "sim"
+		c.Machines = Simulated
 	}
 	if c.Progress == nil {
 		c.Progress = func(string) {}
@@ -79,8 +87,8 @@ func (c *Config) complete() error {
 	if c.Speed < 0 {
 		errs = append(errs, fmt.Errorf("speed %v is negative", c.Speed))
 	}
-	if c.Machines != "sim" {
-		errs = append(errs, fmt.Errorf("machines %q: there is only sim", c.Machines))
+	if c.Machines != Simulated && c.Machines != RealKubelets {
+		errs = append(errs, fmt.Errorf("machines %q: want %s or %s", c.Machines, Simulated, RealKubelets))
 	}
 	if c.ManagedNodes < 0 {
 		errs = append(errs, fmt.Errorf("managed nodes %d: is negative", c.ManagedNodes))
