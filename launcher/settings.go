@@ -26,6 +26,13 @@ type Settings struct {
 	ClusterEndpoint string `json:"clusterEndpoint,omitempty"`
 	// ClusterCABundle is the API server's certificate authority that nodes are told, PEM in base64; empty asks EKS.
 	ClusterCABundle string `json:"clusterCABundle,omitempty"`
+	// KubernetesVersion such as 1.36, which AMI aliases depend on; empty asks EKS, or else the API server.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// ServiceCIDR of the cluster's Services, IPv4, that nodes are told; empty asks EKS, or else the API server.
+	ServiceCIDR string `json:"serviceCIDR,omitempty"`
+	// MinValuesPolicy is what becomes of a claim whose minValues cannot be kept at launch: Strict fails it, BestEffort launches
+	// with what is left. Default Strict.
+	MinValuesPolicy string `json:"minValuesPolicy,omitempty"`
 	// InterruptionQueue is the name of the SQS queue; empty means that interruptions are not heard of.
 	InterruptionQueue string `json:"interruptionQueue,omitempty"`
 	// IsolatedVPC says that the Price List API cannot be reached: the built-in on-demand prices are used at once.
@@ -56,10 +63,16 @@ type Settings struct {
 	HealthProbeAddress string `json:"healthProbeAddress,omitempty"`
 }
 
+// The values of MinValuesPolicy, Karpenter's.
+const (
+	minValuesStrict     = "Strict"
+	minValuesBestEffort = "BestEffort"
+)
+
 // Defaults are the settings of somebody who sets nothing.
 func Defaults() Settings {
 	return Settings{
-		Socket: "/run/slipway/launcher.sock", BindAt: bind.Auto,
+		Socket: "/run/slipway/launcher.sock", BindAt: bind.Auto, MinValuesPolicy: minValuesStrict,
 		JoinDeadline: metav1.Duration{Duration: 5 * time.Minute}, EmptyJoinDeadline: metav1.Duration{Duration: 15 * time.Minute},
 		VMMemoryOverheadPercent: 0.075,
 		AMIRefreshInterval:      metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
@@ -88,7 +101,7 @@ func (s *Settings) Load(path string) error {
 func (s *Settings) FromEnvironment(getenv func(string) string) error {
 	for name, field := range map[string]*string{
 		"CLUSTER_NAME": &s.ClusterName, "CLUSTER_ENDPOINT": &s.ClusterEndpoint, "CLUSTER_CA_BUNDLE": &s.ClusterCABundle,
-		"INTERRUPTION_QUEUE": &s.InterruptionQueue,
+		"INTERRUPTION_QUEUE": &s.InterruptionQueue, "MIN_VALUES_POLICY": &s.MinValuesPolicy,
 	} {
 		if value := getenv(name); value != "" {
 			*field = value
@@ -128,6 +141,8 @@ func (s *Settings) Validate() error {
 	require(s.ClusterName != "", "clusterName: required (flag --cluster-name or environment CLUSTER_NAME)")
 	_, err := bind.ParseSetting(string(s.BindAt))
 	require(err == nil, "%w", err)
+	require(s.MinValuesPolicy == minValuesStrict || s.MinValuesPolicy == minValuesBestEffort,
+		"minValuesPolicy: %q is neither %s nor %s", s.MinValuesPolicy, minValuesStrict, minValuesBestEffort)
 	require(s.JoinDeadline.Duration > 0, "joinDeadline: %s is not positive", s.JoinDeadline.Duration)
 	require(s.EmptyJoinDeadline.Duration > 0, "emptyJoinDeadline: %s is not positive", s.EmptyJoinDeadline.Duration)
 	require(s.VMMemoryOverheadPercent >= 0 && s.VMMemoryOverheadPercent < 1, "vmMemoryOverheadPercent: %v is not a share from 0 up to 1", s.VMMemoryOverheadPercent)

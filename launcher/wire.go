@@ -63,6 +63,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	p.launcher, err = launch.New(launch.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader,
 		Events: l.recorders.karpenter, Failed: late.failed, Registerer: l.registerer,
+		MinValuesBestEffort: settings.MinValuesPolicy == minValuesBestEffort,
 	})
 	if err != nil {
 		return p, err

@@ -57,6 +57,9 @@ SDK's usual places.`,
 	set.StringVar(&s.ClusterName, "cluster-name", s.ClusterName, "name of the EKS cluster (CLUSTER_NAME)")
 	set.StringVar(&s.ClusterEndpoint, "cluster-endpoint", s.ClusterEndpoint, "API server URL that nodes are told; empty asks EKS (CLUSTER_ENDPOINT)")
 	set.StringVar(&s.ClusterCABundle, "cluster-ca-bundle", s.ClusterCABundle, "certificate authority that nodes are told, PEM in base64; empty asks EKS (CLUSTER_CA_BUNDLE)")
+	set.StringVar(&s.KubernetesVersion, "kubernetes-version", s.KubernetesVersion, "Kubernetes version of AMI aliases, such as 1.36; empty asks EKS or the API server")
+	set.StringVar(&s.ServiceCIDR, "service-cidr", s.ServiceCIDR, "IPv4 range of Services that nodes are told; empty asks EKS or the API server")
+	set.StringVar(&s.MinValuesPolicy, "min-values-policy", s.MinValuesPolicy, "Strict or BestEffort: what becomes of a claim whose minValues cannot be kept (MIN_VALUES_POLICY)")
 	set.StringVar(&s.InterruptionQueue, "interruption-queue", s.InterruptionQueue, "name of the SQS queue with EC2's events (INTERRUPTION_QUEUE)")
 	set.BoolVar(&s.IsolatedVPC, "isolated-vpc", s.IsolatedVPC, "use the built-in on-demand prices: the Price List API cannot be reached (ISOLATED_VPC)")
 	set.Float64Var(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", s.VMMemoryOverheadPercent, "share of memory taken to be lost until a node has reported (VM_MEMORY_OVERHEAD_PERCENT)")
@@ -99,7 +102,8 @@ func (f *flags) run(cmd *cobra.Command) error {
 	}
 	cloud, err := aws.New(aws.Config{
 		AWS: awsConfig, ClusterName: settings.ClusterName, ClusterEndpoint: settings.ClusterEndpoint,
-		ClusterCA: settings.ClusterCABundle, InterruptionQueue: settings.InterruptionQueue,
+		ClusterCA: settings.ClusterCABundle, KubernetesVersion: settings.KubernetesVersion, ServiceCIDR: settings.ServiceCIDR,
+		Fallback: fallback(kubernetes), InterruptionQueue: settings.InterruptionQueue,
 		IsolatedVPC: settings.IsolatedVPC, ReservedENIs: int64(settings.ReservedENIs), MemoryOverhead: &settings.VMMemoryOverheadPercent,
 		Periods: aws.Periods{Images: settings.AMIRefreshInterval.Duration, Subnets: settings.SubnetRefreshInterval.Duration},
 		Logger:  logger.WithName("aws"), Metrics: metrics.Registry,
@@ -130,6 +134,9 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"cluster-name":               func() { out.ClusterName = f.settings.ClusterName },
 		"cluster-endpoint":           func() { out.ClusterEndpoint = f.settings.ClusterEndpoint },
 		"cluster-ca-bundle":          func() { out.ClusterCABundle = f.settings.ClusterCABundle },
+		"kubernetes-version":         func() { out.KubernetesVersion = f.settings.KubernetesVersion },
+		"service-cidr":               func() { out.ServiceCIDR = f.settings.ServiceCIDR },
+		"min-values-policy":          func() { out.MinValuesPolicy = f.settings.MinValuesPolicy },
 		"interruption-queue":         func() { out.InterruptionQueue = f.settings.InterruptionQueue },
 		"isolated-vpc":               func() { out.IsolatedVPC = f.settings.IsolatedVPC },
 		"vm-memory-overhead-percent": func() { out.VMMemoryOverheadPercent = f.settings.VMMemoryOverheadPercent },
@@ -150,6 +157,14 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		}
 	}
 	return out, out.Validate()
+}
+
+// fallback asks the API server for what EKS does not tell.
+func fallback(kubernetes *rest.Config) func(context.Context) (aws.ClusterFacts, error) {
+	return func(ctx context.Context) (aws.ClusterFacts, error) {
+		facts, err := launcher.AskAPIServer(ctx, kubernetes)
+		return aws.ClusterFacts(facts), err
+	}
 }
 
 func kubernetesConfig(path string) (*rest.Config, error) {

@@ -30,6 +30,8 @@ type Config struct {
 	ServiceCIDR string
 	// KubernetesVersion such as 1.36, which AMI aliases depend on; empty asks EKS.
 	KubernetesVersion string
+	// Fallback tells of the cluster where EKS does not; nil asks nobody else.
+	Fallback func(ctx context.Context) (ClusterFacts, error)
 	// InterruptionQueue is the name of the SQS queue; empty receives nothing.
 	InterruptionQueue string
 	// ReservedENIs are network interfaces of each node that pods get no addresses of.

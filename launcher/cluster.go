@@ -1,0 +1,72 @@
+package launcher
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+// Cluster is what nodes are told of their cluster.
+type Cluster struct {
+	// Endpoint is the API server's URL.
+	Endpoint string
+	// CertificateAuthority of the API server, PEM in base64.
+	CertificateAuthority string
+	// ServiceCIDR of the cluster's Services, IPv4.
+	ServiceCIDR string
+	// KubernetesVersion such as 1.36.
+	KubernetesVersion string
+}
+
+// defaultServiceCIDR is EKS's default where the VPC lies in 192.168.0.0/16 or 172.16.0.0/12.
+const defaultServiceCIDR = "10.100.0.0/16"
+
+// AskAPIServer finds out what EKS would tell of the cluster: the endpoint and certificate authority that the launcher itself uses,
+// the server's version, and the Services' range from its ServiceCIDR, or a default where it has none.
+func AskAPIServer(ctx context.Context, config *rest.Config) (Cluster, error) {
+	ca := config.CAData
+	copied := rest.CopyConfig(config)
+	if len(ca) == 0 {
+		if err := rest.LoadTLSFiles(copied); err != nil {
+			return Cluster{}, fmt.Errorf("the API server's certificate authority: %w", err)
+		}
+		ca = copied.CAData
+	}
+	client, err := kubernetes.NewForConfig(copied)
+	if err != nil {
+		return Cluster{}, err
+	}
+	version, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return Cluster{}, fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	return Cluster{
+		Endpoint: config.Host, CertificateAuthority: base64.StdEncoding.EncodeToString(ca),
+		ServiceCIDR:       serviceCIDR(ctx, client),
+		KubernetesVersion: version.Major + "." + strings.TrimRight(version.Minor, "+"),
+	}, nil
+}
+
+// serviceCIDR is the first IPv4 range of the ServiceCIDR that the API server makes of its own flags.
+func serviceCIDR(ctx context.Context, client kubernetes.Interface) string {
+	object, err := client.NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err == nil {
+		for _, text := range object.Spec.CIDRs {
+			if prefix, bad := netip.ParsePrefix(text); bad == nil && prefix.Addr().Is4() {
+				return text
+			}
+		}
+		err = errors.New("it has no IPv4 range")
+	}
+	klog.FromContext(ctx).Info("ServiceCIDR kubernetes could not be read: nodes are told the default range; set serviceCIDR if it is another",
+		"why", err.Error(), "serviceCIDR", defaultServiceCIDR)
+	return defaultServiceCIDR
+}

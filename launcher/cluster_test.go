@@ -1,0 +1,47 @@
+package launcher
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// What EKS would tell comes from the API server, where there is no EKS.
+func TestAskAPIServer(t *testing.T) {
+	cidrs := `["fd00::/108","10.96.0.0/12"]`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path == "/version":
+			fmt.Fprint(w, `{"major":"1","minor":"36+"}`)
+		case cidrs != "" && r.URL.Path == "/apis/networking.k8s.io/v1/servicecidrs/kubernetes":
+			fmt.Fprintf(w, `{"kind":"ServiceCIDR","apiVersion":"networking.k8s.io/v1","metadata":{"name":"kubernetes"},"spec":{"cidrs":%s}}`, cidrs)
+		default:
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+		}
+	}))
+	defer server.Close()
+	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("certificate")}}
+	config.CAData = nil
+	got, err := AskAPIServer(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Cluster{Endpoint: server.URL, ServiceCIDR: "10.96.0.0/12", KubernetesVersion: "1.36", CertificateAuthority: base64.StdEncoding.EncodeToString(nil)}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	cidrs = ""
+	if got, err := AskAPIServer(t.Context(), config); err != nil || got.ServiceCIDR != defaultServiceCIDR {
+		t.Errorf("without a ServiceCIDR: %+v, %v", got, err)
+	}
+	server.Close()
+	if _, err := AskAPIServer(t.Context(), config); err == nil {
+		t.Error("no error without an API server")
+	}
+}
