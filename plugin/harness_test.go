@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // harness is a real scheduler with the plugin, on a fake API server, and a launcher of the test's.
 type harness struct {
-	t        *testing.T
+	t        testing.TB
 	ctx      context.Context
 	client   *fake.Clientset
 	sched    *scheduler.Scheduler
@@ -66,7 +66,7 @@ type harnessOptions struct {
 }
 
 // start runs the scheduler with the sample configuration.
-func start(t *testing.T, o harnessOptions) *harness {
+func start(t testing.TB, o harnessOptions) *harness {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	h := &harness{t: t, ctx: ctx, launcher: newTestLauncher(t), registry: prometheus.NewRegistry(), recorder: events.NewFakeRecorder(10000)}
@@ -124,7 +124,7 @@ func start(t *testing.T, o harnessOptions) *harness {
 }
 
 // sample reads a sample configuration with NodeLaunch's args replaced.
-func sample(t *testing.T, path string, args ...string) []config.KubeSchedulerProfile {
+func sample(t testing.TB, path string, args ...string) []config.KubeSchedulerProfile {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -170,13 +170,15 @@ func (h *harness) deployment(name string, n int) {
 
 func (h *harness) replicaSet(name string, n int) {
 	h.t.Helper()
-	replicas := int32(n)
-	rs := &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("rs-" + name)},
-		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas},
-	}
-	if _, err := h.client.AppsV1().ReplicaSets("default").Create(h.ctx, rs, metav1.CreateOptions{}); err != nil {
+	if _, err := h.client.AppsV1().ReplicaSets("default").Create(h.ctx, replicaSet(name, n), metav1.CreateOptions{}); err != nil {
 		h.t.Fatal(err)
+	}
+}
+
+func replicaSet(name string, n int) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("rs-" + name)},
+		Spec:       appsv1.ReplicaSetSpec{Replicas: new(int32(n))},
 	}
 }
 

@@ -41,7 +41,7 @@ type testLauncher struct {
 	answers    chan *api.Answer
 }
 
-func newTestLauncher(t *testing.T) *testLauncher {
+func newTestLauncher(t testing.TB) *testLauncher {
 	t.Helper()
 	l := &testLauncher{
 		socket:   filepath.Join(t.TempDir(), "l.sock"),
@@ -54,7 +54,7 @@ func newTestLauncher(t *testing.T) *testLauncher {
 }
 
 // serve starts to listen; a launcher that was stopped can serve again.
-func (l *testLauncher) serve(t *testing.T) {
+func (l *testLauncher) serve(t testing.TB) {
 	t.Helper()
 	lis, err := net.Listen("unix", l.socket)
 	if err != nil {
