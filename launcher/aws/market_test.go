@@ -31,8 +31,8 @@ func (s *shop) set(name string, a answer) {
 
 // RoundTrip answers without a network, so that time in a test can be synthetic.
 func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
-	name := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "AWSPriceListService.")
-	if name == "" {
+	_, name, json := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	if !json {
 		if err := r.ParseForm(); err != nil {
 			return nil, err
 		}

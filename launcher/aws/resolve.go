@@ -33,11 +33,13 @@ func (c *Cloud) Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (_ awsv1
 // conditionOf sets a condition False where AWS answered with an error that repeating does not mend, and returns the error
 // where it may.
 func conditionOf(conditions status.ConditionSet, kind string, err error) error {
-	if isTransient(err) {
+	if isTransient(err) && !isNotImplemented(err) {
 		return err
 	}
 	reason := "AWSRefused"
 	switch {
+	case isNotImplemented(err):
+		reason = "NotOffered"
 	case isDenied(code(err)):
 		reason = "Unauthorized"
 	case isAbsent(err):
