@@ -3,7 +3,7 @@ package verify
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -191,8 +191,9 @@ func (v *Verifier) runsAll(ctx context.Context, spots []*spot, x *variant, asked
 
 // instead asks the filters about the spot's first pod on the node that takes the place of the expected one. What
 // PreFilter counted is changed for the question and changed back.
-func (t *trial) instead(ctx context.Context, at *spot, expected, moved *framework.NodeInfo) (_ *fwk.Status, err error) {
+func (t *trial) instead(ctx context.Context, at *spot, expected, moved *framework.NodeInfo) (*fwk.Status, error) {
 	self := at.pods[0]
+	var err error
 	if err := moved.RemovePod(klog.FromContext(ctx), self.Pod); err != nil {
 		return nil, err
 	}
@@ -200,28 +201,17 @@ func (t *trial) instead(ctx context.Context, at *spot, expected, moved *framewor
 	if takesPorts(self) {
 		keepPorts(moved)
 	}
-	count := func(more bool, pods []fwk.PodInfo, on *framework.NodeInfo) {
+	count := func(pods []fwk.PodInfo, on *framework.NodeInfo, came bool) {
 		for _, p := range pods {
-			run := t.fw.RunPreFilterExtensionRemovePod
-			if more {
-				run = t.fw.RunPreFilterExtensionAddPod
-			}
-			if st := run(ctx, t.state, self.Pod, p, on); !st.IsSuccess() && err == nil {
-				err = fmt.Errorf("pod %s: counting %s on node %s: %w", klog.KObj(self.Pod), klog.KObj(p.GetPod()), on.Node().Name, st.AsError())
-			}
+			err = errors.Join(err, t.count(ctx, self.Pod, p, on, came))
 		}
 	}
-	count(false, expected.Pods, expected)
-	count(true, moved.Pods, moved)
-	defer func() {
-		count(false, moved.Pods, moved)
-		count(true, expected.Pods, expected)
-	}()
-	status := t.fw.RunFilterPlugins(ctx, t.state, self.Pod, moved)
-	if !status.IsSuccess() && !status.IsRejected() {
-		return nil, fmt.Errorf("pod %s on node %s: %w", klog.KObj(self.Pod), moved.Node().Name, status.AsError())
-	}
-	return status, err
+	count(expected.Pods, expected, false)
+	count(moved.Pods, moved, true)
+	status, bad := t.ask(ctx, self.Pod, moved)
+	count(moved.Pods, moved, false)
+	count(expected.Pods, expected, true)
+	return status, errors.Join(err, bad)
 }
 
 // variants are the available offerings of the claim's alternatives that its requirements allow, the expected one among them.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
@@ -43,8 +42,8 @@ type Config struct {
 
 // Verifier asks the profiles' filters about plans.
 type Verifier struct {
-	lister     *swappable
-	frameworks map[string]framework.Framework
+	lister   *swappable
+	profiles map[string]profile
 }
 
 // New builds one framework per profile; they live until the context ends. Informers must not have been started, since
@@ -57,18 +56,18 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 		return nil, errors.New("verify: Informers and Client are required")
 	}
 	registry := frameworkplugins.NewInTreeRegistry()
-	if err := registry.Merge(cfg.OutOfTree); err != nil {
+	err := registry.Merge(cfg.OutOfTree)
+	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	v := &Verifier{lister: &swappable{}, frameworks: map[string]framework.Framework{}}
+	v := &Verifier{lister: &swappable{}, profiles: map[string]profile{}}
 	v.lister.target = newOverlay(emptyLister{}, nil)
 	leave := slices.Clone(cfg.Without)
 	if cfg.DRA == nil {
 		leave = append(leave, names.DynamicResources)
 	}
-	for i := range cfg.Profiles {
-		profile := stripped(&cfg.Profiles[i], leave)
-		options := []frameworkruntime.Option{
+	build := func(of *config.KubeSchedulerProfile) (framework.Framework, error) {
+		return frameworkruntime.NewFramework(ctx, registry, of,
 			frameworkruntime.WithSnapshotSharedLister(v.lister),
 			frameworkruntime.WithInformerFactory(cfg.Informers),
 			frameworkruntime.WithClientSet(cfg.Client),
@@ -77,47 +76,15 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 			frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 			frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
 			frameworkruntime.WithParallelism(1),
+		)
+	}
+	for i := range cfg.Profiles {
+		name := cfg.Profiles[i].SchedulerName
+		if v.profiles[name], err = newProfile(build, &cfg.Profiles[i], leave); err != nil {
+			return nil, fmt.Errorf("verify: framework of profile %s: %w", name, err)
 		}
-		fw, err := frameworkruntime.NewFramework(ctx, registry, profile, options...)
-		if err != nil {
-			return nil, fmt.Errorf("verify: framework of profile %s: %w", profile.SchedulerName, err)
-		}
-		v.frameworks[profile.SchedulerName] = fw
 	}
 	return v, nil
-}
-
-// stripped is the profile without PostFilter and without the named plugins.
-func stripped(profile *config.KubeSchedulerProfile, leave []string) *config.KubeSchedulerProfile {
-	drop := map[string]bool{}
-	for _, n := range leave {
-		drop[n] = true
-	}
-	out := profile.DeepCopy()
-	if out.Plugins != nil {
-		p := out.Plugins
-		for _, set := range []*config.PluginSet{
-			&p.PreEnqueue, &p.QueueSort, &p.PreFilter, &p.Filter, &p.PostFilter, &p.PreScore, &p.Score, &p.Reserve,
-			&p.Permit, &p.PreBind, &p.Bind, &p.PostBind, &p.MultiPoint, &p.PlacementGenerate, &p.PlacementScore,
-		} {
-			var keep []config.Plugin
-			for _, e := range set.Enabled {
-				if !drop[e.Name] {
-					keep = append(keep, e)
-				}
-			}
-			set.Enabled = keep
-		}
-		p.PostFilter = config.PluginSet{Disabled: []config.Plugin{{Name: "*"}}}
-	}
-	var args []config.PluginConfig
-	for _, a := range out.PluginConfig {
-		if !drop[a.Name] {
-			args = append(args, a)
-		}
-	}
-	out.PluginConfig = args
-	return out
 }
 
 // Check asks the filters about the plan, and returns what they reject; nothing means that all may be launched as
@@ -151,9 +118,13 @@ func (v *Verifier) check(ctx context.Context, w *World, classes []plan.Class, p 
 	v.lister.target = all
 	defer func() { v.lister.target = newOverlay(emptyLister{}, nil) }()
 	var out judgement
-	asked := map[int]*trial{}
+	asked, among := map[int]*trial{}, neighbours{}
 	for _, c := range scene.order {
-		rejected, err := v.class(ctx, scene, c, asked)
+		t, rejected, err := v.preFilter(ctx, scene, c, among)
+		if t != nil {
+			asked[c] = t
+			rejected, err = v.class(ctx, t)
+		}
 		if err != nil {
 			return judgement{}, err
 		}
@@ -165,46 +136,22 @@ func (v *Verifier) check(ctx context.Context, w *World, classes []plan.Class, p 
 	return out, err
 }
 
-// trial is what the filters are asked with: the class and its state after PreFilter.
-type trial struct {
-	fw    framework.Framework
-	state fwk.CycleState
-	class plan.Class
-	scene *scene
-}
-
-// class checks one pod of the class on each node that the plan uses for it, and adds the trial to those asked.
-func (v *Verifier) class(ctx context.Context, s *scene, index int, all map[int]*trial) ([]verdict, error) {
-	class := s.classes[index]
-	fw, ok := v.frameworks[class.Pod.Spec.SchedulerName]
-	if !ok {
-		return nil, fmt.Errorf("pod %s: no profile is named %q", klog.KObj(class.Pod), class.Pod.Spec.SchedulerName)
-	}
-	state := framework.NewCycleState()
-	result, status, _ := fw.RunPreFilterPlugins(ctx, state, class.Pod)
-	if !status.IsSuccess() {
-		if !status.IsRejected() {
-			return nil, fmt.Errorf("pod %s: PreFilter: %w", klog.KObj(class.Pod), status.AsError())
-		}
-		// The whole class, wherever it goes.
-		return []verdict{{plan.Rejection{ClassKey: class.Key, Reason: reason(status)}, index, class.Pods}}, nil
-	}
-	asked := &trial{fw: fw, state: state, class: class, scene: s}
-	all[index] = asked
+// class checks one pod of the class on each node that the plan uses for it.
+func (v *Verifier) class(ctx context.Context, t *trial) ([]verdict, error) {
 	var out []verdict
-	for _, spot := range s.spots[index] {
+	for _, spot := range t.scene.spots[t.index] {
 		node := spot.node.Node().Name
-		if !result.AllNodes() && !result.NodeNames.Has(node) {
-			out = append(out, verdict{spot.reject(class, "the pod is pinned to other nodes", ""), index, spot.refs})
+		if !t.nodes.AllNodes() && !t.nodes.NodeNames.Has(node) {
+			out = append(out, verdict{spot.reject(t.class, "the pod is pinned to other nodes", ""), t.index, spot.refs})
 			continue
 		}
-		status, err := v.filter(ctx, asked, spot, nil)
+		status, err := v.filter(ctx, t, spot, nil)
 		if err != nil {
 			return nil, err
 		}
 		if !status.IsSuccess() {
-			for _, r := range v.narrow(ctx, asked, spot, status) {
-				out = append(out, verdict{r, index, spot.refs})
+			for _, r := range v.narrow(ctx, t, spot, status) {
+				out = append(out, verdict{r, t.index, spot.refs})
 			}
 		}
 	}
@@ -227,37 +174,22 @@ func (v *Verifier) filter(ctx context.Context, t *trial, s *spot, leave func(typ
 	defer func() {
 		for i := len(gone) - 1; i >= 0; i-- {
 			s.node.AddPodInfo(gone[i])
-			if st := t.fw.RunPreFilterExtensionAddPod(ctx, t.state, self.Pod, gone[i], s.node); !st.IsSuccess() && err == nil {
-				err = fmt.Errorf("pod %s: putting it back on node %s: %w", klog.KObj(self.Pod), s.node.Node().Name, st.AsError())
-			}
+			err = errors.Join(err, t.count(ctx, self.Pod, gone[i], s.node, true))
 		}
 	}()
 	for i, p := range gone {
-		st, bad := t.remove(ctx, self.Pod, p, s.node)
-		if bad != nil {
+		if err := s.node.RemovePod(klog.FromContext(ctx), p.GetPod()); err != nil {
 			gone = gone[:i]
-			return nil, bad
+			return nil, err
 		}
-		if !st.IsSuccess() {
-			return nil, fmt.Errorf("pod %s: taking it off node %s: %w", klog.KObj(self.Pod), s.node.Node().Name, st.AsError())
+		if err := t.count(ctx, self.Pod, p, s.node, false); err != nil {
+			return nil, err
 		}
 	}
 	if slices.ContainsFunc(gone, takesPorts) {
 		keepPorts(s.node)
 	}
-	status := t.fw.RunFilterPlugins(ctx, t.state, self.Pod, s.node)
-	if !status.IsSuccess() && !status.IsRejected() {
-		return nil, fmt.Errorf("pod %s on node %s: %w", klog.KObj(self.Pod), s.node.Node().Name, status.AsError())
-	}
-	return status, nil
-}
-
-// remove takes a pod off the node, and out of what PreFilter counted.
-func (t *trial) remove(ctx context.Context, asked *corev1.Pod, p fwk.PodInfo, node *framework.NodeInfo) (*fwk.Status, error) {
-	if err := node.RemovePod(klog.FromContext(ctx), p.GetPod()); err != nil {
-		return nil, err
-	}
-	return t.fw.RunPreFilterExtensionRemovePod(ctx, t.state, asked, p, node), nil
+	return t.ask(ctx, self.Pod, s.node)
 }
 
 // keepPorts enters the host ports of the node's pods again: a port that two of them use was dropped with the first that
