@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -17,17 +18,52 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
-// collect reads from the cache what a client is to know now.
-func (s *Server) collect(ctx context.Context) (told, error) {
+// memory is what a stream told of its claims, with what that followed from: in a wave of nodes nearly all are as they were.
+type memory map[string]remembered
+
+type remembered struct {
+	// claim and node are the versions of the claim and of its Node, types that of the instance types.
+	claim       string
+	node, types uint64
+	message     *api.InFlightNode
+}
+
+// look is one pass over the cache.
+type look struct {
+	*Server
+	before, after memory
+	// classes are the instance types, types the version that they have at least.
+	classes map[string]offered
+	types   uint64
+}
+
+// recall returns what was told of a claim, made anew where anything that it follows from has changed.
+func (l *look) recall(ctx context.Context, claim *karpv1.NodeClaim) *api.InFlightNode {
+	next := remembered{
+		claim: string(claim.UID) + "/" + claim.ResourceVersion, node: l.hub.versionOf(claim.Status.NodeName), types: l.types,
+	}
+	have, ok := l.before[claim.Name]
+	next.message = have.message
+	if !ok || have != next {
+		next.message = l.inFlightNode(ctx, claim, l.classes)
+	}
+	l.after[claim.Name] = next
+	return next.message
+}
+
+// collect reads from the cache what a client is to know now. What the cache holds is shared: nothing of it is changed here.
+func (s *Server) collect(ctx context.Context, before memory) (told, memory, error) {
 	var pools karpv1.NodePoolList
-	if err := s.config.Client.List(ctx, &pools); err != nil {
-		return told{}, err
+	if err := s.config.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
+		return told{}, nil, err
 	}
+	l := &look{Server: s, before: before, after: memory{}, types: s.types.version()}
+	l.classes = s.types.get()
+	classes := l.classes
 	var claims karpv1.NodeClaimList
-	if err := s.config.Client.List(ctx, &claims); err != nil {
-		return told{}, err
+	if err := s.config.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
+		return told{}, nil, err
 	}
-	classes := s.types.get()
 	now := told{pools: map[string]*api.NodePool{}, types: map[string]*api.InstanceTypes{}, inFlight: map[string]*api.InFlightNode{}}
 	foreign := map[string]string{}
 	for i := range pools.Items {
@@ -40,7 +76,7 @@ func (s *Server) collect(ctx context.Context) (told, error) {
 		claim := estimated(&claims.Items[i], classes)
 		byPool[claim.Labels[karpv1.NodePoolLabelKey]] = append(byPool[claim.Labels[karpv1.NodePoolLabelKey]], *claim)
 		if inFlight(claim) && (foreign[claim.Labels[karpv1.NodePoolLabelKey]] == "" || record.InstanceTypes(claim) != nil) {
-			now.inFlight[claim.Name] = s.inFlightNode(ctx, claim, classes)
+			now.inFlight[claim.Name] = l.recall(ctx, claim)
 		}
 	}
 	for i := range pools.Items {
@@ -56,7 +92,7 @@ func (s *Server) collect(ctx context.Context) (told, error) {
 	for name, o := range classes {
 		now.types[name] = o.message
 	}
-	return now, nil
+	return now, l.after, nil
 }
 
 // inFlight says that a claim's node is on its way: not initialized, and not leaving.

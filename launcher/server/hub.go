@@ -15,9 +15,33 @@ import (
 type hub struct {
 	mu      sync.Mutex
 	changed chan struct{}
+	// nodes hold the number of the last change of each Node, changes that of the last of any.
+	nodes   map[string]uint64
+	changes uint64
 }
 
-func newHub() *hub { return &hub{changed: make(chan struct{})} }
+func newHub() *hub { return &hub{changed: make(chan struct{}), nodes: map[string]uint64{}} }
+
+// touch notes a change of a Node, gone its end.
+func (h *hub) touch(node string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes++
+	h.nodes[node] = h.changes
+}
+
+func (h *hub) gone(node string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.nodes, node)
+}
+
+// versionOf a Node rises with its changes; read it before the Node.
+func (h *hub) versionOf(node string) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.nodes[node]
+}
 
 func (h *hub) notify() {
 	h.mu.Lock()
@@ -47,14 +71,31 @@ func (s *Server) watch(ctx context.Context) error {
 			}
 			s.hub.notify()
 		}
+		// The version of a Node is noted before the streams look.
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { notify() },
+			AddFunc: func(added any) {
+				if node, ok := added.(*corev1.Node); ok {
+					s.hub.touch(node.Name)
+				}
+				notify()
+			},
 			UpdateFunc: func(before, after any) {
 				if matters(before, after) {
+					if node, ok := after.(*corev1.Node); ok {
+						s.hub.touch(node.Name)
+					}
 					notify()
 				}
 			},
-			DeleteFunc: func(any) { notify() },
+			DeleteFunc: func(deleted any) {
+				if last, ok := deleted.(toolscache.DeletedFinalStateUnknown); ok {
+					deleted = last.Obj
+				}
+				if node, ok := deleted.(*corev1.Node); ok {
+					s.hub.gone(node.Name)
+				}
+				notify()
+			},
 		})
 		if err != nil {
 			return err

@@ -28,13 +28,14 @@ type told struct {
 // WatchCatalog implements api.LauncherServer.
 func (s *Server) WatchCatalog(_ *api.WatchCatalogRequest, stream api.Launcher_WatchCatalogServer) error {
 	ctx := stream.Context()
-	known, generation := told{}, uint64(0)
+	known, generation, remembered := told{}, uint64(0), memory{}
 	for {
 		changed, began := s.hub.next(), time.Now()
-		now, err := s.collect(ctx)
+		now, next, err := s.collect(ctx, remembered)
 		if err != nil {
 			return err
 		}
+		remembered = next
 		update := diff(known, now)
 		update.Full = generation == 0
 		if update.GetFull() || !empty(update) {

@@ -19,12 +19,15 @@ type typeCache struct {
 
 	mu      sync.Mutex
 	classes map[string]offered
+	changes uint64
 }
 
 // offered is a class's instance types; they are shared and never changed.
 type offered struct {
 	byName  map[string]catalog.InstanceType
 	message *api.InstanceTypes
+	// list is what the cloud told; the cloud answers with the same list while nothing has changed.
+	list []catalog.InstanceType
 	// problem is why there are none, for a human.
 	problem string
 }
@@ -46,6 +49,13 @@ func (t *typeCache) get() map[string]offered {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.classes)
+}
+
+// version rises with each refresh; read it before the classes.
+func (t *typeCache) version() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changes
 }
 
 func (t *typeCache) of(class string) offered {
@@ -89,7 +99,7 @@ func (s *Server) refreshTypes(ctx context.Context) bool {
 		klog.FromContext(ctx).Error(err, "EC2NodeClasses could not be listed")
 		return false
 	}
-	complete := true
+	complete, changed := true, false
 	classes := make(map[string]offered, len(list.Items))
 	for i := range list.Items {
 		class := &list.Items[i]
@@ -103,6 +113,12 @@ func (s *Server) refreshTypes(ctx context.Context) bool {
 			o.problem = "the instance types of EC2NodeClass " + class.Name + " are not known: " + err.Error()
 			complete = false
 		}
+		if before, known := s.types.known(class.Name); known && err == nil && before.problem == "" && same(before.list, offers) {
+			classes[class.Name] = before
+			continue
+		}
+		changed = true
+		o.list = offers
 		for _, t := range offers {
 			o.byName[t.Name] = t
 			o.message.Types = append(o.message.Types, instanceType(t))
@@ -111,6 +127,15 @@ func (s *Server) refreshTypes(ctx context.Context) bool {
 	}
 	s.types.mu.Lock()
 	defer s.types.mu.Unlock()
+	before := len(s.types.classes)
 	s.types.classes = classes
+	if changed || len(classes) != before {
+		s.types.changes++
+	}
 	return complete
+}
+
+// same says that two answers of the cloud are one.
+func same(a, b []catalog.InstanceType) bool {
+	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
