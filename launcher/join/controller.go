@@ -137,7 +137,7 @@ func (c *Controller) claimsOfNode(ctx context.Context, obj client.Object) []reco
 	var out []reconcile.Request
 	for _, fields := range []client.MatchingFields{{index.ClaimProviderID: node.Spec.ProviderID}, {index.ClaimNodeName: node.Name}} {
 		var list karpv1.NodeClaimList
-		if err := c.config.Client.List(ctx, &list, fields); err != nil {
+		if err := c.config.Client.List(ctx, &list, fields, client.UnsafeDisableDeepCopy); err != nil {
 			klog.FromContext(ctx).Error(err, "NodeClaims of a Node could not be listed", "node", node.Name)
 			continue
 		}

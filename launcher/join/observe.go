@@ -34,7 +34,7 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 		return o, nil
 	}
 	var pods corev1.PodList
-	if err := c.config.Client.List(ctx, &pods, client.MatchingFields{index.PodNodeName: o.Node.Name}); err != nil {
+	if err := c.config.Client.List(ctx, &pods, client.MatchingFields{index.PodNodeName: o.Node.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return o, err
 	}
 	for i := range pods.Items {
@@ -135,7 +135,7 @@ func (c *Controller) unboundVolume(ctx context.Context, pod *corev1.Pod) (string
 // daemonKeptOff names a DaemonSet whose pods fit the node and tolerate all of its taints but ours.
 func (c *Controller) daemonKeptOff(ctx context.Context, node *corev1.Node) (string, error) {
 	var list appsv1.DaemonSetList
-	if err := c.config.Client.List(ctx, &list); err != nil {
+	if err := c.config.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return "", err
 	}
 	for i := range list.Items {

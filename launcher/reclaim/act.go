@@ -81,7 +81,7 @@ func (r *Reclaimer) free(ctx context.Context, v *view) (string, error) {
 // reserve takes a place in the pool's budget for the claim, if there is one.
 func (r *Reclaimer) reserve(ctx context.Context, v *view) (bool, error) {
 	list := &karpv1.NodeClaimList{}
-	if err := r.config.Client.List(ctx, list, client.MatchingFields{index.ClaimNodePool: v.pool.Name}); err != nil {
+	if err := r.config.Client.List(ctx, list, client.MatchingFields{index.ClaimNodePool: v.pool.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list NodeClaims of NodePool %s: %w", v.pool.Name, err)
 	}
 	ready := map[string]bool{}

@@ -84,9 +84,10 @@ func facts(v *view, pods []*corev1.Pod, lastEvent, now time.Time) Facts {
 	return f
 }
 
+// podsOn lists the pods of a node; they are shared with the cache, and not changed.
 func podsOn(ctx context.Context, reader client.Reader, node string) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := reader.List(ctx, list, client.MatchingFields{index.PodNodeName: node}); err != nil {
+	if err := reader.List(ctx, list, client.MatchingFields{index.PodNodeName: node}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list pods of Node %s: %w", node, err)
 	}
 	out := make([]*corev1.Pod, 0, len(list.Items))
