@@ -51,22 +51,33 @@ func (m *model) sold(set bits) string {
 	return text
 }
 
-// overLimit names the limit that the cheapest node would break.
+// overLimit names the limit that the node which comes nearest to keeping them would break.
 func (m *model) overLimit(p *pool, set bits) string {
-	best := -1
+	best, over, extra := -1, 0, 0.0
 	for oi := range m.offers {
-		if set.has(oi) && (best < 0 || m.offers[oi].Price < m.offers[best].Price) {
-			best = oi
+		if !set.has(oi) {
+			continue
+		}
+		i, x := m.excess(p, oi)
+		if best < 0 || x < extra || x == extra && m.offers[oi].Price < m.offers[best].Price {
+			best, over, extra = oi, i, x
 		}
 	}
-	s := &m.types[m.offers[best].shape]
-	for i, l := range p.limits {
-		if l.used+s.usage[i] > l.max {
-			return fmt.Sprintf("limit %s of %s reached: %s in use, the cheapest node that fits, %s, adds %s",
-				l.name, figure(l.name, l.max), figure(l.name, l.used), s.Name, figure(l.name, s.usage[i]))
+	s, l := &m.types[m.offers[best].shape], p.limits[over]
+	return fmt.Sprintf("limit %s of %s reached: %s in use, the smallest node that fits, %s, adds %s",
+		l.name, figure(l.name, l.max), figure(l.name, l.used), s.Name, figure(l.name, s.usage[over]))
+}
+
+// excess is the limit that a node of the offer exceeds most, and by how much of what it allows.
+func (m *model) excess(p *pool, oi int) (worst int, share float64) {
+	share = -1
+	for i, used := range m.types[m.offers[oi].shape].usage {
+		l := &p.limits[i]
+		if x := float64(l.used+used-l.max) / float64(max(l.max, 1)); x > share {
+			worst, share = i, x
 		}
 	}
-	return "no node that fits stays within the limits of the pool"
+	return worst, share
 }
 
 // relation is the reason of pods that would fit, but not beside or away from others as they require.

@@ -151,7 +151,11 @@ func checkSpread(t *testing.T, all []place, i int, pod *corev1.Pod, c corev1.Top
 		}
 		counts[v] += 0
 		for _, other := range all[j].pods {
-			if selector.Matches(labels.Set(other.Labels)) {
+			same := true
+			for _, key := range c.MatchLabelKeys {
+				same = same && other.Labels[key] == pod.Labels[key]
+			}
+			if same && other.Namespace == pod.Namespace && !selector.Empty() && selector.Matches(labels.Set(other.Labels)) {
 				counts[v]++
 			}
 		}
@@ -169,17 +173,24 @@ func checkSpread(t *testing.T, all []place, i int, pod *corev1.Pod, c corev1.Top
 
 func checkPorts(t *testing.T, p *place) {
 	t.Helper()
-	taken := map[int32]string{}
+	type taken struct {
+		pod  string
+		port corev1.ContainerPort
+	}
+	var all []taken
 	for _, pod := range p.pods {
 		for _, c := range pod.Spec.Containers {
 			for _, port := range c.Ports {
 				if port.HostPort == 0 {
 					continue
 				}
-				if other, ok := taken[port.HostPort]; ok {
-					t.Errorf("%s: %s and %s both want port %d", p.name, other, pod.Name, port.HostPort)
+				for _, o := range all {
+					sameIP := o.port.HostIP == port.HostIP || o.port.HostIP == "" || port.HostIP == ""
+					if sameIP && o.port.HostPort == port.HostPort && o.port.Protocol == port.Protocol {
+						t.Errorf("%s: %s and %s both want port %d", p.name, o.pod, pod.Name, port.HostPort)
+					}
 				}
-				taken[port.HostPort] = pod.Name
+				all = append(all, taken{pod.Name, port})
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func (c catalogYAML) input(tb testing.TB) plan.Input {
 	for _, p := range c.Pools {
 		np := catalog.NodePool{
 			Name: p.Name, NodeClass: "default", Weight: p.Weight, Labels: map[string]string{"karpenter.sh/nodepool": p.Name},
-			Taints: taints(tb, p.Taints), Limits: list(p.Limits), Usage: list(p.Usage), Ready: p.NotReady == "", NotReadyMessage: p.NotReady,
+			Taints: taints(tb, p.Taints), StartupTaints: taints(tb, p.StartupTaints), Limits: list(p.Limits), Usage: list(p.Usage), Ready: p.NotReady == "", NotReadyMessage: p.NotReady,
 		}
 		if p.NodeClass != "" {
 			np.NodeClass = p.NodeClass

@@ -73,6 +73,8 @@ type poolYAML struct {
 	Usage        map[string]string `json:"usage"`
 	NotReady     string            `json:"notReady"`
 	NodeClass    string            `json:"nodeClass"`
+	// StartupTaints are those that somebody takes away before the node is initialized.
+	StartupTaints []string `json:"startupTaints"`
 }
 
 type nodeYAML struct {
