@@ -44,6 +44,10 @@ func check(t *testing.T, r run) {
 	for _, n := range r.objects.Nodes {
 		c.nodes[n.Name] = n
 	}
+	for name, n := range c.state.InFlight {
+		c.nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: n.Labels}, Spec: corev1.NodeSpec{Taints: n.Taints}}
+		c.nodes[name].Status.Allocatable = n.Allocatable
+	}
 	for _, n := range c.out.Nodes {
 		c.launch(n)
 	}
@@ -108,6 +112,10 @@ func (c *checker) everyPodOnce() {
 			c.pods[p.Spec.NodeName] = append(c.pods[p.Spec.NodeName], p.Pod)
 			continue
 		}
+		if at := c.promised(p.Pod); at != "" {
+			c.pods[at] = append(c.pods[at], p.Pod)
+			continue
+		}
 		byName[p.Namespace+"/"+p.Name] = p.Pod
 	}
 	put := func(name, place string) {
@@ -148,6 +156,16 @@ func (c *checker) everyPodOnce() {
 			c.errorf("pod %s is lost", name)
 		}
 	}
+}
+
+// promised is the NodeClaim that the pod waits for.
+func (c *checker) promised(pod *corev1.Pod) string {
+	for name, n := range c.state.InFlight {
+		if slices.ContainsFunc(n.Pods, func(ref catalog.PodRef) bool { return ref.UID == string(pod.UID) }) {
+			return name
+		}
+	}
+	return ""
 }
 
 func (c *checker) prices() {

@@ -233,7 +233,7 @@ func (o *Outcome) explainPlacement(w io.Writer, pod string) bool {
 		if at < 0 {
 			continue
 		}
-		fmt.Fprintf(w, "Pod %s: on node %s, which exists and has room\n", pod, p.Node)
+		fmt.Fprintf(w, "Pod %s: on %s\n", pod, roomOf(p))
 		o.asks(w, class)
 		fmt.Fprintln(w, "  Room that is there is used before anything is launched: it costs nothing more.")
 		o.ignored(w, class)
@@ -242,10 +242,17 @@ func (o *Outcome) explainPlacement(w io.Writer, pod string) bool {
 	return false
 }
 
+func roomOf(p plan.Placement) string {
+	if p.InFlight {
+		return "NodeClaim " + p.Node + ", whose node is on its way and has room"
+	}
+	return "node " + p.Node + ", which exists and has room"
+}
+
 func (o *Outcome) explainBound(w io.Writer, pod string) bool {
-	node, ok := o.bound[pod]
+	where, ok := o.bound[pod]
 	if ok {
-		fmt.Fprintf(w, "Pod %s: bound to node %s already\n", pod, node)
+		fmt.Fprintf(w, "Pod %s: %s\n", pod, where)
 	}
 	return ok
 }

@@ -44,7 +44,7 @@ type Outcome struct {
 	Rounds int
 	// PlanTime and VerifyTime together are what planning took, after loading.
 	PlanTime, VerifyTime time.Duration
-	// bound are the pods of the input that have a node, by namespace/name.
+	// bound says of the pods that have a node or the promise of one where that is, by namespace/name.
 	bound map[string]string
 }
 
@@ -82,7 +82,7 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 	for _, p := range objects.Invalid {
 		out.Held = append(out.Held, Held{Pod: p.Namespace + "/" + p.Name, Code: codeInvalid, Reason: p.Reason})
 	}
-	classes := w.classes(objects.Pods, out)
+	classes := w.classes(objects.Pods, cat.InFlight, out)
 	start := time.Now()
 	world, err := verify.NewWorld(o.Log, w.source(cat))
 	if err != nil {
@@ -161,13 +161,23 @@ func labelsOf(objects *input.Objects) map[string]map[string]string {
 }
 
 // classes groups the pending pods by identical needs, in the order of the input; those that wait for something else than
-// a node become held.
-func (w *world) classes(pods []input.Pod, out *Outcome) []plan.Class {
+// a node become held, and those that have the promise of one are not planned again.
+func (w *world) classes(pods []input.Pod, inFlight map[string]catalog.InFlightNode, out *Outcome) []plan.Class {
+	promised := map[string]string{}
+	for _, n := range inFlight {
+		for _, ref := range n.Pods {
+			promised[ref.UID] = n.NodeClaim
+		}
+	}
 	var classes []plan.Class
 	byKey, byShape := map[string]int{}, map[int]int{}
 	for _, p := range pods {
 		if p.Spec.NodeName != "" {
-			out.bound[p.Namespace+"/"+p.Name] = p.Spec.NodeName
+			out.bound[p.Namespace+"/"+p.Name] = "bound to node " + p.Spec.NodeName
+			continue
+		}
+		if claim, ok := promised[string(p.UID)]; ok {
+			out.bound[p.Namespace+"/"+p.Name] = "waits for NodeClaim " + claim + ", whose node is on its way"
 			continue
 		}
 		at, ok := byShape[p.Shape]

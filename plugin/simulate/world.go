@@ -173,10 +173,19 @@ func add(info *framework.NodeInfo, pod *corev1.Pod) {
 // source is the world as verification takes it: every node is room.
 func (w *world) source(cat catalog.State) verify.Source {
 	return verify.Source{
-		Snapshot: snapshot{w}, Catalog: cat, DaemonSets: w.objects.DaemonSets,
-		Pod:  func(catalog.PodRef) *corev1.Pod { return nil }, // No node is in flight, so none is promised.
+		Snapshot: snapshot{w}, Catalog: cat, DaemonSets: w.objects.DaemonSets, Pod: w.pod,
 		Room: func(string) bool { return true },
 	}
+}
+
+// pod finds a pod that an in-flight node is promised to.
+func (w *world) pod(ref catalog.PodRef) *corev1.Pod {
+	for _, p := range w.objects.Pods {
+		if string(p.UID) == ref.UID {
+			return p.Pod
+		}
+	}
+	return nil
 }
 
 // snapshot is the world as the scheduler's plugins read it, in the order of names.

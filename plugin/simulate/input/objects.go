@@ -24,6 +24,8 @@ type Objects struct {
 	NodePools []*karpv1.NodePool
 	// NodeClasses that NodePools refer to.
 	NodeClasses []*awsv1.EC2NodeClass
+	// NodeClaims tell which nodes are on their way, and which pods wait for them.
+	NodeClaims []*karpv1.NodeClaim
 	// Nodes that exist.
 	Nodes []*corev1.Node
 	// Pods bound and pending, those of workloads behind those of the input. Finished ones are left out.
@@ -133,6 +135,7 @@ func nameOf(kind string, object metav1.Object) string {
 type Reader struct {
 	nodePools       list[*karpv1.NodePool]
 	nodeClasses     list[*awsv1.EC2NodeClass]
+	nodeClaims      list[*karpv1.NodeClaim]
 	nodes           list[*corev1.Node]
 	pods            list[Pod]
 	daemonSets      list[*appsv1.DaemonSet]
@@ -179,6 +182,8 @@ func newObject(group, kind string) runtime.Object {
 	switch group + "/" + kind {
 	case "karpenter.sh/NodePool":
 		return &karpv1.NodePool{}
+	case "karpenter.sh/NodeClaim":
+		return &karpv1.NodeClaim{}
 	case "karpenter.k8s.aws/EC2NodeClass":
 		return &awsv1.EC2NodeClass{}
 	case "/Node":
@@ -234,6 +239,8 @@ func (r *Reader) Add(object runtime.Object) {
 		r.nodePools.add(r, "NodePool", o)
 	case *awsv1.EC2NodeClass:
 		r.nodeClasses.add(r, "EC2NodeClass", o)
+	case *karpv1.NodeClaim:
+		r.nodeClaims.add(r, "NodeClaim", o)
 	case *corev1.Node:
 		r.nodes.add(r, "Node", o)
 	case *corev1.Pod:
@@ -294,7 +301,7 @@ func (r *Reader) Finish() *Objects {
 	r.expand()
 	r.defaultVolumeClaims()
 	out := &Objects{
-		NodePools: r.nodePools.items, NodeClasses: r.nodeClasses.items, Nodes: r.nodes.items, DaemonSets: r.finishedDaemonSets(),
+		NodePools: r.nodePools.items, NodeClasses: r.nodeClasses.items, NodeClaims: r.nodeClaims.items, Nodes: r.nodes.items, DaemonSets: r.finishedDaemonSets(),
 		Namespaces: r.namespaces.items, PersistentVolumes: r.volumes.items, PersistentVolumeClaims: r.claims.items,
 		StorageClasses: r.storageClasses.items, CSINodes: r.csiNodes.items, CSIDrivers: r.csiDrivers.items,
 		ResourceClaims: r.resourceClaims.items, Services: r.services.items, Ignored: r.ignored,

@@ -33,8 +33,19 @@ func (m *Market) Catalog(objects *input.Objects) (catalog.State, []input.Problem
 	}
 	for _, p := range objects.NodePools {
 		pool := b.pool(p)
-		pool.Usage = usage(p, objects.Nodes)
 		b.state.NodePools[pool.Name] = pool
+	}
+	nodes := map[string]*corev1.Node{}
+	for _, n := range objects.Nodes {
+		nodes[n.Name] = n
+	}
+	for _, claim := range objects.NodeClaims {
+		b.inFlight(claim, nodes)
+	}
+	for _, p := range objects.NodePools {
+		pool := b.state.NodePools[p.Name]
+		pool.Usage = b.usage(p, objects, nodes)
+		b.state.NodePools[p.Name] = pool
 	}
 	return b.state, b.problems
 }
@@ -217,26 +228,34 @@ func (m *Market) offerings(name string, zones []zone) []catalog.Offering {
 	return out
 }
 
-// usage is what counts against the limits: the capacity of the pool's nodes. An input without any nodes may have told
-// it in the NodePool's status.
-func usage(p *karpv1.NodePool, nodes []*corev1.Node) corev1.ResourceList {
-	if len(nodes) == 0 {
+// usage is what counts against the limits: the capacity of the pool's nodes, and of those on their way. An input without
+// any may have told it in the NodePool's status.
+func (b *builder) usage(p *karpv1.NodePool, objects *input.Objects, nodes map[string]*corev1.Node) corev1.ResourceList {
+	if len(objects.Nodes)+len(objects.NodeClaims) == 0 {
 		return corev1.ResourceList(p.Status.Resources).DeepCopy()
 	}
 	out, count := corev1.ResourceList{}, int64(0)
-	for _, n := range nodes {
-		if n.Labels[karpv1.NodePoolLabelKey] != p.Name {
-			continue
-		}
+	add := func(lists ...corev1.ResourceList) {
 		count++
-		have := n.Status.Capacity
-		if len(have) == 0 {
-			have = n.Status.Allocatable
+		for _, list := range lists {
+			for name, q := range list {
+				sum := out[name]
+				sum.Add(q)
+				out[name] = sum
+			}
+			if len(list) > 0 {
+				return
+			}
 		}
-		for name, q := range have {
-			sum := out[name]
-			sum.Add(q)
-			out[name] = sum
+	}
+	for _, n := range objects.Nodes {
+		if n.Labels[karpv1.NodePoolLabelKey] == p.Name {
+			add(n.Status.Capacity, n.Status.Allocatable)
+		}
+	}
+	for _, c := range objects.NodeClaims {
+		if c.Labels[karpv1.NodePoolLabelKey] == p.Name && nodes[c.Status.NodeName] == nil {
+			add(c.Status.Capacity, b.capacity(c))
 		}
 	}
 	out[resourceNodes] = *resource.NewQuantity(count, resource.DecimalSI)

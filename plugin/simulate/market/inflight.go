@@ -1,0 +1,90 @@
+package market
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// inFlight takes a NodeClaim whose node is on its way as room, as the launcher would tell of it. One of which nobody
+// knows what it will hold is left out.
+func (b *builder) inFlight(claim *karpv1.NodeClaim, nodes map[string]*corev1.Node) {
+	if claim.DeletionTimestamp != nil || claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		return
+	}
+	out := catalog.InFlightNode{
+		NodeClaim: claim.Name, NodeName: claim.Status.NodeName, NodePool: claim.Labels[karpv1.NodePoolLabelKey],
+		Phase: catalog.PhaseRecorded, Labels: maps.Clone(claim.Labels), Taints: claim.Spec.Taints,
+		Allocatable:  claim.Status.Allocatable,
+		InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone],
+		CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey],
+	}
+	if parts := strings.Split(claim.Annotations[catalog.ExpectedAnnotation], "/"); len(parts) == 4 {
+		out.InstanceType, out.Zone = cmp.Or(out.InstanceType, parts[0]), cmp.Or(out.Zone, parts[1])
+		out.CapacityType = cmp.Or(out.CapacityType, parts[2])
+	}
+	if len(out.Allocatable) == 0 {
+		out.Allocatable = b.lowest(claim, out.InstanceType)
+	}
+	if node := nodes[out.NodeName]; node != nil {
+		out.Phase, out.Labels = catalog.PhaseNodeCreated, node.Labels
+	}
+	var pods []catalog.PodRef
+	if text := claim.Annotations[catalog.PodsAnnotation]; text != "" {
+		// A list that cannot be read promises nothing.
+		if json.Unmarshal([]byte(text), &pods) == nil {
+			out.Pods = pods
+		}
+	}
+	if len(out.Allocatable) > 0 {
+		b.state.InFlight[claim.Name] = out
+	}
+}
+
+// capacity of the instance type that the claim is expected to get.
+func (b *builder) capacity(claim *karpv1.NodeClaim) corev1.ResourceList {
+	for _, t := range b.state.InstanceTypes[classOf(claim)] {
+		if t.Name == b.state.InFlight[claim.Name].InstanceType {
+			return t.Capacity
+		}
+	}
+	return nil
+}
+
+func classOf(claim *karpv1.NodeClaim) string {
+	if claim.Spec.NodeClassRef == nil {
+		return ""
+	}
+	return claim.Spec.NodeClassRef.Name
+}
+
+// lowest is what the smallest of the claim's instance types has, resource by resource.
+func (b *builder) lowest(claim *karpv1.NodeClaim, expected string) corev1.ResourceList {
+	names := strings.Split(claim.Annotations[catalog.InstanceTypesAnnotation], ",")
+	if claim.Annotations[catalog.InstanceTypesAnnotation] == "" {
+		names = []string{expected}
+	}
+	var out corev1.ResourceList
+	for _, t := range b.state.InstanceTypes[classOf(claim)] {
+		if !slices.Contains(names, t.Name) {
+			continue
+		}
+		if out == nil {
+			out = t.Allocatable.DeepCopy()
+			continue
+		}
+		for name, q := range out {
+			if other := t.Allocatable[name]; other.Cmp(q) < 0 {
+				out[name] = other
+			}
+		}
+	}
+	return out
+}
