@@ -148,9 +148,9 @@ func (c *Cloud) imagesOfTerm(ctx context.Context, class *awsv1.EC2NodeClass, ter
 		in.Filters = tagFilters(term.Tags)
 		if term.Name != "" {
 			in.Filters = append(in.Filters, filter("name", term.Name))
-			// Names are not unique among all accounts: without an owner only one's own and Amazon's count.
-			in.Owners = []string{"self", "amazon"}
 		}
+		// Names are not unique among all accounts: without an owner only one's own and Amazon's count.
+		in.Owners = []string{"self", "amazon"}
 		if term.Owner != "" {
 			in.Owners = []string{term.Owner}
 		}

@@ -37,6 +37,7 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 		return have.types, nil
 	}
 	zones := zonesOf(class)
+	next.types = make([]catalog.InstanceType, 0, len(shapes.list))
 	for _, shape := range shapes.list {
 		shape.Offerings = c.offerings(known, shape.Name, zones, now)
 		if reserved := c.reservedOfferings(class, known, shape.Name, zones, now); len(reserved) > 0 {
@@ -72,8 +73,8 @@ func zonesOf(class *awsv1.EC2NodeClass) map[string]zoneSubnets {
 // offerings of an instance type in the zones of a class, sorted by capacity type and zone. One without a known price is
 // left out: nothing is bought blindly.
 func (c *Cloud) offerings(known *market, name string, zones map[string]zoneSubnets, now time.Time) []catalog.Offering {
-	var out []catalog.Offering
 	facts := known.facts[name]
+	out := make([]catalog.Offering, 0, len(facts.CapacityTypes)*min(len(facts.Zones), len(zones)))
 	for _, capacityType := range facts.CapacityTypes {
 		for _, zone := range facts.Zones {
 			in, ok := zones[zone]

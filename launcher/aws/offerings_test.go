@@ -2,11 +2,16 @@ package aws
 
 import (
 	"fmt"
+	"maps"
+	"syscall"
 	"testing"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
 // manyTypes fills the market with n instance types in two zones.
@@ -69,20 +74,73 @@ func TestInstanceTypesNeedPrices(t *testing.T) {
 	}
 }
 
-func BenchmarkInstanceTypes(b *testing.B) {
-	for _, n := range []int{100, 800} {
-		b.Run(fmt.Sprintf("%dtypes", n), func(b *testing.B) {
-			c, err := New(Config{AWS: awssdk.Config{Region: "us-east-1"}, ClusterName: "prod"})
-			if err != nil {
-				b.Fatal(err)
+// BenchmarkCatalog is one look at what ten EC2NodeClasses offer, of 900 instance types in three zones: the first, one after a
+// change of the spot prices, one after a stock-out, and one with nothing changed since.
+func BenchmarkCatalog(b *testing.B) {
+	c, err := New(Config{AWS: awssdk.Config{Region: "us-east-1"}, ClusterName: "prod"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	manyTypes(c, 900)
+	zones := []string{"us-east-1a", "us-east-1b", "us-east-1c"}
+	c.known.update(func(m *market) {
+		for name, f := range m.facts {
+			f.Zones = zones
+			m.facts[name] = f
+			m.spot[name]["us-east-1c"] = 0.05
+		}
+	})
+	classes := make([]*awsv1.EC2NodeClass, 10)
+	for i := range classes {
+		classes[i] = nodeClass()
+		classes[i].Name = fmt.Sprintf("class-%d", i)
+		classes[i].Status.Subnets = append(classes[i].Status.Subnets, awsv1.Subnet{ID: "subnet-4", Zone: "us-east-1c", ZoneID: "use1-c"})
+	}
+	look := func() {
+		for _, class := range classes {
+			if list, err := c.InstanceTypes(b.Context(), class); err != nil || len(list) != 900 {
+				b.Fatalf("%d types, %v", len(list), err)
 			}
-			manyTypes(c, n)
-			class := nodeClass()
-			for b.Loop() {
-				if _, err := c.InstanceTypes(b.Context(), class); err != nil {
-					b.Fatal(err)
+		}
+	}
+	for _, of := range []struct {
+		name   string
+		change func(i int)
+	}{
+		{"first", func(int) { c.shapes, c.offers = newShapeCache(c.cfg), newOffersCache() }},
+		{"prices", func(i int) {
+			c.known.update(func(m *market) {
+				m.spot = maps.Clone(m.spot)
+				for name := range m.spot {
+					m.spot[name] = map[string]float64{zones[0]: float64(i), zones[1]: 0.04, zones[2]: 0.05}
 				}
+			})
+		}},
+		{"stock-out", func(i int) {
+			o := cloud.Option{InstanceType: fmt.Sprintf("m%dg.%dxlarge", i%45, i%20), Zone: zones[i%3], CapacityType: "spot"}
+			c.remember([]fleetFailure{interrupted(o)})
+		}},
+		{"nothing", func(int) {}},
+	} {
+		b.Run("900types/3zones/10classes/"+of.name, func(b *testing.B) {
+			look()
+			b.ReportAllocs()
+			start, n := processorTime(b), 0
+			for ; b.Loop(); n++ {
+				of.change(n)
+				look()
 			}
+			b.ReportMetric(float64((processorTime(b)-start).Milliseconds())/float64(n), "cpu-ms/op")
 		})
 	}
+}
+
+// processorTime is what this process has used: on a busy machine the wall clock says little.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
