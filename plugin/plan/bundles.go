@@ -41,7 +41,7 @@ func (m *model) bundles(left []int) []unit {
 
 // follows says that pods of the class require other pods on their node.
 func (m *model) follows(ci int) bool {
-	for i := range m.rules {
+	for _, i := range m.rulesOf(ci) {
 		if r := &m.rules[i]; r.kind == affinity && r.owner == ci && r.key == corev1.LabelHostname {
 			return true
 		}

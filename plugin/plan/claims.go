@@ -207,8 +207,8 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 // squanders says that the type has accelerators or the like that the expected one has not: nobody on the node asks for
 // them.
 func (m *model) squanders(ti, expected int) bool {
-	for name, q := range m.types[ti].Allocatable {
-		if have := m.types[expected].Allocatable[name]; strings.Contains(string(name), "/") && have.IsZero() && !q.IsZero() {
+	for _, name := range m.types[ti].devices {
+		if !slices.Contains(m.types[expected].devices, name) {
 			return true
 		}
 	}

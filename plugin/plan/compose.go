@@ -82,7 +82,12 @@ func (c *composer) composeWanted(counts []int, pi []float64, room [][]int64, val
 		}
 		c.want = slices.DeleteFunc(c.want, func(ki int) bool { return counts[ki] == 0 })
 		c.p.spend(l, n, room)
-		clear(c.state)
+		// A pattern that can still be had is still the best of its lane, and bounds stay bounds.
+		for i := range c.state {
+			if c.state[i] == known && copies(c.cached[i], counts) == 0 {
+				c.state[i] = stale
+			}
+		}
 	}
 	return out, cost < limit
 }

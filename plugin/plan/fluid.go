@@ -42,12 +42,15 @@ func (k *packer) fluid(counts []int) []float64 {
 // fluidWeights is the value of one of each dimension at which total is worth most and no open lane more than its price.
 func (k *packer) fluidWeights(total []float64, open bits) []float64 {
 	at, try := make([]float64, len(total)), make([]float64, len(total))
+	var lanes []int
+	for li := range k.lanes {
+		if open.has(li) {
+			lanes = append(lanes, li)
+		}
+	}
 	worth := func(w []float64) float64 {
 		scale := math.Inf(1)
-		for li := range k.lanes {
-			if !open.has(li) {
-				continue
-			}
+		for _, li := range lanes {
 			v := 0.0
 			for d, n := range k.lanes[li].free {
 				v += w[d] * float64(max(n, 0))
@@ -61,7 +64,7 @@ func (k *packer) fluidWeights(total []float64, open bits) []float64 {
 			w[d] *= scale
 			sum += w[d] * total[d]
 		}
-		k.work += len(k.lanes)
+		k.work += len(lanes)
 		return sum
 	}
 	for d := range at {
@@ -70,9 +73,12 @@ func (k *packer) fluidWeights(total []float64, open bits) []float64 {
 		}
 	}
 	best := worth(at)
-	for _, factor := range []float64{16, 4, 2, 1.4, 1.15, 1.05, 1.02} {
-		for range 3 {
+	for _, factor := range []float64{8, 3, 1.5, 1.15, 1.05} {
+		for range 2 {
 			for d := range at {
+				if total[d] == 0 {
+					continue
+				}
 				for _, f := range [2]float64{factor, 1 / factor} {
 					copy(try, at)
 					try[d] *= f

@@ -24,6 +24,8 @@ type model struct {
 	rooms     []room
 	rules     []rule
 	nodeRules []nodeRule
+	concerns  concerns
+	memo      domainMemo
 	// available holds the offers that can be bought now.
 	available bits
 	// notes are reasons found on the way, by class and pool.
@@ -79,6 +81,8 @@ type shape struct {
 	offers [2]int
 	// usage is what one node counts against each of the pool's limits.
 	usage []int64
+	// devices are the resources other than a node's own that it has: accelerators and the like.
+	devices []corev1.ResourceName
 }
 
 // offer is an offering of a shape. What its nodes have free for pods has the daemon pods already taken off.
@@ -256,6 +260,7 @@ func (m *model) addShape(pi int, it *catalog.InstanceType) {
 	if s.offers[0] == s.offers[1] {
 		return
 	}
+	s.devices = devices(it.Allocatable)
 	for _, l := range p.limits {
 		used := int64(1)
 		if l.name != "nodes" {
@@ -264,6 +269,17 @@ func (m *model) addShape(pi int, it *catalog.InstanceType) {
 		s.usage = append(s.usage, used)
 	}
 	m.types = append(m.types, s)
+}
+
+// devices are the names with a domain and a quantity.
+func devices(list corev1.ResourceList) []corev1.ResourceName {
+	var out []corev1.ResourceName
+	for name, q := range list {
+		if strings.Contains(string(name), "/") && !q.IsZero() {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 func (m *model) poolAllows(p *pool, s *shape, o *offer) bool {

@@ -20,7 +20,11 @@ type packing struct {
 func (m *model) pack(units []unit, weight int32) packing {
 	p := m.newProblem(slices.Clone(units), weight)
 	k := newPacker(p)
-	ff, left := k.firstFit()
+	var ff []box
+	left := p.counts()
+	if !m.in.sketch {
+		ff, left = k.firstFit()
+	}
 	pk := packing{problem: p, best: p.split(ff, left), firstFit: k.bill(ff)}
 	if len(k.lanes) == 0 || len(k.all) == 0 {
 		return pk
@@ -28,22 +32,31 @@ func (m *model) pack(units []unit, weight int32) packing {
 	best := outcome{boxes: ff, left: left}
 	r := k.newRows()
 	rowCounts := r.p.counts()
-	pi, columns, levels := r.values(rowCounts, valuesWork)
-	plain := r.spread(k, rowCounts, pi)
-	values := raised(plain, k.prices())
+	pi, columns, levels := r.values(rowCounts, m.budget(valuesWork))
+	values := raised(r.spread(k, rowCounts, pi), k.prices())
 	for _, o := range k.outcomes(r, best, raised(pi, r.prices()), values, columns, levels) {
 		if k.better(o, best) {
 			best = o
 		}
 	}
 	pk.best = p.split(best.boxes, best.left)
-	if p.plain() && k.pods(best.left) == 0 {
-		pk.bound = k.lowerBound(p.counts(), plain, k.bill(best.boxes))
-	} else {
+	switch {
+	case m.in.sketch:
+	case p.plain() && k.pods(best.left) == 0:
+		pk.bound = k.leastBill(r, pi, k.bill(best.boxes))
+	default:
 		pk.bound = m.freeBound(p, pk.best)
 	}
 	m.book(pk.best.nodes, 1)
 	return pk
+}
+
+// budget is the work that the input allows: a sketch gets a quarter.
+func (m *model) budget(work int) int {
+	if m.in.sketch {
+		return work / 4
+	}
+	return work
 }
 
 // raised gives kinds that the best mix runs for nothing, in the slack of others, a small price: they have to be placed.
@@ -99,8 +112,18 @@ func (k *packer) outcomes(r *rows, ff outcome, pi, values []float64, columns []c
 	for _, b := range boxes {
 		k.p.spend(&k.lanes[b.lane], 1, room)
 	}
-	boxes = kc.improve(boxes, values, room, improveWork)
+	boxes = kc.improve(boxes, values, room, k.p.m.budget(improveWork))
 	return append(out, outcome{boxes, left})
+}
+
+// leastBill is the lower bound from the values of the rows; cost is what some plan costs.
+func (k *packer) leastBill(r *rows, pi []float64, cost float64) float64 {
+	counts := r.p.counts()
+	if r.exact {
+		// Rows tolerate more company than kinds: what bounds them bounds the kinds.
+		return r.lowerBound(counts, pi, cost)
+	}
+	return k.lowerBound(k.p.counts(), r.spread(k, counts, pi), cost)
 }
 
 // bill is USD per hour.
@@ -166,7 +189,6 @@ func (m *model) freeBound(p *problem, s solution) float64 {
 		return 0
 	}
 	r := k.newRows()
-	counts := r.p.counts()
-	pi, _, _ := r.values(counts, valuesWork)
-	return k.lowerBound(k.p.counts(), r.spread(k, counts, pi), p.cost(s.nodes))
+	pi, _, _ := r.values(r.p.counts(), valuesWork)
+	return k.leastBill(r, pi, p.cost(s.nodes))
 }

@@ -35,7 +35,7 @@ func Make(in Input) Plan {
 }
 
 func withPreferences(in Input, plain Plan) Plan {
-	if plain.CostPerHour == 0 {
+	if plain.CostPerHour == 0 || !prefers(in) {
 		return plain // Room that is there costs nothing: a tenth more of that is no node.
 	}
 	m := compile(in, nil, newLessons())
@@ -67,6 +67,32 @@ func withPreferences(in Input, plain Plan) Plan {
 	best.PlainCostPerHour, best.FirstFitPerHour = plain.CostPerHour, plain.FirstFitPerHour
 	best.Ignored = ranking.ignored(lo, in.PreferenceShare) // 4
 	return best
+}
+
+// prefers says that any pod or pool may have a preference.
+func prefers(in Input) bool {
+	soft := func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable != corev1.DoNotSchedule }
+	for i := range in.Classes {
+		spec := &in.Classes[i].Pod.Spec
+		if slices.ContainsFunc(spec.TopologySpreadConstraints, soft) || slices.ContainsFunc(in.Classes[i].DefaultSpread, soft) {
+			return true
+		}
+		a := spec.Affinity
+		if a == nil {
+			continue
+		}
+		if a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
+			a.PodAffinity != nil && len(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
+			a.PodAntiAffinity != nil && len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
+			return true
+		}
+	}
+	for _, np := range in.Catalog.NodePools {
+		if slices.ContainsFunc(np.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }) {
+			return true
+		}
+	}
+	return false
 }
 
 // worse are the classes of which b places fewer pods than a.

@@ -23,11 +23,11 @@ type rows struct {
 // newRows joins kinds of equal needs, whoever else they tolerate; a limit on their own number per node is kept. Where
 // that leaves too many, kinds whose needs differ little are joined as well: with each try, a little more.
 func (k *packer) newRows() *rows {
-	doors := k.doors()
+	doors, tight := k.doors(), k.tightCaps()
 	for ratio := 1.0; ; ratio = 1.03 + (ratio-1)*1.6 {
-		of, n := k.cluster(doors, ratio)
+		of, n := k.cluster(doors, tight, ratio)
 		if n <= maxRows || ratio > 50 {
-			return k.rowsOf(of, n, ratio == 1)
+			return k.rowsOf(of, n, tight, ratio == 1)
 		}
 	}
 }
@@ -63,8 +63,27 @@ func (k *packer) doors() []int {
 	return out
 }
 
+// tightCaps are the caps that ask for the most nodes: those that limit a kind itself, at least a quarter as hard as the
+// one that does it most. The others are kept to where the rows' patterns are filled with kinds.
+func (k *packer) tightCaps() []bool {
+	nodes, most := make([]float64, len(k.p.caps)), 0.0
+	for _, ki := range k.all {
+		for _, ci := range k.kinds[ki].caps {
+			if c := &k.p.caps[ci]; c.subject[ki] && c.weight[ki] > 0 {
+				nodes[ci] += float64(k.kinds[ki].count*c.weight[ki]) / float64(max(c.limit, 1))
+				most = max(most, nodes[ci])
+			}
+		}
+	}
+	out := make([]bool, len(nodes))
+	for ci := range out {
+		out[ci] = nodes[ci] > 0 && nodes[ci] >= most/4
+	}
+	return out
+}
+
 // cluster numbers the rows of the kinds.
-func (k *packer) cluster(doors []int, ratio float64) ([]int, int) {
+func (k *packer) cluster(doors []int, tight []bool, ratio float64) ([]int, int) {
 	of, index := make([]int, len(k.kinds)), map[string]int{}
 	var key []byte
 	for _, ki := range k.all {
@@ -77,7 +96,7 @@ func (k *packer) cluster(doors []int, ratio float64) ([]int, int) {
 			key = binary.AppendVarint(key, x)
 		}
 		for _, ci := range kd.caps {
-			if c := &k.p.caps[ci]; c.subject[ki] && c.weight[ki] > 0 {
+			if c := &k.p.caps[ci]; tight[ci] && c.subject[ki] && c.weight[ki] > 0 {
 				key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(ci)), uint64(c.weight[ki]))
 			}
 		}
@@ -91,26 +110,32 @@ func (k *packer) cluster(doors []int, ratio float64) ([]int, int) {
 	return of, len(index)
 }
 
-// rowsOf makes the packer of the rows.
-func (k *packer) rowsOf(of []int, n int, exact bool) *rows {
+// rowsOf makes the packer of the rows. To rows a tight cap is one more resource, of which a node has as much as the
+// limit says.
+func (k *packer) rowsOf(of []int, n int, tight []bool, exact bool) *rows {
 	p := *k.p
-	p.kinds = make([]kind, n)
-	p.caps = make([]kindCap, len(k.p.caps))
-	for ci := range p.caps {
-		p.caps[ci] = kindCap{subject: make([]bool, n), weight: make([]int, n), limit: k.p.caps[ci].limit}
+	p.kinds, p.caps = make([]kind, n), nil
+	p.lanes, p.asked = slices.Clone(k.lanes), slices.Clone(k.p.asked)
+	dim := make([]int, len(tight))
+	for ci, on := range tight {
+		if !on {
+			continue
+		}
+		dim[ci] = len(p.asked)
+		p.asked = append(p.asked, -1)
+		for li := range p.lanes {
+			p.lanes[li].free = append(slices.Clip(p.lanes[li].free), int64(k.p.caps[ci].limit))
+		}
 	}
-	members := make([][]int, n)
-	sums := make([][]float64, n)
+	members, sums := make([][]int, n), make([][]float64, n)
 	for _, ki := range k.bySize {
 		r, kd := of[ki], &k.kinds[ki]
 		row := &p.kinds[r]
 		if members[r] == nil {
-			row.need, row.takes = make(vec, len(kd.need)), newBits(len(k.lanes))
-			sums[r] = make([]float64, len(kd.need))
+			row.need, row.takes, sums[r] = make(vec, len(p.asked)), newBits(len(k.lanes)), make([]float64, len(kd.need))
 			for _, ci := range kd.caps {
-				if c := &k.p.caps[ci]; c.subject[ki] && c.weight[ki] > 0 {
-					row.caps = append(row.caps, ci)
-					p.caps[ci].subject[r], p.caps[ci].weight[r] = true, c.weight[ki]
+				if c := &k.p.caps[ci]; tight[ci] && c.subject[ki] {
+					row.need[dim[ci]] = int64(c.weight[ki])
 				}
 			}
 		}
@@ -134,8 +159,8 @@ func (r *rows) spread(k *packer, counts []int, pi []float64) []float64 {
 	r.weigh(counts, pi)
 	size := func(need vec) float64 {
 		s := 0.0
-		for d, n := range need {
-			s += r.scale[d] * float64(n)
+		for d := range k.scale {
+			s += r.scale[d] * float64(need[d])
 		}
 		return s
 	}
@@ -153,7 +178,6 @@ func (r *rows) spread(k *packer, counts []int, pi []float64) []float64 {
 // realize fills n nodes of the pattern of rows with kinds that are left, as far as they tolerate each other.
 func (r *rows) realize(k *packer, pat pattern, n int, left []int) []box {
 	var out []box
-	l := &k.lanes[pat.lane]
 	for range n {
 		clear(k.sum)
 		k.items = k.items[:0]
@@ -180,7 +204,6 @@ func (r *rows) realize(k *packer, pat pattern, n int, left []int) []box {
 		}
 		out = append(out, box{lane: pat.lane, items: slices.Clone(k.items), sum: k.sum.clone()})
 	}
-	_ = l
 	return out
 }
 

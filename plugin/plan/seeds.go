@@ -43,9 +43,12 @@ func (m *model) helpful(u *unit, domains []domain) {
 	changed := false
 	for i := range m.rules {
 		r := &m.rules[i]
+		if r.kind != affinity || isHost(r.key) || r.total > 0 {
+			continue
+		}
 		mine := slices.ContainsFunc(u.parts, func(p part) bool { return r.members.has(p.class) })
 		owner := slices.ContainsFunc(u.parts, func(p part) bool { return p.class == r.owner })
-		if r.kind != affinity || isHost(r.key) || r.total > 0 || !mine || owner {
+		if !mine || owner {
 			continue
 		}
 		can := m.reach(r.owner, r.key)

@@ -185,7 +185,7 @@ type lookup func(key string) (string, bool)
 // packing's business.
 func (m *model) permits(p part, at lookup, fresh bool) bool {
 	ci := p.class
-	for i := range m.rules {
+	for _, i := range m.rulesOf(ci) {
 		r := &m.rules[i]
 		if fresh && r.key == corev1.LabelHostname || r.owner != ci && (r.kind != antiAffinity || !r.members.has(ci)) {
 			continue
@@ -238,7 +238,7 @@ func (r *rule) least(v string, n int) int {
 
 // record counts n pods of the class at a place.
 func (m *model) record(ci, n int, at lookup) {
-	for i := range m.rules {
+	for _, i := range m.rulesOf(ci) {
 		r := &m.rules[i]
 		member := r.members.has(ci)
 		if !member && r.owner != ci {
@@ -261,9 +261,8 @@ func (m *model) record(ci, n int, at lookup) {
 // of classes that it counts for.
 func (m *model) keysOf(ci int) []string {
 	keys := map[string]bool{}
-	for i := range m.rules {
-		r := &m.rules[i]
-		if r.key != corev1.LabelHostname && (r.owner == ci || r.members.has(ci)) {
+	for _, i := range m.rulesOf(ci) {
+		if r := &m.rules[i]; r.key != corev1.LabelHostname {
 			keys[r.key] = true
 		}
 	}

@@ -64,6 +64,8 @@ func (m *model) dropPool(set bits, pi int) {
 
 // units turns what is left of the classes into units, each with its domain. What can have none stays out.
 func (m *model) units(left []int) []unit {
+	m.memo = domainMemo{domains: map[string][]domain{}, fits: map[string]bits{}}
+	defer func() { m.memo = domainMemo{} }()
 	rest := slices.Clone(left)
 	todo := m.bundles(rest)
 	for _, ci := range m.order() {
@@ -157,7 +159,7 @@ func (m *model) bestDomain(u *unit, domains []domain) int {
 		}
 		at := func(key string) (string, bool) { v, ok := d.values[key]; return v, ok }
 		count := 0
-		for j := range m.rules {
+		for _, j := range m.rulesOf(u.parts[0].class) {
 			if r := &m.rules[j]; r.members.has(u.parts[0].class) {
 				count += r.counts[d.values[r.key]]
 			}
@@ -181,12 +183,32 @@ func (m *model) permitsAll(u *unit, at lookup) bool {
 
 // domainsOf lists the domains in which the unit could be launched now, the cheapest first.
 func (m *model) domainsOf(u *unit, keys []string) []domain {
+	key, ok := domainKey(u, keys)
+	if ok {
+		if known, seen := m.memo.domains[key]; seen {
+			return slices.Clone(known)
+		}
+	}
+	out := m.findDomains(u, keys)
+	if ok && m.memo.domains != nil {
+		m.memo.domains[key] = slices.Clone(out)
+	}
+	return out
+}
+
+func (m *model) findDomains(u *unit, keys []string) []domain {
 	found := map[string]*domain{}
 	for oi := range m.offers {
 		if !u.fits.has(oi) || !m.available.has(oi) || !m.withinLimits(oi) {
 			continue
 		}
 		cost := m.offers[oi].Price * share(u.need, m.offers[oi].free)
+		if onlyZone(keys) {
+			if d, ok := found[m.offers[oi].Zone]; ok {
+				d.cost = min(d.cost, cost)
+				continue
+			}
+		}
 		for _, values := range m.tuples(u, oi, keys) {
 			name := domainName(values, keys)
 			if d, ok := found[name]; !ok {
@@ -251,22 +273,10 @@ func (m *model) tuples(u *unit, oi int, keys []string) []map[string]string {
 // pin is n units narrowed to a domain: one value of each key, or none where it has none.
 func (m *model) pin(u *unit, keys []string, values map[string]string, n int) unit {
 	out := *u
-	out.count, out.fits, out.demands = n, u.fits.clone(), slices.Clone(u.demands)
+	out.count, out.fits, out.demands = n, m.pinnedFits(u, keys, values), slices.Clone(u.demands)
 	_, zone := values[corev1.LabelTopologyZone]
 	_, zoneID := values[labelZoneID]
 	out.pinned, out.domain = zone || zoneID, values
-	for oi := range m.offers {
-		if !out.fits.has(oi) {
-			continue
-		}
-		for _, k := range keys {
-			v, has := values[k]
-			if has && !slices.Contains(m.values(u.demands, oi, k), v) || !has && !m.mayLack(u.demands, oi, k) {
-				out.fits[oi>>6] &^= 1 << (oi & 63)
-				break
-			}
-		}
-	}
 	for pi := range m.pools {
 		for _, k := range keys {
 			if _, open := m.pools[pi].open[k]; !open {

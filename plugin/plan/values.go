@@ -28,7 +28,7 @@ type master struct {
 // Columns that are kept, and rounds for which a lane that is far from paying is not looked at.
 const (
 	maxColumns = 3000
-	napRounds  = 6
+	napRounds  = 4
 	farFrom    = 0.97
 )
 
@@ -39,8 +39,10 @@ func (k *packer) values(counts []int, budget int) ([]float64, []column, []float6
 	until := k.work + budget
 	m := k.newMaster(counts)
 	pi, steady := make([]float64, len(k.kinds)), k.fluid(counts)
-	s := seeker{packer: k, m: m, counts: counts, pi: pi, at: slices.Clone(steady), nap: make([]int, len(k.lanes))}
+	s := seeker{packer: k, m: m, counts: counts, pi: pi, at: slices.Clone(steady), nap: make([]int, len(k.lanes)), naps: make([]int, len(k.lanes))}
+	k.hasty = true
 	start, _ := k.newComposer(counts, raised(steady, k.prices())).compose(slices.Clone(counts), raised(steady, k.prices()), k.p.cloneRoom(), math.Inf(1))
+	k.hasty = false
 	for _, r := range start {
 		m.pool = append(m.pool, column{lane: r.lane, cost: k.lanes[r.lane].price, items: r.items})
 	}
@@ -88,6 +90,8 @@ type seeker struct {
 	round  int
 	// nap is the round until which a lane is not looked at.
 	nap []int
+	// naps is how many of them it took: each is longer than the last.
+	naps []int
 	// hard says that a quick look finds nothing any more.
 	hard bool
 }
@@ -106,7 +110,8 @@ func (s *seeker) seek(exact bool) (found, napping bool) {
 		}
 		if v := s.most(li, s.all, s.counts, s.at, floor, 3); v <= floor {
 			if v < price*farFrom {
-				s.nap[li] = s.round + napRounds
+				s.naps[li]++
+				s.nap[li] = s.round + napRounds*s.naps[li]
 			}
 			continue
 		}

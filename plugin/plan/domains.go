@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// concerns are the rules that each class owns or is a member of, by index; made anew when there are more rules.
+type concerns struct {
+	rules int
+	of    [][]int
+}
+
+// rulesOf lists the rules that the class owns or is a member of.
+func (m *model) rulesOf(ci int) []int {
+	if m.concerns.of == nil || m.concerns.rules != len(m.rules) {
+		m.concerns = concerns{rules: len(m.rules), of: make([][]int, len(m.classes))}
+		for i := range m.rules {
+			r := &m.rules[i]
+			for c := range m.classes {
+				if r.owner == c || r.members.has(c) {
+					m.concerns.of[c] = append(m.concerns.of[c], i)
+				}
+			}
+		}
+	}
+	return m.concerns.of[ci]
+}
+
+// domainMemo remembers domains and the offers in them while units are made: classes of equal needs ask the same. The
+// limits do not change meanwhile.
+type domainMemo struct {
+	domains map[string][]domain
+	fits    map[string]bits
+}
+
+// domainKey tells units apart whose domains may differ; false for those whose demands make them special.
+func domainKey(u *unit, keys []string) (string, bool) {
+	for _, d := range u.demands {
+		if len(d) > 0 {
+			return "", false
+		}
+	}
+	b := make([]byte, 0, 8*(len(u.need)+len(u.fits))+64)
+	for _, n := range u.need {
+		b = binary.AppendVarint(b, n)
+	}
+	for _, w := range u.fits {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return string(append(b, strings.Join(keys, "\x00")...)), true
+}
+
+// pinnedFits is what the domain leaves of the unit's offers.
+func (m *model) pinnedFits(u *unit, keys []string, values map[string]string) bits {
+	key, ok := domainKey(u, keys)
+	if ok {
+		key += "\x00" + domainName(values, keys)
+		if fits, known := m.memo.fits[key]; known {
+			return fits
+		}
+	}
+	fits := u.fits.clone()
+	for oi := range m.offers {
+		if fits.has(oi) && !m.inDomain(u, oi, keys, values) {
+			fits[oi>>6] &^= 1 << (oi & 63)
+		}
+	}
+	if ok && m.memo.fits != nil {
+		m.memo.fits[key] = fits
+	}
+	return fits
+}
+
+// inDomain says that a node of the offer can have the values, and none of the keys that have no value.
+func (m *model) inDomain(u *unit, oi int, keys []string, values map[string]string) bool {
+	for _, k := range keys {
+		v, has := values[k]
+		if own, fixed := m.label(oi, k); fixed {
+			if !has || own != v {
+				return false
+			}
+			continue
+		}
+		if has && !slices.Contains(m.values(u.demands, oi, k), v) || !has && !m.mayLack(u.demands, oi, k) {
+			return false
+		}
+	}
+	return true
+}
+
+// onlyZone says that the zone is the only key, and the offer alone decides it.
+func onlyZone(keys []string) bool { return len(keys) == 1 && keys[0] == corev1.LabelTopologyZone }
