@@ -14,9 +14,11 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	awsfake "github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/e2e/aws/policy"
 	"github.com/slipway-k8s/slipway/launcher/aws"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/cloudtest"
+	"github.com/slipway-k8s/slipway/manifests"
 )
 
 // TestContract holds launcher/aws, with the real SDK, to the contract on an AWS on the wire.
@@ -48,13 +50,31 @@ func spotWarning(id string) string {
 "resources":["arn:aws:ec2:us-east-1:123456789012:instance/` + id + `"],"detail":{"instance-id":"` + id + `","instance-action":"terminate"}}`
 }
 
-// startAWS serves until the test ends.
-func startAWS(t *testing.T) *awsfake.Server {
+// launcherKey is the access key that the launcher has in these tests.
+const launcherKey = "AKIALAUNCHER"
+
+// startAWS serves until the test ends. The launcher may do there what manifests/iam gives it, within the request limits that every
+// account has; a request that is not as the service's model wants it fails the test.
+func startAWS(t testing.TB, change ...func(*awsfake.Config)) *awsfake.Server {
 	t.Helper()
-	server, err := awsfake.New(awsfake.Config{
-		ClusterName: "prod", VisibleAfter: 200 * time.Millisecond, RunningAfter: 300 * time.Millisecond,
-		TerminatedAfter: 300 * time.Millisecond,
+	document, err := manifests.LauncherPolicy(manifests.PolicyValues{
+		Region: "us-east-1", AccountID: "123456789012", ClusterName: "prod", NodeRole: "KarpenterNodeRole-prod", InterruptionQueue: "prod",
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed, err := policy.Parse(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := awsfake.Config{
+		ClusterName: "prod", VisibleAfter: 200 * time.Millisecond, RunningAfter: 300 * time.Millisecond,
+		TerminatedAfter: 300 * time.Millisecond, Policies: map[string]policy.Policy{launcherKey: allowed}, LimitedKeys: []string{launcherKey},
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	server, err := awsfake.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,11 +87,14 @@ func startAWS(t *testing.T) *awsfake.Server {
 		if err := <-done; err != nil {
 			t.Errorf("the AWS server ended with %v", err)
 		}
+		for _, v := range server.Violations() {
+			t.Errorf("a request is not as the service's model wants it: %s", v)
+		}
 	})
 	return server
 }
 
-func newCloud(t *testing.T, server *awsfake.Server) *aws.Cloud {
+func newCloud(t testing.TB, server *awsfake.Server) *aws.Cloud {
 	t.Helper()
 	t.Setenv("AWS_ENDPOINT_URL", server.URL())
 	t.Setenv("AWS_REGION", "us-east-1")
@@ -80,7 +103,7 @@ func newCloud(t *testing.T, server *awsfake.Server) *aws.Cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Credentials = credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "secret", "")
+	cfg.Credentials = credentials.NewStaticCredentialsProvider(launcherKey, "secret", "")
 	client := &http.Client{Transport: &http.Transport{}}
 	cfg.HTTPClient = client
 	t.Cleanup(client.CloseIdleConnections)

@@ -89,3 +89,22 @@ func TestParseEventRejects(t *testing.T) {
 		}
 	}
 }
+
+// Whatever comes over the queue is read or refused, never a panic; and what is acted on names its instance.
+func FuzzParseEvent(f *testing.F) {
+	for _, body := range []string{
+		"", "null", "{}", "[]", `{"source":"aws.ec2"}`, `{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":"i-1"}}`,
+		`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"stopping"}}`,
+		`{"source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-1"}]}}`,
+		`{"source":"aws.ec2","detail-type":"EC2 Instance Rebalance Recommendation","detail":null}`, `{"time":"yesterday"}`,
+	} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		m := ParseEvent(body)
+		named := m.Kind == cloud.SpotInterrupted || m.Kind == cloud.InstanceStopped || m.Kind == cloud.InstanceTerminated
+		if m.Err == nil && named && (len(m.InstanceIDs) != 1 || m.InstanceIDs[0] == "") {
+			t.Errorf("%q is read as %+v", body, m)
+		}
+	})
+}

@@ -185,7 +185,7 @@ func (c *Cloud) tagSome(ctx context.Context, ids []string, tags map[string]strin
 	default:
 		for _, id := range ids {
 			failed[id] = fmt.Errorf("tagging instance %s: %w", id, err)
-			if isInstanceUnknown(code(err)) {
+			if c.isUnknown(ctx, id, err) {
 				failed[id] = &cloud.NotFoundError{InstanceID: id}
 			}
 		}
@@ -233,10 +233,20 @@ func (c *Cloud) terminate(ctx context.Context, ids []string, failed map[string]e
 		half := len(ids) / 2
 		c.terminate(ctx, ids[:half], failed)
 		c.terminate(ctx, ids[half:], failed)
-	case len(ids) == 1 && isInstanceUnknown(code(err)):
+	case len(ids) == 1 && c.isUnknown(ctx, ids[0], err):
 	default:
 		for _, id := range ids {
 			failed[id] = fmt.Errorf("terminating instance %s: %w", id, err)
 		}
 	}
+}
+
+// isUnknown says that a call was refused because EC2 does not know the instance. The launcher's policy speaks of instances with the
+// cluster's tags alone, and one that does not exist has none: EC2 calls that unauthorized.
+func (c *Cloud) isUnknown(ctx context.Context, id string, refused error) bool {
+	if !isDenied(code(refused)) {
+		return isInstanceUnknown(code(refused))
+	}
+	found, err := c.describeInstances(ctx, []ec2types.Filter{filter("instance-id", id)})
+	return err == nil && len(found) == 0
 }

@@ -242,9 +242,8 @@ func (c *Cloud) launchTags(in cloud.LaunchInput) map[string]string {
 	if pool == "" {
 		pool = in.Labels[karpv1.NodePoolLabelKey]
 	}
-	if pool != "" {
-		tags[awsv1.NodePoolTagKey] = pool
-	}
+	// A claim of no pool has the tag too, with no value: Karpenter's IAM policy asks for it.
+	tags[awsv1.NodePoolTagKey] = pool
 	tags[awsv1.NodeClassTagKey] = in.Class.Name
 	tags[awsv1.EKSClusterNameTagKey] = c.cfg.ClusterName
 	tags["kubernetes.io/cluster/"+c.cfg.ClusterName] = "owned"

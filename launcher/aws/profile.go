@@ -32,7 +32,9 @@ func (c *Cloud) profilesPath() string {
 	return fmt.Sprintf("/slipway/%s/%s/", c.cfg.AWS.Region, c.cfg.ClusterName)
 }
 
-func (c *Cloud) profilePath(class *awsv1.EC2NodeClass) string { return c.profilesPath() + class.Name + "/" }
+func (c *Cloud) profilePath(class *awsv1.EC2NodeClass) string {
+	return c.profilesPath() + class.Name + "/"
+}
 
 // ensureProfile returns the instance profile of the class: the one that it names, if IAM has it or does not let us look,
 // or the one that it owns, made complete.

@@ -20,9 +20,44 @@ const parallelTemplates = 8
 type templateUse struct {
 	mu   sync.Mutex
 	last map[string]time.Time
+	// making holds what somebody is making just now.
+	making map[string]chan struct{}
 }
 
-func newTemplateUse() *templateUse { return &templateUse{last: map[string]time.Time{}} }
+func newTemplateUse() *templateUse {
+	return &templateUse{last: map[string]time.Time{}, making: map[string]chan struct{}{}}
+}
+
+// begin makes the caller the one that makes what is missing, until it calls done. Everybody else waits for it, and is the next to
+// try where it failed; mine is false where it is there by then, and where the wait was given up.
+func (t *templateUse) begin(ctx context.Context, name string) (done func(), mine bool, err error) {
+	for {
+		t.mu.Lock()
+		if _, ok := t.last[name]; ok {
+			t.last[name] = time.Now()
+			t.mu.Unlock()
+			return nil, false, nil
+		}
+		other, busy := t.making[name]
+		if !busy {
+			own := make(chan struct{})
+			t.making[name] = own
+			t.mu.Unlock()
+			return func() {
+				t.mu.Lock()
+				defer t.mu.Unlock()
+				delete(t.making, name)
+				close(own)
+			}, true, nil
+		}
+		t.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+}
 
 // use says whether the template is known to exist, and notes that it is used.
 func (t *templateUse) use(name string) bool {
@@ -89,7 +124,12 @@ func (c *Cloud) ensureTemplates(ctx context.Context, templates []*ec2.CreateLaun
 			continue
 		}
 		group.Go(func() error {
-			_, err := c.writes.CreateLaunchTemplate(groupCtx, t)
+			done, mine, err := c.templates.begin(groupCtx, name)
+			if !mine {
+				return err
+			}
+			defer done()
+			_, err = c.writes.CreateLaunchTemplate(groupCtx, t)
 			// Its name is a hash of its content: one of the same name is the same.
 			if err != nil && !isTemplateThere(err) {
 				return fmt.Errorf("creating launch template %s: %w", name, err)
