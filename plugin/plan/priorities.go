@@ -35,7 +35,7 @@ func byPriority(in Input, w wants) Plan {
 		return out
 	}
 	most := make([]int, len(in.Classes))
-	above := 0 // pods placed of the tiers so far
+	var floors []floor
 	for i, tier := range tiers(in) {
 		plan := func(step int) (Plan, []int, bool) {
 			try := slices.Clone(most)
@@ -45,7 +45,7 @@ func byPriority(in Input, w wants) Plan {
 				}
 			}
 			p := attempt(in, w, try)
-			return p, try, placed(in, &p, func(x int32) bool { return x > tier }) >= above
+			return p, try, !slices.ContainsFunc(floors, func(f floor) bool { return placed(in, &p, f.tier) < f.pods })
 		}
 		p, try, ok := plan(tierSteps)
 		// Bisect: lo steps are known to be fine, hi steps are not.
@@ -61,9 +61,15 @@ func byPriority(in Input, w wants) Plan {
 		if ok || i == 0 {
 			out, most = p, try
 		}
-		above = placed(in, &out, func(x int32) bool { return x >= tier })
+		floors = append(floors, floor{tier, placed(in, &out, tier)})
 	}
 	return out
+}
+
+// floor is how many pods of at least the priority a plan must place.
+type floor struct {
+	tier int32
+	pods int
 }
 
 // tiers are the priorities of the input, highest first.
@@ -93,16 +99,16 @@ func inverted(in Input, p *Plan) bool {
 	})
 }
 
-// placed counts the pods that have a node and whose priority counts.
-func placed(in Input, p *Plan, counts func(int32) bool) int {
+// placed counts the pods of at least the priority that have a node.
+func placed(in Input, p *Plan, least int32) int {
 	n := 0
 	for ci := range in.Classes {
-		if counts(priority(in.Classes[ci].Pod)) {
+		if priority(in.Classes[ci].Pod) >= least {
 			n += len(in.Classes[ci].Pods)
 		}
 	}
 	for _, u := range p.Unplaced {
-		if counts(priority(in.Classes[u.Class].Pod)) {
+		if priority(in.Classes[u.Class].Pod) >= least {
 			n -= len(u.Pods)
 		}
 	}
