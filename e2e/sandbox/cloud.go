@@ -32,7 +32,8 @@ const tagsAfter = 250 * time.Millisecond
 // accountID of the sandbox's AWS.
 const accountID = "123456789012"
 
-func launcherPolicy() (policy.Policy, error) {
+// LauncherPolicy is the policy that is shipped, for this sandbox.
+func LauncherPolicy() (policy.Policy, error) {
 	document, err := manifests.LauncherPolicy(manifests.PolicyValues{
 		Region: Region, AccountID: accountID, ClusterName: ClusterName, NodeRole: nodeRole, InterruptionQueue: ClusterName,
 	})
@@ -65,7 +66,7 @@ func (s *Sandbox) startAWS(ctx context.Context) (string, error) {
 	if s.cfg.AWSEndpoint != "" {
 		return s.startForeign(ctx)
 	}
-	allowed, err := launcherPolicy()
+	allowed, err := LauncherPolicy()
 	if err != nil {
 		return "", err
 	}

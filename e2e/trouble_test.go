@@ -1,0 +1,162 @@
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/policy"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+)
+
+// awaitLaunchRefused waits until a NodeClaim of the pool says, for the reason, that it was not launched; its message has the
+// text.
+func (w *world) awaitLaunchRefused(pool, reason, text string) {
+	w.t.Helper()
+	w.await(w.t, fmt.Sprintf("a NodeClaim of %s that was not launched: %s, with %q", pool, reason, text), func() bool {
+		for _, c := range w.everClaimed(pool) {
+			for _, condition := range c.Object.Status.Conditions {
+				if condition.Type == karpv1.ConditionTypeLaunched && condition.Reason == reason && strings.Contains(condition.Message, text) {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
+
+// A policy that lacks one action: the NodeClaim names it, and when it is given, the pods run.
+func TestUnauthorized(t *testing.T) {
+	w := newWorld(t, "unauthorized")
+	w.pool("unauthorized", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
+	shipped, err := sandbox.LauncherPolicy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacking, err := policy.Parse([]byte(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","NotAction":"ec2:CreateFleet","Resource":"*"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.AWS().SetPolicy(sandbox.LauncherAccessKey, &lacking)
+	restore := func() { shared.AWS().SetPolicy(sandbox.LauncherAccessKey, &shipped) }
+	t.Cleanup(restore)
+	w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
+	w.awaitLaunchRefused("unauthorized", "Unauthorized", "ec2:CreateFleet")
+	restore()
+	w.awaitRunning(1)
+	checkOneInstanceEach(t, w, "unauthorized")
+}
+
+// An account that never used spot instances, and may not make the role for them: the NodeClaim says what to do, and the pods
+// run on demand meanwhile.
+func TestNoSpotRole(t *testing.T) {
+	w := newWorld(t, "spot-role")
+	w.pool("spot-role", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
+	shared.AWS().SetSpotRole(false)
+	t.Cleanup(func() { shared.AWS().SetSpotRole(true) })
+	w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
+	w.awaitLaunchRefused("spot-role", "SpotSLRCreationFailed", "create-service-linked-role")
+	w.awaitRunning(1)
+	checkOneInstanceEach(t, w, "spot-role")
+}
+
+// Somebody deletes the launch templates, and Amazon releases new AMIs and deprecates the old: the next launch does not care.
+func TestLaunchTemplatesDeletedAndImagesReleased(t *testing.T) {
+	w := newWorld(t, "templates")
+	w.pool("templates", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
+	d := w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
+	w.awaitRunning(1)
+	client := ec2.New(ec2.Options{
+		Region: sandbox.Region, BaseEndpoint: awssdk.String(shared.AWSEndpoint()),
+		Credentials: credentials.NewStaticCredentialsProvider("AKIASOMEBODY", "secret", ""),
+	})
+	all, err := client.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{})
+	if err != nil || len(all.LaunchTemplates) == 0 {
+		t.Fatalf("there are %d launch templates (%v)", len(all.LaunchTemplates), err)
+	}
+	for _, template := range all.LaunchTemplates {
+		in := &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: template.LaunchTemplateId}
+		if _, err := client.DeleteLaunchTemplate(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shared.AWS().ReleaseImages("v20260801", "1.46.0")
+	for _, i := range shared.AWS().Instances() {
+		if i.Tags[karpv1.NodePoolLabelKey] == "templates" {
+			if err := shared.AWS().DeprecateImage(i.ImageID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.scale(d, 3)
+	w.awaitRunning(3)
+	checkOneInstanceEach(t, w, "templates")
+}
+
+// Many workloads at once, each with a plan of its own, never buy more than the NodePool's limits.
+func TestLimitsAreExact(t *testing.T) {
+	w := newWorld(t, "limits-exact")
+	w.pool("limits-exact", func(p *karpv1.NodePool) {
+		onlyTypes(p, "m6i.large")
+		p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse("7")}
+	})
+	for i := range 6 {
+		w.deployment(fmt.Sprintf("web-%d", i), 2, w.podSpec("1", "1Gi", nil))
+	}
+	// Three nodes of two CPUs, one pod on each: the fourth would be the eighth CPU.
+	w.awaitRunning(3)
+	w.await(t, "a pod that says why it waits", func() bool {
+		return slices.ContainsFunc(w.events("FailedScheduling"), func(e corev1.Event) bool { return strings.Contains(e.Message, "limit") })
+	})
+	n := 0
+	for _, i := range shared.AWS().Instances() {
+		if i.Tags[karpv1.NodePoolLabelKey] == "limits-exact" {
+			n++
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d instances were launched, want 3", n)
+	}
+}
+
+// A node for each of many pods, at once: EC2's request limits are kept, and the burst finishes.
+func TestBurstInsideRequestLimits(t *testing.T) {
+	const n = 12
+	w := newWorld(t, "burst")
+	w.pool("burst", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
+	begin := time.Now()
+	w.deployment("web", n, w.podSpec("1", "1Gi", func(s *corev1.PodSpec) {
+		s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			}},
+		}}
+	}))
+	w.awaitRunning(n)
+	checkOneInstanceEach(t, w, "burst")
+	fleets := 0
+	for _, c := range shared.AWS().Calls() {
+		if c.AccessKey != sandbox.LauncherAccessKey || c.At.Before(begin) {
+			continue
+		}
+		if c.Action == "CreateFleet" {
+			fleets++
+		}
+		if c.Error == "RequestLimitExceeded" {
+			t.Errorf("EC2 refused %s: too many requests", c.Action)
+		}
+	}
+	if fleets > n/3 {
+		t.Errorf("%d CreateFleet calls for %d equal nodes", fleets, n)
+	}
+}
