@@ -53,7 +53,7 @@ type harness struct {
 }
 
 type harnessOptions struct {
-	// args of NodeLaunch, YAML lines.
+	// args of NodeLaunch, YAML lines; for nil batches close when they are complete, and never for the time they take.
 	args []string
 	// absent leaves the launcher's socket closed.
 	absent bool
@@ -72,6 +72,9 @@ func start(t testing.TB, o harnessOptions) *harness {
 	h := &harness{t: t, ctx: ctx, launcher: newTestLauncher(t), registry: prometheus.NewRegistry(), recorder: events.NewFakeRecorder(10000)}
 	if o.prepare != nil {
 		o.prepare(h.launcher)
+	}
+	if o.args == nil {
+		o.args = []string{"batchIdle: 1m", "batchMax: 2m"}
 	}
 	if !o.absent {
 		h.launcher.serve(t)

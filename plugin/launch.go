@@ -117,6 +117,7 @@ func (p *planner) launch(ctx context.Context, w *work) []string {
 	names := p.recorded(ctx, w, refused, now)
 	p.existing(ctx, w)
 	p.tellUnplaced(w)
+	p.logProblems(ctx, w.result.Problems)
 	klog.FromContext(ctx).V(1).Info("Batch planned", "batch", batchName, "pods", len(w.entries), "nodeClaims", len(names),
 		"placements", len(w.result.Placements), "unplaced", len(w.result.Unplaced), "costPerHour", w.result.CostPerHour,
 		"lowerBoundPerHour", w.result.LowerBoundPerHour, "firstFitPerHour", w.result.FirstFitPerHour)
@@ -291,6 +292,18 @@ func (p *planner) tellUnplaced(w *work) {
 	if hopeless > 0 {
 		p.replan.placed()
 	}
+}
+
+// logProblems logs the mistakes that the plan found in objects, each once as long as it stays.
+func (p *planner) logProblems(ctx context.Context, problems []plan.Problem) {
+	seen := make(map[plan.Problem]bool, len(problems))
+	for _, problem := range problems {
+		if !p.problems[problem] && !seen[problem] {
+			klog.FromContext(ctx).Info("A mistake in an object is left out of the plan", "object", problem.Object, "field", problem.Field, "problem", problem.Message)
+		}
+		seen[problem] = true
+	}
+	p.problems = seen
 }
 
 func setAsideMessage(cause error, until time.Time) string {

@@ -54,6 +54,8 @@ type planner struct {
 	looked time.Time
 	// missing is what could not be planned for the node that goes, of the plan just made.
 	missing []plan.Unplaced
+	// problems are the mistakes in objects that the last plan found.
+	problems map[plan.Problem]bool
 	// replan is when the unplaced pods are planned again.
 	replan replanning
 

@@ -1,0 +1,72 @@
+package hooks_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+)
+
+// The class cache builds on this of 1.36: a scheduling cycle brings the snapshot up to date before it calls SchedulePod. A node
+// that came since the failure is seen by the next pod of the class, in the real scheduler's cycles.
+func TestCyclesSeeWhatChangedBefore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	room := map[corev1.ResourceName]string{corev1.ResourceCPU: "1", corev1.ResourceMemory: "1Gi", corev1.ResourcePods: "10"}
+	node := func(name, cpu string) *corev1.Node {
+		room[corev1.ResourceCPU] = cpu
+		return st.MakeNode().Name(name).Capacity(room).Obj()
+	}
+	client := fake.NewClientset(node("full", "1"))
+	factory := scheduler.NewInformerFactory(client, 0)
+	recorder := events.NewFakeRecorder(100)
+	sched, err := scheduler.New(ctx, client, factory, nil, profile.RecorderFactory(func(string) events.EventRecorderLogger { return recorder }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried, stock := 0, sched.SchedulePod
+	sched.SchedulePod = func(ctx context.Context, fw framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+		tried++
+		return stock(ctx, fw, state, info)
+	}
+	install(t, sched, &served{class: "a", collected: true})
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if err := sched.WaitForHandlersSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	cycle := func(name string) int {
+		t.Helper()
+		pod := st.MakePod().Namespace("default").Name(name).UID(name).SchedulerName("default-scheduler").
+			Req(map[corev1.ResourceName]string{corev1.ResourceCPU: "2"}).Obj()
+		if _, err := client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		before := tried
+		sched.ScheduleOne(ctx)
+		return tried - before
+	}
+	if cycle("first") != 1 || cycle("second") != 0 {
+		t.Fatal("the first pod was to be tried, the second one answered by its failure")
+	}
+	sched.Cache.AddNode(klog.Background(), node("empty", "4"))
+	if cycle("third") != 1 {
+		t.Fatal("the third pod was not tried though a node has come")
+	}
+	assumed, err := sched.Cache.IsAssumedPod(st.MakePod().Namespace("default").Name("third").UID("third").Obj())
+	if err != nil || !assumed {
+		t.Errorf("the third pod was not scheduled: %v", err)
+	}
+}
