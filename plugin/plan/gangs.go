@@ -106,11 +106,9 @@ func (m *model) lacking(g *gang, placed []int) string {
 	}
 	ci := g.classes[i]
 	ref := m.classes[ci].refs[placed[ci]]
-	for _, r := range m.reasons(ci) {
-		if r.NodePool != "" {
-			return fmt.Sprintf("pod %s in NodePool %s %s", ref.Name, r.NodePool, r.Message)
-		}
-		return fmt.Sprintf("pod %s: %s", ref.Name, r.Message)
+	r := m.reasons(ci)[0]
+	if r.NodePool != "" {
+		return fmt.Sprintf("pod %s in NodePool %s %s", ref.Name, r.NodePool, r.Message)
 	}
-	return "pod " + ref.Name + " fits nowhere"
+	return fmt.Sprintf("pod %s: %s", ref.Name, r.Message)
 }

@@ -71,15 +71,7 @@ func (m *model) problem(object, field, format string, args ...any) {
 
 func (m *model) poolProblems(p *pool) {
 	object := "NodePool " + p.Name
-	for i, r := range p.Requirements {
-		field := fmt.Sprintf("spec.template.spec.requirements[%d]", i)
-		if _, err := catalog.NewRequirements([]catalog.Requirement{r}); err != nil {
-			m.problem(object, field, "%v; the operators are In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte and Lte. The pool is left out", err)
-		}
-		if len(r.Values) > 0 && r.Operator == corev1.NodeSelectorOpIn && int(r.MinValues) > len(r.Values) {
-			m.problem(object, field+".minValues", "asks for %d values of the %d that are listed: no node can keep it", r.MinValues, len(r.Values))
-		}
-	}
+	m.requirementProblems(p)
 	if key, bad := p.reqs.Conflict(); bad {
 		m.problem(object, "spec.template.spec.requirements", "contradict each other: no value of %s is allowed. The pool launches nothing", key)
 	}
@@ -98,6 +90,20 @@ func (m *model) poolProblems(p *pool) {
 	}
 	if p.Ready && len(m.in.Catalog.InstanceTypes[p.NodeClass]) == 0 {
 		m.problem(object, "spec.template.spec.nodeClassRef", "EC2NodeClass %s has no instance type", p.NodeClass)
+	}
+}
+
+// requirementProblems looks at each requirement of the pool alone.
+func (m *model) requirementProblems(p *pool) {
+	object := "NodePool " + p.Name
+	for i, r := range p.Requirements {
+		field := fmt.Sprintf("spec.template.spec.requirements[%d]", i)
+		if _, err := catalog.NewRequirements([]catalog.Requirement{r}); err != nil {
+			m.problem(object, field, "%v; the operators are In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte and Lte. The pool is left out", err)
+		}
+		if len(r.Values) > 0 && r.Operator == corev1.NodeSelectorOpIn && int(r.MinValues) > len(r.Values) {
+			m.problem(object, field+".minValues", "asks for %d values of the %d that are listed: no node can keep it", r.MinValues, len(r.Values))
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // verdicts are the filters' words about the class.
@@ -140,22 +142,28 @@ func (m *model) noTypes(p *pool) string {
 		if _, open := p.open[k]; open || k == labelNodePool || k == labelNodeClass {
 			continue
 		}
-		var values []string
-		for i := range list {
-			s := shape{InstanceType: &list[i]}
-			for _, of := range list[i].Offerings {
-				o := offer{Offering: of, region: regionOf(of.Zone)}
-				if v, ok := labelOf(p, &s, &o, k); ok && !slices.Contains(values, v) {
-					values = append(values, v)
-				}
-			}
-		}
+		values := valuesOf(p, list, k)
 		if !slices.ContainsFunc(values, p.reqs[k].Has) && (len(values) > 0 || !p.reqs[k].Absent) {
-			slices.Sort(values)
 			return fmt.Sprintf("the pool requires %s %s; EC2NodeClass %s offers %s", k, setText(p.reqs[k]), p.NodeClass, listText(values))
 		}
 	}
 	return "the requirements of the pool leave no instance type"
+}
+
+// valuesOf are the values of the key over the types as the pool would label them, sorted.
+func valuesOf(p *pool, list []catalog.InstanceType, key string) []string {
+	var values []string
+	for i := range list {
+		s := shape{InstanceType: &list[i]}
+		for _, of := range list[i].Offerings {
+			o := offer{Offering: of, region: regionOf(of.Zone)}
+			if v, ok := labelOf(p, &s, &o, key); ok && !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+	}
+	slices.Sort(values)
+	return values
 }
 
 // listText prints the first values.

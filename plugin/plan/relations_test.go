@@ -149,16 +149,7 @@ func checkSpread(t *testing.T, all []place, i int, pod *corev1.Pod, c corev1.Top
 		if !ok || !admitted(pod, all[j].labels) {
 			continue
 		}
-		counts[v] += 0
-		for _, other := range all[j].pods {
-			same := true
-			for _, key := range c.MatchLabelKeys {
-				same = same && other.Labels[key] == pod.Labels[key]
-			}
-			if same && other.Namespace == pod.Namespace && !selector.Empty() && selector.Matches(labels.Set(other.Labels)) {
-				counts[v]++
-			}
-		}
+		counts[v] += matching(all[j].pods, pod, c, selector)
 	}
 	least := -1
 	for _, n := range counts {
@@ -169,6 +160,21 @@ func checkSpread(t *testing.T, all []place, i int, pod *corev1.Pod, c corev1.Top
 	if here := counts[all[i].labels[c.TopologyKey]]; here-least > int(c.MaxSkew) {
 		t.Errorf("%s on %s: %d match by %s, the least is %d, maxSkew %d", pod.Name, all[i].name, here, c.TopologyKey, least, c.MaxSkew)
 	}
+}
+
+// matching counts the pods that the constraint of the pod counts: of its namespace, and with its values of matchLabelKeys.
+func matching(pods []*corev1.Pod, pod *corev1.Pod, c corev1.TopologySpreadConstraint, selector labels.Selector) int {
+	n := 0
+	for _, other := range pods {
+		same := other.Namespace == pod.Namespace && !selector.Empty() && selector.Matches(labels.Set(other.Labels))
+		for _, key := range c.MatchLabelKeys {
+			same = same && other.Labels[key] == pod.Labels[key]
+		}
+		if same {
+			n++
+		}
+	}
+	return n
 }
 
 func checkPorts(t *testing.T, p *place) {

@@ -168,16 +168,6 @@ func (b bits) or(o bits) {
 	}
 }
 
-// within says that all of b is in o.
-func (b bits) within(o bits) bool {
-	for i := range b {
-		if b[i]&^o[i] != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 func (b bits) empty() bool {
 	return !slices.ContainsFunc(b, func(w uint64) bool { return w != 0 })
 }

@@ -137,17 +137,7 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 	}
 	it.Capacity, it.Allocatable = list(resources), list(resources)
 	add := func(zone, capacityType, price string) {
-		v, err := strconv.ParseFloat(price, 64)
-		if err != nil {
-			tb.Fatalf("type %q: %v", s, err)
-		}
-		o := catalog.Offering{Zone: zone, ZoneID: "use1-az" + zone[len(zone)-1:], CapacityType: capacityType, Price: v, Available: true}
-		for _, u := range c.Unavailable {
-			if want := strings.Fields(u); slices.Equal(want[:3], []string{f[0], capacityType, zone}) {
-				o.Available, o.UnavailableUntil = false, time.Date(2026, 3, 1, 10, 3, 0, 0, time.UTC)
-			}
-		}
-		it.Offerings = append(it.Offerings, o)
+		it.Offerings = append(it.Offerings, offering(tb, [4]string{f[0], capacityType, zone, price}, c.Unavailable))
 	}
 	for i, z := range c.Zones {
 		if od != "" {
@@ -158,4 +148,20 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 		}
 	}
 	return it
+}
+
+// offering is type, capacity type, zone and price.
+func offering(tb testing.TB, f [4]string, unavailable []string) catalog.Offering {
+	tb.Helper()
+	price, err := strconv.ParseFloat(f[3], 64)
+	if err != nil {
+		tb.Fatalf("type %q: %v", f[0], err)
+	}
+	o := catalog.Offering{Zone: f[2], ZoneID: "use1-az" + f[2][len(f[2])-1:], CapacityType: f[1], Price: price, Available: true}
+	for _, u := range unavailable {
+		if want := strings.Fields(u); slices.Equal(want[:3], f[:3]) {
+			o.Available, o.UnavailableUntil = false, time.Date(2026, 3, 1, 10, 3, 0, 0, time.UTC)
+		}
+	}
+	return o
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -155,10 +156,8 @@ func (m *model) hasCompany(r *rule) bool {
 		}
 	}
 	for i := range m.in.Nodes {
-		for _, p := range m.in.Nodes[i].Pods {
-			if r.matches(p) {
-				return true
-			}
+		if slices.ContainsFunc(m.in.Nodes[i].Pods, r.matches) {
+			return true
 		}
 	}
 	return false
