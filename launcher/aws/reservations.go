@@ -173,16 +173,16 @@ func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeCla
 		return nil
 	}
 	class.Status.CapacityReservations = found.list
-	blocks := 0
+	left := 0
 	for _, r := range found.list {
 		if !usable(r) {
-			blocks++
+			left++
 		}
 	}
 	switch {
-	case blocks > 0:
-		conditions.SetTrueWithReason(kind, "CapacityBlocksNotUsed",
-			fmt.Sprintf("%d of the %d reservations are Capacity Blocks, which are not launched into yet", blocks, len(found.list)))
+	case left > 0:
+		conditions.SetTrueWithReason(kind, "SomeNotUsed",
+			fmt.Sprintf("%d of the %d reservations are Capacity Blocks or interruptible, which are not launched into yet", left, len(found.list)))
 	case len(found.list) == 0 && len(class.Spec.CapacityReservationSelectorTerms) > 0:
 		conditions.SetTrueWithReason(kind, "CapacityReservationsNotFound",
 			"spec.capacityReservationSelectorTerms selects no active capacity reservation: nothing reserved is used")
@@ -193,9 +193,9 @@ func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeCla
 }
 
 // usable says whether instances are launched into a reservation. Those of a Capacity Block would have to leave before
-// its end, which nothing sees to yet.
+// its end, and those of an interruptible one when its owner wants it back, which nothing sees to yet.
 func usable(r awsv1.CapacityReservation) bool {
-	return r.ReservationType == awsv1.CapacityReservationTypeDefault && r.State == awsv1.CapacityReservationStateActive
+	return r.ReservationType == awsv1.CapacityReservationTypeDefault && r.State == awsv1.CapacityReservationStateActive && !r.Interruptible
 }
 
 // reservedOfferings are the offerings of an instance type in the class's capacity reservations.
@@ -207,8 +207,10 @@ func (c *Cloud) reservedOfferings(class *awsv1.EC2NodeClass, known *market, name
 			continue
 		}
 		until := c.without.until(offeringKey{karpv1.CapacityTypeReserved, name, r.AvailabilityZone}, now)
-		if t := c.exhaustedUntil(in.subnets, now); t.After(until) {
-			until = t
+		for _, t := range []time.Time{c.exhaustedUntil(in.subnets, now), c.without.reservation(r.ID, now)} {
+			if t.After(until) {
+				until = t
+			}
 		}
 		left := c.reserved.of(r.ID)
 		out = append(out, catalog.Offering{

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
 func reservationXML(id, zone string, free string, more ...string) string {
@@ -51,7 +52,8 @@ func TestReservedOfferings(t *testing.T) {
 	}
 	w.handle("DescribeCapacityReservations", func(v url.Values) answer {
 		if v.Get("CapacityReservationId.1") == "cr-2" {
-			return reservationsXML(reservationXML("cr-2", "us-east-1b", "3"), reservationXML("cr-block", "us-east-1b", "3", "<reservationType>capacity-block</reservationType>"))
+			return reservationsXML(reservationXML("cr-2", "us-east-1b", "3"), reservationXML("cr-block", "us-east-1b", "3", "<reservationType>capacity-block</reservationType>"),
+				reservationXML("cr-lent", "us-east-1b", "3", "<interruptible>true</interruptible>"))
 		}
 		return reservationsXML(reservationXML("cr-1", "us-east-1a", "1"), reservationXML("cr-elsewhere", "us-east-1f", "1"),
 			reservationXML("cr-over", "us-east-1a", "1", "<endDate>2020-01-01T00:00:00Z</endDate>"))
@@ -75,7 +77,7 @@ func TestReservedOfferings(t *testing.T) {
 		t.Errorf("filters of the first term (-want +got):\n%s", diff)
 	}
 	ready := class.StatusConditions().Get(awsv1.ConditionTypeCapacityReservationsReady)
-	if len(status.CapacityReservations) != 4 || !ready.IsTrue() || ready.Reason != "CapacityBlocksNotUsed" {
+	if len(status.CapacityReservations) != 5 || !ready.IsTrue() || ready.Reason != "SomeNotUsed" {
 		t.Errorf("resolved %+v, condition %+v", status.CapacityReservations, ready)
 	}
 	offer := func(id, zone string, left int64) catalog.Offering {
@@ -94,6 +96,13 @@ func TestReservedOfferings(t *testing.T) {
 	c.reserved.take("cr-1", 2)
 	c.changed.fire()
 	check("one is used up", offer("cr-1", "a", 0), offer("cr-2", "b", 3))
+	o := cloud.Option{
+		InstanceType: "m7g.large", Zone: "us-east-1b", CapacityType: "reserved", Reservation: cloud.Reservation{ID: "cr-2", Type: "default"},
+	}
+	c.remember([]fleetFailure{{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: codeReservationCapacityExceeded, Cause: cloud.CauseCapacity}}})
+	if got := reservedOf(t, c, class); got[1].Available || got[1].UnavailableUntil.IsZero() {
+		t.Errorf("after EC2 said that it is full: %+v", got[1])
+	}
 	class.Status.CapacityReservations = nil
 	check("none is selected any more")
 }
