@@ -94,3 +94,16 @@ func (m *model) inDomain(u *unit, oi int, keys []string, values map[string]strin
 
 // onlyZone says that the zone is the only key, and the offer alone decides it.
 func onlyZone(keys []string) bool { return len(keys) == 1 && keys[0] == corev1.LabelTopologyZone }
+
+// region is regionOf, remembered.
+func (m *model) region(zone string) string {
+	r, ok := m.regions[zone]
+	if !ok {
+		if m.regions == nil {
+			m.regions = map[string]string{}
+		}
+		r = regionOf(zone)
+		m.regions[zone] = r
+	}
+	return r
+}

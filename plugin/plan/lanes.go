@@ -53,29 +53,56 @@ func (p *problem) findLanes() {
 
 // openLanes are the offers that the limits allow and that are in any of the doors, sorted by price.
 func (p *problem) openLanes(doors []bits) []*lane {
-	at := map[int]*lane{}
+	at := make([]*lane, len(p.m.offers))
 	var all []*lane
 	for di, door := range doors {
 		for w, word := range door {
 			for ; word != 0; word &= word - 1 {
 				oi := w<<6 + mathbits.TrailingZeros64(word)
-				l, ok := at[oi]
-				if !ok {
+				if at[oi] == nil {
 					o := &p.m.offers[oi]
-					l = &lane{offer: oi, pool: o.pool, price: o.Price, usage: p.m.types[o.shape].usage, free: p.compact(o.free), doors: newBits(len(doors))}
-					at[oi] = l
-					if p.affordable(l, 1, p.room) == 1 {
-						all = append(all, l)
+					at[oi] = &lane{offer: oi, pool: o.pool, price: o.Price, usage: p.m.types[o.shape].usage, doors: newBits(len(doors))}
+					if p.affordable(at[oi], 1, p.room) == 1 {
+						all = append(all, at[oi])
 					}
 				}
-				l.doors[di>>6] |= 1 << (di & 63)
+				at[oi].doors.set(di)
 			}
+		}
+	}
+	all = p.once(all)
+	limit := p.nodeLimit()
+	for _, l := range all {
+		l.free = p.compact(p.m.offers[l.offer].free)
+		if limit > 0 {
+			l.free[0] = min(l.free[0], limit)
 		}
 	}
 	slices.SortFunc(all, func(a, b *lane) int {
 		return cmp.Or(cmp.Compare(a.price, b.price), slices.Compare(b.free, a.free), cmp.Compare(a.offer, b.offer))
 	})
 	return all
+}
+
+// once leaves out a zone's offer where another zone has the same for as little.
+func (p *problem) once(all []*lane) []*lane {
+	slices.SortFunc(all, func(a, b *lane) int { return a.offer - b.offer })
+	var out []*lane
+	for _, l := range all {
+		o := &p.m.offers[l.offer]
+		same := false
+		for i := len(out) - 1; i >= 0 && !same; i-- {
+			x := &p.m.offers[out[i].offer]
+			if x.shape != o.shape {
+				break
+			}
+			same = out[i].price <= l.price && slices.Equal(x.free, o.free) && slices.Equal(out[i].doors, l.doors)
+		}
+		if !same {
+			out = append(out, l)
+		}
+	}
+	return out
 }
 
 // unbeaten are those of the lanes, sorted by price, that no cheaper one beats.

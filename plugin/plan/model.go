@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,6 +25,8 @@ type model struct {
 	nodeRules []nodeRule
 	concerns  concerns
 	memo      domainMemo
+	// regions by zone.
+	regions map[string]string
 	// available holds the offers that can be bought now.
 	available bits
 	// notes are reasons found on the way, by class and pool.
@@ -217,82 +218,6 @@ func newPool(np catalog.NodePool) pool {
 		p.limits = append(p.limits, limit{name: name, max: amount(name, q), used: amount(name, used)})
 	}
 	return p
-}
-
-// compileOffers lists what the requirements of the pools let be bought.
-func (m *model) compileOffers() {
-	for pi := range m.pools {
-		p := &m.pools[pi]
-		p.types[0], p.offers[0] = len(m.types), len(m.offers)
-		list := slices.Clone(m.in.Catalog.InstanceTypes[p.NodeClass])
-		slices.SortFunc(list, func(a, b catalog.InstanceType) int { return strings.Compare(a.Name, b.Name) })
-		for i := range list {
-			if p.broken == nil {
-				m.addShape(pi, &list[i])
-			}
-		}
-		p.types[1], p.offers[1] = len(m.types), len(m.offers)
-	}
-	m.available = newBits(len(m.offers))
-	for i, o := range m.offers {
-		if o.Available {
-			m.available.set(i)
-		}
-	}
-}
-
-func (m *model) addShape(pi int, it *catalog.InstanceType) {
-	p := &m.pools[pi]
-	s := shape{InstanceType: it, pool: pi, offers: [2]int{len(m.offers), 0}}
-	free := m.dims.node(it.Allocatable, attachLimits(it))
-	offerings := slices.Clone(it.Offerings)
-	slices.SortStableFunc(offerings, func(a, b catalog.Offering) int {
-		return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.CapacityType, b.CapacityType))
-	})
-	for _, of := range offerings {
-		o := offer{Offering: of, shape: len(m.types), pool: pi, region: regionOf(of.Zone), free: free}
-		if !priced(&of) || !m.poolAllows(p, &s, &o) {
-			continue
-		}
-		m.offers = append(m.offers, o)
-	}
-	s.offers[1] = len(m.offers)
-	if s.offers[0] == s.offers[1] {
-		return
-	}
-	s.devices = devices(it.Allocatable)
-	for _, l := range p.limits {
-		used := int64(1)
-		if l.name != "nodes" {
-			used = amount(l.name, it.Capacity[l.name])
-		}
-		s.usage = append(s.usage, used)
-	}
-	m.types = append(m.types, s)
-}
-
-// devices are the names with a domain and a quantity.
-func devices(list corev1.ResourceList) []corev1.ResourceName {
-	var out []corev1.ResourceName
-	for name, q := range list {
-		if strings.Contains(string(name), "/") && !q.IsZero() {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-func (m *model) poolAllows(p *pool, s *shape, o *offer) bool {
-	for k, set := range p.reqs {
-		if _, open := p.open[k]; open {
-			continue
-		}
-		v, ok := labelOf(p, s, o, k)
-		if !ok && !set.Absent || ok && !set.Has(v) {
-			return false
-		}
-	}
-	return true
 }
 
 // labelOf is the value of a node's label under a normal key, if the offer decides it.

@@ -29,34 +29,26 @@ func (m *model) pack(units []unit, weight int32) packing {
 	if len(k.lanes) == 0 || len(k.all) == 0 {
 		return pk
 	}
-	best := outcome{boxes: ff, left: left}
-	r := k.newRows()
-	rowCounts := r.p.counts()
-	pi, columns, levels := r.values(rowCounts, m.budget(valuesWork))
-	values := raised(r.spread(k, rowCounts, pi), k.prices())
-	for _, o := range k.outcomes(r, best, raised(pi, r.prices()), values, columns, levels) {
+	best, known := outcome{boxes: ff, left: left}, 0.0
+	for _, effort := range m.in.Options.efforts(m.in.sketch) {
+		r := k.newRows()
+		pi, columns, levels := r.values(r.p.counts(), int(valuesWork*effort))
+		values := raised(r.spread(k, r.p.counts(), pi), k.prices())
+		o := k.solve(r, covering{raised(pi, r.prices()), values, columns, levels}, int(improveWork*effort))
 		if k.better(o, best) {
 			best = o
 		}
+		if !m.in.sketch && p.plain() && k.pods(best.left) == 0 {
+			known = max(known, k.leastBill(r, pi, k.bill(best.boxes)))
+		}
 	}
 	pk.best = p.split(best.boxes, best.left)
-	switch {
-	case m.in.sketch:
-	case p.plain() && k.pods(best.left) == 0:
-		pk.bound = k.leastBill(r, pi, k.bill(best.boxes))
-	default:
+	if pk.bound = known; known == 0 && !m.in.sketch {
 		pk.bound = m.freeBound(p, pk.best)
 	}
+	m.diversify(p, pk.best.nodes)
 	m.book(pk.best.nodes, 1)
 	return pk
-}
-
-// budget is the work that the input allows: a sketch gets a quarter.
-func (m *model) budget(work int) int {
-	if m.in.sketch {
-		return work / 4
-	}
-	return work
 }
 
 // raised gives kinds that the best mix runs for nothing, in the slack of others, a small price: they have to be placed.
@@ -73,17 +65,24 @@ type outcome struct {
 	left  []int
 }
 
-// outcomes are the candidates, improved: the covering program rounded and the rest composed, and first-fit.
-func (k *packer) outcomes(r *rows, ff outcome, pi, values []float64, columns []column, levels []float64) []outcome {
-	var out []outcome
+// covering is the solution of the covering program: the values of the rows and of the kinds, and the patterns of the
+// rows with how often they are used.
+type covering struct {
+	rows, kinds []float64
+	columns     []column
+	levels      []float64
+}
+
+// solve uses the whole part of the covering program's solution, composes the rest, and improves the result.
+func (k *packer) solve(r *rows, s covering, work int) outcome {
 	counts, room := r.p.counts(), k.p.cloneRoom()
 	var list []repeated
-	for i, c := range columns {
+	for i, c := range s.columns {
 		if c.lane < 0 {
 			continue
 		}
 		pat := pattern{lane: c.lane, items: c.items}
-		n := k.p.affordable(&k.lanes[c.lane], min(int(levels[i]+1e-6), copies(pat, counts)), room)
+		n := k.p.affordable(&k.lanes[c.lane], min(int(s.levels[i]+1e-6), copies(pat, counts)), room)
 		if n == 0 {
 			continue
 		}
@@ -93,8 +92,8 @@ func (k *packer) outcomes(r *rows, ff outcome, pi, values []float64, columns []c
 		}
 		k.p.spend(&k.lanes[c.lane], n, room)
 	}
-	rc := r.newComposer(r.p.counts(), pi)
-	rest, _ := rc.compose(counts, pi, room, 1e18)
+	rc := r.newComposer(r.p.counts(), s.rows)
+	rest, _ := rc.compose(counts, s.rows, room, 1e18)
 	list = append(list, rest...)
 	left := k.p.counts()
 	var boxes []box
@@ -105,15 +104,14 @@ func (k *packer) outcomes(r *rows, ff outcome, pi, values []float64, columns []c
 	for _, b := range boxes {
 		k.p.spend(&k.lanes[b.lane], 1, room)
 	}
-	kc := k.newComposer(k.p.counts(), values)
-	rest, _ = kc.compose(left, values, room, 1e18)
+	kc := k.newComposer(k.p.counts(), s.kinds)
+	rest, _ = kc.compose(left, s.kinds, room, 1e18)
 	boxes = append(boxes, k.boxes(rest)...)
 	room = k.p.cloneRoom()
 	for _, b := range boxes {
 		k.p.spend(&k.lanes[b.lane], 1, room)
 	}
-	boxes = kc.improve(boxes, values, room, k.p.m.budget(improveWork))
-	return append(out, outcome{boxes, left})
+	return outcome{kc.improve(boxes, s.kinds, room, work), left}
 }
 
 // leastBill is the lower bound from the values of the rows; cost is what some plan costs.

@@ -35,6 +35,8 @@ type Input struct {
 	// MinValuesBestEffort keeps as many of a NodePool's minValues as can be had (Karpenter's minValuesPolicy BestEffort);
 	// otherwise a node that cannot keep them is not launched (Strict).
 	MinValuesBestEffort bool
+	// Options say how the plan is made.
+	Options Options
 	// sketch says that neither first-fit's bill nor the lower bound of the plan is looked at.
 	sketch bool
 }

@@ -1,0 +1,111 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+)
+
+// spotKey is what AWS takes back together: spot instances of one type in one zone.
+type spotKey struct {
+	shape int
+	zone  string
+}
+
+// diversify buys other instances for some of the nodes where too many of the batch's pods would be on spot instances of
+// one type in one zone (Options.SpotShare), the cheapest moves first.
+func (m *model) diversify(p *problem, nodes []node) {
+	share := or(m.in.Options.SpotShare, defaultSpotShare)
+	if share >= 1 || len(nodes) < 2 {
+		return
+	}
+	limit := int64(max(share, 0) * float64(m.batch()))
+	held := map[spotKey]int64{}
+	for i := range nodes {
+		if key, ok := m.spotKey(nodes[i].offer); ok {
+			held[key] += nodes[i].sum[dimPods]
+		}
+	}
+	var over []spotKey
+	for key, n := range held {
+		if n > limit {
+			over = append(over, key)
+		}
+	}
+	slices.SortFunc(over, func(a, b spotKey) int { return cmp.Or(a.shape-b.shape, cmp.Compare(a.zone, b.zone)) })
+	for _, key := range over {
+		m.spreadOut(p, nodes, key, spotLimit{limit: limit, held: held})
+	}
+}
+
+func (m *model) spotKey(oi int) (spotKey, bool) {
+	o := &m.offers[oi]
+	return spotKey{o.shape, o.Zone}, o.CapacityType == "spot"
+}
+
+// spotLimit is how many pods each key may hold, and how many it does.
+type spotLimit struct {
+	limit int64
+	held  map[spotKey]int64
+}
+
+// spreadOut moves nodes from the key until it holds no more than the limit.
+func (m *model) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
+	for l.held[key] > l.limit {
+		best, to, least := -1, -1, 0.0
+		for i := range nodes {
+			if k, ok := m.spotKey(nodes[i].offer); !ok || k != key {
+				continue
+			}
+			if i > 0 && best >= 0 && nodes[i].offer == nodes[i-1].offer && slices.Equal(nodes[i].items, nodes[i-1].items) {
+				continue
+			}
+			if oi := m.substitute(p, &nodes[i], l); oi >= 0 {
+				extra := (m.offers[oi].Price - m.offers[nodes[i].offer].Price) / float64(nodes[i].sum[dimPods])
+				if best < 0 || extra < least-1e-12 {
+					best, to, least = i, oi, extra
+				}
+			}
+		}
+		if best < 0 {
+			return
+		}
+		l.held[key] -= nodes[best].sum[dimPods]
+		if k, ok := m.spotKey(to); ok {
+			l.held[k] += nodes[best].sum[dimPods]
+		}
+		nodes[best].offer = to
+	}
+}
+
+// substitute is the cheapest other offer that runs the node's pods for little more, counts no more against the limits of
+// the pool, and does not hold too many pods itself; -1 if there is none.
+func (m *model) substitute(p *problem, n *node, l spotLimit) int {
+	now := &m.offers[n.offer]
+	most := now.Price * (1 + or(m.in.Options.SpotPremium, defaultSpotPremium))
+	best := -1
+	own, _ := m.spotKey(n.offer)
+	for oi := m.pools[now.pool].offers[0]; oi < m.pools[now.pool].offers[1]; oi++ {
+		o := &m.offers[oi]
+		if o.Price > most || !p.may.has(oi) || best >= 0 && o.Price >= m.offers[best].Price {
+			continue
+		}
+		key, spot := m.spotKey(oi)
+		if key == own || spot && l.held[key]+n.sum[dimPods] > l.limit || !o.free.holds(n.sum) || !m.countsNoMore(o.shape, now.shape) {
+			continue
+		}
+		if !slices.ContainsFunc(n.items, func(it item) bool { return !p.units[it.unit].fits.has(oi) }) {
+			best = oi
+		}
+	}
+	return best
+}
+
+// countsNoMore says that a node of the shape counts no more against the limits than one of the other.
+func (m *model) countsNoMore(shape, other int) bool {
+	for i, n := range m.types[shape].usage {
+		if n > m.types[other].usage[i] {
+			return false
+		}
+	}
+	return true
+}

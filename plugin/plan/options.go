@@ -1,0 +1,66 @@
+package plan
+
+// Options say how a plan is made; the zero value is the default of each.
+type Options struct {
+	// Budget is how much work planning may be, as a multiple of the default: about a second of CPU for 10,000 pods. Plans
+	// are better with more, never dearer. Less than 1 is for those in a hurry; 0 for 1.
+	Budget float64
+	// NodeShare is the largest share of the input's pods that one node may hold, 0.2 for a fifth; 0 for no limit. One pod,
+	// or those that must share a node, may always be on one.
+	NodeShare float64
+	// SpotShare is the largest share of the input's pods on spot instances of one type in one zone, as far as other nodes
+	// cost at most SpotPremium more; 0 for 0.5, 1 or more for no limit.
+	SpotShare float64
+	// SpotPremium is how much more a node may cost for SpotShare: 0 for 0.1, a tenth.
+	SpotPremium float64
+}
+
+// or is the value, or its default where it is 0.
+func or(value, byDefault float64) float64 {
+	if value == 0 {
+		return byDefault
+	}
+	return value
+}
+
+// The default of Options.SpotShare and SpotPremium.
+const (
+	defaultSpotShare   = 0.5
+	defaultSpotPremium = 0.1
+)
+
+// efforts are the multiples of the default work that are tried one after the other: the best result counts, so that a
+// larger budget never gives a dearer plan. A sketch gets a quarter of the default.
+func (o Options) efforts(sketch bool) []float64 {
+	most := or(o.Budget, 1)
+	if sketch {
+		return []float64{min(most, 1) / 4}
+	}
+	out := []float64{min(most, 1)}
+	for f := 4.0; f <= most; f *= 4 {
+		out = append(out, f)
+	}
+	return out
+}
+
+// batch is how many pods the input has.
+func (m *model) batch() int {
+	n := 0
+	for i := range m.classes {
+		n += len(m.classes[i].refs)
+	}
+	return n
+}
+
+// nodeLimit is how many pods one node may hold by Options.NodeShare; 0 for any number.
+func (p *problem) nodeLimit() int64 {
+	share := p.m.in.Options.NodeShare
+	if share <= 0 || share >= 1 {
+		return 0
+	}
+	limit := max(int64(share*float64(p.m.batch())), 1)
+	for ui := range p.units {
+		limit = max(limit, p.units[ui].need[dimPods])
+	}
+	return limit
+}
