@@ -8,8 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// maxPreferencePlans is how many plans are made to find out which preferences can be kept.
-const maxPreferencePlans = 3
+// How many plans are made to find out which preferences can be kept: fewer where a plan takes long.
+const (
+	preferencePlans     = 3
+	manyPods            = 2000
+	preferencePlansMany = 2
+)
 
 // Make plans the pods of the input for as few USD per hour as it finds, with as many of their preferences kept as cost at
 // most Input.PreferenceShare more. The same input gives the same plan.
@@ -43,7 +47,11 @@ func withPreferences(in Input, plain Plan) Plan {
 	in.sketch = true
 	best, lo, hi := plain, 0, len(ranking.wishes)+1
 	limit := plain.CostPerHour*(1+in.PreferenceShare) + 1e-9
-	for range maxPreferencePlans { // 3: lo wishes are known to be affordable, hi are known not to be
+	plans := preferencePlans
+	if podsOf(in) > manyPods {
+		plans = preferencePlansMany
+	}
+	for range plans { // 3: lo wishes are known to be affordable, hi are known not to be
 		if hi-lo <= 1 {
 			break
 		}
@@ -93,6 +101,14 @@ func prefers(in Input) bool {
 		}
 	}
 	return false
+}
+
+func podsOf(in Input) int {
+	n := 0
+	for _, c := range in.Classes {
+		n += len(c.Pods)
+	}
+	return n
 }
 
 // worse are the classes of which b places fewer pods than a.

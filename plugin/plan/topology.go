@@ -101,20 +101,7 @@ func (m *model) openDomains() {
 			continue
 		}
 		c := &m.classes[r.owner]
-		seen := newBits(len(m.offers))
-		for pi := range m.pools {
-			p := &m.pools[pi]
-			_, tolerated := Tolerates(c.pod.Spec.Tolerations, p.Taints)
-			if policy := r.policy.NodeTaintsPolicy; !p.Ready || !tolerated && policy != nil && *policy == corev1.NodeInclusionPolicyHonor {
-				continue
-			}
-			for _, term := range c.own {
-				if policy := r.policy.NodeAffinityPolicy; policy != nil && *policy == corev1.NodeInclusionPolicyIgnore {
-					term = nil
-				}
-				m.match(p, term, seen)
-			}
-		}
+		seen := m.counted(r)
 		seen.and(m.available)
 		for oi := range m.offers {
 			if seen.has(oi) {
@@ -124,6 +111,25 @@ func (m *model) openDomains() {
 			}
 		}
 	}
+}
+
+// counted are the offers whose nodes the spread counts by its inclusion policies.
+func (m *model) counted(r *rule) bits {
+	c, seen := &m.classes[r.owner], newBits(len(m.offers))
+	for pi := range m.pools {
+		p := &m.pools[pi]
+		_, tolerated := Tolerates(c.pod.Spec.Tolerations, p.Taints)
+		if policy := r.policy.NodeTaintsPolicy; !p.Ready || !tolerated && policy != nil && *policy == corev1.NodeInclusionPolicyHonor {
+			continue
+		}
+		for _, term := range c.own {
+			if policy := r.policy.NodeAffinityPolicy; policy != nil && *policy == corev1.NodeInclusionPolicyIgnore {
+				term = nil
+			}
+			m.match(p, term, seen)
+		}
+	}
+	return seen
 }
 
 // softDomains are those that the owner's pods can be launched into now.
