@@ -174,7 +174,7 @@ func (d dice) pool(i int) catalog.NodePool {
 	}
 	if d.on("minValues") {
 		p.Requirements = append(p.Requirements, catalog.Requirement{
-			Key:      pick(d, corev1.LabelInstanceTypeStable, catalog.LabelInstanceFamily, catalog.LabelInstanceSize, corev1.LabelTopologyZone),
+			Key:      pick(d, corev1.LabelInstanceTypeStable, catalog.LabelInstanceFamily, catalog.LabelInstanceSize),
 			Operator: corev1.NodeSelectorOpExists, MinValues: int32(1 + d.IntN(3)),
 		})
 	}

@@ -3,4 +3,4 @@
 package parity_test
 
 // cases is how many TestParity runs.
-const cases = 2500
+const cases = 2000

@@ -37,7 +37,9 @@ func (v *Verifier) Solve(ctx context.Context, w *World, in plan.Input, makePlan 
 		makePlan = func(_ context.Context, in plan.Input) (plan.Plan, error) { return plan.Make(in), nil }
 	}
 	s := solving{v: v, w: w, in: in, makePlan: makePlan, out: map[int]*left{}}
-	s.in.Classes, s.in.Rejected = slices.Clone(in.Classes), slices.Clone(in.Rejected)
+	var was []int
+	s.in.Classes, was = ordered(in.Classes)
+	s.in.Rejected = slices.Clone(in.Rejected)
 	for round := 1; ; round++ {
 		verdicts, err := s.round(ctx)
 		if err != nil {
@@ -45,6 +47,7 @@ func (v *Verifier) Solve(ctx context.Context, w *World, in plan.Input, makePlan 
 		}
 		if len(verdicts) == 0 {
 			s.Plan, s.Rounds, s.Rejected = s.finished(), round, s.in.Rejected[len(in.Rejected):]
+			restore(&s.Plan, was)
 			return s.Solution, nil
 		}
 		news := slices.ContainsFunc(verdicts, func(x verdict) bool { return !told(s.in.Rejected, x.Rejection) })

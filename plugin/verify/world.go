@@ -191,7 +191,7 @@ func (w *World) PlanNodes() []plan.Node {
 	out := make([]plan.Node, 0, len(w.existing)+len(w.inFlight))
 	for _, ni := range w.existing {
 		n := planNode(ni)
-		if w.room != nil && w.room(ni.Node().Name) && !ni.Node().Spec.Unschedulable {
+		if w.room != nil && w.room(ni.Node().Name) {
 			n.Free, n.Attachable = free(ni), w.attachable(ni, nil)
 		}
 		out = append(out, n)
@@ -206,6 +206,10 @@ func (w *World) PlanNodes() []plan.Node {
 
 func planNode(ni *framework.NodeInfo) plan.Node {
 	n := plan.Node{Name: ni.Node().Name, Labels: ni.Node().Labels, Taints: ni.Node().Spec.Taints}
+	if cordoned := (corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}); ni.Node().Spec.Unschedulable {
+		// As NodeUnschedulable reads the field, whether or not the taint is there yet.
+		n.Taints = append(slices.Clone(n.Taints), cordoned)
+	}
 	if len(ni.Pods) > 0 {
 		n.Pods = make([]*corev1.Pod, len(ni.Pods))
 		for i, p := range ni.Pods {
