@@ -39,6 +39,17 @@ type Args struct {
 	// PreferencePercent is how much more than the bill without them the preferences of a batch may cost: preferred node and pod
 	// affinity, ScheduleAnyway spread, PreferNoSchedule taints. 0 to 100; 0 leaves them to the scheduler. Default 10.
 	PreferencePercent *int32 `json:"preferencePercent,omitempty"`
+	// SpotSharePercent is how much of a batch may be on spot instances of one type in one zone, as far as other nodes cost at
+	// most SpotPremiumPercent more. 1 to 100; 100 for no limit. Default 50.
+	SpotSharePercent *int32 `json:"spotSharePercent,omitempty"`
+	// SpotPremiumPercent is how much more a node may cost for SpotSharePercent. 1 to 100. Default 10.
+	SpotPremiumPercent *int32 `json:"spotPremiumPercent,omitempty"`
+	// NodeSharePercent is how much of a batch one node may hold, but that one pod, or those that must share a node, may always be
+	// on one. 1 to 100; 100 for no limit. Default 100.
+	NodeSharePercent *int32 `json:"nodeSharePercent,omitempty"`
+	// PlanBudget is how much work a plan may be, as a multiple of the default: plans are better with more, and later. 1 to 64.
+	// Default 1.
+	PlanBudget *int32 `json:"planBudget,omitempty"`
 	// MinValuesPolicy is Strict (a node that cannot keep its NodePool's minValues is not launched) or BestEffort. Default Strict.
 	MinValuesPolicy string `json:"minValuesPolicy,omitempty"`
 	// Hooks on the Scheduler's fields: quicker batches and cheaper failures. Default true.
@@ -55,6 +66,10 @@ const (
 	defaultPlanTimeout    = 5 * time.Second
 	defaultPromiseTimeout = 6 * time.Minute
 	defaultPreference     = 10
+	defaultSpotShare      = 50
+	defaultSpotPremium    = 10
+	defaultNodeShare      = 100
+	defaultPlanBudget     = 1
 	minValuesStrict       = "Strict"
 	minValuesBestEffort   = "BestEffort"
 )
@@ -106,8 +121,19 @@ func (a *Args) setDefaults() {
 	if a.Hooks == nil {
 		a.Hooks = new(true)
 	}
-	if a.PreferencePercent == nil {
-		a.PreferencePercent = new(int32(defaultPreference))
+	for _, n := range []struct {
+		field **int32
+		value int32
+	}{
+		{&a.PreferencePercent, defaultPreference},
+		{&a.SpotSharePercent, defaultSpotShare},
+		{&a.SpotPremiumPercent, defaultSpotPremium},
+		{&a.NodeSharePercent, defaultNodeShare},
+		{&a.PlanBudget, defaultPlanBudget},
+	} {
+		if *n.field == nil {
+			*n.field = new(n.value)
+		}
 	}
 	if a.MinValuesPolicy == "" {
 		a.MinValuesPolicy = minValuesStrict
@@ -132,16 +158,20 @@ func (a *Args) Validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("batchMax"), a.BatchMax.Duration.String(),
 			fmt.Sprintf("must not be less than batchIdle (%s)", a.BatchIdle.Duration)))
 	}
-	errs = append(errs, percent(path.Child("preferencePercent"), a.PreferencePercent, 0)...)
+	errs = append(errs, between(path.Child("preferencePercent"), a.PreferencePercent, 0, 100)...)
+	errs = append(errs, between(path.Child("spotSharePercent"), a.SpotSharePercent, 1, 100)...)
+	errs = append(errs, between(path.Child("spotPremiumPercent"), a.SpotPremiumPercent, 1, 100)...)
+	errs = append(errs, between(path.Child("nodeSharePercent"), a.NodeSharePercent, 1, 100)...)
+	errs = append(errs, between(path.Child("planBudget"), a.PlanBudget, 1, 64)...)
 	if a.MinValuesPolicy != minValuesStrict && a.MinValuesPolicy != minValuesBestEffort {
 		errs = append(errs, field.NotSupported(path.Child("minValuesPolicy"), a.MinValuesPolicy, []string{minValuesStrict, minValuesBestEffort}))
 	}
 	return errs
 }
 
-func percent(path *field.Path, n *int32, least int32) field.ErrorList {
-	if *n < least || *n > 100 {
-		return field.ErrorList{field.Invalid(path, *n, fmt.Sprintf("must be between %d and 100", least))}
+func between(path *field.Path, n *int32, least, most int32) field.ErrorList {
+	if *n < least || *n > most {
+		return field.ErrorList{field.Invalid(path, *n, fmt.Sprintf("must be between %d and %d", least, most))}
 	}
 	return nil
 }

@@ -19,12 +19,18 @@ func TestDecodeArgs(t *testing.T) {
 	}{
 		{name: "defaults", text: "{}", check: isDefault},
 		{name: "all given", text: "socket: /s\nbatchIdle: 2s\nbatchMax: 3s\nplanTimeout: 4s\npromiseTimeout: 7m\nhooks: false\npreferLaunch: 100\n" +
-			"gangTimeout: 8s\npreferencePercent: 0\nminValuesPolicy: BestEffort", check: func(a *plugin.Args) bool {
+			"gangTimeout: 8s\npreferencePercent: 0\nminValuesPolicy: BestEffort\n" +
+			"spotSharePercent: 30\nspotPremiumPercent: 5\nnodeSharePercent: 20\nplanBudget: 4", check: func(a *plugin.Args) bool {
 			return a.Socket == "/s" && a.BatchIdle.Duration == 2*time.Second && !*a.Hooks && *a.PreferLaunch == 100 &&
-				a.GangTimeout.Duration == 8*time.Second && *a.PreferencePercent == 0 && a.MinValuesPolicy == "BestEffort"
+				a.GangTimeout.Duration == 8*time.Second && *a.PreferencePercent == 0 && a.MinValuesPolicy == "BestEffort" &&
+				*a.SpotSharePercent == 30 && *a.SpotPremiumPercent == 5 && *a.NodeSharePercent == 20 && *a.PlanBudget == 4
 		}},
 		{name: "more than everything", text: "preferencePercent: 101", wantErr: []string{"args.preferencePercent", "between 0 and 100"}},
 		{name: "less than nothing", text: "preferencePercent: -1", wantErr: []string{"args.preferencePercent"}},
+		{name: "no share", text: "spotSharePercent: 0", wantErr: []string{"args.spotSharePercent", "between 1 and 100"}},
+		{name: "no premium", text: "spotPremiumPercent: 0", wantErr: []string{"args.spotPremiumPercent"}},
+		{name: "no share of a node", text: "nodeSharePercent: 0", wantErr: []string{"args.nodeSharePercent"}},
+		{name: "no budget", text: "planBudget: 65", wantErr: []string{"args.planBudget", "between 1 and 64"}},
 		{name: "unknown policy", text: "minValuesPolicy: Lax", wantErr: []string{"args.minValuesPolicy", "BestEffort"}},
 		{name: "no time for gangs", text: "gangTimeout: 0s", wantErr: []string{"args.gangTimeout", "positive"}},
 		{name: "kind and version may be named", text: "apiVersion: slipway.dev/v1\nkind: NodeLaunchArgs", check: func(*plugin.Args) bool { return true }},
@@ -58,5 +64,6 @@ func isDefault(a *plugin.Args) bool {
 	return a.Socket == "/run/slipway/launcher.sock" && *a.Hooks && a.PreferLaunch == nil &&
 		a.BatchIdle.Duration == time.Second && a.BatchMax.Duration == 10*time.Second &&
 		a.GangTimeout.Duration == 30*time.Second && *a.PreferencePercent == 10 && a.MinValuesPolicy == "Strict" &&
+		*a.SpotSharePercent == 50 && *a.SpotPremiumPercent == 10 && *a.NodeSharePercent == 100 && *a.PlanBudget == 1 &&
 		a.PlanTimeout.Duration == 5*time.Second && a.PromiseTimeout.Duration == 6*time.Minute
 }

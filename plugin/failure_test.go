@@ -44,7 +44,7 @@ func TestUnansweredLaunch(t *testing.T) {
 	})
 	h.pod("a", nil)
 	h.eventually("a try", func() bool { return h.launcher.missed() > 1 })
-	h.launcher.setAway(false)
+	h.launcher.back()
 	h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] == 1 })
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-func inGang(name string, size int) func(*corev1.Pod) {
+func inGang(size int) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Labels = map[string]string{plan.LabelGang: name}
+		p.Labels = map[string]string{plan.LabelGang: "g"}
 		p.Annotations = map[string]string{plan.KeyGangSize: fmt.Sprint(size)}
 	}
 }
@@ -23,15 +23,15 @@ func TestGangWaitsForItsPods(t *testing.T) {
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"gangTimeout: 1h", "batchIdle: 1m", "batchMax: 2m"},
 	})
-	h.pod("g-0", inGang("g", 3))
-	h.pod("g-1", inGang("g", 3))
+	h.pod("g-0", inGang(3))
+	h.pod("g-1", inGang(3))
 	h.pod("alone", nil)
 	h.eventually("the pod that is in no gang", func() bool { return h.launcher.podNames()["alone"] == 1 })
 	h.eventually("the gang's pods to be told", func() bool { return strings.Contains(h.message("g-0"), "waits for 1 more pods of gang default/g") })
 	if pods := h.launcher.podNames(); len(pods) != 1 {
 		t.Fatalf("launched for %v", pods)
 	}
-	h.pod("g-2", inGang("g", 3))
+	h.pod("g-2", inGang(3))
 	h.eventually("the gang", func() bool { return len(h.launcher.podNames()) == 4 })
 	if requests := h.launcher.requests(); len(requests) != 2 {
 		t.Errorf("%d batches: %v", len(requests), requests)
@@ -43,9 +43,9 @@ func TestGangThatComesLate(t *testing.T) {
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"gangTimeout: 50ms", "batchIdle: 50ms"},
 	})
-	h.pod("g-0", inGang("g", 2))
+	h.pod("g-0", inGang(2))
 	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("g-0"), "waits for its pods: 1 of 2") })
-	h.pod("g-1", inGang("g", 2))
+	h.pod("g-1", inGang(2))
 	h.eventually("the gang", func() bool { return len(h.launcher.podNames()) == 2 })
 	if requests := h.launcher.requests(); len(requests) != 1 {
 		t.Errorf("%d batches: %v", len(requests), requests)

@@ -66,10 +66,10 @@ type harnessOptions struct {
 }
 
 // start runs the scheduler with the sample configuration.
-func start(t testing.TB, o harnessOptions) *harness {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	h := &harness{t: t, ctx: ctx, launcher: newTestLauncher(t), registry: prometheus.NewRegistry(), recorder: events.NewFakeRecorder(10000)}
+func start(tb testing.TB, o harnessOptions) *harness {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(tb.Context())
+	h := &harness{t: tb, ctx: ctx, launcher: newTestLauncher(tb), registry: prometheus.NewRegistry(), recorder: events.NewFakeRecorder(10000)}
 	if o.prepare != nil {
 		o.prepare(h.launcher)
 	}
@@ -77,18 +77,18 @@ func start(t testing.TB, o harnessOptions) *harness {
 		o.args = []string{"batchIdle: 1m", "batchMax: 2m"}
 	}
 	if !o.absent {
-		h.launcher.serve(t)
+		h.launcher.serve(tb)
 	}
 	h.client = fake.NewClientset(o.objects...)
 	h.client.PrependReactor("create", "pods", h.bind)
 	h.informer = scheduler.NewInformerFactory(h.client, 0)
-	profiles := sample(t, "../manifests/scheduler/beside.yaml", append(o.args, "socket: "+h.launcher.socket)...)
+	profiles := sample(tb, "../manifests/scheduler/beside.yaml", append(o.args, "socket: "+h.launcher.socket)...)
 	if post := profiles[0].Plugins.PostFilter.Enabled; o.launchFirst {
 		post[1], post[2] = post[2], post[1]
 	}
 	var err error
 	if h.plugin, err = plugin.New(plugin.Options{Registerer: h.registry, Fault: o.fault}); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	recorders := profile.RecorderFactory(func(string) events.EventRecorderLogger { return h.recorder })
 	h.sched, err = scheduler.New(ctx, h.client, h.informer, nil, recorders,
@@ -97,24 +97,24 @@ func start(t testing.TB, o harnessOptions) *harness {
 			plugin.NodeLaunchName: h.plugin.NodeLaunch, plugin.NodeReserveName: h.plugin.NodeReserve,
 		}))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := h.plugin.Install(ctx, plugin.Scheduler{
 		Scheduler: h.sched, Profiles: profiles, Informers: h.informer, Client: h.client, Recorder: h.recorder,
 		Identity: "me", LeaseNamespace: "kube-system", LeaseName: "slipway-scheduler",
 	}); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	h.informer.Start(ctx.Done())
 	h.informer.WaitForCacheSync(ctx.Done())
 	if err := h.sched.WaitForHandlersSync(ctx); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); h.plugin.Run(ctx) }()
 	schedDone := make(chan struct{})
 	go func() { defer close(schedDone); h.sched.Run(ctx) }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		<-done
 		<-schedDone
@@ -127,20 +127,20 @@ func start(t testing.TB, o harnessOptions) *harness {
 }
 
 // sample reads a sample configuration with NodeLaunch's args replaced.
-func sample(t testing.TB, path string, args ...string) []config.KubeSchedulerProfile {
-	t.Helper()
+func sample(tb testing.TB, path string, args ...string) []config.KubeSchedulerProfile {
+	tb.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	out := strings.Replace(string(text), "          socket: /run/slipway/launcher.sock\n", "          "+strings.Join(args, "\n          ")+"\n", 1)
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(out), nil, nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cfg, ok := obj.(*config.KubeSchedulerConfiguration)
 	if !ok {
-		t.Fatalf("%s is a %T", path, obj)
+		tb.Fatalf("%s is a %T", path, obj)
 	}
 	return cfg.Profiles
 }

@@ -41,10 +41,10 @@ type testLauncher struct {
 	answers    chan *api.Answer
 }
 
-func newTestLauncher(t testing.TB) *testLauncher {
-	t.Helper()
+func newTestLauncher(tb testing.TB) *testLauncher {
+	tb.Helper()
 	l := &testLauncher{
-		socket:   filepath.Join(t.TempDir(), "l.sock"),
+		socket:   filepath.Join(tb.TempDir(), "l.sock"),
 		inFlight: map[string]*api.InFlightNode{}, watchers: map[chan *api.CatalogUpdate]struct{}{},
 		questions: make(chan *api.Question, 10), answers: make(chan *api.Answer, 10),
 		pools: []*api.NodePool{pool("default")},
@@ -54,17 +54,17 @@ func newTestLauncher(t testing.TB) *testLauncher {
 }
 
 // serve starts to listen; a launcher that was stopped can serve again.
-func (l *testLauncher) serve(t testing.TB) {
-	t.Helper()
+func (l *testLauncher) serve(tb testing.TB) {
+	tb.Helper()
 	lis, err := net.Listen("unix", l.socket)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	l.server = grpc.NewServer()
 	api.RegisterLauncherServer(l.server, l)
 	server := l.server
 	go func() { _ = server.Serve(lis) }()
-	t.Cleanup(server.Stop)
+	tb.Cleanup(server.Stop)
 }
 
 func pool(name string) *api.NodePool {
@@ -252,11 +252,11 @@ func (l *testLauncher) requests() []*api.LaunchRequest {
 	return slices.Clone(l.launches)
 }
 
-// setAway makes Launch fail, or work again.
-func (l *testLauncher) setAway(away bool) {
+// back makes Launch work again.
+func (l *testLauncher) back() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.away = away
+	l.away = false
 }
 
 // missed counts the launches that failed because it was away.

@@ -115,6 +115,10 @@ func (p *planner) prepare(ctx context.Context, w *work) error {
 		Now: now, Catalog: cat, Classes: p.classes(w.entries), Nodes: w.world.PlanNodes(), DaemonSets: daemonSets,
 		NewName: newNames(cat), Replaces: w.replaces, Namespaces: namespaces,
 		PreferenceShare: share(p.args.PreferencePercent), MinValuesBestEffort: p.args.MinValuesPolicy == minValuesBestEffort,
+		Options: plan.Options{
+			Budget: float64(*p.args.PlanBudget), NodeShare: share(p.args.NodeSharePercent),
+			SpotShare: share(p.args.SpotSharePercent), SpotPremium: share(p.args.SpotPremiumPercent),
+		},
 	}
 	return nil
 }

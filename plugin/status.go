@@ -157,7 +157,7 @@ func (w *statusWriter) due(now time.Time) time.Time {
 
 func (w *statusWriter) write(ctx context.Context, n note) {
 	pod, err := w.pods.Pods(n.ref.Namespace).Get(n.ref.Name)
-	if err != nil || string(pod.UID) != n.ref.UID || said(pod, n.message) && (n.event == "" || w.events[n.ref.UID].reason == explain.Reason(n.message)) {
+	if err != nil || string(pod.UID) != n.ref.UID || w.old(pod, n) {
 		return
 	}
 	bound := pod.Spec.NodeName != ""
@@ -179,6 +179,11 @@ func (w *statusWriter) write(ctx context.Context, n note) {
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		klog.FromContext(ctx).V(2).Info("Pod was not told what it waits for", "pod", klog.KObj(pod), "err", err)
 	}
+}
+
+// old says that the pod has been told all of it.
+func (w *statusWriter) old(pod *corev1.Pod, n note) bool {
+	return said(pod, n.message) && (n.event == "" || w.events[n.ref.UID].reason == explain.Reason(n.message))
 }
 
 // event sends the note as an event if it is news: another reason than the pod was told last, and not too soon after that.

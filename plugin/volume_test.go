@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-func diskIn(zone string) *corev1.PersistentVolume {
+func disk() *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "disk"},
 		Spec: corev1.PersistentVolumeSpec{
@@ -20,18 +20,18 @@ func diskIn(zone string) *corev1.PersistentVolume {
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: "vol-1"}},
 			ClaimRef:               &corev1.ObjectReference{Namespace: "default", Name: "data"},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}},
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1b"}}},
 			}}}},
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}
 }
 
-func claimOf(volume string) *corev1.PersistentVolumeClaim {
+func claim() *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			VolumeName: volume, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new(""),
+			VolumeName: "disk", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new(""),
 		},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
@@ -40,7 +40,7 @@ func claimOf(volume string) *corev1.PersistentVolumeClaim {
 // A pod is launched for where its volume is, once its claim is there, and told what is missing before.
 func TestNodeComesWhereTheVolumeIs(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{
-		newNode("full", "100m", nil), diskIn("us-east-1b"),
+		newNode("full", "100m", nil), disk(),
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "ebs.csi.aws.com"}},
 	}})
 	h.pod("db", func(p *corev1.Pod) {
@@ -49,7 +49,7 @@ func TestNodeComesWhereTheVolumeIs(t *testing.T) {
 		}}}
 	})
 	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("db"), `"data" not found`) })
-	if _, err := h.client.CoreV1().PersistentVolumeClaims("default").Create(h.ctx, claimOf("disk"), metav1.CreateOptions{}); err != nil {
+	if _, err := h.client.CoreV1().PersistentVolumeClaims("default").Create(h.ctx, claim(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.eventually("a launch", func() bool { return h.launcher.podNames()["db"] == 1 })

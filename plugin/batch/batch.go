@@ -294,18 +294,7 @@ type sum struct {
 
 func (b *Batch) sum(now time.Time) sum {
 	out := sum{last: b.event}
-	for _, name := range slices.Sorted(maps.Keys(b.gangs)) {
-		w := b.gangs[name]
-		n, until := b.Lacking(name, now), w.since.Add(b.config.GangTimeout)
-		if n == 0 {
-			out.overdue = out.overdue || w.Existing < w.Wanted
-			continue
-		}
-		out.lacking = append(out.lacking, fmt.Sprintf("for %d more pods of gang %s", n, name))
-		if out.gangsUntil.IsZero() || until.Before(out.gangsUntil) {
-			out.gangsUntil = until
-		}
-	}
+	b.sumGangs(&out, now)
 	owners := map[string]bool{}
 	for _, p := range b.pods {
 		if len(out.lacking) > 0 && b.Lacking(p.Gang, now) > 0 {
@@ -322,19 +311,41 @@ func (b *Batch) sum(now time.Time) sum {
 		}
 	}
 	for _, uid := range slices.Sorted(maps.Keys(owners)) {
-		o, known := b.owners[uid]
-		switch {
-		case !known:
-			out.incomplete = append(out.incomplete, fmt.Sprintf("for what owner %s wants", uid))
-		case o.Kind == Other:
-			out.incomplete = append(out.incomplete, fmt.Sprintf("for more pods of owner %s", uid))
-		case o.OrderedReady || o.Existing >= o.Wanted:
-		default:
-			out.incomplete = append(out.incomplete, fmt.Sprintf("for %d more pods of owner %s", o.Wanted-o.Existing, uid))
+		if why := b.incomplete(uid); why != "" {
+			out.incomplete = append(out.incomplete, why)
 		}
-		out.untried = out.untried || o.Untried > 0
+		out.untried = out.untried || b.owners[uid].Untried > 0
 	}
 	return out
+}
+
+func (b *Batch) sumGangs(out *sum, now time.Time) {
+	for _, name := range slices.Sorted(maps.Keys(b.gangs)) {
+		w := b.gangs[name]
+		n, until := b.Lacking(name, now), w.since.Add(b.config.GangTimeout)
+		if n == 0 {
+			out.overdue = out.overdue || w.Existing < w.Wanted
+			continue
+		}
+		out.lacking = append(out.lacking, fmt.Sprintf("for %d more pods of gang %s", n, name))
+		if out.gangsUntil.IsZero() || until.Before(out.gangsUntil) {
+			out.gangsUntil = until
+		}
+	}
+}
+
+// incomplete says what an owner may still create; empty for nothing.
+func (b *Batch) incomplete(uid string) string {
+	o, known := b.owners[uid]
+	switch {
+	case !known:
+		return fmt.Sprintf("for what owner %s wants", uid)
+	case o.Kind == Other:
+		return fmt.Sprintf("for more pods of owner %s", uid)
+	case o.OrderedReady || o.Existing >= o.Wanted:
+		return ""
+	}
+	return fmt.Sprintf("for %d more pods of owner %s", o.Wanted-o.Existing, uid)
 }
 
 func (b *Batch) has(owner string) bool {
