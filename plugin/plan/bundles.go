@@ -129,6 +129,11 @@ func (m *model) hopeless(left []int) bits {
 			out.set(ci)
 		}
 	}
+	for i := range m.rules {
+		if r := &m.rules[i]; r.kind == affinity && !m.canHave(r.key) {
+			out.set(r.owner)
+		}
+	}
 	for again := true; again; {
 		again = false
 		for i := range m.rules {
