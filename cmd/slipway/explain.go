@@ -15,12 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-k8s/slipway/launcher/view"
+	"github.com/slipway-k8s/slipway/plugin/explain"
 )
 
 // newExplain is the command explain: about a pod of the cluster, or offline about those of files.
 func newExplain(o *options) *cobra.Command {
 	s := &simulation{}
-	explain := &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Say why a pod is still pending, or how it came to its node",
 		Example: `  slipway explain pod default/web-0
@@ -34,8 +35,8 @@ func newExplain(o *options) *cobra.Command {
 			return s.explain(cmd, o, "")
 		},
 	}
-	s.addFlags(explain.PersistentFlags())
-	explain.AddCommand(&cobra.Command{
+	s.addFlags(cmd.PersistentFlags())
+	cmd.AddCommand(&cobra.Command{
 		Use:   "pod [NAMESPACE/]NAME",
 		Short: "Say why a pod is still pending, or how it came to its node",
 		Args:  cobra.ExactArgs(1),
@@ -46,7 +47,7 @@ func newExplain(o *options) *cobra.Command {
 			return s.explainLive(cmd, o, args[0])
 		},
 	})
-	return explain
+	return cmd
 }
 
 // named is the pod of an argument, NAME or NAMESPACE/NAME.
@@ -77,8 +78,9 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 	if err != nil {
 		return err
 	}
-	pod, err := explainPod(cmd.Context(), c, named(arg, namespace), cmd.OutOrStdout())
-	if err != nil || pod.Spec.NodeName != "" {
+	out := cmd.OutOrStdout()
+	pod, err := explainPod(cmd.Context(), c, named(arg, namespace), out)
+	if err != nil || pod.Spec.NodeName != "" || perPool(out, pod) {
 		return err
 	}
 	s.fromCluster = true
@@ -86,8 +88,28 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), "If it were planned now, with the other pending pods:")
-	return outcome.Explain(cmd.OutOrStdout(), pod.Namespace+"/"+pod.Name)
+	fmt.Fprintln(out, "If it were planned now, with the other pending pods:")
+	return outcome.Explain(out, pod.Namespace+"/"+pod.Name)
+}
+
+// perPool prints what the scheduler has said of each NodePool; false where it has said nothing of them yet.
+func perPool(w io.Writer, pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		_, reasons, ok := explain.Parse(c.Message)
+		if c.Type != corev1.PodScheduled || !ok {
+			continue
+		}
+		fmt.Fprintln(w, "Why no node is launched for it:")
+		for _, r := range reasons {
+			if r.NodePool == "" {
+				fmt.Fprintf(w, "  %s\n", r.Message)
+				continue
+			}
+			fmt.Fprintf(w, "  NodePool %s: %s\n", r.NodePool, r.Message)
+		}
+		return true
+	}
+	return false
 }
 
 func explainPod(ctx context.Context, c client.Client, name types.NamespacedName, w io.Writer) (*corev1.Pod, error) {

@@ -29,7 +29,7 @@ func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&s.fromCluster, "from-cluster", false, "take the objects of the current kubeconfig context too")
 	f.StringVar(&s.instanceTypes, "instance-types", "", "file with the output of aws ec2 describe-instance-types (default: the built-in catalogue)")
 	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}} (default: the built-in on-demand prices)`)
-	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, or three of us-east-1)")
+	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, else those of the objects)")
 	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")
 	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more than the bill without them preferences may cost; 0 to ignore preferences")
 }

@@ -180,5 +180,27 @@ func output(t *testing.T, r run, section string) string {
 			lines = append(lines, line)
 		}
 	}
-	return strings.Join(lines, "")
+	return words(t, r).Replace(strings.Join(lines, ""))
+}
+
+// words stands for what the planner says: its words are the planner's to test.
+func words(t *testing.T, r run) *strings.Replacer {
+	t.Helper()
+	var pairs []string
+	add := func(message string) {
+		asJSON, err := json.Marshal(message)
+		if err != nil || message == "" {
+			t.Fatalf("the planner says %q: %v", message, err)
+		}
+		pairs = append(pairs, message, "(why)", strings.Trim(string(asJSON), `"`), "(why)")
+	}
+	for _, u := range r.outcome.Plan.Unplaced {
+		for _, reason := range u.Reasons {
+			add(reason.Message)
+		}
+	}
+	for _, p := range r.outcome.Plan.Problems {
+		add(p.Message)
+	}
+	return strings.NewReplacer(pairs...)
 }

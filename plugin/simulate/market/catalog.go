@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
@@ -31,6 +32,7 @@ func (m *Market) Catalog(objects *input.Objects) (catalog.State, []input.Problem
 	for _, class := range objects.NodeClasses {
 		b.classes[class.Name] = class
 	}
+	b.zones = m.zones(objects)
 	for _, p := range objects.NodePools {
 		pool := b.pool(p)
 		b.state.NodePools[pool.Name] = pool
@@ -55,6 +57,7 @@ type builder struct {
 	classes  map[string]*awsv1.EC2NodeClass
 	state    catalog.State
 	problems []input.Problem
+	zones    []string
 	// unfit says why a class cannot be used, by its name.
 	unfit map[string]string
 }
@@ -130,7 +133,7 @@ func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
 		return b.unfit[name]
 	}
 	settings := catalog.NodeClass{AMIFamily: catalog.FamilyAL2023}
-	zones := zonesOf(class, b.market.Zones)
+	zones := zonesOf(class, b.zones)
 	if class != nil {
 		settings = fromec2.NodeClass(class)
 	}
@@ -182,6 +185,30 @@ func (b *builder) classFault(class *awsv1.EC2NodeClass, settings catalog.NodeCla
 		return object + " is not ready: " + root.Message
 	}
 	return ""
+}
+
+// zones are those of the files; without such, those that the objects name: the subnets of EC2NodeClasses and the nodes;
+// without such too, three of the built-in catalogue's region.
+func (m *Market) zones(objects *input.Objects) []string {
+	if len(m.Zones) > 0 {
+		return m.Zones
+	}
+	found := map[string]bool{}
+	for _, class := range objects.NodeClasses {
+		for _, s := range class.Status.Subnets {
+			found[s.Zone] = true
+		}
+	}
+	for _, n := range objects.Nodes {
+		found[n.Labels[corev1.LabelTopologyZone]] = true
+	}
+	delete(found, "")
+	out := slices.Sorted(maps.Keys(found))
+	if len(out) == 0 {
+		out = []string{builtin.Region + "a", builtin.Region + "b", builtin.Region + "c"}
+	}
+	m.Notes = append(m.Notes, "zones: "+strings.Join(out, ", "))
+	return out
 }
 
 // zone is where a class has subnets.

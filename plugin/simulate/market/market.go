@@ -22,7 +22,7 @@ type Market struct {
 	OnDemand map[string]float64
 	// Spot is USD per hour by zone and instance type.
 	Spot map[string]map[string]float64
-	// Zones in which every type is offered.
+	// Zones in which every type is offered; empty where no file tells them and the objects have to (see Catalog).
 	Zones []string
 	// Notes tell a human what was assumed.
 	Notes []string
@@ -150,11 +150,8 @@ func (m *Market) readZones(text []byte) error {
 		m.Zones = slices.Compact(m.Zones)
 		return nil
 	}
-	// Spot prices name zones; without them those of the built-in catalogue's region.
-	if m.Zones = slices.Sorted(maps.Keys(m.Spot)); len(m.Zones) == 0 {
-		m.Zones = []string{builtin.Region + "a", builtin.Region + "b", builtin.Region + "c"}
-	}
-	m.Notes = append(m.Notes, "zones: "+strings.Join(m.Zones, ", "))
+	// Spot prices name zones too.
+	m.Zones = slices.Sorted(maps.Keys(m.Spot))
 	return nil
 }
 

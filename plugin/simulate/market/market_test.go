@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -70,8 +71,30 @@ func TestBuiltin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Types) < 400 || len(m.OnDemand) != len(m.Types) || len(m.Spot) > 0 || len(m.Zones) != 3 || len(m.Notes) != 3 {
+	if len(m.Types) < 400 || len(m.OnDemand) != len(m.Types) || len(m.Spot) > 0 || len(m.Zones) > 0 || len(m.Notes) != 2 {
 		t.Errorf("%d types, %d prices, %d spot zones, zones %v, notes %v", len(m.Types), len(m.OnDemand), len(m.Spot), m.Zones, m.Notes)
+	}
+}
+
+// Where no file tells the zones, those of the EC2NodeClasses' subnets and of the nodes are taken.
+func TestZonesOfObjects(t *testing.T) {
+	node := &corev1.Node{}
+	node.Labels = map[string]string{corev1.LabelTopologyZone: "eu-west-1b"}
+	class := &awsv1.EC2NodeClass{}
+	class.Status.Subnets = []awsv1.Subnet{{Zone: "eu-west-1c"}, {Zone: "eu-west-1b"}}
+	for _, tc := range []struct {
+		market  Market
+		objects input.Objects
+		want    []string
+	}{
+		{Market{}, input.Objects{}, []string{"us-east-1a", "us-east-1b", "us-east-1c"}},
+		{Market{}, input.Objects{Nodes: []*corev1.Node{node, {}}}, []string{"eu-west-1b"}},
+		{Market{}, input.Objects{Nodes: []*corev1.Node{node}, NodeClasses: []*awsv1.EC2NodeClass{class}}, []string{"eu-west-1b", "eu-west-1c"}},
+		{Market{Zones: []string{"z"}}, input.Objects{Nodes: []*corev1.Node{node}}, []string{"z"}},
+	} {
+		if diff := cmp.Diff(tc.want, tc.market.zones(&tc.objects)); diff != "" {
+			t.Errorf("zones (-want +got):\n%s", diff)
+		}
 	}
 }
 
