@@ -4,8 +4,8 @@ import "slices"
 
 // What packing may cost, in steps of work. Budgets count work, not time, so that the same input gives the same plan.
 const (
-	valuesWork  = 12_000_000
-	improveWork = 8_000_000
+	valuesWork  = 9_000_000
+	improveWork = 6_000_000
 )
 
 // packing is the result for the pools of one weight.
@@ -33,13 +33,17 @@ func (m *model) pack(units []unit, weight int32) packing {
 	for _, effort := range m.in.Options.efforts(m.in.sketch) {
 		r := k.newRows()
 		pi, columns, levels := r.values(r.p.counts(), int(valuesWork*effort))
-		values := raised(r.spread(k, r.p.counts(), pi), k.prices())
+		plain := r.spread(k, r.p.counts(), pi)
+		if !r.exact {
+			plain = k.repair(p.counts(), plain)
+		}
+		values := raised(plain, k.prices())
 		o := k.solve(r, covering{raised(pi, r.prices()), values, columns, levels}, int(improveWork*effort))
 		if k.better(o, best) {
 			best = o
 		}
 		if !m.in.sketch && p.plain() && k.pods(best.left) == 0 {
-			known = max(known, k.leastBill(r, pi, k.bill(best.boxes)))
+			known = max(known, k.leastBill(r, covering{rows: pi, kinds: plain}, k.bill(best.boxes)))
 		}
 	}
 	pk.best = p.split(best.boxes, best.left)
@@ -111,17 +115,24 @@ func (k *packer) solve(r *rows, s covering, work int) outcome {
 	for _, b := range boxes {
 		k.p.spend(&k.lanes[b.lane], 1, room)
 	}
+	if !r.exact {
+		// Patterns of rows fit kinds badly: those of the kinds' own values may be better.
+		others, own := k.p.counts(), k.p.cloneRoom()
+		rest, _ = kc.compose(others, s.kinds, own, 1e18)
+		if o := (outcome{k.boxes(rest), others}); k.better(o, outcome{boxes, left}) {
+			boxes, left, room = o.boxes, o.left, own
+		}
+	}
 	return outcome{kc.improve(boxes, s.kinds, room, work), left}
 }
 
-// leastBill is the lower bound from the values of the rows; cost is what some plan costs.
-func (k *packer) leastBill(r *rows, pi []float64, cost float64) float64 {
-	counts := r.p.counts()
+// leastBill is the lower bound from the values of the rows or the kinds; cost is what some plan costs.
+func (k *packer) leastBill(r *rows, s covering, cost float64) float64 {
 	if r.exact {
 		// Rows tolerate more company than kinds: what bounds them bounds the kinds.
-		return r.lowerBound(counts, pi, cost)
+		return r.lowerBound(r.p.counts(), s.rows, cost)
 	}
-	return k.lowerBound(k.p.counts(), r.spread(k, counts, pi), cost)
+	return k.lowerBound(k.p.counts(), s.kinds, cost)
 }
 
 // bill is USD per hour.
@@ -188,5 +199,9 @@ func (m *model) freeBound(p *problem, s solution) float64 {
 	}
 	r := k.newRows()
 	pi, _, _ := r.values(r.p.counts(), valuesWork)
-	return k.leastBill(r, pi, p.cost(s.nodes))
+	kinds := r.spread(k, r.p.counts(), pi)
+	if !r.exact {
+		kinds = k.repair(k.p.counts(), kinds)
+	}
+	return k.leastBill(r, covering{rows: pi, kinds: kinds}, p.cost(s.nodes))
 }

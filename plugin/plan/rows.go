@@ -8,7 +8,7 @@ import (
 
 // maxRows is the most kinds for which the covering program is solved; its cost rises with the square. Where there are
 // more, similar ones count as one of their mean size.
-const maxRows = 220
+const maxRows = 160
 
 // rows are the kinds as the covering program sees them.
 type rows struct {

@@ -1,0 +1,50 @@
+package plan
+
+// How often values are repaired, and from which value per dollar of a node on.
+const (
+	repairs   = 40
+	hastily   = 15
+	overdrawn = 1.002
+)
+
+// repair lowers the values of kinds that together make a node worth more than it costs, since they come from rows of
+// kinds that are not quite the same, until there is no such node or for so many sweeps. The values become those of the
+// kinds themselves, and the lower bound that they prove higher.
+func (k *packer) repair(counts []int, pi []float64) []float64 {
+	k.weigh(counts, pi)
+
+	nap := make([]int, len(k.lanes))
+	for sweep := range repairs {
+		k.hasty = sweep < hastily
+		found := false
+		for li := range k.lanes {
+			if nap[li] > sweep {
+				continue
+			}
+			limit := k.lanes[li].price * overdrawn
+			if v := k.most(li, k.all, counts, pi, limit, 3); v <= limit {
+				if v < limit*farFrom {
+					nap[li] = sweep + napRounds
+				}
+				continue
+			}
+			pat := k.best(li, k.all, counts, pi, limit)
+			if pat.value <= limit && !k.hasty {
+				pat.value = limit
+				k.beam(li, k.wares(li, k.all, counts, pi, k.weights(li)), &pat)
+			}
+			if pat.value <= limit*(1+1e-9) {
+				continue
+			}
+			found = true
+			for _, it := range pat.items {
+				pi[it.unit] *= 1 - 0.7*(1-k.lanes[li].price/pat.value)
+			}
+		}
+		if !found {
+			break
+		}
+	}
+	k.hasty = false
+	return pi
+}
