@@ -43,31 +43,6 @@ func (v *Volumes) Of(pod *corev1.Pod) []plan.Volume {
 	return out
 }
 
-// Place returns the pod with the places of its volumes as required node affinity, so that a plan puts it where they
-// are; or why no node can be launched for it, if a volume says so. The pod given stays as it is.
-func (v *Volumes) Place(pod *corev1.Pod) (_ *corev1.Pod, why string) {
-	var place *corev1.NodeSelector
-	for _, x := range v.Of(pod) {
-		if x.Problem != "" {
-			return pod, fmt.Sprintf("persistentvolumeclaim %s/%s: %s", pod.Namespace, x.Claim, x.Problem)
-		}
-		place = both(place, &corev1.NodeSelector{NodeSelectorTerms: x.Terms})
-	}
-	if place == nil || len(place.NodeSelectorTerms) == 0 {
-		return pod, ""
-	}
-	out := pod.DeepCopy()
-	if out.Spec.Affinity == nil {
-		out.Spec.Affinity = &corev1.Affinity{}
-	}
-	if out.Spec.Affinity.NodeAffinity == nil {
-		out.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	a := out.Spec.Affinity.NodeAffinity
-	a.RequiredDuringSchedulingIgnoredDuringExecution = both(a.RequiredDuringSchedulingIgnoredDuringExecution, place)
-	return out, ""
-}
-
 func claimName(pod *corev1.Pod, v *corev1.Volume) (string, bool) {
 	switch {
 	case v.PersistentVolumeClaim != nil:

@@ -6,8 +6,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
@@ -111,29 +115,110 @@ func TestCheckPlacements(t *testing.T) {
 	}
 }
 
-// 10,000 pods of 20 classes on 500 nodes: verification must stay far below a second.
+// How many more volumes a node can attach: what its CSINode says, less the volumes of its pods, each once.
+func TestAttachable(t *testing.T) {
+	client := fake.NewClientset(bound("c", func(*corev1.PersistentVolume) {})...)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	volumes := verify.NewVolumes(factory)
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	t.Cleanup(factory.Shutdown)
+	it := catalog.InstanceType{Name: "m7g.large", VolumeAttachments: 3}
+	w, err := verify.NewWorld(klog.Background(), verify.Source{
+		Snapshot: internalcache.NewSnapshot([]*corev1.Pod{
+			st.MakePod().Namespace("default").Name("p").UID("p").Node("old").PVC("c").Obj(),
+			st.MakePod().Namespace("default").Name("q").UID("q").Node("old").PVC("c").Obj(),
+		}, []*corev1.Node{st.MakeNode().Name("old").UID("old").Obj()}),
+		Catalog: catalog.State{
+			NodePools:     map[string]catalog.NodePool{"default": {Name: "default", NodeClass: "default"}},
+			InstanceTypes: map[string][]catalog.InstanceType{"default": {it}},
+			InFlight:      map[string]catalog.InFlightNode{"new": {NodeClaim: "new", NodePool: "default", InstanceType: it.Name}},
+		},
+		Pod: func(catalog.PodRef) *corev1.Pod { return nil }, Room: func(string) bool { return true },
+		Volumes: volumes, CSINodes: oneCSINode{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := w.PlanNodes()
+	if len(nodes) != 2 || nodes[0].Attachable["ebs.csi.aws.com"] != 4 || nodes[1].Attachable["ebs.csi.aws.com"] != 3 {
+		t.Errorf("nodes %+v: want 4 more on the one that exists (5 less 1), 3 on the one in flight", nodes)
+	}
+}
+
+// oneCSINode says that any node takes five EBS volumes.
+type oneCSINode struct{}
+
+func (oneCSINode) List() ([]*storagev1.CSINode, error) { return nil, nil }
+func (oneCSINode) Get(name string) (*storagev1.CSINode, error) {
+	return &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
+			Name: "ebs.csi.aws.com", Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(5))},
+		}}},
+	}, nil
+}
+
+// A node that is cordoned is room for who tolerates that, whether or not its taint is there yet.
+func TestCordonedNodes(t *testing.T) {
+	node := st.MakeNode().Name("old").Capacity(map[corev1.ResourceName]string{"cpu": "1"}).Unschedulable(true).Obj()
+	w, err := verify.NewWorld(klog.Background(), verify.Source{
+		Snapshot: internalcache.NewSnapshot(nil, []*corev1.Node{node}), Room: func(string) bool { return true },
+		Pod: func(catalog.PodRef) *corev1.Pod { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := w.PlanNodes()[0]; len(n.Taints) != 1 || n.Taints[0].Key != corev1.TaintNodeUnschedulable {
+		t.Errorf("taints %v, want the one of cordoned nodes", n.Taints)
+	}
+}
+
+// 10,000 pods of 40 classes on 300 new nodes beside 1,000 that exist: verification must stay far below a second. A
+// quarter of the classes keep their distance by host, another is spread over zones.
 func BenchmarkCheck10000pods(b *testing.B) {
 	var classes []plan.Class
 	members := map[int]int{}
-	for i := range 20 {
-		small := st.MakePod().Label("app", "a").Req(map[corev1.ResourceName]string{"cpu": "50m", "memory": "64Mi"})
-		classes = append(classes, class(fmt.Sprintf("class-%d", i), 500, small))
+	for i := range 40 {
+		app := fmt.Sprintf("app-%d", i)
+		p := st.MakePod().Label("app", app).Req(map[corev1.ResourceName]string{"cpu": "20m", "memory": "64Mi"})
 		members[i] = 1
+		switch i % 4 {
+		case 0:
+			p.PodAntiAffinity("app", &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, st.PodAntiAffinityWithRequiredReq)
+			p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey = host
+		case 1:
+			p.SpreadConstraint(1, zone, corev1.DoNotSchedule, &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, nil, nil, nil, nil)
+		}
+		classes = append(classes, class(fmt.Sprintf("class-%d", i), 300, p))
 	}
 	var claims []claim
-	for i := range 500 {
-		claims = append(claims, claim{name: fmt.Sprintf("n-%d", i), zone: "z1", pods: members})
+	for i := range 300 {
+		claims = append(claims, claim{name: fmt.Sprintf("n-%d", i), zone: []string{"z1", "z2", "z3"}[i%3], pods: members})
 	}
 	p := planOf(classes, claims...)
+	for i := range p.Claims {
+		p.Claims[i].Allocatable[corev1.ResourcePods] = resource.MustParse("58")
+	}
+	var nodes []*corev1.Node
+	var pods []*corev1.Pod
+	for i := range 1000 {
+		name := fmt.Sprintf("old-%d", i)
+		nodes = append(nodes, st.MakeNode().Name(name).Label(host, name).Label(zone, []string{"z1", "z2", "z3"}[i%3]).Capacity(map[corev1.ResourceName]string{"cpu": "8", "pods": "58"}).Obj())
+		for k := range 20 {
+			id := fmt.Sprintf("%s-%d", name, k)
+			pods = append(pods, st.MakePod().Namespace("default").Name(id).UID(id).Node(name).Label("app", "old").Obj())
+		}
+	}
 	v := newVerifier(b)
 	w, err := verify.NewWorld(klog.Background(), verify.Source{
-		Snapshot: internalcache.NewSnapshot(nil, nil), Pod: func(catalog.PodRef) *corev1.Pod { return nil },
+		Snapshot: internalcache.NewSnapshot(pods, nodes), Pod: func(catalog.PodRef) *corev1.Pod { return nil },
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if got, err := v.Check(b.Context(), w, classes, p, catalog.State{}); err != nil || len(got) > 0 {
+		if got, err := v.Check(b.Context(), w, classes, p, zones("z1", "z2", "z3")); err != nil || len(got) > 0 {
 			b.Fatal(got, err)
 		}
 	}

@@ -1,0 +1,104 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/slipway-k8s/slipway/plugin/verify"
+)
+
+// bound is a claim and its volume, and unbound a claim of a class.
+func bound(name string, change func(*corev1.PersistentVolume)) []runtime.Object {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name}}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com"}
+	change(pv)
+	pvc := st.MakePersistentVolumeClaim().Namespace("default").Name(name).VolumeName(pv.Name).Obj()
+	return []runtime.Object{pv, pvc}
+}
+
+func unbound(name string, class *storagev1.StorageClass, more ...runtime.Object) []runtime.Object {
+	pvc := st.MakePersistentVolumeClaim().Namespace("default").Name(name).Obj()
+	pvc.Spec.StorageClassName = &class.Name
+	pvc.Spec.Resources.Requests = quantities("storage", "5Gi")
+	return append([]runtime.Object{pvc, class}, more...)
+}
+
+func storageClass(provisioner string, mode storagev1.VolumeBindingMode, zones ...string) *storagev1.StorageClass {
+	sc := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "sc"}, Provisioner: provisioner, VolumeBindingMode: &mode}
+	if len(zones) > 0 {
+		sc.AllowedTopologies = []corev1.TopologySelectorTerm{{
+			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: zone, Values: zones}},
+		}}
+	}
+	return sc
+}
+
+func inZone(pv *corev1.PersistentVolume) {
+	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: zone, Operator: corev1.NodeSelectorOpIn, Values: []string{"z1"}}},
+	}}}}
+}
+
+func localVolume(size string) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "local-" + size}}
+	pv.Spec.StorageClassName, pv.Spec.Capacity = "sc", quantities("storage", size)
+	inZone(pv)
+	return pv
+}
+
+// What a pod's claims say about where it can run.
+func TestVolumes(t *testing.T) {
+	wait, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
+	for name, c := range map[string]struct {
+		objects []runtime.Object
+		// want is driver, terms and problem.
+		want string
+	}{
+		"anywhere":      {bound("c", func(*corev1.PersistentVolume) {}), "ebs.csi.aws.com"},
+		"node affinity": {bound("c", inZone), "ebs.csi.aws.com " + zone + " in z1"},
+		"zone label":    {bound("c", func(pv *corev1.PersistentVolume) { pv.Labels = map[string]string{zone: "z1__z2"} }), "ebs.csi.aws.com " + zone + " in z1,z2"},
+		"in-tree": {bound("c", func(pv *corev1.PersistentVolume) {
+			pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}
+		}), "ebs.csi.aws.com"},
+		"late":            {unbound("c", storageClass("ebs.csi.aws.com", wait, "z1", "z2")), "ebs.csi.aws.com " + zone + " in z1,z2"},
+		"late, in-tree":   {unbound("c", storageClass("kubernetes.io/aws-ebs", wait)), "ebs.csi.aws.com"},
+		"at once":         {unbound("c", storageClass("ebs.csi.aws.com", now)), "! it is not bound yet, which needs no node"},
+		"local":           {unbound("c", storageClass("kubernetes.io/no-provisioner", wait), localVolume("10Gi")), " " + zone + " in z1"},
+		"local, no room":  {unbound("c", storageClass("kubernetes.io/no-provisioner", wait), localVolume("1Gi")), "! no free persistentvolume of storageclass sc is large enough, and it provisions none"},
+		"no claim":        {nil, "! it does not exist"},
+		"no volume":       {bound("c", func(pv *corev1.PersistentVolume) { pv.Name = "other" })[1:], "! its volume other does not exist"},
+		"class not known": {unbound("c", storageClass("x", wait))[:1], `! its storageclass "sc" does not exist`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			factory := informers.NewSharedInformerFactory(fake.NewClientset(c.objects...), 0)
+			volumes := verify.NewVolumes(factory)
+			factory.Start(t.Context().Done())
+			factory.WaitForCacheSync(t.Context().Done())
+			t.Cleanup(factory.Shutdown)
+			got := volumes.Of(st.MakePod().Namespace("default").Name("p").PVC("c").Obj())
+			if len(got) != 1 || got[0].Claim != "c" {
+				t.Fatalf("volumes %+v, want one of claim c", got)
+			}
+			text := got[0].Driver
+			for _, term := range got[0].Terms {
+				for _, e := range term.MatchExpressions {
+					text += " " + e.Key + " in " + strings.Join(e.Values, ",")
+				}
+			}
+			if got[0].Problem != "" {
+				text += "! " + got[0].Problem
+			}
+			if text != c.want {
+				t.Errorf("got %q, want %q", text, c.want)
+			}
+		})
+	}
+}
