@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -32,6 +33,10 @@ func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, else those of the objects)")
 	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")
 	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more than the bill without them preferences may cost; 0 to ignore preferences")
+	f.Float64Var(&s.options.Plan.SpotShare, "spot-share", 0.5, "largest share of the pods on spot instances of one type in one zone; 1 for no limit")
+	f.Float64Var(&s.options.Plan.SpotPremium, "spot-premium", 0.1, "how much more a node may cost for the sake of --spot-share")
+	f.Float64Var(&s.options.Plan.NodeShare, "node-share", 0, "largest share of the pods on one node; 0 for no limit")
+	f.Float64Var(&s.options.Plan.Budget, "budget", 1, "how much work planning may be, as a multiple of the default: more is never dearer")
 }
 
 // newSimulate is the command simulate.
@@ -60,10 +65,26 @@ func newSimulate(o *options) *cobra.Command {
 	return cmd
 }
 
+// validate names the share that is none.
+func (s *simulation) validate() error {
+	for name, share := range map[string]float64{
+		"preference-share": s.options.PreferenceShare, "spot-share": s.options.Plan.SpotShare, "spot-premium": s.options.Plan.SpotPremium,
+		"node-share": s.options.Plan.NodeShare, "budget": s.options.Plan.Budget,
+	} {
+		if share < 0 || math.IsNaN(share) {
+			return fmt.Errorf("--%s %g: zero or more is expected", name, share)
+		}
+	}
+	return nil
+}
+
 // run loads, plans, and tells of what was wrong with the input on standard error.
 func (s *simulation) run(cmd *cobra.Command, o *options) (*simulate.Outcome, error) {
 	if !s.offline() {
 		return nil, errors.New("nothing to simulate: give -f or --from-cluster")
+	}
+	if err := s.validate(); err != nil {
+		return nil, err
 	}
 	thrifty()
 	texts := market.Files{}

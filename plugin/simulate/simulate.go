@@ -20,6 +20,8 @@ import (
 
 // Options are the arguments of the planner.
 type Options struct {
+	// Plan says how the plan is made: its budget, the shares of spot pools and of nodes.
+	Plan plan.Options
 	// PreferenceShare is how much more than the bill without them preferences may cost: 0.1 for a tenth.
 	PreferenceShare float64
 	// MinValuesBestEffort keeps as many of a NodePool's minValues as can be had, instead of launching nothing without them.
@@ -92,6 +94,7 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 		// The time matters only for offerings that are sold out for a while, and here none is.
 		Now: time.Time{}, Catalog: cat, Classes: classes, Nodes: world.PlanNodes(), DaemonSets: objects.DaemonSets,
 		NewName: names(objects.Nodes), Namespaces: labelsOf(objects), PreferenceShare: o.PreferenceShare, MinValuesBestEffort: o.MinValuesBestEffort,
+		Options: o.Plan,
 	}
 	var planning time.Duration
 	solution, err := w.verifier.Solve(ctx, world, out.Input, func(_ context.Context, in plan.Input) (plan.Plan, error) {
