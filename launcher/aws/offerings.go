@@ -84,6 +84,7 @@ func (c *Cloud) offerings(known *market, name string, zones map[string]zoneSubne
 			price, ok := known.onDemand[name], known.onDemand[name] > 0
 			if capacityType == karpv1.CapacityTypeSpot {
 				price, ok = known.spot[name][zone]
+				price = believable(price, known.onDemand[name])
 			}
 			if !ok {
 				continue
@@ -99,6 +100,16 @@ func (c *Cloud) offerings(known *market, name string, zones map[string]zoneSubne
 		}
 	}
 	return out
+}
+
+// believable is a spot price, but a tenth of the on-demand price where it is below a twentieth: EC2 sells for 90 % less at
+// most (EC2 pricing page, "Amazon EC2 Spot"), and a stand-in for EC2 that tells one tiny price for all would have the
+// largest instance types bought.
+func believable(spot, onDemand float64) float64 {
+	if spot < onDemand/20 {
+		return onDemand / 10
+	}
+	return spot
 }
 
 // exhaustedUntil is when the first of the subnets may have addresses again; zero where one may have now.

@@ -74,6 +74,17 @@ func TestInstanceTypesNeedPrices(t *testing.T) {
 	}
 }
 
+// A spot price that EC2 would never have is not believed.
+func TestSpotPricesAreBelievable(t *testing.T) {
+	for _, tc := range []struct{ spot, onDemand, want float64 }{
+		{0.03, 0.08, 0.03}, {0.008, 0.08, 0.008}, {0.00001, 0.08, 0.008}, {0.00001, 8, 0.8}, {0.05, 0, 0.05},
+	} {
+		if got := believable(tc.spot, tc.onDemand); got != tc.want {
+			t.Errorf("%v beside %v on demand: %v, want %v", tc.spot, tc.onDemand, got, tc.want)
+		}
+	}
+}
+
 // BenchmarkCatalog is one look at what ten EC2NodeClasses offer, of 900 instance types in three zones: the first, one after a
 // change of the spot prices, one after a stock-out, and one with nothing changed since.
 func BenchmarkCatalog(b *testing.B) {
