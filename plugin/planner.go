@@ -239,7 +239,7 @@ func (p *planner) had(pod *corev1.Pod) bool {
 	if _, ok := p.promises.Get(pod.UID); ok {
 		return true
 	}
-	if _, ok := p.aside[pod.UID]; ok || len(pod.Spec.SchedulingGates) > 0 {
+	if _, ok := p.aside[pod.UID]; ok || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {
 		return true
 	}
 	assumed, err := p.sched.Cache.IsAssumedPod(pod)

@@ -15,6 +15,10 @@ const (
 	DefaultGangTimeout = 30 * time.Second
 )
 
+// patience is how many idle windows pods are waited for that exist and have not been tried: something else than the queue's length
+// may keep them.
+const patience = 3
+
 // Config is the windows.
 type Config struct {
 	// Idle is how long a batch that is not complete waits for its next event; zero means DefaultIdle.
@@ -257,7 +261,7 @@ func (b *Batch) Check(now time.Time) Verdict {
 		most = s.first.Add(2 * b.config.Max)
 	}
 	if s.untried {
-		idle = most
+		idle = s.last.Add(patience * b.config.Idle)
 	}
 	switch {
 	case !now.Before(most):
