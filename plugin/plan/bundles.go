@@ -14,6 +14,9 @@ const maxPairs = 64
 // bundles joins pods that require others on their own node (affinity by hostname) with those others, and takes them off
 // left. Pods for whom that cannot be done are set to none left, so that nobody plans them.
 func (m *model) bundles(left []int) []unit {
+	if !slices.ContainsFunc(m.rules, func(r rule) bool { return r.kind == affinity && isHost(r.key) }) {
+		return nil
+	}
 	var out []unit
 	done := make([]bool, len(m.classes))
 	m.lost, m.waiting = m.hopeless(left), newBits(len(m.classes))
@@ -129,29 +132,35 @@ func (m *model) hopeless(left []int) bits {
 			out.set(ci)
 		}
 	}
-	for i := range m.rules {
-		if r := &m.rules[i]; r.kind == affinity && !m.canHave(r.key) {
-			out.set(r.owner)
-		}
-	}
 	for again := true; again; {
 		again = false
 		for i := range m.rules {
-			r := &m.rules[i]
-			if r.kind != affinity || r.total > 0 || r.members.has(r.owner) || out.has(r.owner) {
-				continue
-			}
-			alone := true
-			for ci := range m.classes {
-				alone = alone && (!r.members.has(ci) || left[ci] == 0 || out.has(ci))
-			}
-			if alone {
+			if r := &m.rules[i]; !out.has(r.owner) && m.unmeetable(r, left, out) {
 				out.set(r.owner)
 				again = true
 			}
 		}
 	}
 	return out
+}
+
+// unmeetable says that the rule requires a label that no node has, or pods that exist nowhere and are not planned either,
+// but for the lost.
+func (m *model) unmeetable(r *rule, left []int, lost bits) bool {
+	switch {
+	case r.kind != affinity:
+		return false
+	case !m.canHave(r.key):
+		return true
+	case r.total > 0 || r.members.has(r.owner):
+		return false
+	}
+	for ci := range m.classes {
+		if r.members.has(ci) && left[ci] > 0 && !lost.has(ci) {
+			return false
+		}
+	}
+	return true
 }
 
 // bundle makes units of the group. The followers share as few nodes as they can; companions that follow nobody are one
