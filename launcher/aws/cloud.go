@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -51,14 +52,16 @@ type Cloud struct {
 	templates  *templateUse
 	profileUse *templateUse
 	swept      sweeps
-	throttle   *throttle
-	described  *merger[[]string, map[string]cloud.Instance]
-	ended      *merger[[]string, map[string]error]
-	tagged     *merger[tagRequest, map[string]error]
-	taken      takenAddresses
-	seen       seenInstances
-	without    *unavailable
-	changed    *signal
+	// zoneIDs are ids by zone, both strings.
+	zoneIDs   sync.Map
+	throttle  *throttle
+	described *merger[[]string, map[string]cloud.Instance]
+	ended     *merger[[]string, map[string]error]
+	tagged    *merger[tagRequest, map[string]error]
+	taken     takenAddresses
+	seen      seenInstances
+	without   *unavailable
+	changed   *signal
 }
 
 // New checks the configuration and makes the clients; it asks AWS for nothing.

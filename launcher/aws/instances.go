@@ -105,12 +105,20 @@ func (c *Cloud) describeInstances(ctx context.Context, filters []ec2types.Filter
 		}
 		for _, reservation := range page.Reservations {
 			for _, i := range reservation.Instances {
-				out = append(out, instanceOf(i))
+				out = append(out, c.completed(instanceOf(i)))
 			}
 		}
 	}
 	c.seen.note(out)
 	return out, nil
+}
+
+// completed fills in the zone's id, which is not in every answer, where a subnet has told it.
+func (c *Cloud) completed(i cloud.Instance) cloud.Instance {
+	if id, ok := c.zoneIDs.Load(i.Zone); ok && i.ZoneID == "" {
+		i.ZoneID, _ = id.(string)
+	}
+	return i
 }
 
 func instanceOf(in ec2types.Instance) cloud.Instance {

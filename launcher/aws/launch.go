@@ -262,6 +262,7 @@ func (c *Cloud) launchSubnets(ctx context.Context, class *awsv1.EC2NodeClass) (m
 	}
 	out, now := map[string]subnet{}, time.Now()
 	for _, s := range found {
+		c.zoneIDs.Store(s.zone, s.zoneID)
 		if !resolved[s.id] || !c.without.exhausted(s.id, now).IsZero() {
 			continue
 		}

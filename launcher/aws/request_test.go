@@ -1,0 +1,221 @@
+package aws
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// given are those parameters of a call that begin with a prefix, without it.
+func given(v url.Values, prefix string) map[string]string {
+	out := map[string]string{}
+	for key := range v {
+		if rest, ok := strings.CutPrefix(key, prefix); ok {
+			out[rest] = v.Get(key)
+		}
+	}
+	return out
+}
+
+func reserved(id string, kind string, interruptible bool) cloud.Option {
+	o := option("m7g.large", zoneA, karpv1.CapacityTypeReserved)
+	o.Reservation = cloud.Reservation{ID: id, Type: kind, Interruptible: interruptible}
+	return o
+}
+
+// Reserved capacity comes first, each reservation through a launch template of its own that takes it and nothing else; once a
+// reservation is full the next launch goes elsewhere.
+func TestReservedFirst(t *testing.T) {
+	w, c := newWire(t)
+	full := fleetError("ReservationCapacityExceeded", "The requested reservation does not have sufficient compatible and available capacity", "subnet-2")
+	w.handle("CreateFleet", func(v url.Values) answer {
+		name := "<launchTemplateSpecification><launchTemplateName>" + v.Get("LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName") +
+			"</launchTemplateName></launchTemplateSpecification><overrides>"
+		return fleet(nil, strings.Replace(full, "<overrides>", name, 1))
+	})
+	in := launchInput("launch-1", 1, reserved("cr-1", "default", false), option("m7g.large", zoneA, "spot"))
+	in.Class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{ID: "cr-1"}}
+	out, err := c.Launch(t.Context(), in)
+	if err != nil || len(out.Failures) != 1 || out.Failures[0].Option.Reservation.ID != "cr-1" || out.Failures[0].Cause != cloud.CauseCapacity {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	call := w.made("CreateFleet")[0]
+	if got := call.Get("TargetCapacitySpecification.DefaultTargetCapacityType"); got != "on-demand" || call.Get("LaunchTemplateConfigs.1.Overrides.2.InstanceType") != "" {
+		t.Errorf("target %s, overrides %v", got, given(call, "LaunchTemplateConfigs.1.Overrides."))
+	}
+	if diff := cmp.Diff(map[string]string{
+		"CapacityReservationPreference": "capacity-reservations-only", "CapacityReservationTarget.CapacityReservationId": "cr-1",
+	}, given(w.made("CreateLaunchTemplate")[0], "LaunchTemplateData.CapacityReservationSpecification.")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	w.on("CreateFleet", fleet([]string{"i-1"}))
+	in.LaunchID = "launch-2"
+	if _, err := c.Launch(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.made("CreateFleet")[1].Get("TargetCapacitySpecification.DefaultTargetCapacityType"); got != "spot" {
+		t.Errorf("after the reservation was full: %s", got)
+	}
+	template := w.made("CreateLaunchTemplate")[1]
+	if got := template.Get("LaunchTemplateData.CapacityReservationSpecification.CapacityReservationPreference"); got != "none" {
+		t.Errorf("a spot launch of a class with reservations has preference %q", got)
+	}
+}
+
+// Each kind of reservation has its market, and one call buys of one kind.
+func TestKindsOfReservations(t *testing.T) {
+	for name, tc := range map[string]struct {
+		option         cloud.Option
+		target, market string
+	}{
+		"capacity block": {reserved("cr-1", "capacity-block", false), "capacity-block", "capacity-block"},
+		"interruptible":  {reserved("cr-1", "default", true), "reserved-capacity", "interruptible-capacity-reservation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c := newWire(t)
+			w.on("CreateFleet", fleet([]string{"i-1"}))
+			if _, err := c.Launch(t.Context(), launchInput("launch-1", 1, tc.option, reserved("cr-2", "default", false))); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.made("CreateFleet")[0].Get("TargetCapacitySpecification.DefaultTargetCapacityType"); got != tc.target {
+				t.Errorf("target %q", got)
+			}
+			if calls := w.made("CreateLaunchTemplate"); len(calls) != 1 || calls[0].Get("LaunchTemplateData.InstanceMarketOptions.MarketType") != tc.market {
+				t.Errorf("%d launch templates, the first with market %q", len(calls), calls[0].Get("LaunchTemplateData.InstanceMarketOptions.MarketType"))
+			}
+		})
+	}
+}
+
+// Where priorities are asked for, EC2 gets slipway's order.
+func TestPrioritized(t *testing.T) {
+	for capacityType, field := range map[string]string{"spot": "SpotOptions", "on-demand": "OnDemandOptions"} {
+		w, c := newWire(t)
+		w.on("CreateFleet", fleet([]string{"i-1"}))
+		in := launchInput("launch-1", 1, option("m7g.xlarge", zoneA, capacityType), option("m7g.large", zoneA, capacityType))
+		in.Prioritized = true
+		if _, err := c.Launch(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		call := w.made("CreateFleet")[0]
+		if got := call.Get(field + ".AllocationStrategy"); !strings.HasSuffix(got, "prioritized") {
+			t.Errorf("%s: %q", capacityType, got)
+		}
+		overrides := given(call, "LaunchTemplateConfigs.1.Overrides.")
+		if overrides["1.InstanceType"] != "m7g.xlarge" || overrides["1.Priority"] != "0" || overrides["2.Priority"] != "1" {
+			t.Errorf("%s: %v", capacityType, overrides)
+		}
+	}
+}
+
+// What a class says of network, processors and tenancy is in its launch templates.
+func TestTemplateFields(t *testing.T) {
+	const data = "LaunchTemplateData."
+	nic := data + "NetworkInterface."
+	for name, tc := range map[string]struct {
+		set  func(*cloud.LaunchInput)
+		want map[string]string
+	}{
+		"nothing": {func(*cloud.LaunchInput) {}, map[string]string{
+			data + "SecurityGroupId.1": "sg-1", nic + "1.DeviceIndex": "", data + "Placement.Tenancy": "default",
+			data + "MetadataOptions.HttpTokens": "required", data + "MetadataOptions.InstanceMetadataTags": "disabled",
+			data + "CapacityReservationSpecification.CapacityReservationPreference": "",
+		}},
+		"nested virtualization": {func(in *cloud.LaunchInput) {
+			in.Class.Spec.CPUOptions = &awsv1.CPUOptions{NestedVirtualization: awssdk.String("enabled")}
+		}, map[string]string{data + "CpuOptions.NestedVirtualization": "enabled"}},
+		"network interfaces": {func(in *cloud.LaunchInput) {
+			in.Class.Spec.IPPrefixCount = awssdk.Int32(2)
+			in.Class.Spec.NetworkInterfaces = []*awsv1.NetworkInterface{
+				{InterfaceType: awsv1.InterfaceTypeInterface}, {NetworkCardIndex: 1, DeviceIndex: 1, InterfaceType: awsv1.InterfaceTypeEFAOnly},
+			}
+		}, map[string]string{
+			data + "SecurityGroupId.1": "", nic + "1.InterfaceType": "interface", nic + "1.Ipv4PrefixCount": "2", nic + "1.SecurityGroupId.1": "sg-1",
+			nic + "2.InterfaceType": "efa-only", nic + "2.NetworkCardIndex": "1", nic + "2.DeviceIndex": "1", nic + "2.Ipv4PrefixCount": "",
+		}},
+		"EFA": {func(in *cloud.LaunchInput) { in.Options[0].EFAs = 2 }, map[string]string{
+			nic + "1.InterfaceType": "efa", nic + "1.DeviceIndex": "0", nic + "2.NetworkCardIndex": "1", nic + "2.DeviceIndex": "1", nic + "3.DeviceIndex": "",
+		}},
+		"dedicated": {func(in *cloud.LaunchInput) {
+			in.Claims[0].Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+				{Key: awsv1.LabelInstanceTenancy, Operator: "In", Values: []string{"dedicated"}},
+			}
+		}, map[string]string{data + "Placement.Tenancy": "dedicated"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c := newWire(t)
+			w.on("CreateFleet", fleet([]string{"i-1"}))
+			in := launchInput("launch-1", 1, option("m7g.large", zoneA, "on-demand"))
+			tc.set(&in)
+			if _, err := c.Launch(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			template := w.made("CreateLaunchTemplate")[0]
+			for key, want := range tc.want {
+				if got := template.Get(key); got != want {
+					t.Errorf("%s is %q, want %q; all: %v", key, got, want, given(template, data))
+				}
+			}
+		})
+	}
+}
+
+// One that lacks the role of EC2 Spot learns the command that makes it, and buys on demand meanwhile.
+func TestSpotRoleIsMissing(t *testing.T) {
+	w, c := newWire(t)
+	w.on("CreateFleet", fleet(nil, fleetError(codeSpotServiceLinkedRole, "The provided credentials do not have permission", "subnet-2")), fleet([]string{"i-1"}))
+	spot, onDemand := option("m7g.large", zoneA, "spot"), option("m7g.large", zoneA, "on-demand")
+	out, err := c.Launch(t.Context(), launchInput("launch-1", 1, spot, onDemand))
+	if err != nil || len(out.Failures) != 1 || out.Failures[0].Cause != cloud.CauseSpotRole || !strings.Contains(out.Failures[0].Message, "create-service-linked-role") {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	out, err = c.Launch(t.Context(), launchInput("launch-2", 1, spot, onDemand))
+	if err != nil || len(out.InstanceIDs) != 1 || w.made("CreateFleet")[1].Get("TargetCapacitySpecification.DefaultTargetCapacityType") != "on-demand" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// A class of a template that is gone is launched again: what EC2 says of it is held against no offering.
+func TestFleetWithoutItsTemplate(t *testing.T) {
+	w, c := newWire(t)
+	w.on("CreateFleet", fleet(nil, fleetError("InvalidLaunchTemplateId.NotFound", "does not exist", "subnet-2")), fleet([]string{"i-1"}))
+	a := option("m7g.large", zoneA, "spot")
+	out, err := c.Launch(t.Context(), launchInput("launch-1", 1, a))
+	if err != nil || len(out.Failures) != 1 || !out.Failures[0].Cause.Passing() || !available(t, c, a) {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if out, err = c.Launch(t.Context(), launchInput("launch-2", 1, a)); err != nil || len(out.InstanceIDs) != 1 || len(w.made("CreateLaunchTemplate")) != 2 {
+		t.Errorf("%+v, %v, %d launch templates", out, err, len(w.made("CreateLaunchTemplate")))
+	}
+}
+
+// Launches that come together make a launch template once.
+func TestTemplatesAreMadeOnce(t *testing.T) {
+	w, c := newWire(t)
+	w.on("CreateFleet", fleet([]string{"i-1"}))
+	w.on("CreateLaunchTemplate", refuse(http.StatusBadRequest, "SomethingOdd", "no"), ok("<CreateLaunchTemplateResponse/>"))
+	done := make(chan error)
+	for i := range 20 {
+		go func() {
+			_, err := c.Launch(t.Context(), launchInput("launch-"+string(rune('a'+i)), 1, option("m7g.large", zoneA, "spot")))
+			done <- err
+		}()
+	}
+	failed := 0
+	for range 20 {
+		if <-done != nil {
+			failed++
+		}
+	}
+	if n := len(w.made("CreateLaunchTemplate")); n != 2 || failed != 1 {
+		t.Errorf("%d calls, %d launches failed; want one that fails and one that makes it for all others", n, failed)
+	}
+}
