@@ -25,11 +25,11 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/observe"
 )
 
-// strangersAWS runs an AWS as a stand-in for it is when it has just been started: nobody has set up anything, and there are
-// no prices and no public parameters of EKS.
+// strangersAWS runs an AWS as a stand-in for it is when it has just been started: nobody has set up anything, and there is no
+// EKS, no Price List API, and no public parameter that names an AMI.
 func strangersAWS(t *testing.T) *aws.Server {
 	t.Helper()
-	server, err := aws.New(aws.Config{ClusterName: "nobodys", Clock: clock.New(speed), Seed: 2, Bare: true, Lacks: []string{"pricing"}})
+	server, err := aws.New(aws.Config{ClusterName: "nobodys", Clock: clock.New(speed), Seed: 2, Bare: true, Lacks: []string{"eks", "pricing"}})
 	if err != nil {
 		t.Fatal(err)
 	}
