@@ -29,25 +29,7 @@ func (c *checker) spread(pod *corev1.Pod, node *corev1.Node) {
 		if constraint.WhenUnsatisfiable != corev1.DoNotSchedule {
 			continue
 		}
-		counts := map[string]int{}
-		if constraint.TopologyKey == corev1.LabelTopologyZone && len(pod.Spec.NodeSelector) == 0 && pod.Spec.Affinity == nil {
-			for _, zone := range c.r.market.Zones {
-				counts[zone] = 0
-			}
-		}
-		for name, n := range c.nodes {
-			domain, ok := n.Labels[constraint.TopologyKey]
-			match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n)
-			if !ok || err != nil || !match {
-				continue
-			}
-			counts[domain] += 0
-			for _, other := range c.pods[name] {
-				if other.Namespace == pod.Namespace && other.DeletionTimestamp == nil && selects(constraint.LabelSelector, constraint.MatchLabelKeys, pod, other) {
-					counts[domain]++
-				}
-			}
-		}
+		counts := c.counts(pod, constraint)
 		least := math.MaxInt
 		for _, n := range counts {
 			least = min(least, n)
@@ -60,6 +42,30 @@ func (c *checker) spread(pod *corev1.Pod, node *corev1.Node) {
 			c.errorf("pod %s/%s: spread over %s: %v, maxSkew %d", pod.Namespace, pod.Name, constraint.TopologyKey, counts, constraint.MaxSkew)
 		}
 	}
+}
+
+// counts are the pods that the constraint is about, by domain.
+func (c *checker) counts(pod *corev1.Pod, constraint corev1.TopologySpreadConstraint) map[string]int {
+	counts := map[string]int{}
+	if constraint.TopologyKey == corev1.LabelTopologyZone && len(pod.Spec.NodeSelector) == 0 && pod.Spec.Affinity == nil {
+		for _, zone := range c.r.market.Zones {
+			counts[zone] = 0
+		}
+	}
+	for name, n := range c.nodes {
+		domain, ok := n.Labels[constraint.TopologyKey]
+		match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n)
+		if !ok || err != nil || !match {
+			continue
+		}
+		counts[domain] += 0
+		for _, other := range c.pods[name] {
+			if other.Namespace == pod.Namespace && other.DeletionTimestamp == nil && selects(constraint.LabelSelector, constraint.MatchLabelKeys, pod, other) {
+				counts[domain]++
+			}
+		}
+	}
+	return counts
 }
 
 // company holds the pod's required affinity and anti-affinity, and that of all others towards it.
@@ -132,15 +138,19 @@ func (c *checker) all(pod *corev1.Pod, term corev1.PodAffinityTerm) int {
 func (c *checker) guards() {
 	for name, pods := range c.pods {
 		for _, pod := range pods {
-			if c.placed[pod] != "" || c.nodes[name] == nil || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
-				continue
+			a := pod.Spec.Affinity
+			if c.placed[pod] == "" && c.nodes[name] != nil && a != nil && a.PodAntiAffinity != nil {
+				c.guard(pod, c.nodes[name], a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 			}
-			for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-				for other, at := range c.placed {
-					if c.concerns(pod, term, other) && c.nodes[at].Labels[term.TopologyKey] == c.nodes[name].Labels[term.TopologyKey] {
-						c.errorf("pod %s/%s keeps %s/%s off %s by anti-affinity over %s", pod.Namespace, pod.Name, other.Namespace, other.Name, at, term.TopologyKey)
-					}
-				}
+		}
+	}
+}
+
+func (c *checker) guard(pod *corev1.Pod, node *corev1.Node, terms []corev1.PodAffinityTerm) {
+	for _, term := range terms {
+		for other, at := range c.placed {
+			if c.concerns(pod, term, other) && c.nodes[at].Labels[term.TopologyKey] == node.Labels[term.TopologyKey] {
+				c.errorf("pod %s/%s keeps %s/%s off %s by anti-affinity over %s", pod.Namespace, pod.Name, other.Namespace, other.Name, at, term.TopologyKey)
 			}
 		}
 	}

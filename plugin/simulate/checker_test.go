@@ -106,43 +106,24 @@ func (c *checker) launch(n simulate.Node) {
 
 // everyPodOnce sees that each pod of the input is in one place.
 func (c *checker) everyPodOnce() {
-	byName, where := map[string]*corev1.Pod{}, map[string]string{}
-	for _, p := range c.r.objects.Pods {
-		if p.Spec.NodeName != "" {
-			c.pods[p.Spec.NodeName] = append(c.pods[p.Spec.NodeName], p.Pod)
-			continue
-		}
-		if at := c.promised(p.Pod); at != "" {
-			c.pods[at] = append(c.pods[at], p.Pod)
-			continue
-		}
-		byName[p.Namespace+"/"+p.Name] = p.Pod
-	}
+	byName := c.pending()
+	where := map[string]string{}
 	put := func(name, place string) {
 		if where[name] != "" {
 			c.errorf("pod %s is both %s and %s", name, where[name], place)
 		}
 		where[name] = place
-		pod := byName[name]
-		if _, isNode := c.nodes[place]; isNode && pod != nil {
+		if pod := byName[name]; pod != nil && c.nodes[place] != nil {
 			c.pods[place] = append(c.pods[place], pod)
 			c.placed[pod] = place
 		}
 	}
-	for _, n := range c.out.Nodes {
-		if len(n.Pods) == 0 {
-			c.errorf("node %s has no pod", n.Name)
+	for place, pods := range c.places() {
+		if c.nodes[place] == nil || len(pods) == 0 {
+			c.errorf("node %s is not there, or takes no pod", place)
 		}
-		for _, p := range n.Pods {
-			put(p, n.Name)
-		}
-	}
-	for _, e := range c.out.Existing {
-		if c.nodes[e.Name] == nil || len(e.Pods) == 0 {
-			c.errorf("existing node %s is not in the input, or takes no pod", e.Name)
-		}
-		for _, p := range e.Pods {
-			put(p, e.Name)
+		for _, p := range pods {
+			put(p, place)
 		}
 	}
 	for _, u := range c.out.Unschedulable {
@@ -156,6 +137,34 @@ func (c *checker) everyPodOnce() {
 			c.errorf("pod %s is lost", name)
 		}
 	}
+}
+
+// pending are the pods that have to be in the answer; the others are put on their nodes.
+func (c *checker) pending() map[string]*corev1.Pod {
+	out := map[string]*corev1.Pod{}
+	for _, p := range c.r.objects.Pods {
+		switch at := c.promised(p.Pod); {
+		case p.Spec.NodeName != "":
+			c.pods[p.Spec.NodeName] = append(c.pods[p.Spec.NodeName], p.Pod)
+		case at != "":
+			c.pods[at] = append(c.pods[at], p.Pod)
+		default:
+			out[p.Namespace+"/"+p.Name] = p.Pod
+		}
+	}
+	return out
+}
+
+// places are the nodes of the answer with the names of their pods.
+func (c *checker) places() map[string][]string {
+	out := map[string][]string{}
+	for _, n := range c.out.Nodes {
+		out[n.Name] = n.Pods
+	}
+	for _, e := range c.out.Existing {
+		out[e.Name] = e.Pods
+	}
+	return out
 }
 
 // promised is the NodeClaim that the pod waits for.
@@ -207,15 +216,11 @@ func (c *checker) limits() {
 
 // node holds the sum of its pods and daemon pods against what the node has, and their host ports against each other.
 func (c *checker) node(name string, node *corev1.Node) {
-	sum := map[corev1.ResourceName]int64{}
-	pods := slices.Clone(c.pods[name])
-	for _, ds := range c.r.objects.DaemonSets {
-		if p := daemonPod(ds); c.isNew(name) && c.runs(p, node) {
-			pods = append(pods, p)
-		}
+	if !slices.ContainsFunc(c.pods[name], func(p *corev1.Pod) bool { return c.placed[p] == name }) {
+		return // What was there before is nobody's plan.
 	}
-	ports := map[string]int{}
-	for _, p := range pods {
+	sum, ports := map[corev1.ResourceName]int64{}, map[string]int{}
+	for _, p := range append(c.daemons(name, node), c.pods[name]...) {
 		for r, q := range podresource.PodRequests(p, podresource.PodResourcesOptions{}) {
 			sum[r] += q.MilliValue()
 		}
@@ -228,17 +233,27 @@ func (c *checker) node(name string, node *corev1.Node) {
 			}
 		}
 	}
-	newcomers := slices.ContainsFunc(c.pods[name], func(p *corev1.Pod) bool { return c.placed[p] == name })
 	for r, n := range sum {
-		if have := node.Status.Allocatable[r]; newcomers && n > have.MilliValue() {
+		if have := node.Status.Allocatable[r]; n > have.MilliValue() {
 			c.errorf("node %s (%s): %d/1000 of %s asked for, %s allocatable", name, node.Labels[corev1.LabelInstanceTypeStable], n, r, have.String())
 		}
 	}
 	for port, n := range ports {
-		if newcomers && n > 1 {
+		if n > 1 {
 			c.errorf("node %s: %d pods have host port %s", name, n, port)
 		}
 	}
+}
+
+// daemons are the daemon pods that will come to a new node.
+func (c *checker) daemons(name string, node *corev1.Node) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, ds := range c.r.objects.DaemonSets {
+		if p := daemonPod(ds); c.isNew(name) && c.runs(p, node) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 func (c *checker) isNew(name string) bool {

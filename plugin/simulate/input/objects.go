@@ -247,18 +247,8 @@ func (r *Reader) Add(object runtime.Object) {
 		r.addPod(o)
 	case *corev1.Namespace:
 		r.namespaces.add(r, "Namespace", o)
-	case *corev1.PersistentVolume:
-		r.volumes.add(r, "PersistentVolume", o)
-	case *corev1.PersistentVolumeClaim:
-		r.claims.add(r, "PersistentVolumeClaim", namespaced(o))
 	case *corev1.Service:
 		r.services.add(r, "Service", namespaced(o))
-	case *storagev1.StorageClass:
-		r.storageClasses.add(r, "StorageClass", o)
-	case *storagev1.CSINode:
-		r.csiNodes.add(r, "CSINode", o)
-	case *storagev1.CSIDriver:
-		r.csiDrivers.add(r, "CSIDriver", o)
 	case *schedulingv1.PriorityClass:
 		r.priorityClasses.add(r, "PriorityClass", o)
 	case *nodev1.RuntimeClass:
@@ -266,7 +256,23 @@ func (r *Reader) Add(object runtime.Object) {
 	case *resourcev1.ResourceClaim:
 		r.resourceClaims.add(r, "ResourceClaim", namespaced(o))
 	default:
+		r.addStorage(object)
 		r.addWorkload(object)
+	}
+}
+
+func (r *Reader) addStorage(object runtime.Object) {
+	switch o := object.(type) {
+	case *corev1.PersistentVolume:
+		r.volumes.add(r, "PersistentVolume", o)
+	case *corev1.PersistentVolumeClaim:
+		r.claims.add(r, "PersistentVolumeClaim", namespaced(o))
+	case *storagev1.StorageClass:
+		r.storageClasses.add(r, "StorageClass", o)
+	case *storagev1.CSINode:
+		r.csiNodes.add(r, "CSINode", o)
+	case *storagev1.CSIDriver:
+		r.csiDrivers.add(r, "CSIDriver", o)
 	}
 }
 

@@ -112,10 +112,7 @@ func cutYAML(doc []byte) (parts, bool) {
 	start := -1
 	for at := 0; at < len(doc); {
 		line := lineAt(doc, at)
-		switch c := line[0]; {
-		case c == '\n' || c == '#' || c == ' ' && (start >= 0 || blank(line)):
-		case c == '-' && start >= 0 && (len(line) == 1 || line[1] == ' ' || line[1] == '\n'):
-		default:
+		if !continues(line, start >= 0) {
 			key := keyOf(line)
 			if _, twice := out.get(key); key == "" || twice {
 				return nil, false
@@ -133,6 +130,19 @@ func cutYAML(doc []byte) (parts, bool) {
 	}
 	out[len(out)-1].text = doc[start:]
 	return out, true
+}
+
+// continues says whether the line belongs to the key before it, or says nothing; inside that there is one.
+func continues(line []byte, inside bool) bool {
+	switch line[0] {
+	case '\n', '#':
+		return true
+	case ' ':
+		return inside || blank(line)
+	case '-':
+		return inside && (len(line) == 1 || line[1] == ' ' || line[1] == '\n')
+	}
+	return false
 }
 
 // keyOf is the plain key that the line begins with, empty for anything else.
