@@ -8,8 +8,12 @@ GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 
 # These link kube-apiserver: the race detector would double a build of minutes for code that is not ours.
 APISERVER := ./e2e ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
+# Thousands of plans held against the scheduler's filters: the race detector would make them hundreds.
+PROPERTIES := ./plugin/parity
+# What only a host with containerd can run has a target of its own.
+KUBELETS := ./e2e/kubelets
 # All others are tested with the race detector.
-OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER)),$(shell go list ./...))
+OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PROPERTIES) $(KUBELETS)),$(shell go list ./...))
 
 .PHONY: help
 help: ## List the targets
@@ -27,15 +31,24 @@ demo: build ## Watch pods go from Pending to Running on nodes that slipway plans
 .PHONY: test
 test: build ## Run all tests: units and scenarios with the race detector, then end to end on the sandbox
 	go test -race -timeout 10m $(OTHERS)
+	go test -timeout 10m $(PROPERTIES)
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 20m $(APISERVER)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane, without the race detector: the quick ones
-	go test -timeout 10m $(OTHERS)
+	go test -timeout 10m $(OTHERS) $(PROPERTIES)
 
 .PHONY: e2e
 e2e: build ## Run the end-to-end tests alone; RUN=regexp picks some
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 30m -v -run '$(RUN)' ./e2e
+
+.PHONY: kubelet
+kubelet: ## Build the kubelet of `slipway-sandbox up --machines kubelet` into bin/ (Linux)
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./e2e/machines/kubelet/slipway-kubelet
+
+.PHONY: e2e-kubelet
+e2e-kubelet: build kubelet ## Run the end-to-end tests on real kubelets (Linux, root; apt: containerd runc containernetworking-plugins iptables busybox-static)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 15m -v $(KUBELETS)
 
 .PHONY: bench
 bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an hour); RUN=regexp picks some of those with a cluster

@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/slipway-k8s/slipway/e2e/machines"
@@ -24,18 +22,14 @@ func (s *Sandbox) kubelets(ctx context.Context, simulated machines.Mode) (machin
 		return nil, err
 	}
 	s.run(ctx, "registry", images.Run)
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	mode, err := kubelet.New(kubelet.Config{
-		Folder: filepath.Join(s.claim.Folder, "machines"), Self: self, Command: []string{MachineCommand},
+		Folder: filepath.Join(s.claim.Folder, "machines"), Self: s.cfg.binary("sandbox"), Command: []string{MachineCommand},
 		Kubelet: s.cfg.binary("kubelet"), Cluster: ClusterName, Endpoint: s.cp.Endpoint(), Registry: images.Address(),
 		KubeConfig: func(node string) ([]byte, error) { return s.cp.KubeConfig("system:node:"+node, "system:nodes") },
 		Notice:     s.cfg.Notice,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w", err)
+		return nil, err
 	}
 	return machines.Mixed(simulated, mode), nil
 }
