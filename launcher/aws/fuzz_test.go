@@ -1,7 +1,6 @@
 package aws
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 
@@ -59,7 +58,7 @@ func FuzzResolve(f *testing.F) {
 func checkResolved(t *testing.T, c *Cloud, class *awsv1.EC2NodeClass) {
 	t.Helper()
 	class.Name = "default"
-	status, err := c.Resolve(context.Background(), class)
+	status, err := c.Resolve(t.Context(), class)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +72,23 @@ func checkResolved(t *testing.T, c *Cloud, class *awsv1.EC2NodeClass) {
 		}
 	}
 	ready := class.StatusConditions().Root().IsTrue()
-	types, err := c.InstanceTypes(context.Background(), class)
+	checkTypes(t, c, class, ready)
+	known, err := c.describeCluster(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, faulty := launchFault(class, known)
+	if ready == faulty {
+		t.Errorf("Ready %v, but a fault at launch %v", ready, faulty)
+	}
+	if !faulty {
+		checkTemplate(t, class, known)
+	}
+}
+
+func checkTypes(t *testing.T, c *Cloud, class *awsv1.EC2NodeClass, ready bool) {
+	t.Helper()
+	types, err := c.InstanceTypes(t.Context(), class)
 	if ready && err != nil {
 		t.Errorf("a class that is Ready has no instance types: %v", err)
 	}
@@ -84,18 +99,13 @@ func checkResolved(t *testing.T, c *Cloud, class *awsv1.EC2NodeClass) {
 			}
 		}
 	}
-	known, err := c.describeCluster(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, faulty := launchFault(class, known)
-	if ready == faulty {
-		t.Errorf("Ready %v, but a fault at launch %v", ready, faulty)
-	}
-	if faulty {
-		return
-	}
-	template, err := templateSpec{class: class, cluster: known, capacityType: "spot", imageID: status.AMIs[0].ID, maxPods: 29}.template()
+}
+
+func checkTemplate(t *testing.T, class *awsv1.EC2NodeClass, known cluster) {
+	t.Helper()
+	template, err := templateSpec{
+		class: class, cluster: known, capacityType: "spot", imageID: class.Status.AMIs[0].ID, maxPods: 29,
+	}.template()
 	if err != nil {
 		t.Fatal(err)
 	}
