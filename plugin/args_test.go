@@ -20,11 +20,7 @@ func TestDecodeArgs(t *testing.T) {
 		{name: "defaults", text: "{}", check: isDefault},
 		{name: "all given", text: "socket: /s\nbatchIdle: 2s\nbatchMax: 3s\nplanTimeout: 4s\npromiseTimeout: 7m\nhooks: false\npreferLaunch: 100\n" +
 			"gangTimeout: 8s\npreferencePercent: 0\nminValuesPolicy: BestEffort\n" +
-			"spotSharePercent: 30\nspotPremiumPercent: 5\nnodeSharePercent: 20\nplanBudget: 4", check: func(a *plugin.Args) bool {
-			return a.Socket == "/s" && a.BatchIdle.Duration == 2*time.Second && !*a.Hooks && *a.PreferLaunch == 100 &&
-				a.GangTimeout.Duration == 8*time.Second && *a.PreferencePercent == 0 && a.MinValuesPolicy == "BestEffort" &&
-				*a.SpotSharePercent == 30 && *a.SpotPremiumPercent == 5 && *a.NodeSharePercent == 20 && *a.PlanBudget == 4
-		}},
+			"spotSharePercent: 30\nspotPremiumPercent: 5\nnodeSharePercent: 20\nplanBudget: 4", check: isAllGiven},
 		{name: "more than everything", text: "preferencePercent: 101", wantErr: []string{"args.preferencePercent", "between 0 and 100"}},
 		{name: "less than nothing", text: "preferencePercent: -1", wantErr: []string{"args.preferencePercent"}},
 		{name: "no share", text: "spotSharePercent: 0", wantErr: []string{"args.spotSharePercent", "between 1 and 100"}},
@@ -66,4 +62,10 @@ func isDefault(a *plugin.Args) bool {
 		a.GangTimeout.Duration == 30*time.Second && *a.PreferencePercent == 10 && a.MinValuesPolicy == "Strict" &&
 		*a.SpotSharePercent == 50 && *a.SpotPremiumPercent == 10 && *a.NodeSharePercent == 100 && *a.PlanBudget == 1 &&
 		a.PlanTimeout.Duration == 5*time.Second && a.PromiseTimeout.Duration == 6*time.Minute
+}
+
+func isAllGiven(a *plugin.Args) bool {
+	return a.Socket == "/s" && a.BatchIdle.Duration == 2*time.Second && !*a.Hooks && *a.PreferLaunch == 100 &&
+		a.GangTimeout.Duration == 8*time.Second && *a.PreferencePercent == 0 && a.MinValuesPolicy == "BestEffort" &&
+		*a.SpotSharePercent == 30 && *a.SpotPremiumPercent == 5 && *a.NodeSharePercent == 20 && *a.PlanBudget == 4
 }

@@ -18,6 +18,12 @@ func disrupted() corev1.Taint {
 	return corev1.Taint{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}
 }
 
+// tainted says whether the scheduler's cache shows a taint on the node.
+func (h *harness) tainted(name string) bool {
+	info, ok := h.sched.Cache.Dump().Nodes[name]
+	return ok && info.Node() != nil && len(info.Node().Spec.Taints) > 0
+}
+
 func (h *harness) ask(q *api.Question) *api.Answer {
 	h.t.Helper()
 	h.launcher.questions <- q
@@ -135,10 +141,7 @@ func TestNodeGoing(t *testing.T) {
 		}
 	}
 	h.updateNode(newNode("going", "4", nil, disrupted()))
-	h.eventually("the taint to be seen", func() bool {
-		info, ok := h.sched.Cache.Dump().Nodes["going"]
-		return ok && info.Node() != nil && len(info.Node().Spec.Taints) == 1
-	})
+	h.eventually("the taint to be seen", func() bool { return h.tainted("going") })
 	h.deployment("successor", 3)
 	h.eventually("the successors", func() bool { return len(h.launcher.podNames()) == 6 })
 	if n := len(h.launcher.claims()); n != len(claims) {

@@ -72,7 +72,8 @@ func TestReason(t *testing.T) {
 func TestParse(t *testing.T) {
 	reasons := []plan.Reason{
 		{NodePool: "a", Message: "no type fits: largest has 96 of 128 cores; and that is all"},
-		{NodePool: "b", Message: "taint x: not tolerated"}, {NodePool: "c", Message: "taint x: not tolerated"},
+		{NodePool: "b", Message: "taint x: not tolerated"},
+		{NodePool: "c", Message: "taint x: not tolerated"},
 	}
 	message := explain.Unplaced(plan.Unplaced{Reasons: reasons}, "0/3 nodes are available: 3 Insufficient cpu.")
 	if !strings.HasSuffix(message, "; NodePools b, c: taint x: not tolerated") {
