@@ -90,18 +90,23 @@ func (c *checker) launch(n simulate.Node) {
 	maps.Copy(node.Labels, map[string]string{
 		corev1.LabelTopologyZone: n.Zone, "karpenter.sh/capacity-type": n.CapacityType, corev1.LabelHostname: n.Name, "topology.ebs.csi.aws.com/zone": n.Zone,
 	})
+	c.requirements(node, pool)
+	c.nodes[n.Name] = node
+}
+
+// requirements holds the node against those of its NodePool, and adds the labels that they define.
+func (c *checker) requirements(node *corev1.Node, pool catalog.NodePool) {
 	for _, r := range pool.Requirements {
 		value, has := node.Labels[r.Key]
 		if !has && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
-			node.Labels[r.Key] = r.Values[0] // A label that the pool defines.
+			node.Labels[r.Key] = r.Values[0]
 			continue
 		}
 		in := slices.Contains(r.Values, value)
 		if r.Operator == corev1.NodeSelectorOpIn && (!has || !in) || r.Operator == corev1.NodeSelectorOpNotIn && has && in {
-			c.errorf("node %s: %s=%s, NodePool %s requires %s %v", n.Name, r.Key, value, pool.Name, r.Operator, r.Values)
+			c.errorf("node %s: %s=%s, NodePool %s requires %s %v", node.Name, r.Key, value, pool.Name, r.Operator, r.Values)
 		}
 	}
-	c.nodes[n.Name] = node
 }
 
 // everyPodOnce sees that each pod of the input is in one place.
