@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -149,9 +150,7 @@ func labelsOf(objects *input.Objects) map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for _, ns := range objects.Namespaces {
 		labels := map[string]string{}
-		for k, v := range ns.Labels {
-			labels[k] = v
-		}
+		maps.Copy(labels, ns.Labels)
 		labels[corev1.LabelMetadataName] = ns.Name
 		out[ns.Name] = labels
 	}
