@@ -61,6 +61,23 @@ const retagAtOnce = 50
 
 // Decide finds the garbage.
 func Decide(s State) Garbage {
+	var out Garbage
+	s.judgeInstances(&out)
+	states := make(map[string]cloud.InstanceState, len(s.Instances))
+	for _, i := range s.Instances {
+		states[i.ID] = i.State
+	}
+	for _, c := range s.Claims {
+		if c.DeletionTimestamp == nil && !s.Foreign[c.Name] && c.Status.ProviderID != "" && !s.Ready[c.Status.ProviderID] &&
+			lost(states[index.InstanceID(c.Status.ProviderID)], s.Now.Sub(launchedAt(&c))) {
+			out.Claims = append(out.Claims, c)
+		}
+	}
+	return out
+}
+
+// judgeInstances finds the instances that nobody owns, and those whose owner's tags are missing.
+func (s State) judgeInstances(out *Garbage) {
 	owner, launching := map[string]*karpv1.NodeClaim{}, map[string]bool{}
 	for i := range s.Claims {
 		c := &s.Claims[i]
@@ -71,10 +88,7 @@ func Decide(s State) Garbage {
 			launching[c.Annotations[catalog.LaunchAnnotation]] = true
 		}
 	}
-	var out Garbage
-	states := make(map[string]cloud.InstanceState, len(s.Instances))
 	for _, i := range s.Instances {
-		states[i.ID] = i.State
 		launch := i.Tags[catalog.LaunchAnnotation]
 		switch claim := owner[i.ID]; {
 		case !live(i.State) || s.Now.Sub(i.LaunchTime) <= minAge:
@@ -86,13 +100,6 @@ func Decide(s State) Garbage {
 			out.Instances = append(out.Instances, i)
 		}
 	}
-	for _, c := range s.Claims {
-		if c.DeletionTimestamp == nil && !s.Foreign[c.Name] && c.Status.ProviderID != "" && !s.Ready[c.Status.ProviderID] &&
-			lost(states[index.InstanceID(c.Status.ProviderID)], s.Now.Sub(launchedAt(&c))) {
-			out.Claims = append(out.Claims, c)
-		}
-	}
-	return out
 }
 
 // missing are the tags of a launched instance that it lacks.
