@@ -93,19 +93,18 @@ func (p *planner) shown(ctx context.Context, before, after catalog.InFlightNode,
 	if after.NodeName != "" && before.NodeName != after.NodeName {
 		p.promises.SetNode(after.NodeClaim, after.NodeName)
 	}
-	if after.Phase == catalog.PhaseReady && before.Phase != catalog.PhaseReady {
-		p.reserveLate(ctx, after)
+	if after.Phase >= catalog.PhaseRegistered && (before.Phase < catalog.PhaseRegistered || len(after.Pods) != len(before.Pods)) {
+		p.keepRoom(ctx, after)
 	}
 	p.metrics.promises.Set(float64(p.promises.Len()))
 }
 
-// reserveLate keeps the room of pods that the scheduler will bind later, from the moment when others may use the node:
-// in the scheduler's memory, against pods of lower or equal priority.
-func (p *planner) reserveLate(ctx context.Context, n catalog.InFlightNode) {
+// keepRoom keeps the room of the promised pods from before others may use the node: in the scheduler's memory, against pods of
+// lower or equal priority, until the scheduler has seen that they are bound. The launcher binds most of them before it lifts the
+// node's taint, but the scheduler may hear of the taint first.
+func (p *planner) keepRoom(ctx context.Context, n catalog.InFlightNode) {
 	for _, held := range p.promises.OfClaim(n.NodeClaim) {
-		if held.Pod.SchedulerOnly != "" {
-			p.nominate(ctx, held.Pod, n.NodeName)
-		}
+		p.nominate(ctx, held.Pod, n.NodeName)
 	}
 }
 

@@ -145,3 +145,25 @@ func TestOpenBatchUsesNodeThatCame(t *testing.T) {
 		t.Errorf("%d claims for pods that fit one node: %v", n, h.launcher.requests())
 	}
 }
+
+// The scheduler may hear that a node's taint is gone before it hears that the node's pods are bound: their room is theirs.
+func TestRoomOfPromisedPodsIsKept(t *testing.T) {
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), newNode("ip-1", "600m", nil, starting())},
+		prepare: func(l *testLauncher) {
+			l.inFlight["default-1"] = &api.InFlightNode{
+				NodeClaim: "default-1", NodeName: "ip-1", NodePool: "default", Phase: api.Phase_PHASE_REGISTERED,
+				Allocatable: map[string]string{"cpu": "600m", "memory": "7Gi", "pods": "58"},
+				Pods:        []*api.PodRef{{Namespace: "default", Name: "promised", Uid: "uid-promised"}},
+			}
+		},
+	})
+	h.eventually("the room to be kept", func() bool { return len(h.sched.SchedulingQueue.NominatedPodsForNode("ip-1")) == 1 })
+	h.updateNode(newNode("ip-1", "600m", nil))
+	h.eventually("the taint to be gone", func() bool { return !h.tainted("ip-1") })
+	h.pod("other", nil)
+	h.eventually("a node for the other pod", func() bool { return h.launcher.podNames()["other"] == 1 })
+	if n := h.bound(); n != 0 {
+		t.Errorf("%d pods were bound: the room was promised", n)
+	}
+}

@@ -181,9 +181,13 @@ func (h *hooked) begin(fw framework.Framework, pod *corev1.Pod) (try attempt, re
 
 // nominated says whether room is kept on any node for a pod that is not there. A pod that fails may then fail for that, and
 // such room is given up without a trace on the node; one that fails without will not fit for all the room that is kept later.
+// Promised pods do not give theirs up.
 func (h *hooked) nominated(nodes []fwk.NodeInfo) bool {
 	return slices.ContainsFunc(nodes, func(info fwk.NodeInfo) bool {
-		return info.Node() != nil && len(h.Scheduler.SchedulingQueue.NominatedPodsForNode(info.Node().Name)) > 0
+		return info.Node() != nil && slices.ContainsFunc(h.Scheduler.SchedulingQueue.NominatedPodsForNode(info.Node().Name), func(p fwk.PodInfo) bool {
+			_, promised := h.Plugin.Promised(p.GetPod())
+			return !promised
+		})
 	})
 }
 
