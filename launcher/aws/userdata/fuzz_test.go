@@ -47,7 +47,7 @@ func FuzzRender(f *testing.F) {
 	for _, text := range []string{
 		"", "#!/bin/bash\necho\n", multi, "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", "a: &a [*a]", "[settings.kubernetes]\nmax-pods = 3\n",
 		"[settings]\nkubernetes = 1\n", "MIME-Version: 1.0\n\n", "Content-Type: text/x-shellscript\n\necho\n", "--//\n--//--\n", "#cloud-config\na: b\n",
-		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\n\n--//--\n", "\x00", "settings.kubernetes.node-labels = 1",
+		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\n\n--//--\n", "\x00", "settings.kubernetes.node-labels = 1", "Content-Type:\rtext/x-shellscript\n\necho\n",
 	} {
 		f.Add(text, true)
 		f.Add(text, false)

@@ -10,6 +10,7 @@ import (
 	"net/mail"
 	"slices"
 	"strings"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 )
@@ -60,7 +61,11 @@ func readArchive(text string) ([]part, error) {
 	}
 	if !strings.HasPrefix(mediaType, "multipart/") {
 		body, err := io.ReadAll(message.Body)
-		return []part{newPart(message.Header.Get("Content-Type"), string(body))}, err
+		if err != nil {
+			return nil, fmt.Errorf("the MIME body cannot be read: %w", err)
+		}
+		only := newPart(message.Header.Get("Content-Type"), string(body))
+		return []part{only}, only.check()
 	}
 	var out []part
 	for reader := multipart.NewReader(message.Body, params["boundary"]); ; {
@@ -75,8 +80,24 @@ func readArchive(text string) ([]part, error) {
 		if err != nil {
 			return nil, fmt.Errorf("part %d of the MIME archive cannot be read: %w", len(out)+1, err)
 		}
-		out = append(out, part{header: p.Header, body: string(body)})
+		next := part{header: p.Header, body: string(body)}
+		if err := next.check(); err != nil {
+			return nil, fmt.Errorf("part %d of the MIME archive: %w", len(out)+1, err)
+		}
+		out = append(out, next)
 	}
+}
+
+// check says whether the part's header can be written again as it is.
+func (p part) check() error {
+	for key, values := range p.header {
+		for _, value := range values {
+			if strings.ContainsFunc(key+value, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
+				return fmt.Errorf("header %q has a control character", key)
+			}
+		}
+	}
+	return nil
 }
 
 // archive writes the parts with a boundary that none of them contains.

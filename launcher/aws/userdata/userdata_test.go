@@ -238,12 +238,13 @@ func TestBottlerocketCanBeRead(t *testing.T) {
 
 func TestRenderRejects(t *testing.T) {
 	for name, in := range map[string]Input{
-		"family":         input("Windows2022"),
-		"broken archive": input(catalog.FamilyAL2023, custom("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"B\"\n\n--B\nno header, no end")),
-		"no type":        input(catalog.FamilyAL2, custom("MIME-Version: 1.0\n\nx")),
-		"not TOML":       input(catalog.FamilyBottlerocket, custom("settings = [")),
-		"not a table":    input(catalog.FamilyBottlerocket, custom("[settings]\nkubernetes = 1\n")),
-		"too long":       input(catalog.FamilyAL2023, custom("#!/bin/bash\n# "+strings.Repeat("x", MaxBytes))),
+		"family":                          input("Windows2022"),
+		"broken archive":                  input(catalog.FamilyAL2023, custom("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"B\"\n\n--B\nno header, no end")),
+		"no type":                         input(catalog.FamilyAL2, custom("MIME-Version: 1.0\n\nx")),
+		"a header with a carriage return": input(catalog.FamilyAL2023, custom("Content-Type:\rtext/x-shellscript\n\necho\n")),
+		"not TOML":                        input(catalog.FamilyBottlerocket, custom("settings = [")),
+		"not a table":                     input(catalog.FamilyBottlerocket, custom("[settings]\nkubernetes = 1\n")),
+		"too long":                        input(catalog.FamilyAL2023, custom("#!/bin/bash\n# "+strings.Repeat("x", MaxBytes))),
 	} {
 		if text, err := Render(in); err == nil {
 			t.Errorf("%s: accepted: %s", name, text)
