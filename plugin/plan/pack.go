@@ -33,6 +33,7 @@ func (m *model) pack(units []unit, weight int32) packing {
 	for _, effort := range m.in.Options.efforts(m.in.sketch) {
 		r := k.newRows()
 		pi, columns, levels := r.values(r.p.counts(), int(valuesWork*effort))
+		pi = r.repair(r.p.counts(), pi)
 		plain := r.spread(k, r.p.counts(), pi)
 		if !r.exact {
 			plain = k.repair(p.counts(), plain)
@@ -199,6 +200,7 @@ func (m *model) freeBound(p *problem, s solution) float64 {
 	}
 	r := k.newRows()
 	pi, _, _ := r.values(r.p.counts(), valuesWork)
+	pi = r.repair(r.p.counts(), pi)
 	kinds := r.spread(k, r.p.counts(), pi)
 	if !r.exact {
 		kinds = k.repair(k.p.counts(), kinds)

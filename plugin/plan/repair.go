@@ -46,5 +46,18 @@ func (k *packer) repair(counts []int, pi []float64) []float64 {
 		}
 	}
 	k.hasty = false
-	return pi
+	return k.dearer(counts, pi, k.fluid(counts))
+}
+
+// dearer is the values at which the counts are worth more. Where the work did not suffice for the covering program, that
+// may be the fluid ones.
+func (k *packer) dearer(counts []int, a, b []float64) []float64 {
+	more := 0.0
+	for _, ki := range k.all {
+		more += float64(counts[ki]) * (b[ki] - a[ki])
+	}
+	if more > 0 {
+		return b
+	}
+	return a
 }
