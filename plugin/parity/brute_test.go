@@ -36,7 +36,7 @@ func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 			continue // Where limits are short, a tier of lower priority is not searched for the one pod that fits: tried with -all.
 		}
 		candidates := o.candidates(pod, o.plan.Claims)
-		if on := o.anywhere(ctx, l, pod, o.withDomains(pod, machines, candidates), len(machines), candidates); on != "" {
+		if on := l.anywhere(ctx, o, pod, surroundings{o.withDomains(pod, machines, candidates), len(machines), candidates}); on != "" {
 			out = append(out, fmt.Sprintf("pod %s is unplaced (%s: %s), but the filters let it be on %s",
 				pod.Name, u.Reasons[0].Code, u.Reasons[0].Message, on))
 		}
@@ -58,12 +58,21 @@ func (o *outcome) withDomains(pod *corev1.Pod, machines []machine, candidates []
 	return out
 }
 
+// surroundings are the machines that the filters see, of which the first few are nodes that a pod may join, and the nodes
+// that could be launched.
+type surroundings struct {
+	seen       []machine
+	nodes      int
+	candidates []candidate
+}
+
 // anywhere is where the pod could be; empty for nowhere.
-func (o *outcome) anywhere(ctx context.Context, l *lab, pod *corev1.Pod, seen []machine, real int, candidates []candidate) string {
+func (l *lab) anywhere(ctx context.Context, o *outcome, pod *corev1.Pod, among surroundings) string {
+	seen, candidates := among.seen, among.candidates
 	l.view.set(seen)
 	base := l.view.list
 	var near []string
-	for _, m := range seen[:real] {
+	for _, m := range seen[:among.nodes] {
 		if l.refusalNow(ctx, pod, m.node.Name) == "" {
 			near = append(near, m.node.Name)
 		}

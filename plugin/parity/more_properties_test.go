@@ -83,7 +83,7 @@ func heavierFirst(ctx context.Context, l *lab, o *outcome) []string {
 			if len(better) == 0 || len(o.state.NodePools) == 1 {
 				continue
 			}
-			if on := o.anywhere(ctx, l, pod, o.withDomains(pod, withoutPod(machines, pod), better), 0, better); on != "" {
+			if on := l.anywhere(ctx, o, pod, surroundings{o.withDomains(pod, withoutPod(machines, pod), better), 0, better}); on != "" {
 				out = append(out, fmt.Sprintf("pod %s is on %s of pool %s, but could be on %s", pod.Name, c.Name, c.NodePool, on))
 			}
 		}
@@ -116,7 +116,7 @@ func importantFirst(ctx context.Context, l *lab, o *outcome) []string {
 			continue // reported by schedulerAgrees
 		}
 		candidates := less.candidates(pod, less.plan.Claims)
-		if on := less.anywhere(ctx, l, pod, less.withDomains(pod, machines, candidates), len(machines), candidates); on != "" {
+		if on := l.anywhere(ctx, &less, pod, surroundings{less.withDomains(pod, machines, candidates), len(machines), candidates}); on != "" {
 			out = append(out, fmt.Sprintf("pod %s of priority %d is unplaced (%s), but without the pods of lower priority could be on %s",
 				pod.Name, priority(pod), u.Reasons[0].Message, on))
 		}

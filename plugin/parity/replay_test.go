@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,7 +55,7 @@ func readCase(file string) (*cluster, error) {
 	for _, f := range txtar.Parse(data).Files {
 		switch f.Name {
 		case "objects.yaml":
-			for _, doc := range strings.Split(string(f.Data), "\n---\n") {
+			for doc := range strings.SplitSeq(string(f.Data), "\n---\n") {
 				if err := c.addObject([]byte(doc)); err != nil {
 					return nil, err
 				}
@@ -141,9 +142,7 @@ func readPool(doc []byte) (catalog.NodePool, error) {
 		Name: in.Metadata.Name, NodeClass: class, Ready: true, Weight: in.Spec.Weight, Limits: in.Spec.Limits,
 		Labels: map[string]string{"karpenter.sh/nodepool": in.Metadata.Name}, Taints: in.Spec.Template.Spec.Taints,
 	}
-	for k, v := range in.Spec.Template.Metadata.Labels {
-		p.Labels[k] = v
-	}
+	maps.Copy(p.Labels, in.Spec.Template.Metadata.Labels)
 	for _, r := range in.Spec.Template.Spec.Requirements {
 		p.Requirements = append(p.Requirements, catalog.Requirement{
 			Key: r.Key, Operator: corev1.NodeSelectorOperator(r.Operator), Values: r.Values, MinValues: r.MinValues,

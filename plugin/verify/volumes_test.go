@@ -15,17 +15,17 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
-// bound is a claim and its volume, and unbound a claim of a class.
-func bound(name string, change func(*corev1.PersistentVolume)) []runtime.Object {
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name}}
+// bound is claim c and its volume, and unbound claim c of a class.
+func bound(change func(*corev1.PersistentVolume)) []runtime.Object {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-c"}}
 	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com"}
 	change(pv)
-	pvc := st.MakePersistentVolumeClaim().Namespace("default").Name(name).VolumeName(pv.Name).Obj()
+	pvc := st.MakePersistentVolumeClaim().Namespace("default").Name("c").VolumeName(pv.Name).Obj()
 	return []runtime.Object{pv, pvc}
 }
 
-func unbound(name string, class *storagev1.StorageClass, more ...runtime.Object) []runtime.Object {
-	pvc := st.MakePersistentVolumeClaim().Namespace("default").Name(name).Obj()
+func unbound(class *storagev1.StorageClass, more ...runtime.Object) []runtime.Object {
+	pvc := st.MakePersistentVolumeClaim().Namespace("default").Name("c").Obj()
 	pvc.Spec.StorageClassName = &class.Name
 	pvc.Spec.Resources.Requests = quantities("storage", "5Gi")
 	return append([]runtime.Object{pvc, class}, more...)
@@ -62,20 +62,20 @@ func TestVolumes(t *testing.T) {
 		// want is driver, terms and problem.
 		want string
 	}{
-		"anywhere":      {bound("c", func(*corev1.PersistentVolume) {}), "ebs.csi.aws.com"},
-		"node affinity": {bound("c", inZone), "ebs.csi.aws.com " + zone + " in z1"},
-		"zone label":    {bound("c", func(pv *corev1.PersistentVolume) { pv.Labels = map[string]string{zone: "z1__z2"} }), "ebs.csi.aws.com " + zone + " in z1,z2"},
-		"in-tree": {bound("c", func(pv *corev1.PersistentVolume) {
+		"anywhere":      {bound(func(*corev1.PersistentVolume) {}), "ebs.csi.aws.com"},
+		"node affinity": {bound(inZone), "ebs.csi.aws.com " + zone + " in z1"},
+		"zone label":    {bound(func(pv *corev1.PersistentVolume) { pv.Labels = map[string]string{zone: "z1__z2"} }), "ebs.csi.aws.com " + zone + " in z1,z2"},
+		"in-tree": {bound(func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}
 		}), "ebs.csi.aws.com"},
-		"late":            {unbound("c", storageClass("ebs.csi.aws.com", wait, "z1", "z2")), "ebs.csi.aws.com " + zone + " in z1,z2"},
-		"late, in-tree":   {unbound("c", storageClass("kubernetes.io/aws-ebs", wait)), "ebs.csi.aws.com"},
-		"at once":         {unbound("c", storageClass("ebs.csi.aws.com", now)), "! it is not bound yet, which needs no node"},
-		"local":           {unbound("c", storageClass("kubernetes.io/no-provisioner", wait), localVolume("10Gi")), " " + zone + " in z1"},
-		"local, no room":  {unbound("c", storageClass("kubernetes.io/no-provisioner", wait), localVolume("1Gi")), "! no free persistentvolume of storageclass sc is large enough, and it provisions none"},
+		"late":            {unbound(storageClass("ebs.csi.aws.com", wait, "z1", "z2")), "ebs.csi.aws.com " + zone + " in z1,z2"},
+		"late, in-tree":   {unbound(storageClass("kubernetes.io/aws-ebs", wait)), "ebs.csi.aws.com"},
+		"at once":         {unbound(storageClass("ebs.csi.aws.com", now)), "! it is not bound yet, which needs no node"},
+		"local":           {unbound(storageClass("kubernetes.io/no-provisioner", wait), localVolume("10Gi")), " " + zone + " in z1"},
+		"local, no room":  {unbound(storageClass("kubernetes.io/no-provisioner", wait), localVolume("1Gi")), "! no free persistentvolume of storageclass sc is large enough, and it provisions none"},
 		"no claim":        {nil, "! it does not exist"},
-		"no volume":       {bound("c", func(pv *corev1.PersistentVolume) { pv.Name = "other" })[1:], "! its volume other does not exist"},
-		"class not known": {unbound("c", storageClass("x", wait))[:1], `! its storageclass "sc" does not exist`},
+		"no volume":       {bound(func(pv *corev1.PersistentVolume) { pv.Name = "other" })[1:], "! its volume other does not exist"},
+		"class not known": {unbound(storageClass("x", wait))[:1], `! its storageclass "sc" does not exist`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			factory := informers.NewSharedInformerFactory(fake.NewClientset(c.objects...), 0)

@@ -117,7 +117,7 @@ func TestCheckPlacements(t *testing.T) {
 
 // How many more volumes a node can attach: what its CSINode says, less the volumes of its pods, each once.
 func TestAttachable(t *testing.T) {
-	client := fake.NewClientset(bound("c", func(*corev1.PersistentVolume) {})...)
+	client := fake.NewClientset(bound(func(*corev1.PersistentVolume) {})...)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	volumes := verify.NewVolumes(factory)
 	factory.Start(t.Context().Done())
