@@ -20,7 +20,8 @@ func (k *packer) bound(n []int, pi []float64) float64 {
 	k.weigh(n, pi)
 	ratio, level := make([]float64, len(k.lanes)), make([]int, len(k.lanes))
 	for li := range k.lanes {
-		value := k.most(li, k.all, n, pi, 0, 2)
+		k.moves = 2
+		value := k.most(li, k.all, n, pi, 0)
 		if value > 0 && k.lanes[li].price < 1e-6 {
 			return 0
 		}
@@ -37,7 +38,8 @@ func (k *packer) bound(n []int, pi []float64) float64 {
 		price := k.lanes[top].price
 		switch level[top]++; {
 		case level[top] == 1:
-			ratio[top] = min(ratio[top], perDollar(k.most(top, k.all, n, pi, 0, 20), price))
+			k.moves = 20
+			ratio[top] = min(ratio[top], perDollar(k.most(top, k.all, n, pi, 0), price))
 			continue
 		case level[top] <= 4 && k.work < until && ratio[top] > known*(1+1e-9):
 			width := []int{300, 1500, 6000}[level[top]-2]

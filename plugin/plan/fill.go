@@ -27,7 +27,8 @@ const (
 // (4) take the better one, give back a little of everything and search for a better use of what is free.
 func (k *packer) best(li int, want, n []int, pi []float64, floor float64) pattern {
 	out := pattern{lane: li}
-	most := k.most(li, want, n, pi, floor, 6) // 1
+	k.moves = 6
+	most := k.most(li, want, n, pi, floor) // 1
 	if most <= floor {
 		return out
 	}
@@ -99,15 +100,7 @@ func (k *packer) blend(li int, list []ware, without int) float64 {
 		}
 	}
 	for len(k.blending) > 0 {
-		// The weights for this helping.
-		mean := 0.0
-		for d, w := range by {
-			k.used[d] = float64(k.sum[d]) / float64(max(free[d], 1))
-			mean += w * k.used[d]
-		}
-		for d, w := range by {
-			k.try[d] = max(w, 0.01) * math.Exp(steer*(k.used[d]-mean)/(1.02-min(mean, 1))) / float64(max(free[d], 1))
-		}
+		k.steer(free, by)
 		best, bestDensity, fit := -1, 0.0, 0
 		for i := 0; i < len(k.blending); i++ {
 			w := &k.blending[i]
@@ -139,6 +132,24 @@ func (k *packer) blend(li int, list []ware, without int) float64 {
 			k.blending = slices.Delete(k.blending, best, best+1)
 		}
 	}
+	return value + k.topUp(li, list)
+}
+
+// steer sets the weights for the next helping, in k.try.
+func (k *packer) steer(free vec, by []float64) {
+	mean := 0.0
+	for d, w := range by {
+		k.used[d] = float64(k.sum[d]) / float64(max(free[d], 1))
+		mean += w * k.used[d]
+	}
+	for d, w := range by {
+		k.try[d] = max(w, 0.01) * math.Exp(steer*(k.used[d]-mean)/(1.02-min(mean, 1))) / float64(max(free[d], 1))
+	}
+}
+
+// topUp fills what is free with the wares in their order, and returns what that is worth.
+func (k *packer) topUp(li int, list []ware) float64 {
+	value := 0.0
 	for i := range list {
 		w := &list[i]
 		if n := k.beside(li, w.unit, w.most-k.taken(w.unit)); n > 0 {

@@ -143,10 +143,38 @@ func (s *search) victims() []int {
 	return out
 }
 
-// step takes boxes apart and keeps the result if it is cheaper, or as cheap with no more boxes.
+// step takes boxes apart and keeps the result if it is cheaper, or as cheap with no more boxes. It says whether it is
+// cheaper.
 func (s *search) step() bool {
 	victims := s.victims()
-	was, value := 0.0, 0.0
+	was := s.takeApart(victims)
+	s.insert(victims)
+	s.want = slices.DeleteFunc(s.want, func(ki int) bool { return s.counts[ki] == 0 })
+	value := 0.0
+	for _, ki := range s.want {
+		value += float64(s.counts[ki]) * s.pi[ki]
+	}
+	fresh, ok := s.recreate(value, was)
+	for _, ki := range s.want {
+		s.counts[ki] = 0
+	}
+	cost := 0.0
+	for _, b := range fresh {
+		cost += s.prices[b.lane]
+	}
+	if !ok || cost >= was+1e-9 || cost >= was-1e-9 && len(fresh) > len(victims) {
+		for _, v := range victims {
+			s.p.spend(&s.lanes[s.boxes[v].lane], 1, s.room)
+		}
+		return false
+	}
+	s.keep(victims, fresh)
+	return cost < was-1e-9
+}
+
+// takeApart puts the content of the victims into the counts, and returns their price.
+func (s *search) takeApart(victims []int) float64 {
+	was := 0.0
 	s.want = s.want[:0]
 	clear(s.changed)
 	for _, v := range victims {
@@ -160,28 +188,11 @@ func (s *search) step() bool {
 		}
 	}
 	slices.Sort(s.want)
-	s.insert(victims)
-	s.want = slices.DeleteFunc(s.want, func(ki int) bool { return s.counts[ki] == 0 })
-	for _, ki := range s.want {
-		value += float64(s.counts[ki]) * s.pi[ki]
-	}
-	fresh, ok := s.recreate(value, was)
-	for _, ki := range s.want {
-		s.counts[ki] = 0
-	}
-	cost := 0.0
-	if ok {
-		for _, b := range fresh {
-			cost += s.prices[b.lane]
-		}
-		ok = cost < was-1e-9 || cost < was+1e-9 && len(fresh) <= len(victims)
-	}
-	if !ok {
-		for _, v := range victims {
-			s.p.spend(&s.lanes[s.boxes[v].lane], 1, s.room)
-		}
-		return false
-	}
+	return was
+}
+
+// keep puts the fresh boxes in the place of the victims.
+func (s *search) keep(victims []int, fresh []box) {
 	for _, b := range fresh {
 		s.p.spend(&s.lanes[b.lane], 1, s.room)
 	}
@@ -201,7 +212,6 @@ func (s *search) step() bool {
 		s.boxes = slices.DeleteFunc(s.boxes, func(b box) bool { return b.items == nil })
 		s.looked = 0
 	}
-	return cost < was-1e-9
 }
 
 // recreate packs the counts for less than limit.

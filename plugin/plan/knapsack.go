@@ -22,14 +22,15 @@ type packer struct {
 	// bySize is the kinds, the largest first.
 	bySize []int
 	// scratch
-	sum, rest   vec
+	sum         vec
 	items       []item
 	shelf       []ware
 	blending    []ware
-	order       []int
 	weight, try []float64
 	used, spare []float64
 	steps       int
+	// moves is how often most may move the weights of a lane; who calls it says.
+	moves int
 	// hasty says that any content worth more than the floor will do.
 	hasty bool
 }
@@ -52,7 +53,7 @@ func newPacker(p *problem) *packer {
 	d := len(p.asked)
 	k := &packer{
 		p: p, kinds: p.kinds, lanes: p.lanes, holds: make([][]int32, len(p.lanes)), by: make([][]float64, len(p.lanes)),
-		scale: make([]float64, d), sum: make(vec, d), rest: make(vec, d), weight: make([]float64, d), try: make([]float64, d),
+		scale: make([]float64, d), sum: make(vec, d), weight: make([]float64, d), try: make([]float64, d),
 		used: make([]float64, d), spare: make([]float64, d),
 	}
 	for ki := range p.kinds {
@@ -236,12 +237,12 @@ func (k *packer) relaxed(li int, want, n []int, pi []float64, by []float64) floa
 
 // most is an upper bound of the value of a node of the lane: of the relaxation with the weights where it is least, or of
 // any it comes by on the way that is no more than floor. The weights of the dimensions that the relaxed fill overdraws
-// are raised until none is, or for so many steps.
-func (k *packer) most(li int, want, n []int, pi []float64, floor float64, steps int) float64 {
+// are raised until none is, or for so many moves.
+func (k *packer) most(li int, want, n []int, pi []float64, floor float64) float64 {
 	at := k.weights(li)
 	best, over := k.fillRelaxed(li, want, n, pi, at)
 	eta := 0.7
-	for range steps {
+	for range k.moves {
 		if best <= floor || over <= 1e-4 {
 			return best
 		}

@@ -14,7 +14,7 @@ const (
 // merge puts the content of two boxes into one, again and again, the cheapest boxes first, where that costs no more, or
 // so little more that all of it together is as good.
 func (s *search) merge() {
-	budget := s.packer.bill(s.boxes) * asGood * 0.8
+	budget := s.bill(s.boxes) * asGood * 0.8
 	for again := true; again; {
 		again = false
 		slices.SortStableFunc(s.boxes, func(a, b box) int {

@@ -25,7 +25,7 @@ func (m *model) pack(units []unit, weight int32) packing {
 	if !m.in.sketch {
 		ff, left = k.firstFit()
 	}
-	pk := packing{problem: p, best: p.split(ff, left), firstFit: k.bill(ff)}
+	pk := packing{problem: p, best: p.split(ff), firstFit: k.bill(ff)}
 	if len(k.lanes) == 0 || len(k.all) == 0 {
 		return pk
 	}
@@ -47,7 +47,7 @@ func (m *model) pack(units []unit, weight int32) packing {
 			known = max(known, k.leastBill(r, covering{rows: pi, kinds: plain}, k.bill(best.boxes)))
 		}
 	}
-	pk.best = p.split(best.boxes, best.left)
+	pk.best = p.split(best.boxes)
 	if pk.bound = known; known == 0 && !m.in.sketch {
 		pk.bound = m.freeBound(p, pk.best)
 	}

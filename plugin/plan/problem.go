@@ -299,7 +299,7 @@ func sorted(prices []float64) float64 {
 }
 
 // split names the units of the boxes' kinds.
-func (p *problem) split(boxes []box, left []int) solution {
+func (p *problem) split(boxes []box) solution {
 	s := solution{left: make([]int, len(p.units))}
 	for ui := range p.units {
 		s.left[ui] = p.units[ui].count

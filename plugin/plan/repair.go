@@ -22,7 +22,8 @@ func (k *packer) repair(counts []int, pi []float64) []float64 {
 				continue
 			}
 			limit := k.lanes[li].price * overdrawn
-			if v := k.most(li, k.all, counts, pi, limit, 3); v <= limit {
+			k.moves = 3
+			if v := k.most(li, k.all, counts, pi, limit); v <= limit {
 				if v < limit*farFrom {
 					nap[li] = sweep + napRounds
 				}

@@ -37,8 +37,7 @@ func (k *packer) doors() []int {
 	out := make([]int, len(k.kinds))
 	var open []bits
 	fits := newBits(len(k.lanes))
-	for i := len(k.bySize) - 1; i >= 0; i-- { // the smallest first: most lanes hold them
-		ki := k.bySize[i]
+	for _, ki := range slices.Backward(k.bySize) { // the smallest first: most lanes hold them
 		clear(fits)
 		for li := range k.lanes {
 			if k.lanes[li].free.times(k.kinds[ki].need) > 0 {

@@ -108,7 +108,8 @@ func (s *seeker) seek(exact bool) (found, napping bool) {
 		if !exact {
 			floor *= farFrom
 		}
-		if v := s.most(li, s.all, s.counts, s.at, floor, 3); v <= floor {
+		s.moves = 3
+		if v := s.most(li, s.all, s.counts, s.at, floor); v <= floor {
 			if v < price*farFrom {
 				s.naps[li]++
 				s.nap[li] = s.round + napRounds*s.naps[li]
