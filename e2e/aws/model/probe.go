@@ -115,6 +115,9 @@ func (p probe) operation() (*operation, error) {
 			paths[l.text] = path
 		}
 	}
+	if !p.anyRequired(input, reflect.ValueOf(input).Elem()) {
+		return op, nil
+	}
 	return op, p.require(op, input, reflect.ValueOf(input).Elem(), marks, paths, nil)
 }
 
@@ -138,7 +141,7 @@ func (p probe) require(op *operation, input any, v reflect.Value, m *marks, path
 			parent := strings.Join(at, ".")
 			op.required[parent] = append(op.required[parent], path[len(at)])
 		}
-		if below, deeper := structIn(f); below.IsValid() {
+		if below, deeper := structIn(f); below.IsValid() && p.anyRequired(input, below) {
 			inner := path[:len(at)+1]
 			if deeper {
 				inner = path[:len(at)+1+slices.Index(path[len(at)+1:], "N")+1]
@@ -149,6 +152,48 @@ func (p probe) require(op *operation, input any, v reflect.Value, m *marks, path
 		}
 	}
 	return nil
+}
+
+// anyRequired says whether anything below a struct is required: the SDK then misses it where all of it is empty.
+func (p probe) anyRequired(input any, v reflect.Value) bool {
+	full := reflect.New(v.Type()).Elem()
+	full.Set(v)
+	hollow(v)
+	_, refused, err := p.capture(input)
+	v.Set(full)
+	return refused || err != nil
+}
+
+// hollow empties a struct but for the structs in it, which are empty themselves.
+func hollow(v reflect.Value) {
+	for i := range v.NumField() {
+		f := v.Field(i)
+		if !v.Type().Field(i).IsExported() {
+			continue
+		}
+		below, inList := structIn(f)
+		if !below.IsValid() {
+			f.SetZero()
+			continue
+		}
+		empty := reflect.New(below.Type())
+		empty.Elem().Set(below)
+		hollow(empty.Elem())
+		switch {
+		case inList:
+			list := reflect.MakeSlice(f.Type(), 1, 1)
+			if f.Type().Elem().Kind() == reflect.Pointer {
+				list.Index(0).Set(empty)
+			} else {
+				list.Index(0).Set(empty.Elem())
+			}
+			f.Set(list)
+		case f.Kind() == reflect.Pointer:
+			f.Set(empty)
+		default:
+			f.Set(empty.Elem())
+		}
+	}
 }
 
 // structIn is the struct that a field points to, or that its list holds; inList tells which.
