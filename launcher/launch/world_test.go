@@ -57,9 +57,9 @@ type world struct {
 	before, after func(what string) error
 	// answer changes what EC2 answers a launch.
 	answer func(call int, out cloud.LaunchOutput) cloud.LaunchOutput
-	events        []string
-	failed        []string
-	tokens        []string
+	events []string
+	failed []string
+	tokens []string
 }
 
 func inWorld(t *testing.T, config memory.Config, test func(t *testing.T, w *world)) {
