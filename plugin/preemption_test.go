@@ -16,7 +16,7 @@ func TestPreemptOrLaunch(t *testing.T) {
 		launchFirst bool
 		preempts    bool
 	}{
-		{name: "default", preempts: true},
+		{name: "default", args: []string{}, preempts: true},
 		{name: "preferred below the pod's priority", args: []string{"preferLaunch: 50"}, launchFirst: true, preempts: true},
 		{name: "preferred above the pod's priority", args: []string{"preferLaunch: 500"}, launchFirst: true},
 	} {

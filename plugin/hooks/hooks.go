@@ -23,6 +23,9 @@ const (
 	FailureHandler = "FailureHandler"
 )
 
+// few pods in the queue are looked at each time: that costs little.
+const few = 16
+
 // pause is how long a tripped hook only delegates.
 const pause = 10 * time.Minute
 
@@ -109,9 +112,11 @@ func (h *hooked) nextPod(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 			h.Plugin.Drained()
 			return
 		}
-		// Half of them, since others may leave the queue without being popped; should all of them, the idle window
+		// Half of many, since others may leave the queue without being popped; should all of them, the idle window
 		// closes the batch.
-		h.skip = left / 2
+		if h.skip = left / 2; h.skip < few {
+			h.skip = 0
+		}
 	})
 	return h.next(logger)
 }
