@@ -293,7 +293,7 @@ func (d dice) volume(c *cluster, p *corev1.Pod) {
 	if d.IntN(2) == 0 {
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name, UID: types.UID("pv-" + name)}}
 		pv.Spec.Capacity, pv.Spec.AccessModes, pv.Spec.StorageClassName = size, pvc.Spec.AccessModes, sc
-		pv.Spec.PersistentVolumeSource.CSI = &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: "vol-" + name}
+		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: "vol-" + name}
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: p.Namespace, Name: name, UID: pvc.UID}
 		pv.Status.Phase = corev1.VolumeBound
 		zone := pick(d, "us-east-1a", "us-east-1b")

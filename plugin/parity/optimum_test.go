@@ -144,9 +144,10 @@ func holds(c candidate, pods []*corev1.Pod, set int) bool {
 			return false
 		}
 	}
+	within := func(name corev1.ResourceName, used, have int64) bool { return !asked[name] || used <= have }
 	r := ni.Requested
-	return !(asked[corev1.ResourceCPU] && r.MilliCPU > have.MilliCPU || asked[corev1.ResourceMemory] && r.Memory > have.Memory ||
-		asked[corev1.ResourceEphemeralStorage] && r.EphemeralStorage > have.EphemeralStorage)
+	return within(corev1.ResourceCPU, r.MilliCPU, have.MilliCPU) && within(corev1.ResourceMemory, r.Memory, have.Memory) &&
+		within(corev1.ResourceEphemeralStorage, r.EphemeralStorage, have.EphemeralStorage)
 }
 
 func clashes(taken map[corev1.ContainerPort]bool, p corev1.ContainerPort) bool {

@@ -253,10 +253,11 @@ func byName(a, b *appsv1.DaemonSet) int {
 // variant is remembered for claims of the same pool that leave the same labels open.
 func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering) *variant {
 	open := openLabels(c)
-	key := c.NodePool + "/" + sh.Name + "/" + o.Zone + "/" + o.CapacityType
+	parts := []string{c.NodePool, sh.Name, o.Zone, o.CapacityType}
 	for _, k := range slices.Sorted(maps.Keys(open)) {
-		key += "/" + k + "=" + open[k]
+		parts = append(parts, k+"="+open[k])
 	}
+	key := strings.Join(parts, "/")
 	if x, ok := s.known[key]; ok {
 		return x
 	}

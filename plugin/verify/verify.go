@@ -172,9 +172,9 @@ func (v *Verifier) filter(ctx context.Context, t *trial, s *spot, leave func(typ
 		}
 	}
 	defer func() {
-		for i := len(gone) - 1; i >= 0; i-- {
-			s.node.AddPodInfo(gone[i])
-			err = errors.Join(err, t.count(ctx, self.Pod, gone[i], s.node, true))
+		for _, p := range slices.Backward(gone) {
+			s.node.AddPodInfo(p)
+			err = errors.Join(err, t.count(ctx, self.Pod, p, s.node, true))
 		}
 	}()
 	for i, p := range gone {

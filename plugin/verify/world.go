@@ -72,9 +72,7 @@ func NewWorld(logger klog.Logger, src Source) (*World, error) {
 		daemonSets: src.DaemonSets, logger: logger, room: src.Room, volumes: src.Volumes, csiNodes: src.CSINodes,
 		starting: src.Catalog.InFlight, types: map[string][]catalog.InstanceType{},
 	}
-	for name, pool := range src.Catalog.NodePools {
-		w.types[name] = src.Catalog.InstanceTypes[pool.NodeClass]
-	}
+	w.learnTypes(src.Catalog)
 	starting := map[string]catalog.InFlightNode{}
 	for _, n := range src.Catalog.InFlight {
 		if n.NodeName != "" {
@@ -98,6 +96,13 @@ func NewWorld(logger klog.Logger, src Source) (*World, error) {
 		}
 	}
 	return w, nil
+}
+
+// learnTypes notes the instance types of each NodePool.
+func (w *World) learnTypes(cat catalog.State) {
+	for name, pool := range cat.NodePools {
+		w.types[name] = cat.InstanceTypes[pool.NodeClass]
+	}
 }
 
 // without returns the node without the pods, itself if it has none of them.
