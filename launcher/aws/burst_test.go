@@ -18,11 +18,11 @@ import (
 )
 
 // launchMany launches n instances in calls of size each, all at once, and waits until EC2 shows them. It returns what it launched.
-func launchMany(t testing.TB, c *aws.Cloud, class *awsv1.EC2NodeClass, n, size int) []string {
-	t.Helper()
-	types, err := c.InstanceTypes(t.Context(), class)
+func launchMany(tb testing.TB, c *aws.Cloud, class *awsv1.EC2NodeClass, n, size int) []string {
+	tb.Helper()
+	types, err := c.InstanceTypes(tb.Context(), class)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var options []cloud.Option
 	for _, it := range types[:min(len(types), 60)] {
@@ -42,11 +42,11 @@ func launchMany(t testing.TB, c *aws.Cloud, class *awsv1.EC2NodeClass, n, size i
 					Name: fmt.Sprintf("default-%d-%d", i, k), Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
 				}})
 			}
-			ids[i] = untilLaunched(t, c, in)
+			ids[i] = untilLaunched(tb, c, in)
 			for seen := 0; seen < len(ids[i]); time.Sleep(100 * time.Millisecond) {
-				found, err := c.Instances(t.Context(), cloud.Selector{IDs: ids[i]})
+				found, err := c.Instances(tb.Context(), cloud.Selector{IDs: ids[i]})
 				if err != nil {
-					t.Error(err)
+					tb.Error(err)
 					return
 				}
 				seen = len(found)
@@ -62,16 +62,16 @@ func launchMany(t testing.TB, c *aws.Cloud, class *awsv1.EC2NodeClass, n, size i
 }
 
 // untilLaunched repeats a call that EC2 throttles, under its own id, as the launcher does.
-func untilLaunched(t testing.TB, c *aws.Cloud, in cloud.LaunchInput) []string {
-	t.Helper()
+func untilLaunched(tb testing.TB, c *aws.Cloud, in cloud.LaunchInput) []string {
+	tb.Helper()
 	for {
-		out, err := c.Launch(t.Context(), in)
+		out, err := c.Launch(tb.Context(), in)
 		if _, passes := cloud.AsLaunch(err); passes {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
 		if err != nil || len(out.InstanceIDs) != len(in.Claims) {
-			t.Errorf("%d instances of %d, failures %v, %v", len(out.InstanceIDs), len(in.Claims), out.Failures, err)
+			tb.Errorf("%d instances of %d, failures %v, %v", len(out.InstanceIDs), len(in.Claims), out.Failures, err)
 		}
 		return out.InstanceIDs
 	}

@@ -61,63 +61,60 @@ const launcherKey = "AKIALAUNCHER"
 
 // startAWS serves until the test ends. The launcher may do there what manifests/iam gives it, within the request limits that every
 // account has; a request that is not as the service's model wants it fails the test.
-func startAWS(t testing.TB, change ...func(*awsfake.Config)) *awsfake.Server {
-	t.Helper()
+func startAWS(tb testing.TB) *awsfake.Server {
+	tb.Helper()
 	document, err := manifests.LauncherPolicy(manifests.PolicyValues{
 		Region: "us-east-1", AccountID: "123456789012", ClusterName: "prod", NodeRole: "KarpenterNodeRole-prod", InterruptionQueue: "prod",
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	allowed, err := policy.Parse(document)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cfg := awsfake.Config{
 		ClusterName: "prod", VisibleAfter: 200 * time.Millisecond, RunningAfter: 300 * time.Millisecond,
 		TerminatedAfter: 300 * time.Millisecond, Policies: map[string]policy.Policy{launcherKey: allowed}, LimitedKeys: []string{launcherKey},
 	}
-	for _, f := range change {
-		f(&cfg)
-	}
 	server, err := awsfake.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	server.SetCluster("https://prod.example.com", []byte("certificate"))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("the AWS server ended with %v", err)
+			tb.Errorf("the AWS server ended with %v", err)
 		}
 		for _, v := range server.Violations() {
-			t.Errorf("a request is not as the service's model wants it: %s", v)
+			tb.Errorf("a request is not as the service's model wants it: %s", v)
 		}
 	})
 	return server
 }
 
-func newCloud(t testing.TB, server *awsfake.Server) *aws.Cloud {
-	t.Helper()
-	t.Setenv("AWS_ENDPOINT_URL", server.URL())
-	t.Setenv("AWS_REGION", "us-east-1")
-	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	cfg, err := aws.LoadConfig(t.Context())
+func newCloud(tb testing.TB, server *awsfake.Server) *aws.Cloud {
+	tb.Helper()
+	tb.Setenv("AWS_ENDPOINT_URL", server.URL())
+	tb.Setenv("AWS_REGION", "us-east-1")
+	tb.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	cfg, err := aws.LoadConfig(tb.Context())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	cfg.Credentials = credentials.NewStaticCredentialsProvider(launcherKey, "secret", "")
 	client := &http.Client{Transport: &http.Transport{}}
 	cfg.HTTPClient = client
-	t.Cleanup(client.CloseIdleConnections)
+	tb.Cleanup(client.CloseIdleConnections)
 	c, err := aws.New(aws.Config{
 		AWS: cfg, ClusterName: "prod", InterruptionQueue: "prod", Metrics: prometheus.NewPedanticRegistry(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return c
 }

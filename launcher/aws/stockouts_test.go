@@ -8,9 +8,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-func iced(instanceType, zone, capacityType string) fleetFailure {
+func iced(instanceType string) fleetFailure {
 	return fleetFailure{OfferingFailure: cloud.OfferingFailure{
-		Option: option(instanceType, zone, capacityType), Reason: codeInsufficientInstanceCapacity,
+		Option: option(instanceType, zoneA, "spot"), Reason: codeInsufficientInstanceCapacity,
 	}}
 }
 
@@ -24,7 +24,7 @@ func TestZoneStockOut(t *testing.T) {
 	}
 	refuse := func(types ...string) {
 		for _, name := range types {
-			u.remember([]fleetFailure{iced(name, zoneA, "spot")}, now)
+			u.remember([]fleetFailure{iced(name)}, now)
 		}
 	}
 	refuse("m7g.large", "m7g.xlarge", "m7g.2xlarge", "m7g.4xlarge", "m7g.8xlarge", "m7g.16xlarge")
@@ -65,7 +65,7 @@ func TestLaunchEndsTheCountOfAStockOut(t *testing.T) {
 		if i == 4 {
 			u.sold(option("t4g.large", zoneA, "spot"))
 		}
-		u.remember([]fleetFailure{iced(name, zoneA, "spot")}, now)
+		u.remember([]fleetFailure{iced(name)}, now)
 	}
 	if !u.until(offeringKey{"spot", "r6g.large", zoneA}, now).IsZero() {
 		t.Error("the zone counts as sold out although it sold one")
@@ -88,7 +88,7 @@ func TestStockOutInTheCatalog(t *testing.T) {
 	c := quiet(t)
 	var failures []fleetFailure
 	for i, family := range []string{"m1", "c1", "r1"} {
-		failures = append(failures, iced(fmt.Sprintf("%s.large", family), zoneA, "spot"), iced(fmt.Sprintf("%s.%dxlarge", family, i+2), zoneA, "spot"))
+		failures = append(failures, iced(fmt.Sprintf("%s.large", family)), iced(fmt.Sprintf("%s.%dxlarge", family, i+2)))
 	}
 	c.remember(failures)
 	types, err := c.InstanceTypes(t.Context(), nodeClass())
