@@ -50,9 +50,9 @@ func (c *candidate) fit(wanted, room, quota int) int {
 		return 0
 	}
 	n := min(wanted, room, quota/max(1, c.vcpus))
-	switch {
-	case n == wanted:
-	case n == room:
+	switch n {
+	case wanted:
+	case room:
 		c.code, c.message = codeNoAddresses, errNoAddresses(c.subnet).Message
 	default:
 		c.code, c.message = codeQuota, quotaReached

@@ -14,17 +14,13 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
-	"github.com/slipway-k8s/slipway/e2e/aws/model"
 	"github.com/slipway-k8s/slipway/e2e/clock"
 )
-
-// models are shared by all servers of these tests.
-var models = model.New()
 
 // start runs a server for the test whose simulated time is a thousand times faster.
 func start(t *testing.T, change func(*aws.Config)) *aws.Server {
 	t.Helper()
-	cfg := aws.Config{Model: models, ClusterName: "test", Clock: clock.New(1000), Seed: 1, VisibleAfter: -1}
+	cfg := aws.Config{ClusterName: "test", Clock: clock.New(1000), Seed: 1, VisibleAfter: -1}
 	if change != nil {
 		change(&cfg)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/slipway-k8s/slipway/e2e/aws/model"
 	"github.com/slipway-k8s/slipway/e2e/aws/policy"
 	"github.com/slipway-k8s/slipway/e2e/clock"
 )
@@ -54,8 +53,6 @@ type Config struct {
 	FleetTakes time.Duration
 	// SpotInterruptions per hour, of random spot instances; default none.
 	SpotInterruptions float64
-	// Model of the services' requests; servers may share one, which saves taking the SDK apart again. Default one of its own.
-	Model *model.Model
 	// Policies say what callers may do, by their access keys; whoever has none may do everything.
 	Policies map[string]policy.Policy
 	// LimitedKeys are the access keys whose requests to EC2 are limited as EC2 limits them, on the clock; default none.

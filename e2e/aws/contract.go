@@ -15,12 +15,7 @@ type contract struct {
 	broken []string
 }
 
-func newContract(m *model.Model) *contract {
-	if m == nil {
-		m = model.New()
-	}
-	return &contract{model: m}
-}
+func newContract() *contract { return &contract{model: model.New()} }
 
 // check answers a request that is not as its model says with the worst of it, and remembers all.
 func (c *contract) check(r request) error {

@@ -77,20 +77,9 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 		return l, wire.Errorf("InvalidParameterValue", "The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI. Specify an instance type and an AMI that have matching architectures, and try again. You can use 'describe-instance-types' or 'describe-images' to discover the architecture of the instance type or AMI.", info.Arch, ami.Arch)
 	}
 	l.image, l.rootDevice, l.rootGiB = ami, ami.RootDevice, ami.RootGiB
-	groups := data.Strings("SecurityGroupId")
-	groups = append(groups, data.Strings("SecurityGroup")...)
-	for _, nic := range data.Each("NetworkInterface") {
-		groups = append(groups, nic.Strings("SecurityGroupId")...)
-	}
-	for _, id := range slices.Compact(groups) {
-		g, ok := s.resources.group(id)
-		if !ok {
-			return l, wire.Errorf("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
-		}
-		l.groups = append(l.groups, g)
-	}
-	if len(l.groups) == 0 {
-		l.groups = s.resources.SecurityGroups[1:2]
+	var err *wire.Error
+	if l.groups, err = s.groupsOf(data); err != nil {
+		return l, err
 	}
 	if l.reserved = data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"); l.reserved != "" {
 		free, err := s.reservations.free(l.reserved, info.Name, subnet.Zone)
@@ -112,8 +101,8 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 			l.rootGiB = max(l.rootGiB, int64(gib))
 		}
 	}
-	text, err := base64.StdEncoding.DecodeString(data.Get("UserData"))
-	if err != nil {
+	text, failure := base64.StdEncoding.DecodeString(data.Get("UserData"))
+	if failure != nil {
 		return l, wire.Errorf("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")
 	}
 	l.userData = string(text)
@@ -139,6 +128,27 @@ func (s *Server) runInstances(ctx context.Context, r request) (any, error) {
 		return nil, err
 	}
 	return s.tokens.once(p.Get("ClientToken"), p.String(), func() (any, error) { return s.launchCount(r, least, most) })
+}
+
+// groupsOf are the security groups that a launch names, or the VPC's default one.
+func (s *Server) groupsOf(data wire.Params) ([]SecurityGroup, *wire.Error) {
+	ids := data.Strings("SecurityGroupId")
+	ids = append(ids, data.Strings("SecurityGroup")...)
+	for _, nic := range data.Each("NetworkInterface") {
+		ids = append(ids, nic.Strings("SecurityGroupId")...)
+	}
+	var out []SecurityGroup
+	for _, id := range slices.Compact(ids) {
+		g, ok := s.resources.group(id)
+		if !ok {
+			return nil, wire.Errorf("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
+		}
+		out = append(out, g)
+	}
+	if len(out) == 0 {
+		out = s.resources.SecurityGroups[1:2]
+	}
+	return out, nil
 }
 
 // readRun reads what RunInstances is to launch.

@@ -79,7 +79,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, started: time.Now(), epoch: time.Now().Add(-cfg.Clock.Scale(marketAge)), table: table, resources: resources, images: amis, addresses: free,
 		instances: newInstances(), templates: newTemplates(random), tokens: newTokens(),
 		iam: newIAMStore(&cfg), queues: newQueues(random), cluster: &clusterStore{}, faults: &faults{}, agenda: newAgenda(),
-		calls: &callLog{}, contract: newContract(cfg.Model), policies: newPolicies(cfg.Policies), dice: random,
+		calls: &callLog{}, contract: newContract(), policies: newPolicies(cfg.Policies), dice: random,
 		limits: newLimiter(cfg.LimitedKeys, cfg.Clock.Speed()), reservations: newReservations(), retagged: &retagged{},
 	}
 	if cfg.Bare {

@@ -18,7 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
-	"github.com/aws/smithy-go"
 	"github.com/go-logr/logr"
 )
 
@@ -103,12 +102,4 @@ func (a *AWS) Check(ctx context.Context) error {
 		return fmt.Errorf("no EC2 answers at %s: %w", a.cfg.Endpoint, err)
 	}
 	return nil
-}
-
-// code is the error's code at AWS, empty for one of another kind.
-func code(err error) string {
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		return api.ErrorCode()
-	}
-	return ""
 }

@@ -14,20 +14,16 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/slipway-k8s/slipway/e2e/aws"
-	"github.com/slipway-k8s/slipway/e2e/aws/model"
 	"github.com/slipway-k8s/slipway/e2e/clock"
 	"github.com/slipway-k8s/slipway/e2e/foreign"
 	"github.com/slipway-k8s/slipway/e2e/machines"
 	"github.com/slipway-k8s/slipway/e2e/machines/instance"
 )
 
-// models are shared by all servers of these tests.
-var models = model.New()
-
 // other runs an AWS that stands for somebody else's.
 func other(t *testing.T, change func(*aws.Config)) (*aws.Server, *foreign.AWS) {
 	t.Helper()
-	cfg := aws.Config{Model: models, ClusterName: "test", Clock: clock.New(1000), Seed: 1, VisibleAfter: -1, AnswerAfter: -1}
+	cfg := aws.Config{ClusterName: "test", Clock: clock.New(1000), Seed: 1, VisibleAfter: -1, AnswerAfter: -1}
 	if change != nil {
 		change(&cfg)
 	}

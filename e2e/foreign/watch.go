@@ -108,8 +108,9 @@ func stateOf(i ec2types.Instance) instance.State {
 		return instance.Pending
 	case ec2types.InstanceStateNameRunning:
 		return instance.Running
+	default:
+		return instance.Off
 	}
-	return instance.Off
 }
 
 // describe is the machine of an instance.
@@ -167,12 +168,11 @@ func (w *watch) userData(ctx context.Context, i ec2types.Instance) (string, erro
 		return "", nil
 	}
 	text := awssdk.ToString(answer.UserData.Value)
-	decoded, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		// Some stand-ins keep it as it came from a launch template, others decode it.
-		return text, nil
+	if decoded, wrong := base64.StdEncoding.DecodeString(text); wrong == nil {
+		return string(decoded), nil
 	}
-	return string(decoded), nil
+	// Some stand-ins tell it decoded.
+	return text, nil
 }
 
 // machine is the hardware of an instance type.

@@ -26,33 +26,49 @@ func (f field) wrong(l leaf) string {
 	if l.of != anyKind && l.of != f.json() {
 		return "Expecting " + f.json().String()
 	}
-	switch f.kind {
-	case number:
-		if _, err := strconv.ParseInt(l.text, 10, 64); err != nil {
-			return "Expecting an integer"
-		}
-	case decimal:
-		if _, err := strconv.ParseFloat(l.text, 64); err != nil {
-			return "Expecting a number"
-		}
-	case boolean:
-		if !strings.EqualFold(l.text, "true") && !strings.EqualFold(l.text, "false") {
-			return "Expecting true or false"
-		}
-	case moment:
-		if _, err := time.Parse(time.RFC3339, l.text); err != nil && l.of == anyKind {
-			return "Expecting a time such as 2026-01-02T15:04:05Z"
-		}
-	case blob:
-		if _, err := base64.StdEncoding.DecodeString(l.text); err != nil {
-			return "Expecting base64"
-		}
-	case text, anyKind:
-		if len(f.values) > 0 && !slices.Contains(f.values, l.text) {
-			return "Expecting one of " + strings.Join(f.values, ", ")
-		}
+	if len(f.values) > 0 && !slices.Contains(f.values, l.text) {
+		return "Expecting one of " + strings.Join(f.values, ", ")
+	}
+	if f.kind == moment && l.of != anyKind {
+		return "" // JSON has seconds since 1970.
+	}
+	if f.kind.parse(l.text) != nil {
+		return "Expecting " + f.kind.wanted()
 	}
 	return ""
+}
+
+// parse reads a value of the kind.
+func (k kind) parse(value string) error {
+	var err error
+	switch k {
+	case number:
+		_, err = strconv.ParseInt(value, 10, 64)
+	case decimal:
+		_, err = strconv.ParseFloat(value, 64)
+	case boolean:
+		_, err = strconv.ParseBool(strings.ToLower(value))
+	case moment:
+		_, err = time.Parse(time.RFC3339, value)
+	case blob:
+		_, err = base64.StdEncoding.DecodeString(value)
+	case text, anyKind:
+	}
+	return err
+}
+
+// wanted says how a value of the kind is written in a form.
+func (k kind) wanted() string {
+	switch k {
+	case number:
+		return "an integer"
+	case moment:
+		return "a time such as 2026-01-02T15:04:05Z"
+	case blob:
+		return "base64"
+	case decimal, boolean, text, anyKind:
+	}
+	return k.String()
 }
 
 // json is the kind of the field's JSON value.

@@ -4,11 +4,12 @@ import (
 	"encoding/base64"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 )
 
-var timeType = reflect.TypeFor[time.Time]()
+func isTime(v reflect.Value) bool { return v.Type() == reflect.TypeFor[time.Time]() }
 
 // instanceTypes are told apart by EC2 itself: new ones come faster than releases of the SDK.
 const instanceTypes = "InstanceType"
@@ -67,7 +68,7 @@ func (m *marks) fill(v reflect.Value, types []reflect.Type) {
 }
 
 func (m *marks) fillStruct(v reflect.Value, types []reflect.Type) {
-	if v.Type() == timeType {
+	if isTime(v) {
 		s := m.next(func(n int) string { return time.Unix(int64(n), 0).UTC().Format(time.RFC3339) }, mark{field: field{kind: moment}})
 		at, _ := time.Parse(time.RFC3339, s)
 		v.Set(reflect.ValueOf(at))
@@ -78,7 +79,7 @@ func (m *marks) fillStruct(v reflect.Value, types []reflect.Type) {
 			return
 		}
 	}
-	types = append(types[:len(types):len(types)], v.Type())
+	types = append(slices.Clip(types), v.Type())
 	for i := range v.NumField() {
 		if v.Type().Field(i).IsExported() {
 			m.fill(v.Field(i), types)
@@ -99,6 +100,7 @@ func (m *marks) fillScalar(v reflect.Value) {
 			v.SetFloat(float64(n) + 0.5)
 			return strconv.FormatFloat(float64(n)+0.5, 'f', -1, 64)
 		}, mark{field: field{kind: decimal}})
+	default: // Nothing else is in any input.
 	}
 }
 
@@ -125,7 +127,7 @@ func (m *marks) below(v reflect.Value) []string {
 		}
 		return m.below(v.Elem())
 	case reflect.Struct:
-		if v.Type() == timeType {
+		if isTime(v) {
 			return []string{v.Interface().(time.Time).Format(time.RFC3339)}
 		}
 		var out []string
@@ -153,6 +155,7 @@ func (m *marks) below(v reflect.Value) []string {
 		return []string{strconv.FormatInt(v.Int(), 10)}
 	case reflect.Float32, reflect.Float64:
 		return []string{strconv.FormatFloat(v.Float(), 'f', -1, 64)}
+	default:
 	}
 	return nil
 }

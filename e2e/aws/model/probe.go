@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/aws/smithy-go"
+
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
@@ -118,14 +119,25 @@ func (p probe) operation() (*operation, error) {
 	if !p.anyRequired(input, reflect.ValueOf(input).Elem()) {
 		return op, nil
 	}
-	return op, p.require(op, input, reflect.ValueOf(input).Elem(), marks, paths, nil)
+	return op, (&search{p, op, input, marks, paths}).require(reflect.ValueOf(input).Elem(), nil)
+}
+
+// search is for what is required of an operation.
+type search struct {
+	probe probe
+	op    *operation
+	input any
+	marks *marks
+	// paths on the wire of the values that the marks put into the input.
+	paths map[string][]string
 }
 
 // require finds out which fields of a struct, which is at the path on the wire, the SDK does not send a request without.
-func (p probe) require(op *operation, input any, v reflect.Value, m *marks, paths map[string][]string, at []string) error {
+func (s *search) require(v reflect.Value, at []string) error {
+	p, op, input := s.probe, s.op, s.input
 	for i := range v.NumField() {
 		f := v.Field(i)
-		path := fieldPath(f, m, paths, len(at))
+		path := fieldPath(f, s.marks, s.paths, len(at))
 		if !v.Type().Field(i).IsExported() || path == nil {
 			continue
 		}
@@ -146,7 +158,7 @@ func (p probe) require(op *operation, input any, v reflect.Value, m *marks, path
 			if deeper {
 				inner = path[:len(at)+1+slices.Index(path[len(at)+1:], "N")+1]
 			}
-			if err := p.require(op, input, below, m, paths, inner); err != nil {
+			if err := s.require(below, inner); err != nil {
 				return err
 			}
 		}
@@ -204,7 +216,7 @@ func structIn(f reflect.Value) (_ reflect.Value, inList bool) {
 	if f.Kind() == reflect.Pointer {
 		f = f.Elem()
 	}
-	if f.Kind() != reflect.Struct || f.Type() == timeType {
+	if f.Kind() != reflect.Struct || isTime(f) {
 		return reflect.Value{}, false
 	}
 	return f, inList

@@ -138,7 +138,7 @@ func Parse(data []byte) (Policy, error) {
 func (d statementDocument) read() (statement, error) {
 	s := statement{deny: d.Effect == "Deny"}
 	if d.Effect != "Allow" && d.Effect != "Deny" {
-		return s, fmt.Errorf("Effect %q is neither Allow nor Deny", d.Effect)
+		return s, fmt.Errorf("element Effect: %q is neither Allow nor Deny", d.Effect)
 	}
 	var err error
 	if s.actions, err = readPatterns("Action", d.Action, d.NotAction, strings.ToLower); err != nil {

@@ -27,32 +27,54 @@ func TestDecide(t *testing.T) {
 		want             policy.Decision
 	}{
 		"no statement": {`"Effect":"Allow","Action":"ec2:RunInstances","Resource":"*"`, "ec2:CreateFleet", instance, nil, policy.Denied},
-		"wildcards": {`"Effect":"Allow","Action":"ec2:Des?ribe*","Resource":"arn:aws:ec2:us-east-1:*:instance/*"`,
-			"EC2:DescribeInstances", instance, nil, policy.Allowed},
-		"another resource": {`"Effect":"Allow","Action":"ec2:*","Resource":["arn:aws:ec2:us-east-1:*:volume/*","x"]`,
-			"ec2:RunInstances", instance, nil, policy.Denied},
+		"wildcards": {
+			`"Effect":"Allow","Action":"ec2:Des?ribe*","Resource":"arn:aws:ec2:us-east-1:*:instance/*"`,
+			"EC2:DescribeInstances", instance, nil, policy.Allowed,
+		},
+		"another resource": {
+			`"Effect":"Allow","Action":"ec2:*","Resource":["arn:aws:ec2:us-east-1:*:volume/*","x"]`,
+			"ec2:RunInstances", instance, nil, policy.Denied,
+		},
 		"denied":      {`"Effect":"Deny","Action":"a:b","Resource":"*"`, "a:b", "*", nil, policy.ExplicitlyDenied},
 		"NotAction":   {`"Effect":"Allow","NotAction":"ec2:*","Resource":"*"`, "ec2:RunInstances", "*", nil, policy.Denied},
 		"NotResource": {`"Effect":"Deny","Action":"*","NotResource":"x"`, "a:b", "y", nil, policy.ExplicitlyDenied},
-		"a tag": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"AWS:requestTag/Team":"x"}}`,
-			"ec2:RunInstances", "*", tags("aws:RequestTag/Team", "x"), policy.Allowed},
-		"a tag's case counts": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"x"}}`,
-			"ec2:RunInstances", "*", tags("aws:RequestTag/Team", "x"), policy.Denied},
-		"one of two tags": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"k":["a","b"],"l":"c"}}`,
-			"ec2:RunInstances", "*", tags("k", "b"), policy.Denied},
+		"a tag": {
+			`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"AWS:requestTag/Team":"x"}}`,
+			"ec2:RunInstances", "*", tags("aws:RequestTag/Team", "x"), policy.Allowed,
+		},
+		"a tag's case counts": {
+			`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"x"}}`,
+			"ec2:RunInstances", "*", tags("aws:RequestTag/Team", "x"), policy.Denied,
+		},
+		"one of two tags": {
+			`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"k":["a","b"],"l":"c"}}`,
+			"ec2:RunInstances", "*", tags("k", "b"), policy.Denied,
+		},
 		"like, absent": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringLike":{"k":"*"}}`, "e:x", "*", nil, policy.Denied},
-		"not equal, absent": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringNotEquals":{"k":"a"}}`,
-			"e:x", "*", nil, policy.Allowed},
-		"if exists, absent": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEqualsIfExists":{"k":"a"}}`,
-			"e:x", "*", nil, policy.Allowed},
-		"if exists, another": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEqualsIfExists":{"k":"a"}}`,
-			"e:x", "*", tags("k", "b"), policy.Denied},
-		"for all": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"ForAllValues:StringEquals":{"k":["a","b"]}}`,
-			"e:x", "*", tags("k", "b", "k", "a"), policy.Allowed},
-		"for all but one": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"ForAllValues:StringEquals":{"k":["a"]}}`,
-			"e:x", "*", tags("k", "b", "k", "a"), policy.Denied},
-		"for any": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"ForAnyValue:StringLike":{"k":"a*"}}`,
-			"e:x", "*", tags("k", "b", "k", "ab"), policy.Allowed},
+		"not equal, absent": {
+			`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringNotEquals":{"k":"a"}}`,
+			"e:x", "*", nil, policy.Allowed,
+		},
+		"if exists, absent": {
+			`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEqualsIfExists":{"k":"a"}}`,
+			"e:x", "*", nil, policy.Allowed,
+		},
+		"if exists, another": {
+			`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEqualsIfExists":{"k":"a"}}`,
+			"e:x", "*", tags("k", "b"), policy.Denied,
+		},
+		"for all": {
+			`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"ForAllValues:StringEquals":{"k":["a","b"]}}`,
+			"e:x", "*", tags("k", "b", "k", "a"), policy.Allowed,
+		},
+		"for all but one": {
+			`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"ForAllValues:StringEquals":{"k":["a"]}}`,
+			"e:x", "*", tags("k", "b", "k", "a"), policy.Denied,
+		},
+		"for any": {
+			`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"ForAnyValue:StringLike":{"k":"a*"}}`,
+			"e:x", "*", tags("k", "b", "k", "ab"), policy.Allowed,
+		},
 		"null": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"Null":{"k":"false"}}`, "e:x", "*", nil, policy.Denied},
 		"bool": {`"Effect":"Allow","Action":"*","Resource":"*","Condition":{"Bool":{"k":true}}`, "e:x", "*", tags("k", "TRUE"), policy.Allowed},
 	} {
