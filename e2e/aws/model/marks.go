@@ -127,16 +127,7 @@ func (m *marks) below(v reflect.Value) []string {
 		}
 		return m.below(v.Elem())
 	case reflect.Struct:
-		if isTime(v) {
-			return []string{v.Interface().(time.Time).Format(time.RFC3339)}
-		}
-		var out []string
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				out = append(out, m.below(v.Field(i))...)
-			}
-		}
-		return out
+		return m.belowStruct(v)
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return []string{base64.StdEncoding.EncodeToString(v.Bytes())}
@@ -158,4 +149,17 @@ func (m *marks) below(v reflect.Value) []string {
 	default:
 	}
 	return nil
+}
+
+func (m *marks) belowStruct(v reflect.Value) []string {
+	if isTime(v) {
+		return []string{v.Interface().(time.Time).Format(time.RFC3339)}
+	}
+	var out []string
+	for i := range v.NumField() {
+		if v.Type().Field(i).IsExported() {
+			out = append(out, m.below(v.Field(i))...)
+		}
+	}
+	return out
 }
