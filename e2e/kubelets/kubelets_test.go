@@ -104,15 +104,7 @@ func TestPodsRunOnRealKubelets(t *testing.T) {
 			t.Fatalf("not within two minutes: %s\n%s", what, sb.Tail(sandbox.Launcher, 30))
 		}
 	}
-	await("six running pods", func() bool {
-		running := 0
-		for _, p := range recorder.Pods() {
-			if p.Object.Namespace == "default" && p.Object.Status.Phase == corev1.PodRunning && p.Object.Status.PodIP != "" {
-				running++
-			}
-		}
-		return running == 6
-	})
+	await("six running pods", func() bool { return running(recorder) == 6 })
 	nodes := recorder.Nodes()
 	if len(nodes) != 2 {
 		t.Errorf("six pods of 1.2 cores run on %d nodes of 4", len(nodes))
@@ -120,11 +112,7 @@ func TestPodsRunOnRealKubelets(t *testing.T) {
 	for _, n := range nodes {
 		checkNode(t, n)
 	}
-	for _, p := range recorder.Pods() {
-		if p.Object.Namespace == "default" && (!p.Bound.Seen() || p.Bound.At.Before(ready(nodes, p.Object.Spec.NodeName))) {
-			t.Errorf("pod %s was bound at %v, before its node was Ready", p.Object.Name, p.Bound.At)
-		}
-	}
+	checkBindings(t, recorder)
 	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	if err := c.Patch(ctx, web, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))); err != nil {
 		t.Fatal(err)
@@ -134,6 +122,27 @@ func TestPodsRunOnRealKubelets(t *testing.T) {
 		left, err := os.ReadDir(filepath.Join(sb.Folder(), "machines"))
 		return err == nil && len(left) == 0
 	})
+}
+
+// running counts the pods that have a container and an address.
+func running(recorder *observe.Recorder) int {
+	count := 0
+	for _, p := range recorder.Pods() {
+		if p.Object.Namespace == "default" && p.Object.Status.Phase == corev1.PodRunning && p.Object.Status.PodIP != "" {
+			count++
+		}
+	}
+	return count
+}
+
+// checkBindings looks whether ordinary pods were bound when their nodes were Ready, not before.
+func checkBindings(t *testing.T, recorder *observe.Recorder) {
+	t.Helper()
+	for _, p := range recorder.Pods() {
+		if p.Object.Namespace == "default" && (!p.Bound.Seen() || p.Bound.At.Before(ready(recorder.Nodes(), p.Object.Spec.NodeName))) {
+			t.Errorf("pod %s was bound at %v, before its node was Ready", p.Object.Name, p.Bound.At)
+		}
+	}
 }
 
 func binaries() string {

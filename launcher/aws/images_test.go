@@ -46,8 +46,10 @@ func TestSelectorTerms(t *testing.T) {
 				{Name: "mine-*"}, {Tags: map[string]string{"a": "*"}}, {Name: "x", Owner: "123456789012", Tags: map[string]string{"a": "1"}}, {ID: "ami-1"},
 			}
 		}, "DescribeImages", []map[string][]string{
-			{"name": {"mine-*"}, "Owner": both, "state": {"available"}}, {"tag-key": {"a"}, "Owner": both, "state": {"available"}},
-			{"name": {"x"}, "tag:a": {"1"}, "Owner": {"123456789012"}, "state": {"available"}}, {"image-id": {"ami-1"}, "state": {"available"}},
+			{"name": {"mine-*"}, "Owner": both, "state": {"available"}},
+			{"tag-key": {"a"}, "Owner": both, "state": {"available"}},
+			{"name": {"x"}, "tag:a": {"1"}, "Owner": {"123456789012"}, "state": {"available"}},
+			{"image-id": {"ami-1"}, "state": {"available"}},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

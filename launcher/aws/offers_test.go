@@ -16,15 +16,15 @@ import (
 )
 
 // quiet is a Cloud without an endpoint, which knows two instance types.
-func quiet(t testing.TB, change ...func(*Config)) *Cloud {
-	t.Helper()
+func quiet(tb testing.TB, change ...func(*Config)) *Cloud {
+	tb.Helper()
 	cfg := Config{AWS: awssdk.Config{Region: "us-east-1"}, ClusterName: "prod"}
 	for _, f := range change {
 		f(&cfg)
 	}
 	c, err := New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	manyTypes(c, 2)
 	return c

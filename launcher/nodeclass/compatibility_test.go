@@ -70,6 +70,7 @@ func fields(of reflect.Type, path string, add func(string)) {
 			}
 			return
 		}
+	default:
 	}
 	add(path)
 }

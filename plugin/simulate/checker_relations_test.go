@@ -75,7 +75,7 @@ func (c *checker) company(pod *corev1.Pod, node string) {
 	}
 	if a := pod.Spec.Affinity.PodAffinity; a != nil {
 		for _, term := range a.RequiredDuringSchedulingIgnoredDuringExecution {
-			if c.beside(pod, node, term) == 0 && !(c.concerns(pod, term, pod) && c.all(pod, term) == 0) {
+			if c.beside(pod, node, term) == 0 && (!c.concerns(pod, term, pod) || c.all(pod, term) != 0) {
 				c.errorf("pod %s/%s: required affinity by %s is not met on %s", pod.Namespace, pod.Name, term.TopologyKey, node)
 			}
 		}

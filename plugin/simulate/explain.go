@@ -14,9 +14,6 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// nextAlternatives is how many alternatives an explanation names.
-const nextAlternatives = 3
-
 // Explain says of a pod, given as namespace/name, where it goes, why there and for how much, or for each NodePool why
 // it does not run it. Without a name it explains all pods that cannot be placed. It fails if the input has no such pod.
 func (o *Outcome) Explain(w io.Writer, pod string) error {
@@ -43,7 +40,7 @@ func (o *Outcome) explainAll(w io.Writer) {
 		for i, ref := range u.Pods {
 			names[i] = nameOf(ref)
 		}
-		fmt.Fprintf(w, "%s: cannot be placed\n", someOf(names, 3))
+		fmt.Fprintf(w, "%s: cannot be placed\n", someOf(names))
 		o.reasons(w, u)
 	}
 	placed := 0
@@ -163,7 +160,7 @@ func (o *Outcome) whyNode(w io.Writer, c *plan.Claim, class int) {
 		}
 	}
 	if others := slices.DeleteFunc(slices.Clone(c.Alternatives), func(t string) bool { return t == c.Expected.InstanceType }); len(others) > 0 {
-		fmt.Fprintf(w, "  If EC2 has none, %s would do: %s\n", count(len(others), "other instance type"), someOf(others, nextAlternatives))
+		fmt.Fprintf(w, "  If EC2 has none, %s would do: %s\n", count(len(others), "other instance type"), someOf(others))
 	}
 }
 

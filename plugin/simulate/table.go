@@ -124,10 +124,10 @@ func (o *Outcome) totals(w io.Writer) error {
 
 // shortName is what a column of the table is called.
 func shortName(name corev1.ResourceName) string {
-	switch name {
-	case corev1.ResourceEphemeralStorage:
+	if name == corev1.ResourceEphemeralStorage {
 		return "disk"
-	case corev1.ResourcePods:
+	}
+	if name == corev1.ResourcePods {
 		return "pods used"
 	}
 	_, last, found := strings.Cut(string(name), "/")
@@ -145,7 +145,7 @@ func (o *Outcome) nodeList(w io.Writer) error {
 	for i := range o.Plan.Claims[:min(len(o.Plan.Claims), listed)] {
 		c := &o.Plan.Claims[i]
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%.4f\t%d\t%s\n", c.Name, c.Expected.InstanceType, c.Expected.Zone, c.Expected.CapacityType,
-			c.Expected.Price, max(len(c.Alternatives)-1, 0), someOf(podsOf(c.Members), 3))
+			c.Expected.Price, max(len(c.Alternatives)-1, 0), someOf(podsOf(c.Members)))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -165,7 +165,7 @@ func existingList(w io.Writer, list []Existing) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(tw, "NODE\tPODS")
 	for _, e := range list[:min(len(list), listed)] {
-		fmt.Fprintf(tw, "%s\t%s\n", e.Name, someOf(e.Pods, 3))
+		fmt.Fprintf(tw, "%s\t%s\n", e.Name, someOf(e.Pods))
 	}
 	if n := len(list) - listed; n > 0 {
 		fmt.Fprintf(tw, "... and %s more: -o json lists all\n", count(n, "node"))
@@ -195,7 +195,7 @@ func unschedulableList(w io.Writer, list []Unschedulable) {
 			fmt.Fprintf(w, "  ... and %d more reasons: -o json lists all\n", len(order)-listed)
 			break
 		}
-		fmt.Fprintf(w, "  %s\n", someOf(pods[key], 3))
+		fmt.Fprintf(w, "  %s\n", someOf(pods[key]))
 		for _, r := range reasons[key] {
 			fmt.Fprintf(w, "    %s\n", r)
 		}
@@ -258,9 +258,10 @@ func count(n int, what string) string {
 }
 
 // someOf are the first names of a list and how many more there are.
-func someOf(list []string, n int) string {
-	if len(list) <= n+1 {
+func someOf(list []string) string {
+	const most = 3
+	if len(list) <= most+1 {
 		return strings.Join(list, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(list[:n], ", "), len(list)-n)
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }

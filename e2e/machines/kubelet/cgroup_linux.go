@@ -66,14 +66,14 @@ func hand(parent, folder string) error {
 		}
 	}
 	controllers, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // So it is with cgroup v1.
+	}
 	if err != nil {
-		return nil //nolint:nilerr // cgroup v1 has none.
+		return err
 	}
-	enable := ""
-	for c := range strings.FieldsSeq(string(controllers)) {
-		enable += "+" + c + " "
-	}
-	return os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte(enable), 0o600)
+	enable := strings.Join(strings.Fields(string(controllers)), " +")
+	return os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+enable), 0o600)
 }
 
 // removeCgroup removes the cgroup and all within, once the processes in it have ended.

@@ -131,7 +131,7 @@ func (m *Mode) boot(ctx context.Context, d description) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// SIGKILL, the default when ctx ends, is what pulling the plug is: PID 1 takes all of its namespace along.

@@ -53,7 +53,7 @@ func listenThere(ctx context.Context, pid int, address string) (net.Listener, er
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
 		return nil, fmt.Errorf("network namespace of process %d: %w", pid, err)
 	}
@@ -62,7 +62,7 @@ func listenThere(ctx context.Context, pid int, address string) (net.Listener, er
 
 // bridge hands what arrives at the listener to the same address outside, until ctx ends.
 func bridge(ctx context.Context, listener net.Listener, address string) {
-	stop := context.AfterFunc(ctx, func() { listener.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
 	for {
 		inner, err := listener.Accept()
@@ -74,15 +74,15 @@ func bridge(ctx context.Context, listener net.Listener, address string) {
 }
 
 func join(ctx context.Context, inner net.Conn, address string) {
-	defer inner.Close()
+	defer func() { _ = inner.Close() }()
 	outer, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return
 	}
-	defer outer.Close()
+	defer func() { _ = outer.Close() }()
 	stop := context.AfterFunc(ctx, func() {
-		inner.Close()
-		outer.Close()
+		_ = inner.Close()
+		_ = outer.Close()
 	})
 	defer stop()
 	var wg sync.WaitGroup

@@ -36,7 +36,7 @@ func (u *units) start(name, path string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	// Not exec.Cmd: init reaps all processes of the machine in one place, keep.
 	process, err := os.StartProcess(found, append([]string{found}, args...), &os.ProcAttr{
 		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"},

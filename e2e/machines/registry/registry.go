@@ -68,7 +68,7 @@ func (r *Registry) Address() string { return r.listener.Addr().String() }
 // Run serves until ctx ends.
 func (r *Registry) Run(ctx context.Context) error {
 	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
-	stop := context.AfterFunc(ctx, func() { server.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(r.listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("registry: %w", err)
@@ -178,7 +178,7 @@ func (r *Registry) blob(w http.ResponseWriter, q *http.Request, image v1.Image, 
 	if err != nil {
 		return err
 	}
-	defer content.Close()
+	defer func() { _ = content.Close() }()
 	// The client that goes away in the middle has its reason.
 	_, _ = io.Copy(throttled(w, r.cfg.BytesPerSecond), content)
 	return nil

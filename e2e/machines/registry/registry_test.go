@@ -66,7 +66,7 @@ func pull(t *testing.T, image string) map[string]int64 {
 		t.Fatal(err)
 	}
 	content := mutate.Extract(found)
-	defer content.Close()
+	defer func() { _ = content.Close() }()
 	sizes := map[string]int64{}
 	for r := tar.NewReader(content); ; {
 		h, err := r.Next()

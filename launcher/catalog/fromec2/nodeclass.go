@@ -1,6 +1,7 @@
 package fromec2
 
 import (
+	"slices"
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -73,12 +74,7 @@ func AliasValid(class *awsv1.EC2NodeClass) bool {
 	if !ok {
 		return true
 	}
-	for _, known := range families() {
-		if known == family {
-			return version != "" && !strings.Contains(version, "@")
-		}
-	}
-	return false
+	return slices.Contains(families(), family) && version != "" && !strings.Contains(version, "@")
 }
 
 // Family is the AMI family of the class: spec.amiFamily, else its alias's, else Custom.

@@ -70,7 +70,7 @@ func (r *Reader) expand() {
 // count looks at whom the input's pods and Jobs belong to.
 func (x *expander) count() {
 	known := map[owner]bool{}
-	for _, rs := range x.Reader.replicaSets.items {
+	for _, rs := range x.replicaSets.items {
 		known[owner{rs.Namespace, "ReplicaSet", rs.Name}] = true
 	}
 	for _, p := range x.pods.items {

@@ -37,7 +37,7 @@ func (r *Reader) pod(place string, doc []byte, ps parts) error {
 		return fmt.Errorf("%s: %w", place, err)
 	}
 	whole := &corev1.Pod{}
-	if json.Unmarshal(asJSON, whole) != nil {
+	if readable := json.Unmarshal(asJSON, whole) == nil; !readable {
 		r.unreadable(place, asJSON, func() runtime.Object { return &corev1.Pod{} }, "Pod")
 		return nil
 	}

@@ -153,7 +153,7 @@ func (r *Reader) object(place string, doc []byte, ps parts, of typeMeta) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", place, err)
 	}
-	if json.Unmarshal(asJSON, object) != nil {
+	if readable := json.Unmarshal(asJSON, object) == nil; !readable {
 		r.unreadable(place, asJSON, func() runtime.Object { return newObject(of.group(), of.kind) }, of.kind)
 		return nil
 	}

@@ -45,7 +45,7 @@ func FuzzCut(f *testing.F) {
 			if yaml.Unmarshal(doc, &want) != nil || want == nil {
 				// Whatever cut does with it, it must not panic.
 				if ps, err := cut(doc); err == nil {
-					together(ps)
+					_, _ = together(ps)
 				}
 				continue
 			}
