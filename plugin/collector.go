@@ -143,6 +143,8 @@ func (c *collector) take(now time.Time) []entry {
 		delete(c.entries, uid)
 	}
 	c.order = append(c.order[:0], left...)
+	// Until the planner says otherwise (hold): a queue that drains in between must be noticed.
+	c.held = c.held || len(out) > 0
 	return out
 }
 

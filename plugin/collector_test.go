@@ -96,3 +96,20 @@ func TestCollectedTwice(t *testing.T) {
 		t.Errorf("took %v", got)
 	}
 }
+
+// The queue may drain between the planner's taking the last pod and its saying that the batch is open.
+func TestDrainIsNoticedWhilePodsAreHandedOver(t *testing.T) {
+	now := time.Now()
+	c := newCollector()
+	c.add(entryOf("a", now))
+	if got := taken(c, now); len(got) != 1 {
+		t.Fatalf("took %v", got)
+	}
+	if !c.open() {
+		t.Fatal("nobody would look whether the queue has drained")
+	}
+	c.drain()
+	if !c.hold(true) {
+		t.Error("the batch does not know that the queue has drained")
+	}
+}
