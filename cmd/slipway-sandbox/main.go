@@ -10,9 +10,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 func main() {
+	// Where Kubernetes' own parts log: into the sandbox's folder.
+	log.SetLogger(klog.Background())
 	// Where nobody reads on, as in `up | head`, a write fails: that is no reason to leave files behind.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
