@@ -45,7 +45,7 @@ func FuzzResolve(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var spec awsv1.EC2NodeClassSpec
 		if err := json.Unmarshal(text, &spec); err != nil {
-			t.Skip()
+			return // The API server takes no such object.
 		}
 		s, c := newShop(t, func(c *Config) {
 			c.ClusterEndpoint, c.ClusterCA, c.ServiceCIDR, c.KubernetesVersion = "https://prod", "Y2E=", "10.0.0.0/16", "1.36"

@@ -79,7 +79,7 @@ func kubeletConfig(d description, user userdata.Config, dns string) map[string]a
 		"containerRuntimeEndpoint": "unix://" + containerdSocket,
 		"evictionHard":             map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"},
 		"hairpinMode":              "hairpin-veth",
-		"kubeReserved":             map[string]string{"cpu": strconv.FormatInt(reservedCPU(d.Instance.CPUs), 10) + "m", "memory": strconv.FormatInt(255+11*pods, 10) + "Mi", "ephemeral-storage": "1Gi"},
+		"kubeReserved":             map[string]string{"cpu": strconv.FormatInt(d.Instance.ReservedMilliCPU(), 10) + "m", "memory": strconv.FormatInt(255+11*pods, 10) + "Mi", "ephemeral-storage": "1Gi"},
 		"logging":                  map[string]any{"verbosity": 2},
 		"maxPods":                  pods,
 		"oomScoreAdj":              0,
@@ -92,31 +92,6 @@ func kubeletConfig(d description, user userdata.Config, dns string) map[string]a
 	return config
 }
 
-// reservedCPU is kubeReserved of nodeadm in thousandths of a core: 6 % of the first core, 1 % of the second, 0.5 % of the
-// next two, 0.25 % of the others (nodeadm's getCPUMillicoresToReserve).
-func reservedCPU(cpus int64) int64 {
-	tenthsOfPercent := []struct{ upTo, share int64 }{{1, 600}, {2, 100}, {4, 50}, {cpus, 25}}
-	sum, from := int64(0), int64(0)
-	for _, step := range tenthsOfPercent {
-		if to := min(step.upTo, cpus); to > from {
-			sum += (to - from) * step.share
-			from = to
-		}
-	}
-	return sum / 10
-}
-
-// osMemoryShare is what the operating system sees of the advertised memory, as a rule of thumb.
-const osMemoryShare = 0.96
-
-// rootVolume is the filesystem of a root volume in bytes: partition table, EFI partition and XFS take about 76 MiB.
-func rootVolume(gib int64) int64 {
-	if gib == 0 {
-		gib = 20
-	}
-	return gib<<30 - 76<<20
-}
-
 // arguments are the kubelet's flags, nodeadm's first: the user's come last and win.
 func arguments(d description, user userdata.Config) []string {
 	out := []string{
@@ -127,8 +102,8 @@ func arguments(d description, user userdata.Config) []string {
 		"--cloud-provider=external",
 		"--root-dir=" + kubeletFolder,
 		fmt.Sprintf("--machine-cpus=%d", d.Instance.CPUs),
-		fmt.Sprintf("--machine-memory-bytes=%d", int64(float64(d.Instance.MemoryMiB<<20)*osMemoryShare)),
-		fmt.Sprintf("--machine-volume-bytes=%d", rootVolume(d.Instance.RootVolumeGiB)),
+		fmt.Sprintf("--machine-memory-bytes=%d", d.Instance.SeenMemory()),
+		fmt.Sprintf("--machine-volume-bytes=%d", d.Instance.SeenRootVolume()),
 	}
 	pairs := make([]string, 0, len(user.Labels))
 	for _, key := range slices.Sorted(maps.Keys(user.Labels)) {

@@ -15,8 +15,6 @@ import (
 const (
 	mib = int64(1) << 20
 	gib = int64(1) << 30
-	// amiVolumeGiB is the root volume of EKS's AMIs where no block device mapping says otherwise.
-	amiVolumeGiB = 20
 )
 
 // size is what a kubelet finds on its machine and leaves to pods.
@@ -36,7 +34,7 @@ func sizeOf(m instance.Instance, cfg userdata.Config) (size, error) {
 	}
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:              *resource.NewQuantity(m.CPUs, resource.DecimalSI),
-		corev1.ResourceMemory:           *resource.NewQuantity(seenMemory(m), resource.BinarySI),
+		corev1.ResourceMemory:           *resource.NewQuantity(m.SeenMemory(), resource.BinarySI),
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(seenStorage(m, cfg), resource.BinarySI),
 		corev1.ResourcePods:             *resource.NewQuantity(pods, resource.DecimalSI),
 		"hugepages-1Gi":                 *resource.NewQuantity(0, resource.DecimalSI),
@@ -58,29 +56,13 @@ func sizeOf(m instance.Instance, cfg userdata.Config) (size, error) {
 	return size{capacity: capacity, allocatable: allocatable}, nil
 }
 
-// seenMemory is MemTotal in bytes. Firmware, kernel and crash kernel keep about 3 %, and again as much up to 200 MiB:
-// fits m5 and t3 instances from 2 to 64 GiB to a percent (m5.large reports 7750 MiB of 8192). On Graviton the kernel
-// sets aside 64 MiB more for contiguous allocations.
-func seenMemory(m instance.Instance) int64 {
-	share := m.MemoryMiB * 3 / 100
-	seen := m.MemoryMiB - share - min(share, 200)
-	if m.Arch == "arm64" {
-		seen -= 64
-	}
-	return seen * mib
-}
-
-// seenStorage is the capacity of the filesystem that holds pods' ephemeral storage: the volume less partition table
-// and XFS's own, or half a percent less than the local disks.
+// seenStorage is the capacity of the filesystem that holds pods' ephemeral storage: the root volume's, or half a percent
+// less than the local disks.
 func seenStorage(m instance.Instance, cfg userdata.Config) int64 {
 	if cfg.InstanceStore && m.InstanceStoreGiB > 0 {
 		return m.InstanceStoreGiB * gib / 1000 * 995
 	}
-	volume := m.RootVolumeGiB
-	if volume == 0 {
-		volume = amiVolumeGiB
-	}
-	return volume*gib - 76*mib
+	return m.SeenRootVolume()
 }
 
 // reservations is what the kubelet withholds of each resource: kube-reserved and system-reserved, and the hard eviction
@@ -93,7 +75,7 @@ func reservations(m instance.Instance, cfg userdata.Config, capacity corev1.Reso
 		pods = capacity.Pods().Value()
 	}
 	kube := corev1.ResourceList{
-		corev1.ResourceCPU:              *resource.NewMilliQuantity(reservedMilliCPU(m.CPUs), resource.DecimalSI),
+		corev1.ResourceCPU:              *resource.NewMilliQuantity(m.ReservedMilliCPU(), resource.DecimalSI),
 		corev1.ResourceMemory:           *resource.NewQuantity((255+11*pods)*mib, resource.BinarySI),
 		corev1.ResourceEphemeralStorage: *resource.NewQuantity(gib, resource.BinarySI),
 	}
@@ -130,24 +112,6 @@ func reservations(m instance.Instance, cfg userdata.Config, capacity corev1.Reso
 		kube[of.name] = sum
 	}
 	return kube, nil
-}
-
-// reservedMilliCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of the others.
-func reservedMilliCPU(cpus int64) int64 {
-	tenths := int64(0) // of a millicore, to stay exact
-	for core := range cpus {
-		switch {
-		case core == 0:
-			tenths += 600
-		case core == 1:
-			tenths += 100
-		case core < 4:
-			tenths += 50
-		default:
-			tenths += 25
-		}
-	}
-	return tenths / 10
 }
 
 func parseInto(to corev1.ResourceList, field string, from map[string]string) error {
