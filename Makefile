@@ -8,12 +8,15 @@ GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 
 # These link kube-apiserver: the race detector would double a build of minutes for code that is not ours.
 APISERVER := ./e2e ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
-# Thousands of plans held against the scheduler's filters: the race detector would make them hundreds.
-PROPERTIES := ./plugin/parity
+# Pure code, without a goroutine (a test holds this list against it): the race detector has nothing to find, and costs minutes.
+PURE := ./cmd/slipway ./e2e/aws/instancetypes ./e2e/aws/policy ./e2e/aws/wire ./e2e/machines/delay ./e2e/machines/userdata \
+	./internal/conventions ./launcher/aws/userdata ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/fromec2 \
+	./launcher/drain ./launcher/view ./manifests ./plugin/batch ./plugin/explain ./plugin/parity ./plugin/plan ./plugin/simulate \
+	./plugin/simulate/input ./plugin/simulate/market ./plugin/verify
 # What only a host with containerd can run has a target of its own.
 KUBELETS := ./e2e/kubelets
 # All others are tested with the race detector.
-OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PROPERTIES) $(KUBELETS)),$(shell go list ./...))
+OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS)),$(shell go list ./...))
 
 .PHONY: help
 help: ## List the targets
@@ -31,16 +34,16 @@ demo: build ## Watch pods go from Pending to Running on nodes that slipway plans
 .PHONY: test
 test: build ## Run all tests: units and scenarios with the race detector, then end to end on the sandbox
 	go test -race -timeout 10m $(OTHERS)
-	go test -timeout 10m $(PROPERTIES)
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 20m $(APISERVER)
+	go test -timeout 10m $(PURE)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 20m -parallel 8 $(APISERVER)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane, without the race detector: the quick ones
-	go test -timeout 10m $(OTHERS) $(PROPERTIES)
+	go test -timeout 10m $(OTHERS) $(PURE)
 
 .PHONY: e2e
 e2e: build ## Run the end-to-end tests alone; RUN=regexp picks some
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 30m -v -run '$(RUN)' ./e2e
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 30m -parallel 8 -v -run '$(RUN)' ./e2e
 
 .PHONY: kubelet
 kubelet: ## Build the kubelet of `slipway-sandbox up --machines kubelet` into bin/ (Linux)

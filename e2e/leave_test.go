@@ -15,6 +15,7 @@ import (
 
 // EC2 takes a spot instance away: its pods run elsewhere, none is lost, the queue goes on after a message nobody can read.
 func TestSpotInterruption(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "interruption")
 	w.pool("interruption", func(p *karpv1.NodePool) { require(p, karpv1.CapacityTypeLabelKey, "spot") })
 	w.deployment("web", 8, w.podSpec("500m", "1Gi", nil))
@@ -57,6 +58,7 @@ func claimGone(c *cluster, claim observe.Claim) bool {
 
 // A node without pods goes after consolidateAfter, and its instance with it.
 func TestEmptyReclaim(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "reclaim")
 	w.pool("reclaim", func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("2s") })
 	d := w.deployment("web", 3, w.podSpec("500m", "512Mi", nil))
@@ -83,6 +85,7 @@ func awaitTerminated(t *testing.T, id string) {
 
 // kubectl delete node drains it within the PodDisruptionBudget, then ends the instance and the NodeClaim.
 func TestDeleteNodeDrains(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "delete-node")
 	w.pool("delete-node", nil)
 	w.create(&policyv1.PodDisruptionBudget{
@@ -116,6 +119,7 @@ func TestDeleteNodeDrains(t *testing.T) {
 
 // A NodePool that cannot be read stops no other, and says what is wrong with it.
 func TestMalformedNodePool(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "malformed")
 	w.pool("malformed-bad", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.NodeClassRef.Name = "nobody"
@@ -139,6 +143,7 @@ func TestMalformedNodePool(t *testing.T) {
 
 // GPU pods are bound by the scheduler once the device is there, never before.
 func TestExtendedResources(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "gpu")
 	w.pool("gpu", func(p *karpv1.NodePool) { require(p, "karpenter.k8s.aws/instance-category", "g") })
 	w.deployment("train", 1, w.podSpec("1", "1Gi", func(s *corev1.PodSpec) {

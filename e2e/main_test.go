@@ -20,7 +20,8 @@ import (
 // speed divides the delays of simulated machines and of the AWS: a kubelet is there three seconds after its launch.
 const speed = 10
 
-// cluster is the sandbox that all tests of the binary share; each has NodePools and a namespace of its own.
+// cluster is the sandbox that all tests of the binary share; each has NodePools and a namespace of its own. Those that do
+// nothing to the others - no process killed, no AWS that fails for all - run beside each other, after the others.
 type cluster struct {
 	*sandbox.Sandbox
 	client   client.WithWatch

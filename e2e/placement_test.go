@@ -19,6 +19,7 @@ import (
 // Selectors, taints, architecture and capacity type land where they must; each Deployment's pods land on nodes with all of
 // its labels.
 func TestPlacement(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "placement")
 	w.pool("placement", nil)
 	want := map[string]map[string]string{
@@ -46,6 +47,7 @@ func TestPlacement(t *testing.T) {
 
 // Required spread over zones and hosts holds among the new nodes.
 func TestSpread(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "spread")
 	w.pool("spread", nil)
 	spread := func(app, key string) corev1.PodSpec {
@@ -84,6 +86,7 @@ func TestSpread(t *testing.T) {
 
 // The pod's condition says for each NodePool why it cannot run the pod.
 func TestReasonsPerNodePool(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "reasons")
 	w.pool("reasons-small", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
 	w.pool("reasons-tainted", func(p *karpv1.NodePool) {
@@ -117,6 +120,7 @@ func scheduledMessage(p observe.Pod) string {
 
 // Pods beyond the limits stay pending, and say so.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "limits")
 	w.pool("limits", func(p *karpv1.NodePool) {
 		onlyTypes(p, "m6i.xlarge")
@@ -135,6 +139,7 @@ func TestLimits(t *testing.T) {
 
 // The pool of higher weight is used while it can be, the other where it cannot.
 func TestWeights(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "weights")
 	weight := int32(50)
 	w.pool("weights-first", func(p *karpv1.NodePool) {
@@ -153,19 +158,20 @@ func TestWeights(t *testing.T) {
 
 // EC2 has no capacity for what is cheapest: the next offering is launched, without waiting.
 func TestInsufficientCapacity(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "no-capacity")
 	w.pool("no-capacity", func(p *karpv1.NodePool) {
-		onlyTypes(p, "m6i.xlarge", "m5.xlarge", "m7i.xlarge")
+		onlyTypes(p, "r6i.xlarge", "r5.xlarge", "r7i.xlarge")
 		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
 	})
-	cheapest := []string{"m6i.xlarge", "m5.xlarge"}
+	cheapest := []string{"r6i.xlarge", "r5.xlarge"} // No other test has them alone.
 	for _, instanceType := range cheapest {
 		shared.AWS().ICE(instanceType, "all", "all", 2*time.Minute)
 	}
 	w.deployment("web", 3, w.podSpec("1", "1Gi", nil))
 	w.awaitRunning(3)
 	for _, c := range w.claimsOf("no-capacity") {
-		if got := c.Object.Labels[corev1.LabelInstanceTypeStable]; got != "m7i.xlarge" {
+		if got := c.Object.Labels[corev1.LabelInstanceTypeStable]; got != "r7i.xlarge" {
 			t.Errorf("NodeClaim %s is a %s, which has no capacity", c.Object.Name, got)
 		}
 	}

@@ -49,6 +49,7 @@ func checkMoment(t *testing.T, p observe.Pod, node observe.Node) {
 
 // Pods that come while nodes boot use what is on its way: never a second node for the same need.
 func TestWaves(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "waves")
 	// One size only: eight pods of one core fit a node of eight cores nearly, seven with what the kubelet keeps.
 	w.pool("waves", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.2xlarge") })
