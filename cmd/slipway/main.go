@@ -48,7 +48,7 @@ func newCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, then ~/.kube/config)")
 	root.PersistentFlags().StringVar(&o.context, "context", "", "name of the kubeconfig context to use")
 	root.PersistentFlags().StringVarP(&o.namespace, "namespace", "n", "", "namespace (default: the context's)")
-	root.AddCommand(newStatus(o), newExplain(o), newSimulate(o))
+	root.AddCommand(newStatus(o), newExplain(o), newSimulate(o), newConvert())
 	return root
 }
 
