@@ -54,7 +54,7 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	p.terminator, err = terminate.New(terminate.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Guard: p.leader,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: l.config.Cloud, Asker: late, Guard: p.leader,
 		Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
 	})
 	if err != nil {
@@ -135,7 +135,7 @@ func (l *Launcher) leaving(p parts) error {
 		return err
 	}
 	interruptions, err := interrupt.New(interrupt.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Queue: l.config.Cloud, Guard: p.leader, Asker: p.server,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Queue: l.config.Cloud, Guard: p.leader,
 		Ender: p.terminator, Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
 	})
 	if err != nil {
@@ -156,3 +156,8 @@ func (s *lateServer) failed(claim *karpv1.NodeClaim, reason, message string) {
 }
 
 func (s *lateServer) recheck() { s.server.Recheck() }
+
+// Going implements terminate.Asker.
+func (s *lateServer) Going(ctx context.Context, node, reason string, pods []string) ([]string, error) {
+	return s.server.Going(ctx, node, reason, pods)
+}

@@ -1625,7 +1625,9 @@ type NodeGoing struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	NodeName string                 `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	// One word, such as spot_interrupted.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// UIDs of the pods that will have to move; empty means all but those of DaemonSets and static ones.
+	Pods          []string `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1672,6 +1674,13 @@ func (x *NodeGoing) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *NodeGoing) GetPods() []string {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
 }
 
 // NodeBusy: is anything assumed, nominated or promised on this node? Asked after the node was cordoned.
@@ -2247,10 +2256,11 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\n" +
 	"node_going\x18\x02 \x01(\v2\x1e.slipway.launcher.v1.NodeGoingH\x00R\tnodeGoing\x12<\n" +
 	"\tnode_busy\x18\x03 \x01(\v2\x1d.slipway.launcher.v1.NodeBusyH\x00R\bnodeBusyB\x06\n" +
-	"\x04kind\"@\n" +
+	"\x04kind\"T\n" +
 	"\tNodeGoing\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"'\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04pods\x18\x03 \x03(\tR\x04pods\"'\n" +
 	"\bNodeBusy\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\"\xab\x01\n" +
 	"\x06Answer\x12\x0e\n" +

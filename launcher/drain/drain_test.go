@@ -15,10 +15,13 @@ import (
 
 func epoch() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// TestDecide runs the files of testdata. Each has one command:
+// TestDecide runs the files of testdata, with these commands:
 //
-//	drain now=DURATION [deadline=DURATION]
-//	POD [daemonset] [static] [critical] [tolerates=exists|key] [do-not-disrupt=V] [do-not-evict=V] [started=D]
+//	drain now=DURATION [deadline=DURATION]              what to do about the pods
+//	moving now=DURATION [deadline=DURATION] [doomed]    which of them need room elsewhere
+//	ahead waited=DURATION [answered] [launching=N] [failed=N]
+//	                                                    what to do about that room before the first eviction
+//	POD [daemonset] [static] [bare] [critical] [tolerates=exists|key] [do-not-disrupt=V] [do-not-evict=V] [started=D]
 //	    [grace=SECONDS] [terminating=D] [phase=P]
 //
 // Durations count from the beginning of the scenario; terminating is the pod's deletion timestamp, grace included.
@@ -27,13 +30,18 @@ func TestDecide(t *testing.T) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
-			in := drain.Input{}
+			if d.Cmd == "ahead" {
+				return ahead(t, d)
+			}
+			in, doomed := drain.Input{}, false
 			for _, arg := range d.CmdArgs {
 				switch arg.Key {
 				case "now":
 					in.Now = at(t, arg.Vals[0])
 				case "deadline":
 					in.Deadline = at(t, arg.Vals[0])
+				case "doomed":
+					doomed = true
 				default:
 					d.Fatalf(t, "unknown argument %s", arg.Key)
 				}
@@ -41,9 +49,38 @@ func TestDecide(t *testing.T) {
 			for line := range strings.Lines(d.Input) {
 				in.Pods = append(in.Pods, parsePod(t, line))
 			}
+			if d.Cmd == "moving" {
+				return moving(drain.Moving(in, doomed))
+			}
 			return render(drain.Decide(in))
 		})
 	})
+}
+
+func ahead(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	var r drain.Replacement
+	for _, arg := range d.CmdArgs {
+		switch arg.Key {
+		case "waited":
+			r.Waited = at(t, arg.Vals[0]).Sub(epoch())
+		case "answered":
+			r.Answered = true
+		case "launching":
+			d.ScanArgs(t, arg.Key, &r.Launching)
+		case "failed":
+			d.ScanArgs(t, arg.Key, &r.Failed)
+		}
+	}
+	return string(drain.NextAhead(r)) + "\n"
+}
+
+func moving(pods []*corev1.Pod) string {
+	names := make([]string, 0, len(pods))
+	for _, pod := range pods {
+		names = append(names, pod.Name)
+	}
+	return strings.Join(names, " ") + "\n"
 }
 
 func render(p drain.Plan) string {
@@ -77,13 +114,16 @@ func parsePod(t *testing.T, line string) *corev1.Pod {
 	fields := strings.Fields(line)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fields[0], Annotations: map[string]string{}}}
 	owner := func(apiVersion, kind string) {
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Controller: new(true)}}
 	}
+	owner("apps/v1", "ReplicaSet")
 	for _, f := range fields[1:] {
 		key, value, _ := strings.Cut(f, "=")
 		switch key {
 		case "daemonset":
 			owner("apps/v1", "DaemonSet")
+		case "bare":
+			pod.OwnerReferences = nil
 		case "static":
 			owner("v1", "Node")
 		case "critical":

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -17,15 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 const (
-	// goingTimeout bounds how long an interrupted node waits for the scheduler's plan: of two minutes.
-	goingTimeout = 5 * time.Second
 	// minBackoff and maxBackoff bound the wait after the queue could not be read.
 	minBackoff = time.Second
 	maxBackoff = 30 * time.Second
@@ -33,8 +29,9 @@ const (
 	idle = 5 * time.Second
 	// handleTimeout bounds the work on one message: past the queue's visibility timeout it comes again.
 	handleTimeout = 20 * time.Second
-	// young is how old a message may be for its instance to belong to a launch that is not recorded yet.
-	young = 2 * time.Minute
+	// batches is how many batches of messages are worked on at a time. While one of them waits for the API server the queue
+	// is read on.
+	batches = 10
 )
 
 // Queue is the interruption queue; cloud.Cloud has it.
@@ -43,13 +40,6 @@ type Queue interface {
 	Receive(ctx context.Context) ([]cloud.Message, error)
 	// Delete removes a message.
 	Delete(ctx context.Context, receipt string) error
-}
-
-// Asker asks the scheduler.
-type Asker interface {
-	// Going tells that a node will go, so that room for its pods is planned now. It answers with the NodeClaims
-	// launched for them, none where they fit elsewhere. An error means that there was no answer, or no plan.
-	Going(ctx context.Context, node, reason string) (claims []string, err error)
 }
 
 // Ender ends nodes; *terminate.Terminator is one.
@@ -76,8 +66,6 @@ type Config struct {
 	Queue Queue
 	// Guard lets effects happen while leading only.
 	Guard leadership.Guard
-	// Asker asks the scheduler for a plan.
-	Asker Asker
 	// Ender ends nodes.
 	Ender Ender
 	// Events records Karpenter's Events.
@@ -96,9 +84,9 @@ type Interruptions struct {
 
 // New returns an Interruptions; Run starts it.
 func New(c Config) (*Interruptions, error) {
-	missing := c.Client == nil || c.Reader == nil || c.Queue == nil || c.Guard == nil || c.Asker == nil || c.Ender == nil
+	missing := c.Client == nil || c.Reader == nil || c.Queue == nil || c.Guard == nil || c.Ender == nil
 	if missing || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("interrupt: Client, Reader, Queue, Guard, Asker, Ender, Events and Registerer are required")
+		return nil, errors.New("interrupt: Client, Reader, Queue, Guard, Ender, Events and Registerer are required")
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
@@ -112,22 +100,36 @@ func New(c Config) (*Interruptions, error) {
 
 // Run reads the queue until ctx ends, while leading.
 func (i *Interruptions) Run(ctx context.Context) error {
-	backoff := minBackoff
+	var working sync.WaitGroup
+	defer working.Wait()
+	slots := make(chan struct{}, batches)
+	queue := outage{metrics: i.metrics}
 	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case slots <- struct{}{}:
+		}
+		effects, cancel, err := i.config.Guard.Wait(ctx)
+		if err != nil {
+			return nil
+		}
+		b, err := i.receive(effects)
 		wait := time.Duration(0)
-		n, err := i.batch(ctx)
 		switch {
-		case ctx.Err() != nil: // Stopping; see below.
+		case ctx.Err() != nil: // Stopping; see above.
 		case errors.Is(err, leadership.ErrLost):
 		case err != nil:
-			klog.FromContext(ctx).Error(err, "Could not read the interruption queue; trying again", "in", backoff)
-			wait = backoff + rand.N(backoff)
-			backoff = min(2*backoff, maxBackoff)
-		case n == 0:
-			wait, backoff = idle, minBackoff
+			wait = queue.failed(ctx, err)
 		default:
-			backoff = minBackoff
+			queue.worked(ctx)
+			wait = b.pause
 		}
+		working.Go(func() {
+			defer func() { <-slots }()
+			defer cancel()
+			i.work(effects, b)
+		})
 		select {
 		case <-ctx.Done():
 			return nil
@@ -136,37 +138,43 @@ func (i *Interruptions) Run(ctx context.Context) error {
 	}
 }
 
-// batch receives messages once and handles them all at the same time. The answer 0 came without waiting.
-func (i *Interruptions) batch(ctx context.Context) (int, error) {
-	ctx, cancel, err := i.config.Guard.Wait(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer cancel()
+// receive receives messages once.
+func (i *Interruptions) receive(ctx context.Context) (*batch, error) {
+	out := &batch{reader: i.config.Reader}
 	start := time.Now()
 	messages, err := i.config.Queue.Receive(ctx)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			return 0, cause
+			return out, cause
 		}
-		return 0, fmt.Errorf("receive: %w", err)
+		return out, fmt.Errorf("receive: %w", err)
 	}
+	out.messages = messages
+	if len(messages) == 0 && time.Since(start) < idle {
+		out.pause = idle // It came without waiting: there is no queue.
+	}
+	return out, nil
+}
+
+// work acts on all messages of a batch at the same time.
+func (i *Interruptions) work(ctx context.Context, b *batch) {
 	var wg sync.WaitGroup
-	for _, m := range messages {
-		wg.Go(func() { i.handle(ctx, m) })
+	for _, m := range b.messages {
+		wg.Go(func() { i.handle(ctx, b, m) })
 	}
 	wg.Wait()
-	if len(messages) == 0 && time.Since(start) >= idle {
-		return 1, nil // A long poll that ended empty: the next may begin.
-	}
-	return len(messages), nil
 }
 
 // handle acts on one message and deletes it once that is recorded. What fails comes again by itself.
-func (i *Interruptions) handle(ctx context.Context, m cloud.Message) {
+func (i *Interruptions) handle(ctx context.Context, b *batch, m cloud.Message) {
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
 	defer cancel()
 	log := klog.FromContext(ctx)
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.Error(nil, "An interruption message made the launcher panic; the queue will deliver it again", "kind", m.Kind, "panic", cause)
+		}
+	}()
 	if m.Err != nil {
 		i.metrics.received.WithLabelValues(unreadable).Inc()
 		log.Error(m.Err, "Deleting an interruption message that cannot be read")
@@ -178,7 +186,7 @@ func (i *Interruptions) handle(ctx context.Context, m cloud.Message) {
 	var wg sync.WaitGroup
 	for n, id := range m.InstanceIDs {
 		wg.Go(func() {
-			recorded, err := i.apply(ctx, m, id)
+			recorded, err := i.apply(ctx, b, m, id)
 			if err != nil {
 				log.Error(err, "Could not act on an interruption; the queue will deliver it again", "kind", m.Kind, "instanceID", id)
 			}
@@ -203,7 +211,7 @@ func (i *Interruptions) delete(ctx context.Context, m cloud.Message) {
 }
 
 // apply acts on one instance of a message and says whether that is recorded.
-func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID string) (bool, error) {
+func (i *Interruptions) apply(ctx context.Context, b *batch, m cloud.Message, instanceID string) (bool, error) {
 	effect := EffectOf(m.Kind)
 	if effect == (Effect{}) {
 		return true, nil
@@ -213,7 +221,7 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 		return false, err
 	}
 	if claim == nil {
-		return i.foreign(ctx, m)
+		return b.foreign(ctx, m, time.Now())
 	}
 	if claim.DeletionTimestamp != nil {
 		return true, nil
@@ -225,6 +233,12 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 	if err != nil {
 		return false, err
 	}
+	if effect.Leave && node != nil {
+		// Before anything else: no more pods may come.
+		if err := i.config.Ender.Cordon(ctx, node.Name, string(m.Kind)); err != nil {
+			return false, err
+		}
+	}
 	i.record(ctx, claim, node, effect)
 	if !effect.Leave {
 		return true, nil
@@ -232,23 +246,10 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 	return true, i.leave(ctx, claim, node, m.Kind)
 }
 
-// leave cordons the node, has room planned for its pods, and begins its end.
+// leave begins the end of a claim. Whoever drains its node has room planned for its pods before the first eviction.
 func (i *Interruptions) leave(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, kind cloud.MessageKind) error {
 	log := klog.FromContext(ctx)
 	log.Info("initiating delete from interruption message", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName, "messageKind", kind)
-	if node != nil {
-		if err := i.config.Ender.Cordon(ctx, node.Name, string(kind)); err != nil {
-			return err
-		}
-		askCtx, cancel := context.WithTimeout(ctx, goingTimeout)
-		claims, err := i.config.Asker.Going(askCtx, node.Name, string(kind))
-		cancel()
-		if err != nil {
-			log.Error(err, "No replacement was planned before the evictions; the pods are planned as they turn pending", "node", klog.KObj(node))
-		} else {
-			log.V(2).Info("Replacement was planned", "node", klog.KObj(node), "nodeClaims", claims)
-		}
-	}
 	if err := i.config.Ender.Begin(ctx, claim, string(kind)); err != nil {
 		return err
 	}
@@ -274,24 +275,6 @@ func (i *Interruptions) record(ctx context.Context, claim *karpv1.NodeClaim, nod
 	for j := range pods.Items {
 		i.config.Events.Eventf(&pods.Items[j], e.EventType, e.EventReason, "%s (node %s)", e.EventMessage, node.Name)
 	}
-}
-
-// foreign decides about an instance without a NodeClaim: somebody else's, or one of a launch that is being recorded,
-// whose message must come again.
-func (i *Interruptions) foreign(ctx context.Context, m cloud.Message) (bool, error) {
-	if m.Time.IsZero() || time.Since(m.Time) > young {
-		return true, nil
-	}
-	claims := &karpv1.NodeClaimList{}
-	if err := i.config.Reader.List(ctx, claims); err != nil {
-		return false, fmt.Errorf("list NodeClaims: %w", err)
-	}
-	for _, c := range claims.Items {
-		if c.Status.ProviderID == "" && c.Annotations[catalog.LaunchAnnotation] != "" && c.DeletionTimestamp == nil {
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 func (i *Interruptions) claimOf(ctx context.Context, instanceID string) (*karpv1.NodeClaim, error) {

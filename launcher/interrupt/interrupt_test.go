@@ -44,23 +44,21 @@ func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, 
 	return ctx, cancel, ctx.Err()
 }
 
-// scene has a queue in memory, claims, and a scheduler and a Terminator that write down what they are asked.
+// scene has a queue in memory, claims, and a Terminator that writes down what it is asked.
 type scene struct {
 	t     *testing.T
 	queue *memory.Cloud
 	api   client.Client
 	start time.Time
 
-	mu     sync.Mutex
-	answer string
-	fail   int
-	trace  []string
+	mu    sync.Mutex
+	fail  int
+	trace []string
 }
 
 // TestScenarios runs the files of testdata, each in a bubble of its own time:
 //
 //	claim NAME [instance=ID] [node=NAME] [launching]   a NodeClaim, with its node and a pod on it
-//	scheduler plans|fails|silent                       how it answers Going
 //	terminator fails=N                                 Begin fails so often
 //	queue throttled=DURATION                           AWS refuses every call
 //	message KIND INSTANCE...                           a message arrives; kind unreadable: with an error
@@ -69,13 +67,13 @@ func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
-			s := &scene{t: t, queue: memory.New(memory.Config{}), start: time.Now(), answer: "plans"}
+			s := &scene{t: t, queue: memory.New(memory.Config{}), start: time.Now()}
 			b := fake.NewClientBuilder().WithScheme(scheme.Scheme)
 			index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 			s.api = b.Build()
 			registry := prometheus.NewRegistry()
 			subject, err := interrupt.New(interrupt.Config{
-				Client: s.api, Reader: s.api, Queue: s.queue, Guard: always{}, Asker: s, Ender: s, Events: s, Registerer: registry,
+				Client: s.api, Reader: s.api, Queue: s.queue, Guard: always{}, Ender: s, Events: s, Registerer: registry,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -104,19 +102,6 @@ func (s *scene) Eventf(o runtime.Object, kind, reason, format string, args ...an
 	s.log("event %T %s %s %s: %s", o, name, kind, reason, fmt.Sprintf(format, args...))
 }
 
-// Going implements interrupt.Asker.
-func (s *scene) Going(ctx context.Context, node, reason string) ([]string, error) {
-	s.log("scheduler: %s goes, %s", node, reason)
-	switch s.answer {
-	case "fails":
-		return nil, errors.New("nothing could be planned")
-	case "silent":
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	return []string{"default-9"}, nil
-}
-
 // Cordon implements interrupt.Ender.
 func (s *scene) Cordon(_ context.Context, node, by string) error {
 	s.log("cordon %s for %s", node, by)
@@ -143,8 +128,6 @@ func (s *scene) command(d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "claim":
 		s.addClaim(first.Key, args)
-	case "scheduler":
-		s.answer = first.Key
 	case "terminator":
 		d.ScanArgs(s.t, "fails", &s.fail)
 	case "queue":

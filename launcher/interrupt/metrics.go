@@ -11,11 +11,13 @@ import (
 // unreadable is the message type that a body which cannot be read is counted under.
 const unreadable = "unreadable"
 
-// metrics carry Karpenter's names.
+// metrics carry Karpenter's names where it has one.
 type metrics struct {
 	received *prometheus.CounterVec
 	deleted  prometheus.Counter
 	latency  prometheus.Histogram
+	errors   prometheus.Counter
+	up       prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -31,11 +33,17 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Help: "From the event to the end of its message.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 14),
 		}),
 	}
+	m.errors = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: "slipway", Subsystem: "interruption", Name: "queue_errors_total", Help: "Calls of the queue that failed.",
+	})
+	m.up = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "slipway", Subsystem: "interruption", Name: "queue_up", Help: "1 if the last call of the queue succeeded, or there is none.",
+	})
 	for _, kind := range []cloud.MessageKind{
 		cloud.SpotInterrupted, cloud.RebalanceRecommendation, cloud.CapacityReservation, cloud.ScheduledChange,
 		cloud.InstanceStopped, cloud.InstanceTerminated, cloud.NoOp, unreadable,
 	} {
 		m.received.WithLabelValues(string(kind))
 	}
-	return m, errors.Join(r.Register(m.received), r.Register(m.deleted), r.Register(m.latency))
+	return m, errors.Join(r.Register(m.received), r.Register(m.deleted), r.Register(m.latency), r.Register(m.errors), r.Register(m.up))
 }

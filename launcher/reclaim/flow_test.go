@@ -81,7 +81,7 @@ func newFlow(t *testing.T) *flow {
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	f.api = b.Build()
 	ender, err := terminate.New(terminate.Config{
-		Client: f.api, Reader: f.api, Cloud: memory.New(memory.Config{}), Guard: always{}, Events: f, Registerer: prometheus.NewRegistry(),
+		Client: f.api, Reader: f.api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: always{}, Events: f, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +106,11 @@ func (f *flow) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	if _, ok := o.(*corev1.Node); !ok {
 		f.log("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))
 	}
+}
+
+// Going implements terminate.Asker: nobody asks for the pods of an empty node.
+func (f *flow) Going(context.Context, string, string, []string) ([]string, error) {
+	return nil, errors.New("not here")
 }
 
 // Busy implements reclaim.Asker.

@@ -119,9 +119,10 @@ func (a *asks) ask(ctx context.Context, q *api.Question) (*api.Answer, error) {
 	}
 }
 
-// Going asks for room for the pods of a node that will go; it returns the NodeClaims launched for them.
-func (s *Server) Going(ctx context.Context, node, reason string) ([]string, error) {
-	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: node, Reason: reason}}})
+// Going asks for room for those pods of a node that will go which pods names by UID, all that move where it is empty; it
+// returns the NodeClaims launched for them.
+func (s *Server) Going(ctx context.Context, node, reason string, pods []string) ([]string, error) {
+	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: node, Reason: reason, Pods: pods}}})
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func TestQuestions(t *testing.T) {
 	if !busy || reason != "node-1 has a nominated pod" || err != nil {
 		t.Errorf("busy %t, %q, %v", busy, reason, err)
 	}
-	claims, err := w.subject.Going(t.Context(), "node-2", "spot_interrupted")
+	claims, err := w.subject.Going(t.Context(), "node-2", "spot_interrupted", nil)
 	if diff := cmp.Diff([]string{"for-node-2", "spot_interrupted"}, claims); diff != "" || err != nil {
 		t.Errorf("error %v, -want +got:\n%s", err, diff)
 	}
@@ -72,7 +72,7 @@ func TestQuestions(t *testing.T) {
 // No scheduler, a silent one, and one that answers something else: none of it counts as a yes.
 func TestQuestionsWithoutAnAnswer(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.subject.Going(t.Context(), "node-1", "empty"); !errors.Is(err, server.ErrNoAnswer) {
+	if _, err := w.subject.Going(t.Context(), "node-1", "empty", nil); !errors.Is(err, server.ErrNoAnswer) {
 		t.Errorf("without a scheduler: %v", err)
 	}
 	heard := make(chan struct{}, 1000)

@@ -294,7 +294,7 @@ func TestAsk(t *testing.T) {
 			break
 		}
 	}
-	claims, err := w.subject.Going(ctx, "n", "spot_interrupted")
+	claims, err := w.subject.Going(ctx, "n", "spot_interrupted", nil)
 	if err != nil || !cmp.Equal(claims, []string{"default-9"}) {
 		t.Errorf("got %v, %v", claims, err)
 	}

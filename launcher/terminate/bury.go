@@ -46,6 +46,27 @@ func (t *Terminator) bury(ctx context.Context, s *scope) (time.Duration, error) 
 	return 0, errors.Join(errs...)
 }
 
+// giveBack evicts the pods that were bound to a node whose kubelet never came: nothing of them ever ran, so that no budget
+// holds them, and their controllers make others at once. The pods themselves go when the instance has ended. Whoever a budget
+// holds has started after all, and waits for that.
+func (t *Terminator) giveBack(ctx context.Context, s *scope) (time.Duration, error) {
+	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
+	if err != nil {
+		return 0, err
+	}
+	for _, pod := range pods {
+		waits := pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && drain.Holds(pod, s.now)
+		if !waits || drain.OfDaemonSet(pod) || !t.evictor.backoff.due(pod.UID, s.now) {
+			continue
+		}
+		// The instance ends whatever comes of it.
+		if err := t.evictor.evict(ctx, s, pod, reasonOf(s.claim)); err != nil {
+			klog.FromContext(ctx).Error(err, "Could not give a pod back early", "pod", klog.KObj(pod))
+		}
+	}
+	return 0, nil
+}
+
 func (t *Terminator) buryPod(ctx context.Context, pod *corev1.Pod) error {
 	var err error
 	if !failedByUs(pod) {

@@ -76,11 +76,15 @@ func (t *Terminator) advance(ctx context.Context, s *scope) (time.Duration, erro
 			steps,
 			t.leaveNodes,  // 2. No new pods, and the Nodes stay until the instance has ended.
 			t.checkAlive,  // 3. A node that died has nothing to drain.
-			t.drain,       // 4. Pods leave, in tiers, as their budgets allow.
-			t.waitVolumes, // 5. Volumes detach while the kubelet can still unmount them.
+			t.replace,     // 4. Room for its pods is planned and on its way.
+			t.drain,       // 5. Pods leave, in tiers, as their budgets allow.
+			t.waitVolumes, // 6. Volumes detach while the kubelet can still unmount them.
 		)
+	} else {
+		// 2. to 6. A node that never joined: its pods never ran, and their controllers need not wait for its end.
+		steps = append(steps, t.giveBack)
 	}
-	// 6. to 8. A node that never joined begins here: its pods never ran.
+	// 7. to 9. The instance goes, then what is still bound to its node, then the objects.
 	steps = append(steps, t.endInstance, t.bury, t.release)
 	for _, step := range steps {
 		if wait, err := step(ctx, s); err != nil || wait > 0 {
@@ -224,6 +228,7 @@ func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, erro
 		return 0, err
 	}
 	t.ends.forgetClaim(s.claim.Name)
+	t.ahead.forget(s.claim.UID)
 	klog.FromContext(ctx).Info("deleted nodeclaim", "nodeClaim", klog.KObj(s.claim), "instanceID", instanceID(s.claim))
 	t.metrics.claims.WithLabelValues(pool(s.claim), s.claim.Labels[karpv1.CapacityTypeLabelKey], s.claim.Labels[corev1.LabelTopologyZone]).Inc()
 	t.metrics.claimDuration.WithLabelValues(pool(s.claim)).Observe(s.now.Sub(s.claim.DeletionTimestamp.Time).Seconds())

@@ -13,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,10 +85,7 @@ func (e *evictor) carryOut(ctx context.Context, s *scope, plan drain.Plan) error
 		}
 		e.config.Events.Eventf(pod, corev1.EventTypeWarning, "InvalidDoNotDisruptAnnotation", "%s", drain.ProtectionOf(pod, s.now).Invalid)
 	}
-	reason := "deleted"
-	if c := s.claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); c.IsTrue() {
-		reason = c.Reason
-	}
+	reason := reasonOf(s.claim)
 	var errs []error
 	for _, d := range plan.Delete {
 		errs = append(errs, e.delete(ctx, s, d, reason))
@@ -137,12 +135,40 @@ func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, reason s
 	case apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err): // A budget, or more than one.
 		e.backoff.refused(pod.UID, s.now)
 		for _, node := range s.nodes {
-			e.config.Events.Eventf(node, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, evicting pod %s/%s: %s", pod.Namespace, pod.Name, err.Error())
+			e.config.Events.Eventf(node, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, evicting pod %s/%s: %s", pod.Namespace, pod.Name, e.refusal(ctx, pod, err))
 		}
 	default:
 		return fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
+}
+
+// refusal says why the API server does not evict a pod, with the names of the budgets that are in the way.
+func (e *evictor) refusal(ctx context.Context, pod *corev1.Pod, err error) string {
+	out := []string{err.Error()}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Details != nil {
+		for _, cause := range status.Status().Details.Causes {
+			if cause.Type == policyv1.DisruptionBudgetCause {
+				out = append(out, cause.Message)
+			}
+		}
+	}
+	if !apierrors.IsInternalError(err) {
+		return strings.Join(out, " ")
+	}
+	// More than one budget: the API server names none.
+	budgets := &policyv1.PodDisruptionBudgetList{}
+	if e.config.Client.List(ctx, budgets, client.InNamespace(pod.Namespace)) != nil {
+		return out[0]
+	}
+	var names []string
+	for _, b := range budgets.Items {
+		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && selector.Matches(labels.Set(pod.Labels)) {
+			names = append(names, b.Name)
+		}
+	}
+	return out[0] + " PodDisruptionBudgets that select it: " + strings.Join(names, ", ")
 }
 
 func code(err error) string {

@@ -18,6 +18,7 @@ type metrics struct {
 	instanceDuration *prometheus.HistogramVec
 	nodeDuration     *prometheus.SummaryVec
 	lifetime         *prometheus.HistogramVec
+	ahead            *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -45,10 +46,17 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Objectives: map[float64]float64{0: 0.01, 0.5: 0.01, 0.9: 0.01, 0.99: 0.01, 1: 0.01},
 		}, []string{"nodepool"}),
 	}
+	m.ahead = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "slipway", Name: "replacements_total",
+		Help: "Nodes whose pods may be evicted, by what is known of the pods' room then.",
+	}, []string{"outcome"})
+	for _, outcome := range []string{aheadUnneeded, aheadRoom, aheadLaunched, aheadLaunching, aheadUnanswered} {
+		m.ahead.WithLabelValues(outcome)
+	}
 	for _, code := range []string{"201", "404", "409", "429", "500"} {
 		m.evictions.WithLabelValues(code)
 	}
 	return m, errors.Join(r.Register(m.disrupted), r.Register(m.claims), r.Register(m.nodes), r.Register(m.drained),
 		r.Register(m.podsDrained), r.Register(m.evictions), r.Register(m.claimDuration), r.Register(m.instanceDuration),
-		r.Register(m.nodeDuration), r.Register(m.lifetime))
+		r.Register(m.nodeDuration), r.Register(m.lifetime), r.Register(m.ahead))
 }

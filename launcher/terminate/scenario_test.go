@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,7 +33,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	claim [grace=DURATION] [booting] [unrecorded]   a NodeClaim with its Node and its running instance; unrecorded: no
 //	                                                Node yet, and the instance known by its tags alone
 //	orphan                                           the NodeClaim vanishes, finalizer and all
-//	pod NAME [daemonset] [critical] [tolerates] [protected] [exit=DURATION] [refuse=N]
+//	pod NAME [daemonset] [critical] [tolerates] [protected] [owned] [pending] [exit=DURATION] [refuse=N]
+//	scheduler silent | scheduler NODECLAIM...         what it launches when it is asked for room; without this: nothing
+//	replacement NODECLAIM launching|launched|gone    how far such a NodeClaim is
 //	volume NAME pod=POD detach=SECONDS               a VolumeAttachment of the pod's volume
 //	node notready | node delete                      the kubelet dies; somebody deletes the Node
 //	instance kill                                    EC2 takes the instance
@@ -84,10 +87,40 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 		}
 	case "crash":
 		w.crashAt = strings.Split(strings.TrimSpace(d.Input), "\n")
+	case "scheduler":
+		w.silent, w.planned = arg == "silent", nil
+		for _, a := range d.CmdArgs {
+			if !w.silent {
+				w.planned = append(w.planned, a.Key)
+			}
+		}
+	case "replacement":
+		w.replacement(ctx, arg, d.CmdArgs[1].Key)
 	case "run":
 		w.run(ctx, arg)
 	default:
 		w.t.Fatalf("unknown command %s", d.Cmd)
+	}
+}
+
+// replacement makes a NodeClaim, has EC2 launch it, or ends it.
+func (w *world) replacement(ctx context.Context, name, state string) {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	err := w.api.Get(ctx, client.ObjectKey{Name: name}, claim)
+	if apierrors.IsNotFound(err) {
+		w.create(ctx, claim)
+		err = nil
+	}
+	switch state {
+	case "launching":
+	case "launched":
+		claim.Status.ProviderID = "aws:///us-east-1a/i-" + name
+		err = errors.Join(err, w.api.Status().Update(ctx, claim))
+	case "gone":
+		err = errors.Join(err, w.api.Delete(ctx, claim))
+	}
+	if err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -183,6 +216,10 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		case arg.Key == "protected":
 			pod.Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
+		case arg.Key == "owned":
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}}
+		case arg.Key == "pending":
+			pod.Status.Phase = corev1.PodPending
 		case arg.Key == "exit":
 			w.exit[pod.Name] = w.duration(arg.Vals[0])
 		case arg.Key == "refuse":

@@ -23,7 +23,7 @@ func TestSetupWithManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	subject, err := terminate.New(terminate.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: memory.New(memory.Config{}), Guard: always{}, Events: record.NewFakeRecorder(1), Registerer: prometheus.NewRegistry(),
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cloud: memory.New(memory.Config{}), Asker: &world{}, Guard: always{}, Events: record.NewFakeRecorder(1), Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

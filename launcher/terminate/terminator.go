@@ -38,6 +38,8 @@ type Config struct {
 	Reader client.Reader
 	// Cloud has the instances.
 	Cloud Instances
+	// Asker asks the scheduler for room for the pods of a node that leaves.
+	Asker Asker
 	// Guard lets effects happen while leading only.
 	Guard leadership.Guard
 	// Events records Karpenter's Events.
@@ -54,6 +56,7 @@ type Terminator struct {
 	metrics *metrics
 	ends    *ends
 	evictor *evictor
+	ahead   *replacements
 }
 
 // The periods of looking again at what no watch tells.
@@ -70,8 +73,9 @@ const (
 
 // New returns a Terminator; SetupWithManager or Run start it.
 func New(c Config) (*Terminator, error) {
-	if c.Client == nil || c.Reader == nil || c.Cloud == nil || c.Guard == nil || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("terminate: Client, Reader, Cloud, Guard, Events and Registerer are required")
+	missing := c.Client == nil || c.Reader == nil || c.Cloud == nil || c.Asker == nil || c.Guard == nil
+	if missing || c.Events == nil || c.Registerer == nil {
+		return nil, errors.New("terminate: Client, Reader, Cloud, Asker, Guard, Events and Registerer are required")
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
@@ -80,7 +84,10 @@ func New(c Config) (*Terminator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Terminator{config: c, metrics: m, ends: newEnds(c.Cloud, c.Guard), evictor: newEvictor(c, m)}, nil
+	return &Terminator{
+		config: c, metrics: m, ends: newEnds(c.Cloud, c.Guard), evictor: newEvictor(c, m),
+		ahead: &replacements{byClaim: map[types.UID]*replacement{}},
+	}, nil
 }
 
 // Run asks EC2 about all terminating instances at once until ctx ends. SetupWithManager has the manager call it.

@@ -2,6 +2,7 @@ package terminate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,6 +55,9 @@ type world struct {
 	exit    map[string]time.Duration
 	detach  map[string]int
 	claimed string
+	// planned is what the scheduler answers: names of claims; nil with silent set: nothing.
+	planned []string
+	silent  bool
 }
 
 type always struct{}
@@ -85,7 +89,7 @@ func newWorld(t *testing.T) *world {
 // restart replaces the Terminator by one that remembers nothing.
 func (w *world) restart() {
 	subject, err := terminate.New(terminate.Config{
-		Client: w.api, Reader: w.api, Cloud: tracedCloud{w}, Guard: always{}, Events: w, Registerer: prometheus.NewRegistry(),
+		Client: w.api, Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: always{}, Events: w, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -130,10 +134,19 @@ func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) 
 		return // The Node's says the same.
 	}
 	message := fmt.Sprintf(format, args...)
-	if len(message) > 90 {
-		message = message[:90] + "..."
+	if len(message) > 200 {
+		message = message[:200] + "..."
 	}
 	w.log("event %s %s: %s", obj.GetName(), reason, message)
+}
+
+// Going implements terminate.Asker.
+func (w *world) Going(_ context.Context, node, reason string, pods []string) ([]string, error) {
+	if w.silent {
+		return nil, errors.New("no stream")
+	}
+	w.log("scheduler: %s goes, %s, with %s: launches %v", node, reason, strings.Join(pods, " "), w.planned)
+	return w.planned, nil
 }
 
 type tracedCloud struct{ w *world }
@@ -210,7 +223,11 @@ func (w *world) evict(ctx context.Context, c client.Client, o client.Object) err
 	w.mu.Unlock()
 	if refuse > 0 {
 		w.log("evict %s refused", o.GetName())
-		return apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+		err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+			Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget quorum needs 2 healthy pods and has 2 currently",
+		})
+		return err
 	}
 	w.log("evict %s", o.GetName())
 	return c.Delete(ctx, o)

@@ -1,0 +1,69 @@
+package drain
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// askPatience is how long the scheduler is asked for a plan. A drain lasts 5 s at least; of a spot interruption's two
+	// minutes it takes little.
+	askPatience = 5 * time.Second
+	// launchPatience is how long the launch of what it planned is waited for: CreateFleet answers within a few seconds, and
+	// says then whether there was capacity.
+	launchPatience = 15 * time.Second
+)
+
+// Replacement is what is known of the room for the pods of a node that leaves.
+type Replacement struct {
+	// Waited is how long evictions have been held back for it.
+	Waited time.Duration
+	// Answered says that the scheduler has planned.
+	Answered bool
+	// Launching counts the planned NodeClaims whose CreateFleet call has not been answered, Failed those that are gone again.
+	Launching, Failed int
+}
+
+// Ahead is what to do before the first eviction.
+type Ahead string
+
+// The steps before the first eviction.
+const (
+	// Ask the scheduler to plan room.
+	Ask Ahead = "ask"
+	// AwaitLaunch of what it planned.
+	AwaitLaunch Ahead = "await launch"
+	// Evict now.
+	Evict Ahead = "evict"
+)
+
+// NextAhead says what is next before pods are evicted: their room is planned and asked for at EC2 first, as long as that does
+// not take too long.
+func NextAhead(r Replacement) Ahead {
+	switch {
+	case r.Waited >= launchPatience, !r.Answered && r.Waited >= askPatience:
+		return Evict
+	case !r.Answered, r.Failed > 0:
+		return Ask
+	case r.Launching > 0:
+		return AwaitLaunch
+	}
+	return Evict
+}
+
+// Moving lists the pods that need room elsewhere: those that leave and come back as others of their controller. Pods that
+// do-not-disrupt holds do not, unless the node is doomed, which takes them along.
+func Moving(in Input, doomed bool) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range in.Pods {
+		if !Holds(pod, in.Now) || pod.DeletionTimestamp != nil || OfDaemonSet(pod) || metav1.GetControllerOf(pod) == nil {
+			continue
+		}
+		if doomed || !in.Deadline.IsZero() || !ProtectionOf(pod, in.Now).Active {
+			out = append(out, pod)
+		}
+	}
+	return out
+}

@@ -1,0 +1,186 @@
+package terminate
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/drain"
+)
+
+// Asker asks the scheduler.
+type Asker interface {
+	// Going tells that a node will go, so that room for those of its pods that pods names by UID is planned and recorded now.
+	// It answers with the NodeClaims launched for them, none where they fit elsewhere. Asked again it plans what is still
+	// lacking. An error means that there was no answer.
+	Going(ctx context.Context, node, reason string, pods []string) (claims []string, err error)
+}
+
+const (
+	// askTimeout bounds one question.
+	askTimeout = 5 * time.Second
+	// aheadPeriod is the period of looking at a replacement that is being launched.
+	aheadPeriod = 250 * time.Millisecond
+)
+
+// How evictions began, as metric label.
+const (
+	aheadUnneeded   = "unneeded"
+	aheadRoom       = "room"
+	aheadLaunched   = "launched"
+	aheadLaunching  = "launching"
+	aheadUnanswered = "unanswered"
+)
+
+// replacements remembers, by the UID of a claim that leaves, how far the room for its pods is. A new process asks anew, and is
+// told what was launched already.
+type replacements struct {
+	mu      sync.Mutex
+	byClaim map[types.UID]*replacement
+}
+
+type replacement struct {
+	since    time.Time
+	answered bool
+	claims   []string
+	over     bool
+}
+
+func (r *replacements) of(claim types.UID, now time.Time) replacement {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byClaim[claim] == nil {
+		r.byClaim[claim] = &replacement{since: now}
+	}
+	return *r.byClaim[claim]
+}
+
+func (r *replacements) set(claim types.UID, next replacement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byClaim[claim] = &next
+}
+
+func (r *replacements) forget(claim types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byClaim, claim)
+}
+
+// replace has room planned and launched for the pods that will have to move, before the first of them is evicted.
+func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, error) {
+	have := t.ahead.of(s.claim.UID, s.now)
+	if have.over || s.died || s.claim.StatusConditions().IsTrue(karpv1.ConditionTypeDrained) {
+		return 0, nil
+	}
+	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
+	if err != nil {
+		return 0, err
+	}
+	reason := reasonOf(s.claim)
+	moving := drain.Moving(drain.Input{Pods: pods, Now: s.now, Deadline: s.deadline}, doomed(reason))
+	if len(moving) == 0 {
+		return 0, t.evictFrom(ctx, s, have, aheadUnneeded)
+	}
+	facts := drain.Replacement{Waited: s.now.Sub(have.since), Answered: have.answered}
+	if facts.Launching, facts.Failed, err = t.launches(ctx, have.claims); err != nil {
+		return 0, err
+	}
+	switch drain.NextAhead(facts) {
+	case drain.Ask:
+		return aheadPeriod, t.askFor(ctx, s, have, moving)
+	case drain.AwaitLaunch:
+		return aheadPeriod, nil
+	case drain.Evict:
+	}
+	outcome := aheadLaunched
+	switch {
+	case !have.answered:
+		outcome = aheadUnanswered
+	case facts.Launching+facts.Failed > 0:
+		outcome = aheadLaunching
+	case len(have.claims) == 0:
+		outcome = aheadRoom
+	}
+	return 0, t.evictFrom(ctx, s, have, outcome)
+}
+
+// evictFrom ends the wait.
+func (t *Terminator) evictFrom(ctx context.Context, s *scope, have replacement, outcome string) error {
+	have.over = true
+	t.ahead.set(s.claim.UID, have)
+	t.metrics.ahead.WithLabelValues(outcome).Inc()
+	if outcome != aheadUnneeded {
+		klog.FromContext(ctx).V(2).Info("Pods may be evicted", "nodeClaim", klog.KObj(s.claim), "replacement", outcome,
+			"nodeClaims", have.claims, "waited", s.now.Sub(have.since))
+	}
+	return nil
+}
+
+// askFor asks for room for the pods, node by node. No answer is no error: it is asked again.
+func (t *Terminator) askFor(ctx context.Context, s *scope, have replacement, moving []*corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	have.answered, have.claims = true, nil
+	for _, node := range s.nodes {
+		var uids []string
+		for _, pod := range moving {
+			if pod.Spec.NodeName == node.Name {
+				uids = append(uids, string(pod.UID))
+			}
+		}
+		if len(uids) == 0 {
+			continue
+		}
+		claims, err := t.config.Asker.Going(ctx, node.Name, reasonOf(s.claim), uids)
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("No replacement was planned yet", "node", klog.KObj(node), "err", err)
+			have.answered = false
+			continue
+		}
+		have.claims = append(have.claims, claims...)
+	}
+	t.ahead.set(s.claim.UID, have)
+	return nil
+}
+
+// launches counts the claims that EC2 has not answered for, and those that are gone.
+func (t *Terminator) launches(ctx context.Context, names []string) (launching, failed int, err error) {
+	for _, name := range names {
+		claim := &karpv1.NodeClaim{}
+		err := t.config.Client.Get(ctx, client.ObjectKey{Name: name}, claim)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && claim.DeletionTimestamp != nil:
+			failed++
+		case err != nil:
+			return 0, 0, err
+		case claim.Status.ProviderID == "":
+			launching++
+		}
+	}
+	return launching, failed, nil
+}
+
+// reasonOf the claim's end.
+func reasonOf(claim *karpv1.NodeClaim) string {
+	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); c.IsTrue() {
+		return c.Reason
+	}
+	return "deleted"
+}
+
+// doomed says that EC2 takes the instance whatever its pods want.
+func doomed(reason string) bool {
+	return slices.Contains([]string{
+		string(cloud.SpotInterrupted), string(cloud.CapacityReservation), string(cloud.InstanceStopped), string(cloud.InstanceTerminated),
+	}, reason)
+}
