@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/nodeclass"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
+	"github.com/slipway-k8s/slipway/launcher/prefetch"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
 	"github.com/slipway-k8s/slipway/launcher/server"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
@@ -122,7 +123,11 @@ func (l *Launcher) joining(p parts) error {
 	if err != nil {
 		return err
 	}
-	return controller.SetupWithManager(mgr)
+	images, err := prefetch.New(prefetch.Config{Client: mgr.GetClient(), Guard: p.leader, Ours: p.beside.ours, Registerer: l.registerer})
+	if err != nil {
+		return err
+	}
+	return errors.Join(controller.SetupWithManager(mgr), images.SetupWithManager(mgr))
 }
 
 func (l *Launcher) leaving(p parts) error {

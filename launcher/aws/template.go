@@ -85,6 +85,7 @@ func (s templateSpec) userData() userdata.Input {
 	in := userdata.Input{
 		Family: s.class.AMIFamily(), Cluster: s.cluster.Cluster, Kubelet: s.class.Spec.Kubelet, MaxPods: s.maxPods,
 		Labels: labels, RAID0: raid0(s.class), Custom: awssdk.ToString(s.class.Spec.UserData),
+		Prefetch: s.class.Annotations[catalog.PrefetchAnnotation] != catalog.PrefetchOff,
 	}
 	for _, t := range s.taints {
 		in.Taints = append(in.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})

@@ -20,6 +20,11 @@ const (
 	ReplacesAnnotation = "slipway.dev/replaces"
 	// LearnedAnnotation on an EC2NodeClass holds what nodes of its instance types and AMIs have reported, as JSON.
 	LearnedAnnotation = "slipway.dev/learned-sizes"
+	// PrefetchAnnotation on a Node that boots lists the images of its promised pods, in the order in which they are to be
+	// pulled, joined by commas. On an EC2NodeClass the value PrefetchOff keeps its nodes from pulling ahead.
+	PrefetchAnnotation = "slipway.dev/prefetch"
+	// PrefetchOff is the value of PrefetchAnnotation that switches it off.
+	PrefetchOff = "off"
 	// UnreadableAnnotation names the fields of an object that cannot be read: it stands on what the launcher's client
 	// returns, never on the API server.
 	UnreadableAnnotation = "slipway.dev/unreadable"

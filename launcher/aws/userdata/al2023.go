@@ -67,7 +67,11 @@ func nodeadm(in Input) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("writing the NodeConfig: %w", err)
 	}
-	return archive(append(parts, newPart(nodeConfigType, string(text)))), nil
+	parts = append(parts, newPart(nodeConfigType, string(text)))
+	if in.Prefetch {
+		parts = withPrefetch(parts)
+	}
+	return archive(parts), nil
 }
 
 // kubeletConfig is spec.kubelet as the fields of a KubeletConfiguration, whose names it has, with the taints.

@@ -42,6 +42,8 @@ type Input struct {
 	Taints []corev1.Taint
 	// RAID0 joins the local disks for the kubelet's and containerd's files.
 	RAID0 bool
+	// Prefetch adds the unit that pulls the images of promised pods while the network starts, to AL2023's alone.
+	Prefetch bool
 	// Custom is spec.userData of the EC2NodeClass.
 	Custom string
 }

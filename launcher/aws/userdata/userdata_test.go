@@ -63,6 +63,8 @@ func kubelet(in *Input) {
 
 func custom(text string) func(*Input) { return func(in *Input) { in.Custom = text } }
 
+func prefetch(in *Input) { in.Prefetch = true }
+
 func raid(in *Input) { in.RAID0 = true }
 
 const multi = `MIME-Version: 1.0
@@ -89,6 +91,7 @@ func TestRender(t *testing.T) {
 	rewrite := os.Getenv("REWRITE") != ""
 	for name, in := range map[string]Input{
 		"al2023":              input(catalog.FamilyAL2023),
+		"al2023-prefetch":     input(catalog.FamilyAL2023, prefetch, custom("#!/bin/bash\necho hello\n")),
 		"al2023-kubelet-raid": input(catalog.FamilyAL2023, kubelet, raid),
 		"al2023-shell":        input(catalog.FamilyAL2023, custom("#!/bin/bash\necho hello\n")),
 		"al2023-yaml":         input(catalog.FamilyAL2023, custom("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}\n")),

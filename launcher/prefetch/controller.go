@@ -1,0 +1,192 @@
+package prefetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+// workers is how many claims are looked at at once.
+const workers = 16
+
+// Config is what a Controller is made of. Every field is required.
+type Config struct {
+	// Client reads from the cache, with the indexes of package index, and writes.
+	Client client.Client
+	// Guard lets effects happen while leading only.
+	Guard leadership.Guard
+	// Ours says whether a claim is ours to bring in.
+	Ours func(claim *karpv1.NodeClaim) bool
+	// Registerer takes the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Controller keeps the list of images on the Nodes that boot.
+type Controller struct {
+	config  Config
+	metrics *metrics
+	sizes   *sizes
+}
+
+// New returns a Controller; SetupWithManager starts it with the manager.
+func New(c Config) (*Controller, error) {
+	if c.Client == nil || c.Guard == nil || c.Ours == nil || c.Registerer == nil {
+		return nil, errors.New("prefetch: every field of Config is required")
+	}
+	m, err := newMetrics(c.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Controller{config: c, metrics: m, sizes: newSizes()}, nil
+}
+
+// SetupWithManager adds the reconciler to a manager.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).Named("nodeclaim.prefetch").
+		For(&karpv1.NodeClaim{}).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.Seen)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(leadership.Reconciler(c.config.Guard, c.Reconcile))
+}
+
+// Seen takes what a Node tells of images, and returns the claim of one that boots.
+func (c *Controller) Seen(ctx context.Context, obj client.Object) []reconcile.Request {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	c.sizes.learn(node.Status.Images)
+	if node.Spec.ProviderID == "" || isReady(node) {
+		return nil
+	}
+	var list karpv1.NodeClaimList
+	err := c.config.Client.List(ctx, &list, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "NodeClaims of a Node could not be listed", "node", node.Name)
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
+	}
+	return out
+}
+
+// Reconcile writes the list of one claim onto its Node, while that boots. ctx is an effect's.
+func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	claim := &karpv1.NodeClaim{}
+	if err := c.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	settled := claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() || claim.Annotations[catalog.PodsAnnotation] == ""
+	if !claim.DeletionTimestamp.IsZero() || claim.Status.ProviderID == "" || settled || !c.config.Ours(claim) {
+		return reconcile.Result{}, nil
+	}
+	node, err := c.booting(ctx, claim)
+	if err != nil || node == nil {
+		return reconcile.Result{}, err
+	}
+	pods, err := c.promised(ctx, claim, node.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, c.write(ctx, node, Make(pods, c.sizes.of))
+}
+
+// booting is the claim's Node, nil where there is none yet, where it is Ready, or where its class wants no prefetching.
+func (c *Controller) booting(ctx context.Context, claim *karpv1.NodeClaim) (*corev1.Node, error) {
+	if claim.Spec.NodeClassRef == nil {
+		return nil, nil
+	}
+	var nodes corev1.NodeList
+	if err := c.config.Client.List(ctx, &nodes, client.MatchingFields{index.NodeProviderID: claim.Status.ProviderID}); err != nil {
+		return nil, err
+	}
+	if len(nodes.Items) == 0 || slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return isReady(&n) }) {
+		return nil, nil
+	}
+	class := &awsv1.EC2NodeClass{}
+	if err := c.config.Client.Get(ctx, types.NamespacedName{Name: claim.Spec.NodeClassRef.Name}, class); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if !On(class) {
+		return nil, nil
+	}
+	return &nodes.Items[0], nil
+}
+
+// promised are the pods of the claim that still are to run on the node.
+func (c *Controller) promised(ctx context.Context, claim *karpv1.NodeClaim, node string) ([]*corev1.Pod, error) {
+	refs, err := record.Pods(claim)
+	if err != nil {
+		// Somebody broke the annotation: the kubelet pulls, as it would without us.
+		klog.FromContext(ctx).V(2).Info("Promises of a NodeClaim cannot be read", "nodeClaim", klog.KObj(claim), "err", err)
+	}
+	out := make([]*corev1.Pod, 0, len(refs))
+	for _, ref := range refs {
+		pod := &corev1.Pod{}
+		if err := c.config.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, pod); err != nil {
+			if client.IgnoreNotFound(err) != nil {
+				return nil, err
+			}
+			continue
+		}
+		if string(pod.UID) == ref.UID && (pod.Spec.NodeName == "" || pod.Spec.NodeName == node) {
+			out = append(out, pod)
+		}
+	}
+	return out, nil
+}
+
+// write brings the annotation in line. One that is empty says that there is nothing to pull, and that this was counted.
+func (c *Controller) write(ctx context.Context, have *corev1.Node, list List) error {
+	before, told := have.Annotations[catalog.PrefetchAnnotation]
+	if told && before == list.String() {
+		return nil
+	}
+	want := have.DeepCopy()
+	metav1.SetMetaDataAnnotation(&want.ObjectMeta, catalog.PrefetchAnnotation, list.String())
+	patch := client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})
+	if err := c.config.Client.Patch(ctx, want, patch); err != nil {
+		return fmt.Errorf("writing the list of images on Node %s: %w", have.Name, err)
+	}
+	known := strings.Split(before, ",")
+	for _, image := range list.Images {
+		if !slices.Contains(known, image) {
+			c.metrics.images.WithLabelValues(string(Listed)).Inc()
+		}
+	}
+	if !told {
+		for outcome, n := range list.Skipped {
+			c.metrics.images.WithLabelValues(string(outcome)).Add(float64(n))
+		}
+	}
+	return nil
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
