@@ -203,6 +203,7 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 		}
 		names = append(names, c.Name)
 		p.view.record(c, now)
+		p.keep(w, c.Members, bequest{claim: c.Name, made: now})
 		if w.replaces == "" {
 			p.tellMembers(c.Members, explain.Launching(c), outcomeLaunched)
 		}
@@ -215,11 +216,20 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 			p.refuse(ctx, pl.Members, r)
 			continue
 		}
+		p.keep(w, pl.Members, bequest{claim: pl.Node, node: w.input.Catalog.InFlight[pl.Node].NodeName, made: now})
 		if w.replaces == "" {
 			p.tellMembers(pl.Members, explain.Joining(w.input.Catalog.InFlight[pl.Node]), outcomeInFlight)
 		}
 	}
 	return names
+}
+
+// keep notes the room that was found for pods of a node that goes: until they and their successors have come, no other plan
+// counts on it.
+func (p *planner) keep(w *work, members []plan.Member, at bequest) {
+	if w.replaces != "" {
+		p.kept.keep(members, w.replaces, at, p.pod)
+	}
 }
 
 // refuse lets go the pods of a claim that was not recorded; they come back through the queue.
@@ -248,11 +258,13 @@ func (p *planner) tellMembers(members []plan.Member, message, outcome string) {
 // existing nominates pods to nodes that exist: the room is theirs against pods of their priority or a lower one, and
 // the scheduler places them as any other.
 func (p *planner) existing(ctx context.Context, w *work) {
-	if w.replaces != "" {
-		return
-	}
 	for _, pl := range w.result.Placements {
 		if pl.InFlight {
+			continue
+		}
+		if w.replaces != "" {
+			// They run, and go where the scheduler places their successors.
+			p.keep(w, pl.Members, bequest{node: pl.Node, made: time.Now()})
 			continue
 		}
 		for _, m := range pl.Members {

@@ -130,11 +130,13 @@ func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 		p.view.worked(e.Node.NodePool)
 		p.view.settling[name] = settlingNode{node: e.Node, until: now.Add(settleWithin)}
 		p.settling.Store(int64(len(p.view.settling)))
+		p.kept.joined(name, e.Node.NodeName)
 		return
 	case api.Outcome_OUTCOME_FAILED:
 		p.view.failed(e.Node.NodePool, e.Reason, now)
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
 	}
+	p.kept.failed(name)
 	logger.V(2).Info("In-flight node ended", "nodeClaim", name, "outcome", e.Outcome.String(), "reason", e.Reason)
 	for _, held := range p.promises.OfClaim(name) {
 		p.status.tell(note{ref: held.Pod, message: explain.Failed(name, e.Reason, e.Message)})

@@ -30,6 +30,7 @@ type metrics struct {
 	panics      *prometheus.CounterVec
 	released    *prometheus.CounterVec
 	answers     prometheus.Counter
+	successors  prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -72,9 +73,13 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		answers: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "slipway_class_answers_total", Help: "Pods for which another of their class had failed a moment ago, with nothing changed since: not tried on the nodes.",
 		}),
+		successors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slipway_successors_total", Help: "Pods that were planned into the room kept for a pod of a node that went.",
+		}),
 	}
 	for _, c := range []prometheus.Collector{
 		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.connected, m.trips, m.panics, m.released, m.answers,
+		m.successors,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("plugin metrics: %w", err)

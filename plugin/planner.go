@@ -52,6 +52,8 @@ type planner struct {
 	next time.Time
 	// looked is when the owners of the open batch were last looked at.
 	looked time.Time
+	// kept is the room that was planned for pods of nodes that go.
+	kept bequests
 	// missing is what could not be planned for the node that goes, of the plan just made.
 	missing []plan.Unplaced
 	// problems are the mistakes in objects that the last plan found.
@@ -73,7 +75,7 @@ func newPlanner(p *Plugin, v *verify.Verifier) *planner {
 	pl := &planner{
 		Plugin: p, verifier: v, snapshot: internalcache.NewEmptySnapshot(), view: newView(), batch: b,
 		index: map[types.UID]int{}, unplaced: map[types.UID]entry{}, aside: map[types.UID]time.Time{},
-		told: map[types.UID]time.Time{},
+		told: map[types.UID]time.Time{}, kept: bequests{},
 	}
 	p.inbox.mu.Lock()
 	p.inbox.wake = p.collected.notify
@@ -120,7 +122,11 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 		return p.earlier(wait, now)
 	}
 	entries := p.close(verdict.Reason, now)
-	p.plan(ctx, entries, "")
+	p.kept.tidy(now, p.pod)
+	successors, others := p.kept.divide(entries)
+	p.metrics.successors.Add(float64(len(successors)))
+	p.plan(ctx, successors, "")
+	p.plan(ctx, others, "")
 	return p.earlier(time.Now().Add(housekeeping), now)
 }
 
@@ -281,6 +287,7 @@ func (p *planner) overdue(now time.Time) {
 		p.count("unconfirmed", len(p.promises.ReleaseClaim(name)))
 	}
 	p.view.forget(now)
+	p.kept.tidy(now, p.pod)
 	for _, r := range p.reserve {
 		if pods := r.lapsed(now); len(pods) > 0 {
 			p.activatePods(pods)

@@ -15,6 +15,7 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 )
 
@@ -164,8 +165,8 @@ func (b *busyView) chosen(ctx context.Context, node string) (reason string, busy
 	return "", false
 }
 
-// goingAway plans room for the pods of a node that will go, and launches what is missing. A node that was asked about
-// already gets the same answer: its claims are in flight.
+// goingAway plans room for the pods of a node that will go, and launches what is missing. Asked again, it plans for those whose
+// room was lost since; the rest have theirs.
 func (p *planner) goingAway(ctx context.Context, g goingRequest, now time.Time) {
 	answer := &api.NodeGoingAnswer{}
 	defer func() {
@@ -185,21 +186,37 @@ func (p *planner) goingAway(ctx context.Context, g goingRequest, now time.Time) 
 			answer.NodeClaims = append(answer.NodeClaims, name)
 		}
 	}
-	if len(answer.GetNodeClaims()) > 0 {
-		return
-	}
-	entries, err := p.podsOf(ctx, g.node, now)
+	p.kept.tidy(now, p.pod)
+	entries, err := p.podsOf(ctx, g, cat, now)
 	if err != nil {
 		answer.Message = err.Error()
 		return
 	}
-	answer.NodeClaims, answer.Message = p.replace(ctx, entries, g.node)
+	var launched []string
+	launched, answer.Message = p.replace(ctx, entries, g.node)
+	answer.NodeClaims = append(answer.NodeClaims, launched...)
 	klog.FromContext(ctx).V(1).Info("Planned for a node that goes", "node", g.node, "reason", g.reason, "pods", len(entries),
 		"nodeClaims", answer.GetNodeClaims(), "message", answer.GetMessage())
 }
 
-// podsOf returns the pods that have to move when the node goes.
-func (p *planner) podsOf(ctx context.Context, node string, now time.Time) ([]entry, error) {
+// podsOf returns the pods that have to move when the node goes and have no room elsewhere yet.
+func (p *planner) podsOf(ctx context.Context, g goingRequest, cat catalog.State, now time.Time) ([]entry, error) {
+	node := g.node
+	provided := map[types.UID]bool{}
+	for _, n := range cat.InFlight {
+		for _, ref := range n.Pods {
+			if n.Replaces == node {
+				provided[types.UID(ref.UID)] = true
+			}
+		}
+	}
+	for uid := range p.kept {
+		provided[uid] = true
+	}
+	asked := map[types.UID]bool{}
+	for _, uid := range g.question.GetNodeGoing().GetPods() {
+		asked[types.UID(uid)] = true
+	}
 	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
 		return nil, err
 	}
@@ -212,6 +229,9 @@ func (p *planner) podsOf(ctx context.Context, node string, now time.Time) ([]ent
 		pod := pi.GetPod()
 		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 		if mirror || ownedByDaemonSet(pod) || pod.DeletionTimestamp != nil || !p.serves(pod.Spec.SchedulerName) {
+			continue
+		}
+		if provided[pod.UID] || len(asked) > 0 && !asked[pod.UID] {
 			continue
 		}
 		out = append(out, entry{pod: pod, at: now})

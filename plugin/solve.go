@@ -102,6 +102,7 @@ func (p *planner) prepare(ctx context.Context, w *work) error {
 		Snapshot: p.snapshot, Catalog: cat, DaemonSets: daemonSets, Pod: p.pod, Leave: leave, Going: w.replaces,
 		// The scheduler has tried pending pods on every node, but perhaps not on those that came a moment ago; those of
 		// a node that goes it has tried nowhere.
+		Kept: p.kept.on,
 		Room: func(name string) bool { return w.replaces != "" || p.view.young(name, now) },
 	})
 	if err != nil {

@@ -33,6 +33,9 @@ type Source struct {
 	Leave map[types.UID]bool
 	// Going is the name of a node that will go: it is neither room nor neighbour. Empty for none.
 	Going string
+	// Kept lists pods that count as being on a node, by its NodeClaim or its name, wherever they are: room kept for pods that
+	// will move, and their successors. Nil for none.
+	Kept func(nodeClaim, nodeName string) []*corev1.Pod
 	// Volumes tells what the pods' volumes need, and CSINodes what the nodes that exist can attach; without either, as far
 	// as is known, nodes take any number.
 	Volumes *Volumes
@@ -87,7 +90,7 @@ func NewWorld(logger klog.Logger, src Source) (*World, error) {
 		case starting[ni.Node().Name].NodeClaim != "":
 			running[ni.Node().Name] = ni
 		default:
-			w.existing = append(w.existing, without(logger, ni, src.Leave))
+			w.existing = append(w.existing, withKept(without(logger, ni, src.Leave), src))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(src.Catalog.InFlight)) {
@@ -167,8 +170,36 @@ func (w *World) startingNode(src Source, n catalog.InFlightNode, running *framew
 			addPod(ni, pod)
 		}
 	}
+	for _, pod := range src.kept(n.NodeClaim, "") {
+		if !have[pod.UID] {
+			addPod(ni, pod)
+		}
+	}
 	w.addDaemons(ni, daemons)
 	return ni
+}
+
+// kept lists the pods that count as being on the node, but those that are planned anew.
+func (s Source) kept(nodeClaim, nodeName string) []*corev1.Pod {
+	if s.Kept == nil {
+		return nil
+	}
+	return slices.DeleteFunc(s.Kept(nodeClaim, nodeName), func(pod *corev1.Pod) bool { return s.Leave[pod.UID] })
+}
+
+// withKept returns the node with the pods that are kept room for, itself if there are none.
+func withKept(ni *framework.NodeInfo, src Source) *framework.NodeInfo {
+	kept := src.kept("", ni.Node().Name)
+	if len(kept) == 0 {
+		return ni
+	}
+	out := ni.SnapshotConcrete()
+	for _, pod := range kept {
+		if !slices.ContainsFunc(out.Pods, func(p fwk.PodInfo) bool { return p.GetPod().UID == pod.UID }) {
+			addPod(out, pod)
+		}
+	}
+	return out
 }
 
 // addDaemons puts the pods of the DaemonSets that fit the node on it, but those that are there, and returns the DaemonSets

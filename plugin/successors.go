@@ -1,0 +1,127 @@
+package plugin
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+const (
+	// successorWithin is how long after a pod left its node the room that was planned for it waits for its successor.
+	successorWithin = 30 * time.Second
+	// bequestAtMost is how long that room is kept at most: a budget or do-not-disrupt may hold the pod where it is.
+	bequestAtMost = 5 * time.Minute
+)
+
+// bequest is the room that was planned for a pod of a node that goes: the pod's own until it leaves, and from then on that of
+// the one that its controller makes instead.
+type bequest struct {
+	pod   *corev1.Pod
+	owner types.UID
+	// leaves is the node that goes.
+	leaves string
+	// claim is the node in flight that has the room, node the Node, where it is known.
+	claim, node string
+	made        time.Time
+	// left is when the pod was first seen leaving, or gone; zero before.
+	left time.Time
+}
+
+// bequests is what is kept for pods of nodes that go, by their UID. The planner's goroutine alone uses it.
+type bequests map[types.UID]bequest
+
+// keep notes where room was planned for pods of the node: a claim's name and the node's, as far as it has one.
+func (b bequests) keep(members []plan.Member, leaves string, at bequest, pod func(catalog.PodRef) *corev1.Pod) {
+	for _, m := range members {
+		for _, ref := range m.Pods {
+			found := pod(ref)
+			if found == nil {
+				continue
+			}
+			next := at
+			next.pod, next.leaves = found, leaves
+			if owner := metav1.GetControllerOf(found); owner != nil {
+				next.owner = owner.UID
+			}
+			b[found.UID] = next
+		}
+	}
+}
+
+// on lists the pods whose room is on the node, by its NodeClaim or its name.
+func (b bequests) on(claim, node string) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, q := range b {
+		if claim != "" && q.claim == claim || node != "" && q.node == node {
+			out = append(out, q.pod)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	return out
+}
+
+// tidy notes who has left by now, and forgets what nobody will come for.
+func (b bequests) tidy(now time.Time, pod func(catalog.PodRef) *corev1.Pod) {
+	for uid, q := range b {
+		if current := pod(refOf(q.pod)); q.left.IsZero() && (current == nil || current.UID != uid || current.DeletionTimestamp != nil) {
+			q.left = now
+			b[uid] = q
+		}
+		nobody := q.owner == "" || now.Sub(q.left) > successorWithin
+		if now.Sub(q.made) > bequestAtMost || !q.left.IsZero() && nobody {
+			delete(b, uid)
+		}
+	}
+}
+
+// joined notes the Node of a claim that is in flight no more; failed forgets what was kept on one.
+func (b bequests) joined(claim, node string) {
+	for uid, q := range b {
+		if q.claim == claim {
+			q.node = node
+			b[uid] = q
+		}
+	}
+}
+
+func (b bequests) failed(claim string) {
+	for uid, q := range b {
+		if q.claim == claim {
+			delete(b, uid)
+		}
+	}
+}
+
+// divide takes from the entries those that are successors of pods that left, at most one for each, and gives up the room that
+// was kept for them: they are planned before all others, into that room.
+func (b bequests) divide(entries []entry) (successors, others []entry) {
+	if len(b) == 0 {
+		return nil, entries
+	}
+	left := map[types.UID][]types.UID{}
+	for uid, q := range b {
+		if !q.left.IsZero() && q.owner != "" {
+			left[q.owner] = append(left[q.owner], uid)
+		}
+	}
+	for _, e := range entries {
+		owner := metav1.GetControllerOf(e.pod)
+		if owner == nil || e.gang.Name != "" || len(left[owner.UID]) == 0 {
+			others = append(others, e)
+			continue
+		}
+		list := left[owner.UID]
+		slices.Sort(list)
+		delete(b, list[0])
+		left[owner.UID] = list[1:]
+		successors = append(successors, e)
+	}
+	return successors, others
+}

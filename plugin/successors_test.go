@@ -1,0 +1,141 @@
+package plugin_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// on puts a pod of a ReplicaSet on a node.
+func (h *harness) on(node, name, replicaSet string) {
+	h.t.Helper()
+	h.pod(name, func(p *corev1.Pod) {
+		ownedBy(replicaSet)(p)
+		p.Spec.NodeName = node
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *milli(600)
+	})
+}
+
+func (h *harness) known(node string, pods int) {
+	h.t.Helper()
+	h.eventually("the pods of "+node+" to be known", func() bool {
+		info, ok := h.sched.Cache.Dump().Nodes[node]
+		return ok && len(info.Pods) == pods
+	})
+}
+
+func (h *harness) going(node string, pods ...string) *api.NodeGoingAnswer {
+	h.t.Helper()
+	q := &api.NodeGoing{NodeName: node, Reason: "spot_interrupted", Pods: pods}
+	return h.ask(&api.Question{Id: fmt.Sprint("going-", node, len(h.launcher.requests())), Kind: &api.Question_NodeGoing{NodeGoing: q}}).GetNodeGoing()
+}
+
+// Room that was planned for the pods of a node that goes is theirs, then that of the pods their controller creates: others
+// that come first do not take it.
+func TestSuccessorsTakeTheRoomPlannedForThem(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil), replicaSet("web", 3)}})
+	for _, name := range []string{"a", "b", "c"} {
+		h.on("going", name, "web")
+	}
+	h.known("going", 3)
+	answer := h.going("going")
+	if len(answer.GetNodeClaims()) != 1 {
+		t.Fatalf("answer %v, want one claim for three pods of 600m", answer)
+	}
+	replacement := answer.GetNodeClaims()[0]
+	h.updateNode(newNode("going", "4", nil, disrupted()))
+	h.eventually("the taint to be seen", func() bool { return h.tainted("going") })
+	for _, name := range []string{"a", "b", "c"} {
+		if err := h.client.CoreV1().Pods("default").Delete(h.ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.known("going", 0)
+	h.pod("stranger", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *milli(1700) })
+	h.eventually("the stranger to be planned", func() bool { return h.launcher.podNames()["stranger"] == 1 })
+	for i := range 3 {
+		h.pod(fmt.Sprint("successor-", i), func(p *corev1.Pod) {
+			ownedBy("web")(p)
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *milli(600)
+		})
+	}
+	var there []string
+	h.eventually("the successors to be planned", func() bool {
+		there = nil
+		for _, r := range h.launcher.requests() {
+			for _, p := range r.GetPlacements() {
+				for _, pod := range p.GetPods() {
+					if p.GetNodeClaim() == replacement {
+						there = append(there, pod.GetName())
+					}
+				}
+			}
+		}
+		return len(h.launcher.podNames()) == 7
+	})
+	slices.Sort(there)
+	if want := []string{"successor-0", "successor-1", "successor-2"}; !slices.Equal(there, want) {
+		t.Errorf("%v were promised room on %s, want %v", there, replacement, want)
+	}
+	if n := h.metric("slipway_successors_total", ""); n != 3 {
+		t.Errorf("slipway_successors_total is %v", n)
+	}
+}
+
+// Two nodes go at the same time, and there is room elsewhere for the pods of one.
+func TestNodesGoingTogetherDoNotShareRoom(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{
+		newNode("one", "1", nil), newNode("two", "1", nil), newNode("three", "1", nil), newNode("room", "700m", nil),
+	}})
+	for _, name := range []string{"one", "two", "three"} {
+		h.on(name, "on-"+name, "web")
+		h.known(name, 1)
+	}
+	if a := h.going("one"); len(a.GetNodeClaims()) != 0 || a.GetMessage() != "" {
+		t.Fatalf("the pod fits on node room; answer %v", a)
+	}
+	second := h.going("two")
+	if len(second.GetNodeClaims()) != 1 {
+		t.Fatalf("the room is taken; answer %v", second)
+	}
+	// The new node has room for a second pod: that of the second node keeps its own.
+	if third := h.going("three"); len(third.GetNodeClaims()) != 0 || third.GetMessage() != "" {
+		t.Errorf("answer %v, want the room left on %v", third, second.GetNodeClaims())
+	}
+	if got := h.launcher.podNames(); got["on-two"] != 1 || got["on-three"] != 1 || len(got) != 2 {
+		t.Errorf("planned %v", got)
+	}
+	if a := h.going("one"); len(a.GetNodeClaims()) != 0 || len(h.launcher.claims()) != 1 {
+		t.Errorf("asked again: %v", a)
+	}
+}
+
+// Only the pods that move are planned for; and again, where what was launched for them failed.
+func TestGoingPlansForThosePodsThatLostTheirRoom(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil)}})
+	for _, name := range []string{"a", "b", "stays"} {
+		h.on("going", name, "web")
+	}
+	h.known("going", 3)
+	first := h.going("going", "uid-a", "uid-b")
+	if got := h.launcher.podNames(); len(first.GetNodeClaims()) != 1 || got["a"] != 1 || got["b"] != 1 || len(got) != 2 {
+		t.Fatalf("answer %v, planned %v", first, got)
+	}
+	h.launcher.end(first.GetNodeClaims()[0], "", api.Outcome_OUTCOME_FAILED)
+	h.eventually("another launch for the same pods", func() bool {
+		again := h.going("going", "uid-a", "uid-b").GetNodeClaims()
+		return len(again) == 1 && again[0] != first.GetNodeClaims()[0]
+	})
+	if got := h.launcher.podNames(); got["a"] != 2 || got["b"] != 2 || len(got) != 2 {
+		t.Errorf("planned %v", got)
+	}
+}
+
+func milli(n int64) *resource.Quantity { return resource.NewMilliQuantity(n, resource.DecimalSI) }
