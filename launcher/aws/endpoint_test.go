@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,7 +37,8 @@ func elsewhere(t *testing.T) cloudtest.Fixture {
 	t.Cleanup(client.CloseIdleConnections)
 	name := "slipway-test-" + uuid.NewString()[:8]
 	discovery := map[string]string{"karpenter.sh/discovery": name}
-	makeNetwork(t, ec2.NewFromConfig(cfg), discovery)
+	other := ec2.NewFromConfig(cfg)
+	makeNetwork(t, other, discovery)
 	makeRole(t, iam.NewFromConfig(cfg), name)
 	send := makeQueue(t, sqs.NewFromConfig(cfg), name)
 	c, err := aws.New(aws.Config{
@@ -47,15 +50,22 @@ func elsewhere(t *testing.T) cloudtest.Fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { end(t, c) })
+	image := findImage(t, other)
 	return cloudtest.Fixture{
 		Cloud: c, Patience: time.Minute,
+		Lacks: func(f cloudtest.Feature) bool {
+			if f == cloudtest.ClientTokens {
+				return launchesTwice(t, other, image)
+			}
+			return tagsWhatIsNot(t, other)
+		},
 		Interrupt: func(id string) { send(spotWarning(id)) },
 		Garble:    func() { send("this is not JSON {") },
 		Class: &awsv1.EC2NodeClass{
 			ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "8f3c0f3a"},
 			Spec: awsv1.EC2NodeClassSpec{
 				AMIFamily:                  awssdk.String(awsv1.AMIFamilyAL2023),
-				AMISelectorTerms:           []awsv1.AMISelectorTerm{{ID: findImage(t, ec2.NewFromConfig(cfg))}},
+				AMISelectorTerms:           []awsv1.AMISelectorTerm{{ID: image}},
 				SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: discovery}},
 				SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: discovery}},
 				Role:                       name,
@@ -99,6 +109,37 @@ func makeNetwork(t *testing.T, client *ec2.Client, tags map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// launchesTwice asks the endpoint itself, with nothing of the launcher's, whether it ignores client tokens.
+func launchesTwice(t *testing.T, client *ec2.Client, image string) bool {
+	t.Helper()
+	in := &ec2.RunInstancesInput{
+		ImageId: &image, InstanceType: ec2types.InstanceTypeM5Large, MinCount: awssdk.Int32(1), MaxCount: awssdk.Int32(1),
+		ClientToken: awssdk.String(uuid.NewString()),
+	}
+	launched := map[string]bool{}
+	for range 2 {
+		out, err := client.RunInstances(t.Context(), in)
+		if err != nil || len(out.Instances) != 1 {
+			t.Fatalf("asking for one instance: %+v, %v", out, err)
+		}
+		launched[awssdk.ToString(out.Instances[0].InstanceId)] = true
+	}
+	_, err := client.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: slices.Collect(maps.Keys(launched))})
+	if err != nil {
+		t.Error(err)
+	}
+	return len(launched) == 2
+}
+
+// tagsWhatIsNot asks the endpoint itself whether it takes tags for an instance that does not exist.
+func tagsWhatIsNot(t *testing.T, client *ec2.Client) bool {
+	t.Helper()
+	_, err := client.CreateTags(t.Context(), &ec2.CreateTagsInput{
+		Resources: []string{"i-0fffffffffffffff0"}, Tags: []ec2types.Tag{{Key: awssdk.String("a"), Value: awssdk.String("b")}},
+	})
+	return err == nil
 }
 
 // findImage returns one of Amazon's images.

@@ -3,14 +3,17 @@ package launch_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/collect"
 )
 
 // A process may die before or after anything it does. Whatever it was, the next one ends with one instance per claim and no
@@ -184,4 +187,43 @@ func TestAnotherLeaderMeanwhile(t *testing.T) {
 		}
 		w.owners()
 	})
+}
+
+// Some stand-ins for EC2 do not know client tokens: a call whose answer is lost is repeated and launches anew. What came first
+// has no claim, and the garbage collection ends it by its launch id; what has one stays.
+func TestEC2WithoutClientTokens(t *testing.T) {
+	inWorld(t, memory.Config{IgnoreTokens: true}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.at("after", once("launch", errors.New("connection reset")))
+		w.record("default-a", "default-b")
+		w.settle(10 * time.Second)
+		if n := len(w.ec2.Live()); n != 4 {
+			t.Fatalf("%d instances: this test needs the two of the lost answer and two more", n)
+		}
+		ender := &noEnd{}
+		garbage, err := collect.New(collect.Config{Reader: w.api, Cloud: w.ec2, Guard: w, Ender: ender})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _ = garbage.Run(ctx) })
+		w.settle(time.Minute)
+		cancel()
+		group.Wait()
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"})
+		w.owners()
+		if len(ender.claims) > 0 {
+			t.Errorf("claims were ended: %v", ender.claims)
+		}
+	})
+}
+
+// noEnd notes the claims that the garbage collection ends.
+type noEnd struct{ claims []string }
+
+// Begin implements collect.Ender.
+func (n *noEnd) Begin(_ context.Context, claim *karpv1.NodeClaim, _ string) error {
+	n.claims = append(n.claims, claim.Name)
+	return nil
 }

@@ -34,6 +34,30 @@ type Fixture struct {
 	Garble func()
 	// Patience is how long EC2's eventual consistency may take in this cloud; zero means 10 s.
 	Patience time.Duration
+	// Lacks says whether the cloud, which somebody else runs, was seen not to do something that EC2 does: then the contract
+	// holds the launcher to what is left. Nil means that it lacks nothing.
+	Lacks func(Feature) bool
+}
+
+// Feature is something that EC2 does and a stand-in for it may not.
+type Feature string
+
+// The features that a cloud may lack.
+const (
+	// ClientTokens: a call that is repeated with its client token launches nothing more.
+	ClientTokens Feature = "client tokens"
+	// KnownResources: tags of an instance that does not exist are refused.
+	KnownResources Feature = "refusing to tag what does not exist"
+)
+
+// lacks says whether the cloud lacks a feature, and has it in the test's log.
+func (s suite) lacks(f Feature) bool {
+	s.t.Helper()
+	if s.Lacks == nil || !s.Lacks(f) {
+		return false
+	}
+	s.t.Logf("this AWS does not do what EC2 does: %s. Held to what is left.", f)
+	return true
 }
 
 // Run runs the contract, each part on a new fixture.
@@ -173,6 +197,19 @@ func (s suite) see(sel cloud.Selector, what string, ok func([]cloud.Instance) bo
 
 func count(n int) func([]cloud.Instance) bool {
 	return func(got []cloud.Instance) bool { return len(got) == n }
+}
+
+// live expects n instances that are not on their way out.
+func live(n int) func([]cloud.Instance) bool {
+	return func(got []cloud.Instance) bool {
+		going := 0
+		for _, i := range got {
+			if i.State == cloud.StateShuttingDown || i.State == cloud.StateTerminated {
+				going++
+			}
+		}
+		return len(got)-going == n
+	}
 }
 
 func (s suite) fired(ch <-chan struct{}) {

@@ -14,14 +14,22 @@ import (
 )
 
 // TestMemory holds the in-memory cloud, on which the launcher's tests stand, to the same contract as AWS.
-func TestMemory(t *testing.T) {
+func TestMemory(t *testing.T) { run(t, nil) }
+
+// TestMemoryWithoutClientTokens is the in-memory cloud as one of those that launch anew at each repetition.
+func TestMemoryWithoutClientTokens(t *testing.T) {
+	run(t, func(f cloudtest.Feature) bool { return f == cloudtest.ClientTokens })
+}
+
+func run(t *testing.T, lacks func(cloudtest.Feature) bool) {
+	t.Helper()
 	cloudtest.Run(t, func(t *testing.T) cloudtest.Fixture {
 		t.Helper()
-		c := memory.New(memory.Config{Types: []catalog.InstanceType{
+		c := memory.New(memory.Config{IgnoreTokens: lacks != nil, Types: []catalog.InstanceType{
 			instanceType(t, "m7g.large", 2, 8192, 0.08), instanceType(t, "m7g.xlarge", 4, 16384, 0.16),
 		}})
 		return cloudtest.Fixture{
-			Cloud: c,
+			Cloud: c, Lacks: lacks,
 			Class: &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
 			NoCapacity: func(o cloud.Option) {
 				c.SetCapacity(memory.Offering{InstanceType: o.InstanceType, Zone: o.Zone, CapacityType: o.CapacityType}, 0)

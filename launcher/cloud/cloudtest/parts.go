@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/collect"
 )
 
 func (s suite) testResolve() {
@@ -131,10 +132,42 @@ func (s suite) testLaunchIsIdempotent() {
 	second := s.launch("launch-a", 2, options)
 	slices.Sort(first)
 	slices.Sort(second)
-	if !slices.Equal(first, second) {
+	same := slices.Equal(first, second)
+	switch {
+	case !same && s.lacks(ClientTokens):
+		s.collect(first, second)
+	case !same:
 		s.t.Errorf("the same launch id gave %v, then %v", first, second)
 	}
-	s.see(cloud.Selector{}, "two instances", count(2))
+	s.see(cloud.Selector{}, "two live instances", live(2))
+}
+
+// collect ends what a repeated call launched twice, as the launcher does once the answer of the second is written down: by
+// the launch id alone the rest is known as nobody's.
+func (s suite) collect(first, second []string) {
+	all := s.see(cloud.Selector{LaunchIDs: []string{"launch-a"}}, "all instances of the launch id", live(len(first)+len(second)))
+	claims := claims(len(second))
+	state := collect.State{Now: time.Now().Add(time.Hour), Instances: all}
+	for i, c := range claims {
+		c.Annotations = map[string]string{catalog.LaunchAnnotation: "launch-a"}
+		for _, instance := range all {
+			if instance.ID == second[i] {
+				c.Status.ProviderID = instance.ProviderID()
+			}
+		}
+		state.Claims = append(state.Claims, *c)
+	}
+	var garbage []string
+	for _, i := range collect.Decide(state).Instances {
+		garbage = append(garbage, i.ID)
+	}
+	slices.Sort(garbage)
+	if !slices.Equal(garbage, first) {
+		s.t.Errorf("garbage is %v, want what the first call launched: %v", garbage, first)
+	}
+	if err := s.Cloud.Terminate(s.t.Context(), garbage); err != nil {
+		s.t.Error(err)
+	}
 }
 
 func (s suite) testSpotFirst() {
@@ -210,7 +243,8 @@ func (s suite) testTag() {
 		return len(got) == 1 && got[0].Tags["karpenter.sh/nodeclaim"] == "default-0" && got[0].Tags["Name"] == "n" &&
 			got[0].Tags[catalog.LaunchAnnotation] == "launch-a"
 	})
-	if err := s.Cloud.Tag(s.t.Context(), "i-0fffffffffffffff0", map[string]string{"a": "b"}); !cloud.IsNotFound(err) {
+	err := s.Cloud.Tag(s.t.Context(), "i-0fffffffffffffff0", map[string]string{"a": "b"})
+	if !cloud.IsNotFound(err) && (err != nil || !s.lacks(KnownResources)) {
 		s.t.Errorf("an unknown instance: %v, want NotFoundError", err)
 	}
 }

@@ -53,6 +53,8 @@ type Config struct {
 	VisibilityTimeout time.Duration
 	// ICEFor is how long an offering without capacity is remembered as unavailable; zero means 3 minutes.
 	ICEFor time.Duration
+	// IgnoreTokens launches anew when a call is repeated with its launch id, as some stand-ins for EC2 do.
+	IgnoreTokens bool
 }
 
 // Cloud implements cloud.Cloud in memory. It is safe for concurrent use.
