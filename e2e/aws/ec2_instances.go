@@ -121,7 +121,7 @@ func (s *Server) instanceShape(m machine) instanceXML {
 	info, _ := s.table.Get(m.Type)
 	out := instanceXML{
 		ID: m.ID, ImageID: m.ImageID, State: stateCode(m.State), Index: m.launchIndex, Type: m.Type, KeyName: m.keyName,
-		Launched: wire.Timestamp(m.LaunchTime), Placement: placementXML{Zone: m.Zone, ZoneID: m.ZoneID, Tenancy: "default"},
+		Launched: wire.Timestamp(m.LaunchTime), Placement: placementXML{Zone: m.Zone, ZoneID: m.ZoneID, Tenancy: m.tenancy},
 		Monitoring: "disabled", Arch: m.Architecture, RootType: "ebs", RootName: m.rootDevice, Virtual: "hvm",
 		SpotRequest: m.spotRequest, Token: m.token, Tags: tagSet(m.tagsNow(time.Now())), Hypervisor: "xen", EBS: true, ENA: true,
 		CPU: cpuXML{info.Cores, info.VCPUs / max(1, info.Cores)}, Metadata: metadataXML{"applied", "required", "enabled"},
@@ -197,7 +197,7 @@ func (s *Server) instanceAttributes(m machine) wire.Attribute {
 			"instance-type": m.Type, "key-name": m.keyName, "launch-time": wire.Timestamp(m.LaunchTime), "owner-id": s.cfg.AccountID,
 			"network-interface.subnet-id": m.subnet.ID, "private-ip-address": m.PrivateIP,
 			"network-interface.private-dns-name": m.PrivateDNSName, "reservation-id": m.reservation, "root-device-type": "ebs",
-			"spot-instance-request-id": m.spotRequest, "state-reason-code": m.reason.code, "subnet-id": m.subnet.ID, "tenancy": "default",
+			"spot-instance-request-id": m.spotRequest, "state-reason-code": m.reason.code, "subnet-id": m.subnet.ID, "tenancy": m.tenancy,
 			"virtualization-type": "hvm", "vpc-id": s.resources.VPC.ID,
 		})(name)
 	})

@@ -32,6 +32,8 @@ type placement struct {
 	keyName    string
 	token      string
 	rootDevice string
+	// tenancy is default, dedicated or host.
+	tenancy string
 }
 
 // stateReason is why an instance is in its state.

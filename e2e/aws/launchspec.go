@@ -12,6 +12,9 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
+// defaultTenancy is that of instances which share their hardware.
+const defaultTenancy = "default"
+
 // complete finds what an override and its launch template name.
 func (s *Server) complete(o *override, capacityType string) *wire.Error {
 	data := o.template.data
@@ -66,7 +69,7 @@ func (s *Server) complete(o *override, capacityType string) *wire.Error {
 // launchOf reads what a launch template's data, or the same parameters of RunInstances, say of an instance.
 func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subnet, imageID string) (launch, *wire.Error) {
 	l := launch{info: info}
-	l.subnet, l.keyName = subnet, data.Get("KeyName")
+	l.subnet, l.keyName, l.tenancy = subnet, data.Get("KeyName"), cmp.Or(data.Get("Placement.Tenancy"), defaultTenancy)
 	ami, ok := s.images.get(imageID)
 	switch {
 	case imageID == "":
@@ -77,6 +80,9 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 		return l, wire.Errorf("InvalidParameterValue", "The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI. Specify an instance type and an AMI that have matching architectures, and try again. You can use 'describe-instance-types' or 'describe-images' to discover the architecture of the instance type or AMI.", info.Arch, ami.Arch)
 	}
 	l.image, l.rootDevice, l.rootGiB = ami, ami.RootDevice, ami.RootGiB
+	if !slices.Contains([]string{defaultTenancy, "dedicated", "host"}, l.tenancy) {
+		return l, wire.Errorf("InvalidParameterValue", "Value (%s) for parameter placement.tenancy is invalid. Valid values are: [default, dedicated, host]", l.tenancy)
+	}
 	var err *wire.Error
 	if l.groups, err = s.groupsOf(data); err != nil {
 		return l, err

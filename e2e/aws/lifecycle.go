@@ -142,7 +142,7 @@ func (s *Server) RunManaged(name, instanceType, zone string) (Instance, error) {
 	group, id := s.resources.SecurityGroups[:1], s.dice.uuid()
 	return s.start(launch{
 		placement: placement{
-			subnet: subnet, groups: group, rootDevice: image.RootDevice,
+			subnet: subnet, groups: group, rootDevice: image.RootDevice, tenancy: defaultTenancy,
 			profileARN: s.iamARN("instance-profile/eks-" + id),
 		},
 		info: info, capacityType: OnDemand, image: image, template: "eks-" + id, rootGiB: 20,

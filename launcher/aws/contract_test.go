@@ -17,6 +17,7 @@ import (
 	awsfake "github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/aws/policy"
 	"github.com/slipway-k8s/slipway/launcher/aws"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/cloudtest"
 	"github.com/slipway-k8s/slipway/manifests"
@@ -180,5 +181,39 @@ func TestThrottledOnTheWire(t *testing.T) {
 	})
 	if err != nil || len(out.InstanceIDs) != 1 || len(server.Instances()) != 1 {
 		t.Errorf("%+v, %v, %d instances", out, err, len(server.Instances()))
+	}
+}
+
+// What a claim asks of its tenancy is what EC2 launches and tells.
+func TestTenancyOnTheWire(t *testing.T) {
+	server := startAWS(t)
+	c, of := newCloud(t, server), class()
+	status, err := c.Resolve(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of.Status = status
+	types, err := c.InstanceTypes(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := types[0].Offerings[0]
+	for launch, tenancy := range map[string]string{"launch-1": "", "launch-2": catalog.TenancyDedicated} {
+		_, err := c.Launch(t.Context(), cloud.LaunchInput{
+			LaunchID: launch, Class: of, Claims: []*karpv1.NodeClaim{{}}, Tenancy: tenancy,
+			Options: []cloud.Option{{InstanceType: types[0].Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			got, err := c.Instances(t.Context(), cloud.Selector{LaunchIDs: []string{launch}})
+			if err == nil && len(got) == 1 && got[0].Tenancy == cmp.Or(tenancy, catalog.TenancyDefault) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v, %v", launch, got, err)
+			}
+		}
 	}
 }

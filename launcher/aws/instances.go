@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,7 +126,8 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	out := cloud.Instance{
 		ID: awssdk.ToString(in.InstanceId), InstanceType: string(in.InstanceType), ImageID: awssdk.ToString(in.ImageId),
 		PrivateDNSName: awssdk.ToString(in.PrivateDnsName), PrivateIP: awssdk.ToString(in.PrivateIpAddress),
-		LaunchTime: awssdk.ToTime(in.LaunchTime), CapacityType: karpv1.CapacityTypeOnDemand, Tags: map[string]string{},
+		LaunchTime: awssdk.ToTime(in.LaunchTime), CapacityType: karpv1.CapacityTypeOnDemand,
+		Tenancy: catalog.TenancyDefault, Tags: map[string]string{},
 	}
 	if in.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
 		out.CapacityType = karpv1.CapacityTypeSpot
@@ -141,6 +143,7 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	}
 	if in.Placement != nil {
 		out.Zone, out.ZoneID = awssdk.ToString(in.Placement.AvailabilityZone), awssdk.ToString(in.Placement.AvailabilityZoneId)
+		out.Tenancy = cmp.Or(string(in.Placement.Tenancy), out.Tenancy)
 	}
 	for _, t := range in.Tags {
 		out.Tags[awssdk.ToString(t.Key)] = awssdk.ToString(t.Value)

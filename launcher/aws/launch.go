@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -223,7 +224,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 	}
 	return request, request.fill(in, order, groups, templateSpec{
 		class: in.Class, cluster: known, capacityType: options[0].CapacityType,
-		labels: in.Labels, taints: in.Taints, tags: c.launchTags(in), tenancy: tenancyOf(in.Claims[0]),
+		labels: in.Labels, taints: in.Taints, tags: c.launchTags(in), tenancy: cmp.Or(in.Tenancy, catalog.TenancyDefault),
 	})
 }
 

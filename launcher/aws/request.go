@@ -2,7 +2,6 @@ package aws
 
 import (
 	"maps"
-	"slices"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -78,15 +77,4 @@ func (r *launchRequest) target(prioritized bool, spec templateSpec) {
 	r.fleet.TargetCapacitySpecification = &ec2types.TargetCapacitySpecificationRequest{
 		DefaultTargetCapacityType: target, TotalTargetCapacity: awssdk.Int32(int32(r.count)),
 	}
-}
-
-// tenancyOf a claim: default, but where it asks for dedicated alone.
-func tenancyOf(claim *karpv1.NodeClaim) string {
-	for _, r := range claim.Spec.Requirements {
-		if r.Key == awsv1.LabelInstanceTenancy && r.Operator == "In" && !slices.Contains(r.Values, string(ec2types.TenancyDefault)) &&
-			slices.Contains(r.Values, string(ec2types.TenancyDedicated)) {
-			return string(ec2types.TenancyDedicated)
-		}
-	}
-	return string(ec2types.TenancyDefault)
 }

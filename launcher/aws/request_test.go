@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -145,9 +146,7 @@ func TestTemplateFields(t *testing.T) {
 			nic + "1.InterfaceType": "efa", nic + "1.DeviceIndex": "0", nic + "2.NetworkCardIndex": "1", nic + "2.DeviceIndex": "1", nic + "3.DeviceIndex": "",
 		}},
 		"dedicated": {func(in *cloud.LaunchInput) {
-			in.Claims[0].Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
-				{Key: awsv1.LabelInstanceTenancy, Operator: "In", Values: []string{"dedicated"}},
-			}
+			in.Tenancy = catalog.TenancyDedicated
 		}, map[string]string{data + "Placement.Tenancy": "dedicated"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func Labels(f Facts) map[string]string {
 		LabelInstanceCPU:                 strconv.FormatInt(f.VCPUs, 10),
 		LabelInstanceMemory:              strconv.FormatInt(f.MemoryMiB, 10),
 		LabelInstanceEncryptionInTransit: strconv.FormatBool(f.EncryptionInTransit),
-		LabelInstanceTenancy:             "default",
+		LabelInstanceTenancy:             TenancyDefault,
 	}
 	set := func(key, value string) {
 		if value != "" {

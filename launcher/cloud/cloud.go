@@ -78,6 +78,8 @@ type LaunchInput struct {
 	// Prioritized has EC2 take the options in their order as far as it can, instead of the cheapest (on-demand) or those with
 	// the most spare capacity (spot): the prices are not EC2's.
 	Prioritized bool
+	// Tenancy of the instances: default, which empty means too, or dedicated.
+	Tenancy string
 	// Labels, Taints and StartupTaints that the kubelet registers with, slipway's own included.
 	Labels map[string]string
 	// Taints that the kubelet registers with: permanent, start-up and slipway's own.
@@ -165,6 +167,8 @@ type Instance struct {
 	State InstanceState
 	// InstanceType, Zone, ZoneID and CapacityType that EC2 chose.
 	InstanceType, Zone, ZoneID, CapacityType string
+	// Tenancy is default, dedicated or host.
+	Tenancy string
 	// ReservationID of the capacity reservation that it was launched into, where CapacityType is reserved.
 	ReservationID string
 	// ImageID of its AMI.

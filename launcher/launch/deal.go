@@ -143,7 +143,9 @@ var errGone = errors.New("the NodeClaim is gone")
 func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance cloud.Instance, offered map[string]catalog.InstanceType) error {
 	t := offered[instance.InstanceType]
 	err := g.write(ctx, c, func(patch client.Patch) error {
-		c.Labels = merge(c.Labels, t.Labels, map[string]string{karpv1.CapacityTypeLabelKey: instance.CapacityType}, reservationLabels(t, instance))
+		c.Labels = merge(c.Labels, t.Labels, map[string]string{
+			karpv1.CapacityTypeLabelKey: instance.CapacityType, catalog.LabelInstanceTenancy: instance.Tenancy,
+		}, reservationLabels(t, instance))
 		c.Labels = node.Labels(c, instance)
 		delete(c.Labels, corev1.LabelHostname)
 		expected := record.FormatExpected(instance.InstanceType, instance.Zone, instance.CapacityType, price(t, instance))

@@ -56,6 +56,29 @@ func TestEqualClaimsShareACall(t *testing.T) {
 	})
 }
 
+// Every type comes in both tenancies: the claim's requirements decide, and what EC2 gave is the label.
+func TestDedicatedTenancy(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		c := w.newClaim("default-a")
+		c.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+			{Key: catalog.LabelInstanceTenancy, Operator: "In", Values: []string{catalog.TenancyDedicated}},
+		}
+		w.create(c)
+		w.subject.Enqueue(c)
+		w.record("default-b")
+		w.settle(time.Second)
+		w.owners()
+		got := map[string]string{}
+		for _, c := range w.claims() {
+			got[c.Name] = c.Labels[catalog.LabelInstanceTenancy]
+		}
+		if diff := cmp.Diff(map[string]string{"default-a": "dedicated", "default-b": "default"}, got); diff != "" {
+			t.Errorf("tenancies, -want +got:\n%s", diff)
+		}
+	})
+}
+
 func TestInsufficientCapacityFallsToTheNextOffering(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()

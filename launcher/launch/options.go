@@ -40,6 +40,8 @@ type Search struct {
 type Choice struct {
 	// Options are the available offerings that will do, cheapest first, of at most 60 instance types.
 	Options []cloud.Option
+	// Tenancy of the instances: default or dedicated.
+	Tenancy string
 	// Relaxed says that minValues could not be kept.
 	Relaxed bool
 }
@@ -77,7 +79,7 @@ func (s Search) Options() (Choice, error) {
 		return Choice{}, short
 	}
 	out = slices.DeleteFunc(out, func(o cloud.Option) bool { return !kept[o.InstanceType] })
-	return Choice{Options: out, Relaxed: short != nil && len(out) > 0}, nil
+	return Choice{Options: out, Tenancy: catalog.Tenancy(reqs), Relaxed: short != nil && len(out) > 0}, nil
 }
 
 func (s Search) option(t catalog.InstanceType, o catalog.Offering) cloud.Option {
@@ -125,6 +127,9 @@ const instanceLabels = "karpenter.k8s.aws/instance-"
 func offers(reqs catalog.Requirements, labels map[string]string) bool {
 	for label, set := range reqs {
 		value, ok := labels[label]
+		if label == catalog.LabelInstanceTenancy {
+			value, ok = catalog.Tenancy(reqs), true // Every type comes in both.
+		}
 		if ok && !set.Has(value) || !ok && strings.HasPrefix(label, instanceLabels) && !set.Absent {
 			return false
 		}

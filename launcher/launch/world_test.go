@@ -80,7 +80,9 @@ func inWorld(t *testing.T, config memory.Config, test func(t *testing.T, w *worl
 }
 
 func instanceType(name string, price float64) catalog.InstanceType {
-	out := catalog.InstanceType{Name: name, Labels: map[string]string{corev1.LabelArchStable: "arm64", corev1.LabelInstanceTypeStable: name}}
+	out := catalog.InstanceType{Name: name, Labels: map[string]string{
+		corev1.LabelArchStable: "arm64", corev1.LabelInstanceTypeStable: name, catalog.LabelInstanceTenancy: catalog.TenancyDefault,
+	}}
 	out.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 	out.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1930m")}
 	for _, zone := range []string{"us-east-1a", "us-east-1b"} {
@@ -286,17 +288,23 @@ func (w *world) create(o client.Object) {
 	}
 }
 
+// newClaim is a NodeClaim as the server records it.
+func (w *world) newClaim(name string) *karpv1.NodeClaim {
+	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID("uid-" + name), Finalizers: []string{karpv1.TerminationFinalizer}, CreationTimestamp: metav1.Now(),
+		Labels:      map[string]string{karpv1.NodePoolLabelKey: "default"},
+		Annotations: map[string]string{catalog.InstanceTypesAnnotation: "m7g.large,m7g.xlarge"},
+	}}
+	c.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	return c
+}
+
 // record creates equal claims and hands them over together.
 func (w *world) record(names ...string) {
 	w.t.Helper()
 	var claims []*karpv1.NodeClaim
 	for _, name := range names {
-		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: types.UID("uid-" + name), Finalizers: []string{karpv1.TerminationFinalizer}, CreationTimestamp: metav1.Now(),
-			Labels:      map[string]string{karpv1.NodePoolLabelKey: "default"},
-			Annotations: map[string]string{catalog.InstanceTypesAnnotation: "m7g.large,m7g.xlarge"},
-		}}
-		c.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+		c := w.newClaim(name)
 		w.create(c)
 		claims = append(claims, c)
 	}

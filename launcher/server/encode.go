@@ -27,14 +27,14 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 	return out
 }
 
-// nodePool describes a pool; ready and message say whether it may launch.
-func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, ready bool, message string) *api.NodePool {
+// nodePool describes a pool; message is why it may not launch, empty where it may.
+func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string) *api.NodePool {
 	spec := p.Spec.Template.Spec
 	labels := map[string]string{karpv1.NodePoolLabelKey: p.Name}
 	maps.Copy(labels, p.Spec.Template.Labels)
 	out := &api.NodePool{
 		Name: p.Name, Labels: labels, Taints: taints(spec.Taints), StartupTaints: taints(spec.StartupTaints),
-		Limits: texts(corev1.ResourceList(p.Spec.Limits)), Usage: texts(usage), Ready: ready, NotReadyMessage: message,
+		Limits: texts(corev1.ResourceList(p.Spec.Limits)), Usage: texts(usage), Ready: message == "", NotReadyMessage: message,
 	}
 	if spec.NodeClassRef != nil {
 		out.NodeClass = spec.NodeClassRef.Name
@@ -42,12 +42,17 @@ func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, ready bool, message
 	if p.Spec.Weight != nil {
 		out.Weight = *p.Spec.Weight
 	}
+	var requirements []catalog.Requirement
 	for _, r := range spec.Requirements {
+		requirements = append(requirements, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
 		req := &api.Requirement{Key: r.Key, Operator: string(r.Operator), Values: r.Values}
 		if r.MinValues != nil {
 			req.MinValues = int32(min(*r.MinValues, 100)) // The API allows 50 at most.
 		}
 		out.Requirements = append(out.Requirements, req)
+	}
+	if catalog.PoolTenancy(requirements) == catalog.TenancyDedicated {
+		labels[catalog.LabelInstanceTenancy] = catalog.TenancyDedicated
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -23,7 +24,7 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (cloud.LaunchO
 	if broken := c.classes[in.Class.Name]; broken != nil {
 		return cloud.LaunchOutput{}, broken
 	}
-	if known, ok := c.launches[in.LaunchID]; ok {
+	if known, ok := c.launches[in.LaunchID]; ok && !c.config.IgnoreTokens {
 		if known.count != len(in.Claims) {
 			return cloud.LaunchOutput{}, fmt.Errorf("IdempotentParameterMismatch: launch %s was called with %d claims before", in.LaunchID, known.count)
 		}
@@ -97,7 +98,7 @@ func (c *Cloud) add(in cloud.LaunchInput, o cloud.Option) string {
 	}
 	c.instances[id] = &instance{Instance: cloud.Instance{
 		ID: id, InstanceType: o.InstanceType, Zone: o.Zone, ZoneID: c.zones()[o.Zone], CapacityType: o.CapacityType,
-		ImageID: "ami-1", PrivateIP: ip, PrivateDNSName: "ip-" + strings.ReplaceAll(ip, ".", "-") + ".ec2.internal",
+		Tenancy: cmp.Or(in.Tenancy, catalog.TenancyDefault), ImageID: "ami-1", PrivateIP: ip, PrivateDNSName: "ip-" + strings.ReplaceAll(ip, ".", "-") + ".ec2.internal",
 		LaunchTime: time.Now(), Tags: tags,
 	}}
 	return id

@@ -76,6 +76,9 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 		StartupTaints: spec.StartupTaints, Requirements: requirements(p), Limits: corev1.ResourceList(p.Spec.Limits).DeepCopy(), Ready: true,
 	}
 	maps.Copy(out.Labels, p.Spec.Template.Labels)
+	if catalog.PoolTenancy(out.Requirements) == catalog.TenancyDedicated {
+		out.Labels[catalog.LabelInstanceTenancy] = catalog.TenancyDedicated
+	}
 	if p.Spec.Weight != nil {
 		out.Weight = *p.Spec.Weight
 	}
