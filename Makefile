@@ -11,7 +11,7 @@ APISERVER := ./e2e ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd
 # Pure code, without a goroutine (a test holds this list against it): the race detector has nothing to find, and costs minutes.
 PURE := ./cmd/slipway ./e2e/aws/instancetypes ./e2e/aws/policy ./e2e/aws/wire ./e2e/machines/delay ./e2e/machines/userdata \
 	./internal/conventions ./launcher/aws/userdata ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/fromec2 \
-	./launcher/convert ./launcher/drain ./launcher/view ./manifests ./plugin/batch ./plugin/explain ./plugin/parity ./plugin/plan ./plugin/simulate \
+	./launcher/convert ./launcher/drain ./launcher/view ./manifests ./manifests/chart ./plugin/batch ./plugin/consolidate ./plugin/explain ./plugin/parity ./plugin/plan ./plugin/simulate \
 	./plugin/simulate/input ./plugin/simulate/market ./plugin/verify
 # What only a host with containerd can run has a target of its own.
 KUBELETS := ./e2e/kubelets

@@ -40,6 +40,10 @@ func TestControlPlane(t *testing.T) {
 		t.Run("the scheduler's rules cover kube-scheduler's", func(t *testing.T) { coversKubeScheduler(t, client) })
 		t.Run("users are confined", func(t *testing.T) { usersAreConfined(t, cp) })
 		t.Run("nodes are confined", func(t *testing.T) { nodesAreConfined(t, cp) })
+		c := dynamicClient(t, cp)
+		t.Run("converted manifests are valid", func(t *testing.T) { convertedManifestsAreValid(t, c) })
+		t.Run("the chart is accepted", func(t *testing.T) { chartIsAccepted(t, c) })
+		t.Run("admission sends pods to slipway", func(t *testing.T) { admissionSendsPods(t, c) })
 		stopped(t, cp)
 	})
 	t.Run("emulating 1.35", func(t *testing.T) {

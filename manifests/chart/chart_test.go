@@ -1,0 +1,304 @@
+package chart_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulerv1 "k8s.io/kube-scheduler/config/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/launcher"
+	"github.com/slipway-k8s/slipway/manifests"
+	"github.com/slipway-k8s/slipway/manifests/chart"
+)
+
+const folder = "../charts/slipway"
+
+// everything are values that turn all templates on.
+func everything() map[string]any {
+	return map[string]any{
+		"settings":                   map[string]any{"clusterName": "prod", "interruptionQueue": "prod-events", "reservedENIs": "1", "batchIdleDuration": "2s", "preferencePolicy": "Ignore", "handoverSelector": "team=a"},
+		"serviceAccount":             map[string]any{"annotations": map[string]any{"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"}},
+		"controller":                 map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": 1, "memory": "1Gi"}}, "env": []any{map[string]any{"name": "AWS_REGION", "value": "eu-west-1"}}},
+		"scheduler":                  map[string]any{"mode": "replace", "args": map[string]any{"spotSharePercent": 30}},
+		"admission":                  map[string]any{"enabled": true, "scope": "cluster", "except": map[string]any{"fargate": []any{map[string]any{"namespace": "edge-*", "labels": map[string]any{"app": "web"}}}}},
+		"serviceMonitor":             map[string]any{"enabled": true, "endpointConfig": map[string]any{"interval": "15s"}},
+		"prometheusRule":             map[string]any{"enabled": true},
+		"dashboard":                  map[string]any{"enabled": true},
+		"additionalLabels":           map[string]any{"team": "platform"},
+		"additionalAnnotations":      map[string]any{"owner": "platform"},
+		"additionalClusterRoleRules": []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes/proxy"}, "verbs": []any{"get"}}},
+		"hostNetwork":                true,
+		"imagePullSecrets":           []any{map[string]any{"name": "pull"}},
+		"podLabels":                  map[string]any{"a": "b"},
+	}
+}
+
+func render(t *testing.T, namespace string, values map[string]any) objects {
+	t.Helper()
+	documents, err := chart.Release{Chart: folder, Name: "slipway", Namespace: namespace, Values: values}.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decode(t, documents)
+}
+
+func minimal() map[string]any {
+	return map[string]any{"settings": map[string]any{"clusterName": "prod"}}
+}
+
+func TestEveryTemplateIsStrictlyDecoded(t *testing.T) {
+	templates, err := filepath.Glob(folder + "/templates/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := render(t, "scheduling", everything())
+	if len(got) < len(templates) {
+		t.Errorf("%d objects of %d templates", len(got), len(templates))
+	}
+	for id, o := range got {
+		if o.GetLabels()["team"] != "platform" || o.GetAnnotations()["owner"] != "platform" {
+			t.Errorf("%s has not the labels and annotations of all: %v, %v", id, o.GetLabels(), o.GetAnnotations())
+		}
+	}
+	account := got["ServiceAccount scheduling/slipway"]
+	if account.GetAnnotations()["eks.amazonaws.com/role-arn"] == "" {
+		t.Errorf("annotations %v", account.GetAnnotations())
+	}
+}
+
+// The sandbox, and so every end-to-end test, runs under the rules of manifests/rbac: the chart has these and no others.
+func TestRulesAreTheSandboxs(t *testing.T) {
+	want, err := manifests.RBAC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, role := range want.ClusterRoles {
+		rules["ClusterRole "+role.Name] = role.Rules
+	}
+	for _, role := range want.Roles {
+		rules["Role "+role.Namespace+"/"+role.Name] = role.Rules
+	}
+	got := map[string][]rbacv1.PolicyRule{}
+	objects := render(t, "kube-system", minimal())
+	for id, o := range objects {
+		switch role := o.(type) {
+		case *rbacv1.ClusterRole:
+			got[id] = role.Rules
+		case *rbacv1.Role:
+			got[id] = role.Rules
+		}
+	}
+	if diff := cmp.Diff(rules, got); diff != "" {
+		t.Errorf("-rbac +chart\n%s", diff)
+	}
+	for id := range got {
+		bound(t, objects, id, "kube-system")
+	}
+}
+
+func bound(t *testing.T, o objects, role, namespace string) {
+	t.Helper()
+	kind, name, _ := strings.Cut(role, " ")
+	var ref rbacv1.RoleRef
+	var subjects []rbacv1.Subject
+	switch binding := o[kind+"Binding "+name].(type) {
+	case *rbacv1.ClusterRoleBinding:
+		ref, subjects = binding.RoleRef, binding.Subjects
+	case *rbacv1.RoleBinding:
+		ref, subjects = binding.RoleRef, binding.Subjects
+	}
+	if ref.Kind != kind || ref.Name != filepath.Base(name) || ref.APIGroup != rbacv1.GroupName {
+		t.Errorf("%s is bound as %+v", role, ref)
+	}
+	want := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "slipway"}}
+	if diff := cmp.Diff(want, subjects); diff != "" {
+		t.Errorf("%s: %s", role, diff)
+	}
+}
+
+// In another namespace the Lease is there, and what belongs to kube-system stays there.
+func TestRulesInAnotherNamespace(t *testing.T) {
+	got := render(t, "scheduling", minimal())
+	for _, role := range []string{
+		"Role scheduling/slipway-scheduler", "Role scheduling/slipway-launcher", "Role kube-system/slipway-scheduler-authentication",
+		"Role kube-node-lease/slipway-launcher", "ClusterRole slipway-scheduler", "ClusterRole slipway-launcher",
+	} {
+		if got[role] == nil {
+			t.Errorf("there is no %s but %v", role, slices.Sorted(maps.Keys(got)))
+			continue
+		}
+		bound(t, got, role, "scheduling")
+	}
+}
+
+func TestBothProgramsReadTheirFiles(t *testing.T) {
+	for name, values := range map[string]map[string]any{"minimal": minimal(), "everything": everything()} {
+		config := render(t, "scheduling", values)["ConfigMap scheduling/slipway"].(*corev1.ConfigMap)
+		var scheduler schedulerv1.KubeSchedulerConfiguration
+		if err := yaml.UnmarshalStrict([]byte(config.Data["scheduler.yaml"]), &scheduler); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if scheduler.LeaderElection.ResourceNamespace != "scheduling" || len(scheduler.Profiles) != 1 {
+			t.Errorf("%s: %+v", name, scheduler)
+		}
+		path := filepath.Join(t.TempDir(), "launcher.yaml")
+		if err := os.WriteFile(path, []byte(config.Data["launcher.yaml"]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		settings := launcher.Defaults()
+		if err := settings.Load(path); err != nil {
+			t.Fatal(err)
+		}
+		container := containers(t, values)["controller"]
+		err := settings.FromEnvironment(func(name string) string {
+			i := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name })
+			if i < 0 {
+				return ""
+			}
+			return container.Env[i].Value
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := settings.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if name != "everything" {
+			continue
+		}
+		args := string(scheduler.Profiles[0].PluginConfig[0].Args.Raw)
+		for _, want := range []string{`"batchIdle":"2s"`, `"preferencePercent":0`, `"spotSharePercent":30`, `"socket":"/run/slipway/launcher.sock"`} {
+			if !strings.Contains(args, want) {
+				t.Errorf("arguments of NodeLaunch lack %s: %s", want, args)
+			}
+		}
+		if settings.ReservedENIs != 1 || settings.HandoverSelector != "team=a" || settings.InterruptionQueue != "prod-events" {
+			t.Errorf("settings %+v", settings)
+		}
+	}
+}
+
+func containers(t *testing.T, values map[string]any) map[string]corev1.Container {
+	t.Helper()
+	deployment := render(t, "scheduling", values)["Deployment scheduling/slipway"].(*appsv1.Deployment)
+	out := map[string]corev1.Container{}
+	for _, c := range deployment.Spec.Template.Spec.Containers {
+		out[c.Name] = c
+	}
+	return out
+}
+
+func TestDeploymentIsConfinedAndApart(t *testing.T) {
+	deployment := render(t, "scheduling", minimal())["Deployment scheduling/slipway"].(*appsv1.Deployment)
+	pod := deployment.Spec.Template.Spec
+	if *deployment.Spec.Replicas != 2 || pod.PriorityClassName != "system-cluster-critical" || pod.SchedulerName == "slipway" {
+		t.Errorf("%d replicas, priority class %q, scheduler %q", *deployment.Spec.Replicas, pod.PriorityClassName, pod.SchedulerName)
+	}
+	if s := pod.SecurityContext; !*s.RunAsNonRoot || *s.RunAsUser == 0 || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("security context %+v", s)
+	}
+	for _, c := range pod.Containers {
+		s := c.SecurityContext
+		if !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || !slices.Contains(s.Capabilities.Drop, "ALL") {
+			t.Errorf("%s: %+v", c.Name, s)
+		}
+		if c.LivenessProbe == nil || c.ReadinessProbe == nil || c.Resources.Requests.Cpu().IsZero() || c.Resources.Limits.Memory().IsZero() {
+			t.Errorf("%s lacks probes or resources", c.Name)
+		}
+		if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "socket" && m.MountPath == "/run/slipway" }) {
+			t.Errorf("%s does not see the socket", c.Name)
+		}
+		for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe} {
+			if !slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == probe.HTTPGet.Port.StrVal }) {
+				t.Errorf("%s has no port %s", c.Name, probe.HTTPGet.Port.StrVal)
+			}
+		}
+	}
+	apart := pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	for _, selector := range []map[string]string{apart[0].LabelSelector.MatchLabels, pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels} {
+		if diff := cmp.Diff(deployment.Spec.Selector.MatchLabels, selector); diff != "" {
+			t.Errorf("its Pods are not what keeps it apart: %s", diff)
+		}
+	}
+}
+
+// The schema knows each setting of the launcher, by its name; what the Pod fixes is not for users.
+func TestSchemaKnowsTheSettings(t *testing.T) {
+	text, err := os.ReadFile(folder + "/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties map[string]struct{ Properties map[string]any }
+	}
+	if err := yaml.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"batchIdleDuration": true, "batchMaxDuration": true, "preferencePolicy": true}
+	for field := range reflect.TypeFor[launcher.Settings]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !slices.Contains([]string{"socket", "metricsAddress", "healthProbeAddress"}, name) {
+			want[name] = true
+		}
+	}
+	got := map[string]bool{}
+	for name := range schema.Properties["settings"].Properties {
+		got[name] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-settings +schema\n%s", diff)
+	}
+}
+
+func TestSchemaRefuses(t *testing.T) {
+	for wrong, values := range map[string]map[string]any{
+		"no cluster":             {},
+		"a setting of nobody's":  {"settings": map[string]any{"clusterName": "a", "clusterNmae": "b"}},
+		"a value of nobody's":    {"settings": map[string]any{"clusterName": "a"}, "replica": 1},
+		"its own scheduler":      {"settings": map[string]any{"clusterName": "a"}, "schedulerName": "slipway"},
+		"a mode that is not":     {"settings": map[string]any{"clusterName": "a"}, "scheduler": map[string]any{"mode": "both"}},
+		"Karpenter's other gate": {"settings": map[string]any{"clusterName": "a", "featureGates": map[string]any{"nodeRepair": true}}},
+	} {
+		_, err := chart.Release{Chart: folder, Name: "slipway", Namespace: "kube-system", Values: values}.Render()
+		if err == nil {
+			t.Errorf("%s is accepted", wrong)
+		}
+	}
+}
+
+func TestPack(t *testing.T) {
+	for name, file := range map[string]string{"slipway": "slipway-1.2.3.tgz", "slipway-crds": "slipway-crds-1.2.3.tgz"} {
+		path, err := chart.Pack("../charts/"+name, "v1.2.3", t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(path) != file {
+			t.Errorf("%s is %s", name, path)
+		}
+		documents, err := chart.Release{Chart: path, Name: name, Namespace: "kube-system", Values: minimal()}.Render()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(slices.Sorted(maps.Keys(decode(t, documents))))
+		for _, want := range map[string][]string{
+			"slipway":      {"ClusterRole slipway-launcher", "Deployment kube-system/slipway"},
+			"slipway-crds": {"CustomResourceDefinition nodepools.karpenter.sh", "CustomResourceDefinition ec2nodeclasses.karpenter.k8s.aws"},
+		}[name] {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s has no %s: %s", name, want, got)
+			}
+		}
+	}
+}
