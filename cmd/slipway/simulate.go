@@ -41,18 +41,22 @@ func (s *simulation) addFlags(f *pflag.FlagSet) {
 
 // newSimulate is the command simulate.
 func newSimulate(o *options) *cobra.Command {
-	s, format := &simulation{}, "table"
+	s, moves, format := &simulation{}, newConsolidation(), "table"
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE_OR_DIRECTORY...",
 		Short: "Show what slipway would launch for pending pods, offline",
 		Example: `  slipway simulate -f manifests/
   kubectl get nodepools,ec2nodeclasses,nodes,pods,daemonsets -A -o yaml | slipway simulate -f - -o json
-  slipway simulate --from-cluster`,
+  slipway simulate --from-cluster
+  slipway simulate --from-cluster --consolidate`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains([]string{"table", "json", "yaml"}, format) {
 				return fmt.Errorf("--output %s: table, json or yaml is expected", format)
 			}
 			s.files = append(s.files, args...)
+			if moves.on {
+				return moves.run(cmd, o, s, format)
+			}
 			outcome, err := s.run(cmd, o)
 			if err != nil {
 				return err
@@ -61,6 +65,7 @@ func newSimulate(o *options) *cobra.Command {
 		},
 	}
 	s.addFlags(cmd.Flags())
+	moves.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&format, "output", "o", format, "table, json or yaml")
 	return cmd
 }
@@ -80,13 +85,28 @@ func (s *simulation) validate() error {
 
 // run loads, plans, and tells of what was wrong with the input on standard error.
 func (s *simulation) run(cmd *cobra.Command, o *options) (*simulate.Outcome, error) {
-	if !s.offline() {
-		return nil, errors.New("nothing to simulate: give -f or --from-cluster")
-	}
-	if err := s.validate(); err != nil {
+	objects, m, err := s.load(cmd, o)
+	if err != nil {
 		return nil, err
 	}
+	outcome, err := simulate.Run(cmd.Context(), objects, m, s.options)
+	if err != nil {
+		return nil, err
+	}
+	simulate.Tell(cmd.ErrOrStderr(), objects, outcome)
+	return outcome, nil
+}
+
+// load reads what the flags name.
+func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *market.Market, error) {
+	if !s.offline() {
+		return nil, nil, errors.New("nothing to simulate: give -f or --from-cluster")
+	}
+	if err := s.validate(); err != nil {
+		return nil, nil, err
+	}
 	thrifty()
+	s.options.Log = klog.Background()
 	texts := market.Files{}
 	for _, f := range []struct {
 		path string
@@ -97,30 +117,23 @@ func (s *simulation) run(cmd *cobra.Command, o *options) (*simulate.Outcome, err
 		}
 		var err error
 		if *f.text, err = os.ReadFile(f.path); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	m, err := market.Read(texts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := input.NewReader()
 	if err := r.ReadFiles(s.files, cmd.InOrStdin()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if s.fromCluster {
 		if err := o.readCluster(cmd.Context(), r); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	objects := r.Finish()
-	s.options.Log = klog.Background()
-	outcome, err := simulate.Run(cmd.Context(), objects, m, s.options)
-	if err != nil {
-		return nil, err
-	}
-	simulate.Tell(cmd.ErrOrStderr(), objects, outcome)
-	return outcome, nil
+	return r.Finish(), m, nil
 }
 
 // thrifty trades memory for CPU while there is plenty: a simulation is over in a second and leaves much behind on its

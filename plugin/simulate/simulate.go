@@ -29,6 +29,8 @@ type Options struct {
 	MinValuesBestEffort bool
 	// Log takes what the planner and the filters have to say; the zero value drops it.
 	Log logr.Logger
+	// taken are names that no new node may have, besides those of nodes that exist.
+	taken []string
 }
 
 // Outcome is what was found, in the planner's terms; Result puts it into those of the user.
@@ -69,14 +71,24 @@ type Held struct {
 
 // Run plans the pending pods of the input onto its nodes and onto new ones.
 func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Options) (*Outcome, error) {
+	cat, problems := m.Catalog(objects)
+	out, err := place(ctx, objects, cat, o)
+	if err != nil {
+		return nil, err
+	}
+	out.Problems = distinct(slices.Concat(objects.Problems, m.Problems, problems, out.Problems))
+	out.Notes = m.Notes
+	return out, nil
+}
+
+// place plans the pending pods with what the catalog has; the outcome's problems are the planner's alone.
+func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Options) (*Outcome, error) {
 	if o.Log.GetSink() == nil {
 		o.Log = logr.Discard()
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, o.Log))
 	defer cancel()
 	out := &Outcome{bound: map[string]string{}}
-	cat, problems := m.Catalog(objects)
-	out.Problems = slices.Concat(objects.Problems, m.Problems, problems)
 	w, err := newWorld(ctx, objects)
 	if err != nil {
 		return nil, err
@@ -94,13 +106,13 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 	out.Input = plan.Input{
 		// The time matters only for offerings that are sold out for a while, and here none is.
 		Now: time.Time{}, Catalog: cat, Classes: classes, Nodes: world.PlanNodes(), DaemonSets: objects.DaemonSets,
-		NewName: names(objects.Nodes), Namespaces: labelsOf(objects), PreferenceShare: o.PreferenceShare, MinValuesBestEffort: o.MinValuesBestEffort,
+		NewName: names(objects.Nodes, o.taken), Namespaces: labelsOf(objects), PreferenceShare: o.PreferenceShare, MinValuesBestEffort: o.MinValuesBestEffort,
 		Options: o.Plan,
 	}
 	var planning time.Duration
 	solution, err := w.verifier.Solve(ctx, world, out.Input, func(_ context.Context, in plan.Input) (plan.Plan, error) {
 		began := time.Now()
-		in.NewName = names(objects.Nodes)
+		in.NewName = names(objects.Nodes, o.taken)
 		made := plan.Make(in)
 		planning += time.Since(began)
 		return made, nil
@@ -113,8 +125,6 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 	for _, p := range out.Plan.Problems {
 		out.Problems = append(out.Problems, input.Problem{Object: p.Object, Field: p.Field, Message: p.Message})
 	}
-	out.Problems = distinct(out.Problems)
-	out.Notes = m.Notes
 	return out, nil
 }
 
@@ -128,9 +138,12 @@ func distinct(in []input.Problem) []input.Problem {
 	})
 }
 
-// names numbers the claims of each NodePool, leaving out the names of nodes that exist.
-func names(nodes []*corev1.Node) func(string) string {
+// names numbers the claims of each NodePool, leaving out the names of nodes that exist and others that are taken.
+func names(nodes []*corev1.Node, others []string) func(string) string {
 	taken, last := map[string]bool{}, map[string]int{}
+	for _, name := range others {
+		taken[name] = true
+	}
 	for _, n := range nodes {
 		taken[n.Name] = true
 	}

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -48,6 +49,8 @@ type Objects struct {
 	ResourceClaims []*resourcev1.ResourceClaim
 	// Services select pods for the profile's default topology spread.
 	Services []*corev1.Service
+	// Budgets are the PodDisruptionBudgets, which say what may be moved.
+	Budgets []*policyv1.PodDisruptionBudget
 	// Invalid pods are not in Pods: the API server would refuse them.
 	Invalid []Invalid
 	// Problems of objects that are left out, or taken otherwise than they are written.
@@ -155,6 +158,7 @@ type Reader struct {
 	runtimeClasses  list[*nodev1.RuntimeClass]
 	resourceClaims  list[*resourcev1.ResourceClaim]
 	services        list[*corev1.Service]
+	budgets         list[*policyv1.PodDisruptionBudget]
 
 	specs    map[string]*sharedSpec
 	metas    map[string]*sharedMeta
@@ -206,6 +210,8 @@ func newObject(group, kind string) runtime.Object {
 		return &schedulingv1.PriorityClass{}
 	case "node.k8s.io/RuntimeClass":
 		return &nodev1.RuntimeClass{}
+	case "policy/PodDisruptionBudget":
+		return &policyv1.PodDisruptionBudget{}
 	case "resource.k8s.io/ResourceClaim":
 		return &resourcev1.ResourceClaim{}
 	}
@@ -253,6 +259,8 @@ func (r *Reader) Add(object runtime.Object) {
 		r.priorityClasses.add(r, "PriorityClass", o)
 	case *nodev1.RuntimeClass:
 		r.runtimeClasses.add(r, "RuntimeClass", o)
+	case *policyv1.PodDisruptionBudget:
+		r.budgets.add(r, "PodDisruptionBudget", namespaced(o))
 	case *resourcev1.ResourceClaim:
 		r.resourceClaims.add(r, "ResourceClaim", namespaced(o))
 	default:
@@ -310,7 +318,7 @@ func (r *Reader) Finish() *Objects {
 		NodePools: r.nodePools.items, NodeClasses: r.nodeClasses.items, NodeClaims: r.nodeClaims.items, Nodes: r.nodes.items, DaemonSets: r.finishedDaemonSets(),
 		Namespaces: r.namespaces.items, PersistentVolumes: r.volumes.items, PersistentVolumeClaims: r.claims.items,
 		StorageClasses: r.storageClasses.items, CSINodes: r.csiNodes.items, CSIDrivers: r.csiDrivers.items,
-		ResourceClaims: r.resourceClaims.items, Services: r.services.items, Ignored: r.ignored,
+		ResourceClaims: r.resourceClaims.items, Services: r.services.items, Budgets: r.budgets.items, Ignored: r.ignored,
 	}
 	out.Pods = slices.DeleteFunc(r.pods.items, func(p Pod) bool {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed

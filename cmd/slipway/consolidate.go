@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/simulate"
+)
+
+// consolidation are the flags of `slipway simulate --consolidate`.
+type consolidation struct {
+	on      bool
+	options consolidate.Options
+}
+
+func newConsolidation() *consolidation { return &consolidation{options: consolidate.DefaultOptions()} }
+
+func (c *consolidation) addFlags(f *pflag.FlagSet) {
+	d := c.options
+	f.BoolVar(&c.on, "consolidate", false, "show what the nodes that run could cost: which to give up, what to launch instead, which pods would move")
+	f.DurationVar(&c.options.Payback, "payback", d.Payback, "with --consolidate: how soon a move has to have earned what it costs")
+	f.Float64Var(&c.options.EvictionCost, "eviction-cost", d.EvictionCost, "with --consolidate: what the eviction of a pod counts for, in USD")
+	f.Float64Var(&c.options.MinSaving, "min-saving", d.MinSaving, "with --consolidate: the least that a move has to save, in USD per hour")
+	f.BoolVar(&c.options.SpotToSpot, "spot-to-spot", false, "with --consolidate: replace spot nodes by other spot nodes too")
+}
+
+func (c *consolidation) validate() error {
+	if c.options.Payback <= 0 {
+		return fmt.Errorf("--payback %s: more than zero is expected", c.options.Payback)
+	}
+	for name, v := range map[string]float64{"eviction-cost": c.options.EvictionCost, "min-saving": c.options.MinSaving} {
+		if !(v >= 0) {
+			return fmt.Errorf("--%s %g: zero or more is expected", name, v)
+		}
+	}
+	return nil
+}
+
+// run loads, decides, and tells of what was wrong with the input on standard error.
+func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, format string) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	objects, m, err := s.load(cmd, o)
+	if err != nil {
+		return err
+	}
+	saving, err := simulate.Consolidate(cmd.Context(), objects, m, simulate.ConsolidateOptions{
+		Options: s.options, Consolidate: c.options, Now: time.Now(),
+	})
+	if err != nil {
+		return err
+	}
+	saving.Tell(cmd.ErrOrStderr(), objects)
+	return saving.Write(cmd.OutOrStdout(), format)
+}

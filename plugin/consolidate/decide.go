@@ -1,0 +1,277 @@
+package consolidate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// settleRounds is how often a set of nodes is asked about again, without those that turned out to be worth keeping.
+const settleRounds = 6
+
+// Decide looks for the sets of nodes whose going saves most. It asks about all nodes that may go at once, keeps those that
+// the planner would buy again, then asks about ever smaller sets of the nodes that waste most, and takes the set that
+// earns most within Options.Payback.
+func Decide(ctx context.Context, fleet []Node, o Options, ask Ask) (Decision, error) {
+	s := &search{o: o, ask: ask, kept: map[string]string{}, nodes: map[string]*Node{}, totals: map[string]total{}, going: map[string]int{}}
+	var candidates []string
+	for i := range fleet {
+		n := &fleet[i]
+		s.nodes[n.Name] = n
+		t := s.totals[n.NodePool]
+		s.totals[n.NodePool] = total{price: t.price + n.Price, evictions: t.evictions + n.evictions()}
+		switch why := untouchable(n); {
+		case why != "":
+			s.kept[n.Name] = why
+		case n.empty():
+			s.empty = append(s.empty, n.Name)
+		default:
+			candidates = append(candidates, n.Name)
+		}
+	}
+	s.limitEmpty()
+	best, err := s.best(ctx, candidates)
+	if err != nil {
+		return Decision{}, err
+	}
+	return s.decision(best, candidates), nil
+}
+
+// untouchable says why a node may not be given up.
+func untouchable(n *Node) string {
+	switch {
+	case n.Blocked != "":
+		return n.Blocked
+	case n.Policy == WhenEmpty && !n.empty():
+		return "NodePool " + n.NodePool + " gives up empty nodes only (consolidationPolicy WhenEmpty)"
+	}
+	return ""
+}
+
+// total is what a NodePool has as a whole.
+type total struct{ price, evictions float64 }
+
+// search is one decision on its way.
+type search struct {
+	o      Options
+	ask    Ask
+	nodes  map[string]*Node
+	empty  []string
+	kept   map[string]string
+	totals map[string]total
+	// going counts the nodes by NodePool that are chosen already.
+	going     map[string]int
+	questions int
+}
+
+// set is nodes that could go, and the moves that this makes.
+type set struct {
+	moves []Move
+	// earned is what the moves have earned at the end of the payback time, in USD.
+	earned float64
+}
+
+// best tries as many of the most wasteful candidates as may go at once, then halves of them. Where none of these sets earns
+// anything, it goes on with the next ones.
+func (s *search) best(ctx context.Context, candidates []string) (set, error) {
+	rest := slices.Clone(candidates)
+	slices.SortFunc(rest, func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.waste(b), s.waste(a)), strings.Compare(a, b))
+	})
+	for len(rest) > 0 && s.questions < s.o.Questions {
+		now, later := s.allowed(rest)
+		if len(now) == 0 {
+			s.overBudget(rest)
+			break
+		}
+		var best set
+		for size := len(now); size > 0 && s.questions < s.o.Questions; size /= 2 {
+			found, err := s.settle(ctx, now[:size])
+			if err != nil {
+				return set{}, err
+			}
+			if found.earned > best.earned {
+				best = found
+			}
+		}
+		if best.earned > 0 {
+			s.overBudget(later)
+			return best, nil
+		}
+		rest = later
+	}
+	return set{}, nil
+}
+
+// limitEmpty keeps the empty nodes beyond what the budgets allow, the cheapest ones.
+func (s *search) limitEmpty() {
+	slices.SortFunc(s.empty, func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.nodes[b].Price, s.nodes[a].Price), strings.Compare(a, b))
+	})
+	s.empty = slices.DeleteFunc(s.empty, func(name string) bool {
+		pool := s.nodes[name].NodePool
+		limit, ok := s.o.Allowed[pool]
+		if ok && s.going[pool] >= limit.Empty {
+			s.overBudget([]string{name})
+			return true
+		}
+		s.going[pool]++
+		return false
+	})
+}
+
+func (s *search) overBudget(names []string) {
+	for _, name := range names {
+		s.kept[name] = "the budgets of NodePool " + s.nodes[name].NodePool + " let no more nodes go now"
+	}
+}
+
+// allowed parts the candidates into those that may go now, as many of each NodePool as its budgets let go besides the
+// empty ones, and the others.
+func (s *search) allowed(order []string) (now, later []string) {
+	going := maps.Clone(s.going)
+	for _, name := range order {
+		pool := s.nodes[name].NodePool
+		if limit, ok := s.o.Allowed[pool]; ok && going[pool] >= limit.Underutilized {
+			later = append(later, name)
+			continue
+		}
+		going[pool]++
+		now = append(now, name)
+	}
+	return now, later
+}
+
+// waste is what is paid for the unused part of a node, per eviction that giving it up costs.
+func (s *search) waste(name string) float64 {
+	n := s.nodes[name]
+	return n.Price * (1 - n.Used) / (1 + n.evictions())
+}
+
+// settle asks about the nodes, and again without those that are worth keeping, until every move that is left pays.
+func (s *search) settle(ctx context.Context, names []string) (set, error) {
+	going := slices.Clone(names)
+	for round := 0; len(going) > 0 && round < settleRounds && s.questions < s.o.Questions; round++ {
+		s.questions++
+		answer, err := s.ask(ctx, slices.Concat(s.empty, going))
+		if err != nil {
+			return set{}, err
+		}
+		stay := s.stranded(going, answer)
+		if len(stay) == 0 {
+			stay = s.boughtAgain(going, answer)
+		}
+		var moves []Move
+		if len(stay) == 0 {
+			moves = s.split(going, answer)
+			for i := range moves {
+				if why := s.unpaid(&moves[i]); why != "" {
+					for _, n := range moves[i].Nodes {
+						stay[n.Name] = why
+					}
+				}
+			}
+		}
+		if len(stay) == 0 {
+			return s.earning(moves), nil
+		}
+		for name, why := range stay {
+			s.kept[name] = why
+		}
+		going = slices.DeleteFunc(going, func(name string) bool { return stay[name] != "" })
+	}
+	return set{}, nil
+}
+
+// stranded are the nodes with a pod that would find no other.
+func (s *search) stranded(going []string, a Answer) map[string]string {
+	stay := map[string]string{}
+	for _, name := range going {
+		for _, p := range s.nodes[name].Pods {
+			if why, ok := a.Unplaced[p.Name]; ok {
+				stay[name] = fmt.Sprintf("pod %s would find no other node: %s", p.Name, why)
+				break
+			}
+		}
+	}
+	return stay
+}
+
+// boughtAgain are nodes for which the planner buys an equal one: as many of a kind as it buys, those first that are
+// the most work to leave.
+func (s *search) boughtAgain(going []string, a Answer) map[string]string {
+	order := slices.Clone(going)
+	slices.SortFunc(order, func(x, y string) int {
+		return cmp.Or(cmp.Compare(s.nodes[y].evictions(), s.nodes[x].evictions()), strings.Compare(x, y))
+	})
+	stay := map[string]string{}
+	for _, r := range a.Replacements {
+		for _, name := range order {
+			n := s.nodes[name]
+			if stay[name] == "" && n.equal(r.Offer) && n.Price <= r.Price*(1+1e-9)+s.o.MinSaving {
+				stay[name] = fmt.Sprintf("an equal node (%s, %s) would be bought for its pods", n.InstanceType, n.CapacityType)
+				break
+			}
+		}
+	}
+	return stay
+}
+
+// unpaid says why a move is not worth it; empty if it is.
+func (s *search) unpaid(m *Move) string {
+	if !s.o.SpotToSpot && spotToSpot(m) {
+		return "spot nodes are replaced by other spot nodes only where that is allowed (SpotToSpotConsolidation)"
+	}
+	switch {
+	case m.Saving <= 0:
+		return "its pods cost nothing less elsewhere"
+	case m.Saving < s.o.MinSaving:
+		return fmt.Sprintf("moving its pods saves %.4f USD/h, less than the least that counts (%.4f)", m.Saving, s.o.MinSaving)
+	case m.Payback() > s.o.Payback:
+		return fmt.Sprintf("moving its pods saves %.4f USD/h and pays back its cost of %.3f USD after %s, later than %s",
+			m.Saving, m.Cost, m.Payback().Round(minute), s.o.Payback)
+	}
+	return s.unbalanced(m)
+}
+
+// spotToSpot says whether all that goes is spot and so is something that comes.
+func spotToSpot(m *Move) bool {
+	const spot = "spot"
+	return !slices.ContainsFunc(m.Nodes, func(n Node) bool { return n.CapacityType != spot }) &&
+		slices.ContainsFunc(m.Replacements, func(r Replacement) bool { return r.CapacityType == spot })
+}
+
+// balance is the share of a NodePool's cost that a move has to save for each share of its evictions: Karpenter's Balanced
+// with its k of 2 (karpenter.sh/docs/concepts/disruption, score ≥ 1/k).
+const balance = 0.5
+
+// unbalanced says of a move out of NodePools with policy Balanced why it moves too much for what it saves.
+func (s *search) unbalanced(m *Move) string {
+	saved := map[string]float64{}
+	evicted := map[string]float64{}
+	for _, n := range m.Nodes {
+		if n.Policy == Balanced {
+			saved[n.NodePool] += n.Price
+			evicted[n.NodePool] += n.evictions()
+		}
+	}
+	for _, r := range m.Replacements {
+		if _, ok := saved[r.NodePool]; ok {
+			saved[r.NodePool] -= r.Price
+		}
+	}
+	for _, pool := range slices.Sorted(maps.Keys(saved)) {
+		t := s.totals[pool]
+		if t.price <= 0 || t.evictions <= 0 || evicted[pool] <= 0 {
+			continue
+		}
+		if score := (saved[pool] / t.price) / (evicted[pool] / t.evictions); score < balance {
+			return fmt.Sprintf("the move saves %.1f %% of what NodePool %s costs and evicts %.1f %% of its pods: its score %.2f is below %.2f (Balanced)",
+				100*saved[pool]/t.price, pool, 100*evicted[pool]/t.evictions, score, balance)
+		}
+	}
+	return ""
+}

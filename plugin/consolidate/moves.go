@@ -1,0 +1,137 @@
+package consolidate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// minute is what times are told to a human in.
+const minute = time.Minute
+
+// split makes one move of each group of nodes whose pods share replacements: the groups do not depend on each other.
+func (s *search) split(going []string, a Answer) []Move {
+	onto := map[string]int{} // replacement by pod
+	for i, r := range a.Replacements {
+		for _, p := range r.Pods {
+			onto[p] = i
+		}
+	}
+	group := make([]int, len(going)) // of each node: the index of its group's first node
+	first := map[int]int{}           // the first node with a pod on a replacement
+	for i, name := range going {
+		group[i] = i
+		for _, p := range s.nodes[name].Pods {
+			r, ok := onto[p.Name]
+			if !ok {
+				continue
+			}
+			if j, seen := first[r]; seen {
+				join(group, i, j)
+			} else {
+				first[r] = i
+			}
+		}
+	}
+	moves := map[int]*Move{}
+	for i, name := range going {
+		root := find(group, i)
+		m := moves[root]
+		if m == nil {
+			m = &Move{Targets: map[string]string{}}
+			moves[root] = m
+		}
+		n := s.nodes[name]
+		m.Nodes = append(m.Nodes, *n)
+		for _, p := range n.Pods {
+			if r, ok := onto[p.Name]; ok {
+				m.Targets[p.Name] = a.Replacements[r].Name
+			} else {
+				m.Targets[p.Name] = a.Existing[p.Name]
+			}
+		}
+	}
+	for r, i := range first {
+		m := moves[find(group, i)]
+		m.Replacements = append(m.Replacements, a.Replacements[r])
+	}
+	out := make([]Move, 0, len(moves))
+	for _, root := range slices.Sorted(maps.Keys(moves)) {
+		m := moves[root]
+		slices.SortFunc(m.Nodes, func(x, y Node) int { return strings.Compare(x.Name, y.Name) })
+		slices.SortFunc(m.Replacements, func(x, y Replacement) int { return strings.Compare(x.Name, y.Name) })
+		s.price(m)
+		out = append(out, *m)
+	}
+	return out
+}
+
+// price sets what the move saves and costs.
+func (s *search) price(m *Move) {
+	evictions := 0.0
+	for i := range m.Nodes {
+		m.Saving += m.Nodes[i].Price
+		evictions += m.Nodes[i].evictions()
+	}
+	twice := 0.0
+	for _, r := range m.Replacements {
+		m.Saving -= r.Price
+		twice += r.Price
+	}
+	m.Cost = evictions*s.o.EvictionCost + twice*s.o.Overlap.Hours()
+}
+
+// earning is the set of the moves.
+func (s *search) earning(moves []Move) set {
+	out := set{moves: moves}
+	for _, m := range moves {
+		out.earned += m.Saving*s.o.Payback.Hours() - m.Cost
+	}
+	return out
+}
+
+// decision puts the empty nodes before the moves that were found, and says why the others stay.
+func (s *search) decision(best set, candidates []string) Decision {
+	out := Decision{Questions: s.questions}
+	for _, name := range s.empty {
+		n := *s.nodes[name]
+		out.Moves = append(out.Moves, Move{Nodes: []Node{n}, Targets: map[string]string{}, Saving: n.Price})
+	}
+	slices.SortFunc(best.moves, func(a, b Move) int {
+		return cmp.Or(cmp.Compare(b.Saving, a.Saving), strings.Compare(a.Nodes[0].Name, b.Nodes[0].Name))
+	})
+	goes := map[string]bool{}
+	for _, m := range best.moves {
+		out.Moves = append(out.Moves, m)
+		for _, n := range m.Nodes {
+			goes[n.Name] = true
+		}
+	}
+	for _, name := range candidates {
+		if !goes[name] && s.kept[name] == "" {
+			s.kept[name] = "no set of nodes with it was found that saves more"
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.kept)) {
+		if !goes[name] {
+			out.Kept = append(out.Kept, Kept{Node: name, Reason: s.kept[name]})
+		}
+	}
+	return out
+}
+
+// find and join keep groups as trees of indices.
+func find(group []int, i int) int {
+	for group[i] != i {
+		group[i] = group[group[i]]
+		i = group[i]
+	}
+	return i
+}
+
+func join(group []int, i, j int) {
+	a, b := find(group, i), find(group, j)
+	group[max(a, b)] = min(a, b)
+}

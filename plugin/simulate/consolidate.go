@@ -1,0 +1,296 @@
+package simulate
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+	"github.com/slipway-k8s/slipway/plugin/simulate/market"
+)
+
+// ConsolidateOptions are the arguments of a consolidation.
+type ConsolidateOptions struct {
+	// Options of the planner.
+	Options
+	// Consolidate bounds what is worth a move.
+	Consolidate consolidate.Options
+	// Now is the time of the decision: some nodes are too young, some pods are protected for a while.
+	Now time.Time
+}
+
+// Saving is what a consolidation found; Result puts it into the words of the user.
+type Saving struct {
+	// Moves in their order. Those of one step can be made at once, within the NodePools' budgets; a step begins when the
+	// one before it is done.
+	Moves []StepMove
+	// Kept are the nodes that stay, with the reason.
+	Kept []consolidate.Kept
+	// Before and After are the nodes of NodePools now and after all moves.
+	Before, After []consolidate.Node
+	// AnewPerHour is what the nodes of NodePools would cost, in USD per hour, if all pods that may move were planned anew
+	// at once: what no sequence of moves has to reach, since it also counts what they disturb.
+	AnewPerHour float64
+	// Problems of the input.
+	Problems []input.Problem
+	// Notes tell a human what was assumed.
+	Notes []string
+	// Pending pods of the input that do not fit the nodes there are: what would be launched for them is another question.
+	Pending int
+	// Steps is how often something was decided, Questions how often the planner was asked for it.
+	Steps, Questions int
+	// Took is what deciding took, after loading.
+	Took time.Duration
+}
+
+// StepMove is a move and the step that it belongs to.
+type StepMove struct {
+	consolidate.Move
+	// Step counts from 1.
+	Step int
+}
+
+// maxSteps is after how many steps a consolidation ends even if more could be gained.
+const maxSteps = 100
+
+// Consolidate decides which of the input's nodes to give up, and what would be launched for their pods instead, step by
+// step until nothing is to be gained. Pending pods take the room that they find first.
+func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, o ConsolidateOptions) (*Saving, error) {
+	cat, problems := m.Catalog(objects)
+	start := time.Now()
+	settled, pending, err := withPending(ctx, objects, cat, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	out := &Saving{Problems: distinct(slices.Concat(objects.Problems, m.Problems, problems)), Notes: m.Notes, Pending: pending}
+	c := &cluster{objects: settled, cat: cat, o: o.Options, shapes: map[string]int{}}
+	for _, n := range objects.Nodes {
+		c.o.taken = append(c.o.taken, n.Name)
+	}
+	out.Before = fleet(settled, cat, o.Now)
+	out.After = out.Before
+	if out.AnewPerHour, err = c.anew(ctx, out.Before); err != nil {
+		return nil, err
+	}
+	for out.Steps < maxSteps {
+		o.Consolidate.Allowed, problems = allowances(c.objects, o.Now)
+		decision, err := consolidate.Decide(ctx, out.After, o.Consolidate, c.ask)
+		if err != nil {
+			return nil, err
+		}
+		out.Questions += decision.Questions
+		out.Kept = decision.Kept
+		if len(decision.Moves) == 0 {
+			break
+		}
+		out.Steps++
+		for _, move := range decision.Moves {
+			out.Moves = append(out.Moves, StepMove{move, out.Steps})
+		}
+		if err := c.apply(ctx, decision.Moves, o.Now); err != nil {
+			return nil, err
+		}
+		out.After = fleet(c.objects, cat, o.Now)
+	}
+	out.Problems = distinct(slices.Concat(out.Problems, problems))
+	out.Took = time.Since(start)
+	return out, nil
+}
+
+// withPending binds the pending pods that fit a node to it, and leaves out the others, which it counts.
+func withPending(ctx context.Context, objects *input.Objects, cat catalog.State, o Options) (*input.Objects, int, error) {
+	out := *objects
+	out.Pods = nil
+	waiting := false
+	for _, p := range objects.Pods {
+		waiting = waiting || p.Spec.NodeName == ""
+	}
+	if !waiting {
+		out.Pods = objects.Pods
+		return &out, 0, nil
+	}
+	placed, err := place(ctx, objects, cat, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	node := map[string]string{}
+	for _, p := range placed.Plan.Placements {
+		if p.InFlight {
+			continue
+		}
+		for _, name := range podsOf(p.Members) {
+			node[name] = p.Node
+		}
+	}
+	left := 0
+	for _, p := range objects.Pods {
+		at := p.Spec.NodeName
+		if at == "" {
+			at = node[p.Namespace+"/"+p.Name]
+		}
+		if at == "" {
+			left++
+			continue
+		}
+		p.Pod = onNode(p.Pod, at)
+		out.Pods = append(out.Pods, p)
+	}
+	return &out, left, nil
+}
+
+// onNode is the pod bound to a node, or to none.
+func onNode(p *corev1.Pod, node string) *corev1.Pod {
+	if p.Spec.NodeName == node {
+		return p
+	}
+	moved := *p
+	moved.Spec.NodeName = node
+	return &moved
+}
+
+// cluster answers what the pods of nodes would need if these went.
+type cluster struct {
+	objects *input.Objects
+	cat     catalog.State
+	o       Options
+	// shapes of pods by the key of their class, below those of the input.
+	shapes map[string]int
+}
+
+// ask implements consolidate.Ask. The NodePools' limits count the nodes that go too: they leave last.
+func (c *cluster) ask(ctx context.Context, gone []string) (consolidate.Answer, error) {
+	placed, _, err := c.without(ctx, gone)
+	if err != nil {
+		return consolidate.Answer{}, err
+	}
+	return answered(placed), nil
+}
+
+// without plans the pods of nodes that are gone; it also returns the objects that are left.
+func (c *cluster) without(ctx context.Context, gone []string) (*Outcome, *input.Objects, error) {
+	going := map[string]bool{}
+	for _, name := range gone {
+		going[name] = true
+	}
+	after := *c.objects
+	after.Nodes = slices.DeleteFunc(slices.Clone(c.objects.Nodes), func(n *corev1.Node) bool { return going[n.Name] })
+	after.Pods = make([]input.Pod, 0, len(c.objects.Pods))
+	for _, p := range c.objects.Pods {
+		switch {
+		case !going[p.Spec.NodeName]:
+		case !moves(p.Pod):
+			continue
+		default:
+			p.Pod = onNode(p.Pod, "")
+			p.Shape = c.shape(p.Pod)
+		}
+		after.Pods = append(after.Pods, p)
+	}
+	placed, err := place(ctx, &after, c.cat, c.o)
+	return placed, &after, err
+}
+
+// anew is the bill if all pods that may move were planned at once.
+func (c *cluster) anew(ctx context.Context, fleet []consolidate.Node) (float64, error) {
+	var gone []string
+	stay := 0.0
+	for i := range fleet {
+		if n := &fleet[i]; n.Blocked == "" {
+			gone = append(gone, n.Name)
+		} else {
+			stay += n.Price
+		}
+	}
+	placed, _, err := c.without(ctx, gone)
+	if err != nil {
+		return 0, err
+	}
+	return stay + placed.Plan.CostPerHour, nil
+}
+
+// apply makes the moves: the nodes are gone, their replacements are there, and the pods run where they were to run.
+func (c *cluster) apply(ctx context.Context, moves []consolidate.Move, now time.Time) error {
+	var gone []string
+	for _, m := range moves {
+		for _, n := range m.Nodes {
+			gone = append(gone, n.Name)
+		}
+	}
+	// The same question as the decision's last one has the same answer.
+	placed, after, err := c.without(ctx, gone)
+	if err != nil {
+		return err
+	}
+	at := answered(placed).Existing
+	for i := range placed.Plan.Claims {
+		claim := &placed.Plan.Claims[i]
+		after.Nodes = append(after.Nodes, nodeOf(claim, now))
+		c.o.taken = append(c.o.taken, claim.Name)
+		for _, name := range podsOf(claim.Members) {
+			at[name] = claim.Name
+		}
+	}
+	for i, p := range after.Pods {
+		if to, ok := at[p.Namespace+"/"+p.Name]; ok && p.Spec.NodeName == "" {
+			after.Pods[i].Pod = onNode(p.Pod, to)
+		}
+	}
+	c.objects = after
+	return nil
+}
+
+// nodeOf is the Node that a claim becomes.
+func nodeOf(claim *plan.Claim, now time.Time) *corev1.Node {
+	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Labels: maps.Clone(claim.Labels), CreationTimestamp: metav1.NewTime(now)}}
+	out.Labels[corev1.LabelHostname] = claim.Name
+	out.Spec.Taints = claim.Taints
+	out.Status.Allocatable, out.Status.Capacity = claim.Allocatable, claim.Allocatable
+	out.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return out
+}
+
+func (c *cluster) shape(p *corev1.Pod) int {
+	key := plan.ClassKey(p)
+	if _, ok := c.shapes[key]; !ok {
+		c.shapes[key] = -1 - len(c.shapes)
+	}
+	return c.shapes[key]
+}
+
+func answered(o *Outcome) consolidate.Answer {
+	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
+	for _, c := range o.Plan.Claims {
+		out.Replacements = append(out.Replacements, consolidate.Replacement{
+			Name: c.Name, Pods: podsOf(c.Members),
+			Offer: consolidate.Offer{
+				NodePool: c.NodePool, InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
+				CapacityType: c.Expected.CapacityType, Price: c.Expected.Price,
+			},
+		})
+	}
+	for _, p := range o.Plan.Placements {
+		for _, name := range podsOf(p.Members) {
+			out.Existing[name] = p.Node
+		}
+	}
+	for _, u := range o.Plan.Unplaced {
+		why := "no NodePool runs it"
+		if len(u.Reasons) > 0 {
+			why = u.Reasons[0].Message
+		}
+		for _, ref := range u.Pods {
+			out.Unplaced[ref.Namespace+"/"+ref.Name] = why
+		}
+	}
+	for _, h := range o.Held {
+		out.Unplaced[h.Pod] = h.Reason
+	}
+	return out
+}
