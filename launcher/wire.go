@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/collect"
+	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
 	"github.com/slipway-k8s/slipway/launcher/join"
 	"github.com/slipway-k8s/slipway/launcher/launch"
@@ -27,6 +28,7 @@ type parts struct {
 	terminator *terminate.Terminator
 	server     *server.Server
 	launcher   *launch.Launcher
+	health     *health.Health
 	beside     *neighbour
 }
 
@@ -70,11 +72,17 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	p.server, err = server.New(server.Config{
+	p.health, err = health.New(health.Config{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: l.recorders.slipway, Changed: late.recheck, Registerer: l.registerer,
+	})
+	if err != nil {
+		return p, err
+	}
 		Socket: settings.Socket, Client: mgr.GetClient(), Cache: mgr.GetCache(), Offers: l.config.Cloud, Leader: p.leader,
-		Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages,
+		Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Gate: p.health.Gate,
 	})
 	late.server = p.server
-	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, l.config.Cloud.Refresh, p.launcher.Run, p.server.Run))
+	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.server.Run))
 }
 
 // add has the manager run loops of ours.
@@ -115,7 +123,7 @@ func (l *Launcher) joining(p parts) error {
 	}
 	controller, err := join.New(join.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Instances: l.config.Cloud, Launcher: p.launcher, Ender: p.terminator,
-		Binder: binder, Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours, Failed: p.server.Failed, Registerer: l.registerer,
+		Binder: binder, Health: p.health, Guard: p.leader, Events: l.recorders.slipway, Ours: p.beside.ours, Failed: p.server.Failed, Registerer: l.registerer,
 		Settings: join.Settings{
 			BindAt: settings.BindAt, JoinDeadline: settings.JoinDeadline.Duration, EmptyDeadline: settings.EmptyJoinDeadline.Duration,
 		},

@@ -3,11 +3,9 @@ package bind
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -59,6 +57,10 @@ type Facts struct {
 	Taints []corev1.Taint
 	// UnboundVolume names a PersistentVolumeClaim of the pod that is not bound; empty where there is none.
 	UnboundVolume string
+	// NetworkAtStart says that the nodes of the pod's NodePool have been seen with their network ready at the kubelet's start.
+	NetworkAtStart bool
+	// SwitchedOff is why nothing is bound ahead of the scheduler in the pod's NodePool; empty where it is.
+	SwitchedOff string
 	// Setting of the launcher.
 	Setting Setting
 }
@@ -67,81 +69,24 @@ type Facts struct {
 // runs.
 const shortest = 60 * time.Second
 
-// At decides when a promised pod is bound, with the reason for a human.
-func At(f Facts) (Moment, string) {
-	if reason := keptBack(f); reason != "" {
-		return Scheduler, reason
-	}
-	switch f.Setting {
-	case AtLaunch:
-		return Launch, "bindAt is launch"
-	case AtReady:
-		return Ready, "bindAt is ready"
-	case Auto, Never:
-	}
-	controller := metav1.GetControllerOf(f.Pod)
-	switch {
-	case controller != nil && controller.Kind == "Job":
-		return Ready, "a Job counts a pod that its kubelet rejects as failed"
-	case f.Pod.Spec.HostNetwork:
-		return Launch, "it uses the host's network and starts as soon as the kubelet does"
-	case apiBacked(f.Pod) == "":
-		return Launch, "it has no volume that the API server backs, so that waiting for the network costs it nothing"
-	}
-	return Ready, fmt.Sprintf("volume %s would make it start later if it were bound before the network is ready", apiBacked(f.Pod))
+// Verdict is when a promised pod is bound, and why.
+type Verdict struct {
+	// Moment of the binding.
+	Moment Moment
+	// Code names the rule that decided.
+	Code string
+	// Reason is that rule's, in words for a human.
+	Reason string
 }
 
-// keptBack says why a pod is left to the scheduler's own cycle; empty where it is not. The cases are R1 to R8 of the
-// failures that early binding once had in Karpenter.
-func keptBack(f Facts) string {
-	switch {
-	case f.Setting == Never:
-		return "bindAt is never"
-	case f.SchedulerOnly != "":
-		return f.SchedulerOnly
-	case metav1.GetControllerOf(f.Pod) == nil:
-		return "it has no controller: a kubelet's rejection would lose it"
-	case len(f.Pod.Spec.ResourceClaims) > 0:
-		return "its resource claims are allocated once the node publishes its devices"
-	case f.UnboundVolume != "":
-		return "volume claim " + f.UnboundVolume + " is bound once the node's CSI driver is there"
-	}
-	if name := extended(f.Pod); name != "" {
-		return "it asks for " + name + ", which the node shows once its device plugin is there"
-	}
-	if taint := blocking(f.Pod, f.Taints); taint != "" {
-		return "it does not tolerate " + taint
-	}
-	return ""
-}
-
-// apiBacked names a volume whose content the kubelet reads from the API server. Such a pod, bound before the network is
-// ready, fails to mount and backs off (pkg/kubelet/kubelet.go, SyncPod, registers its objects only after the network check).
-func apiBacked(pod *corev1.Pod) string {
-	for _, v := range pod.Spec.Volumes {
-		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil {
-			return v.Name
+// At decides when a promised pod is bound: as the first of Rules says that is about it.
+func At(f Facts) Verdict {
+	for _, r := range Rules() {
+		if why := r.Why(f); why != "" {
+			return Verdict{Moment: r.Moment, Code: r.Code, Reason: why}
 		}
 	}
-	return ""
-}
-
-// extended names an extended resource that the pod asks for.
-func extended(pod *corev1.Pod) string {
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		for name := range c.Resources.Requests {
-			if isExtended(string(name)) {
-				return string(name)
-			}
-		}
-	}
-	return ""
-}
-
-// isExtended: names with a domain outside kubernetes.io (pkg/apis/core/v1/helper, IsExtendedResourceName).
-func isExtended(name string) bool {
-	domain, _, qualified := strings.Cut(name, "/")
-	return qualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
+	return Verdict{Moment: Scheduler} // Not reached: the last rule is about every pod.
 }
 
 // blocking names a taint under which the pod must not be bound: one that it does not tolerate, or a NoExecute one that it

@@ -70,6 +70,7 @@ func TestAt(t *testing.T) {
 	emptyDir := corev1.Volume{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 	secret := corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "tls"}}}
 	config := corev1.Volume{Name: "conf", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}
+	claimed := corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}
 	cases := []struct {
 		name    string
 		changes []change
@@ -127,23 +128,48 @@ func TestAt(t *testing.T) {
 			tolerate(corev1.Toleration{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(300))}),
 			tolerate(corev1.Toleration{Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(0))}),
 		}, bind.Scheduler, "not-ready:NoExecute"},
+		{"R5: a bound volume claim waits for its driver, too", []change{hostNetwork, volumes(claimed)}, bind.Ready, "volume data needs its CSI driver"},
+		{"R5: a volume of a driver's own", []change{volumes(corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}})}, bind.Ready, "volume s"},
+		{"R12: the network is there when the kubelet starts", []change{func(f *bind.Facts) { f.NetworkAtStart = true }}, bind.Launch, "network ready when"},
+		{"R12: but Jobs wait all the same", []change{owner("Job"), func(f *bind.Facts) { f.NetworkAtStart = true }}, bind.Ready, "Job"},
+		{"R8: kubelets of the NodePool rejected pods again and again", []change{func(f *bind.Facts) { f.SwitchedOff = "2 pods were rejected" }}, bind.Scheduler, "2 pods were rejected"},
+		{"R8: whatever the setting", []change{setting(bind.AtLaunch), func(f *bind.Facts) { f.SwitchedOff = "2 pods were rejected" }}, bind.Scheduler, "off for its NodePool"},
+		{"R1: none of a device is no device", []change{requests("nvidia.com/gpu", "0")}, bind.Ready, "volume"},
 		{"bindAt never", []change{setting(bind.Never), hostNetwork}, bind.Scheduler, "bindAt is never"},
 		{"bindAt ready", []change{setting(bind.AtReady), hostNetwork}, bind.Ready, "bindAt is ready"},
 		{"bindAt launch", []change{setting(bind.AtLaunch)}, bind.Launch, "bindAt is launch"},
 		{"bindAt launch does not lose bare pods", []change{setting(bind.AtLaunch), bare}, bind.Scheduler, "controller"},
 		{"bindAt launch does not break GPUs", []change{setting(bind.AtLaunch), requests("nvidia.com/gpu", "1")}, bind.Scheduler, "nvidia.com/gpu"},
 	}
+	decided := map[string]bool{}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			f := ordinary()
 			for _, change := range c.changes {
 				change(&f)
 			}
-			got, reason := bind.At(f)
-			if got != c.want || !strings.Contains(reason, c.reason) {
-				t.Errorf("moment %q because %q, want %q because of %q", got, reason, c.want, c.reason)
+			got := bind.At(f)
+			if got.Moment != c.want || !strings.Contains(got.Reason, c.reason) {
+				t.Errorf("%+v, want moment %q because of %q", got, c.want, c.reason)
 			}
+			decided[got.Code] = true
 		})
+	}
+	for _, r := range bind.Rules() {
+		if !decided[r.Code] {
+			t.Errorf("no case shows rule %s", r.Code)
+		}
+	}
+}
+
+// Codes stand in annotations and documents: each names one rule.
+func TestRulesHaveNamesOfTheirOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range bind.Rules() {
+		if r.Code == "" || seen[r.Code] {
+			t.Errorf("code %q is empty or of two rules", r.Code)
+		}
+		seen[r.Code] = true
 	}
 }
 

@@ -7,6 +7,9 @@ const (
 	// PodsAnnotation on a NodeClaim lists the pods promised to it, as a JSON list of objects with namespace, name,
 	// uid and schedulerOnly.
 	PodsAnnotation = "slipway.dev/pods"
+	// BindingsAnnotation on a NodeClaim says when each of its promised pods is bound, and by which rule: a JSON list of objects with
+	// at, rule, why and pods.
+	BindingsAnnotation = "slipway.dev/bindings"
 	// LaunchAnnotation on a NodeClaim, and the tag of the same name on instances, is the id of the launch attempt: the
 	// client token of its CreateFleet call.
 	LaunchAnnotation = "slipway.dev/launch"

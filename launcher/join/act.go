@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -33,14 +32,13 @@ const (
 func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Duration, error) {
 	switch {
 	case d.End != "":
-		message := fmt.Sprintf("the node was not ready %s after its NodeClaim was created", o.Now.Sub(o.Claim.CreationTimestamp.Time).Round(time.Second))
-		return 0, c.end(ctx, o.Claim, d.End, message)
+		return 0, c.end(ctx, o.Claim, d.End, d.EndMessage)
 	case d.CreateNode:
 		return d.After, c.createNode(ctx, o.Claim)
-	case o.Node == nil:
-		return d.After, nil
+	case o.Node == nil || d.Unregistered == multipleNodes:
+		return d.After, c.condition(ctx, o, d)
 	}
-	if err := c.adopt(ctx, o); err != nil {
+	if err := c.adopt(ctx, o, d); err != nil {
 		return 0, err
 	}
 	after := c.bind(ctx, o, d)
@@ -49,27 +47,34 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 			return 0, err
 		}
 	}
-	if d.Register {
-		if err := c.register(ctx, o); err != nil {
-			return 0, err
-		}
+	steps := []struct {
+		due bool
+		do  func(context.Context, Observed) error
+	}{
+		{d.Register, c.register}, {d.Untaint, c.untaint}, {d.Initialize, c.markInitialized},
 	}
-	if d.Untaint {
-		if err := c.untaint(ctx, o); err != nil {
-			return 0, err
+	for _, step := range steps {
+		if step.due {
+			if err := step.do(ctx, o); err != nil {
+				return 0, err
+			}
 		}
 	}
 	if err := c.condition(ctx, o, d); err != nil {
 		return 0, err
 	}
-	return max(after, 0), nil
+	return max(after, 0), c.tell(ctx, o, d)
 }
 
 func (c *Controller) end(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error {
 	klog.FromContext(ctx).Info("Node did not join", "nodeClaim", klog.KObj(claim), "reason", reason, "message", message)
 	c.config.Failed(claim, reason, message)
 	c.config.Events.Eventf(claim, corev1.EventTypeWarning, "NodeDidNotJoin", "%s", message)
-	return c.config.Ender.Begin(ctx, claim, reason)
+	// An instance that was taken away says nothing about the next. The end comes first: a crash between both forgets one failure.
+	if err := c.config.Ender.Begin(ctx, claim, reason); err != nil || reason == instanceTerminated {
+		return err
+	}
+	return c.config.Health.DidNotJoin(ctx, claim, reason, message)
 }
 
 // createNode creates the Node once EC2 shows the instance: a cloud controller deletes Nodes whose instance it cannot find.
@@ -82,8 +87,8 @@ func (c *Controller) createNode(ctx context.Context, claim *karpv1.NodeClaim) er
 	if len(instances) == 0 {
 		return fmt.Errorf("instance %s of NodeClaim %s is not visible yet", id, claim.Name)
 	}
-	if s := instances[0].State; s != cloud.StatePending && s != cloud.StateRunning {
-		return c.end(ctx, claim, "instance_terminated", fmt.Sprintf("instance %s is %s before its node has joined", id, s))
+	if s := instances[0].State; over(s) {
+		return c.end(ctx, claim, instanceTerminated, fmt.Sprintf("instance %s is %s before its node was ready", id, s))
 	}
 	want := node.New(claim, instances[0])
 	err = c.config.Client.Create(ctx, want)
@@ -113,15 +118,20 @@ func (c *Controller) removeStale(ctx context.Context, want *corev1.Node) error {
 	return fmt.Errorf("node %s belonged to %s: creating it anew", have.Name, have.Spec.ProviderID)
 }
 
-// adopt completes a Node that the kubelet created before us.
-func (c *Controller) adopt(ctx context.Context, o Observed) error {
+// adopt brings a Node in line that the kubelet created before us, or changed; and takes away the one of the wrong name.
+func (c *Controller) adopt(ctx context.Context, o Observed, d Decision) error {
+	if d.RemovePlaceholder {
+		if err := c.removePlaceholder(ctx, o); err != nil {
+			return err
+		}
+	}
 	if registeredNode(o.Node) {
 		return nil
 	}
 	ours := cloud.Instance{PrivateDNSName: o.Node.Name, Zone: o.Claim.Labels[corev1.LabelTopologyZone], InstanceType: o.Claim.Labels[corev1.LabelInstanceTypeStable]}
 	want := node.New(o.Claim, ours)
 	want.Spec.ProviderID = o.Claim.Status.ProviderID
-	patched, changed := node.Complete(o.Node, want)
+	patched, changed := node.Complete(o.Node, want, o.Claim)
 	if !changed {
 		return nil
 	}
@@ -175,13 +185,7 @@ func (c *Controller) leave(ctx context.Context, o Observed, pod *corev1.Pod, rea
 
 // register takes the node into the cluster: finalizer, owner and label, then the claim's condition.
 func (c *Controller) register(ctx context.Context, o Observed) error {
-	want := o.Node.DeepCopy()
-	controllerutil.AddFinalizer(want, karpv1.TerminationFinalizer)
-	metav1.SetMetaDataLabel(&want.ObjectMeta, karpv1.NodeRegisteredLabelKey, "true")
-	want.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: o.Claim.Name, UID: o.Claim.UID, BlockOwnerDeletion: new(true),
-	}}
-	return c.patch(ctx, o.Node, want)
+	return c.patch(ctx, o.Node, node.Registered(o.Node, o.Claim))
 }
 
 func (c *Controller) untaint(ctx context.Context, o Observed) error {
@@ -192,28 +196,17 @@ func (c *Controller) untaint(ctx context.Context, o Observed) error {
 	return c.patch(ctx, o.Node, want)
 }
 
-// condition writes what was decided into the claim's status, and the label initialized on the Node.
+// markInitialized labels the Node as an ordinary one.
+func (c *Controller) markInitialized(ctx context.Context, o Observed) error {
+	want := o.Node.DeepCopy()
+	metav1.SetMetaDataLabel(&want.ObjectMeta, karpv1.NodeInitializedLabelKey, "true")
+	return c.patch(ctx, o.Node, want)
+}
+
+// condition writes what was decided into the claim's status.
 func (c *Controller) condition(ctx context.Context, o Observed, d Decision) error {
-	if d.Initialize {
-		want := o.Node.DeepCopy()
-		metav1.SetMetaDataLabel(&want.ObjectMeta, karpv1.NodeInitializedLabelKey, "true")
-		if err := c.patch(ctx, o.Node, want); err != nil {
-			return err
-		}
-	}
 	before := o.Claim.DeepCopy()
-	conditions := o.Claim.StatusConditions()
-	if d.Register {
-		conditions.SetTrue(karpv1.ConditionTypeRegistered)
-		o.Claim.Status.NodeName = o.Node.Name
-	}
-	switch {
-	case d.Initialize:
-		conditions.SetTrue(karpv1.ConditionTypeInitialized)
-		o.Claim.Status.Capacity, o.Claim.Status.Allocatable = o.Node.Status.Capacity, o.Node.Status.Allocatable
-	case d.Waiting != "":
-		conditions.SetUnknownWithReason(karpv1.ConditionTypeInitialized, d.Waiting, d.Message)
-	}
+	setConditions(o, d)
 	if equality.Semantic.DeepEqual(before.Status, o.Claim.Status) {
 		return nil
 	}
@@ -223,10 +216,35 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 	}
 	if d.Register {
 		klog.FromContext(ctx).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
+		if err := c.config.Health.Joined(ctx, o.Claim); err != nil {
+			return err
+		}
 	}
 	if d.Initialize {
 		c.metrics.joined(o)
+		c.memory.initialized(o.Claim.UID, o.Claim.Labels[karpv1.NodePoolLabelKey])
 		klog.FromContext(ctx).Info("initialized nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
 	}
 	return nil
+}
+
+// setConditions writes a decision into the claim's conditions, with Karpenter's reasons.
+func setConditions(o Observed, d Decision) {
+	set := o.Claim.StatusConditions()
+	switch {
+	case d.Register:
+		set.SetTrue(karpv1.ConditionTypeRegistered)
+		o.Claim.Status.NodeName = o.Node.Name
+	case d.Unregistered == multipleNodes:
+		set.SetFalse(karpv1.ConditionTypeRegistered, d.Unregistered, d.Message)
+	case d.Unregistered != "":
+		set.SetUnknownWithReason(karpv1.ConditionTypeRegistered, d.Unregistered, "Node not registered with cluster")
+	}
+	switch {
+	case d.Initialize:
+		set.SetTrue(karpv1.ConditionTypeInitialized)
+		o.Claim.Status.Capacity, o.Claim.Status.Allocatable = o.Node.Status.Capacity, o.Node.Status.Allocatable
+	case d.Waiting != "":
+		set.SetUnknownWithReason(karpv1.ConditionTypeInitialized, d.Waiting, d.Message)
+	}
 }

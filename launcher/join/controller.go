@@ -62,6 +62,18 @@ type Recorder interface {
 	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
 }
 
+// Health knows of NodePools whether their nodes join; *health.Health is one.
+type Health interface {
+	// Joined notes that the node of a claim has registered.
+	Joined(ctx context.Context, claim *karpv1.NodeClaim) error
+	// DidNotJoin notes that the node of a claim did not join.
+	DidNotJoin(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error
+	// Rejected notes that a pod which was bound ahead of the scheduler could not run on the node of a claim.
+	Rejected(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error
+	// SwitchedOff is why nothing is bound ahead of the scheduler in the NodePool; empty where it is.
+	SwitchedOff(pool *karpv1.NodePool) string
+}
+
 // Config is what a Controller is made of. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
@@ -76,6 +88,8 @@ type Config struct {
 	Ender Ender
 	// Binder of promised pods.
 	Binder *bind.Binder
+	// Health of the NodePools.
+	Health Health
 	// Guard lets effects happen while leading only.
 	Guard leadership.Guard
 	// Events records slipway's own Events.
@@ -100,7 +114,7 @@ type Controller struct {
 // New returns a Controller; SetupWithManager starts it with the manager.
 func New(c Config) (*Controller, error) {
 	given := []bool{
-		c.Client != nil, c.Reader != nil, c.Instances != nil, c.Launcher != nil, c.Ender != nil, c.Binder != nil,
+		c.Client != nil, c.Reader != nil, c.Instances != nil, c.Launcher != nil, c.Ender != nil, c.Binder != nil, c.Health != nil,
 		c.Guard != nil, c.Events != nil, c.Ours != nil, c.Failed != nil, c.Registerer != nil,
 	}
 	if slices.Contains(given, false) {

@@ -51,6 +51,8 @@ type world struct {
 	// trace is what the Controller asked others to do.
 	trace []string
 	ours  bool
+	// joined counts the nodes of which Health was told.
+	joined int
 }
 
 func newWorld(t *testing.T) *world {
@@ -102,6 +104,24 @@ func (w *world) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason strin
 	return w.api.Delete(ctx, claim)
 }
 
+// Joined implements join.Health.
+func (w *world) Joined(context.Context, *karpv1.NodeClaim) error { w.joined++; return nil }
+
+// DidNotJoin implements join.Health.
+func (w *world) DidNotJoin(_ context.Context, claim *karpv1.NodeClaim, reason, _ string) error {
+	w.trace = append(w.trace, "did not join "+claim.Name+" "+reason)
+	return nil
+}
+
+// Rejected implements join.Health.
+func (w *world) Rejected(_ context.Context, claim *karpv1.NodeClaim, reason, _ string) error {
+	w.trace = append(w.trace, "rejected on "+claim.Name+" "+reason)
+	return nil
+}
+
+// SwitchedOff implements join.Health.
+func (w *world) SwitchedOff(*karpv1.NodePool) string { return "" }
+
 type leader struct{}
 
 func (leader) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
@@ -120,7 +140,7 @@ func (w *world) config() join.Config {
 		w.t.Fatal(err)
 	}
 	return join.Config{
-		Client: w.api, Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leader{}, Events: w,
+		Client: w.api, Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leader{}, Events: w, Health: w,
 		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
 		Ours:     func(*karpv1.NodeClaim) bool { return w.ours },
 		Failed: func(c *karpv1.NodeClaim, reason, _ string) {
@@ -210,8 +230,13 @@ func (w *world) node(name string) *corev1.Node {
 // kubelet posts a Ready condition.
 func (w *world) kubelet(name string, ready corev1.ConditionStatus) {
 	w.t.Helper()
+	w.kubeletSays(name, ready, "")
+}
+
+func (w *world) kubeletSays(name string, ready corev1.ConditionStatus, message string) {
+	w.t.Helper()
 	n := w.node(name)
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.Now()}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Message: message, LastTransitionTime: metav1.Now()}}
 	if n.Status.Allocatable == nil {
 		n.Status.Allocatable = newScenario().Claim.Status.Allocatable
 	}
@@ -224,7 +249,7 @@ func (w *world) wantTrace(want ...string) {
 	w.t.Helper()
 	var got []string
 	for _, line := range w.trace {
-		if !strings.Contains(line, " PreBound: ") {
+		if !strings.Contains(line, " PreBound: ") && !strings.Contains(line, " BindingPlanned: ") {
 			got = append(got, line)
 		}
 	}

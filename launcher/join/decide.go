@@ -1,6 +1,7 @@
 package join
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -28,6 +30,16 @@ type Observed struct {
 	ReadySince time.Time
 	// Answered are the pods whose binding at Ready was answered, or refused by Check.
 	Answered map[types.UID]bool
+	// Placeholder is the Node that the launcher created where the kubelet has joined under another name; nil where it has not.
+	Placeholder *corev1.Node
+	// Duplicate names another Node with the same providerID whose kubelet has joined; empty where there is none.
+	Duplicate string
+	// Instance is the state of the instance where EC2 was asked; empty where it was not, or did not know.
+	Instance cloud.InstanceState
+	// NetworkAtStart says that the nodes of the NodePool have their network ready when their kubelet starts.
+	NetworkAtStart bool
+	// SwitchedOff is why nothing is bound ahead of the scheduler in the NodePool; empty where it is.
+	SwitchedOff string
 	// DaemonKeptOff names a DaemonSet that fits the node and that our taint alone keeps off; empty where there is none.
 	DaemonKeptOff string
 	// Settings of the launcher.
@@ -65,10 +77,12 @@ const (
 
 // Decision is what to do now, in the order of the fields, and when to look again without an event.
 type Decision struct {
-	// End is the reason to end the claim; everything else is empty then.
-	End string
+	// End is the reason to end the claim, EndMessage what a human should know; everything else is empty then.
+	End, EndMessage string
 	// CreateNode says that the Node is missing.
 	CreateNode bool
+	// RemovePlaceholder says that the Node of the wrong name goes, and the pods that were bound to it.
+	RemovePlaceholder bool
 	// Bind are the pods to bind now.
 	Bind []bind.Binding
 	// Refused are pods that the Node as it is would not run: left to the scheduler, with the reason.
@@ -81,8 +95,12 @@ type Decision struct {
 	Untaint bool
 	// Initialize says that the node is an ordinary one from now on.
 	Initialize bool
+	// Unregistered is why the kubelet has not joined, as Karpenter's reason of the condition Registered; empty where it has.
+	Unregistered string
 	// Waiting is why the node is not initialized, as Karpenter's condition reason and a message.
 	Waiting, Message string
+	// Plan is when each promised pod is bound, for those who want to know.
+	Plan []record.Bindings
 	// After is when to look again; zero for at the next event.
 	After time.Duration
 }
@@ -96,19 +114,23 @@ func Decide(o Observed) Decision {
 	}
 	ready := o.Node != nil && isReady(o.Node)
 	left := deadline(o).Sub(o.Now)
+	if reason, message := failure(o, left); reason != "" {
+		return Decision{End: reason, EndMessage: message}
+	}
 	switch {
-	case left <= 0 && !ready:
-		return Decision{End: "registration_timeout"}
 	case o.Node == nil && registered:
 		return Decision{After: left} // Somebody deleted it: the end of its NodeClaim is on its way.
 	case o.Node == nil:
-		return Decision{CreateNode: true, After: left}
+		return Decision{CreateNode: true, Unregistered: notFound, After: left}
+	case o.Duplicate != "" && !registered:
+		return Decision{Unregistered: multipleNodes, Message: "Node " + o.Duplicate + " has the same providerID", After: left}
 	}
-	d := Decision{Refused: map[types.UID]string{}, After: left}
+	d := Decision{Refused: map[types.UID]string{}, After: left, RemovePlaceholder: o.Placeholder != nil, Plan: plan(o)}
 	joined := hasReadyCondition(o.Node)
 	d.RenewLease = !joined
 	d.Register = joined && !registered
 	if d.RenewLease {
+		d.Unregistered = notFound
 		d.After = min(d.After, leaseEvery)
 	}
 	d.bindings(o, ready)
@@ -120,14 +142,18 @@ func Decide(o Observed) Decision {
 // deadline by which the node must be Ready, counted from its launch. One that was Ready before, which its missing startup taint
 // tells, has as long again from the moment that it no longer is: pods run there.
 func deadline(o Observed) time.Time {
-	patience := o.Settings.EmptyDeadline
-	if len(o.Slots) > 0 {
-		patience = o.Settings.JoinDeadline
-	}
 	if o.Node != nil && registeredNode(o.Node) && !hasTaint(o.Node, catalog.StartingTaintKey) {
-		return joinedAt(o.Node).Add(patience)
+		return joinedAt(o.Node).Add(patience(o))
 	}
-	return record.Deadline(o.Claim, patience)
+	return record.Deadline(o.Claim, patience(o))
+}
+
+// patience is how long the node may take.
+func patience(o Observed) time.Duration {
+	if len(o.Slots) > 0 {
+		return o.Settings.JoinDeadline
+	}
+	return o.Settings.EmptyDeadline
 }
 
 // bindings chooses the pods whose moment has come.
@@ -137,9 +163,9 @@ func (d *Decision) bindings(o Observed, ready bool) {
 		if s.Pod == nil || s.Pod.Spec.NodeName != "" || !s.Pod.DeletionTimestamp.IsZero() || o.Answered[s.Pod.UID] {
 			continue
 		}
-		moment, reason := bind.At(facts(o, s))
-		due := moment == bind.Launch || moment == bind.Ready && ready
-		if !due {
+		verdict := bind.At(facts(o, s))
+		moment, reason := verdict.Moment, verdict.Reason
+		if due := moment == bind.Launch || moment == bind.Ready && ready; !due {
 			continue
 		}
 		if refusal := bind.Check(s.Pod, o.Node, onNode); refusal != "" {
@@ -162,7 +188,8 @@ func facts(o Observed, s Slot) bind.Facts {
 		taints = o.Node.Spec.Taints
 	}
 	return bind.Facts{
-		Pod: s.Pod, SchedulerOnly: s.Ref.SchedulerOnly, Taints: taints, UnboundVolume: s.UnboundVolume, Setting: o.Settings.BindAt,
+		Pod: s.Pod, SchedulerOnly: s.Ref.SchedulerOnly, Taints: taints, UnboundVolume: s.UnboundVolume,
+		NetworkAtStart: o.NetworkAtStart, SwitchedOff: o.SwitchedOff, Setting: o.Settings.BindAt,
 	}
 }
 
@@ -192,32 +219,43 @@ func (d *Decision) taint(o Observed, ready bool) {
 func (d *Decision) initialize(o Observed, ready, registered bool) {
 	switch {
 	case !ready:
-		d.Waiting, d.Message = "NodeNotReady", "the node is not ready"
+		d.Waiting, d.Message = "NodeNotReady", "Node status is NotReady"
+		if c := readyCondition(o.Node); c != nil && c.Message != "" {
+			d.Message += ": " + c.Message
+		}
 	case !registered:
 		// It is being registered: the next look follows at once.
-	case hasTaint(o.Node, catalog.StartingTaintKey):
-		d.Waiting, d.Message = "KnownEphemeralTaintsExist", "taint "+catalog.StartingTaintKey+" is still there"
 	case startup(o) != "":
-		d.Waiting, d.Message = "StartupTaintsExist", "startup taint "+startup(o)+" is still there"
+		d.Waiting, d.Message = "StartupTaintsExist", fmt.Sprintf("StartupTaint %q still exists", startup(o))
+	case ephemeral(o.Node) != "":
+		d.Waiting, d.Message = "KnownEphemeralTaintsExist", fmt.Sprintf("KnownEphemeralTaint %q still exists", ephemeral(o.Node))
 	case missing(o) != "":
-		d.Waiting, d.Message = "ResourceNotRegistered", "the node does not show "+missing(o)+" yet"
+		d.Waiting, d.Message = "ResourceNotRegistered", fmt.Sprintf("Resource %q was requested but not registered", missing(o))
 	default:
 		d.Initialize = true
 		d.After = 0
 	}
 }
 
-// startup names a startup or ephemeral taint that is still on the node.
+// startup names a startup taint of the claim that is still on the node.
 func startup(o Observed) string {
 	for _, have := range o.Node.Spec.Taints {
-		switch have.Key {
-		case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized", karpv1.UnregisteredTaintKey:
-			return have.ToString()
-		}
 		for _, t := range o.Claim.Spec.StartupTaints {
 			if t.MatchTaint(&have) {
 				return have.ToString()
 			}
+		}
+	}
+	return ""
+}
+
+// ephemeral names a taint that goes by itself and is still on the node.
+func ephemeral(node *corev1.Node) string {
+	for _, have := range node.Spec.Taints {
+		switch have.Key {
+		case catalog.StartingTaintKey, karpv1.UnregisteredTaintKey,
+			corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized":
+			return have.ToString()
 		}
 	}
 	return ""
@@ -233,47 +271,4 @@ func missing(o Observed) string {
 		}
 	}
 	return ""
-}
-
-func isReady(node *corev1.Node) bool {
-	c := readyCondition(node)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
-
-// hasReadyCondition says that the kubelet has posted its status. A condition that the node lifecycle controller writes for want
-// of one says the contrary (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
-func hasReadyCondition(node *corev1.Node) bool {
-	c := readyCondition(node)
-	return c != nil && c.Reason != "NodeStatusNeverUpdated"
-}
-
-func readyCondition(node *corev1.Node) *corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
-func joinedAt(node *corev1.Node) time.Time {
-	if c := readyCondition(node); c != nil {
-		return c.LastTransitionTime.Time
-	}
-	return node.CreationTimestamp.Time
-}
-
-// registeredNode says that the Node was registered: it stands on the Node as well as on the claim, because of two objects the
-// cache may show one old and one new, and taints that were lifted must not come back.
-func registeredNode(node *corev1.Node) bool {
-	return node.Labels[karpv1.NodeRegisteredLabelKey] == "true"
-}
-
-func hasTaint(node *corev1.Node, key string) bool {
-	for _, t := range node.Spec.Taints {
-		if t.Key == key {
-			return true
-		}
-	}
-	return false
 }

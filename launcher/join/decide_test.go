@@ -26,13 +26,17 @@ import (
 // TestDecide runs the files of testdata. A file is the life of one NodeClaim that was launched at second 0:
 //
 //	claim [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
+//	    [network-at-start] [switched-off=WHY]             the last two are what is known of its NodePool
 //	pod NAME [owner=KIND|none] [volumes=none] [host-network] [gpu] [cpu=Q] [unbound-volume=NAME] [scheduler-only=WHY]
 //	    [tolerates=KEY] [bound] [deleted] [gone]          a promised pod comes or changes
-//	node [ready=true|false|none] [gpu=N] [cpu=Q] [add-taint=KEY:EFFECT] [remove-taint=KEY] [gone]
+//	node [ready=true|false|none] [says=MESSAGE] [gpu=N] [cpu=Q] [add-taint=KEY:EFFECT] [remove-taint=KEY] [gone]
 //	                                                      what the kubelet, or somebody else, does to the Node
+//	instance STATE                                        EC2 tells of the instance
+//	twin joined|placeholder                               there is a second Node with the same providerID
 //	daemon [none]                                         a DaemonSet is kept off by our taint alone
 //	restart                                               the process remembers nothing
 //	decide at=DURATION                                    decide and do nothing
+//	plan                                                  when each promised pod is bound, as the NodeClaim tells it
 //	step at=DURATION [only=create|bind|lease|register|untaint|condition]
 //	                                                      decide and do it, or a part of it, as before a crash
 //
@@ -93,6 +97,20 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		if _, none := args["none"]; none {
 			s.DaemonKeptOff = ""
 		}
+	case "instance":
+		s.Instance = cloud.InstanceState(d.CmdArgs[0].Key)
+	case "twin":
+		if d.CmdArgs[0].Key == "joined" {
+			s.Duplicate = "node-2"
+		} else {
+			s.Placeholder = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}
+		}
+	case "plan":
+		var out strings.Builder
+		for _, b := range join.Decide(s.Observed).Plan {
+			fmt.Fprintf(&out, "%s %s: %s: %s\n", b.At, b.Rule, strings.Join(b.Pods, ", "), b.Why)
+		}
+		return out.String()
 	case "restart":
 		s.ReadySince, s.Answered = time.Time{}, map[types.UID]bool{}
 	case "decide", "step":
@@ -126,6 +144,10 @@ func (s *scenario) claim(args map[string]string) {
 			s.Claim.Spec.StartupTaints = append(s.Claim.Spec.StartupTaints, parseTaint(value))
 		case "bind-at":
 			s.Settings.BindAt = bind.Setting(value)
+		case "network-at-start":
+			s.NetworkAtStart = true
+		case "switched-off":
+			s.SwitchedOff = value
 		case "registered":
 			s.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
 		case "initialized":
@@ -185,7 +207,7 @@ func (s *scenario) node(args map[string]string) {
 			s.Node.Status.Conditions = nil
 			if value != "none" {
 				status := map[string]corev1.ConditionStatus{"true": corev1.ConditionTrue, "false": corev1.ConditionFalse}[value]
-				s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(s.Now)}}
+				s.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: "Kubelet", Message: args["says"], LastTransitionTime: metav1.NewTime(s.Now)}}
 			}
 		case "gpu":
 			s.Node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse(value)
@@ -266,8 +288,9 @@ func (s *scenario) render(d join.Decision) string {
 			fmt.Fprintf(&out, format+"\n", args...)
 		}
 	}
-	line(d.End != "", "end: %s", d.End)
+	line(d.End != "", "end: %s: %s", d.End, d.EndMessage)
 	line(d.CreateNode, "create the Node")
+	line(d.RemovePlaceholder, "remove the placeholder")
 	for _, b := range d.Bind {
 		line(true, "bind %s to %s at %s: %s", b.Pod.Name, b.Node, b.Moment, b.Reason)
 	}
@@ -278,6 +301,7 @@ func (s *scenario) render(d join.Decision) string {
 	line(d.Register, "register")
 	line(d.Untaint, "lift the startup taint")
 	line(d.Initialize, "initialize")
+	line(d.Unregistered != "" && d.Unregistered != "NodeNotFound", "not registered: %s: %s", d.Unregistered, d.Message)
 	line(d.Waiting != "", "waiting: %s: %s", d.Waiting, d.Message)
 	line(d.After > 0, "look again after %s", d.After)
 	if out.Len() == 0 {

@@ -6,22 +6,36 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
+
+// networkProven is how many nodes in a row must have had their network ready at the kubelet's start before pods are bound for it.
+const networkProven = 3
 
 // memory is what the controller must remember of each claim between two looks. Losing it in a restart costs little: bindings
 // that were answered are visible on the pods, and the startup taint stays two seconds longer.
 type memory struct {
 	mu     sync.Mutex
 	claims map[types.UID]*remembered
+	// networks count, by NodePool, the nodes in a row that had their network ready when their kubelet started.
+	networks map[string]int
 }
 
 type remembered struct {
+	// booting says that the claim was seen before its kubelet joined, late that the network was not ready then.
+	booting, late bool
+	// asked is when EC2 was asked about the instance, state what it said.
+	asked      time.Time
+	state      cloud.InstanceState
 	readySince time.Time
 	answered   map[types.UID]bool
 	failures   map[types.UID]int
 }
 
-func newMemory() *memory { return &memory{claims: map[types.UID]*remembered{}} }
+func newMemory() *memory {
+	return &memory{claims: map[types.UID]*remembered{}, networks: map[string]int{}}
+}
 
 // ready notes when a claim's node was first seen Ready, and returns that and the pods answered so far.
 func (m *memory) ready(claim types.UID, ready bool, now time.Time) (time.Time, map[types.UID]bool) {
@@ -50,6 +64,49 @@ func (m *memory) failed(claim, pod types.UID) int {
 	r := m.entry(claim)
 	r.failures[pod]++
 	return r.failures[pod]
+}
+
+// instance returns what EC2 said of the claim's instance, and whether it was not asked yet in the period that began at.
+func (m *memory) instance(claim types.UID, began time.Time) (cloud.InstanceState, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.entry(claim)
+	due := r.asked.Before(began)
+	r.asked = began
+	return r.state, due
+}
+
+func (m *memory) told(claim types.UID, state cloud.InstanceState) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entry(claim).state = state
+}
+
+// network notes what is seen of a node's network while it joins.
+func (m *memory) network(claim types.UID, joined, late bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.entry(claim)
+	r.booting = r.booting || !joined
+	r.late = r.late || late
+}
+
+// initialized counts a node of the pool by how its network came; one that was not watched from the start says nothing.
+func (m *memory) initialized(claim types.UID, pool string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch r := m.entry(claim); {
+	case r.late:
+		m.networks[pool] = 0
+	case r.booting:
+		m.networks[pool]++
+	}
+}
+
+func (m *memory) networkAtStart(pool string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.networks[pool] >= networkProven
 }
 
 func (m *memory) entry(claim types.UID) *remembered {

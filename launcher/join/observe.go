@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -23,10 +24,11 @@ import (
 // observe gathers what Decide needs of one claim.
 func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Observed, error) {
 	o := Observed{Now: time.Now(), Claim: claim, Settings: c.config.Settings}
-	var err error
-	if o.Node, err = c.nodeOf(ctx, claim); err != nil {
+	if err := c.nodesOf(ctx, &o); err != nil {
 		return o, err
 	}
+	c.askInstance(ctx, &o)
+	var err error
 	if o.Slots, err = c.slots(ctx, claim); err != nil {
 		return o, err
 	}
@@ -41,45 +43,87 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 		o.OnNode = append(o.OnNode, &pods.Items[i])
 	}
 	o.ReadySince, o.Answered = c.memory.ready(claim.UID, isReady(o.Node), o.Now)
+	pool := claim.Labels[karpv1.NodePoolLabelKey]
+	c.memory.network(claim.UID, hasReadyCondition(o.Node), networkLate(o.Node))
+	o.NetworkAtStart = c.memory.networkAtStart(pool)
+	if o.SwitchedOff, err = c.switchedOff(ctx, pool); err != nil {
+		return o, err
+	}
 	if hasReadyCondition(o.Node) && !isReady(o.Node) {
 		o.DaemonKeptOff, err = c.daemonKeptOff(ctx, o.Node)
 	}
 	return o, err
 }
 
-// nodeOf finds the claim's Node: by providerID, since a kubelet may have registered under another name than EC2's, else by
-// name. Of two with the same providerID the one whose kubelet has joined is it, and the placeholder is removed.
-func (c *Controller) nodeOf(ctx context.Context, claim *karpv1.NodeClaim) (*corev1.Node, error) {
+func (c *Controller) switchedOff(ctx context.Context, name string) (string, error) {
+	pool := &karpv1.NodePool{}
+	if err := c.config.Client.Get(ctx, types.NamespacedName{Name: name}, pool); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return c.config.Health.SwitchedOff(pool), nil
+}
+
+const (
+	// bootTime is what a machine needs to boot: EC2 is not asked about it before.
+	bootTime = time.Minute
+	// askEvery is how often EC2 is asked about an instance that boots for longer: at times that all claims share, so that one call
+	// answers for all.
+	askEvery = 30 * time.Second
+)
+
+// askInstance learns the state of an instance whose node should be ready by now: one that was taken away while it booted says
+// nothing, and a cluster without a queue hears of it from nobody.
+func (c *Controller) askInstance(ctx context.Context, o *Observed) {
+	launched := o.Claim.StatusConditions().Get(karpv1.ConditionTypeLaunched)
+	if o.Node == nil || isReady(o.Node) || !launched.IsTrue() || o.Now.Sub(launched.LastTransitionTime.Time) < bootTime {
+		return
+	}
+	state, due := c.memory.instance(o.Claim.UID, o.Now.Truncate(askEvery))
+	o.Instance = state
+	if !due {
+		return
+	}
+	id := index.InstanceID(o.Claim.Status.ProviderID)
+	found, err := c.config.Instances.Instances(ctx, cloud.Selector{IDs: []string{id}})
+	switch {
+	case err != nil:
+		klog.FromContext(ctx).V(2).Info("EC2 does not tell of an instance, asking again later", "instanceID", id, "err", err)
+	case len(found) == 1:
+		o.Instance = found[0].State
+		c.memory.told(o.Claim.UID, found[0].State)
+	}
+}
+
+// nodesOf finds the claim's Node: by providerID, since a kubelet may have registered under another name than EC2's, else by
+// name. Of several with the same providerID the one whose kubelet has joined is it, and the other a placeholder.
+func (c *Controller) nodesOf(ctx context.Context, o *Observed) error {
 	var list corev1.NodeList
-	if err := c.config.Client.List(ctx, &list, client.MatchingFields{index.NodeProviderID: claim.Status.ProviderID}); err != nil {
-		return nil, err
-	}
-	var found *corev1.Node
-	for i := range list.Items {
-		if found == nil || !hasReadyCondition(found) && hasReadyCondition(&list.Items[i]) {
-			found = &list.Items[i]
-		}
+	if err := c.config.Client.List(ctx, &list, client.MatchingFields{index.NodeProviderID: o.Claim.Status.ProviderID}); err != nil {
+		return err
 	}
 	for i := range list.Items {
-		placeholder := &list.Items[i]
-		if placeholder.Name == found.Name || hasReadyCondition(placeholder) || !hasReadyCondition(found) {
-			continue
-		}
-		err := c.config.Client.Delete(ctx, placeholder, client.Preconditions{UID: &placeholder.UID})
-		if client.IgnoreNotFound(err) != nil {
-			return nil, err
+		n := &list.Items[i]
+		switch {
+		case o.Node == nil:
+			o.Node = n
+		case hasReadyCondition(o.Node) && hasReadyCondition(n):
+			o.Duplicate = n.Name
+		case hasReadyCondition(o.Node):
+			o.Placeholder = n
+		case hasReadyCondition(n):
+			o.Node, o.Placeholder = n, o.Node
 		}
 	}
-	if found != nil {
-		return found, nil
+	if o.Node != nil {
+		return nil
 	}
 	// A kubelet that created the Node before us has not told a providerID yet.
 	named := &corev1.Node{}
-	err := c.config.Client.Get(ctx, types.NamespacedName{Name: claim.Status.NodeName}, named)
+	err := c.config.Client.Get(ctx, types.NamespacedName{Name: o.Claim.Status.NodeName}, named)
 	if err == nil && named.Spec.ProviderID == "" {
-		return named, nil
+		o.Node = named
 	}
-	return nil, client.IgnoreNotFound(err)
+	return client.IgnoreNotFound(err)
 }
 
 func (c *Controller) slots(ctx context.Context, claim *karpv1.NodeClaim) ([]Slot, error) {

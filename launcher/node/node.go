@@ -6,11 +6,15 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -21,6 +25,10 @@ const excludeDisruption = "node.kubernetes.io/exclude-disruption"
 
 // region is the part of a zone's name that names its region: us-east-1a, us-west-2-lax-1a.
 var region = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-\d+`)
+
+// recordPrefix is that of the annotations by which a NodeClaim is slipway's record: the Node needs none of them, and the list of
+// pods is long.
+const recordPrefix = "slipway.dev/"
 
 // zoneIDLabel is the label that EKS gives the zone's id.
 const zoneIDLabel = "topology.k8s.aws/zone-id"
@@ -34,7 +42,7 @@ func New(claim *karpv1.NodeClaim, instance cloud.Instance) *corev1.Node {
 		Annotations: map[string]string{},
 	}}
 	for k, v := range claim.Annotations {
-		if k == karpv1.NodePoolHashAnnotationKey || k == karpv1.NodePoolHashVersionAnnotationKey || k == karpv1.DoNotDisruptAnnotationKey {
+		if !strings.HasPrefix(k, recordPrefix) {
 			out.Annotations[k] = v
 		}
 	}
@@ -66,28 +74,47 @@ func Labels(claim *karpv1.NodeClaim, instance cloud.Instance) map[string]string 
 	return out
 }
 
-// Complete returns what must be patched into a Node that the kubelet created before us, and whether anything must: labels,
-// taints and the providerID. While the claim is not registered nobody can have removed a taint on purpose.
-func Complete(have *corev1.Node, want *corev1.Node) (*corev1.Node, bool) {
+// Complete brings a Node in line with the claim until it is registered, and says whether anything had to change: labels and
+// annotations of the claim as they are there, other labels (the hostname is the kubelet's) where they are missing, taints, and
+// the providerID. A kubelet that created its Node before us knows few of them, and one that found a Node there leaves them as they
+// are (pkg/kubelet/kubelet_node_status.go). While the claim is not registered nobody can have removed a taint on purpose. As with
+// Karpenter, a Node whose label says so keeps its own taints.
+func Complete(have, want *corev1.Node, claim *karpv1.NodeClaim) (*corev1.Node, bool) {
 	out := have.DeepCopy()
-	changed := false
 	for k, v := range want.Labels {
-		if _, ok := out.Labels[k]; !ok {
+		_, there := out.Labels[k]
+		if _, claimed := claim.Labels[k]; claimed && k != corev1.LabelHostname || !there {
 			metav1.SetMetaDataLabel(&out.ObjectMeta, k, v)
-			changed = true
 		}
 	}
+	for k, v := range want.Annotations {
+		metav1.SetMetaDataAnnotation(&out.ObjectMeta, k, v)
+	}
 	for _, taint := range want.Spec.Taints {
+		if out.Labels[karpv1.NodeDoNotSyncTaintsLabelKey] == "true" && taint.Key != catalog.StartingTaintKey {
+			continue
+		}
 		if !slices.ContainsFunc(out.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
 			out.Spec.Taints = append(out.Spec.Taints, taint)
-			changed = true
 		}
 	}
 	if out.Spec.ProviderID == "" {
 		out.Spec.ProviderID = want.Spec.ProviderID
-		changed = true
 	}
-	return out, changed
+	return out, !equality.Semantic.DeepEqual(have, out)
+}
+
+// Registered returns the Node as one of the cluster's: with the finalizer, the label and the owner that Karpenter gives it, and
+// without the taint that its user data may have set until then.
+func Registered(have *corev1.Node, claim *karpv1.NodeClaim) *corev1.Node {
+	out := have.DeepCopy()
+	controllerutil.AddFinalizer(out, karpv1.TerminationFinalizer)
+	metav1.SetMetaDataLabel(&out.ObjectMeta, karpv1.NodeRegisteredLabelKey, "true")
+	out.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: claim.Name, UID: claim.UID, BlockOwnerDeletion: new(true),
+	}}
+	out.Spec.Taints = slices.DeleteFunc(out.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&karpv1.UnregisteredNoExecuteTaint) })
+	return out
 }
 
 // native are the resources that a kubelet reports without a device plugin.

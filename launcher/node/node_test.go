@@ -92,30 +92,68 @@ func TestLabelsOfAClaimWithoutAny(t *testing.T) {
 	}
 }
 
-// The kubelet was faster and knows neither all labels nor all taints; what it set itself stays.
+// The kubelet was faster and knows neither all labels nor all taints. What the claim says counts, what it says nothing about stays.
 func TestComplete(t *testing.T) {
-	want := node.New(claim(), instance("us-east-1a"))
-	have := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: want.Name, Labels: map[string]string{"team": "kubelet", "own": "x"}}}
+	c := claim()
+	want := node.New(c, instance("us-east-1a"))
+	have := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: want.Name, Labels: map[string]string{
+		"team": "kubelet", "own": "x", corev1.LabelHostname: "custom",
+	}}}
 	have.Spec.Taints = []corev1.Taint{{Key: "cni", Effect: corev1.TaintEffectNoExecute, Value: "kubelet"}, {Key: corev1.TaintNodeNotReady}}
-	got, changed := node.Complete(have, want)
+	got, changed := node.Complete(have, want, c)
 	switch {
 	case !changed || have.Spec.ProviderID != "":
 		t.Fatal("nothing was completed, or the original was changed")
-	case got.Labels["team"] != "kubelet" || got.Labels["own"] != "x" || got.Labels[corev1.LabelTopologyZone] != "us-east-1a":
+	case got.Labels["team"] != c.Labels["team"] || got.Labels["own"] != "x" || got.Labels[corev1.LabelTopologyZone] != "us-east-1a" ||
+		got.Labels[corev1.LabelHostname] != "custom":
 		t.Errorf("labels %v", got.Labels)
+	case got.Annotations[karpv1.NodePoolHashAnnotationKey] != c.Annotations[karpv1.NodePoolHashAnnotationKey]:
+		t.Errorf("annotations %v", got.Annotations)
 	case got.Spec.ProviderID != "aws:///us-east-1a/i-1":
 		t.Errorf("providerID %q", got.Spec.ProviderID)
 	}
-	var keys []string
-	for _, taint := range got.Spec.Taints {
-		keys = append(keys, taint.Key)
-	}
-	if diff := cmp.Diff([]string{"cni", corev1.TaintNodeNotReady, "dedicated", catalog.StartingTaintKey}, keys); diff != "" {
+	if diff := cmp.Diff([]string{"cni", corev1.TaintNodeNotReady, "dedicated", catalog.StartingTaintKey}, keys(got)); diff != "" {
 		t.Errorf("taints, -want +got:\n%s", diff)
 	}
-	if _, again := node.Complete(got, want); again {
+	if _, again := node.Complete(got, want, c); again {
 		t.Error("completing twice changes something")
 	}
+}
+
+// Karpenter's label for nodes that keep their own taints; slipway's own is there all the same.
+func TestCompleteLeavesTaintsAlone(t *testing.T) {
+	c := claim()
+	have := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{karpv1.NodeDoNotSyncTaintsLabelKey: "true"}}}
+	got, _ := node.Complete(have, node.New(c, instance("us-east-1a")), c)
+	if diff := cmp.Diff([]string{catalog.StartingTaintKey}, keys(got)); diff != "" {
+		t.Errorf("taints, -want +got:\n%s", diff)
+	}
+}
+
+// User data made for Karpenter sets its taint until the node is registered: nothing else would take it away.
+func TestRegistered(t *testing.T) {
+	c := claim()
+	c.UID = "uid"
+	have := node.New(c, instance("us-east-1a"))
+	have.Spec.Taints = append(have.Spec.Taints, karpv1.UnregisteredNoExecuteTaint)
+	got := node.Registered(have, c)
+	if diff := cmp.Diff([]string{"dedicated", "cni", catalog.StartingTaintKey}, keys(got)); diff != "" {
+		t.Errorf("taints, -want +got:\n%s", diff)
+	}
+	if got.Labels[karpv1.NodeRegisteredLabelKey] != "true" || got.OwnerReferences[0].UID != "uid" || got.Finalizers[0] != karpv1.TerminationFinalizer {
+		t.Errorf("metadata %+v", got.ObjectMeta)
+	}
+	if len(have.Spec.Taints) != 4 {
+		t.Error("the original was changed")
+	}
+}
+
+func keys(n *corev1.Node) []string {
+	var out []string
+	for _, taint := range n.Spec.Taints {
+		out = append(out, taint.Key)
+	}
+	return out
 }
 
 func TestStarted(t *testing.T) {

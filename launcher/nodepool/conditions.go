@@ -68,12 +68,14 @@ func explain(class *awsv1.EC2NodeClass) string {
 	return sentence(out)
 }
 
-// setRegistrationHealthy says True once a node of the pool as it is now has joined. A changed class has to prove
-// itself again. Ready does not depend on it.
+// setRegistrationHealthy says True once a node of the pool as it is now has joined. A changed class, or a changed pool whose
+// nodes did not join, has to prove itself again. False, and True after it, come from package health. Ready does not depend on it.
 func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim) {
 	set := pool.StatusConditions()
 	was := set.Get(karpv1.ConditionTypeNodeRegistrationHealthy)
-	if class != nil && class.Generation != pool.Status.NodeClassObservedGeneration || was == nil {
+	another := was.IsFalse() && was.ObservedGeneration != pool.Generation ||
+		class != nil && class.Generation != pool.Status.NodeClassObservedGeneration
+	if was == nil || another {
 		set.SetUnknown(karpv1.ConditionTypeNodeRegistrationHealthy)
 		if class != nil {
 			pool.Status.NodeClassObservedGeneration = class.Generation
@@ -85,7 +87,7 @@ func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, cl
 		if class != nil {
 			current = current && claims[i].Annotations[awsv1.AnnotationEC2NodeClassHash] == class.Annotations[awsv1.AnnotationEC2NodeClassHash]
 		}
-		if registered.IsTrue() && current {
+		if registered.IsTrue() && current && !set.Get(karpv1.ConditionTypeNodeRegistrationHealthy).IsFalse() {
 			set.SetTrue(karpv1.ConditionTypeNodeRegistrationHealthy)
 			return
 		}

@@ -229,6 +229,15 @@ func TestRegistrationHealthy(t *testing.T) {
 	if !healthy() {
 		t.Error("a node of this pool does not count")
 	}
+	// Package health says that nodes do not join: those that did once are no proof to the contrary, until the pool is another.
+	pool.StatusConditions().SetFalse(karpv1.ConditionTypeNodeRegistrationHealthy, "RegistrationFailed", "its nodes do not join")
+	if healthy() {
+		t.Error("a node that joined before makes the pool healthy")
+	}
+	pool.Generation++
+	if !healthy() {
+		t.Error("a changed pool stays unhealthy")
+	}
 	nodeClass.Generation++
 	claim.Annotations = nil
 	if healthy() {

@@ -86,8 +86,10 @@ func (s *Server) collect(ctx context.Context, before memory) (told, memory, erro
 		if !known {
 			o.problem = "the instance types of EC2NodeClass " + className(p) + " are not known yet"
 		}
-		message = cmp.Or(message, notReady(p, o))
-		now.pools[p.Name] = nodePool(p, nodepool.Usage(byPool[p.Name]), message == "", message)
+		limits, held := gated(p, byPool[p.Name], s.config.Gate(p))
+		message = cmp.Or(message, notReady(p, o), held)
+		now.pools[p.Name] = nodePool(p, nodepool.Usage(byPool[p.Name]), message)
+		now.pools[p.Name].Limits = texts(limits)
 	}
 	for name, o := range classes {
 		now.types[name] = o.message

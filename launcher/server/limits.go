@@ -115,7 +115,8 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 	if err := s.config.Client.Get(ctx, types.NamespacedName{Name: name}, object); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if len(object.Spec.Limits) == 0 {
+	gate := s.config.Gate(object)
+	if len(object.Spec.Limits) == 0 && !gate.OneAtATime {
 		return nil, nil
 	}
 	var list karpv1.NodeClaimList
@@ -123,7 +124,8 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 		return nil, fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	classes := s.types.get()
-	b := &budget{limits: corev1.ResourceList(object.Spec.Limits), recorded: map[string]bool{}, types: classes[className(object)].byName}
+	limits, _ := gated(object, list.Items, gate)
+	b := &budget{limits: limits, recorded: map[string]bool{}, types: classes[className(object)].byName}
 	own := make([]karpv1.NodeClaim, 0, len(list.Items))
 	for i := range list.Items {
 		own = append(own, *estimated(&list.Items[i], classes))

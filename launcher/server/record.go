@@ -167,7 +167,11 @@ func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, 
 	if ok, why := s.config.Manages(pool); !ok {
 		return nil, &refusal{"NotManaged", fmt.Sprintf("claim %s: NodePool %s: %s", in.GetName(), pool.Name, why)}
 	}
-	if why := notReady(pool, s.types.of(class.Name)); why != "" {
+	why := notReady(pool, s.types.of(class.Name))
+	if gate := s.config.Gate(pool); why == "" && gate.Held {
+		why = gate.Why
+	}
+	if why != "" {
 		return nil, &refusal{"NodePoolNotReady", fmt.Sprintf("claim %s: NodePool %s: %s", in.GetName(), pool.Name, why)}
 	}
 	claim, err := record.NewNodeClaim(in, pool, class)

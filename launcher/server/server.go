@@ -21,6 +21,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
@@ -51,7 +52,7 @@ type Launcher interface {
 	Enqueue(claims ...*karpv1.NodeClaim)
 }
 
-// Config is what a Server is made of. Every field but the last is required.
+// Config is what a Server is made of. Every field but the last two is required.
 type Config struct {
 	// Socket is the path of the unix socket; one that is left from an earlier process is replaced.
 	Socket string
@@ -69,6 +70,8 @@ type Config struct {
 	JoinDeadline time.Duration
 	// Manages says whether a NodePool is ours; nil means all are. The message says why not.
 	Manages func(pool *karpv1.NodePool) (bool, string)
+	// Gate says whether a NodePool's nodes join, so that more of them may be launched; nil means all do.
+	Gate func(pool *karpv1.NodePool) health.Gate
 }
 
 // Server implements api.LauncherServer.
@@ -94,6 +97,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Manages == nil {
 		c.Manages = func(*karpv1.NodePool) (bool, string) { return true, "" }
+	}
+	if c.Gate == nil {
+		c.Gate = func(*karpv1.NodePool) health.Gate { return health.Gate{} }
 	}
 	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks(), ledger: newLedger()}, nil
 }

@@ -1,0 +1,123 @@
+package bind
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Rule is one line of the table that says who is bound when. docs/node-lifecycle.md shows the same table.
+type Rule struct {
+	// Code names the rule: one CamelCase word.
+	Code string
+	// Moment is when a pod is bound that the rule is about.
+	Moment Moment
+	// Why says in words for a human why the rule is about this pod; empty where it is not.
+	Why func(Facts) string
+}
+
+// Rules is the whole table. The first rule that is about a pod decides; the last one is about every pod. Those that leave a pod
+// to the scheduler come first: no setting overrules them but Never, since what they prevent loses pods or breaks them (R1 to R9
+// of docs/node-lifecycle.md).
+func Rules() []Rule {
+	return []Rule{
+		{"BindAtNever", Scheduler, set(Never)},
+		{"ProfilePlugins", Scheduler, func(f Facts) string { return f.SchedulerOnly }},
+		{"NoController", Scheduler, when(bare, "it has no controller: a kubelet's rejection would lose it")},
+		{"ResourceClaims", Scheduler, when(func(f Facts) bool { return len(f.Pod.Spec.ResourceClaims) > 0 },
+			"its resource claims are allocated once the node publishes its devices")},
+		{"UnboundVolume", Scheduler, about("volume claim %s is bound once the node's CSI driver is there", func(f Facts) string { return f.UnboundVolume })},
+		{"ExtendedResource", Scheduler, about("it asks for %s, which the node shows once its device plugin is there",
+			func(f Facts) string { return extended(f.Pod) })},
+		{"TaintNotTolerated", Scheduler, about("it does not tolerate %s", func(f Facts) string { return blocking(f.Pod, f.Taints) })},
+		{"SwitchedOff", Scheduler, about("pre-binding is off for its NodePool: %s", func(f Facts) string { return f.SwitchedOff })},
+		{"BindAtLaunch", Launch, set(AtLaunch)},
+		{"BindAtReady", Ready, set(AtReady)},
+		{"Job", Ready, when(func(f Facts) bool { return controlledBy(f, "Job") }, "a Job counts a pod that its kubelet rejects as failed")},
+		{"VolumeDriver", Ready, about("volume %s needs its CSI driver, which starts with the node", func(f Facts) string { return driven(f.Pod) })},
+		{"HostNetwork", Launch, when(func(f Facts) bool { return f.Pod.Spec.HostNetwork },
+			"it uses the host's network and starts as soon as the kubelet does")},
+		{"NoAPIVolume", Launch, when(func(f Facts) bool { return apiBacked(f.Pod) == "" },
+			"it has no volume that the API server backs, so that waiting for the network costs it nothing")},
+		{"NetworkAtStart", Launch, when(func(f Facts) bool { return f.NetworkAtStart },
+			"the nodes of its NodePool have their network ready when their kubelet starts")},
+		{"NetworkNotReady", Ready, func(f Facts) string {
+			return fmt.Sprintf("volume %s would make it start later if it were bound before the network is ready", apiBacked(f.Pod))
+		}},
+	}
+}
+
+// set is about every pod under one setting of bindAt.
+func set(s Setting) func(Facts) string {
+	return when(func(f Facts) bool { return f.Setting == s }, "bindAt is "+string(s))
+}
+
+// when is about the pods for which holds is true.
+func when(holds func(Facts) bool, why string) func(Facts) string {
+	return func(f Facts) string {
+		if holds(f) {
+			return why
+		}
+		return ""
+	}
+}
+
+// about is about the pods for which what names something.
+func about(format string, what func(Facts) string) func(Facts) string {
+	return func(f Facts) string {
+		if name := what(f); name != "" {
+			return fmt.Sprintf(format, name)
+		}
+		return ""
+	}
+}
+
+func bare(f Facts) bool { return metav1.GetControllerOf(f.Pod) == nil }
+
+func controlledBy(f Facts, kind string) bool {
+	controller := metav1.GetControllerOf(f.Pod)
+	return controller != nil && controller.Kind == kind
+}
+
+// apiBacked names a volume whose content the kubelet reads from the API server. Such a pod, bound before the network is
+// ready, fails to mount and backs off (pkg/kubelet/kubelet.go, SyncPod, registers its objects only after the network check).
+func apiBacked(pod *corev1.Pod) string {
+	for _, v := range pod.Spec.Volumes {
+		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// driven names a volume that a CSI driver mounts: before its driver has registered with the kubelet every attempt fails and
+// doubles the wait (pkg/volume/csi).
+func driven(pod *corev1.Pod) string {
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// extended names an extended resource that the pod asks for.
+func extended(pod *corev1.Pod) string {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for name, q := range c.Resources.Requests {
+			if isExtended(string(name)) && !q.IsZero() {
+				return string(name)
+			}
+		}
+	}
+	return ""
+}
+
+// isExtended: names with a domain outside kubernetes.io (pkg/apis/core/v1/helper, IsExtendedResourceName).
+func isExtended(name string) bool {
+	domain, _, qualified := strings.Cut(name, "/")
+	return qualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
+}

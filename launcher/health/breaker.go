@@ -1,0 +1,128 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// last is how many nodes NodeRegistrationHealthy is about, and tooMany how many of them make it False, as with Karpenter
+	// (pkg/state/nodepoolhealth).
+	last, tooMany = 4, 2
+	// firstHold is how long a NodePool is held first. Each failed try doubles it, up to longestHold.
+	firstHold, longestHold = time.Minute, time.Hour
+)
+
+// Breaker is what is known of one NodePool's nodes. The zero value knows nothing.
+type Breaker struct {
+	// Nodes says of the last nodes whether they joined, the oldest first.
+	Nodes []bool
+	// Tries is how many tries in a row have failed since the NodePool became unhealthy; 0 while it is not held.
+	Tries int
+	// Since is when the last of them failed: nodes that are older belong to it, whenever they fail.
+	Since time.Time
+	// Until is the end of the hold. Afterwards one node at a time is tried.
+	Until time.Time
+	// Why is the last failure.
+	Why string
+}
+
+// Restored is the Breaker of a NodePool whose condition, with its message, is all that is known of it.
+func Restored(healthy bool, since time.Time, message string) Breaker {
+	if healthy {
+		return Breaker{Nodes: []bool{true}}
+	}
+	_, why, _ := strings.Cut(message, theLast)
+	why, _, _ = strings.Cut(why, oneAtATime)
+	return Breaker{Nodes: slices.Repeat([]bool{false}, tooMany), Tries: 1, Since: since, Why: why}
+}
+
+// Joined notes a node that registered: the hold ends.
+func (b Breaker) Joined() Breaker {
+	return Breaker{Nodes: b.with(true)}
+}
+
+// Failed notes a node that did not join, with the time at which its NodeClaim was created. Many nodes of one try fail together:
+// that is one failure.
+func (b Breaker) Failed(created, now time.Time, why string) Breaker {
+	b.Nodes = b.with(false)
+	if b.Healthy() || b.Tries > 0 && !created.After(b.Since) {
+		return b
+	}
+	b.Tries++
+	b.Why, b.Since, b.Until = why, now, now.Add(hold(b.Tries))
+	return b
+}
+
+func hold(tries int) time.Duration {
+	out := firstHold
+	for range tries - 1 {
+		if out *= 2; out >= longestHold {
+			return longestHold
+		}
+	}
+	return out
+}
+
+func (b Breaker) with(joined bool) []bool {
+	out := append(slices.Clone(b.Nodes), joined)
+	return out[max(0, len(out)-last):]
+}
+
+// Healthy is the value of NodeRegistrationHealthy, once any node is known.
+func (b Breaker) Healthy() bool {
+	failed := 0
+	for _, joined := range b.Nodes {
+		if !joined {
+			failed++
+		}
+	}
+	return failed < tooMany
+}
+
+// Gate is whether, and how, a NodePool may launch.
+type Gate struct {
+	// Held says that it may not launch now.
+	Held bool
+	// OneAtATime says that a node must have joined, or be gone, before the next is launched.
+	OneAtATime bool
+	// Why is the reason of both, for a human.
+	Why string
+}
+
+// Gate says what the NodePool may do now.
+func (b Breaker) Gate(now time.Time) Gate {
+	switch {
+	case b.Tries == 0:
+		return Gate{}
+	case now.Before(b.Until):
+		return Gate{Held: true, Why: b.Message()}
+	}
+	return Gate{OneAtATime: true, Why: b.Message()}
+}
+
+// Parts of Message.
+const (
+	theLast    = ": the last: "
+	oneAtATime = "; one node at a time is tried"
+)
+
+// Message tells of a held NodePool, for a human.
+func (b Breaker) Message() string {
+	if b.Tries == 0 {
+		return fmt.Sprintf("of the last %d nodes not all joined", len(b.Nodes))
+	}
+	text := "its nodes do not join"
+	if b.Tries > 1 {
+		text += fmt.Sprintf(", %d tries in a row", b.Tries)
+	}
+	if b.Why != "" {
+		text += theLast + b.Why
+	}
+	if b.Until.IsZero() {
+		return text + oneAtATime
+	}
+	return text + oneAtATime + fmt.Sprintf(" from %s on", b.Until.UTC().Format(time.RFC3339))
+}

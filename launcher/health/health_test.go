@@ -1,0 +1,228 @@
+package health_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/health"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an API server with one NodePool, and a Health.
+type world struct {
+	t        *testing.T
+	api      client.Client
+	health   *health.Health
+	registry *prometheus.Registry
+	events   []string
+	changes  atomic.Int64
+}
+
+// Eventf implements health.Recorder.
+func (w *world) Eventf(_ runtime.Object, _, reason, format string, args ...any) {
+	w.events = append(w.events, reason+": "+fmt.Sprintf(format, args...))
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "pool", Generation: 1}}
+	w := &world{t: t, api: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(pool).WithStatusSubresource(pool).Build()}
+	w.restart()
+	return w
+}
+
+// restart makes a Health that remembers nothing.
+func (w *world) restart() {
+	w.t.Helper()
+	var err error
+	w.registry = prometheus.NewRegistry()
+	w.health, err = health.New(health.Config{
+		Client: w.api, Reader: w.api, Events: w, Changed: func() { w.changes.Add(1) }, Registerer: w.registry,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) pool() *karpv1.NodePool {
+	w.t.Helper()
+	out := &karpv1.NodePool{}
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "default"}, out); err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+func claim(name string) *karpv1.NodeClaim {
+	return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}, CreationTimestamp: metav1.Now(),
+	}}
+}
+
+func (w *world) fails(name string) {
+	w.t.Helper()
+	if err := w.health.DidNotJoin(w.t.Context(), claim(name), "registration_timeout", "node did not register"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) joins(name string) {
+	w.t.Helper()
+	if err := w.health.Joined(w.t.Context(), claim(name)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) rejects(name string) {
+	w.t.Helper()
+	if err := w.health.Rejected(w.t.Context(), claim(name), "OutOfcpu", "Node didn't have enough resource: cpu"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) wantHealthy(status metav1.ConditionStatus) {
+	w.t.Helper()
+	if got := w.pool().StatusConditions().Get(karpv1.ConditionTypeNodeRegistrationHealthy).GetStatus(); got != status {
+		w.t.Errorf("NodeRegistrationHealthy is %s, want %s", got, status)
+	}
+}
+
+// Two nodes that do not join hold the NodePool, its condition and an Event say so, also after a restart; whoever waits is told when
+// the hold ends; and a node that joins ends it all.
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = w.health.Run(ctx) }()
+		w.fails("a")
+		w.wantHealthy(metav1.ConditionUnknown)
+		w.fails("b")
+		synctest.Wait()
+		w.wantHealthy(metav1.ConditionFalse)
+		if g := w.health.Gate(w.pool()); !g.Held || !strings.Contains(g.Why, "node did not register") {
+			t.Errorf("gate %+v", g)
+		}
+		if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "NodesDoNotJoin: its nodes do not join: the last: node did not register") {
+			t.Errorf("Events %q", w.events)
+		}
+		if n := testutil.CollectAndCount(w.registry, "slipway_node_join_failures_total"); n != 1 {
+			t.Errorf("%d series of failures", n)
+		}
+		told := w.changes.Load()
+		time.Sleep(59 * time.Second)
+		if w.changes.Load() != told {
+			t.Error("somebody was told before the hold ended")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if w.changes.Load() != told+1 || w.health.Gate(w.pool()).Held || !w.health.Gate(w.pool()).OneAtATime {
+			t.Errorf("told %d times more, gate %+v", w.changes.Load()-told, w.health.Gate(w.pool()))
+		}
+		cancel()
+		synctest.Wait()
+		w.restart()
+		if g := w.health.Gate(w.pool()); g.Held || !g.OneAtATime {
+			t.Errorf("after a restart: gate %+v", g)
+		}
+		for _, name := range []string{"c", "d", "e"} {
+			w.joins(name)
+			if g := w.health.Gate(w.pool()); g != (health.Gate{}) {
+				t.Errorf("gate %+v after a node has joined", g)
+			}
+		}
+		w.wantHealthy(metav1.ConditionTrue)
+		if last := w.events[len(w.events)-1]; !strings.HasPrefix(last, "NodesJoin: ") {
+			t.Errorf("Events %q", w.events)
+		}
+	})
+}
+
+// Whoever mends the NodePool need not wait.
+func TestAnotherPool(t *testing.T) {
+	w := newWorld(t)
+	w.fails("a")
+	w.fails("b")
+	pool := w.pool()
+	if !w.health.Gate(pool).Held {
+		t.Fatal("not held")
+	}
+	pool.Generation = 2
+	if g := w.health.Gate(pool); g != (health.Gate{}) {
+		t.Errorf("gate %+v of a changed pool", g)
+	}
+}
+
+// One node that rejects pods may be an accident, two switch pre-binding off for an hour.
+func TestSwitchOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.rejects("a")
+		w.rejects("a")
+		if why := w.health.SwitchedOff(w.pool()); why != "" {
+			t.Errorf("one node switched pre-binding off: %s", why)
+		}
+		w.rejects("b")
+		w.restart() // The condition tells.
+		if why := w.health.SwitchedOff(w.pool()); !strings.Contains(why, "kubelets of 2 nodes rejected pods") {
+			t.Errorf("switched off: %q", why)
+		}
+		another := w.pool()
+		another.Generation++
+		if why := w.health.SwitchedOff(another); why != "" {
+			t.Errorf("a changed pool: %s", why)
+		}
+		time.Sleep(61 * time.Minute)
+		if why := w.health.SwitchedOff(w.pool()); why != "" {
+			t.Errorf("after an hour: %s", why)
+		}
+		w.joins("c")
+		if w.pool().StatusConditions().Get(health.ConditionPreBinding) != nil {
+			t.Error("the condition stays")
+		}
+		if last := w.events[len(w.events)-1]; !strings.HasPrefix(last, "PreBindingOn: ") {
+			t.Errorf("Events %q", w.events)
+		}
+	})
+}
+
+// What is known of a NodePool goes with it.
+func TestPoolThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fails("a")
+		w.fails("b")
+		if err := w.api.Delete(t.Context(), w.pool()); err != nil {
+			t.Fatal(err)
+		}
+		w.fails("c")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = w.health.Run(ctx) }()
+		synctest.Wait()
+		if n := testutil.CollectAndCount(w.registry, "slipway_nodepool_held"); n != 0 {
+			t.Errorf("%d series of a NodePool that is gone", n)
+		}
+	})
+}
+
+func TestNewNeedsItsDependencies(t *testing.T) {
+	if _, err := health.New(health.Config{}); err == nil {
+		t.Error("no error without any dependency")
+	}
+}

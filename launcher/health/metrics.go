@@ -1,0 +1,47 @@
+package health
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	failures, rejected *prometheus.CounterVec
+	held               *prometheus.GaugeVec
+}
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slipway_node_join_failures_total", Help: "Nodes that did not join, by NodePool and reason.",
+		}, []string{"nodepool", "reason"}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slipway_prebind_rejected_total", Help: "Promised pods that a kubelet rejected, by NodePool and the kubelet's reason.",
+		}, []string{"nodepool", "reason"}),
+		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "slipway_nodepool_held", Help: "Whether a NodePool launches nothing (1), or one node at a time (0.5), because its nodes do not join.",
+		}, []string{"nodepool"}),
+	}
+	for _, c := range []prometheus.Collector{m.failures, m.rejected, m.held} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) hold(pool string, g Gate) {
+	value := 0.0
+	switch {
+	case g.Held:
+		value = 1
+	case g.OneAtATime:
+		value = 0.5
+	}
+	m.held.WithLabelValues(pool).Set(value)
+}
+
+// forget drops the series of a NodePool that is gone.
+func (m *metrics) forget(pool string) {
+	labels := prometheus.Labels{"nodepool": pool}
+	m.failures.DeletePartialMatch(labels)
+	m.rejected.DeletePartialMatch(labels)
+	m.held.DeletePartialMatch(labels)
+}

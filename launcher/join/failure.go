@@ -1,0 +1,54 @@
+package join
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/index"
+)
+
+// The reasons for which a claim ends whose node did not join: label values of Karpenter's metrics, but for the second, which
+// Karpenter does not have.
+const (
+	registrationTimeout = "registration_timeout"
+	readinessTimeout    = "readiness_timeout"
+	instanceTerminated  = "instance_terminated"
+)
+
+// Karpenter's reasons of the condition Registered while it is not True: no kubelet has come, or two.
+const (
+	notFound      = "NodeNotFound"
+	multipleNodes = "MultipleNodesFound"
+)
+
+// failure says why a claim's node will not join, and what a human should look at; empty where it may still. left is the time to
+// the deadline.
+func failure(o Observed, left time.Duration) (reason, message string) {
+	id := index.InstanceID(o.Claim.Status.ProviderID)
+	joined := o.Node != nil && hasReadyCondition(o.Node)
+	switch {
+	case o.Node != nil && isReady(o.Node):
+		return "", ""
+	case over(o.Instance):
+		return instanceTerminated, fmt.Sprintf("instance %s is %s before its node was ready", id, o.Instance)
+	case left > 0:
+		return "", ""
+	}
+	within := patience(o)
+	switch {
+	case joined:
+		c := readyCondition(o.Node)
+		return readinessTimeout, fmt.Sprintf("node %s registered but was not ready within %s: %s: %s", o.Node.Name, within, c.Reason, c.Message)
+	case o.Instance == cloud.StatePending:
+		return registrationTimeout, fmt.Sprintf("instance %s is still pending %s after its launch: it did not boot", id, within)
+	}
+	return registrationTimeout, fmt.Sprintf("node did not register within %s of the launch of instance %s; is its role mapped in the cluster "+
+		"(an EKS access entry of type EC2_LINUX, or aws-auth)? Else look at its user data, and whether it reaches the API server: "+
+		"aws ec2 get-console-output --latest --instance-id %s", within, id, id)
+}
+
+// over says that an instance in this state runs no kubelet any more.
+func over(state cloud.InstanceState) bool {
+	return state != "" && state != cloud.StatePending && state != cloud.StateRunning
+}

@@ -1,0 +1,59 @@
+package join
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+func isReady(node *corev1.Node) bool {
+	c := readyCondition(node)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// hasReadyCondition says that the kubelet has posted its status. A condition that the node lifecycle controller writes for want
+// of one says the contrary (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
+func hasReadyCondition(node *corev1.Node) bool {
+	c := readyCondition(node)
+	return c != nil && c.Reason != "NodeStatusNeverUpdated"
+}
+
+func readyCondition(node *corev1.Node) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func joinedAt(node *corev1.Node) time.Time {
+	if c := readyCondition(node); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return node.CreationTimestamp.Time
+}
+
+// registeredNode says that the Node was registered: it stands on the Node as well as on the claim, because of two objects the
+// cache may show one old and one new, and taints that were lifted must not come back.
+func registeredNode(node *corev1.Node) bool {
+	return node.Labels[karpv1.NodeRegisteredLabelKey] == "true"
+}
+
+func hasTaint(node *corev1.Node, key string) bool {
+	for _, t := range node.Spec.Taints {
+		if t.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// networkLate says that the kubelet runs and that its network does not yet (pkg/kubelet/nodestatus/setters.go).
+func networkLate(node *corev1.Node) bool {
+	c := readyCondition(node)
+	return hasReadyCondition(node) && c.Status != corev1.ConditionTrue &&
+		(strings.Contains(c.Message, "network not ready") || strings.Contains(c.Message, "NetworkReady=false"))
+}

@@ -1,0 +1,80 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+// tell writes down when each promised pod is bound, and why, where that is news: for `slipway explain pod`, and as an Event.
+func (c *Controller) tell(ctx context.Context, o Observed, d Decision) error {
+	text := record.FormatBindings(d.Plan)
+	if len(d.Plan) == 0 || o.Claim.Annotations[catalog.BindingsAnnotation] == text {
+		return nil
+	}
+	before := o.Claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&o.Claim.ObjectMeta, catalog.BindingsAnnotation, text)
+	// Without a lock: nobody else writes this annotation, and the patch is of nothing else.
+	if err := c.config.Client.Patch(ctx, o.Claim, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing bindings of NodeClaim %s: %w", o.Claim.Name, err)
+	}
+	c.config.Events.Eventf(o.Claim, corev1.EventTypeNormal, "BindingPlanned", "%s", summary(d.Plan))
+	return nil
+}
+
+// removePlaceholder deletes the Node that the launcher created where the kubelet has joined under another name, and first the pods
+// that were bound to it: they never ran, and nothing else would tell their controllers for a minute.
+func (c *Controller) removePlaceholder(ctx context.Context, o Observed) error {
+	logger := klog.FromContext(ctx).WithValues("node", o.Node.Name, "placeholder", o.Placeholder.Name)
+	var pods corev1.PodList
+	if err := c.config.Client.List(ctx, &pods, client.MatchingFields{index.PodNodeName: o.Placeholder.Name}); err != nil {
+		return err
+	}
+	message := fmt.Sprintf("the kubelet registered as %s, while EC2 calls the instance %s", o.Node.Name, o.Placeholder.Name)
+	var errs []error
+	for i := range pods.Items {
+		errs = append(errs, c.discard(ctx, &pods.Items[i], "NodeName", message))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	err := c.config.Client.Delete(ctx, o.Placeholder, client.Preconditions{UID: &o.Placeholder.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting placeholder Node %s: %w", o.Placeholder.Name, err)
+	}
+	logger.Info("Deleted a Node whose kubelet joined under another name", "nodeClaim", klog.KObj(o.Claim), "pods", len(pods.Items))
+	if len(pods.Items) == 0 {
+		return nil
+	}
+	return c.config.Health.Rejected(ctx, o.Claim, "NodeName", message)
+}
+
+// discard ends a pod that was bound and never ran, so that its controller makes another at once.
+func (c *Controller) discard(ctx context.Context, pod *corev1.Pod, reason, message string) error {
+	if pod.Status.Phase != corev1.PodFailed {
+		before := pod.DeepCopy()
+		pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reason, message
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: "slipway: " + message, LastTransitionTime: metav1.Now(),
+		})
+		err := c.config.Client.Status().Patch(ctx, pod, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	c.config.Events.Eventf(pod, corev1.EventTypeWarning, "PreBoundPodDiscarded", "It never ran and is replaced: %s", message)
+	err := c.config.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
