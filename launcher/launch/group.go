@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -280,7 +279,7 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	}
 	g.relaxed = choice.Relaxed
 	in = cloud.LaunchInput{
-		Class: class, Options: choice.Options, Tenancy: choice.Tenancy, Labels: maps.Clone(first.Labels),
+		Class: class, Options: choice.Options, Tenancy: choice.Tenancy, Labels: kubeletLabels(first.Labels),
 		Prioritized: class.Annotations[prioritizedAnnotation] == "true" || first.Annotations[v1alpha1.PriceOverlayAppliedAnnotationKey] != "",
 	}
 	for _, t := range record.Taints(first) {

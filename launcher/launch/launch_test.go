@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -53,6 +54,34 @@ func TestEqualClaimsShareACall(t *testing.T) {
 		w.subject.Enqueue(&c) // Known, and it has an instance.
 		w.settle(time.Minute)
 		w.wantLaunches(1)
+	})
+}
+
+// What the kubelet is told does not depend on what the plan expects of the instance: equal user data is one launch template.
+func TestKubeletLabels(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		of := func(zone, instanceType string) map[string]string {
+			return map[string]string{
+				karpv1.NodePoolLabelKey: "default", "team": "a", corev1.LabelTopologyZone: zone, corev1.LabelInstanceTypeStable: instanceType,
+				corev1.LabelArchStable: "arm64", "topology.k8s.aws/zone-id": "id-" + zone, catalog.LabelInstanceFamily: "m7g",
+				corev1.LabelFailureDomainBetaZone: zone, "karpenter.k8s.aws/capacity-reservation-id": "cr-" + zone,
+			}
+		}
+		for name, labels := range map[string]map[string]string{"default-a": of("us-east-1a", "m7g.large"), "default-b": of("us-east-1b", "m7g.xlarge")} {
+			c := w.newClaim(name)
+			c.Labels = labels
+			w.create(c)
+			w.subject.Enqueue(c)
+		}
+		w.settle(time.Second)
+		w.owners()
+		w.wantLaunches(2)
+		for _, in := range w.inputs {
+			if diff := cmp.Diff(map[string]string{karpv1.NodePoolLabelKey: "default", "team": "a"}, in.Labels); diff != "" {
+				t.Errorf("labels, -want +got:\n%s", diff)
+			}
+		}
 	})
 }
 
@@ -213,6 +242,9 @@ func TestClaimDeletedDuringTheCall(t *testing.T) {
 		w.settle(10 * time.Second)
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "going"})
 		w.owners()
+		if id := w.claims()[1].Status.ProviderID; id != "" {
+			t.Errorf("a claim that is going was given %s: who ends it may have looked already", id)
+		}
 	})
 }
 
@@ -229,6 +261,25 @@ func TestClaimDeletedBeforeTheCall(t *testing.T) {
 		w.lead(true)
 		w.settle(time.Minute)
 		w.wantLaunches(0)
+	})
+}
+
+// The call is repeated for as long as EC2 refuses it, but not once nobody needs its instance.
+func TestClaimDeletedWhileThrottled(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.Throttle(20 * time.Second)
+		w.record("default-a")
+		w.settle(time.Second)
+		claims := w.claims()
+		if err := w.api.Delete(context.Background(), &claims[0]); err != nil {
+			t.Fatal(err)
+		}
+		w.settle(time.Minute)
+		all, err := w.ec2.Instances(context.Background(), cloud.Selector{})
+		if err != nil || len(all) > 0 {
+			t.Errorf("%d instances were launched for a claim that was gone before, %v", len(all), err)
+		}
 	})
 }
 

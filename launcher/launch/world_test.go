@@ -60,6 +60,7 @@ type world struct {
 	events []string
 	failed []string
 	tokens []string
+	inputs []cloud.LaunchInput
 }
 
 func inWorld(t *testing.T, config memory.Config, test func(t *testing.T, w *world)) {
@@ -208,7 +209,7 @@ type brittleCloud struct {
 
 func (c brittleCloud) Launch(ctx context.Context, in cloud.LaunchInput) (out cloud.LaunchOutput, err error) {
 	c.w.mu.Lock()
-	c.w.tokens = append(c.w.tokens, in.LaunchID)
+	c.w.tokens, c.w.inputs = append(c.w.tokens, in.LaunchID), append(c.w.inputs, in)
 	c.w.mu.Unlock()
 	err = c.w.around("launch", func() error {
 		out, err = c.Cloud.Launch(ctx, in)
