@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/collect"
+	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
 	"github.com/slipway-k8s/slipway/launcher/join"
@@ -158,7 +159,11 @@ func (l *Launcher) leaving(p parts) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(reclaimer.SetupWithManager(mgr), add(mgr, interruptions.Run, collector.Run))
+	drifts, err := drift.New(drift.Config{Client: mgr.GetClient(), Cloud: l.config.Cloud, Guard: p.leader, Ours: p.beside.ours})
+	if err != nil {
+		return err
+	}
+	return errors.Join(reclaimer.SetupWithManager(mgr), drifts.SetupWithManager(mgr), add(mgr, interruptions.Run, collector.Run))
 }
 
 // lateServer breaks the circle of launches that fail and the server that tells of it: it is complete before anything runs.

@@ -127,7 +127,10 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 		ID: awssdk.ToString(in.InstanceId), InstanceType: string(in.InstanceType), ImageID: awssdk.ToString(in.ImageId),
 		PrivateDNSName: awssdk.ToString(in.PrivateDnsName), PrivateIP: awssdk.ToString(in.PrivateIpAddress),
 		LaunchTime: awssdk.ToTime(in.LaunchTime), CapacityType: karpv1.CapacityTypeOnDemand,
-		Tenancy: catalog.TenancyDefault, Tags: map[string]string{},
+		SubnetID: awssdk.ToString(in.SubnetId), Tenancy: catalog.TenancyDefault, Tags: map[string]string{},
+	}
+	for _, g := range in.SecurityGroups {
+		out.SecurityGroupIDs = append(out.SecurityGroupIDs, awssdk.ToString(g.GroupId))
 	}
 	if in.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
 		out.CapacityType = karpv1.CapacityTypeSpot

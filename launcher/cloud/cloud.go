@@ -173,6 +173,10 @@ type Instance struct {
 	ReservationID string
 	// ImageID of its AMI.
 	ImageID string
+	// SubnetID and SecurityGroupIDs of its first network interface; empty once it is terminated.
+	SubnetID string
+	// SecurityGroupIDs as above.
+	SecurityGroupIDs []string
 	// PrivateDNSName is the node's name with EKS's default.
 	PrivateDNSName string
 	// PrivateIP address, IPv4.

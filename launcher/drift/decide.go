@@ -1,0 +1,178 @@
+package drift
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// The reasons, as Karpenter 1.14 has them (pkg/controllers/nodeclaim/disruption/drift.go, pkg/cloudprovider/drift.go of the
+// AWS provider).
+const (
+	NodePoolDrifted      = "NodePoolDrifted"
+	RequirementsDrifted  = "RequirementsDrifted"
+	InstanceTypeNotFound = "InstanceTypeNotFound"
+	NodeClassDrift       = "NodeClassDrift"
+	AMIDrift             = "AMIDrift"
+	SecurityGroupDrift   = "SecurityGroupDrift"
+	SubnetDrift          = "SubnetDrift"
+)
+
+// youngest is the age from which on the type of a claim has to be offered: the catalogue may lag behind (Karpenter, 1 h).
+const youngest = time.Hour
+
+// Facts are what is known of a claim.
+type Facts struct {
+	// Now is the time of the decision.
+	Now time.Time
+	// Claim that was launched.
+	Claim *karpv1.NodeClaim
+	// Pool of the claim.
+	Pool *karpv1.NodePool
+	// Class of the pool, resolved.
+	Class *awsv1.EC2NodeClass
+	// Types that can be launched from the class; nil where they are not known now.
+	Types []catalog.InstanceType
+	// Instance of the claim; nil where it is not known now.
+	Instance *cloud.Instance
+}
+
+// Drift is why a claim is not what it should be; zero if it is.
+type Drift struct {
+	// Reason is one of the package's.
+	Reason string
+	// Message for a human, with what is and what should be.
+	Message string
+}
+
+// Decide says whether the claim has drifted. What is not known is not drift; what Karpenter stamped with another version of a
+// hash is not either.
+func Decide(f Facts) Drift {
+	for _, look := range []func(Facts) Drift{poolDrift, requirements, offered, classDrift, image, securityGroups, subnet} {
+		if d := look(f); d.Reason != "" {
+			return d
+		}
+	}
+	return Drift{}
+}
+
+// stamps are a hash annotation and that of its version.
+type stamps struct{ hash, version string }
+
+// changed says whether both objects carry the hash of one version, and it differs.
+func (s stamps) changed(claim, source map[string]string) bool {
+	have, want := claim[s.hash], source[s.hash]
+	return have != "" && want != "" && claim[s.version] == source[s.version] && have != want
+}
+
+func poolDrift(f Facts) Drift {
+	s := stamps{karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey}
+	if !s.changed(f.Claim.Annotations, f.Pool.Annotations) {
+		return Drift{}
+	}
+	return Drift{NodePoolDrifted, fmt.Sprintf("the template of NodePool %s has changed since the launch", f.Pool.Name)}
+}
+
+func classDrift(f Facts) Drift {
+	s := stamps{awsv1.AnnotationEC2NodeClassHash, awsv1.AnnotationEC2NodeClassHashVersion}
+	if !s.changed(f.Claim.Annotations, f.Class.Annotations) {
+		return Drift{}
+	}
+	return Drift{NodeClassDrift, fmt.Sprintf("the spec of EC2NodeClass %s has changed since the launch", f.Class.Name)}
+}
+
+// requirements holds the claim's labels against the pool's requirements, which are no part of its hash.
+func requirements(f Facts) Drift {
+	var list []catalog.Requirement
+	for _, r := range f.Pool.Spec.Template.Spec.Requirements {
+		list = append(list, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
+	}
+	required, err := catalog.NewRequirements(list)
+	if err != nil {
+		return Drift{} // The NodePool says so itself, and nothing is launched from it.
+	}
+	key, ok := required.Match(f.Claim.Labels)
+	if ok {
+		return Drift{}
+	}
+	return Drift{RequirementsDrifted, fmt.Sprintf("%s is %q, NodePool %s requires %s", key, f.Claim.Labels[key], f.Pool.Name, required[key])}
+}
+
+func offered(f Facts) Drift {
+	if len(f.Types) == 0 || f.Now.Sub(f.Claim.CreationTimestamp.Time) < youngest {
+		return Drift{}
+	}
+	name, zone, capacity := f.Claim.Labels[corev1.LabelInstanceTypeStable], f.Claim.Labels[corev1.LabelTopologyZone], f.Claim.Labels[karpv1.CapacityTypeLabelKey]
+	at := slices.IndexFunc(f.Types, func(t catalog.InstanceType) bool { return t.Name == name })
+	if at < 0 {
+		return Drift{InstanceTypeNotFound, fmt.Sprintf("instance type %s can no longer be launched from EC2NodeClass %s", name, f.Class.Name)}
+	}
+	if !slices.ContainsFunc(f.Types[at].Offerings, func(o catalog.Offering) bool { return o.Zone == zone && o.CapacityType == capacity }) {
+		return Drift{InstanceTypeNotFound, fmt.Sprintf("instance type %s is no longer offered as %s in %s", name, capacity, zone)}
+	}
+	return Drift{}
+}
+
+// image holds the AMI of the claim against the one that would be launched now.
+func image(f Facts) Drift {
+	have := f.Claim.Status.ImageID
+	if have == "" && f.Instance != nil {
+		have = f.Instance.ImageID
+	}
+	want := ""
+	for _, ami := range f.Class.Status.AMIs {
+		var list []catalog.Requirement
+		for _, r := range ami.Requirements {
+			list = append(list, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
+		}
+		required, err := catalog.NewRequirements(list)
+		if err != nil {
+			continue
+		}
+		if _, ok := required.Match(f.Claim.Labels); ok {
+			want = ami.ID
+			break
+		}
+	}
+	if have == "" || have == want || len(f.Class.Status.AMIs) == 0 {
+		return Drift{}
+	}
+	if want == "" {
+		return Drift{AMIDrift, fmt.Sprintf("no AMI of EC2NodeClass %s runs on the instance type any more; it runs %s", f.Class.Name, have)}
+	}
+	return Drift{AMIDrift, fmt.Sprintf("the node runs %s, EC2NodeClass %s now has %s", have, f.Class.Name, want)}
+}
+
+func securityGroups(f Facts) Drift {
+	if f.Instance == nil || len(f.Instance.SecurityGroupIDs) == 0 || len(f.Class.Status.SecurityGroups) == 0 {
+		return Drift{}
+	}
+	want := []string{}
+	for _, g := range f.Class.Status.SecurityGroups {
+		want = append(want, g.ID)
+	}
+	have := slices.Sorted(slices.Values(f.Instance.SecurityGroupIDs))
+	slices.Sort(want)
+	if slices.Equal(slices.Compact(have), slices.Compact(want)) {
+		return Drift{}
+	}
+	return Drift{SecurityGroupDrift, fmt.Sprintf("the instance has %s, EC2NodeClass %s now has %s", strings.Join(have, ", "), f.Class.Name, strings.Join(want, ", "))}
+}
+
+func subnet(f Facts) Drift {
+	if f.Instance == nil || f.Instance.SubnetID == "" || len(f.Class.Status.Subnets) == 0 {
+		return Drift{}
+	}
+	if slices.ContainsFunc(f.Class.Status.Subnets, func(s awsv1.Subnet) bool { return s.ID == f.Instance.SubnetID }) {
+		return Drift{}
+	}
+	return Drift{SubnetDrift, fmt.Sprintf("the instance is in %s, which EC2NodeClass %s no longer selects", f.Instance.SubnetID, f.Class.Name)}
+}

@@ -1,0 +1,173 @@
+package drift_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/drift"
+)
+
+type always struct{}
+
+func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, true
+}
+
+func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	ctx, cancel, _ := a.Context(ctx)
+	return ctx, cancel, ctx.Err()
+}
+
+// sky is a cloud with one instance that counts how often it is asked for it.
+type sky struct {
+	asked  int
+	subnet string
+}
+
+func (*sky) InstanceTypes(context.Context, *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
+	return nil, nil
+}
+
+func (s *sky) Instances(context.Context, cloud.Selector) ([]cloud.Instance, error) {
+	s.asked++
+	return []cloud.Instance{{ID: "i-1", SubnetID: s.subnet}}, nil
+}
+
+// ground is an API server with a claim, its NodePool and its class.
+type ground struct {
+	t       *testing.T
+	api     client.Client
+	sky     *sky
+	foreign bool
+	subject *drift.Detector
+}
+
+func newGround(t *testing.T) *ground {
+	t.Helper()
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool", Annotations: map[string]string{
+		karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: "v3",
+	}}}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "class"}
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}}
+	class.Status.Subnets = []awsv1.Subnet{{ID: "subnet-a"}}
+	set := class.StatusConditions()
+	for _, c := range []string{
+		awsv1.ConditionTypeAMIsReady, awsv1.ConditionTypeSubnetsReady, awsv1.ConditionTypeSecurityGroupsReady,
+		awsv1.ConditionTypeInstanceProfileReady, awsv1.ConditionTypeCapacityReservationsReady, awsv1.ConditionTypePlacementGroupReady,
+		awsv1.ConditionTypeValidationSucceeded,
+	} {
+		set.SetTrue(c)
+	}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", Annotations: pool.Annotations, Labels: map[string]string{karpv1.NodePoolLabelKey: "pool"}}}
+	claim.Status.ProviderID = "aws:///us-east-1a/i-1"
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+	g := &ground{t: t, sky: &sky{subnet: "subnet-a"}}
+	g.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(pool, class, claim).WithStatusSubresource(claim).Build()
+	var err error
+	g.subject, err = drift.New(drift.Config{Client: g.api, Cloud: g.sky, Guard: always{}, Ours: func(*karpv1.NodeClaim) bool { return !g.foreign }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// look reconciles the claim and returns the reason of its condition Drifted, empty for none.
+func (g *ground) look() string {
+	g.t.Helper()
+	key := client.ObjectKey{Name: "claim"}
+	if _, err := g.subject.Reconcile(g.t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		g.t.Fatal(err)
+	}
+	var claim karpv1.NodeClaim
+	if err := g.api.Get(g.t.Context(), key, &claim); err != nil {
+		g.t.Fatal(err)
+	}
+	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+func (g *ground) hash(value string) {
+	g.t.Helper()
+	var pool karpv1.NodePool
+	if err := g.api.Get(g.t.Context(), client.ObjectKey{Name: "pool"}, &pool); err != nil {
+		g.t.Fatal(err)
+	}
+	pool.Annotations[karpv1.NodePoolHashAnnotationKey] = value
+	if err := g.api.Update(g.t.Context(), &pool); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// A claim drifts when its NodePool changes, and no longer when the change is taken back; the claims of a live Karpenter
+// are its own to judge.
+func TestConditionFollowsTheFacts(t *testing.T) {
+	g := newGround(t)
+	if got := g.look(); got != "" {
+		t.Fatalf("Drifted for %s as launched", got)
+	}
+	g.hash("2")
+	g.foreign = true
+	if got := g.look(); got != "" {
+		t.Errorf("Drifted for %s, though a Karpenter has the claim", got)
+	}
+	g.foreign = false
+	if got := g.look(); got != drift.NodePoolDrifted {
+		t.Errorf("Drifted for %q, want %s", got, drift.NodePoolDrifted)
+	}
+	g.hash("1")
+	if got := g.look(); got != "" {
+		t.Errorf("still drifted for %s after the change was taken back", got)
+	}
+}
+
+// However many claims there are, instances are asked for once in a while; one that is not known yet is no drift.
+func TestInstancesAreAskedForSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGround(t)
+		g.sky.subnet = "subnet-z"
+		for range 20 {
+			if got := g.look(); got != drift.SubnetDrift {
+				t.Fatalf("Drifted for %q, want %s", got, drift.SubnetDrift)
+			}
+		}
+		if g.sky.asked != 1 {
+			t.Errorf("instances were asked for %d times by twenty looks", g.sky.asked)
+		}
+		var claim karpv1.NodeClaim
+		if err := g.api.Get(t.Context(), client.ObjectKey{Name: "claim"}, &claim); err != nil {
+			t.Fatal(err)
+		}
+		claim.Status.ProviderID = "aws:///us-east-1a/i-new"
+		if err := g.api.Status().Update(t.Context(), &claim); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.look(); got != "" || g.sky.asked != 1 {
+			t.Errorf("Drifted for %q after %d questions, though the instance is not known", got, g.sky.asked)
+		}
+		time.Sleep(6 * time.Minute)
+		if g.look(); g.sky.asked != 2 {
+			t.Errorf("instances were asked for %d times, want again after a while", g.sky.asked)
+		}
+	})
+}
+
+func TestNewNeedsItsDependencies(t *testing.T) {
+	if _, err := drift.New(drift.Config{}); err == nil {
+		t.Error("no error without any dependency")
+	}
+}
