@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
 	"github.com/slipway-k8s/slipway/launcher/prefetch"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
+	"github.com/slipway-k8s/slipway/launcher/reject"
 	"github.com/slipway-k8s/slipway/launcher/server"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
@@ -136,7 +137,13 @@ func (l *Launcher) joining(p parts) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(controller.SetupWithManager(mgr), images.SetupWithManager(mgr))
+	rejections, err := reject.New(reject.Config{
+		Client: mgr.GetClient(), Guard: p.leader, Events: l.recorders.slipway, Health: p.health, Ours: p.beside.ours,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(controller.SetupWithManager(mgr), images.SetupWithManager(mgr), rejections.SetupWithManager(mgr))
 }
 
 func (l *Launcher) leaving(p parts) error {

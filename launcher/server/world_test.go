@@ -26,6 +26,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/server"
 )
 
@@ -47,6 +48,8 @@ type world struct {
 	standby atomic.Bool
 	// foreign says that every NodePool is a live Karpenter's.
 	foreign atomic.Bool
+	// gate is every NodePool's; nil is an open one.
+	gate atomic.Pointer[health.Gate]
 	// handed are the names of the claims that were handed on to be launched.
 	handed chan string
 }
@@ -75,6 +78,12 @@ func newWorldOver(t *testing.T, through func(client.WithWatch) client.Client, ty
 		Socket: w.socket, Client: through(w.api), Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w},
 		JoinDeadline: 5 * time.Minute,
 		Manages:      func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
+		Gate: func(*karpv1.NodePool) health.Gate {
+			if g := w.gate.Load(); g != nil {
+				return *g
+			}
+			return health.Gate{}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

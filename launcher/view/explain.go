@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // ExplainPod writes the answer to "why is my pod still pending?", or where it runs and how it came there: its state,
@@ -68,8 +69,23 @@ func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
 	if replaced := claim.Annotations[catalog.ReplacesAnnotation]; replaced != "" {
 		fmt.Fprintf(w, "  launched for the pods of node %s\n", replaced)
 	}
+	explainBinding(w, pod, claim)
 	for _, c := range claim.Status.Conditions {
 		fmt.Fprintf(w, "  %-14s %-8s %s %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+}
+
+// explainBinding tells when the pod is bound, and why not earlier or later.
+func explainBinding(w io.Writer, pod *corev1.Pod, claim *karpv1.NodeClaim) {
+	b, ok, err := record.BindingOf(claim, pod.Namespace, pod.Name)
+	switch {
+	case err != nil:
+		fmt.Fprintf(w, "  when the pod is bound cannot be read: %v\n", err)
+	case ok:
+		when := map[string]string{
+			"launch": "bound before the node boots", "ready": "bound the moment the node is ready", "scheduler": "bound by the scheduler, its room is kept",
+		}
+		fmt.Fprintf(w, "  the pod is %s: %s (%s)\n", cmp.Or(when[b.At], "bound at "+b.At), b.Why, b.Rule)
 	}
 }
 

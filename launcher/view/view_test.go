@@ -94,6 +94,10 @@ func TestExplainPod(t *testing.T) {
 		{Reason: "PreBound", Message: "second", LastTimestamp: metav1.NewTime(now.Add(-time.Second))},
 		{Reason: "Nominated", Message: "first", LastTimestamp: metav1.NewTime(now.Add(-4 * time.Second))},
 	}
+	told := claim("default-a", "")
+	told.Annotations[catalog.BindingsAnnotation] = `[{"at":"ready","rule":"NetworkNotReady","why":"volume kube-api-access","pods":["default/web-1"]}]`
+	broken := claim("default-a", "")
+	broken.Annotations[catalog.BindingsAnnotation] = "{"
 	tests := []struct {
 		name   string
 		pod    corev1.Pod
@@ -104,6 +108,10 @@ func TestExplainPod(t *testing.T) {
 			"default/web-1: pending", "Unschedulable, for 5s:", "launching m7g.large", "NodeClaim default-a: recorded",
 			"m7g.large, spot in us-east-1a, 0.0300 USD per hour", "Nominated        first\n        1s ago  PreBound",
 		}},
+		{"bound when", waiting, []karpv1.NodeClaim{told}, []string{
+			"the pod is bound the moment the node is ready: volume kube-api-access (NetworkNotReady)",
+		}},
+		{"nobody can read when", waiting, []karpv1.NodeClaim{broken}, []string{"cannot be read: NodeClaim default-a: annotation slipway.dev/bindings"}},
 		{"nothing on its way", pod("x", "u9", "", corev1.PodPending), nil, []string{"No node is on its way"}},
 		{"bound", pod("x", "u9", "n1", corev1.PodPending), []karpv1.NodeClaim{claim("default-a", "n1")}, []string{
 			"bound to node n1, not running yet", "NodeClaim default-a",

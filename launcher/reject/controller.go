@@ -1,0 +1,168 @@
+package reject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+// workers is how many rejections are looked at at once.
+const workers = 4
+
+// Recorder writes Events; record.EventRecorder of client-go is one.
+type Recorder interface {
+	// Eventf records an Event about an object.
+	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// Health is told of rejections; *health.Health is one.
+type Health interface {
+	// Rejected notes that a kubelet rejected a pod that was bound ahead of the scheduler.
+	Rejected(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error
+}
+
+// Config is what a Controller is made of. Every field is required.
+type Config struct {
+	// Client reads from the cache, with the indexes of package index, and writes.
+	Client client.Client
+	// Guard lets effects happen while leading only.
+	Guard leadership.Guard
+	// Events records slipway's own Events.
+	Events Recorder
+	// Health of the NodePools.
+	Health Health
+	// Ours says whether a claim is ours to care for.
+	Ours func(claim *karpv1.NodeClaim) bool
+}
+
+// Controller sees to rejected pods.
+type Controller struct{ config Config }
+
+// New returns a Controller; SetupWithManager starts it with the manager.
+func New(c Config) (*Controller, error) {
+	if c.Client == nil || c.Guard == nil || c.Events == nil || c.Health == nil || c.Ours == nil {
+		return nil, errors.New("reject: every field of Config is required")
+	}
+	return &Controller{config: c}, nil
+}
+
+// SetupWithManager adds the reconciler to a manager.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	rejected := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		pod, ok := o.(*corev1.Pod)
+		return ok && Rejected(pod)
+	})
+	return builder.ControllerManagedBy(mgr).Named("pod.rejected").
+		For(&corev1.Pod{}, builder.WithPredicates(rejected)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(leadership.Reconciler(c.config.Guard, c.Reconcile))
+}
+
+// Reconcile sees to one pod: what its rejection teaches is written down first, then the pod is deleted if it is ours, so that a crash
+// between both forgets nothing. ctx is an effect's.
+func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pod := &corev1.Pod{}
+	if err := c.config.Client.Get(ctx, req.NamespacedName, pod); err != nil || !Rejected(pod) {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	node := &corev1.Node{}
+	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err) // The pod goes with its node.
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list NodeClaims of node %s: %w", node.Name, err)
+	}
+	if node.Spec.ProviderID == "" || len(claims.Items) != 1 || !c.config.Ours(&claims.Items[0]) {
+		return reconcile.Result{}, nil
+	}
+	claim := &claims.Items[0]
+	if err := c.learn(ctx, pod, node, claim); err != nil {
+		return reconcile.Result{}, err
+	}
+	if !preBound(claim, pod) {
+		return reconcile.Result{}, nil
+	}
+	klog.FromContext(ctx).Info("A kubelet rejected a pod that was bound ahead of the scheduler", "pod", klog.KObj(pod), "node", node.Name,
+		"nodeClaim", klog.KObj(claim), "reason", pod.Status.Reason, "message", pod.Status.Message)
+	if err := c.config.Health.Rejected(ctx, claim, pod.Status.Reason, pod.Status.Message); err != nil {
+		return reconcile.Result{}, err
+	}
+	c.config.Events.Eventf(pod, corev1.EventTypeWarning, "PreBoundPodRejected", "It never ran and is replaced: kubelet of node %s: %s: %s",
+		node.Name, pod.Status.Reason, pod.Status.Message)
+	err := c.config.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("delete rejected pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// preBound says that the claim promised its node to the pod, and that slipway was to bind it itself.
+func preBound(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
+	refs, err := record.Pods(claim)
+	if err != nil || !slices.ContainsFunc(refs, func(r catalog.PodRef) bool { return r.UID == string(pod.UID) }) {
+		return false
+	}
+	b, told, err := record.BindingOf(claim, pod.Namespace, pod.Name)
+	return err == nil && told && b.At != string(bind.Scheduler) && metav1.GetControllerOf(pod) != nil
+}
+
+// learn writes down in the class what the rejection teaches.
+func (c *Controller) learn(ctx context.Context, pod *corev1.Pod, node *corev1.Node, claim *karpv1.NodeClaim) error {
+	var pods corev1.PodList
+	if err := c.config.Client.List(ctx, &pods, client.MatchingFields{index.PodNodeName: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list pods of node %s: %w", node.Name, err)
+	}
+	facts := Facts{Pod: pod, Promised: claim.Status.Allocatable, Reported: node.Status.Allocatable}
+	for i := range pods.Items {
+		facts.OnNode = append(facts.OnNode, &pods.Items[i])
+	}
+	lesson := Judge(facts)
+	instanceType := node.Labels[corev1.LabelInstanceTypeStable]
+	if lesson.Resource == "" || claim.Spec.NodeClassRef == nil || claim.Status.ImageID == "" || instanceType == "" {
+		return nil
+	}
+	class := &awsv1.EC2NodeClass{}
+	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class); err != nil || class.DeletionTimestamp != nil {
+		return client.IgnoreNotFound(err)
+	}
+	allocatable := claim.Status.Allocatable.DeepCopy()
+	if allocatable == nil {
+		return nil
+	}
+	allocatable[lesson.Resource] = lesson.Room
+	sizes, key := fromec2.SizesOf(class), fromec2.SizesKey(instanceType, claim.Status.ImageID)
+	if !sizes.Learn(key, claim.Annotations[awsv1.AnnotationEC2NodeClassHash], claim.Status.Allocatable, node.Status.Capacity, allocatable) {
+		return nil
+	}
+	before := class.DeepCopy()
+	metav1.SetMetaDataAnnotation(&class.ObjectMeta, catalog.LearnedAnnotation, sizes.String())
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.config.Client.Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write what the rejection of pod %s/%s teaches to EC2NodeClass %s: %w", pod.Namespace, pod.Name, class.Name, err)
+	}
+	klog.FromContext(ctx).Info("learned from a rejection what nodes of an instance type and AMI have room for", "nodeClass", klog.KObj(class),
+		"node", node.Name, "kind", key, "resource", lesson.Resource, "room", lesson.Room.String())
+	return nil
+}

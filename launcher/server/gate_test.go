@@ -1,0 +1,64 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/health"
+)
+
+// A NodePool whose nodes do not join launches nothing while it is held, and afterwards one node, however many are asked for and
+// however old the plan is; the stream says why. When that one has joined, the next may come.
+func TestGate(t *testing.T) {
+	w := newWorld(t, ready("default", nil)...)
+	updates := w.watch(w.client)
+	w.gate.Store(&health.Gate{Held: true, Why: "its nodes do not join"})
+	w.subject.Recheck()
+	w.await(updates, "a NodePool that is held", func(u *api.CatalogUpdate) bool {
+		return len(u.GetNodePools()) == 1 && !u.GetNodePools()[0].GetReady() && u.GetNodePools()[0].GetNotReadyMessage() == "its nodes do not join"
+	})
+	if r := w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default")}})["default-1"]; r.GetRecorded() || r.GetReason() != "NodePoolNotReady" {
+		t.Errorf("held: %+v", r)
+	}
+	w.gate.Store(&health.Gate{OneAtATime: true, Why: "its nodes do not join"})
+	w.subject.Recheck()
+	w.await(updates, "room for one node", func(u *api.CatalogUpdate) bool {
+		return len(u.GetNodePools()) == 1 && u.GetNodePools()[0].GetReady() && u.GetNodePools()[0].GetLimits()["nodes"] == "1"
+	})
+	var recorded []string
+	for name, r := range w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-2", "default"), planned("default-3", "default")}}) {
+		if r.GetRecorded() {
+			recorded = append(recorded, name)
+		}
+	}
+	if len(recorded) != 1 {
+		t.Fatalf("recorded %v, want one at a time", recorded)
+	}
+	w.await(updates, "that one is on its way", func(u *api.CatalogUpdate) bool {
+		return len(u.GetNodePools()) == 1 && strings.HasSuffix(u.GetNodePools()[0].GetNotReadyMessage(), "one is on its way")
+	})
+	one := w.claim(recorded[0])
+	one.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
+	if err := w.api.Status().Update(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	w.await(updates, "room for the next", func(u *api.CatalogUpdate) bool {
+		return len(u.GetNodePools()) == 1 && u.GetNodePools()[0].GetReady() && u.GetNodePools()[0].GetLimits()["nodes"] == "2"
+	})
+}
+
+// A limit of the user's own that is lower stays.
+func TestGateKeepsLimits(t *testing.T) {
+	w := newWorld(t, ready("default", karpv1.Limits{"nodes": resource.MustParse("0"), corev1.ResourceCPU: resource.MustParse("100")})...)
+	w.gate.Store(&health.Gate{OneAtATime: true})
+	updates := w.watch(w.client)
+	w.subject.Recheck()
+	w.await(updates, "the limits as they are", func(u *api.CatalogUpdate) bool {
+		return len(u.GetNodePools()) == 1 && u.GetNodePools()[0].GetLimits()["nodes"] == "0" && u.GetNodePools()[0].GetLimits()["cpu"] == "100"
+	})
+}
