@@ -20,6 +20,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/readable"
 )
 
@@ -31,6 +32,8 @@ type Config struct {
 	Kubernetes *rest.Config
 	// Cloud makes the calls.
 	Cloud cloud.Cloud
+	// Gate that the cloud's calls pass; Kubernetes' are made to pass it.
+	Gate *leadership.Gate
 }
 
 // Launcher is the whole of slipway-launcher.
@@ -50,8 +53,8 @@ type recorders struct {
 
 // New wires everything and starts nothing.
 func New(c Config) (*Launcher, error) {
-	if c.Kubernetes == nil || c.Cloud == nil {
-		return nil, errors.New("launcher: Kubernetes and Cloud are required")
+	if c.Kubernetes == nil || c.Cloud == nil || c.Gate == nil {
+		return nil, errors.New("launcher: Kubernetes, Cloud and Gate are required")
 	}
 	if err := c.Settings.Validate(); err != nil {
 		return nil, err
@@ -59,6 +62,7 @@ func New(c Config) (*Launcher, error) {
 	config := rest.CopyConfig(c.Kubernetes)
 	config.QPS, config.Burst = float32(c.Settings.KubeClientQPS), c.Settings.KubeClientBurst
 	config.Wrap(readable.Transport)
+	config.Wrap(c.Gate.Kubernetes)
 	// Karpenter's API packages register their types with client-go's scheme.
 	mgr, err := manager.New(config, manager.Options{
 		Scheme:                 scheme.Scheme,

@@ -53,6 +53,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.leader, err = leadership.New(leadership.Config{Reader: mgr.GetAPIReader()}); err != nil {
 		return p, err
 	}
+	l.config.Gate.Follow(p.leader)
 	// The server must hear of failed launches and of Karpenter, and the launches come from the server.
 	late := &lateServer{}
 	if p.beside, err = newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector, late.recheck); err != nil {
@@ -73,13 +74,13 @@ func (l *Launcher) parts() (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.server, err = server.New(server.Config{
 	p.health, err = health.New(health.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: l.recorders.slipway, Changed: late.recheck, Registerer: l.registerer,
 	})
 	if err != nil {
 		return p, err
 	}
+	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Cache: mgr.GetCache(), Offers: l.config.Cloud, Leader: p.leader,
 		Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Gate: p.health.Gate,
 	})

@@ -179,6 +179,17 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	return hooks.Install(hooks.Config{Scheduler: s.Scheduler, Plugin: &hookSide{p}, Rejector: NodeLaunchName, Waker: NodeReserveName})
 }
 
+// IdentityPath is a file beside the launcher's socket for what the next scheduler there is to know of this one; empty before
+// a profile with NodeLaunch was built.
+func (p *Plugin) IdentityPath() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.args == nil {
+		return ""
+	}
+	return p.args.Socket + ".identity"
+}
+
 func (p *Plugin) anyHandle() fwk.Handle {
 	names := make([]string, 0, len(p.handles))
 	for name := range p.handles {

@@ -23,6 +23,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher"
 	"github.com/slipway-k8s/slipway/launcher/aws"
 	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 func main() {
@@ -100,6 +101,8 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	gate := &leadership.Gate{}
+	awsConfig.HTTPClient = gate.AWS(awsConfig.HTTPClient)
 	cloud, err := aws.New(aws.Config{
 		AWS: awsConfig, ClusterName: settings.ClusterName, ClusterEndpoint: settings.ClusterEndpoint,
 		ClusterCA: settings.ClusterCABundle, KubernetesVersion: settings.KubernetesVersion, ServiceCIDR: settings.ServiceCIDR,
@@ -111,7 +114,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	l, err := launcher.New(launcher.Config{Settings: settings, Kubernetes: kubernetes, Cloud: cloud})
+	l, err := launcher.New(launcher.Config{Settings: settings, Kubernetes: kubernetes, Cloud: cloud, Gate: gate})
 	if err != nil {
 		return err
 	}

@@ -77,6 +77,7 @@ func run(opts *options.Options) error {
 	if err != nil {
 		return err
 	}
+	renounce := inherit(cc, slipway.IdentityPath())
 	if err := slipway.Install(ctx, parts(cc, plugin.Scheduler{Scheduler: sched})); err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func run(opts *options.Options) error {
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	go slipway.Run(ctx)
-	go stopOnSignal(slipway, cancel)
+	go stopOnSignal(slipway, renounce, cancel)
 	return app.Run(ctx, cc, sched)
 }
 
@@ -104,7 +105,7 @@ func parts(cc *schedulerconfig.CompletedConfig, s plugin.Scheduler) plugin.Sched
 
 // stopOnSignal has the launcher stop before the lease is given back: the next leader's must not act beside it. A
 // second signal ends at once.
-func stopOnSignal(slipway *plugin.Plugin, cancel context.CancelFunc) {
+func stopOnSignal(slipway *plugin.Plugin, renounce func(), cancel context.CancelFunc) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	got := <-signals
@@ -113,6 +114,8 @@ func stopOnSignal(slipway *plugin.Plugin, cancel context.CancelFunc) {
 		<-signals
 		os.Exit(1)
 	}()
+	// The launcher never again acts for an identity that resigned: nobody may go on under it, also should we be killed now.
+	renounce()
 	ctx, done := context.WithTimeout(context.Background(), resignWithin)
 	defer done()
 	if err := slipway.Resign(ctx); err != nil {

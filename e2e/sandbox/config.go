@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // The names of the processes, for Kill, LogFile and Tail.
@@ -16,6 +17,9 @@ const (
 	// ControlPlane is etcd, kube-apiserver, kube-controller-manager and all else that runs in the sandbox's own process.
 	ControlPlane = "controlplane"
 )
+
+// kubeletBackoff is what a kubelet waits before the second restart of a container.
+const kubeletBackoff = 10 * time.Second
 
 // ClusterName is the name of the sandbox's cluster: what its subnets, security groups and roles carry.
 const ClusterName = "slipway"
@@ -62,6 +66,12 @@ type Config struct {
 	StockProfile string
 	// SchedulerArgs and LauncherArgs are more command line arguments of the two processes.
 	SchedulerArgs, LauncherArgs []string
+	// Replicas is how many pairs of scheduler and launcher there are, one of which leads; 0 means 1.
+	Replicas int
+	// Taps put a proxy between the two processes and the servers that they call, for Journal and Taps.
+	Taps bool
+	// RestartBackoff before the second restart in a row of one of the two processes; 0 means a kubelet's, divided by Speed.
+	RestartBackoff time.Duration
 	// Progress is told, while starting, what was started and how long it took; nil means nobody listens.
 	Progress func(text string)
 	// Notice is told, after the start, what happened by itself, such as a process that ended and was restarted. It is
@@ -73,6 +83,12 @@ type Config struct {
 func (c *Config) complete() error {
 	if c.Speed == 0 {
 		c.Speed = 1
+	}
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.RestartBackoff == 0 {
+		c.RestartBackoff = time.Duration(float64(kubeletBackoff) / c.Speed)
 	}
 	if c.Machines == "" {
 		c.Machines = Simulated
@@ -89,6 +105,9 @@ func (c *Config) complete() error {
 	}
 	if c.Machines != Simulated && c.Machines != RealKubelets {
 		errs = append(errs, fmt.Errorf("machines %q: want %s or %s", c.Machines, Simulated, RealKubelets))
+	}
+	if c.Replicas < 0 {
+		errs = append(errs, fmt.Errorf("replicas %d: is negative", c.Replicas))
 	}
 	if c.ManagedNodes < 0 {
 		errs = append(errs, fmt.Errorf("managed nodes %d: is negative", c.ManagedNodes))

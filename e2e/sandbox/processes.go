@@ -24,61 +24,61 @@ const (
 	// poll is how often a condition is looked at while starting.
 	poll = 20 * time.Millisecond
 	// patience is how long one process may take until it works.
-	patience = time.Minute
-	// kubeletBackoff is what a kubelet waits before the second restart of a container.
-	kubeletBackoff = 10 * time.Second
-
+	patience       = time.Minute
 	leaseNamespace = "kube-system"
 	leaseName      = "slipway-scheduler"
 )
 
-// Socket is the path of the unix socket between the two processes.
-func (s *Sandbox) Socket() string { return s.path("launcher.sock") }
+// Socket is the path of the unix socket between the two processes, of the first replica where there are more.
+func (s *Sandbox) Socket() string { return s.socket(Launcher) }
 
-func (s *Sandbox) startLauncher(ctx context.Context) (string, error) {
-	kubeconfig, err := s.writeKubeconfig("launcher.kubeconfig", manifests.LauncherUser, serviceAccountGroups()...)
-	if err != nil {
-		return "", err
+func (s *Sandbox) socket(launcher string) string { return s.path(launcher + ".sock") }
+
+func (s *Sandbox) startLaunchers(ctx context.Context) (string, error) {
+	for n := range s.cfg.Replicas {
+		if err := s.startLauncher(ctx, Replica(Launcher, n+1)); err != nil {
+			return "", err
+		}
 	}
-	args := append(s.launcherFlags(kubeconfig), s.cfg.LauncherArgs...)
+	return "slipway-launcher on " + s.Socket(), nil
+}
+
+func (s *Sandbox) startLauncher(ctx context.Context, name string) error {
+	kubeconfig, err := s.writeKubeconfig(ctx, name, manifests.LauncherUser, serviceAccountGroups()...)
+	if err != nil {
+		return err
+	}
 	env := s.AWSEnviron()
 	if s.aws != nil {
 		env = append(env, "AWS_ACCESS_KEY_ID="+LauncherAccessKey)
 	}
-	if err := s.supervise(ctx, Launcher, args, env); err != nil {
-		return "", err
+	if s.cfg.Taps {
+		endpoint, err := s.tapAWS(ctx, name)
+		if err != nil {
+			return err
+		}
+		env = append(env, "AWS_ENDPOINT_URL="+endpoint)
 	}
-	err = s.await(ctx, Launcher, func(ctx context.Context) (bool, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.Socket())
+	flags, err := s.launcherFlags(ctx, name, kubeconfig)
+	if err != nil {
+		return err
+	}
+	if err := s.supervise(ctx, name, append(flags, s.cfg.LauncherArgs...), env); err != nil {
+		return err
+	}
+	return s.await(ctx, name, func(ctx context.Context) (bool, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.socket(name))
 		return err == nil && conn.Close() == nil, nil
 	})
-	return "slipway-launcher on " + s.Socket(), err
 }
 
-func (s *Sandbox) startScheduler(ctx context.Context) (string, error) {
-	kubeconfig, err := s.writeKubeconfig("scheduler.kubeconfig", manifests.SchedulerUser, serviceAccountGroups()...)
-	if err != nil {
-		return "", err
+func (s *Sandbox) startSchedulers(ctx context.Context) (string, error) {
+	for n := range s.cfg.Replicas {
+		if err := s.startScheduler(ctx, n+1); err != nil {
+			return "", err
+		}
 	}
-	config, err := s.schedulerConfig(kubeconfig)
-	if err != nil {
-		return "", err
-	}
-	if s.metricsPort, err = freePort(ctx); err != nil {
-		return "", err
-	}
-	args := append([]string{
-		"--config=" + config,
-		// Who may read its metrics.
-		"--authentication-kubeconfig=" + kubeconfig,
-		"--authorization-kubeconfig=" + kubeconfig,
-		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", s.metricsPort),
-	}, s.cfg.SchedulerArgs...)
-	if err := s.supervise(ctx, Scheduler, args, os.Environ()); err != nil {
-		return "", err
-	}
-	err = s.await(ctx, Scheduler, func(ctx context.Context) (bool, error) {
+	err := s.await(ctx, Scheduler, func(ctx context.Context) (bool, error) {
 		lease, err := s.client.CoordinationV1().Leases(leaseNamespace).Get(ctx, leaseName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
@@ -88,10 +88,36 @@ func (s *Sandbox) startScheduler(ctx context.Context) (string, error) {
 	return "slipway-scheduler leads by Lease " + leaseNamespace + "/" + leaseName, err
 }
 
+func (s *Sandbox) startScheduler(ctx context.Context, replica int) error {
+	name := Replica(Scheduler, replica)
+	kubeconfig, err := s.writeKubeconfig(ctx, name, manifests.SchedulerUser, serviceAccountGroups()...)
+	if err != nil {
+		return err
+	}
+	config, err := s.schedulerConfig(name, kubeconfig, s.socket(Replica(Launcher, replica)))
+	if err != nil {
+		return err
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	s.metrics[name] = port
+	args := append([]string{
+		"--config=" + config,
+		// Who may read its metrics.
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", port),
+	}, s.cfg.SchedulerArgs...)
+	return s.supervise(ctx, name, args, os.Environ())
+}
+
 // schedulerConfig writes the sample configuration that replaces the default scheduler, with this sandbox's kubeconfig,
 // socket and plugin arguments, and returns its path.
-func (s *Sandbox) schedulerConfig(kubeconfig string) (string, error) {
-	args := map[string]any{"socket": s.Socket()}
+func (s *Sandbox) schedulerConfig(name, kubeconfig, socket string) (string, error) {
+	args := map[string]any{"socket": socket}
 	maps.Copy(args, s.cfg.PluginArgs)
 	data, err := manifests.SchedulerConfig("scheduler/replace.yaml", kubeconfig, args)
 	if err != nil {
@@ -102,7 +128,7 @@ func (s *Sandbox) schedulerConfig(kubeconfig string) (string, error) {
 			return "", err
 		}
 	}
-	path := s.path("scheduler.yaml")
+	path := s.path(name + ".yaml")
 	return path, os.WriteFile(path, data, 0o600)
 }
 
@@ -121,12 +147,15 @@ func serviceAccountGroups() []string {
 	return []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}
 }
 
-func (s *Sandbox) writeKubeconfig(file, user string, groups ...string) (string, error) {
+func (s *Sandbox) writeKubeconfig(ctx context.Context, process, user string, groups ...string) (string, error) {
 	data, err := s.cp.KubeConfig(user, groups...)
+	if s.cfg.Taps {
+		data, err = s.tapKubernetes(ctx, process, user, groups...)
+	}
 	if err != nil {
 		return "", err
 	}
-	path := s.path(file)
+	path := s.path(process + ".kubeconfig")
 	return path, os.WriteFile(path, data, 0o600)
 }
 
@@ -142,8 +171,8 @@ func freePort(ctx context.Context) (int, error) {
 // supervise keeps one of the two programs running.
 func (s *Sandbox) supervise(ctx context.Context, name string, args, env []string) error {
 	child, err := supervise.New(supervise.Config{
-		Name: name, Path: s.cfg.binary(name), Args: args, Env: env, LogFile: s.LogFile(name),
-		Backoff: time.Duration(float64(kubeletBackoff) / s.cfg.Speed),
+		Name: name, Path: s.cfg.binary(programOf(name)), Args: args, Env: env, LogFile: s.LogFile(name),
+		Backoff: s.cfg.RestartBackoff,
 		Exited: func(e supervise.Exit) {
 			s.cfg.Notice(fmt.Sprintf("slipway-%s ended (%s) after %.1f s, restarted in %.1f s",
 				name, e.State, e.Uptime.Seconds(), e.RestartIn.Seconds()))
@@ -194,7 +223,12 @@ func (s *Sandbox) PID(name string) int {
 // SchedulerMetricsURL is where the scheduler serves its metrics, to an administrator's client certificate. Its own
 // certificate is self-signed.
 func (s *Sandbox) SchedulerMetricsURL() string {
-	return fmt.Sprintf("https://127.0.0.1:%d/metrics", s.metricsPort)
+	return fmt.Sprintf("https://127.0.0.1:%d/metrics", s.metrics[Scheduler])
+}
+
+// LauncherMetricsURL is where the launcher serves its metrics, to everybody on this machine.
+func (s *Sandbox) LauncherMetricsURL() string {
+	return fmt.Sprintf("http://127.0.0.1:%d/metrics", s.metrics[Launcher])
 }
 
 // LogFile of Scheduler, Launcher or ControlPlane, of all their runs.
@@ -234,17 +268,22 @@ func (s *Sandbox) AWSVariables() []string {
 	}
 }
 
-func (s *Sandbox) launcherFlags(kubeconfig string) []string {
+func (s *Sandbox) launcherFlags(ctx context.Context, name, kubeconfig string) ([]string, error) {
+	// Two sandboxes beside each other would quarrel about ports that are always the same.
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.metrics[name] = port
 	out := []string{
 		"--kubeconfig=" + kubeconfig,
-		"--socket=" + s.Socket(),
+		"--socket=" + s.socket(name),
 		"--cluster-name=" + ClusterName,
-		// Two sandboxes beside each other would quarrel about the ports.
-		"--metrics-address=0",
+		fmt.Sprintf("--metrics-address=127.0.0.1:%d", port),
 		"--health-probe-address=0",
 	}
 	if s.foreign != nil {
-		return append(out, s.foreignFlags()...)
+		return append(out, s.foreignFlags()...), nil
 	}
-	return append(out, "--interruption-queue="+ClusterName)
+	return append(out, "--interruption-queue="+ClusterName), nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/part"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
+	"github.com/slipway-k8s/slipway/e2e/tap"
 )
 
 // Sandbox is a running sandbox. Its methods may be called concurrently.
@@ -32,8 +33,11 @@ type Sandbox struct {
 	prepared foreign.Prepared
 	// children by name.
 	children map[string]*supervise.Child
-	// metricsPort of the scheduler.
-	metricsPort int
+	// metrics are the ports that the processes serve them on, by name.
+	metrics map[string]int
+	// journal and taps, by name of the process, where they were asked for.
+	journal *tap.Journal
+	taps    map[string][]*tap.Tap
 
 	// stops are called in reverse order.
 	stops    []func() error
@@ -51,7 +55,10 @@ func Start(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	s := &Sandbox{cfg: cfg, children: map[string]*supervise.Child{}, failed: make(chan struct{})}
+	s := &Sandbox{
+		cfg: cfg, children: map[string]*supervise.Child{}, metrics: map[string]int{},
+		journal: tap.NewJournal(), taps: map[string][]*tap.Tap{}, failed: make(chan struct{}),
+	}
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox: %w", err), s.Stop())
 	}
@@ -80,8 +87,8 @@ func (s *Sandbox) start(ctx context.Context) error {
 		{"control plane", s.startControlPlane},
 		{"preparation", s.prepareForeign},
 		{"machines", s.startMachines},
-		{"launcher", s.startLauncher},
-		{"scheduler", s.startScheduler},
+		{"launcher", s.startLaunchers},
+		{"scheduler", s.startSchedulers},
 		{"add-ons", s.startAddons},
 		{"managed nodes", s.startManagedNodes},
 		{"control socket", s.startControl},

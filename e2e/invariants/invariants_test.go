@@ -1,0 +1,118 @@
+package invariants_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/e2e/invariants"
+	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/tap"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+var seen = observe.Moment{At: time.Unix(1, 0), Revision: 1}
+
+// good is a cluster of one running pod on one node; nothing is wrong with it.
+func good() *invariants.Evidence {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Annotations: map[string]string{catalog.LaunchAnnotation: "l"}}}
+	claim.Status.ProviderID, claim.Status.NodeName = "aws:///a/i-1", "n"
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{karpv1.NodePoolLabelKey: "p"}}}
+	instance := aws.Instance{ID: "i-1", State: aws.StateRunning, PrivateDNSName: "n", Tags: map[string]string{
+		karpv1.NodePoolLabelKey: "p", catalog.LaunchAnnotation: "l",
+	}}
+	return &invariants.Evidence{
+		Pods:      []observe.Pod{pod("web-1", "u-1")},
+		Nodes:     []observe.Node{{Object: node, Created: seen, Ready: seen}},
+		Claims:    []observe.Claim{{Object: claim, Created: seen, Launched: seen}},
+		Instances: []aws.Instance{instance},
+		Effects: []tap.Effect{
+			{Number: 1, Process: "scheduler", Name: "update leases", Holder: "a", Status: 200, Arrived: at(1), Answered: at(2)},
+			{Number: 2, Process: "launcher", Name: "create nodes", Object: "n", Status: 201, Arrived: at(3), Answered: at(4)},
+		},
+		Logs: map[string]string{"launcher": "launched nodeclaim"}, Secrets: []string{"hush"},
+	}
+}
+
+func at(second int64) time.Time { return time.Unix(second, 0) }
+
+func pod(name string, uid types.UID) observe.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: name, UID: uid, OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: "rs"}},
+	}}
+	p.Spec.NodeName, p.Status.Phase = "n", corev1.PodRunning
+	return observe.Pod{Object: p, Created: seen, Bound: seen, Running: seen}
+}
+
+func effect(name, process string, second int64) tap.Effect {
+	return tap.Effect{Number: 9, Process: process, Name: name, Object: "ns/web-1", Status: 201, Arrived: at(second), Answered: at(second)}
+}
+
+func refused(name string, uid types.UID) observe.Pod {
+	p := pod(name, uid)
+	p.Object.Status.Phase, p.Object.Status.Reason = corev1.PodFailed, "OutOfcpu"
+	p.Deleted = seen
+	return p
+}
+
+// Each rule finds what contradicts it, and a good cluster contradicts none.
+func TestRules(t *testing.T) {
+	if broken := invariants.Settled(*good()); len(broken) > 0 {
+		t.Fatalf("the good cluster: %q", broken)
+	}
+	second := func(e *invariants.Evidence) *karpv1.NodeClaim {
+		other := e.Claims[0].Object.DeepCopy()
+		other.Name, other.Status.ProviderID, other.Status.NodeName = "d", "aws:///a/i-2", "m"
+		e.Claims = append(e.Claims, observe.Claim{Object: other, Created: seen})
+		e.Instances = append(e.Instances, aws.Instance{ID: "i-2", State: aws.StateRunning})
+		return other
+	}
+	for _, c := range []struct {
+		want string
+		when func(*invariants.Evidence)
+	}{
+		{"2 instances for 1", func(e *invariants.Evidence) { e.Instances = append(e.Instances, e.Instances[0]) }},
+		{"belongs to NodeClaims c and d", func(e *invariants.Evidence) { second(e).Status.ProviderID = "aws:///a/i-1" }},
+		{"pod u-1 is promised to", func(e *invariants.Evidence) {
+			second(e).Annotations[catalog.PodsAnnotation] = `[{"uid":"u-1"}]`
+			e.Claims[0].Object.Annotations[catalog.PodsAnnotation] = `[{"uid":"u-1"}]`
+		}},
+		{"was refused after", func(e *invariants.Evidence) {
+			e.Pods = append(e.Pods, refused("web-2", "u-2"), refused("web-3", "u-3"))
+		}},
+		{"do-not-disrupt", func(e *invariants.Evidence) {
+			e.Pods[0].Object.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+			e.Effects = append(e.Effects, effect("create pods/eviction", "launcher", 5))
+		}},
+		{"because it is empty", func(e *invariants.Evidence) {
+			e.Claims[0].Object.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, "empty", "empty")
+			e.Effects = append(e.Effects, effect("create pods/eviction", "launcher", 5))
+		}},
+		{"its node is there", func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("delete pods", "launcher", 5)) }},
+		{`3s after pair "" had`, func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("patch nodes", "launcher-2", 5)) }},
+		{"secret 1 is in the log", func(e *invariants.Evidence) { e.Logs["launcher"] = "hush" }},
+		{"instance i-1 of NodePool p belongs to no", func(e *invariants.Evidence) { e.Claims[0].Deleted = seen }},
+		{"still leaving", func(e *invariants.Evidence) { e.Claims[0].Leaving = seen }},
+		{"not initialized", func(e *invariants.Evidence) { e.Claims[0].Object.Status.Conditions = nil }},
+		{"no living instance", func(e *invariants.Evidence) { e.Instances[0].State = aws.StateTerminated }},
+		{"Node n has no NodeClaim", func(e *invariants.Evidence) { e.Claims[0].Object.Status.NodeName = "" }},
+		{"still has taint", func(e *invariants.Evidence) {
+			e.Nodes[0].Object.Spec.Taints = []corev1.Taint{{Key: catalog.StartingTaintKey}}
+		}},
+		{"which is not there", func(e *invariants.Evidence) { e.Nodes[0].Deleted = seen }},
+		{"is Pending", func(e *invariants.Evidence) { e.Pods[0].Object.Status.Phase = corev1.PodPending }},
+	} {
+		e := good()
+		c.when(e)
+		if broken := strings.Join(invariants.Settled(*e), "\n"); !strings.Contains(broken, c.want) {
+			t.Errorf("want %q, got %q", c.want, broken)
+		}
+	}
+}

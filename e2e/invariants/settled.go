@@ -1,0 +1,99 @@
+package invariants
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// ownedInstances: each living instance of a NodePool belongs to a NodeClaim.
+func ownedInstances(e *Evidence) []string {
+	owned := map[string]bool{}
+	for _, c := range e.Claims {
+		if !c.Deleted.Seen() {
+			id := c.Object.Status.ProviderID
+			owned[id[strings.LastIndexByte(id, '/')+1:]] = true
+		}
+	}
+	var out []string
+	for _, i := range e.Instances {
+		if i.Live() && i.Tags[karpv1.NodePoolLabelKey] != "" && !owned[i.ID] {
+			out = append(out, fmt.Sprintf("instance %s of NodePool %s belongs to no NodeClaim", i.ID, i.Tags[karpv1.NodePoolLabelKey]))
+		}
+	}
+	return out
+}
+
+// livingClaims: each NodeClaim is initialized, stays, and has an instance that lives.
+func livingClaims(e *Evidence) []string {
+	live := map[string]bool{}
+	for _, i := range e.Instances {
+		live[i.ID] = i.Live()
+	}
+	var out []string
+	for _, c := range e.Claims {
+		id := c.Object.Status.ProviderID
+		switch {
+		case c.Deleted.Seen():
+		case c.Leaving.Seen():
+			out = append(out, fmt.Sprintf("NodeClaim %s is still leaving", c.Object.Name))
+		case !c.Object.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
+			out = append(out, fmt.Sprintf("NodeClaim %s is not initialized", c.Object.Name))
+		case !live[id[strings.LastIndexByte(id, '/')+1:]]:
+			out = append(out, fmt.Sprintf("NodeClaim %s has no living instance: %q", c.Object.Name, id))
+		}
+	}
+	return out
+}
+
+// knownNodes: each Node of a NodePool has its NodeClaim, no taint of ours is left on it, and it is ready.
+func knownNodes(e *Evidence) []string {
+	claims := map[string]string{}
+	for _, c := range e.Claims {
+		if !c.Deleted.Seen() {
+			claims[c.Object.Status.NodeName] = c.Object.Name
+		}
+	}
+	var out []string
+	for _, n := range e.Nodes {
+		if n.Deleted.Seen() || n.Object.Labels[karpv1.NodePoolLabelKey] == "" {
+			continue
+		}
+		if claims[n.Object.Name] == "" {
+			out = append(out, fmt.Sprintf("Node %s has no NodeClaim", n.Object.Name))
+		}
+		for _, key := range []string{catalog.StartingTaintKey, karpv1.DisruptedTaintKey, karpv1.UnregisteredTaintKey} {
+			if observe.HasTaint(n.Object, key) {
+				out = append(out, fmt.Sprintf("Node %s still has taint %s", n.Object.Name, key))
+			}
+		}
+	}
+	return out
+}
+
+// placedPods: each pod runs, on a Node that is there.
+func placedPods(e *Evidence) []string {
+	nodes := map[string]bool{}
+	for _, n := range e.Nodes {
+		if !n.Deleted.Seen() {
+			nodes[n.Object.Name] = true
+		}
+	}
+	var out []string
+	for _, p := range e.Pods {
+		name := p.Object.Namespace + "/" + p.Object.Name
+		switch {
+		case p.Deleted.Seen() || p.Object.Namespace == "kube-system":
+		case p.Object.Spec.NodeName != "" && !nodes[p.Object.Spec.NodeName]:
+			out = append(out, fmt.Sprintf("pod %s is bound to Node %s, which is not there", name, p.Object.Spec.NodeName))
+		case p.Object.Status.Phase != corev1.PodRunning:
+			out = append(out, fmt.Sprintf("pod %s is %s, on node %q", name, p.Object.Status.Phase, p.Object.Spec.NodeName))
+		}
+	}
+	return out
+}

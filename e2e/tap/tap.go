@@ -1,0 +1,160 @@
+package tap
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Config of a Tap. Every field is required.
+type Config struct {
+	// Process whose requests these are.
+	Process string
+	// Server is the URL of the server behind.
+	Server string
+	// Transport reaches the server.
+	Transport http.RoundTripper
+	// Read tells what a request does; ok says that it changes something. It gets the body, whose reader it must not use.
+	Read func(r *http.Request, body []byte) (e Effect, ok bool)
+	// Journal takes the effects.
+	Journal *Journal
+}
+
+// Tap is the proxy of one program to one server.
+type Tap struct {
+	cfg      Config
+	server   *url.URL
+	listener net.Listener
+	proxy    *httputil.ReverseProxy
+
+	mu sync.Mutex
+	// line ends when it is cut; a new one begins with Mend.
+	line context.Context
+	cut  context.CancelFunc
+}
+
+// New returns a tap that listens already; it answers from Run on.
+func New(cfg Config) (*Tap, error) {
+	if cfg.Process == "" || cfg.Server == "" || cfg.Transport == nil || cfg.Read == nil || cfg.Journal == nil {
+		return nil, errors.New("tap: every field of Config is required")
+	}
+	server, err := url.Parse(cfg.Server)
+	if err != nil {
+		return nil, fmt.Errorf("tap of %s: %w", cfg.Process, err)
+	}
+	t := &Tap{cfg: cfg, server: server}
+	t.Mend()
+	t.proxy = &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { t.rewrite(r.Out) },
+		Transport:     cfg.Transport,
+		FlushInterval: -1, // A watch tells at once.
+		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:      log.New(io.Discard, "", 0),
+	}
+	if t.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, fmt.Errorf("tap of %s: %w", cfg.Process, err)
+	}
+	return t, nil
+}
+
+// URL is where the program finds the tap, without a slash at its end.
+func (t *Tap) URL() string { return "http://" + t.listener.Addr().String() }
+
+// Run serves until ctx ends.
+func (t *Tap) Run(ctx context.Context) error {
+	server := &http.Server{
+		Handler: http.HandlerFunc(t.serve), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	stop := context.AfterFunc(ctx, func() {
+		t.Cut()
+		_ = server.Close()
+	})
+	defer stop()
+	if err := server.Serve(t.listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("tap of %s: %w", t.cfg.Process, err)
+	}
+	return nil
+}
+
+// Cut breaks all that is on the line and lets nothing through, until Mend. What had reached the server stays done.
+func (t *Tap) Cut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cut()
+}
+
+// Mend ends what Cut began.
+func (t *Tap) Mend() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.line == nil || t.line.Err() != nil {
+		t.line, t.cut = context.WithCancel(context.Background())
+	}
+}
+
+func (t *Tap) current() context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.line
+}
+
+func (t *Tap) rewrite(out *http.Request) {
+	out.URL.Scheme, out.URL.Host = t.server.Scheme, t.server.Host
+}
+
+func (t *Tap) serve(w http.ResponseWriter, r *http.Request) {
+	line := t.current()
+	if line.Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if found, ok := t.cfg.Read(r, body); ok {
+		found.Process = t.cfg.Process
+		t.effect(w, r, line, found)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(line, cancel)()
+	t.proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// effect passes a request on that changes something: it is done whole or not at all, whatever becomes of the program.
+func (t *Tap) effect(w http.ResponseWriter, r *http.Request, line context.Context, found Effect) {
+	e := t.cfg.Journal.begin(found)
+	if t.cfg.Journal.ask(e, Before) || line.Err() != nil || r.Context().Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	out := r.Clone(context.WithoutCancel(r.Context()))
+	out.RequestURI = ""
+	t.rewrite(out)
+	response, err := t.cfg.Transport.RoundTrip(out)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	answer, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	t.cfg.Journal.answered(e, response.StatusCode)
+	if t.cfg.Journal.ask(e, After) || err != nil || line.Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	for key, values := range response.Header {
+		w.Header()[key] = values
+	}
+	w.WriteHeader(response.StatusCode)
+	// A program that is gone reads nothing.
+	_, _ = w.Write(answer)
+}

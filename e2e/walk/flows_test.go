@@ -1,0 +1,109 @@
+package walk_test
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// pods of the walk's workload: more than one node holds.
+const pods = 6
+
+// flow is one thing that slipway does, from a state of rest to another one.
+type flow struct {
+	// name in testdata/steps.txt.
+	name string
+	// from is how many pods run before, to afterwards.
+	from, to int
+	// begin causes it.
+	begin func(*stage)
+	// over says what is still missing; nil means that nothing but from and to counts.
+	over func(*stage) error
+}
+
+// stage is a scene with the walk's workload.
+type stage struct {
+	*scene
+	web *appsv1.Deployment
+	// victim is the NodeClaim that a flow takes away.
+	victim string
+}
+
+func newStage(s *scene) *stage { return &stage{scene: s, web: s.deployment("web", "900m", nil)} }
+
+// flows are walked in this order: each begins where the one before ended.
+func flows() []flow {
+	return []flow{
+		{name: "arrive", from: 0, to: pods, begin: func(s *stage) { s.scale(s.web, pods) }},
+		{name: "interrupt", from: pods, to: pods, begin: (*stage).interrupt, over: (*stage).victimGone},
+		{name: "leave", from: pods, to: pods, begin: (*stage).deleteNode, over: (*stage).victimGone},
+		{name: "fail-join", from: 0, to: pods, begin: func(s *stage) { s.AWS().FailNextJoins(1); s.scale(s.web, pods) }},
+		{name: "reclaim", from: pods, to: 0, begin: func(s *stage) { s.scale(s.web, 0) }, over: (*stage).nothingLeft},
+	}
+}
+
+// rest brings the stage to n running pods, by the quiet way.
+func (s *stage) rest(n int) {
+	s.t.Helper()
+	s.scale(s.web, n)
+	s.settle(fmt.Sprintf("%d pods at rest", n), func() error { return s.atRest(n) })
+}
+
+func (s *stage) atRest(n int) error {
+	if running := s.running("web"); running != n {
+		return fmt.Errorf("%d pods run, want %d", running, n)
+	}
+	if n == 0 {
+		return s.nothingLeft()
+	}
+	return nil
+}
+
+func (s *stage) nothingLeft() error {
+	if claims := len(s.claims()); claims > 0 {
+		return fmt.Errorf("%d NodeClaims are left", claims)
+	}
+	return nil
+}
+
+func (s *stage) interrupt() {
+	victim := s.claims()[0]
+	s.victim = victim.Object.Name
+	if err := s.AWS().Interrupt(instanceOf(victim)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) deleteNode() {
+	victim := s.claims()[0]
+	s.victim = victim.Object.Name
+	for _, n := range s.recorder.Nodes() {
+		if n.Object.Name == victim.Object.Status.NodeName && !n.Deleted.Seen() {
+			if err := s.client.Delete(s.t.Context(), n.Object, client.Preconditions{UID: &n.Object.UID}); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+func (s *stage) victimGone() error {
+	for _, c := range s.claims() {
+		if c.Object.Name == s.victim {
+			return fmt.Errorf("NodeClaim %s is still there", s.victim)
+		}
+	}
+	return nil
+}
+
+// run does a flow to its end.
+func (s *stage) run(f flow) {
+	s.t.Helper()
+	f.begin(s)
+	s.settle("the end of "+f.name, func() error {
+		if err := s.atRest(f.to); err != nil || f.over == nil {
+			return err
+		}
+		return f.over(s)
+	})
+}

@@ -1,0 +1,246 @@
+package walk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/e2e/invariants"
+	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
+)
+
+// patience bounds each wait: far above what anything takes, a fail-over included.
+const patience = 3 * time.Minute
+
+// secret is in the user data of every instance.
+const secret = "do-not-log-0f1e2d3c4b5a"
+
+// scene is a sandbox of a test's own with one namespace and one NodePool.
+type scene struct {
+	*sandbox.Sandbox
+	t        *testing.T
+	client   client.WithWatch
+	recorder *observe.Recorder
+}
+
+const name = "walk"
+
+// newScene starts a sandbox, which ends with the test.
+func newScene(t *testing.T, cfg sandbox.Config) *scene {
+	t.Helper()
+	ctrl.SetLogger(klog.Background())
+	cfg.BinDir, cfg.Taps, cfg.RestartBackoff = binDir(), true, time.Millisecond
+	sb, err := sandbox.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		// The watches end first: kube-apiserver waits for them.
+		cancel()
+		if err := sb.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &scene{Sandbox: sb, t: t}
+	if s.client, err = client.NewWithWatch(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
+		t.Fatal(err)
+	}
+	if s.recorder, err = observe.New(sb.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.recorder.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.objects()
+	return s
+}
+
+// binDir is where `make build` put the binaries.
+func binDir() string {
+	if dir := os.Getenv("SLIPWAY_BIN_DIR"); dir != "" {
+		return dir
+	}
+	return filepath.Join("..", "..", "bin")
+}
+
+// objects creates the namespace, the class and the NodePool, of spot instances, whose nodes go as soon as they are empty.
+func (s *scene) objects() {
+	s.t.Helper()
+	var class awsv1.EC2NodeClass
+	err := yaml.UnmarshalStrict([]byte(`
+metadata: {name: default}
+spec:
+  amiSelectorTerms: [{alias: al2023@latest}]
+  role: KarpenterNodeRole-slipway
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
+  userData: "#!/bin/bash\necho `+secret+`\n"
+`), &class)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot"}},
+		{Key: awsv1.LabelInstanceCategory, Operator: corev1.NodeSelectorOpIn, Values: []string{"c", "m", "r"}},
+		{Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpIn, Values: []string{"2", "4"}},
+	}
+	pool.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmpty
+	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("1s")
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
+	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, &class, pool)
+	s.await("the NodePool to be ready", func() error {
+		if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
+			return err
+		}
+		if !pool.StatusConditions().Root().IsTrue() {
+			return fmt.Errorf("its conditions are %+v", pool.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+func (s *scene) create(objects ...client.Object) {
+	s.t.Helper()
+	for _, obj := range objects {
+		if err := s.client.Create(s.t.Context(), obj); err != nil {
+			s.t.Fatalf("creating %T %s: %v", obj, obj.GetName(), err)
+		}
+	}
+}
+
+// deployment creates a Deployment without pods.
+func (s *scene) deployment(app string, cpu string, change func(*corev1.PodTemplateSpec)) *appsv1.Deployment {
+	s.t.Helper()
+	labels := map[string]string{"app": app}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: app}}
+	d.Spec.Replicas = new(int32(0))
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+		TerminationGracePeriodSeconds: new(int64(1)),
+		Containers: []corev1.Container{{Name: "main", Image: "registry.example/main:1", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("512Mi")},
+		}}},
+	}}
+	if change != nil {
+		change(&d.Spec.Template)
+	}
+	s.create(d)
+	return d
+}
+
+func (s *scene) scale(d *appsv1.Deployment, n int) {
+	s.t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
+	if err := s.client.Patch(s.t.Context(), d.DeepCopy(), patch); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// running counts the pods of an app that run and stay.
+func (s *scene) running(app string) int {
+	n := 0
+	for _, p := range s.recorder.Pods() {
+		if p.Object.Labels["app"] == app && !p.Deleted.Seen() && !p.Terminating.Seen() && p.Object.Status.Phase == corev1.PodRunning {
+			n++
+		}
+	}
+	return n
+}
+
+// claims lists the NodeClaims that exist.
+func (s *scene) claims() []observe.Claim {
+	var out []observe.Claim
+	for _, c := range s.recorder.Claims() {
+		if !c.Deleted.Seen() {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (s *scene) evidence() invariants.Evidence {
+	return invariants.Evidence{
+		Pods: s.recorder.Pods(), Nodes: s.recorder.Nodes(), Claims: s.recorder.Claims(),
+		Instances: s.AWS().Instances(), Effects: s.Journal().Since(0),
+	}
+}
+
+// settle waits until what is asked for is so and nothing is left that must not be.
+func (s *scene) settle(what string, done func() error) {
+	s.t.Helper()
+	s.await(what, func() error {
+		if err := done(); err != nil {
+			return err
+		}
+		if broken := invariants.Settled(s.evidence()); len(broken) > 0 {
+			return errors.New(strings.Join(broken, "\n"))
+		}
+		return nil
+	})
+}
+
+// await waits until done returns no error, and ends the test with the last one when the time is up.
+func (s *scene) await(what string, done func() error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	var last error
+	if err := s.recorder.Await(ctx, what, func() bool { last = done(); return last == nil }); err == nil {
+		return
+	}
+	for _, process := range []string{sandbox.Scheduler, sandbox.Launcher} {
+		s.t.Logf("end of the %s's log:\n%s", process, s.Tail(process, 30))
+	}
+	s.t.Fatalf("not within %s: %s: %v", patience, what, last)
+}
+
+// kill ends a process, which may just have ended.
+func (s *scene) kill(process string) {
+	if err := s.Kill(process); err != nil && !errors.Is(err, supervise.ErrNotRunning) {
+		s.t.Error(err)
+	}
+}
+
+// checkLogs looks for the secret in all that the processes printed.
+func (s *scene) checkLogs() {
+	s.t.Helper()
+	e := invariants.Evidence{Secrets: []string{secret}, Logs: map[string]string{}}
+	for _, process := range []string{sandbox.Scheduler, sandbox.Launcher} {
+		data, err := os.ReadFile(s.LogFile(process))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		e.Logs[process] = string(data)
+	}
+	for _, broken := range invariants.Always(e) {
+		s.t.Error(broken)
+	}
+}
+
+// instanceOf a claim, by its id.
+func instanceOf(c observe.Claim) string {
+	id := c.Object.Status.ProviderID
+	return id[strings.LastIndexByte(id, '/')+1:]
+}

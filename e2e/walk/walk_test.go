@@ -1,0 +1,268 @@
+package walk_test
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/e2e/tap"
+)
+
+var (
+	walkAll    = flag.Bool("walk", false, "walk all steps, not a few")
+	walkFlow   = flag.String("walk.flow", "", "walk the steps of this flow alone")
+	walkEvery  = flag.Int("walk.every", 1, "walk every n-th case alone")
+	walkRecord = flag.Bool("walk.record", false, "write testdata/steps.txt anew")
+)
+
+// walkSpeed divides the delays of machines and AWS.
+const walkSpeed = 20
+
+// step is an effect of a flow: the nth of its name by one program.
+type step struct {
+	flow, process, effect string
+	nth                   int
+}
+
+func (s step) String() string {
+	return fmt.Sprintf("%s: %s %s #%d", s.flow, s.process, s.effect, s.nth)
+}
+
+// stop is what happens at a step.
+type stop struct {
+	name string
+	// processes that are killed.
+	processes []string
+	// cut says that the line to the API server is.
+	cut bool
+}
+
+func stops() []stop {
+	return []stop{
+		{name: "launcher", processes: []string{sandbox.Launcher}},
+		{name: "scheduler", processes: []string{sandbox.Scheduler}},
+		{name: "both", processes: []string{sandbox.Launcher, sandbox.Scheduler}},
+		{name: "API server", cut: true},
+	}
+}
+
+// walkCase is one kill of the walk.
+type walkCase struct {
+	step
+	stop
+	moment tap.Moment
+}
+
+func (c walkCase) String() string {
+	return fmt.Sprintf("%s: %s stops %s %s %s #%d", c.flow, c.stop.name, c.moment, c.process, c.effect, c.nth)
+}
+
+// few are the cases of every test run: those at which most is at stake.
+func few() []walkCase {
+	launcher, both := stops()[0], stops()[2]
+	return []walkCase{
+		{step{"arrive", sandbox.Launcher, "EC2 CreateFleet", 1}, both, tap.After},
+		{step{"interrupt", sandbox.Launcher, "create pods/eviction", 1}, launcher, tap.Before},
+		{step{"reclaim", sandbox.Launcher, "EC2 TerminateInstances", 1}, launcher, tap.After},
+		{step{"arrive", sandbox.Launcher, "create pods/binding", 1}, stops()[3], tap.After},
+	}
+}
+
+// TestCrashWalk stops programs at the steps of every flow, and sees that nothing is lost, bought twice or left behind.
+func TestCrashWalk(t *testing.T) {
+	// A node that does not join is given up soon, as simulated time goes.
+	st := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: []string{"--join-deadline=20s", "--empty-join-deadline=40s"}}))
+	if *walkRecord {
+		record(st)
+		return
+	}
+	cases := few()
+	if *walkAll {
+		cases = every(t)
+	}
+	missed, begin := 0, time.Now()
+	for i, c := range cases {
+		started := time.Now()
+		reached := st.walk(c)
+		t.Logf("%d/%d %s: %.1f s, reached %t", i+1, len(cases), c, time.Since(started).Seconds(), reached)
+		if !reached {
+			missed++
+		}
+	}
+	st.checkLogs()
+	t.Logf("%d cases in %s, %d of them not reached", len(cases), time.Since(begin).Round(time.Second), missed)
+	if missed*10 > len(cases) {
+		t.Errorf("%d of %d steps were not reached: record them anew (-walk.record)", missed, len(cases))
+	}
+}
+
+// every case of testdata/steps.txt: each step, each stop, before and after.
+func every(t *testing.T) []walkCase {
+	t.Helper()
+	var out []walkCase
+	n := 0
+	for _, s := range readSteps(t) {
+		for _, p := range stops() {
+			for _, m := range []tap.Moment{tap.Before, tap.After} {
+				if *walkFlow != "" && *walkFlow != s.flow {
+					continue
+				}
+				if n++; n%*walkEvery == 0 {
+					out = append(out, walkCase{s, p, m})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// walk runs a case's flow, stops what it says at its step, and waits until all is at rest. It says whether the step was reached.
+func (s *stage) walk(c walkCase) bool {
+	s.t.Helper()
+	i := slices.IndexFunc(flows(), func(f flow) bool { return f.name == c.flow })
+	f := flows()[i]
+	s.rest(f.from)
+	reached := s.arm(c)
+	defer s.Journal().SetHook(nil)
+	s.run(f)
+	return reached()
+}
+
+// arm sets the trap of a case; the returned function says whether it has sprung.
+func (s *stage) arm(c walkCase) func() bool {
+	var mu sync.Mutex
+	seen, sprung := map[int]bool{}, false
+	s.Journal().SetHook(func(e tap.Effect, m tap.Moment) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if sprung || e.Process != c.process || e.Name != c.effect || counted(e) == "" {
+			return false
+		}
+		seen[e.Number] = true
+		if len(seen) != c.nth || m != c.moment {
+			return false
+		}
+		sprung = true
+		s.stop(c.stop)
+		return c.cut || slices.Contains(c.processes, e.Process)
+	})
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return sprung
+	}
+}
+
+// outage is how long the API server is away.
+const outage = 3 * time.Second
+
+func (s *stage) stop(p stop) {
+	for _, process := range p.processes {
+		s.kill(process)
+	}
+	if !p.cut {
+		return
+	}
+	for _, process := range []string{sandbox.Launcher, sandbox.Scheduler} {
+		line := s.Taps(process)[0] // The launcher's second one leads to AWS.
+		line.Cut()
+		time.AfterFunc(outage, line.Mend)
+	}
+}
+
+// counted is the name of an effect that is a step; empty for those that recur by themselves.
+func counted(e tap.Effect) string {
+	if strings.HasSuffix(e.Name, " leases") || strings.HasSuffix(e.Name, " events") {
+		return ""
+	}
+	return e.Name
+}
+
+const stepsFile = "testdata/steps.txt"
+
+// nthAtMost is how many effects of one name in a flow are steps: the first, and one amid others of its kind.
+const nthAtMost = 2
+
+// record writes the steps that each flow has every time.
+func record(s *stage) {
+	s.t.Helper()
+	const rounds = 3
+	always := map[step]int{}
+	var order []step
+	for range rounds {
+		for _, f := range flows() {
+			s.rest(f.from)
+			from := s.Journal().Last()
+			s.run(f)
+			for _, st := range stepsOf(f.name, s.Journal().Since(from)) {
+				if always[st]++; always[st] == 1 {
+					order = append(order, st)
+				}
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString("# flow, process, nth, effect: written by -walk.record; every test run is held against the names.\n")
+	for _, f := range flows() {
+		for _, st := range order {
+			if st.flow == f.name && always[st] == rounds {
+				fmt.Fprintf(&b, "%s %s %d %s\n", st.flow, st.process, st.nth, st.effect)
+			}
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(stepsFile), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(stepsFile, []byte(b.String()), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// stepsOf lists the steps among effects, in order.
+func stepsOf(flow string, effects []tap.Effect) []step {
+	var out []step
+	n := map[string]int{}
+	for _, e := range effects {
+		if counted(e) == "" {
+			continue
+		}
+		key := e.Process + " " + e.Name
+		if n[key]++; n[key] <= nthAtMost {
+			out = append(out, step{flow, e.Process, e.Name, n[key]})
+		}
+	}
+	return out
+}
+
+func readSteps(t *testing.T) []step {
+	t.Helper()
+	file, err := os.Open(stepsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	var out []step
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "#") {
+			continue
+		}
+		var s step
+		if _, err := fmt.Sscanf(lines.Text(), "%s %s %d", &s.flow, &s.process, &s.nth); err != nil {
+			t.Fatalf("%s: %q: %v", stepsFile, lines.Text(), err)
+		}
+		s.effect = strings.SplitN(lines.Text(), " ", 4)[3]
+		out = append(out, s)
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s names no steps", stepsFile)
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+package leadership
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// ErrClosed is wrapped by the error of a request that a Gate did not send.
+var ErrClosed = errors.New("not leading")
+
+// Gate is the last thing that a request passes on its way out. It sends what changes something while a Leadership allows it
+// at that very moment, by the clock and not by a timer: a process that was stopped for a minute and goes on within a request
+// sends nothing more. Questions always pass. The zero value lets nothing through that changes something.
+type Gate struct{ leader atomic.Pointer[Leadership] }
+
+// Follow has the gate open while l leads.
+func (g *Gate) Follow(l *Leadership) { g.leader.Store(l) }
+
+// Open says whether effects pass now.
+func (g *Gate) Open() bool {
+	l := g.leader.Load()
+	return l != nil && l.Leading()
+}
+
+// Kubernetes returns a transport to an API server that passes the gate. Events tell what was done, and change nothing.
+func (g *Gate) Kubernetes(next http.RoundTripper) http.RoundTripper {
+	return &gatedTransport{gate: g, next: next}
+}
+
+type gatedTransport struct {
+	gate *Gate
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *gatedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if changesKubernetes(r) && !t.gate.Open() {
+		return nil, refused(r)
+	}
+	return t.next.RoundTrip(r)
+}
+
+func changesKubernetes(r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return false
+	}
+	return !slices.ContainsFunc(strings.Split(r.URL.Path, "/"), func(part string) bool {
+		return part == "events" || part == "authentication.k8s.io" || part == "authorization.k8s.io"
+	})
+}
+
+// Doer sends HTTP requests, as the AWS SDK has it done.
+type Doer interface {
+	// Do sends one request.
+	Do(r *http.Request) (*http.Response, error)
+}
+
+// AWS returns a client of AWS that passes the gate.
+func (g *Gate) AWS(next Doer) Doer { return &gatedDoer{gate: g, next: next} }
+
+type gatedDoer struct {
+	gate *Gate
+	next Doer
+}
+
+// Do implements Doer.
+func (d *gatedDoer) Do(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet || d.gate.Open() {
+		return d.next.Do(r)
+	}
+	action, same, err := actionOf(r)
+	if err != nil {
+		return nil, err
+	}
+	if changesAWS(action) {
+		return nil, refused(r)
+	}
+	return d.next.Do(same)
+}
+
+// changesAWS knows an action by its name: in AWS's APIs, these prefixes are those of questions.
+func changesAWS(action string) bool {
+	return !slices.ContainsFunc([]string{"Describe", "Get", "List", "Receive", "Assume"}, func(prefix string) bool {
+		return strings.HasPrefix(action, prefix)
+	})
+}
+
+// actionOf finds the action in the header or in the body, and returns the same request with its body unread.
+func actionOf(r *http.Request) (action string, same *http.Request, err error) {
+	if _, action, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok || r.Body == nil {
+		return action, r, nil
+	}
+	data, err := io.ReadAll(r.Body)
+	if err := errors.Join(err, r.Body.Close()); err != nil {
+		return "", nil, err
+	}
+	same = r.Clone(r.Context())
+	same.Body = io.NopCloser(bytes.NewReader(data))
+	form, err := url.ParseQuery(string(data))
+	if err != nil {
+		return "", same, nil // No form is no question.
+	}
+	return form.Get("Action"), same, nil
+}
+
+func refused(r *http.Request) error {
+	if r.Body != nil {
+		_ = r.Body.Close() // As the interface asks; nothing of it is needed.
+	}
+	return fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, ErrClosed)
+}
