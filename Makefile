@@ -10,7 +10,7 @@ GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 APISERVER := ./e2e ./e2e/walk ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
 # Pure code, without a goroutine (a test holds this list against it): the race detector has nothing to find, and costs minutes.
 PURE := ./cmd/slipway ./e2e/aws/instancetypes ./e2e/aws/policy ./e2e/aws/wire ./e2e/machines/delay ./e2e/machines/userdata \
-	./internal/conventions ./launcher/aws/userdata ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/fromec2 \
+	./internal/conventions ./internal/release/image ./launcher/aws/userdata ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/fromec2 \
 	./launcher/convert ./launcher/drain ./launcher/view ./manifests ./manifests/chart ./plugin/batch ./plugin/consolidate ./plugin/explain ./plugin/parity ./plugin/plan ./plugin/simulate \
 	./plugin/simulate/input ./plugin/simulate/market ./plugin/verify
 # What only a host with containerd can run has a target of its own.
@@ -86,6 +86,15 @@ darwin: ## Show that the commands build for macOS
 	GOOS=darwin go build -o /dev/null ./cmd/slipway-launcher
 	GOOS=darwin go build -o /dev/null ./cmd/slipway
 	GOOS=darwin go build -o /dev/null ./cmd/slipway-sandbox
+
+.PHONY: images
+images: ## Build the multi-arch container images into bin/images, without Docker; ARCH=amd64,arm64 REPOSITORY=... PUSH=true
+	go run ./internal/release images --version '$(VERSION)' --revision '$(shell git rev-parse HEAD 2>/dev/null)' --ldflags '$(LDFLAGS)' \
+		--arch '$(or $(ARCH),amd64,arm64)' --repository '$(or $(REPOSITORY),ghcr.io/slipway-k8s)' --push=$(or $(PUSH),false)
+
+.PHONY: charts
+charts: ## Pack the Helm charts into bin/charts, with Karpenter's CRDs from its modules; CHART_VERSION=1.2.3
+	go run ./internal/release charts --version '$(CHART_VERSION)'
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities (needs the vulnerability database online)

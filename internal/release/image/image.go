@@ -1,0 +1,145 @@
+// Package image makes container images of static binaries without Docker: one layer with the binary and the user that it runs
+// as, nothing else. Equal input is an equal digest: no time, no name of the machine and no order of chance gets in.
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// User that the program runs as, as number since Kubernetes' runAsNonRoot reads no names.
+const User = "65532:65532"
+
+const (
+	passwd = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"
+	group  = "root:x:0:\nnonroot:x:65532:\n"
+)
+
+// Program is a static binary for one platform.
+type Program struct {
+	// Name of the binary, and of its file in the image.
+	Name string
+	// Architecture of Linux, such as amd64.
+	Architecture string
+	// Binary is its content.
+	Binary []byte
+}
+
+// Labels of an image, org.opencontainers.image's.
+type Labels struct {
+	// Version of slipway.
+	Version string
+	// Revision is the commit; empty leaves it out.
+	Revision string
+	// Source is the URL of the repository.
+	Source string
+}
+
+func (l Labels) values(program string) map[string]string {
+	const prefix = "org.opencontainers.image."
+	out := map[string]string{prefix + "title": program, prefix + "version": l.Version, prefix + "source": l.Source, prefix + "licenses": "Apache-2.0"}
+	if l.Revision != "" {
+		out[prefix+"revision"] = l.Revision
+	}
+	return out
+}
+
+// New is the image of one program.
+func New(p Program, l Labels) (v1.Image, error) {
+	if p.Name == "" || p.Architecture == "" || len(p.Binary) == 0 {
+		return nil, errors.New("image: name, architecture and binary are required")
+	}
+	content, err := files(p)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content)), nil
+	}, tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.Append(base, mutate.Addendum{
+		Layer: layer, MediaType: types.OCILayer, History: v1.History{CreatedBy: "slipway", Comment: p.Name},
+		Annotations: map[string]string{"org.opencontainers.image.title": p.Name},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(image, &v1.ConfigFile{
+		Architecture: p.Architecture, OS: "linux", RootFS: rootFS(layer),
+		History: []v1.History{{CreatedBy: "slipway", Comment: p.Name}},
+		Config: v1.Config{
+			User: User, WorkingDir: "/", Entrypoint: []string{"/" + p.Name},
+			Env: []string{"PATH=/"}, Labels: l.values(p.Name),
+		},
+	})
+}
+
+func rootFS(layer v1.Layer) v1.RootFS {
+	out := v1.RootFS{Type: "layers"}
+	if id, err := layer.DiffID(); err == nil {
+		out.DiffIDs = []v1.Hash{id}
+	}
+	return out
+}
+
+// files is the layer: folders first, in one order.
+func files(p Program) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, f := range []struct {
+		name    string
+		mode    int64
+		content []byte
+	}{
+		{"etc/", 0o755, nil},
+		{"etc/group", 0o644, []byte(group)},
+		{"etc/passwd", 0o644, []byte(passwd)},
+		// Where a read-only root file system has volumes mounted.
+		{"run/", 0o755, nil},
+		{"run/slipway/", 0o755, nil},
+		{"tmp/", 0o1777, nil},
+		{p.Name, 0o755, p.Binary},
+	} {
+		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), Typeflag: tar.TypeReg, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
+		if path.Clean(f.name)+"/" == f.name {
+			h.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	err := w.Close()
+	return out.Bytes(), err
+}
+
+// Index is the images of one program for several platforms, under one name.
+func Index(images []v1.Image) (v1.ImageIndex, error) {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, image := range images {
+		config, err := image.ConfigFile()
+		if err != nil {
+			return nil, err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: config.OS, Architecture: config.Architecture}},
+		})
+	}
+	return index, nil
+}
