@@ -20,7 +20,7 @@ type candidate struct {
 }
 
 // nothingLeftOut: with the plan come true there is no node, and no offering of any NodePool within its limits, on which
-// the filters would let one more of the unplaced pods be.
+// the filters would let one more of the unplaced pods be, so that they would still let all others be where they are.
 func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 	machines, err := o.final()
 	if err != nil {
@@ -86,19 +86,45 @@ func (l *lab) anywhere(ctx context.Context, o *outcome, pod *corev1.Pod, among s
 		}
 	}
 	for _, name := range near {
+		if !l.contented(ctx, o, withPod(seen[:among.nodes], pod, name)) {
+			continue
+		}
 		claim := slices.IndexFunc(o.plan.Claims, func(c plan.Claim) bool { return c.Name == name })
 		if claim < 0 || !asksForMore(o.state.NodePools[o.plan.Claims[claim].NodePool]) {
 			return "node " + name
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(fits)) {
-		if keepsMinValues(fits[name]) {
-			c := fits[name][0]
+		c := fits[name][0]
+		if keepsMinValues(fits[name]) && (among.nodes == 0 || l.contented(ctx, o, withPod(append(slices.Clone(seen[:among.nodes]), c.machine), pod, c.node.Name))) {
 			return fmt.Sprintf("a new node of pool %s, %s %s %s, team %q, rank %q", name, c.offer.InstanceType, c.offer.Zone,
 				c.offer.CapacityType, c.node.Labels["example.com/team"], c.node.Labels["example.com/rank"])
 		}
 	}
 	return ""
+}
+
+// contented says that the filters let every planned pod be where it is.
+func (l *lab) contented(ctx context.Context, o *outcome, machines []machine) bool {
+	for _, m := range machines {
+		for _, p := range m.pods {
+			if o.pending[string(p.UID)] != nil && l.refusal(ctx, withoutPod(machines, p), p, m.node.Name) != "" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// withPod is the machines with the pod on one of them.
+func withPod(machines []machine, pod *corev1.Pod, on string) []machine {
+	out := slices.Clone(machines)
+	for i := range out {
+		if out[i].node.Name == on {
+			out[i].pods = append(slices.Clone(out[i].pods), pod)
+		}
+	}
+	return out
 }
 
 // asksForMore says that the pool has minValues: joining a planned node may leave too few alternatives for all.

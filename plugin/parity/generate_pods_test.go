@@ -28,6 +28,7 @@ func (d dice) nodes(c *cluster) {
 		case 0:
 			delete(labels, corev1.LabelTopologyZone)
 			delete(labels, corev1.LabelFailureDomainBetaZone)
+			delete(labels, "topology.ebs.csi.aws.com/zone") // A driver's label stands for the zone only beside it.
 		case 1:
 			taints = append(taints, d.taint())
 		case 2:

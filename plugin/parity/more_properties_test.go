@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -66,11 +67,15 @@ func (o *outcome) shape() string {
 	return strings.Join(out, "; ")
 }
 
-// heavierFirst: no pod is on a new node of a NodePool while one of higher weight would take it.
+// heavierFirst: no pod is on a new node of a NodePool while one of higher weight would take it. Preferences may choose a
+// lighter pool, as with Karpenter: they are tried as if required first.
 func heavierFirst(ctx context.Context, l *lab, o *outcome) []string {
 	machines, err := o.final()
 	if err != nil {
 		return nil // reported by schedulerAgrees
+	}
+	if o.c.preferenceShare > 0 {
+		return nil
 	}
 	var out []string
 	for i := range o.plan.Claims {
@@ -91,9 +96,13 @@ func heavierFirst(ctx context.Context, l *lab, o *outcome) []string {
 	return out
 }
 
-// importantFirst: no pod is unplaced that could be placed if the pods of lower priority had not been.
+// importantFirst: where NodePools have limits, no pod is unplaced that could be placed if the pods of lower priority had
+// not been.
 func importantFirst(ctx context.Context, l *lab, o *outcome) []string {
 	var out []string
+	if !slices.ContainsFunc(o.c.pools, func(p catalog.NodePool) bool { return len(p.Limits) > 0 }) {
+		return nil
+	}
 	for _, u := range o.plan.Unplaced {
 		pod := o.pending[u.Pods[0].UID]
 		lesser := func(p *corev1.Pod) bool { return priority(p) < priority(pod) }

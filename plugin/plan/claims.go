@@ -82,7 +82,7 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int) (Claim, boo
 	parts := p.parts(n)
 	if !fine {
 		for _, part := range parts {
-			m.note(part.class, o.pool, "RequirementsConflict", "minValues of the pool cannot be kept for a node that runs the pod: "+m.minValuesText(pool, alts, sp))
+			m.note(part.class, o.pool, "RequirementsConflict", minValuesLost+" for a node that runs the pod: "+m.minValuesText(pool, alts, sp))
 		}
 		return Claim{}, false
 	}

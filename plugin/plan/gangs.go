@@ -36,7 +36,9 @@ func (m *model) compileGangs() {
 	}
 	for _, n := range m.in.Nodes {
 		for _, p := range n.Pods {
-			if i, ok := at[GangOf(p).Name]; ok && p.DeletionTimestamp == nil {
+			g := GangOf(p)
+			if i, ok := at[g.Name]; ok && p.DeletionTimestamp == nil {
+				m.gangs[i].size = max(m.gangs[i].size, g.Size)
 				m.gangs[i].running++
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// attempt plans up to most pods of each class, held to the wanted preferences: first onto the rooms of the input's nodes,
+// once plans up to most pods of each class, held to the wanted preferences: first onto the rooms of the input's nodes,
 // then onto new ones of the NodePools, those of higher weight first, for as few USD per hour as it finds. Pods that go
 // nowhere are listed with the reasons. It lowers most where fewer pods had to be planned.
 //
@@ -15,7 +15,7 @@ import (
 // domain, that spread and affinity ask for; (4) per weight, pack the pods onto offers and (5) write the claims; (6) if
 // pods that found no node leave the others badly spread or a gang incomplete, plan anew with fewer; (7) say why for what
 // is left.
-func attempt(in Input, w wants, most []int) Plan {
+func once(in Input, w wants, most []int) Plan {
 	learned := newLessons()
 	for try := 0; ; try++ {
 		m := compile(in, w, learned)
@@ -87,6 +87,25 @@ func (m *model) withinLimits(oi int) bool {
 		}
 	}
 	return true
+}
+
+// nameClaims gives each claim without one a name that no other has.
+func (p *Plan) nameClaims(name func(string) string) {
+	if name == nil {
+		name = numberedNames()
+	}
+	taken := map[string]bool{"": true}
+	for i := range p.Claims {
+		taken[p.Claims[i].Name] = true
+	}
+	for i := range p.Claims {
+		for c := &p.Claims[i]; c.Name == ""; {
+			if fresh := name(c.NodePool); !taken[fresh] {
+				c.Name = fresh
+				taken[fresh] = true
+			}
+		}
+	}
 }
 
 func numberedNames() func(string) string {

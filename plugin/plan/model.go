@@ -159,6 +159,7 @@ func compile(in Input, w wants, l *lessons) *model {
 			c.fits[w] &^= unfit
 		}
 	}
+	m.attend()
 	m.softDomains()
 	m.compileNodeRules()
 	m.openDomains()

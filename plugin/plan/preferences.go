@@ -28,13 +28,7 @@ func Make(in Input) Plan {
 	}
 	sayPriorities(in, &out)
 	out.Problems = problems(in)
-	name := in.NewName
-	if name == nil {
-		name = numberedNames()
-	}
-	for i := range out.Claims {
-		out.Claims[i].Name = name(out.Claims[i].NodePool)
-	}
+	out.nameClaims(in.NewName)
 	return out
 }
 

@@ -61,9 +61,21 @@ func byPriority(in Input, w wants) Plan {
 		if ok || i == 0 {
 			out, most = p, try
 		}
+		topUp(in, w, &out, most, tier)
 		floors = append(floors, floor{tier, placed(in, &out, tier)})
 	}
 	return out
+}
+
+// topUp adds to the plan, and to most, the pods of at least the priority that what was planned leaves room for.
+func topUp(in Input, w wants, out *Plan, most []int, least int32) {
+	asked := slices.Clone(most)
+	for ci := range in.Classes {
+		if priority(in.Classes[ci].Pod) >= least {
+			asked[ci] = len(in.Classes[ci].Pods)
+		}
+	}
+	fillUp(in, w, out, most, asked)
 }
 
 // floor is how many pods of at least the priority a plan must place.

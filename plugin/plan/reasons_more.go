@@ -82,6 +82,9 @@ func (m *model) excess(p *pool, oi int) (worst int, share float64) {
 	return worst, share
 }
 
+// affinityTo begins the reason of pods that must be near others.
+const affinityTo = "required pod affinity by"
+
 // relation is the reason of pods that would fit, but not beside or away from others as they require.
 func (m *model) relation(ci int) (code, message string) {
 	for i := range m.rules {
@@ -93,9 +96,9 @@ func (m *model) relation(ci int) (code, message string) {
 		case r.kind == spread && r.key != corev1.LabelHostname:
 			return "SpreadUnsatisfiable", fmt.Sprintf("topology spread over %s with maxSkew %d: %s; no further domain can take the pod", r.key, r.maxSkew, r.state())
 		case r.kind == affinity && r.key == corev1.LabelHostname && r.total > 0:
-			return "AffinityUnsatisfiable", fmt.Sprintf("required pod affinity by %s to %s: the nodes that have or get such pods are full", r.key, r.selector)
+			return "AffinityUnsatisfiable", fmt.Sprintf(affinityTo+" %s to %s: the nodes that have or get such pods are full", r.key, r.selector)
 		case r.kind == affinity:
-			return "AffinityUnsatisfiable", fmt.Sprintf("required pod affinity by %s to %s: no node that can be launched joins such a pod (%s)", r.key, r.selector, r.state())
+			return "AffinityUnsatisfiable", fmt.Sprintf(affinityTo+" %s to %s: no node that can be launched joins such a pod (%s)", r.key, r.selector, r.state())
 		case r.kind == antiAffinity && r.key != corev1.LabelHostname:
 			return "AffinityUnsatisfiable", fmt.Sprintf("required pod anti-affinity by %s to %s: every domain that can be launched into has such a pod (%s)", r.key, r.selector, r.state())
 		}

@@ -17,6 +17,9 @@ const (
 	spread ruleKind = iota + 1
 	affinity
 	antiAffinity
+	// attended is affinity to pods that a DaemonSet brings to every new node of the class: only nodes that exist may lack
+	// them.
+	attended
 )
 
 // rule is one required constraint between pods: of the owner class, about its members, per value of the key.
@@ -40,6 +43,8 @@ type rule struct {
 	total          int
 	// domains of a spread: values of nodes that exist or that could be launched.
 	domains map[string]bool
+	// closed is a spread over hosts whose pods can be launched nowhere: only nodes that exist count.
+	closed bool
 }
 
 // compileRules reads the constraints of the classes and counts the pods that exist.

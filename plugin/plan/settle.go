@@ -46,7 +46,7 @@ func (r *rule) over(n int) int {
 				over += c
 			}
 		}
-	case antiAffinity:
+	case antiAffinity, attended:
 	}
 	return min(over, n)
 }

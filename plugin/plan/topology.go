@@ -91,20 +91,61 @@ func (m *model) block(p *corev1.Pod, at map[string]string) {
 	}
 }
 
+// attend finds the affinity that daemon pods meet on new nodes: the class is kept to the offers whose nodes have them, if
+// there are any.
+func (m *model) attend() {
+	for ci := range m.classes {
+		c := &m.classes[ci]
+		near := c.fits.clone()
+		var own []int
+		for i := range m.rules {
+			if r := &m.rules[i]; r.kind == affinity && r.owner == ci {
+				near.and(m.daemonsFor(r))
+				own = append(own, i)
+			}
+		}
+		if len(own) == 0 || m.each(near, m.available.has).empty() {
+			continue
+		}
+		c.fits = near
+		for _, i := range own {
+			m.rules[i].kind = attended
+		}
+	}
+}
+
+// daemonsFor are the offers whose nodes have the label of the rule, and a daemon pod that it matches.
+func (m *model) daemonsFor(r *rule) bits {
+	out := newBits(len(m.offers))
+	for i := range m.daemons {
+		if r.matches(m.daemons[i].pod) {
+			out.or(m.daemons[i].fits)
+		}
+	}
+	if isHost(r.key) {
+		return out
+	}
+	return m.each(out, func(oi int) bool { _, ok := m.label(oi, r.key); return ok })
+}
+
 // openDomains adds to each spread the domains that a node could be launched into, as its inclusion policy sees nodes: by
 // labels, whether or not one of them is large enough. A spread counts an empty zone that its pods cannot use, and so
 // does the scheduler once anybody's node is there.
 func (m *model) openDomains() {
 	for i := range m.rules {
 		r := &m.rules[i]
-		if r.kind != spread || r.soft || r.key == corev1.LabelHostname {
+		if r.kind != spread || r.soft {
 			continue
 		}
 		c := &m.classes[r.owner]
+		if r.key == corev1.LabelHostname {
+			r.closed = m.in.second && m.each(c.fits, func(oi int) bool { return m.available.has(oi) && m.withinLimits(oi) }).empty()
+			continue
+		}
 		seen := m.counted(r)
 		seen.and(m.available)
 		for oi := range m.offers {
-			if seen.has(oi) {
+			if seen.has(oi) && (!m.in.second || m.withinLimits(oi)) {
 				for _, v := range m.values(c.demands, oi, r.key) {
 					r.domains[v] = true
 				}
@@ -193,7 +234,7 @@ func (m *model) permits(p part, at lookup, fresh bool) bool {
 	ci := p.class
 	for _, i := range m.rulesOf(ci) {
 		r := &m.rules[i]
-		if fresh && r.key == corev1.LabelHostname || r.owner != ci && (r.kind != antiAffinity || !r.members.has(ci)) {
+		if fresh && (r.key == corev1.LabelHostname || r.kind == attended) || r.owner != ci && (r.kind != antiAffinity || !r.members.has(ci)) {
 			continue
 		}
 		v, ok := at(r.key)
@@ -212,7 +253,7 @@ func (r *rule) allows(p part, v string, ok bool) bool {
 	switch r.kind {
 	case spread:
 		return ok && r.counts[v]+self-r.least(v, self-1) <= r.maxSkew
-	case affinity:
+	case affinity, attended:
 		return ok && (r.counts[v] > 0 || r.total == 0 && self > 0)
 	case antiAffinity:
 		if !ok {
@@ -223,10 +264,10 @@ func (r *rule) allows(p part, v string, ok bool) bool {
 	return true
 }
 
-// least is the global minimum of a spread, when n more pods are in the domain v. By hostname it is taken as zero: a node
-// can always be launched.
+// least is the global minimum of a spread, when n more pods are in the domain v. By hostname it is taken as zero where a
+// node can be launched.
 func (r *rule) least(v string, n int) int {
-	if r.key == corev1.LabelHostname || len(r.domains) < r.minDomains {
+	if r.key == corev1.LabelHostname && !r.closed || len(r.domains) < r.minDomains {
 		return 0
 	}
 	least := -1
@@ -268,7 +309,7 @@ func (m *model) record(ci, n int, at lookup) {
 func (m *model) keysOf(ci int) []string {
 	keys := map[string]bool{}
 	for _, i := range m.rulesOf(ci) {
-		if r := &m.rules[i]; r.key != corev1.LabelHostname {
+		if r := &m.rules[i]; r.key != corev1.LabelHostname && r.kind != attended {
 			keys[r.key] = true
 		}
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -94,6 +95,8 @@ func (m *model) units(left []int) []unit {
 type domain struct {
 	values map[string]string
 	name   string
+	// weight is that of the heaviest pool that has it: its domains come first.
+	weight int32
 	// rank orders by the price of the unit's share of a node, in steps of 2 %.
 	rank int
 	cost float64
@@ -154,7 +157,7 @@ func (m *model) bestDomain(u *unit, domains []domain) int {
 	best, bestCount := -1, 0
 	for i := range domains {
 		d := &domains[i]
-		if best >= 0 && d.rank > domains[best].rank {
+		if best >= 0 && (d.weight < domains[best].weight || d.rank > domains[best].rank) {
 			break
 		}
 		at := func(key string) (string, bool) { v, ok := d.values[key]; return v, ok }
@@ -203,18 +206,19 @@ func (m *model) findDomains(u *unit, keys []string) []domain {
 			continue
 		}
 		cost := m.offers[oi].Price * share(u.need, m.offers[oi].free)
+		weight := m.pools[m.offers[oi].pool].Weight
 		if onlyZone(keys) {
 			if d, ok := found[m.offers[oi].Zone]; ok {
-				d.cost = min(d.cost, cost)
+				d.join(cost, weight)
 				continue
 			}
 		}
 		for _, values := range m.tuples(u, oi, keys) {
 			name := domainName(values, keys)
 			if d, ok := found[name]; !ok {
-				found[name] = &domain{values: values, name: name, cost: cost}
+				found[name] = &domain{values: values, name: name, cost: cost, weight: weight}
 			} else {
-				d.cost = min(d.cost, cost)
+				d.join(cost, weight)
 			}
 		}
 	}
@@ -230,12 +234,19 @@ func (m *model) findDomains(u *unit, keys []string) []domain {
 		}
 	}
 	slices.SortFunc(out, func(a, b domain) int {
-		if a.rank != b.rank {
-			return a.rank - b.rank
-		}
-		return strings.Compare(a.name, b.name)
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.rank, b.rank), strings.Compare(a.name, b.name))
 	})
 	return out
+}
+
+// join adds another offer to the domain: those of the heaviest pools tell what it costs.
+func (d *domain) join(cost float64, weight int32) {
+	switch {
+	case weight > d.weight:
+		d.cost, d.weight = cost, weight
+	case weight == d.weight:
+		d.cost = min(d.cost, cost)
+	}
 }
 
 func domainName(values map[string]string, keys []string) string {

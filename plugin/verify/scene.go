@@ -16,6 +16,8 @@ import (
 
 const (
 	labelCapacityType = "karpenter.sh/capacity-type"
+	// limitOfNodes is the entry of a NodePool's limits that counts nodes.
+	limitOfNodes corev1.ResourceName = "nodes"
 	// labelEBSZone is the EBS driver's own zone key, in the node affinity of its volumes.
 	labelEBSZone = "topology.ebs.csi.aws.com/zone"
 )
@@ -96,7 +98,7 @@ func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*
 	}
 	s.order = slices.Sorted(maps.Keys(s.spots))
 	if slices.ContainsFunc(s.order, func(i int) bool { return spreadsHard(classes[i].Pod) }) {
-		s.virtual = append(s.virtual, w.domains(cat)...)
+		s.virtual = append(s.virtual, w.domains(cat, s.left())...)
 	}
 	return s, nil
 }
@@ -189,37 +191,6 @@ func spreadsHard(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
 		return c.WhenUnsatisfiable == corev1.DoNotSchedule
 	})
-}
-
-// domains are empty nodes, one for each place where a node could be launched: PodTopologySpread knows only the domains
-// of nodes that it sees, and a zone that has no node yet is a domain all the same.
-func (w *World) domains(cat catalog.State) []*framework.NodeInfo {
-	var out []*framework.NodeInfo
-	for _, name := range slices.Sorted(maps.Keys(cat.NodePools)) {
-		pool := cat.NodePools[name]
-		wanted, err := catalog.NewRequirements(pool.Requirements)
-		if !pool.Ready || err != nil {
-			continue
-		}
-		seen := map[string]bool{}
-		for _, t := range cat.InstanceTypes[pool.NodeClass] {
-			for _, o := range t.Offerings {
-				key := o.Zone + "/" + o.CapacityType + "/" + t.Labels[corev1.LabelArchStable]
-				if !o.Available || seen[key] {
-					continue
-				}
-				labels := offeringLabels(pool, t, o)
-				if _, ok := wanted.Match(labels); !ok {
-					continue
-				}
-				seen[key] = true
-				ni := framework.NewNodeInfo()
-				ni.SetNode(virtualNode("empty/"+name+"/"+key, labels, pool.Taints, t.Allocatable))
-				out = append(out, ni)
-			}
-		}
-	}
-	return out
 }
 
 func offeringLabels(pool catalog.NodePool, t catalog.InstanceType, o catalog.Offering) map[string]string {

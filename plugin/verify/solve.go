@@ -47,6 +47,9 @@ func (v *Verifier) Solve(ctx context.Context, w *World, in plan.Input, makePlan 
 		}
 		if len(verdicts) == 0 {
 			s.Plan, s.Rounds, s.Rejected = s.finished(), round, s.in.Rejected[len(in.Rejected):]
+			if err := s.extend(ctx, in.Rejected); err != nil {
+				return Solution{}, err
+			}
 			restore(&s.Plan, was)
 			return s.Solution, nil
 		}

@@ -1,0 +1,172 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// after is the input with the first plan come true, for the pods that are left.
+func (s *second) after(left []int) Input {
+	in, p := s.in, s.first
+	in.second = true
+	in.Rejected = slices.Clone(in.Rejected)
+	in.Classes = slices.Clone(in.Classes)
+	for ci := range in.Classes {
+		in.Classes[ci].Pods = nil
+	}
+	for _, u := range p.Unplaced {
+		in.Classes[u.Class].Pods = slices.Clip(u.Pods[:left[u.Class]])
+	}
+	in.Nodes = slices.Clone(in.Nodes)
+	at := make(map[string]int, len(in.Nodes))
+	for i := range in.Nodes {
+		at[in.Nodes[i].Name] = i
+	}
+	for _, pl := range p.Placements {
+		n := &in.Nodes[at[pl.Node]]
+		n.Pods, n.Free, n.Attachable = slices.Clone(n.Pods), n.Free.DeepCopy(), maps.Clone(n.Attachable)
+		s.put(n, pl.Members, true)
+	}
+	pools := maps.Clone(in.Catalog.NodePools)
+	for i := range p.Claims {
+		c := &p.Claims[i]
+		in.Nodes = append(in.Nodes, s.planned(i))
+		np := pools[c.NodePool]
+		np.Usage = s.usage(np, c)
+		pools[c.NodePool] = np
+		in.Rejected = append(in.Rejected, s.bars(i)...)
+	}
+	in.Catalog.NodePools = pools
+	return in
+}
+
+// put adds the members to the pods of the node, and if counted takes them off what it has.
+func (s *second) put(n *Node, members []Member, counted bool) {
+	for _, m := range members {
+		class := &s.in.Classes[m.Class]
+		for range m.Pods {
+			n.Pods = append(n.Pods, class.Pod)
+		}
+		for _, v := range class.Volumes {
+			if have, limited := n.Attachable[v.Driver]; limited {
+				n.Attachable[v.Driver] = have - int64(len(m.Pods))
+			}
+		}
+		if !counted {
+			continue
+		}
+		requests := PodRequests(class.Pod)
+		requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+		for name, q := range requests {
+			if have, ok := n.Free[name]; ok {
+				q.Mul(int64(len(m.Pods)))
+				have.Sub(q)
+				n.Free[name] = have
+			}
+		}
+	}
+}
+
+// planned is the node of a claim, with its pods and daemon pods.
+func (s *second) planned(i int) Node {
+	c := &s.first.Claims[i]
+	n := Node{Name: plannedPrefix + strconv.Itoa(i), Labels: c.Labels, Taints: c.Taints, Free: c.Allocatable.DeepCopy()}
+	for _, it := range s.in.Catalog.InstanceTypes[s.in.Catalog.NodePools[c.NodePool].NodeClass] {
+		if it.Name == c.Expected.InstanceType {
+			n.Attachable = attachLimits(&it)
+		}
+	}
+	s.put(&n, c.Members, false)
+	for name, q := range c.Requests {
+		if have, ok := n.Free[name]; ok {
+			have.Sub(q)
+			n.Free[name] = have
+		}
+	}
+	if limit := s.nodeLimit(); limit > 0 {
+		most, have := *resource.NewQuantity(max(limit-int64(len(n.Pods)), 0), resource.DecimalSI), n.Free[corev1.ResourcePods]
+		if most.Cmp(have) < 0 {
+			n.Free[corev1.ResourcePods] = most
+		}
+	}
+	at := normalLabels(&n)
+	for _, ds := range s.in.DaemonSets {
+		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
+		pod.Namespace, pod.Name = ds.Namespace, ds.Name
+		terms, err := PodRequirements(pod)
+		if _, ok := Tolerates(pod.Spec.Tolerations, c.Taints); err != nil || !ok {
+			continue
+		}
+		if slices.ContainsFunc(terms, func(t catalog.Requirements) bool { _, ok := t.Match(at); return ok }) {
+			n.Pods = append(n.Pods, pod)
+		}
+	}
+	return n
+}
+
+// nodeLimit is Options.NodeShare of the whole input; 0 for any number.
+func (s *second) nodeLimit() int64 {
+	share := s.in.Options.NodeShare
+	if share <= 0 || share >= 1 {
+		return 0
+	}
+	return max(int64(share*float64(podsOf(s.in))), 1)
+}
+
+// usage adds to what counts against the pool's limits the largest node that the claim may become.
+func (s *second) usage(np catalog.NodePool, c *Claim) corev1.ResourceList {
+	out := np.Usage.DeepCopy()
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	for name := range np.Limits {
+		most := *resource.NewQuantity(1, resource.DecimalSI)
+		if name != "nodes" {
+			most = resource.Quantity{}
+			for _, it := range s.in.Catalog.InstanceTypes[np.NodeClass] {
+				if q := it.Capacity[name]; slices.Contains(c.Alternatives, it.Name) && q.Cmp(most) > 0 {
+					most = q
+				}
+			}
+		}
+		sum := out[name]
+		sum.Add(most)
+		out[name] = sum
+	}
+	return out
+}
+
+// bars are the verdicts of the filters that concern the claim, as if it existed.
+func (s *second) bars(i int) []Rejection {
+	c := &s.first.Claims[i]
+	on := map[string]bool{}
+	for _, m := range c.Members {
+		on[s.in.Classes[m.Class].Key] = true
+	}
+	var out []Rejection
+	bar := func(key, why string) {
+		out = append(out, Rejection{ClassKey: key, Node: plannedPrefix + strconv.Itoa(i), Reason: why})
+	}
+	is := func(want, have string) bool { return want == "" || want == have }
+	for _, r := range s.in.Rejected {
+		switch {
+		case r.plain():
+			if is(r.NodePool, c.NodePool) && is(r.InstanceType, c.Expected.InstanceType) && is(r.Zone, c.Expected.Zone) && is(r.CapacityType, c.Expected.CapacityType) {
+				bar(r.ClassKey, r.Reason)
+			}
+		case slices.ContainsFunc(r.With, func(k string) bool { return on[k] }):
+			bar(r.ClassKey, r.Reason)
+		case on[r.ClassKey]:
+			for _, k := range r.With {
+				bar(k, r.Reason)
+			}
+		}
+	}
+	return out
+}

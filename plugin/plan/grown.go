@@ -1,0 +1,110 @@
+package plan
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// grown is the claim with more pods: narrowed to the alternatives that hold them too, and to the expected zone where one
+// of the newcomers minds its zone. False if the pool's minValues are lost by that.
+func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
+	pi := slices.IndexFunc(m.pools, func(p pool) bool { return p.Name == c.NodePool })
+	oi := slices.IndexFunc(m.offers, func(o offer) bool {
+		return o.pool == pi && m.types[o.shape].Name == c.Expected.InstanceType && o.Zone == c.Expected.Zone && o.CapacityType == c.Expected.CapacityType
+	})
+	if pi < 0 || oi < 0 {
+		return *c, false
+	}
+	out := *c
+	out.Members = joinMembers(c.Members, more)
+	sum, shared := make(vec, len(m.dims)), newBits(len(m.offers))
+	for i := range m.offers {
+		if m.offers[i].pool == pi {
+			shared.set(i)
+		}
+	}
+	for _, x := range out.Members {
+		sum.add(m.classes[x.Class].need, int64(len(x.Pods)))
+		shared.and(m.classes[x.Class].fits)
+	}
+	shared = m.each(shared, func(i int) bool { return m.offers[i].free.holds(sum) })
+	sp := span{shared: shared, zones: []string{c.Expected.Zone}, capacity: valuesIn(c.Requirements, labelCapacityType)}
+	if !slices.ContainsFunc(more, func(x Member) bool { return len(m.keysOf(x.Class)) > 0 }) {
+		sp.zones = m.zonesLeft(sp, m.offers[oi].shape, valuesIn(c.Requirements, corev1.LabelTopologyZone))
+	}
+	alts := []int{m.offers[oi].shape}
+	for _, name := range c.Alternatives[1:] {
+		ti := slices.IndexFunc(m.types, func(s shape) bool { return s.pool == pi && s.Name == name })
+		if ti < 0 {
+			continue
+		}
+		if _, ok := m.spanPrice(sp, ti); ok {
+			alts = append(alts, ti)
+		}
+	}
+	alts, ok := m.keepMinValues(&m.pools[pi], alts, sp)
+	if !ok {
+		return *c, false
+	}
+	out.Alternatives = nil
+	for _, ti := range alts {
+		out.Alternatives = append(out.Alternatives, m.types[ti].Name)
+	}
+	requests := m.dims.vec(m.types[m.offers[oi].shape].Allocatable)
+	requests.add(m.offers[oi].free, -1)
+	requests.add(sum, 1)
+	out.Requests = m.dims.list(requests)
+	out.Requirements = m.narrowed(c.Requirements, alts, sp)
+	return out, true
+}
+
+// zonesLeft are those of the zones in which the expected shape still holds the pods.
+func (m *model) zonesLeft(sp span, shape int, zones []string) []string {
+	var out []string
+	for oi := m.types[shape].offers[0]; oi < m.types[shape].offers[1]; oi++ {
+		o := &m.offers[oi]
+		if sp.shared.has(oi) && slices.Contains(zones, o.Zone) && slices.Contains(sp.capacity, o.CapacityType) && !slices.Contains(out, o.Zone) {
+			out = append(out, o.Zone)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// narrowed is a claim's requirements for fewer alternatives.
+func (m *model) narrowed(in []catalog.Requirement, alts []int, sp span) []catalog.Requirement {
+	out := slices.Clone(in)
+	for i := range out {
+		r := &out[i]
+		switch r.Key {
+		case corev1.LabelTopologyZone:
+			r.Values = sp.zones
+		case corev1.LabelInstanceTypeStable:
+			r.Values = nil
+			for _, ti := range alts {
+				r.Values = append(r.Values, m.types[ti].Name)
+			}
+		case corev1.LabelArchStable, corev1.LabelOSStable:
+			if vs := m.distinct(r.Key, alts, sp); len(vs) > 0 {
+				r.Values = vs
+			}
+		}
+		if m.in.MinValuesBestEffort {
+			r.MinValues = min(r.MinValues, int32(max(len(m.distinct(r.Key, alts, sp)), 0)))
+		}
+	}
+	return out
+}
+
+// valuesIn lists the values of the requirement on the key.
+func valuesIn(list []catalog.Requirement, key string) []string {
+	for _, r := range list {
+		if r.Key == key {
+			return r.Values
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package verify
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// maxExtensions is how often pods that filters refused are tried beside the plan that the filters let pass.
+const maxExtensions = 8
+
+// extend tries what the filters refused once more, class by class, on the finished plan: what the filters said of plans on the
+// way need not hold of the last one. All pods of a class are tried, else one. Verdicts are those known before.
+func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
+	in := s.in
+	in.Rejected, in.Classes = verdicts, slices.Clone(s.in.Classes)
+	for ci, l := range s.out {
+		in.Classes[ci].Pods = slices.Concat(s.in.Classes[ci].Pods, l.pods)
+	}
+	var classes []int
+	for _, u := range s.Plan.Unplaced {
+		if slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "FilterRejected" }) {
+			classes = append(classes, u.Class)
+		}
+	}
+	slices.Sort(classes)
+	for tries := maxExtensions; len(classes) > 0; classes = classes[1:] {
+		ci := classes[0]
+		if plan.GangOf(in.Classes[ci].Pod).Name != "" {
+			continue
+		}
+		for _, most := range []int{unplaced(&s.Plan, ci), 1} {
+			if tries--; tries < 0 {
+				return nil
+			}
+			came, err := s.extended(ctx, in, ci, most)
+			if err != nil {
+				return err
+			}
+			if came || most == 1 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// extended takes the plan with more pods of the class, if there are any and the filters agree.
+func (s *solving) extended(ctx context.Context, in plan.Input, class, most int) (bool, error) {
+	start := time.Now()
+	before := s.Plan
+	longer := plan.Extend(in, before, class, most)
+	planned := time.Now()
+	s.PlanTime += planned.Sub(start)
+	if unplaced(&longer, class) == unplaced(&before, class) {
+		return false, nil
+	}
+	found, err := s.v.check(ctx, s.w, in.Classes, longer, in.Catalog)
+	s.VerifyTime += time.Since(planned)
+	if err != nil {
+		return false, err
+	}
+	was := s.in
+	s.in, s.Plan = in, longer
+	if len(found.verdicts) > 0 || len(s.trim(found.bad)) > 0 {
+		s.Plan = before
+	}
+	s.in = was
+	return unplaced(&s.Plan, class) < unplaced(&before, class), nil
+}
+
+// unplaced counts the pods of the class without a node.
+func unplaced(p *plan.Plan, class int) int {
+	n := 0
+	for _, u := range p.Unplaced {
+		if u.Class == class {
+			n += len(u.Pods)
+		}
+	}
+	return n
+}
