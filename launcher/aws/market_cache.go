@@ -129,6 +129,11 @@ const (
 	partTypes    = "instance types"
 	partOnDemand = "on-demand prices"
 	partSpot     = "spot prices"
+	// What follows is asked for when it is needed.
+	partCluster = "cluster"
+	partSubnets = "subnets"
+	partGroups  = "security groups"
+	partImages  = "images"
 )
 
 // task is something that Refresh does again and again.
