@@ -100,6 +100,8 @@ func (cp *ControlPlane) apiFlags(port int, emulated string) []string {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + cp.authority.path("sa.pub"),
 		"--service-account-signing-key-file=" + cp.authority.path("sa.key"),
+		"--authentication-token-webhook-config-file=" + cp.authority.path("tokens.kubeconfig"),
+		"--authentication-token-webhook-version=v1",
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged=true",

@@ -35,6 +35,7 @@ type ControlPlane struct {
 	admin     *rest.Config
 	logs      *logs
 
+	tokens      *tokens
 	etcd        *store
 	api         *part.Part
 	controllers *part.Part
@@ -70,6 +71,7 @@ func (cp *ControlPlane) start(ctx context.Context, cfg Config) error {
 		run  func(context.Context, Config) error
 	}{
 		{"keys and certificates", cp.startFiles},
+		{"tokens", cp.startTokens},
 		{"etcd", cp.startEtcd},
 		{"kube-apiserver", cp.startAPI},
 		{"kube-controller-manager", cp.startControllers},
@@ -120,6 +122,9 @@ func (cp *ControlPlane) Stop() error {
 		}
 		if cp.etcd != nil {
 			cp.etcd.stop()
+		}
+		if cp.tokens != nil {
+			errs = append(errs, cp.tokens.running.Stop())
 		}
 		if cp.logs != nil {
 			errs = append(errs, cp.logs.end())

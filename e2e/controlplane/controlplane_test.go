@@ -44,6 +44,7 @@ func TestControlPlane(t *testing.T) {
 		t.Run("converted manifests are valid", func(t *testing.T) { convertedManifestsAreValid(t, c) })
 		t.Run("the chart is accepted", func(t *testing.T) { chartIsAccepted(t, c) })
 		t.Run("admission sends pods to slipway", func(t *testing.T) { admissionSendsPods(t, c) })
+		t.Run("tokens name their bearer", func(t *testing.T) { tokensNameTheirBearer(t, cp) })
 		stopped(t, cp)
 	})
 	t.Run("emulating 1.35", func(t *testing.T) {

@@ -49,6 +49,8 @@ type Config struct {
 	KubeconfigPath string
 	// Machines is the kind of machines: Simulated, which is also what empty means, or RealKubelets.
 	Machines string
+	// Kubelets is for RealKubelets alone.
+	Kubelets Kubelets
 	// ManagedNodes is how many nodes of an EKS managed node group there are from the start.
 	ManagedNodes int
 	// Addons are what EKS runs in every cluster: DaemonSets aws-node and kube-proxy, Deployment coredns.

@@ -41,14 +41,13 @@ func Boot(ctx context.Context, file string) error {
 	}
 	written["/run/containerd.toml"] = containerdConfig(d)
 	written["/run/containerd-certs.d/_default/hosts.toml"] = registryHosts(d)
-	written["/run/cni/net.d/10-pods.conflist"] = networkConfig(d)
-	for path, content := range written {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			return err
-		}
+	network := NetworkFolder
+	if d.NetworkByAgent {
+		network = AgentFolder
+	}
+	written[network+"/10-pods.conflist"] = networkConfig(d)
+	if err := write(written); err != nil {
+		return err
 	}
 	units := newUnits(d.Folder)
 	if err := units.start("containerd", "containerd", "--config", "/run/containerd.toml"); err != nil {
@@ -57,10 +56,36 @@ func Boot(ctx context.Context, file string) error {
 	if err := awaitSocket(ctx, containerdSocket); err != nil {
 		return err
 	}
+	// systemd starts nodeadm's two services, and the unit waits for them: here it begins when they have begun.
+	if _, ok := written[prefetchFile]; ok {
+		if err := units.once("prefetch", "/bin/bash", prefetchFile, "unit"); err != nil {
+			return err
+		}
+	}
 	if err := units.start("kubelet", d.Kubelet, args...); err != nil {
 		return err
 	}
 	return units.keep(ctx)
+}
+
+// write writes the files of the first boot; the programs among them may be run.
+func write(written files) error {
+	if err := os.MkdirAll(NetworkFolder, 0o755); err != nil {
+		return err
+	}
+	for path, content := range written {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		mode := os.FileMode(0o600)
+		if filepath.Dir(path) == standInFolder {
+			mode = 0o700
+		}
+		if err := os.WriteFile(path, content, mode); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func awaitSocket(ctx context.Context, path string) error {

@@ -3,12 +3,16 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const cgroupMount = "/sys/fs/cgroup"
@@ -30,6 +34,80 @@ func hierarchies() ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// sandboxes is the cgroup of all sandboxes' machines; in it each sandbox has one that is named by its process.
+const sandboxes = "/slipway"
+
+// machineCgroup is the cgroup of a machine of this process.
+func machineCgroup(id string) string {
+	return filepath.Join(sandboxes, strconv.Itoa(os.Getpid()), id)
+}
+
+// sweep removes the cgroups of sandboxes that were killed: their processes ended with them, and all else was in their
+// namespaces and folders.
+func sweep() error {
+	roots, err := hierarchies()
+	if err != nil {
+		return nil // checkCgroups says so.
+	}
+	var errs []error
+	for _, root := range roots {
+		entries, err := os.ReadDir(filepath.Join(root, sandboxes))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		errs = append(errs, err)
+		for _, e := range entries {
+			// What is no process's number is an older version's.
+			pid, err := strconv.Atoi(e.Name())
+			if e.IsDir() && (err != nil || pid != os.Getpid() && !alive(pid)) {
+				errs = append(errs, removeTree(filepath.Join(root, sandboxes, e.Name())))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func alive(pid int) bool { return !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
+
+// checkCgroups says what this host lacks: the controllers that the kubelet cannot do without (pkg/kubelet/cm,
+// validateSystemRequirements and the CPU manager's), and the right to make cgroups.
+func checkCgroups() error {
+	probe := machineCgroup("probe")
+	if err := makeCgroup(probe); err != nil {
+		return err
+	}
+	roots, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	have := map[string]bool{}
+	var errs []error
+	for _, root := range roots {
+		folder := filepath.Join(root, probe)
+		controllers, err := os.ReadFile(filepath.Join(folder, "cgroup.controllers"))
+		if err != nil { // v1 shows a controller by its files.
+			for file, controller := range map[string]string{
+				"cpu.shares": "cpu", "cpuset.cpus": "cpuset", "memory.limit_in_bytes": "memory", "pids.max": "pids",
+			} {
+				if _, err := os.Stat(filepath.Join(folder, file)); err == nil {
+					have[controller] = true
+				}
+			}
+		}
+		for _, controller := range strings.Fields(string(controllers)) {
+			have[controller] = true
+		}
+		errs = append(errs, removeTree(folder))
+	}
+	removeEmpty(filepath.Dir(probe))
+	for _, controller := range []string{"cpu", "cpuset", "memory", "pids"} {
+		if !have[controller] {
+			errs = append(errs, fmt.Errorf("there is no controller %s", controller))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // makeCgroup makes the machine's cgroup.
@@ -56,24 +134,42 @@ func makeCgroup(name string) error {
 
 // hand gives a new cgroup the use of what its parent has: CPUs and memory nodes with v1, controllers with v2.
 func hand(parent, folder string) error {
+	controllers, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	if err == nil {
+		return delegate(parent, strings.Fields(string(controllers)))
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		data, err := os.ReadFile(filepath.Join(parent, file))
 		if err != nil {
-			continue
+			continue // This is another controller's hierarchy.
 		}
 		if err := os.WriteFile(filepath.Join(folder, file), data, 0o600); err != nil {
 			return err
 		}
 	}
-	controllers, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // So it is with cgroup v1.
-	}
+	return nil
+}
+
+// delegate enables controllers for a cgroup's children, one by one: of those that cannot be enabled checkCgroups knows
+// which are needed. An empty cpuset of v2 is its parent's.
+func delegate(parent string, controllers []string) error {
+	file := filepath.Join(parent, "cgroup.subtree_control")
+	before, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	enable := strings.Join(strings.Fields(string(controllers)), " +")
-	return os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+enable), 0o600)
+	for _, name := range controllers {
+		if slices.Contains(strings.Fields(string(before)), name) {
+			continue
+		}
+		if err := os.WriteFile(file, []byte("+"+name), 0o600); errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("cgroup %s has processes, so that its children get no controllers (a container's root cgroup?): %w", parent, err)
+		}
+	}
+	return nil
 }
 
 // removeCgroup removes the cgroup and all within, once the processes in it have ended.
@@ -95,6 +191,17 @@ func removeCgroup(ctx context.Context, name string) error {
 		case <-ctx.Done():
 			return err
 		}
+	}
+}
+
+// removeEmpty removes a cgroup that has none within.
+func removeEmpty(name string) {
+	roots, err := hierarchies()
+	if err != nil {
+		return
+	}
+	for _, root := range roots {
+		_ = os.Remove(filepath.Join(root, name))
 	}
 }
 

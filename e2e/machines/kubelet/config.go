@@ -16,15 +16,28 @@ type Config struct {
 	Command []string
 	// Kubelet is the kubelet's binary.
 	Kubelet string
-	// KubeConfig returns what the kubelet of the named node identifies itself with, as AWS's IAM would.
-	KubeConfig func(nodeName string) ([]byte, error)
+	// Token returns the bearer token of the kubelet of the named node, which its instance's IAM role gets.
+	Token func(nodeName string) (string, error)
 	// Cluster and Endpoint are what user data must name.
 	Cluster, Endpoint string
 	// Registry is the address, host:port, where machines pull images.
 	Registry string
+	// NetworkByAgent leaves the network to an agent: machines have a CNI configuration in AgentFolder alone, and no network
+	// until somebody copies it into NetworkFolder. Otherwise the network is ready when the kubelet starts.
+	NetworkByAgent bool
+	// DiskUsed is how much of a machine's disk its programs find used, in percent; 0 means 20.
+	DiskUsed int
 	// Notice is told what happens to machines; nil is silent.
 	Notice func(string)
 }
+
+// The folders of a machine's CNI configuration.
+const (
+	// NetworkFolder is where containerd looks for it.
+	NetworkFolder = "/run/cni/net.d"
+	// AgentFolder is where it lies for an agent to install.
+	AgentFolder = "/run/cni/agent"
+)
 
 func (c *Config) complete() error {
 	for _, f := range []struct{ name, value string }{
@@ -38,8 +51,11 @@ func (c *Config) complete() error {
 			return errors.New("kubelet: " + f.name + " is required")
 		}
 	}
-	if c.KubeConfig == nil {
-		return errors.New("kubelet: KubeConfig is required")
+	if c.Token == nil {
+		return errors.New("kubelet: Token is required")
+	}
+	if c.DiskUsed == 0 {
+		c.DiskUsed = 20
 	}
 	if c.Notice == nil {
 		c.Notice = func(string) {}
@@ -54,8 +70,8 @@ type description struct {
 	Folder string
 	// Kubelet is the binary.
 	Kubelet string
-	// KubeConfig is the file that stands for the instance's IAM identity.
-	KubeConfig string
+	// Token is what the instance's IAM role gets from `aws eks get-token`.
+	Token string
 	// Cluster and Endpoint are what user data must name.
 	Cluster, Endpoint string
 	// Registry is where images come from.
@@ -64,6 +80,11 @@ type description struct {
 	PodNetwork string
 	// CgroupRoot is the machine's own cgroup.
 	CgroupRoot string
+	// NetworkByAgent and DiskUsed are the Config's.
+	NetworkByAgent bool
+	DiskUsed       int
+	// Snapshotter is containerd's.
+	Snapshotter string
 	// LimitedOOM says that the host may not lower OOM scores (it lacks CAP_SYS_RESOURCE).
 	LimitedOOM bool
 }

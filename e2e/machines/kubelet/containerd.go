@@ -17,12 +17,14 @@ address = %q
 sandbox_image = "registry.k8s.io/pause:3.10.1"
 restrict_oom_score_adj = %s
 disable_apparmor = true
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = %q
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "/usr/lib/cni"
-conf_dir = "/run/cni/net.d"
+conf_dir = %q
 [plugins."io.containerd.grpc.v1.cri".registry]
 config_path = "/run/containerd-certs.d"
-`, d.Folder+"/containerd", containerdSocket, strconv.FormatBool(d.LimitedOOM))
+`, containerdFolder, containerdSocket, strconv.FormatBool(d.LimitedOOM), d.Snapshotter, NetworkFolder)
 }
 
 // registryHosts makes containerd ask the registry for images of every name.

@@ -11,13 +11,17 @@ import (
 	"strings"
 
 	"github.com/slipway-k8s/slipway/e2e/machines/userdata"
+	launcherdata "github.com/slipway-k8s/slipway/launcher/aws/userdata"
 )
 
 const (
 	containerdSocket = "/run/containerd/containerd.sock"
 	kubeletFolder    = "/var/lib/kubelet"
 	authorityFile    = kubeletFolder + "/ca.crt"
-	configFile       = kubeletFolder + "/config.json"
+	configFile       = "/run/kubelet/config.json"
+	kubeconfigFile   = kubeletFolder + "/kubeconfig"
+	containerdFolder = "/var/lib/containerd"
+	environmentFile  = "/run/kubelet/environment"
 )
 
 // files are written at first boot, by path.
@@ -50,7 +54,20 @@ func firstBoot(d description) (files, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return files{authorityFile: authority, configFile: data}, arguments(d, user), nil
+	args := arguments(d, user)
+	written := files{
+		authorityFile: authority, configFile: data, kubeconfigFile: kubeconfig(d),
+		environmentFile: []byte("NODEADM_KUBELET_ARGS=" + strings.Join(args, " ") + "\n"),
+	}
+	maps.Copy(written, standIns(d))
+	scripts, err := userdata.Scripts(d.Instance.UserData)
+	if err != nil {
+		return nil, nil, err
+	}
+	if script, ok := scripts[launcherdata.PrefetchFile]; ok {
+		written[prefetchFile] = []byte(script)
+	}
+	return written, args, nil
 }
 
 // clusterDNS is the tenth address of the services' range, where EKS puts it.
@@ -96,11 +113,13 @@ func kubeletConfig(d description, user userdata.Config, dns string) map[string]a
 func arguments(d description, user userdata.Config) []string {
 	out := []string{
 		"--config=" + configFile,
-		"--kubeconfig=" + d.KubeConfig,
+		"--kubeconfig=" + kubeconfigFile,
 		"--hostname-override=" + d.Instance.PrivateDNSName,
 		"--node-ip=" + d.Instance.PrivateIP,
 		"--cloud-provider=external",
 		"--root-dir=" + kubeletFolder,
+		"--image-credential-provider-config=" + credentialsFile,
+		"--image-credential-provider-bin-dir=" + standInFolder,
 		fmt.Sprintf("--machine-cpus=%d", d.Instance.CPUs),
 		fmt.Sprintf("--machine-memory-bytes=%d", d.Instance.SeenMemory()),
 		fmt.Sprintf("--machine-volume-bytes=%d", d.Instance.SeenRootVolume()),

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/slipway-k8s/slipway/e2e/machines/instance"
+	launcherdata "github.com/slipway-k8s/slipway/launcher/aws/userdata"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 const nodeConfig = `apiVersion: node.eks.aws/v1alpha1
@@ -20,7 +22,7 @@ spec:
 
 func told(data string) description {
 	return description{
-		Cluster: "sandbox", Endpoint: "https://127.0.0.1:6443", KubeConfig: "/m/kubeconfig", Folder: "/m",
+		Cluster: "sandbox", Endpoint: "https://127.0.0.1:6443", Token: "k8s-aws-v1.x", Folder: "/m",
 		Instance: instance.Instance{
 			ID: "i-1", Zone: "us-east-1a", CPUs: 4, MemoryMiB: 8192, PodLimit: 29, PrivateIP: "10.0.0.1",
 			PrivateDNSName: "ip-10-0-0-1.ec2.internal", UserData: data,
@@ -58,7 +60,7 @@ func TestFirstBoot(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--hostname-override=ip-10-0-0-1.ec2.internal", "--node-ip=10.0.0.1", "--node-labels=team=a", "--v=4", "--machine-cpus=4",
-		"--machine-volume-bytes=21395144704",
+		"--machine-volume-bytes=21395144704", "--kubeconfig=/var/lib/kubelet/kubeconfig",
 	} {
 		if !slices.Contains(args, want) {
 			t.Errorf("%s is not among %q", want, args)
@@ -76,6 +78,39 @@ func TestWrongUserDataDoesNotBoot(t *testing.T) {
 	} {
 		if _, _, err := firstBoot(told(data)); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// The unit that the launcher writes runs where it is, and finds all that nodeadm leaves for it.
+func TestFirstBootRunsTheLaunchersUnit(t *testing.T) {
+	text, err := launcherdata.Render(launcherdata.Input{
+		Family: catalog.FamilyAL2023, Prefetch: true,
+		Cluster: launcherdata.Cluster{Name: "sandbox", Endpoint: "https://127.0.0.1:6443", CertificateAuthority: "Y2E=", ServiceCIDR: "10.100.0.0/16"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for data, want := range map[string]bool{text: true, nodeConfig: false} {
+		written, _, err := firstBoot(told(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		script, ok := written[prefetchFile]
+		if ok != want {
+			t.Errorf("the unit is there: %v, want %v", ok, want)
+		}
+		if want && !strings.HasPrefix(string(script), "#!/bin/bash\n") {
+			t.Errorf("the unit begins with %.20q", script)
+		}
+		if environment := string(written[environmentFile]); !strings.Contains(environment, "--hostname-override=ip-10-0-0-1.ec2.internal ") {
+			t.Errorf("environment %q", environment)
+		}
+		if config := string(written[kubeconfigFile]); !strings.Contains(config, "server: https://127.0.0.1:6443\n") {
+			t.Errorf("kubeconfig %q", config)
+		}
+		if login := string(written[standInFolder+"/aws"]); !strings.Contains(login, `"token":"k8s-aws-v1.x"`) {
+			t.Errorf("aws %q", login)
 		}
 	}
 }

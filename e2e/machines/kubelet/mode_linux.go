@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -29,6 +30,10 @@ type Mode struct {
 	// networks counts the pod ranges given out.
 	networks atomic.Uint32
 	limited  bool
+	// cgroups is held while the sandbox's cgroup is made with a machine's in it, or removed after the last.
+	cgroups sync.Mutex
+	// snapshotter of containerd that the disk under Folder allows.
+	snapshotter string
 }
 
 // New checks that this host can run machines; nothing starts before Machine. The error says what the host lacks.
@@ -39,9 +44,9 @@ func New(cfg Config) (*Mode, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("machines of kind kubelet need root: this process runs as user %d", os.Geteuid())
 	}
-	for _, program := range []string{"containerd", "runc", "ip", "iptables"} {
+	for _, program := range []string{"containerd", "runc", "ip", "iptables", "bash", "curl", "jq"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("machines of kind kubelet need %s (Debian: apt-get install containerd runc containernetworking-plugins iproute2 iptables busybox-static)", program)
+			return nil, fmt.Errorf("machines of kind kubelet need %s (Debian: apt-get install containerd runc containernetworking-plugins iproute2 iptables busybox-static curl jq)", program)
 		}
 	}
 	for _, path := range []string{cfg.Kubelet, "/usr/lib/cni/bridge"} {
@@ -53,7 +58,36 @@ func New(cfg Config) (*Mode, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubelet: Endpoint: %w", err)
 	}
-	return &Mode{cfg: cfg, api: endpoint.Host, limited: !mayRaiseLimits()}, nil
+	if err := sweep(); err != nil {
+		cfg.Notice(fmt.Sprintf("what another sandbox left behind stays: %v", err))
+	}
+	if err := checkCgroups(); err != nil {
+		return nil, fmt.Errorf("machines of kind kubelet need cgroups: %w", err)
+	}
+	if err := os.MkdirAll(cfg.Folder, 0o700); err != nil {
+		return nil, err
+	}
+	snapshotter, err := chooseSnapshotter(cfg.Folder)
+	return &Mode{cfg: cfg, api: endpoint.Host, limited: !mayRaiseLimits(), snapshotter: snapshotter}, err
+}
+
+// chooseSnapshotter is overlayfs, or native where the disk does not take it, as the disk of a container.
+func chooseSnapshotter(folder string) (string, error) {
+	try, err := os.MkdirTemp(folder, "overlay-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(try) }()
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(filepath.Join(try, name), 0o700); err != nil {
+			return "", err
+		}
+	}
+	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", try)
+	if err := unix.Mount("overlay", filepath.Join(try, "merged"), "overlay", 0, options); err != nil {
+		return "native", nil
+	}
+	return "overlayfs", unix.Unmount(filepath.Join(try, "merged"), 0)
 }
 
 // mayRaiseLimits tells whether the process has CAP_SYS_RESOURCE.
@@ -92,11 +126,20 @@ func (m *Mode) Machine(ctx context.Context, i instance.Instance) (err error) {
 				m.cfg.Notice(fmt.Sprintf("machine of %s leaves something behind: %v", i.ID, left))
 			}
 		}
+		m.cgroups.Lock()
+		defer m.cgroups.Unlock()
+		removeEmpty(filepath.Dir(d.CgroupRoot))
 	}()
-	if err := makeCgroup(d.CgroupRoot); err != nil {
+	if err := m.makeCgroup(d.CgroupRoot); err != nil {
 		return fmt.Errorf("cgroup: %w", err)
 	}
 	return m.boot(ctx, d)
+}
+
+func (m *Mode) makeCgroup(name string) error {
+	m.cgroups.Lock()
+	defer m.cgroups.Unlock()
+	return makeCgroup(name)
 }
 
 // describe makes the machine's folder with what its init reads.
@@ -104,18 +147,16 @@ func (m *Mode) describe(i instance.Instance) (description, error) {
 	folder := filepath.Join(m.cfg.Folder, i.ID)
 	n := m.networks.Add(1)
 	d := description{
-		Instance: i, Folder: folder, Kubelet: m.cfg.Kubelet, KubeConfig: filepath.Join(folder, "kubeconfig"),
+		Instance: i, Folder: folder, Kubelet: m.cfg.Kubelet,
 		Cluster: m.cfg.Cluster, Endpoint: m.cfg.Endpoint, Registry: m.cfg.Registry,
-		PodNetwork: fmt.Sprintf("100.%d.%d.0/24", 64+(n>>8)&63, n&255), CgroupRoot: "/slipway/" + i.ID, LimitedOOM: m.limited,
+		PodNetwork: fmt.Sprintf("100.%d.%d.0/24", 64+(n>>8)&63, n&255), CgroupRoot: machineCgroup(i.ID), LimitedOOM: m.limited,
+		NetworkByAgent: m.cfg.NetworkByAgent, DiskUsed: m.cfg.DiskUsed, Snapshotter: m.snapshotter,
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return d, err
 	}
-	identity, err := m.cfg.KubeConfig(i.PrivateDNSName)
-	if err != nil {
-		return d, err
-	}
-	if err := os.WriteFile(d.KubeConfig, identity, 0o600); err != nil {
+	var err error
+	if d.Token, err = m.cfg.Token(i.PrivateDNSName); err != nil {
 		return d, err
 	}
 	data, err := json.Marshal(d)

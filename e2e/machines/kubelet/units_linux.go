@@ -22,12 +22,25 @@ type units struct {
 type unit struct {
 	name, path string
 	args       []string
+	// once is for units that have an end.
+	once bool
 }
 
 func newUnits(folder string) *units { return &units{folder: folder, running: map[int]unit{}} }
 
-// start runs a program with its output in NAME.log.
+// start runs a program, again whenever it ends.
 func (u *units) start(name, path string, args ...string) error {
+	return u.run(unit{name: name, path: path, args: args})
+}
+
+// once runs a program until it ends.
+func (u *units) once(name, path string, args ...string) error {
+	return u.run(unit{name: name, path: path, args: args, once: true})
+}
+
+// run runs a program with its output in NAME.log.
+func (u *units) run(what unit) error {
+	name, path, args := what.name, what.path, what.args
 	found, err := exec.LookPath(path)
 	if err != nil {
 		return err
@@ -39,14 +52,14 @@ func (u *units) start(name, path string, args ...string) error {
 	defer func() { _ = log.Close() }()
 	// Not exec.Cmd: init reaps all processes of the machine in one place, keep.
 	process, err := os.StartProcess(found, append([]string{found}, args...), &os.ProcAttr{
-		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"},
+		Env:   []string{"KUBELET_ENVIRONMENT=" + environmentFile, "HOME=/root", "PATH=" + standInFolder + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 		Files: []*os.File{nil, log, log},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	u.running[process.Pid] = unit{name, path, args}
+	u.running[process.Pid] = what
 	return process.Release()
 }
 
@@ -67,8 +80,11 @@ func (u *units) keep(ctx context.Context) error {
 		}
 		delete(u.running, pid)
 		fmt.Printf("%s ended with status %d\n", ended.name, status.ExitStatus())
+		if ended.once {
+			continue
+		}
 		time.Sleep(restartAfter)
-		if err := u.start(ended.name, ended.path, ended.args...); err != nil {
+		if err := u.run(ended); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package registry
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -38,7 +39,9 @@ func newImage(busybox string, pad int) (v1.Image, error) {
 	}
 	image := v1.Image(empty.Image)
 	for _, l := range layers {
-		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(l)), nil })
+		// What cannot be compressed is not tried to be, and kept: a download shall cost what the throttle says.
+		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(l)), nil },
+			tarball.WithCompressionLevel(gzip.NoCompression), tarball.WithCompressedCaching)
 		if err != nil {
 			return nil, err
 		}

@@ -29,13 +29,17 @@ type Config struct {
 	Busybox string
 	// BytesPerSecond bounds what each download gets; 0 means no bound.
 	BytesPerSecond int64
+	// Private says which images need User and Password; nil means none.
+	Private func(image string) bool
+	// User and Password open the private images.
+	User, Password string
 	// Pulled is told of each manifest that is asked for by name; nil is silent.
 	Pulled func(Pull)
 }
 
 // Pull is one image that somebody begins to pull.
 type Pull struct {
-	// Image is repository:tag or repository@digest.
+	// Image is its full name: registry/repository:tag, where the machine told which registry it takes this one for.
 	Image string
 	// At is when.
 	At time.Time
@@ -91,6 +95,12 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		http.NotFound(w, q)
 		return
 	}
+	name := fullName(q, parts[1])
+	if user, password, _ := q.BasicAuth(); r.cfg.Private != nil && r.cfg.Private(name) && (user != r.cfg.User || password != r.cfg.Password) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+		http.Error(w, "no basic auth credentials", http.StatusUnauthorized)
+		return
+	}
 	image, err := r.image(parts[1])
 	if err == nil {
 		if parts[2] == "manifests" {
@@ -102,6 +112,14 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 	}
+}
+
+// fullName is a repository with the registry's name, which containerd tells a mirror in parameter ns.
+func fullName(q *http.Request, repository string) string {
+	if ns := q.URL.Query().Get("ns"); ns != "" {
+		return ns + "/" + repository
+	}
+	return repository
 }
 
 // image builds the image of a repository once.
@@ -144,7 +162,7 @@ func (r *Registry) manifest(w http.ResponseWriter, q *http.Request, image v1.Ima
 		}
 	}
 	if q.Method == http.MethodGet || separator == ":" {
-		r.cfg.Pulled(Pull{Image: parts[1] + separator + parts[3], At: time.Now()})
+		r.cfg.Pulled(Pull{Image: fullName(q, parts[1]) + separator + parts[3], At: time.Now()})
 	}
 	w.Header().Set("Content-Type", string(kind))
 	w.Header().Set("Docker-Content-Digest", digest.String())

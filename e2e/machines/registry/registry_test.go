@@ -4,8 +4,11 @@ import (
 	"archive/tar"
 	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -77,5 +80,42 @@ func pull(t *testing.T, image string) map[string]int64 {
 			t.Fatal(err)
 		}
 		sizes[h.Name] = h.Size
+	}
+}
+
+// What is private opens to those who know the password, under the name by which the client knows the registry.
+func TestPrivate(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "busybox")
+	if err := os.WriteFile(program, []byte("a program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var pulled []string
+	r, err := registry.New(t.Context(), registry.Config{
+		Listen: "127.0.0.1:0", Busybox: program, User: "AWS", Password: "secret",
+		Private: func(image string) bool { return image == "mine.example.com/app" },
+		Pulled:  func(p registry.Pull) { pulled = append(pulled, p.Image) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		registry, user, password string
+		want                     int
+	}{
+		{"mine.example.com", "AWS", "secret", http.StatusOK},
+		{"mine.example.com", "AWS", "wrong", http.StatusUnauthorized},
+		{"mine.example.com", "", "", http.StatusUnauthorized},
+		{"docker.io", "", "", http.StatusOK},
+	} {
+		q := httptest.NewRequest(http.MethodGet, "/v2/app/manifests/1?ns="+c.registry, nil)
+		q.SetBasicAuth(c.user, c.password)
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, q)
+		if w.Code != c.want {
+			t.Errorf("%+v: status %d", c, w.Code)
+		}
+	}
+	if want := []string{"mine.example.com/app:1", "docker.io/app:1"}; !slices.Equal(pulled, want) {
+		t.Errorf("the log has %q, want %q", pulled, want)
 	}
 }

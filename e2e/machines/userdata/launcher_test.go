@@ -41,6 +41,10 @@ func TestTheLaunchersUserDataJoins(t *testing.T) {
 			if taints["slipway.dev/starting"] != corev1.TaintEffectNoSchedule || taints["dedicated"] != corev1.TaintEffectNoExecute {
 				t.Errorf("taints %v", got.Taints)
 			}
+			scripts, err := userdata.Scripts(string(text))
+			if _, ok := scripts["slipway-prefetch.sh"]; err != nil || ok != strings.Contains(file, "prefetch") {
+				t.Errorf("%d scripts with a name, %v", len(scripts), err)
+			}
 		})
 	}
 }

@@ -8,8 +8,8 @@ fi
 set -uf
 export LC_ALL=C
 limit=3                        # pulls at a time
-full=${PREFETCH_FULL_AT:-70}   # percent of the images' disk above which nothing more is pulled
-config=${PREFETCH_KUBELET:-/etc/eks/kubelet/environment}
+full=70                        # percent of the images' disk above which nothing more is pulled
+config=${KUBELET_ENVIRONMENT:-/etc/eks/kubelet/environment}
 kubeconfig=/var/lib/kubelet/kubeconfig
 socket=/run/containerd/containerd.sock
 
@@ -36,8 +36,7 @@ watch() {
 }
 
 # A registry's part of an image is matched as the kubelet does: part by part, then the path.
-rules='def host: if test("^[^/]*[.:][^/]*/|^localhost/") then . else "docker.io/\(.)" end;
-  def covers($image): (sub("^https?://"; "") | split("/")) as $p | ($image | host | split("/")) as $i |
+rules='def covers($image): (sub("^https?://"; "") | split("/")) as $p | ($image | split("/")) as $i |
     ($p[0] | split(".")) as $a | ($i[0] | split(".")) as $b | ($a | length) == ($b | length) and
     all(range($a | length) as $n | [$a[$n], $b[$n]];
       .[0] as $glob | .[1] | test("^\($glob | gsub("\\*"; ".*") | gsub("\\?"; "."))$")) and
