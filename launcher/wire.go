@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/collect"
 	"github.com/slipway-k8s/slipway/launcher/drift"
+	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/health"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
 	"github.com/slipway-k8s/slipway/launcher/join"
@@ -157,9 +158,13 @@ func (l *Launcher) leaving(p parts) error {
 		return err
 	}
 	interruptions, err := interrupt.New(interrupt.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Queue: l.config.Cloud, Guard: p.leader,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Queue: l.config.Cloud, Checker: l.config.Cloud, Guard: p.leader,
 		Ender: p.terminator, Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
 	})
+	if err != nil {
+		return err
+	}
+	expiry, err := expire.New(expire.Config{Client: mgr.GetClient(), Guard: p.leader, Ender: p.terminator, Ours: p.beside.ours})
 	if err != nil {
 		return err
 	}
@@ -171,10 +176,14 @@ func (l *Launcher) leaving(p parts) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(reclaimer.SetupWithManager(mgr), drifts.SetupWithManager(mgr), add(mgr, interruptions.Run, collector.Run))
+	return errors.Join(
+		reclaimer.SetupWithManager(mgr), drifts.SetupWithManager(mgr), expiry.SetupWithManager(mgr),
+		add(mgr, interruptions.Run, interruptions.RunChecks, collector.Run),
+	)
 }
 
-// lateServer breaks the circle of launches that fail and the server that tells of it: it is complete before anything runs.
+// lateServer breaks the circle of those who tell the server or ask through it, and the server that is made of them: it is complete
+// before anything runs.
 type lateServer struct{ server *server.Server }
 
 func (s *lateServer) failed(claim *karpv1.NodeClaim, reason, message string) {

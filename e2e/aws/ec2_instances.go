@@ -3,7 +3,6 @@ package aws
 import (
 	"context"
 	"encoding/base64"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -234,66 +233,6 @@ func (s *Server) describeInstances(_ context.Context, r request) (any, error) {
 		}
 		of := &out.Set.Items[i].Instances
 		of.Items = append(of.Items, s.instanceShape(m))
-	}
-	return out, nil
-}
-
-type (
-	statusXML struct {
-		ID       string             `xml:"instanceId"`
-		Zone     string             `xml:"availabilityZone"`
-		ZoneID   string             `xml:"availabilityZoneId"`
-		State    stateXML           `xml:"instanceState"`
-		System   checkXML           `xml:"systemStatus"`
-		Instance checkXML           `xml:"instanceStatus"`
-		Events   wire.Set[struct{}] `xml:"eventsSet"`
-	}
-	checkXML struct {
-		Status  string               `xml:"status"`
-		Details wire.Set[checkedXML] `xml:"details"`
-	}
-	checkedXML struct {
-		Name   string `xml:"name"`
-		Status string `xml:"status"`
-	}
-)
-
-func check(ok bool) checkXML {
-	if !ok {
-		return checkXML{"initializing", wire.NewSet(checkedXML{"reachability", "initializing"})}
-	}
-	return checkXML{"ok", wire.NewSet(checkedXML{"reachability", "passed"})}
-}
-
-// describeInstanceStatus lists running instances, or all if the call says so; all of them are well.
-func (s *Server) describeInstanceStatus(_ context.Context, r request) (any, error) {
-	everything := r.Params.Bool("IncludeAllInstances")
-	items := s.visibleInstances()
-	if !r.Params.At("InstanceId").Given() {
-		items = slices.DeleteFunc(items, func(m machine) bool { return !everything && m.State != StateRunning })
-	}
-	page, next, err := s.instanceList(r.Params, items, func(m machine) wire.Attribute {
-		return fixed(map[string]string{
-			"availability-zone": m.Zone, "instance-state-name": m.State, "instance-state-code": strconv.Itoa(stateCode(m.State).Code),
-			"instance-status.status": "ok", "instance-status.reachability": "passed",
-			"system-status.status": "ok", "system-status.reachability": "passed", "event.code": "",
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := struct {
-		Set  wire.Set[statusXML] `xml:"instanceStatusSet"`
-		Next string              `xml:"nextToken,omitempty"`
-	}{Next: next}
-	for _, m := range page {
-		if !everything && m.State != StateRunning {
-			continue
-		}
-		running := m.State == StateRunning
-		out.Set.Items = append(out.Set.Items, statusXML{
-			ID: m.ID, Zone: m.Zone, ZoneID: m.ZoneID, State: stateCode(m.State), System: check(running), Instance: check(running),
-		})
 	}
 	return out, nil
 }

@@ -22,6 +22,7 @@ type machine struct {
 	reason stateReason
 	// interrupting says that a spot interruption has been announced.
 	interrupting bool
+	ailments
 }
 
 // placement is where and with what a machine was launched.

@@ -39,9 +39,24 @@ func TestContract(t *testing.T) {
 				server.ICE(cmp.Or(o.InstanceType, "all"), cmp.Or(o.Zone, "all"), cmp.Or(o.CapacityType, "all"), time.Hour)
 			},
 			Interrupt: func(id string) { send(t, server, spotWarning(id)) },
+			Ail:       func(status cloud.InstanceStatus) { ail(t, server, status) },
 			Garble:    func() { send(t, server, "this is not JSON {") },
 		}
 	})
+}
+
+func ail(t *testing.T, server *awsfake.Server, status cloud.InstanceStatus) {
+	t.Helper()
+	for check, since := range map[string]time.Time{"system": status.SystemImpaired, "instance": status.InstanceImpaired} {
+		if err := server.FailCheck(status.ID, check, since); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range status.Events {
+		if err := server.ScheduleEvent(status.ID, e.Code, e.Description); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func send(t *testing.T, server *awsfake.Server, body string) {

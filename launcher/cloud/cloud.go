@@ -48,6 +48,10 @@ type Cloud interface {
 	// Terminate ends instances; ids that EC2 does not know are ignored.
 	Terminate(ctx context.Context, instanceIDs []string) error
 
+	// Ailing lists the running instances of the account whose status checks fail or that EC2 has scheduled an event for, other
+	// clusters' included.
+	Ailing(ctx context.Context) ([]InstanceStatus, error)
+
 	// Receive waits up to 20 s for interruption messages; nil without a queue name. A body that cannot be read comes as
 	// a message with Err set.
 	Receive(ctx context.Context) ([]Message, error)
@@ -189,6 +193,27 @@ type Instance struct {
 
 // ProviderID is the Node's spec.providerID for the instance, as cloud-provider-aws writes it.
 func (i Instance) ProviderID() string { return fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID) }
+
+// InstanceStatus is what is wrong with an instance, or will be.
+type InstanceStatus struct {
+	// ID such as i-0123456789abcdef0.
+	ID string
+	// SystemImpaired and InstanceImpaired are since when the check of the host, and that of the instance, fails; zero where it
+	// does not.
+	SystemImpaired, InstanceImpaired time.Time
+	// Events that EC2 has scheduled and that are not over.
+	Events []ScheduledEvent
+}
+
+// ScheduledEvent is an event that EC2 has scheduled for an instance.
+type ScheduledEvent struct {
+	// Code such as instance-retirement.
+	Code string
+	// Description of EC2.
+	Description string
+	// NotBefore is when it begins at the earliest.
+	NotBefore time.Time
+}
 
 // Selector selects instances: by ids, by launch ids, or, where both are empty, all of the cluster's.
 type Selector struct {

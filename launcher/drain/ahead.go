@@ -20,6 +20,8 @@ const (
 type Replacement struct {
 	// Waited is how long evictions have been held back for it.
 	Waited time.Duration
+	// Late says that the termination grace period is over.
+	Late bool
 	// Answered says that the scheduler has planned.
 	Answered bool
 	// Launching counts the planned NodeClaims whose CreateFleet call has not been answered, Failed those that are gone again.
@@ -43,6 +45,8 @@ const (
 // not take too long.
 func NextAhead(r Replacement) Ahead {
 	switch {
+	case r.Late && (r.Answered || r.Waited > 0):
+		return Evict
 	case r.Waited >= launchPatience, !r.Answered && r.Waited >= askPatience:
 		return Evict
 	case !r.Answered, r.Failed > 0:

@@ -104,7 +104,9 @@ func deletion(pod *corev1.Pod, in Input) (int64, bool) {
 	}
 	left := max(int64(in.Deadline.Sub(in.Now)/time.Second), 1)
 	if pod.DeletionTimestamp != nil {
-		return left, pod.DeletionTimestamp.After(in.Deadline)
+		// Past the deadline too, a pod is told once that it has a second.
+		soonest := in.Now.Add(time.Second)
+		return left, pod.DeletionTimestamp.After(in.Deadline) && pod.DeletionTimestamp.After(soonest)
 	}
 	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
 	if pod.Spec.TerminationGracePeriodSeconds != nil {

@@ -5,5 +5,8 @@
 // again. Effect, a pure function, says what a message asks for. Several batches of messages are worked on at a time, so that
 // a thousand messages of other clusters in the account do not keep one of ours waiting.
 //
-// Goroutines: Run's loop, one per batch and one per message, which Run waits for. All effects run under leadership.
+// RunChecks asks EC2 each minute about failing status checks and scheduled events, which a cluster without a queue would not hear
+// of; Judge, a pure function, says what follows.
+//
+// Goroutines: the loops of Run and RunChecks, one per batch and one per message, which Run waits for. All effects run under leadership.
 package interrupt

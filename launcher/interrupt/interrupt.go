@@ -48,6 +48,8 @@ type Ender interface {
 	Cordon(ctx context.Context, node, by string) error
 	// Begin starts the end of a NodeClaim.
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
+	// BeginNow starts an end that waits for no pod.
+	BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
 // Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
@@ -64,6 +66,8 @@ type Config struct {
 	Reader client.Reader
 	// Queue to read.
 	Queue Queue
+	// Checker tells which instances are not well.
+	Checker Checker
 	// Guard lets effects happen while leading only.
 	Guard leadership.Guard
 	// Ender ends nodes.
@@ -84,9 +88,9 @@ type Interruptions struct {
 
 // New returns an Interruptions; Run starts it.
 func New(c Config) (*Interruptions, error) {
-	missing := c.Client == nil || c.Reader == nil || c.Queue == nil || c.Guard == nil || c.Ender == nil
+	missing := c.Client == nil || c.Reader == nil || c.Queue == nil || c.Checker == nil || c.Guard == nil || c.Ender == nil
 	if missing || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("interrupt: Client, Reader, Queue, Guard, Ender, Events and Registerer are required")
+		return nil, errors.New("interrupt: Client, Reader, Queue, Checker, Guard, Ender, Events and Registerer are required")
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -62,6 +63,8 @@ type scene struct {
 //	terminator fails=N                                 Begin fails so often
 //	queue throttled=DURATION                           AWS refuses every call
 //	message KIND INSTANCE...                           a message arrives; kind unreadable: with an error
+//	status INSTANCE [system] [instance] [event=CODE] [over=CODE]
+//	                                                   a check fails from now on, an event is scheduled, or is over; in files checks*
 //	run DURATION                                       prints what happened and how many messages are left
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -73,13 +76,16 @@ func TestScenarios(t *testing.T) {
 			s.api = b.Build()
 			registry := prometheus.NewRegistry()
 			subject, err := interrupt.New(interrupt.Config{
-				Client: s.api, Reader: s.api, Queue: s.queue, Guard: always{}, Ender: s, Events: s, Registerer: registry,
+				Client: s.api, Reader: s.api, Queue: s.queue, Checker: s.queue, Guard: always{}, Ender: s, Events: s, Registerer: registry,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() { _ = subject.Run(ctx) }()
+			if strings.HasPrefix(filepath.Base(path), "checks") {
+				go func() { _ = subject.RunChecks(ctx) }()
+			}
 			datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string { return s.command(d) })
 			cancel()
 			synctest.Wait()
@@ -119,6 +125,12 @@ func (s *scene) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason strin
 	return s.api.Delete(ctx, claim)
 }
 
+// BeginNow implements interrupt.Ender.
+func (s *scene) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+	s.log("end %s at once", claim.Name)
+	return s.Begin(ctx, claim, reason)
+}
+
 func (s *scene) command(d *datadriven.TestData) string {
 	args := map[string]string{}
 	for _, a := range d.CmdArgs {
@@ -141,6 +153,8 @@ func (s *scene) command(d *datadriven.TestData) string {
 			m.InstanceIDs = append(m.InstanceIDs, a.Key)
 		}
 		s.queue.Send(m)
+	case "status":
+		s.status(d)
 	case "run":
 		time.Sleep(s.duration(first.Key))
 		synctest.Wait()
@@ -153,6 +167,25 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.t.Fatalf("unknown command %s", d.Cmd)
 	}
 	return ""
+}
+
+func (s *scene) status(d *datadriven.TestData) {
+	status := cloud.InstanceStatus{ID: d.CmdArgs[0].Key}
+	for _, a := range d.CmdArgs[1:] {
+		switch a.Key {
+		case "system":
+			status.SystemImpaired = time.Now()
+		case "instance":
+			status.InstanceImpaired = time.Now()
+		case "event", "over":
+			e := cloud.ScheduledEvent{Code: a.Vals[0], Description: "as announced"}
+			if a.Key == "over" {
+				e.Description = "[Completed] as announced"
+			}
+			status.Events = append(status.Events, e)
+		}
+	}
+	s.queue.Ail(status)
 }
 
 func (s *scene) duration(text string) time.Duration {

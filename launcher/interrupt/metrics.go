@@ -18,6 +18,8 @@ type metrics struct {
 	latency  prometheus.Histogram
 	errors   prometheus.Counter
 	up       prometheus.Gauge
+	// unhealthy is labelled by the reason.
+	unhealthy *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -39,11 +41,19 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m.up = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "slipway", Subsystem: "interruption", Name: "queue_up", Help: "1 if the last call of the queue succeeded, or there is none.",
 	})
+	m.unhealthy = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "karpenter", Subsystem: "interruption", Name: "instance_status_unhealthy_total",
+		Help: "Instances that were ended because EC2 says that they are not well, or will not be.",
+	}, []string{"category"})
+	for _, reason := range []string{reasonSystem, reasonInstance, reasonEvent} {
+		m.unhealthy.WithLabelValues(reason)
+	}
 	for _, kind := range []cloud.MessageKind{
 		cloud.SpotInterrupted, cloud.RebalanceRecommendation, cloud.CapacityReservation, cloud.ScheduledChange,
 		cloud.InstanceStopped, cloud.InstanceTerminated, cloud.NoOp, unreadable,
 	} {
 		m.received.WithLabelValues(string(kind))
 	}
-	return m, errors.Join(r.Register(m.received), r.Register(m.deleted), r.Register(m.latency), r.Register(m.errors), r.Register(m.up))
+	return m, errors.Join(r.Register(m.received), r.Register(m.deleted), r.Register(m.latency), r.Register(m.errors), r.Register(m.up),
+		r.Register(m.unhealthy))
 }

@@ -128,9 +128,6 @@ func NotYet(pool *karpv1.NodePool) []string {
 		}
 		out = append(out, fmt.Sprintf("spec.disruption.consolidationPolicy %s: empty nodes are reclaimed, underutilized ones are left", policy))
 	}
-	if e := pool.Spec.Template.Spec.ExpireAfter; e.Duration != nil {
-		out = append(out, fmt.Sprintf("spec.template.spec.expireAfter %s: nodes do not expire", e.Duration))
-	}
 	out = append(out, "drift: nodes are not replaced when this NodePool or its EC2NodeClass changes")
 	return out
 }

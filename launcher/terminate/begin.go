@@ -3,6 +3,7 @@ package terminate
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,6 +39,30 @@ func (t *Terminator) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason 
 	klog.FromContext(ctx).V(2).Info("Began to end NodeClaim", "nodeClaim", klog.KObj(claim), "reason", reason)
 	t.metrics.disrupted.WithLabelValues(reason, claim.Labels[karpv1.NodePoolLabelKey], claim.Labels[karpv1.CapacityTypeLabelKey]).Inc()
 	return nil
+}
+
+// BeginNow starts the end of a NodeClaim that waits for no pod: its termination grace period is over at once, so that whatever
+// budgets and do-not-disrupt say, its pods get a second. It is for machines that do not work. ctx is an effect's.
+func (t *Terminator) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		current := &karpv1.NodeClaim{}
+		if err := t.config.Reader.Get(ctx, client.ObjectKeyFromObject(claim), current); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if current.UID != claim.UID || current.DeletionTimestamp != nil {
+			return nil
+		}
+		before := current.DeepCopy()
+		if current.Annotations == nil {
+			current.Annotations = map[string]string{}
+		}
+		current.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey] = time.Now().UTC().Format(time.RFC3339)
+		return t.config.Client.Patch(ctx, current, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("end the grace period of NodeClaim %s: %w", claim.Name, err)
+	}
+	return t.Begin(ctx, claim, reason)
 }
 
 // record writes the reason into the claim's status and returns the claim as it is then, nil where there is none to end.

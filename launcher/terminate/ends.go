@@ -104,13 +104,18 @@ func (e *ends) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-e.wake:
-			// Nodes leave together: a moment's wait makes one call of many.
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(gather):
-			}
 		case <-time.After(endPeriod):
+		}
+		// Nodes leave together: a moment's wait makes one call of many.
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(gather):
+		}
+		// Whoever asked meanwhile is served now.
+		select {
+		case <-e.wake:
+		default:
 		}
 		if err := e.step(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Could not end instances; trying again")

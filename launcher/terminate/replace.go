@@ -91,7 +91,9 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 	if len(moving) == 0 {
 		return 0, t.evictFrom(ctx, s, have, aheadUnneeded)
 	}
-	facts := drain.Replacement{Waited: s.now.Sub(have.since), Answered: have.answered}
+	facts := drain.Replacement{
+		Waited: s.now.Sub(have.since), Answered: have.answered, Late: !s.deadline.IsZero() && !s.now.Before(s.deadline),
+	}
 	if facts.Launching, facts.Failed, err = t.launches(ctx, have.claims); err != nil {
 		return 0, err
 	}

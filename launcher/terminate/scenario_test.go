@@ -39,7 +39,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	volume NAME pod=POD detach=SECONDS               a VolumeAttachment of the pod's volume
 //	node notready | node delete                      the kubelet dies; somebody deletes the Node
 //	instance kill                                    EC2 takes the instance
-//	begin REASON                                     Begin is called
+//	begin REASON | begin-now REASON                  Begin or BeginNow is called
 //	crash + lines                                    the process dies once per line, instead of doing what begins so
 //	run DURATION                                     time goes by
 func TestScenarios(t *testing.T) {
@@ -84,6 +84,10 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 	case "begin":
 		if err := w.subject.Begin(ctx, w.claim(ctx), arg); err != nil {
 			w.log("begin: %v", err)
+		}
+	case "begin-now":
+		if err := w.subject.BeginNow(ctx, w.claim(ctx), arg); err != nil {
+			w.log("begin now: %v", err)
 		}
 	case "crash":
 		w.crashAt = strings.Split(strings.TrimSpace(d.Input), "\n")

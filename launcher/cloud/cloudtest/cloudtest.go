@@ -32,6 +32,8 @@ type Fixture struct {
 	Interrupt func(instanceID string)
 	// Garble sends a message that nobody can read.
 	Garble func()
+	// Ail gives a running instance a status that is not well. Nil leaves out the part that needs it.
+	Ail func(cloud.InstanceStatus)
 	// Patience is how long EC2's eventual consistency may take in this cloud; zero means 10 s.
 	Patience time.Duration
 	// Lacks says whether the cloud, which somebody else runs, was seen not to do something that EC2 does: then the contract
@@ -78,6 +80,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"Terminate", suite.testTerminate},
 		{"UnknownInstances", suite.testUnknownInstances},
 		{"Interruptions", suite.testInterruptions},
+		{"Ailing", suite.testAiling},
 		{"Canceled", suite.testCanceled},
 		{"Release", suite.testRelease},
 	} {
@@ -85,6 +88,9 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 			f := newFixture(t)
 			if f.NoCapacity == nil && slices.Contains([]string{"NoCapacity", "NextOffering"}, part.name) {
 				t.Skip("nobody can take this cloud's capacity away")
+			}
+			if f.Ail == nil && part.name == "Ailing" {
+				t.Skip("nobody can make this cloud's instances ill")
 			}
 			if f.Patience == 0 {
 				f.Patience = 10 * time.Second

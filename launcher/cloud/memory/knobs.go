@@ -97,6 +97,33 @@ func (c *Cloud) Stop(ids ...string) {
 	}
 }
 
+// Ail gives an instance a status that is not well; the zero status makes it well again.
+func (c *Cloud) Ail(status cloud.InstanceStatus) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := status.ID
+	status.ID = ""
+	delete(c.ailing, id)
+	if status.Events != nil || !status.SystemImpaired.IsZero() || !status.InstanceImpaired.IsZero() {
+		status.ID = id
+		c.ailing[id] = status
+	}
+}
+
+// Ailing implements cloud.Cloud.
+func (c *Cloud) Ailing(ctx context.Context) ([]cloud.InstanceStatus, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.begin(ctx, Ailing); err != nil {
+		return nil, err
+	}
+	var out []cloud.InstanceStatus
+	for _, id := range slices.Sorted(maps.Keys(c.ailing)) {
+		out = append(out, c.ailing[id])
+	}
+	return out, nil
+}
+
 // Live lists the ids of instances that cost money: neither shutting down nor terminated, seen or not.
 func (c *Cloud) Live() []string {
 	c.mu.Lock()

@@ -1,0 +1,6 @@
+// Package expire ends NodeClaims that are older than their expireAfter, as Karpenter does: whatever budgets say, and
+// do-not-disrupt. What follows is the ordinary way to leave: package terminate has room planned for the pods first, and drains
+// within their budgets and the termination grace period.
+//
+// Decide, a pure function, says when; the reconciler looks at each NodeClaim when it changes and when it is due.
+package expire

@@ -1,0 +1,93 @@
+package interrupt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+// checkPeriod is how often EC2 is asked about instances that are not well, as Karpenter does.
+const checkPeriod = time.Minute
+
+// Checker tells which instances are not well; cloud.Cloud does.
+type Checker interface {
+	// Ailing lists the instances with failing status checks or scheduled events, other clusters' included.
+	Ailing(ctx context.Context) ([]cloud.InstanceStatus, error)
+}
+
+// RunChecks asks EC2 every minute which instances are not well, and ends them, until ctx ends and while leading: a cluster
+// without a queue hears of scheduled events too, and no event tells of failing checks.
+func (i *Interruptions) RunChecks(ctx context.Context) error {
+	for failing := false; ; {
+		err := i.check(ctx)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, leadership.ErrLost):
+		case err != nil && !failing:
+			klog.FromContext(ctx).Error(err, "Could not look at the status of instances; trying again each minute")
+			failing = true
+		case err == nil:
+			failing = false
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(checkPeriod):
+		}
+	}
+}
+
+// check looks once, waiting for leadership first.
+func (i *Interruptions) check(ctx context.Context) error {
+	ctx, cancel, err := i.config.Guard.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	list, err := i.config.Checker.Ailing(ctx)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return fmt.Errorf("status of instances: %w", err)
+	}
+	var errs []error
+	for _, status := range list {
+		if v := Judge(status, time.Now()); v.Reason != "" {
+			errs = append(errs, i.endAiling(ctx, status.ID, v))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// endAiling ends the claim of an instance, if it is ours and does not leave already.
+func (i *Interruptions) endAiling(ctx context.Context, id string, v Judgement) error {
+	claim, err := i.claimOf(ctx, id)
+	if err != nil || claim == nil || claim.DeletionTimestamp != nil || !i.config.Ours(claim) {
+		return err
+	}
+	node, err := i.nodeOf(ctx, claim)
+	if err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("Ending a NodeClaim whose instance is not well", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName,
+		"instanceID", id, "reason", v.Reason, "message", v.Message, "forceful", v.Now)
+	i.metrics.unhealthy.WithLabelValues(v.Reason).Inc()
+	if node != nil {
+		if err := i.config.Ender.Cordon(ctx, node.Name, v.Reason); err != nil {
+			return err
+		}
+	}
+	i.record(ctx, claim, node, Effect{
+		EventType: "Warning", EventReason: "InstanceUnhealthy", EventMessage: "An unhealthy warning was triggered for the instance: " + v.Message,
+	})
+	if v.Now {
+		return i.config.Ender.BeginNow(ctx, claim, v.Reason)
+	}
+	return i.config.Ender.Begin(ctx, claim, v.Reason)
+}

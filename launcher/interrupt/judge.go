@@ -1,0 +1,61 @@
+package interrupt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/cloud"
+)
+
+// The reasons of NodeClaims that end because their instance is not well: Karpenter's label values.
+const (
+	reasonSystem   = "system_status"
+	reasonInstance = "instance_status"
+	reasonEvent    = "event_status"
+)
+
+// impairedAtLeast is how long a status check must have failed: many a failure passes.
+const impairedAtLeast = 2 * time.Minute
+
+// Judgement is what follows from an instance's status.
+type Judgement struct {
+	// Reason for the end of its NodeClaim; empty where nothing follows.
+	Reason string
+	// Message for a human.
+	Message string
+	// Now says that nothing is waited for: the machine does not work, so that its pods have lost what a drain would protect.
+	Now bool
+}
+
+// Judge says what follows from the status of an instance: an end at once where a check has failed for two minutes, an orderly
+// one where EC2 has scheduled an event that takes it away or restarts it.
+func Judge(s cloud.InstanceStatus, now time.Time) Judgement {
+	for _, check := range []struct {
+		reason, what string
+		since        time.Time
+	}{{reasonSystem, "system", s.SystemImpaired}, {reasonInstance, "instance", s.InstanceImpaired}} {
+		if !check.since.IsZero() && now.Sub(check.since) >= impairedAtLeast {
+			return Judgement{
+				Reason: check.reason, Now: true,
+				Message: fmt.Sprintf("the %s status check fails since %s", check.what, check.since.UTC().Format(time.RFC3339)),
+			}
+		}
+	}
+	for _, e := range s.Events {
+		if disruptive(e) {
+			return Judgement{Reason: reasonEvent, Message: fmt.Sprintf("EC2 scheduled %s: %s", e.Code, e.Description)}
+		}
+	}
+	return Judgement{}
+}
+
+// disruptive says that the event stops or restarts the instance, and is to come: EC2 shows what is over for a while (EC2 user
+// guide, "Scheduled events for your instances").
+func disruptive(e cloud.ScheduledEvent) bool {
+	over := strings.HasPrefix(e.Description, "[Completed]") || strings.HasPrefix(e.Description, "[Canceled]")
+	return !over && slices.Contains([]string{
+		"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop",
+	}, e.Code)
+}
