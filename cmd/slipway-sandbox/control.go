@@ -36,34 +36,29 @@ func newAWSCommand(name *string) *cobra.Command {
 		Use:   "aws",
 		Short: "Look at the AWS of a running sandbox, and do to it what AWS does to people",
 	}
+	at := &target{sandbox: name}
+	cmd.PersistentFlags().StringVar(&at.endpoint, "endpoint", "", "URL of an AWS that aws serve runs, instead of a sandbox's")
 	cmd.AddCommand(
-		newInstancesCommand(name),
-		newInterruptCommand(name),
-		newICECommand(name),
-		newFailJoinCommand(name),
-		newForCommand(name, "throttle", "Answer every API call with a throttling error", (*aws.Client).Throttle),
-		newForCommand(name, "down", "Answer every API call with an internal error", (*aws.Client).Down),
+		newInstancesCommand(at),
+		newInterruptCommand(at),
+		newICECommand(at),
+		newFailJoinCommand(at),
+		newForCommand(at, "throttle", "Answer every API call with a throttling error", (*aws.Client).Throttle),
+		newForCommand(at, "down", "Answer every API call with an internal error", (*aws.Client).Down),
+		newServeCommand(),
 	)
+	cmd.AddCommand(newAccountCommands(at)...)
 	return cmd
 }
 
-// awsOf connects to the AWS of the running sandbox.
-func awsOf(name string) (*aws.Client, error) {
-	state, err := control.Find(name)
-	if err != nil {
-		return nil, err
-	}
-	return aws.NewClient(state.AWS), nil
-}
-
-func newInstancesCommand(name *string) *cobra.Command {
+func newInstancesCommand(at *target) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "instances",
 		Short: "List instances",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := awsOf(*name)
+			client, err := at.client()
 			if err != nil {
 				return err
 			}
@@ -87,7 +82,7 @@ func newInstancesCommand(name *string) *cobra.Command {
 	return cmd
 }
 
-func newInterruptCommand(name *string) *cobra.Command {
+func newInterruptCommand(at *target) *cobra.Command {
 	var oneSpot bool
 	cmd := &cobra.Command{
 		Use:   "interrupt INSTANCE | --one-spot",
@@ -97,7 +92,7 @@ func newInterruptCommand(name *string) *cobra.Command {
 			if oneSpot == (len(args) == 1) {
 				return fmt.Errorf("want either an instance or --one-spot")
 			}
-			client, err := awsOf(*name)
+			client, err := at.client()
 			if err != nil {
 				return err
 			}
@@ -116,7 +111,7 @@ func newInterruptCommand(name *string) *cobra.Command {
 	return cmd
 }
 
-func newICECommand(name *string) *cobra.Command {
+func newICECommand(at *target) *cobra.Command {
 	var duration time.Duration
 	cmd := &cobra.Command{
 		Use:     "ice TYPE|all ZONE|all spot|on-demand|all",
@@ -124,7 +119,7 @@ func newICECommand(name *string) *cobra.Command {
 		Example: "  slipway-sandbox aws ice m7g.large all spot --for 3m",
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := awsOf(*name)
+			client, err := at.client()
 			if err != nil {
 				return err
 			}
@@ -135,7 +130,7 @@ func newICECommand(name *string) *cobra.Command {
 	return cmd
 }
 
-func newFailJoinCommand(name *string) *cobra.Command {
+func newFailJoinCommand(at *target) *cobra.Command {
 	var next int
 	cmd := &cobra.Command{
 		Use:   "fail-join [--next N]",
@@ -145,7 +140,7 @@ func newFailJoinCommand(name *string) *cobra.Command {
 			if next < 1 {
 				return fmt.Errorf("--next %s: want at least 1", strconv.Itoa(next))
 			}
-			client, err := awsOf(*name)
+			client, err := at.client()
 			if err != nil {
 				return err
 			}
@@ -157,14 +152,14 @@ func newFailJoinCommand(name *string) *cobra.Command {
 }
 
 // newForCommand is a command that does something to AWS for a while.
-func newForCommand(name *string, use, short string, do func(*aws.Client, context.Context, time.Duration) error) *cobra.Command {
+func newForCommand(at *target, use, short string, do func(*aws.Client, context.Context, time.Duration) error) *cobra.Command {
 	var duration time.Duration
 	cmd := &cobra.Command{
 		Use:   use + " [--for 30s]",
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := awsOf(*name)
+			client, err := at.client()
 			if err != nil {
 				return err
 			}

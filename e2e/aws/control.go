@@ -23,10 +23,22 @@ type Command struct {
 	Zone string `json:"zone,omitempty"`
 	// CapacityType of the pool.
 	CapacityType string `json:"capacityType,omitempty"`
-	// For is how long, as Go writes durations: ice, throttle, down.
+	// For is how long, as Go writes durations: ice, throttle, down, tags-after.
 	For string `json:"for,omitempty"`
-	// Count of instances: fail-join.
+	// Count of instances: fail-join, reserve; of vCPUs: quota, negative for none; spot-role, where 0 takes the role away.
 	Count int `json:"count,omitempty"`
+	// Factor on the price: price.
+	Factor float64 `json:"factor,omitempty"`
+	// AL2023 and Bottlerocket name releases, such as v20260801 and 1.46.0: release. Empty is one of today.
+	AL2023 string `json:"al2023,omitempty"`
+	// Bottlerocket names a release.
+	Bottlerocket string `json:"bottlerocket,omitempty"`
+	// Image is an AMI: deprecate.
+	Image string `json:"image,omitempty"`
+	// Reservation of capacity: cancel-reservation.
+	Reservation string `json:"reservation,omitempty"`
+	// Tags of what is made: reserve.
+	Tags map[string]string `json:"tags,omitempty"`
 	// Body of a message: send.
 	Body string `json:"body,omitempty"`
 }
@@ -39,6 +51,10 @@ type Reply struct {
 	Instance string `json:"instance,omitempty"`
 	// Instances are all: instances.
 	Instances []Instance `json:"instances,omitempty"`
+	// Count of what was done: delete-templates.
+	Count int `json:"count,omitempty"`
+	// Reservation is the one that was made: reserve.
+	Reservation string `json:"reservation,omitempty"`
 	// Calls are those that arrived: calls.
 	Calls []Call `json:"calls,omitempty"`
 }
@@ -68,6 +84,9 @@ func (s *Server) control(in *http.Request) (Reply, error) {
 	}
 	verb := strings.TrimPrefix(in.URL.Path, controlPath)
 	do, ok := s.verbs()[verb]
+	if !ok {
+		do, ok = s.accountVerbs()[verb]
+	}
 	if !ok {
 		return Reply{}, fmt.Errorf("%s: there is no verb %q", in.URL.Path, verb)
 	}

@@ -105,7 +105,7 @@ func (s *Server) spotHistory(t instancetypes.Type, zone string, start, end time.
 		for step := first; step <= last; step++ {
 			at := instancetypes.StepStart(step)
 			out = append(out, spotPriceXML{
-				Type: t.Name, Product: linuxProduct, Price: fmt.Sprintf("%.6f", s.table.SpotPrice(t.Name, n.Zone, at)),
+				Type: t.Name, Product: linuxProduct, Price: fmt.Sprintf("%.6f", s.factor(t.Name)*s.table.SpotPrice(t.Name, n.Zone, at)),
 				Time: wire.Timestamp(s.fromSimulated(at)), Zone: n.Zone, ZoneID: n.ZoneID,
 			})
 		}
@@ -116,7 +116,7 @@ func (s *Server) spotHistory(t instancetypes.Type, zone string, start, end time.
 // price of an instance type now.
 func (s *Server) price(t instancetypes.Type, zone, capacityType string) float64 {
 	if capacityType == Spot {
-		return s.table.SpotPrice(t.Name, zone, s.simulated(time.Now()))
+		return s.factor(t.Name) * s.table.SpotPrice(t.Name, zone, s.simulated(time.Now()))
 	}
-	return t.Price
+	return s.factor(t.Name) * t.Price
 }

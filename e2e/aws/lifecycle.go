@@ -63,7 +63,7 @@ func (s *Server) start(l launch) (Instance, error) {
 	}
 	if !l.visible {
 		m.visibleAt = now.Add(s.cfg.Clock.Scale(s.cfg.VisibleAfter))
-		m.tagsAt = m.visibleAt.Add(s.cfg.Clock.Scale(s.cfg.TagsAfter))
+		m.tagsAt = m.visibleAt.Add(s.tagsAfter())
 	}
 	if !s.reservations.use(l.reserved, m.ID) {
 		s.addresses.release(l.subnet.ID, ip)

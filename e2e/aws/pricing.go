@@ -125,6 +125,7 @@ func (s *Server) product(t instancetypes.Type) any {
 	// The code of an offer term "on demand" and that of its rate are the same for all products.
 	const term, rate = "JRTCKXETXF", "6YS6EN2CT7"
 	attributes := s.productAttributes(t)
+	price := s.factor(t.Name) * t.Price
 	family := attributes["productFamily"]
 	delete(attributes, "productFamily")
 	return map[string]any{
@@ -134,8 +135,8 @@ func (s *Server) product(t instancetypes.Type) any {
 			"sku": sku, "offerTermCode": term, "effectiveDate": "2026-07-01T00:00:00Z", "termAttributes": map[string]any{},
 			"priceDimensions": map[string]any{sku + "." + term + "." + rate: map[string]any{
 				"unit": "Hrs", "beginRange": "0", "endRange": "Inf", "rateCode": sku + "." + term + "." + rate, "appliesTo": []string{},
-				"description":  fmt.Sprintf("$%g per On Demand Linux %s Instance Hour", t.Price, t.Name),
-				"pricePerUnit": map[string]string{"USD": fmt.Sprintf("%.10f", t.Price)},
+				"description":  fmt.Sprintf("$%g per On Demand Linux %s Instance Hour", price, t.Name),
+				"pricePerUnit": map[string]string{"USD": fmt.Sprintf("%.10f", price)},
 			}},
 		}}},
 		"version": "20260701000000", "publicationDate": "2026-07-01T00:00:00Z",

@@ -33,6 +33,7 @@ type Server struct {
 	queues    *queues
 	cluster   *clusterStore
 	faults    *faults
+	drift     drift
 	agenda    *agenda
 	calls     *callLog
 	contract  *contract

@@ -64,7 +64,7 @@ func (s *Server) taggable(id string, change func(map[string]string)) bool {
 	if !ok || m.State == StateTerminated {
 		return false
 	}
-	s.instances.change(id, func(m *machine) { m.retag(change, time.Now(), s.cfg.Clock.Scale(s.cfg.TagsAfter)) })
+	s.instances.change(id, func(m *machine) { m.retag(change, time.Now(), s.tagsAfter()) })
 	return true
 }
 

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slipway-k8s/slipway/e2e/aws"
+)
+
+// newAccountCommands change the account and the market of a running sandbox's AWS.
+func newAccountCommands(at *target) []*cobra.Command {
+	return []*cobra.Command{
+		newDoCommand(at, "quota spot|on-demand VCPUS|none", "Limit the vCPUs of a capacity type, as an account's quota does", setQuota),
+		newDoCommand(at, "spot-role present|missing", "Let the account have, or lack, the service-linked role of EC2 Spot", setSpotRole),
+		newDoCommand(at, "price TYPE|all FACTOR", "Multiply prices; 1 is as it was. The launcher asks for prices every 12 hours and when it starts", setPrice),
+		newDoCommand(at, "delete-templates", "Delete all launch templates, as somebody who tidies up does", deleteTemplates),
+		newDoCommand(at, "deprecate IMAGE", "Let an AMI be deprecated", func(ctx context.Context, c *aws.Client, args []string) (string, error) {
+			return "", c.DeprecateImage(ctx, args[0])
+		}),
+		newDoCommand(at, "tags-after DURATION", "Tell the tags of instances late, on the sandbox's clock; 0s is at once", setTagsAfter),
+		newDoCommand(at, "cancel-reservation ID", "Give a capacity reservation back", func(ctx context.Context, c *aws.Client, args []string) (string, error) {
+			return "", c.CancelReservation(ctx, args[0])
+		}),
+		newReleaseCommand(at),
+		newReserveCommand(at),
+	}
+}
+
+// newDoCommand is a command with as many arguments as its use names, which prints what was done where there is something to say.
+func newDoCommand(at *target, use, short string, do func(context.Context, *aws.Client, []string) (string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ExactArgs(len(strings.Fields(use)) - 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := at.client()
+			if err != nil {
+				return err
+			}
+			said, err := do(cmd.Context(), client, args)
+			if err == nil && said != "" {
+				fmt.Fprintln(cmd.OutOrStdout(), said)
+			}
+			return err
+		},
+	}
+}
+
+func setQuota(ctx context.Context, c *aws.Client, args []string) (string, error) {
+	vcpus := -1
+	if args[1] != "none" {
+		n, err := strconv.Atoi(args[1])
+		if err != nil || n < 0 {
+			return "", fmt.Errorf("%q: want a number of vCPUs, or none", args[1])
+		}
+		vcpus = n
+	}
+	return "", c.SetQuota(ctx, args[0], vcpus)
+}
+
+func setSpotRole(ctx context.Context, c *aws.Client, args []string) (string, error) {
+	if args[0] != "present" && args[0] != "missing" {
+		return "", fmt.Errorf("%q: want present or missing", args[0])
+	}
+	return "", c.SetSpotRole(ctx, args[0] == "present")
+}
+
+func setPrice(ctx context.Context, c *aws.Client, args []string) (string, error) {
+	factor, err := strconv.ParseFloat(args[1], 64)
+	if err != nil {
+		return "", fmt.Errorf("%q: want a factor such as 1.5", args[1])
+	}
+	return "", c.SetPrice(ctx, args[0], factor)
+}
+
+func deleteTemplates(ctx context.Context, c *aws.Client, _ []string) (string, error) {
+	n, err := c.DeleteTemplates(ctx)
+	return fmt.Sprintf("%d launch templates deleted", n), err
+}
+
+func setTagsAfter(ctx context.Context, c *aws.Client, args []string) (string, error) {
+	d, err := time.ParseDuration(args[0])
+	if err != nil || d < 0 {
+		return "", fmt.Errorf("%q: want a duration such as 5s", args[0])
+	}
+	return "", c.SetTagsAfter(ctx, d)
+}
+
+func newReleaseCommand(at *target) *cobra.Command {
+	var al2023, bottlerocket string
+	cmd := newDoCommand(at, "release", "Publish new AMIs of EKS, which the aliases' @latest name from then on",
+		func(ctx context.Context, c *aws.Client, _ []string) (string, error) {
+			return "", c.ReleaseImages(ctx, al2023, bottlerocket)
+		})
+	cmd.Flags().StringVar(&al2023, "al2023", "", "name of the release of AL2023 and AL2, such as v20260801 (default today's)")
+	cmd.Flags().StringVar(&bottlerocket, "bottlerocket", "", "name of the release of Bottlerocket, such as 1.46.0 (default one of today)")
+	return cmd
+}
+
+func newReserveCommand(at *target) *cobra.Command {
+	var tags map[string]string
+	cmd := newDoCommand(at, "reserve TYPE ZONE N", "Reserve capacity for N instances and print the reservation's id",
+		func(ctx context.Context, c *aws.Client, args []string) (string, error) {
+			n, err := strconv.Atoi(args[2])
+			if err != nil {
+				return "", fmt.Errorf("%q: want a number of instances", args[2])
+			}
+			return c.Reserve(ctx, args[0], args[1], n, tags)
+		})
+	cmd.Flags().StringToStringVar(&tags, "tag", nil, "tags by which an EC2NodeClass selects it, KEY=VALUE")
+	return cmd
+}

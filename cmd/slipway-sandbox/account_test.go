@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/aws"
+)
+
+// serve runs `aws serve` until the test ends and returns its URL.
+func serve(t *testing.T) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	lines, done := make(chan string, 1), make(chan error, 1)
+	cmd := newCommand()
+	cmd.SetOut(firstWrite(lines))
+	cmd.SetArgs([]string{"aws", "serve", "--cluster", "prod", "--speed", "1000"})
+	go func() { done <- cmd.ExecuteContext(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case line := <-lines:
+		_, rest, _ := strings.Cut(line, "AWS_ENDPOINT_URL=")
+		return strings.Fields(rest)[0]
+	case err := <-done:
+		done <- nil
+		t.Fatal(err)
+	case <-time.After(time.Minute):
+		t.Fatal("aws serve does not say where it is")
+	}
+	return ""
+}
+
+// firstWrite hands over what is written first.
+type firstWrite chan<- string
+
+// Write implements io.Writer.
+func (w firstWrite) Write(p []byte) (int, error) {
+	select {
+	case w <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// Every verb reaches an AWS that runs alone, and says what is wrong with its arguments.
+func TestAccountCommands(t *testing.T) {
+	url := serve(t)
+	for _, tc := range []struct{ line, says, fails string }{
+		{line: "quota on-demand 64"},
+		{line: "quota spot none"},
+		{line: "quota spot many", fails: "want a number of vCPUs"},
+		{line: "quota free 1", fails: "capacityType"},
+		{line: "spot-role missing"},
+		{line: "spot-role gone", fails: "want present or missing"},
+		{line: "price m5.large 1.5"},
+		{line: "price m5.large dear", fails: "want a factor"},
+		{line: "price m5.lagre 2", fails: "no instance type"},
+		{line: "delete-templates", says: "0 launch templates deleted"},
+		{line: "release --al2023 v20990101 --bottlerocket 1.99.0"},
+		{line: "deprecate ami-1", fails: "does not exist"},
+		{line: "reserve m5.large us-east-1a 2 --tag team=a", says: "cr-"},
+		{line: "reserve m5.large us-east-1a two", fails: "want a number of instances"},
+		{line: "cancel-reservation cr-1", fails: "no capacity reservation"},
+		{line: "tags-after 5s"},
+		{line: "tags-after soon", fails: "want a duration"},
+		{line: "throttle --for 1ms"},
+		{line: "instances"},
+		{line: "price m5.large", fails: "accepts 2 arg(s)"},
+	} {
+		var out bytes.Buffer
+		cmd := newCommand()
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		cmd.SetArgs(append([]string{"aws", "--endpoint", url}, strings.Fields(tc.line)...))
+		err := cmd.ExecuteContext(t.Context())
+		switch {
+		case tc.fails == "" && err != nil:
+			t.Errorf("%s: %v", tc.line, err)
+		case tc.fails != "" && (err == nil || !strings.Contains(err.Error(), tc.fails)):
+			t.Errorf("%s: got %v, want an error with %q", tc.line, err, tc.fails)
+		case !strings.Contains(out.String(), tc.says):
+			t.Errorf("%s says %q, want %q", tc.line, out.String(), tc.says)
+		}
+	}
+	calls, err := aws.NewClient(url).Calls(t.Context())
+	if err != nil || len(calls) > 0 {
+		t.Errorf("%d calls of AWS's own services, %v", len(calls), err)
+	}
+}

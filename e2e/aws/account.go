@@ -1,0 +1,130 @@
+package aws
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// drift is what changes in an account and its market while it runs.
+type drift struct {
+	mu sync.Mutex
+	// prices are what the prices of instance types are multiplied with, all under "all".
+	prices map[string]float64
+	// tagsAfter takes the place of Config.TagsAfter.
+	tagsAfter *time.Duration
+}
+
+// SetPrice multiplies the on-demand and the spot prices of an instance type, or of "all", from now on; 1 is as it was.
+func (s *Server) SetPrice(instanceType string, factor float64) error {
+	if _, ok := s.table.Get(instanceType); !ok && instanceType != all {
+		return fmt.Errorf("there is no instance type %q", instanceType)
+	}
+	if factor <= 0 || math.IsInf(factor, 0) || math.IsNaN(factor) {
+		return fmt.Errorf("a price times %v is none", factor)
+	}
+	s.drift.mu.Lock()
+	defer s.drift.mu.Unlock()
+	if s.drift.prices == nil {
+		s.drift.prices = map[string]float64{}
+	}
+	s.drift.prices[instanceType] = factor
+	return nil
+}
+
+// factor is what the prices of an instance type are multiplied with.
+func (s *Server) factor(instanceType string) float64 {
+	s.drift.mu.Lock()
+	defer s.drift.mu.Unlock()
+	return cmp.Or(s.drift.prices[instanceType], s.drift.prices[all], 1)
+}
+
+// SetTagsAfter is how late EC2 tells tags from now on, on the clock; see Config.TagsAfter.
+func (s *Server) SetTagsAfter(d time.Duration) {
+	s.drift.mu.Lock()
+	defer s.drift.mu.Unlock()
+	s.drift.tagsAfter = &d
+}
+
+// tagsAfter is how late EC2 tells tags, in real time.
+func (s *Server) tagsAfter() time.Duration {
+	s.drift.mu.Lock()
+	defer s.drift.mu.Unlock()
+	if s.drift.tagsAfter != nil {
+		return s.cfg.Clock.Scale(*s.drift.tagsAfter)
+	}
+	return s.cfg.Clock.Scale(s.cfg.TagsAfter)
+}
+
+// DeleteTemplates deletes all launch templates, as somebody who tidies up does, and returns how many there were.
+func (s *Server) DeleteTemplates() int {
+	s.templates.mu.Lock()
+	defer s.templates.mu.Unlock()
+	n := len(s.templates.byID)
+	clear(s.templates.byID)
+	return n
+}
+
+// accountVerbs are those of the control API that change the account and its market.
+func (s *Server) accountVerbs() map[string]func(Command) (Reply, error) {
+	simple := func(do func(Command) error) func(Command) (Reply, error) {
+		return func(c Command) (Reply, error) { return Reply{}, do(c) }
+	}
+	return map[string]func(Command) (Reply, error){
+		"quota": simple(func(c Command) error {
+			if c.CapacityType != Spot && c.CapacityType != OnDemand {
+				return fmt.Errorf("field capacityType: %q is neither %s nor %s", c.CapacityType, Spot, OnDemand)
+			}
+			s.SetQuota(c.CapacityType, c.Count)
+			return nil
+		}),
+		"spot-role":        simple(func(c Command) error { s.SetSpotRole(c.Count > 0); return nil }),
+		"price":            simple(func(c Command) error { return s.SetPrice(cmp.Or(c.InstanceType, all), c.Factor) }),
+		"delete-templates": func(Command) (Reply, error) { return Reply{Count: s.DeleteTemplates()}, nil },
+		"deprecate":        simple(func(c Command) error { return s.DeprecateImage(c.Image) }),
+		"release": simple(func(c Command) error {
+			now := time.Now().UTC()
+			s.ReleaseImages(cmp.Or(c.AL2023, now.Format("v20060102")), cmp.Or(c.Bottlerocket, "1."+now.Format("20060102150405")+".0"))
+			return nil
+		}),
+		"tags-after": simple(func(c Command) error {
+			d, err := time.ParseDuration(c.For)
+			if err != nil || d < 0 {
+				return fmt.Errorf("field for: %q is not a duration such as 5s", c.For)
+			}
+			s.SetTagsAfter(d)
+			return nil
+		}),
+		"reserve": func(c Command) (Reply, error) {
+			if err := s.checkReservation(c); err != nil {
+				return Reply{}, err
+			}
+			return Reply{Reservation: s.AddCapacityReservation(CapacityReservation{
+				InstanceType: c.InstanceType, Zone: c.Zone, Total: c.Count, Tags: c.Tags,
+			})}, nil
+		},
+		"cancel-reservation": simple(func(c Command) error {
+			if !slices.ContainsFunc(s.reservations.list(time.Now()), func(r CapacityReservation) bool { return r.ID == c.Reservation }) {
+				return fmt.Errorf("field reservation: there is no capacity reservation %q", c.Reservation)
+			}
+			s.CancelCapacityReservation(c.Reservation)
+			return nil
+		}),
+	}
+}
+
+func (s *Server) checkReservation(c Command) error {
+	if _, ok := s.table.Get(c.InstanceType); !ok {
+		return fmt.Errorf("field instanceType: there is no instance type %q", c.InstanceType)
+	}
+	if _, ok := s.resources.subnetIn(c.Zone); !ok || !s.table.Offered(c.InstanceType, c.Zone) {
+		return fmt.Errorf("field zone: %q does not offer %s", c.Zone, c.InstanceType)
+	}
+	if c.Count < 1 {
+		return fmt.Errorf("field count: %d is not positive", c.Count)
+	}
+	return nil
+}

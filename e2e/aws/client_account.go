@@ -1,0 +1,64 @@
+package aws
+
+import (
+	"context"
+	"time"
+)
+
+// SetQuota limits the vCPUs that run of a capacity type (Spot, OnDemand); negative is no limit.
+func (c *Client) SetQuota(ctx context.Context, capacityType string, vcpus int) error {
+	_, err := c.do(ctx, "quota", Command{CapacityType: capacityType, Count: vcpus})
+	return err
+}
+
+// SetSpotRole says whether the account has the service-linked role of EC2 Spot.
+func (c *Client) SetSpotRole(ctx context.Context, there bool) error {
+	command := Command{}
+	if there {
+		command.Count = 1
+	}
+	_, err := c.do(ctx, "spot-role", command)
+	return err
+}
+
+// SetPrice multiplies the prices of an instance type, or of all.
+func (c *Client) SetPrice(ctx context.Context, instanceType string, factor float64) error {
+	_, err := c.do(ctx, "price", Command{InstanceType: instanceType, Factor: factor})
+	return err
+}
+
+// ReleaseImages publishes new AMIs of EKS; empty names are made of the date.
+func (c *Client) ReleaseImages(ctx context.Context, al2023, bottlerocket string) error {
+	_, err := c.do(ctx, "release", Command{AL2023: al2023, Bottlerocket: bottlerocket})
+	return err
+}
+
+// DeprecateImage lets an AMI be deprecated.
+func (c *Client) DeprecateImage(ctx context.Context, id string) error {
+	_, err := c.do(ctx, "deprecate", Command{Image: id})
+	return err
+}
+
+// DeleteTemplates deletes all launch templates and returns how many there were.
+func (c *Client) DeleteTemplates(ctx context.Context) (int, error) {
+	reply, err := c.do(ctx, "delete-templates", Command{})
+	return reply.Count, err
+}
+
+// SetTagsAfter is how late EC2 tells tags.
+func (c *Client) SetTagsAfter(ctx context.Context, d time.Duration) error {
+	_, err := c.do(ctx, "tags-after", Command{For: d.String()})
+	return err
+}
+
+// Reserve reserves capacity for n instances and returns the reservation's id.
+func (c *Client) Reserve(ctx context.Context, instanceType, zone string, n int, tags map[string]string) (string, error) {
+	reply, err := c.do(ctx, "reserve", Command{InstanceType: instanceType, Zone: zone, Count: n, Tags: tags})
+	return reply.Reservation, err
+}
+
+// CancelReservation gives a reservation's capacity back.
+func (c *Client) CancelReservation(ctx context.Context, id string) error {
+	_, err := c.do(ctx, "cancel-reservation", Command{Reservation: id})
+	return err
+}
