@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -102,6 +103,8 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool, cl
 		awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
 		catalog.InstanceTypesAnnotation:         strings.Join(claim.GetInstanceTypes(), ","),
 		catalog.PodsAnnotation:                  FormatPods(podsOf(claim.GetPods())),
+
+		karpv1.NodeClaimMinValuesRelaxedAnnotationKey: strconv.FormatBool(relaxed(claim, pool)),
 	})
 	if e := claim.GetExpected(); e != nil {
 		out.Annotations[catalog.ExpectedAnnotation] = FormatExpected(e.GetInstanceType(), e.GetZone(), e.GetCapacityType(), e.GetPrice())
@@ -109,6 +112,17 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool, cl
 	if claim.GetReplaces() != "" {
 		out.Annotations[catalog.ReplacesAnnotation] = claim.GetReplaces()
 	}
+}
+
+// relaxed says that the plan keeps fewer of a key's values than the NodePool's minValues ask for.
+func relaxed(claim *api.Claim, pool *karpv1.NodePool) bool {
+	kept := map[string]int{}
+	for _, r := range claim.GetRequirements() {
+		kept[r.GetKey()] = max(kept[r.GetKey()], int(r.GetMinValues()))
+	}
+	return slices.ContainsFunc(pool.Spec.Template.Spec.Requirements, func(r karpv1.NodeSelectorRequirementWithMinValues) bool {
+		return r.MinValues != nil && kept[cmp.Or(karpv1.NormalizedLabels[r.Key], r.Key)] < *r.MinValues
+	})
 }
 
 // FormatExpected is the value of catalog.ExpectedAnnotation; price in USD per hour.

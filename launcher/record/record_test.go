@@ -23,6 +23,7 @@ func pool() *karpv1.NodePool {
 	p.Spec.Template.Labels = map[string]string{"team": "a"}
 	p.Spec.Template.Annotations = map[string]string{"note": "hello"}
 	p.Spec.Template.Spec = karpv1.NodeClaimTemplateSpec{
+		Requirements:  []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelInstanceType, Operator: "Exists", MinValues: new(2)}},
 		Taints:        []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}},
 		StartupTaints: []corev1.Taint{{Key: "cni", Effect: corev1.TaintEffectNoExecute}},
 		NodeClassRef:  &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"},
@@ -65,7 +66,7 @@ func TestNewNodeClaim(t *testing.T) {
 		"note": "hello", karpv1.NodePoolHashAnnotationKey: p.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
 		awsv1.AnnotationEC2NodeClassHash: "42", awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
 		catalog.InstanceTypesAnnotation: "m7g.large,m6g.large", catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.01234",
-		catalog.ReplacesAnnotation: "node-0",
+		catalog.ReplacesAnnotation: "node-0", karpv1.NodeClaimMinValuesRelaxedAnnotationKey: "false",
 		catalog.PodsAnnotation: `[{"namespace":"default","name":"web-1","uid":"u1"},` +
 			`{"namespace":"default","name":"gpu-1","uid":"u2","schedulerOnly":"GPU"}]`,
 	}
@@ -107,6 +108,15 @@ func checkSpec(t *testing.T, got *karpv1.NodeClaim, p *karpv1.NodePool) {
 }
 
 // What was written is read back as it was: this is all that a restarted launcher knows.
+func TestMinValuesRelaxed(t *testing.T) {
+	claim := planned()
+	claim.Requirements[1].MinValues = 1
+	got, err := record.NewNodeClaim(claim, pool(), class())
+	if err != nil || got.Annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] != "true" {
+		t.Errorf("minValues of 1 where the NodePool asks for 2: %v, %v", got, err)
+	}
+}
+
 func TestRoundTrip(t *testing.T) {
 	claim, err := record.NewNodeClaim(planned(), pool(), class())
 	if err != nil {

@@ -32,9 +32,6 @@ func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 		if plan.GangOf(pod).Name != "" {
 			continue // It may wait for others.
 		}
-		if u.Reasons[0].Code == "PriorityTooLow" && !strict() {
-			continue // Where limits are short, a tier of lower priority is not searched for the one pod that fits: tried with -all.
-		}
 		candidates := o.candidates(pod, o.plan.Claims)
 		if on := l.anywhere(ctx, o, pod, surroundings{o.withDomains(pod, machines, candidates), len(machines), candidates}); on != "" {
 			out = append(out, fmt.Sprintf("pod %s is unplaced (%s: %s), but the filters let it be on %s",
@@ -189,24 +186,21 @@ func normal(in []catalog.Requirement) []catalog.Requirement {
 	return out
 }
 
-// affordable: the limits have room for one more node of the type beside the expected nodes of the claims.
+// affordable: the limits have room for one more node of the type beside the nodes of the claims, whichever alternative
+// EC2 picks.
 func (o *outcome) affordable(pool catalog.NodePool, it catalog.InstanceType, beside []plan.Claim) bool {
 	for name, limit := range pool.Limits {
 		sum := pool.Usage[name]
 		sum = sum.DeepCopy()
-		types := []catalog.InstanceType{it}
 		for i := range beside {
 			if c := &beside[i]; c.NodePool == pool.Name {
-				_, expected := o.instance(c, c.Expected.InstanceType)
-				types = append(types, expected)
+				sum.Add(o.largest(c, name))
 			}
 		}
-		for _, t := range types {
-			if name == "nodes" {
-				sum.Add(quantity(1))
-			} else {
-				sum.Add(t.Capacity[name])
-			}
+		if name == "nodes" {
+			sum.Add(quantity(1))
+		} else {
+			sum.Add(it.Capacity[name])
 		}
 		if sum.Cmp(limit) > 0 {
 			return false
@@ -237,7 +231,7 @@ func choices(reqs catalog.Requirements, labels map[string]string, pod *corev1.Po
 			if reqs[key].Absent {
 				next = append(next, at)
 			}
-			for _, v := range append(named(pod, key), append(slices.Sorted(maps.Keys(reqs[key].Values)), "4", "other")...) {
+			for _, v := range append(named(pod, key), append(slices.Sorted(maps.Keys(reqs[key].Values)), unnamed(pod, key)...)...) {
 				if reqs[key].Has(v) {
 					with := maps.Clone(at)
 					with[key] = v
@@ -248,6 +242,15 @@ func choices(reqs catalog.Requirements, labels map[string]string, pod *corev1.Po
 		out = next
 	}
 	return out
+}
+
+// unnamed are values that nobody names, for a key of which a pool takes any value. To a spread over the key they are one
+// domain, however many there could be.
+func unnamed(pod *corev1.Pod, key string) []string {
+	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool { return c.TopologyKey == key }) {
+		return nil
+	}
+	return []string{"4", "other"}
 }
 
 // wellKnown labels are the launcher's to set, never a pod's.

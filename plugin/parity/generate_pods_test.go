@@ -194,7 +194,7 @@ func (d dice) affinity(app string) *corev1.Affinity {
 	}
 	if d.on("affinity") {
 		used = true
-		out.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{d.near(app)}}
+		out.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{d.term(app)}}
 	}
 	if d.on("antiAffinity") {
 		used = true
@@ -238,22 +238,6 @@ func (d dice) term(app string) corev1.PodAffinityTerm {
 		t.NamespaceSelector = pick(d, &metav1.LabelSelector{}, &metav1.LabelSelector{MatchLabels: map[string]string{"team": pick(d, "blue", "red")}})
 	case d.on("namespace"):
 		t.Namespaces = some(d, "default", "blue", "red")
-	}
-	return t
-}
-
-// near is a term of required affinity. To whom a pod is drawn by the absence of labels, daemon pods included, or by a
-// label that its nodes may lack, the plan does not always find a place where there is one: that is tried with -all.
-func (d dice) near(app string) corev1.PodAffinityTerm {
-	t := d.term(app)
-	if strict() {
-		return t
-	}
-	if t.TopologyKey == "example.com/owner" {
-		t.TopologyKey = corev1.LabelTopologyZone
-	}
-	if t.LabelSelector.MatchLabels == nil {
-		t.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 	}
 	return t
 }

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	flag.Uint64("cases", cases, "how many cases TestParity runs")
 	flag.Duration("duration", 0, "run cases for so long instead")
 	flag.Uint64("procs", 0, "in so many goroutines; 0 for one per processor")
-	flag.Bool("all", false, "go on after a failure, and try the properties that are known not to hold yet too")
+	flag.Bool("all", false, "go on after a failure")
 	os.Exit(m.Run())
 }
 
@@ -29,9 +29,6 @@ func number(name string) uint64 {
 	}
 	return n
 }
-
-// strict says that what is known not to hold yet is tried too.
-func strict() bool { return flag.Lookup("all").Value.String() == "true" }
 
 // failure is a property that a case does not keep.
 type failure struct {
@@ -101,7 +98,7 @@ const share = 100
 // shareOf tries the cases from the seed on, and says whether to go on.
 func shareOf(t *testing.T, from uint64) bool {
 	t.Helper()
-	all := strict()
+	all := flag.Lookup("all").Value.String() == "true"
 	bubble(t, func(ctx context.Context, l *lab) {
 		for seed := from; seed < from+share && (all || !t.Failed()); seed++ {
 			l.run(ctx, t, seed)

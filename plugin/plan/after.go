@@ -43,6 +43,7 @@ func (s *second) after(left []int) Input {
 		in.Rejected = append(in.Rejected, s.bars(i)...)
 	}
 	in.Catalog.NodePools = pools
+	in.Catalog.InstanceTypes = in.remaining(p.Claims)
 	return in
 }
 

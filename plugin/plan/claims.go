@@ -29,6 +29,7 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 			slack[pi] = append(slack[pi], l.max-l.used)
 		}
 	}
+	m.crowds = m.spotCrowds(nodes)
 	var out []Claim
 	var kept []node
 	changed := false
@@ -78,7 +79,16 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int) (Claim, boo
 	s, pool := &m.types[o.shape], &m.pools[o.pool]
 	ok := m.shared(p, n)
 	sp := m.span(p, n, ok)
-	alts, fine := m.alternatives(sp, o, slack)
+	alts, fine := []int(nil), false
+	if apart, crowded := m.uncrowded(sp, n); crowded {
+		alts, fine = m.alternatives(apart, o, slack)
+		if fine {
+			sp = apart
+		}
+	}
+	if !fine {
+		alts, fine = m.alternatives(sp, o, slack)
+	}
 	parts := p.parts(n)
 	if !fine {
 		for _, part := range parts {
@@ -152,7 +162,7 @@ func (m *model) span(p *problem, n node, ok bits) span {
 	s := &m.types[o.shape]
 	for oi := s.offers[0]; oi < s.offers[1]; oi++ {
 		x := &m.offers[oi]
-		if !ok.has(oi) || !x.Available {
+		if left, limited := m.reserved[x.ReservationID]; !ok.has(oi) || !x.Available || limited && left <= 0 && oi != n.offer {
 			continue
 		}
 		if !pinned && x.CapacityType == o.CapacityType && !slices.Contains(sp.zones, x.Zone) {
@@ -234,6 +244,9 @@ func (m *model) spanPrice(sp span, ti int) (float64, bool) {
 		}
 		if !sp.shared.has(oi) {
 			return 0, false
+		}
+		if left, limited := m.reserved[o.ReservationID]; limited && left <= 0 {
+			return 0, false // Other claims have it.
 		}
 		if o.Available && (!found || o.Price < price) {
 			price, found = o.Price, true

@@ -48,6 +48,45 @@ type spotLimit struct {
 	held  map[spotKey]int64
 }
 
+// spotCrowds counts the pods of the nodes by what AWS takes back together; nil where the limit cannot be exceeded.
+func (m *model) spotCrowds(nodes []node) *spotLimit {
+	share := or(m.in.Options.SpotShare, defaultSpotShare)
+	if share >= 1 || len(nodes) < 2 {
+		return nil
+	}
+	l := spotLimit{limit: int64(max(share, 0) * float64(m.batch())), held: map[spotKey]int64{}}
+	sum := int64(0)
+	for i := range nodes {
+		if key, ok := m.spotKey(nodes[i].offer); ok {
+			l.held[key] += nodes[i].sum[dimPods]
+			sum += nodes[i].sum[dimPods]
+		}
+	}
+	if sum <= l.limit {
+		return nil
+	}
+	return &l
+}
+
+// uncrowded is the span without the choices by which EC2 could put more pods on spot instances of one type in one zone
+// than Options.SpotShare allows: the expected zone alone, and there no type that others fill already. Should EC2 have none
+// of what is left, the launch fails and the pods are planned again, without what was sold out.
+func (m *model) uncrowded(sp span, n node) (span, bool) {
+	own, spot := m.spotKey(n.offer)
+	if m.crowds == nil || !spot || m.crowds.held[own] > m.crowds.limit {
+		return sp, false // Where the price does not let it be, any other zone is welcome.
+	}
+	sp.zones, sp.shared = []string{own.zone}, sp.shared.clone()
+	pool := &m.pools[m.offers[n.offer].pool]
+	for oi := pool.offers[0]; oi < pool.offers[1]; oi++ {
+		key, ok := m.spotKey(oi)
+		if ok && key.zone == own.zone && key != own && m.crowds.held[key] > 0 && m.crowds.held[key]+n.sum[dimPods] > m.crowds.limit {
+			sp.shared[oi>>6] &^= 1 << (oi & 63)
+		}
+	}
+	return sp, true
+}
+
 // spreadOut moves nodes from the key until it holds no more than the limit.
 func (m *model) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
 	for l.held[key] > l.limit {

@@ -38,7 +38,7 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 	out.Placements = m.placements(m.fillRooms(left), next) // 2
 	units := m.units(left)                                 // 3
 	for _, weight := range m.weights() {                   // 4
-		pk := m.pack(units, weight)
+		pk := m.packRationed(units, weight)
 		out.Claims = append(out.Claims, m.claims(&pk, next)...) // 5
 		for ui := range units {
 			units[ui].count = pk.best.left[ui]

@@ -29,6 +29,10 @@ type model struct {
 	regions map[string]string
 	// available holds the offers that can be bought now.
 	available bits
+	// reserved is how many instances each capacity reservation still holds, by its id; nil for none.
+	reserved map[string]int64
+	// crowds are the pods on spot instances of one type in one zone where there is a limit to them; nil for none.
+	crowds *spotLimit
 	// notes are reasons found on the way, by class and pool.
 	notes map[[2]int]Reason
 	// lessons are of earlier tries; again says that there are new ones, so that the plan has to be made anew.
@@ -138,6 +142,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.compileDims()
 	m.compilePools()
 	m.compileOffers()
+	m.compileReserved()
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
 		pod.Namespace, pod.Name = ds.Namespace, ds.Name

@@ -16,12 +16,15 @@ const (
 )
 
 // Make plans the pods of the input for as few USD per hour as it finds, with as many of their preferences kept as cost at
-// most Input.PreferenceShare more. The same input gives the same plan.
+// most Input.PreferenceShare more. The same input gives the same plan,
+// in whatever order its classes, nodes and instance types come.
 //
 // The steps: (1) plan without preferences, which says what may be spent on them; (2) list the preferences, each with a
 // guess of what it costs, the cheapest per pod and weight first; (3) plan with as many of them as seem to be within the
 // share, and with fewer or more as the bills come in; (4) say which are not kept.
 func Make(in Input) Plan {
+	var was []int
+	in.Classes, was = Ordered(in.Classes)
 	out := byPriority(in, nil) // 1
 	if in.PreferenceShare > 0 {
 		out = withPreferences(in, out)
@@ -29,6 +32,7 @@ func Make(in Input) Plan {
 	sayPriorities(in, &out)
 	out.Problems = problems(in)
 	out.nameClaims(in.NewName)
+	out.Restore(was)
 	return out
 }
 

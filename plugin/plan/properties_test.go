@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,8 +26,59 @@ func TestProperties(t *testing.T) {
 			if again := plan.Make(randomInput(t, seed)); !cmp.Equal(p, again) {
 				t.Errorf("the same input gave another plan:\n%s", cmp.Diff(p, again))
 			}
+			other := reordered(randomInput(t, seed), seed)
+			if diff := cmp.Diff(shape(in, p), shape(other, plan.Make(other))); diff != "" {
+				t.Errorf("the order of the input changes the plan:\n%s", diff)
+			}
 		})
 	}
+}
+
+// reordered is the input with its lists in another order.
+func reordered(in plan.Input, seed uint64) plan.Input {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	in.Classes, in.Nodes, in.DaemonSets, in.Rejected = mixed(rng, in.Classes), mixed(rng, in.Nodes), mixed(rng, in.DaemonSets), mixed(rng, in.Rejected)
+	for i := range in.Classes {
+		in.Classes[i].Pods = mixed(rng, in.Classes[i].Pods)
+	}
+	for name, types := range in.Catalog.InstanceTypes {
+		types = mixed(rng, types)
+		for i := range types {
+			types[i].Offerings = mixed(rng, types[i].Offerings)
+		}
+		in.Catalog.InstanceTypes[name] = types
+	}
+	return in
+}
+
+func mixed[T any](rng *rand.Rand, list []T) []T {
+	out := slices.Clone(list)
+	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+// shape is the plan without names of pods and claims: pods of a class are alike.
+func shape(in plan.Input, p plan.Plan) []string {
+	count := func(list []plan.Member) string {
+		var out []string
+		for _, m := range list {
+			out = append(out, fmt.Sprintf("%s x%d", in.Classes[m.Class].Pod.Name, len(m.Pods)))
+		}
+		slices.Sort(out)
+		return strings.Join(out, " ")
+	}
+	out := []string{fmt.Sprintf("%.6f", p.CostPerHour)}
+	for _, c := range p.Claims {
+		out = append(out, fmt.Sprintf("%s %+v %v: %s", c.NodePool, c.Expected, c.Alternatives, count(c.Members)))
+	}
+	for _, pl := range p.Placements {
+		out = append(out, pl.Node+": "+count(pl.Members))
+	}
+	for _, u := range p.Unplaced {
+		out = append(out, fmt.Sprintf("unplaced %s %v", count([]plan.Member{{Class: u.Class, Pods: u.Pods}}), u.Reasons))
+	}
+	slices.Sort(out[1:])
+	return out
 }
 
 func randomInput(t *testing.T, seed uint64) plan.Input {

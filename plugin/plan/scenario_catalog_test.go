@@ -94,7 +94,7 @@ func requirement(tb testing.TB, s string) catalog.Requirement {
 	return r
 }
 
-// instanceType reads "NAME ARCH CPU MEMORY [pods=N] [gpu=N] [volumes=N] [RESOURCE=N] [od=PRICE] [spot=PRICE[,PRICE...]]", spot
+// instanceType reads "NAME ARCH CPU MEMORY [pods=N] [gpu=N] [volumes=N] [RESOURCE=N] [od=PRICE] [reserved=ID:REMAINING] [spot=PRICE[,PRICE...]]", spot
 // prices by zone.
 func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 	tb.Helper()
@@ -110,7 +110,7 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 	}}
 	resources := map[string]string{"cpu": f[2], "memory": f[3], "pods": "58", "ephemeral-storage": "20Gi"}
 	var od string
-	var spot []string
+	var spot, reserved []string
 	for _, x := range f[4:] {
 		k, v, _ := strings.Cut(x, "=")
 		switch k {
@@ -120,6 +120,8 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 			resources["nvidia.com/gpu"] = v
 		case "od":
 			od = v
+		case "reserved":
+			reserved = strings.Split(v, ":")
 		case "spot":
 			spot = strings.Split(v, ",")
 		case "volumes":
@@ -145,6 +147,15 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 		}
 		if len(spot) > 0 {
 			add(z, "spot", spot[min(i, len(spot)-1)])
+		}
+		if len(reserved) == 2 && i == 0 {
+			add(z, "reserved", "0.0001")
+			o := &it.Offerings[len(it.Offerings)-1]
+			remaining, err := strconv.ParseInt(reserved[1], 10, 64)
+			if err != nil {
+				tb.Fatalf("type %q: %v", s, err)
+			}
+			o.ReservationID, o.Remaining = reserved[0], remaining
 		}
 	}
 	return it

@@ -108,7 +108,9 @@ func check(t *testing.T, in plan.Input, p plan.Plan) {
 		// First-fit does not look at minValues.
 		limited = limited || len(np.Limits) > 0 || slices.ContainsFunc(np.Requirements, func(r catalog.Requirement) bool { return r.MinValues > 0 })
 	}
-	if !limited && p.PlainCostPerHour > p.FirstFitPerHour+1e-9 {
+	// Spreading spot nodes may cost a premium.
+	spot := slices.ContainsFunc(p.Claims, func(c plan.Claim) bool { return c.Expected.CapacityType == "spot" })
+	if most := p.FirstFitPerHour + 1e-9; !limited && p.PlainCostPerHour > most && (!spot || p.PlainCostPerHour > 1.1*most) {
 		t.Errorf("cost %f is above first-fit %f", p.PlainCostPerHour, p.FirstFitPerHour)
 	}
 	if p.CostPerHour > p.PlainCostPerHour*(1+max(in.PreferenceShare, 0))+1e-9 {

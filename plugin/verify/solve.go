@@ -38,7 +38,7 @@ func (v *Verifier) Solve(ctx context.Context, w *World, in plan.Input, makePlan 
 	}
 	s := solving{v: v, w: w, in: in, makePlan: makePlan, out: map[int]*left{}}
 	var was []int
-	s.in.Classes, was = ordered(in.Classes)
+	s.in.Classes, was = plan.Ordered(in.Classes)
 	s.in.Rejected = slices.Clone(in.Rejected)
 	for round := 1; ; round++ {
 		verdicts, err := s.round(ctx)
@@ -50,7 +50,7 @@ func (v *Verifier) Solve(ctx context.Context, w *World, in plan.Input, makePlan 
 			if err := s.extend(ctx, in.Rejected); err != nil {
 				return Solution{}, err
 			}
-			restore(&s.Plan, was)
+			s.Plan.Restore(was)
 			return s.Solution, nil
 		}
 		news := slices.ContainsFunc(verdicts, func(x verdict) bool { return !told(s.in.Rejected, x.Rejection) })
