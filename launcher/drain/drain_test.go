@@ -19,7 +19,7 @@ func epoch() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 //
 //	drain now=DURATION [deadline=DURATION]              what to do about the pods
 //	moving now=DURATION [deadline=DURATION] [doomed]    which of them need room elsewhere
-//	ahead waited=DURATION [late] [answered] [launching=N] [failed=N]
+//	ahead waited=DURATION [doomed] [late] [answered] [launching=N] [failed=N]
 //	                                                    what to do about that room before the first eviction
 //	POD [daemonset] [static] [bare] [critical] [tolerates=exists|key] [do-not-disrupt=V] [do-not-evict=V] [started=D]
 //	    [grace=SECONDS] [terminating=D] [phase=P]
@@ -64,6 +64,8 @@ func ahead(t *testing.T, d *datadriven.TestData) string {
 		switch arg.Key {
 		case "waited":
 			r.Waited = at(t, arg.Vals[0]).Sub(epoch())
+		case "doomed":
+			r.Doomed = true
 		case "late":
 			r.Late = true
 		case "answered":

@@ -137,6 +137,9 @@ func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, reason s
 		for _, node := range s.nodes {
 			e.config.Events.Eventf(node, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, evicting pod %s/%s: %s", pod.Namespace, pod.Name, e.refusal(ctx, pod, err))
 		}
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // Whoever deletes the namespace deletes the pod.
+		e.backoff.refused(pod.UID, s.now)
+		klog.FromContext(ctx).V(4).Info("Pod leaves with its namespace, which is being deleted", "pod", klog.KObj(pod))
 	default:
 		return fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}

@@ -93,6 +93,7 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 	}
 	facts := drain.Replacement{
 		Waited: s.now.Sub(have.since), Answered: have.answered, Late: !s.deadline.IsZero() && !s.now.Before(s.deadline),
+		Doomed: doomed(reason),
 	}
 	if facts.Launching, facts.Failed, err = t.launches(ctx, have.claims); err != nil {
 		return 0, err

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	claim [grace=DURATION] [booting] [unrecorded]   a NodeClaim with its Node and its running instance; unrecorded: no
 //	                                                Node yet, and the instance known by its tags alone
 //	orphan                                           the NodeClaim vanishes, finalizer and all
-//	pod NAME [daemonset] [critical] [tolerates] [protected] [owned] [pending] [exit=DURATION] [refuse=N]
+//	pod NAME [daemonset] [critical] [tolerates] [protected] [owned] [pending] [exit=DURATION] [refuse=N] [ending]
 //	scheduler silent | scheduler NODECLAIM...         what it launches when it is asked for room; without this: nothing
 //	replacement NODECLAIM launching|launched|gone    how far such a NodeClaim is
 //	volume NAME pod=POD detach=SECONDS               a VolumeAttachment of the pod's volume
@@ -226,6 +226,8 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			pod.Status.Phase = corev1.PodPending
 		case arg.Key == "exit":
 			w.exit[pod.Name] = w.duration(arg.Vals[0])
+		case arg.Key == "ending":
+			pod.Labels = map[string]string{"ending": ""} // Its namespace is; what is refused is refused for that.
 		case arg.Key == "refuse":
 			w.refuse[pod.Name] = w.number(arg.Vals[0])
 		default:

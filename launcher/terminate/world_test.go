@@ -223,6 +223,12 @@ func (w *world) evict(ctx context.Context, c client.Client, o client.Object) err
 	w.mu.Unlock()
 	if refuse > 0 {
 		w.log("evict %s refused", o.GetName())
+		if _, ending := o.GetLabels()["ending"]; ending {
+			if refuse == 1 { // The namespace controller has come to it.
+				return errors.Join(namespaceEnds(o), c.Delete(ctx, o))
+			}
+			return namespaceEnds(o)
+		}
 		err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
 		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
 			Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget quorum needs 2 healthy pods and has 2 currently",
@@ -231,6 +237,13 @@ func (w *world) evict(ctx context.Context, c client.Client, o client.Object) err
 	}
 	w.log("evict %s", o.GetName())
 	return c.Delete(ctx, o)
+}
+
+// namespaceEnds is what the API server says to everything new in a namespace that is being deleted.
+func namespaceEnds(o client.Object) error {
+	err := apierrors.NewForbidden(corev1.Resource("pods"), o.GetName(), errors.New("unable to create new content in namespace default because it is being terminated"))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+	return err
 }
 
 func failed(err error) string {
