@@ -45,6 +45,14 @@ test-unit: ## Run the tests that need no control plane, without the race detecto
 e2e: build ## Run the end-to-end tests alone; RUN=regexp picks some
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 30m -parallel 8 -v -run '$(RUN)' ./e2e
 
+.PHONY: crash-walk
+crash-walk: build ## Kill, stop and cut off at every step of every flow (about two hours); FLOW=name EVERY=n (each n-th case)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run 'TestCrashWalk|TestTwoReplicas' ./e2e/walk -walk -walk.flow=$(FLOW) -walk.every=$(or $(EVERY),1)
+
+.PHONY: soak
+soak: build ## Random trouble on the sandbox, judged all the time; DURATION=10m SEED=n (to do the same again)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run TestSoak ./e2e/walk -soak=$(or $(DURATION),10m) -soak.seed=$(or $(SEED),0)
+
 .PHONY: kubelet
 kubelet: ## Build the kubelet of `slipway-sandbox up --machines kubelet` into bin/ (Linux)
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./e2e/machines/kubelet/slipway-kubelet

@@ -6,18 +6,17 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -46,9 +45,9 @@ type Launcher struct {
 
 // recorders write Events under their two sources.
 type recorders struct {
-	broadcaster record.EventBroadcaster
+	announcer *announce.Announcer
 	// karpenter's name stands under the Events that Karpenter's users know, slipway's under all others.
-	karpenter, slipway record.EventRecorder
+	karpenter, slipway *announce.Recorder
 }
 
 // New wires everything and starts nothing.
@@ -77,33 +76,32 @@ func New(c Config) (*Launcher, error) {
 		return nil, err
 	}
 	l := &Launcher{config: c, manager: mgr, registerer: metrics.Registry}
-	if l.recorders, err = newRecorders(config); err != nil {
+	if l.recorders, err = newRecorders(config, l.registerer); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-func newRecorders(config *rest.Config) (recorders, error) {
+func newRecorders(config *rest.Config, registerer prometheus.Registerer) (recorders, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return recorders{}, err
 	}
-	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events("")})
-	return recorders{
-		broadcaster: broadcaster,
-		karpenter:   broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "karpenter"}),
-		slipway:     broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "slipway"}),
-	}, nil
+	announcer, err := announce.New(announce.Config{
+		Sink: &typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events("")}, Scheme: scheme.Scheme, Registerer: registerer,
+	})
+	if err != nil {
+		return recorders{}, err
+	}
+	return recorders{announcer: announcer, karpenter: announcer.Recorder("karpenter"), slipway: announcer.Recorder("slipway")}, nil
 }
 
 // Run runs everything until ctx ends or a part fails.
 func (l *Launcher) Run(ctx context.Context) error {
-	defer l.recorders.broadcaster.Shutdown()
 	if err := index.Register(ctx, l.manager.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := l.wire(); err != nil {
+	if err := errors.Join(l.wire(), add(l.manager, l.recorders.announcer.Run)); err != nil {
 		return err
 	}
 	return l.manager.Start(ctx)

@@ -50,9 +50,11 @@ func (s *stage) rest(n int) {
 	s.settle(fmt.Sprintf("%d pods at rest", n), func() error { return s.atRest(n) })
 }
 
-func (s *stage) atRest(n int) error {
-	if running := s.running("web"); running != n {
-		return fmt.Errorf("%d pods run, want %d", running, n)
+func (s *stage) atRest(n int) error { return s.appAtRest("web", n) }
+
+func (s *stage) appAtRest(app string, n int) error {
+	if running := s.running(app); running != n {
+		return fmt.Errorf("%d pods of %s run, want %d", running, app, n)
 	}
 	if n == 0 {
 		return s.nothingLeft()

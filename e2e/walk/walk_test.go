@@ -26,6 +26,9 @@ var (
 // walkSpeed divides the delays of machines and AWS.
 const walkSpeed = 20
 
+// joinSoon has a node that does not join given up after a time that suits the speed.
+func joinSoon() []string { return []string{"--join-deadline=20s", "--empty-join-deadline=40s"} }
+
 // step is an effect of a flow: the nth of its name by one program.
 type step struct {
 	flow, process, effect string
@@ -78,8 +81,7 @@ func few() []walkCase {
 
 // TestCrashWalk stops programs at the steps of every flow, and sees that nothing is lost, bought twice or left behind.
 func TestCrashWalk(t *testing.T) {
-	// A node that does not join is given up soon, as simulated time goes.
-	st := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: []string{"--join-deadline=20s", "--empty-join-deadline=40s"}}))
+	st := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: joinSoon()}))
 	if *walkRecord {
 		record(st)
 		return
@@ -139,15 +141,18 @@ func (s *stage) walk(c walkCase) bool {
 // arm sets the trap of a case; the returned function says whether it has sprung.
 func (s *stage) arm(c walkCase) func() bool {
 	var mu sync.Mutex
-	seen, sprung := map[int]bool{}, false
+	var order []int // The numbers of the effects of this name: they go on beside each other.
+	sprung := false
 	s.Journal().SetHook(func(e tap.Effect, m tap.Moment) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if sprung || e.Process != c.process || e.Name != c.effect || counted(e) == "" {
 			return false
 		}
-		seen[e.Number] = true
-		if len(seen) != c.nth || m != c.moment {
+		if m == tap.Before {
+			order = append(order, e.Number)
+		}
+		if m != c.moment || slices.Index(order, e.Number) != c.nth-1 {
 			return false
 		}
 		sprung = true

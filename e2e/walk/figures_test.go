@@ -1,0 +1,83 @@
+package walk_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/client-go/rest"
+
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+)
+
+// figures are what a process takes.
+type figures struct {
+	goroutines float64
+	// heapMB in use, and residentMB of the process.
+	heapMB, residentMB float64
+}
+
+func (f figures) String() string {
+	return fmt.Sprintf("%.0f goroutines, %.0f MB of heap, %.0f MB resident", f.goroutines, f.heapMB, f.residentMB)
+}
+
+// figuresOf reads a process's metrics.
+func (s *scene) figuresOf(process string) (figures, error) {
+	families, err := s.metricsOf(process)
+	if err != nil {
+		return figures{}, err
+	}
+	gauge := func(name string) float64 {
+		if f := families[name]; f != nil && len(f.GetMetric()) == 1 {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+		return -1
+	}
+	const mb = 1 << 20
+	return figures{gauge("go_goroutines"), gauge("go_memstats_heap_alloc_bytes") / mb, gauge("process_resident_memory_bytes") / mb}, nil
+}
+
+func (s *scene) metricsOf(process string) (map[string]*dto.MetricFamily, error) {
+	url, client := s.LauncherMetricsURL(), http.DefaultClient
+	if process == sandbox.Scheduler {
+		config := rest.CopyConfig(s.RESTConfig())
+		// Its certificate is self-signed.
+		config.CAData, config.Insecure = nil, true
+		transport, err := rest.TransportFor(config)
+		if err != nil {
+			return nil, err
+		}
+		url, client = s.SchedulerMetricsURL(), &http.Client{Transport: transport}
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(response.Body)
+}
+
+// check holds the figures at the end against those of before: a little more is noise, growth is a leak.
+func (f figures) check(t *testing.T, process string, before figures) {
+	t.Helper()
+	if f.goroutines < 1 || f.heapMB <= 0 {
+		t.Errorf("%s tells no figures: %+v", process, f)
+	}
+	if f.goroutines > 1.2*before.goroutines+30 {
+		t.Errorf("%s: %.0f goroutines became %.0f", process, before.goroutines, f.goroutines)
+	}
+	if f.heapMB > 2*before.heapMB+64 {
+		t.Errorf("%s: %.0f MB of heap became %.0f", process, before.heapMB, f.heapMB)
+	}
+}

@@ -1,0 +1,274 @@
+package walk_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/aws"
+	"github.com/slipway-k8s/slipway/e2e/invariants"
+	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+)
+
+var (
+	soakFor  = flag.Duration("soak", 0, "how long to soak; 0 is a few seconds")
+	soakSeed = flag.Uint64("soak.seed", 0, "what a soak before printed, to do the same again; 0 is a new one")
+)
+
+// shortSoak is how long every test run soaks.
+const shortSoak = 8 * time.Second
+
+// soak is a run of random trouble.
+type soak struct {
+	*scene
+	random *rand.Rand
+	// apps are scaled; the last one's pods say do-not-disrupt.
+	apps []*appsv1.Deployment
+	// replicas that each app is scaled to.
+	replicas []int
+	// done counts what was done, by name; troubles is their number.
+	done     map[string]int
+	troubles int
+}
+
+// trouble is one thing that the soak does, as often as its weight says.
+type trouble struct {
+	name   string
+	weight int
+	// kills says that it ends processes, whose figures begin anew then.
+	kills bool
+	do    func(*soak)
+}
+
+func troubles() []trouble {
+	return []trouble{
+		{"scale", 30, false, (*soak).scaleOne},
+		{"delete a pod", 6, false, (*soak).deletePod},
+		{"delete a node", 4, false, (*soak).deleteNode},
+		{"delete a NodeClaim", 3, false, (*soak).deleteClaim},
+		{"no capacity", 6, false, (*soak).ice},
+		{"throttle", 3, false, func(s *soak) { s.AWS().Throttle(s.upTo(2 * time.Second)) }},
+		{"AWS down", 2, false, func(s *soak) { s.AWS().Down(s.upTo(2 * time.Second)) }},
+		{"interrupt", 5, false, func(s *soak) { _, _ = s.AWS().InterruptOne() }}, // There may be none to interrupt.
+		{"no join", 3, false, func(s *soak) { s.AWS().FailNextJoins(1) }},
+		{"terminate an instance", 2, false, (*soak).terminate},
+		{"cut off", 2, true, func(s *soak) { (&stage{scene: s.scene}).stop(stop{cut: true}) }},
+		{"kill the launcher", 3, true, func(s *soak) { s.kill(sandbox.Launcher) }},
+		{"kill the scheduler", 3, true, func(s *soak) { s.kill(sandbox.Scheduler) }},
+		{"kill both", 2, true, func(s *soak) { s.kill(sandbox.Scheduler); s.kill(sandbox.Launcher) }},
+	}
+}
+
+// TestSoak does random things for a while, and looks all the time whether anything is as it must never be. The first half
+// kills processes, too; in the second they live, and must not grow.
+func TestSoak(t *testing.T) {
+	seed, length := *soakSeed, *soakFor
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	if length == 0 {
+		length = shortSoak
+	}
+	t.Logf("seed %d: to do the same again: make soak SEED=%d DURATION=%s", seed, seed, length)
+	s := newSoak(t, seed)
+	s.trouble(length/2, true)
+	s.calm(4)
+	s.calm(0)
+	before := s.figures()
+	s.trouble(length/2, false)
+	s.calm(4)
+	s.calm(0)
+	for process, f := range s.figures() {
+		t.Logf("%s: %s after the first half, %s at the end", process, before[process], f)
+		f.check(t, process, before[process])
+	}
+	s.checkLogs()
+	t.Logf("%d troubles: %v; %d pods, %d NodeClaims, %d instances, %d effects", s.troubles, s.done,
+		len(s.recorder.Pods()), len(s.recorder.Claims()), len(s.AWS().Instances()), s.Journal().Last())
+}
+
+func newSoak(t *testing.T, seed uint64) *soak {
+	t.Helper()
+	s := &soak{
+		scene:  newScene(t, sandbox.Config{Speed: walkSpeed, Seed: seed, LauncherArgs: joinSoon()}),
+		random: rand.New(rand.NewPCG(seed, 0)), done: map[string]int{},
+	}
+	s.create(&policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "small"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &intstr.IntOrString{IntVal: 2},
+			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app": "small"}},
+		},
+	})
+	s.apps = []*appsv1.Deployment{
+		s.deployment("small", "200m", nil),
+		s.deployment("large", "1500m", nil),
+		s.deployment("apart", "300m", func(p *corev1.PodTemplateSpec) {
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
+			}}
+		}),
+		s.deployment("protected", "700m", func(p *corev1.PodTemplateSpec) {
+			p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+		}),
+	}
+	s.replicas = make([]int, len(s.apps))
+	return s
+}
+
+func (s *soak) upTo(d time.Duration) time.Duration {
+	return time.Duration(1 + s.random.Int64N(int64(d)))
+}
+
+// trouble makes trouble for a while.
+func (s *soak) trouble(length time.Duration, kills bool) {
+	s.t.Helper()
+	all, sum := troubles(), 0
+	for _, tr := range all {
+		sum += tr.weight
+	}
+	looked := time.Now()
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		n := s.random.IntN(sum)
+		for _, tr := range all {
+			if n -= tr.weight; n >= 0 {
+				continue
+			}
+			if kills || !tr.kills {
+				tr.do(s)
+				s.done[tr.name]++
+				s.troubles++
+			}
+			break
+		}
+		time.Sleep(s.upTo(2 * time.Second))
+		if time.Since(looked) > 5*time.Second {
+			looked = time.Now()
+			s.look()
+		}
+	}
+	s.look()
+}
+
+// look ends the test where something is as it must never be.
+func (s *soak) look() {
+	s.t.Helper()
+	if broken := invariants.Always(s.evidence()); len(broken) > 0 {
+		s.t.Fatalf("after %d troubles (%v):\n%s", s.troubles, s.done, strings.Join(broken, "\n"))
+	}
+}
+
+// calm ends all trouble and waits until n pods of each app are at rest.
+func (s *soak) calm(n int) {
+	s.t.Helper()
+	s.AWS().ClearICE()
+	s.AWS().FailNextJoins(0)
+	for i, app := range s.apps {
+		s.scale(app, n)
+		s.replicas[i] = n
+	}
+	s.settle("all to be at rest", func() error {
+		for _, app := range s.apps {
+			st := stage{scene: s.scene}
+			if err := st.appAtRest(app.Name, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *soak) figures() map[string]figures {
+	s.t.Helper()
+	out := map[string]figures{}
+	for _, process := range []string{sandbox.Scheduler, sandbox.Launcher} {
+		f, err := s.figuresOf(process)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		out[process] = f
+	}
+	return out
+}
+
+func (s *soak) scaleOne() {
+	i := s.random.IntN(len(s.apps))
+	s.replicas[i] = s.random.IntN(12)
+	s.scale(s.apps[i], s.replicas[i])
+}
+
+func (s *soak) deletePod() {
+	var pods []observe.Pod
+	for _, p := range s.recorder.Pods() {
+		if p.Object.Namespace == name && !p.Deleted.Seen() && !p.Terminating.Seen() {
+			pods = append(pods, p)
+		}
+	}
+	if len(pods) > 0 {
+		s.delete(pods[s.random.IntN(len(pods))].Object)
+	}
+}
+
+// pick returns a NodeClaim that stays, or none.
+func (s *soak) pick() *observe.Claim {
+	var staying []observe.Claim
+	for _, c := range s.claims() {
+		if !c.Leaving.Seen() {
+			staying = append(staying, c)
+		}
+	}
+	if len(staying) == 0 {
+		return nil
+	}
+	return &staying[s.random.IntN(len(staying))]
+}
+
+func (s *soak) deleteClaim() {
+	if c := s.pick(); c != nil {
+		s.delete(c.Object)
+	}
+}
+
+func (s *soak) deleteNode() {
+	c := s.pick()
+	if c == nil {
+		return
+	}
+	for _, n := range s.recorder.Nodes() {
+		if n.Object.Name == c.Object.Status.NodeName && !n.Deleted.Seen() {
+			s.delete(n.Object)
+		}
+	}
+}
+
+// delete deletes what may be gone already.
+func (s *soak) delete(object client.Object) {
+	if err := client.IgnoreNotFound(s.client.Delete(s.t.Context(), object)); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *soak) ice() {
+	zones := []string{"us-east-1a", "us-east-1b", "us-east-1c", "all"}
+	kinds := []string{"c7i-flex.large", "m7g.large", "m6i.xlarge", "all"}
+	zone, kind := zones[s.random.IntN(len(zones))], kinds[s.random.IntN(len(kinds))]
+	s.AWS().ICE(kind, zone, aws.Spot, s.upTo(5*time.Second))
+}
+
+func (s *soak) terminate() {
+	if c := s.pick(); c != nil && c.Launched.Seen() {
+		_ = s.AWS().Terminate(instanceOf(*c)) // It may be on its way out.
+	}
+}
