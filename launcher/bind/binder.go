@@ -78,6 +78,9 @@ func (b *Binder) bind(ctx context.Context, in Binding) error {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		logger.V(2).Info("Promised pod is gone or bound elsewhere", "err", err)
 		return nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		logger.V(2).Info("Promised pod leaves with its namespace, which is being deleted")
+		return nil
 	case err != nil:
 		return fmt.Errorf("binding pod %s/%s to node %s: %w", in.Pod.Namespace, in.Pod.Name, in.Node, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
@@ -24,7 +25,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // What is answered for good is no error; the rest may be tried again.
 func TestBinder(t *testing.T) {
+	ending := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "pod-4", errors.New("its namespace is being terminated"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	answers := map[string]error{
+		"pod-4": ending,
 		"pod-1": apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "pod-1", errors.New("it is bound to another node")),
 		"pod-2": apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "pod-2"),
 		"pod-3": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "pod-3", errors.New("a webhook says no")),
@@ -60,7 +64,7 @@ func TestBinder(t *testing.T) {
 	if !strings.Contains(errs[3].Error(), "pod default/pod-3 to node node-1") {
 		t.Errorf("the error does not name pod and node: %v", errs[3])
 	}
-	if len(events.Events) != 147 {
+	if len(events.Events) != 146 {
 		t.Errorf("%d events, want one for each pod that was bound", len(events.Events))
 	}
 	if e := <-events.Events; e != "Normal PreBound Bound to node node-1 at ready: it is ready" {
