@@ -54,12 +54,21 @@ soak: build ## Random trouble on the sandbox, judged all the time; DURATION=10m 
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run TestSoak ./e2e/walk -soak=$(or $(DURATION),10m) -soak.seed=$(or $(SEED),0)
 
 .PHONY: kubelet
-kubelet: ## Build the kubelet of `slipway-sandbox up --machines kubelet` into bin/ (Linux)
+kubelet: ## Build the kubelet of `slipway-sandbox up --machines kubelet`, and its tests' device plugin, into bin/ (Linux)
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./e2e/machines/kubelet/slipway-kubelet
+	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/slipway-device-plugin ./e2e/machines/kubelet/device-plugin
 
 .PHONY: e2e-kubelet
-e2e-kubelet: build kubelet ## Run the end-to-end tests on real kubelets (Linux, root; apt: containerd runc containernetworking-plugins iptables busybox-static)
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 15m -v $(KUBELETS)
+e2e-kubelet: build kubelet ## Run the end-to-end tests on real kubelets (Linux, root; apt: containerd runc containernetworking-plugins iptables busybox-static curl jq); RUN=regexp picks some
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '$(RUN)' $(KUBELETS)
+
+.PHONY: e2e-kubelet-smoke
+e2e-kubelet-smoke: build kubelet ## Run the part of e2e-kubelet that every change passes: two minutes
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 10m -v -run '^TestSmoke$$' $(KUBELETS)
+
+.PHONY: bench-kubelet
+bench-kubelet: build kubelet ## Repeat the figures of docs/benchmarks.md on real kubelets (an hour and more); ROUNDS=n RUN=regexp
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 4h -run '^$$' -bench '$(or $(RUN),.)' -benchtime $(or $(ROUNDS),10)x -v $(KUBELETS)
 
 .PHONY: bench
 bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an hour); RUN=regexp picks some of those with a cluster

@@ -19,3 +19,16 @@ func newMachineCommand() *cobra.Command {
 		},
 	}
 }
+
+// newMachineCheckCommand says whether this host can run machines with real kubelets.
+func newMachineCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "machine-check",
+		Short:  "Say what this host lacks for up --machines kubelet",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return kubelet.Check(cmd.Context())
+		},
+	}
+}

@@ -41,6 +41,6 @@ func newCommand() *cobra.Command {
 	cmd.AddCommand(newDemoCommand(&name))
 	cmd.AddCommand(newAWSCommand(&name))
 	cmd.AddCommand(newKillCommand(&name))
-	cmd.AddCommand(newMachineCommand())
+	cmd.AddCommand(newMachineCommand(), newMachineCheckCommand())
 	return cmd
 }

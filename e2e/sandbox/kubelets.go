@@ -37,7 +37,7 @@ func (s *Sandbox) kubelets(ctx context.Context, simulated machines.Mode) (machin
 		return nil, err
 	}
 	s.run(ctx, "registry", images.Run)
-	mode, err := kubelet.New(kubelet.Config{
+	mode, err := kubelet.New(ctx, kubelet.Config{
 		Folder: filepath.Join(s.claim.Folder, "machines"), Self: s.cfg.binary("sandbox"), Command: []string{MachineCommand},
 		Kubelet: s.cfg.binary("kubelet"), Cluster: ClusterName, Endpoint: s.cp.Endpoint(), Registry: images.Address(),
 		Token:          func(node string) (string, error) { return s.cp.Token("system:node:"+node, "system:nodes") },

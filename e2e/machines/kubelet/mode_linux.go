@@ -23,6 +23,9 @@ import (
 // cleanUp bounds the time for removing what a machine leaves.
 const cleanUp = 20 * time.Second
 
+// namespaces of a machine.
+const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+
 // Mode runs machines with real kubelets.
 type Mode struct {
 	cfg Config
@@ -37,22 +40,15 @@ type Mode struct {
 }
 
 // New checks that this host can run machines; nothing starts before Machine. The error says what the host lacks.
-func New(cfg Config) (*Mode, error) {
+func New(ctx context.Context, cfg Config) (*Mode, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("machines of kind kubelet need root: this process runs as user %d", os.Geteuid())
+	if err := Check(ctx); err != nil {
+		return nil, err
 	}
-	for _, program := range []string{"containerd", "runc", "ip", "iptables", "bash", "curl", "jq"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("machines of kind kubelet need %s (Debian: apt-get install containerd runc containernetworking-plugins iproute2 iptables busybox-static curl jq)", program)
-		}
-	}
-	for _, path := range []string{cfg.Kubelet, "/usr/lib/cni/bridge"} {
-		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("machines of kind kubelet need %s: %w", path, err)
-		}
+	if _, err := os.Stat(cfg.Kubelet); err != nil {
+		return nil, fmt.Errorf("machines of kind kubelet need %s: %w", cfg.Kubelet, err)
 	}
 	endpoint, err := url.Parse(cfg.Endpoint)
 	if err != nil {
@@ -60,9 +56,6 @@ func New(cfg Config) (*Mode, error) {
 	}
 	if err := sweep(); err != nil {
 		cfg.Notice(fmt.Sprintf("what another sandbox left behind stays: %v", err))
-	}
-	if err := checkCgroups(); err != nil {
-		return nil, fmt.Errorf("machines of kind kubelet need cgroups: %w", err)
 	}
 	if err := os.MkdirAll(cfg.Folder, 0o700); err != nil {
 		return nil, err
@@ -179,7 +172,7 @@ func (m *Mode) boot(ctx context.Context, d description) error {
 	cmd := exec.CommandContext(ctx, m.cfg.Self, append(append([]string{}, m.cfg.Command...), filepath.Join(d.Folder, "machine.json"))...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+		Cloneflags: namespaces,
 		Pdeathsig:  syscall.SIGKILL,
 	}
 	// Pdeathsig is sent when the starting thread ends.

@@ -15,7 +15,7 @@ var errNotLinux = errors.New("machines of kind kubelet need Linux; sim runs ever
 type Mode struct{}
 
 // New says that this system cannot.
-func New(Config) (*Mode, error) { return nil, errNotLinux }
+func New(context.Context, Config) (*Mode, error) { return nil, errNotLinux }
 
 // Run says that this system cannot.
 func (*Mode) Run(context.Context) error { return errNotLinux }
@@ -25,3 +25,6 @@ func (*Mode) Machine(context.Context, instance.Instance) error { return errNotLi
 
 // Boot says that this system cannot.
 func Boot(context.Context, string) error { return errNotLinux }
+
+// Check says that this system cannot.
+func Check(context.Context) error { return errNotLinux }
