@@ -84,6 +84,8 @@ type Launcher struct {
 	queue []*karpv1.NodeClaim
 	// known are the claims that are under way or done in this process; they are forgotten when they are deleted.
 	known map[types.UID]struct{}
+	// held counts, by name, who has claims wait that are being recorded together.
+	held map[string]int
 	// lost are the ids of calls of earlier processes that a group of this one looks after.
 	lost map[string]struct{}
 }
@@ -98,7 +100,8 @@ func New(c Config) (*Launcher, error) {
 		return nil, err
 	}
 	return &Launcher{
-		config: c, metrics: m, wake: make(chan struct{}, 1), tags: newTags(), known: map[types.UID]struct{}{}, lost: map[string]struct{}{},
+		config: c, metrics: m, wake: make(chan struct{}, 1), tags: newTags(), known: map[types.UID]struct{}{},
+		held: map[string]int{}, lost: map[string]struct{}{},
 	}, nil
 }
 
@@ -129,9 +132,36 @@ func (l *Launcher) Forget(uid types.UID) {
 func (l *Launcher) take() []*karpv1.NodeClaim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := l.queue
-	l.queue = nil
+	var out, waiting []*karpv1.NodeClaim
+	for _, c := range l.queue {
+		if l.held[c.Name] > 0 {
+			waiting = append(waiting, c)
+		} else {
+			out = append(out, c)
+		}
+	}
+	l.queue = waiting
 	return out
+}
+
+// Hold has claims of these names wait until release is called, whoever hands them over: what is recorded together is launched
+// together, equal claims in one call, and nothing is launched that may be taken back. Release may be called more than once.
+func (l *Launcher) Hold(names []string) (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		l.held[name]++
+	}
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		for _, name := range names {
+			if l.held[name]--; l.held[name] == 0 {
+				delete(l.held, name)
+			}
+		}
+		l.mu.Unlock()
+		l.Enqueue() // Whoever takes from the queue looks again.
+	})
 }
 
 // know notes claims that a group took along.

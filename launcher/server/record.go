@@ -54,6 +54,9 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 		return nil, err
 	}
 	s.spread(in.GetClaims(), over)
+	// Others see a NodeClaim as soon as it is written.
+	release := s.config.Launcher.Hold(names(in.GetClaims()))
+	defer release()
 	out := &api.LaunchResponse{
 		Claims: make([]*api.Result, len(in.GetClaims())), Placements: make([]*api.Result, len(in.GetPlacements())),
 	}
@@ -90,8 +93,16 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 	}
 	wg.Wait()
 	s.takeBack(effects, in, out, recorded)
-	s.hand(ctx, in, recorded)
+	s.hand(ctx, in, recorded, release)
 	return out, nil
+}
+
+func names(claims []*api.Claim) []string {
+	out := make([]string, 0, len(claims))
+	for _, c := range claims {
+		out = append(out, c.GetName())
+	}
+	return out
 }
 
 // leading returns a context for effects, or the refusal that the contract asks for.
@@ -110,7 +121,8 @@ func (s *Server) leading(ctx context.Context) (context.Context, context.CancelFu
 	return nil, nil, status.Error(codes.FailedPrecondition, "the Lease names another leader")
 }
 
-func (s *Server) hand(ctx context.Context, in *api.LaunchRequest, recorded []*karpv1.NodeClaim) {
+// hand gives the recorded claims to the launcher, and waits for the cache to show them.
+func (s *Server) hand(ctx context.Context, in *api.LaunchRequest, recorded []*karpv1.NodeClaim, release func()) {
 	var fresh []*karpv1.NodeClaim
 	for _, c := range recorded {
 		if c != nil {
@@ -119,6 +131,7 @@ func (s *Server) hand(ctx context.Context, in *api.LaunchRequest, recorded []*ka
 	}
 	klog.FromContext(ctx).V(2).Info("Recorded a batch", "batch", in.GetBatch(), "nodeClaims", len(fresh), "placements", len(in.GetPlacements()))
 	s.config.Launcher.Enqueue(fresh...)
+	release()
 	deadline := time.Now().Add(cacheWait)
 	for _, c := range fresh {
 		for time.Now().Before(deadline) && ctx.Err() == nil {

@@ -50,6 +50,8 @@ type Leader interface {
 type Launcher interface {
 	// Enqueue hands claims over and returns at once.
 	Enqueue(claims ...*karpv1.NodeClaim)
+	// Hold has claims of these names wait until release is called, whoever hands them over.
+	Hold(names []string) (release func())
 }
 
 // Config is what a Server is made of. Every field but the last two is required.

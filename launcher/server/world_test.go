@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,6 +53,8 @@ type world struct {
 	gate atomic.Pointer[health.Gate]
 	// handed are the names of the claims that were handed on to be launched.
 	handed chan string
+	// held are the names of the claims that are being recorded.
+	held sync.Map
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -102,6 +105,10 @@ func (w *world) run() {
 		if err := <-done; err != nil {
 			w.t.Errorf("Run: %v", err)
 		}
+		w.held.Range(func(name, _ any) bool {
+			w.t.Errorf("%s is held for ever", name)
+			return true
+		})
 	})
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		// The file is there a moment before anybody listens.
@@ -246,8 +253,23 @@ func (leader) Resign(context.Context) error { return nil }
 
 type launcher struct{ w *world }
 
+// Hold notes the names; the held ones are handed on before they are released.
+func (l launcher) Hold(names []string) func() {
+	for _, name := range names {
+		l.w.held.Store(name, true)
+	}
+	return func() {
+		for _, name := range names {
+			l.w.held.Delete(name)
+		}
+	}
+}
+
 func (l launcher) Enqueue(claims ...*karpv1.NodeClaim) {
 	for _, c := range claims {
+		if _, held := l.w.held.Load(c.Name); !held {
+			l.w.t.Errorf("%s is handed on after others could have launched it alone", c.Name)
+		}
 		l.w.handed <- c.Name
 	}
 }
