@@ -189,17 +189,21 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 		reservations: map[string]string{},
 	}
 	var order []group
-	groups := overridesOf{}
+	groups, picked := overridesOf{}, map[string]string{}
 	for i, o := range options {
 		key := poolKey{o.InstanceType, o.Zone, o.Reservation.ID}
 		if _, seen := request.options[key]; seen {
 			continue
 		}
 		request.options[key] = o
-		image, ok := images.pick(catalog.Labels(market.facts[o.InstanceType]))
+		image, ok := picked[o.InstanceType]
+		if !ok {
+			image, _ = images.pick(catalog.Labels(market.facts[o.InstanceType]))
+			picked[o.InstanceType] = image
+		}
 		subnet, reachable := subnets[o.Zone]
 		switch {
-		case !ok:
+		case image == "":
 			request.skip(o, "NoAMI", "no AMI of the class runs on this instance type")
 		case !reachable:
 			request.skip(o, "NoSubnet", "no subnet of the class is in this zone")
