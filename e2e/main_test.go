@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,7 +59,29 @@ func run(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, "not as AWS's model says:", violation)
 		code = 1
 	}
+	for _, refused := range refusals(shared) {
+		fmt.Fprintln(os.Stderr, "not allowed by manifests/rbac:", refused)
+		code = 1
+	}
 	return code
+}
+
+// refusals are the lines of the two logs that tell of a right that the rules of manifests/rbac do not give: whatever the tests
+// made scheduler and launcher do, the rules were enough for it.
+func refusals(c *cluster) []string {
+	var out []string
+	for _, name := range []string{sandbox.Scheduler, sandbox.Launcher} {
+		text, err := os.ReadFile(c.LogFile(name))
+		if err != nil {
+			return []string{err.Error()}
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, " is forbidden: User ") {
+				out = append(out, strings.TrimSpace(line))
+			}
+		}
+	}
+	return out
 }
 
 // start brings a sandbox up that has no Node yet: the first test needs it so.

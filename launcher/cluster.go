@@ -32,15 +32,11 @@ const defaultServiceCIDR = "10.100.0.0/16"
 // AskAPIServer finds out what EKS would tell of the cluster: the endpoint and certificate authority that the launcher itself uses,
 // the server's version, and the Services' range from its ServiceCIDR, or a default where it has none.
 func AskAPIServer(ctx context.Context, config *rest.Config) (Cluster, error) {
-	ca := config.CAData
-	copied := rest.CopyConfig(config)
-	if len(ca) == 0 {
-		if err := rest.LoadTLSFiles(copied); err != nil {
-			return Cluster{}, fmt.Errorf("the API server's certificate authority: %w", err)
-		}
-		ca = copied.CAData
+	ca, err := certificateAuthority(config)
+	if err != nil {
+		return Cluster{}, err
 	}
-	client, err := kubernetes.NewForConfig(copied)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return Cluster{}, err
 	}
@@ -49,10 +45,19 @@ func AskAPIServer(ctx context.Context, config *rest.Config) (Cluster, error) {
 		return Cluster{}, fmt.Errorf("asking the API server for its version: %w", err)
 	}
 	return Cluster{
-		Endpoint: config.Host, CertificateAuthority: base64.StdEncoding.EncodeToString(ca),
+		Endpoint: config.Host, CertificateAuthority: ca,
 		ServiceCIDR:       serviceCIDR(ctx, client),
 		KubernetesVersion: version.Major + "." + strings.TrimRight(version.Minor, "+"),
 	}, nil
+}
+
+// certificateAuthority is the API server's as its client knows it, PEM in base64.
+func certificateAuthority(config *rest.Config) (string, error) {
+	copied := rest.CopyConfig(config)
+	if err := rest.LoadTLSFiles(copied); err != nil {
+		return "", fmt.Errorf("the API server's certificate authority: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(copied.CAData), nil
 }
 
 // serviceCIDR is the first IPv4 range of the ServiceCIDR that the API server makes of its own flags.

@@ -100,12 +100,16 @@ func add(mgr manager.Manager, loops ...func(context.Context) error) error {
 
 func (l *Launcher) classes(p parts) error {
 	mgr, settings := l.manager, l.config.Settings
-	var bundle *string
-	if settings.ClusterCABundle != "" {
-		bundle = &settings.ClusterCABundle
+	// Part of the EC2NodeClass's hash, as in Karpenter's: with another one, all nodes that Karpenter left would seem to drift.
+	bundle := settings.ClusterCABundle
+	if bundle == "" {
+		var err error
+		if bundle, err = certificateAuthority(l.config.Kubernetes); err != nil {
+			return err
+		}
 	}
 	classes, err := nodeclass.New(nodeclass.Config{
-		Client: mgr.GetClient(), Cloud: l.config.Cloud, Guard: p.leader, Events: l.recorders.karpenter, CABundle: bundle,
+		Client: mgr.GetClient(), Cloud: l.config.Cloud, Guard: p.leader, Events: l.recorders.karpenter, CABundle: &bundle,
 	})
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ type Config struct {
 	Guard leadership.Guard
 	// Events records Karpenter's Events. Required.
 	Events Recorder
-	// CABundle is the cluster's, where the settings name one: it is part of the hash.
+	// CABundle is the cluster's, PEM in base64, from the settings or as the launcher itself knows it: it is part of the hash.
 	CABundle *string
 }
 
