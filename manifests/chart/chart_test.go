@@ -30,7 +30,7 @@ func everything() map[string]any {
 		"settings":                   map[string]any{"clusterName": "prod", "interruptionQueue": "prod-events", "reservedENIs": "1", "batchIdleDuration": "2s", "preferencePolicy": "Ignore", "handoverSelector": "team=a"},
 		"serviceAccount":             map[string]any{"annotations": map[string]any{"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"}},
 		"controller":                 map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": 1, "memory": "1Gi"}}, "env": []any{map[string]any{"name": "AWS_REGION", "value": "eu-west-1"}}},
-		"scheduler":                  map[string]any{"mode": "replace", "args": map[string]any{"spotSharePercent": 30}},
+		"scheduler":                  map[string]any{"mode": "replace", "emulatedVersion": "1.34", "args": map[string]any{"spotSharePercent": 30}},
 		"admission":                  map[string]any{"enabled": true, "scope": "cluster", "except": map[string]any{"fargate": []any{map[string]any{"namespace": "edge-*", "labels": map[string]any{"app": "web"}}}}},
 		"serviceMonitor":             map[string]any{"enabled": true, "endpointConfig": map[string]any{"interval": "15s"}},
 		"prometheusRule":             map[string]any{"enabled": true},
@@ -162,6 +162,9 @@ func TestBothProgramsReadTheirFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		container := containers(t, values)["controller"]
+		if older := slices.Contains(containers(t, values)["scheduler"].Args, "--emulated-version=kube=1.34"); older != (name == "everything") {
+			t.Errorf("%s: emulates 1.34: %t", name, older)
+		}
 		err := settings.FromEnvironment(func(name string) string {
 			i := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 			if i < 0 {
