@@ -138,21 +138,6 @@ func TestNodeThatDoesNotJoin(t *testing.T) {
 	w.wantTrace("forget claim")
 }
 
-// Addresses are used again, and so are names: a Node of another instance goes first.
-func TestStaleNodeOfTheSameName(t *testing.T) {
-	w := newWorld(t)
-	w.claim(time.Minute)
-	w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "stale"}, Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-old"}})
-	c := w.controller()
-	if _, err := w.look(c); err == nil {
-		t.Error("no error: nobody looks again")
-	}
-	w.looks(c, 1)
-	if n := w.node("node-1"); n == nil || n.UID == "stale" || n.Spec.ProviderID != w.instance.ProviderID() {
-		t.Errorf("Node %+v", n)
-	}
-}
-
 // The kubelet was faster: its Node is completed, taints included.
 func TestNodeOfTheKubelet(t *testing.T) {
 	for _, providerID := range []string{"", "aws:///us-east-1a/i-00000000000000001"} {
