@@ -37,6 +37,9 @@ type comments struct {
 // place is where a comment stands. The value is empty for lists and objects.
 type place struct{ key, value string }
 
+// anyValue is the value of a field that has another name now, and often another value.
+const anyValue = "*"
+
 type comment struct{ above, beside string }
 
 // readComments never fails: a document without comments is as good.
@@ -76,8 +79,12 @@ func (c *comments) note(key string, node *yamlv3.Node, found comment) {
 	if found.above != "" && c.head == "" && key == "apiVersion" {
 		c.head, found.above = found.above, ""
 	}
-	c.fields[placeOf(renamedField(key), node)] = found
-	c.fields[place{renamedField(key), ""}] = found
+	name := renamedField(key)
+	c.fields[placeOf(name, node)] = found
+	c.fields[place{name, ""}] = found
+	if name != key {
+		c.fields[place{name, anyValue}] = found
+	}
 }
 
 func placeOf(key string, node *yamlv3.Node) place {
@@ -129,11 +136,12 @@ func encode(object map[string]any, c comments) ([]byte, error) {
 
 func carry(node *yamlv3.Node, within string, left map[place]comment) {
 	put := func(key string, holder, value *yamlv3.Node) {
-		at := placeOf(key, value)
-		found, ok := left[at]
+		found, ok := left[placeOf(key, value)]
 		if !ok && value.Kind != yamlv3.ScalarNode {
-			at = place{key, ""}
-			found, ok = left[at]
+			found, ok = left[place{key, ""}]
+		}
+		if !ok {
+			found, ok = left[place{key, anyValue}]
 		}
 		if !ok {
 			return
