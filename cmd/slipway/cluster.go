@@ -33,7 +33,7 @@ func (o *options) readCluster(ctx context.Context, r *input.Reader) error {
 		&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{},
 		&corev1.PersistentVolumeList{}, &corev1.PersistentVolumeClaimList{}, &storagev1.StorageClassList{}, &storagev1.CSINodeList{},
 		&storagev1.CSIDriverList{}, &schedulingv1.PriorityClassList{}, &nodev1.RuntimeClassList{}, &resourcev1.ResourceClaimList{},
-		&policyv1.PodDisruptionBudgetList{},
+		&policyv1.PodDisruptionBudgetList{}, &corev1.LimitRangeList{}, &corev1.ServiceList{},
 	} {
 		err := c.List(ctx, list)
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {

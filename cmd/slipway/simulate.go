@@ -22,6 +22,7 @@ type simulation struct {
 	files                        []string
 	fromCluster                  bool
 	instanceTypes, prices, zones string
+	config                       string
 	options                      simulate.Options
 }
 
@@ -31,6 +32,7 @@ func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.instanceTypes, "instance-types", "", "file with the output of aws ec2 describe-instance-types (default: the built-in catalogue)")
 	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}} (default: the built-in on-demand prices)`)
 	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, else those of the objects)")
+	f.StringVar(&s.config, "config", "", "file with the scheduler's KubeSchedulerConfiguration: its plugins and default constraints (default: kube-scheduler's default profile)")
 	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")
 	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more than the bill without them preferences may cost; 0 to ignore preferences")
 	f.Float64Var(&s.options.Plan.SpotShare, "spot-share", 0.5, "largest share of the pods on spot instances of one type in one zone; 1 for no limit")
@@ -123,6 +125,15 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 	m, err := market.Read(texts)
 	if err != nil {
 		return nil, nil, err
+	}
+	if s.config != "" {
+		text, err := os.ReadFile(s.config)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.options.Scheduler, err = simulate.ReadScheduler(text); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", s.config, err)
+		}
 	}
 	r := input.NewReader()
 	if err := r.ReadFiles(s.files, cmd.InOrStdin()); err != nil {

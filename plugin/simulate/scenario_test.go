@@ -90,6 +90,11 @@ func simulated(t *testing.T, a *txtar.Archive) run {
 	for _, f := range a.Files {
 		switch {
 		case strings.HasPrefix(f.Name, "want."):
+		case f.Name == "config":
+			var err error
+			if options.Scheduler, err = simulate.ReadScheduler(f.Data); err != nil {
+				t.Fatal(err)
+			}
 		case f.Name == "flags":
 			for line := range strings.Lines(string(f.Data)) {
 				setFlag(t, strings.Fields(line), &options, &files)

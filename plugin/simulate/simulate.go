@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,6 +28,8 @@ type Options struct {
 	PreferenceShare float64
 	// MinValuesBestEffort keeps as many of a NodePool's minValues as can be had, instead of launching nothing without them.
 	MinValuesBestEffort bool
+	// Scheduler is whose profiles the filters have; nil for kube-scheduler's default one.
+	Scheduler *Scheduler
 	// Log takes what the planner and the filters have to say; the zero value drops it.
 	Log logr.Logger
 	// taken are names that no new node may have, besides those of nodes that exist.
@@ -77,7 +80,10 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 		return nil, err
 	}
 	out.Problems = distinct(slices.Concat(objects.Problems, m.Problems, problems, out.Problems))
-	out.Notes = m.Notes
+	out.Notes = slices.Clone(m.Notes)
+	if o.Scheduler != nil {
+		out.Notes = append(out.Notes, o.Scheduler.Notes...)
+	}
 	return out, nil
 }
 
@@ -89,7 +95,7 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, o.Log))
 	defer cancel()
 	out := &Outcome{bound: map[string]string{}}
-	w, err := newWorld(ctx, objects)
+	w, err := newWorld(ctx, objects, o.Scheduler)
 	if err != nil {
 		return nil, err
 	}
@@ -217,12 +223,13 @@ func (w *world) class(p input.Pod, classes *[]plan.Class, byKey map[string]int) 
 		w.held = append(w.held, why)
 		return ^(len(w.held) - 1)
 	}
-	key := plan.ClassKey(p.Pod)
+	spread, selector := w.spreads.Of(p.Pod)
+	key := strings.TrimSuffix(plan.ClassKey(p.Pod)+"/"+selector, "/")
 	at, ok := byKey[key]
 	if !ok {
 		at = len(*classes)
 		byKey[key] = at
-		*classes = append(*classes, plan.Class{Key: key, Pod: p.Pod, Volumes: w.volumes.Of(p.Pod)})
+		*classes = append(*classes, plan.Class{Key: key, Pod: p.Pod, DefaultSpread: spread, Volumes: w.volumes.Of(p.Pod)})
 	}
 	return at
 }

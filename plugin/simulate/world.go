@@ -15,8 +15,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/controller/daemon"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
@@ -34,19 +32,20 @@ type world struct {
 	claims   map[string]bool
 	verifier *verify.Verifier
 	volumes  *verify.Volumes
+	spreads  *verify.Spreads
 	stop     func()
 	// held are the reasons of pods that are not planned.
 	held []string
 }
 
 // newWorld puts the bound pods on their nodes, with the pods of DaemonSets that are not there yet, and builds the
-// filters of one profile for each scheduler that a pod names: kube-scheduler's default one.
-func newWorld(ctx context.Context, objects *input.Objects) (*world, error) {
+// filters of the scheduler's profiles, and of one for each other scheduler that a pod names.
+func newWorld(ctx context.Context, objects *input.Objects, scheduler *Scheduler) (*world, error) {
 	w := &world{objects: objects, byName: map[string]*framework.NodeInfo{}, claims: map[string]bool{}}
 	w.place(klog.FromContext(ctx))
 	// The filters count what they do; nobody asks here, but they need their counters.
 	metrics.Register()
-	profiles, err := profilesOf(objects.Pods)
+	profiles, err := scheduler.profilesOf(objects.Pods)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +62,7 @@ func newWorld(ctx context.Context, objects *input.Objects) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.volumes = verify.NewVolumes(factory)
+	w.volumes, w.spreads = verify.NewVolumes(factory), verify.NewSpreads(profiles, factory)
 	inner, cancel := context.WithCancel(ctx)
 	factory.Start(inner.Done())
 	w.stop = func() { cancel(); factory.Shutdown() }
@@ -76,38 +75,21 @@ func newWorld(ctx context.Context, objects *input.Objects) (*world, error) {
 	return w, nil
 }
 
-// profilesOf is the default profile under each of the names that pods ask for.
-func profilesOf(pods []input.Pod) ([]config.KubeSchedulerProfile, error) {
-	cfg, err := latest.Default()
-	if err != nil {
-		return nil, err
-	}
-	if len(cfg.Profiles) == 0 {
-		return nil, errors.New("kube-scheduler's default configuration has no profile")
-	}
-	out, have := cfg.Profiles[:1:1], map[string]bool{cfg.Profiles[0].SchedulerName: true}
-	for _, p := range pods {
-		if name := p.Spec.SchedulerName; !have[name] {
-			have[name] = true
-			another := cfg.Profiles[0].DeepCopy()
-			another.SchedulerName = name
-			out = append(out, *another)
-		}
-	}
-	return out, nil
-}
-
 // resourcesOf are the objects that the filters' plugins read.
 func resourcesOf(o *input.Objects) (map[string]apiserver.Resource, error) {
-	core, storage := corev1.SchemeGroupVersion.WithKind, storagev1.SchemeGroupVersion.WithKind
+	core, apps, storage := corev1.SchemeGroupVersion.WithKind, appsv1.SchemeGroupVersion.WithKind, storagev1.SchemeGroupVersion.WithKind
 	out := map[string]apiserver.Resource{}
-	var errs [6]error
+	var errs [10]error
 	out["namespaces"], errs[0] = apiserver.NewResource(core("Namespace"), o.Namespaces)
 	out["persistentvolumes"], errs[1] = apiserver.NewResource(core("PersistentVolume"), o.PersistentVolumes)
 	out["persistentvolumeclaims"], errs[2] = apiserver.NewResource(core("PersistentVolumeClaim"), o.PersistentVolumeClaims)
 	out["storageclasses"], errs[3] = apiserver.NewResource(storage("StorageClass"), o.StorageClasses)
 	out["csidrivers"], errs[4] = apiserver.NewResource(storage("CSIDriver"), o.CSIDrivers)
 	out["csinodes"], errs[5] = apiserver.NewResource(storage("CSINode"), o.CSINodes)
+	out["services"], errs[6] = apiserver.NewResource(core("Service"), o.Services)
+	out["replicationcontrollers"], errs[7] = apiserver.NewResource(core("ReplicationController"), o.Controllers)
+	out["replicasets"], errs[8] = apiserver.NewResource(apps("ReplicaSet"), o.ReplicaSets)
+	out["statefulsets"], errs[9] = apiserver.NewResource(apps("StatefulSet"), o.StatefulSets)
 	return out, errors.Join(errs[:]...)
 }
 

@@ -98,6 +98,12 @@ func (r *Reader) finishedDaemonSets() []*appsv1.DaemonSet {
 			r.problem(nameOf("DaemonSet", ds), "spec.template."+f.Field, "%s", f.Message)
 		}
 		ds.Spec.Template.Spec = s.spec
+		if l := r.admitted(ds.Namespace, s.spec); l.err != nil {
+			r.problem(nameOf("DaemonSet", ds), "spec.template.spec.containers", "%v", l.err)
+			return true
+		} else if len(r.limitRanges.items) > 0 {
+			ds.Spec.Template.Spec = l.spec
+		}
 		r.admitSpec(nameOf("DaemonSet", ds), &ds.Spec.Template.Spec)
 		return len(s.faults) > 0
 	})

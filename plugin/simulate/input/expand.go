@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,12 +22,17 @@ type workload struct {
 	path string
 	// labels that the controller adds.
 	labels map[string]string
+	// replicas is the name of the ReplicaSet by which a Deployment makes its pods.
+	replicas string
 	// claims are the templates of a StatefulSet.
 	claims []corev1.PersistentVolumeClaim
 }
 
 // owner names a controller.
 type owner struct{ namespace, kind, name string }
+
+// maxReplicas is how many pods of one workload are planned at most: ten times the largest mix of the benchmarks.
+const maxReplicas = 100_000
 
 // expander knows which pods the controllers have made already.
 type expander struct {
@@ -60,11 +66,32 @@ func (r *Reader) expand() {
 		n := x.wanted("Deployment", d, d.Spec.Replicas) - x.replicas[me] - x.orphans[me]
 		w := workload{kind: "Deployment", object: d, template: d.Spec.Template, path: "spec.template"}
 		w.labels = map[string]string{"pod-template-hash": hash(d.Namespace + "/" + d.Name)}
+		if n > 0 {
+			w.replicas = x.replicaSet(d, w.labels)
+		}
 		x.numbered(w, n)
 	}
 	x.statefulSets()
 	x.batches()
 	x.ephemeralClaims()
+}
+
+// replicaSet adds the ReplicaSet that the Deployment's controller would make, without replicas of its own, and returns its
+// name.
+func (x *expander) replicaSet(d *appsv1.Deployment, own map[string]string) string {
+	name := d.Name + "-" + own["pod-template-hash"]
+	if _, ok := x.Reader.replicaSets.get(d.Namespace, name); ok || d.Spec.Selector == nil {
+		return name
+	}
+	selector := d.Spec.Selector.DeepCopy()
+	if selector.MatchLabels == nil {
+		selector.MatchLabels = map[string]string{}
+	}
+	maps.Copy(selector.MatchLabels, own)
+	x.Reader.replicaSets.add(x.Reader, "ReplicaSet", &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: name}, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0)), Selector: selector},
+	})
+	return name
 }
 
 // count looks at whom the input's pods and Jobs belong to.
@@ -102,6 +129,9 @@ func (x *expander) wanted(kind string, object metav1.Object, replicas *int32) in
 	case *replicas < 0:
 		x.problem(nameOf(kind, object), "spec.replicas", "%d: must be zero or more", *replicas)
 		return 0
+	case *replicas > maxReplicas:
+		x.problem(nameOf(kind, object), "spec.replicas", "%d: more than a simulation takes, %d are planned", *replicas, maxReplicas)
+		return maxReplicas
 	}
 	return int(*replicas)
 }
@@ -168,7 +198,7 @@ func parallel(j *batchv1.Job) int {
 	if j.Spec.Completions != nil {
 		n = min(n, int(*j.Spec.Completions)-int(j.Status.Succeeded))
 	}
-	return max(n, 0)
+	return min(max(n, 0), maxReplicas)
 }
 
 // maker makes the pods of one workload.
@@ -196,6 +226,9 @@ func (x *expander) maker(w workload) *maker {
 			APIVersion: apiVersionOf(w.kind), Kind: w.kind, Name: w.object.GetName(), UID: w.object.GetUID(), Controller: new(true),
 		}},
 	}}
+	if w.replicas != "" {
+		m.meta.OwnerReferences[0].Kind, m.meta.OwnerReferences[0].Name = "ReplicaSet", w.replicas
+	}
 	if m.meta.Labels == nil {
 		m.meta.Labels = map[string]string{}
 	}
@@ -250,7 +283,7 @@ func (m *maker) make(name string, own map[string]string) {
 		spec = len(m.x.specs) + 1
 		m.x.specs[fmt.Sprintf("alone %d", spec)] = &sharedSpec{id: spec}
 	}
-	m.x.pods.add(m.x.Reader, "Pod", Pod{Pod: pod, Shape: m.x.shape(spec, meta)})
+	m.x.pods.add(m.x.Reader, "Pod", Pod{Pod: pod, Shape: m.x.shape(spec, meta), unseen: true})
 }
 
 // volumes are those of the template with the claims that the StatefulSet makes for the pod.

@@ -49,6 +49,13 @@ type Objects struct {
 	ResourceClaims []*resourcev1.ResourceClaim
 	// Services select pods for the profile's default topology spread.
 	Services []*corev1.Service
+	// ReplicaSets, StatefulSets and Controllers own pods, ReplicaSets also as a Deployment would make them: their selectors
+	// tell the profile's default topology spread whom it counts.
+	ReplicaSets []*appsv1.ReplicaSet
+	// StatefulSets as above.
+	StatefulSets []*appsv1.StatefulSet
+	// Controllers as above.
+	Controllers []*corev1.ReplicationController
 	// Budgets are the PodDisruptionBudgets, which say what may be moved.
 	Budgets []*policyv1.PodDisruptionBudget
 	// Invalid pods are not in Pods: the API server would refuse them.
@@ -64,6 +71,8 @@ type Pod struct {
 	*corev1.Pod
 	// Shape is equal for pods that differ in nothing but name and UID.
 	Shape int
+	// unseen says that no API server has admitted the pod yet.
+	unseen bool
 }
 
 // Invalid is a pod that cannot be planned.
@@ -158,6 +167,7 @@ type Reader struct {
 	runtimeClasses  list[*nodev1.RuntimeClass]
 	resourceClaims  list[*resourcev1.ResourceClaim]
 	services        list[*corev1.Service]
+	limitRanges     list[*corev1.LimitRange]
 	budgets         list[*policyv1.PodDisruptionBudget]
 
 	specs    map[string]*sharedSpec
@@ -198,6 +208,8 @@ func newObject(group, kind string) runtime.Object {
 		return &corev1.PersistentVolume{}
 	case "/PersistentVolumeClaim":
 		return &corev1.PersistentVolumeClaim{}
+	case "/LimitRange":
+		return &corev1.LimitRange{}
 	case "/Service":
 		return &corev1.Service{}
 	case "storage.k8s.io/StorageClass":
@@ -253,6 +265,8 @@ func (r *Reader) Add(object runtime.Object) {
 		r.addPod(o)
 	case *corev1.Namespace:
 		r.namespaces.add(r, "Namespace", o)
+	case *corev1.LimitRange:
+		r.limitRanges.add(r, "LimitRange", namespaced(o))
 	case *corev1.Service:
 		r.services.add(r, "Service", namespaced(o))
 	case *schedulingv1.PriorityClass:
@@ -318,8 +332,10 @@ func (r *Reader) Finish() *Objects {
 		NodePools: r.nodePools.items, NodeClasses: r.nodeClasses.items, NodeClaims: r.nodeClaims.items, Nodes: r.nodes.items, DaemonSets: r.finishedDaemonSets(),
 		Namespaces: r.namespaces.items, PersistentVolumes: r.volumes.items, PersistentVolumeClaims: r.claims.items,
 		StorageClasses: r.storageClasses.items, CSINodes: r.csiNodes.items, CSIDrivers: r.csiDrivers.items,
-		ResourceClaims: r.resourceClaims.items, Services: r.services.items, Budgets: r.budgets.items, Ignored: r.ignored,
+		ResourceClaims: r.resourceClaims.items, Services: r.services.items, ReplicaSets: r.replicaSets.items,
+		StatefulSets: r.statefulSets.items, Controllers: r.controllers.items, Budgets: r.budgets.items, Ignored: r.ignored,
 	}
+	r.pods.items = r.limit(r.pods.items)
 	out.Pods = slices.DeleteFunc(r.pods.items, func(p Pod) bool {
 		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	})

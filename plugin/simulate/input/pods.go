@@ -179,7 +179,8 @@ func (r *Reader) keep(pod *corev1.Pod, s *sharedSpec, metaID int) {
 		pod.Name = fmt.Sprintf("%s%d", pod.GenerateName, r.generate[pod.GenerateName])
 		r.generate[pod.GenerateName]++
 	}
-	if pod.UID == "" {
+	unseen := pod.UID == ""
+	if unseen {
 		pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
 	}
 	for _, f := range s.faults {
@@ -189,7 +190,7 @@ func (r *Reader) keep(pod *corev1.Pod, s *sharedSpec, metaID int) {
 		r.invalid = append(r.invalid, Invalid{pod.Namespace, pod.Name, s.faults[0].Field + ": " + s.faults[0].Message})
 		return
 	}
-	r.pods.add(r, "Pod", Pod{Pod: pod, Shape: r.shape(s.id, metaID)})
+	r.pods.add(r, "Pod", Pod{Pod: pod, Shape: r.shape(s.id, metaID), unseen: unseen})
 }
 
 // shape numbers the pairs of spec and metadata.
