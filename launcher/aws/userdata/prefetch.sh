@@ -59,8 +59,8 @@ field() {
   local n=${#2} head
   printf -v head '\\x%02x' $(($1 << 3 | 2))
   for (( ; n > 127; n >>= 7)); do printf -v head '%s\\x%02x' "$head" $((n & 127 | 128)); done
-  printf "$head\\x%02x" "$n"
-  printf %s "$2"
+  printf -v head '%s\\x%02x' "$head" "$n"
+  printf '%b%s' "$head" "$2"
 }
 
 # One image, through containerd's CRI as the kubelet pulls: gRPC is a length and a message over HTTP/2.
