@@ -12,20 +12,18 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-
-	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // reclaim gives one node back, in this order: a place in its pool's budget, the cordon, the scheduler's word, a last
 // look at its pods, the end. It says when to look again.
 func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error) {
 	// 1. Within the budgets.
-	ok, err := r.reserve(ctx, v)
+	blocked, err := r.reserve(ctx, v)
 	if err != nil {
 		return 0, err
 	}
-	if !ok {
-		r.config.Events.Eventf(v.pool, corev1.EventTypeNormal, "DisruptionBlocked", "No allowed disruptions for disruption reason %s due to blocking budget", karpv1.DisruptionReasonEmpty)
+	if blocked != "" {
+		r.config.Events.Eventf(v.pool, corev1.EventTypeNormal, "DisruptionBlocked", "No allowed disruptions for disruption reason %s due to %s", karpv1.DisruptionReasonEmpty, blocked)
 		return retryBudget, nil
 	}
 	// 2. to 4. Nobody may want the node.
@@ -78,32 +76,41 @@ func (r *Reclaimer) free(ctx context.Context, v *view) (string, error) {
 	return "", nil
 }
 
-// reserve takes a place in the pool's budget for the claim, if there is one.
-func (r *Reclaimer) reserve(ctx context.Context, v *view) (bool, error) {
+// reserve takes a place in the pool's budget for the claim, or says what is in the way.
+func (r *Reclaimer) reserve(ctx context.Context, v *view) (blocked string, err error) {
 	list := &karpv1.NodeClaimList{}
-	if err := r.config.Client.List(ctx, list, client.MatchingFields{index.ClaimNodePool: v.pool.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("list NodeClaims of NodePool %s: %w", v.pool.Name, err)
+	if err := r.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list NodeClaims: %w", err)
 	}
+	var own []karpv1.NodeClaim
+	going := map[types.UID]bool{}
 	ready := map[string]bool{}
 	for i := range list.Items {
+		claim := &list.Items[i]
+		if claim.DeletionTimestamp != nil {
+			going[claim.UID] = true
+		}
+		if claim.Labels[karpv1.NodePoolLabelKey] != v.pool.Name {
+			continue
+		}
+		own = append(own, *claim)
 		node := &corev1.Node{}
-		if err := r.config.Client.Get(ctx, client.ObjectKey{Name: list.Items[i].Status.NodeName}, node); err == nil {
+		if err := r.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node); err == nil {
 			ready[node.Name] = isReady(node)
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	nodes, disrupted := r.count(list.Items, ready)
+	for uid := range r.leaving {
+		going[uid] = true
+	}
+	nodes, disrupted := r.count(own, ready)
 	allowed, err := Allowed(v.pool, nodes, disrupted, v.facts.Now)
 	r.metrics.allowed.WithLabelValues(v.pool.Name, string(karpv1.DisruptionReasonEmpty)).Set(float64(allowed))
-	if err != nil {
-		return false, fmt.Errorf("budgets of NodePool %s: %w", v.pool.Name, err)
+	if blocked = Blocked(len(going), allowed, err); blocked == "" {
+		r.leaving[v.claim.UID] = true
 	}
-	if allowed <= 0 {
-		return false, nil
-	}
-	r.leaving[v.claim.UID] = true
-	return true, nil
+	return blocked, nil
 }
 
 // count is what budgets are reckoned with: initialized nodes, without those whose instance is being terminated

@@ -1,6 +1,7 @@
 package reclaim
 
 import (
+	"fmt"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -21,6 +22,24 @@ func Allowed(pool *karpv1.NodePool, nodes, disrupted int, now time.Time) (int, e
 		return 0, err
 	}
 	return max(allowed-disrupted, 0), nil
+}
+
+// maxLeaving is how many nodes may be leaving, for whatever reason, when another empty one is given back: the API server and EC2
+// have other things to do.
+const maxLeaving = 200
+
+// Blocked says what keeps an empty node from being given back: that many nodes leave in the whole cluster, no budget of its pool
+// allows it, or one that cannot be read does not, which its NodePool's condition ValidationSucceeded says too. Empty for nothing.
+func Blocked(leaving, allowed int, unreadable error) string {
+	switch {
+	case unreadable != nil:
+		return "a budget that cannot be read: " + unreadable.Error()
+	case allowed <= 0:
+		return "blocking budget"
+	case leaving >= maxLeaving:
+		return fmt.Sprintf("%d nodes that leave at this moment", leaving)
+	}
+	return ""
 }
 
 // at is a clock that stands still: Karpenter's budgets ask for the time by themselves.

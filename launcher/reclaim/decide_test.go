@@ -1,6 +1,7 @@
 package reclaim_test
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ func epoch() time.Time { return time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) }
 //	decide now=D [after=D] [initialized=D] [last=D] [deleting] [protected[=D]] [replaces] [cordoned=BY]
 //	POD [daemonset] [static] [terminating] [phase=PHASE]
 //
+//	blocked leaving=N allowed=N      whether the cluster or the pool keeps an empty node
 //	budget nodes=N disrupted=N at=TIME
 //	the NodePool's budgets as YAML
 //
@@ -38,6 +40,11 @@ func TestDecide(t *testing.T) {
 				return decide(t, d)
 			case "budget":
 				return budget(t, d)
+			case "blocked":
+				var leaving, allowed int
+				d.ScanArgs(t, "leaving", &leaving)
+				d.ScanArgs(t, "allowed", &allowed)
+				return cmp.Or(reclaim.Blocked(leaving, allowed, nil), "no") + "\n"
 			}
 			d.Fatalf(t, "unknown command %s", d.Cmd)
 			return ""

@@ -57,7 +57,8 @@ type flow struct {
 
 // TestFlow runs the files of testdata/flow, each in a bubble of its own time:
 //
-//	pool nodes=BUDGET after=DURATION     the NodePool
+//	pool nodes=BUDGET after=DURATION [schedule=CRON]
+//	                                     the NodePool; _ for a blank
 //	node NAME...                         ready nodes of it, with their claims
 //	pod NAME node=NODE                   a pod on a node
 //	scheduler free|busy|silent|pod=NODE  how it answers; pod: one is bound while it is being asked
@@ -144,6 +145,10 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 	case "pool":
 		pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 		pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: value}}
+		if d.HasArg("schedule") {
+			pool.Spec.Disruption.Budgets[0].Schedule = new(strings.ReplaceAll(d.CmdArgs[2].Vals[0], "_", " "))
+			pool.Spec.Disruption.Budgets[0].Duration = &metav1.Duration{Duration: time.Hour}
+		}
 		after := parse(f.t, d.CmdArgs[1].Vals[0])
 		pool.Spec.Disruption.ConsolidateAfter.Duration = &after
 		f.create(ctx, pool)

@@ -161,8 +161,12 @@ func (t *Terminator) leaveNodes(ctx context.Context, s *scope) (time.Duration, e
 
 func (t *Terminator) checkAlive(_ context.Context, s *scope) (time.Duration, error) {
 	id := instanceID(s.claim)
+	if id == "" {
+		return 0, nil
+	}
+	// An instance that EC2 takes is looked at while its node is still Ready: the API server would hear of its death 40 s late.
 	for _, node := range s.nodes {
-		if c := readyCondition(node); id == "" || c != nil && c.Status == corev1.ConditionTrue {
+		if c := readyCondition(node); c != nil && c.Status == corev1.ConditionTrue && !doomed(reasonOf(s.claim)) {
 			return 0, nil
 		}
 	}
