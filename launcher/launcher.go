@@ -18,6 +18,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/gauges"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/readable"
@@ -41,6 +42,7 @@ type Launcher struct {
 	manager    manager.Manager
 	recorders  recorders
 	registerer prometheus.Registerer
+	times      *gauges.Times
 }
 
 // recorders write Events under their two sources.
@@ -79,7 +81,20 @@ func New(c Config) (*Launcher, error) {
 	if l.recorders, err = newRecorders(config, l.registerer); err != nil {
 		return nil, err
 	}
-	return l, nil
+	return l, l.tell()
+}
+
+// tell has the metrics tell what is there and what happens, of the replica that leads.
+func (l *Launcher) tell() error {
+	informers, leading := l.manager.GetCache(), l.config.Gate.Open
+	collector, err := gauges.New(informers, leading)
+	if err != nil {
+		return err
+	}
+	if l.times, err = gauges.NewTimes(informers, leading, l.registerer); err != nil {
+		return err
+	}
+	return l.registerer.Register(collector)
 }
 
 func newRecorders(config *rest.Config, registerer prometheus.Registerer) (recorders, error) {
@@ -101,7 +116,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	if err := index.Register(ctx, l.manager.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := errors.Join(l.wire(), add(l.manager, l.recorders.announcer.Run)); err != nil {
+	if err := errors.Join(l.wire(), l.times.Watch(ctx), add(l.manager, l.recorders.announcer.Run)); err != nil {
 		return err
 	}
 	return l.manager.Start(ctx)

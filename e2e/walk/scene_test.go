@@ -26,6 +26,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // patience bounds each wait: far above what anything takes, a fail-over included.
@@ -210,10 +211,34 @@ func (s *scene) await(what string, done func() error) {
 	if err := s.recorder.Await(ctx, what, func() bool { last = done(); return last == nil }); err == nil {
 		return
 	}
+	s.keep()
+	s.t.Fatalf("not within %s: %s: %v", patience, what, last)
+}
+
+// keep prints the ends of the logs, and keeps all of them and the effects where `go test -artifacts` keeps things.
+func (s *scene) keep() {
+	s.t.Helper()
 	for _, process := range []string{sandbox.Scheduler, sandbox.Launcher} {
 		s.t.Logf("end of the %s's log:\n%s", process, s.Tail(process, 30))
+		data, err := os.ReadFile(s.LogFile(process))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(s.t.ArtifactDir(), process+".log"), data, 0o600)
+		}
+		if err != nil {
+			s.t.Error(err)
+		}
 	}
-	s.t.Fatalf("not within %s: %s: %v", patience, what, last)
+	var b strings.Builder
+	for _, e := range s.Journal().Since(0) {
+		fmt.Fprintf(&b, "%d %s %s %s %s -> %d %s\n", e.Number, e.Arrived.Format("15:04:05.000"), e.Process, e.Name, e.Object, e.Status, e.Holder)
+	}
+	for _, c := range s.recorder.Claims() {
+		fmt.Fprintf(&b, "%s created %s, deleted %s, pods %s\n", c.Object.Name, c.Created.At.Format("15:04:05.000"), c.Deleted.At.Format("15:04:05.000"),
+			c.Object.Annotations[catalog.PodsAnnotation])
+	}
+	if err := os.WriteFile(filepath.Join(s.t.ArtifactDir(), "effects.txt"), []byte(b.String()), 0o600); err != nil {
+		s.t.Error(err)
+	}
 }
 
 // kill ends a process, which may just have ended.

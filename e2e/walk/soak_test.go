@@ -166,6 +166,7 @@ func (s *soak) trouble(length time.Duration, kills bool) {
 func (s *soak) look() {
 	s.t.Helper()
 	if broken := invariants.Always(s.evidence()); len(broken) > 0 {
+		s.keep()
 		s.t.Fatalf("after %d troubles (%v):\n%s", s.troubles, s.done, strings.Join(broken, "\n"))
 	}
 }

@@ -1,0 +1,167 @@
+package gauges
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// within bounds how long one answer may take: the cache may not have been filled yet.
+const within = 5 * time.Second
+
+// Collector is a prometheus.Collector over the cache.
+type Collector struct {
+	cache   client.Reader
+	leading func() bool
+	// labels of nodes: the metric's name of each well-known label of Karpenter's.
+	labels map[string][]string
+	names  []string
+
+	nodes                                   map[string]*prometheus.Desc
+	lifetime, utilization, nodeCount, state *prometheus.Desc
+}
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+// New returns a Collector of what the cache holds, which tells it while leading: of two replicas, one speaks.
+func New(cache client.Reader, leading func() bool) (*Collector, error) {
+	if cache == nil || leading == nil {
+		return nil, errors.New("gauges: a cache and whether we lead are required")
+	}
+	c := &Collector{cache: cache, leading: leading, labels: map[string][]string{}, nodes: map[string]*prometheus.Desc{}}
+	for label := range karpv1.WellKnownLabels {
+		if _, name, ok := strings.Cut(label, "/"); ok {
+			name = snake(name)
+			c.labels[name] = append(c.labels[name], label)
+		}
+	}
+	c.names = append([]string{"node_name", "phase", "managed"}, slices.Sorted(maps.Keys(c.labels))...)
+	for name, help := range map[string]string{
+		"allocatable":           "What nodes have for pods.",
+		"system_overhead":       "What nodes keep for their system: capacity less allocatable.",
+		"total_pod_requests":    "What the pods of nodes request, those of DaemonSets included.",
+		"total_pod_limits":      "What the pods of nodes are limited to, those of DaemonSets included.",
+		"total_daemon_requests": "What the DaemonSet pods of nodes request.",
+		"total_daemon_limits":   "What the DaemonSet pods of nodes are limited to.",
+	} {
+		c.nodes[name] = prometheus.NewDesc("karpenter_nodes_"+name, help, append(slices.Clone(c.names), "resource_type"), nil)
+	}
+	c.lifetime = prometheus.NewDesc("karpenter_nodes_current_lifetime_seconds", "How old nodes are.", c.names, nil)
+	c.utilization = prometheus.NewDesc("karpenter_cluster_utilization_percent", "Share of what nodes have that pods request.", []string{"resource_type"}, nil)
+	c.nodeCount = prometheus.NewDesc("karpenter_cluster_state_node_count", "Nodes that there are.", nil, nil)
+	c.state = prometheus.NewDesc("karpenter_pods_state", "Pods that there are, with where they are and how they stand.", []string{
+		"name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed",
+	}, nil)
+	return c, nil
+}
+
+func snake(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range c.nodes {
+		to <- d
+	}
+	for _, d := range []*prometheus.Desc{c.lifetime, c.utilization, c.nodeCount, c.state} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	if !c.leading() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
+	if err := errors.Join(c.cache.List(ctx, nodes, client.UnsafeDisableDeepCopy), c.cache.List(ctx, pods, client.UnsafeDisableDeepCopy)); err != nil {
+		klog.Background().V(2).Info("Nodes and pods are not told: the cache does not have them yet", "err", err)
+		return
+	}
+	byNode := map[string][]*corev1.Pod{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		byNode[pod.Spec.NodeName] = append(byNode[pod.Spec.NodeName], pod)
+	}
+	total, used := totals{}, totals{}
+	byName := make(map[string]*corev1.Node, len(nodes.Items))
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		byName[node.Name] = node
+		asked := sum(byNode[node.Name])
+		c.node(to, node, asked)
+		total.add(node.Status.Allocatable)
+		used.add(asked["total_pod_requests"])
+	}
+	for name, has := range total {
+		if has > 0 {
+			to <- gauge(c.utilization, 100*used[name]/has, name)
+		}
+	}
+	to <- gauge(c.nodeCount, float64(len(nodes.Items)))
+	for i := range pods.Items {
+		to <- c.pod(&pods.Items[i], byName[pods.Items[i].Spec.NodeName])
+	}
+}
+
+func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func (c *Collector) node(to chan<- prometheus.Metric, node *corev1.Node, asked map[string]corev1.ResourceList) {
+	values := []string{node.Name, string(node.Status.Phase), strconv.FormatBool(managed(node))}
+	for _, name := range c.names[len(values):] {
+		value := ""
+		for _, label := range c.labels[name] {
+			value = max(value, node.Labels[label])
+		}
+		values = append(values, value)
+	}
+	asked["allocatable"] = node.Status.Allocatable
+	asked["system_overhead"] = less(node.Status.Capacity, node.Status.Allocatable)
+	for name, list := range asked {
+		for resource, quantity := range list {
+			to <- gauge(c.nodes[name], quantity.AsApproximateFloat64(), append(slices.Clone(values), snake(string(resource)))...)
+		}
+	}
+	to <- gauge(c.lifetime, time.Since(node.CreationTimestamp.Time).Seconds(), values...)
+}
+
+func managed(node *corev1.Node) bool { return node.Labels[karpv1.NodePoolLabelKey] != "" }
+
+func (c *Collector) pod(pod *corev1.Pod, node *corev1.Node) prometheus.Metric {
+	if node == nil {
+		node = &corev1.Node{}
+	}
+	owner := ""
+	if len(pod.OwnerReferences) > 0 {
+		o := pod.OwnerReferences[0]
+		owner = fmt.Sprintf("/apis/%s/namespaces/%s/%ss/%s", o.APIVersion, pod.Namespace, strings.ToLower(o.Kind), o.Name)
+	}
+	return gauge(c.state, 1, pod.Name, pod.Namespace, owner, pod.Spec.NodeName, strconv.FormatBool(pod.Spec.NodeName != ""),
+		node.Labels[karpv1.NodePoolLabelKey], node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelArchStable],
+		node.Labels[karpv1.CapacityTypeLabelKey], node.Labels[corev1.LabelInstanceTypeStable], string(pod.Status.Phase),
+		strconv.FormatBool(condition(pod, corev1.PodReady) != nil), strconv.FormatBool(managed(node)))
+}
+
+// condition returns a condition that is true, or nil.
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
