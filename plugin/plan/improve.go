@@ -25,6 +25,8 @@ type search struct {
 	prices []float64
 	// changed are boxes that the current step fills up, by index.
 	changed map[int]box
+	// cost is that of the boxes.
+	cost float64
 }
 
 // What one step of the search may touch.
@@ -36,20 +38,43 @@ const (
 	patience = 12
 )
 
-// improve makes boxes cheaper until the budget of work is used up.
-func (c *composer) improve(boxes []box, pi []float64, room [][]int64, budget int) []box {
+// effort is how much work may be done, and the bill that is good enough.
+type effort struct {
+	work int
+	bill float64
+}
+
+// looks is how often the search looks back within its work, leastGain the share that it must have gained since to go on.
+const (
+	looks     = 10
+	leastGain = 0.0002
+)
+
+// goodEnough is the bill, as a multiple of the lower bound, from which on it is not worth the work to improve a plan.
+const goodEnough = 1.002
+
+// improve makes boxes cheaper until the effort is used up.
+func (c *composer) improve(boxes []box, pi []float64, room [][]int64, e effort) []box {
 	s := &search{trial: c.p.cloneRoom(), composer: c, pi: pi, boxes: boxes, room: room, rng: rand.New(rand.NewPCG(1, 1)), counts: make([]int, len(c.kinds)), changed: map[int]box{}}
 	for li := range c.lanes {
 		s.prices = append(s.prices, c.lanes[li].price)
 	}
 	s.shrink()
-	until := c.work + budget
-	for fails := 0; c.work < until && len(s.boxes) > 0 && fails < patience*(len(s.boxes)+3); fails++ {
+	until := c.work + e.work
+	s.cost = s.bill(s.boxes)
+	look, was := c.work+e.work/looks, s.cost
+	for fails := 0; c.work < until && s.cost > e.bill && fails < patience*(len(s.boxes)+3); fails++ {
 		before := c.work
 		if s.step() {
 			fails = 0
 		}
 		c.work = max(c.work, before+20)
+		if c.work > look {
+			if s.cost > was*(1-leastGain) {
+				break
+			}
+			look, was = c.work+e.work/looks, s.cost
+		}
 	}
 	s.merge()
 	return s.boxes
@@ -71,19 +96,10 @@ func (s *search) shrink() {
 	}
 }
 
-// value is what the items are worth.
-func (s *search) value(items []item) float64 {
-	v := 0.0
-	for _, it := range items {
-		v += float64(it.n) * s.pi[it.unit]
-	}
-	return v
-}
-
 // cheapest is the cheapest lane for less than the price that holds the items, -1 if there is none.
 func (s *search) cheapest(items []item, sum vec, below float64, room [][]int64) int {
 	// No lane holds more than top value per dollar.
-	from := sort.SearchFloat64s(s.prices, s.value(items)/s.most()*(1-1e-6))
+	from := sort.SearchFloat64s(s.prices, worth(items, s.pi)/s.most()*(1-1e-6))
 	for li := from; li < len(s.lanes) && s.prices[li] < below; li++ {
 		s.work++
 		l := &s.lanes[li]
@@ -110,7 +126,9 @@ func (s *search) takesAll(li int, items []item) bool {
 }
 
 // waste is what the box costs beyond the value of its content.
-func (s *search) waste(i int) float64 { return s.prices[s.boxes[i].lane] - s.value(s.boxes[i].items) }
+func (s *search) waste(i int) float64 {
+	return s.prices[s.boxes[i].lane] - worth(s.boxes[i].items, s.pi)
+}
 
 // victims are boxes to take apart: a wasteful one, and others that could have run its pods.
 func (s *search) victims() []int {
@@ -169,6 +187,7 @@ func (s *search) step() bool {
 		return false
 	}
 	s.keep(victims, fresh)
+	s.cost += cost - was
 	return cost < was-1e-9
 }
 

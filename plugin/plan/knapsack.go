@@ -29,6 +29,8 @@ type packer struct {
 	weight, try []float64
 	used, spare []float64
 	steps       int
+	gridMost    []float64
+	gridLast    []piece
 	// moves is how often most may move the weights of a lane; who calls it says.
 	moves int
 	// hasty says that any content worth more than the floor will do.
@@ -176,6 +178,22 @@ type ware struct {
 
 // wares lists those of the kinds that are wanted, the most value per size first.
 func (k *packer) wares(li int, want, n []int, pi []float64, by []float64) []ware {
+	list := k.gather(li, want, n, pi, by)
+	slices.SortFunc(list, func(a, b ware) int {
+		// Written out: there is no NaN here.
+		switch {
+		case a.valuePerShare > b.valuePerShare:
+			return -1
+		case a.valuePerShare < b.valuePerShare:
+			return 1
+		}
+		return a.unit - b.unit
+	})
+	return list
+}
+
+// gather is wares in any order.
+func (k *packer) gather(li int, want, n []int, pi []float64, by []float64) []ware {
 	k.shelf = k.shelf[:0]
 	l, held := &k.lanes[li], k.held(li)
 	per := k.weight
@@ -197,18 +215,38 @@ func (k *packer) wares(li int, want, n []int, pi []float64, by []float64) []ware
 		}
 		k.shelf = append(k.shelf, w)
 	}
-	slices.SortFunc(k.shelf, func(a, b ware) int {
-		// Written out: this comparison is a large part of all planning. There is no NaN here.
-		switch {
-		case a.valuePerShare > b.valuePerShare:
-			return -1
-		case a.valuePerShare < b.valuePerShare:
-			return 1
-		}
-		return a.unit - b.unit
-	})
 	k.work += len(want) + 1
 	return k.shelf
+}
+
+// before says that a is worth more per size than b.
+func (a *ware) before(b *ware) bool {
+	return a.valuePerShare > b.valuePerShare || a.valuePerShare == b.valuePerShare && a.unit < b.unit
+}
+
+// pile makes a heap of the wares: most of them are never looked at, which a sort would take in account.
+func pile(list []ware) {
+	for i := len(list)/2 - 1; i >= 0; i-- {
+		sink(list, i)
+	}
+}
+
+// sink moves the ware down to its place in the heap.
+func sink(list []ware, i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(list) {
+			return
+		}
+		if c+1 < len(list) && list[c+1].before(&list[c]) {
+			c++
+		}
+		if !list[c].before(&list[i]) {
+			return
+		}
+		list[i], list[c] = list[c], list[i]
+		i = c
+	}
 }
 
 // cut is the most value of the wares that goes into the size, if the last one may be cut.
@@ -232,7 +270,22 @@ func cut(list []ware, left float64) float64 {
 // relaxed fills one knapsack, whose size is the weighted one and in which a unit may be cut: no node of the lane holds
 // more value, whatever the weights.
 func (k *packer) relaxed(li int, want, n []int, pi []float64, by []float64) float64 {
-	return cut(k.wares(li, want, n, pi, by), 1)
+	list, value, left := k.gather(li, want, n, pi, by), 0.0, 1.0
+	for pile(list); len(list) > 0 && left > 0; list = next(list) {
+		w := &list[0]
+		x := min(float64(w.most), left/w.size)
+		value += x * w.value
+		left -= x * w.size
+	}
+	return value
+}
+
+// next takes the first ware off the heap.
+func next(list []ware) []ware {
+	last := len(list) - 1
+	list[0] = list[last]
+	sink(list[:last], 0)
+	return list[:last]
 }
 
 // most is an upper bound of the value of a node of the lane: of the relaxation with the weights where it is least, or of
@@ -271,27 +324,20 @@ func (k *packer) most(li int, want, n []int, pi []float64, floor float64) float6
 // fillRelaxed is relaxed; the share of each dimension that the fill takes is in k.used, and the most by which one is
 // overdrawn is returned.
 func (k *packer) fillRelaxed(li int, want, n []int, pi []float64, by []float64) (float64, float64) {
-	list, free := k.wares(li, want, n, pi, by), k.lanes[li].free
+	list, value, left := k.gather(li, want, n, pi, by), 0.0, 1.0
 	clear(k.used)
-	value, left := 0.0, 1.0
-	for i := range list {
-		w := &list[i]
-		x := float64(w.most)
-		if whole := x * w.size; whole > left {
-			x = left / w.size
-		}
+	for pile(list); len(list) > 0 && left > 0; list = next(list) {
+		w := &list[0]
+		x := min(float64(w.most), left/w.size)
 		value += x * w.value
 		left -= x * w.size
 		for d, need := range k.kinds[w.unit].need {
 			k.used[d] += x * float64(need)
 		}
-		if x < float64(w.most) {
-			break
-		}
 	}
 	over := 0.0
-	for d := range k.used {
-		k.used[d] /= float64(max(free[d], 1))
+	for d, free := range k.lanes[li].free {
+		k.used[d] /= float64(max(free, 1))
 		over = max(over, k.used[d]-1)
 	}
 	return value, over

@@ -31,20 +31,12 @@ func (m *model) pack(units []unit, weight int32) packing {
 	}
 	best, known := outcome{boxes: ff, left: left}, 0.0
 	for _, effort := range m.in.Options.efforts(m.in.sketch) {
-		r := k.newRows()
-		pi, columns, levels := r.values(r.p.counts(), int(valuesWork*effort))
-		pi = r.repair(r.p.counts(), pi)
-		plain := r.spread(k, r.p.counts(), pi)
-		if !r.exact {
-			plain = k.repair(p.counts(), plain)
-		}
-		values := raised(plain, k.prices())
-		o := k.solve(r, covering{raised(pi, r.prices()), values, columns, levels}, int(improveWork*effort))
+		o, bound := k.plan(effort)
 		if k.better(o, best) {
 			best = o
 		}
 		if !m.in.sketch && p.plain() && k.pods(best.left) == 0 {
-			known = max(known, k.leastBill(r, covering{rows: pi, kinds: plain}, k.bill(best.boxes)))
+			known = max(known, k.lowerBound(bound, k.bill(best.boxes)))
 		}
 	}
 	pk.best = p.split(best.boxes)
@@ -54,6 +46,44 @@ func (m *model) pack(units []unit, weight int32) packing {
 	m.diversify(p, pk.best.nodes)
 	m.book(pk.best.nodes, 1)
 	return pk
+}
+
+// plan packs the kinds, and returns what no packing of them can be cheaper than: rows tolerate more company than kinds,
+// so what bounds them bounds the kinds.
+func (k *packer) plan(share float64) (outcome, float64) {
+	r := k.newRows(firstRows)
+	c := k.cover(r, share, nil)
+	o := k.solve(r, c, int(improveWork*share))
+	if r.exact || k.p.m.in.sketch || k.bill(o.boxes) <= c.bound*goodEnough {
+		return o, c.bound
+	}
+	// Once more with more rows, from what is known.
+	r = k.newRows(maxRows)
+	fine := k.cover(r, share, k.lift(r, c.kinds, o.boxes))
+	values := raised(fine.kinds, k.prices())
+	kc := k.newComposer(k.p.counts(), values)
+	o.boxes = kc.improve(o.boxes, values, k.roomBeside(o.boxes), effort{int(improveWork * share), fine.bound * goodEnough})
+	return o, max(c.bound, fine.bound)
+}
+
+// cover solves the covering program of the rows.
+func (k *packer) cover(r *rows, share float64, start *covering) covering {
+	c := r.values(r.p.counts(), int(valuesWork*share), start)
+	c.kinds = r.spread(k, r.p.counts(), c.rows)
+	if !r.exact {
+		c.kinds = k.repair(k.p.counts(), c.kinds)
+		c.bound = k.boundOf(c.kinds)
+	}
+	return c
+}
+
+// roomBeside is what the limits leave beside the boxes.
+func (k *packer) roomBeside(boxes []box) [][]int64 {
+	room := k.p.cloneRoom()
+	for _, b := range boxes {
+		k.p.spend(&k.lanes[b.lane], 1, room)
+	}
+	return room
 }
 
 // raised gives kinds that the best mix runs for nothing, in the slack of others, a small price: they have to be placed.
@@ -70,17 +100,10 @@ type outcome struct {
 	left  []int
 }
 
-// covering is the solution of the covering program: the values of the rows and of the kinds, and the patterns of the
-// rows with how often they are used.
-type covering struct {
-	rows, kinds []float64
-	columns     []column
-	levels      []float64
-}
-
 // solve uses the whole part of the covering program's solution, composes the rest, and improves the result.
 func (k *packer) solve(r *rows, s covering, work int) outcome {
 	counts, room := r.p.counts(), k.p.cloneRoom()
+	s.rows, s.kinds = raised(s.rows, r.prices()), raised(s.kinds, k.prices())
 	var list []repeated
 	for i, c := range s.columns {
 		if c.lane < 0 {
@@ -105,17 +128,11 @@ func (k *packer) solve(r *rows, s covering, work int) outcome {
 	for _, x := range list {
 		boxes = append(boxes, r.realize(k, x.pattern, x.n, left)...)
 	}
-	room = k.p.cloneRoom()
-	for _, b := range boxes {
-		k.p.spend(&k.lanes[b.lane], 1, room)
-	}
+	room = k.roomBeside(boxes)
 	kc := k.newComposer(k.p.counts(), s.kinds)
 	rest, _ = kc.compose(left, s.kinds, room, 1e18)
 	boxes = append(boxes, k.boxes(rest)...)
-	room = k.p.cloneRoom()
-	for _, b := range boxes {
-		k.p.spend(&k.lanes[b.lane], 1, room)
-	}
+	room = k.roomBeside(boxes)
 	if !r.exact {
 		// Patterns of rows fit kinds badly: those of the kinds' own values may be better.
 		others, own := k.p.counts(), k.p.cloneRoom()
@@ -124,16 +141,7 @@ func (k *packer) solve(r *rows, s covering, work int) outcome {
 			boxes, left, room = o.boxes, o.left, own
 		}
 	}
-	return outcome{kc.improve(boxes, s.kinds, room, work), left}
-}
-
-// leastBill is the lower bound from the values of the rows or the kinds; cost is what some plan costs.
-func (k *packer) leastBill(r *rows, s covering, cost float64) float64 {
-	if r.exact {
-		// Rows tolerate more company than kinds: what bounds them bounds the kinds.
-		return r.lowerBound(r.p.counts(), s.rows, cost)
-	}
-	return k.lowerBound(k.p.counts(), s.kinds, cost)
+	return outcome{kc.improve(boxes, s.kinds, room, effort{work, s.bound * goodEnough}), left}
 }
 
 // bill is USD per hour.
@@ -198,12 +206,5 @@ func (m *model) freeBound(p *problem, s solution) float64 {
 	if len(k.lanes) == 0 {
 		return 0
 	}
-	r := k.newRows()
-	pi, _, _ := r.values(r.p.counts(), valuesWork)
-	pi = r.repair(r.p.counts(), pi)
-	kinds := r.spread(k, r.p.counts(), pi)
-	if !r.exact {
-		kinds = k.repair(k.p.counts(), kinds)
-	}
-	return k.leastBill(r, covering{rows: pi, kinds: kinds}, p.cost(s.nodes))
+	return k.lowerBound(k.cover(k.newRows(maxRows), 1, nil).bound, p.cost(s.nodes))
 }

@@ -1,10 +1,15 @@
 package plan
 
-// How often values are repaired, and from which value per dollar of a node on.
+import "slices"
+
+// How often values are repaired, and from which value per dollar of a node on; lanes that are far from it are looked at
+// now and then.
 const (
 	repairs   = 40
 	hastily   = 15
 	overdrawn = 1.002
+	napRounds = 4
+	farFrom   = 0.97
 )
 
 // repair lowers the values of kinds that together make a node worth more than it costs, since they come from rows of
@@ -31,8 +36,11 @@ func (k *packer) repair(counts []int, pi []float64) []float64 {
 			}
 			pat := k.best(li, k.all, counts, pi, limit)
 			if pat.value <= limit && !k.hasty {
-				pat.value = limit
-				k.beam(li, k.wares(li, k.all, counts, pi, k.weights(li)), &pat)
+				k.onGrid(li, k.wares(li, k.all, counts, pi, k.weights(li)), limit, gridLimit, func(items []item) {
+					if v := worth(items, pi); v > pat.value {
+						pat.value, pat.items = v, slices.Clone(items)
+					}
+				})
 			}
 			if pat.value <= limit*(1+1e-9) {
 				continue

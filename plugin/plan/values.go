@@ -5,78 +5,60 @@ import (
 	"slices"
 )
 
-// column is a pattern in the covering program; a surplus column (lane -1) gives one unit of its only row back.
-type column struct {
-	lane  int
-	cost  float64
-	items []item
-}
-
-// master is the covering program in the revised simplex method: as few dollars as possible for patterns, taken fractional
-// times, that hold all kinds. Its duals are what one more of each kind costs in the best mix (Gilmore and Gomory 1961).
-type master struct {
-	rows  []int // kind of each row
-	row   []int // row of each kind, -1 for none
-	basis []column
-	inv   [][]float64
-	level []float64
-	pool  []column
-	// pivots of the last solve.
-	pivots int
-}
-
-// Columns that are kept, and rounds for which a lane that is far from paying is not looked at.
 const (
-	maxColumns = 3000
-	napRounds  = 4
-	farFrom    = 0.97
+	// openShare is what the covering program may leave open between its solution and the bound.
+	openShare = 0.001
+	// repairShare is what it may leave open without further ado.
+	repairShare = 0.005
+	// steadyTrust is how far the values at which nodes are filled follow the duals at most while those still find columns.
+	steadyTrust = 0.4
+	// trustStep is by how much they follow them more where there are none.
+	trustStep = 0.2
 )
 
+// covering is the solution of the covering program: the values of the rows and of the kinds, the patterns of the rows
+// with how often they are used, and the bound that the values prove.
+type covering struct {
+	rows, kinds []float64
+	columns     []column
+	levels      []float64
+	bound       float64
+}
+
 // values prices the kinds by column generation: solve, price the kinds by the duals, look for nodes that hold more than
-// they cost at these prices, again, until there is none or the work is used up. It returns the prices and the
-// patterns of the last solution with their levels.
-func (k *packer) values(counts []int, budget int) ([]float64, []column, []float64) {
-	until := k.work + budget
-	m := k.newMaster(counts)
-	pi, steady := make([]float64, len(k.kinds)), k.fluid(counts)
-	s := seeker{packer: k, m: m, counts: counts, pi: pi, at: slices.Clone(steady), nap: make([]int, len(k.lanes)), naps: make([]int, len(k.lanes))}
-	k.hasty = true
-	start, _ := k.newComposer(counts, raised(steady, k.prices())).compose(slices.Clone(counts), raised(steady, k.prices()), k.p.cloneRoom(), math.Inf(1))
-	k.hasty = false
-	for _, r := range start {
-		m.pool = append(m.pool, column{lane: r.lane, cost: k.lanes[r.lane].price, items: r.items})
+// they cost at these prices, again, until there is none or the work is used up. It may start from values and columns that
+// are good already.
+func (k *packer) values(counts []int, budget int, start *covering) covering {
+	from, until := k.work, k.work+budget
+	s := seeker{
+		packer: k, from: from, m: k.newMaster(counts), counts: counts, trust: steadyTrust,
+		pi: make([]float64, len(k.kinds)), at: make([]float64, len(k.kinds)),
+		ratio: make([]float64, len(k.lanes)), exact: make([]bool, len(k.lanes)),
 	}
-	for trust := 0.0; k.work < until; s.round++ {
-		m.solve(pi)
-		k.work += m.pivots * len(m.rows) * len(m.rows) / 8
-		for ki := range pi {
-			s.at[ki] = trust*pi[ki] + (1-trust)*steady[ki]
-		}
-		k.weigh(counts, s.at)
-		found, napping := s.seek(trust == 1)
-		m.trim(pi)
-		switch {
-		case found:
-		case trust < 1:
-			if trust += 0.34; trust > 0.9 {
-				trust = 1
-			}
-		case napping:
-			clear(s.nap)
-		case !s.hard:
-			s.hard = true
-		default:
-			until = 0
-		}
-		if found && trust == 0 {
-			trust = 0.33
-		}
+	if start == nil {
+		s.steady = k.fluid(counts)
+		s.composeFirst()
+	} else {
+		s.steady, s.trust = slices.Clone(start.rows), 0
+		s.m.pool = slices.Clone(start.columns)
 	}
-	m.solve(pi)
-	for ki := range pi {
-		pi[ki] = max(pi[ki], 0)
+	for k.work < until && !s.done {
+		s.solve()
+		s.seek()
+		s.m.trim(s.pi)
 	}
-	return pi, m.basis, m.level
+	s.solve()
+	s.follow(1)
+	s.prove()
+	for ki := range s.pi {
+		s.pi[ki] = max(s.pi[ki], 0)
+	}
+	if s.bound < s.m.cost()*(1-repairShare) && k.p.plain() && !k.p.m.in.sketch {
+		// The work did not suffice: the values have to come down where nodes hold more than they cost.
+		s.at = k.repair(counts, slices.Clone(s.pi))
+		s.prove()
+	}
+	return covering{rows: s.pi, columns: s.m.basis, levels: s.m.level, bound: s.bound}
 }
 
 // seeker looks for columns that pay.
@@ -84,194 +66,114 @@ type seeker struct {
 	*packer
 	m      *master
 	counts []int
-	// pi are the duals of the program, at the prices for which nodes are filled: between the duals and steady prices while
-	// the duals still swing (Wentges 1997).
-	pi, at []float64
-	round  int
-	// nap is the round until which a lane is not looked at.
-	nap []int
-	// naps is how many of them it took: each is longer than the last.
-	naps []int
-	// hard says that a quick look finds nothing any more.
-	hard bool
+	// pi are the duals of the program; at the prices for which nodes are filled: between the duals and those steady ones
+	// that prove the best bound so far (Wentges 1997), by trust.
+	pi, at, steady []float64
+	trust          float64
+	bound          float64
+	// ratio is an upper bound of what a node of each lane holds for a dollar; exact says that no more work makes it less.
+	ratio []float64
+	exact []bool
+	// from is the work that was done before.
+	from int
+	// found says that the last round found columns, done that there are none or that they cannot matter.
+	found, done bool
 }
 
-// seek adds a column for each lane that has one that pays.
-func (s *seeker) seek(exact bool) (found, napping bool) {
+// composeFirst starts the program with the nodes of a quick composition.
+func (s *seeker) composeFirst() {
+	values := raised(s.steady, s.prices())
+	s.hasty = true
+	first, _ := s.newComposer(s.counts, values).compose(slices.Clone(s.counts), values, s.p.cloneRoom(), math.Inf(1))
+	s.hasty = false
+	for _, r := range first {
+		s.m.pool = append(s.m.pool, column{lane: r.lane, cost: s.lanes[r.lane].price, items: r.items})
+	}
+}
+
+func (s *seeker) solve() {
+	s.m.solve(s.pi)
+	s.work += s.m.pivots * len(s.m.rows) * len(s.m.rows) / 8
+}
+
+// follow sets the prices for which nodes are filled.
+func (s *seeker) follow(trust float64) {
+	for _, ki := range s.all {
+		s.at[ki] = max(trust*s.pi[ki]+(1-trust)*s.steady[ki], 0)
+	}
+	s.weigh(s.counts, s.at)
+}
+
+// seek adds columns for each lane that has some that pay, and proves a bound.
+func (s *seeker) seek() {
+	s.follow(s.trust)
+	s.found = false
 	for li := range s.lanes {
-		if s.nap[li] > s.round {
-			napping = true
-			continue
+		s.ratio[li], s.exact[li] = s.look(li, gridLimit)
+	}
+	s.note()
+	switch {
+	case s.bound >= s.m.cost()*(1-openShare):
+		s.done = true
+	case s.found:
+		s.trust = min(s.trust, steadyTrust)
+	case s.trust < 1:
+		s.trust = min(s.trust+trustStep, 1)
+	default:
+		s.done = true
+	}
+}
+
+// look looks for columns of the lane that pay. It returns an upper bound of what a node of it holds for a dollar, and
+// whether it looked as hard as it can.
+func (s *seeker) look(li, limit int) (float64, bool) {
+	price := s.lanes[li].price
+	limit = min(limit, smallGrid+(s.work-s.from)*gridSpeed/4)
+	s.moves = 3
+	most := s.most(li, s.all, s.counts, s.at, price)
+	if most > price {
+		s.moves = 12
+		most = s.most(li, s.all, s.counts, s.at, price)
+	}
+	if most <= price {
+		return perDollar(most, price), true
+	}
+	add := func(items []item) { s.add(li, items) }
+	upper, ok := s.onGrid(li, s.wares(li, s.all, s.counts, s.at, s.weights(li)), price, min(limit, smallGrid), add)
+	if !ok && limit > smallGrid {
+		before := len(s.pool())
+		if limit <= gridLimit {
+			s.hasty = true
+			add(s.best(li, s.all, s.counts, s.at, price).items)
+			s.hasty = false
 		}
-		price := s.lanes[li].price * (1 + 1e-6)
-		floor := price
-		if !exact {
-			floor *= farFrom
-		}
-		s.moves = 3
-		if v := s.most(li, s.all, s.counts, s.at, floor); v <= floor {
-			if v < price*farFrom {
-				s.naps[li]++
-				s.nap[li] = s.round + napRounds*s.naps[li]
-			}
-			continue
-		}
-		s.hasty = !s.hard
-		pat := s.best(li, s.all, s.counts, s.at, floor)
-		s.hasty = false
-		if pat.value <= price+1e-9 && s.hard {
-			pat.value = price
-			s.beam(li, s.wares(li, s.all, s.counts, s.at, s.weights(li)), &pat)
-		}
-		c := column{lane: li, cost: s.lanes[li].price, items: slices.Clone(pat.items)}
-		if len(c.items) > 0 && c.gain(s.pi) > 1+1e-6 {
-			s.m.pool = append(s.m.pool, c)
-			found = true
+		if len(s.pool()) == before {
+			upper, ok = s.onGrid(li, s.wares(li, s.all, s.counts, s.at, s.weights(li)), price, limit, add)
 		}
 	}
-	return found, napping
+	return perDollar(min(most, upper), price), ok
 }
 
-// trim forgets the columns that pay least.
-func (m *master) trim(pi []float64) {
-	if len(m.pool) <= maxColumns {
+func (s *seeker) pool() []column {
+	if s.m == nil {
+		return nil
+	}
+	return s.m.pool
+}
+
+// add adds the column to the program if it pays and is new.
+func (s *seeker) add(li int, items []item) {
+	c := column{lane: li, cost: s.lanes[li].price, items: items}
+	if s.m == nil || len(items) == 0 || c.gain(s.pi) <= 1+1e-6 {
 		return
 	}
-	gains := make([]float64, len(m.pool))
-	for i := range m.pool {
-		gains[i] = m.pool[i].gain(pi)
-	}
-	limit := slices.Sorted(slices.Values(gains))[len(gains)-maxColumns/2]
-	out := m.pool[:0]
-	for i, c := range m.pool {
-		if gains[i] >= limit {
-			out = append(out, c)
-		}
-	}
-	m.pool = out
-}
-
-// gain is the value of the column per dollar.
-func (c *column) gain(pi []float64) float64 {
-	value := 0.0
-	for _, it := range c.items {
-		value += float64(it.n) * pi[it.unit]
-	}
-	return value / max(c.cost, 1e-6)
-}
-
-// newMaster starts from the cheapest node filled with each unit alone.
-func (k *packer) newMaster(counts []int) *master {
-	m := &master{row: make([]int, len(counts))}
-	for ui, n := range counts {
-		m.row[ui] = -1
-		best, bestCost, bestFit := -1, math.Inf(1), 0
-		for li := range k.lanes {
-			if n == 0 {
-				continue
-			}
-			if fit := min(int(k.held(li)[ui]), n); fit > 0 && k.lanes[li].price/float64(fit) < bestCost {
-				best, bestCost, bestFit = li, k.lanes[li].price/float64(fit), fit
-			}
-		}
-		if best < 0 {
-			continue
-		}
-		m.row[ui] = len(m.rows)
-		m.rows = append(m.rows, ui)
-		m.basis = append(m.basis, column{lane: best, cost: k.lanes[best].price, items: []item{{ui, bestFit}}})
-		m.level = append(m.level, float64(n)/float64(bestFit))
-	}
-	for r := range m.rows {
-		line := make([]float64, len(m.rows))
-		line[r] = 1 / float64(m.basis[r].items[0].n)
-		m.inv = append(m.inv, line)
-	}
-	return m
-}
-
-// solve pivots until no column of the pool and no surplus improves, and leaves the duals in pi.
-func (m *master) solve(pi []float64) {
-	duals := make([]float64, len(m.rows))
-	m.pivots = 0
-	for range 20*len(m.rows) + 200 {
-		m.pivots++
-		m.duals(duals, pi)
-		enter, ok := m.entering(duals, pi)
-		if !ok || !m.pivot(enter) {
+	c.items = slices.Clone(items)
+	slices.SortFunc(c.items, compareItems)
+	for i := len(s.m.pool) - 1; i >= 0 && s.m.pool[i].lane == li; i-- {
+		if slices.Equal(s.m.pool[i].items, c.items) {
 			return
 		}
 	}
-	m.duals(duals, pi)
-}
-
-// duals is the costs of the basis times its inverse.
-func (m *master) duals(duals, pi []float64) {
-	clear(duals)
-	for r, c := range m.basis {
-		if c.cost == 0 {
-			continue
-		}
-		for i, x := range m.inv[r] {
-			duals[i] += c.cost * x
-		}
-	}
-	for i, ui := range m.rows {
-		pi[ui] = duals[i]
-	}
-}
-
-// entering is the column that gains the most per dollar.
-func (m *master) entering(duals, pi []float64) (column, bool) {
-	best, bestGain := column{}, 1+1e-7
-	for i := range m.pool {
-		if gain := m.pool[i].gain(pi); gain > bestGain {
-			best, bestGain = m.pool[i], gain
-		}
-	}
-	if best.items != nil {
-		return best, true
-	}
-	for i, d := range duals {
-		if d < -1e-9 {
-			return column{lane: -1, items: []item{{m.rows[i], -1}}}, true
-		}
-	}
-	return column{}, false
-}
-
-// pivot brings the column into the basis, in place of the one that reaches zero first.
-func (m *master) pivot(c column) bool {
-	step := make([]float64, len(m.rows))
-	for r := range m.rows {
-		for _, it := range c.items {
-			if i := m.row[it.unit]; i >= 0 {
-				step[r] += m.inv[r][i] * float64(it.n)
-			}
-		}
-	}
-	out, least := -1, math.Inf(1)
-	for r, s := range step {
-		if s > 1e-9 && m.level[r]/s < least-1e-12 {
-			out, least = r, m.level[r]/s
-		}
-	}
-	if out < 0 {
-		return false
-	}
-	line := m.inv[out]
-	for i := range line {
-		line[i] /= step[out]
-	}
-	for r := range m.rows {
-		if r == out || step[r] == 0 {
-			continue
-		}
-		for i := range line {
-			m.inv[r][i] -= step[r] * line[i]
-		}
-		m.level[r] = max(m.level[r]-step[r]*least, 0)
-	}
-	m.level[out], m.basis[out] = least, c
-	return true
+	s.m.pool = append(s.m.pool, c)
+	s.found = true
 }
