@@ -36,7 +36,7 @@ const (
 	retryBudget = 2 * time.Second
 	// statusEvery is how exact status.lastPodEventTime is: a write per pod would cost more than it tells.
 	statusEvery = 10 * time.Second
-	workers    = 8
+	workers     = 8
 )
 
 // Asker asks the scheduler.
