@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // ConditionPreBinding is the type of a NodePool's condition that is False while nothing is bound there ahead of the scheduler.
@@ -220,7 +221,7 @@ func (h *Health) note(ctx context.Context, claim *karpv1.NodeClaim, change func(
 // write brings a NodePool's conditions in line with what is remembered, whoever else writes at the same time.
 func (h *Health) write(ctx context.Context, pool *karpv1.NodePool) error {
 	first := true
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := leadership.RetryOnConflict(func() error {
 		if !first {
 			if err := h.config.Reader.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
 				return err

@@ -38,6 +38,29 @@ func TestCrashBetweenAnyTwoSteps(t *testing.T) {
 	}
 }
 
+// A write that is cut off, by the loss of the lead or by an API server that does not answer in time, is not taken for done.
+func TestWriteThatIsCutOff(t *testing.T) {
+	for _, cut := range []error{context.Canceled, context.DeadlineExceeded} {
+		for _, step := range []string{"patch default-a", "status default-a", "delete default-a"} {
+			t.Run(cut.Error()+" "+step, func(t *testing.T) {
+				inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+					t.Helper()
+					want := "m7g.large us-east-1a"
+					if step == "delete default-a" {
+						w.ec2.SetCapacity(memory.Offering{}, 0)
+						want = "going"
+					}
+					w.at("before", once(step, cut))
+					w.record("default-a")
+					w.settle(time.Minute)
+					w.want(map[string]string{"default-a": want})
+					w.owners()
+				})
+			})
+		}
+	}
+}
+
 // A crash between the stamp and the call: there is nothing to find, and that takes 30 seconds to know.
 func TestCrashBeforeTheCall(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {

@@ -15,13 +15,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -175,7 +175,7 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 // write reads a claim anew and writes it back as change left it, again after a conflict: promises are written meanwhile.
 func (g *group) write(ctx context.Context, c *karpv1.NodeClaim, change func(patch client.Patch) error) error {
 	uid := c.UID
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := leadership.RetryOnConflict(func() error {
 		current := &karpv1.NodeClaim{}
 		if err := g.config.Reader.Get(ctx, client.ObjectKeyFromObject(c), current); err != nil {
 			return err

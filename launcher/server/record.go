@@ -12,13 +12,13 @@ import (
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -223,7 +223,7 @@ func (s *Server) recordedBefore(ctx context.Context, claim *api.Claim) error {
 // place promises room on an in-flight node to more pods, before the answer.
 func (s *Server) place(ctx context.Context, in *api.InFlightPlacement) error {
 	claim := &karpv1.NodeClaim{}
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return leadership.RetryOnConflict(func() error {
 		if err := s.config.Client.Get(ctx, types.NamespacedName{Name: in.GetNodeClaim()}, claim); err != nil {
 			if apierrors.IsNotFound(err) {
 				return &refusal{"NodeClaimNotFound", fmt.Sprintf("NodeClaim %s does not exist", in.GetNodeClaim())}

@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // Begin starts the end of a NodeClaim: its Nodes take no new pods, its condition DisruptionReason says why, and it is
@@ -44,7 +44,7 @@ func (t *Terminator) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason 
 // BeginNow starts the end of a NodeClaim that waits for no pod: its termination grace period is over at once, so that whatever
 // budgets and do-not-disrupt say, its pods get a second. It is for machines that do not work. ctx is an effect's.
 func (t *Terminator) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := leadership.RetryOnConflict(func() error {
 		current := &karpv1.NodeClaim{}
 		if err := t.config.Reader.Get(ctx, client.ObjectKeyFromObject(claim), current); err != nil {
 			return client.IgnoreNotFound(err)
@@ -68,7 +68,7 @@ func (t *Terminator) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reas
 // record writes the reason into the claim's status and returns the claim as it is then, nil where there is none to end.
 func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason string) (*karpv1.NodeClaim, error) {
 	var out *karpv1.NodeClaim
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := leadership.RetryOnConflict(func() error {
 		out = nil
 		current := &karpv1.NodeClaim{}
 		if err := t.config.Reader.Get(ctx, client.ObjectKeyFromObject(claim), current); err != nil {

@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
 // CordonedByAnnotation on a Node says who put the disruption taint there, so that nobody takes away another's.
@@ -19,8 +20,9 @@ const CordonedByAnnotation = "slipway.dev/cordoned-by"
 // Cordon keeps new pods off a Node with the taint karpenter.sh/disrupted:NoSchedule, in the name of by, unless it has
 // the taint. The Node may be gone. ctx is an effect's.
 func (t *Terminator) Cordon(ctx context.Context, nodeName, by string) error {
-	return t.patchNode(ctx, nodeName, func(node *corev1.Node) {
-		if Cordoned(node) {
+	tainted := false
+	err := t.patchNode(ctx, nodeName, func(node *corev1.Node) {
+		if tainted = !Cordoned(node); !tainted {
 			return
 		}
 		taint(node)
@@ -29,6 +31,10 @@ func (t *Terminator) Cordon(ctx context.Context, nodeName, by string) error {
 		}
 		node.Annotations[CordonedByAnnotation] = by
 	})
+	if err == nil && tainted {
+		klog.FromContext(ctx).Info("tainted node", "node", nodeName, "taint.Key", karpv1.DisruptedTaintKey, "taint.Effect", corev1.TaintEffectNoSchedule)
+	}
+	return err
 }
 
 // Uncordon takes away the taint that Cordon put there in the name of by, unless the Node is going. ctx is an effect's.
@@ -79,7 +85,7 @@ func leaves(node *corev1.Node) bool {
 
 // patchNode changes a Node as it is now in the API server; a Node that is gone needs no change.
 func (t *Terminator) patchNode(ctx context.Context, name string, change func(*corev1.Node)) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := leadership.RetryOnConflict(func() error {
 		node := &corev1.Node{}
 		if err := t.config.Reader.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 			return client.IgnoreNotFound(err)
