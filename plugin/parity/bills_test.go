@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -64,6 +65,43 @@ func (o *outcome) largest(c *plan.Claim, name corev1.ResourceName) resource.Quan
 		}
 	}
 	return most
+}
+
+// withinReservations: no more nodes are expected of a capacity reservation than it holds.
+func withinReservations(_ context.Context, _ *lab, o *outcome) []string {
+	taken := map[string]int64{}
+	for i := range o.plan.Claims {
+		if c := &o.plan.Claims[i]; c.Expected.CapacityType == "reserved" {
+			taken[c.Expected.InstanceType]++
+		}
+	}
+	var out []string
+	for _, t := range o.c.types {
+		if taken[t.Name] > t.reserved {
+			out = append(out, fmt.Sprintf("%d nodes of a reservation of %d %s", taken[t.Name], t.reserved, t.Name))
+		}
+	}
+	return out
+}
+
+// devicesDeclined: pods with ResourceClaims are left out for that reason, which names the claim, whatever else they ask for.
+func devicesDeclined(_ context.Context, _ *lab, o *outcome) []string {
+	var out []string
+	for _, u := range o.plan.Unplaced {
+		pod := o.pending[u.Pods[0].UID]
+		declined := u.Reasons[0].Code == "NotSupported" && strings.Contains(u.Reasons[0].Message, "gpu")
+		if asks := len(pod.Spec.ResourceClaims) > 0; asks != declined && u.Reasons[0].Code != "GangIncomplete" {
+			out = append(out, fmt.Sprintf("pod %s with %d ResourceClaims: %+v", pod.Name, len(pod.Spec.ResourceClaims), u.Reasons))
+		}
+	}
+	for _, c := range o.plan.Claims {
+		for _, p := range o.members(c.Members) {
+			if len(p.Spec.ResourceClaims) > 0 {
+				out = append(out, fmt.Sprintf("pod %s has a ResourceClaim and is on %s", p.Name, c.Name))
+			}
+		}
+	}
+	return out
 }
 
 // minValuesHold: the alternatives of each claim keep as many distinct values as the pool asks for.

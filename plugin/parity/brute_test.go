@@ -29,8 +29,8 @@ func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 	var out []string
 	for _, u := range o.plan.Unplaced {
 		pod := o.pending[u.Pods[0].UID]
-		if plan.GangOf(pod).Name != "" {
-			continue // It may wait for others.
+		if plan.GangOf(pod).Name != "" || len(pod.Spec.ResourceClaims) > 0 {
+			continue // It may wait for others; see devicesDeclined.
 		}
 		candidates := o.candidates(pod, o.plan.Claims)
 		if on := l.anywhere(ctx, o, pod, surroundings{o.withDomains(pod, machines, candidates), len(machines), candidates}); on != "" {
@@ -165,7 +165,7 @@ func (o *outcome) candidates(pod *corev1.Pod, beside []plan.Claim) []candidate {
 				continue
 			}
 			for _, of := range it.Offerings {
-				if !of.Available {
+				if !of.Available || of.ReservationID != "" && expected(beside, it.Name, of) >= of.Remaining {
 					continue
 				}
 				for _, labels := range choices(reqs, nodeLabels(pool, it, of), pod) {
@@ -242,6 +242,17 @@ func choices(reqs catalog.Requirements, labels map[string]string, pod *corev1.Po
 		out = next
 	}
 	return out
+}
+
+// expected counts the claims that are to be launched in the offering.
+func expected(claims []plan.Claim, name string, of catalog.Offering) int64 {
+	n := int64(0)
+	for i := range claims {
+		if e := claims[i].Expected; e.InstanceType == name && e.Zone == of.Zone && e.CapacityType == of.CapacityType {
+			n++
+		}
+	}
+	return n
 }
 
 // unnamed are values that nobody names, for a key of which a pool takes any value. To a spread over the key they are one

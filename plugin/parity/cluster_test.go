@@ -34,6 +34,8 @@ type instance struct {
 	catalog.Facts
 	onDemand float64
 	spot     map[string]float64
+	// reserved is how many instances a capacity reservation in the first zone by name still holds.
+	reserved int64
 	// sold are "zone/capacityType" that EC2 has no capacity for.
 	sold map[string]bool
 }
@@ -68,6 +70,11 @@ func (c *cluster) state() (catalog.State, error) {
 		p.Usage = c.usage(p)
 		out.NodePools[p.Name] = p
 	}
+	for _, n := range c.nodes {
+		if starting(n) {
+			out.InFlight[n.Name] = c.inFlight(n)
+		}
+	}
 	for _, t := range c.types {
 		it, err := t.shape(c.zones)
 		if err != nil {
@@ -76,6 +83,26 @@ func (c *cluster) state() (catalog.State, error) {
 		out.InstanceTypes[class] = append(out.InstanceTypes[class], it)
 	}
 	return out, nil
+}
+
+// startingAnnotation marks a node that exists and is not initialized yet: its daemon pods are still to come.
+const startingAnnotation = "parity/starting"
+
+func starting(n *corev1.Node) bool { return n.Annotations[startingAnnotation] != "" }
+
+// inFlight is the node as the launcher tells of it.
+func (c *cluster) inFlight(n *corev1.Node) catalog.InFlightNode {
+	out := catalog.InFlightNode{
+		NodeClaim: n.Name, NodeName: n.Name, NodePool: n.Labels["karpenter.sh/nodepool"], Phase: catalog.PhaseNodeCreated, Labels: n.Labels,
+		Taints: n.Spec.Taints, Allocatable: n.Status.Allocatable, InstanceType: n.Labels[corev1.LabelInstanceTypeStable],
+		Zone: n.Labels[corev1.LabelTopologyZone], CapacityType: n.Labels["karpenter.sh/capacity-type"],
+	}
+	for _, p := range c.bound() {
+		if p.Spec.NodeName == n.Name {
+			out.Pods = append(out.Pods, catalog.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
+		}
+	}
+	return out
 }
 
 // usage of a pool is the capacity of its nodes.
@@ -107,6 +134,11 @@ func (t *instance) shape(zones []string) (catalog.InstanceType, error) {
 			Zone: zone, ZoneID: "use1-az" + zone[len(zone)-1:], CapacityType: capacityType, Price: price,
 			Available: !t.sold[zone+"/"+capacityType],
 		})
+	}
+	if t.reserved > 0 {
+		add(slices.Min(zones), "reserved", 1e-4)
+		o := &it.Offerings[0]
+		o.ReservationID, o.Remaining = "cr-"+t.Name, t.reserved
 	}
 	for _, z := range zones {
 		if t.onDemand > 0 {

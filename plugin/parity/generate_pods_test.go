@@ -40,6 +40,9 @@ func (d dice) nodes(c *cluster) {
 			n.Spec.Unschedulable = true
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 		}
+		if d.on("starting") {
+			n.Annotations = map[string]string{startingAnnotation: "true"}
+		}
 		c.nodes = append(c.nodes, n)
 		for k := range d.IntN(3) {
 			p := d.template(c, d.IntN(3))
@@ -101,6 +104,9 @@ func (d dice) template(c *cluster, i int) *corev1.Pod {
 			p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, d.spread(app))
 		}
 		p.Spec.TopologySpreadConstraints = distinct(p.Spec.TopologySpreadConstraints)
+	}
+	if d.on("device") {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("any")}}
 	}
 	if d.on("port") {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{d.port()}

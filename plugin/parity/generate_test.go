@@ -27,7 +27,7 @@ func newDice(seed uint64) dice {
 	all := []string{
 		"selector", "nodeAffinity", "taint", "spread", "affinity", "antiAffinity", "port", "volume", "daemon", "node",
 		"limit", "weight", "poolRequirement", "openLabel", "minValues", "sold", "namespace", "init", "version", "spot",
-		"big", "priority", "preference", "gang",
+		"big", "priority", "preference", "gang", "reserved", "device", "starting",
 	}
 	for range 1 + d.IntN(5) {
 		d.features[all[d.IntN(len(all))]] = true
@@ -130,6 +130,9 @@ func (d dice) types(c *cluster) {
 		}
 		memory := float64(f.MemoryMiB >> 10)
 		t := instance{Facts: f, spot: map[string]float64{}, sold: map[string]bool{}}
+		if d.on("reserved") {
+			t.reserved = 1 + d.Int64N(2)
+		}
 		t.onDemand = 0.03*float64(f.VCPUs) + 0.004*memory*float64(8+d.IntN(5))/10 + float64(len(f.GPUs))
 		for _, z := range c.zones {
 			if d.on("spot") {

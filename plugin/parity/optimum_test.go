@@ -55,6 +55,9 @@ const (
 func tiny(seed uint64) *cluster {
 	c := generate(seed)
 	c.nodes, c.types, c.preferenceShare = nil, c.types[:min(4, len(c.types))], 0
+	for i := range c.types {
+		c.types[i].reserved = 0 // A reservation runs out: its nodes have not one price.
+	}
 	c.pods = slices.DeleteFunc(c.pods, func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
 	c.pods = c.pods[:min(6, len(c.pods))]
 	for _, p := range c.pods {

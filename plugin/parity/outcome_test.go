@@ -107,14 +107,21 @@ func (o *outcome) launched(c *plan.Claim, of plan.Offer) (machine, error) {
 // machine is an empty node with its daemon pods.
 func (o *outcome) machine(name string, pool catalog.NodePool, it catalog.InstanceType, labels map[string]string) machine {
 	m := machine{node: newNode(name, labels, pool.Taints, it), attach: attachments(it)}
+	m.pods = o.daemonsOn(m.node)
+	return m
+}
+
+// daemonsOn are the daemon pods that the node will have.
+func (o *outcome) daemonsOn(n *corev1.Node) []*corev1.Pod {
+	var out []*corev1.Pod
 	for _, ds := range o.c.daemonSets {
-		if run, _ := daemon.NodeShouldRunDaemonPod(klog.Background(), m.node, ds); run {
-			p := daemon.NewPod(ds, name)
-			p.Name, p.UID, p.Spec.NodeName = ds.Name+"-"+name, ds.UID+"/"+m.node.UID, name
-			m.pods = append(m.pods, p)
+		if run, _ := daemon.NodeShouldRunDaemonPod(klog.Background(), n, ds); run {
+			p := daemon.NewPod(ds, n.Name)
+			p.Name, p.UID, p.Spec.NodeName = ds.Name+"-"+n.Name, ds.UID+"/"+n.UID, n.Name
+			out = append(out, p)
 		}
 	}
-	return m
+	return out
 }
 
 // final is the cluster once the plan has come true.
@@ -123,6 +130,9 @@ func (o *outcome) final() ([]machine, error) {
 	bound := o.c.bound()
 	for _, n := range o.c.nodes {
 		m := machine{node: n, attach: o.attachmentsOf(n)}
+		if starting(n) {
+			m.pods = o.daemonsOn(n)
+		}
 		for _, p := range bound {
 			if p.Spec.NodeName == n.Name {
 				m.pods = append(m.pods, p)

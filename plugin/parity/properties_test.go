@@ -26,6 +26,8 @@ func properties() []property {
 		{name: "nothing launchable is left out", check: nothingLeftOut},
 		{name: "bill and bound", check: billAndBound},
 		{name: "limits", check: withinLimits},
+		{name: "reservations", check: withinReservations},
+		{name: "devices are declined", check: devicesDeclined},
 		{name: "minValues", check: minValuesHold},
 		{name: "the same plan for the same input", check: sameForSame},
 		{name: "heavier NodePools first", check: heavierFirst},

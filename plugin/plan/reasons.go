@@ -223,6 +223,9 @@ func (m *model) tooLarge(c *class, set bits) string {
 	o := &m.offers[best]
 	var asks, has []string
 	for d, n := range c.need {
+		if n > 0 && m.each(set, func(oi int) bool { return m.offers[oi].free[d] > 0 }).empty() {
+			return fmt.Sprintf("asks for %s %s; no type of the pool has any", figure(m.dims[d], n), resourceText(m.dims[d]))
+		}
 		if n > max(o.free[d], 0) {
 			asks = append(asks, figure(m.dims[d], n)+" "+resourceText(m.dims[d]))
 			has = append(has, figure(m.dims[d], max(o.free[d], 0)))

@@ -234,13 +234,21 @@ func (s *second) plan(left []int) []int {
 
 // explain takes over what the second plan says of pods that must be near others: those have nodes by now.
 func (s *second) explain(p *Plan) {
+	near := func(r Reason) bool {
+		return r.Code == "AffinityUnsatisfiable" && strings.HasPrefix(r.Message, affinityTo)
+	}
 	for _, u := range p.Unplaced {
 		at := slices.IndexFunc(s.first.Unplaced, func(o Unplaced) bool { return o.Class == u.Class })
-		if at >= 0 && slices.ContainsFunc(s.first.Unplaced[at].Reasons, func(r Reason) bool {
-			return r.Code == "AffinityUnsatisfiable" && strings.HasPrefix(r.Message, affinityTo)
-		}) {
-			s.first.Unplaced[at].Reasons = u.Reasons
+		if at < 0 || len(s.first.Unplaced[at].Reasons) != len(u.Reasons) {
+			continue
 		}
+		reasons := slices.Clone(s.first.Unplaced[at].Reasons)
+		for i, r := range u.Reasons {
+			if near(reasons[i]) && near(r) {
+				reasons[i] = r
+			}
+		}
+		s.first.Unplaced[at].Reasons = reasons
 	}
 }
 

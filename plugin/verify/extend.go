@@ -31,44 +31,55 @@ func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 		if plan.GangOf(in.Classes[ci].Pod).Name != "" {
 			continue
 		}
-		for _, most := range []int{unplaced(&s.Plan, ci), 1} {
+		for most := unplaced(&s.Plan, ci); ; most = 1 {
 			if tries--; tries < 0 {
 				return nil
 			}
-			came, err := s.extended(ctx, in, ci, most)
+			said, err := s.extended(ctx, in, ci, most)
 			if err != nil {
 				return err
 			}
-			if came || most == 1 {
+			news := slices.DeleteFunc(said, func(r plan.Rejection) bool { return r.ClassKey != in.Classes[ci].Key || told(in.Rejected, r) })
+			if most == 1 && len(news) == 0 || len(said) == 0 {
 				break
+			}
+			if most == 1 {
+				in.Rejected = slices.Concat(in.Rejected, news) // Not there again.
 			}
 		}
 	}
 	return nil
 }
 
-// extended takes the plan with more pods of the class, if there are any and the filters agree.
-func (s *solving) extended(ctx context.Context, in plan.Input, class, most int) (bool, error) {
+// extended takes the plan with more pods of the class, if there are any and the filters agree. If not, it returns what
+// they say.
+func (s *solving) extended(ctx context.Context, in plan.Input, class, most int) ([]plan.Rejection, error) {
 	start := time.Now()
 	before := s.Plan
 	longer := plan.Extend(in, before, class, most)
 	planned := time.Now()
 	s.PlanTime += planned.Sub(start)
 	if unplaced(&longer, class) == unplaced(&before, class) {
-		return false, nil
+		return nil, nil
 	}
 	found, err := s.v.check(ctx, s.w, in.Classes, longer, in.Catalog)
 	s.VerifyTime += time.Since(planned)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	was := s.in
 	s.in, s.Plan = in, longer
-	if len(found.verdicts) > 0 || len(s.trim(found.bad)) > 0 {
+	if len(found.verdicts) == 0 {
+		found.verdicts = s.trim(found.bad)
+	}
+	var said []plan.Rejection
+	for _, v := range found.verdicts {
+		said = append(said, v.Rejection)
+	}
+	if s.in = was; len(said) > 0 {
 		s.Plan = before
 	}
-	s.in = was
-	return unplaced(&s.Plan, class) < unplaced(&before, class), nil
+	return said, nil
 }
 
 // unplaced counts the pods of the class without a node.
