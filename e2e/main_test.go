@@ -90,6 +90,7 @@ func start(ctx context.Context) (*cluster, error) {
 		Speed:        speed,
 		BinDir:       binDir(),
 		ManagedNodes: 0,
+		PluginArgs:   map[string]any{"adopt": []string{theirScheduler}},
 		Progress:     func(text string) { fmt.Fprintln(os.Stderr, text) },
 	})
 	if err != nil {

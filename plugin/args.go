@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,9 @@ type Args struct {
 	MinValuesPolicy string `json:"minValuesPolicy,omitempty"`
 	// Hooks on the Scheduler's fields: quicker batches and cheaper failures. Default true.
 	Hooks *bool `json:"hooks,omitempty"`
+	// Adopt names other schedulers whose unschedulable pods are served too: nodes are launched for them, and their scheduler
+	// keeps the slots by nominatedNodeName. Default: none.
+	Adopt []string `json:"adopt,omitempty"`
 	// PreferLaunch is the priority below which a pod gets a new node rather than preempt others; it takes effect where
 	// NodeLaunch comes before DefaultPreemption in the profile's postFilter. Default: none, who can preempt does.
 	PreferLaunch *int32 `json:"preferLaunch,omitempty"`
@@ -163,6 +167,11 @@ func (a *Args) Validate(path *field.Path) field.ErrorList {
 	errs = append(errs, between(path.Child("spotPremiumPercent"), a.SpotPremiumPercent, 1, 100)...)
 	errs = append(errs, between(path.Child("nodeSharePercent"), a.NodeSharePercent, 1, 100)...)
 	errs = append(errs, between(path.Child("planBudget"), a.PlanBudget, 1, 64)...)
+	for i, name := range a.Adopt {
+		if name == "" || slices.Contains(a.Adopt[:i], name) {
+			errs = append(errs, field.Invalid(path.Child("adopt").Index(i), name, "must be the name of a scheduler, each once"))
+		}
+	}
 	if a.MinValuesPolicy != minValuesStrict && a.MinValuesPolicy != minValuesBestEffort {
 		errs = append(errs, field.NotSupported(path.Child("minValuesPolicy"), a.MinValuesPolicy, []string{minValuesStrict, minValuesBestEffort}))
 	}

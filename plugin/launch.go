@@ -41,6 +41,7 @@ func (p *planner) pending(ctx context.Context, entries []entry, replaces string)
 		if pod == nil || pod.DeletionTimestamp != nil || replaces == "" && p.provided(e, pod) {
 			continue
 		}
+		pod = p.ours(pod)
 		if e.noNodes && p.snapshot.NumNodesInPlacement() > 0 {
 			retry = append(retry, pod)
 			continue
@@ -270,6 +271,7 @@ func (p *planner) existing(ctx context.Context, w *work) {
 		for _, m := range pl.Members {
 			for _, ref := range m.Pods {
 				p.nominate(ctx, ref, pl.Node)
+				p.leaveBe(types.UID(ref.UID), time.Now())
 			}
 			p.activate(m.Pods)
 		}

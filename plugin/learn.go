@@ -110,8 +110,8 @@ func (p *planner) keepRoom(ctx context.Context, n catalog.InFlightNode) {
 
 func (p *planner) nominate(ctx context.Context, ref catalog.PodRef, nodeName string) {
 	pod := p.pod(ref)
-	if pod == nil || pod.Spec.NodeName != "" {
-		return
+	if pod == nil || pod.Spec.NodeName != "" || p.adopts(pod.Spec.SchedulerName) {
+		return // The scheduler forgets a nomination when it has placed the pod: it must be its own.
 	}
 	// As in the scheduler's queue, a pod whose terms cannot be parsed counts without them.
 	info, _ := framework.NewPodInfo(pod)

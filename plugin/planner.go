@@ -61,6 +61,9 @@ type planner struct {
 	// replan is when the unplaced pods are planned again.
 	replan replanning
 
+	// adopted are pods of other schedulers.
+	adopted adopted
+
 	// settling is how many initialized nodes are awaited in the scheduler's cache.
 	settling atomic.Int64
 	// abandoned is how many plans that took too long are still being computed.
@@ -96,6 +99,7 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	}
 	p.settle(ctx, now)
 	p.overdue(now)
+	p.adopt(now)
 	p.take(now)
 	wait := now.Add(housekeeping)
 	for _, g := range going {
@@ -132,6 +136,9 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 
 // earlier is wait, or the poll for nodes that settle.
 func (p *planner) earlier(wait, now time.Time) time.Time {
+	if again := p.adopted.looked.Add(adoptEvery); p.foreign.Load() && again.Before(wait) {
+		wait = again
+	}
 	if p.settling.Load() > 0 && now.Add(poll).Before(wait) {
 		return now.Add(poll)
 	}

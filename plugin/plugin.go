@@ -68,6 +68,8 @@ type Plugin struct {
 	// nodesSynced says whether the Node informer has its first list.
 	nodesSynced cache.InformerSynced
 	installed   atomic.Bool
+	// foreign says that a pod of an adopted scheduler has changed.
+	foreign atomic.Bool
 }
 
 // Scheduler is what Install needs of the scheduler that the plugins were built into.
@@ -143,6 +145,11 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	if p.args == nil {
 		return fmt.Errorf("no profile enables the plugin %s", NodeLaunchName)
 	}
+	for _, name := range p.args.Adopt {
+		if slices.ContainsFunc(s.Profiles, func(profile config.KubeSchedulerProfile) bool { return profile.SchedulerName == name }) {
+			return fmt.Errorf("%s: args.adopt: %s is a profile of this scheduler: name another's", NodeLaunchName, name)
+		}
+	}
 	p.sched, p.client, p.informer, p.recorder = s.Scheduler, s.Client, s.Informers, s.Recorder
 	p.lease = &corev1.ObjectReference{Kind: "Lease", APIVersion: "coordination.k8s.io/v1", Namespace: s.LeaseNamespace, Name: s.LeaseName}
 	l, err := link.New(link.Config{
@@ -166,6 +173,7 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	}
 	p.needs, p.volumes = newNeeds(s.Profiles, s.Informers), verify.NewVolumes(s.Informers)
 	p.status = newStatusWriter(s.Client, s.Informers.Core().V1().Pods().Lister(), s.Recorder)
+	p.status.adopts = p.adopts
 	p.planner = newPlanner(p, verifier)
 	p.busy = newBusyView(p)
 	p.nodesSynced = s.Informers.Core().V1().Nodes().Informer().HasSynced

@@ -228,7 +228,7 @@ func (p *planner) podsOf(ctx context.Context, g goingRequest, cat catalog.State,
 	for _, pi := range info.GetPods() {
 		pod := pi.GetPod()
 		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-		if mirror || ownedByDaemonSet(pod) || pod.DeletionTimestamp != nil || !p.serves(pod.Spec.SchedulerName) {
+		if mirror || ownedByDaemonSet(pod) || pod.DeletionTimestamp != nil || !p.serves(pod.Spec.SchedulerName) && !p.adopts(pod.Spec.SchedulerName) {
 			continue
 		}
 		if provided[pod.UID] || len(asked) > 0 && !asked[pod.UID] {

@@ -44,7 +44,9 @@ type note struct {
 	event string
 	// warning makes it a warning.
 	warning bool
-	tries   int
+	// nominate is what the nominatedNodeName of an adopted pod shall be; empty leaves it as it is.
+	nominate string
+	tries    int
 }
 
 // statusWriter tells pods what they wait for: in the background, the newest note of a pod only, in the order in which
@@ -55,6 +57,8 @@ type statusWriter struct {
 	recorder events.EventRecorderLogger
 	limit    *rate.Limiter
 	wake     chan struct{}
+	// adopts says whether pods of that scheduler are another's, which writes their condition itself; nil for no.
+	adopts func(scheduler string) bool
 
 	mu    sync.Mutex
 	notes map[string]note
@@ -86,6 +90,11 @@ func (w *statusWriter) tell(n note) {
 	if old, ok := w.notes[n.ref.UID]; ok {
 		if n.message == "" {
 			n.message = old.message
+		}
+		if n.nominate == "" {
+			n.nominate = old.nominate
+		} else if n.event == "" {
+			n.event, n.warning = old.event, old.warning
 		}
 	} else {
 		w.order = append(w.order, n.ref.UID)
@@ -157,7 +166,14 @@ func (w *statusWriter) due(now time.Time) time.Time {
 
 func (w *statusWriter) write(ctx context.Context, n note) {
 	pod, err := w.pods.Pods(n.ref.Namespace).Get(n.ref.Name)
-	if err != nil || string(pod.UID) != n.ref.UID || w.old(pod, n) {
+	if err != nil || string(pod.UID) != n.ref.UID {
+		return
+	}
+	if w.adopts != nil && w.adopts(pod.Spec.SchedulerName) {
+		w.writeAdopted(ctx, pod, n)
+		return
+	}
+	if w.old(pod, n) {
 		return
 	}
 	bound := pod.Spec.NodeName != ""
@@ -178,6 +194,30 @@ func (w *statusWriter) write(ctx context.Context, n note) {
 	}
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		klog.FromContext(ctx).V(2).Info("Pod was not told what it waits for", "pod", klog.KObj(pod), "err", err)
+	}
+}
+
+// writeAdopted sends the event, and writes nominatedNodeName; the condition is the word of the pod's own scheduler.
+func (w *statusWriter) writeAdopted(ctx context.Context, pod *corev1.Pod, n note) {
+	if w.limit.Wait(ctx) != nil {
+		return
+	}
+	if n.message != "" {
+		w.event(pod, n, time.Now())
+	}
+	if n.nominate == "" || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == n.nominate {
+		return
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+		"status":   map[string]any{"nominatedNodeName": n.nominate},
+	})
+	if err == nil {
+		_, err = w.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
+	}
+	// What did not succeed is written again a second later.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+		klog.FromContext(ctx).V(2).Info("Pod was not nominated", "pod", klog.KObj(pod), "err", err)
 	}
 }
 

@@ -14,16 +14,8 @@ import (
 func (p *Plugin) watch() error {
 	pods := p.informer.Core().V1().Pods().Informer()
 	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
-				p.leave(pod.UID, "bound")
-			}
-		},
-		UpdateFunc: func(_, obj any) {
-			if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
-				p.leave(pod.UID, "bound")
-			}
-		},
+		AddFunc:    p.podChanged,
+		UpdateFunc: func(_, obj any) { p.podChanged(obj) },
 		DeleteFunc: func(obj any) {
 			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = gone.Obj
@@ -48,6 +40,17 @@ func (p *Plugin) watch() error {
 		DeleteFunc: func(any) { p.daemonSetChanged() },
 	})
 	return err
+}
+
+func (p *Plugin) podChanged(obj any) {
+	pod, ok := obj.(*corev1.Pod)
+	switch {
+	case !ok:
+	case pod.Spec.NodeName != "":
+		p.leave(pod.UID, "bound")
+	default:
+		p.foreignChanged(pod)
+	}
 }
 
 func (p *Plugin) leave(uid types.UID, why string) {
