@@ -53,7 +53,9 @@ type recorders struct {
 }
 
 // New wires everything and starts nothing.
-func New(c Config) (*Launcher, error) {
+func New(c Config) (*Launcher, error) { return assemble(c, metrics.Registry) }
+
+func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	if c.Kubernetes == nil || c.Cloud == nil || c.Gate == nil {
 		return nil, errors.New("launcher: Kubernetes, Cloud and Gate are required")
 	}
@@ -77,7 +79,7 @@ func New(c Config) (*Launcher, error) {
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return nil, err
 	}
-	l := &Launcher{config: c, manager: mgr, registerer: metrics.Registry}
+	l := &Launcher{config: c, manager: mgr, registerer: registerer}
 	if l.recorders, err = newRecorders(config, l.registerer); err != nil {
 		return nil, err
 	}

@@ -106,6 +106,7 @@ func (p *planner) launch(ctx context.Context, w *work) []string {
 		p.hold(w, now)
 	}
 	req := link.Request(batchName, w.result, w.input.Classes)
+	logPlan(ctx, w, req, now)
 	var refused map[string]*api.Result
 	if len(req.GetClaims())+len(req.GetPlacements()) > 0 {
 		resp, err := p.send(ctx, req)

@@ -1,0 +1,38 @@
+package plugin
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// namedPods is how many pods a line of the log names, as Karpenter's does.
+const namedPods = 5
+
+// logPlan tells of a plan in Karpenter's words, for which people look in logs.
+func logPlan(ctx context.Context, w *work, req *api.LaunchRequest, now time.Time) {
+	if len(w.entries) == 0 {
+		return
+	}
+	pods, first := make([]klog.ObjectRef, 0, namedPods), w.entries[0].at
+	for i, e := range w.entries {
+		if i < namedPods {
+			pods = append(pods, klog.KObj(e.pod))
+		}
+		if e.at.Before(first) {
+			first = e.at
+		}
+	}
+	logger := klog.FromContext(ctx).WithValues("batch", req.GetBatch())
+	logger.Info("found provisionable pod(s)", "count", len(w.entries), "pods", pods, "duration", now.Sub(first))
+	planned := 0
+	for _, c := range req.GetClaims() {
+		planned += len(c.GetPods())
+	}
+	if planned > 0 {
+		logger.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(req.GetClaims()), "pods", planned)
+	}
+}
