@@ -30,8 +30,10 @@ const (
 	joinDeadline = 90 * time.Second
 	// patience is for what a busy host with two cores needs for a few boots.
 	patience = 5 * time.Minute
-	// lateBy is how long the network of a late node takes.
-	lateBy = 18 * time.Second
+	// lateBy is how long the network of a late node takes, benchLateBy the same in benchmarks.
+	lateBy, benchLateBy = 18 * time.Second, 10 * time.Second
+	// rate of the registry in bytes per second, benchRate the same in benchmarks.
+	rate, benchRate = 20 << 20, 50_000_000
 )
 
 // cluster is the sandbox that all tests share. Its machines get their network from a DaemonSet, as EKS's do: at once, or late
@@ -94,11 +96,15 @@ func leftovers(folder string) []string {
 
 func start(ctx context.Context) (*cluster, error) {
 	c := &cluster{}
+	bytesPerSecond := int64(rate)
+	if flag.Lookup("test.bench").Value.String() != "" {
+		bytesPerSecond = benchRate
+	}
 	tell := func(text string) { fmt.Fprintln(os.Stderr, text) }
 	var err error
 	c.Sandbox, err = sandbox.Start(ctx, sandbox.Config{
 		Speed: speed, BinDir: binaries(), Machines: sandbox.RealKubelets, Progress: tell, Notice: tell,
-		Kubelets:     sandbox.Kubelets{NetworkByAgent: true, RegistryBytesPerSecond: 20 << 20, Pulled: c.pull},
+		Kubelets:     sandbox.Kubelets{NetworkByAgent: true, RegistryBytesPerSecond: bytesPerSecond, Pulled: c.pull},
 		LauncherArgs: []string{"--join-deadline=" + joinDeadline.String()},
 	})
 	if err != nil {
@@ -113,7 +119,7 @@ func start(ctx context.Context) (*cluster, error) {
 	if err := c.recorder.Start(ctx); err != nil {
 		return nil, err
 	}
-	for _, obj := range []client.Object{nodeClass("default", ""), agent("network", 0), agent("network-late", lateBy)} {
+	for _, obj := range []client.Object{nodeClass("default", ""), agent("network", 0), agent("network-late", lateBy), agent("network-bench", benchLateBy)} {
 		if err := c.client.Create(ctx, obj); err != nil {
 			return nil, err
 		}
@@ -149,7 +155,7 @@ func (c *cluster) pulls(image string) []time.Time {
 
 // await waits until done says so, asking at every change of the cluster. It fails the test when the time is up, with what the
 // cluster looks like then.
-func (c *cluster) await(t *testing.T, what string, done func() bool) {
+func (c *cluster) await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -2,6 +2,7 @@ package kubelets_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,7 +124,7 @@ func deleteNode(t *testing.T, w *world, stops time.Duration) {
 	lowest := all
 	w.await(t, "the node to be drained and gone", func() bool {
 		lowest = min(lowest, w.running("web"))
-		return w.gone(claim) && w.running("web") == all
+		return w.gone(claim) && w.left(node.Name) && w.running("web") == all
 	})
 	if lowest < all-1 {
 		t.Errorf("%d pods ran at one time, the PodDisruptionBudget allows one to be away", lowest)
@@ -143,6 +144,11 @@ func deleteNode(t *testing.T, w *world, stops time.Duration) {
 	if stopped == 0 {
 		t.Error("no pod was moved")
 	}
+}
+
+// left says whether all pods of the test's that ran on a node are gone.
+func (w *world) left(node string) bool {
+	return !slices.ContainsFunc(w.pods(""), func(p observe.Pod) bool { return p.Object.Spec.NodeName == node && !p.Deleted.Seen() })
 }
 
 // awaitBudget waits until the disruption controller has looked at the pods.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,18 +24,18 @@ import (
 
 const (
 	worldKey = "kubelets.slipway.dev/world"
-	// lateKey is on nodes whose network is late.
-	lateKey = "kubelets.slipway.dev/late"
+	// lateKey is on nodes whose network is late, by so many seconds.
+	lateKey = "kubelets.slipway.dev/late-by"
 )
 
 // world is what one test has for itself: a namespace, and nodes with a label and a taint of its name.
 type world struct {
 	*cluster
-	t    *testing.T
+	t    testing.TB
 	name string
 }
 
-func newWorld(t *testing.T, name string) *world {
+func newWorld(t testing.TB, name string) *world {
 	t.Helper()
 	w := &world{t: t, cluster: shared, name: name}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -114,7 +115,9 @@ func require(pool *karpv1.NodePool, key string, values ...string) {
 	*list = append(*list, karpv1.NodeSelectorRequirementWithMinValues{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values})
 }
 
-func late(pool *karpv1.NodePool) { pool.Spec.Template.Labels[lateKey] = "yes" }
+func late(pool *karpv1.NodePool) { pool.Spec.Template.Labels[lateKey] = seconds(lateBy) }
+
+func seconds(d time.Duration) string { return strconv.Itoa(int(d.Seconds())) }
 
 // claims are the NodeClaims of a pool that exist.
 func (w *world) claims(pool string) []observe.Claim {
@@ -259,9 +262,9 @@ func keyOf(namespace, name string) client.ObjectKey {
 
 // agent is a DaemonSet that gives its nodes their network some time after its start.
 func agent(name string, after time.Duration) *appsv1.DaemonSet {
-	operator := corev1.NodeSelectorOpDoesNotExist
+	nodes := corev1.NodeSelectorRequirement{Key: lateKey, Operator: corev1.NodeSelectorOpDoesNotExist}
 	if after > 0 {
-		operator = corev1.NodeSelectorOpExists
+		nodes = corev1.NodeSelectorRequirement{Key: lateKey, Operator: corev1.NodeSelectorOpIn, Values: []string{seconds(after)}}
 	}
 	command := fmt.Sprintf(`sleep %d; cd /cni
 for f in %[2]s/*; do busybox cp "$f" %[3]s/.new && busybox mv %[3]s/.new "%[3]s/${f##*/}"; done
@@ -273,7 +276,7 @@ trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done`, int(after.Seconds()), 
 		HostNetwork: true, AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(1)),
 		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: lateKey, Operator: operator}}}},
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{nodes}}},
 		}}},
 		Containers: []corev1.Container{{
 			Name: "agent", Image: "example.com/agent:1", Command: []string{"sh", "-c", command},

@@ -62,6 +62,9 @@ func Boot(ctx context.Context, file string) error {
 			return err
 		}
 	}
+	if err := os.WriteFile(filepath.Join(d.Folder, StartedFile), nil, 0o600); err != nil {
+		return err
+	}
 	if err := units.start("kubelet", d.Kubelet, args...); err != nil {
 		return err
 	}

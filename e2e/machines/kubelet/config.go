@@ -39,6 +39,9 @@ const (
 	AgentFolder = "/run/cni/agent"
 )
 
+// StartedFile is in a machine's folder, written when its kubelet starts first.
+const StartedFile = "kubelet.started"
+
 func (c *Config) complete() error {
 	for _, f := range []struct{ name, value string }{
 		{"Folder", c.Folder},
