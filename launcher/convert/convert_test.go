@@ -21,7 +21,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/convert"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the scenarios of testdata give")
+func TestMain(m *testing.M) {
+	flag.Bool("rewrite", false, "write what the scenarios of testdata give")
+	os.Exit(m.Run())
+}
 
 // Each file of testdata is a scenario: its comment says what it shows, args are the options as the command line has them, in*
 // are the input's files, want is the output and findings what is told beside it.
@@ -36,6 +39,7 @@ func TestScenarios(t *testing.T) {
 }
 
 func scenario(t *testing.T, file string) {
+	t.Helper()
 	archive, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -61,14 +65,15 @@ func scenario(t *testing.T, file string) {
 	for _, f := range result.Findings {
 		findings.WriteString(f.String() + "\n")
 	}
+	rewrite := flag.Lookup("rewrite").Value.String() == "true"
 	got := map[string]string{"want.yaml": string(result.Text), "findings": findings.String()}
-	if diff := cmp.Diff(want, got); diff != "" && !*rewrite {
+	if diff := cmp.Diff(want, got); diff != "" && !rewrite {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if !result.Incomplete() {
 		decodeStrictly(t, result.Text)
 	}
-	if *rewrite {
+	if rewrite {
 		archive.Files = archive.Files[:len(archive.Files)-len(want)]
 		for _, name := range []string{"want.yaml", "findings"} {
 			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(got[name])})

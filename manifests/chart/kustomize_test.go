@@ -25,7 +25,10 @@ import (
 	"github.com/slipway-k8s/slipway/manifests/chart"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the kustomize base from the chart")
+func TestMain(m *testing.M) {
+	flag.Bool("rewrite", false, "write the kustomize base from the chart")
+	os.Exit(m.Run())
+}
 
 // objects by kind, namespace and name.
 type objects map[string]client.Object
@@ -99,7 +102,7 @@ func rendered(t *testing.T, values map[string]any) [][]byte {
 func same(t *testing.T, path string, documents [][]byte) {
 	t.Helper()
 	want := bytes.Join(documents, []byte("---\n"))
-	if *rewrite {
+	if flag.Lookup("rewrite").Value.String() == "true" {
 		if err := os.WriteFile(path, want, 0o600); err != nil {
 			t.Fatal(err)
 		}

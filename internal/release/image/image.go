@@ -78,22 +78,18 @@ func New(p Program, l Labels) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	id, err := layer.DiffID()
+	if err != nil {
+		return nil, err
+	}
 	return mutate.ConfigFile(image, &v1.ConfigFile{
-		Architecture: p.Architecture, OS: "linux", RootFS: rootFS(layer),
+		Architecture: p.Architecture, OS: "linux", RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{id}},
 		History: []v1.History{{CreatedBy: "slipway", Comment: p.Name}},
 		Config: v1.Config{
 			User: User, WorkingDir: "/", Entrypoint: []string{"/" + p.Name},
 			Env: []string{"PATH=/"}, Labels: l.values(p.Name),
 		},
 	})
-}
-
-func rootFS(layer v1.Layer) v1.RootFS {
-	out := v1.RootFS{Type: "layers"}
-	if id, err := layer.DiffID(); err == nil {
-		out.DiffIDs = []v1.Hash{id}
-	}
-	return out
 }
 
 // files is the layer: folders first, in one order.
