@@ -23,16 +23,19 @@ const launchTag = catalog.LaunchAnnotation
 
 // Evidence is what is known of a cluster.
 type Evidence struct {
-	// Pods, Nodes and Claims are the histories of all that there were.
-	Pods   []observe.Pod
-	Nodes  []observe.Node
+	// Pods are the histories of all that there were.
+	Pods []observe.Pod
+	// Nodes are the histories of all that there were.
+	Nodes []observe.Node
+	// Claims are the histories of all NodeClaims that there were.
 	Claims []observe.Claim
 	// Instances are all that were ever launched.
 	Instances []aws.Instance
 	// Effects of the processes, in order.
 	Effects []tap.Effect
-	// Logs are what the processes printed, and Secrets what must not be in there.
-	Logs    map[string]string
+	// Logs are what the processes printed, by name.
+	Logs map[string]string
+	// Secrets are what must not be in there.
 	Secrets []string
 }
 
@@ -98,12 +101,13 @@ func onePerClaim(e *Evidence) []string {
 	return out
 }
 
-// promisedOnce: no pod has room kept on two nodes.
+// promisedOnce: no pod has room kept on two nodes. An initialized node keeps room for nobody: who was promised it is bound, or
+// planned again, and the list stays as it was.
 func promisedOnce(e *Evidence) []string {
 	var out []string
 	promised := map[string]string{}
 	for _, c := range e.Claims {
-		if c.Leaving.Seen() || c.Deleted.Seen() {
+		if c.Leaving.Seen() || c.Deleted.Seen() || c.Initialized.Seen() {
 			continue
 		}
 		for _, uid := range observe.PromisedTo(c) {

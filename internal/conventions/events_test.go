@@ -1,0 +1,87 @@
+package conventions_test
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// eventReason is how a reason of an Event looks.
+var eventReason = regexp.MustCompile(`^[A-Z][a-z]+[A-Za-z]*$`)
+
+// docs/events.md lists the reasons of all Events that the code names where it announces one, and none that it does not know.
+func TestEventsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs", "events.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z]+)`").FindAllStringSubmatch(string(page), -1) {
+		documented[row[1]] = true
+	}
+	announced, literals := map[string]string{}, map[string]bool{}
+	_, files := tree(t)
+	for _, f := range files {
+		if !f.isTest() && (strings.HasPrefix(f.path, "launcher/") || strings.HasPrefix(f.path, "plugin/")) {
+			readEvents(f.file, announced, literals)
+		}
+	}
+	for reason, where := range announced {
+		if !documented[reason] {
+			t.Errorf("docs/events.md does not tell of %s, which package %s announces", reason, where)
+		}
+	}
+	for reason := range documented {
+		if !literals[reason] {
+			t.Errorf("docs/events.md tells of %s, which nobody announces", reason)
+		}
+	}
+	if len(announced) < 10 {
+		t.Errorf("only %d reasons were found: %v", len(announced), announced)
+	}
+}
+
+// readEvents collects the string literals of a file, and of them those that are the reason of an Event where it is announced.
+func readEvents(file *ast.File, announced map[string]string, literals map[string]bool) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch x := n.(type) {
+		case *ast.BasicLit:
+			literals[text(x)] = true
+		case *ast.KeyValueExpr:
+			if key, ok := x.Key.(*ast.Ident); ok && (key.Name == "event" || key.Name == "EventReason") {
+				note(announced, file, x.Value)
+			}
+		case *ast.CallExpr:
+			if f, ok := x.Fun.(*ast.SelectorExpr); ok && (f.Sel.Name == "Eventf" || f.Sel.Name == "event") {
+				for _, arg := range x.Args {
+					note(announced, file, arg)
+				}
+			}
+		}
+		return true
+	})
+}
+
+func note(announced map[string]string, file *ast.File, value ast.Expr) {
+	// The action of the newer API, which every Event of the scheduler carries, is no reason.
+	if reason := text(value); eventReason.MatchString(reason) && reason != "Scheduling" {
+		announced[reason] = file.Name.Name
+	}
+}
+
+func text(value ast.Expr) string {
+	literal, ok := value.(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return ""
+	}
+	s, err := strconv.Unquote(literal.Value)
+	if err != nil {
+		return ""
+	}
+	return s
+}
