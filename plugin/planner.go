@@ -38,6 +38,8 @@ type planner struct {
 	// lock, and only what changed. The scheduler's own may be read nowhere but in a scheduling cycle.
 	snapshot *internalcache.Snapshot
 	view     *view
+	// maker remembers the catalogue of the last plan.
+	maker plan.Maker
 
 	// entries are the pods of the open batch, in order.
 	entries []entry

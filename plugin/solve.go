@@ -176,10 +176,10 @@ func (p *planner) solve(ctx context.Context, w *work) error {
 	return ctx.Err()
 }
 
-// make is plan.Make, given up when the context ends.
+// make plans with the catalogue that the last plan compiled, where it is the same, and gives up when the context ends.
 func (p *planner) make(ctx context.Context, in plan.Input) (plan.Plan, error) {
 	var out plan.Plan
-	err := p.bounded(ctx, func() plan.Plan { return plan.Make(in) }, &out)
+	err := p.bounded(ctx, func() plan.Plan { return p.maker.Make(in) }, &out)
 	return out, err
 }
 

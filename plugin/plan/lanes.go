@@ -53,40 +53,53 @@ func (p *problem) findLanes() {
 
 // openLanes are the offers that the limits allow and that are in any of the doors, sorted by price.
 func (p *problem) openLanes(doors []bits) []*lane {
-	at := make([]*lane, len(p.m.offers))
-	var all []*lane
-	for di, door := range doors {
-		for w, word := range door {
-			for ; word != 0; word &= word - 1 {
-				oi := w<<6 + mathbits.TrailingZeros64(word)
-				if at[oi] == nil {
-					o := &p.m.offers[oi]
-					at[oi] = &lane{offer: oi, pool: o.pool, price: o.Price, usage: p.m.types[o.shape].usage, doors: newBits(len(doors))}
-					if p.affordable(at[oi], 1, p.room) == 1 {
-						all = append(all, at[oi])
-					}
-				}
-				at[oi].doors.set(di)
+	either := newBits(len(p.m.offers))
+	for _, door := range doors {
+		either.or(door)
+	}
+	n, words := 0, len(newBits(len(doors)))
+	for _, word := range either {
+		n += mathbits.OnesCount64(word)
+	}
+	all, store, sets := make([]*lane, 0, n), make([]lane, 0, n), make(bits, n*words)
+	for w, word := range either {
+		for ; word != 0; word &= word - 1 {
+			oi := w<<6 + mathbits.TrailingZeros64(word)
+			o := &p.m.offers[oi]
+			l := lane{offer: oi, pool: o.pool, price: o.Price, usage: p.m.types[o.shape].usage, doors: sets[:words:words]}
+			if p.affordable(&l, 1, p.room) == 0 {
+				continue
 			}
+			sets = sets[words:]
+			for di, door := range doors {
+				if door.has(oi) {
+					l.doors.set(di)
+				}
+			}
+			store = append(store, l)
+			all = append(all, &store[len(store)-1])
 		}
 	}
 	all = p.once(all)
 	limit := p.nodeLimit()
-	for _, l := range all {
-		l.free = p.compact(p.m.offers[l.offer].free)
-		if limit > 0 {
+	for i, l := range all {
+		if free := p.m.offers[l.offer].free; i > 0 && &p.m.offers[all[i-1].offer].free[0] == &free[0] {
+			l.free = all[i-1].free
+		} else if l.free = p.compact(free); limit > 0 {
 			l.free[0] = min(l.free[0], limit)
 		}
 	}
 	slices.SortFunc(all, func(a, b *lane) int {
-		return cmp.Or(cmp.Compare(a.price, b.price), slices.Compare(b.free, a.free), cmp.Compare(a.offer, b.offer))
+		if a.price != b.price {
+			return cmp.Compare(a.price, b.price)
+		}
+		return cmp.Or(slices.Compare(b.free, a.free), cmp.Compare(a.offer, b.offer))
 	})
 	return all
 }
 
-// once leaves out a zone's offer where another zone has the same for as little.
+// once leaves out a zone's offer where another zone has the same for as little. The lanes come in the order of offers.
 func (p *problem) once(all []*lane) []*lane {
-	slices.SortFunc(all, func(a, b *lane) int { return a.offer - b.offer })
 	var out []*lane
 	for _, l := range all {
 		o := &p.m.offers[l.offer]

@@ -141,7 +141,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m := &model{in: in, lessons: l}
 	m.compileDims()
 	m.compilePools()
-	m.compileOffers()
+	m.prepare()
 	m.compileReserved()
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
@@ -289,19 +289,28 @@ func (m *model) takeDaemons() {
 			}
 		}
 	}
-	var last vec
+	if len(m.daemons) == 0 {
+		return
+	}
+	m.offers = slices.Clone(m.offers) // Others may have them, too.
+	// Offers of a type share what they have.
+	var from, last vec
+	were, are := make([]bool, len(m.daemons)), make([]bool, len(m.daemons))
 	for i := range m.offers {
 		o := &m.offers[i]
-		free := o.free.clone()
 		for j := range m.daemons {
-			if m.daemons[j].fits.has(i) {
-				free.add(m.daemons[j].need, -1)
+			are[j] = m.daemons[j].fits.has(i)
+		}
+		if last == nil || &o.free[0] != &from[0] || !slices.Equal(are, were) {
+			from, last = o.free, o.free.clone()
+			for j := range m.daemons {
+				if are[j] {
+					last.add(m.daemons[j].need, -1)
+				}
 			}
+			copy(were, are)
 		}
-		if slices.Equal(free, last) {
-			free = last
-		}
-		o.free, last = free, free
+		o.free = last
 	}
 }
 

@@ -51,24 +51,14 @@ func (m *model) pack(units []unit, weight int32) packing {
 // plan packs the kinds, and returns what no packing of them can be cheaper than: rows tolerate more company than kinds,
 // so what bounds them bounds the kinds.
 func (k *packer) plan(share float64) (outcome, float64) {
-	r := k.newRows(firstRows)
-	c := k.cover(r, share, nil)
-	o := k.solve(r, c, int(improveWork*share))
-	if r.exact || k.p.m.in.sketch || k.bill(o.boxes) <= c.bound*goodEnough {
-		return o, c.bound
-	}
-	// Once more with more rows, from what is known.
-	r = k.newRows(maxRows)
-	fine := k.cover(r, share, k.lift(r, c.kinds, o.boxes))
-	values := raised(fine.kinds, k.prices())
-	kc := k.newComposer(k.p.counts(), values)
-	o.boxes = kc.improve(o.boxes, values, k.roomBeside(o.boxes), effort{int(improveWork * share), fine.bound * goodEnough})
-	return o, max(c.bound, fine.bound)
+	r := k.newRows()
+	c := k.cover(r, share)
+	return k.solve(r, c, int(improveWork*share)), c.bound
 }
 
 // cover solves the covering program of the rows.
-func (k *packer) cover(r *rows, share float64, start *covering) covering {
-	c := r.values(r.p.counts(), int(valuesWork*share), start)
+func (k *packer) cover(r *rows, share float64) covering {
+	c := r.values(r.p.counts(), int(valuesWork*share))
 	c.kinds = r.spread(k, r.p.counts(), c.rows)
 	if !r.exact {
 		c.kinds = k.repair(k.p.counts(), c.kinds)
@@ -206,5 +196,5 @@ func (m *model) freeBound(p *problem, s solution) float64 {
 	if len(k.lanes) == 0 {
 		return 0
 	}
-	return k.lowerBound(k.cover(k.newRows(maxRows), 1, nil).bound, p.cost(s.nodes))
+	return k.lowerBound(k.cover(k.newRows(), 1).bound, p.cost(s.nodes))
 }

@@ -25,6 +25,9 @@ const (
 func Make(in Input) Plan {
 	var was []int
 	in.Classes, was = Ordered(in.Classes)
+	if in.maker == nil {
+		in.maker = &Maker{} // A plan is made of several.
+	}
 	out := byPriority(in, nil) // 1
 	if in.PreferenceShare > 0 {
 		out = withPreferences(in, out)

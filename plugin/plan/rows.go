@@ -6,12 +6,9 @@ import (
 	"slices"
 )
 
-// The most rows for which the covering program is solved, from scratch and from a solution for fewer: its cost rises with
-// the square. Where there are more kinds, similar ones count as one of their mean size.
-const (
-	firstRows = 160
-	maxRows   = 400
-)
+// maxRows is the most kinds for which the covering program is solved; its cost rises with the square. Where there are
+// more, similar ones count as one of their mean size.
+const maxRows = 160
 
 // rows are the kinds as the covering program sees them.
 type rows struct {
@@ -25,11 +22,11 @@ type rows struct {
 
 // newRows joins kinds of equal needs, whoever else they tolerate; a limit on their own number per node is kept. Where
 // that leaves too many, kinds whose needs differ little are joined as well: with each try, a little more.
-func (k *packer) newRows(most int) *rows {
+func (k *packer) newRows() *rows {
 	doors, tight := k.doors(), k.tightCaps()
 	for ratio := 1.0; ; ratio = 1.03 + (ratio-1)*1.6 {
 		of, n := k.cluster(doors, tight, ratio)
-		if n <= most || ratio > 50 {
+		if n <= maxRows || ratio > 50 {
 			return k.rowsOf(of, n, tight, ratio == 1)
 		}
 	}
@@ -220,29 +217,4 @@ func (r *rows) drop(row int, left []int) {
 	for len(r.members[row]) > 0 && left[r.members[row][0]] == 0 {
 		r.members[row] = r.members[row][1:]
 	}
-}
-
-// lift is a start for the covering program of the rows: values of kinds, and the contents of boxes.
-func (k *packer) lift(r *rows, values []float64, boxes []box) *covering {
-	out := &covering{rows: make([]float64, len(r.kinds))}
-	count := make([]float64, len(r.kinds))
-	for _, ki := range k.all {
-		n := float64(k.kinds[ki].count)
-		out.rows[r.of[ki]] += n * values[ki]
-		count[r.of[ki]] += n
-	}
-	for row := range out.rows {
-		out.rows[row] /= max(count[row], 1)
-	}
-	for i := range boxes {
-		if i > 0 && boxes[i].lane == boxes[i-1].lane && slices.Equal(boxes[i].items, boxes[i-1].items) {
-			continue
-		}
-		var items []item
-		for _, it := range boxes[i].items {
-			items = addTo(items, item{r.of[it.unit], it.n})
-		}
-		out.columns = append(out.columns, column{lane: boxes[i].lane, cost: k.lanes[boxes[i].lane].price, items: items})
-	}
-	return out
 }

@@ -39,6 +39,8 @@ type Input struct {
 	Options Options
 	// sketch says that neither first-fit's bill nor the lower bound of the plan is looked at.
 	sketch bool
+	// maker remembers compiled offers; nil for nobody.
+	maker *Maker
 	// second says that Nodes are all there will be, but for those that the limits leave room for.
 	second bool
 }

@@ -26,22 +26,16 @@ type covering struct {
 }
 
 // values prices the kinds by column generation: solve, price the kinds by the duals, look for nodes that hold more than
-// they cost at these prices, again, until there is none or the work is used up. It may start from values and columns that
-// are good already.
-func (k *packer) values(counts []int, budget int, start *covering) covering {
+// they cost at these prices, again, until there is none or the work is used up.
+func (k *packer) values(counts []int, budget int) covering {
 	from, until := k.work, k.work+budget
 	s := seeker{
 		packer: k, from: from, m: k.newMaster(counts), counts: counts, trust: steadyTrust,
 		pi: make([]float64, len(k.kinds)), at: make([]float64, len(k.kinds)),
 		ratio: make([]float64, len(k.lanes)), exact: make([]bool, len(k.lanes)),
 	}
-	if start == nil {
-		s.steady = k.fluid(counts)
-		s.composeFirst()
-	} else {
-		s.steady, s.trust = slices.Clone(start.rows), 0
-		s.m.pool = slices.Clone(start.columns)
-	}
+	s.steady = k.fluid(counts)
+	s.composeFirst()
 	for k.work < until && !s.done {
 		s.solve()
 		s.seek()

@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// Maker makes plans like Make, and remembers the offers that it compiled last: where the next input has the same lists of
+// instance types (the same slices, which nobody may change any more), the same NodePools but for their usage, and asks for
+// the same resources, they are used again. For a few pods that is most of the work. The zero value is ready; it may be used
+// concurrently.
+type Maker struct {
+	last atomic.Pointer[prepared]
+}
+
+// Make plans the pods of the input.
+func (k *Maker) Make(in Input) Plan {
+	in.maker = k
+	return Make(in)
+}
+
+// prepared are compiled offers. Nobody changes them.
+type prepared struct {
+	key       string
+	lists     [][]catalog.InstanceType
+	types     []shape
+	offers    []offer
+	available bits
+	// ranges are the pools' of types and offers.
+	ranges [][2][2]int
+}
+
+// prepare is compileOffers, from what was compiled last if that will do.
+func (m *model) prepare() {
+	if m.in.maker == nil {
+		m.compileOffers()
+		return
+	}
+	key, lists := m.preparedKey()
+	p := m.in.maker.last.Load()
+	if p == nil || p.key != key || !slices.EqualFunc(p.lists, lists, sameList) {
+		m.compileOffers()
+		p = &prepared{key: key, lists: lists, types: m.types, offers: m.offers, available: m.available.clone()}
+		for i := range m.pools {
+			p.ranges = append(p.ranges, [2][2]int{m.pools[i].types, m.pools[i].offers})
+		}
+		m.in.maker.last.Store(p)
+		return
+	}
+	m.types, m.offers, m.available = p.types, p.offers, p.available.clone()
+	for i, r := range p.ranges {
+		m.pools[i].types, m.pools[i].offers = r[0], r[1]
+	}
+}
+
+// sameList says that the two are one: not only equal.
+func sameList(a, b []catalog.InstanceType) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// preparedKey is what compiled offers depend on, lists of instance types apart.
+func (m *model) preparedKey() (string, [][]catalog.InstanceType) {
+	var b strings.Builder
+	put := func(words ...string) {
+		for _, w := range words {
+			b.WriteString(strconv.Quote(w))
+		}
+		b.WriteByte('\n')
+	}
+	for _, d := range m.dims {
+		put(string(d))
+	}
+	var lists [][]catalog.InstanceType
+	for i := range m.pools {
+		p := &m.pools[i]
+		lists = append(lists, m.in.Catalog.InstanceTypes[p.NodeClass])
+		put("pool", p.Name, p.NodeClass, strconv.FormatBool(p.broken != nil))
+		for _, k := range slices.Sorted(maps.Keys(p.reqs)) {
+			put(k, p.reqs[k].String(), strconv.FormatBool(p.reqs[k].Absent))
+		}
+		for _, k := range slices.Sorted(maps.Keys(p.labels)) {
+			put(k, p.labels[k])
+		}
+		for _, l := range p.limits {
+			put("limit", string(l.name))
+		}
+	}
+	return b.String(), lists
+}
