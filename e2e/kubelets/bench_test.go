@@ -36,8 +36,11 @@ type way struct {
 func BenchmarkStart(b *testing.B) {
 	small := []way{{name: "launch", bound: "launch"}, {name: "auto", bound: "auto"}, {name: "scheduler", bound: "scheduler"}}
 	large := []way{
-		{name: "launch", bound: "launch"}, {name: "auto", bound: "auto", off: true}, {name: "auto+prefetch", bound: "auto"},
-		{name: "scheduler", bound: "scheduler", off: true}, {name: "scheduler+prefetch", bound: "scheduler"},
+		{name: "launch", bound: "launch"},
+		{name: "auto", bound: "auto", off: true},
+		{name: "auto+prefetch", bound: "auto"},
+		{name: "scheduler", bound: "scheduler", off: true},
+		{name: "scheduler+prefetch", bound: "scheduler"},
 	}
 	for _, network := range []time.Duration{0, benchLateBy} {
 		for _, image := range []string{"main", "pad-200"} {

@@ -155,35 +155,35 @@ func (c *cluster) pulls(image string) []time.Time {
 
 // await waits until done says so, asking at every change of the cluster. It fails the test when the time is up, with what the
 // cluster looks like then.
-func (c *cluster) await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+func (c *cluster) await(tb testing.TB, what string, done func() bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
 	if err := c.recorder.Await(ctx, what, done); err == nil {
 		return
 	}
-	t.Errorf("not within %s: %s", patience, what)
+	tb.Errorf("not within %s: %s", patience, what)
 	for _, cl := range c.recorder.Claims() {
 		if !cl.Deleted.Seen() {
-			t.Logf("NodeClaim %s: %+v", cl.Object.Name, cl.Object.Status.Conditions)
+			tb.Logf("NodeClaim %s: %+v", cl.Object.Name, cl.Object.Status.Conditions)
 		}
 	}
 	for _, p := range c.recorder.Pods() {
 		if !p.Deleted.Seen() && p.Object.Status.Phase != corev1.PodRunning {
-			t.Logf("pod %s/%s on node %q is %s: %+v", p.Object.Namespace, p.Object.Name, p.Object.Spec.NodeName, p.Object.Status.Phase, p.Object.Status.Conditions)
+			tb.Logf("pod %s/%s on node %q is %s: %+v", p.Object.Namespace, p.Object.Name, p.Object.Spec.NodeName, p.Object.Status.Phase, p.Object.Status.Conditions)
 		}
 	}
 	for _, name := range []string{sandbox.Scheduler, sandbox.Launcher} {
-		t.Logf("end of the %s's log:\n%s", name, c.Tail(name, 30))
+		tb.Logf("end of the %s's log:\n%s", name, c.Tail(name, 30))
 	}
 	logs, err := filepath.Glob(filepath.Join(c.Folder(), "machines", "*", "kubelet.log"))
 	if err != nil {
-		t.Error(err)
+		tb.Error(err)
 	}
 	for _, path := range logs {
-		t.Logf("end of %s:\n%s", path, tail(path))
+		tb.Logf("end of %s:\n%s", path, tail(path))
 	}
-	t.FailNow()
+	tb.FailNow()
 }
 
 func tail(path string) string {

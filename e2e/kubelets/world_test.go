@@ -35,9 +35,9 @@ type world struct {
 	name string
 }
 
-func newWorld(t testing.TB, name string) *world {
-	t.Helper()
-	w := &world{t: t, cluster: shared, name: name}
+func newWorld(tb testing.TB, name string) *world {
+	tb.Helper()
+	w := &world{t: tb, cluster: shared, name: name}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	return w
 }

@@ -49,7 +49,7 @@ func machineCgroup(id string) string {
 func sweep() error {
 	roots, err := hierarchies()
 	if err != nil {
-		return nil // checkCgroups says so.
+		return err
 	}
 	var errs []error
 	for _, root := range roots {

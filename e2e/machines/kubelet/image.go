@@ -3,6 +3,7 @@ package kubelet
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 const (
@@ -21,11 +22,7 @@ const (
 
 // RegistryPassword is the password that belongs to RegistryUser.
 func RegistryPassword() string {
-	out := ""
-	for range 40 {
-		out += passwordUnit
-	}
-	return out
+	return strings.Repeat(passwordUnit, 40)
 }
 
 // kubeconfig is what nodeadm writes: the kubelet asks the aws command line for a token.

@@ -77,10 +77,10 @@ func chooseSnapshotter(folder string) (string, error) {
 		}
 	}
 	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", try)
-	if err := unix.Mount("overlay", filepath.Join(try, "merged"), "overlay", 0, options); err != nil {
-		return "native", nil
+	if unix.Mount("overlay", filepath.Join(try, "merged"), "overlay", 0, options) == nil {
+		return "overlayfs", unix.Unmount(filepath.Join(try, "merged"), 0)
 	}
-	return "overlayfs", unix.Unmount(filepath.Join(try, "merged"), 0)
+	return "native", nil
 }
 
 // mayRaiseLimits tells whether the process has CAP_SYS_RESOURCE.

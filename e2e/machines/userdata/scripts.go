@@ -16,16 +16,16 @@ const scriptType = "text/x-shellscript"
 // Scripts are the shell scripts of the user data that have a file name, by that name: cloud-init would run them, and those
 // without a name too.
 func Scripts(data string) (map[string]string, error) {
-	message, err := mail.ReadMessage(strings.NewReader(strings.TrimLeft(data, "\r\n\t ")))
-	if err != nil {
-		return nil, nil // No archive has no parts; what it is, Parse says.
-	}
-	kind, params, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
-	if err != nil || !strings.HasPrefix(kind, "multipart/") {
-		return nil, nil
-	}
 	out := map[string]string{}
-	for r := multipart.NewReader(message.Body, params["boundary"]); ; {
+	archive, kind, params := &mail.Message{}, "", map[string]string{}
+	if message, err := mail.ReadMessage(strings.NewReader(strings.TrimLeft(data, "\r\n\t "))); err == nil {
+		archive = message
+		kind, params, _ = mime.ParseMediaType(message.Header.Get("Content-Type"))
+	}
+	if !strings.HasPrefix(kind, "multipart/") {
+		return out, nil // What is no archive has no parts; what else it is, Parse says.
+	}
+	for r := multipart.NewReader(archive.Body, params["boundary"]); ; {
 		part, err := r.NextPart()
 		if errors.Is(err, io.EOF) {
 			return out, nil
