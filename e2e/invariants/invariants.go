@@ -101,13 +101,13 @@ func onePerClaim(e *Evidence) []string {
 	return out
 }
 
-// promisedOnce: no pod has room kept on two nodes. An initialized node keeps room for nobody: who was promised it is bound, or
-// planned again, and the list stays as it was.
+// promisedOnce: no pod has room kept on two nodes that were bought. An initialized node keeps room for nobody: who was promised
+// it is bound, or planned again, and the list stays as it was; so it does on a claim that is not launched in time.
 func promisedOnce(e *Evidence) []string {
 	var out []string
 	promised := map[string]string{}
 	for _, c := range e.Claims {
-		if c.Leaving.Seen() || c.Deleted.Seen() || c.Initialized.Seen() {
+		if c.Leaving.Seen() || c.Deleted.Seen() || c.Initialized.Seen() || !c.Launched.Seen() {
 			continue
 		}
 		for _, uid := range observe.PromisedTo(c) {

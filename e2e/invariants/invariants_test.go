@@ -70,7 +70,7 @@ func TestRules(t *testing.T) {
 	second := func(e *invariants.Evidence) *karpv1.NodeClaim {
 		other := e.Claims[0].Object.DeepCopy()
 		other.Name, other.Status.ProviderID, other.Status.NodeName = "d", "aws:///a/i-2", "m"
-		e.Claims = append(e.Claims, observe.Claim{Object: other, Created: seen})
+		e.Claims = append(e.Claims, observe.Claim{Object: other, Created: seen, Launched: seen})
 		e.Instances = append(e.Instances, aws.Instance{ID: "i-2", State: aws.StateRunning})
 		return other
 	}

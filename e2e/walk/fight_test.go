@@ -43,9 +43,9 @@ func (s *stage) leader() (leading, standby pair) {
 // each time the other pair takes over and finishes, and whoever is back does nothing.
 func TestTwoReplicas(t *testing.T) {
 	s := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, Replicas: 2}))
-	s.politeEnd()
 	s.frozenLaunch()
 	if *walkAll {
+		s.politeEnd()
 		s.partition()
 	}
 	s.rest(0)
@@ -71,6 +71,7 @@ func TestTwoReplicas(t *testing.T) {
 // is started in the old one's place, whoever asks first.
 func (s *stage) politeEnd() {
 	s.t.Helper()
+	s.rest(0)
 	old, _ := s.leader()
 	from := s.Journal().Last()
 	s.signal(old.scheduler, syscall.SIGTERM)

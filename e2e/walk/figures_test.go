@@ -69,7 +69,7 @@ func (s *scene) metricsOf(process string) (map[string]*dto.MetricFamily, error) 
 }
 
 // check holds the figures at the end against those of before: a little more is noise, growth is a leak.
-func (f figures) check(t *testing.T, process string, before figures) {
+func (f figures) check(t testing.TB, process string, before figures) {
 	t.Helper()
 	if f.goroutines < 1 || f.heapMB <= 0 {
 		t.Errorf("%s tells no figures: %+v", process, f)

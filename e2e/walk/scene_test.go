@@ -38,7 +38,7 @@ const secret = "do-not-log-0f1e2d3c4b5a"
 // scene is a sandbox of a test's own with one namespace and one NodePool.
 type scene struct {
 	*sandbox.Sandbox
-	t        *testing.T
+	t        testing.TB
 	client   client.WithWatch
 	recorder *observe.Recorder
 }
@@ -46,7 +46,7 @@ type scene struct {
 const name = "walk"
 
 // newScene starts a sandbox, which ends with the test.
-func newScene(t *testing.T, cfg sandbox.Config) *scene {
+func newScene(t testing.TB, cfg sandbox.Config) *scene {
 	t.Helper()
 	ctrl.SetLogger(klog.Background())
 	cfg.BinDir, cfg.Taps, cfg.RestartBackoff = binDir(), true, time.Millisecond

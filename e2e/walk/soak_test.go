@@ -22,12 +22,9 @@ import (
 )
 
 var (
-	soakFor  = flag.Duration("soak", 0, "how long to soak; 0 is a few seconds")
+	soakFor  = flag.Duration("soak", 10*time.Minute, "how long to soak")
 	soakSeed = flag.Uint64("soak.seed", 0, "what a soak before printed, to do the same again; 0 is a new one")
 )
-
-// shortSoak is how long every test run soaks.
-const shortSoak = 8 * time.Second
 
 // soak is a run of random trouble.
 type soak struct {
@@ -70,35 +67,34 @@ func troubles() []trouble {
 	}
 }
 
-// TestSoak does random things for a while, and looks all the time whether anything is as it must never be. The first half
+// BenchmarkSoak does random things for a while, and looks all the time whether anything is as it must never be. The first half
 // kills processes, too; in the second they live, and must not grow.
-func TestSoak(t *testing.T) {
-	seed, length := *soakSeed, *soakFor
+func BenchmarkSoak(b *testing.B) {
+	seed := *soakSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	if length == 0 {
-		length = shortSoak
-	}
-	t.Logf("seed %d: to do the same again: make soak SEED=%d DURATION=%s", seed, seed, length)
-	s := newSoak(t, seed)
-	s.trouble(length/2, true)
+	b.Logf("seed %d: to do the same again: make soak SEED=%d DURATION=%s", seed, seed, *soakFor)
+	s := newSoak(b, seed)
+	s.trouble(*soakFor/2, true)
 	s.calm(4)
 	s.calm(0)
 	before := s.figures()
-	s.trouble(length/2, false)
+	s.trouble(*soakFor/2, false)
 	s.calm(4)
 	s.calm(0)
 	for process, f := range s.figures() {
-		t.Logf("%s: %s after the first half, %s at the end", process, before[process], f)
-		f.check(t, process, before[process])
+		b.Logf("%s: %s after the first half, %s at the end", process, before[process], f)
+		f.check(b, process, before[process])
+		b.ReportMetric(f.goroutines, process+"-goroutines")
+		b.ReportMetric(f.heapMB, process+"-heap-MB")
 	}
 	s.checkLogs()
-	t.Logf("%d troubles: %v; %d pods, %d NodeClaims, %d instances, %d effects", s.troubles, s.done,
+	b.Logf("%d troubles: %v; %d pods, %d NodeClaims, %d instances, %d effects", s.troubles, s.done,
 		len(s.recorder.Pods()), len(s.recorder.Claims()), len(s.AWS().Instances()), s.Journal().Last())
 }
 
-func newSoak(t *testing.T, seed uint64) *soak {
+func newSoak(t testing.TB, seed uint64) *soak {
 	t.Helper()
 	s := &soak{
 		scene:  newScene(t, sandbox.Config{Speed: walkSpeed, Seed: seed, LauncherArgs: joinSoon()}),

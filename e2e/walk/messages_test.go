@@ -1,0 +1,52 @@
+package walk_test
+
+import (
+	"os"
+	"strings"
+
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+)
+
+// checkMessages holds what was logged on the way of a node against the words of Karpenter's log, for which people and alerts
+// look, and the fields that they read.
+func (s *scene) checkMessages() {
+	s.t.Helper()
+	for _, want := range []struct {
+		process, message string
+		fields           []string
+	}{
+		{sandbox.Scheduler, "found provisionable pod(s)", []string{"pods", "duration"}},
+		{sandbox.Scheduler, "computed new nodeclaim(s) to fit pod(s)", []string{"nodeclaims", "pods"}},
+		{sandbox.Launcher, "created nodeclaim", []string{"nodeClaim", "nodePool"}},
+		{sandbox.Launcher, "launched nodeclaim", []string{"nodeClaim", "instanceID", "instanceType", "zone", "capacityType"}},
+		{sandbox.Launcher, "registered nodeclaim", []string{"nodeClaim", "node"}},
+		{sandbox.Launcher, "initialized nodeclaim", []string{"nodeClaim", "node"}},
+		{sandbox.Launcher, "initiating delete from interruption message", []string{"nodeClaim", "messageKind"}},
+		{sandbox.Launcher, "tainted node", []string{"node", "taint.Key", "taint.Effect"}},
+		{sandbox.Launcher, "deleted node", []string{"node"}},
+		{sandbox.Launcher, "deleted nodeclaim", []string{"nodeClaim", "instanceID"}},
+	} {
+		data, err := os.ReadFile(s.LogFile(want.process))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if line := lineWith(string(data), `"`+want.message+`"`); line == "" {
+			s.t.Errorf("the %s never logged %q", want.process, want.message)
+		} else {
+			for _, field := range want.fields {
+				if !strings.Contains(line, " "+field+"=") {
+					s.t.Errorf("%s has no field %s: %s", want.message, field, line)
+				}
+			}
+		}
+	}
+}
+
+func lineWith(log, text string) string {
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, text) {
+			return line
+		}
+	}
+	return ""
+}
