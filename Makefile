@@ -51,7 +51,7 @@ crash-walk: build ## Kill, stop and cut off at every step of every flow (about t
 
 .PHONY: soak
 soak: build ## Random trouble on the sandbox, judged all the time; DURATION=10m SEED=n (to do the same again)
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run TestSoak ./e2e/walk -soak=$(or $(DURATION),10m) -soak.seed=$(or $(SEED),0)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 0 -v -run '^$$' -bench Soak -benchtime 1x ./e2e/walk -soak=$(or $(DURATION),10m) -soak.seed=$(or $(SEED),0)
 
 .PHONY: kubelet
 kubelet: ## Build the kubelet of `slipway-sandbox up --machines kubelet`, and its tests' device plugin, into bin/ (Linux)
