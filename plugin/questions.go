@@ -201,18 +201,7 @@ func (p *planner) goingAway(ctx context.Context, g goingRequest, now time.Time) 
 
 // podsOf returns the pods that have to move when the node goes and have no room elsewhere yet.
 func (p *planner) podsOf(ctx context.Context, g goingRequest, cat catalog.State, now time.Time) ([]entry, error) {
-	node := g.node
-	provided := map[types.UID]bool{}
-	for _, n := range cat.InFlight {
-		for _, ref := range n.Pods {
-			if n.Replaces == node {
-				provided[types.UID(ref.UID)] = true
-			}
-		}
-	}
-	for uid := range p.kept {
-		provided[uid] = true
-	}
+	node, provided := g.node, p.roomed(g.node, cat)
 	asked := map[types.UID]bool{}
 	for _, uid := range g.question.GetNodeGoing().GetPods() {
 		asked[types.UID(uid)] = true
@@ -237,6 +226,22 @@ func (p *planner) podsOf(ctx context.Context, g goingRequest, cat catalog.State,
 		out = append(out, entry{pod: pod, at: now})
 	}
 	return out, nil
+}
+
+// roomed are the pods that room is kept for, and those that nodes in flight were launched for because of the node.
+func (p *planner) roomed(node string, cat catalog.State) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for _, n := range cat.InFlight {
+		for _, ref := range n.Pods {
+			if n.Replaces == node {
+				out[types.UID(ref.UID)] = true
+			}
+		}
+	}
+	for uid := range p.kept {
+		out[uid] = true
+	}
+	return out
 }
 
 // replace plans the entries as the pods of the node, and tells what could not be planned.

@@ -76,34 +76,46 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 	case "instance":
 		w.ec2.Kill(w.ec2.Live()...)
 	case "orphan":
-		claim := w.claim(ctx)
-		claim.Finalizers = nil
-		if err := errors.Join(w.api.Update(ctx, claim), w.api.Delete(ctx, claim)); err != nil {
-			w.t.Fatal(err)
-		}
+		w.orphan(ctx)
 	case "begin":
-		if err := w.subject.Begin(ctx, w.claim(ctx), arg); err != nil {
-			w.log("begin: %v", err)
-		}
+		w.begin(w.subject.Begin(ctx, w.claim(ctx), arg))
 	case "begin-now":
-		if err := w.subject.BeginNow(ctx, w.claim(ctx), arg); err != nil {
-			w.log("begin now: %v", err)
-		}
+		w.begin(w.subject.BeginNow(ctx, w.claim(ctx), arg))
 	case "crash":
 		w.crashAt = strings.Split(strings.TrimSpace(d.Input), "\n")
 	case "scheduler":
-		w.silent, w.planned = arg == "silent", nil
-		for _, a := range d.CmdArgs {
-			if !w.silent {
-				w.planned = append(w.planned, a.Key)
-			}
-		}
+		w.scheduler(d)
 	case "replacement":
 		w.replacement(ctx, arg, d.CmdArgs[1].Key)
 	case "run":
 		w.run(ctx, arg)
 	default:
 		w.t.Fatalf("unknown command %s", d.Cmd)
+	}
+}
+
+// scheduler sets what is answered from now on.
+func (w *world) scheduler(d *datadriven.TestData) {
+	w.silent, w.planned = d.HasArg("silent"), nil
+	for _, a := range d.CmdArgs {
+		if !w.silent {
+			w.planned = append(w.planned, a.Key)
+		}
+	}
+}
+
+func (w *world) begin(err error) {
+	if err != nil {
+		w.log("begin: %v", err)
+	}
+}
+
+// orphan removes the claim, finalizer and all.
+func (w *world) orphan(ctx context.Context) {
+	claim := w.claim(ctx)
+	claim.Finalizers = nil
+	if err := errors.Join(w.api.Update(ctx, claim), w.api.Delete(ctx, claim)); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -170,13 +170,18 @@ func (w *World) startingNode(src Source, n catalog.InFlightNode, running *framew
 			addPod(ni, pod)
 		}
 	}
-	for _, pod := range src.kept(n.NodeClaim, "") {
-		if !have[pod.UID] {
+	keep(ni, src.kept(n.NodeClaim, ""))
+	w.addDaemons(ni, daemons)
+	return ni
+}
+
+// keep adds pods to a node that has not got them.
+func keep(ni *framework.NodeInfo, pods []*corev1.Pod) {
+	for _, pod := range pods {
+		if !slices.ContainsFunc(ni.Pods, func(p fwk.PodInfo) bool { return p.GetPod().UID == pod.UID }) {
 			addPod(ni, pod)
 		}
 	}
-	w.addDaemons(ni, daemons)
-	return ni
 }
 
 // kept lists the pods that count as being on the node, but those that are planned anew.
@@ -194,11 +199,7 @@ func withKept(ni *framework.NodeInfo, src Source) *framework.NodeInfo {
 		return ni
 	}
 	out := ni.SnapshotConcrete()
-	for _, pod := range kept {
-		if !slices.ContainsFunc(out.Pods, func(p fwk.PodInfo) bool { return p.GetPod().UID == pod.UID }) {
-			addPod(out, pod)
-		}
-	}
+	keep(out, kept)
 	return out
 }
 
