@@ -21,6 +21,9 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
+// karpentersClaim is named as Karpenter names NodeClaims.
+const karpentersClaim = "takeover-x7k2p"
+
 // karpenters is an instance that Karpenter 1.14 has launched and not brought in yet, with its NodeClaim: what a handover finds
 // in the middle of a scale-up.
 type karpenters struct {
@@ -45,8 +48,8 @@ func TestTakesOverFromKarpenter(t *testing.T) {
 		Region: k.AWSRegion(), BaseEndpoint: aws.String(shared.AWS().URL()), Credentials: credentials.NewStaticCredentialsProvider("AKIAKARPENTER", "x", ""),
 	})
 	before := len(k.everClaimed("takeover"))
-	k.launch("takeover-x7k2p")
-	claim := k.record("takeover-x7k2p")
+	k.launch()
+	claim := k.record()
 
 	k.await(t, "the node to be brought in", func() bool {
 		return k.get(claim.Name, claim) && claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue()
@@ -97,7 +100,7 @@ func (k *karpenters) get(name string, o client.Object) bool {
 }
 
 // launch runs an instance with the tags and the user data that Karpenter gives it.
-func (k *karpenters) launch(claim string) {
+func (k *karpenters) launch() {
 	k.t.Helper()
 	// The image for an instance without accelerators.
 	i := slices.IndexFunc(k.class.Status.AMIs, func(ami awsv1.AMI) bool {
@@ -110,7 +113,7 @@ func (k *karpenters) launch(claim string) {
 	}
 	spec := ec2types.TagSpecification{ResourceType: ec2types.ResourceTypeInstance}
 	for key, value := range map[string]string{
-		"karpenter.sh/nodepool": "takeover", "karpenter.k8s.aws/ec2nodeclass": "default", "karpenter.sh/nodeclaim": claim,
+		"karpenter.sh/nodepool": "takeover", "karpenter.k8s.aws/ec2nodeclass": "default", "karpenter.sh/nodeclaim": karpentersClaim,
 		"eks:eks-cluster-name": sandbox.ClusterName, "kubernetes.io/cluster/" + sandbox.ClusterName: "owned",
 	} {
 		spec.Tags = append(spec.Tags, ec2types.Tag{Key: aws.String(key), Value: aws.String(value)})
@@ -170,11 +173,11 @@ spec:
 
 // record writes the NodeClaim as Karpenter has it between launch and registration. Slipway stands still meanwhile: it never
 // sees the NodeClaim without its instance, as it would not with Karpenter's.
-func (k *karpenters) record(name string) *karpv1.NodeClaim {
+func (k *karpenters) record() *karpv1.NodeClaim {
 	k.t.Helper()
 	id := aws.ToString(k.instance.InstanceId)
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Finalizers: []string{karpv1.TerminationFinalizer},
+		Name: karpentersClaim, Finalizers: []string{karpv1.TerminationFinalizer},
 		Labels: map[string]string{
 			karpv1.NodePoolLabelKey: "takeover", karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeOnDemand, worldKey: "takeover",
 			"karpenter.k8s.aws/ec2nodeclass": "default", corev1.LabelInstanceTypeStable: "m6i.large", corev1.LabelArchStable: "amd64",

@@ -97,11 +97,13 @@ func TestModuleReferencesWhatThereIs(t *testing.T) {
 	}
 }
 
-func (m module) block(t *testing.T, kind string, labels ...string) *hclsyntax.Body {
+func (m module) resource(t *testing.T, kind, name string) *hclsyntax.Body {
 	t.Helper()
-	i := slices.IndexFunc(m.blocks, func(b *hclsyntax.Block) bool { return b.Type == kind && slices.Equal(b.Labels, labels) })
+	i := slices.IndexFunc(m.blocks, func(b *hclsyntax.Block) bool {
+		return b.Type == "resource" && slices.Equal(b.Labels, []string{kind, name})
+	})
 	if i < 0 {
-		t.Fatalf("there is no %s %v", kind, labels)
+		t.Fatalf("there is no %s.%s", kind, name)
 	}
 	return m.blocks[i].Body
 }
@@ -109,7 +111,7 @@ func (m module) block(t *testing.T, kind string, labels ...string) *hclsyntax.Bo
 // The module fills in the policy that the sandbox enforces: the values that it gives are those that the file asks for.
 func TestModuleFillsInThePolicy(t *testing.T) {
 	m := readModule(t)
-	call := m.block(t, "resource", "aws_iam_role_policy", "launcher").Attributes["policy"].Expr.(*hclsyntax.FunctionCallExpr)
+	call := m.resource(t, "aws_iam_role_policy", "launcher").Attributes["policy"].Expr.(*hclsyntax.FunctionCallExpr)
 	given := map[string]bool{}
 	for _, item := range call.Args[1].(*hclsyntax.ObjectConsExpr).Items {
 		key, problems := item.KeyExpr.Value(nil)
@@ -150,7 +152,7 @@ func TestModuleEvents(t *testing.T) {
 	if diff := cmp.Diff(events(), value); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	queue := m.block(t, "resource", "aws_sqs_queue", "interruption")
+	queue := m.resource(t, "aws_sqs_queue", "interruption")
 	for name, want := range map[string]string{"message_retention_seconds": "300", "sqs_managed_sse_enabled": "true"} {
 		got, problems := queue.Attributes[name].Expr.Value(nil)
 		if problems.HasErrors() {
