@@ -105,6 +105,12 @@ func (d dice) template(c *cluster, i int) *corev1.Pod {
 		}
 		p.Spec.TopologySpreadConstraints = distinct(p.Spec.TopologySpreadConstraints)
 	}
+	d.devices(c, p)
+	return p
+}
+
+// devices are what a pod asks of its node beyond cores and memory.
+func (d dice) devices(c *cluster, p *corev1.Pod) {
 	if d.on("device") {
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("any")}}
 	}
@@ -114,7 +120,6 @@ func (d dice) template(c *cluster, i int) *corev1.Pod {
 	if d.on("volume") {
 		d.volume(c, p)
 	}
-	return p
 }
 
 // distinct leaves out what the API server refuses: two constraints of the same key and action.

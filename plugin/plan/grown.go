@@ -35,17 +35,7 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 	if !slices.ContainsFunc(more, func(x Member) bool { return len(m.keysOf(x.Class)) > 0 }) {
 		sp.zones = m.zonesLeft(sp, m.offers[oi].shape, valuesIn(c.Requirements, corev1.LabelTopologyZone))
 	}
-	alts := []int{m.offers[oi].shape}
-	for _, name := range c.Alternatives[1:] {
-		ti := slices.IndexFunc(m.types, func(s shape) bool { return s.pool == pi && s.Name == name })
-		if ti < 0 {
-			continue
-		}
-		if _, ok := m.spanPrice(sp, ti); ok {
-			alts = append(alts, ti)
-		}
-	}
-	alts, ok := m.keepMinValues(&m.pools[pi], alts, sp)
+	alts, ok := m.keepMinValues(&m.pools[pi], m.stillFit(c, oi, sp), sp)
 	if !ok {
 		return *c, false
 	}
@@ -59,6 +49,21 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 	out.Requests = m.dims.list(requests)
 	out.Requirements = m.narrowed(c.Requirements, alts, sp)
 	return out, true
+}
+
+// stillFit are the expected type and those of the claim's alternatives that fit the span.
+func (m *model) stillFit(c *Claim, expected int, sp span) []int {
+	out := []int{m.offers[expected].shape}
+	for _, name := range c.Alternatives[1:] {
+		ti := slices.IndexFunc(m.types, func(s shape) bool { return s.pool == m.offers[expected].pool && s.Name == name })
+		if ti < 0 {
+			continue
+		}
+		if _, ok := m.spanPrice(sp, ti); ok {
+			out = append(out, ti)
+		}
+	}
+	return out
 }
 
 // zonesLeft are those of the zones in which the expected shape still holds the pods.

@@ -110,7 +110,8 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 	}}
 	resources := map[string]string{"cpu": f[2], "memory": f[3], "pods": "58", "ephemeral-storage": "20Gi"}
 	var od string
-	var spot, reserved []string
+	var spot []string
+	var reserved string
 	for _, x := range f[4:] {
 		k, v, _ := strings.Cut(x, "=")
 		switch k {
@@ -121,15 +122,11 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 		case "od":
 			od = v
 		case "reserved":
-			reserved = strings.Split(v, ":")
+			reserved = v
 		case "spot":
 			spot = strings.Split(v, ",")
 		case "volumes":
-			volumes, err := strconv.ParseInt(v, 10, 64)
-			if err != nil {
-				tb.Fatalf("type %q: %v", s, err)
-			}
-			it.VolumeAttachments = volumes
+			it.VolumeAttachments = wholeNumber(tb, s, v)
 		default:
 			if !strings.Contains(k, "/") && !strings.HasPrefix(k, "hugepages-") {
 				tb.Fatalf("type %q: what is %q?", s, x)
@@ -148,17 +145,29 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 		if len(spot) > 0 {
 			add(z, "spot", spot[min(i, len(spot)-1)])
 		}
-		if len(reserved) == 2 && i == 0 {
-			add(z, "reserved", "0.0001")
-			o := &it.Offerings[len(it.Offerings)-1]
-			remaining, err := strconv.ParseInt(reserved[1], 10, 64)
-			if err != nil {
-				tb.Fatalf("type %q: %v", s, err)
-			}
-			o.ReservationID, o.Remaining = reserved[0], remaining
-		}
+	}
+	if reserved != "" {
+		it.Offerings = append(it.Offerings, reservation(tb, f[0], reserved, c))
 	}
 	return it
+}
+
+func wholeNumber(tb testing.TB, name, s string) int64 {
+	tb.Helper()
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		tb.Fatalf("type %q: %v", name, err)
+	}
+	return n
+}
+
+// reservation reads ID:REMAINING, of an offering in the first zone.
+func reservation(tb testing.TB, name, s string, c catalogYAML) catalog.Offering {
+	tb.Helper()
+	id, rest, _ := strings.Cut(s, ":")
+	o := offering(tb, [4]string{name, "reserved", c.Zones[0], "0.0001"}, c.Unavailable)
+	o.ReservationID, o.Remaining = id, wholeNumber(tb, name, rest)
+	return o
 }
 
 // offering is type, capacity type, zone and price.

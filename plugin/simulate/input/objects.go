@@ -208,8 +208,6 @@ func newObject(group, kind string) runtime.Object {
 		return &corev1.PersistentVolume{}
 	case "/PersistentVolumeClaim":
 		return &corev1.PersistentVolumeClaim{}
-	case "/LimitRange":
-		return &corev1.LimitRange{}
 	case "/Service":
 		return &corev1.Service{}
 	case "storage.k8s.io/StorageClass":
@@ -218,6 +216,18 @@ func newObject(group, kind string) runtime.Object {
 		return &storagev1.CSINode{}
 	case "storage.k8s.io/CSIDriver":
 		return &storagev1.CSIDriver{}
+	}
+	if rule := newRule(group, kind); rule != nil {
+		return rule
+	}
+	return newWorkload(group, kind)
+}
+
+// newRule is an empty object of a kind that says how pods are treated.
+func newRule(group, kind string) runtime.Object {
+	switch group + "/" + kind {
+	case "/LimitRange":
+		return &corev1.LimitRange{}
 	case "scheduling.k8s.io/PriorityClass":
 		return &schedulingv1.PriorityClass{}
 	case "node.k8s.io/RuntimeClass":
@@ -227,7 +237,7 @@ func newObject(group, kind string) runtime.Object {
 	case "resource.k8s.io/ResourceClaim":
 		return &resourcev1.ResourceClaim{}
 	}
-	return newWorkload(group, kind)
+	return nil
 }
 
 func newWorkload(group, kind string) runtime.Object {
