@@ -39,15 +39,6 @@ func (h *harness) get(name string) *corev1.Pod {
 	return pod
 }
 
-func (h *harness) change(name string, change func(*corev1.Pod)) {
-	h.t.Helper()
-	pod := h.get(name)
-	change(pod)
-	if _, err := h.client.CoreV1().Pods("default").UpdateStatus(h.ctx, pod, metav1.UpdateOptions{}); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
 // Pods of another scheduler get nodes once it has found none: they are nominated to the claim, then to its node, again where their
 // scheduler clears it, and their conditions stay its word. They are never bound by this scheduler.
 func TestAdoptedPods(t *testing.T) {
@@ -78,7 +69,11 @@ func TestAdoptedPods(t *testing.T) {
 	h.launcher.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{InFlight: []*api.InFlightNode{named}} })
 	h.launcher.mu.Unlock()
 	h.eventually("the pods to be nominated to the node", func() bool { return h.get("web-0").Status.NominatedNodeName == "ip-1" })
-	h.change("web-0", func(p *corev1.Pod) { p.Status.NominatedNodeName = "" })
+	cleared := h.get("web-0")
+	cleared.Status.NominatedNodeName = ""
+	if _, err := h.client.CoreV1().Pods("default").UpdateStatus(h.ctx, cleared, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	h.eventually("the nomination to come back", func() bool { return h.get("web-0").Status.NominatedNodeName == "ip-1" })
 	if got := h.message("web-0"); got != theirVerdict {
 		t.Errorf("the condition says %q", got)
