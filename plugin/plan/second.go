@@ -292,11 +292,11 @@ func (s *second) merge(p *Plan, grown map[int]Claim) []int {
 	for i, c := range grown {
 		first.Claims[i] = c
 	}
-	any := false
+	placed := false
 	for _, pl := range p.Placements {
 		for _, x := range pl.Members {
 			came[x.Class] += len(x.Pods)
-			any = true
+			placed = true
 		}
 		if _, ok := claimOf(pl.Node); ok {
 			continue
@@ -311,10 +311,10 @@ func (s *second) merge(p *Plan, grown map[int]Claim) []int {
 	for _, c := range p.Claims {
 		for _, x := range c.Members {
 			came[x.Class] += len(x.Pods)
-			any = true
+			placed = true
 		}
 	}
-	if !any {
+	if !placed {
 		return nil
 	}
 	first.Claims = append(first.Claims, p.Claims...)
