@@ -250,7 +250,7 @@ func emptying(t *testing.T, api client.Client) {
 }
 
 // cases is how many random cases are played.
-const cases = 500
+const cases = 200
 
 // Whenever pods come while a node empties: none is ever on a node that is given back as empty.
 func TestNoPodIsEvictedFromAnEmptyNode(t *testing.T) {
