@@ -179,7 +179,11 @@ func (p *planner) solve(ctx context.Context, w *work) error {
 // make plans with the catalogue that the last plan compiled, where it is the same, and gives up when the context ends.
 func (p *planner) make(ctx context.Context, in plan.Input) (plan.Plan, error) {
 	var out plan.Plan
-	err := p.bounded(ctx, func() plan.Plan { return p.maker.Make(in) }, &out)
+	maker := p.maker // A plan that is given up goes on with its own.
+	err := p.bounded(ctx, func() plan.Plan { return maker.Make(in) }, &out)
+	if err == nil {
+		p.maker = maker
+	}
 	return out, err
 }
 

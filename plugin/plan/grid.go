@@ -251,7 +251,7 @@ func (k *packer) readGrid(li int, g *grid, list []ware, first int) []item {
 func (g *grid) add(i int, w *ware, need vec, value float64, few bool) {
 	offset := g.offset(need)
 	if !few {
-		g.runs(0, 0, need, 1, false, func(from, to int) {
+		g.runs(0, 0, need, 1, func(from, to int) {
 			for at := from; at < to; at++ {
 				if v := g.most[at-offset] + value; v > g.most[at] {
 					g.most[at], g.last[at] = v, piece{int32(i), 1}
@@ -264,7 +264,7 @@ func (g *grid) add(i int, w *ware, need vec, value float64, few bool) {
 		n = min(n, left)
 		left -= n
 		more, back, p := float64(n)*value, n*offset, piece{int32(i), int32(n)}
-		g.runs(0, 0, need, n, true, func(from, to int) {
+		g.runs(0, 0, need, -n, func(from, to int) {
 			for at := to - 1; at >= from; at-- {
 				if v := g.most[at-back] + more; v > g.most[at] {
 					g.most[at], g.last[at] = v, p
@@ -274,10 +274,10 @@ func (g *grid) add(i int, w *ware, need vec, value float64, few bool) {
 	}
 }
 
-// runs walks the cells that have room for n times the need along the last axis, upwards or downwards.
-func (g *grid) runs(i, base int, need vec, n int, down bool, do func(from, to int)) {
+// runs walks the cells that have room for n times the need along the last axis, upwards, or downwards where n is negative.
+func (g *grid) runs(i, base int, need vec, n int, do func(from, to int)) {
 	x := &g.axes[i]
-	least := n * x.of(need)
+	least := max(n, -n) * x.of(need)
 	if i == len(g.axes)-1 {
 		if least < x.cells {
 			do(base+least, base+x.cells)
@@ -286,9 +286,9 @@ func (g *grid) runs(i, base int, need vec, n int, down bool, do func(from, to in
 	}
 	for c := least; c < x.cells; c++ {
 		at := c
-		if down {
+		if n < 0 {
 			at = x.cells - 1 - (c - least)
 		}
-		g.runs(i+1, base+at*x.stride, need, n, down, do)
+		g.runs(i+1, base+at*x.stride, need, n, do)
 	}
 }

@@ -5,17 +5,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // Maker makes plans like Make, and remembers the offers that it compiled last: where the next input has the same lists of
 // instance types (the same slices, which nobody may change any more), the same NodePools but for their usage, and asks for
-// the same resources, they are used again. For a few pods that is most of the work. The zero value is ready; it may be used
-// concurrently.
+// the same resources, they are used again. For a few pods that is most of the work. The zero value is ready. It is for one
+// caller at a time; a copy knows what the original knew, and is for another.
 type Maker struct {
-	last atomic.Pointer[prepared]
+	last *prepared
 }
 
 // Make plans the pods of the input.
@@ -42,14 +41,14 @@ func (m *model) prepare() {
 		return
 	}
 	key, lists := m.preparedKey()
-	p := m.in.maker.last.Load()
+	p := m.in.maker.last
 	if p == nil || p.key != key || !slices.EqualFunc(p.lists, lists, sameList) {
 		m.compileOffers()
 		p = &prepared{key: key, lists: lists, types: m.types, offers: m.offers, available: m.available.clone()}
 		for i := range m.pools {
 			p.ranges = append(p.ranges, [2][2]int{m.pools[i].types, m.pools[i].offers})
 		}
-		m.in.maker.last.Store(p)
+		m.in.maker.last = p
 		return
 	}
 	m.types, m.offers, m.available = p.types, p.offers, p.available.clone()
