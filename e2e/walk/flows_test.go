@@ -39,7 +39,7 @@ func flows() []flow {
 		{name: "interrupt", from: pods, to: pods, begin: (*stage).interrupt, over: (*stage).victimGone},
 		{name: "leave", from: pods, to: pods, begin: (*stage).deleteNode, over: (*stage).victimGone},
 		{name: "fail-join", from: 0, to: pods, begin: func(s *stage) { s.AWS().FailNextJoins(1); s.scale(s.web, pods) }},
-		{name: "reclaim", from: pods, to: 0, begin: func(s *stage) { s.scale(s.web, 0) }, over: (*stage).nothingLeft},
+		{name: "reclaim", from: pods, to: 0, begin: func(s *stage) { s.scale(s.web, 0) }, over: func(s *stage) error { return s.nothingLeft() }},
 	}
 }
 
@@ -50,19 +50,22 @@ func (s *stage) rest(n int) {
 	s.settle(fmt.Sprintf("%d pods at rest", n), func() error { return s.atRest(n) })
 }
 
-func (s *stage) atRest(n int) error { return s.appAtRest("web", n) }
+func (s *stage) atRest(n int) error {
+	if err := s.runs("web", n); err != nil || n > 0 {
+		return err
+	}
+	return s.nothingLeft()
+}
 
-func (s *stage) appAtRest(app string, n int) error {
+// runs says what is wrong unless n pods of an app run.
+func (s *scene) runs(app string, n int) error {
 	if running := s.running(app); running != n {
 		return fmt.Errorf("%d pods of %s run, want %d", running, app, n)
-	}
-	if n == 0 {
-		return s.nothingLeft()
 	}
 	return nil
 }
 
-func (s *stage) nothingLeft() error {
+func (s *scene) nothingLeft() error {
 	if claims := len(s.claims()); claims > 0 {
 		return fmt.Errorf("%d NodeClaims are left", claims)
 	}
