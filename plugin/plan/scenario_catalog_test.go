@@ -115,10 +115,8 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 	for _, x := range f[4:] {
 		k, v, _ := strings.Cut(x, "=")
 		switch k {
-		case "pods":
-			resources["pods"] = v
-		case "gpu":
-			resources["nvidia.com/gpu"] = v
+		case "pods", "gpu":
+			resources[map[string]string{"pods": "pods", "gpu": "nvidia.com/gpu"}[k]] = v
 		case "od":
 			od = v
 		case "reserved":
