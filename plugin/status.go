@@ -184,7 +184,11 @@ func (w *statusWriter) write(ctx context.Context, n note) {
 	if bound || said(pod, n.message) {
 		return
 	}
-	err = w.patch(ctx, pod, n.message)
+	w.settle(ctx, pod, n, w.patch(ctx, pod, n.message))
+}
+
+// settle follows up on what became of a write.
+func (w *statusWriter) settle(ctx context.Context, pod *corev1.Pod, n note, err error) {
 	if apierrors.IsConflict(err) && n.tries < 3 {
 		// The pod has changed: look again when the informer has seen it, without a second event.
 		n.tries++

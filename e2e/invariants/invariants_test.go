@@ -17,7 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-var seen = observe.Moment{At: time.Unix(1, 0), Revision: 1}
+func seen() observe.Moment { return observe.Moment{At: time.Unix(1, 0), Revision: 1} }
 
 // good is a cluster of one running pod on one node; nothing is wrong with it.
 func good() *invariants.Evidence {
@@ -30,8 +30,8 @@ func good() *invariants.Evidence {
 	}}
 	return &invariants.Evidence{
 		Pods:      []observe.Pod{pod("web-1", "u-1")},
-		Nodes:     []observe.Node{{Object: node, Created: seen, Ready: seen}},
-		Claims:    []observe.Claim{{Object: claim, Created: seen, Launched: seen}},
+		Nodes:     []observe.Node{{Object: node, Created: seen(), Ready: seen()}},
+		Claims:    []observe.Claim{{Object: claim, Created: seen(), Launched: seen()}},
 		Instances: []aws.Instance{instance},
 		Effects: []tap.Effect{
 			{Number: 1, Process: "scheduler", Name: "update leases", Holder: "a", Status: 200, Arrived: at(1), Answered: at(2)},
@@ -48,17 +48,18 @@ func pod(name string, uid types.UID) observe.Pod {
 		Namespace: "ns", Name: name, UID: uid, OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: "rs"}},
 	}}
 	p.Spec.NodeName, p.Status.Phase = "n", corev1.PodRunning
-	return observe.Pod{Object: p, Created: seen, Bound: seen, Running: seen}
+	return observe.Pod{Object: p, Created: seen(), Bound: seen(), Running: seen()}
 }
 
-func effect(name, process string, second int64) tap.Effect {
+func effect(name, process string) tap.Effect {
+	const second = 5
 	return tap.Effect{Number: 9, Process: process, Name: name, Object: "ns/web-1", Status: 201, Arrived: at(second), Answered: at(second)}
 }
 
 func refused(name string, uid types.UID) observe.Pod {
 	p := pod(name, uid)
 	p.Object.Status.Phase, p.Object.Status.Reason = corev1.PodFailed, "OutOfcpu"
-	p.Deleted = seen
+	p.Deleted = seen()
 	return p
 }
 
@@ -70,7 +71,7 @@ func TestRules(t *testing.T) {
 	second := func(e *invariants.Evidence) *karpv1.NodeClaim {
 		other := e.Claims[0].Object.DeepCopy()
 		other.Name, other.Status.ProviderID, other.Status.NodeName = "d", "aws:///a/i-2", "m"
-		e.Claims = append(e.Claims, observe.Claim{Object: other, Created: seen, Launched: seen})
+		e.Claims = append(e.Claims, observe.Claim{Object: other, Created: seen(), Launched: seen()})
 		e.Instances = append(e.Instances, aws.Instance{ID: "i-2", State: aws.StateRunning})
 		return other
 	}
@@ -89,24 +90,24 @@ func TestRules(t *testing.T) {
 		}},
 		{"do-not-disrupt", func(e *invariants.Evidence) {
 			e.Pods[0].Object.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
-			e.Effects = append(e.Effects, effect("create pods/eviction", "launcher", 5))
+			e.Effects = append(e.Effects, effect("create pods/eviction", "launcher"))
 		}},
 		{"because it is empty", func(e *invariants.Evidence) {
 			e.Claims[0].Object.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, "empty", "empty")
-			e.Effects = append(e.Effects, effect("create pods/eviction", "launcher", 5))
+			e.Effects = append(e.Effects, effect("create pods/eviction", "launcher"))
 		}},
-		{"its node is there", func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("delete pods", "launcher", 5)) }},
-		{`3s after pair "" had`, func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("patch nodes", "launcher-2", 5)) }},
+		{"its node is there", func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("delete pods", "launcher")) }},
+		{`3s after pair "" had`, func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("patch nodes", "launcher-2")) }},
 		{"secret 1 is in the log", func(e *invariants.Evidence) { e.Logs["launcher"] = "hush" }},
-		{"instance i-1 of NodePool p belongs to no", func(e *invariants.Evidence) { e.Claims[0].Deleted = seen }},
-		{"still leaving", func(e *invariants.Evidence) { e.Claims[0].Leaving = seen }},
+		{"instance i-1 of NodePool p belongs to no", func(e *invariants.Evidence) { e.Claims[0].Deleted = seen() }},
+		{"still leaving", func(e *invariants.Evidence) { e.Claims[0].Leaving = seen() }},
 		{"not initialized", func(e *invariants.Evidence) { e.Claims[0].Object.Status.Conditions = nil }},
 		{"no living instance", func(e *invariants.Evidence) { e.Instances[0].State = aws.StateTerminated }},
 		{"Node n has no NodeClaim", func(e *invariants.Evidence) { e.Claims[0].Object.Status.NodeName = "" }},
 		{"still has taint", func(e *invariants.Evidence) {
 			e.Nodes[0].Object.Spec.Taints = []corev1.Taint{{Key: catalog.StartingTaintKey}}
 		}},
-		{"which is not there", func(e *invariants.Evidence) { e.Nodes[0].Deleted = seen }},
+		{"which is not there", func(e *invariants.Evidence) { e.Nodes[0].Deleted = seen() }},
 		{"is Pending", func(e *invariants.Evidence) { e.Pods[0].Object.Status.Phase = corev1.PodPending }},
 	} {
 		e := good()

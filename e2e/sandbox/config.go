@@ -101,6 +101,11 @@ func (c *Config) complete() error {
 	if c.Notice == nil {
 		c.Notice = func(string) {}
 	}
+	return c.validate()
+}
+
+// validate names all that cannot be.
+func (c *Config) validate() error {
 	var errs []error
 	if c.Speed < 0 {
 		errs = append(errs, fmt.Errorf("speed %v is negative", c.Speed))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -29,6 +30,18 @@ type Config struct {
 	Journal *Journal
 }
 
+// line is what a program is reached by: closed once it is cut.
+type line chan struct{}
+
+func (l line) isCut() bool {
+	select {
+	case <-l:
+		return true
+	default:
+		return false
+	}
+}
+
 // Tap is the proxy of one program to one server.
 type Tap struct {
 	cfg      Config
@@ -37,9 +50,8 @@ type Tap struct {
 	proxy    *httputil.ReverseProxy
 
 	mu sync.Mutex
-	// line ends when it is cut; a new one begins with Mend.
-	line context.Context
-	cut  context.CancelFunc
+	// line is closed when it is cut; a new one begins with Mend.
+	line line
 }
 
 // New returns a tap that listens already; it answers from Run on.
@@ -89,19 +101,21 @@ func (t *Tap) Run(ctx context.Context) error {
 func (t *Tap) Cut() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.cut()
+	if !t.line.isCut() {
+		close(t.line)
+	}
 }
 
 // Mend ends what Cut began.
 func (t *Tap) Mend() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.line == nil || t.line.Err() != nil {
-		t.line, t.cut = context.WithCancel(context.Background())
+	if t.line == nil || t.line.isCut() {
+		t.line = make(line)
 	}
 }
 
-func (t *Tap) current() context.Context {
+func (t *Tap) current() line {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.line
@@ -112,8 +126,8 @@ func (t *Tap) rewrite(out *http.Request) {
 }
 
 func (t *Tap) serve(w http.ResponseWriter, r *http.Request) {
-	line := t.current()
-	if line.Err() != nil {
+	now := t.current()
+	if now.isCut() {
 		panic(http.ErrAbortHandler)
 	}
 	body, err := io.ReadAll(r.Body)
@@ -123,19 +137,25 @@ func (t *Tap) serve(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if found, ok := t.cfg.Read(r, body); ok {
 		found.Process = t.cfg.Process
-		t.effect(w, r, line, found)
+		t.effect(w, r, now, found)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(line, cancel)()
+	go func() {
+		select {
+		case <-now:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	t.proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // effect passes a request on that changes something: it is done whole or not at all, whatever becomes of the program.
-func (t *Tap) effect(w http.ResponseWriter, r *http.Request, line context.Context, found Effect) {
+func (t *Tap) effect(w http.ResponseWriter, r *http.Request, now line, found Effect) {
 	e := t.cfg.Journal.begin(found)
-	if t.cfg.Journal.ask(e, Before) || line.Err() != nil || r.Context().Err() != nil {
+	if t.cfg.Journal.ask(e, Before) || now.isCut() || r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
 	out := r.Clone(context.WithoutCancel(r.Context()))
@@ -148,12 +168,10 @@ func (t *Tap) effect(w http.ResponseWriter, r *http.Request, line context.Contex
 	answer, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	t.cfg.Journal.answered(e, response.StatusCode)
-	if t.cfg.Journal.ask(e, After) || err != nil || line.Err() != nil {
+	if t.cfg.Journal.ask(e, After) || err != nil || now.isCut() {
 		panic(http.ErrAbortHandler)
 	}
-	for key, values := range response.Header {
-		w.Header()[key] = values
-	}
+	maps.Copy(w.Header(), response.Header)
 	w.WriteHeader(response.StatusCode)
 	// A program that is gone reads nothing.
 	_, _ = w.Write(answer)

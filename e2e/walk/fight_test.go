@@ -44,7 +44,7 @@ func (s *stage) leader() (leading, standby pair) {
 func TestTwoReplicas(t *testing.T) {
 	s := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, Replicas: 2}))
 	s.frozenLaunch()
-	if *walkAll {
+	if argument[bool]("walk") {
 		s.politeEnd()
 		s.partition()
 	}
@@ -143,7 +143,7 @@ func (s *stage) tookOver(next pair, since time.Time) {
 			took := e.Arrived.Sub(since)
 			s.t.Logf("fail-over after %.1f s: %s %s", took.Seconds(), e.Name, e.Object)
 			// Elsewhere, the load of other tests is part of it.
-			if *walkAll && took > failOver {
+			if argument[bool]("walk") && took > failOver {
 				s.t.Errorf("the fail-over took %s, want at most %s", took, failOver)
 			}
 			return

@@ -69,15 +69,15 @@ func (s *scene) metricsOf(process string) (map[string]*dto.MetricFamily, error) 
 }
 
 // check holds the figures at the end against those of before: a little more is noise, growth is a leak.
-func (f figures) check(t testing.TB, process string, before figures) {
-	t.Helper()
+func (f figures) check(tb testing.TB, process string, before figures) {
+	tb.Helper()
 	if f.goroutines < 1 || f.heapMB <= 0 {
-		t.Errorf("%s tells no figures: %+v", process, f)
+		tb.Errorf("%s tells no figures: %+v", process, f)
 	}
 	if f.goroutines > 1.2*before.goroutines+30 {
-		t.Errorf("%s: %.0f goroutines became %.0f", process, before.goroutines, f.goroutines)
+		tb.Errorf("%s: %.0f goroutines became %.0f", process, before.goroutines, f.goroutines)
 	}
 	if f.heapMB > 2*before.heapMB+64 {
-		t.Errorf("%s: %.0f MB of heap became %.0f", process, before.heapMB, f.heapMB)
+		tb.Errorf("%s: %.0f MB of heap became %.0f", process, before.heapMB, f.heapMB)
 	}
 }

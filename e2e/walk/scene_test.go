@@ -46,31 +46,31 @@ type scene struct {
 const name = "walk"
 
 // newScene starts a sandbox, which ends with the test.
-func newScene(t testing.TB, cfg sandbox.Config) *scene {
-	t.Helper()
+func newScene(tb testing.TB, cfg sandbox.Config) *scene {
+	tb.Helper()
 	ctrl.SetLogger(klog.Background())
 	cfg.BinDir, cfg.Taps, cfg.RestartBackoff = binDir(), true, time.Millisecond
-	sb, err := sandbox.Start(t.Context(), cfg)
+	sb, err := sandbox.Start(tb.Context(), cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		// The watches end first: kube-apiserver waits for them.
 		cancel()
 		if err := sb.Stop(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
-	s := &scene{Sandbox: sb, t: t}
+	s := &scene{Sandbox: sb, t: tb}
 	if s.client, err = client.NewWithWatch(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if s.recorder, err = observe.New(sb.RESTConfig()); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := s.recorder.Start(ctx); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	s.objects()
 	return s

@@ -1,7 +1,6 @@
 package walk_test
 
 import (
-	"flag"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -19,11 +18,6 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/invariants"
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
-)
-
-var (
-	soakFor  = flag.Duration("soak", 10*time.Minute, "how long to soak")
-	soakSeed = flag.Uint64("soak.seed", 0, "what a soak before printed, to do the same again; 0 is a new one")
 )
 
 // soak is a run of random trouble.
@@ -70,17 +64,17 @@ func troubles() []trouble {
 // BenchmarkSoak does random things for a while, and looks all the time whether anything is as it must never be. The first half
 // kills processes, too; in the second they live, and must not grow.
 func BenchmarkSoak(b *testing.B) {
-	seed := *soakSeed
+	seed, long := argument[uint64]("soak.seed"), argument[time.Duration]("soak")
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	b.Logf("seed %d: to do the same again: make soak SEED=%d DURATION=%s", seed, seed, *soakFor)
+	b.Logf("seed %d: to do the same again: make soak SEED=%d DURATION=%s", seed, seed, long)
 	s := newSoak(b, seed)
-	s.trouble(*soakFor/2, true)
+	s.trouble(long/2, true)
 	s.calm(4)
 	s.calm(0)
 	before := s.figures()
-	s.trouble(*soakFor/2, false)
+	s.trouble(long/2, false)
 	s.calm(4)
 	s.calm(0)
 	for process, f := range s.figures() {
@@ -94,10 +88,10 @@ func BenchmarkSoak(b *testing.B) {
 		len(s.recorder.Pods()), len(s.recorder.Claims()), len(s.AWS().Instances()), s.Journal().Last())
 }
 
-func newSoak(t testing.TB, seed uint64) *soak {
-	t.Helper()
+func newSoak(tb testing.TB, seed uint64) *soak {
+	tb.Helper()
 	s := &soak{
-		scene:  newScene(t, sandbox.Config{Speed: walkSpeed, Seed: seed, LauncherArgs: joinSoon()}),
+		scene:  newScene(tb, sandbox.Config{Speed: walkSpeed, Seed: seed, LauncherArgs: joinSoon()}),
 		random: rand.New(rand.NewPCG(seed, 0)), done: map[string]int{},
 	}
 	s.create(&policyv1.PodDisruptionBudget{

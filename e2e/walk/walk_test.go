@@ -2,7 +2,6 @@ package walk_test
 
 import (
 	"bufio"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,13 +13,6 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/tap"
-)
-
-var (
-	walkAll    = flag.Bool("walk", false, "walk all steps, not a few")
-	walkFlow   = flag.String("walk.flow", "", "walk the steps of this flow alone")
-	walkEvery  = flag.Int("walk.every", 1, "walk every n-th case alone")
-	walkRecord = flag.Bool("walk.record", false, "write testdata/steps.txt anew")
 )
 
 // walkSpeed divides the delays of machines and AWS.
@@ -65,7 +57,7 @@ type walkCase struct {
 }
 
 func (c walkCase) String() string {
-	return fmt.Sprintf("%s: %s stops %s %s %s #%d", c.flow, c.stop.name, c.moment, c.process, c.effect, c.nth)
+	return fmt.Sprintf("%s: %s stops %s %s %s #%d", c.flow, c.name, c.moment, c.process, c.effect, c.nth)
 }
 
 // few are the cases of every test run: an instance that nobody knows of yet, and a pod that is to leave.
@@ -80,12 +72,12 @@ func few() []walkCase {
 // TestCrashWalk stops programs at the steps of every flow, and sees that nothing is lost, bought twice or left behind.
 func TestCrashWalk(t *testing.T) {
 	st := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: joinSoon()}))
-	if *walkRecord {
+	if argument[bool]("walk.record") {
 		record(st)
 		return
 	}
 	cases := few()
-	if *walkAll {
+	if argument[bool]("walk") {
 		cases = every(t)
 	}
 	missed, begin := 0, time.Now()
@@ -109,14 +101,14 @@ func TestCrashWalk(t *testing.T) {
 func every(t *testing.T) []walkCase {
 	t.Helper()
 	var out []walkCase
-	n := 0
+	n, flow, nth := 0, argument[string]("walk.flow"), argument[int]("walk.every")
 	for _, s := range readSteps(t) {
 		for _, p := range stops() {
 			for _, m := range []tap.Moment{tap.Before, tap.After} {
-				if *walkFlow != "" && *walkFlow != s.flow {
+				if flow != "" && flow != s.flow {
 					continue
 				}
-				if n++; n%*walkEvery == 0 {
+				if n++; n%nth == 0 {
 					out = append(out, walkCase{s, p, m})
 				}
 			}

@@ -97,10 +97,10 @@ func number(text string) int64 {
 }
 
 func quantity(name corev1.ResourceName, n int64) resource.Quantity {
-	switch name {
-	case corev1.ResourceCPU:
+	if name == corev1.ResourceCPU {
 		return *resource.NewMilliQuantity(n, resource.DecimalSI)
-	case corev1.ResourcePods:
+	}
+	if name == corev1.ResourcePods {
 		return *resource.NewQuantity(n, resource.DecimalSI)
 	}
 	return *resource.NewQuantity(n, resource.BinarySI)

@@ -89,7 +89,8 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 	reason := reasonOf(s.claim)
 	moving := drain.Moving(drain.Input{Pods: pods, Now: s.now, Deadline: s.deadline}, doomed(reason))
 	if len(moving) == 0 {
-		return 0, t.evictFrom(ctx, s, have, aheadUnneeded)
+		t.evictFrom(ctx, s, have, aheadUnneeded)
+		return 0, nil
 	}
 	facts := drain.Replacement{
 		Waited: s.now.Sub(have.since), Answered: have.answered, Late: !s.deadline.IsZero() && !s.now.Before(s.deadline),
@@ -114,11 +115,12 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 	case len(have.claims) == 0:
 		outcome = aheadRoom
 	}
-	return 0, t.evictFrom(ctx, s, have, outcome)
+	t.evictFrom(ctx, s, have, outcome)
+	return 0, nil
 }
 
 // evictFrom ends the wait.
-func (t *Terminator) evictFrom(ctx context.Context, s *scope, have replacement, outcome string) error {
+func (t *Terminator) evictFrom(ctx context.Context, s *scope, have replacement, outcome string) {
 	have.over = true
 	t.ahead.set(s.claim.UID, have)
 	t.metrics.ahead.WithLabelValues(outcome).Inc()
@@ -126,7 +128,6 @@ func (t *Terminator) evictFrom(ctx context.Context, s *scope, have replacement, 
 		klog.FromContext(ctx).V(2).Info("Pods may be evicted", "nodeClaim", klog.KObj(s.claim), "replacement", outcome,
 			"nodeClaims", have.claims, "waited", s.now.Sub(have.since))
 	}
-	return nil
 }
 
 // askFor asks for room for the pods, node by node. No answer is no error: it is asked again.

@@ -96,7 +96,7 @@ func checkCgroups() error {
 				}
 			}
 		}
-		for _, controller := range strings.Fields(string(controllers)) {
+		for controller := range strings.FieldsSeq(string(controllers)) {
 			have[controller] = true
 		}
 		errs = append(errs, removeTree(folder))

@@ -2,6 +2,7 @@ package userdata
 
 import (
 	_ "embed"
+	"slices"
 )
 
 // prefetchScript pulls the images of promised pods while the node's network starts. It is the same for every node: what it
@@ -18,7 +19,7 @@ const PrefetchFile = "slipway-prefetch.sh"
 func withPrefetch(parts []part) []part {
 	unit := newPart(shellScriptType, prefetchScript)
 	unit.header["Content-Disposition"] = []string{`attachment; filename="` + PrefetchFile + `"`}
-	if all := append(parts[:len(parts):len(parts)], unit); len(archive(all)) <= MaxBytes {
+	if all := append(slices.Clip(parts), unit); len(archive(all)) <= MaxBytes {
 		return all
 	}
 	return parts

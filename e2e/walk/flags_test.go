@@ -1,0 +1,31 @@
+package walk_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	flag.Bool("walk", false, "walk all steps, not a few")
+	flag.String("walk.flow", "", "walk the steps of this flow alone")
+	flag.Int("walk.every", 1, "walk every n-th case alone")
+	flag.Bool("walk.record", false, "write testdata/steps.txt anew")
+	flag.Duration("soak", 10*time.Minute, "how long to soak")
+	flag.Uint64("soak.seed", 0, "what a soak before printed, to do the same again; 0 is a new one")
+	m.Run()
+}
+
+// argument is the value of a flag of TestMain's.
+func argument[T any](name string) T {
+	getter, ok := flag.Lookup(name).Value.(flag.Getter)
+	if !ok {
+		panic("flag " + name + " tells no value")
+	}
+	value, ok := getter.Get().(T)
+	if !ok {
+		panic(fmt.Sprintf("flag %s is a %T", name, getter.Get()))
+	}
+	return value
+}
