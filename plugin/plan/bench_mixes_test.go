@@ -48,6 +48,7 @@ func BenchmarkMixes(b *testing.B) {
 			in := x.input(b, x.pods, 1)
 			var p plan.Plan
 			runtime.GC()
+			b.ReportAllocs()
 			before := cpu(b)
 			for b.Loop() {
 				p = plan.Make(in)

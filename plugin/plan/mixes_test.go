@@ -252,6 +252,9 @@ func mixes() []mix {
 				b.add(1, 10*(1+b.rng.IntN(400)), 16*(1+b.rng.IntN(500)))
 			}
 		}},
+		{"skewed", 1.05, false, 3000, skewed},
+		{"preferences", 1.25, true, 3000, preferences},
+		{"1000-nodes", 1.05, false, 6000, beside},
 		{"one-deployment", 1.35, true, 12, func(b *batch, n int) { b.add(n, 700, 1500, label("app", "a")) }},
 		{"lone-pod", 1.001, true, 1, func(b *batch, n int) { b.add(n, 700, 1500) }},
 	}
