@@ -123,9 +123,13 @@ func TestFewLaunchTemplates(t *testing.T) {
 	w := newWorld(t, "few-templates")
 	w.pool("few-templates", func(p *karpv1.NodePool) { require(p, karpv1.CapacityTypeLabelKey, "on-demand") })
 	wants := []map[string]string{
-		{corev1.LabelTopologyZone: "us-east-1a"}, {corev1.LabelTopologyZone: "us-east-1b"}, {corev1.LabelTopologyZone: "us-east-1c"},
-		{corev1.LabelInstanceTypeStable: "m6i.large"}, {corev1.LabelInstanceTypeStable: "c6i.large"},
-		{awsv1.LabelInstanceFamily: "m5", awsv1.LabelInstanceSize: "large"}, {awsv1.LabelInstanceFamily: "r5", awsv1.LabelInstanceSize: "large"},
+		{corev1.LabelTopologyZone: "us-east-1a"},
+		{corev1.LabelTopologyZone: "us-east-1b"},
+		{corev1.LabelTopologyZone: "us-east-1c"},
+		{corev1.LabelInstanceTypeStable: "m6i.large"},
+		{corev1.LabelInstanceTypeStable: "c6i.large"},
+		{awsv1.LabelInstanceFamily: "m5", awsv1.LabelInstanceSize: "large"},
+		{awsv1.LabelInstanceFamily: "r5", awsv1.LabelInstanceSize: "large"},
 	}
 	for i, labels := range wants {
 		w.deployment(fmt.Sprintf("web-%d", i), 1, w.podSpec("1500m", "1Gi", func(s *corev1.PodSpec) { maps.Copy(s.NodeSelector, labels) }))

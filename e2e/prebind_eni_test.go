@@ -22,7 +22,7 @@ func TestR2SecurityGroupsForPods(t *testing.T) {
 		s.Containers[0].Resources.Limits = corev1.ResourceList{podENI: resource.MustParse("1")}
 	}
 	w.deployment("web", 1, w.podSpec("100m", "64Mi", eni))
-	careless := w.carelessPod("careless", w.podSpec("100m", "64Mi", eni))
+	careless := w.carelessPod(w.podSpec("100m", "64Mi", eni))
 	name := w.bindAtLaunch(careless, "r2")
 	w.await(t, "a node without its startup taint", func() bool { return w.node(name).Untainted.Seen() })
 	node := &corev1.Node{}

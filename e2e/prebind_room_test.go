@@ -52,7 +52,7 @@ func TestR5VolumeNeverProvisioned(t *testing.T) {
 		return pvc.Annotations["volume.kubernetes.io/selected-node"]
 	}
 	w.deployment("db", 1, claimed("db"))
-	careless := w.carelessPod("careless", claimed("careless"))
+	careless := w.carelessPod(claimed("careless"))
 	node := w.bindAtLaunch(careless, "r5")
 	w.await(t, "the scheduler to choose a node for the volume", func() bool { return selected("db") != "" })
 	if got := selected("db"); got != node {
@@ -120,7 +120,7 @@ func TestR8LessRoomThanPlanned(t *testing.T) {
 		}
 		return small != ""
 	})
-	careless := w.carelessPod("careless", w.podSpec("1200m", "64Mi", nil))
+	careless := w.carelessPod(w.podSpec("1200m", "64Mi", nil))
 	if err := w.bindTo(careless, small); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestR10BoundBeforeItsNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "r10")
 	w.pool("r10", nil)
-	careless := w.carelessPod("careless", w.podSpec("100m", "64Mi", nil))
+	careless := w.carelessPod(w.podSpec("100m", "64Mi", nil))
 	if err := w.bindTo(careless, "not-yet"); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestR12BacksOff(t *testing.T) {
 	w := newWorld(t, "r12")
 	w.pool("r12", nil)
 	w.deployment("web", 2, w.podSpec("100m", "64Mi", nil))
-	careless := w.carelessPod("careless", w.podSpec("100m", "64Mi", nil))
+	careless := w.carelessPod(w.podSpec("100m", "64Mi", nil))
 	w.bindAtLaunch(careless, "r12")
 	w.awaitRunning(3)
 	w.await(t, "the careless pod's failed mounts", func() bool { return len(w.events("FailedMount")) > 0 })

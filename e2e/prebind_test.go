@@ -18,9 +18,9 @@ import (
 // here shows one twice: a pod that is bound by hand, carelessly, to a node of slipway's breaks; slipway's own pod beside it does not.
 
 // carelessPod creates a pod that no scheduler cares for: the test binds it.
-func (w *world) carelessPod(name string, spec corev1.PodSpec) *corev1.Pod {
+func (w *world) carelessPod(spec corev1.PodSpec) *corev1.Pod {
 	w.t.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}, Spec: spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "careless"}, Spec: spec}
 	pod.Spec.SchedulerName = "careless"
 	w.create(pod)
 	return pod
@@ -81,7 +81,7 @@ func TestR1RunsWithoutItsDevice(t *testing.T) {
 	w := newWorld(t, "r1")
 	w.pool("r1", func(p *karpv1.NodePool) { require(p, "karpenter.k8s.aws/instance-category", "g") })
 	w.deployment("train", 1, w.podSpec("1", "1Gi", gpu))
-	careless := w.carelessPod("careless", w.podSpec("100m", "64Mi", func(s *corev1.PodSpec) {
+	careless := w.carelessPod(w.podSpec("100m", "64Mi", func(s *corev1.PodSpec) {
 		gpu(s)
 		s.HostNetwork = true
 		s.Containers[0].Image = "registry.example/pause:1"
@@ -111,7 +111,7 @@ func TestR3EvictedUnderAStartupTaint(t *testing.T) {
 	})
 	w.deployment("web", 1, w.podSpec("500m", "256Mi", nil))
 	w.deployment("host", 1, w.podSpec("100m", "64Mi", func(s *corev1.PodSpec) { s.HostNetwork = true }))
-	careless := w.carelessPod("careless", w.podSpec("100m", "64Mi", nil))
+	careless := w.carelessPod(w.podSpec("100m", "64Mi", nil))
 	name := w.bindAtLaunch(careless, "r3")
 	w.await(t, "the careless pod to be evicted", func() bool {
 		p := w.history(careless.UID)

@@ -42,7 +42,7 @@ func TestTakesOverFromKarpenter(t *testing.T) {
 	k := &karpenters{world: newWorld(t, "takeover"), pool: &karpv1.NodePool{}, class: &awsv1.EC2NodeClass{}}
 	k.world.pool("takeover", func(p *karpv1.NodePool) { require(p, corev1.LabelInstanceTypeStable, "m6i.large") })
 	k.await(t, "NodePool and EC2NodeClass to be ready", func() bool {
-		return k.get("takeover", k.pool) && k.get("default", k.class) && k.class.StatusConditions().Root().IsTrue() && k.pool.StatusConditions().Root().IsTrue()
+		return k.current() && k.class.StatusConditions().Root().IsTrue() && k.pool.StatusConditions().Root().IsTrue()
 	})
 	k.ec2 = ec2.New(ec2.Options{
 		Region: k.AWSRegion(), BaseEndpoint: aws.String(shared.AWS().URL()), Credentials: credentials.NewStaticCredentialsProvider("AKIAKARPENTER", "x", ""),
@@ -54,43 +54,64 @@ func TestTakesOverFromKarpenter(t *testing.T) {
 	k.await(t, "the node to be brought in", func() bool {
 		return k.get(claim.Name, claim) && claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue()
 	})
+	k.broughtIn(claim)
+
+	// A pod that fits lands on it.
+	k.deployment("web", 1, k.podSpec("500m", "1Gi", nil))
+	k.awaitRunning(1)
+	k.alone(claim, before)
+	k.driftless(claim)
+}
+
+// current reads the NodePool and the EC2NodeClass anew.
+func (k *karpenters) current() bool { return k.get("takeover", k.pool) && k.get("default", k.class) }
+
+// broughtIn holds that the claim's Node has the labels of one that is in use, and no taint but the world's.
+func (k *karpenters) broughtIn(claim *karpv1.NodeClaim) {
+	k.t.Helper()
 	node := k.node(claim.Status.NodeName).Object
 	for key, want := range map[string]string{
 		karpv1.NodeRegisteredLabelKey: "true", karpv1.NodeInitializedLabelKey: "true", karpv1.NodePoolLabelKey: "takeover", worldKey: "takeover",
 	} {
 		if node.Labels[key] != want {
-			t.Errorf("label %s of the Node is %q, want %q", key, node.Labels[key], want)
+			k.t.Errorf("label %s of the Node is %q, want %q", key, node.Labels[key], want)
 		}
 	}
 	for _, taint := range node.Spec.Taints {
 		if taint.Key != worldKey {
-			t.Errorf("the Node has taint %s", taint.ToString())
+			k.t.Errorf("the Node has taint %s", taint.ToString())
 		}
 	}
+}
 
-	// A pod that fits lands on it.
-	k.deployment("web", 1, k.podSpec("500m", "1Gi", nil))
-	k.awaitRunning(1)
+// alone holds that all pods run on the claim's Node, and that before and this claim are all there ever were.
+func (k *karpenters) alone(claim *karpv1.NodeClaim, before int) {
+	k.t.Helper()
 	for _, p := range k.pods() {
 		if on := p.Object.Spec.NodeName; !p.Deleted.Seen() && on != claim.Status.NodeName {
-			t.Errorf("the pod runs on %s", on)
+			k.t.Errorf("the pod runs on %s", on)
 		}
 	}
 	if launched := len(k.everClaimed("takeover")) - before; launched != 1 {
-		t.Errorf("%d NodeClaims: something was launched instead", launched)
+		k.t.Errorf("%d NodeClaims: something was launched instead", launched)
 	}
+}
+
+// driftless holds that the claim stays, and has the hashes of its NodePool and EC2NodeClass.
+func (k *karpenters) driftless(claim *karpv1.NodeClaim) {
+	k.t.Helper()
 	if !k.get(claim.Name, claim) || !claim.DeletionTimestamp.IsZero() || claim.StatusConditions().Get(karpv1.ConditionTypeDrifted).IsTrue() {
-		t.Errorf("the NodeClaim drifts: %+v", claim.Status.Conditions)
+		k.t.Errorf("the NodeClaim drifts: %+v", claim.Status.Conditions)
 	}
-	if !k.get("takeover", k.pool) || !k.get("default", k.class) {
-		t.Fatal("NodePool or EC2NodeClass is gone")
+	if !k.current() {
+		k.t.Fatal("NodePool or EC2NodeClass is gone")
 	}
 	for key, current := range map[string]string{
 		karpv1.NodePoolHashAnnotationKey: k.pool.Annotations[karpv1.NodePoolHashAnnotationKey],
 		awsv1.AnnotationEC2NodeClassHash: k.class.Annotations[awsv1.AnnotationEC2NodeClassHash],
 	} {
 		if claim.Annotations[key] != current {
-			t.Errorf("%s: the NodeClaim has %q, the pool or class %q", key, claim.Annotations[key], current)
+			k.t.Errorf("%s: the NodeClaim has %q, the pool or class %q", key, claim.Annotations[key], current)
 		}
 	}
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the table of docs/metrics.md anew")
-
 const metricsPage = "../docs/metrics.md"
 
 // docs/metrics.md lists what the launcher registers, whole and by its right name, with its labels.
@@ -44,7 +42,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, got := registered.Rows(), described.Section(string(page), "## The launcher")
-	if *rewrite {
+	if flag.Lookup("rewrite").Value.String() == "true" {
 		text := string(page)
 		for _, row := range got[1:] {
 			text = strings.Replace(text, row+"\n", "", 1)

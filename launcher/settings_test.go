@@ -1,6 +1,7 @@
 package launcher_test
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Bool("rewrite", false, "write the table of docs/metrics.md anew")
+	goleak.VerifyTestMain(m)
+}
 
 func load(t *testing.T, text string) (launcher.Settings, error) {
 	t.Helper()

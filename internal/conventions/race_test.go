@@ -17,7 +17,7 @@ func TestOnlyPureCodeIsTestedWithoutTheRaceDetector(t *testing.T) {
 	_, list, found := strings.Cut(strings.ReplaceAll(string(text), "\\\n", " "), "\nPURE := ")
 	list, _, _ = strings.Cut(list, "\n")
 	pure := map[string]bool{}
-	for _, dir := range strings.Fields(list) {
+	for dir := range strings.FieldsSeq(list) {
 		pure[strings.TrimPrefix(dir, "./")] = false
 	}
 	if !found || len(pure) == 0 {

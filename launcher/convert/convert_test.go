@@ -44,19 +44,7 @@ func scenario(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var options convert.Options
-	var inputs []convert.Input
-	want := map[string]string{}
-	for _, f := range archive.Files {
-		switch {
-		case f.Name == "args":
-			options = parseArgs(t, string(f.Data))
-		case strings.HasPrefix(f.Name, "in"):
-			inputs = append(inputs, convert.Input{Name: f.Name, Text: f.Data})
-		default:
-			want[f.Name] = string(f.Data)
-		}
-	}
+	inputs, options, want := sections(t, archive)
 	result, err := convert.Convert(inputs, options)
 	if err != nil {
 		t.Fatal(err)
@@ -75,16 +63,39 @@ func scenario(t *testing.T, file string) {
 	}
 	if rewrite {
 		archive.Files = archive.Files[:len(archive.Files)-len(want)]
-		for _, name := range []string{"want.yaml", "findings"} {
-			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(got[name])})
-		}
-		if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, file, archive, got)
 	}
 	again, err := convert.Convert([]convert.Input{{Name: "again", Text: result.Text}}, options)
 	if err != nil || again.Converted != 0 || !bytes.Equal(again.Text, result.Text) {
 		t.Errorf("what is converted does not pass untouched: %d converted, %v", again.Converted, err)
+	}
+}
+
+// sections are what the scenario's files hold: the input, the options, and by its name what is to come out.
+func sections(t *testing.T, archive *txtar.Archive) (inputs []convert.Input, options convert.Options, want map[string]string) {
+	t.Helper()
+	want = map[string]string{}
+	for _, f := range archive.Files {
+		switch {
+		case f.Name == "args":
+			options = parseArgs(t, string(f.Data))
+		case strings.HasPrefix(f.Name, "in"):
+			inputs = append(inputs, convert.Input{Name: f.Name, Text: f.Data})
+		default:
+			want[f.Name] = string(f.Data)
+		}
+	}
+	return inputs, options, want
+}
+
+// write puts what came out behind the scenario's input.
+func write(t *testing.T, file string, archive *txtar.Archive, got map[string]string) {
+	t.Helper()
+	for _, name := range []string{"want.yaml", "findings"} {
+		archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(got[name])})
+	}
+	if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

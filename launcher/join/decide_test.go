@@ -100,17 +100,9 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "instance":
 		s.Instance = cloud.InstanceState(d.CmdArgs[0].Key)
 	case "twin":
-		if d.CmdArgs[0].Key == "joined" {
-			s.Duplicate = "node-2"
-		} else {
-			s.Placeholder = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}
-		}
+		s.twin(d.CmdArgs[0].Key)
 	case "plan":
-		var out strings.Builder
-		for _, b := range join.Decide(s.Observed).Plan {
-			fmt.Fprintf(&out, "%s %s: %s: %s\n", b.At, b.Rule, strings.Join(b.Pods, ", "), b.Why)
-		}
-		return out.String()
+		return s.plan()
 	case "restart":
 		s.ReadySince, s.Answered = time.Time{}, map[types.UID]bool{}
 	case "decide", "step":
@@ -123,6 +115,22 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		t.Fatalf("%s: no command %q", d.Pos, d.Cmd)
 	}
 	return ""
+}
+
+func (s *scenario) twin(state string) {
+	if state == "joined" {
+		s.Duplicate = "node-2"
+	} else {
+		s.Placeholder = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}
+	}
+}
+
+func (s *scenario) plan() string {
+	var out strings.Builder
+	for _, b := range join.Decide(s.Observed).Plan {
+		fmt.Fprintf(&out, "%s %s: %s: %s\n", b.At, b.Rule, strings.Join(b.Pods, ", "), b.Why)
+	}
+	return out.String()
 }
 
 func parseTaint(text string) corev1.Taint {

@@ -143,15 +143,7 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 	}
 	switch d.Cmd {
 	case "pool":
-		pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-		pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: value}}
-		if d.HasArg("schedule") {
-			pool.Spec.Disruption.Budgets[0].Schedule = new(strings.ReplaceAll(d.CmdArgs[2].Vals[0], "_", " "))
-			pool.Spec.Disruption.Budgets[0].Duration = &metav1.Duration{Duration: time.Hour}
-		}
-		after := parse(f.t, d.CmdArgs[1].Vals[0])
-		pool.Spec.Disruption.ConsolidateAfter.Duration = &after
-		f.create(ctx, pool)
+		f.addPool(ctx, value, d)
 	case "node":
 		for _, arg := range d.CmdArgs {
 			f.addNode(ctx, arg.Key)
@@ -164,15 +156,7 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 			f.during = func() { f.addPod(ctx, "late", value) }
 		}
 	case "crash":
-		node := &corev1.Node{}
-		if err := f.api.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-			f.t.Fatal(err)
-		}
-		node.Spec.Taints = []corev1.Taint{karpv1.DisruptedNoScheduleTaint}
-		node.Annotations = map[string]string{terminate.CordonedByAnnotation: reclaim.Reason}
-		if err := f.api.Update(ctx, node); err != nil {
-			f.t.Fatal(err)
-		}
+		f.crash(ctx, name)
 	case "pass":
 		time.Sleep(parse(f.t, name))
 	case "look":
@@ -181,6 +165,31 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 		f.t.Fatalf("unknown command %s", d.Cmd)
 	}
 	return ""
+}
+
+func (f *flow) addPool(ctx context.Context, budget string, d *datadriven.TestData) {
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: budget}}
+	if d.HasArg("schedule") {
+		pool.Spec.Disruption.Budgets[0].Schedule = new(strings.ReplaceAll(d.CmdArgs[2].Vals[0], "_", " "))
+		pool.Spec.Disruption.Budgets[0].Duration = &metav1.Duration{Duration: time.Hour}
+	}
+	after := parse(f.t, d.CmdArgs[1].Vals[0])
+	pool.Spec.Disruption.ConsolidateAfter.Duration = &after
+	f.create(ctx, pool)
+}
+
+// crash leaves the node as a launcher does that died after it had cordoned it.
+func (f *flow) crash(ctx context.Context, name string) {
+	node := &corev1.Node{}
+	if err := f.api.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		f.t.Fatal(err)
+	}
+	node.Spec.Taints = []corev1.Taint{karpv1.DisruptedNoScheduleTaint}
+	node.Annotations = map[string]string{terminate.CordonedByAnnotation: reclaim.Reason}
+	if err := f.api.Update(ctx, node); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func (f *flow) create(ctx context.Context, o client.Object) {

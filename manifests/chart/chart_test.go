@@ -153,27 +153,9 @@ func TestBothProgramsReadTheirFiles(t *testing.T) {
 		if scheduler.LeaderElection.ResourceNamespace != "scheduling" || len(scheduler.Profiles) != 1 {
 			t.Errorf("%s: %+v", name, scheduler)
 		}
-		path := filepath.Join(t.TempDir(), "launcher.yaml")
-		if err := os.WriteFile(path, []byte(config.Data["launcher.yaml"]), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		settings := launcher.Defaults()
-		if err := settings.Load(path); err != nil {
-			t.Fatal(err)
-		}
-		container := containers(t, values)["controller"]
+		settings := settingsOf(t, config, containers(t, values)["controller"])
 		if older := slices.Contains(containers(t, values)["scheduler"].Args, "--emulated-version=kube=1.34"); older != (name == "everything") {
 			t.Errorf("%s: emulates 1.34: %t", name, older)
-		}
-		err := settings.FromEnvironment(func(name string) string {
-			i := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name })
-			if i < 0 {
-				return ""
-			}
-			return container.Env[i].Value
-		})
-		if err != nil {
-			t.Error(err)
 		}
 		if err := settings.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -191,6 +173,30 @@ func TestBothProgramsReadTheirFiles(t *testing.T) {
 			t.Errorf("settings %+v", settings)
 		}
 	}
+}
+
+// settingsOf are those that the launcher reads from its file and its container's environment.
+func settingsOf(t *testing.T, config *corev1.ConfigMap, container corev1.Container) launcher.Settings {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "launcher.yaml")
+	if err := os.WriteFile(path, []byte(config.Data["launcher.yaml"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := launcher.Defaults()
+	if err := settings.Load(path); err != nil {
+		t.Fatal(err)
+	}
+	err := settings.FromEnvironment(func(name string) string {
+		i := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name })
+		if i < 0 {
+			return ""
+		}
+		return container.Env[i].Value
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return settings
 }
 
 func containers(t *testing.T, values map[string]any) map[string]corev1.Container {
@@ -213,26 +219,32 @@ func TestDeploymentIsConfinedAndApart(t *testing.T) {
 		t.Errorf("security context %+v", s)
 	}
 	for _, c := range pod.Containers {
-		s := c.SecurityContext
-		if !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || !slices.Contains(s.Capabilities.Drop, "ALL") {
-			t.Errorf("%s: %+v", c.Name, s)
-		}
-		if c.LivenessProbe == nil || c.ReadinessProbe == nil || c.Resources.Requests.Cpu().IsZero() || c.Resources.Limits.Memory().IsZero() {
-			t.Errorf("%s lacks probes or resources", c.Name)
-		}
-		if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "socket" && m.MountPath == "/run/slipway" }) {
-			t.Errorf("%s does not see the socket", c.Name)
-		}
-		for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe} {
-			if !slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == probe.HTTPGet.Port.StrVal }) {
-				t.Errorf("%s has no port %s", c.Name, probe.HTTPGet.Port.StrVal)
-			}
-		}
+		confined(t, c)
 	}
 	apart := pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	for _, selector := range []map[string]string{apart[0].LabelSelector.MatchLabels, pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels} {
 		if diff := cmp.Diff(deployment.Spec.Selector.MatchLabels, selector); diff != "" {
 			t.Errorf("its Pods are not what keeps it apart: %s", diff)
+		}
+	}
+}
+
+// confined holds that the container can do no harm, is watched, and sees the socket.
+func confined(t *testing.T, c corev1.Container) {
+	t.Helper()
+	s := c.SecurityContext
+	if !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || !slices.Contains(s.Capabilities.Drop, "ALL") {
+		t.Errorf("%s: %+v", c.Name, s)
+	}
+	if c.LivenessProbe == nil || c.ReadinessProbe == nil || c.Resources.Requests.Cpu().IsZero() || c.Resources.Limits.Memory().IsZero() {
+		t.Errorf("%s lacks probes or resources", c.Name)
+	}
+	if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "socket" && m.MountPath == "/run/slipway" }) {
+		t.Errorf("%s does not see the socket", c.Name)
+	}
+	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe} {
+		if !slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == probe.HTTPGet.Port.StrVal }) {
+			t.Errorf("%s has no port %s", c.Name, probe.HTTPGet.Port.StrVal)
 		}
 	}
 }

@@ -178,9 +178,7 @@ func (s *search) settle(ctx context.Context, names []string) (set, error) {
 		if len(stay) == 0 {
 			return s.earning(moves), nil
 		}
-		for name, why := range stay {
-			s.kept[name] = why
-		}
+		maps.Copy(s.kept, stay)
 		going = slices.DeleteFunc(going, func(name string) bool { return stay[name] != "" })
 	}
 	return set{}, nil

@@ -109,20 +109,18 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 		"karpenter.k8s.aws/instance-category": family[:1], "karpenter.k8s.aws/instance-cpu": f[2],
 	}}
 	resources := map[string]string{"cpu": f[2], "memory": f[3], "pods": "58", "ephemeral-storage": "20Gi"}
-	var od string
-	var spot []string
-	var reserved string
+	var p prices
 	for _, x := range f[4:] {
 		k, v, _ := strings.Cut(x, "=")
 		switch k {
 		case "pods", "gpu":
 			resources[map[string]string{"pods": "pods", "gpu": "nvidia.com/gpu"}[k]] = v
 		case "od":
-			od = v
+			p.onDemand = v
 		case "reserved":
-			reserved = v
+			p.reserved = v
 		case "spot":
-			spot = strings.Split(v, ",")
+			p.spot = strings.Split(v, ",")
 		case "volumes":
 			it.VolumeAttachments = wholeNumber(tb, s, v)
 		default:
@@ -133,21 +131,31 @@ func instanceType(tb testing.TB, s string, c catalogYAML) catalog.InstanceType {
 		}
 	}
 	it.Capacity, it.Allocatable = list(resources), list(resources)
-	add := func(zone, capacityType, price string) {
-		it.Offerings = append(it.Offerings, offering(tb, [4]string{f[0], capacityType, zone, price}, c.Unavailable))
-	}
-	for i, z := range c.Zones {
-		if od != "" {
-			add(z, "on-demand", od)
-		}
-		if len(spot) > 0 {
-			add(z, "spot", spot[min(i, len(spot)-1)])
-		}
-	}
-	if reserved != "" {
-		it.Offerings = append(it.Offerings, reservation(tb, f[0], reserved, c))
-	}
+	it.Offerings = offeringsAt(tb, f[0], p, c)
 	return it
+}
+
+// prices are those of an instance type; none is one it cannot be had for.
+type prices struct {
+	onDemand, reserved string
+	spot               []string
+}
+
+func offeringsAt(tb testing.TB, name string, p prices, c catalogYAML) []catalog.Offering {
+	tb.Helper()
+	var out []catalog.Offering
+	for i, z := range c.Zones {
+		if p.onDemand != "" {
+			out = append(out, offering(tb, [4]string{name, "on-demand", z, p.onDemand}, c.Unavailable))
+		}
+		if len(p.spot) > 0 {
+			out = append(out, offering(tb, [4]string{name, "spot", z, p.spot[min(i, len(p.spot)-1)]}, c.Unavailable))
+		}
+	}
+	if p.reserved != "" {
+		out = append(out, reservation(tb, name, p.reserved, c))
+	}
+	return out
 }
 
 func wholeNumber(tb testing.TB, name, s string) int64 {

@@ -31,6 +31,16 @@ func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 // testMarket is the small market of testdata.
 func testMarket(t *testing.T) *market.Market {
 	t.Helper()
+	m, err := market.Read(marketFiles(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// marketFiles are the files of testMarket.
+func marketFiles(t *testing.T) market.Files {
+	t.Helper()
 	var files market.Files
 	for name, text := range map[string]*[]byte{"instance-types": &files.InstanceTypes, "prices": &files.Prices, "zones": &files.Zones} {
 		var err error
@@ -38,11 +48,7 @@ func testMarket(t *testing.T) *market.Market {
 			t.Fatal(err)
 		}
 	}
-	m, err := market.Read(files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return files
 }
 
 // TestConsolidateScenarios reads files with a section fleet, a line a node (see addNode), objects in YAML, and the table
@@ -58,29 +64,7 @@ func TestConsolidateScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reader := input.NewReader()
-			o := simulate.ConsolidateOptions{Consolidate: consolidate.DefaultOptions(), Now: noon()}
-			var want *txtar.File
-			for i, f := range a.Files {
-				switch f.Name {
-				case "want":
-					want = &a.Files[i]
-				case "spot-to-spot":
-					o.Consolidate.SpotToSpot = true
-				case "fleet":
-					for line := range strings.Lines(string(f.Data)) {
-						addNode(t, reader, strings.Fields(line))
-					}
-				default:
-					if err := reader.Read(f.Name, f.Data); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			if want == nil || !strings.HasPrefix(string(a.Comment), "# ") {
-				t.Fatal("the file has no section want, or no comment that says what it shows")
-			}
-			objects := reader.Finish()
+			objects, o, want := consolidation(t, a)
 			saving, err := simulate.Consolidate(t.Context(), objects, testMarket(t), o)
 			if err != nil {
 				t.Fatal(err)
@@ -102,6 +86,33 @@ func TestConsolidateScenarios(t *testing.T) {
 			kept(t, objects, saving)
 		})
 	}
+}
+
+// consolidation reads the scenario: its objects, its options and the section with the table.
+func consolidation(t *testing.T, a *txtar.Archive) (objects *input.Objects, o simulate.ConsolidateOptions, want *txtar.File) {
+	t.Helper()
+	reader := input.NewReader()
+	o = simulate.ConsolidateOptions{Consolidate: consolidate.DefaultOptions(), Now: noon()}
+	for i, f := range a.Files {
+		switch f.Name {
+		case "want":
+			want = &a.Files[i]
+		case "spot-to-spot":
+			o.Consolidate.SpotToSpot = true
+		case "fleet":
+			for line := range strings.Lines(string(f.Data)) {
+				addNode(t, reader, strings.Fields(line))
+			}
+		default:
+			if err := reader.Read(f.Name, f.Data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if want == nil || !strings.HasPrefix(string(a.Comment), "# ") {
+		t.Fatal("the file has no section want, or no comment that says what it shows")
+	}
+	return reader.Finish(), o, want
 }
 
 // addNode reads NAME POOL TYPE ZONE CAPACITY-TYPE APP=CPU,MEMORY*COUNT...: a node of a NodePool with pods of ReplicaSets.

@@ -80,13 +80,7 @@ func simulated(t *testing.T, a *txtar.Archive) run {
 	t.Helper()
 	dir := t.TempDir()
 	options := simulate.Options{PreferenceShare: 0.1}
-	files := market.Files{}
-	for name, text := range map[string]*[]byte{"instance-types": &files.InstanceTypes, "prices": &files.Prices, "zones": &files.Zones} {
-		var err error
-		if *text, err = os.ReadFile("testdata/market/" + name + ".json"); err != nil {
-			t.Fatal(err)
-		}
-	}
+	files := marketFiles(t)
 	for _, f := range a.Files {
 		switch {
 		case strings.HasPrefix(f.Name, "want."):

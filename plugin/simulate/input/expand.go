@@ -80,7 +80,7 @@ func (r *Reader) expand() {
 // name.
 func (x *expander) replicaSet(d *appsv1.Deployment, own map[string]string) string {
 	name := d.Name + "-" + own["pod-template-hash"]
-	if _, ok := x.Reader.replicaSets.get(d.Namespace, name); ok || d.Spec.Selector == nil {
+	if _, ok := x.replicaSets.get(d.Namespace, name); ok || d.Spec.Selector == nil {
 		return name
 	}
 	selector := d.Spec.Selector.DeepCopy()
@@ -88,7 +88,7 @@ func (x *expander) replicaSet(d *appsv1.Deployment, own map[string]string) strin
 		selector.MatchLabels = map[string]string{}
 	}
 	maps.Copy(selector.MatchLabels, own)
-	x.Reader.replicaSets.add(x.Reader, "ReplicaSet", &appsv1.ReplicaSet{
+	x.replicaSets.add(x.Reader, "ReplicaSet", &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: name}, Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0)), Selector: selector},
 	})
 	return name
