@@ -65,6 +65,12 @@ func TestNoSpotRole(t *testing.T) {
 	shared.AWS().SetSpotRole(false)
 	t.Cleanup(func() { shared.AWS().SetSpotRole(true) })
 	w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
+	// The launcher asks for no spot instance for minutes; its next process does not remember that.
+	t.Cleanup(func() {
+		if err := shared.Kill(sandbox.Launcher); err != nil {
+			t.Error(err)
+		}
+	})
 	w.awaitLaunchRefused("spot-role", "SpotSLRCreationFailed", "create-service-linked-role")
 	w.awaitRunning(1)
 	checkOneInstanceEach(t, w, "spot-role")

@@ -3,6 +3,7 @@ package walk_test
 import (
 	"os"
 	"strings"
+	"time"
 
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
@@ -26,18 +27,29 @@ func (s *scene) checkMessages() {
 		{sandbox.Launcher, "deleted node", []string{"node"}},
 		{sandbox.Launcher, "deleted nodeclaim", []string{"nodeClaim", "instanceID"}},
 	} {
-		data, err := os.ReadFile(s.LogFile(want.process))
+		line := s.logged(want.process, `"`+want.message+`"`)
+		if line == "" {
+			s.t.Errorf("the %s never logged %q", want.process, want.message)
+			continue
+		}
+		for _, field := range want.fields {
+			if !strings.Contains(line, " "+field+"=") {
+				s.t.Errorf("%s has no field %s: %s", want.message, field, line)
+			}
+		}
+	}
+}
+
+// logged is the first line of a process's log with the text. What everybody sees at the API server is logged a moment later.
+func (s *scene) logged(process, text string) string {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		data, err := os.ReadFile(s.LogFile(process))
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if line := lineWith(string(data), `"`+want.message+`"`); line == "" {
-			s.t.Errorf("the %s never logged %q", want.process, want.message)
-		} else {
-			for _, field := range want.fields {
-				if !strings.Contains(line, " "+field+"=") {
-					s.t.Errorf("%s has no field %s: %s", want.message, field, line)
-				}
-			}
+		if line := lineWith(string(data), text); line != "" || time.Now().After(end) {
+			return line
 		}
 	}
 }
