@@ -134,7 +134,7 @@ func (c *Controller) learn(ctx context.Context, pod *corev1.Pod, node *corev1.No
 	if err := c.config.Client.List(ctx, &pods, client.MatchingFields{index.PodNodeName: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list pods of node %s: %w", node.Name, err)
 	}
-	facts := Facts{Pod: pod, Promised: claim.Status.Allocatable, Reported: node.Status.Allocatable}
+	facts := Facts{Pod: pod, Promised: claim.Status.Allocatable, Reported: node.Status.Allocatable, Ours: preBound(claim, pod)}
 	for i := range pods.Items {
 		facts.OnNode = append(facts.OnNode, &pods.Items[i])
 	}

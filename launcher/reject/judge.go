@@ -43,6 +43,8 @@ type Facts struct {
 	Reported corev1.ResourceList
 	// OnNode are the pods that are bound to it.
 	OnNode []*corev1.Pod
+	// Ours says that slipway bound the pod, by its own count of the node's room.
+	Ours bool
 }
 
 // Lesson is what the next node of the kind must be planned with.
@@ -67,6 +69,9 @@ func Judge(f Facts) Lesson {
 		}
 	}
 	if room.Cmp(promised) >= 0 {
+		if !f.Ours || f.overcommitted(name) {
+			return Lesson{}
+		}
 		room = promised.DeepCopy()
 		room.Sub(lacking)
 	}
@@ -74,6 +79,17 @@ func Judge(f Facts) Lesson {
 		room = resource.Quantity{}
 	}
 	return Lesson{Resource: name, Room: room}
+}
+
+// overcommitted says that the pods of the node, the rejected one among them, ask for more than it reports.
+func (f Facts) overcommitted(name corev1.ResourceName) bool {
+	sum := asked(f.Pod, name)
+	for _, p := range f.OnNode {
+		if p.UID != f.Pod.UID && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
+			sum.Add(asked(p, name))
+		}
+	}
+	return sum.Cmp(f.Reported[name]) > 0
 }
 
 // shortage reads what lacked, and how much, from a kubelet's message.

@@ -52,11 +52,30 @@ func TestJudge(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := reject.Judge(reject.Facts{Pod: rejected("x", c.message), Promised: planned, Reported: c.reported, OnNode: c.onNode})
+			got := reject.Judge(reject.Facts{Pod: rejected("x", c.message), Promised: planned, Reported: c.reported, OnNode: c.onNode, Ours: true})
 			if want := resource.MustParse(c.room); got.Resource != c.resource || got.Room.Cmp(want) != 0 {
 				t.Errorf("%s of %q, want %s of %q", got.Room.String(), got.Resource, c.room, c.resource)
 			}
 		})
+	}
+}
+
+// What somebody else put on a node, by hand or from another scheduler, says nothing of the room that its kind has.
+func TestOthersPodsTeachNothing(t *testing.T) {
+	const message = "Pod was rejected: Node didn't have enough resource: cpu, requested: 1200, used: 1500, capacity: 1930"
+	planned := list("1930m", "7Gi", "29")
+	pod, other := rejected("OutOfcpu", message), &corev1.Pod{}
+	other.UID = "other"
+	for _, p := range []*corev1.Pod{pod, other} {
+		p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1200m")}}}}
+	}
+	for name, f := range map[string]reject.Facts{
+		"bound by somebody else":          {Pod: pod, Promised: planned, Reported: planned},
+		"beside what somebody else bound": {Pod: pod, Promised: planned, Reported: planned, OnNode: []*corev1.Pod{pod, other}, Ours: true},
+	} {
+		if got := reject.Judge(f); got.Resource != "" {
+			t.Errorf("%s: teaches that there is room for %s of %s", name, got.Room.String(), got.Resource)
+		}
 	}
 }
 
