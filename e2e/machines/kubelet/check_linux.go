@@ -40,10 +40,28 @@ func Check(ctx context.Context) error {
 	if err := checkCgroups(); err != nil {
 		return fmt.Errorf("machines of kind kubelet need cgroups: %w", err)
 	}
+	if err := checkDisk(os.TempDir()); err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "sh", "-ec", machineLike)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("machines of kind kubelet need namespaces, mounts, veth and bridge devices, and NAT: %w", errors.Join(err, errors.New(strings.TrimSpace(string(out)))))
+	}
+	return nil
+}
+
+// diskShare of the file system has to be free: machines share it, and a kubelet evicts pods below a tenth
+// (pkg/kubelet/eviction/defaults_linux.go, nodefs.available).
+const diskShare = 0.12
+
+func checkDisk(folder string) error {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(folder, &fs); err != nil {
+		return fmt.Errorf("machines of kind kubelet need a disk: %s: %w", folder, err)
+	}
+	if free := float64(fs.Bavail) / float64(max(fs.Blocks, 1)); free < diskShare {
+		return fmt.Errorf("machines of kind kubelet need %.0f %% of the disk of %s free, and %.0f %% are: their kubelets would evict pods", 100*diskShare, folder, 100*free)
 	}
 	return nil
 }
