@@ -151,7 +151,7 @@ func (s *story) measure(ctx context.Context) error {
 	for i := range daemons.Items {
 		sets = append(sets, &daemons.Items[i])
 	}
-	best := plan.Make(plan.Input{Now: time.Now(), Catalog: state, Classes: classes(mine), DaemonSets: sets, NewName: func(pool string) string { return pool }})
+	best := plan.Make(plan.Input{Now: time.Now(), Catalog: state, Classes: classes(mine), DaemonSets: sets})
 	s.report.LowerBoundPerHour, s.report.FirstFitPerHour = best.LowerBoundPerHour, best.FirstFitPerHour
 	return nil
 }

@@ -89,7 +89,7 @@ func (m *model) withinLimits(oi int) bool {
 	return true
 }
 
-// nameClaims gives each claim without one a name that no other has.
+// nameClaims gives each claim without one a name that no other has. A name function that repeats itself gets a number behind its answer.
 func (p *Plan) nameClaims(name func(string) string) {
 	if name == nil {
 		name = numberedNames()
@@ -99,12 +99,16 @@ func (p *Plan) nameClaims(name func(string) string) {
 		taken[p.Claims[i].Name] = true
 	}
 	for i := range p.Claims {
-		for c := &p.Claims[i]; c.Name == ""; {
-			if fresh := name(c.NodePool); !taken[fresh] {
-				c.Name = fresh
-				taken[fresh] = true
-			}
+		c := &p.Claims[i]
+		if c.Name != "" {
+			continue
 		}
+		fresh := name(c.NodePool)
+		for n := 2; taken[fresh]; n++ {
+			fresh = fmt.Sprintf("%s-%d", name(c.NodePool), n)
+		}
+		c.Name = fresh
+		taken[fresh] = true
 	}
 }
 

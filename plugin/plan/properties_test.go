@@ -222,3 +222,20 @@ func TestClassKey(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesRepeat plans with a source of names that always says the same: every claim has a name of its own, and the plan ends.
+func TestNamesRepeat(t *testing.T) {
+	in := randomInput(t, 1)
+	in.NewName = func(pool string) string { return pool }
+	p := plan.Make(in)
+	if len(p.Claims) < 2 {
+		t.Fatalf("%d claims: this input shows nothing", len(p.Claims))
+	}
+	names := map[string]bool{}
+	for _, c := range p.Claims {
+		if c.Name == "" || names[c.Name] {
+			t.Errorf("claim name %q is empty or another claim's", c.Name)
+		}
+		names[c.Name] = true
+	}
+}

@@ -23,7 +23,7 @@ type Input struct {
 	DaemonSets []*appsv1.DaemonSet
 	// Rejected placements, from verification: a plan must not repeat them.
 	Rejected []Rejection
-	// NewName returns a name for a claim of the pool; unique within the plan.
+	// NewName returns a name for a claim of the pool. One that was given before gets a number behind it; nil numbers all claims.
 	NewName func(nodePool string) string
 	// Replaces is the name of the node whose pods are planned, on every claim; empty for pending pods.
 	Replaces string
