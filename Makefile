@@ -107,7 +107,7 @@ darwin: ## Show that the commands build for macOS
 .PHONY: images
 images: ## Build the multi-arch container images into bin/images, without Docker; ARCH=amd64,arm64 REPOSITORY=... PUSH=true
 	go run ./internal/release images --version '$(VERSION)' --revision '$(shell git rev-parse HEAD 2>/dev/null)' --ldflags '$(LDFLAGS)' \
-		--arch '$(or $(ARCH),amd64,arm64)' --repository '$(or $(REPOSITORY),ghcr.io/slipway-k8s)' --push=$(or $(PUSH),false)
+		$(if $(ARCH),--arch '$(ARCH)') --repository '$(or $(REPOSITORY),ghcr.io/slipway-k8s)' --push=$(or $(PUSH),false)
 
 .PHONY: charts
 charts: ## Pack the Helm charts into bin/charts, with Karpenter's CRDs from its modules; CHART_VERSION=1.2.3
