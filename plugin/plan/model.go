@@ -235,6 +235,8 @@ func labelOf(p *pool, s *shape, o *offer, key string) (string, bool) {
 		return o.CapacityType, true
 	case labelZoneID:
 		return o.ZoneID, o.ZoneID != ""
+	case labelRegistered, labelInitialized:
+		return "true", true // Every node gets them once it is there; the claim does not carry them.
 	}
 	if v, ok := p.labels[key]; ok {
 		return v, true

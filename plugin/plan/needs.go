@@ -16,6 +16,8 @@ const (
 	labelNodePool     = "karpenter.sh/nodepool"
 	labelNodeClass    = "karpenter.k8s.aws/ec2nodeclass"
 	labelZoneID       = "topology.k8s.aws/zone-id"
+	labelRegistered   = "karpenter.sh/registered"
+	labelInitialized  = "karpenter.sh/initialized"
 	labelEBSZone      = "topology.ebs.csi.aws.com/zone"
 	labelBetaArch     = "beta.kubernetes.io/arch"
 	labelBetaOS       = "beta.kubernetes.io/os"

@@ -178,6 +178,7 @@ func checkClaim(t *testing.T, in plan.Input, c *plan.Claim) {
 			labels := maps.Clone(c.Labels)
 			maps.Copy(labels, it.Labels)
 			labels[corev1.LabelTopologyZone], labels["karpenter.sh/capacity-type"], labels["topology.k8s.aws/zone-id"] = o.Zone, o.CapacityType, o.ZoneID
+			labels["karpenter.sh/registered"], labels["karpenter.sh/initialized"] = "true", "true" // once it has joined
 			checkNode(t, in, c, it, labels)
 		}
 		if !offered {
