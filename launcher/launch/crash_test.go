@@ -121,6 +121,37 @@ func TestSurplusAfterACrash(t *testing.T) {
 	})
 }
 
+// The id of a call is written on each of its claims at once, and a write of a process that died may arrive when the next one has
+// looked already: that claim is launched all the same, whatever became of those that it had looked after.
+func TestStampThatArrivesLate(t *testing.T) {
+	for _, first := range []string{"is launched", "is deleted"} {
+		t.Run("when the first "+first, func(t *testing.T) {
+			inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+				t.Helper()
+				stamped := func(name string) {
+					c := w.newClaim(name)
+					c.Annotations[catalog.LaunchAnnotation] = "call"
+					w.create(c)
+					w.subject.Enqueue(c)
+				}
+				want := map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"}
+				stamped("default-a")
+				if first == "is deleted" {
+					want["default-a"] = "going"
+					if err := w.api.Delete(context.Background(), &w.claims()[0]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.settle(time.Minute)
+				stamped("default-b")
+				w.settle(time.Minute)
+				w.want(want)
+				w.owners()
+			})
+		})
+	}
+}
+
 // EC2 gave less than asked for before the crash: what is there is dealt, the rest bought after 30 seconds.
 func TestPartialFulfilmentBeforeACrash(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {

@@ -47,6 +47,9 @@ func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
 		}
 	}
 	g.know(g.claims)
+	for _, c := range g.claims {
+		g.took[c.UID] = true
+	}
 	slices.SortFunc(g.claims, func(a, b *karpv1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
 	return slices.DeleteFunc(instances, func(i cloud.Instance) bool { return !alive(i) || owned[i.ProviderID()] }), nil
 }

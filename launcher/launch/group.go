@@ -36,6 +36,8 @@ type group struct {
 	input cloud.LaunchInput
 	// mine are the ids that this group has written or found: a claim with another one is somebody else's by now.
 	mine map[string]bool
+	// took are the claims that this group ever had.
+	took map[types.UID]bool
 	// failed are the offerings that gave nothing, with the reason.
 	failed map[cloud.Option]cloud.OfferingFailure
 	// offered are the class's instance types by name, as the attempt under way chose from them.
@@ -50,10 +52,14 @@ type group struct {
 // work brings a group to its end: every claim launched, failed or deleted. Errors that may pass are retried with backoff.
 func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 	id := claims[0].Annotations[catalog.LaunchAnnotation]
-	if id != "" && !l.claim(id) {
-		return // Another group has taken all claims of that call along.
+	if id != "" && !l.claim(id, claims) {
+		return // Another group takes all claims of that call along.
 	}
-	g := &group{Launcher: l, claims: claims, id: id, mine: map[string]bool{id: true}, failed: map[cloud.Option]cloud.OfferingFailure{}}
+	g := &group{
+		Launcher: l, claims: claims, id: id, mine: map[string]bool{id: true}, took: map[types.UID]bool{},
+		failed: map[cloud.Option]cloud.OfferingFailure{},
+	}
+	defer func() { l.giveBack(id, g.took) }()
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.5, Steps: 100, Cap: lastRetry}
 	for len(g.claims) > 0 {
 		effects, cancel, err := l.config.Guard.Wait(ctx)
@@ -62,6 +68,10 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		}
 		err = g.attempt(effects)
 		cancel()
+		if id != "" && g.id != "" && g.id != id { // No claim of ours carries the old one any more.
+			l.giveBack(id, g.took)
+			id = ""
+		}
 		pause := time.Duration(0)
 		switch {
 		case ctx.Err() != nil:

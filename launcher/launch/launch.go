@@ -86,8 +86,9 @@ type Launcher struct {
 	known map[types.UID]struct{}
 	// held counts, by name, who has claims wait that are being recorded together.
 	held map[string]int
-	// lost are the ids of calls of earlier processes that a group of this one looks after.
-	lost map[string]struct{}
+	// lost are the ids of calls of earlier processes that a group of this one looks after, with the claims that were handed over
+	// meanwhile: the group finds them, or gives them back.
+	lost map[string][]*karpv1.NodeClaim
 }
 
 // New returns a Launcher that works once Run is called.
@@ -101,7 +102,7 @@ func New(c Config) (*Launcher, error) {
 	}
 	return &Launcher{
 		config: c, metrics: m, wake: make(chan struct{}, 1), tags: newTags(), known: map[types.UID]struct{}{},
-		held: map[string]int{}, lost: map[string]struct{}{},
+		held: map[string]int{}, lost: map[string][]*karpv1.NodeClaim{},
 	}, nil
 }
 
@@ -173,13 +174,33 @@ func (l *Launcher) know(claims []*karpv1.NodeClaim) {
 	}
 }
 
-// claim makes the caller the one group that looks after a call of an earlier process; false where another does.
-func (l *Launcher) claim(id string) bool {
+// claim makes the caller the one group that looks after a call of an earlier process; false where another does, with which the
+// claims wait.
+func (l *Launcher) claim(id string, claims []*karpv1.NodeClaim) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, taken := l.lost[id]
-	l.lost[id] = struct{}{}
+	waiting, taken := l.lost[id]
+	if !taken {
+		claims = nil
+	}
+	l.lost[id] = append(waiting, claims...)
 	return !taken
+}
+
+// giveBack ends what claim began. Claims that waited and that the group never took along, because their own write came after
+// it had looked, are begun with anew.
+func (l *Launcher) giveBack(id string, took map[types.UID]bool) {
+	l.mu.Lock()
+	var missed []*karpv1.NodeClaim
+	for _, c := range l.lost[id] {
+		if !took[c.UID] {
+			missed = append(missed, c)
+			delete(l.known, c.UID)
+		}
+	}
+	delete(l.lost, id)
+	l.mu.Unlock()
+	l.Enqueue(missed...)
 }
 
 // Run works until ctx ends, and returns once every group has stopped.
