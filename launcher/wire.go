@@ -8,6 +8,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/bind"
+	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/collect"
 	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/expire"
@@ -23,6 +24,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/reject"
 	"github.com/slipway-k8s/slipway/launcher/server"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
+	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
 // parts are what several others need.
@@ -33,6 +35,8 @@ type parts struct {
 	launcher   *launch.Launcher
 	health     *health.Health
 	beside     *neighbour
+	ledger     *budget.Ledger
+	voluntary  *voluntary.Metrics
 }
 
 // wire makes every part and adds it to the manager, in the order of a node's life.
@@ -86,6 +90,13 @@ func (l *Launcher) parts() (p parts, err error) {
 		Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Gate: p.health.Gate,
 	})
 	late.server = p.server
+	if err != nil {
+		return p, err
+	}
+	if p.ledger, err = budget.New(voluntary.Observe(mgr.GetClient())); err != nil {
+		return p, err
+	}
+	p.voluntary, err = voluntary.NewMetrics(l.registerer, p.ledger, l.config.Gate.Open)
 	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.server.Run))
 }
 
@@ -156,7 +167,7 @@ func (l *Launcher) leaving(p parts) error {
 	mgr := l.manager
 	reclaimer, err := reclaim.New(reclaim.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator,
-		Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
+		Events: l.recorders.karpenter, Ledger: p.ledger, Metrics: p.voluntary, Ours: p.beside.ours,
 	})
 	if err != nil {
 		return err

@@ -1,9 +1,7 @@
 package reclaim_test
 
 import (
-	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +9,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/launcher/drain"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
@@ -25,29 +21,16 @@ func epoch() time.Time { return time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) }
 //	decide now=D [after=D] [initialized=D] [last=D] [deleting] [protected[=D]] [replaces] [cordoned=BY]
 //	POD [daemonset] [static] [terminating] [phase=PHASE]
 //
-//	blocked leaving=N allowed=N      whether the cluster or the pool keeps an empty node
-//	budget nodes=N disrupted=N at=TIME
-//	the NodePool's budgets as YAML
-//
 // Durations count from the beginning of the scenario; without after, consolidateAfter is Never.
 func TestDecide(t *testing.T) {
 	datadriven.Walk(t, "testdata/decide", func(t *testing.T, path string) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
-			switch d.Cmd {
-			case "decide":
-				return decide(t, d)
-			case "budget":
-				return budget(t, d)
-			case "blocked":
-				var leaving, allowed int
-				d.ScanArgs(t, "leaving", &leaving)
-				d.ScanArgs(t, "allowed", &allowed)
-				return cmp.Or(reclaim.Blocked(leaving, allowed, nil), "no") + "\n"
+			if d.Cmd != "decide" {
+				d.Fatalf(t, "unknown command %s", d.Cmd)
 			}
-			d.Fatalf(t, "unknown command %s", d.Cmd)
-			return ""
+			return decide(t, d)
 		})
 	})
 }
@@ -103,28 +86,6 @@ func parseFacts(t *testing.T, d *datadriven.TestData) reclaim.Facts {
 		}
 	}
 	return f
-}
-
-func budget(t *testing.T, d *datadriven.TestData) string {
-	t.Helper()
-	var nodes, disrupted int
-	var at string
-	d.ScanArgs(t, "nodes", &nodes)
-	d.ScanArgs(t, "disrupted", &disrupted)
-	d.ScanArgs(t, "at", &at)
-	now, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := &karpv1.NodePool{}
-	if err := yaml.UnmarshalStrict([]byte(d.Input), &pool.Spec.Disruption.Budgets); err != nil {
-		t.Fatal(err)
-	}
-	allowed, err := reclaim.Allowed(pool, nodes, disrupted, now)
-	if err != nil {
-		return strconv.Itoa(allowed) + ", and an error\n"
-	}
-	return strconv.Itoa(allowed) + "\n"
 }
 
 func parse(t *testing.T, s string) time.Duration {

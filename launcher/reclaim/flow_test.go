@@ -87,8 +87,9 @@ func newFlow(t *testing.T) *flow {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ledger, counted := shared(t, f.api)
 	f.subject, err = reclaim.New(reclaim.Config{
-		Client: f.api, Reader: f.api, Guard: always{}, Asker: f, Ender: ender, Events: f, Registerer: prometheus.NewRegistry(),
+		Client: f.api, Reader: f.api, Guard: always{}, Asker: f, Ender: ender, Events: f, Ledger: ledger, Metrics: counted,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -194,8 +194,9 @@ func empties(t *testing.T, api client.WithWatch, seed uint64, leave answers) (ou
 	if err != nil {
 		t.Fatal(err)
 	}
+	ledger, counted := shared(t, late)
 	subject, err := reclaim.New(reclaim.Config{
-		Client: late, Reader: api, Guard: always{}, Asker: m, Ender: ender, Events: f, Registerer: prometheus.NewRegistry(),
+		Client: late, Reader: api, Guard: always{}, Asker: m, Ender: ender, Events: f, Ledger: ledger, Metrics: counted,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,8 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
 // Reason is the reason that everything done here carries: Karpenter's label value.
@@ -76,21 +77,20 @@ type Config struct {
 	Ender Ender
 	// Events records Karpenter's Events.
 	Events Recorder
-	// Registerer takes the metrics.
-	Registerer prometheus.Registerer
+	// Ledger gives out places in the budgets.
+	Ledger *budget.Ledger
+	// Metrics count what was decided.
+	Metrics *voluntary.Metrics
 	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.
 	Ours func(claim *karpv1.NodeClaim) bool
 }
 
 // Reclaimer gives empty nodes back.
 type Reclaimer struct {
-	config  Config
-	metrics *metrics
-	events  *podEvents
+	config Config
+	events *podEvents
 
 	mu sync.Mutex
-	// leaving holds the claims whose reclaim was begun and may not show in the cache yet: they count against budgets.
-	leaving map[types.UID]bool
 	// kept holds when a claim's node that somebody wanted may be looked at again: the cordon and its end are changes
 	// that would bring it back at once.
 	kept map[types.UID]time.Time
@@ -98,17 +98,14 @@ type Reclaimer struct {
 
 // New returns a Reclaimer; SetupWithManager starts it.
 func New(c Config) (*Reclaimer, error) {
-	if c.Client == nil || c.Reader == nil || c.Guard == nil || c.Asker == nil || c.Ender == nil || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("reclaim: Client, Reader, Guard, Asker, Ender, Events and Registerer are required")
+	missing := c.Client == nil || c.Reader == nil || c.Guard == nil || c.Asker == nil || c.Ender == nil
+	if missing || c.Events == nil || c.Ledger == nil || c.Metrics == nil {
+		return nil, errors.New("reclaim: Client, Reader, Guard, Asker, Ender, Events, Ledger and Metrics are required")
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	m, err := newMetrics(c.Registerer)
-	if err != nil {
-		return nil, err
-	}
-	return &Reclaimer{config: c, metrics: m, events: newPodEvents(), leaving: map[types.UID]bool{}, kept: map[types.UID]time.Time{}}, nil
+	return &Reclaimer{config: c, events: newPodEvents(), kept: map[types.UID]time.Time{}}, nil
 }
 
 // SetupWithManager registers the controller.
@@ -160,7 +157,6 @@ func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (recon
 	}
 	if claim.DeletionTimestamp != nil {
 		r.events.forget(claim.Status.NodeName)
-		r.unreserve(claim.UID)
 		return reconcile.Result{}, nil
 	}
 	if claim.Status.NodeName == "" || !r.config.Ours(claim) {
@@ -188,7 +184,7 @@ func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (recon
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	// A crash, or a pod that came, left the node cordoned.
-	if v.cordonedByUs && !r.isLeaving(claim.UID) {
+	if v.cordonedByUs && !r.config.Ledger.Held(claim.UID) {
 		if err := r.config.Ender.Uncordon(ctx, v.node.Name, Reason); err != nil {
 			return reconcile.Result{}, fmt.Errorf("reclaim NodeClaim %s: %w", claim.Name, err)
 		}

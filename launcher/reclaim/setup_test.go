@@ -7,12 +7,29 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
+	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
+
+// shared is what all deciders share.
+func shared(t *testing.T, cache client.Reader) (*budget.Ledger, *voluntary.Metrics) {
+	t.Helper()
+	ledger, err := budget.New(voluntary.Observe(cache))
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := voluntary.NewMetrics(prometheus.NewRegistry(), ledger, func() bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger, metrics
+}
 
 // What the manager is given, it takes: watched kinds, names, options. What it makes of them is tested end to end.
 func TestSetupWithManager(t *testing.T) {
@@ -22,8 +39,9 @@ func TestSetupWithManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ledger, counted := shared(t, mgr.GetClient())
 	subject, err := reclaim.New(reclaim.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: always{}, Asker: &flow{}, Ender: &terminate.Terminator{}, Events: record.NewFakeRecorder(1), Registerer: prometheus.NewRegistry(),
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: always{}, Asker: &flow{}, Ender: &terminate.Terminator{}, Events: record.NewFakeRecorder(1), Ledger: ledger, Metrics: counted,
 	})
 	if err != nil {
 		t.Fatal(err)

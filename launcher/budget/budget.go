@@ -1,0 +1,152 @@
+package budget
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// defaultNodes is the budget of a NodePool that says none: the default of the CRD, for one that came without it.
+const defaultNodes = "10%"
+
+// Reasons are those that budgets know, in a fixed order.
+func Reasons() []karpv1.DisruptionReason {
+	return []karpv1.DisruptionReason{karpv1.DisruptionReasonEmpty, karpv1.DisruptionReasonUnderutilized, karpv1.DisruptionReasonDrifted}
+}
+
+// Allowed is how many of a NodePool's nodes may be on their way out together for a reason, by the strictest of its budgets that
+// are active now; percentages round up, and a budget that names no reason is about all of them. One budget that cannot be read
+// allows none, whatever reason it is about; the error names its field.
+func Allowed(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (int, error) {
+	budgets := pool.Spec.Disruption.Budgets
+	if len(budgets) == 0 {
+		budgets = []karpv1.Budget{{Nodes: defaultNodes}}
+	}
+	allowed := math.MaxInt32
+	var errs []error
+	for i := range budgets {
+		b := &budgets[i]
+		most, err := most(b, nodes, now)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("spec.disruption.budgets[%d]%w", i, err))
+			continue
+		}
+		if about(b, reason) {
+			allowed = min(allowed, most)
+		}
+	}
+	if len(errs) > 0 {
+		return 0, errors.Join(errs...)
+	}
+	return allowed, nil
+}
+
+func about(b *karpv1.Budget, reason karpv1.DisruptionReason) bool {
+	for _, r := range b.Reasons {
+		if r == reason {
+			return true
+		}
+	}
+	return len(b.Reasons) == 0
+}
+
+// most is how many of so many nodes a budget allows now: any number while it is not active.
+func most(b *karpv1.Budget, nodes int, now time.Time) (int, error) {
+	on, err := active(b, now)
+	if err != nil {
+		return 0, err
+	}
+	// Read although it may not be active: what cannot be read is not found out only when its hour comes.
+	value := intstr.Parse(b.Nodes)
+	n, err := intstr.GetScaledValueFromIntOrPercent(&value, nodes, true)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf(".nodes: %q is neither a number nor a percentage: %w", b.Nodes, err)
+	case n < 0:
+		return 0, fmt.Errorf(".nodes: %q is negative", b.Nodes)
+	case !on:
+		return math.MaxInt32, nil
+	}
+	return n, nil
+}
+
+// active says whether now is within duration after one of the times of the schedule; cron in UTC.
+func active(b *karpv1.Budget, now time.Time) (bool, error) {
+	switch {
+	case b.Schedule == nil && b.Duration == nil:
+		return true, nil
+	case b.Schedule == nil:
+		return false, errors.New(".schedule: schedule and duration must be set together")
+	case b.Duration == nil:
+		return false, errors.New(".duration: schedule and duration must be set together")
+	}
+	schedule, err := cron.ParseStandard("TZ=UTC " + *b.Schedule)
+	if err != nil {
+		return false, fmt.Errorf(".schedule: %q: %w", *b.Schedule, err)
+	}
+	hit := schedule.Next(now.UTC().Add(-b.Duration.Duration))
+	return !hit.IsZero() && !hit.After(now.UTC()), nil
+}
+
+// Node is what counts of a NodeClaim and its node.
+type Node struct {
+	// Claim is the NodeClaim's UID.
+	Claim types.UID
+	// Pool is the NodePool's name.
+	Pool string
+	// Counts says that the node is initialized and its instance is not being terminated: others are no part of the NodePool's
+	// number of nodes, and of the disrupted ones.
+	Counts bool
+	// Deleting says that the NodeClaim is.
+	Deleting bool
+	// Disrupted says that the node is not what its pods can count on: it is not Ready, its NodeClaim or itself is being deleted, or
+	// somebody cordoned it with the disruption taint.
+	Disrupted bool
+}
+
+// View is what the cluster looks like at one moment.
+type View struct {
+	// Now is that moment.
+	Now time.Time
+	// Pools are the NodePools by name.
+	Pools map[string]*karpv1.NodePool
+	// Nodes are those of all NodeClaims.
+	Nodes []Node
+}
+
+// Tally of a NodePool.
+type Tally struct {
+	// Nodes is the number that percentages are of.
+	Nodes int
+	// Disrupted of them are on their way out, not Ready, or promised to somebody who takes them away.
+	Disrupted int
+}
+
+// Count counts the nodes of each NodePool; those in held are on their way out, though the view does not show it yet.
+func Count(nodes []Node, held map[types.UID]string) map[string]Tally {
+	out := map[string]Tally{}
+	for _, n := range nodes {
+		if !n.Counts {
+			continue
+		}
+		tally := out[n.Pool]
+		tally.Nodes++
+		if _, promised := held[n.Claim]; promised || n.Disrupted || n.Deleting {
+			tally.Disrupted++
+		}
+		out[n.Pool] = tally
+	}
+	return out
+}
+
+// Left is how many more nodes of a NodePool may be taken away for a reason.
+func Left(pool *karpv1.NodePool, t Tally, reason karpv1.DisruptionReason, now time.Time) (int, error) {
+	allowed, err := Allowed(pool, t.Nodes, reason, now)
+	return max(allowed-t.Disrupted, 0), err
+}

@@ -1,0 +1,84 @@
+package budget_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/launcher/budget"
+)
+
+// TestAllowed runs the files of testdata/allowed:
+//
+//	budget nodes=N disrupted=N at=TIME [reason=REASON]
+//	the NodePool's budgets as YAML
+//
+// and prints how many more may go; the reason is Empty where it is not said.
+func TestAllowed(t *testing.T) {
+	datadriven.Walk(t, "testdata/allowed", func(t *testing.T, path string) {
+		t.Helper()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
+			var tally budget.Tally
+			var at string
+			reason := string(karpv1.DisruptionReasonEmpty)
+			d.ScanArgs(t, "nodes", &tally.Nodes)
+			d.ScanArgs(t, "disrupted", &tally.Disrupted)
+			d.ScanArgs(t, "at", &at)
+			if d.HasArg("reason") {
+				d.ScanArgs(t, "reason", &reason)
+			}
+			now, err := time.Parse(time.RFC3339, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pool := &karpv1.NodePool{}
+			if err := yaml.UnmarshalStrict([]byte(d.Input), &pool.Spec.Disruption.Budgets); err != nil {
+				t.Fatal(err)
+			}
+			left, err := budget.Left(pool, tally, karpv1.DisruptionReason(reason), now)
+			if err != nil {
+				return fmt.Sprintf("%d: %v\n", left, err)
+			}
+			return strconv.Itoa(left) + "\n"
+		})
+	})
+}
+
+// What Karpenter's own code allows is allowed, whenever it says so without an error.
+func TestAllowedAsKarpenterDoes(t *testing.T) {
+	start := time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
+	for i, text := range []string{
+		`[]`, `[{nodes: "10%"}]`, `[{nodes: "3"}, {nodes: "50%", reasons: [Empty]}]`,
+		`[{nodes: "0", schedule: "0 9 * * mon-fri", duration: 8h}, {nodes: "25%"}]`,
+		`[{nodes: "0", schedule: "@daily", duration: 10m, reasons: [Drifted]}]`,
+		`[{nodes: "100%", schedule: "*/5 * * * *", duration: 1m}, {nodes: "1", reasons: [Underutilized, Drifted]}]`,
+	} {
+		pool := &karpv1.NodePool{}
+		if err := yaml.UnmarshalStrict([]byte(text), &pool.Spec.Disruption.Budgets); err != nil {
+			t.Fatal(err)
+		}
+		theirs := pool.DeepCopy()
+		if len(theirs.Spec.Disruption.Budgets) == 0 {
+			theirs.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "10%"}}
+		}
+		for minute := 0; minute < 3*24*60; minute += 7 {
+			now := start.Add(time.Duration(minute) * time.Minute)
+			for _, reason := range budget.Reasons() {
+				got, err := budget.Allowed(pool, minute%23, reason, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := theirs.GetAllowedDisruptionsByReason(at{now: now}, minute%23, reason)
+				if err != nil || got != want {
+					t.Fatalf("budgets %d at %s for %s: %d, Karpenter allows %d (%v)", i, now, reason, got, want, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// maxLeaving is how many nodes may be leaving in the whole cluster, for whatever reason, when another is taken away: the API server
+// and EC2 have other things to do.
+const maxLeaving = 200
+
+// blocking is Karpenter's word for a budget that lets no more nodes go.
+const blocking = "blocking budget"
+
+// Observe returns what the cluster looks like now. What it returns is at least as new as what it returned before: a cache does.
+type Observe func(ctx context.Context) (View, error)
+
+// Refused says that nodes may not be taken away now.
+type Refused struct {
+	// NodePool whose budget it is; empty where it is not a budget's doing.
+	NodePool string
+	// Reason that was given for taking them.
+	Reason karpv1.DisruptionReason
+	// Why not, for a human.
+	Why string
+	// Taken says that somebody else takes one of the nodes away already.
+	Taken bool
+}
+
+// Error implements error.
+func (r *Refused) Error() string {
+	if r.Taken {
+		return r.Why
+	}
+	return fmt.Sprintf("No allowed disruptions for disruption reason %s due to %s", r.Reason, r.Why)
+}
+
+// Ledger gives out places in the budgets. Its methods may be called concurrently.
+type Ledger struct {
+	observe Observe
+
+	mu sync.Mutex
+	// held are the claims with a place, by what for; as long as they are not being deleted in the view.
+	held map[types.UID]string
+}
+
+// New returns a Ledger that looks at the cluster through observe.
+func New(observe Observe) (*Ledger, error) {
+	if observe == nil {
+		return nil, errors.New("budget: Observe is required")
+	}
+	return &Ledger{observe: observe, held: map[types.UID]string{}}, nil
+}
+
+// Reserve takes a place for all the claims, of whatever NodePools, or for none of them; a *Refused says why not. A place is kept
+// until the claim shows as being deleted, or gone, or is Released. A claim that is cordoned already still needs its place.
+func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, claims ...*karpv1.NodeClaim) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	view, err := l.look(ctx)
+	if err != nil {
+		return err
+	}
+	leaving := len(l.held)
+	known := map[types.UID]Node{}
+	for _, n := range view.Nodes {
+		known[n.Claim] = n
+		if n.Deleting {
+			leaving++
+		}
+	}
+	wanted := map[types.UID]bool{}
+	for _, c := range claims {
+		switch node, ok := known[c.UID]; {
+		case l.held[c.UID] != "":
+			return &Refused{Reason: reason, Taken: true, Why: fmt.Sprintf("NodeClaim %s is being disrupted already: %s", c.Name, l.held[c.UID])}
+		case !ok || node.Deleting:
+			return &Refused{Reason: reason, Taken: true, Why: fmt.Sprintf("NodeClaim %s is being deleted already", c.Name)}
+		}
+		wanted[c.UID] = true
+	}
+	if leaving+len(wanted) > maxLeaving && leaving > 0 {
+		return &Refused{Reason: reason, Why: fmt.Sprintf("%d nodes that leave at this moment", leaving)}
+	}
+	if err := places(view, l.held, reason, wanted); err != nil {
+		return err
+	}
+	for uid := range wanted {
+		l.held[uid] = string(reason)
+	}
+	return nil
+}
+
+// places says whether the budgets of all NodePools have places for what is wanted of them. A node that is disrupted already, by
+// not being Ready or by another's cordon, has the place that it takes.
+func places(view View, held map[types.UID]string, reason karpv1.DisruptionReason, wanted map[types.UID]bool) error {
+	need := map[string]int{}
+	for _, n := range view.Nodes {
+		if !wanted[n.Claim] {
+			continue
+		}
+		need[n.Pool] += 0
+		if n.Counts && !n.Disrupted {
+			need[n.Pool]++
+		}
+	}
+	tallies := Count(view.Nodes, held)
+	for _, name := range slices.Sorted(maps.Keys(need)) {
+		pool := view.Pools[name]
+		if pool == nil {
+			return &Refused{NodePool: name, Reason: reason, Why: fmt.Sprintf("NodePool %q, which is not there", name)}
+		}
+		allowed, err := Allowed(pool, tallies[name].Nodes, reason, view.Now)
+		switch {
+		case err != nil:
+			return &Refused{NodePool: name, Reason: reason, Why: "a budget that cannot be read: " + err.Error()}
+		case tallies[name].Disrupted+need[name] > allowed:
+			return &Refused{NodePool: name, Reason: reason, Why: blocking}
+		}
+	}
+	return nil
+}
+
+// look observes, and gives up the places of claims that the view itself shows as leaving. The caller holds mu.
+func (l *Ledger) look(ctx context.Context) (View, error) {
+	view, err := l.observe(ctx)
+	if err != nil {
+		return View{}, fmt.Errorf("disruption budgets: %w", err)
+	}
+	staying := make(map[types.UID]bool, len(view.Nodes))
+	for _, n := range view.Nodes {
+		if !n.Deleting {
+			staying[n.Claim] = true
+		}
+	}
+	maps.DeleteFunc(l.held, func(uid types.UID, _ string) bool { return !staying[uid] })
+	return view, nil
+}
+
+// Release gives the places of claims back whose disruption was called off.
+func (l *Ledger) Release(claims ...types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, uid := range claims {
+		delete(l.held, uid)
+	}
+}
+
+// Held says whether somebody has a place for the claim: he takes its node away, and it does not show yet.
+func (l *Ledger) Held(claim types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held[claim] != ""
+}
+
+// Allowed is how many more nodes of each NodePool may be taken away now for a reason: what a plan may count on, until Reserve
+// decides. A NodePool with a budget that cannot be read may give none.
+func (l *Ledger) Allowed(ctx context.Context, reason karpv1.DisruptionReason) (map[string]int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	view, err := l.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tallies := Count(view.Nodes, l.held)
+	out := make(map[string]int, len(view.Pools))
+	for name, pool := range view.Pools {
+		if out[name], err = Left(pool, tallies[name], reason, view.Now); err != nil {
+			out[name] = 0
+		}
+	}
+	return out, nil
+}
+
+// Standing is how a NodePool's budgets stand for a reason.
+type Standing struct {
+	// NodePool's name.
+	NodePool string
+	// Reason of disruption.
+	Reason karpv1.DisruptionReason
+	// Allowed is how many nodes may be disrupted together, Consuming how many are.
+	Allowed, Consuming int
+}
+
+// Standings lists how all budgets stand, in the order of NodePools and Reasons.
+func (l *Ledger) Standings(ctx context.Context) ([]Standing, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	view, err := l.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tallies := Count(view.Nodes, l.held)
+	var out []Standing
+	for _, name := range slices.Sorted(maps.Keys(view.Pools)) {
+		for _, reason := range Reasons() {
+			s := Standing{NodePool: name, Reason: reason, Consuming: tallies[name].Disrupted}
+			if s.Allowed, err = Allowed(view.Pools[name], tallies[name].Nodes, reason, view.Now); err != nil {
+				s.Allowed = 0
+			}
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}

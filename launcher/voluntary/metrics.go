@@ -1,0 +1,128 @@
+package voluntary
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/budget"
+)
+
+// within bounds how long one answer about budgets may take: the cache may not have been filled yet.
+const within = 5 * time.Second
+
+// The decisions, as Karpenter calls them.
+const (
+	// Delete takes nodes away without new ones for their pods.
+	Delete = "delete"
+	// Replace launches nodes for the pods first.
+	Replace = "replace"
+)
+
+// Metrics carry Karpenter's names and labels. Their methods may be called concurrently.
+type Metrics struct {
+	decisions, byPool, queueFailures, validations *prometheus.CounterVec
+	eligible                                      *prometheus.GaugeVec
+	evaluation                                    *prometheus.HistogramVec
+}
+
+// NewMetrics registers them, with those of the ledger's budgets, which tell while leading.
+func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() bool) (*Metrics, error) {
+	if r == nil || ledger == nil || leading == nil {
+		return nil, errors.New("voluntary: a Registerer, a Ledger and whether we lead are required")
+	}
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "karpenter", Subsystem: "voluntary_disruption", Name: name, Help: help}
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), labels)
+	}
+	m := &Metrics{
+		decisions:     counter("decisions_total", "Disruption decisions that were carried out.", "decision", "reason", "consolidation_type"),
+		byPool:        counter("decisions_by_nodepool_total", "Disruption decisions that were carried out, by NodePool.", "nodepool", "decision", "reason", "consolidation_type"),
+		queueFailures: counter("queue_failures_total", "Disruption decisions that were called off after they had begun.", "decision", "reason", "consolidation_type"),
+		validations:   counter("failed_validations_total", "Nodes that were kept because the last look before their disruption found something against it.", "consolidation_type"),
+		eligible:      prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("eligible_nodes", "Nodes that may be disrupted as far as they and their pods are concerned, by reason.")), []string{"reason"}),
+		evaluation: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "karpenter", Subsystem: "voluntary_disruption", Name: "decision_evaluation_duration_seconds",
+			Help: "How long it took to decide which nodes to disrupt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16),
+		}, []string{"reason", "consolidation_type"}),
+	}
+	m.decisions.WithLabelValues(Delete, "empty", "empty")
+	m.validations.WithLabelValues("empty")
+	for _, reason := range []string{"drifted", "expired"} {
+		m.decisions.WithLabelValues(Delete, reason, "")
+		m.decisions.WithLabelValues(Replace, reason, "")
+	}
+	for _, reason := range budget.Reasons() {
+		m.eligible.WithLabelValues(strings.ToLower(string(reason)))
+	}
+	budgets := &budgets{
+		ledger: ledger, leading: leading,
+		allowed:   prometheus.NewDesc("karpenter_nodepools_allowed_disruptions", "How many nodes of a NodePool may be disrupted at the same time, now.", []string{"nodepool", "reason"}, nil),
+		consuming: prometheus.NewDesc("karpenter_nodepools_nodes_consuming_budgets", "How many nodes of a NodePool are disrupted now, or not ready.", []string{"nodepool", "reason"}, nil),
+	}
+	return m, errors.Join(r.Register(m.decisions), r.Register(m.byPool), r.Register(m.queueFailures), r.Register(m.validations),
+		r.Register(m.eligible), r.Register(m.evaluation), r.Register(budgets))
+}
+
+// Decided counts a decision that is carried out: Delete or Replace, for a reason as Karpenter writes it in labels, lower case.
+func (m *Metrics) Decided(pool, decision, reason, consolidationType string) {
+	m.decisions.WithLabelValues(decision, reason, consolidationType).Inc()
+	m.byPool.WithLabelValues(pool, decision, reason, consolidationType).Inc()
+}
+
+// QueueFailed counts a decision that was called off after it had begun.
+func (m *Metrics) QueueFailed(decision, reason, consolidationType string) {
+	m.queueFailures.WithLabelValues(decision, reason, consolidationType).Inc()
+}
+
+// ValidationFailed counts a node that was kept at the last look.
+func (m *Metrics) ValidationFailed(consolidationType string) {
+	m.validations.WithLabelValues(consolidationType).Inc()
+}
+
+// Eligible says how many nodes could be disrupted for a reason.
+func (m *Metrics) Eligible(reason string, nodes int) {
+	m.eligible.WithLabelValues(reason).Set(float64(nodes))
+}
+
+// Evaluated says how long a decision took.
+func (m *Metrics) Evaluated(reason, consolidationType string, took time.Duration) {
+	m.evaluation.WithLabelValues(reason, consolidationType).Observe(took.Seconds())
+}
+
+// budgets tells how the ledger stands when asked.
+type budgets struct {
+	ledger             *budget.Ledger
+	leading            func() bool
+	allowed, consuming *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (b *budgets) Describe(to chan<- *prometheus.Desc) {
+	to <- b.allowed
+	to <- b.consuming
+}
+
+// Collect implements prometheus.Collector.
+func (b *budgets) Collect(to chan<- prometheus.Metric) {
+	if !b.leading() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	list, err := b.ledger.Standings(ctx)
+	if err != nil {
+		klog.Background().V(2).Info("Budgets are not told: the cache does not have them yet", "err", err)
+		return
+	}
+	for _, s := range list {
+		to <- prometheus.MustNewConstMetric(b.allowed, prometheus.GaugeValue, float64(s.Allowed), s.NodePool, string(s.Reason))
+		to <- prometheus.MustNewConstMetric(b.consuming, prometheus.GaugeValue, float64(s.Consuming), s.NodePool, string(s.Reason))
+	}
+}

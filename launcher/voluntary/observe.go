@@ -1,0 +1,71 @@
+package voluntary
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/budget"
+)
+
+// Observe looks at NodePools, NodeClaims and Nodes in the cache.
+func Observe(cache client.Reader) budget.Observe {
+	return func(ctx context.Context) (budget.View, error) {
+		pools, claims, nodes := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &corev1.NodeList{}
+		for _, list := range []client.ObjectList{pools, claims, nodes} {
+			if err := cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+				return budget.View{}, fmt.Errorf("list %T: %w", list, err)
+			}
+		}
+		view := budget.View{Now: time.Now(), Pools: make(map[string]*karpv1.NodePool, len(pools.Items)), Nodes: make([]budget.Node, 0, len(claims.Items))}
+		for i := range pools.Items {
+			view.Pools[pools.Items[i].Name] = &pools.Items[i]
+		}
+		byName := make(map[string]*corev1.Node, len(nodes.Items))
+		for i := range nodes.Items {
+			byName[nodes.Items[i].Name] = &nodes.Items[i]
+		}
+		for i := range claims.Items {
+			view.Nodes = append(view.Nodes, tell(&claims.Items[i], byName[claims.Items[i].Status.NodeName]))
+		}
+		return view, nil
+	}
+}
+
+// tell says what counts of a NodeClaim and its Node, nil where there is none.
+func tell(claim *karpv1.NodeClaim, node *corev1.Node) budget.Node {
+	out := budget.Node{
+		Claim: claim.UID, Pool: claim.Labels[karpv1.NodePoolLabelKey], Deleting: claim.DeletionTimestamp != nil,
+		Counts: is(claim, karpv1.ConditionTypeInitialized) && !is(claim, karpv1.ConditionTypeInstanceTerminating),
+	}
+	out.Disrupted = out.Deleting || node == nil || node.DeletionTimestamp != nil || !ready(node) || cordoned(node)
+	return out
+}
+
+// is reads the conditions as they are: the claim is the cache's own and may not be changed.
+func is(claim *karpv1.NodeClaim, condition string) bool {
+	for i := range claim.Status.Conditions {
+		if claim.Status.Conditions[i].Type == condition {
+			return claim.Status.Conditions[i].IsTrue()
+		}
+	}
+	return false
+}
+
+func ready(node *corev1.Node) bool {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return node.Status.Conditions[i].Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func cordoned(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
+}
