@@ -16,6 +16,7 @@ type inbox struct {
 	updates []link.Update
 	asked   []*api.Question
 	going   []goingRequest
+	moves   []*api.Question
 	wake    func()
 }
 
@@ -46,6 +47,12 @@ func (i *inbox) question(q *api.Question) {
 		wake()
 		return
 	}
+	if q.GetMove() != nil || q.GetConsolidate() != nil {
+		i.moves = append(i.moves, q)
+		i.mu.Unlock()
+		wake()
+		return
+	}
 	i.asked = append(i.asked, q)
 	i.mu.Unlock()
 	select {
@@ -61,6 +68,15 @@ func (i *inbox) takeUpdates() ([]link.Update, []goingRequest) {
 	updates, going := i.updates, i.going
 	i.updates, i.going = nil, nil
 	return updates, going
+}
+
+// takeMoves hands over the questions about moves.
+func (i *inbox) takeMoves() []*api.Question {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	moves := i.moves
+	i.moves = nil
+	return moves
 }
 
 // takeQuestion hands over one question, nil if there is none, and says whether there are more.

@@ -230,7 +230,8 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 // counts on it.
 func (p *planner) keep(w *work, members []plan.Member, at bequest) {
 	if w.replaces != "" {
-		p.kept.keep(members, w.replaces, at, p.pod)
+		at.move = w.move
+		p.kept.keep(members, at, p.pod)
 	}
 }
 

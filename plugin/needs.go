@@ -37,7 +37,7 @@ func (n *needs) namespaceLabels() (map[string]map[string]string, error) {
 }
 
 // classes groups the pods by identical needs, in the order of their first pod.
-func (p *planner) classes(entries []entry) []plan.Class {
+func (p *Plugin) classes(entries []entry) []plan.Class {
 	var out []plan.Class
 	at := map[string]int{}
 	only := map[string]string{}

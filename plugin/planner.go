@@ -56,6 +56,8 @@ type planner struct {
 	looked time.Time
 	// kept is the room that was planned for pods of nodes that go.
 	kept bequests
+	// consolidator decides about the nodes there are, beside the planner.
+	consolidator *consolidator
 	// missing is what could not be planned for the node that goes, of the plan just made.
 	missing []plan.Unplaced
 	// problems are the mistakes in objects that the last plan found.
@@ -107,6 +109,14 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	for _, g := range going {
 		p.goingAway(ctx, g, now)
 	}
+	for _, q := range p.inbox.takeMoves() {
+		if q.GetMove() != nil {
+			p.move(ctx, q, now)
+		} else {
+			p.consolidator.put(ctx, q, p.kept, p.view.state(p.promises.Claims(), now), p.view.synced)
+		}
+	}
+	p.publishKept()
 	if len(p.entries) == 0 {
 		p.collected.hold(false)
 		return p.earlier(wait, now)
@@ -128,7 +138,7 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 		return p.earlier(wait, now)
 	}
 	entries := p.close(verdict.Reason, now)
-	p.kept.tidy(now, p.pod)
+	p.kept.tidy(now, p.pod, p.leaving)
 	successors, others := p.kept.divide(entries)
 	p.metrics.successors.Add(float64(len(successors)))
 	p.plan(ctx, successors, "")
@@ -296,7 +306,7 @@ func (p *planner) overdue(now time.Time) {
 		p.count("unconfirmed", len(p.promises.ReleaseClaim(name)))
 	}
 	p.view.forget(now)
-	p.kept.tidy(now, p.pod)
+	p.kept.tidy(now, p.pod, p.leaving)
 	for _, r := range p.reserve {
 		if pods := r.lapsed(now); len(pods) > 0 {
 			p.activatePods(pods)

@@ -68,6 +68,8 @@ type Plugin struct {
 	// nodesSynced says whether the Node informer has its first list.
 	nodesSynced cache.InformerSynced
 	installed   atomic.Bool
+	// keptOn are the nodes that room is kept on for pods of others that go.
+	keptOn atomic.Pointer[keptNodes]
 	// foreign says that a pod of an adopted scheduler has changed.
 	foreign atomic.Bool
 }
@@ -161,10 +163,15 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	}
 	p.link = l
 	handle := p.anyHandle()
-	verifier, err := verify.New(ctx, verify.Config{
+	verifying := verify.Config{
 		Profiles: s.Profiles, Without: []string{NodeLaunchName, NodeReserveName}, OutOfTree: s.OutOfTree,
 		Informers: s.Informers, Client: s.Client, DRA: handle.SharedDRAManager(), CSI: handle.SharedCSIManager(),
-	})
+	}
+	verifier, err := verify.New(ctx, verifying)
+	if err != nil {
+		return err
+	}
+	beside, err := verify.New(ctx, verifying)
 	if err != nil {
 		return err
 	}
@@ -175,6 +182,7 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	p.status = newStatusWriter(s.Client, s.Informers.Core().V1().Pods().Lister(), s.Recorder)
 	p.status.adopts = p.adopts
 	p.planner = newPlanner(p, verifier)
+	p.planner.consolidator = newConsolidator(p, beside)
 	p.busy = newBusyView(p)
 	p.nodesSynced = s.Informers.Core().V1().Nodes().Informer().HasSynced
 	if err := p.watch(); err != nil {

@@ -148,6 +148,9 @@ func (b *busyView) chosen(ctx context.Context, node string) (reason string, busy
 	if b.promises.OnNode(node) {
 		return "pods are promised to it", true
 	}
+	if b.keeps(node) {
+		return "room is kept on it for pods of another node that goes", true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), b.snapshot); err != nil {
@@ -182,11 +185,11 @@ func (p *planner) goingAway(ctx context.Context, g goingRequest, now time.Time) 
 	}
 	cat := p.view.state(nil, now)
 	for _, name := range slices.Sorted(maps.Keys(cat.InFlight)) {
-		if cat.InFlight[name].Replaces == g.node {
+		if cat.InFlight[name].ReplacesNode(g.node) {
 			answer.NodeClaims = append(answer.NodeClaims, name)
 		}
 	}
-	p.kept.tidy(now, p.pod)
+	p.kept.tidy(now, p.pod, p.leaving)
 	entries, err := p.podsOf(ctx, g, cat, now)
 	if err != nil {
 		answer.Message = err.Error()
@@ -233,7 +236,7 @@ func (p *planner) roomed(node string, cat catalog.State) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, n := range cat.InFlight {
 		for _, ref := range n.Pods {
-			if n.Replaces == node {
+			if n.ReplacesNode(node) {
 				out[types.UID(ref.UID)] = true
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,11 +28,13 @@ var errTooLong = errors.New("planning took too long")
 type work struct {
 	entries []entry
 	byUID   map[types.UID]entry
-	// replaces is the node whose pods are planned; empty for pending pods.
+	// replaces is the node whose pods are planned, several separated by commas; empty for pending pods.
 	replaces string
-	input    plan.Input
-	world    *verify.World
-	result   plan.Plan
+	// move says that the nodes go in a move.
+	move   bool
+	input  plan.Input
+	world  *verify.World
+	result plan.Plan
 }
 
 // plan plans the entries, launches what is missing, and returns the names of the claims. A batch on which our code
@@ -99,7 +102,7 @@ func (p *planner) prepare(ctx context.Context, w *work) error {
 		leave[uid] = true
 	}
 	w.world, err = verify.NewWorld(logger, verify.Source{
-		Snapshot: p.snapshot, Catalog: cat, DaemonSets: daemonSets, Pod: p.pod, Leave: leave, Going: w.replaces,
+		Snapshot: p.snapshot, Catalog: cat, DaemonSets: daemonSets, Pod: p.pod, Leave: leave, Going: namesOf(w.replaces),
 		// The scheduler has tried pending pods on every node, but perhaps not on those that came a moment ago; those of
 		// a node that goes it has tried nowhere.
 		Kept: p.kept.on,
@@ -122,6 +125,17 @@ func (p *planner) prepare(ctx context.Context, w *work) error {
 		},
 	}
 	return nil
+}
+
+// namesOf are the names in a list that is separated by commas.
+func namesOf(list string) map[string]bool {
+	out := map[string]bool{}
+	for name := range strings.SplitSeq(list, ",") {
+		if name != "" {
+			out[name] = true
+		}
+	}
+	return out
 }
 
 // halves sorts the entries so that the pods of a gang are side by side, and returns where to cut: between two gangs if that

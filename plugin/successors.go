@@ -18,6 +18,11 @@ const (
 	successorWithin = 30 * time.Second
 	// bequestAtMost is how long that room is kept at most: a budget or do-not-disrupt may hold the pod where it is.
 	bequestAtMost = 5 * time.Minute
+	// moveAtMost is the same for the pods of a move, which nothing held when it began: it may wait for many nodes to boot, and for
+	// budgets that let one pod go at a time.
+	moveAtMost = time.Hour
+	// taintSeenWithin is how long the scheduler's informers may take to show what was done to a node.
+	taintSeenWithin = 5 * time.Second
 )
 
 // bequest is the room that was planned for a pod of a node that goes: the pod's own until it leaves, and from then on that of
@@ -27,6 +32,8 @@ type bequest struct {
 	owner types.UID
 	// leaves is the node that goes.
 	leaves string
+	// move says that the node goes in a move, which may be called off: the room is kept as long as the node is cordoned.
+	move bool
 	// claim is the node in flight that has the room, node the Node, where it is known.
 	claim, node string
 	made        time.Time
@@ -37,8 +44,8 @@ type bequest struct {
 // bequests is what is kept for pods of nodes that go, by their UID. The planner's goroutine alone uses it.
 type bequests map[types.UID]bequest
 
-// keep notes where room was planned for pods of the node: a claim's name and the node's, as far as it has one.
-func (b bequests) keep(members []plan.Member, leaves string, at bequest, pod func(catalog.PodRef) *corev1.Pod) {
+// keep notes where room was planned for pods of nodes that go: a claim's name and the node's, as far as it has one.
+func (b bequests) keep(members []plan.Member, at bequest, pod func(catalog.PodRef) *corev1.Pod) {
 	for _, m := range members {
 		for _, ref := range m.Pods {
 			found := pod(ref)
@@ -46,7 +53,7 @@ func (b bequests) keep(members []plan.Member, leaves string, at bequest, pod fun
 				continue
 			}
 			next := at
-			next.pod, next.leaves = found, leaves
+			next.pod, next.leaves = found, found.Spec.NodeName
 			if owner := metav1.GetControllerOf(found); owner != nil {
 				next.owner = owner.UID
 			}
@@ -67,15 +74,20 @@ func (b bequests) on(claim, node string) []*corev1.Pod {
 	return out
 }
 
-// tidy notes who has left by now, and forgets what nobody will come for.
-func (b bequests) tidy(now time.Time, pod func(catalog.PodRef) *corev1.Pod) {
+// tidy notes who has left by now, and forgets what nobody will come for: leaving says whether a node still goes.
+func (b bequests) tidy(now time.Time, pod func(catalog.PodRef) *corev1.Pod, leaving func(node string) bool) {
 	for uid, q := range b {
 		if current := pod(refOf(q.pod)); q.left.IsZero() && (current == nil || current.UID != uid || current.DeletionTimestamp != nil) {
 			q.left = now
 			b[uid] = q
 		}
 		nobody := q.owner == "" || now.Sub(q.left) > successorWithin
-		if now.Sub(q.made) > bequestAtMost || !q.left.IsZero() && nobody {
+		most := bequestAtMost
+		if q.move {
+			most = moveAtMost
+		}
+		off := q.move && q.left.IsZero() && now.Sub(q.made) > taintSeenWithin && !leaving(q.leaves)
+		if now.Sub(q.made) > most || off || !q.left.IsZero() && nobody {
 			delete(b, uid)
 		}
 	}

@@ -1537,6 +1537,8 @@ type Question struct {
 	//
 	//	*Question_NodeGoing
 	//	*Question_NodeBusy
+	//	*Question_Move
+	//	*Question_Consolidate
 	Kind          isQuestion_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1604,6 +1606,24 @@ func (x *Question) GetNodeBusy() *NodeBusy {
 	return nil
 }
 
+func (x *Question) GetMove() *Move {
+	if x != nil {
+		if x, ok := x.Kind.(*Question_Move); ok {
+			return x.Move
+		}
+	}
+	return nil
+}
+
+func (x *Question) GetConsolidate() *Consolidate {
+	if x != nil {
+		if x, ok := x.Kind.(*Question_Consolidate); ok {
+			return x.Consolidate
+		}
+	}
+	return nil
+}
+
 type isQuestion_Kind interface {
 	isQuestion_Kind()
 }
@@ -1616,9 +1636,21 @@ type Question_NodeBusy struct {
 	NodeBusy *NodeBusy `protobuf:"bytes,3,opt,name=node_busy,json=nodeBusy,proto3,oneof"`
 }
 
+type Question_Move struct {
+	Move *Move `protobuf:"bytes,4,opt,name=move,proto3,oneof"`
+}
+
+type Question_Consolidate struct {
+	Consolidate *Consolidate `protobuf:"bytes,5,opt,name=consolidate,proto3,oneof"`
+}
+
 func (*Question_NodeGoing) isQuestion_Kind() {}
 
 func (*Question_NodeBusy) isQuestion_Kind() {}
+
+func (*Question_Move) isQuestion_Kind() {}
+
+func (*Question_Consolidate) isQuestion_Kind() {}
 
 // NodeGoing: this node will go; plan room for its pods now and launch what is missing.
 type NodeGoing struct {
@@ -1728,6 +1760,300 @@ func (x *NodeBusy) GetNodeName() string {
 	return ""
 }
 
+// Move: these nodes will go together; plan room for the pods of all of them at once, launch what is missing, and keep the room as
+// long as the nodes are cordoned. Asked again it plans what is still lacking. Asked after the nodes were cordoned.
+type Move struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	NodeNames []string               `protobuf:"bytes,1,rep,name=node_names,json=nodeNames,proto3" json:"node_names,omitempty"`
+	// One word, such as underutilized.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// UIDs of the pods that have to move.
+	Pods []string `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
+	// Whether what is launched is bounded: by most_per_hour, and so that no node is bought which is equal to one that goes.
+	Bounded bool `protobuf:"varint,4,opt,name=bounded,proto3" json:"bounded,omitempty"`
+	// USD per hour that everything launched for the move may cost at most, whichever alternative EC2 picks.
+	MostPerHour float64 `protobuf:"fixed64,5,opt,name=most_per_hour,json=mostPerHour,proto3" json:"most_per_hour,omitempty"`
+	// Whether spot nodes may be bought for spot nodes.
+	SpotToSpot    bool `protobuf:"varint,6,opt,name=spot_to_spot,json=spotToSpot,proto3" json:"spot_to_spot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Move) Reset() {
+	*x = Move{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Move) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Move) ProtoMessage() {}
+
+func (x *Move) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Move.ProtoReflect.Descriptor instead.
+func (*Move) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Move) GetNodeNames() []string {
+	if x != nil {
+		return x.NodeNames
+	}
+	return nil
+}
+
+func (x *Move) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Move) GetPods() []string {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *Move) GetBounded() bool {
+	if x != nil {
+		return x.Bounded
+	}
+	return false
+}
+
+func (x *Move) GetMostPerHour() float64 {
+	if x != nil {
+		return x.MostPerHour
+	}
+	return 0
+}
+
+func (x *Move) GetSpotToSpot() bool {
+	if x != nil {
+		return x.SpotToSpot
+	}
+	return false
+}
+
+// Consolidate: which of these nodes are worth giving up? Nothing is launched or promised.
+type Consolidate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Nodes []*FleetNode           `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// How many nodes of a NodePool may go now; one that is not listed has no limit.
+	Allowances []*Allowance `protobuf:"bytes,2,rep,name=allowances,proto3" json:"allowances,omitempty"`
+	// A move must have earned what it costs by then, in milliseconds.
+	Payback int64 `protobuf:"varint,3,opt,name=payback,proto3" json:"payback,omitempty"`
+	// USD per hour that a move has to save at least.
+	MinSaving     float64 `protobuf:"fixed64,4,opt,name=min_saving,json=minSaving,proto3" json:"min_saving,omitempty"`
+	SpotToSpot    bool    `protobuf:"varint,5,opt,name=spot_to_spot,json=spotToSpot,proto3" json:"spot_to_spot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Consolidate) Reset() {
+	*x = Consolidate{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Consolidate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Consolidate) ProtoMessage() {}
+
+func (x *Consolidate) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Consolidate.ProtoReflect.Descriptor instead.
+func (*Consolidate) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Consolidate) GetNodes() []*FleetNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *Consolidate) GetAllowances() []*Allowance {
+	if x != nil {
+		return x.Allowances
+	}
+	return nil
+}
+
+func (x *Consolidate) GetPayback() int64 {
+	if x != nil {
+		return x.Payback
+	}
+	return 0
+}
+
+func (x *Consolidate) GetMinSaving() float64 {
+	if x != nil {
+		return x.MinSaving
+	}
+	return 0
+}
+
+func (x *Consolidate) GetSpotToSpot() bool {
+	if x != nil {
+		return x.SpotToSpot
+	}
+	return false
+}
+
+// FleetNode is a node of a NodePool; the scheduler knows its labels and pods.
+type FleetNode struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// WhenEmpty, WhenEmptyOrUnderutilized or Balanced.
+	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Why the node may not be touched now, for a human; empty for nothing.
+	Blocked       string `protobuf:"bytes,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetNode) Reset() {
+	*x = FleetNode{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetNode) ProtoMessage() {}
+
+func (x *FleetNode) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
+func (*FleetNode) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *FleetNode) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FleetNode) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *FleetNode) GetBlocked() string {
+	if x != nil {
+		return x.Blocked
+	}
+	return ""
+}
+
+type Allowance struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodePool      string                 `protobuf:"bytes,1,opt,name=node_pool,json=nodePool,proto3" json:"node_pool,omitempty"`
+	Empty         int32                  `protobuf:"varint,2,opt,name=empty,proto3" json:"empty,omitempty"`
+	Underutilized int32                  `protobuf:"varint,3,opt,name=underutilized,proto3" json:"underutilized,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Allowance) Reset() {
+	*x = Allowance{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Allowance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Allowance) ProtoMessage() {}
+
+func (x *Allowance) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Allowance.ProtoReflect.Descriptor instead.
+func (*Allowance) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Allowance) GetNodePool() string {
+	if x != nil {
+		return x.NodePool
+	}
+	return ""
+}
+
+func (x *Allowance) GetEmpty() int32 {
+	if x != nil {
+		return x.Empty
+	}
+	return 0
+}
+
+func (x *Allowance) GetUnderutilized() int32 {
+	if x != nil {
+		return x.Underutilized
+	}
+	return 0
+}
+
 // Answer's first message on a stream has an empty id: it opens the stream.
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1736,6 +2062,8 @@ type Answer struct {
 	//
 	//	*Answer_NodeGoing
 	//	*Answer_NodeBusy
+	//	*Answer_Move
+	//	*Answer_Consolidate
 	Kind          isAnswer_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1743,7 +2071,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +2083,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +2096,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Answer) GetId() string {
@@ -1803,6 +2131,24 @@ func (x *Answer) GetNodeBusy() *NodeBusyAnswer {
 	return nil
 }
 
+func (x *Answer) GetMove() *MoveAnswer {
+	if x != nil {
+		if x, ok := x.Kind.(*Answer_Move); ok {
+			return x.Move
+		}
+	}
+	return nil
+}
+
+func (x *Answer) GetConsolidate() *ConsolidateAnswer {
+	if x != nil {
+		if x, ok := x.Kind.(*Answer_Consolidate); ok {
+			return x.Consolidate
+		}
+	}
+	return nil
+}
+
 type isAnswer_Kind interface {
 	isAnswer_Kind()
 }
@@ -1815,9 +2161,21 @@ type Answer_NodeBusy struct {
 	NodeBusy *NodeBusyAnswer `protobuf:"bytes,3,opt,name=node_busy,json=nodeBusy,proto3,oneof"`
 }
 
+type Answer_Move struct {
+	Move *MoveAnswer `protobuf:"bytes,4,opt,name=move,proto3,oneof"`
+}
+
+type Answer_Consolidate struct {
+	Consolidate *ConsolidateAnswer `protobuf:"bytes,5,opt,name=consolidate,proto3,oneof"`
+}
+
 func (*Answer_NodeGoing) isAnswer_Kind() {}
 
 func (*Answer_NodeBusy) isAnswer_Kind() {}
+
+func (*Answer_Move) isAnswer_Kind() {}
+
+func (*Answer_Consolidate) isAnswer_Kind() {}
 
 type NodeGoingAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1831,7 +2189,7 @@ type NodeGoingAnswer struct {
 
 func (x *NodeGoingAnswer) Reset() {
 	*x = NodeGoingAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +2201,7 @@ func (x *NodeGoingAnswer) String() string {
 func (*NodeGoingAnswer) ProtoMessage() {}
 
 func (x *NodeGoingAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +2214,7 @@ func (x *NodeGoingAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeGoingAnswer.ProtoReflect.Descriptor instead.
 func (*NodeGoingAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{21}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodeGoingAnswer) GetNodeClaims() []string {
@@ -1884,7 +2242,7 @@ type NodeBusyAnswer struct {
 
 func (x *NodeBusyAnswer) Reset() {
 	*x = NodeBusyAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +2254,7 @@ func (x *NodeBusyAnswer) String() string {
 func (*NodeBusyAnswer) ProtoMessage() {}
 
 func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2267,7 @@ func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusyAnswer.ProtoReflect.Descriptor instead.
 func (*NodeBusyAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{22}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NodeBusyAnswer) GetBusy() bool {
@@ -1920,6 +2278,273 @@ func (x *NodeBusyAnswer) GetBusy() bool {
 }
 
 func (x *NodeBusyAnswer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type MoveAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of the claims launched for the move, those of earlier questions about it included.
+	NodeClaims []string `protobuf:"bytes,1,rep,name=node_claims,json=nodeClaims,proto3" json:"node_claims,omitempty"`
+	// Why there is no room, or none within the bound, for a human; empty where every pod has its slot. Nothing is launched then.
+	Refused string `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	// USD per hour that the claims launched now are expected to cost.
+	PerHour       float64 `protobuf:"fixed64,3,opt,name=per_hour,json=perHour,proto3" json:"per_hour,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveAnswer) Reset() {
+	*x = MoveAnswer{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveAnswer) ProtoMessage() {}
+
+func (x *MoveAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveAnswer.ProtoReflect.Descriptor instead.
+func (*MoveAnswer) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *MoveAnswer) GetNodeClaims() []string {
+	if x != nil {
+		return x.NodeClaims
+	}
+	return nil
+}
+
+func (x *MoveAnswer) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+func (x *MoveAnswer) GetPerHour() float64 {
+	if x != nil {
+		return x.PerHour
+	}
+	return 0
+}
+
+type ConsolidateAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Moves []*PlannedMove         `protobuf:"bytes,1,rep,name=moves,proto3" json:"moves,omitempty"`
+	// Nodes that stay, with the reason.
+	Kept []*KeptNode `protobuf:"bytes,2,rep,name=kept,proto3" json:"kept,omitempty"`
+	// How often the planner was asked.
+	Questions int32 `protobuf:"varint,3,opt,name=questions,proto3" json:"questions,omitempty"`
+	// Set where nothing could be decided, for a human.
+	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsolidateAnswer) Reset() {
+	*x = ConsolidateAnswer{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsolidateAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsolidateAnswer) ProtoMessage() {}
+
+func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsolidateAnswer.ProtoReflect.Descriptor instead.
+func (*ConsolidateAnswer) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ConsolidateAnswer) GetMoves() []*PlannedMove {
+	if x != nil {
+		return x.Moves
+	}
+	return nil
+}
+
+func (x *ConsolidateAnswer) GetKept() []*KeptNode {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *ConsolidateAnswer) GetQuestions() int32 {
+	if x != nil {
+		return x.Questions
+	}
+	return 0
+}
+
+func (x *ConsolidateAnswer) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// PlannedMove is nodes that go together.
+type PlannedMove struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	NodeNames []string               `protobuf:"bytes,1,rep,name=node_names,json=nodeNames,proto3" json:"node_names,omitempty"`
+	// What would be launched for their pods; empty where these fit elsewhere.
+	Replacements []*Expected `protobuf:"bytes,2,rep,name=replacements,proto3" json:"replacements,omitempty"`
+	// Pods that have to move.
+	Evictions int32 `protobuf:"varint,3,opt,name=evictions,proto3" json:"evictions,omitempty"`
+	// USD per hour.
+	Saving float64 `protobuf:"fixed64,4,opt,name=saving,proto3" json:"saving,omitempty"`
+	// USD per hour that replacements may cost for the move to be worth it still.
+	MostPerHour   float64 `protobuf:"fixed64,5,opt,name=most_per_hour,json=mostPerHour,proto3" json:"most_per_hour,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedMove) Reset() {
+	*x = PlannedMove{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedMove) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedMove) ProtoMessage() {}
+
+func (x *PlannedMove) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
+func (*PlannedMove) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PlannedMove) GetNodeNames() []string {
+	if x != nil {
+		return x.NodeNames
+	}
+	return nil
+}
+
+func (x *PlannedMove) GetReplacements() []*Expected {
+	if x != nil {
+		return x.Replacements
+	}
+	return nil
+}
+
+func (x *PlannedMove) GetEvictions() int32 {
+	if x != nil {
+		return x.Evictions
+	}
+	return 0
+}
+
+func (x *PlannedMove) GetSaving() float64 {
+	if x != nil {
+		return x.Saving
+	}
+	return 0
+}
+
+func (x *PlannedMove) GetMostPerHour() float64 {
+	if x != nil {
+		return x.MostPerHour
+	}
+	return 0
+}
+
+type KeptNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptNode) Reset() {
+	*x = KeptNode{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptNode) ProtoMessage() {}
+
+func (x *KeptNode) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
+func (*KeptNode) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *KeptNode) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *KeptNode) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
@@ -1938,7 +2563,7 @@ type LeadRequest struct {
 
 func (x *LeadRequest) Reset() {
 	*x = LeadRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2575,7 @@ func (x *LeadRequest) String() string {
 func (*LeadRequest) ProtoMessage() {}
 
 func (x *LeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2588,7 @@ func (x *LeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadRequest.ProtoReflect.Descriptor instead.
 func (*LeadRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LeadRequest) GetIdentity() string {
@@ -1995,7 +2620,7 @@ type LeadResponse struct {
 
 func (x *LeadResponse) Reset() {
 	*x = LeadResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2632,7 @@ func (x *LeadResponse) String() string {
 func (*LeadResponse) ProtoMessage() {}
 
 func (x *LeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2645,7 @@ func (x *LeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadResponse.ProtoReflect.Descriptor instead.
 func (*LeadResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 type ResignRequest struct {
@@ -2031,7 +2656,7 @@ type ResignRequest struct {
 
 func (x *ResignRequest) Reset() {
 	*x = ResignRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2668,7 @@ func (x *ResignRequest) String() string {
 func (*ResignRequest) ProtoMessage() {}
 
 func (x *ResignRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2681,7 @@ func (x *ResignRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignRequest.ProtoReflect.Descriptor instead.
 func (*ResignRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 type ResignResponse struct {
@@ -2067,7 +2692,7 @@ type ResignResponse struct {
 
 func (x *ResignResponse) Reset() {
 	*x = ResignResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2704,7 @@ func (x *ResignResponse) String() string {
 func (*ResignResponse) ProtoMessage() {}
 
 func (x *ResignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2717,7 @@ func (x *ResignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignResponse.ProtoReflect.Descriptor instead.
 func (*ResignResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 var File_launcher_api_launcher_proto protoreflect.FileDescriptor
@@ -2250,24 +2875,55 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brecorded\x18\x02 \x01(\bR\brecorded\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\xa1\x01\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\x98\x02\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12?\n" +
 	"\n" +
 	"node_going\x18\x02 \x01(\v2\x1e.slipway.launcher.v1.NodeGoingH\x00R\tnodeGoing\x12<\n" +
-	"\tnode_busy\x18\x03 \x01(\v2\x1d.slipway.launcher.v1.NodeBusyH\x00R\bnodeBusyB\x06\n" +
+	"\tnode_busy\x18\x03 \x01(\v2\x1d.slipway.launcher.v1.NodeBusyH\x00R\bnodeBusy\x12/\n" +
+	"\x04move\x18\x04 \x01(\v2\x19.slipway.launcher.v1.MoveH\x00R\x04move\x12D\n" +
+	"\vconsolidate\x18\x05 \x01(\v2 .slipway.launcher.v1.ConsolidateH\x00R\vconsolidateB\x06\n" +
 	"\x04kind\"T\n" +
 	"\tNodeGoing\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04pods\x18\x03 \x03(\tR\x04pods\"'\n" +
 	"\bNodeBusy\x12\x1b\n" +
-	"\tnode_name\x18\x01 \x01(\tR\bnodeName\"\xab\x01\n" +
+	"\tnode_name\x18\x01 \x01(\tR\bnodeName\"\xb1\x01\n" +
+	"\x04Move\x12\x1d\n" +
+	"\n" +
+	"node_names\x18\x01 \x03(\tR\tnodeNames\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04pods\x18\x03 \x03(\tR\x04pods\x12\x18\n" +
+	"\abounded\x18\x04 \x01(\bR\abounded\x12\"\n" +
+	"\rmost_per_hour\x18\x05 \x01(\x01R\vmostPerHour\x12 \n" +
+	"\fspot_to_spot\x18\x06 \x01(\bR\n" +
+	"spotToSpot\"\xde\x01\n" +
+	"\vConsolidate\x124\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x1e.slipway.launcher.v1.FleetNodeR\x05nodes\x12>\n" +
+	"\n" +
+	"allowances\x18\x02 \x03(\v2\x1e.slipway.launcher.v1.AllowanceR\n" +
+	"allowances\x12\x18\n" +
+	"\apayback\x18\x03 \x01(\x03R\apayback\x12\x1d\n" +
+	"\n" +
+	"min_saving\x18\x04 \x01(\x01R\tminSaving\x12 \n" +
+	"\fspot_to_spot\x18\x05 \x01(\bR\n" +
+	"spotToSpot\"Q\n" +
+	"\tFleetNode\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x18\n" +
+	"\ablocked\x18\x03 \x01(\tR\ablocked\"d\n" +
+	"\tAllowance\x12\x1b\n" +
+	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x14\n" +
+	"\x05empty\x18\x02 \x01(\x05R\x05empty\x12$\n" +
+	"\runderutilized\x18\x03 \x01(\x05R\runderutilized\"\xae\x02\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12E\n" +
 	"\n" +
 	"node_going\x18\x02 \x01(\v2$.slipway.launcher.v1.NodeGoingAnswerH\x00R\tnodeGoing\x12B\n" +
-	"\tnode_busy\x18\x03 \x01(\v2#.slipway.launcher.v1.NodeBusyAnswerH\x00R\bnodeBusyB\x06\n" +
+	"\tnode_busy\x18\x03 \x01(\v2#.slipway.launcher.v1.NodeBusyAnswerH\x00R\bnodeBusy\x125\n" +
+	"\x04move\x18\x04 \x01(\v2\x1f.slipway.launcher.v1.MoveAnswerH\x00R\x04move\x12J\n" +
+	"\vconsolidate\x18\x05 \x01(\v2&.slipway.launcher.v1.ConsolidateAnswerH\x00R\vconsolidateB\x06\n" +
 	"\x04kind\"L\n" +
 	"\x0fNodeGoingAnswer\x12\x1f\n" +
 	"\vnode_claims\x18\x01 \x03(\tR\n" +
@@ -2275,6 +2931,27 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"<\n" +
 	"\x0eNodeBusyAnswer\x12\x12\n" +
 	"\x04busy\x18\x01 \x01(\bR\x04busy\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"b\n" +
+	"\n" +
+	"MoveAnswer\x12\x1f\n" +
+	"\vnode_claims\x18\x01 \x03(\tR\n" +
+	"nodeClaims\x12\x18\n" +
+	"\arefused\x18\x02 \x01(\tR\arefused\x12\x19\n" +
+	"\bper_hour\x18\x03 \x01(\x01R\aperHour\"\xb6\x01\n" +
+	"\x11ConsolidateAnswer\x126\n" +
+	"\x05moves\x18\x01 \x03(\v2 .slipway.launcher.v1.PlannedMoveR\x05moves\x121\n" +
+	"\x04kept\x18\x02 \x03(\v2\x1d.slipway.launcher.v1.KeptNodeR\x04kept\x12\x1c\n" +
+	"\tquestions\x18\x03 \x01(\x05R\tquestions\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\xc9\x01\n" +
+	"\vPlannedMove\x12\x1d\n" +
+	"\n" +
+	"node_names\x18\x01 \x03(\tR\tnodeNames\x12A\n" +
+	"\freplacements\x18\x02 \x03(\v2\x1d.slipway.launcher.v1.ExpectedR\freplacements\x12\x1c\n" +
+	"\tevictions\x18\x03 \x01(\x05R\tevictions\x12\x16\n" +
+	"\x06saving\x18\x04 \x01(\x01R\x06saving\x12\"\n" +
+	"\rmost_per_hour\x18\x05 \x01(\x01R\vmostPerHour\"6\n" +
+	"\bKeptNode\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"q\n" +
 	"\vLeadRequest\x12\x1a\n" +
 	"\bidentity\x18\x01 \x01(\tR\bidentity\x12'\n" +
@@ -2316,7 +2993,7 @@ func file_launcher_api_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_launcher_api_launcher_proto_goTypes = []any{
 	(Phase)(0),                  // 0: slipway.launcher.v1.Phase
 	(Outcome)(0),                // 1: slipway.launcher.v1.Outcome
@@ -2340,49 +3017,57 @@ var file_launcher_api_launcher_proto_goTypes = []any{
 	(*Question)(nil),            // 19: slipway.launcher.v1.Question
 	(*NodeGoing)(nil),           // 20: slipway.launcher.v1.NodeGoing
 	(*NodeBusy)(nil),            // 21: slipway.launcher.v1.NodeBusy
-	(*Answer)(nil),              // 22: slipway.launcher.v1.Answer
-	(*NodeGoingAnswer)(nil),     // 23: slipway.launcher.v1.NodeGoingAnswer
-	(*NodeBusyAnswer)(nil),      // 24: slipway.launcher.v1.NodeBusyAnswer
-	(*LeadRequest)(nil),         // 25: slipway.launcher.v1.LeadRequest
-	(*LeadResponse)(nil),        // 26: slipway.launcher.v1.LeadResponse
-	(*ResignRequest)(nil),       // 27: slipway.launcher.v1.ResignRequest
-	(*ResignResponse)(nil),      // 28: slipway.launcher.v1.ResignResponse
-	nil,                         // 29: slipway.launcher.v1.NodePool.LabelsEntry
-	nil,                         // 30: slipway.launcher.v1.NodePool.LimitsEntry
-	nil,                         // 31: slipway.launcher.v1.NodePool.UsageEntry
-	nil,                         // 32: slipway.launcher.v1.InstanceType.LabelsEntry
-	nil,                         // 33: slipway.launcher.v1.InstanceType.CapacityEntry
-	nil,                         // 34: slipway.launcher.v1.InstanceType.AllocatableEntry
-	nil,                         // 35: slipway.launcher.v1.InFlightNode.LabelsEntry
-	nil,                         // 36: slipway.launcher.v1.InFlightNode.AllocatableEntry
-	nil,                         // 37: slipway.launcher.v1.Claim.RequestsEntry
+	(*Move)(nil),                // 22: slipway.launcher.v1.Move
+	(*Consolidate)(nil),         // 23: slipway.launcher.v1.Consolidate
+	(*FleetNode)(nil),           // 24: slipway.launcher.v1.FleetNode
+	(*Allowance)(nil),           // 25: slipway.launcher.v1.Allowance
+	(*Answer)(nil),              // 26: slipway.launcher.v1.Answer
+	(*NodeGoingAnswer)(nil),     // 27: slipway.launcher.v1.NodeGoingAnswer
+	(*NodeBusyAnswer)(nil),      // 28: slipway.launcher.v1.NodeBusyAnswer
+	(*MoveAnswer)(nil),          // 29: slipway.launcher.v1.MoveAnswer
+	(*ConsolidateAnswer)(nil),   // 30: slipway.launcher.v1.ConsolidateAnswer
+	(*PlannedMove)(nil),         // 31: slipway.launcher.v1.PlannedMove
+	(*KeptNode)(nil),            // 32: slipway.launcher.v1.KeptNode
+	(*LeadRequest)(nil),         // 33: slipway.launcher.v1.LeadRequest
+	(*LeadResponse)(nil),        // 34: slipway.launcher.v1.LeadResponse
+	(*ResignRequest)(nil),       // 35: slipway.launcher.v1.ResignRequest
+	(*ResignResponse)(nil),      // 36: slipway.launcher.v1.ResignResponse
+	nil,                         // 37: slipway.launcher.v1.NodePool.LabelsEntry
+	nil,                         // 38: slipway.launcher.v1.NodePool.LimitsEntry
+	nil,                         // 39: slipway.launcher.v1.NodePool.UsageEntry
+	nil,                         // 40: slipway.launcher.v1.InstanceType.LabelsEntry
+	nil,                         // 41: slipway.launcher.v1.InstanceType.CapacityEntry
+	nil,                         // 42: slipway.launcher.v1.InstanceType.AllocatableEntry
+	nil,                         // 43: slipway.launcher.v1.InFlightNode.LabelsEntry
+	nil,                         // 44: slipway.launcher.v1.InFlightNode.AllocatableEntry
+	nil,                         // 45: slipway.launcher.v1.Claim.RequestsEntry
 }
 var file_launcher_api_launcher_proto_depIdxs = []int32{
 	4,  // 0: slipway.launcher.v1.CatalogUpdate.node_pools:type_name -> slipway.launcher.v1.NodePool
 	7,  // 1: slipway.launcher.v1.CatalogUpdate.instance_types:type_name -> slipway.launcher.v1.InstanceTypes
 	10, // 2: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
 	11, // 3: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
-	29, // 4: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
+	37, // 4: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
 	6,  // 5: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
 	6,  // 6: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
 	5,  // 7: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
-	30, // 8: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
-	31, // 9: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
+	38, // 8: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
+	39, // 9: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
 	8,  // 10: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
-	32, // 11: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
-	33, // 12: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
-	34, // 13: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
+	40, // 11: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
+	41, // 12: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
+	42, // 13: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
 	9,  // 14: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
 	0,  // 15: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
-	35, // 16: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
+	43, // 16: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
 	6,  // 17: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
-	36, // 18: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
+	44, // 18: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
 	12, // 19: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
 	1,  // 20: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
 	14, // 21: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
 	16, // 22: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
 	5,  // 23: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
-	37, // 24: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
+	45, // 24: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
 	12, // 25: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
 	15, // 26: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
 	12, // 27: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
@@ -2390,23 +3075,32 @@ var file_launcher_api_launcher_proto_depIdxs = []int32{
 	18, // 29: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
 	20, // 30: slipway.launcher.v1.Question.node_going:type_name -> slipway.launcher.v1.NodeGoing
 	21, // 31: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
-	23, // 32: slipway.launcher.v1.Answer.node_going:type_name -> slipway.launcher.v1.NodeGoingAnswer
-	24, // 33: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
-	2,  // 34: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
-	13, // 35: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
-	22, // 36: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
-	25, // 37: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
-	27, // 38: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
-	3,  // 39: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
-	17, // 40: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
-	19, // 41: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
-	26, // 42: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
-	28, // 43: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
-	39, // [39:44] is the sub-list for method output_type
-	34, // [34:39] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	22, // 32: slipway.launcher.v1.Question.move:type_name -> slipway.launcher.v1.Move
+	23, // 33: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
+	24, // 34: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
+	25, // 35: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
+	27, // 36: slipway.launcher.v1.Answer.node_going:type_name -> slipway.launcher.v1.NodeGoingAnswer
+	28, // 37: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
+	29, // 38: slipway.launcher.v1.Answer.move:type_name -> slipway.launcher.v1.MoveAnswer
+	30, // 39: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
+	31, // 40: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
+	32, // 41: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
+	15, // 42: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
+	2,  // 43: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
+	13, // 44: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
+	26, // 45: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
+	33, // 46: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
+	35, // 47: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
+	3,  // 48: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
+	17, // 49: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
+	19, // 50: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
+	34, // 51: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
+	36, // 52: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
+	48, // [48:53] is the sub-list for method output_type
+	43, // [43:48] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_launcher_api_launcher_proto_init() }
@@ -2417,10 +3111,14 @@ func file_launcher_api_launcher_proto_init() {
 	file_launcher_api_launcher_proto_msgTypes[17].OneofWrappers = []any{
 		(*Question_NodeGoing)(nil),
 		(*Question_NodeBusy)(nil),
+		(*Question_Move)(nil),
+		(*Question_Consolidate)(nil),
 	}
-	file_launcher_api_launcher_proto_msgTypes[20].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[24].OneofWrappers = []any{
 		(*Answer_NodeGoing)(nil),
 		(*Answer_NodeBusy)(nil),
+		(*Answer_Move)(nil),
+		(*Answer_Consolidate)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2428,7 +3126,7 @@ func file_launcher_api_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_api_launcher_proto_rawDesc), len(file_launcher_api_launcher_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   36,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,7 +19,7 @@ const (
 	// InstanceTypesAnnotation on a NodeClaim lists its instance types, cheapest first, joined by commas: requirements
 	// have no order.
 	InstanceTypesAnnotation = "slipway.dev/instance-types"
-	// ReplacesAnnotation on a NodeClaim names the node for whose pods it was launched.
+	// ReplacesAnnotation on a NodeClaim names the node for whose pods it was launched; several are separated by commas.
 	ReplacesAnnotation = "slipway.dev/replaces"
 	// LearnedAnnotation on an EC2NodeClass holds what nodes of its instance types and AMIs have reported, as JSON.
 	LearnedAnnotation = "slipway.dev/learned-sizes"

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -117,12 +119,17 @@ type InFlightNode struct {
 	Allocatable corev1.ResourceList
 	// Pods whose slot is on this node, bound ones included.
 	Pods []PodRef
-	// Replaces is the name of the node whose pods this one is meant for; empty otherwise.
+	// Replaces is the name of the node whose pods this one is meant for, several separated by commas; empty otherwise.
 	Replaces string
 	// Deadline by which it must have joined.
 	Deadline time.Time
 	// InstanceType, Zone and CapacityType: expected until EC2 has chosen, then real.
 	InstanceType, Zone, CapacityType string
+}
+
+// ReplacesNode says whether the node is meant for pods of the one named.
+func (n InFlightNode) ReplacesNode(name string) bool {
+	return name != "" && slices.Contains(strings.Split(n.Replaces, ","), name)
 }
 
 // PodRef names one pod.

@@ -19,6 +19,9 @@ var ErrNoAnswer = errors.New("the scheduler did not answer")
 // answerWithin bounds the wait for an answer: the scheduler waits 5 s at most for a taint to reach its cache, or plans.
 const answerWithin = 10 * time.Second
 
+// decideWithin is the same for a decision about all nodes of a cluster, which gives way to everything else.
+const decideWithin = time.Minute
+
 // asks carries questions to the scheduler that has the stream open.
 type asks struct {
 	mu sync.Mutex
@@ -90,7 +93,11 @@ func (a *asks) answer(answer *api.Answer) {
 
 // ask sends one question and waits for its answer.
 func (a *asks) ask(ctx context.Context, q *api.Question) (*api.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	within := answerWithin
+	if q.GetConsolidate() != nil {
+		within = decideWithin
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	q.Id = uuid.NewString()
 	answer := make(chan *api.Answer, 1)
@@ -144,4 +151,28 @@ func (s *Server) Busy(ctx context.Context, node string) (busy bool, reason strin
 		return false, "", ErrNoAnswer
 	}
 	return got.GetBusy(), got.GetReason(), nil
+}
+
+// Move asks for room for the pods of nodes that go together. An error means that there was no answer.
+func (s *Server) Move(ctx context.Context, q *api.Move) (*api.MoveAnswer, error) {
+	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_Move{Move: q}})
+	if err != nil {
+		return nil, err
+	}
+	if got := answer.GetMove(); got != nil {
+		return got, nil
+	}
+	return nil, ErrNoAnswer
+}
+
+// Consolidate asks which nodes are worth giving up. An error means that there was no answer.
+func (s *Server) Consolidate(ctx context.Context, q *api.Consolidate) (*api.ConsolidateAnswer, error) {
+	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_Consolidate{Consolidate: q}})
+	if err != nil {
+		return nil, err
+	}
+	if got := answer.GetConsolidate(); got != nil {
+		return got, nil
+	}
+	return nil, ErrNoAnswer
 }

@@ -142,6 +142,19 @@ func (m *Move) Payback() time.Duration {
 	return time.Duration(m.Cost / m.Saving * float64(time.Hour))
 }
 
+// Most is what the replacements may cost, in USD per hour, for the move to be worth it still: what Balanced weighs up has to be
+// as it was planned.
+func (m *Move) Most(o Options) float64 {
+	now, least := 0.0, max(o.MinSaving, m.Cost/o.Payback.Hours())
+	for i := range m.Nodes {
+		now += m.Nodes[i].Price
+		if m.Nodes[i].Policy == Balanced {
+			least = m.Saving
+		}
+	}
+	return now - min(least, m.Saving)
+}
+
 // Kept is a node that stays.
 type Kept struct {
 	// Node is its name.

@@ -185,7 +185,7 @@ func (c *cluster) without(ctx context.Context, gone []string) (*Outcome, *input.
 	for _, p := range c.objects.Pods {
 		switch {
 		case !going[p.Spec.NodeName]:
-		case !moves(p.Pod):
+		case !consolidate.Moves(p.Pod):
 			continue
 		default:
 			p.Pod = onNode(p.Pod, "")

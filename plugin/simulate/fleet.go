@@ -3,7 +3,6 @@ package simulate
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,82 +38,28 @@ func fleet(objects *input.Objects, cat catalog.State, now time.Time) []consolida
 			continue
 		}
 		node := consolidate.Node{
-			Name: n.Name, Used: used(n, on[n.Name]),
+			Name: n.Name, Used: consolidate.Used(n, on[n.Name]),
 			Policy: consolidate.Policy(cmp.Or(pool.Spec.Disruption.ConsolidationPolicy, karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized)),
 			Offer: consolidate.Offer{
 				NodePool: pool.Name, InstanceType: n.Labels[corev1.LabelInstanceTypeStable], Zone: n.Labels[corev1.LabelTopologyZone],
 				CapacityType: n.Labels[karpv1.CapacityTypeLabelKey],
 			},
 		}
-		node.Price = price(cat.InstanceTypes, node.Offer)
+		node.Price = consolidate.PriceIn(cat.InstanceTypes, node.Offer)
 		for _, p := range on[n.Name] {
-			if moves(p) {
-				node.Pods = append(node.Pods, consolidate.Pod{Name: p.Namespace + "/" + p.Name, Weight: weight(p)})
+			if consolidate.Moves(p) {
+				node.Pods = append(node.Pods, consolidate.Pod{Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p)})
 			}
 		}
 		node.Blocked = blocked(n, pool, node.Offer, now)
 		for _, p := range on[n.Name] {
-			if node.Blocked == "" && moves(p) {
+			if node.Blocked == "" && consolidate.Moves(p) {
 				node.Blocked = guards.holds(p, now)
 			}
 		}
 		out = append(out, node)
 	}
 	return out
-}
-
-// moves says whether a pod has to go elsewhere when its node goes: not if it came with the node.
-func moves(p *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(p)
-	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
-	return !static && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
-}
-
-// weight of an eviction, after Karpenter's EvictionCost (pkg/utils/disruption): 1, more for a high priority or deletion
-// cost, less for a low one, between -10 and 10 there and never below zero here.
-func weight(p *corev1.Pod) float64 {
-	out := 1.0
-	if cost, err := strconv.ParseFloat(p.Annotations[corev1.PodDeletionCost], 64); err == nil {
-		out += cost / (1 << 27)
-	}
-	if p.Spec.Priority != nil {
-		out += float64(*p.Spec.Priority) / (1 << 25)
-	}
-	return min(max(out, 0), 10)
-}
-
-// used is the largest share of cpu and memory that the node's pods ask for.
-func used(n *corev1.Node, pods []*corev1.Pod) float64 {
-	share := 0.0
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		have, sum := n.Status.Allocatable.Name(name, "").AsApproximateFloat64(), 0.0
-		for _, p := range pods {
-			for i := range p.Spec.Containers {
-				sum += p.Spec.Containers[i].Resources.Requests.Name(name, "").AsApproximateFloat64()
-			}
-		}
-		if have > 0 {
-			share = max(share, sum/have)
-		}
-	}
-	return min(share, 1)
-}
-
-// price is what the offering costs in USD per hour; 0 if nobody knows.
-func price(types map[string][]catalog.InstanceType, o consolidate.Offer) float64 {
-	for _, list := range types {
-		for i := range list {
-			if list[i].Name != o.InstanceType {
-				continue
-			}
-			for _, of := range list[i].Offerings {
-				if of.Zone == o.Zone && of.CapacityType == o.CapacityType {
-					return of.Price
-				}
-			}
-		}
-	}
-	return 0
 }
 
 // blocked says why a node may not be touched, whatever runs there.

@@ -31,8 +31,8 @@ type Source struct {
 	Pod func(catalog.PodRef) *corev1.Pod
 	// Leave out pods, by UID, wherever they are: those that are planned anew.
 	Leave map[types.UID]bool
-	// Going is the name of a node that will go: it is neither room nor neighbour. Empty for none.
-	Going string
+	// Going are the names of nodes that will go: they are neither room nor neighbour. Nil for none.
+	Going map[string]bool
 	// Kept lists pods that count as being on a node, by its NodeClaim or its name, wherever they are: room kept for pods that
 	// will move, and their successors. Nil for none.
 	Kept func(nodeClaim, nodeName string) []*corev1.Pod
@@ -86,7 +86,7 @@ func NewWorld(logger klog.Logger, src Source) (*World, error) {
 	for _, info := range infos {
 		ni, ok := info.(*framework.NodeInfo)
 		switch {
-		case !ok || ni.Node() == nil || ni.Node().Name == src.Going:
+		case !ok || ni.Node() == nil || src.Going[ni.Node().Name]:
 		case starting[ni.Node().Name].NodeClaim != "":
 			running[ni.Node().Name] = ni
 		default:
@@ -94,7 +94,7 @@ func NewWorld(logger klog.Logger, src Source) (*World, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(src.Catalog.InFlight)) {
-		if n := src.Catalog.InFlight[name]; n.NodeName != src.Going || src.Going == "" {
+		if n := src.Catalog.InFlight[name]; n.NodeName == "" || !src.Going[n.NodeName] {
 			w.inFlight[name] = w.startingNode(src, n, running[n.NodeName])
 		}
 	}
@@ -165,7 +165,7 @@ func (w *World) startingNode(src Source, n catalog.InFlightNode, running *framew
 		// Room for the pods of a node that goes is theirs until they are told to go; from then on it is their successors',
 		// which their controllers create at that moment.
 		at, moving := pod.Spec.NodeName, pod.DeletionTimestamp == nil
-		if at == "" || at == n.NodeName || at == n.Replaces && moving {
+		if at == "" || at == n.NodeName || n.ReplacesNode(at) && moving {
 			have[uid] = true
 			addPod(ni, pod)
 		}
@@ -277,6 +277,8 @@ func virtualNode(name string, labels map[string]string, taints []corev1.Taint, a
 		own = map[string]string{}
 	}
 	own[corev1.LabelHostname] = name
+	// A node gets these while it joins: what runs on it may ask for them.
+	own["karpenter.sh/registered"], own["karpenter.sh/initialized"] = "true", "true"
 	if own[corev1.LabelOSStable] == "" {
 		own[corev1.LabelOSStable] = "linux"
 	}

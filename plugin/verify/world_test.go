@@ -74,7 +74,7 @@ func TestWorldOfStartingNodes(t *testing.T) {
 	}
 
 	src.Room = func(string) bool { return true }
-	src.Going, src.Leave = "ip-1", map[types.UID]bool{"promised": true}
+	src.Going, src.Leave = map[string]bool{"ip-1": true}, map[types.UID]bool{"promised": true}
 	if w, err = verify.NewWorld(klog.Background(), src); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,65 @@
+package consolidate
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// Moves says whether a pod has to go elsewhere when its node goes: not if it came with the node, or has run to its end.
+func Moves(p *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(p)
+	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
+	over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	return !static && !over && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
+}
+
+// Weight of an eviction, after Karpenter's EvictionCost (pkg/utils/disruption): 1, more for a high priority or deletion
+// cost, less for a low one, between -10 and 10 there and never below zero here.
+func Weight(p *corev1.Pod) float64 {
+	out := 1.0
+	if cost, err := strconv.ParseFloat(p.Annotations[corev1.PodDeletionCost], 64); err == nil {
+		out += cost / (1 << 27)
+	}
+	if p.Spec.Priority != nil {
+		out += float64(*p.Spec.Priority) / (1 << 25)
+	}
+	return min(max(out, 0), 10)
+}
+
+// Used is the largest share of a node's cpu and memory that its pods ask for, 0 to 1.
+func Used(n *corev1.Node, pods []*corev1.Pod) float64 {
+	share := 0.0
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		have, sum := n.Status.Allocatable.Name(name, "").AsApproximateFloat64(), 0.0
+		for _, p := range pods {
+			for i := range p.Spec.Containers {
+				sum += p.Spec.Containers[i].Resources.Requests.Name(name, "").AsApproximateFloat64()
+			}
+		}
+		if have > 0 {
+			share = max(share, sum/have)
+		}
+	}
+	return min(share, 1)
+}
+
+// PriceIn is what the offering costs in USD per hour after the types; 0 if they do not tell.
+func PriceIn(types map[string][]catalog.InstanceType, o Offer) float64 {
+	for _, list := range types {
+		for i := range list {
+			if list[i].Name != o.InstanceType {
+				continue
+			}
+			for _, of := range list[i].Offerings {
+				if of.Zone == o.Zone && of.CapacityType == o.CapacityType {
+					return of.Price
+				}
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,317 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/verify"
+)
+
+const (
+	// giveWayAtMost is how long one question of a decision waits for pods that wait for a node to be planned.
+	giveWayAtMost = 2 * time.Second
+	// decideAtMost bounds one decision.
+	decideAtMost = 50 * time.Second
+)
+
+// consolidator decides which nodes to give up, in a goroutine of its own: it works on a snapshot, promises nothing, and gives
+// way to the planner.
+type consolidator struct {
+	*Plugin
+	verifier *verify.Verifier
+	snapshot *internalcache.Snapshot
+	maker    plan.Maker
+	todo     chan decision
+	// busy says that the planner has pods to plan.
+	busy atomic.Bool
+}
+
+// decision is one that is asked for, with what the planner's goroutine knows.
+type decision struct {
+	question *api.Question
+	catalog  catalog.State
+	kept     bequests
+}
+
+func newConsolidator(p *Plugin, v *verify.Verifier) *consolidator {
+	return &consolidator{Plugin: p, verifier: v, snapshot: internalcache.NewEmptySnapshot(), todo: make(chan decision, 1)}
+}
+
+// put hands a question over; the planner's goroutine alone calls it. One at a time is worked on.
+func (c *consolidator) put(ctx context.Context, q *api.Question, kept bequests, cat catalog.State, synced bool) {
+	message := "another decision is being made"
+	if !synced {
+		message = "the catalog is not known yet"
+	} else {
+		select {
+		case c.todo <- decision{question: q, catalog: cat, kept: maps.Clone(kept)}:
+			return
+		default:
+		}
+	}
+	c.reply(ctx, &api.Answer{Id: q.GetId(), Kind: &api.Answer_Consolidate{Consolidate: &api.ConsolidateAnswer{Message: message}}})
+}
+
+// run answers until the context ends.
+func (c *consolidator) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case d := <-c.todo:
+			c.reply(ctx, &api.Answer{Id: d.question.GetId(), Kind: &api.Answer_Consolidate{Consolidate: c.safe(ctx, d)}})
+		}
+	}
+}
+
+func (c *consolidator) safe(ctx context.Context, d decision) (answer *api.ConsolidateAnswer) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			c.metrics.panics.WithLabelValues("Consolidate").Inc()
+			answer = &api.ConsolidateAnswer{Message: fmt.Sprintf("panic: %v", cause)}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, decideAtMost)
+	defer cancel()
+	out, err := c.decide(ctx, d)
+	if err != nil {
+		return &api.ConsolidateAnswer{Message: err.Error()}
+	}
+	return out
+}
+
+// decide looks at the cluster once, and asks the planner about that.
+func (c *consolidator) decide(ctx context.Context, d decision) (*api.ConsolidateAnswer, error) {
+	if err := c.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), c.snapshot); err != nil {
+		return nil, fmt.Errorf("snapshot of the scheduler's cache: %w", err)
+	}
+	q := d.question.GetConsolidate()
+	o := consolidate.DefaultOptions()
+	o.Payback, o.MinSaving, o.SpotToSpot = time.Duration(q.GetPayback())*time.Millisecond, q.GetMinSaving(), q.GetSpotToSpot()
+	o.Allowed = map[string]consolidate.Allowance{}
+	for _, a := range q.GetAllowances() {
+		o.Allowed[a.GetNodePool()] = consolidate.Allowance{Empty: int(a.GetEmpty()), Underutilized: int(a.GetUnderutilized())}
+	}
+	nodes, pods := c.fleet(q.GetNodes(), d)
+	a := &asker{consolidator: c, decision: d, pods: pods}
+	var err error
+	if a.daemonSets, err = c.informer.Apps().V1().DaemonSets().Lister().List(labels.Everything()); err != nil {
+		return nil, fmt.Errorf("DaemonSets: %w", err)
+	}
+	if a.namespaces, err = c.needs.namespaceLabels(); err != nil {
+		return nil, err
+	}
+	found, err := consolidate.Decide(ctx, nodes, o, a.ask)
+	if err != nil {
+		return nil, err
+	}
+	return encodeDecision(found, o), nil
+}
+
+// fleet completes what the launcher tells of its nodes with what the scheduler knows, and returns the pods that move by their
+// names.
+func (c *consolidator) fleet(told []*api.FleetNode, d decision) ([]consolidate.Node, map[string][]*corev1.Pod) {
+	out := make([]consolidate.Node, 0, len(told))
+	moving := make(map[string][]*corev1.Pod, len(told))
+	for _, t := range told {
+		info, err := c.snapshot.Get(t.GetName())
+		if err != nil || info.Node() == nil {
+			continue
+		}
+		node := consolidate.Node{Name: t.GetName(), Offer: offerOf(info.Node()), Policy: consolidate.Policy(t.GetPolicy()), Blocked: t.GetBlocked()}
+		node.Price = consolidate.PriceIn(d.catalog.InstanceTypes, node.Offer)
+		var all []*corev1.Pod
+		for _, pi := range info.GetPods() {
+			pod := pi.GetPod()
+			all = append(all, pod)
+			if !consolidate.Moves(pod) {
+				continue
+			}
+			moving[node.Name] = append(moving[node.Name], pod)
+			node.Pods = append(node.Pods, consolidate.Pod{Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod)})
+		}
+		node.Used = consolidate.Used(info.Node(), all)
+		if node.Blocked == "" {
+			node.Blocked = c.blocked(&node, moving[node.Name], d.kept)
+		}
+		out = append(out, node)
+	}
+	return out, moving
+}
+
+// blocked says what only the scheduler knows.
+func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, kept bequests) string {
+	if n.Price == 0 {
+		return fmt.Sprintf("the price of %s, %s in %s is not known", n.InstanceType, n.CapacityType, n.Zone)
+	}
+	if len(kept.on("", n.Name)) > 0 {
+		return "room is kept on the node for pods of another that goes"
+	}
+	if nominated := c.sched.SchedulingQueue.NominatedPodsForNode(n.Name); len(nominated) > 0 {
+		return fmt.Sprintf("pod %s is nominated to the node", klog.KObj(nominated[0].GetPod()))
+	}
+	for _, pod := range pods {
+		switch {
+		case pod.DeletionTimestamp != nil:
+			return fmt.Sprintf("pod %s is leaving already", klog.KObj(pod))
+		case !c.serves(pod.Spec.SchedulerName) && !c.adopts(pod.Spec.SchedulerName):
+			return fmt.Sprintf("pod %s is another scheduler's (%s)", klog.KObj(pod), pod.Spec.SchedulerName)
+		}
+	}
+	return ""
+}
+
+// asker answers what one decision asks, all about the same moment.
+type asker struct {
+	*consolidator
+	decision
+	pods       map[string][]*corev1.Pod
+	daemonSets []*appsv1.DaemonSet
+	namespaces map[string]map[string]string
+}
+
+// ask implements consolidate.Ask.
+func (a *asker) ask(ctx context.Context, gone []string) (consolidate.Answer, error) {
+	a.giveWay(ctx)
+	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
+	going, leave := make(map[string]bool, len(gone)), map[types.UID]bool{}
+	var entries []entry
+	for _, name := range gone {
+		going[name] = true
+		for _, pod := range a.pods[name] {
+			leave[pod.UID] = true
+			free := *pod
+			free.Spec.NodeName = ""
+			entries = append(entries, entry{pod: a.ours(&free)})
+		}
+	}
+	world, err := verify.NewWorld(klog.FromContext(ctx), verify.Source{
+		Snapshot: a.snapshot, Catalog: a.catalog, DaemonSets: a.daemonSets, Pod: a.pod, Leave: leave, Going: going,
+		Kept: a.kept.on, Room: func(string) bool { return true },
+	})
+	if err != nil {
+		return out, err
+	}
+	in := plan.Input{
+		Now: time.Now(), Catalog: a.catalog, Classes: a.classes(entries), Nodes: world.PlanNodes(), DaemonSets: a.daemonSets,
+		NewName: newNames(a.catalog), Namespaces: a.namespaces,
+		PreferenceShare: share(a.args.PreferencePercent), MinValuesBestEffort: a.args.MinValuesPolicy == minValuesBestEffort,
+		Options: plan.Options{
+			Budget: float64(*a.args.PlanBudget), NodeShare: share(a.args.NodeSharePercent),
+			SpotShare: share(a.args.SpotSharePercent), SpotPremium: share(a.args.SpotPremiumPercent),
+		},
+	}
+	solution, err := a.verifier.Solve(ctx, world, in, func(ctx context.Context, in plan.Input) (plan.Plan, error) {
+		return a.maker.Make(in), ctx.Err()
+	})
+	if err != nil {
+		return out, fmt.Errorf("planning: %w", err)
+	}
+	readPlan(&out, solution.Plan)
+	return out, nil
+}
+
+// giveWay waits while pods wait for a node.
+func (c *consolidator) giveWay(ctx context.Context) {
+	for end := time.Now().Add(giveWayAtMost); c.busy.Load() && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(poll):
+		}
+	}
+}
+
+// readPlan translates a plan.
+func readPlan(out *consolidate.Answer, p plan.Plan) {
+	names := func(members []plan.Member) (list []string) {
+		for _, m := range members {
+			for _, ref := range m.Pods {
+				list = append(list, ref.Namespace+"/"+ref.Name)
+			}
+		}
+		return list
+	}
+	for _, c := range p.Claims {
+		out.Replacements = append(out.Replacements, consolidate.Replacement{
+			Name: c.Name, Pods: names(c.Members),
+			Offer: consolidate.Offer{
+				NodePool: c.NodePool, InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
+				CapacityType: c.Expected.CapacityType, Price: c.Expected.Price,
+			},
+		})
+	}
+	for _, pl := range p.Placements {
+		for _, name := range names(pl.Members) {
+			out.Existing[name] = pl.Node
+		}
+	}
+	for _, u := range p.Unplaced {
+		why := explain.Unplaced(u, "")
+		for _, ref := range u.Pods {
+			out.Unplaced[ref.Namespace+"/"+ref.Name] = why
+		}
+	}
+}
+
+// encodeDecision leaves out the empty nodes: they need no scheduler to go.
+func encodeDecision(d consolidate.Decision, o consolidate.Options) *api.ConsolidateAnswer {
+	out := &api.ConsolidateAnswer{Questions: int32(min(d.Questions, 1<<30))}
+	for i := range d.Moves {
+		m := &d.Moves[i]
+		if len(m.Targets) == 0 {
+			continue
+		}
+		move := &api.PlannedMove{Evictions: int32(min(len(m.Targets), 1<<30)), Saving: m.Saving, MostPerHour: m.Most(o)}
+		for _, n := range m.Nodes {
+			move.NodeNames = append(move.NodeNames, n.Name)
+		}
+		for _, r := range m.Replacements {
+			move.Replacements = append(move.Replacements, &api.Expected{
+				InstanceType: r.InstanceType, Zone: r.Zone, CapacityType: r.CapacityType, Price: r.Price,
+			})
+		}
+		out.Moves = append(out.Moves, move)
+	}
+	for _, k := range d.Kept {
+		out.Kept = append(out.Kept, &api.KeptNode{Name: k.Node, Reason: strings.TrimSpace(k.Reason)})
+	}
+	return out
+}
+
+// keptNodes are the nodes that room is kept on, for those who ask outside the planner's goroutine.
+type keptNodes map[string]bool
+
+// publishKept tells others where room is kept.
+func (p *planner) publishKept() {
+	out := keptNodes{}
+	for _, q := range p.kept {
+		if q.node != "" {
+			out[q.node] = true
+		}
+	}
+	p.keptOn.Store(&out)
+	p.consolidator.busy.Store(len(p.entries) > 0)
+}
+
+// keeps says whether room is kept on the node.
+func (p *Plugin) keeps(node string) bool {
+	kept := p.keptOn.Load()
+	return kept != nil && (*kept)[node]
+}
