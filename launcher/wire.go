@@ -86,8 +86,8 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	p.server, err = server.New(server.Config{
-		Socket: settings.Socket, Client: mgr.GetClient(), Cache: mgr.GetCache(), Offers: l.config.Cloud, Leader: p.leader,
-		Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Gate: p.health.Gate,
+		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: l.config.Cloud,
+		Leader: p.leader, Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Gate: p.health.Gate,
 	})
 	late.server = p.server
 	if err != nil {

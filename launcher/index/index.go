@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // The indexed fields.
@@ -28,6 +30,8 @@ const (
 	ClaimNodePool = "metadata.labels.nodepool"
 	// ClaimNodeClass indexes NodeClaims by spec.nodeClassRef.name.
 	ClaimNodeClass = "spec.nodeClassRef.name"
+	// ClaimPromised indexes NodeClaims by the UIDs of the pods that they promise room to.
+	ClaimPromised = "metadata.annotations.pods"
 	// PoolNodeClass indexes NodePools by spec.template.spec.nodeClassRef.name.
 	PoolNodeClass = "spec.template.spec.nodeClassRef.name"
 )
@@ -44,6 +48,7 @@ func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 	claim(ClaimNodeName, func(c *karpv1.NodeClaim) string { return c.Status.NodeName })
 	claim(ClaimNodePool, func(c *karpv1.NodeClaim) string { return c.Labels[karpv1.NodePoolLabelKey] })
 	claim(ClaimNodeClass, func(c *karpv1.NodeClaim) string { return className(c.Spec.NodeClassRef) })
+	add(&karpv1.NodeClaim{}, ClaimPromised, func(o client.Object) []string { return promised(o.(*karpv1.NodeClaim)) })
 	add(&karpv1.NodePool{}, PoolNodeClass, func(o client.Object) []string {
 		return one(className(o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef))
 	})
@@ -72,6 +77,19 @@ func className(ref *karpv1.NodeClassReference) string {
 		return ""
 	}
 	return ref.Name
+}
+
+// promised are UIDs; a list that cannot be read promises nothing.
+func promised(claim *karpv1.NodeClaim) []string {
+	pods, err := record.Pods(claim)
+	if err != nil {
+		return nil
+	}
+	out := make([]string, len(pods))
+	for i, p := range pods {
+		out[i] = p.UID
+	}
+	return out
 }
 
 func one(s string) []string {

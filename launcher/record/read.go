@@ -67,6 +67,15 @@ func AddPods(claim *karpv1.NodeClaim, more []*api.PodRef) (string, error) {
 	return FormatPods(have), nil
 }
 
+// RemovePods returns the annotation's value without the pods that gone names by their UIDs.
+func RemovePods(claim *karpv1.NodeClaim, gone func(uid string) bool) (string, error) {
+	have, err := Pods(claim)
+	if err != nil {
+		return "", err
+	}
+	return FormatPods(slices.DeleteFunc(have, func(p catalog.PodRef) bool { return gone(p.UID) })), nil
+}
+
 func podsOf(refs []*api.PodRef) []catalog.PodRef {
 	out := make([]catalog.PodRef, 0, len(refs))
 	for _, p := range refs {

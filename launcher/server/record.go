@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -13,22 +12,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-const (
-	// parallel is how many objects of one request are written at once.
-	parallel = 64
-	// cacheWait is how long an answer waits for the cache to show what was written: a stream that is read after the
-	// answer then has it.
-	cacheWait = 500 * time.Millisecond
-)
+// cacheWait is how long an answer waits for the cache to show what was written: a stream that is read after the answer then has it.
+const cacheWait = 500 * time.Millisecond
 
 // refusal is why a claim or a placement was not recorded.
 type refusal struct{ reason, message string }
@@ -38,12 +30,19 @@ func (r *refusal) Error() string { return r.message }
 
 // Launch implements api.LauncherServer:
 //
-//  1. refuse everything while not leading, what would exceed a NodePool's limits, and what is in a group with that;
-//  2. write a NodeClaim for every claim, all at once, and then the promises of every placement;
-//  3. take back the NodeClaims of groups of which anything was refused;
-//  4. hand the NodeClaims on to be launched;
-//  5. wait until the cache has them, and answer.
+//  1. wait for the Launch before it, whose scheduler may be gone;
+//  2. refuse everything while not leading, what would exceed a NodePool's limits, and what is in a group with that;
+//  3. take the pods out of what other NodeClaims promise;
+//  4. write a NodeClaim for every claim, all at once, and then the promises of every placement;
+//  5. take back the NodeClaims of groups of which anything was refused;
+//  6. hand the NodeClaims on to be launched;
+//  7. wait until the cache has them, and answer, unless the API server left anything unanswered: then it has to be sent again.
 func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.LaunchResponse, error) {
+	done, err := s.takeTurn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	effects, cancel, err := s.leading(ctx)
 	if err != nil {
 		return nil, err
@@ -53,6 +52,9 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 	if err != nil {
 		return nil, err
 	}
+	if err := s.moveOut(effects, in); err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
 	s.spread(in.GetClaims(), over)
 	// Others see a NodeClaim as soon as it is written.
 	release := s.config.Launcher.Hold(names(in.GetClaims()))
@@ -60,40 +62,15 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 	out := &api.LaunchResponse{
 		Claims: make([]*api.Result, len(in.GetClaims())), Placements: make([]*api.Result, len(in.GetPlacements())),
 	}
-	recorded := make([]*karpv1.NodeClaim, len(in.GetClaims()))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, parallel)
-	each := func(f func()) {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			f()
-		})
+	w := &writing{Server: s, in: in, out: out, over: over, recorded: make([]*karpv1.NodeClaim, len(in.GetClaims()))}
+	w.claims(effects)
+	s.takeBack(effects, in, out, w.recorded)
+	w.placements(effects)
+	s.takeBack(effects, in, out, w.recorded)
+	s.hand(ctx, in, w.recorded, release)
+	if w.open != nil {
+		return nil, status.Error(codes.Unavailable, w.open.Error())
 	}
-	for i, c := range in.GetClaims() {
-		each(func() {
-			err := over[i]
-			switch {
-			case errors.Is(err, errSentAgain):
-				err = s.recordedBefore(effects, c)
-			case err == nil:
-				if recorded[i], err = s.record(effects, c); unwritten(err) {
-					s.ledger.withdraw(c.GetName())
-				}
-			}
-			out.Claims[i] = result(c.GetName(), err)
-		})
-	}
-	wg.Wait()
-	s.takeBack(effects, in, out, recorded)
-	for i, p := range in.GetPlacements() {
-		if out.GetPlacements()[i] == nil {
-			each(func() { out.Placements[i] = result(p.GetNodeClaim(), s.place(effects, p)) })
-		}
-	}
-	wg.Wait()
-	s.takeBack(effects, in, out, recorded)
-	s.hand(ctx, in, recorded, release)
 	return out, nil
 }
 
@@ -191,7 +168,7 @@ func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, 
 	if err != nil {
 		return nil, err
 	}
-	err = s.config.Client.Create(ctx, claim)
+	err = definite(ctx, func() error { return s.config.Client.Create(ctx, claim) })
 	if apierrors.IsAlreadyExists(err) {
 		return nil, s.recordedBefore(ctx, in)
 	}
@@ -212,41 +189,25 @@ func (s *Server) recordedBefore(ctx context.Context, claim *api.Claim) error {
 		return nil // The cache has not seen it yet: it is new.
 	case err != nil:
 		return err
-	case !have.DeletionTimestamp.IsZero():
-		return &refusal{"NodeClaimLeaving", fmt.Sprintf("NodeClaim %s is being deleted", have.Name)}
-	case have.Labels[karpv1.NodePoolLabelKey] != claim.GetNodePool():
-		return &refusal{"NameTaken", fmt.Sprintf("NodeClaim %s belongs to NodePool %s", have.Name, have.Labels[karpv1.NodePoolLabelKey])}
 	}
-	return nil
+	return sameClaim(have, claim)
 }
 
 // place promises room on an in-flight node to more pods, before the answer.
 func (s *Server) place(ctx context.Context, in *api.InFlightPlacement) error {
-	claim := &karpv1.NodeClaim{}
-	return leadership.RetryOnConflict(func() error {
-		if err := s.config.Client.Get(ctx, types.NamespacedName{Name: in.GetNodeClaim()}, claim); err != nil {
-			if apierrors.IsNotFound(err) {
-				return &refusal{"NodeClaimNotFound", fmt.Sprintf("NodeClaim %s does not exist", in.GetNodeClaim())}
-			}
-			return err
-		}
+	err := s.promise(ctx, in.GetNodeClaim(), func(claim *karpv1.NodeClaim) (string, error) {
 		if !claim.DeletionTimestamp.IsZero() {
-			return &refusal{"NodeClaimLeaving", fmt.Sprintf("NodeClaim %s is being deleted", claim.Name)}
+			return "", &refusal{"NodeClaimLeaving", fmt.Sprintf("NodeClaim %s is being deleted", claim.Name)}
 		}
 		if claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
-			return &refusal{"NodeInitialized", fmt.Sprintf("the node of NodeClaim %s is initialized: an ordinary node by now", claim.Name)}
+			return "", &refusal{"NodeInitialized", fmt.Sprintf("the node of NodeClaim %s is initialized: an ordinary node by now", claim.Name)}
 		}
-		text, err := record.AddPods(claim, in.GetPods())
-		if err != nil {
-			return err
-		}
-		before := claim.DeepCopy()
-		if claim.Annotations == nil {
-			claim.Annotations = map[string]string{}
-		}
-		claim.Annotations[catalog.PodsAnnotation] = text
-		return s.config.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return record.AddPods(claim, in.GetPods())
 	})
+	if apierrors.IsNotFound(err) {
+		return &refusal{"NodeClaimNotFound", fmt.Sprintf("NodeClaim %s does not exist", in.GetNodeClaim())}
+	}
+	return err
 }
 
 func className(pool *karpv1.NodePool) string {

@@ -60,6 +60,8 @@ type Config struct {
 	Socket string
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Reader reads from the API server.
+	Reader client.Reader
 	// Cache tells of changes.
 	Cache cache.Cache
 	// Offers of the cloud.
@@ -86,6 +88,8 @@ type Server struct {
 	failures *failures
 	asks     *asks
 	ledger   *ledger
+	// turn is held by the Launch under way, and by a stream that begins.
+	turn chan struct{}
 }
 
 // maxMessage is above the catalogue of all types in all zones for dozens of EC2NodeClasses.
@@ -93,9 +97,9 @@ const maxMessage = 256 << 20
 
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
-	complete := c.Socket != "" && c.Client != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil
+	complete := c.Socket != "" && c.Client != nil && c.Reader != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil
 	if !complete || c.JoinDeadline <= 0 {
-		return nil, errors.New("server: Socket, Client, Cache, Offers, Leader, Launcher and JoinDeadline are required")
+		return nil, errors.New("server: Socket, Client, Reader, Cache, Offers, Leader, Launcher and JoinDeadline are required")
 	}
 	if c.Manages == nil {
 		c.Manages = func(*karpv1.NodePool) (bool, string) { return true, "" }
@@ -103,7 +107,7 @@ func New(c Config) (*Server, error) {
 	if c.Gate == nil {
 		c.Gate = func(*karpv1.NodePool) health.Gate { return health.Gate{} }
 	}
-	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks(), ledger: newLedger()}, nil
+	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks(), ledger: newLedger(), turn: make(chan struct{}, 1)}, nil
 }
 
 // Run serves until ctx ends. It begins once the cache is filled, so that a stream's first message is the whole truth.
@@ -156,6 +160,16 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), listener.Close())
 	}
 	return listener, nil
+}
+
+// takeTurn waits until no Launch is under way; the caller is the one from then on until it calls done.
+func (s *Server) takeTurn(ctx context.Context) (done func(), err error) {
+	select {
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // Lead implements api.LauncherServer.

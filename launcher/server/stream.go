@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -25,9 +27,25 @@ type told struct {
 	inFlight map[string]*api.InFlightNode
 }
 
+// begin waits until a full state is the whole truth: a Launch under way is over, whoever sent it, and the cache shows what it wrote.
+func (s *Server) begin(ctx context.Context) error {
+	done, err := s.takeTurn(ctx)
+	if err != nil {
+		return err
+	}
+	done()
+	if err := s.caughtUp(ctx); err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return nil
+}
+
 // WatchCatalog implements api.LauncherServer.
 func (s *Server) WatchCatalog(_ *api.WatchCatalogRequest, stream api.Launcher_WatchCatalogServer) error {
 	ctx := stream.Context()
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
 	known, generation, remembered := told{}, uint64(0), memory{}
 	for {
 		changed, began := s.hub.next(), time.Now()

@@ -28,6 +28,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/health"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/server"
 )
 
@@ -49,6 +50,8 @@ type world struct {
 	standby atomic.Bool
 	// foreign says that every NodePool is a live Karpenter's.
 	foreign atomic.Bool
+	// readerAway says that the API server does not answer reads past the cache.
+	readerAway atomic.Bool
 	// gate is every NodePool's; nil is an open one.
 	gate atomic.Pointer[health.Gate]
 	// handed are the names of the claims that were handed on to be launched.
@@ -74,11 +77,13 @@ func newWorldOver(t *testing.T, through func(client.WithWatch) client.Client, ty
 			t.Fatal(err)
 		}
 	}
-	w.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(w.events()).WithObjects(objects...).
-		WithStatusSubresource(&karpv1.NodeClaim{}, &karpv1.NodePool{}).Build()
+	builder := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(w.events()).WithObjects(objects...).
+		WithStatusSubresource(&karpv1.NodeClaim{}, &karpv1.NodePool{})
+	index.Each(func(o client.Object, field string, value client.IndexerFunc) { builder.WithIndex(o, field, value) })
+	w.api = builder.Build()
 	var err error
 	w.subject, err = server.New(server.Config{
-		Socket: w.socket, Client: through(w.api), Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w},
+		Socket: w.socket, Client: through(w.api), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w},
 		JoinDeadline: 5 * time.Minute,
 		Manages:      func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
 		Gate: func(*karpv1.NodePool) health.Gate {
@@ -224,6 +229,23 @@ func (w *world) await(updates <-chan *api.CatalogUpdate, what string, satisfies 
 			w.t.Fatalf("no update: %s", what)
 		}
 	}
+}
+
+// reader is the API server past the cache.
+type reader struct{ w *world }
+
+func (r reader) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if r.w.readerAway.Load() {
+		return errReset
+	}
+	return r.w.api.Get(ctx, key, o, opts...)
+}
+
+func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if r.w.readerAway.Load() {
+		return errReset
+	}
+	return r.w.api.List(ctx, list, opts...)
 }
 
 type leader struct{ w *world }

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/record"
+)
+
+// moveOut takes the pods of a request out of the promises of all other NodeClaims, before they are promised anew: the scheduler's
+// last word counts, and no pod has room kept on two nodes. It does so first, since a pod that nobody promises is planned again
+// after a crash, and one that two promise costs a node.
+func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest) error {
+	leaving := map[string]sets.Set[string]{}
+	look := func(to string, pods []*api.PodRef) error {
+		for _, p := range pods {
+			var list karpv1.NodeClaimList
+			if err := s.config.Client.List(ctx, &list, client.MatchingFields{index.ClaimPromised: p.GetUid()}, client.UnsafeDisableDeepCopy); err != nil {
+				return fmt.Errorf("listing the NodeClaims that promise room to pod %s/%s: %w", p.GetNamespace(), p.GetName(), err)
+			}
+			for i := range list.Items {
+				from := &list.Items[i]
+				if from.Name == to || !from.DeletionTimestamp.IsZero() {
+					continue
+				}
+				if leaving[from.Name] == nil {
+					leaving[from.Name] = sets.New[string]()
+				}
+				leaving[from.Name].Insert(p.GetUid())
+			}
+		}
+		return nil
+	}
+	for _, c := range in.GetClaims() {
+		if err := look(c.GetName(), c.GetPods()); err != nil {
+			return err
+		}
+	}
+	for _, p := range in.GetPlacements() {
+		if err := look(p.GetNodeClaim(), p.GetPods()); err != nil {
+			return err
+		}
+	}
+	for from, uids := range leaving {
+		if err := s.strike(ctx, from, uids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strike takes pods out of what a NodeClaim promises. One that is gone, or is going, promises nothing.
+func (s *Server) strike(ctx context.Context, name string, uids sets.Set[string]) error {
+	err := s.promise(ctx, name, func(claim *karpv1.NodeClaim) (string, error) {
+		if !claim.DeletionTimestamp.IsZero() {
+			return claim.Annotations[catalog.PodsAnnotation], nil
+		}
+		return record.RemovePods(claim, uids.Has)
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		klog.FromContext(ctx).V(2).Info("Pods are promised elsewhere", "nodeClaim", name, "pods", sets.List(uids))
+	}
+	return err
+}
+
+// promise writes what a NodeClaim promises, as change has it from what it does now, until the answer is definite.
+func (s *Server) promise(ctx context.Context, name string, change func(*karpv1.NodeClaim) (string, error)) error {
+	return definite(ctx, func() error {
+		return leadership.RetryOnConflict(func() error {
+			claim := &karpv1.NodeClaim{}
+			if err := s.config.Reader.Get(ctx, types.NamespacedName{Name: name}, claim); err != nil {
+				return err
+			}
+			text, err := change(claim)
+			if err != nil || text == claim.Annotations[catalog.PodsAnnotation] {
+				return err
+			}
+			before := claim.DeepCopy()
+			if claim.Annotations == nil {
+				claim.Annotations = map[string]string{}
+			}
+			claim.Annotations[catalog.PodsAnnotation] = text
+			return s.config.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		})
+	})
+}
+
+// caughtUpIn is how long a stream waits for the cache to show what the API server has.
+const caughtUpIn = 10 * time.Second
+
+// caughtUp waits until the cache shows every NodeClaim that the API server has: whoever begins with a full state takes what is not
+// in it for gone. The cache may lag behind what a request has written whose scheduler, or launcher, ended before it was answered.
+func (s *Server) caughtUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, caughtUpIn)
+	defer cancel()
+	var live karpv1.NodeClaimList
+	if err := s.config.Reader.List(ctx, &live); err != nil {
+		return fmt.Errorf("listing NodeClaims: %w", err)
+	}
+	for i := range live.Items {
+		for !s.shows(ctx, &live.Items[i]) {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("the cache does not show NodeClaim %s: %w", live.Items[i].Name, ctx.Err())
+			case <-time.After(firstWait):
+			}
+		}
+	}
+	return nil
+}
+
+// shows says whether the cache has the NodeClaim as it was read, or a later one; one that is gone since needs no showing.
+func (s *Server) shows(ctx context.Context, read *karpv1.NodeClaim) bool {
+	key, have := client.ObjectKeyFromObject(read), &karpv1.NodeClaim{}
+	if err := s.config.Client.Get(ctx, key, have); err == nil && have.UID == read.UID {
+		order, err := resourceversion.CompareResourceVersion(have.ResourceVersion, read.ResourceVersion)
+		return err != nil || order >= 0 // A version that cannot be compared says nothing against it.
+	}
+	now := &karpv1.NodeClaim{}
+	err := s.config.Reader.Get(ctx, key, now)
+	return apierrors.IsNotFound(err) || err == nil && now.UID != read.UID
+}
