@@ -51,6 +51,11 @@ type Settings struct {
 	JoinDeadline metav1.Duration `json:"joinDeadline,omitzero"`
 	// EmptyJoinDeadline is the same for a node without promised pods. Default 15m.
 	EmptyJoinDeadline metav1.Duration `json:"emptyJoinDeadline,omitzero"`
+	// FeatureGates in Karpenter's way to write them, such as NodeRepair=true. Default: all are off.
+	FeatureGates string `json:"featureGates,omitempty"`
+	// ExpiryWindow is how long before its expireAfter is over a node may be replaced within the budgets; a tenth of expireAfter
+	// at most. Zero means that nodes serve to the end. Default 12h.
+	ExpiryWindow metav1.Duration `json:"expiryWindow,omitzero"`
 	// HandoverSelector selects by label the NodePools that are slipway's although a live Karpenter runs in the cluster.
 	// Default: none are.
 	HandoverSelector string `json:"handoverSelector,omitempty"`
@@ -74,8 +79,8 @@ func Defaults() Settings {
 	return Settings{
 		Socket: "/run/slipway/launcher.sock", BindAt: bind.Auto, MinValuesPolicy: minValuesStrict,
 		JoinDeadline: metav1.Duration{Duration: 5 * time.Minute}, EmptyJoinDeadline: metav1.Duration{Duration: 15 * time.Minute},
-		VMMemoryOverheadPercent: 0.075,
-		AMIRefreshInterval:      metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
+		VMMemoryOverheadPercent: 0.075, ExpiryWindow: metav1.Duration{Duration: 12 * time.Hour},
+		AMIRefreshInterval: metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
 		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",
 	}
 }
@@ -101,7 +106,7 @@ func (s *Settings) Load(path string) error {
 func (s *Settings) FromEnvironment(getenv func(string) string) error {
 	for name, field := range map[string]*string{
 		"CLUSTER_NAME": &s.ClusterName, "CLUSTER_ENDPOINT": &s.ClusterEndpoint, "CLUSTER_CA_BUNDLE": &s.ClusterCABundle,
-		"INTERRUPTION_QUEUE": &s.InterruptionQueue, "MIN_VALUES_POLICY": &s.MinValuesPolicy,
+		"INTERRUPTION_QUEUE": &s.InterruptionQueue, "MIN_VALUES_POLICY": &s.MinValuesPolicy, "FEATURE_GATES": &s.FeatureGates,
 	} {
 		if value := getenv(name); value != "" {
 			*field = value
@@ -151,6 +156,9 @@ func (s *Settings) Validate() error {
 	require(s.SubnetRefreshInterval.Duration > 0, "subnetRefreshInterval: %s is not positive", s.SubnetRefreshInterval.Duration)
 	require(s.KubeClientQPS > 0, "kubeClientQPS: %d is not positive", s.KubeClientQPS)
 	require(s.KubeClientBurst >= s.KubeClientQPS, "kubeClientBurst: %d is below kubeClientQPS %d", s.KubeClientBurst, s.KubeClientQPS)
+	require(s.ExpiryWindow.Duration >= 0, "expiryWindow: %s is negative", s.ExpiryWindow.Duration)
+	_, err = ParseGates(s.FeatureGates)
+	require(err == nil, "%w", err)
 	_, err = labels.Parse(s.HandoverSelector)
 	require(err == nil, "handoverSelector: %w", err)
 	return errors.Join(errs...)

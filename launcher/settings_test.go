@@ -71,12 +71,15 @@ func TestFromEnvironment(t *testing.T) {
 	err := s.FromEnvironment(func(name string) string {
 		return map[string]string{
 			"CLUSTER_NAME": "env", "INTERRUPTION_QUEUE": "queue", "CLUSTER_CA_BUNDLE": "ca", "ISOLATED_VPC": "true", "RESERVED_ENIS": "1",
-			"VM_MEMORY_OVERHEAD_PERCENT": "0.05", "AMI_REFRESH_INTERVAL": "5m", "SUBNET_REFRESH_INTERVAL": "2m",
+			"FEATURE_GATES": "NodeRepair=true", "VM_MEMORY_OVERHEAD_PERCENT": "0.05", "AMI_REFRESH_INTERVAL": "5m", "SUBNET_REFRESH_INTERVAL": "2m",
 		}[name]
 	})
 	if err != nil || !s.IsolatedVPC || s.ReservedENIs != 1 || s.VMMemoryOverheadPercent != 0.05 ||
 		s.AMIRefreshInterval.Duration != 5*time.Minute || s.SubnetRefreshInterval.Duration != 2*time.Minute {
 		t.Errorf("%+v, %v", s, err)
+	}
+	if gates, err := launcher.ParseGates(s.FeatureGates); err != nil || !gates.NodeRepair || gates.SpotToSpotConsolidation {
+		t.Errorf("gates %+v of %q, %v", gates, s.FeatureGates, err)
 	}
 	if s.ClusterName != "env" || s.ClusterEndpoint != "https://file" || s.InterruptionQueue != "queue" || s.ClusterCABundle != "ca" {
 		t.Errorf("settings %+v", s)
@@ -99,6 +102,24 @@ func TestValidate(t *testing.T) {
 	s = launcher.Defaults()
 	s.ClusterName, s.KubeClientBurst = "prod", 10
 	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "kubeClientBurst: 10 is below kubeClientQPS 1000") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Gates of Karpenter's are taken, whether they switch something here or not; others, and what is not a switch, are named.
+func TestParseGates(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "NodeRepair=true, SpotToSpotConsolidation=false,": "", "ReservedCapacity=true,nodeClassCEL=false": "",
+		"NodeRepair": `"NodeRepair" is not of the form`, "NodeRepair=maybe": `"NodeRepair=maybe" is not`, "NodeRepairs=true": `"NodeRepairs" is none of`,
+	} {
+		_, err := launcher.ParseGates(text)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+	s := launcher.Defaults()
+	s.ClusterName, s.FeatureGates, s.ExpiryWindow.Duration = "prod", "Nodes=true", -time.Hour
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "featureGates:") || !strings.Contains(err.Error(), "expiryWindow:") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -70,6 +70,8 @@ SDK's usual places.`,
 	set.StringVar(&f.bindAt, "bind-at", string(s.BindAt), "when promised pods are bound: auto, launch, ready or never")
 	set.DurationVar(&s.JoinDeadline.Duration, "join-deadline", s.JoinDeadline.Duration, "how long a node with promised pods may take to become Ready")
 	set.DurationVar(&s.EmptyJoinDeadline.Duration, "empty-join-deadline", s.EmptyJoinDeadline.Duration, "the same for a node without promised pods")
+	set.StringVar(&s.FeatureGates, "feature-gates", s.FeatureGates, "Karpenter's feature gates, such as NodeRepair=true (FEATURE_GATES)")
+	set.DurationVar(&s.ExpiryWindow.Duration, "expiry-window", s.ExpiryWindow.Duration, "how long before its expireAfter is over a node may be replaced within the budgets, a tenth of expireAfter at most")
 	set.StringVar(&s.HandoverSelector, "handover-selector", s.HandoverSelector, "label selector of the NodePools that are slipway's although a live Karpenter runs")
 	set.IntVar(&s.KubeClientQPS, "kube-client-qps", s.KubeClientQPS, "requests per second to the API server")
 	set.IntVar(&s.KubeClientBurst, "kube-client-burst", s.KubeClientBurst, "requests in a burst to the API server")
@@ -147,6 +149,8 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"ami-refresh-interval":       func() { out.AMIRefreshInterval = f.settings.AMIRefreshInterval },
 		"subnet-refresh-interval":    func() { out.SubnetRefreshInterval = f.settings.SubnetRefreshInterval },
 		"bind-at":                    func() { out.BindAt = bind.Setting(f.bindAt) },
+		"feature-gates":              func() { out.FeatureGates = f.settings.FeatureGates },
+		"expiry-window":              func() { out.ExpiryWindow = f.settings.ExpiryWindow },
 		"join-deadline":              func() { out.JoinDeadline = f.settings.JoinDeadline },
 		"empty-join-deadline":        func() { out.EmptyJoinDeadline = f.settings.EmptyJoinDeadline },
 		"handover-selector":          func() { out.HandoverSelector = f.settings.HandoverSelector },

@@ -1,6 +1,7 @@
 package expire
 
 import (
+	"hash/fnv"
 	"time"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -22,4 +23,22 @@ func Decide(claim *karpv1.NodeClaim, now time.Time) Decision {
 	}
 	at := claim.CreationTimestamp.Add(*after)
 	return Decision{Expired: !now.Before(at), At: at}
+}
+
+// share of expireAfter is what the soft window is at most.
+const share = 10
+
+// Soft is when the soft window of a claim begins: from then on its node may be replaced within the budgets, so that nothing is left
+// to end when expireAfter is over. It is a tenth of expireAfter, and window at most, before the end, and a part of the first half of
+// that later for each claim, by its UID: nodes that were born together do not leave together. Zero where there is none.
+func Soft(claim *karpv1.NodeClaim, window time.Duration) time.Time {
+	after := claim.Spec.ExpireAfter.Duration
+	if after == nil || window <= 0 {
+		return time.Time{}
+	}
+	window = min(window, *after/share)
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(claim.UID)) // A hash takes all.
+	jitter := time.Duration(float64(window) / 2 * float64(hash.Sum32()) / (1 << 32))
+	return claim.CreationTimestamp.Add(*after - window + jitter)
 }

@@ -35,9 +35,11 @@ func TestFleetAsBudgetsSeeIt(t *testing.T) {
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "50%"}, {Nodes: "1", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}
 	objects := []client.Object{pool}
 	for name, change := range map[string]func(*karpv1.NodeClaim, *corev1.Node){
-		"fine":     func(*karpv1.NodeClaim, *corev1.Node) {},
-		"sick":     func(_ *karpv1.NodeClaim, n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown },
-		"cordoned": func(_ *karpv1.NodeClaim, n *corev1.Node) { n.Spec.Taints = []corev1.Taint{karpv1.DisruptedNoScheduleTaint} },
+		"fine": func(*karpv1.NodeClaim, *corev1.Node) {},
+		"sick": func(_ *karpv1.NodeClaim, n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown },
+		"cordoned": func(_ *karpv1.NodeClaim, n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{karpv1.DisruptedNoScheduleTaint}
+		},
 		"leaving": func(c *karpv1.NodeClaim, _ *corev1.Node) {
 			c.DeletionTimestamp, c.Finalizers = new(metav1.Now()), []string{karpv1.TerminationFinalizer}
 		},

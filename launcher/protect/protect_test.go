@@ -1,0 +1,56 @@
+package protect_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/launcher/protect"
+)
+
+// scene are the words of a scenario. Pods run in the namespace default where they do not say otherwise.
+type scene struct {
+	Node    corev1.Node
+	Claim   karpv1.NodeClaim
+	Pods    []*corev1.Pod
+	Budgets []policyv1.PodDisruptionBudget
+}
+
+// TestLook runs testdata/*.txt: a node in YAML at noon of 2026-01-05, and what keeps it.
+func TestLook(t *testing.T) {
+	noon := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
+			var s scene
+			if err := yaml.UnmarshalStrict([]byte(d.Input), &s); err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+			for _, pod := range s.Pods {
+				pod.Namespace = "default"
+				if pod.Status.Phase == "" {
+					pod.Status.Phase = corev1.PodRunning
+				}
+			}
+			for i := range s.Budgets {
+				if s.Budgets[i].Namespace == "" {
+					s.Budgets[i].Namespace = "default"
+				}
+			}
+			got := protect.Look(protect.Facts{Now: noon, Node: &s.Node, Claim: &s.Claim, Pods: s.Pods, Budgets: protect.Read(s.Budgets)})
+			switch {
+			case got.Why == "":
+				return "may go\n"
+			case got.ByPods:
+				return "pods: " + got.Why + "\n"
+			}
+			return got.Why + "\n"
+		})
+	})
+}
