@@ -81,7 +81,17 @@ func Look(f Facts) Verdict {
 			return Verdict{Why: why, ByPods: true}
 		}
 	}
+	for _, pod := range f.Pods {
+		if bare(pod, f.Now) {
+			return Verdict{Why: fmt.Sprintf("Pod %s/%s has no controller: nothing would create it again", pod.Namespace, pod.Name), ByPods: true}
+		}
+	}
 	return Verdict{}
+}
+
+// bare says that an eviction would be the end of the pod. Karpenter evicts it all the same.
+func bare(pod *corev1.Pod, now time.Time) bool {
+	return drain.Holds(pod, now) && pod.DeletionTimestamp == nil && metav1.GetControllerOf(pod) == nil
 }
 
 func until(at time.Time) string {

@@ -7,13 +7,14 @@ import (
 	"github.com/cockroachdb/datadriven"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/launcher/protect"
 )
 
-// scene are the words of a scenario. Pods run in the namespace default where they do not say otherwise.
+// scene are the words of a scenario. Pods run in the namespace default, and a ReplicaSet controls them where they do not say otherwise.
 type scene struct {
 	Node    corev1.Node
 	Claim   karpv1.NodeClaim
@@ -34,6 +35,9 @@ func TestLook(t *testing.T) {
 			}
 			for _, pod := range s.Pods {
 				pod.Namespace = "default"
+				if pod.Annotations["bare"] == "" {
+					pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Controller: new(true)}}
+				}
 				if pod.Status.Phase == "" {
 					pod.Status.Phase = corev1.PodRunning
 				}
