@@ -56,6 +56,15 @@ type Settings struct {
 	// ExpiryWindow is how long before its expireAfter is over a node may be replaced within the budgets; a tenth of expireAfter
 	// at most. Zero means that nodes serve to the end. Default 12h.
 	ExpiryWindow metav1.Duration `json:"expiryWindow,omitzero"`
+	// ConsolidationPeriod is how often it is decided which nodes to give up, where something has changed. Default 10s.
+	ConsolidationPeriod metav1.Duration `json:"consolidationPeriod,omitzero"`
+	// ConsolidationPayback is how soon a move must have earned what its evictions and the time in which both nodes are paid cost.
+	// Default 2h.
+	ConsolidationPayback metav1.Duration `json:"consolidationPayback,omitzero"`
+	// ConsolidationMinSaving is the least that a move has to save, in USD per hour. Default 0.005.
+	ConsolidationMinSaving float64 `json:"consolidationMinSaving"`
+	// ConsolidationNodeAge is how long a node is left alone after it was bought. Default 10m.
+	ConsolidationNodeAge metav1.Duration `json:"consolidationNodeAge,omitzero"`
 	// HandoverSelector selects by label the NodePools that are slipway's although a live Karpenter runs in the cluster.
 	// Default: none are.
 	HandoverSelector string `json:"handoverSelector,omitempty"`
@@ -81,6 +90,8 @@ func Defaults() Settings {
 		JoinDeadline: metav1.Duration{Duration: 5 * time.Minute}, EmptyJoinDeadline: metav1.Duration{Duration: 15 * time.Minute},
 		VMMemoryOverheadPercent: 0.075, ExpiryWindow: metav1.Duration{Duration: 12 * time.Hour},
 		AMIRefreshInterval: metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
+		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
+		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: 10 * time.Minute},
 		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",
 	}
 }
@@ -157,6 +168,10 @@ func (s *Settings) Validate() error {
 	require(s.KubeClientQPS > 0, "kubeClientQPS: %d is not positive", s.KubeClientQPS)
 	require(s.KubeClientBurst >= s.KubeClientQPS, "kubeClientBurst: %d is below kubeClientQPS %d", s.KubeClientBurst, s.KubeClientQPS)
 	require(s.ExpiryWindow.Duration >= 0, "expiryWindow: %s is negative", s.ExpiryWindow.Duration)
+	require(s.ConsolidationPeriod.Duration > 0, "consolidationPeriod: %s is not positive", s.ConsolidationPeriod.Duration)
+	require(s.ConsolidationPayback.Duration > 0, "consolidationPayback: %s is not positive", s.ConsolidationPayback.Duration)
+	require(s.ConsolidationMinSaving >= 0, "consolidationMinSaving: %v is negative", s.ConsolidationMinSaving)
+	require(s.ConsolidationNodeAge.Duration >= 0, "consolidationNodeAge: %s is negative", s.ConsolidationNodeAge.Duration)
 	_, err = ParseGates(s.FeatureGates)
 	require(err == nil, "%w", err)
 	_, err = labels.Parse(s.HandoverSelector)

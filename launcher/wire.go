@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/collect"
+	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/drift"
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/health"
@@ -37,6 +38,7 @@ type parts struct {
 	beside     *neighbour
 	ledger     *budget.Ledger
 	voluntary  *voluntary.Metrics
+	mover      *disrupt.Executor
 }
 
 // wire makes every part and adds it to the manager, in the order of a node's life.
@@ -50,6 +52,7 @@ func (l *Launcher) wire() error {
 		l.joining(p),
 		p.terminator.SetupWithManager(l.manager),
 		l.leaving(p),
+		l.consolidation(p),
 	)
 }
 
@@ -96,7 +99,10 @@ func (l *Launcher) parts() (p parts, err error) {
 	if p.ledger, err = budget.New(voluntary.Observe(mgr.GetClient())); err != nil {
 		return p, err
 	}
-	p.voluntary, err = voluntary.NewMetrics(l.registerer, p.ledger, l.config.Gate.Open)
+	if p.voluntary, err = voluntary.NewMetrics(l.registerer, p.ledger, l.config.Gate.Open); err != nil {
+		return p, err
+	}
+	p.mover, err = l.mover(p)
 	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.server.Run))
 }
 

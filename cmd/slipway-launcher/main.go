@@ -72,6 +72,10 @@ SDK's usual places.`,
 	set.DurationVar(&s.EmptyJoinDeadline.Duration, "empty-join-deadline", s.EmptyJoinDeadline.Duration, "the same for a node without promised pods")
 	set.StringVar(&s.FeatureGates, "feature-gates", s.FeatureGates, "Karpenter's feature gates, such as NodeRepair=true (FEATURE_GATES)")
 	set.DurationVar(&s.ExpiryWindow.Duration, "expiry-window", s.ExpiryWindow.Duration, "how long before its expireAfter is over a node may be replaced within the budgets, a tenth of expireAfter at most")
+	set.DurationVar(&s.ConsolidationPeriod.Duration, "consolidation-period", s.ConsolidationPeriod.Duration, "how often it is decided which nodes to give up, where something has changed")
+	set.DurationVar(&s.ConsolidationPayback.Duration, "consolidation-payback", s.ConsolidationPayback.Duration, "how soon a move must have earned what it costs")
+	set.Float64Var(&s.ConsolidationMinSaving, "consolidation-min-saving", s.ConsolidationMinSaving, "the least that a move has to save, in USD per hour")
+	set.DurationVar(&s.ConsolidationNodeAge.Duration, "consolidation-node-age", s.ConsolidationNodeAge.Duration, "how long a node is left alone after it was bought")
 	set.StringVar(&s.HandoverSelector, "handover-selector", s.HandoverSelector, "label selector of the NodePools that are slipway's although a live Karpenter runs")
 	set.IntVar(&s.KubeClientQPS, "kube-client-qps", s.KubeClientQPS, "requests per second to the API server")
 	set.IntVar(&s.KubeClientBurst, "kube-client-burst", s.KubeClientBurst, "requests in a burst to the API server")
@@ -151,6 +155,10 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"bind-at":                    func() { out.BindAt = bind.Setting(f.bindAt) },
 		"feature-gates":              func() { out.FeatureGates = f.settings.FeatureGates },
 		"expiry-window":              func() { out.ExpiryWindow = f.settings.ExpiryWindow },
+		"consolidation-period":       func() { out.ConsolidationPeriod = f.settings.ConsolidationPeriod },
+		"consolidation-payback":      func() { out.ConsolidationPayback = f.settings.ConsolidationPayback },
+		"consolidation-min-saving":   func() { out.ConsolidationMinSaving = f.settings.ConsolidationMinSaving },
+		"consolidation-node-age":     func() { out.ConsolidationNodeAge = f.settings.ConsolidationNodeAge },
 		"join-deadline":              func() { out.JoinDeadline = f.settings.JoinDeadline },
 		"empty-join-deadline":        func() { out.EmptyJoinDeadline = f.settings.EmptyJoinDeadline },
 		"handover-selector":          func() { out.HandoverSelector = f.settings.HandoverSelector },

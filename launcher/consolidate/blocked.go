@@ -1,0 +1,91 @@
+package consolidate
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// NodeAgeAnnotation on a NodePool is how long its nodes are left alone after they were bought, in place of the launcher's setting.
+const NodeAgeAnnotation = "slipway.dev/consolidation-node-age"
+
+// Facts about one node.
+type Facts struct {
+	// Now is the time of the decision.
+	Now time.Time
+	// Claim and Node are the node's.
+	Claim *karpv1.NodeClaim
+	Node  *corev1.Node
+	// Pool is its NodePool.
+	Pool *karpv1.NodePool
+	// Moving says that it is in a move already.
+	Moving bool
+	// Rest is until when it is left alone, since a move of it was called off; zero for not.
+	Rest time.Time
+	// NodeAge is how old it has to be, unless the NodePool says otherwise.
+	NodeAge time.Duration
+	// Protected is why it may not be disrupted: do-not-disrupt, a PodDisruptionBudget, a pod without a controller; empty for nothing.
+	Protected string
+}
+
+// Blocked says why a node may not be touched; empty if it may. Passing says that it ends by itself, with time: nobody has to be told.
+func Blocked(f Facts) (why string, passing bool) {
+	after := f.Pool.Spec.Disruption.ConsolidateAfter.Duration
+	switch {
+	case f.Claim.DeletionTimestamp != nil || f.Node.DeletionTimestamp != nil || f.Moving || cordoned(f.Node):
+		return "the node is leaving already", true
+	case after == nil:
+		return fmt.Sprintf("NodePool %s consolidates nothing (consolidateAfter Never)", f.Pool.Name), false
+	case f.Pool.Spec.Replicas != nil:
+		return fmt.Sprintf("NodePool %s has a fixed number of nodes (spec.replicas)", f.Pool.Name), false
+	case !ready(f.Node):
+		return "the node is not Ready", true
+	case !is(f.Claim, karpv1.ConditionTypeConsolidatable):
+		return fmt.Sprintf("a pod came or went less than %s ago (consolidateAfter)", *after), true
+	}
+	if age, least := f.Now.Sub(f.Node.CreationTimestamp.Time), f.nodeAge(); age < least {
+		return fmt.Sprintf("the node is %s old, and is left alone for %s", age.Round(time.Second), least), true
+	}
+	if f.Now.Before(f.Rest) {
+		return fmt.Sprintf("a move of it was called off, it is left alone until %s", f.Rest.UTC().Format(time.RFC3339)), true
+	}
+	return f.Protected, false
+}
+
+// nodeAge is how old the node has to be.
+func (f Facts) nodeAge() time.Duration {
+	if d, err := time.ParseDuration(f.Pool.Annotations[NodeAgeAnnotation]); err == nil && d >= 0 {
+		return d
+	}
+	return f.NodeAge
+}
+
+// is reads the conditions as they are: the claim is the cache's own and may not be changed.
+func is(claim *karpv1.NodeClaim, condition string) bool {
+	for i := range claim.Status.Conditions {
+		if claim.Status.Conditions[i].Type == condition {
+			return claim.Status.Conditions[i].IsTrue()
+		}
+	}
+	return false
+}
+
+func ready(node *corev1.Node) bool {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return node.Status.Conditions[i].Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func cordoned(node *corev1.Node) bool {
+	for _, t := range node.Spec.Taints {
+		if t.Key == karpv1.DisruptedTaintKey {
+			return true
+		}
+	}
+	return node.Spec.Unschedulable
+}

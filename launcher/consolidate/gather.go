@@ -1,0 +1,118 @@
+package consolidate
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/disrupt"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/protect"
+)
+
+// fleet is the nodes of NodePools at one moment.
+type fleet struct {
+	nodes  []*member
+	byName map[string]*member
+	// candidates is how many of them may be touched.
+	candidates int
+	// empty and underutilized are how many nodes of each NodePool may go.
+	empty, underutilized map[string]int
+	// sum changes when something does that a decision depends on.
+	sum uint64
+}
+
+// member is a node of the fleet. Its objects are the cache's.
+type member struct {
+	claim   *karpv1.NodeClaim
+	node    *corev1.Node
+	pool    *karpv1.NodePool
+	blocked string
+	// passing says that blocked ends by itself, with time.
+	passing bool
+}
+
+// gather looks at the cluster.
+func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
+	pools, claims, nodes := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &corev1.NodeList{}
+	budgets := &policyv1.PodDisruptionBudgetList{}
+	for _, list := range []client.ObjectList{pools, claims, nodes, budgets} {
+		if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	f := &fleet{byName: map[string]*member{}}
+	var err error
+	if f.empty, err = c.config.Ledger.Allowed(ctx, karpv1.DisruptionReasonEmpty); err != nil {
+		return nil, err
+	}
+	if f.underutilized, err = c.config.Ledger.Allowed(ctx, reason); err != nil {
+		return nil, err
+	}
+	poolOf := make(map[string]*karpv1.NodePool, len(pools.Items))
+	for i := range pools.Items {
+		poolOf[pools.Items[i].Name] = &pools.Items[i]
+	}
+	nodeOf := make(map[string]*corev1.Node, len(nodes.Items))
+	for i := range nodes.Items {
+		nodeOf[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	guards, now := protect.Read(budgets.Items), time.Now()
+	var parts []string
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		n := &member{claim: claim, node: nodeOf[claim.Status.NodeName], pool: poolOf[claim.Labels[karpv1.NodePoolLabelKey]]}
+		if n.node == nil || n.pool == nil || !is(claim, karpv1.ConditionTypeInitialized) || !c.config.Ours(claim) {
+			continue
+		}
+		said, err := c.judge(ctx, n, guards, now)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, said)
+		f.nodes = append(f.nodes, n)
+		f.byName[n.node.Name] = n
+		if n.blocked == "" {
+			f.candidates++
+		}
+	}
+	slices.SortFunc(f.nodes, func(a, b *member) int { return strings.Compare(a.node.Name, b.node.Name) })
+	slices.Sort(parts)
+	h := fnv.New64a()
+	for _, part := range parts {
+		_, _ = h.Write([]byte(part))
+	}
+	fmt.Fprintln(h, f.empty, f.underutilized)
+	f.sum = h.Sum64()
+	return f, nil
+}
+
+// judge says whether the node may be touched, and in one line all that a decision about it depends on.
+func (c *Consolidator) judge(ctx context.Context, n *member, guards []protect.Budget, now time.Time) (string, error) {
+	list := &corev1.PodList{}
+	if err := c.config.Client.List(ctx, list, client.MatchingFields{index.PodNodeName: n.node.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list pods of Node %s: %w", n.node.Name, err)
+	}
+	pods := make([]*corev1.Pod, 0, len(list.Items))
+	said := make([]string, 0, len(list.Items))
+	for i := range list.Items {
+		pods = append(pods, &list.Items[i])
+		said = append(said, string(list.Items[i].UID))
+	}
+	n.blocked, n.passing = Blocked(Facts{
+		Now: now, Claim: n.claim, Node: n.node, Pool: n.pool, NodeAge: c.config.Settings.NodeAge,
+		Moving: c.config.Mover.Moving(n.claim.UID), Rest: c.config.Mover.NotBefore(n.claim.UID),
+		Protected: disrupt.Protected(protect.Facts{Now: now, Node: n.node, Claim: n.claim, Pods: pods, Budgets: guards}),
+	})
+	slices.Sort(said)
+	open := n.blocked == ""
+	return fmt.Sprintln(n.node.Name, n.pool.Generation, open, said), nil
+}

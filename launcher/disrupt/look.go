@@ -1,0 +1,179 @@
+package disrupt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/protect"
+	"github.com/slipway-k8s/slipway/launcher/terminate"
+)
+
+// sight is one look at a move.
+type sight struct {
+	facts Facts
+	// nodes of it that exist, and the pods that have to move.
+	nodes []*corev1.Node
+	pods  []*corev1.Pod
+}
+
+// look sees how far a move is. Nodes and pods are read from the API server: a pod that came a moment ago counts.
+func (e *Executor) look(ctx context.Context, m *moving) (*sight, error) {
+	now := time.Now()
+	budgets := &policyv1.PodDisruptionBudgetList{}
+	if err := e.config.Client.List(ctx, budgets, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
+	}
+	s := &sight{facts: Facts{
+		Running: now.Sub(m.started), Deleting: m.deleting, Refused: m.refused, Room: !m.confirmed.IsZero(), Confirmed: now.Sub(m.confirmed),
+	}}
+	if !m.asked.IsZero() {
+		s.facts.Silent = now.Sub(m.asked)
+	}
+	guards := protect.Read(budgets.Items)
+	for i := range m.Claims {
+		node, err := e.lookAt(ctx, m, i, s, guards)
+		if err != nil {
+			return nil, err
+		}
+		s.facts.Nodes = append(s.facts.Nodes, node)
+	}
+	if s.facts.protected() == "" {
+		m.protected = time.Time{}
+	} else if m.protected.IsZero() {
+		m.protected = now
+	}
+	if !m.protected.IsZero() {
+		s.facts.Protected = now.Sub(m.protected)
+	}
+	var err error
+	s.facts.Replacements, err = e.replacements(ctx, m)
+	return s, err
+}
+
+// lookAt sees how one node stands.
+func (e *Executor) lookAt(ctx context.Context, m *moving, i int, s *sight, budgets []protect.Budget) (NodeFacts, error) {
+	f := NodeFacts{Name: m.nodes[i], Idle: m.idle[m.nodes[i]], Busy: m.busy[m.nodes[i]]}
+	claim, node := &karpv1.NodeClaim{}, &corev1.Node{}
+	err := errors.Join(
+		client.IgnoreNotFound(e.config.Reader.Get(ctx, client.ObjectKeyFromObject(m.Claims[i]), claim)),
+		client.IgnoreNotFound(e.config.Reader.Get(ctx, client.ObjectKey{Name: f.Name}, node)),
+	)
+	if err != nil {
+		return f, fmt.Errorf("look at node %s: %w", f.Name, err)
+	}
+	if claim.UID != m.Claims[i].UID || claim.DeletionTimestamp != nil || node.Name == "" || node.DeletionTimestamp != nil {
+		f.Leaving = true
+		return f, nil
+	}
+	f.Cordoned = terminate.Cordoned(node)
+	s.nodes = append(s.nodes, node)
+	pods := &corev1.PodList{}
+	if err := e.config.Reader.List(ctx, pods, client.MatchingFields{index.PodNodeName: f.Name}); err != nil {
+		return f, fmt.Errorf("list pods of node %s: %w", f.Name, err)
+	}
+	var on []*corev1.Pod
+	for j := range pods.Items {
+		pod := &pods.Items[j]
+		on = append(on, pod)
+		if !moves(pod) {
+			continue
+		}
+		s.pods = append(s.pods, pod)
+		if !m.covered[pod.UID] {
+			f.Uncovered = pod.Namespace + "/" + pod.Name
+		}
+	}
+	f.Protected = Protected(protect.Facts{Now: time.Now(), Node: node, Claim: claim, Pods: on, Budgets: budgets})
+	return f, nil
+}
+
+// Protected says why a node may not be moved: what package protect says, or a pod that nothing would create again.
+func Protected(f protect.Facts) string {
+	if v := protect.Look(f); v.Why != "" {
+		return v.Why
+	}
+	at := slices.IndexFunc(f.Pods, func(p *corev1.Pod) bool { return moves(p) && metav1.GetControllerOf(p) == nil })
+	if at >= 0 {
+		return fmt.Sprintf("pod %s/%s has no controller: nothing would create it again", f.Pods[at].Namespace, f.Pods[at].Name)
+	}
+	return ""
+}
+
+// moves says whether a pod needs room elsewhere: one that did not come with the node, and has not ended.
+func moves(pod *corev1.Pod) bool {
+	return !drain.Terminal(pod) && !drain.OfDaemonSet(pod) && !drain.Static(pod) && pod.DeletionTimestamp == nil
+}
+
+// replacements are the claims that were launched for the move, as the cache shows them; one that it does not show yet is young.
+func (e *Executor) replacements(ctx context.Context, m *moving) ([]ReplacementFacts, error) {
+	var out []ReplacementFacts
+	for _, name := range m.replacements {
+		claim := &karpv1.NodeClaim{}
+		err := e.config.Reader.Get(ctx, client.ObjectKey{Name: name}, claim)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("get NodeClaim %s: %w", name, err)
+		}
+		out = append(out, ReplacementFacts{
+			Name: name, Gone: err != nil || claim.DeletionTimestamp != nil, Initialized: claim.StatusConditions().IsTrue(karpv1.ConditionTypeInitialized),
+		})
+	}
+	return out, nil
+}
+
+// sweep takes back the cordons that no move answers for: the process that had it is gone.
+func (e *Executor) sweep(ctx context.Context) error {
+	nodes := &corev1.NodeList{}
+	if err := e.config.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Nodes: %w", err)
+	}
+	var errs []error
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		if n.Annotations[terminate.CordonedByAnnotation] != CordonedBy || !terminate.Cordoned(n) || e.inMove(n.Name) {
+			continue
+		}
+		errs = append(errs, e.orphan(ctx, n.Name))
+	}
+	return errors.Join(errs...)
+}
+
+// orphan uncordons a node without a move, unless its claim is being deleted: then the move was done.
+func (e *Executor) orphan(ctx context.Context, node string) error {
+	claims := &karpv1.NodeClaimList{}
+	if err := e.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodeName: node}); err != nil {
+		return fmt.Errorf("list NodeClaims of node %s: %w", node, err)
+	}
+	for i := range claims.Items {
+		current := &karpv1.NodeClaim{}
+		if err := e.config.Reader.Get(ctx, client.ObjectKeyFromObject(&claims.Items[i]), current); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if current.DeletionTimestamp != nil {
+			return nil
+		}
+		claims.Items[i] = *current
+	}
+	if e.inMove(node) {
+		return nil
+	}
+	if len(claims.Items) == 0 {
+		return e.config.Ender.Uncordon(ctx, node, CordonedBy)
+	}
+	list := make([]*karpv1.NodeClaim, 0, len(claims.Items))
+	for i := range claims.Items {
+		list = append(list, &claims.Items[i])
+	}
+	return e.release(ctx, list)
+}
