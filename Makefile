@@ -15,8 +15,9 @@ PURE := ./cmd/slipway ./e2e/aws/instancetypes ./e2e/aws/policy ./e2e/aws/wire ./
 	./plugin/simulate/input ./plugin/simulate/market ./plugin/verify
 # What only a host with containerd can run has a target of its own.
 KUBELETS := ./e2e/kubelets
+KIND := ./e2e/kind
 # All others are tested with the race detector.
-OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS)),$(shell go list ./...))
+OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND)),$(shell go list ./...))
 
 .PHONY: help
 help: ## List the targets
@@ -69,6 +70,16 @@ e2e-kubelet-smoke: build kubelet ## Run the part of e2e-kubelet that every chang
 .PHONY: bench-kubelet
 bench-kubelet: build kubelet ## Repeat the figures of docs/benchmarks.md on real kubelets (an hour and more); ROUNDS=n RUN=regexp
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 4h -run '^$$' -bench '$(or $(RUN),.)' -benchtime $(or $(ROUNDS),10)x -v $(KUBELETS)
+
+.PHONY: kind-image
+kind-image: ## Build kind's node image, and kind, from source into bin/kind, where no registry can be reached (Linux, root; apt: debootstrap gcc libc6-dev)
+	go run ./e2e/kind/nodeimage
+
+.PHONY: e2e-kind
+e2e-kind: ## Run the end-to-end tests on kind, with the user's Docker or Debian's docker.io; KIND_NODE_IMAGE=name RUN=regexp
+	$(MAKE) images VERSION=0.1.0 ARCH=$(shell go env GOARCH)
+	CGO_ENABLED=0 go build -o bin/kind/bin/runtime ./e2e/kind/runtime
+	SLIPWAY_KIND_DIR=$(CURDIR)/bin/kind SLIPWAY_IMAGES_DIR=$(CURDIR)/bin/images go test -count 1 -timeout 60m -v -run '$(RUN)' $(KIND)
 
 .PHONY: bench
 bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an hour); RUN=regexp picks some of those with a cluster
