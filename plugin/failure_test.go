@@ -3,6 +3,7 @@ package plugin_test
 import (
 	"math/bits"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,32 @@ func TestUnansweredLaunch(t *testing.T) {
 	h.eventually("a try", func() bool { return h.launcher.missed() > 1 })
 	h.launcher.back()
 	h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] == 1 })
+}
+
+// A full state that was made while a launch was being recorded lacks its claims: their pods stay promised all the same, and are not
+// planned for a second time.
+func TestFullStateFromBeforeTheAnswer(t *testing.T) {
+	var once sync.Once
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)},
+		prepare: func(l *testLauncher) {
+			l.silent = true
+			l.before = func() { once.Do(l.reconnect) }
+		},
+	})
+	h.pod("a", nil)
+	h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] > 0 })
+	// What the new stream tells next is told when its full state has been taken in.
+	h.pod("amd", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/arch": "amd64"} })
+	h.eventually("the reason", func() bool { return strings.Contains(h.message("amd"), "NodePool default") })
+	h.launcher.offerAMD()
+	h.eventually("a launch of what is offered since", func() bool { return h.launcher.podNames()["amd"] == 1 })
+	if n := h.metric("slipway_released_pods_total", "unknown"); n != 0 {
+		t.Errorf("%v promises were let go because the launcher did not know them", n)
+	}
+	if n := h.launcher.podNames()["a"]; n != 1 {
+		t.Errorf("the pod was launched for %d times", n)
+	}
 }
 
 // A failed launch lets its pods go and they are planned again at once.
@@ -106,15 +133,7 @@ func TestUnplacedPodIsExplained(t *testing.T) {
 		t.Errorf("message %q", got)
 	}
 	h.eventually("the pinned pod's reason", func() bool { return strings.Contains(h.message("daemon"), "pinned to node full") })
-	h.launcher.mu.Lock()
-	types := instanceTypes()
-	for _, it := range types {
-		it.Name = strings.Replace(it.GetName(), "m7g", "m7i", 1)
-		it.Labels["kubernetes.io/arch"], it.Labels["node.kubernetes.io/instance-type"] = "amd64", it.GetName()
-	}
-	h.launcher.types = []*api.InstanceTypes{{NodeClass: "default", Types: types}}
-	h.launcher.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{InstanceTypes: h.launcher.types} })
-	h.launcher.mu.Unlock()
+	h.launcher.offerAMD()
 	h.eventually("a launch once there is a type", func() bool { return h.launcher.podNames()["gpu"] == 1 })
 	if n := h.launcher.podNames()["daemon"]; n != 0 {
 		t.Errorf("a node was launched for a pod pinned to another")

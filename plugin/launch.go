@@ -115,6 +115,8 @@ func (p *planner) launch(ctx context.Context, w *work) []string {
 			return nil
 		}
 		refused = refusals(resp)
+		// A full state of a stream that was opened before this answer may lack what the launcher has just recorded.
+		now = time.Now()
 	}
 	names := p.recorded(ctx, w, refused, now)
 	p.existing(ctx, w)
@@ -171,11 +173,11 @@ func (p *planner) send(ctx context.Context, req *api.LaunchRequest) (*api.Launch
 	}
 }
 
-// unsent lets the pods go. What the launcher may have recorded shows in the next full state, before which nothing is
-// planned.
+// unsent lets the pods go. What the launcher may have recorded shows in the full state of a stream that is opened from now on,
+// before which nothing is planned.
 func (p *planner) unsent(ctx context.Context, w *work, err error) {
 	klog.FromContext(ctx).Error(err, "The launcher did not answer; its full state will tell what it has recorded")
-	p.view.synced = false
+	p.view.synced, p.view.distrusted = false, time.Now()
 	p.link.Resync()
 	uids := make([]types.UID, len(w.entries))
 	for i, e := range w.entries {
@@ -204,6 +206,7 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 			continue
 		}
 		names = append(names, c.Name)
+		p.promises.Recorded(c.Name, now)
 		p.view.record(c, now)
 		p.keep(w, c.Members, bequest{claim: c.Name, made: now})
 		if w.replaces == "" {
@@ -218,6 +221,7 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 			p.refuse(ctx, pl.Members, r)
 			continue
 		}
+		p.promises.Recorded(pl.Node, now)
 		p.keep(w, pl.Members, bequest{claim: pl.Node, node: w.input.Catalog.InFlight[pl.Node].NodeName, made: now})
 		if w.replaces == "" {
 			p.tellMembers(pl.Members, explain.Joining(w.input.Catalog.InFlight[pl.Node]), outcomeInFlight)

@@ -5,8 +5,10 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -35,6 +37,10 @@ type testLauncher struct {
 	silent bool
 	// away makes Launch fail.
 	away bool
+	// before is called, if it is set, when a launch has come and before anything of it is recorded.
+	before func()
+	// streams counts the catalog streams that were opened.
+	streams int
 	// unanswered counts the launches that came while it was away.
 	unanswered int
 	questions  chan *api.Question
@@ -106,6 +112,7 @@ func (l *testLauncher) WatchCatalog(_ *api.WatchCatalogRequest, s grpc.ServerStr
 		full.InFlight = append(full.InFlight, n)
 	}
 	l.watchers[updates] = struct{}{}
+	l.streams++
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
@@ -120,6 +127,9 @@ func (l *testLauncher) WatchCatalog(_ *api.WatchCatalogRequest, s grpc.ServerStr
 		case <-s.Context().Done():
 			return nil
 		case u := <-updates:
+			if u == nil {
+				return status.Error(codes.Unavailable, "broken")
+			}
 			u.Generation = generation
 			if err := s.Send(u); err != nil {
 				return err
@@ -135,7 +145,26 @@ func (l *testLauncher) publish(build func() *api.CatalogUpdate) {
 	}
 }
 
+// reconnect breaks the catalog streams and returns once another one has been opened.
+func (l *testLauncher) reconnect() {
+	l.mu.Lock()
+	opened := l.streams
+	l.publish(func() *api.CatalogUpdate { return nil })
+	l.mu.Unlock()
+	for again := false; !again; time.Sleep(time.Millisecond) {
+		l.mu.Lock()
+		again = l.streams > opened
+		l.mu.Unlock()
+	}
+}
+
 func (l *testLauncher) Launch(_ context.Context, req *api.LaunchRequest) (*api.LaunchResponse, error) {
+	l.mu.Lock()
+	before := l.before
+	l.mu.Unlock()
+	if before != nil {
+		before()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.away {
@@ -175,6 +204,19 @@ func (l *testLauncher) Launch(_ context.Context, req *api.LaunchRequest) (*api.L
 		l.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{InFlight: []*api.InFlightNode{n}} })
 	}
 	return resp, nil
+}
+
+// offerAMD replaces what can be launched by the same for amd64.
+func (l *testLauncher) offerAMD() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	types := instanceTypes()
+	for _, it := range types {
+		it.Name = strings.Replace(it.GetName(), "m7g", "m7i", 1)
+		it.Labels["kubernetes.io/arch"], it.Labels["node.kubernetes.io/instance-type"] = "amd64", it.GetName()
+	}
+	l.types = []*api.InstanceTypes{{NodeClass: "default", Types: types}}
+	l.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{InstanceTypes: l.types} })
 }
 
 func (l *testLauncher) labels(c *api.Claim) map[string]string {

@@ -47,7 +47,8 @@ func (p *planner) replanAfterBackoff(now time.Time) {
 // relearn starts from a full state: promises are as it says. Those that were made after the stream was opened may have
 // missed it; they have to show soon, as any.
 func (p *planner) relearn(ctx context.Context, u link.Update, now time.Time) {
-	p.view.synced = true
+	// A state that was on its way when a request went unanswered does not tell what became of it.
+	p.view.synced = p.view.synced || !u.Opened.Before(p.view.distrusted)
 	for name, s := range p.view.sent {
 		if _, shown := u.State.InFlight[name]; shown || s.at.Before(u.Opened) {
 			delete(p.view.sent, name)

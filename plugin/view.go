@@ -30,7 +30,9 @@ const (
 type view struct {
 	// synced says that the current connection has had its full state.
 	synced bool
-	told   catalog.State
+	// distrusted is when a request went unanswered: streams that were opened before it may not tell what the launcher made of it.
+	distrusted time.Time
+	told       catalog.State
 	// sent are claims that the launcher has recorded and the catalog does not show yet.
 	sent map[string]sentClaim
 	// settling are initialized nodes that the scheduler's cache does not show as such yet.

@@ -20,7 +20,7 @@ type Promise struct {
 	NodeClaim string
 	// NodeName of the node, empty until it is known.
 	NodeName string
-	// Since is when the promise was made.
+	// Since is when the promise was made, and once the launcher has recorded it, when it said so.
 	Since time.Time
 	// Deadline is when the pod is released whatever the launcher says.
 	Deadline time.Time
@@ -139,6 +139,18 @@ func (t *Table) Confirm(nodeClaim string, deadline time.Time) {
 	for uid := range t.byClaim[nodeClaim] {
 		p := t.byUID[uid]
 		p.Deadline = deadline
+		t.byUID[uid] = p
+	}
+}
+
+// Recorded notes that the launcher has recorded the promises on the claim: from then on it must know them, not from the moment on
+// when they were made here.
+func (t *Table) Recorded(nodeClaim string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uid := range t.byClaim[nodeClaim] {
+		p := t.byUID[uid]
+		p.Since = now
 		t.byUID[uid] = p
 	}
 }

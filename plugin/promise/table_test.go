@@ -71,6 +71,10 @@ func TestOthersStay(t *testing.T) {
 	if got := table.ReleaseUnknown(func(string) bool { return false }, start.Add(10*time.Second)); len(got) != 1 || got[0].Pod.UID != "old" {
 		t.Errorf("released %v, want the one that the launcher must have heard of", got)
 	}
+	table.Recorded("default-b", start.Add(time.Minute))
+	if got := table.ReleaseUnknown(func(string) bool { return false }, start.Add(45*time.Second)); got != nil {
+		t.Errorf("released %v, which the launcher recorded later", got)
+	}
 	if got := table.ReleaseExpired(start.Add(time.Minute)); got != nil {
 		t.Errorf("released %v before its deadline", got)
 	}
