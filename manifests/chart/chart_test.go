@@ -27,7 +27,7 @@ const folder = "../charts/slipway"
 // everything are values that turn all templates on.
 func everything() map[string]any {
 	return map[string]any{
-		"settings":                   map[string]any{"clusterName": "prod", "interruptionQueue": "prod-events", "reservedENIs": "1", "batchIdleDuration": "2s", "preferencePolicy": "Ignore", "handoverSelector": "team=a"},
+		"settings":                   map[string]any{"clusterName": "prod", "interruptionQueue": "prod-events", "reservedENIs": "1", "batchIdleDuration": "2s", "preferencePolicy": "Ignore", "handoverSelector": "team=a", "featureGates": map[string]any{"nodeRepair": true, "reservedCapacity": false}},
 		"serviceAccount":             map[string]any{"annotations": map[string]any{"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"}},
 		"controller":                 map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": 1, "memory": "1Gi"}}, "env": []any{map[string]any{"name": "AWS_REGION", "value": "eu-west-1"}}},
 		"scheduler":                  map[string]any{"mode": "replace", "emulatedVersion": "1.34", "args": map[string]any{"spotSharePercent": 30}},
@@ -169,6 +169,9 @@ func TestBothProgramsReadTheirFiles(t *testing.T) {
 				t.Errorf("arguments of NodeLaunch lack %s: %s", want, args)
 			}
 		}
+		if gates, err := launcher.ParseGates(settings.FeatureGates); err != nil || !gates.NodeRepair || gates.SpotToSpotConsolidation {
+			t.Errorf("feature gates %q: %+v, %v", settings.FeatureGates, gates, err)
+		}
 		if settings.ReservedENIs != 1 || settings.HandoverSelector != "team=a" || settings.InterruptionQueue != "prod-events" {
 			t.Errorf("settings %+v", settings)
 		}
@@ -279,12 +282,12 @@ func TestSchemaKnowsTheSettings(t *testing.T) {
 
 func TestSchemaRefuses(t *testing.T) {
 	for wrong, values := range map[string]map[string]any{
-		"no cluster":             {},
-		"a setting of nobody's":  {"settings": map[string]any{"clusterName": "a", "clusterNmae": "b"}},
-		"a value of nobody's":    {"settings": map[string]any{"clusterName": "a"}, "replica": 1},
-		"its own scheduler":      {"settings": map[string]any{"clusterName": "a"}, "schedulerName": "slipway"},
-		"a mode that is not":     {"settings": map[string]any{"clusterName": "a"}, "scheduler": map[string]any{"mode": "both"}},
-		"Karpenter's other gate": {"settings": map[string]any{"clusterName": "a", "featureGates": map[string]any{"nodeRepair": true}}},
+		"no cluster":            {},
+		"a setting of nobody's": {"settings": map[string]any{"clusterName": "a", "clusterNmae": "b"}},
+		"a value of nobody's":   {"settings": map[string]any{"clusterName": "a"}, "replica": 1},
+		"its own scheduler":     {"settings": map[string]any{"clusterName": "a"}, "schedulerName": "slipway"},
+		"a mode that is not":    {"settings": map[string]any{"clusterName": "a"}, "scheduler": map[string]any{"mode": "both"}},
+		"a gate of nobody's":    {"settings": map[string]any{"clusterName": "a", "featureGates": map[string]any{"nodeRepare": true}}},
 	} {
 		_, err := chart.Release{Chart: folder, Name: "slipway", Namespace: "kube-system", Values: values}.Render()
 		if err == nil {
