@@ -3,6 +3,8 @@ package parity_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -20,6 +22,9 @@ func (c *cluster) archive(comment string, what []string) []byte {
 	add("instance-types.json", text(c.instanceTypes()))
 	add("prices.json", text(c.prices()))
 	add("zones.json", text(c.zones))
+	if more := c.market(); len(more) > 0 {
+		add("market.json", text(more))
+	}
 	return txtar.Format(a)
 }
 
@@ -123,6 +128,24 @@ func nodePool(p catalog.NodePool) map[string]any {
 			"weight": p.Weight, "limits": limits, "template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": spec},
 		},
 	}
+}
+
+// market is what EC2 says of an instance type beside its price, by name: simulate has no file for it.
+func (c *cluster) market() map[string]marketJSON {
+	out := map[string]marketJSON{}
+	for i := range c.types {
+		t := &c.types[i]
+		m := marketJSON{Sold: slices.Sorted(maps.Keys(t.sold)), Reserved: t.reserved, Attach: t.attach}
+		if len(m.Sold) > 0 || m.Reserved > 0 || m.Attach > 0 {
+			out[t.Name] = m
+		}
+	}
+	return out
+}
+
+type marketJSON struct {
+	Sold             []string `json:",omitempty"`
+	Reserved, Attach int64    `json:",omitempty"`
 }
 
 // instanceTypes is what `aws ec2 describe-instance-types` would print.

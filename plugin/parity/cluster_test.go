@@ -36,6 +36,8 @@ type instance struct {
 	spot     map[string]float64
 	// reserved is how many instances a capacity reservation in the first zone by name still holds.
 	reserved int64
+	// attach is how many volumes a node of the type takes; 0 for as many as EC2 says.
+	attach int64
 	// sold are "zone/capacityType" that EC2 has no capacity for.
 	sold map[string]bool
 }
@@ -128,6 +130,9 @@ func (t *instance) shape(zones []string) (catalog.InstanceType, error) {
 	it, err := catalog.New(t.Facts, catalog.NodeClass{AMIFamily: catalog.FamilyAL2023})
 	if err != nil {
 		return it, err
+	}
+	if t.attach > 0 {
+		it.VolumeAttachments = t.attach
 	}
 	add := func(zone, capacityType string, price float64) {
 		it.Offerings = append(it.Offerings, catalog.Offering{

@@ -50,6 +50,9 @@ func (d dice) nodes(c *cluster) {
 			p.UID = types.UID(p.Name)
 			p.Spec.NodeName = n.Name
 			p.Spec.Volumes = nil
+			if d.on("attach") {
+				d.attached(c, p, n)
+			}
 			c.pods = append(c.pods, p)
 		}
 	}
@@ -274,38 +277,4 @@ func (d dice) spread(app string) corev1.TopologySpreadConstraint {
 		s.MatchLabelKeys = []string{"version"}
 	}
 	return s
-}
-
-// volume gives the pods of the template a claim: bound in a zone, or waiting for its first consumer.
-func (d dice) volume(c *cluster, p *corev1.Pod) {
-	name := fmt.Sprintf("claim-%d", len(c.claims))
-	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name, UID: types.UID(name)}}
-	pvc.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	pvc.Spec.Resources.Requests = size
-	sc := pick(d, c.classes...).Name
-	pvc.Spec.StorageClassName = &sc
-	pvc.Status.Phase = corev1.ClaimPending
-	if d.IntN(2) == 0 {
-		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name, UID: types.UID("pv-" + name)}}
-		pv.Spec.Capacity, pv.Spec.AccessModes, pv.Spec.StorageClassName = size, pvc.Spec.AccessModes, sc
-		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: "vol-" + name}
-		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: p.Namespace, Name: name, UID: pvc.UID}
-		pv.Status.Phase = corev1.VolumeBound
-		zone := pick(d, "us-east-1a", "us-east-1b")
-		if d.IntN(3) == 0 {
-			pv.Labels = map[string]string{corev1.LabelTopologyZone: zone}
-		} else {
-			pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "topology.ebs.csi.aws.com/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}},
-			}}}}
-		}
-		pvc.Spec.VolumeName, pvc.Status.Phase = pv.Name, corev1.ClaimBound
-		pvc.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
-		c.volumes = append(c.volumes, pv)
-	}
-	c.claims = append(c.claims, pvc)
-	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
-	}})
 }

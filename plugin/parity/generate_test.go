@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +26,7 @@ func newDice(seed uint64) dice {
 	all := []string{
 		"selector", "nodeAffinity", "taint", "spread", "affinity", "antiAffinity", "port", "volume", "daemon", "node",
 		"limit", "weight", "poolRequirement", "openLabel", "minValues", "sold", "namespace", "init", "version", "spot",
-		"big", "priority", "preference", "gang", "reserved", "device", "starting",
+		"big", "priority", "preference", "gang", "reserved", "device", "starting", "attach",
 	}
 	for range 1 + d.IntN(5) {
 		d.features[all[d.IntN(len(all))]] = true
@@ -104,7 +103,7 @@ func generate(seed uint64) *cluster {
 			c.daemonSets = append(c.daemonSets, d.daemonSet(i))
 		}
 	}
-	if d.features["volume"] {
+	if d.features["volume"] || d.features["attach"] {
 		d.storage(c)
 	}
 	if d.features["node"] {
@@ -117,6 +116,9 @@ func generate(seed uint64) *cluster {
 			p := t.DeepCopy()
 			p.Name = fmt.Sprintf("%s-%d", t.Name, k)
 			p.UID = types.UID(p.Name)
+			if d.on("attach") {
+				d.volume(c, p) // One of its own, as a StatefulSet's pods have.
+			}
 			c.pods = append(c.pods, p)
 		}
 	}
@@ -132,6 +134,9 @@ func (d dice) types(c *cluster) {
 		t := instance{Facts: f, spot: map[string]float64{}, sold: map[string]bool{}}
 		if d.on("reserved") {
 			t.reserved = 1 + d.Int64N(2)
+		}
+		if d.features["attach"] {
+			t.attach = 1 + d.Int64N(3)
 		}
 		t.onDemand = 0.03*float64(f.VCPUs) + 0.004*memory*float64(8+d.IntN(5))/10 + float64(len(f.GPUs))
 		for _, z := range c.zones {
@@ -253,19 +258,4 @@ func (d dice) daemonSet(i int) *appsv1.DaemonSet {
 		spec.Containers[0].Ports = []corev1.ContainerPort{d.port()}
 	}
 	return ds
-}
-
-func (d dice) storage(c *cluster) {
-	wait := storagev1.VolumeBindingWaitForFirstConsumer
-	for i, zones := range [][]string{nil, {"us-east-1b"}, {"us-east-1a", "us-east-1c"}} {
-		sc := &storagev1.StorageClass{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("class-%d", i)}, Provisioner: "ebs.csi.aws.com", VolumeBindingMode: &wait,
-		}
-		if zones != nil {
-			sc.AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{
-				Key: pick(d, "topology.ebs.csi.aws.com/zone", corev1.LabelTopologyZone), Values: zones,
-			}}}}
-		}
-		c.classes = append(c.classes, sc)
-	}
 }

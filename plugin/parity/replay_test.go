@@ -52,6 +52,7 @@ func readCase(file string) (*cluster, error) {
 		OnDemand map[string]float64            `json:"on-demand"`
 		Spot     map[string]map[string]float64 `json:"spot"`
 	}
+	var market map[string]marketJSON
 	for _, f := range txtar.Parse(data).Files {
 		switch f.Name {
 		case "objects.yaml":
@@ -64,6 +65,8 @@ func readCase(file string) (*cluster, error) {
 			err = json.Unmarshal(f.Data, &types)
 		case "prices.json":
 			err = json.Unmarshal(f.Data, &prices)
+		case "market.json":
+			err = json.Unmarshal(f.Data, &market)
 		case "zones.json":
 			err = json.Unmarshal(f.Data, &c.zones)
 		default:
@@ -74,7 +77,11 @@ func readCase(file string) (*cluster, error) {
 		}
 	}
 	for _, x := range types.InstanceTypes {
-		t := instance{Facts: x.facts(), onDemand: prices.OnDemand[x.InstanceType], spot: map[string]float64{}}
+		t := instance{Facts: x.facts(), onDemand: prices.OnDemand[x.InstanceType], spot: map[string]float64{}, sold: map[string]bool{}}
+		t.reserved, t.attach = market[t.Name].Reserved, market[t.Name].Attach
+		for _, of := range market[t.Name].Sold {
+			t.sold[of] = true
+		}
 		for zone, list := range prices.Spot {
 			if p, ok := list[t.Name]; ok {
 				t.spot[zone] = p

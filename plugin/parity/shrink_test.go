@@ -56,9 +56,9 @@ func reductions(c *cluster) []*cluster {
 	for i := range c.types {
 		for _, strip := range []func(*instance){
 			func(t *instance) { t.spot = nil }, func(t *instance) { t.sold = nil }, func(t *instance) { t.GPUs = nil },
+			func(t *instance) { t.reserved = 0 }, func(t *instance) { t.attach = 0 },
 		} {
-			before := c.types[i]
-			if after := before; differs(&after, strip, before.spot != nil, before.sold != nil, before.GPUs != nil) {
+			if after := c.types[i]; differs(&after, strip) {
 				change(func(n *cluster) { n.types[i] = after })
 			}
 		}
@@ -68,9 +68,13 @@ func reductions(c *cluster) []*cluster {
 }
 
 // differs applies strip and says whether it took something off.
-func differs(t *instance, strip func(*instance), had ...bool) bool {
+func differs(t *instance, strip func(*instance)) bool {
+	has := func() [5]bool {
+		return [5]bool{t.spot != nil, t.sold != nil, t.GPUs != nil, t.reserved > 0, t.attach > 0}
+	}
+	had := has()
 	strip(t)
-	return !slices.Equal(had, []bool{t.spot != nil, t.sold != nil, t.GPUs != nil})
+	return had != has()
 }
 
 func poolReductions(c *cluster) []*cluster {

@@ -89,6 +89,13 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int) (Claim, boo
 	if !fine {
 		alts, fine = m.alternatives(sp, o, slack)
 	}
+	if !fine {
+		if wide := m.widened(p, n, sp); len(wide.zones) > len(sp.zones) {
+			if more, enough := m.alternatives(wide, o, slack); enough {
+				sp, alts, fine = wide, more, true
+			}
+		}
+	}
 	parts := p.parts(n)
 	if !fine {
 		for _, part := range parts {
@@ -174,6 +181,22 @@ func (m *model) span(p *problem, n node, ok bits) span {
 	}
 	slices.Sort(sp.zones)
 	slices.Sort(sp.capacity)
+	return sp
+}
+
+// widened is the span over all zones in which any type holds the node's pods, where the expected one may have no capacity: more
+// types can be named so, which minValues may need.
+func (m *model) widened(p *problem, n node, sp span) span {
+	if slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned }) {
+		return sp
+	}
+	sp.zones = slices.Clone(sp.zones)
+	for oi := range m.offers {
+		if o := &m.offers[oi]; sp.shared.has(oi) && o.Available && slices.Contains(sp.capacity, o.CapacityType) && !slices.Contains(sp.zones, o.Zone) {
+			sp.zones = append(sp.zones, o.Zone)
+		}
+	}
+	slices.Sort(sp.zones)
 	return sp
 }
 

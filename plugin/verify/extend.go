@@ -31,15 +31,22 @@ func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 		if plan.GangOf(in.Classes[ci].Pod).Name != "" {
 			continue
 		}
-		for most := unplaced(&s.Plan, ci); ; most = 1 {
+		for most := unplaced(&s.Plan, ci); most > 0; most = min(1, unplaced(&s.Plan, ci)) {
 			if tries--; tries < 0 {
 				return nil
 			}
+			before := unplaced(&s.Plan, ci)
 			said, err := s.extended(ctx, in, ci, most)
 			if err != nil {
 				return err
 			}
-			news := slices.DeleteFunc(said, func(r plan.Rejection) bool { return r.ClassKey != in.Classes[ci].Key || told(in.Rejected, r) })
+			if unplaced(&s.Plan, ci) < before {
+				continue // Beside these there may be a place for one more.
+			}
+			key := in.Classes[ci].Key
+			news := slices.DeleteFunc(said, func(r plan.Rejection) bool {
+				return r.ClassKey != key && !slices.Contains(r.With, key) || told(in.Rejected, r)
+			})
 			if most == 1 && len(news) == 0 || len(said) == 0 {
 				break
 			}

@@ -19,8 +19,9 @@ import (
 //  1. on a node that exists or is in flight: not there;
 //  2. with fewer pods of its own class it fits, and the conflict is within the node: at most so many per node;
 //  3. without the other classes it fits, and the conflict is within the node: not together with them;
-//  4. without the node's daemon pods it fits: not on any offering whose nodes run those DaemonSets;
-//  5. otherwise by what the filter looks at: the zone, the pool, the instance type, or this very offering.
+//  4. without the node's daemon pods it fits: not on any offering whose nodes run those DaemonSets, in the same zone or of the
+//     same capacity type if those are what it looks at;
+//  5. otherwise by what the filter looks at: the zone, the capacity type, the pool, the instance type, or this very offering.
 func (v *Verifier) narrow(ctx context.Context, t *trial, s *spot, status *fwk.Status) []plan.Rejection {
 	class := t.class
 	plugin, why := status.Plugin(), reason(status)
@@ -34,9 +35,48 @@ func (v *Verifier) narrow(ctx context.Context, t *trial, s *spot, status *fwk.St
 		}
 	}
 	if s.claim != nil && amongPods(plugin) && fits(func(u types.UID) bool { return s.daemons[u] != nil }) {
-		return t.scene.beside(s, class, why)
+		return t.scene.beside(s, class, why, domainOf(&class, plugin))
 	}
 	return []plan.Rejection{s.reject(class, why, plugin)}
+}
+
+// domain says by which of an offering's labels the constraints that the plugin holds the class to tell nodes apart.
+type domain struct{ zone, capacityType, pool bool }
+
+func domainOf(class *plan.Class, plugin string) domain {
+	var keys []string
+	switch plugin {
+	case names.PodTopologySpread:
+		constraints := class.Pod.Spec.TopologySpreadConstraints
+		if len(constraints) == 0 {
+			constraints = class.DefaultSpread
+		}
+		for _, c := range constraints {
+			if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+				keys = append(keys, c.TopologyKey)
+			}
+		}
+	case names.InterPodAffinity:
+		for _, t := range requiredTerms(class.Pod) {
+			keys = append(keys, t.TopologyKey)
+		}
+	}
+	var out domain
+	for _, key := range keys {
+		switch key {
+		case corev1.LabelTopologyZone:
+			out.zone = true
+		case labelCapacityType:
+			out.capacityType = true
+		case corev1.LabelHostname:
+		default:
+			out.pool = true
+		}
+	}
+	if out == (domain{}) {
+		out.zone = true // By the constraints of others, perhaps.
+	}
+	return out
 }
 
 // withinSpot is steps 2 and 3 of narrow.
@@ -65,12 +105,16 @@ func amongPods(plugin string) bool {
 }
 
 // beside rejects the offerings whose nodes run one of the DaemonSets of the spot's node.
-func (s *scene) beside(at *spot, class plan.Class, why string) []plan.Rejection {
+func (s *scene) beside(at *spot, class plan.Class, why string, by domain) []plan.Rejection {
 	var out []plan.Rejection
+	expected := &at.claim.Expected
 	for _, name := range slices.Sorted(maps.Keys(s.cat.NodePools)) {
 		pool := s.cat.NodePools[name]
 		for _, t := range s.cat.InstanceTypes[pool.NodeClass] {
 			for _, o := range t.Offerings {
+				if by.zone && o.Zone != expected.Zone || by.capacityType && o.CapacityType != expected.CapacityType {
+					continue
+				}
 				node := virtualNode("beside", offeringLabels(pool, t, o), pool.Taints, t.Allocatable)
 				for _, uid := range slices.Sorted(maps.Keys(at.daemons)) {
 					if run, _ := daemon.NodeShouldRunDaemonPod(s.world.logger, node, at.daemons[uid]); run {
@@ -123,7 +167,18 @@ func (s *spot) reject(class plan.Class, why, plugin string) plan.Rejection {
 	c := s.claim
 	out := plan.Rejection{ClassKey: class.Key, Reason: why}
 	switch plugin {
-	case names.PodTopologySpread, names.InterPodAffinity, names.VolumeBinding, names.VolumeZone:
+	case names.PodTopologySpread, names.InterPodAffinity:
+		by := domainOf(&class, plugin)
+		if by.zone {
+			out.Zone = c.Expected.Zone
+		}
+		if by.capacityType {
+			out.CapacityType = c.Expected.CapacityType
+		}
+		if by.pool {
+			out.NodePool = c.NodePool
+		}
+	case names.VolumeBinding, names.VolumeZone:
 		out.Zone = c.Expected.Zone
 	case names.TaintToleration:
 		out.NodePool = c.NodePool
