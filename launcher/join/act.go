@@ -139,8 +139,7 @@ func (c *Controller) adopt(ctx context.Context, o Observed, d Decision) error {
 }
 
 func (c *Controller) patch(ctx context.Context, have, want *corev1.Node) error {
-	patch := client.MergeFromWithOptions(have.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	if err := c.config.Client.Patch(ctx, want, patch); err != nil {
+	if err := c.config.Client.Patch(ctx, want, node.Difference(have, want)); err != nil {
 		return fmt.Errorf("patching Node %s: %w", have.Name, err)
 	}
 	want.DeepCopyInto(have)

@@ -24,6 +24,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -137,7 +138,7 @@ func (c *Controller) booting(ctx context.Context, claim *karpv1.NodeClaim) (*cor
 }
 
 // promised are the pods of the claim that still are to run on the node.
-func (c *Controller) promised(ctx context.Context, claim *karpv1.NodeClaim, node string) ([]*corev1.Pod, error) {
+func (c *Controller) promised(ctx context.Context, claim *karpv1.NodeClaim, nodeName string) ([]*corev1.Pod, error) {
 	refs, err := record.Pods(claim)
 	if err != nil {
 		// Somebody broke the annotation: the kubelet pulls, as it would without us.
@@ -152,7 +153,7 @@ func (c *Controller) promised(ctx context.Context, claim *karpv1.NodeClaim, node
 			}
 			continue
 		}
-		if string(pod.UID) == ref.UID && (pod.Spec.NodeName == "" || pod.Spec.NodeName == node) {
+		if string(pod.UID) == ref.UID && (pod.Spec.NodeName == "" || pod.Spec.NodeName == nodeName) {
 			out = append(out, pod)
 		}
 	}
@@ -167,8 +168,7 @@ func (c *Controller) write(ctx context.Context, have *corev1.Node, list List) er
 	}
 	want := have.DeepCopy()
 	metav1.SetMetaDataAnnotation(&want.ObjectMeta, catalog.PrefetchAnnotation, list.String())
-	patch := client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})
-	if err := c.config.Client.Patch(ctx, want, patch); err != nil {
+	if err := c.config.Client.Patch(ctx, want, node.Difference(have, want)); err != nil {
 		return fmt.Errorf("writing the list of images on Node %s: %w", have.Name, err)
 	}
 	known := strings.Split(before, ",")
