@@ -281,6 +281,7 @@ func (s *Sandbox) launcherFlags(ctx context.Context, name, kubeconfig string) ([
 		"--cluster-name=" + ClusterName,
 		fmt.Sprintf("--metrics-address=127.0.0.1:%d", port),
 		"--health-probe-address=0",
+		fmt.Sprintf("--consolidation-period=%s", max(time.Duration(float64(10*time.Second)/max(s.cfg.Speed, 1)), time.Second)),
 	}
 	if s.foreign != nil {
 		return append(out, s.foreignFlags()...), nil

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/protect"
 )
@@ -110,7 +109,7 @@ func (c *Consolidator) judge(ctx context.Context, n *member, guards []protect.Bu
 	n.blocked, n.passing = Blocked(Facts{
 		Now: now, Claim: n.claim, Node: n.node, Pool: n.pool, NodeAge: c.config.Settings.NodeAge,
 		Moving: c.config.Mover.Moving(n.claim.UID), Rest: c.config.Mover.NotBefore(n.claim.UID),
-		Protected: disrupt.Protected(protect.Facts{Now: now, Node: n.node, Claim: n.claim, Pods: pods, Budgets: guards}),
+		Protected: protect.Look(protect.Facts{Now: now, Node: n.node, Claim: n.claim, Pods: pods, Budgets: guards}).Why,
 	})
 	slices.Sort(said)
 	open := n.blocked == ""

@@ -43,15 +43,21 @@ type moving struct {
 	spent        float64
 	// protected is since when something speaks against the move.
 	protected time.Time
-	deleting  bool
+	// deleting says that the deletion of the claims was begun, done that all of them are being deleted.
+	deleting, done bool
 	// said are the Events that were written.
 	said map[string]bool
 }
 
-// carry carries one move out. It ends with the move, with leadership, or with ctx; what it leaves then is the sweep's.
+// carry carries one move out. It ends with the move, with leadership, or with ctx; what it leaves then is the sweep's. The ledger
+// itself sees that claims are being deleted: until it does, their places are theirs.
 func (e *Executor) carry(ctx context.Context, m *moving) {
 	defer e.leave(m.Claims)
-	defer e.config.Ledger.Release(uids(m.Claims)...)
+	defer func() {
+		if !m.done {
+			e.config.Ledger.Release(uids(m.Claims)...)
+		}
+	}()
 	logger := klog.FromContext(ctx).WithValues("nodes", m.nodes, "reason", m.why())
 	logger.Info("disrupting node(s)", "command", m.Message)
 	for {
@@ -100,13 +106,15 @@ func (e *Executor) step(ctx context.Context, m *moving) (over bool, wait time.Du
 	case CallOff:
 		return true, 0, e.callOff(ctx, m, seen, why)
 	case Done:
+		m.done = true
 		return true, 0, nil
 	}
 	return false, wait, err
 }
 
-// cordon keeps new pods off all nodes and says why on their claims.
+// cordon keeps new pods off all nodes and says why on their claims. What the scheduler said before counts no more.
 func (e *Executor) cordon(ctx context.Context, m *moving, seen *sight) error {
+	clear(m.idle)
 	for i, name := range m.nodes {
 		if err := e.config.Ender.Cordon(ctx, name, CordonedBy); err != nil {
 			return err

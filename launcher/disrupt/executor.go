@@ -117,6 +117,9 @@ type Move struct {
 	// MostPerHour is what all that is launched for the pods may cost, in USD per hour; no node that is equal to one that goes is
 	// launched then. Nil for whatever is needed.
 	MostPerHour *float64
+	// Eventual says that the claims have a termination grace period which ends what their pods may ask for: do-not-disrupt and
+	// PodDisruptionBudgets of pods do not keep them.
+	Eventual bool
 	// Message says for Events what the move is good for; empty for nothing to say.
 	Message string
 }

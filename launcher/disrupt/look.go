@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,25 +94,16 @@ func (e *Executor) lookAt(ctx context.Context, m *moving, i int, s *sight, budge
 			f.Uncovered = pod.Namespace + "/" + pod.Name
 		}
 	}
-	f.Protected = Protected(protect.Facts{Now: time.Now(), Node: node, Claim: claim, Pods: on, Budgets: budgets})
+	if v := protect.Look(protect.Facts{Now: time.Now(), Node: node, Claim: claim, Pods: on, Budgets: budgets}); !v.ByPods || !m.Eventual {
+		f.Protected = v.Why
+	}
 	return f, nil
 }
 
-// Protected says why a node may not be moved: what package protect says, or a pod that nothing would create again.
-func Protected(f protect.Facts) string {
-	if v := protect.Look(f); v.Why != "" {
-		return v.Why
-	}
-	at := slices.IndexFunc(f.Pods, func(p *corev1.Pod) bool { return moves(p) && metav1.GetControllerOf(p) == nil })
-	if at >= 0 {
-		return fmt.Sprintf("pod %s/%s has no controller: nothing would create it again", f.Pods[at].Namespace, f.Pods[at].Name)
-	}
-	return ""
-}
-
-// moves says whether a pod needs room elsewhere: one that did not come with the node, and has not ended.
+// moves says whether a pod needs room elsewhere: one that will be made again, did not come with the node, and has not ended.
 func moves(pod *corev1.Pod) bool {
-	return !drain.Terminal(pod) && !drain.OfDaemonSet(pod) && !drain.Static(pod) && pod.DeletionTimestamp == nil
+	return !drain.Terminal(pod) && !drain.OfDaemonSet(pod) && !drain.Static(pod) && pod.DeletionTimestamp == nil &&
+		metav1.GetControllerOf(pod) != nil
 }
 
 // replacements are the claims that were launched for the move, as the cache shows them; one that it does not show yet is young.
