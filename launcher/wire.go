@@ -53,6 +53,7 @@ func (l *Launcher) wire() error {
 		p.terminator.SetupWithManager(l.manager),
 		l.leaving(p),
 		l.consolidation(p),
+		l.exchange(p),
 	)
 }
 
@@ -132,7 +133,7 @@ func (l *Launcher) classes(p parts) error {
 		return err
 	}
 	pools, err := nodepool.New(nodepool.Config{
-		Client: mgr.GetClient(), Guard: p.leader, Events: l.recorders.slipway, Registerer: l.registerer,
+		Client: mgr.GetClient(), Guard: p.leader, Registerer: l.registerer,
 	})
 	if err != nil {
 		return err

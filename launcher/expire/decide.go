@@ -1,7 +1,8 @@
 package expire
 
 import (
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"time"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -37,8 +38,7 @@ func Soft(claim *karpv1.NodeClaim, window time.Duration) time.Time {
 		return time.Time{}
 	}
 	window = min(window, *after/share)
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(claim.UID)) // A hash takes all.
-	jitter := time.Duration(float64(window) / 2 * float64(hash.Sum32()) / (1 << 32))
+	hash := sha256.Sum256([]byte(claim.UID))
+	jitter := time.Duration(float64(window) / 2 * float64(binary.BigEndian.Uint32(hash[:])) / (1 << 32))
 	return claim.CreationTimestamp.Add(*after - window + jitter)
 }

@@ -14,9 +14,7 @@ func SetConditions(ctx context.Context, pool *karpv1.NodePool, class *awsv1.EC2N
 	setValidationSucceeded(ctx, pool)
 	setNodeClassReady(pool, class)
 	setRegistrationHealthy(pool, class, claims)
-	if list := NotYet(pool); len(list) > 0 {
-		set.SetTrueWithReason(ConditionNotYet, "NotYet", sentence(list))
-	}
+	_ = set.Clear(conditionNotYet) // It fails for what Ready depends on alone.
 }
 
 func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool) {
@@ -92,18 +90,4 @@ func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, cl
 			return
 		}
 	}
-}
-
-// notYetChanged is the message of the condition NotYet where it was not said for this generation; empty otherwise.
-func notYetChanged(before, after *karpv1.NodePool) string {
-	now := after.StatusConditions().Get(ConditionNotYet)
-	if now == nil {
-		return ""
-	}
-	for _, c := range before.Status.Conditions {
-		if c.Type == ConditionNotYet && c.ObservedGeneration == now.ObservedGeneration {
-			return ""
-		}
-	}
-	return now.Message
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,17 +24,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// ConditionNotYet is the type of the condition that says what a pool asks for and slipway does not do yet. Ready does
-// not depend on it.
-const ConditionNotYet = "slipway.dev/NotYet"
+// conditionNotYet is a condition of earlier versions, which is taken away where it stands: what it told of is done now.
+const conditionNotYet = "slipway.dev/NotYet"
 
 const workers = 4
-
-// Recorder writes Events, with source component slipway; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
 
 // Config is what a Controller is made of. Every field is required.
 type Config struct {
@@ -43,8 +35,6 @@ type Config struct {
 	Client client.Client
 	// Guard lets effects happen while leading only.
 	Guard leadership.Guard
-	// Events records slipway's own Events.
-	Events Recorder
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
 }
@@ -57,8 +47,8 @@ type Controller struct {
 
 // New returns a Controller; SetupWithManager starts it.
 func New(c Config) (*Controller, error) {
-	if c.Client == nil || c.Guard == nil || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("nodepool: Client, Guard, Events and Registerer are required")
+	if c.Client == nil || c.Guard == nil || c.Registerer == nil {
+		return nil, errors.New("nodepool: Client, Guard and Registerer are required")
 	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {
@@ -123,13 +113,9 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if equality.Semantic.DeepEqual(before.Status, pool.Status) {
 		return reconcile.Result{}, nil
 	}
-	news := notYetChanged(before, pool)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.config.Client.Status().Patch(ctx, pool, patch); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(fmt.Errorf("write status of NodePool %s: %w", pool.Name, err))
-	}
-	if news != "" {
-		c.config.Events.Eventf(pool, corev1.EventTypeWarning, "NotYet", "Not done yet: %s", news)
 	}
 	return reconcile.Result{}, nil
 }

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -121,23 +120,17 @@ func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, 
 	return ctx, cancel, ctx.Err()
 }
 
-type recorder struct{ events []string }
-
-func (r *recorder) Eventf(_ runtime.Object, kind, reason, format string, args ...any) {
-	r.events = append(r.events, kind+" "+reason+": "+fmt.Sprintf(format, args...))
-}
-
-func newController(t *testing.T, objects ...client.Object) (*nodepool.Controller, client.Client, *recorder) {
+func newController(t *testing.T, objects ...client.Object) (*nodepool.Controller, client.Client) {
 	t.Helper()
 	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).
 		WithStatusSubresource(&karpv1.NodePool{}, &karpv1.NodeClaim{}, &awsv1.EC2NodeClass{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
-	api, r := b.Build(), &recorder{}
-	c, err := nodepool.New(nodepool.Config{Client: api, Guard: always{}, Events: r, Registerer: prometheus.NewRegistry()})
+	api := b.Build()
+	c, err := nodepool.New(nodepool.Config{Client: api, Guard: always{}, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, api, r
+	return c, api
 }
 
 func reconcileOnce(t *testing.T, c *nodepool.Controller, api client.Client, name string) *karpv1.NodePool {
@@ -153,26 +146,14 @@ func reconcileOnce(t *testing.T, c *nodepool.Controller, api client.Client, name
 	return pool
 }
 
-// What is not done yet is said once per generation, and the pool is served all the same.
-func TestNotYetIsSaidOncePerGeneration(t *testing.T) {
+// A condition of earlier versions, of what they did not do, is taken away.
+func TestNotYetIsTakenAway(t *testing.T) {
 	pool := validPool(t)
-	c, api, r := newController(t, pool, class(t, "ready"))
-	for range 3 {
-		pool = reconcileOnce(t, c, api, "default")
-	}
-	if len(r.events) != 1 || !strings.HasPrefix(r.events[0], "Warning NotYet: ") {
-		t.Fatalf("events %q, want one Warning NotYet", r.events)
-	}
-	if !pool.StatusConditions().IsTrue("Ready", nodepool.ConditionNotYet) {
+	pool.StatusConditions().SetTrueWithReason("slipway.dev/NotYet", "NotYet", "drift")
+	c, api := newController(t, pool, class(t, "ready"))
+	pool = reconcileOnce(t, c, api, "default")
+	if pool.StatusConditions().Get("slipway.dev/NotYet") != nil || !pool.StatusConditions().IsTrue("Ready") {
 		t.Errorf("conditions:\n%s", render(pool))
-	}
-	pool.Generation++
-	if err := api.Update(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
-	reconcileOnce(t, c, api, "default")
-	if len(r.events) != 2 {
-		t.Errorf("events %q, want a second one for the new generation", r.events)
 	}
 }
 
@@ -181,7 +162,7 @@ func TestOneBadPoolStopsNoOther(t *testing.T) {
 	good, bad := validPool(t), validPool(t)
 	bad.Name = "bad"
 	bad.Spec.Template.Spec.Requirements[0].Operator = "Sometimes"
-	c, api, _ := newController(t, good, bad, class(t, "ready"))
+	c, api := newController(t, good, bad, class(t, "ready"))
 	if pool := reconcileOnce(t, c, api, "bad"); !pool.StatusConditions().Get("Ready").IsFalse() {
 		t.Errorf("bad:\n%s", render(pool))
 	}
@@ -197,7 +178,7 @@ func TestStatus(t *testing.T) {
 		c.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 		return c
 	}
-	c, api, _ := newController(t, validPool(t), class(t, "ready"), claim("a", "default", "2"), claim("b", "default", "1500m"), claim("c", "other", "64"))
+	c, api := newController(t, validPool(t), class(t, "ready"), claim("a", "default", "2"), claim("b", "default", "1500m"), claim("c", "other", "64"))
 	pool := reconcileOnce(t, c, api, "default")
 	if got := pool.Status.Resources.Cpu().String(); got != "3500m" {
 		t.Errorf("status.resources.cpu %s, want 3500m", got)

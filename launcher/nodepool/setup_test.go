@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -21,7 +20,7 @@ func TestSetupWithManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject, err := nodepool.New(nodepool.Config{Client: mgr.GetClient(), Guard: always{}, Events: record.NewFakeRecorder(1), Registerer: prometheus.NewRegistry()})
+	subject, err := nodepool.New(nodepool.Config{Client: mgr.GetClient(), Guard: always{}, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

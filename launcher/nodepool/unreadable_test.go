@@ -15,7 +15,7 @@ import (
 func TestUnreadable(t *testing.T) {
 	p := validPool(t)
 	p.Annotations = map[string]string{catalog.UnreadableAnnotation: "spec.limits: no", karpv1.NodePoolHashAnnotationKey: "1"}
-	c, api, _ := newController(t, p, class(t, "ready"))
+	c, api := newController(t, p, class(t, "ready"))
 	if _, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)}); err != nil {
 		t.Fatal(err)
 	}

@@ -117,21 +117,6 @@ func validateBudget(path *field.Path, b karpv1.Budget) field.ErrorList {
 	return out
 }
 
-// NotYet lists what the pool asks for and slipway does not do yet, each with its field; the pool is served all the same.
-func NotYet(pool *karpv1.NodePool) []string {
-	var out []string
-	d := pool.Spec.Disruption
-	if d.ConsolidationPolicy != karpv1.ConsolidationPolicyWhenEmpty && d.ConsolidateAfter.Duration != nil {
-		policy := d.ConsolidationPolicy
-		if policy == "" {
-			policy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
-		}
-		out = append(out, fmt.Sprintf("spec.disruption.consolidationPolicy %s: empty nodes are reclaimed, underutilized ones are left", policy))
-	}
-	out = append(out, "drift: nodes are not replaced when this NodePool or its EC2NodeClass changes")
-	return out
-}
-
 // Usage adds up the capacity of a pool's NodeClaims; their number is the resource `nodes`.
 func Usage(claims []karpv1.NodeClaim) corev1.ResourceList {
 	out := corev1.ResourceList{}

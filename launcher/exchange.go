@@ -1,0 +1,61 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/disrupt"
+	"github.com/slipway-k8s/slipway/launcher/repair"
+	"github.com/slipway-k8s/slipway/launcher/roll"
+)
+
+// exchange makes the parts that exchange nodes for new ones of the same kind: drifted ones, those that expire soon, sick ones.
+func (l *Launcher) exchange(p parts) error {
+	mgr, settings := l.manager, l.config.Settings
+	roller, err := roll.New(roll.Config{
+		Client: mgr.GetClient(), Guard: p.leader, Mover: exchanger{p.mover}, Events: l.recorders.karpenter, Metrics: p.voluntary,
+		Window: settings.ExpiryWindow.Duration, Ours: p.beside.ours,
+	})
+	if err != nil {
+		return err
+	}
+	gates, err := ParseGates(settings.FeatureGates)
+	if err != nil {
+		return err
+	}
+	repairer, err := repair.New(repair.Config{
+		Client: mgr.GetClient(), Guard: p.leader, Ender: p.terminator, Events: l.recorders.karpenter, Registerer: l.registerer,
+		Enabled: gates.NodeRepair, Ours: p.beside.ours,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(add(mgr, roller.Run), repairer.SetupWithManager(mgr))
+}
+
+// mover is what an exchanger needs of *disrupt.Executor.
+type mover interface {
+	Start(ctx context.Context, m disrupt.Move) error
+	NotBefore(claim types.UID) time.Time
+}
+
+// exchanger has single nodes moved, whatever their pods' new room costs.
+type exchanger struct{ mover mover }
+
+// Replace implements roll.Mover. Budgets know no reason for nodes that expire: to be exchanged for another of its kind is drift's.
+func (e exchanger) Replace(ctx context.Context, claim *karpv1.NodeClaim, why, message string) error {
+	if time.Now().Before(e.mover.NotBefore(claim.UID)) {
+		return roll.ErrBusy
+	}
+	err := e.mover.Start(ctx, disrupt.Move{
+		Claims: []*karpv1.NodeClaim{claim}, Reason: karpv1.DisruptionReasonDrifted, Why: why, Message: message,
+	})
+	if errors.Is(err, disrupt.ErrMoving) || errors.Is(err, disrupt.ErrNotRunning) {
+		return errors.Join(roll.ErrBusy, err)
+	}
+	return err
+}
