@@ -101,13 +101,12 @@ func onePerClaim(e *Evidence) []string {
 	return out
 }
 
-// promisedOnce: no pod has room kept on two nodes that were bought. An initialized node keeps room for nobody: who was promised
-// it is bound, or planned again, and the list stays as it was; so it does on a claim that is not launched in time.
+// promisedOnce: no pod is in the promises of two NodeClaims that stay, launched or not: each would keep room for it.
 func promisedOnce(e *Evidence) []string {
 	var out []string
 	promised := map[string]string{}
 	for _, c := range e.Claims {
-		if c.Leaving.Seen() || c.Deleted.Seen() || c.Initialized.Seen() || !c.Launched.Seen() {
+		if c.Leaving.Seen() || c.Deleted.Seen() {
 			continue
 		}
 		for _, uid := range observe.PromisedTo(c) {

@@ -85,6 +85,11 @@ func TestRules(t *testing.T) {
 			second(e).Annotations[catalog.PodsAnnotation] = `[{"uid":"u-1"}]`
 			e.Claims[0].Object.Annotations[catalog.PodsAnnotation] = `[{"uid":"u-1"}]`
 		}},
+		{"pod u-2 is promised to", func(e *invariants.Evidence) { // Neither an initialized node nor one that is not launched is left out.
+			second(e).Annotations[catalog.PodsAnnotation] = `[{"uid":"u-2"}]`
+			e.Claims[0].Object.Annotations[catalog.PodsAnnotation] = `[{"uid":"u-1"},{"uid":"u-2"}]`
+			e.Claims[0].Initialized, e.Claims[1].Launched = seen(), observe.Moment{}
+		}},
 		{"was refused after", func(e *invariants.Evidence) {
 			e.Pods = append(e.Pods, refused("web-2", "u-2"), refused("web-3", "u-3"))
 		}},

@@ -29,8 +29,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// patience bounds each wait: far above what anything takes, a fail-over included.
-const patience = 3 * time.Minute
+// patience is how long a wait goes on without any effect of the processes: far above what anything takes, a fail-over included.
+// With effects it goes on for mostPatience, on a machine however busy; what comes to no end by then never does.
+const patience, mostPatience = 3 * time.Minute, 20 * time.Minute
 
 // secret is in the user data of every instance.
 const secret = "do-not-log-0f1e2d3c4b5a"
@@ -202,17 +203,31 @@ func (s *scene) settle(what string, done func() error) {
 	})
 }
 
-// await waits until done returns no error, and ends the test with the last one when the time is up.
+// await waits until done returns no error, and ends the test with the last one when nothing goes on any more.
 func (s *scene) await(what string, done func() error) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), mostPatience)
 	defer cancel()
 	var last error
-	if err := s.recorder.Await(ctx, what, func() bool { last = done(); return last == nil }); err == nil {
+	begin, seen := time.Now(), s.Journal().Last()
+	moved := begin
+	err := s.recorder.Await(ctx, what, func() bool {
+		for _, e := range s.Journal().Since(seen) {
+			if seen = e.Number; counted(e) != "" {
+				moved = time.Now()
+			}
+		}
+		if time.Since(moved) > patience {
+			cancel()
+		}
+		last = done()
+		return last == nil
+	})
+	if err == nil {
 		return
 	}
 	s.keep()
-	s.t.Fatalf("not within %s: %s: %v", patience, what, last)
+	s.t.Fatalf("not within %s, the last effect %s ago: %s: %v", time.Since(begin).Round(time.Second), time.Since(moved).Round(time.Second), what, last)
 }
 
 // keep prints the ends of the logs, and keeps all of them and the effects where `go test -artifacts` keeps things.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,29 +72,92 @@ func few() []walkCase {
 
 // TestCrashWalk stops programs at the steps of every flow, and sees that nothing is lost, bought twice or left behind.
 func TestCrashWalk(t *testing.T) {
-	st := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: joinSoon()}))
 	if argument[bool]("walk.record") {
-		record(st)
+		record(newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: joinSoon()})))
 		return
 	}
-	cases := few()
+	cases, lanes := few(), 1
 	if argument[bool]("walk") {
-		cases = every(t)
+		cases, lanes = every(t), max(1, argument[int]("walk.lanes"))
 	}
-	missed, begin := 0, time.Now()
-	for i, c := range cases {
-		started := time.Now()
-		reached := st.walk(c)
-		t.Logf("%d/%d %s: %.1f s, reached %t", i+1, len(cases), c, time.Since(started).Seconds(), reached)
-		if !reached {
-			missed++
+	begin := time.Now()
+	var walked, missed atomic.Int64
+	t.Run("lanes", func(t *testing.T) {
+		for lane := range min(lanes, len(cases)) {
+			t.Run(fmt.Sprint(lane+1), func(t *testing.T) {
+				t.Parallel()
+				st := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: joinSoon()}))
+				for _, c := range inTurn(share(cases, lane, lanes)) {
+					started := time.Now()
+					reached := st.walk(c)
+					t.Logf("%d/%d %s: %.1f s, reached %t", walked.Add(1), len(cases), c, time.Since(started).Seconds(), reached)
+					if !reached {
+						missed.Add(1)
+					}
+				}
+				st.checkLogs()
+				st.checkMessages()
+			})
+		}
+	})
+	t.Logf("%d cases in %s, %d of them not reached", walked.Load(), time.Since(begin).Round(time.Second), missed.Load())
+	if int(missed.Load())*10 > len(cases) {
+		t.Errorf("%d of %d steps were not reached: record them anew (-walk.record)", missed.Load(), len(cases))
+	}
+}
+
+// share is what one of several lanes walks.
+func share(cases []walkCase, lane, lanes int) []walkCase {
+	var out []walkCase
+	for i := lane; i < len(cases); i += lanes {
+		out = append(out, cases[i])
+	}
+	return out
+}
+
+// inTurn orders cases so that each begins, as far as that goes, with the number of pods that the one before ended with: coming to
+// rest takes as long as a flow does.
+func inTurn(cases []walkCase) []walkCase {
+	byFlow := map[string][]walkCase{}
+	for _, c := range cases {
+		byFlow[c.flow] = append(byFlow[c.flow], c)
+	}
+	var out []walkCase
+	for running, idle := 0, 0; len(out) < len(cases); {
+		idle++
+		for _, f := range flows() {
+			if left := byFlow[f.name]; len(left) > 0 && (f.from == running || idle > 1) {
+				out, byFlow[f.name] = append(out, left[0]), left[1:]
+				running, idle = f.to, 0
+			}
 		}
 	}
-	st.checkLogs()
-	st.checkMessages()
-	t.Logf("%d cases in %s, %d of them not reached", len(cases), time.Since(begin).Round(time.Second), missed)
-	if missed*10 > len(cases) {
-		t.Errorf("%d of %d steps were not reached: record them anew (-walk.record)", missed, len(cases))
+	return out
+}
+
+// Whatever the lanes and the order, each case is walked once.
+func TestEachCaseOnce(t *testing.T) {
+	const lanes = 3
+	cases := every(t)
+	times := map[string]int{}
+	for lane := range lanes {
+		running, rests := 0, 0
+		for _, c := range inTurn(share(cases, lane, lanes)) {
+			times[c.String()]++
+			f := flows()[slices.IndexFunc(flows(), func(f flow) bool { return f.name == c.flow })]
+			if f.from != running {
+				rests++
+			}
+			running = f.to
+		}
+		if most := len(cases) / lanes / 2; rests > most {
+			t.Errorf("lane %d comes to rest %d times between its cases, want %d at most", lane+1, rests, most)
+		}
+	}
+	for _, c := range cases {
+		if times[c.String()] != 1 {
+			t.Errorf("%s is walked %d times", c, times[c.String()])
+		}
 	}
 }
 
