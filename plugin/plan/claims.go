@@ -45,6 +45,7 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 		}
 		changed = true
 		m.book([]node{n}, -1)
+		m.bookReserved([]node{n}, -1)
 		m.reserve(n.offer, -1, slack[pool])
 		claims, parts := m.inParts(pk, n, slack[pool], next)
 		out, kept = append(out, claims...), append(kept, parts...)

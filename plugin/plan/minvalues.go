@@ -100,6 +100,7 @@ func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim
 		m.reserve(oi, 1, slack)
 		if c, ok := m.claim(p, other, slack, next); ok {
 			m.book([]node{other}, 1)
+			m.bookReserved([]node{other}, 1)
 			return []Claim{c}, []node{other}
 		}
 		m.reserve(oi, -1, slack)
@@ -134,12 +135,14 @@ func (m *model) reserve(oi int, n int64, slack []int64) {
 	}
 }
 
-// cheapestShared are offers of the node's pool that hold its pods and that the limits leave room for, the cheapest first.
+// cheapestShared are offers of the node's pool that hold its pods and that limits and reservations leave room for, the cheapest
+// first.
 func (m *model) cheapestShared(p *problem, n node, slack []int64) []int {
 	shared := m.shared(p, n)
 	var out []int
 	for oi := range m.offers {
-		if !shared.has(oi) || !m.available.has(oi) {
+		left, limited := m.reserved[m.offers[oi].ReservationID]
+		if !shared.has(oi) || !m.available.has(oi) || limited && left <= 0 {
 			continue
 		}
 		roomy := true
