@@ -80,7 +80,7 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 	}
 	out := cmd.OutOrStdout()
 	pod, err := explainPod(cmd.Context(), c, named(arg, namespace), out)
-	if err != nil || pod.Spec.NodeName != "" || perPool(out, pod) {
+	if err != nil || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || perPool(out, pod) {
 		return err
 	}
 	s.fromCluster = true
@@ -127,6 +127,31 @@ func explainPod(ctx context.Context, c client.Client, name types.NamespacedName,
 	if err != nil {
 		return nil, err
 	}
-	view.ExplainPod(w, pod, in, events.Items, time.Now())
+	view.ExplainPod(w, brief(pod, events.Items), in, events.Items, time.Now())
 	return pod, nil
+}
+
+// brief leaves the reasons per NodePool to perPool: out of the condition of the pod that it returns, and out of events that say
+// the same.
+func brief(pod *corev1.Pod, events []corev1.Event) *corev1.Pod {
+	out := pod.DeepCopy()
+	for i := range out.Status.Conditions {
+		c := &out.Status.Conditions[i]
+		if _, _, ok := explain.Parse(c.Message); c.Type != corev1.PodScheduled || !ok {
+			continue
+		}
+		reason := explain.Reason(c.Message)
+		for k := range events {
+			if explain.Reason(events[k].Message) == reason {
+				events[k].Message = below(events[k].Message)
+			}
+		}
+		c.Message = below(c.Message)
+	}
+	return out
+}
+
+func below(message string) string {
+	verdict, _, _ := explain.Parse(message)
+	return strings.TrimSpace(verdict + " No node can be launched: see below.")
 }
