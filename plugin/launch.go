@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -104,6 +105,8 @@ func (p *planner) launch(ctx context.Context, w *work) []string {
 	batchName := "batch-" + rand.String(8)
 	if w.replaces == "" {
 		p.hold(w, now)
+	} else {
+		p.narrow(w)
 	}
 	req := link.Request(batchName, w.result, w.input.Classes)
 	logPlan(ctx, w, req, now)
@@ -126,6 +129,23 @@ func (p *planner) launch(ctx context.Context, w *work) []string {
 		"placements", len(w.result.Placements), "unplaced", len(w.result.Unplaced), "costPerHour", w.result.CostPerHour,
 		"lowerBoundPerHour", w.result.LowerBoundPerHour, "firstFitPerHour", w.result.FirstFitPerHour)
 	return names
+}
+
+// narrow has each claim replace those nodes alone whose pods it takes.
+func (p *planner) narrow(w *work) {
+	for i := range w.result.Claims {
+		c, nodes := &w.result.Claims[i], sets.New[string]()
+		for _, m := range c.Members {
+			for _, ref := range m.Pods {
+				if pod := p.pod(ref); pod != nil && pod.Spec.NodeName != "" {
+					nodes.Insert(pod.Spec.NodeName)
+				}
+			}
+		}
+		if len(nodes) > 0 {
+			c.Replaces = strings.Join(sets.List(nodes), ",")
+		}
+	}
 }
 
 // hold enters the promises.

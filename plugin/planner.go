@@ -106,8 +106,8 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	p.adopt(now)
 	p.take(now)
 	wait := now.Add(housekeeping)
-	for _, g := range going {
-		p.goingAway(ctx, g, now)
+	if len(going) > 0 {
+		p.goingAway(ctx, going, now)
 	}
 	for _, q := range p.inbox.takeMoves() {
 		if q.GetMove() != nil {

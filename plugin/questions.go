@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -168,38 +169,61 @@ func (b *busyView) chosen(ctx context.Context, node string) (reason string, busy
 	return "", false
 }
 
-// goingAway plans room for the pods of a node that will go, and launches what is missing. Asked again, it plans for those whose
-// room was lost since; the rest have theirs.
-func (p *planner) goingAway(ctx context.Context, g goingRequest, now time.Time) {
-	answer := &api.NodeGoingAnswer{}
+// goingAway plans room for the pods of nodes that will go, of all that wait together in one plan, and launches what is missing.
+// Asked again about one, it plans for those whose room was lost since; the rest have theirs.
+func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Time) {
+	answers := make([]api.NodeGoingAnswer, len(all))
 	defer func() {
-		if cause := recover(); cause != nil {
+		cause := recover()
+		if cause != nil {
 			p.metrics.panics.WithLabelValues("NodeGoing").Inc()
-			answer = &api.NodeGoingAnswer{Message: fmt.Sprintf("panic: %v", cause)}
 		}
-		p.reply(ctx, &api.Answer{Id: g.question.GetId(), Kind: &api.Answer_NodeGoing{NodeGoing: answer}})
+		for i, g := range all {
+			answer := &answers[i]
+			if cause != nil {
+				answer = &api.NodeGoingAnswer{Message: fmt.Sprintf("panic: %v", cause)}
+			}
+			p.reply(ctx, &api.Answer{Id: g.question.GetId(), Kind: &api.Answer_NodeGoing{NodeGoing: answer}})
+		}
 	}()
 	if !p.view.synced {
-		answer.Message = "the catalog is not known yet"
-		return
-	}
-	cat := p.view.state(nil, now)
-	for _, name := range slices.Sorted(maps.Keys(cat.InFlight)) {
-		if cat.InFlight[name].ReplacesNode(g.node) {
-			answer.NodeClaims = append(answer.NodeClaims, name)
+		for i := range answers {
+			answers[i].Message = "the catalog is not known yet"
 		}
+		return
 	}
 	p.kept.tidy(now, p.pod, p.leaving)
-	entries, err := p.podsOf(ctx, g, cat, now)
-	if err != nil {
-		answer.Message = err.Error()
-		return
+	cat := p.view.state(nil, now)
+	var entries []entry
+	leaves, nodes := map[types.UID]string{}, map[string]bool{}
+	for i, g := range all {
+		own, err := p.podsOf(ctx, g, cat, now)
+		if err != nil {
+			answers[i].Message = err.Error()
+			continue
+		}
+		nodes[g.node] = true
+		for _, e := range own {
+			if leaves[e.pod.UID] == "" { // A node may be asked about twice.
+				entries = append(entries, e)
+			}
+			leaves[e.pod.UID] = g.node
+		}
 	}
-	var launched []string
-	launched, answer.Message = p.replace(ctx, entries, g.node)
-	answer.NodeClaims = append(answer.NodeClaims, launched...)
-	klog.FromContext(ctx).V(1).Info("Planned for a node that goes", "node", g.node, "reason", g.reason, "pods", len(entries),
-		"nodeClaims", answer.GetNodeClaims(), "message", answer.GetMessage())
+	missing := p.replace(ctx, entries, leaves, strings.Join(slices.Sorted(maps.Keys(nodes)), ","))
+	cat = p.view.state(nil, now)
+	names := slices.Sorted(maps.Keys(cat.InFlight))
+	for i, g := range all {
+		answer := &answers[i]
+		for _, name := range names {
+			if cat.InFlight[name].ReplacesNode(g.node) {
+				answer.NodeClaims = append(answer.NodeClaims, name)
+			}
+		}
+		answer.Message = cmp.Or(answer.GetMessage(), missing[g.node])
+		klog.FromContext(ctx).V(1).Info("Planned for a node that goes", "node", g.node, "reason", g.reason, "pods", len(entries),
+			"nodes", len(nodes), "nodeClaims", answer.GetNodeClaims(), "message", answer.GetMessage())
+	}
 }
 
 // podsOf returns the pods that have to move when the node goes and have no room elsewhere yet.
@@ -247,12 +271,19 @@ func (p *planner) roomed(node string, cat catalog.State) map[types.UID]bool {
 	return out
 }
 
-// replace plans the entries as the pods of the node, and tells what could not be planned.
-func (p *planner) replace(ctx context.Context, entries []entry, node string) (names []string, message string) {
+// replace plans the entries as the pods of the nodes, and tells by node what could not be planned. leaves is the node of each pod.
+func (p *planner) replace(ctx context.Context, entries []entry, leaves map[types.UID]string, nodes string) map[string]string {
 	p.missing = nil
-	names = p.plan(ctx, entries, node)
+	p.plan(ctx, entries, nodes)
+	messages := map[string]string{}
 	for _, u := range p.missing {
-		message = strings.TrimPrefix(message+"; "+explain.Unplaced(u, ""), "; ")
+		told := map[string]bool{}
+		for _, ref := range u.Pods {
+			if node := leaves[types.UID(ref.UID)]; !told[node] {
+				told[node] = true
+				messages[node] = strings.TrimPrefix(messages[node]+"; "+explain.Unplaced(u, ""), "; ")
+			}
+		}
 	}
-	return names, message
+	return messages
 }

@@ -1,7 +1,9 @@
 package plugin_test
 
 import (
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -146,6 +148,46 @@ func TestNodeGoing(t *testing.T) {
 	h.eventually("the successors", func() bool { return len(h.launcher.podNames()) == 6 })
 	if n := len(h.launcher.claims()); n != len(claims) {
 		t.Errorf("%d claims, want the %d launched for the node", n, len(claims))
+	}
+}
+
+// Nodes that go at the same time are planned for together: their pods share a new node.
+func TestNodesGoTogether(t *testing.T) {
+	blocked, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("one", "4", nil), newNode("two", "4", nil), newNode("three", "4", nil)},
+		prepare: func(l *testLauncher) {
+			l.before = func() { once.Do(func() { close(blocked); <-goOn }) }
+		},
+	})
+	for name, node := range map[string]string{"a": "one", "b": "two", "c": "three"} {
+		h.pod(name, func(p *corev1.Pod) { p.Spec.NodeName = node })
+	}
+	h.eventually("the pods to be known", func() bool {
+		nodes := h.sched.Cache.Dump().Nodes
+		return !slices.ContainsFunc([]string{"one", "two", "three"}, func(name string) bool { return nodes[name] == nil || len(nodes[name].Pods) != 1 })
+	})
+	// While the planner waits for the launcher, questions gather; that the last one is answered says that all have come.
+	h.pod("huge", func(p *corev1.Pod) { p.Spec.Containers = newPod("x", "15500m", "1Gi").Spec.Containers })
+	<-blocked
+	for _, node := range []string{"one", "two", "three"} {
+		h.launcher.questions <- &api.Question{Id: node, Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: node}}}
+	}
+	h.askBusy("last", "gone")
+	close(goOn)
+	named := map[string]int{}
+	for range 3 {
+		a := <-h.launcher.answers
+		if len(a.GetNodeGoing().GetNodeClaims()) != 1 {
+			t.Errorf("answer about %s: %v", a.GetId(), a.GetNodeGoing())
+			continue
+		}
+		named[a.GetNodeGoing().GetNodeClaims()[0]]++
+	}
+	claims := h.launcher.claims()
+	if len(claims) != 2 || named[claims[1].GetName()] != 3 || claims[1].GetReplaces() != "one,three,two" {
+		t.Errorf("launched %v, answered %v: want one node for the pods of all three", claims, named)
 	}
 }
 
