@@ -91,6 +91,7 @@ func start(ctx context.Context) (*cluster, error) {
 		BinDir:       binDir(),
 		ManagedNodes: 0,
 		PluginArgs:   map[string]any{"adopt": []string{theirScheduler}},
+		LauncherArgs: []string{"--feature-gates=NodeRepair=true"},
 		Progress:     func(text string) { fmt.Fprintln(os.Stderr, text) },
 	})
 	if err != nil {

@@ -92,7 +92,10 @@ func (w *world) pool(name string, change func(*karpv1.NodePool)) {
 	}
 	pool.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmpty
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
-	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
+	// Tests release AMIs: only those that want to see nodes drift do.
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{
+		{Nodes: "100%"}, {Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}},
+	}
 	if change != nil {
 		change(pool)
 	}

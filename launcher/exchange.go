@@ -53,6 +53,7 @@ func (e exchanger) Replace(ctx context.Context, claim *karpv1.NodeClaim, why, me
 	}
 	err := e.mover.Start(ctx, disrupt.Move{
 		Claims: []*karpv1.NodeClaim{claim}, Reason: karpv1.DisruptionReasonDrifted, Why: why, Message: message,
+		Eventual: why == roll.Drifted && claim.Spec.TerminationGracePeriod != nil,
 	})
 	if errors.Is(err, disrupt.ErrMoving) || errors.Is(err, disrupt.ErrNotRunning) {
 		return errors.Join(roll.ErrBusy, err)

@@ -1,0 +1,180 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/observe"
+)
+
+// The two releases of the sandbox's AMIs.
+const (
+	olderImages = "al2023@v20260605"
+	newerImages = "al2023@v20260709"
+)
+
+// ownClass creates an EC2NodeClass of the test's own, with the AMIs of an alias.
+func (w *world) ownClass(alias string) *awsv1.EC2NodeClass {
+	w.t.Helper()
+	shared := &awsv1.EC2NodeClass{}
+	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: "default"}, shared); err != nil {
+		w.t.Fatal(err)
+	}
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: shared.Spec}
+	class.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: alias}}
+	w.create(class)
+	w.t.Cleanup(func() {
+		ctx, cancel := cleanupContext()
+		defer cancel()
+		if err := client.IgnoreNotFound(w.client.Delete(ctx, class)); err != nil {
+			w.t.Errorf("deleting EC2NodeClass %s: %v", class.Name, err)
+		}
+	})
+	return class
+}
+
+// apart keeps the pods of a Deployment on nodes of their own.
+func apart(app string) func(*corev1.PodSpec) {
+	return func(s *corev1.PodSpec) {
+		s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+			}},
+		}}
+	}
+}
+
+// ready counts the test's pods that are Ready and stay.
+func (w *world) ready() int {
+	n := 0
+	for _, p := range w.pods() {
+		if p.Deleted.Seen() || p.Terminating.Seen() {
+			continue
+		}
+		for _, c := range p.Object.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// disrupted counts the initialized nodes of a pool that are cordoned or being deleted, as budgets count them. The Nodes are read
+// before the NodeClaims: a node that has made room for the next one shows as gone when that one shows as cordoned.
+func (w *world) disrupted(pool string) int {
+	w.t.Helper()
+	nodes, claims := &corev1.NodeList{}, &karpv1.NodeClaimList{}
+	of := client.MatchingLabels{karpv1.NodePoolLabelKey: pool}
+	if err := errors.Join(w.client.List(w.t.Context(), nodes, of), w.client.List(w.t.Context(), claims, of)); err != nil {
+		w.t.Fatal(err)
+	}
+	cordoned := map[string]bool{}
+	for _, n := range nodes.Items {
+		for _, taint := range n.Spec.Taints {
+			cordoned[n.Name] = cordoned[n.Name] || taint.Key == karpv1.DisruptedTaintKey
+		}
+	}
+	out := 0
+	for i := range claims.Items {
+		c := &claims.Items[i]
+		set := c.StatusConditions()
+		counts := set.Get(karpv1.ConditionTypeInitialized).IsTrue() && !set.Get(karpv1.ConditionTypeInstanceTerminating).IsTrue()
+		if counts && (cordoned[c.Status.NodeName] || c.DeletionTimestamp != nil) {
+			out++
+		}
+	}
+	return out
+}
+
+// reasonOf is why a NodeClaim was ended.
+func (w *world) reasonOf(claim observe.Claim) string {
+	for _, c := range w.recorder.Claims() {
+		if c.Object.UID == claim.Object.UID {
+			if why := c.Object.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); why.IsTrue() {
+				return why.Reason
+			}
+		}
+	}
+	return ""
+}
+
+// New AMIs: the fleet is replaced in parallel, never more nodes at a time than the budget allows, while the Deployment keeps the
+// availability that its PodDisruptionBudget asks for.
+func TestDriftedImageRollsWithinItsBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "drift")
+	class := w.ownClass(olderImages)
+	w.pool("drift", func(p *karpv1.NodePool) {
+		onlyTypes(p, "m6i.large")
+		p.Spec.Template.Spec.NodeClassRef.Name = class.Name
+		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "2", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}
+	})
+	const n = 4
+	w.budget()
+	w.deployment("web", n, w.podSpec("300m", "512Mi", apart("web")))
+	w.awaitRunning(n)
+	w.await(t, "all pods to be ready", func() bool { return w.ready() == n })
+	old := map[string]bool{}
+	for _, c := range w.claimsOf("drift") {
+		old[c.Object.Name] = true
+	}
+	patch := fmt.Appendf(nil, `{"spec":{"amiSelectorTerms":[{"alias":%q}]}}`, newerImages)
+	if err := w.client.Patch(t.Context(), class, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		t.Fatal(err)
+	}
+	fewest, most := n, 0
+	rolled := func(left int) func() bool {
+		return func() bool {
+			fewest, most = min(fewest, w.ready()), max(most, w.disrupted("drift"))
+			claims, still := w.claimsOf("drift"), 0
+			for _, c := range claims {
+				if old[c.Object.Name] {
+					still++
+				}
+			}
+			return still <= left && (left > 0 || len(claims) == n && w.ready() == n)
+		}
+	}
+	w.await(t, "the first nodes to be gone", rolled(n-2))
+	w.await(t, "every node to be one with the new AMI", rolled(0))
+	if fewest < n-1 {
+		t.Errorf("%d pods were ready at one time, the PodDisruptionBudget lets one be away", fewest)
+	}
+	if most != 2 {
+		t.Errorf("at most %d nodes were disrupted at one time, want the 2 that the budget allows", most)
+	}
+	for _, c := range w.everClaimed("drift") {
+		if old[c.Object.Name] && w.reasonOf(c) != "drifted" {
+			t.Errorf("NodeClaim %s was ended for %q", c.Object.Name, w.reasonOf(c))
+		}
+	}
+	if bought := len(w.everClaimed("drift")) - n; bought != n {
+		t.Errorf("%d nodes were bought for the %d that were replaced", bought, n)
+	}
+}
+
+// A node is no older than expireAfter, and its pods run on another then.
+func TestExpiredNodeLeaves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "expiry")
+	w.pool("expiry", func(p *karpv1.NodePool) {
+		onlyTypes(p, "m6i.large")
+		p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("15s")
+	})
+	w.deployment("web", 1, w.podSpec("300m", "512Mi", nil))
+	w.awaitRunning(1)
+	first := w.claimsOf("expiry")[0]
+	w.await(t, "the node to be gone and the pod to run on another", func() bool { return claimGone(w.cluster, first) && w.running() == 1 })
+	if got := w.reasonOf(first); got != "expired" {
+		t.Errorf("the NodeClaim was ended for %q", got)
+	}
+	awaitTerminated(t, instanceID(first))
+}
