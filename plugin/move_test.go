@@ -1,0 +1,144 @@
+package plugin_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// bought is a node of NodePool default as it was launched.
+func bought(instanceType, capacityType string) map[string]string {
+	return map[string]string{
+		"karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": capacityType, "node.kubernetes.io/instance-type": instanceType,
+		"kubernetes.io/arch": "arm64",
+	}
+}
+
+func (h *harness) move(id string, m *api.Move) *api.MoveAnswer {
+	h.t.Helper()
+	return h.ask(&api.Question{Id: id, Kind: &api.Question_Move{Move: m}}).GetMove()
+}
+
+// twoHalfEmpty are two nodes of 0.16 USD per hour with a pod of 600m each.
+func twoHalfEmpty(t *testing.T) *harness {
+	t.Helper()
+	h := start(t, harnessOptions{objects: []runtime.Object{
+		newNode("one", "3920m", bought("m7g.xlarge", "on-demand")), newNode("two", "3920m", bought("m7g.xlarge", "on-demand")),
+		replicaSet("web", 2),
+	}})
+	h.on("one", "a", "web")
+	h.on("two", "b", "web")
+	h.known("one", 1)
+	h.known("two", 1)
+	return h
+}
+
+// The scheduler says which nodes are worth giving up, launches nothing by that, and leaves alone what may not be touched.
+func TestConsolidate(t *testing.T) {
+	h := twoHalfEmpty(t)
+	ask := func(id, blocked string, allowed int32) *api.ConsolidateAnswer {
+		return h.ask(&api.Question{Id: id, Kind: &api.Question_Consolidate{Consolidate: &api.Consolidate{
+			Payback: 7_200_000, MinSaving: 0.005,
+			Allowances: []*api.Allowance{{NodePool: "default", Empty: allowed, Underutilized: allowed}},
+			Nodes: []*api.FleetNode{
+				{Name: "one", Policy: "WhenEmptyOrUnderutilized"}, {Name: "two", Policy: "WhenEmptyOrUnderutilized", Blocked: blocked},
+			},
+		}}}).GetConsolidate()
+	}
+	both := ask("1", "", 2)
+	if len(both.GetMoves()) != 1 || len(both.GetMoves()[0].GetNodeNames()) != 2 || both.GetMessage() != "" {
+		t.Fatalf("both nodes may go: %v", both)
+	}
+	// Two pods of 600m run on one m7g.large spot, 0.028 USD per hour.
+	m := both.GetMoves()[0]
+	if m.GetSaving() < 0.29 || m.GetEvictions() != 2 || m.GetMostPerHour() < 0.028 || m.GetMostPerHour() > 0.32-0.005 {
+		t.Errorf("move %v", m)
+	}
+	// The pod of one finds room on two, which stays.
+	one := ask("2", "do-not-disrupt", 2)
+	if len(one.GetMoves()) != 1 || strings.Join(one.GetMoves()[0].GetNodeNames(), " ") != "one" || len(one.GetMoves()[0].GetReplacements()) != 0 {
+		t.Errorf("one node may go, and its pod has room on the other: %v", one)
+	}
+	if len(one.GetKept()) != 1 || one.GetKept()[0].GetReason() != "do-not-disrupt" {
+		t.Errorf("kept %v", one.GetKept())
+	}
+	if none := ask("3", "", 0); len(none.GetMoves()) != 0 || len(none.GetKept()) != 2 {
+		t.Errorf("the budgets let none go: %v", none)
+	}
+	if n := len(h.launcher.requests()); n != 0 {
+		t.Errorf("%d launches: deciding launches nothing", n)
+	}
+}
+
+// Room for the pods of two nodes that go is planned at once, within the bound, and launched once.
+func TestMove(t *testing.T) {
+	h := twoHalfEmpty(t)
+	for _, name := range []string{"one", "two"} {
+		h.updateNode(newNode(name, "3920m", bought("m7g.xlarge", "on-demand"), disrupted()))
+		h.eventually("the taint to be seen", func() bool { return h.tainted(name) })
+	}
+	m := &api.Move{NodeNames: []string{"one", "two"}, Reason: "underutilized", Pods: []string{"uid-a", "uid-b"}, Bounded: true, MostPerHour: 0.02}
+	if a := h.move("1", m); !strings.Contains(a.GetRefused(), "costs 0.0280 USD/h") || len(a.GetNodeClaims()) != 0 {
+		t.Errorf("answer %v: nothing is to be had for 0.02 USD per hour", a)
+	}
+	if n := len(h.launcher.requests()); n != 0 {
+		t.Fatalf("%d launches for a move that was refused", n)
+	}
+	m.MostPerHour = 0.1
+	first := h.move("2", m)
+	claims := h.launcher.claims()
+	if len(first.GetNodeClaims()) != 1 || first.GetRefused() != "" || len(claims) != 1 || len(claims[0].GetPods()) != 2 {
+		t.Fatalf("answer %v, launched %v", first, claims)
+	}
+	if claims[0].GetReplaces() != "one,two" {
+		t.Errorf("launched for %q", claims[0].GetReplaces())
+	}
+	// m7g.4xlarge would cost more than the bound, and m7g.xlarge spot 0.056.
+	for _, name := range claims[0].GetInstanceTypes() {
+		if name == "m7g.4xlarge" {
+			t.Errorf("%s may be launched, which costs more than the move may: %v", name, claims[0])
+		}
+	}
+	if again := h.move("3", m); len(again.GetNodeClaims()) != 1 || again.GetRefused() != "" || again.GetPerHour() != 0 || len(h.launcher.claims()) != 1 {
+		t.Errorf("asked again, the answer is %v and there are %d claims", again, len(h.launcher.claims()))
+	}
+	// What terminate asks when the nodes go finds the room that is kept.
+	if g := h.going("one", "uid-a"); len(g.GetNodeClaims()) != 1 || len(h.launcher.claims()) != 1 {
+		t.Errorf("the node goes: %v, and there are %d claims", g, len(h.launcher.claims()))
+	}
+}
+
+// An equal node is never bought in exchange, and no spot node for a spot node unless that is allowed.
+func TestMoveBuysNothingEqual(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{
+		newNode("spot", "1930m", bought("m7g.large", "spot"), disrupted()), newNode("large", "3920m", bought("m7g.xlarge", "spot"), disrupted()),
+		replicaSet("web", 2),
+	}})
+	h.on("spot", "a", "web")
+	h.on("large", "b", "web")
+	h.known("spot", 1)
+	h.known("large", 1)
+	for _, c := range []struct {
+		node, pod, want string
+		spotToSpot      bool
+	}{
+		{node: "spot", pod: "uid-a", want: "an equal node (m7g.large, spot) would be bought"},
+		{node: "large", pod: "uid-b", want: "SpotToSpotConsolidation"},
+		{node: "large", pod: "uid-b", want: "only where there are 15", spotToSpot: true},
+	} {
+		a := h.move(c.node+c.want, &api.Move{NodeNames: []string{c.node}, Pods: []string{c.pod}, Bounded: true, MostPerHour: 1, SpotToSpot: c.spotToSpot})
+		if !strings.Contains(a.GetRefused(), c.want) {
+			t.Errorf("node %s: refused with %q, want %q", c.node, a.GetRefused(), c.want)
+		}
+	}
+	if n := len(h.launcher.requests()); n != 0 {
+		t.Errorf("%d launches", n)
+	}
+	// Without a bound, for a node that has drifted, an equal one is what is wanted.
+	if a := h.move("drift", &api.Move{NodeNames: []string{"spot"}, Reason: "drifted", Pods: []string{"uid-a"}}); a.GetRefused() != "" || len(a.GetNodeClaims()) != 1 {
+		t.Errorf("a drifted node is replaced by its like: %v", a)
+	}
+}
