@@ -6,8 +6,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.36.3+slipway.$(VERSION)
 GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 
-# These link kube-apiserver: the race detector would double a build of minutes for code that is not ours.
-APISERVER := ./e2e ./e2e/walk ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
+# These link kube-apiserver, or run what does: the race detector would double a build of minutes for code that is not ours.
+APISERVER := ./e2e ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
 # Pure code, without a goroutine (a test holds this list against it): the race detector has nothing to find, and costs minutes.
 PURE := ./cmd/slipway ./e2e/aws/instancetypes ./e2e/aws/policy ./e2e/aws/wire ./e2e/machines/delay ./e2e/machines/userdata \
 	./internal/conventions ./internal/release/image ./launcher/aws/userdata ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/fromec2 \

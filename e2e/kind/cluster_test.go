@@ -31,7 +31,7 @@ const (
 	publishedImage = "kindest/node:v1.36.3"
 )
 
-// kindConfig lets the kubelet run on hosts with cgroup v1, and leaves OOM scores and the host's disk alone.
+// kindConfig lets the kubelet run on hosts with cgroup v1, leaves OOM scores alone, and gives a busy host time.
 const kindConfig = `
 kind: Cluster
 apiVersion: kind.x-k8s.io/v1alpha4
@@ -41,6 +41,9 @@ kubeadmConfigPatches:
     kind: KubeletConfiguration
     failCgroupV1: false
     oomScoreAdj: 0
+  - |
+    kind: InitConfiguration
+    timeouts: {controlPlaneComponentHealthCheck: 10m, kubernetesAPICall: 10m, kubeletHealthCheck: 10m}
 `
 
 // cluster is a cluster of kind's with an AWS beside it.
