@@ -1,0 +1,313 @@
+package disrupt_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/disrupt"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/terminate"
+	"github.com/slipway-k8s/slipway/launcher/voluntary"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// lead is leadership that can be lost.
+type lead struct{ lost atomic.Bool }
+
+func (l *lead) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, !l.lost.Load()
+}
+
+func (l *lead) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	for l.lost.Load() && ctx.Err() == nil {
+		time.Sleep(100 * time.Millisecond)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel, ctx.Err()
+}
+
+// flow is an Executor over an API server in memory, and a scheduler that answers as it is told.
+type flow struct {
+	t       *testing.T
+	api     client.Client
+	lead    *lead
+	ender   *terminate.Terminator
+	ledger  *budget.Ledger
+	counted *voluntary.Metrics
+	subject *disrupt.Executor
+	// asker and gamble take the place of this scheduler and of the terminator where they are set.
+	asker  disrupt.Asker
+	gamble disrupt.Ender
+	stop   func()
+	start  time.Time
+
+	mu    sync.Mutex
+	trace strings.Builder
+	says  says
+}
+
+// says is what the scheduler answers.
+type says struct {
+	silent        bool
+	busy, refused string
+	// rooms are launched the next time that room is asked for.
+	rooms []string
+}
+
+// TestFlow runs the files of testdata/flow, each in a bubble of its own time:
+//
+//	pool nodes=BUDGET                      the NodePool
+//	node NAME...                           initialized nodes of it, with their claims
+//	pod NAME node=NODE [bare] [tolerates]  a pod of a ReplicaSet, or of nobody, on a node
+//	budget POD allowed=N                   a PodDisruptionBudget for the pod
+//	annotate POD KEY=VALUE                 do-not-disrupt and the like
+//	scheduler idle|silent|busy=WHY|refuses=WHY|launches=CLAIM
+//	move NODE... [most=USD] [eventual]     hands a move over
+//	joins CLAIM                            a claim that was launched is initialized
+//	gone CLAIM                             a claim is deleted by somebody else
+//	crash                                  a new executor takes the place of this one
+//	lose, regain                           leadership
+//	pass DURATION                          prints what happened meanwhile and how the nodes stand
+//
+// _ stands for a blank.
+func TestFlow(t *testing.T) {
+	datadriven.Walk(t, "testdata/flow", func(t *testing.T, path string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			f := newFlow(t)
+			defer func() { f.stop() }()
+			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+				t.Helper()
+				return f.command(t.Context(), d)
+			})
+		})
+	})
+}
+
+func newFlow(t *testing.T) *flow {
+	t.Helper()
+	f := &flow{t: t, lead: &lead{}, start: time.Now()}
+	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{})
+	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
+	f.api = b.Build()
+	var err error
+	f.ender, err = terminate.New(terminate.Config{
+		Client: f.api, Reader: f.api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: f.lead, Events: f, Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.ledger, err = budget.New(voluntary.Observe(f.api)); err != nil {
+		t.Fatal(err)
+	}
+	if f.counted, err = voluntary.NewMetrics(prometheus.NewRegistry(), f.ledger, func() bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	f.run()
+	return f
+}
+
+// run starts an executor.
+func (f *flow) run() {
+	asker, ender := disrupt.Asker(f), disrupt.Ender(f.ender)
+	if f.asker != nil {
+		asker, ender = f.asker, f.gamble
+	}
+	var err error
+	f.subject, err = disrupt.New(disrupt.Config{
+		Client: f.api, Reader: f.api, Guard: f.lead, Asker: asker, Ender: ender, Ledger: f.ledger, Metrics: f.counted, Events: f,
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(klog.NewContext(f.t.Context(), klog.Logger{}))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f.subject.Run(ctx); err != nil {
+			f.t.Error(err)
+		}
+	}()
+	f.stop = func() { cancel(); <-done }
+	synctest.Wait()
+}
+
+func (f *flow) log(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fmt.Fprintf(&f.trace, "%7s "+format+"\n", append([]any{time.Since(f.start).Round(100 * time.Millisecond)}, args...)...)
+}
+
+// Eventf implements the Recorders.
+func (f *flow) Eventf(o runtime.Object, _, reason, format string, args ...any) {
+	if _, ok := o.(*corev1.Node); ok {
+		f.log("%s: %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))
+	}
+}
+
+// Going implements terminate.Asker: nothing is drained here.
+func (f *flow) Going(context.Context, string, string, []string) ([]string, error) {
+	return nil, errors.New("not here")
+}
+
+// Busy implements disrupt.Asker.
+func (f *flow) Busy(_ context.Context, node string) (bool, string, error) {
+	says := f.said()
+	if says.silent {
+		return false, "", errors.New("no stream")
+	}
+	f.log("asked whether %s is busy", node)
+	return says.busy != "", says.busy, nil
+}
+
+// Move implements disrupt.Asker.
+func (f *flow) Move(ctx context.Context, q *api.Move) (*api.MoveAnswer, error) {
+	says := f.said()
+	if says.silent {
+		return nil, errors.New("no stream")
+	}
+	bound := ""
+	if q.GetBounded() {
+		bound = fmt.Sprintf(" for %.2f USD/h at most", q.GetMostPerHour())
+	}
+	f.log("asked for room for %s of %s%s", strings.Join(slices.Sorted(slices.Values(q.GetPods())), " "), strings.Join(q.GetNodeNames(), " "), bound)
+	if says.refused != "" {
+		return &api.MoveAnswer{Refused: says.refused}, nil
+	}
+	answer := &api.MoveAnswer{}
+	for _, name := range says.rooms {
+		answer.NodeClaims = append(answer.NodeClaims, name)
+		answer.PerHour += 0.05
+		f.create(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}})
+	}
+	says.rooms = nil
+	f.say(says)
+	return answer, nil
+}
+
+func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
+	name := ""
+	if len(d.CmdArgs) > 0 {
+		name = d.CmdArgs[0].Key
+	}
+	switch d.Cmd {
+	case "pool":
+		pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+		pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: d.CmdArgs[0].Vals[0]}}
+		f.create(ctx, pool)
+	case "node":
+		for _, arg := range d.CmdArgs {
+			f.addNode(ctx, arg.Key)
+		}
+	case "pod":
+		f.addPod(ctx, d)
+	case "budget":
+		f.addBudget(ctx, name, d.CmdArgs[1].Vals[0])
+	case "annotate":
+		f.change(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name}}, func(o client.Object) {
+			o.SetAnnotations(map[string]string{d.CmdArgs[1].Key: d.CmdArgs[1].Vals[0]})
+		})
+	case "scheduler":
+		f.answers(d.CmdArgs[0])
+	case "move":
+		return f.move(ctx, d)
+	case "joins":
+		f.joins(ctx, name)
+	case "gone":
+		if err := f.api.Delete(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			f.t.Fatal(err)
+		}
+	case "crash":
+		f.stop()
+		f.run()
+	case "lose", "regain":
+		f.lead.lost.Store(d.Cmd == "lose")
+	case "pass":
+		duration, err := time.ParseDuration(name)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		// Nothing that the test does falls on a moment in which the executor looks.
+		time.Sleep(duration + time.Microsecond)
+		synctest.Wait()
+		return f.told(ctx)
+	default:
+		f.t.Fatalf("unknown command %s", d.Cmd)
+	}
+	return ""
+}
+
+func (f *flow) said() says {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.says
+}
+
+func (f *flow) say(s says) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.says = s
+}
+
+func (f *flow) answers(arg datadriven.CmdArg) {
+	s := says{silent: arg.Key == "silent"}
+	if len(arg.Vals) > 0 {
+		text := strings.ReplaceAll(arg.Vals[0], "_", " ")
+		switch arg.Key {
+		case "busy":
+			s.busy = text
+		case "refuses":
+			s.refused = text
+		case "launches":
+			s.rooms = arg.Vals
+		}
+	}
+	f.say(s)
+}
+
+func (f *flow) create(ctx context.Context, o client.Object) {
+	f.t.Helper()
+	o.SetUID(types.UID(o.GetName()))
+	o.SetCreationTimestamp(metav1.Now())
+	if err := f.api.Create(ctx, o); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// change changes an object as it is.
+func (f *flow) change(ctx context.Context, o client.Object, how func(client.Object)) {
+	f.t.Helper()
+	if err := f.api.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+		f.t.Fatal(err)
+	}
+	how(o)
+	if err := f.api.Update(ctx, o); err != nil {
+		f.t.Fatal(err)
+	}
+}
