@@ -9,7 +9,7 @@ GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 # These link kube-apiserver, or run what does: the race detector would double a build of minutes for code that is not ours.
 APISERVER := ./e2e ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
 # Pure code, without a goroutine (a test holds this list against it): the race detector has nothing to find, and costs minutes.
-PURE := ./cmd/slipway ./e2e/aws/instancetypes ./e2e/aws/policy ./e2e/aws/wire ./e2e/machines/delay ./e2e/machines/userdata \
+PURE := ./cmd/slipway ./e2e/aws/instancetypes ./e2e/aws/policy ./e2e/aws/wire ./e2e/day ./e2e/machines/delay ./e2e/machines/userdata \
 	./internal/conventions ./internal/release/image ./launcher/aws/userdata ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/fromec2 \
 	./launcher/convert ./launcher/drain ./launcher/view ./manifests ./manifests/chart ./plugin/batch ./plugin/consolidate ./plugin/explain ./plugin/parity ./plugin/plan ./plugin/simulate \
 	./plugin/simulate/input ./plugin/simulate/market ./plugin/verify
@@ -86,6 +86,10 @@ e2e-kind: ## Run the end-to-end tests on kind, with the user's Docker or Debian'
 bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an hour); RUN=regexp picks some of those with a cluster
 	go test -run '^$$' -bench . ./plugin/... ./launcher/...
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 60m -run '^$$' -bench '$(or $(RUN),.)' -benchtime 1x -v ./e2e/bench
+
+.PHONY: day
+day: ## Replay a generated day with consolidation off, greedy and on: dollars, evictions, churn, waits (some minutes); SEED=n
+	go test -count 1 -timeout 60m -run '^$$' -bench Day -benchtime 1x -v ./e2e/day -day.seed=$(or $(SEED),1)
 
 .PHONY: fuzz-planner
 fuzz-planner: ## Plan random clusters against the scheduler's own filters; DURATION=10m SEED=n (the first) PROCS=n

@@ -1,0 +1,206 @@
+package day
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/simulate"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+	"github.com/slipway-k8s/slipway/plugin/simulate/market"
+)
+
+const (
+	// boots is how many minutes a node takes from its launch until pods run there.
+	boots = 1
+	// leaves is how many minutes a node is paid after its end was decided: its pods' new nodes boot, then it drains.
+	leaves = 2
+)
+
+// node is one that is paid.
+type node struct {
+	object *corev1.Node
+	offer  consolidate.Offer
+	// born and ready are minutes; gone is the minute when it is paid no longer, zero while it stays.
+	born, ready, gone int
+}
+
+// pod is one that runs or waits.
+type pod struct {
+	object *corev1.Pod
+	born   int
+	// node that it has a place on; empty while it waits for one.
+	node string
+	// waited says that its wait has been counted.
+	waited bool
+}
+
+// cluster is what there is in a minute of the day.
+type cluster struct {
+	now    int
+	market *market.Market
+	pools  []*karpv1.NodePool
+	nodes  map[string]*node
+	pods   map[string]*pod
+	shapes map[string]int
+	bought int
+	bill   Bill
+}
+
+func newCluster(m *market.Market) *cluster {
+	return &cluster{market: m, pools: pools(), nodes: map[string]*node{}, pods: map[string]*pod{}, shapes: map[string]int{}}
+}
+
+// clock is the time of the minute.
+func (c *cluster) clock() time.Time {
+	return time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC).Add(time.Duration(c.now) * time.Minute)
+}
+
+// price of an offering now.
+func (c *cluster) price(o consolidate.Offer) float64 {
+	if o.CapacityType == karpv1.CapacityTypeSpot {
+		return c.market.Spot[o.Zone][o.InstanceType]
+	}
+	return c.market.OnDemand[o.InstanceType]
+}
+
+// objects are the cluster as the planner is told of it: without the nodes that go, and with the pods of those in without as pending.
+func (c *cluster) objects(without []string) *input.Objects {
+	out := &input.Objects{NodePools: c.pools}
+	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
+		if n := c.nodes[name]; n.gone == 0 && !slices.Contains(without, name) {
+			out.Nodes = append(out.Nodes, n.object)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		p := c.pods[name]
+		object, at := p.object, p.node
+		if slices.Contains(without, at) {
+			at = ""
+		}
+		if object.Spec.NodeName != at {
+			object = object.DeepCopy()
+			object.Spec.NodeName = at
+		}
+		out.Pods = append(out.Pods, input.Pod{Pod: object, Shape: c.shape(p.object)})
+	}
+	return out
+}
+
+func (c *cluster) shape(p *corev1.Pod) int {
+	key := plan.ClassKey(p)
+	if _, ok := c.shapes[key]; !ok {
+		c.shapes[key] = len(c.shapes) + 1
+	}
+	return c.shapes[key]
+}
+
+// plan asks the planner about the pods that wait, those of the nodes in without included.
+func (c *cluster) plan(ctx context.Context, without []string) (*simulate.Outcome, error) {
+	return simulate.Run(ctx, c.objects(without), c.market, simulate.Options{PreferenceShare: 0.1})
+}
+
+// ask implements consolidate.Ask.
+func (c *cluster) ask(ctx context.Context, gone []string) (consolidate.Answer, error) {
+	placed, err := c.plan(ctx, gone)
+	if err != nil {
+		return consolidate.Answer{}, err
+	}
+	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
+	for i := range placed.Plan.Claims {
+		claim := &placed.Plan.Claims[i]
+		out.Replacements = append(out.Replacements, consolidate.Replacement{Name: claim.Name, Pods: names(claim.Members), Offer: offerOf(claim)})
+	}
+	for _, p := range placed.Plan.Placements {
+		for _, name := range names(p.Members) {
+			out.Existing[name] = p.Node
+		}
+	}
+	for _, u := range placed.Plan.Unplaced {
+		for _, ref := range u.Pods {
+			out.Unplaced[ref.Namespace+"/"+ref.Name] = "no room"
+		}
+	}
+	return out, nil
+}
+
+func names(members []plan.Member) []string {
+	var out []string
+	for _, m := range members {
+		for _, ref := range m.Pods {
+			out = append(out, ref.Namespace+"/"+ref.Name)
+		}
+	}
+	return out
+}
+
+func offerOf(claim *plan.Claim) consolidate.Offer {
+	e := claim.Expected
+	return consolidate.Offer{NodePool: claim.NodePool, InstanceType: e.InstanceType, Zone: e.Zone, CapacityType: e.CapacityType, Price: e.Price}
+}
+
+// settle launches what the plan says, and gives every pod its place.
+func (c *cluster) settle(made *plan.Plan) {
+	for i := range made.Claims {
+		claim := &made.Claims[i]
+		c.bought++
+		name := fmt.Sprintf("%s-%d", claim.NodePool, c.bought)
+		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: maps.Clone(claim.Labels), CreationTimestamp: metav1.NewTime(c.clock())}}
+		object.Labels[corev1.LabelHostname] = name
+		object.Spec.Taints = claim.Taints
+		object.Status.Allocatable, object.Status.Capacity = claim.Allocatable, claim.Allocatable
+		object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		c.nodes[name] = &node{object: object, offer: offerOf(claim), born: c.now, ready: c.now + boots}
+		c.bill.Launched++
+		c.put(claim.Members, name)
+	}
+	for _, p := range made.Placements {
+		c.put(p.Members, p.Node)
+	}
+}
+
+// put gives pods their place. The first one ends their wait, when its node is ready.
+func (c *cluster) put(members []plan.Member, on string) {
+	for _, m := range members {
+		for _, ref := range m.Pods {
+			p := c.pods[ref.Name]
+			p.node = on
+			if !p.waited {
+				p.waited = true
+				c.bill.Pending += 60 * float64(max(c.nodes[on].ready, c.now)-p.born)
+			}
+		}
+	}
+}
+
+// leave gives nodes up: their pods wait for a place, and they are paid until they are drained.
+func (c *cluster) leave(names []string) (moved int) {
+	for _, name := range names {
+		c.nodes[name].gone = c.now + leaves
+	}
+	for _, p := range c.pods {
+		if slices.Contains(names, p.node) {
+			p.node = ""
+			moved++
+		}
+	}
+	return moved
+}
+
+// waiting says whether any pod has no place.
+func (c *cluster) waiting() bool {
+	for _, p := range c.pods {
+		if p.node == "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,205 @@
+package day
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/simulate"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
+)
+
+const (
+	// interruptedEvery is how long a spot instance lives on average.
+	interruptedEvery = 60 * time.Hour
+	// boundEvery is how many minutes a lower bound is taken to hold.
+	boundEvery = 30
+)
+
+// Config of a day.
+type Config struct {
+	// Seed of the workload, the prices and the interruptions.
+	Seed uint64
+	// From and Minutes are the part of the day that is replayed. Default: all of it.
+	From, Minutes int
+}
+
+// Bill is what a policy's day came to.
+type Bill struct {
+	// Policy that it is about.
+	Policy Policy
+	// Dollars that were paid.
+	Dollars float64
+	// Evictions that the policy made, and Interrupted pods that lost their spot node.
+	Evictions, Interrupted int
+	// Launched and Ended nodes.
+	Launched, Ended int
+	// Pods that came, and Pending seconds that they waited for a ready node all together.
+	Pods    int
+	Pending float64
+	// Peak is the most nodes at a time.
+	Peak int
+	// Took is what planning and deciding took on the wall.
+	Took time.Duration
+}
+
+// Replay replays the day for a policy.
+func Replay(ctx context.Context, cfg Config, p Policy) (Bill, error) {
+	began := time.Now()
+	prices := rand.New(rand.NewPCG(cfg.Seed, 2))
+	m, err := newMarket(prices)
+	if err != nil {
+		return Bill{}, err
+	}
+	c := newCluster(m)
+	c.bill.Policy = p
+	for minute, change := range cfg.changes() {
+		c.now = minute
+		if minute%priceStep == priceStep-1 {
+			drift(m, prices)
+		}
+		if err := c.minute(ctx, cfg, p, change); err != nil {
+			return Bill{}, fmt.Errorf("minute %d: %w", minute, err)
+		}
+	}
+	c.bill.Took = time.Since(began)
+	return c.bill, nil
+}
+
+// changes are those of the part of the day, with all that is there when it begins in the first minute.
+func (cfg Config) changes() []change {
+	if cfg.Minutes == 0 {
+		cfg.Minutes = minutesPerDay - cfg.From
+	}
+	all := workload(cfg.Seed, cfg.From+cfg.Minutes)
+	var first change
+	for _, one := range all[:cfg.From+1] {
+		first.come = append(first.come, one.come...)
+		for _, name := range one.gone {
+			for i, pod := range first.come {
+				if pod.Name == name {
+					first.come = slices.Delete(first.come, i, i+1)
+					break
+				}
+			}
+		}
+	}
+	return append([]change{first}, all[cfg.From+1:]...)
+}
+
+// minute lets one go by.
+func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) error {
+	// 1. The workload changes.
+	for _, object := range ch.come {
+		c.pods[object.Name] = &pod{object: object, born: c.now}
+		c.bill.Pods++
+	}
+	for _, name := range ch.gone {
+		delete(c.pods, name)
+	}
+	// 2. EC2 takes spot nodes.
+	taken := c.interruptions(perHour(interruptedEvery), func(name string, minute int) float64 {
+		hash := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%d", cfg.Seed, name, minute))
+		return float64(binary.BigEndian.Uint32(hash[:])) / (1 << 32)
+	})
+	c.bill.Interrupted += c.leave(taken)
+	// 3. The policy gives nodes up, once what waits has its place.
+	if c.now%decide == decide-1 && !c.waiting() {
+		gone, err := c.choose(ctx, p)
+		if err != nil {
+			return err
+		}
+		c.bill.Evictions += c.leave(gone)
+	}
+	// 4. What waits is planned.
+	if c.waiting() {
+		placed, err := c.plan(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if n := len(placed.Plan.Unplaced) + len(placed.Held); n > 0 {
+			return fmt.Errorf("%d classes of pods have no place: %+v %+v", n, placed.Plan.Unplaced, placed.Held)
+		}
+		c.settle(&placed.Plan)
+	}
+	// 5. What is there is paid.
+	c.pay()
+	return nil
+}
+
+func (c *cluster) pay() {
+	c.bill.Peak = max(c.bill.Peak, len(c.nodes))
+	for name, n := range c.nodes {
+		c.bill.Dollars += c.price(n.offer) / 60
+		if n.gone != 0 && n.gone <= c.now {
+			delete(c.nodes, name)
+			c.bill.Ended++
+		}
+	}
+}
+
+// Bound is what no policy can beat: the planner's lower bound for the pods that are there and the prices of the hour, over time.
+func Bound(ctx context.Context, cfg Config) (float64, error) {
+	prices := rand.New(rand.NewPCG(cfg.Seed, 2))
+	m, err := newMarket(prices)
+	if err != nil {
+		return 0, err
+	}
+	c := newCluster(m)
+	sum, now := 0.0, 0.0
+	for minute, change := range cfg.changes() {
+		c.now = minute
+		if minute%priceStep == priceStep-1 {
+			drift(m, prices)
+		}
+		for _, object := range change.come {
+			c.pods[object.Name] = &pod{object: object}
+		}
+		for _, name := range change.gone {
+			delete(c.pods, name)
+		}
+		if minute%boundEvery == 0 {
+			if now, err = c.bound(ctx); err != nil {
+				return 0, err
+			}
+		}
+		sum += now / 60
+	}
+	return sum, nil
+}
+
+// bound is the sum over the NodePools, which share no pods.
+func (c *cluster) bound(ctx context.Context) (float64, error) {
+	sum := 0.0
+	all := c.objects(nil)
+	for _, pool := range c.pools {
+		own := *all
+		own.Pods = slices.DeleteFunc(slices.Clone(all.Pods), func(p input.Pod) bool { return p.Spec.NodeSelector[karpv1.NodePoolLabelKey] != pool.Name })
+		placed, err := simulate.Run(ctx, &own, c.market, simulate.Options{PreferenceShare: 0.1})
+		if err != nil {
+			return 0, err
+		}
+		sum += placed.Plan.LowerBoundPerHour
+	}
+	return sum, nil
+}
+
+// Write prints the bills as a table.
+func Write(w io.Writer, lower float64, bills []Bill) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "consolidation\tUSD\tover bound\tevictions\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
+	for _, b := range bills {
+		fmt.Fprintf(t, "%s\t%.2f\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Dollars, 100*(b.Dollars/lower-1), b.Evictions, b.Interrupted,
+			b.Launched, b.Ended, b.Peak, b.Pending/float64(max(b.Pods, 1)), b.Took.Round(time.Second))
+	}
+	fmt.Fprintf(t, "lower bound\t%.2f\n", lower)
+	return t.Flush()
+}

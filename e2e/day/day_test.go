@@ -1,0 +1,71 @@
+package day_test
+
+import (
+	"bytes"
+	"flag"
+	"testing"
+
+	"github.com/slipway-k8s/slipway/e2e/day"
+)
+
+// replay replays a part of a day for all policies, and prints it.
+func replay(t testing.TB, cfg day.Config) (float64, map[day.Policy]day.Bill) {
+	t.Helper()
+	lower, err := day.Bound(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bills []day.Bill
+	out := map[day.Policy]day.Bill{}
+	for _, p := range []day.Policy{day.Off, day.Greedy, day.On} {
+		bill, err := day.Replay(t.Context(), cfg, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bills = append(bills, bill)
+		out[p] = bill
+	}
+	var text bytes.Buffer
+	if err := day.Write(&text, lower, bills); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", text.String())
+	return lower, out
+}
+
+// The end of the afternoon, when Deployments shrink: consolidation pays, and nobody pays less than the bound.
+func TestPartOfADay(t *testing.T) {
+	lower, bills := replay(t, day.Config{Seed: 1, From: 17 * 60, Minutes: 25})
+	on, off := bills[day.On], bills[day.Off]
+	for _, b := range bills {
+		if b.Dollars < 0.99*lower {
+			t.Errorf("%s paid %.3f USD, the lower bound is %.3f", b.Policy, b.Dollars, lower)
+		}
+		if b.Pods != on.Pods || b.Launched == 0 || b.Pods == 0 {
+			t.Errorf("%s had another day: %+v", b.Policy, b)
+		}
+	}
+	if on.Dollars >= off.Dollars || on.Evictions == 0 {
+		t.Errorf("consolidation paid %.3f USD with %d evictions, %.3f without it", on.Dollars, on.Evictions, off.Dollars)
+	}
+	if off.Evictions != 0 {
+		t.Errorf("%d pods were evicted without consolidation", off.Evictions)
+	}
+	if on.Pending > off.Pending*1.2+600 {
+		t.Errorf("pods waited %.0f s with consolidation, %.0f s without", on.Pending, off.Pending)
+	}
+}
+
+// seed of `make day`.
+var seed = flag.Uint64("day.seed", 1, "seed of the day that BenchmarkDay replays")
+
+// BenchmarkDay replays a whole day: `make day`.
+func BenchmarkDay(b *testing.B) {
+	for b.Loop() {
+		lower, bills := replay(b, day.Config{Seed: *seed})
+		b.ReportMetric(lower, "USD-bound")
+		for p, bill := range bills {
+			b.ReportMetric(bill.Dollars, "USD-"+string(p))
+		}
+	}
+}

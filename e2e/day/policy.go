@@ -1,0 +1,165 @@
+package day
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
+)
+
+// Policy is what gives nodes up.
+type Policy string
+
+// The policies.
+const (
+	// Off gives up empty nodes alone.
+	Off Policy = "off"
+	// Greedy gives up the smallest node whose pods fit elsewhere with one new node at most, which has to be cheaper; one after the
+	// other, whatever it disturbs.
+	Greedy Policy = "greedy"
+	// On is plugin/consolidate with its defaults.
+	On Policy = "on"
+)
+
+const (
+	// decide is how often a policy decides, in minutes.
+	decide = 5
+	// youngest is how many minutes a node is left alone by On; its default.
+	youngest = 10
+	// share of a NodePool's nodes that may leave at a time: the default of disruption budgets.
+	share = 10
+)
+
+// fleet are the nodes as a policy looks at them.
+func (c *cluster) fleet(p Policy) []consolidate.Node {
+	on := map[string][]*corev1.Pod{}
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		on[c.pods[name].node] = append(on[c.pods[name].node], c.pods[name].object)
+	}
+	var out []consolidate.Node
+	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
+		n := c.nodes[name]
+		if n.gone != 0 {
+			continue
+		}
+		one := consolidate.Node{
+			Name: name, Offer: n.offer, Policy: consolidate.WhenEmptyOrUnderutilized, Used: consolidate.Used(n.object, on[name]),
+		}
+		one.Price = c.price(n.offer)
+		switch {
+		case n.ready > c.now:
+			one.Blocked = "it boots"
+		case p == On && c.now-n.born < youngest && len(on[name]) > 0:
+			one.Blocked = "it is young"
+		}
+		for _, pod := range on[name] {
+			one.Pods = append(one.Pods, consolidate.Pod{Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod)})
+			if pod.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" {
+				one.Blocked = "a pod may not be disrupted"
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// allowed is what budgets of a tenth leave of each NodePool.
+func (c *cluster) allowed() map[string]consolidate.Allowance {
+	all, leaving := map[string]int{}, map[string]int{}
+	for _, n := range c.nodes {
+		all[n.offer.NodePool]++
+		if n.gone != 0 {
+			leaving[n.offer.NodePool]++
+		}
+	}
+	out := map[string]consolidate.Allowance{}
+	for pool, n := range all {
+		left := max((n*share+99)/100-leaving[pool], 0)
+		out[pool] = consolidate.Allowance{Empty: left, Underutilized: left}
+	}
+	return out
+}
+
+// choose says which nodes a policy gives up now.
+func (c *cluster) choose(ctx context.Context, p Policy) ([]string, error) {
+	fleet, allowed := c.fleet(p), c.allowed()
+	if p == On {
+		o := consolidate.DefaultOptions()
+		o.Allowed = allowed
+		decision, err := consolidate.Decide(ctx, fleet, o, c.ask)
+		var out []string
+		for _, m := range decision.Moves {
+			for _, n := range m.Nodes {
+				out = append(out, n.Name)
+			}
+		}
+		return out, err
+	}
+	var out []string
+	for i := range fleet {
+		n := &fleet[i]
+		if left := allowed[n.NodePool]; len(n.Pods) == 0 && n.Blocked == "" && left.Empty > 0 {
+			allowed[n.NodePool] = consolidate.Allowance{Empty: left.Empty - 1, Underutilized: left.Underutilized - 1}
+			out = append(out, n.Name)
+		}
+	}
+	if p == Off || len(out) > 0 {
+		return out, nil
+	}
+	return c.greedy(ctx, fleet, allowed)
+}
+
+// greedy is the plain rule: no more questions than On may ask.
+func (c *cluster) greedy(ctx context.Context, fleet []consolidate.Node, allowed map[string]consolidate.Allowance) ([]string, error) {
+	for _, n := range c.nodes {
+		if n.gone != 0 {
+			return nil, nil // One at a time.
+		}
+	}
+	slices.SortFunc(fleet, func(a, b consolidate.Node) int {
+		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Name, b.Name))
+	})
+	questions := consolidate.DefaultOptions().Questions
+	for i := range fleet {
+		n := &fleet[i]
+		if n.Blocked != "" || allowed[n.NodePool].Underutilized <= 0 || questions == 0 {
+			continue
+		}
+		questions--
+		answer, err := c.ask(ctx, []string{n.Name})
+		if err != nil {
+			return nil, err
+		}
+		cost, spot := 0.0, false
+		for _, r := range answer.Replacements {
+			cost += r.Price
+			spot = spot || r.CapacityType == karpv1.CapacityTypeSpot
+		}
+		toSpot := spot && n.CapacityType == karpv1.CapacityTypeSpot
+		if len(answer.Unplaced) == 0 && len(answer.Replacements) <= 1 && cost < n.Price && !toSpot {
+			return []string{n.Name}, nil
+		}
+	}
+	return nil, nil
+}
+
+// interruptions are the spot nodes that are taken in this minute: a matter of the node's name and the minute alone.
+func (c *cluster) interruptions(rate float64, random func(name string, minute int) float64) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
+		n := c.nodes[name]
+		if n.gone == 0 && n.ready <= c.now && n.offer.CapacityType == karpv1.CapacityTypeSpot && random(name, c.now) < rate {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// perHour is a rate per minute for one per so many hours.
+func perHour(d time.Duration) float64 { return float64(time.Minute) / float64(d) }

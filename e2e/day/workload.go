@@ -1,0 +1,119 @@
+package day
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// minutes of a day.
+const minutesPerDay = 24 * 60
+
+// service is a Deployment that follows the hours.
+type service struct {
+	name        string
+	cpu, memory string
+	// low and high are its replicas at night and at its peak, peak the hour of that.
+	low, high int
+	peak      float64
+	spot      bool
+}
+
+func services() []service {
+	return []service{
+		{"web", "500m", "1Gi", 16, 80, 14, false},
+		{"api", "1", "2Gi", 12, 48, 15, false},
+		{"search", "2", "12Gi", 6, 18, 13, false},
+		{"cache", "500m", "6Gi", 8, 16, 12, false},
+		{"auth", "250m", "512Mi", 8, 24, 14, false},
+		{"feed", "750m", "1536Mi", 8, 60, 20, true},
+		{"media", "3", "4Gi", 4, 24, 21, true},
+		{"mail", "200m", "400Mi", 4, 12, 10, true},
+		{"ranking", "4", "8Gi", 2, 16, 16, true},
+	}
+}
+
+// change is what happens to the workload in a minute.
+type change struct {
+	come []*corev1.Pod
+	// gone are names of pods that leave by themselves.
+	gone []string
+}
+
+// workload makes the changes of each minute, the same for the same seed: pods are known by name, whatever becomes of the nodes.
+func workload(seed uint64, minutes int) []change {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	out := make([]change, minutes)
+	for _, s := range services() {
+		var alive []string
+		next := 0
+		for m := range minutes {
+			// Every Deployment is looked at every seven minutes, as an autoscaler with some inertia does.
+			if m > 0 && (m+len(s.name))%7 != 0 {
+				continue
+			}
+			for want := s.replicas(m, rng); len(alive) != want; {
+				if len(alive) < want {
+					name := fmt.Sprintf("%s-%d", s.name, next)
+					next++
+					alive = append(alive, name)
+					out[m].come = append(out[m].come, newPod(name, "ReplicaSet", s))
+					continue
+				}
+				i := rng.IntN(len(alive))
+				out[m].gone = append(out[m].gone, alive[i])
+				alive = append(alive[:i], alive[i+1:]...)
+			}
+		}
+	}
+	for m := 1; m < minutes; m++ {
+		if rng.Float64() > 0.06 {
+			continue
+		}
+		// A Job: some pods at once, each for its time. A third of them may not be moved.
+		job := service{name: fmt.Sprintf("job-%d", m), cpu: []string{"1", "2", "3500m"}[rng.IntN(3)], memory: "3Gi", spot: true}
+		held := rng.IntN(3) == 0
+		for i := range 1 + rng.IntN(14) {
+			pod := newPod(fmt.Sprintf("%s-%d", job.name, i), "Job", job)
+			if held {
+				pod.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+			}
+			out[m].come = append(out[m].come, pod)
+			if end := m + 4 + rng.IntN(50); end < minutes {
+				out[end].gone = append(out[end].gone, pod.Name)
+			}
+		}
+	}
+	return out
+}
+
+// replicas follow a bell over the hours, with some noise.
+func (s *service) replicas(minute int, rng *rand.Rand) int {
+	hours := math.Abs(float64(minute%minutesPerDay)/60 - s.peak)
+	hours = min(hours, 24-hours)
+	load := math.Exp(-hours * hours / 18)
+	return max(s.low+int(float64(s.high-s.low)*load*(0.9+0.2*rng.Float64())), 1)
+}
+
+func newPod(name, kind string, s service) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"app": s.name},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: s.name, UID: types.UID(s.name), Controller: new(true)}},
+	}}
+	pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+	pod.Spec.NodeSelector = map[string]string{karpv1.NodePoolLabelKey: "steady"}
+	if s.spot {
+		pod.Spec.NodeSelector[karpv1.NodePoolLabelKey] = "flexible"
+	}
+	pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "main", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(s.cpu), corev1.ResourceMemory: resource.MustParse(s.memory),
+	}}}}
+	pod.Status.Phase = corev1.PodRunning
+	return pod
+}
