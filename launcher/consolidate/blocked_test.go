@@ -1,0 +1,72 @@
+package consolidate_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/consolidate"
+)
+
+// facts are those of a node that may be touched.
+func facts(now time.Time) consolidate.Facts {
+	f := consolidate.Facts{Now: now, NodeAge: 10 * time.Minute, Claim: &karpv1.NodeClaim{}, Node: &corev1.Node{}, Pool: &karpv1.NodePool{}}
+	f.Pool.Name = "default"
+	f.Pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("30s")
+	f.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeConsolidatable)
+	f.Node.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+	f.Node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return f
+}
+
+func TestBlocked(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		change  func(*consolidate.Facts)
+		want    string
+		passing bool
+	}{
+		"nothing":             {func(*consolidate.Facts) {}, "", false},
+		"leaving":             {func(f *consolidate.Facts) { f.Claim.DeletionTimestamp = new(metav1.NewTime(now)) }, "the node is leaving already", true},
+		"in a move":           {func(f *consolidate.Facts) { f.Moving = true }, "the node is leaving already", true},
+		"cordoned by kubectl": {func(f *consolidate.Facts) { f.Node.Spec.Unschedulable = true }, "the node is leaving already", true},
+		"consolidateAfter Never": {
+			func(f *consolidate.Facts) {
+				f.Pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
+			},
+			"NodePool default consolidates nothing (consolidateAfter Never)", false,
+		},
+		"a fixed number of nodes": {
+			func(f *consolidate.Facts) { f.Pool.Spec.Replicas = new(int64(3)) }, "NodePool default has a fixed number of nodes (spec.replicas)", false,
+		},
+		"not Ready": {func(f *consolidate.Facts) { f.Node.Status.Conditions = nil }, "the node is not Ready", true},
+		"a pod came": {
+			func(f *consolidate.Facts) { f.Claim.Status.Conditions = nil }, "a pod came or went less than 30s ago (consolidateAfter)", true,
+		},
+		"bought minutes ago": {
+			func(f *consolidate.Facts) { f.Node.CreationTimestamp = metav1.NewTime(now.Add(-9 * time.Minute)) },
+			"the node is 9m0s old, and is left alone for 10m0s", true,
+		},
+		"old enough for its NodePool": {func(f *consolidate.Facts) {
+			f.Node.CreationTimestamp = metav1.NewTime(now.Add(-9 * time.Minute))
+			f.Pool.Annotations = map[string]string{consolidate.NodeAgeAnnotation: "5m"}
+		}, "", false},
+		"an annotation that cannot be read": {func(f *consolidate.Facts) {
+			f.Node.CreationTimestamp = metav1.NewTime(now.Add(-9 * time.Minute))
+			f.Pool.Annotations = map[string]string{consolidate.NodeAgeAnnotation: "soon"}
+		}, "the node is 9m0s old, and is left alone for 10m0s", true},
+		"a move called off": {
+			func(f *consolidate.Facts) { f.Rest = now.Add(time.Minute) }, "a move of it was called off, it is left alone until 2026-01-01T12:01:00Z", true,
+		},
+		"protected": {func(f *consolidate.Facts) { f.Protected = "PDB web/web prevents eviction of pod web-1" }, "PDB web/web prevents eviction of pod web-1", false},
+	} {
+		f := facts(now)
+		c.change(&f)
+		if why, passing := consolidate.Blocked(f); why != c.want || passing != c.passing {
+			t.Errorf("%s: %q, passing %t; want %q, %t", name, why, passing, c.want, c.passing)
+		}
+	}
+}
