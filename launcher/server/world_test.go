@@ -39,7 +39,7 @@ const patience = 10 * time.Second
 
 // world is a Server on a real socket over an API server and a cloud in memory.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	socket  string
 	api     client.WithWatch
 	cache   *informertest.FakeInformers
@@ -66,7 +66,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 }
 
 // newWorldOver is a world whose Server sees the API server through a client of the test's.
-func newWorldOver(t *testing.T, through func(client.WithWatch) client.Client, types []catalog.InstanceType, objects ...client.Object) *world {
+func newWorldOver(t testing.TB, through func(client.WithWatch) client.Client, types []catalog.InstanceType, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{
 		t: t, socket: filepath.Join(t.TempDir(), "launcher.sock"), cache: &informertest.FakeInformers{},
@@ -127,7 +127,8 @@ func (w *world) run() {
 }
 
 func (w *world) dial() api.LauncherClient {
-	conn, err := grpc.NewClient("unix://"+w.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+w.socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
