@@ -80,7 +80,7 @@ kind-image: ## Build kind's node image, and kind, from source into bin/kind, whe
 e2e-kind: ## Run the end-to-end tests on kind, with the user's Docker or Debian's docker.io; KIND_NODE_IMAGE=name RUN=regexp
 	$(MAKE) images VERSION=0.1.0 ARCH=$(shell go env GOARCH)
 	CGO_ENABLED=0 go build -o bin/kind/bin/runtime ./e2e/kind/runtime
-	SLIPWAY_KIND_DIR=$(CURDIR)/bin/kind SLIPWAY_IMAGES_DIR=$(CURDIR)/bin/images go test -count 1 -timeout 60m -v -run '$(RUN)' $(KIND)
+	KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' SLIPWAY_KIND_DIR=$(CURDIR)/bin/kind SLIPWAY_IMAGES_DIR=$(CURDIR)/bin/images go test -count 1 -timeout 60m -v -run '$(RUN)' $(KIND)
 
 .PHONY: bench
 bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an hour); RUN=regexp picks some of those with a cluster

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // repository is the root, from here.
@@ -119,15 +120,24 @@ func split(block, indent string) []string {
 	return out
 }
 
-// open tells whether a quote or a bracket is not closed yet.
+var (
+	loop     = regexp.MustCompile(`(?:^|;|\s)do(?:\s|$)`)
+	loopEnds = regexp.MustCompile(`(?:^|;|\s)done(?:\s|;|\)|$)`)
+)
+
+// open tells whether a quote, a bracket or a loop is not closed yet. Comments do not count.
 func open(text string) bool {
-	quote, depth := rune(0), 0
+	quote, before, depth, comment := rune(0), ' ', 0, false
 	for _, r := range text {
 		switch {
+		case comment:
+			comment = r != '\n'
 		case quote != 0:
 			if r == quote {
 				quote = 0
 			}
+		case r == '#' && unicode.IsSpace(before):
+			comment = true
 		case r == '\'' || r == '"':
 			quote = r
 		case r == '(' || r == '{':
@@ -135,14 +145,15 @@ func open(text string) bool {
 		case r == ')' || r == '}':
 			depth--
 		}
+		before = r
 	}
-	return quote != 0 || depth > 0
+	return quote != 0 || depth > 0 || len(loop.FindAllString(text, -1)) > len(loopEnds.FindAllString(text, -1))
 }
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
-	block := "  # a comment\n  a \\\n    --b   # and why\n\n  cat <<E\n  # text\n  E\n  c |\n    jq '.x |\n      .y'\n  $(for x in 1; do\n    y; done)\n"
-	want := []string{"a \\\n  --b   # and why", "cat <<E\n# text\nE", "c |\n  jq '.x |\n    .y'", "$(for x in 1; do\n  y; done)"}
+	block := "  # a comment\n  a \\\n    --b   # and why\n\n  cat <<E\n  # text\n  E\n  c |\n    jq '.x |\n      .y'\n  $(for x in 1; do\n    y; done)\n  d & # kind's\n  for x in 1; do\n    e\n  done\n  f\n"
+	want := []string{"a \\\n  --b   # and why", "cat <<E\n# text\nE", "c |\n  jq '.x |\n    .y'", "$(for x in 1; do\n  y; done)", "d & # kind's", "for x in 1; do\n  e\ndone", "f"}
 	if got := split(block, "  "); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

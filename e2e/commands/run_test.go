@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/slipway-k8s/slipway/manifests/chart"
 )
 
 const (
@@ -51,7 +53,7 @@ func TestCommandsRun(t *testing.T) {
 			switch class, _ := of(c); {
 			case class == watch:
 				w.watch(t, c)
-			case class == run && !strings.HasPrefix(c.text, "bin/slipway-sandbox up"):
+			case class == run && known.MatchString(c.text) && !strings.HasPrefix(c.text, "bin/slipway-sandbox up"):
 				w.run(t, c)
 			}
 		}
@@ -75,7 +77,14 @@ func newWorld(t *testing.T) *world {
 		}
 	})
 	w := &world{folder: folder}
-	for name, target := range map[string]string{"bin": bin, "manifests": filepath.Join(repository, "manifests")} {
+	if err := os.MkdirAll(filepath.Join(folder, "bin", "charts"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	links := map[string]string{"manifests": filepath.Join(repository, "manifests")}
+	for _, program := range []string{"slipway", "slipway-sandbox", "slipway-scheduler", "slipway-launcher"} {
+		links["bin/"+program] = filepath.Join(bin, program)
+	}
+	for name, target := range links {
 		target, err := filepath.Abs(target)
 		if err != nil {
 			t.Fatal(err)
@@ -146,6 +155,13 @@ func (w *world) fixtures(t *testing.T) {
 		t.Fatal(err)
 	}
 	files["my-manifests/nodepool.yaml"] = string(sample)
+	crds, err := chart.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range crds {
+		files["bin/charts/crds.yaml"] += string(crd.Data) + "\n---\n"
+	}
 	for name, text := range files {
 		path := filepath.Join(w.folder, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -198,8 +214,8 @@ func (w *world) up(t *testing.T, kubeconfig string) {
 	t.Fatalf("%s ended:\n%s", shown, &seen)
 }
 
-// setUp makes what a reader has who comes to the commands: a pod and a node under the names that are used here, what an earlier
-// Karpenter left, and slipway's own Deployment.
+// setUp makes what a reader has who comes to the commands: a pod and a node under the names that are used here, and what an
+// earlier Karpenter left.
 const setUp = `
 kubectl apply -f manifests/samples
 kubectl scale deployment inflate --replicas 1
@@ -214,11 +230,6 @@ apiVersion: apps/v1
 kind: Deployment
 metadata: {namespace: kube-system, name: cluster-autoscaler}
 spec: {replicas: 0, selector: {matchLabels: {app: ca}}, template: {metadata: {labels: {app: ca}}, spec: {containers: [{name: c, image: c}]}}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {namespace: kube-system, name: slipway}
-spec: {replicas: 0, selector: {matchLabels: {app: slipway}}, template: {metadata: {labels: {app: slipway}}, spec: {containers: [{name: c, image: c}]}}}
 ---
 apiVersion: coordination.k8s.io/v1
 kind: Lease
