@@ -1,9 +1,11 @@
 package e2e_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -26,7 +28,8 @@ func TestSpotInterruption(t *testing.T) {
 	if err := shared.AWS().SendRaw("this is { no JSON"); err != nil {
 		t.Fatal(err)
 	}
-	if err := shared.AWS().Interrupt(instanceID(victim)); err != nil {
+	// The warning alone: a busy machine would need longer than the seconds that are left of the two minutes here.
+	if err := shared.AWS().SendRaw(spotWarning(instanceID(victim))); err != nil {
 		t.Fatal(err)
 	}
 	w.await(t, "the interrupted node to be gone and all pods to run elsewhere", func() bool {
@@ -35,6 +38,58 @@ func TestSpotInterruption(t *testing.T) {
 	for _, n := range w.recorder.Nodes() {
 		if n.Object.Name == victim.Object.Status.NodeName && !n.Cordoned.Seen() {
 			t.Errorf("node %s was never tainted as disrupted", n.Object.Name)
+		}
+	}
+	for _, p := range w.pods() {
+		if p.Failed.Seen() {
+			t.Errorf("pod %s failed instead of being evicted: %s %s", p.Object.Name, p.Object.Status.Reason, p.Object.Status.Message)
+		}
+	}
+}
+
+// leaving lists the NodeClaims of a pool whose end has begun.
+func (w *world) leaving(pool string) []observe.Claim {
+	return slices.DeleteFunc(w.everClaimed(pool), func(c observe.Claim) bool { return !c.Leaving.Seen() })
+}
+
+// Without a word from the queue: EC2 is asked which instances are not well. One whose host has failed goes at once, one that EC2 will
+// retire in good order, and both nodes' pods run elsewhere.
+func TestInstancesThatAreNotWell(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "ailing")
+	w.pool("ailing", smallSpot)
+	w.deployment("web", 3, w.podSpec("1500m", "1Gi", nil))
+	w.awaitRunning(3)
+	claims := w.claimsOf("ailing")
+	broken, retired, well := claims[0], claims[1], claims[2]
+	if err := shared.AWS().FailCheck(instanceID(broken), "system", time.Now().Add(-3*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.AWS().ScheduleEvent(instanceID(retired), "instance-retirement", "The instance is running on degraded hardware"); err != nil {
+		t.Fatal(err)
+	}
+	// EC2 is asked once a minute.
+	next, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := w.recorder.Await(next, "both nodes to be ended", func() bool { return len(w.leaving("ailing")) == 2 }); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, "both nodes to be gone and all pods to run elsewhere", func() bool {
+		return w.running() == 3 && claimGone(w.cluster, broken) && claimGone(w.cluster, retired)
+	})
+	reasons := map[string]string{broken.Object.Name: "system_status", retired.Object.Name: "event_status"}
+	for _, c := range w.everClaimed("ailing") {
+		want, ended := reasons[c.Object.Name]
+		if got := c.Object.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); ended && (!got.IsTrue() || got.Reason != want) {
+			t.Errorf("NodeClaim %s ended because of %+v, want %s", c.Object.Name, got, want)
+		}
+		if c.Object.Name == well.Object.Name && c.Leaving.Seen() {
+			t.Errorf("NodeClaim %s, whose instance is well, was ended", c.Object.Name)
+		}
+	}
+	for _, p := range w.pods() {
+		if p.Failed.Seen() && p.Object.Spec.NodeName == retired.Object.Status.NodeName {
+			t.Errorf("pod %s failed instead of being evicted from the node that will be retired", p.Object.Name)
 		}
 	}
 }

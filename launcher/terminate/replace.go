@@ -125,7 +125,7 @@ func (t *Terminator) evictFrom(ctx context.Context, s *scope, have replacement, 
 	t.ahead.set(s.claim.UID, have)
 	t.metrics.ahead.WithLabelValues(outcome).Inc()
 	if outcome != aheadUnneeded {
-		klog.FromContext(ctx).V(2).Info("Pods may be evicted", "nodeClaim", klog.KObj(s.claim), "replacement", outcome,
+		klog.FromContext(ctx).Info("Pods may be evicted", "nodeClaim", klog.KObj(s.claim), "replacement", outcome,
 			"nodeClaims", have.claims, "waited", s.now.Sub(have.since))
 	}
 }
