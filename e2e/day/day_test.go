@@ -56,13 +56,17 @@ func TestPartOfADay(t *testing.T) {
 	}
 }
 
-// seed of `make day`.
-var seed = flag.Uint64("day.seed", 1, "seed of the day that BenchmarkDay replays")
+// The arguments of `make day`.
+var (
+	seed    = flag.Uint64("day.seed", 1, "seed of the day that BenchmarkDay replays")
+	from    = flag.Int("day.from", 0, "minute of the day at which it begins")
+	minutes = flag.Int("day.minutes", 0, "how many minutes of it; 0 for the rest of the day")
+)
 
 // BenchmarkDay replays a whole day: `make day`.
 func BenchmarkDay(b *testing.B) {
 	for b.Loop() {
-		lower, bills := replay(b, day.Config{Seed: *seed})
+		lower, bills := replay(b, day.Config{Seed: *seed, From: *from, Minutes: *minutes})
 		b.ReportMetric(lower, "USD-bound")
 		for p, bill := range bills {
 			b.ReportMetric(bill.Dollars, "USD-"+string(p))
