@@ -12,6 +12,7 @@ func TestMain(m *testing.M) {
 	flag.String("walk.flow", "", "walk the steps of this flow alone")
 	flag.Int("walk.every", 1, "walk every n-th case alone")
 	flag.Int("walk.lanes", 1, "on how many sandboxes beside each other to walk (with -parallel of at least as many)")
+	flag.Int("walk.lane", 0, "walk the cases of this lane alone, from 1 on")
 	flag.Bool("walk.record", false, "write testdata/steps.txt anew")
 	flag.Duration("soak", 10*time.Minute, "how long to soak")
 	flag.Uint64("soak.seed", 0, "what a soak before printed, to do the same again; 0 is a new one")

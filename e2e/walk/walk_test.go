@@ -2,13 +2,14 @@ package walk_test
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,61 +77,96 @@ func TestCrashWalk(t *testing.T) {
 		record(newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: joinSoon()})))
 		return
 	}
-	cases, lanes := few(), 1
+	cases := few()
 	if argument[bool]("walk") {
-		cases, lanes = every(t), max(1, argument[int]("walk.lanes"))
-	}
-	begin := time.Now()
-	var walked, missed atomic.Int64
-	t.Run("lanes", func(t *testing.T) {
-		for lane := range min(lanes, len(cases)) {
-			t.Run(fmt.Sprint(lane+1), func(t *testing.T) {
-				t.Parallel()
-				st := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: joinSoon()}))
-				for _, c := range inTurn(share(cases, lane, lanes)) {
-					started := time.Now()
-					reached := st.walk(c)
-					t.Logf("%d/%d %s: %.1f s, reached %t", walked.Add(1), len(cases), c, time.Since(started).Seconds(), reached)
-					if !reached {
-						missed.Add(1)
-					}
-				}
-				st.checkLogs()
-				st.checkMessages()
-			})
+		cases = every(t)
+		lane, lanes := argument[int]("walk.lane"), argument[int]("walk.lanes")
+		if lane == 0 && lanes > 1 {
+			inLanes(t, lanes)
+			return
 		}
-	})
-	t.Logf("%d cases in %s, %d of them not reached", walked.Load(), time.Since(begin).Round(time.Second), missed.Load())
-	if int(missed.Load())*10 > len(cases) {
-		t.Errorf("%d of %d steps were not reached: record them anew (-walk.record)", missed.Load(), len(cases))
+		cases = share(cases, max(lane, 1)-1, lanes)
+	}
+	st := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: joinSoon()}))
+	missed, begin := 0, time.Now()
+	for i, c := range inTurn(cases) {
+		started := time.Now()
+		reached := st.walk(c)
+		t.Logf("%d/%d %s: %.1f s, reached %t", i+1, len(cases), c, time.Since(started).Seconds(), reached)
+		if !reached {
+			missed++
+		}
+	}
+	st.checkLogs()
+	st.checkMessages()
+	t.Logf("%d cases in %s, %d of them not reached", len(cases), time.Since(begin).Round(time.Second), missed)
+	if missed*10 > len(cases) {
+		t.Errorf("%d of %d steps were not reached: record them anew (-walk.record)", missed, len(cases))
+	}
+}
+
+// inLanes walks in several processes beside each other, each with a sandbox: kube-apiserver can be had once in a process.
+func inLanes(t *testing.T, lanes int) {
+	t.Helper()
+	for lane := range lanes {
+		t.Run(fmt.Sprint(lane+1), func(t *testing.T) {
+			t.Parallel()
+			args := append(slices.Clone(os.Args[1:]), fmt.Sprintf("-walk.lane=%d", lane+1), "-test.run=^TestCrashWalk$")
+			run := exec.CommandContext(t.Context(), os.Args[0], args...)
+			out, err := run.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			run.Stderr = run.Stdout
+			if err := run.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			lines.Buffer(nil, 1<<20)
+			for lines.Scan() {
+				t.Log(strings.TrimSpace(lines.Text()))
+			}
+			if err := lines.Err(); err != nil {
+				t.Error(err)
+			}
+			if err := run.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
 // share is what one of several lanes walks.
 func share(cases []walkCase, lane, lanes int) []walkCase {
 	var out []walkCase
-	for i := lane; i < len(cases); i += lanes {
+	for i := lane; i < len(cases); i += max(lanes, 1) {
 		out = append(out, cases[i])
 	}
 	return out
 }
 
 // inTurn orders cases so that each begins, as far as that goes, with the number of pods that the one before ended with: coming to
-// rest takes as long as a flow does.
+// rest takes as long as a flow does. Of several flows the one with the most cases left is next, so that nodes which fail to join come
+// between others that do, and do not have the NodePool held.
 func inTurn(cases []walkCase) []walkCase {
 	byFlow := map[string][]walkCase{}
 	for _, c := range cases {
 		byFlow[c.flow] = append(byFlow[c.flow], c)
 	}
-	var out []walkCase
-	for running, idle := 0, 0; len(out) < len(cases); {
-		idle++
-		for _, f := range flows() {
-			if left := byFlow[f.name]; len(left) > 0 && (f.from == running || idle > 1) {
-				out, byFlow[f.name] = append(out, left[0]), left[1:]
-				running, idle = f.to, 0
+	out, running := make([]walkCase, 0, len(cases)), 0
+	for len(out) < len(cases) {
+		next := slices.MaxFunc(flows(), func(a, b flow) int {
+			left := func(f flow) int { return len(byFlow[f.name]) }
+			begins := func(f flow) int {
+				if left(f) > 0 && f.from == running {
+					return 1
+				}
+				return 0
 			}
-		}
+			return cmp.Or(cmp.Compare(begins(a), begins(b)), cmp.Compare(left(a), left(b)))
+		})
+		out, byFlow[next.name] = append(out, byFlow[next.name][0]), byFlow[next.name][1:]
+		running = next.to
 	}
 	return out
 }
@@ -161,18 +197,19 @@ func TestEachCaseOnce(t *testing.T) {
 	}
 }
 
-// every case of testdata/steps.txt: each step, each stop, before and after.
+// every case of testdata/steps.txt: each step, each stop, before and after. Where not all are asked for, each step's turn falls on
+// another of its cases.
 func every(t *testing.T) []walkCase {
 	t.Helper()
 	var out []walkCase
 	n, flow, nth := 0, argument[string]("walk.flow"), argument[int]("walk.every")
-	for _, s := range readSteps(t) {
+	for i, s := range readSteps(t) {
 		for _, p := range stops() {
 			for _, m := range []tap.Moment{tap.Before, tap.After} {
 				if flow != "" && flow != s.flow {
 					continue
 				}
-				if n++; n%nth == 0 {
+				if n++; (n+i)%nth == 0 {
 					out = append(out, walkCase{s, p, m})
 				}
 			}
