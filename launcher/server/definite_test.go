@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -62,6 +64,19 @@ func TestPromisedOnce(t *testing.T) {
 	w.wantPromises(map[string][]string{
 		"default-1": {"u3"}, "default-2": {"u4", "u2"}, "default-3": {"u5"}, "default-4": {"u1", "u5"},
 	})
+}
+
+// A pod that was bound where it was promised first stays in that promise, by which it is known whose it is if its kubelet rejects it;
+// nothing is launched for it.
+func TestBoundPodKeepsItsPromise(t *testing.T) {
+	bound := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-u1", UID: "u1"}, Spec: corev1.PodSpec{NodeName: "ip-1"}}
+	w := newWorld(t, append(ready("default", nil), bound)...)
+	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1", "u2")}})
+	got := w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-2", "default", "u1"), planned("default-3", "default", "u1", "u2")}})
+	if r := got["default-2"]; r.GetRecorded() || r.GetReason() != "PodsBound" || !got["default-3"].GetRecorded() {
+		t.Errorf("results: %v", got)
+	}
+	w.wantPromises(map[string][]string{"default-1": {"u1"}, "default-3": {"u2"}})
 }
 
 var errReset = errors.New("read tcp: connection reset by peer")

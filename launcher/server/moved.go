@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -23,36 +25,27 @@ import (
 // moveOut takes the pods of a request out of the promises of all other NodeClaims, before they are promised anew: the scheduler's
 // last word counts, and no pod has room kept on two nodes. It does so first, since a pod that nobody promises is planned again
 // after a crash, and one that two promise costs a node.
-func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest) error {
+//
+// A pod that is bound by now keeps the promise that it was bound for, and is left out of the request; a claim for such pods alone is
+// refused in over.
+func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest, over []error) error {
 	leaving := map[string]sets.Set[string]{}
-	look := func(to string, pods []*api.PodRef) error {
-		for _, p := range pods {
-			var list karpv1.NodeClaimList
-			if err := s.config.Client.List(ctx, &list, client.MatchingFields{index.ClaimPromised: p.GetUid()}, client.UnsafeDisableDeepCopy); err != nil {
-				return fmt.Errorf("listing the NodeClaims that promise room to pod %s/%s: %w", p.GetNamespace(), p.GetName(), err)
-			}
-			for i := range list.Items {
-				from := &list.Items[i]
-				if from.Name == to || !from.DeletionTimestamp.IsZero() {
-					continue
-				}
-				if leaving[from.Name] == nil {
-					leaving[from.Name] = sets.New[string]()
-				}
-				leaving[from.Name].Insert(p.GetUid())
-			}
-		}
-		return nil
-	}
-	for _, c := range in.GetClaims() {
-		if err := look(c.GetName(), c.GetPods()); err != nil {
+	for i, c := range in.GetClaims() {
+		had := len(c.GetPods())
+		kept, err := s.leave(ctx, leaving, c.GetName(), c.GetReplaces(), c.GetPods())
+		if err != nil {
 			return err
+		}
+		if c.Pods = kept; had > 0 && len(kept) == 0 && over[i] == nil {
+			over[i] = &refusal{"PodsBound", fmt.Sprintf("claim %s: each of its pods is bound by now", c.GetName())}
 		}
 	}
 	for _, p := range in.GetPlacements() {
-		if err := look(p.GetNodeClaim(), p.GetPods()); err != nil {
+		kept, err := s.leave(ctx, leaving, p.GetNodeClaim(), "", p.GetPods())
+		if err != nil {
 			return err
 		}
+		p.Pods = kept
 	}
 	for from, uids := range leaving {
 		if err := s.strike(ctx, from, uids); err != nil {
@@ -60,6 +53,36 @@ func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest) error {
 		}
 	}
 	return nil
+}
+
+// leave notes which NodeClaims pods leave that are promised anew, and returns those that do.
+func (s *Server) leave(ctx context.Context, leaving map[string]sets.Set[string], to, replaces string, pods []*api.PodRef) ([]*api.PodRef, error) {
+	var kept []*api.PodRef
+	for _, p := range pods {
+		var list karpv1.NodeClaimList
+		if err := s.config.Client.List(ctx, &list, client.MatchingFields{index.ClaimPromised: p.GetUid()}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing the NodeClaims that promise room to pod %s/%s: %w", p.GetNamespace(), p.GetName(), err)
+		}
+		list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(c karpv1.NodeClaim) bool { return c.Name == to || !c.DeletionTimestamp.IsZero() })
+		if len(list.Items) > 0 && replaces == "" {
+			pod := &corev1.Pod{}
+			err := s.config.Reader.Get(ctx, types.NamespacedName{Namespace: p.GetNamespace(), Name: p.GetName()}, pod)
+			if client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("reading pod %s/%s: %w", p.GetNamespace(), p.GetName(), err)
+			}
+			if err == nil && string(pod.UID) == p.GetUid() && pod.Spec.NodeName != "" {
+				continue
+			}
+		}
+		kept = append(kept, p)
+		for _, from := range list.Items {
+			if leaving[from.Name] == nil {
+				leaving[from.Name] = sets.New[string]()
+			}
+			leaving[from.Name].Insert(p.GetUid())
+		}
+	}
+	return kept, nil
 }
 
 // strike takes pods out of what a NodeClaim promises. One that is gone, or is going, promises nothing.

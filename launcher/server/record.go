@@ -52,7 +52,7 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 	if err != nil {
 		return nil, err
 	}
-	if err := s.moveOut(effects, in); err != nil {
+	if err := s.moveOut(effects, in, over); err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	s.spread(in.GetClaims(), over)
