@@ -1,0 +1,161 @@
+package manifests_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"github.com/slipway-k8s/slipway/manifests"
+)
+
+// need is one permission and the code that has it: a file of the repository and what in it asks for it.
+type need struct{ resource, verbs, file, code string }
+
+// watched are the kinds that the launcher's cache holds: asking it for one gets, lists and watches it.
+const watched = "get list watch"
+
+func launcherNeeds() []need {
+	return []need{
+		{"nodeclaims", watched, "launcher/server/record.go", "karpv1.NodeClaim"},
+		{"nodeclaims", "create", "launcher/server/record.go", "Client.Create(ctx, claim)"},
+		{"nodeclaims", "patch", "launcher/launch/deal.go", "Client.Patch(ctx, c, patch)"},
+		{"nodeclaims", "delete", "launcher/terminate/begin.go", "Client.Delete(ctx, claim"},
+		{"nodeclaims/status", "patch", "launcher/launch/deal.go", "Status().Patch(ctx, c, patch)"},
+		{"nodeclaims/finalizers", "update", "launcher/node/node.go", "BlockOwnerDeletion: new(true)"},
+		{"nodepools", watched, "launcher/nodepool/nodepool.go", "karpv1.NodePool"},
+		{"nodepools", "patch", "launcher/nodepool/nodepool.go", "Client.Patch(ctx, pool, patch)"},
+		{"nodepools/status", "patch", "launcher/nodepool/nodepool.go", "Status().Patch(ctx, pool, patch)"},
+		{"nodepools/finalizers", "update", "launcher/record/claim.go", "BlockOwnerDeletion: new(true)"},
+		{"ec2nodeclasses", watched, "launcher/nodeclass/nodeclass.go", "EC2NodeClass"},
+		{"ec2nodeclasses", "patch", "launcher/nodeclass/nodeclass.go", "Client.Patch(ctx, class, patch)"},
+		{"ec2nodeclasses/status", "patch", "launcher/nodeclass/nodeclass.go", "Status().Patch(ctx, class, patch)"},
+		{"nodes", watched, "launcher/join/act.go", "corev1.Node"},
+		{"nodes", "create", "launcher/join/act.go", "Client.Create(ctx, want)"},
+		{"nodes", "patch", "launcher/join/act.go", "Client.Patch(ctx, want"},
+		{"nodes", "delete", "launcher/terminate/claim.go", "Client.Delete(ctx, node"},
+		{"pods", watched, "launcher/terminate/drain.go", "corev1.Pod"},
+		{"pods", "delete", "launcher/terminate/drain.go", "Client.Delete(ctx, pod"},
+		{"pods/binding", "create", "launcher/bind/binder.go", `SubResource("binding").Create(`},
+		{"pods/eviction", "create", "launcher/terminate/drain.go", `SubResource("eviction").Create(`},
+		{"pods/status", "patch", "launcher/terminate/bury.go", "Status().Patch(ctx, pod"},
+		{"events", "create", "launcher/announce/announce.go", "Sink.Create("},
+		{"events", "patch", "launcher/announce/announce.go", "Sink.Patch("},
+		{"persistentvolumes", watched, "launcher/terminate/volumes.go", "corev1.PersistentVolume"},
+		{"persistentvolumeclaims", watched, "launcher/terminate/volumes.go", "corev1.PersistentVolumeClaim"},
+		{"daemonsets", watched, "launcher/join/observe.go", "appsv1.DaemonSet"},
+		{"poddisruptionbudgets", watched, "launcher/terminate/drain.go", "policyv1.PodDisruptionBudget"},
+		{"volumeattachments", watched, "launcher/terminate/volumes.go", "storagev1.VolumeAttachment"},
+		{"servicecidrs", "get", "launcher/cluster.go", "ServiceCIDRs().Get("},
+		{"leases", "get", "launcher/karpenter.go", "karpenterLease"},
+		{"leases", "list watch", "launcher/join/lease.go", "coordinationv1.Lease"},
+		{"leases", "create", "launcher/join/lease.go", "Client.Create(ctx, lease)"},
+		{"leases", "patch", "launcher/join/lease.go", "Client.Patch(ctx, lease"},
+		{"leases", "delete", "launcher/terminate/bury.go", "Client.Delete(ctx, lease"},
+	}
+}
+
+// schedulerNeeds are those beyond kube-scheduler's own roles.
+func schedulerNeeds() []need {
+	return []need{
+		{"daemonsets", watched, "plugin/nodereserve.go", "DaemonSets()"},
+		{"jobs", watched, "plugin/owners.go", "Jobs()"},
+		// k8s.io/apiserver: who may read its metrics (authentication-reader, of kube-system).
+		{"configmaps", watched, "", ""},
+		// kube-scheduler's own too, where the cluster has their feature gates on.
+		{"podgroups", watched, "", ""},
+		{"podgroups/status", "patch update", "", ""},
+		{"devicetaintrules", watched, "", ""},
+	}
+}
+
+// No rule is there that nothing uses: each verb on each resource is the need of code that still exists.
+func TestEveryRuleOfTheLauncherIsUsed(t *testing.T) {
+	t.Parallel()
+	used(t, "launcher", granted(t, "slipway-launcher"), launcherNeeds())
+}
+
+// The scheduler may do what a kube-scheduler does, and what is listed.
+func TestEveryRuleOfTheSchedulerIsUsed(t *testing.T) {
+	t.Parallel()
+	own := map[string]bool{}
+	for _, role := range bootstrappolicy.ClusterRoles() {
+		if role.Name == "system:kube-scheduler" || role.Name == "system:volume-scheduler" {
+			expand(role.Rules, own)
+		}
+	}
+	rest := map[string]bool{}
+	for permission := range granted(t, "slipway-scheduler") {
+		if !own[permission] {
+			rest[permission] = true
+		}
+	}
+	used(t, "scheduler", rest, schedulerNeeds())
+}
+
+// granted are the permissions of the roles whose names begin so, as "verb resource".
+func granted(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	rules, err := manifests.RBAC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, role := range rules.ClusterRoles {
+		if strings.HasPrefix(role.Name, name) {
+			expand(role.Rules, out)
+		}
+	}
+	for _, role := range rules.Roles {
+		if strings.HasPrefix(role.Name, name) {
+			expand(role.Rules, out)
+		}
+	}
+	return out
+}
+
+func expand(rules []rbacv1.PolicyRule, into map[string]bool) {
+	for _, rule := range rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				into[verb+" "+resource] = true
+			}
+		}
+	}
+}
+
+func used(t *testing.T, who string, granted map[string]bool, needs []need) {
+	t.Helper()
+	needed := map[string]bool{}
+	for _, n := range needs {
+		if n.file != "" {
+			data, err := os.ReadFile(filepath.Join("..", n.file))
+			if err != nil || !strings.Contains(string(data), n.code) {
+				t.Errorf("%s: %s does not say %q any more (%v): does anything else need %s %s?", who, n.file, n.code, err, n.verbs, n.resource)
+			}
+		}
+		for verb := range strings.FieldsSeq(n.verbs) {
+			needed[verb+" "+n.resource] = true
+		}
+	}
+	var problems []string
+	for permission := range granted {
+		if !needed[permission] {
+			problems = append(problems, fmt.Sprintf("%s may %s, which nothing needs", who, permission))
+		}
+	}
+	for permission := range needed {
+		if !granted[permission] {
+			problems = append(problems, fmt.Sprintf("%s needs to %s and may not", who, permission))
+		}
+	}
+	slices.Sort(problems)
+	for _, problem := range problems {
+		t.Error(problem)
+	}
+}
