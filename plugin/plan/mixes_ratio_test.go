@@ -27,6 +27,7 @@ func TestMixes(t *testing.T) {
 		{"odd-sizes", 400, 1.08},
 		{"small-200-shapes", 600, 1.2},
 		{"daemonsets", 700, 1.1},
+		{"2000-shapes", 300, 1.06},
 		{"diverse-1000", 200, 1.3},
 		{"everything", 200, 1.4},
 		{"one-deployment", 12, 1.35},

@@ -6,6 +6,8 @@ import "slices"
 const (
 	valuesWork  = 9_000_000
 	improveWork = 6_000_000
+	// searched is how many times that is spent where there are values only, and no patterns.
+	searched = 4
 )
 
 // packing is the result for the pools of one weight.
@@ -53,7 +55,11 @@ func (m *model) pack(units []unit, weight int32) packing {
 func (k *packer) plan(share float64) (outcome, float64) {
 	r := k.newRows()
 	c := k.cover(r, share)
-	return k.solve(r, c, int(improveWork*share)), c.bound
+	work := improveWork * share
+	if c.columns == nil {
+		work *= searched
+	}
+	return k.solve(r, c, int(work)), c.bound
 }
 
 // cover solves the covering program of the rows.

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// maxRows is the most kinds for which the covering program is solved; its cost rises with the square. Where there are
-// more, similar ones count as one of their mean size.
+// maxRows is the most kinds for which the covering program is solved over patterns; its cost rises with the square. Where
+// there are more, rents price them, or similar ones count as one of their mean size.
 const maxRows = 160
 
 // rows are the kinds as the covering program sees them.
@@ -24,6 +24,9 @@ type rows struct {
 // that leaves too many, kinds whose needs differ little are joined as well: with each try, a little more.
 func (k *packer) newRows() *rows {
 	doors, tight := k.doors(), k.tightCaps()
+	if of, n := k.cluster(doors, tight, 1); n > maxRows && n <= maxRented && !slices.Contains(tight, true) {
+		return k.rowsOf(of, n, tight, true)
+	}
 	for ratio := 1.0; ; ratio = 1.03 + (ratio-1)*1.6 {
 		of, n := k.cluster(doors, tight, ratio)
 		if n <= maxRows || ratio > 50 {

@@ -28,6 +28,9 @@ type covering struct {
 // values prices the kinds by column generation: solve, price the kinds by the duals, look for nodes that hold more than
 // they cost at these prices, again, until there is none or the work is used up.
 func (k *packer) values(counts []int, budget int) covering {
+	if len(k.all) > maxRows {
+		return k.rented(counts, budget)
+	}
 	from, until := k.work, k.work+budget
 	s := seeker{
 		packer: k, from: from, m: k.newMaster(counts), counts: counts, trust: steadyTrust,
@@ -53,6 +56,12 @@ func (k *packer) values(counts []int, budget int) covering {
 		s.prove()
 	}
 	return covering{rows: s.pi, columns: s.m.basis, levels: s.m.level, bound: s.bound}
+}
+
+// rented prices the kinds without a covering program: where there are many kinds, that takes too long.
+func (k *packer) rented(counts []int, budget int) covering {
+	pi := k.rent(counts, budget)
+	return covering{rows: pi, bound: k.boundOf(pi)}
 }
 
 // seeker looks for columns that pay.
@@ -131,6 +140,13 @@ func (s *seeker) look(li, limit int) (float64, bool) {
 	}
 	if most <= price {
 		return perDollar(most, price), true
+	}
+	if s.m == nil { // For the bound alone.
+		if tight, ok := s.onThinGrid(li, s.wares(li, s.all, s.counts, s.at, s.weights(li)), price); ok {
+			if most = min(most, tight); most <= price {
+				return perDollar(most, price), true
+			}
+		}
 	}
 	add := func(items []item) { s.add(li, items) }
 	upper, ok := s.onGrid(li, s.wares(li, s.all, s.counts, s.at, s.weights(li)), price, min(limit, smallGrid), add)
