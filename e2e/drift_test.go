@@ -168,21 +168,3 @@ func TestDriftedImageRollsWithinItsBudget(t *testing.T) {
 		}
 	}
 }
-
-// A node is no older than expireAfter, and its pods run on another then.
-func TestExpiredNodeLeaves(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "expiry")
-	w.pool("expiry", func(p *karpv1.NodePool) {
-		onlyTypes(p, "m6i.large")
-		p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("15s")
-	})
-	w.deployment("web", 1, w.podSpec("300m", "512Mi", nil))
-	w.awaitRunning(1)
-	first := w.claimsOf("expiry")[0]
-	w.await(t, "the node to be gone and the pod to run on another", func() bool { return claimGone(w.cluster, first) && w.running() == 1 })
-	if got := w.reasonOf(first); got != "expired" {
-		t.Errorf("the NodeClaim was ended for %q", got)
-	}
-	awaitTerminated(t, instanceID(first))
-}

@@ -72,18 +72,22 @@ func TestExpiry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "expiry")
 	w.pool("expiry", func(p *karpv1.NodePool) {
-		p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("12s")
+		p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("15s")
 	})
 	w.deployment("web", 1, w.podSpec("500m", "512Mi", nil))
 	w.awaitRunning(1)
 	first := w.claimsOf("expiry")[0]
-	w.await(t, "the first node to expire", func() bool { return claimGone(w.cluster, first) })
+	w.await(t, "the first node to be gone and the pod to run on another", func() bool { return claimGone(w.cluster, first) && w.running() == 1 })
+	if got := w.reasonOf(first); got != "expired" {
+		t.Errorf("the NodeClaim was ended for %q", got)
+	}
+	awaitTerminated(t, instanceID(first))
 	for _, c := range w.recorder.Claims() {
 		if c.Object.UID != first.Object.UID {
 			continue
 		}
-		if at := c.Object.DeletionTimestamp; at == nil || at.Sub(c.Object.CreationTimestamp.Time) < 12*time.Second {
-			t.Errorf("the NodeClaim of %v left at %v, want 12 s later", c.Object.CreationTimestamp, at)
+		if at := c.Object.DeletionTimestamp; at == nil || at.Sub(c.Object.CreationTimestamp.Time) < 15*time.Second {
+			t.Errorf("the NodeClaim of %v left at %v, want 15 s later", c.Object.CreationTimestamp, at)
 		}
 	}
 }

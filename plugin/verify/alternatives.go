@@ -217,6 +217,12 @@ func (t *trial) instead(ctx context.Context, at *spot, expected, moved *framewor
 // variants are the available offerings of the claim's alternatives that its requirements allow, the expected one among them.
 func (s *scene) variants(c *plan.Claim) []*variant {
 	var out []*variant
+	open := openLabels(c)
+	var pinned strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(open)) {
+		pinned.WriteString("/" + k + "=" + open[k])
+	}
+	key := c.NodePool + pinned.String()
 	for _, name := range c.Alternatives {
 		sh := s.shape(c.NodePool, name)
 		if sh == nil {
@@ -224,7 +230,11 @@ func (s *scene) variants(c *plan.Claim) []*variant {
 		}
 		for _, o := range sh.Offerings {
 			if allows(c, corev1.LabelTopologyZone, o.Zone) && allows(c, labelCapacityType, o.CapacityType) {
-				out = append(out, s.variant(c, sh, o))
+				at := key + "/" + sh.Name + "/" + o.Zone + "/" + o.CapacityType
+				if s.known[at] == nil {
+					s.known[at] = s.variant(c, sh, o, open)
+				}
+				out = append(out, s.known[at])
 			}
 		}
 	}
@@ -251,16 +261,7 @@ func byName(a, b *appsv1.DaemonSet) int {
 }
 
 // variant is remembered for claims of the same pool that leave the same labels open.
-func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering) *variant {
-	open := openLabels(c)
-	parts := []string{c.NodePool, sh.Name, o.Zone, o.CapacityType}
-	for _, k := range slices.Sorted(maps.Keys(open)) {
-		parts = append(parts, k+"="+open[k])
-	}
-	key := strings.Join(parts, "/")
-	if x, ok := s.known[key]; ok {
-		return x
-	}
+func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering, open map[string]string) *variant {
 	pool := s.cat.NodePools[c.NodePool]
 	labels := offeringLabels(pool, *sh.InstanceType, o)
 	for k, v := range open {
@@ -283,7 +284,6 @@ func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering) *variant {
 		b.WriteString(ds.Namespace + "/" + ds.Name + ";")
 	}
 	x.signature = b.String()
-	s.known[key] = x
 	return x
 }
 
