@@ -83,15 +83,7 @@ func (w *world) checkReplaced(victim observe.Claim) {
 			node = n
 		}
 	}
-	var old, next observe.Pod
-	for _, p := range w.pods() {
-		switch {
-		case p.Object.Spec.NodeName == name:
-			old = p
-		case len(made) > 0 && p.Object.Spec.NodeName == made[0].Object.Status.NodeName:
-			next = p
-		}
-	}
+	old, next := w.podsOn(name, made)
 	held := old.Terminating.At.Sub(node.Cordoned.At).Round(time.Millisecond)
 	if !node.Cordoned.Before(old.Terminating) {
 		t.Errorf("node %s: its pod was evicted before the node was cordoned", name)
@@ -119,6 +111,19 @@ func (w *world) checkReplaced(victim observe.Claim) {
 	}
 	t.Logf("node %s: %s from the warning to the eviction, %s from the eviction to the new pod's running; the machines' delays are divided by %d",
 		name, held, next.Running.At.Sub(old.Terminating.At).Round(time.Millisecond), speed)
+}
+
+// podsOn are the pod of a node and that of the node of the first claim that was made for it.
+func (w *world) podsOn(name string, made []observe.Claim) (old, next observe.Pod) {
+	for _, p := range w.pods() {
+		switch {
+		case p.Object.Spec.NodeName == name:
+			old = p
+		case len(made) > 0 && p.Object.Spec.NodeName == made[0].Object.Status.NodeName:
+			next = p
+		}
+	}
+	return old, next
 }
 
 // evictedAfter is how the launcher says that the wait for room ended before it evicted the claim's pods, and the line in its log.

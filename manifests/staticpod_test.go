@@ -34,16 +34,22 @@ func TestStaticPod(t *testing.T) {
 		if !strings.Contains(string(chart), "image: "+c.Image+"\n") {
 			t.Errorf("container %s: image %s is not the chart's", c.Name, c.Image)
 		}
-		if c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem || c.SecurityContext.Capabilities.Drop[0] != "ALL" {
-			t.Errorf("container %s: security context %+v", c.Name, c.SecurityContext)
-		}
-		mounted := map[string]bool{}
-		for _, m := range c.VolumeMounts {
-			mounted[m.MountPath] = true
-		}
-		if !mounted["/run/slipway"] || !mounted[strings.TrimSuffix(staticFolder, "/")] {
-			t.Errorf("container %s mounts %v", c.Name, mounted)
-		}
+		staticContainer(t, c)
+	}
+}
+
+// staticContainer holds that a container of the static Pod is confined and sees the socket and its files.
+func staticContainer(t *testing.T, c corev1.Container) {
+	t.Helper()
+	if c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem || c.SecurityContext.Capabilities.Drop[0] != "ALL" {
+		t.Errorf("container %s: security context %+v", c.Name, c.SecurityContext)
+	}
+	mounted := map[string]bool{}
+	for _, m := range c.VolumeMounts {
+		mounted[m.MountPath] = true
+	}
+	if !mounted["/run/slipway"] || !mounted[strings.TrimSuffix(staticFolder, "/")] {
+		t.Errorf("container %s mounts %v", c.Name, mounted)
 	}
 }
 

@@ -108,9 +108,7 @@ func TestEveryCommandHasAClass(t *testing.T) {
 				t.Errorf("%s: %q is not run, and nothing says why", c.file, c.text)
 			}
 		}
-		if out, err := exec.CommandContext(t.Context(), "bash", "-n", "-c", c.text).CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("%s: bash does not read %q: %v %s", c.file, c.text, err, out)
-		}
+		isRead(t, c)
 	}
 	for _, e := range exceptions() {
 		if !needed[e] {
@@ -121,6 +119,14 @@ func TestEveryCommandHasAClass(t *testing.T) {
 		t.Errorf("%d commands are run: were they found?", count[run])
 	}
 	t.Log(count)
+}
+
+// isRead holds that bash can read the command.
+func isRead(t *testing.T, c command) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "bash", "-n", "-c", c.text).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%s: bash does not read %q: %v %s", c.file, c.text, err, out)
+	}
 }
 
 // targets holds that what make is asked for exists.

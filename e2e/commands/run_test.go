@@ -66,16 +66,7 @@ func newWorld(t *testing.T) *world {
 	if bin == "" {
 		bin = filepath.Join(repository, "bin")
 	}
-	// The sandbox's sockets are below it, and their paths must be short.
-	folder, err := os.MkdirTemp("", "commands-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(folder); err != nil {
-			t.Error(err)
-		}
-	})
+	folder := t.TempDir()
 	w := &world{folder: folder}
 	if err := os.MkdirAll(filepath.Join(folder, "bin", "charts"), 0o700); err != nil {
 		t.Fatal(err)

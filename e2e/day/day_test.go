@@ -3,33 +3,55 @@ package day_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"testing"
 
 	"github.com/slipway-k8s/slipway/e2e/day"
 )
 
+// The arguments of `make day` are flags.
+func TestMain(m *testing.M) {
+	flag.Uint64("day.seed", 1, "seed of the day that BenchmarkDay replays")
+	flag.Int("day.from", 0, "minute of the day at which it begins")
+	flag.Int("day.minutes", 0, "how many minutes of it; 0 for the rest of the day")
+	m.Run()
+}
+
+// argument is the value of a flag of TestMain's.
+func argument[T any](name string) T {
+	getter, ok := flag.Lookup(name).Value.(flag.Getter)
+	if !ok {
+		panic("flag " + name + " tells no value")
+	}
+	value, ok := getter.Get().(T)
+	if !ok {
+		panic(fmt.Sprintf("flag %s is a %T", name, getter.Get()))
+	}
+	return value
+}
+
 // replay replays a part of a day for all policies, and prints it.
-func replay(t testing.TB, cfg day.Config) (float64, map[day.Policy]day.Bill) {
-	t.Helper()
-	lower, err := day.Bound(t.Context(), cfg)
+func replay(tb testing.TB, cfg day.Config) (float64, map[day.Policy]day.Bill) {
+	tb.Helper()
+	lower, err := day.Bound(tb.Context(), cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var bills []day.Bill
 	out := map[day.Policy]day.Bill{}
 	for _, p := range []day.Policy{day.Off, day.Greedy, day.On} {
-		bill, err := day.Replay(t.Context(), cfg, p)
+		bill, err := day.Replay(tb.Context(), cfg, p)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		bills = append(bills, bill)
 		out[p] = bill
 	}
 	var text bytes.Buffer
 	if err := day.Write(&text, lower, bills); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Logf("\n%s", text.String())
+	tb.Logf("\n%s", text.String())
 	return lower, out
 }
 
@@ -56,17 +78,11 @@ func TestPartOfADay(t *testing.T) {
 	}
 }
 
-// The arguments of `make day`.
-var (
-	seed    = flag.Uint64("day.seed", 1, "seed of the day that BenchmarkDay replays")
-	from    = flag.Int("day.from", 0, "minute of the day at which it begins")
-	minutes = flag.Int("day.minutes", 0, "how many minutes of it; 0 for the rest of the day")
-)
-
 // BenchmarkDay replays a whole day: `make day`.
 func BenchmarkDay(b *testing.B) {
+	cfg := day.Config{Seed: argument[uint64]("day.seed"), From: argument[int]("day.from"), Minutes: argument[int]("day.minutes")}
 	for b.Loop() {
-		lower, bills := replay(b, day.Config{Seed: *seed, From: *from, Minutes: *minutes})
+		lower, bills := replay(b, cfg)
 		b.ReportMetric(lower, "USD-bound")
 		for p, bill := range bills {
 			b.ReportMetric(bill.Dollars, "USD-"+string(p))

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/simulate/market"
 )
 
@@ -29,12 +30,10 @@ func newMarket(rng *rand.Rand) (*market.Market, error) {
 		return nil, err
 	}
 	m.Types = slices.Clone(m.Types)
-	for i := len(m.Types) - 1; i >= 0; i-- {
-		family, _, _ := strings.Cut(m.Types[i].Name, ".")
-		if !slices.Contains(families(), family) || strings.Contains(m.Types[i].Name, "metal") {
-			m.Types = slices.Delete(m.Types, i, i+1)
-		}
-	}
+	m.Types = slices.DeleteFunc(m.Types, func(facts catalog.Facts) bool {
+		family, _, _ := strings.Cut(facts.Name, ".")
+		return !slices.Contains(families(), family) || strings.Contains(facts.Name, "metal")
+	})
 	m.Zones, m.Spot = zones(), map[string]map[string]float64{}
 	for _, zone := range m.Zones {
 		m.Spot[zone] = map[string]float64{}

@@ -48,7 +48,6 @@ kubeadmConfigPatches:
 
 // cluster is a cluster of kind's with an AWS beside it.
 type cluster struct {
-	docker
 	name, kubeconfig string
 	client           client.Client
 	aws              *aws.Server
@@ -60,7 +59,7 @@ func (c *cluster) kind(ctx context.Context, args ...string) error {
 	if _, err := os.Stat(name); err != nil {
 		name = "kind"
 	}
-	out, err := c.run(ctx, nil, name, args...)
+	out, err := run(ctx, nil, name, args...)
 	fmt.Fprint(os.Stderr, out)
 	return err
 }
@@ -68,7 +67,7 @@ func (c *cluster) kind(ctx context.Context, args ...string) error {
 // newCluster makes a cluster; it and its instances are gone when the test ends.
 func newCluster(t *testing.T, name string) *cluster {
 	t.Helper()
-	c := &cluster{docker: shared.docker, name: name, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	c := &cluster{name: name, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	config := filepath.Join(t.TempDir(), "kind.yaml")
 	if err := os.WriteFile(config, []byte(kindConfig), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,11 +82,11 @@ func newCluster(t *testing.T, name string) *cluster {
 			t.Error(err)
 		}
 	})
-	if err := c.kind(t.Context(), "create", "cluster", "--name", name, "--image", shared.image, "--config", config, "--kubeconfig", c.kubeconfig, "--wait", "5m", "--retain"); err != nil {
+	if err := c.kind(t.Context(), "create", "cluster", "--name", name, "--image", os.Getenv(imageVariable), "--config", config, "--kubeconfig", c.kubeconfig, "--wait", "5m", "--retain"); err != nil {
 		t.Fatal(err)
 	}
 	for _, program := range []string{"slipway-scheduler", "slipway-launcher"} {
-		if err := c.kind(t.Context(), "load", "image-archive", shared.images(program), "--name", name); err != nil {
+		if err := c.kind(t.Context(), "load", "image-archive", archive(program), "--name", name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,13 +117,13 @@ func (c *cluster) controlPlane() string { return c.name + "-control-plane" }
 // file of the control plane.
 func (c *cluster) file(t *testing.T, path string) []byte {
 	t.Helper()
-	return []byte(c.must(t, nil, "docker", "exec", c.controlPlane(), "cat", path))
+	return []byte(docker(t, nil, "exec", c.controlPlane(), "cat", path))
 }
 
 // kubectl is the control plane's, as an administrator.
-func (c *cluster) kubectl(t *testing.T, input []byte, args ...string) string {
+func (c *cluster) kubectl(t *testing.T, input []byte, args ...string) {
 	t.Helper()
-	return c.must(t, input, "docker", append([]string{"exec", "-i", c.controlPlane(), "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
+	docker(t, input, append([]string{"exec", "-i", c.controlPlane(), "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
 }
 
 func (c *cluster) apply(t *testing.T, documents string) {
@@ -135,7 +134,7 @@ func (c *cluster) apply(t *testing.T, documents string) {
 // startAWS serves an AWS on the network of the nodes, whose instances are containers there.
 func (c *cluster) startAWS(t *testing.T) {
 	t.Helper()
-	address := strings.TrimSpace(c.must(t, nil, "docker", "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", c.controlPlane()))
+	address := strings.TrimSpace(docker(t, nil, "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", c.controlPlane()))
 	endpoint := "https://" + net.JoinHostPort(address, "6443")
 	authority := c.file(t, "/etc/kubernetes/pki/ca.crt")
 	server, err := aws.New(aws.Config{Listen: net.JoinHostPort(gateway, "0"), ClusterName: clusterName, ServiceCIDR: serviceCIDR, Seed: 1})
@@ -149,7 +148,7 @@ func (c *cluster) startAWS(t *testing.T) {
 		t.Fatal(err)
 	}
 	mode, err := nodes.New(nodes.Config{
-		Environment: c.environment, Image: shared.image, Network: network, KindCluster: c.name,
+		Image: os.Getenv(imageVariable), Network: network, KindCluster: c.name,
 		Cluster: clusterName, Endpoint: endpoint, Authority: signer,
 	})
 	if err != nil {
@@ -177,7 +176,7 @@ func (c *cluster) explain(ctx context.Context, t *testing.T) {
 		{"get", "events", "-A", "--sort-by", ".lastTimestamp"},
 		{"logs", "-n", "kube-system", "-l", "app.kubernetes.io/name=slipway", "--all-containers", "--tail", "60"},
 	} {
-		out, err := c.run(ctx, nil, "docker", append([]string{"exec", c.controlPlane(), "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
+		out, err := run(ctx, nil, "docker", append([]string{"exec", c.controlPlane(), "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
 		t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }

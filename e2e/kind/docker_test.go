@@ -16,67 +16,88 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// docker is a Docker that answers: the user's, or one that the test started by hand.
-type docker struct {
-	// environment of commands that use it.
-	environment []string
-}
-
-// findDocker returns the user's Docker if it answers, and starts dockerd otherwise, with a socket and a data root of its own.
-func findDocker(ctx context.Context, folder, runtime string) (docker, func() error, error) {
-	var d docker
-	if _, err := d.run(ctx, nil, "docker", "info"); err == nil {
-		return d, func() error { return nil }, nil
+// findDocker finds the user's Docker if it answers, and starts dockerd otherwise, with a socket and a data root of its own, which
+// it has commands use by the environment.
+func findDocker(ctx context.Context, folder, runtime string) (stop func() error, err error) {
+	if _, err := run(ctx, nil, "docker", "info"); err == nil {
+		return func() error { return nil }, nil
 	}
 	return startDocker(ctx, folder, runtime)
 }
 
-func startDocker(ctx context.Context, folder, runtime string) (docker, func() error, error) {
+const cannotStart = "no Docker answers, and none can be started (root; apt: docker.io): %w"
+
+func startDocker(ctx context.Context, folder, runtime string) (stop func() error, err error) {
 	socket := "unix://" + filepath.Join(folder, "docker.sock")
 	args := []string{
 		"--host", socket, "--data-root", filepath.Join(folder, "data"), "--exec-root", filepath.Join(folder, "exec"),
 		"--pidfile", filepath.Join(folder, "docker.pid"), "--bridge", "none", "--oom-score-adjust", "0",
 	}
 	if lacks, err := lacksSysResource(); err != nil {
-		return docker{}, nil, err
+		return nil, err
 	} else if lacks {
 		args = append(args, "--add-runtime", "slipway="+runtime, "--default-runtime", "slipway")
 	}
+	policy, err := forwarding(ctx)
+	if err != nil {
+		return nil, fmt.Errorf(cannotStart, err)
+	}
 	log, err := os.Create(filepath.Join(folder, "dockerd.log"))
 	if err != nil {
-		return docker{}, nil, err
+		return nil, err
 	}
 	daemon := exec.Command("dockerd", args...)
 	daemon.Stdout, daemon.Stderr = log, log
 	daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := daemon.Start(); err != nil {
-		return docker{}, nil, fmt.Errorf("no Docker answers, and none can be started (apt: docker.io): %w", err)
+		return nil, fmt.Errorf(cannotStart, err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- daemon.Wait() }()
-	d := docker{environment: []string{"DOCKER_HOST=" + socket}}
-	stop := func() error {
+	ended := make(chan struct{})
+	var ending error
+	go func() {
+		ending = daemon.Wait()
+		close(ended)
+	}()
+	stop = func() error {
 		err := daemon.Process.Signal(syscall.SIGTERM)
 		<-ended
-		return errors.Join(err, log.Close(), unmountBelow(folder), os.RemoveAll(folder))
+		return errors.Join(err, log.Close(), policy.restore(), unmountBelow(folder), os.RemoveAll(folder))
+	}
+	if err := os.Setenv("DOCKER_HOST", socket); err != nil {
+		return nil, errors.Join(err, stop())
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		_, err := d.run(ctx, nil, "docker", "info")
+		_, err := run(ctx, nil, "docker", "info")
 		if err == nil {
-			return d, stop, nil
+			return stop, nil
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
 			tail, _ := os.ReadFile(log.Name())
-			return docker{}, nil, errors.Join(fmt.Errorf("dockerd does not answer: %w\n%s", err, tail), stop())
-		case early := <-ended:
+			return nil, errors.Join(fmt.Errorf("dockerd does not answer: %w\n%s", err, tail), stop())
+		case <-ended:
 			tail, _ := os.ReadFile(log.Name())
-			return docker{}, nil, fmt.Errorf("dockerd ended: %w\n%s", early, tail)
+			return nil, errors.Join(fmt.Errorf("dockerd ended: %w\n%s", ending, tail), stop())
 		}
 	}
+}
+
+// policy is the iptables rule that says what becomes of packets that this host forwards, such as "-P FORWARD ACCEPT": dockerd makes
+// it DROP and leaves it so.
+type policy string
+
+func forwarding(ctx context.Context) (policy, error) {
+	rules, err := run(ctx, nil, "iptables", "--wait", "--list-rules", "FORWARD")
+	first, _, _ := strings.Cut(rules, "\n")
+	return policy(first), err
+}
+
+func (p policy) restore() error {
+	_, err := run(context.Background(), nil, "iptables", append([]string{"--wait"}, strings.Fields(string(p))...)...)
+	return err
 }
 
 // lacksSysResource tells whether this process, and so dockerd, has not all capabilities that a privileged container gets.
@@ -105,9 +126,8 @@ func unmountBelow(folder string) error {
 }
 
 // run returns what a command that succeeds prints.
-func (d docker) run(ctx context.Context, input []byte, name string, args ...string) (string, error) {
+func run(ctx context.Context, input []byte, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), d.environment...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if input != nil {
@@ -119,10 +139,10 @@ func (d docker) run(ctx context.Context, input []byte, name string, args ...stri
 	return out.String(), nil
 }
 
-// must is run for tests.
-func (d docker) must(t *testing.T, input []byte, name string, args ...string) string {
+// docker returns what a docker command of a test's prints.
+func docker(t *testing.T, input []byte, args ...string) string {
 	t.Helper()
-	out, err := d.run(t.Context(), input, name, args...)
+	out, err := run(t.Context(), input, "docker", args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,7 +131,7 @@ func (c *cluster) replaceScheduler(t *testing.T) {
 		c.write(t, "/etc/kubernetes/slipway/"+name, read(t, folder+name))
 	}
 	for user, name := range map[string]string{manifests.SchedulerUser: "scheduler.conf", manifests.LauncherUser: "launcher.conf"} {
-		config := c.must(t, nil, "docker", "exec", c.controlPlane(), "kubeadm", "kubeconfig", "user", "--config", "/kind/kubeadm.conf", "--client-name", user)
+		config := docker(t, nil, "exec", c.controlPlane(), "kubeadm", "kubeconfig", "user", "--config", "/kind/kubeadm.conf", "--client-name", user)
 		c.write(t, "/etc/kubernetes/slipway/"+name, []byte(config))
 	}
 	for _, name := range []string{"scheduler.yaml", "launcher.yaml"} {
@@ -155,8 +155,8 @@ func (c *cluster) replaceScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.must(t, nil, "docker", "exec", c.controlPlane(), "chown", "-R", "65532:65532", "/etc/kubernetes/slipway")
-	c.must(t, nil, "docker", "exec", c.controlPlane(), "mv", "/etc/kubernetes/manifests/kube-scheduler.yaml", "/etc/kubernetes/")
+	docker(t, nil, "exec", c.controlPlane(), "chown", "-R", "65532:65532", "/etc/kubernetes/slipway")
+	docker(t, nil, "exec", c.controlPlane(), "mv", "/etc/kubernetes/manifests/kube-scheduler.yaml", "/etc/kubernetes/")
 	c.write(t, "/etc/kubernetes/manifests/slipway.yaml", manifest)
 	c.ready(t, "the static Pod to be ready and kube-scheduler gone", func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
@@ -181,7 +181,7 @@ func read(t *testing.T, path string) []byte {
 // write puts a file on the control plane.
 func (c *cluster) write(t *testing.T, path string, data []byte) {
 	t.Helper()
-	c.must(t, data, "docker", "exec", "-i", c.controlPlane(), "sh", "-c", `mkdir -p "$(dirname "$0")" && cat >"$0.new" && chmod 0600 "$0.new" && mv "$0.new" "$0"`, path)
+	docker(t, data, "exec", "-i", c.controlPlane(), "sh", "-c", `mkdir -p "$(dirname "$0")" && cat >"$0.new" && chmod 0600 "$0.new" && mv "$0.new" "$0"`, path)
 }
 
 // served creates a Deployment whose pods need nodes, sees them run on launched ones, and the nodes go when the pods went.
@@ -245,7 +245,7 @@ spec:
 		if err := c.client.List(ctx, &left); err != nil {
 			return false, err
 		}
-		out, err := c.run(ctx, nil, "docker", "ps", "--quiet", "--filter", "name=^i-")
+		out, err := run(ctx, nil, "docker", "ps", "--quiet", "--filter", "name=^i-")
 		return len(left.Items) == 0 && strings.TrimSpace(out) == "", err
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,14 +12,10 @@ import (
 	"testing"
 )
 
-// host is what the tests share: a Docker with its network and the node image.
-type host struct {
-	docker
-	image string
-}
+// imageVariable of the environment names the node image: the user's, or what TestMain found.
+const imageVariable = "KIND_NODE_IMAGE"
 
-var shared *host
-
+// TestMain readies a Docker with its network and the node image, which the tests share: the environment says which.
 func TestMain(m *testing.M) {
 	code, err := runWith(m)
 	if err != nil {
@@ -34,48 +31,54 @@ func runWith(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	d, stop, err := findDocker(ctx, folder, filepath.Join(os.Getenv("SLIPWAY_KIND_DIR"), "bin", "runtime"))
+	stop, err := findDocker(ctx, folder, filepath.Join(os.Getenv("SLIPWAY_KIND_DIR"), "bin", "runtime"))
 	if err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, stop(), os.RemoveAll(folder)) }()
-	if _, err := d.run(ctx, nil, "docker", "network", "create", "--subnet", subnet, "--ip-range", low, "--gateway", gateway, network); err != nil {
+	if _, err := run(ctx, nil, "docker", "network", "create", "--subnet", subnet, "--ip-range", low, "--gateway", gateway, network); err != nil {
 		return 1, err
 	}
 	defer func() {
-		_, gone := d.run(ctx, nil, "docker", "network", "rm", network)
+		_, gone := run(ctx, nil, "docker", "network", "rm", network)
 		err = errors.Join(err, gone)
 	}()
-	shared = &host{docker: d}
-	// kind reads its network's name from the environment.
-	shared.environment = append(shared.environment, "KIND_EXPERIMENTAL_DOCKER_NETWORK="+network)
-	if shared.image, err = d.nodeImage(ctx); err != nil {
+	image, err := nodeImage(ctx)
+	if err != nil {
 		return 1, err
+	}
+	// kind reads its network's name from the environment.
+	for name, value := range map[string]string{"KIND_EXPERIMENTAL_DOCKER_NETWORK": network, imageVariable: image} {
+		if err := os.Setenv(name, value); err != nil {
+			return 1, err
+		}
 	}
 	return m.Run(), nil
 }
 
 // nodeImage is KIND_NODE_IMAGE, or what `make kind-image` built, or kind's published one.
-func (d docker) nodeImage(ctx context.Context) (string, error) {
-	if image := os.Getenv("KIND_NODE_IMAGE"); image != "" {
+func nodeImage(ctx context.Context) (string, error) {
+	if image := os.Getenv(imageVariable); image != "" {
 		return image, nil
 	}
-	archive := filepath.Join(os.Getenv("SLIPWAY_KIND_DIR"), "node-image.tar")
-	if _, err := os.Stat(archive); err != nil {
+	built := filepath.Join(os.Getenv("SLIPWAY_KIND_DIR"), "node-image.tar")
+	if _, err := os.Stat(built); errors.Is(err, fs.ErrNotExist) {
 		return publishedImage, nil
+	} else if err != nil {
+		return "", err
 	}
-	out, err := d.run(ctx, nil, "docker", "load", "--input", archive)
+	out, err := run(ctx, nil, "docker", "load", "--input", built)
 	if err != nil {
 		return "", err
 	}
 	_, image, found := strings.Cut(strings.TrimSpace(out), "Loaded image: ")
 	if !found {
-		return "", fmt.Errorf("docker load %s: %s", archive, out)
+		return "", fmt.Errorf("docker load %s: %s", built, out)
 	}
 	return image, nil
 }
 
-// images is the archive of a program's image, as `make images` wrote it.
-func (h *host) images(program string) string {
+// archive of a program's image, as `make images` wrote it.
+func archive(program string) string {
 	return filepath.Join(os.Getenv("SLIPWAY_IMAGES_DIR"), program+"-linux-"+runtime.GOARCH+".tar")
 }

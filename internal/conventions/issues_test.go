@@ -14,27 +14,7 @@ import (
 func TestIssuesOfScenarios(t *testing.T) {
 	root := moduleRoot(t)
 	issue := regexp.MustCompile(`\b(?:kk|kpa)#\d+`)
-	named := map[string][]string{}
-	for _, pattern := range []string{"plan/testdata/*.txtar", "simulate/testdata/*.txtar", "simulate/testdata/consolidate/*.txtar"} {
-		files, err := filepath.Glob(filepath.Join(root, "plugin", pattern))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no scenarios %s: %v", pattern, err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			comment, _, _ := strings.Cut(string(text), "\n-- ")
-			short, err := filepath.Rel(root, file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, id := range issue.FindAllString(comment, -1) {
-				named[id] = append(named[id], filepath.ToSlash(short))
-			}
-		}
-	}
+	named := scenariosByIssue(t, root, issue)
 	page, err := os.ReadFile(filepath.Join(root, "docs", "karpenter-issues.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -65,4 +45,31 @@ func TestIssuesOfScenarios(t *testing.T) {
 	for id, files := range named {
 		t.Errorf("the table does not have %s, which %v name", id, files)
 	}
+}
+
+// scenariosByIssue are the files of the scenarios that name an issue in the comment at their top.
+func scenariosByIssue(t *testing.T, root string, issue *regexp.Regexp) map[string][]string {
+	t.Helper()
+	named := map[string][]string{}
+	for _, pattern := range []string{"plan/testdata/*.txtar", "simulate/testdata/*.txtar", "simulate/testdata/consolidate/*.txtar"} {
+		files, err := filepath.Glob(filepath.Join(root, "plugin", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no scenarios %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			comment, _, _ := strings.Cut(string(text), "\n-- ")
+			short, err := filepath.Rel(root, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range issue.FindAllString(comment, -1) {
+				named[id] = append(named[id], filepath.ToSlash(short))
+			}
+		}
+	}
+	return named
 }

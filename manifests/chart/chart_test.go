@@ -160,21 +160,26 @@ func TestBothProgramsReadTheirFiles(t *testing.T) {
 		if err := settings.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if name != "everything" {
-			continue
+		if name == "everything" {
+			allReach(t, scheduler, settings)
 		}
-		args := string(scheduler.Profiles[0].PluginConfig[0].Args.Raw)
-		for _, want := range []string{`"batchIdle":"2s"`, `"preferencePercent":0`, `"spotSharePercent":30`, `"socket":"/run/slipway/launcher.sock"`} {
-			if !strings.Contains(args, want) {
-				t.Errorf("arguments of NodeLaunch lack %s: %s", want, args)
-			}
+	}
+}
+
+// allReach holds that the values of everything reach the two programs.
+func allReach(t *testing.T, scheduler schedulerv1.KubeSchedulerConfiguration, settings launcher.Settings) {
+	t.Helper()
+	args := string(scheduler.Profiles[0].PluginConfig[0].Args.Raw)
+	for _, want := range []string{`"batchIdle":"2s"`, `"preferencePercent":0`, `"spotSharePercent":30`, `"socket":"/run/slipway/launcher.sock"`} {
+		if !strings.Contains(args, want) {
+			t.Errorf("arguments of NodeLaunch lack %s: %s", want, args)
 		}
-		if gates, err := launcher.ParseGates(settings.FeatureGates); err != nil || !gates.NodeRepair || gates.SpotToSpotConsolidation {
-			t.Errorf("feature gates %q: %+v, %v", settings.FeatureGates, gates, err)
-		}
-		if settings.ReservedENIs != 1 || settings.HandoverSelector != "team=a" || settings.InterruptionQueue != "prod-events" {
-			t.Errorf("settings %+v", settings)
-		}
+	}
+	if gates, err := launcher.ParseGates(settings.FeatureGates); err != nil || !gates.NodeRepair || gates.SpotToSpotConsolidation {
+		t.Errorf("feature gates %q: %+v, %v", settings.FeatureGates, gates, err)
+	}
+	if settings.ReservedENIs != 1 || settings.HandoverSelector != "team=a" || settings.InterruptionQueue != "prod-events" {
+		t.Errorf("settings %+v", settings)
 	}
 }
 

@@ -68,7 +68,7 @@ func (b *build) tags(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	tags := map[string]string{}
-	for _, image := range strings.Fields(out) {
+	for image := range strings.FieldsSeq(out) {
 		path, _, _ := strings.Cut(image, ":")
 		tags[filepath.Base(path)] = image
 	}
@@ -89,7 +89,7 @@ func (b *build) iptables(ctx context.Context) ([]file, error) {
 		return nil, err
 	}
 	found := []file{{name: program[1:], from: filepath.Join(root, program)}}
-	for _, word := range strings.Fields(out) {
+	for word := range strings.FieldsSeq(out) {
 		if strings.HasPrefix(word, "/") {
 			found = append(found, file{name: word[1:], from: filepath.Join(root, word)})
 		}

@@ -23,10 +23,8 @@ import (
 // cleanUp bounds the time for removing a container.
 const cleanUp = time.Minute
 
-// Config is what a Mode depends on; all is required but Environment, MemoryBytes and CPUs.
+// Config is what a Mode depends on; all is required but MemoryBytes and CPUs.
 type Config struct {
-	// Environment of the docker command beside the process's own, such as DOCKER_HOST.
-	Environment []string
 	// Image is kind's node image, Network the Docker network of the cluster. Instances have their addresses in it.
 	Image, Network string
 	// KindCluster is the name that kind knows the cluster by: `kind delete cluster` removes the containers too.
@@ -147,7 +145,6 @@ func (m *Mode) create(i instance.Instance) []string {
 
 func (m *Mode) docker(ctx context.Context, input []byte, args ...string) error {
 	cmd := exec.CommandContext(ctx, "docker", args...)
-	cmd.Env = append(os.Environ(), m.cfg.Environment...)
 	if input != nil {
 		cmd.Stdin = bytes.NewReader(input)
 	}

@@ -1,0 +1,50 @@
+package conventions_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// required are a module file's versions of what comes from Kubernetes, those of replacements included.
+func required(t *testing.T, name string) map[string]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json", name)
+	cmd.Dir = moduleRoot(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	type version struct{ Path, Version string }
+	var file struct {
+		Require []version
+		Replace []struct{ Old, New version }
+	}
+	if err := json.Unmarshal(out, &file); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	versions := map[string]string{}
+	for _, r := range file.Replace {
+		file.Require = append(file.Require, version{r.Old.Path, r.New.Path + " " + r.New.Version})
+	}
+	for _, v := range file.Require {
+		if strings.HasPrefix(v.Path, "k8s.io/") || strings.HasPrefix(v.Path, "sigs.k8s.io/") {
+			versions[v.Path] = v.Version
+		}
+	}
+	return versions
+}
+
+// What go.kind.mod builds for the end-to-end tests on kind is of the same Kubernetes as slipway itself.
+func TestKindIsOfTheSameKubernetes(t *testing.T) {
+	ours, kinds := required(t, "go.mod"), required(t, "go.kind.mod")
+	if ours["k8s.io/kubernetes"] == "" || kinds["k8s.io/kubernetes"] == "" {
+		t.Fatal("go.mod or go.kind.mod does not require k8s.io/kubernetes")
+	}
+	for path, version := range ours {
+		if other, both := kinds[path]; both && other != version {
+			t.Errorf("go.kind.mod has %s %s, want %s as in go.mod", path, other, version)
+		}
+	}
+}
