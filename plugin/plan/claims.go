@@ -210,7 +210,7 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 		shape int
 		price float64
 	}
-	var all []alt
+	all := make([]alt, 0, pool.types[1]-pool.types[0])
 	for ti := pool.types[0]; ti < pool.types[1]; ti++ {
 		if ti == expected.shape || m.squanders(ti, expected.shape) || !m.withinSlack(ti, expected.shape, slack) {
 			continue
@@ -219,8 +219,8 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 			all = append(all, alt{ti, price})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b alt) int { return cmp.Compare(a.price, b.price) })
-	out := []int{expected.shape}
+	slices.SortFunc(all, func(a, b alt) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.shape, b.shape)) })
+	out := append(make([]int, 0, len(all)+1), expected.shape)
 	for _, a := range all {
 		out = append(out, a.shape)
 	}

@@ -70,9 +70,7 @@ func (m *model) reach(ci int, key string) map[string]bool {
 	c := &m.classes[ci]
 	for oi := range m.offers {
 		if c.fits.has(oi) && m.available.has(oi) {
-			for _, v := range m.values(c.demands, oi, key) {
-				out[v] = true
-			}
+			m.addValues(out, c.demands, oi, key)
 		}
 	}
 	return out

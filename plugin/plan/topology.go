@@ -146,9 +146,7 @@ func (m *model) openDomains() {
 		seen.and(m.available)
 		for oi := range m.offers {
 			if seen.has(oi) && (!m.in.second || m.withinLimits(oi)) {
-				for _, v := range m.values(c.demands, oi, r.key) {
-					r.domains[v] = true
-				}
+				m.addValues(r.domains, c.demands, oi, r.key)
 			}
 		}
 	}
@@ -183,9 +181,7 @@ func (m *model) softDomains() {
 		c := &m.classes[r.owner]
 		for oi := range m.offers {
 			if c.fits.has(oi) && m.available.has(oi) && m.withinLimits(oi) {
-				for _, v := range m.values(c.demands, oi, r.key) {
-					r.domains[v] = true
-				}
+				m.addValues(r.domains, c.demands, oi, r.key)
 			}
 		}
 	}
@@ -210,6 +206,19 @@ func (m *model) values(demands []catalog.Requirements, oi int, key string) []str
 		return []string{v}
 	}
 	return nil
+}
+
+// addValues adds values to a set of them. Most offers share a label's few values: looking is cheaper than writing.
+func (m *model) addValues(set map[string]bool, demands []catalog.Requirements, oi int, key string) {
+	if v, ok := m.label(oi, key); ok {
+		if !set[v] {
+			set[v] = true
+		}
+		return
+	}
+	for _, v := range m.values(demands, oi, key) {
+		set[v] = true
+	}
 }
 
 // mayLack says that a node of the offer may be without the label.
