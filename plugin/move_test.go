@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +23,13 @@ func (h *harness) move(id string, m *api.Move) *api.MoveAnswer {
 	return h.ask(&api.Question{Id: id, Kind: &api.Question_Move{Move: m}}).GetMove()
 }
 
+func (h *harness) launchedNothing() {
+	h.t.Helper()
+	if n := len(h.launcher.requests()); n != 0 {
+		h.t.Fatalf("%d launches: neither deciding nor refusing launches anything", n)
+	}
+}
+
 // twoHalfEmpty are two nodes of 0.16 USD per hour with a pod of 600m each.
 func twoHalfEmpty(t *testing.T) *harness {
 	t.Helper()
@@ -29,64 +37,76 @@ func twoHalfEmpty(t *testing.T) *harness {
 		newNode("one", "3920m", bought("m7g.xlarge", "on-demand")), newNode("two", "3920m", bought("m7g.xlarge", "on-demand")),
 		replicaSet("web", 2),
 	}})
-	h.on("one", "a", "web")
-	h.on("two", "b", "web")
+	h.on("one", "a")
+	h.on("two", "b")
 	h.known("one", 1)
 	h.known("two", 1)
 	return h
 }
 
+// disrupt taints one of them, as nodes are that go.
+func (h *harness) disrupt(node string) {
+	h.t.Helper()
+	h.updateNode(newNode(node, "3920m", bought("m7g.xlarge", "on-demand"), disrupted()))
+	h.eventually("the taint to be seen", func() bool { return h.tainted(node) })
+}
+
+// consolidate asks what of one and two to give up.
+func (h *harness) consolidate(id, blocked string, allowed int32) *api.ConsolidateAnswer {
+	h.t.Helper()
+	return h.ask(&api.Question{Id: id, Kind: &api.Question_Consolidate{Consolidate: &api.Consolidate{
+		Payback: 7_200_000, MinSaving: 0.005,
+		Allowances: []*api.Allowance{{NodePool: "default", Empty: allowed, Underutilized: allowed}},
+		Nodes: []*api.FleetNode{
+			{Name: "one", Policy: "WhenEmptyOrUnderutilized"}, {Name: "two", Policy: "WhenEmptyOrUnderutilized", Blocked: blocked},
+		},
+	}}}).GetConsolidate()
+}
+
+func onlyMove(t *testing.T, a *api.ConsolidateAnswer) *api.PlannedMove {
+	t.Helper()
+	if len(a.GetMoves()) != 1 {
+		t.Fatalf("%d moves, want one: %v", len(a.GetMoves()), a)
+	}
+	return a.GetMoves()[0]
+}
+
 // The scheduler says which nodes are worth giving up, launches nothing by that, and leaves alone what may not be touched.
 func TestConsolidate(t *testing.T) {
 	h := twoHalfEmpty(t)
-	ask := func(id, blocked string, allowed int32) *api.ConsolidateAnswer {
-		return h.ask(&api.Question{Id: id, Kind: &api.Question_Consolidate{Consolidate: &api.Consolidate{
-			Payback: 7_200_000, MinSaving: 0.005,
-			Allowances: []*api.Allowance{{NodePool: "default", Empty: allowed, Underutilized: allowed}},
-			Nodes: []*api.FleetNode{
-				{Name: "one", Policy: "WhenEmptyOrUnderutilized"}, {Name: "two", Policy: "WhenEmptyOrUnderutilized", Blocked: blocked},
-			},
-		}}}).GetConsolidate()
-	}
-	both := ask("1", "", 2)
-	if len(both.GetMoves()) != 1 || len(both.GetMoves()[0].GetNodeNames()) != 2 || both.GetMessage() != "" {
+	both := h.consolidate("1", "", 2)
+	m := onlyMove(t, both)
+	if len(m.GetNodeNames()) != 2 || both.GetMessage() != "" {
 		t.Fatalf("both nodes may go: %v", both)
 	}
 	// Two pods of 600m run on one m7g.large spot, 0.028 USD per hour.
-	m := both.GetMoves()[0]
 	if m.GetSaving() < 0.29 || m.GetEvictions() != 2 || m.GetMostPerHour() < 0.028 || m.GetMostPerHour() > 0.32-0.005 {
 		t.Errorf("move %v", m)
 	}
 	// The pod of one finds room on two, which stays.
-	one := ask("2", "do-not-disrupt", 2)
-	if len(one.GetMoves()) != 1 || strings.Join(one.GetMoves()[0].GetNodeNames(), " ") != "one" || len(one.GetMoves()[0].GetReplacements()) != 0 {
+	one := h.consolidate("2", "do-not-disrupt", 2)
+	if m := onlyMove(t, one); strings.Join(m.GetNodeNames(), " ") != "one" || len(m.GetReplacements()) != 0 {
 		t.Errorf("one node may go, and its pod has room on the other: %v", one)
 	}
 	if len(one.GetKept()) != 1 || one.GetKept()[0].GetReason() != "do-not-disrupt" {
 		t.Errorf("kept %v", one.GetKept())
 	}
-	if none := ask("3", "", 0); len(none.GetMoves()) != 0 || len(none.GetKept()) != 2 {
+	if none := h.consolidate("3", "", 0); len(none.GetMoves()) != 0 || len(none.GetKept()) != 2 {
 		t.Errorf("the budgets let none go: %v", none)
 	}
-	if n := len(h.launcher.requests()); n != 0 {
-		t.Errorf("%d launches: deciding launches nothing", n)
-	}
+	h.launchedNothing()
 }
 
 // Room for the pods of two nodes that go is planned at once, within the bound, and launched once.
 func TestMove(t *testing.T) {
 	h := twoHalfEmpty(t)
-	for _, name := range []string{"one", "two"} {
-		h.updateNode(newNode(name, "3920m", bought("m7g.xlarge", "on-demand"), disrupted()))
-		h.eventually("the taint to be seen", func() bool { return h.tainted(name) })
-	}
+	h.disrupt("one")
+	h.disrupt("two")
 	m := &api.Move{NodeNames: []string{"one", "two"}, Reason: "underutilized", Pods: []string{"uid-a", "uid-b"}, Bounded: true, MostPerHour: 0.02}
 	if a := h.move("1", m); !strings.Contains(a.GetRefused(), "costs 0.0280 USD/h") || len(a.GetNodeClaims()) != 0 {
 		t.Errorf("answer %v: nothing is to be had for 0.02 USD per hour", a)
 	}
-	if n := len(h.launcher.requests()); n != 0 {
-		t.Fatalf("%d launches for a move that was refused", n)
-	}
+	h.launchedNothing()
 	m.MostPerHour = 0.1
 	first := h.move("2", m)
 	claims := h.launcher.claims()
@@ -97,10 +117,8 @@ func TestMove(t *testing.T) {
 		t.Errorf("launched for %q", claims[0].GetReplaces())
 	}
 	// m7g.4xlarge would cost more than the bound, and m7g.xlarge spot 0.056.
-	for _, name := range claims[0].GetInstanceTypes() {
-		if name == "m7g.4xlarge" {
-			t.Errorf("%s may be launched, which costs more than the move may: %v", name, claims[0])
-		}
+	if slices.Contains(claims[0].GetInstanceTypes(), "m7g.4xlarge") {
+		t.Errorf("m7g.4xlarge may be launched, which costs more than the move may: %v", claims[0])
 	}
 	if again := h.move("3", m); len(again.GetNodeClaims()) != 1 || again.GetRefused() != "" || again.GetPerHour() != 0 || len(h.launcher.claims()) != 1 {
 		t.Errorf("asked again, the answer is %v and there are %d claims", again, len(h.launcher.claims()))
@@ -117,8 +135,8 @@ func TestMoveBuysNothingEqual(t *testing.T) {
 		newNode("spot", "1930m", bought("m7g.large", "spot"), disrupted()), newNode("large", "3920m", bought("m7g.xlarge", "spot"), disrupted()),
 		replicaSet("web", 2),
 	}})
-	h.on("spot", "a", "web")
-	h.on("large", "b", "web")
+	h.on("spot", "a")
+	h.on("large", "b")
 	h.known("spot", 1)
 	h.known("large", 1)
 	for _, c := range []struct {
@@ -134,9 +152,7 @@ func TestMoveBuysNothingEqual(t *testing.T) {
 			t.Errorf("node %s: refused with %q, want %q", c.node, a.GetRefused(), c.want)
 		}
 	}
-	if n := len(h.launcher.requests()); n != 0 {
-		t.Errorf("%d launches", n)
-	}
+	h.launchedNothing()
 	// Without a bound, for a node that has drifted, an equal one is what is wanted.
 	if a := h.move("drift", &api.Move{NodeNames: []string{"spot"}, Reason: "drifted", Pods: []string{"uid-a"}}); a.GetRefused() != "" || len(a.GetNodeClaims()) != 1 {
 		t.Errorf("a drifted node is replaced by its like: %v", a)

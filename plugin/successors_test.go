@@ -13,11 +13,11 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
-// on puts a pod of a ReplicaSet on a node.
-func (h *harness) on(node, name, replicaSet string) {
+// on puts a pod of ReplicaSet web on a node.
+func (h *harness) on(node, name string) {
 	h.t.Helper()
 	h.pod(name, func(p *corev1.Pod) {
-		ownedBy(replicaSet)(p)
+		ownedBy("web")(p)
 		p.Spec.NodeName = node
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *milli(600)
 	})
@@ -42,7 +42,7 @@ func (h *harness) going(node string, pods ...string) *api.NodeGoingAnswer {
 func TestSuccessorsTakeTheRoomPlannedForThem(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil), replicaSet("web", 3)}})
 	for _, name := range []string{"a", "b", "c"} {
-		h.on("going", name, "web")
+		h.on("going", name)
 	}
 	h.known("going", 3)
 	answer := h.going("going")
@@ -95,7 +95,7 @@ func TestNodesGoingTogetherDoNotShareRoom(t *testing.T) {
 		newNode("one", "1", nil), newNode("two", "1", nil), newNode("three", "1", nil), newNode("room", "700m", nil),
 	}})
 	for _, name := range []string{"one", "two", "three"} {
-		h.on(name, "on-"+name, "web")
+		h.on(name, "on-"+name)
 		h.known(name, 1)
 	}
 	if a := h.going("one"); len(a.GetNodeClaims()) != 0 || a.GetMessage() != "" {
@@ -121,7 +121,7 @@ func TestNodesGoingTogetherDoNotShareRoom(t *testing.T) {
 func TestGoingPlansForThosePodsThatLostTheirRoom(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil)}})
 	for _, name := range []string{"a", "b", "stays"} {
-		h.on("going", name, "web")
+		h.on("going", name)
 	}
 	h.known("going", 3)
 	first := h.going("going", "uid-a", "uid-b")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -48,12 +49,7 @@ func Allowed(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, n
 }
 
 func about(b *karpv1.Budget, reason karpv1.DisruptionReason) bool {
-	for _, r := range b.Reasons {
-		if r == reason {
-			return true
-		}
-	}
-	return len(b.Reasons) == 0
+	return len(b.Reasons) == 0 || slices.Contains(b.Reasons, reason)
 }
 
 // most is how many of so many nodes a budget allows now: any number while it is not active.
@@ -63,15 +59,26 @@ func most(b *karpv1.Budget, nodes int, now time.Time) (int, error) {
 		return 0, err
 	}
 	// Read although it may not be active: what cannot be read is not found out only when its hour comes.
-	value := intstr.Parse(b.Nodes)
-	n, err := intstr.GetScaledValueFromIntOrPercent(&value, nodes, true)
+	n, err := Share(b.Nodes, nodes)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf(".nodes: %q is neither a number nor a percentage: %w", b.Nodes, err)
-	case n < 0:
-		return 0, fmt.Errorf(".nodes: %q is negative", b.Nodes)
+		return 0, fmt.Errorf(".nodes: %q is %w", b.Nodes, err)
 	case !on:
 		return math.MaxInt32, nil
+	}
+	return n, nil
+}
+
+// Share is how many of so many nodes the `nodes` of a budget are, a number or a percentage, which is rounded up. The error goes
+// on after "is".
+func Share(value string, nodes int) (int, error) {
+	parsed := intstr.Parse(value)
+	n, err := intstr.GetScaledValueFromIntOrPercent(&parsed, nodes, true)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("neither a number nor a percentage: %w", err)
+	case n < 0:
+		return 0, errors.New("negative")
 	}
 	return n, nil
 }

@@ -22,8 +22,8 @@ const blocking = "blocking budget"
 // Observe returns what the cluster looks like now. What it returns is at least as new as what it returned before: a cache does.
 type Observe func(ctx context.Context) (View, error)
 
-// Refused says that nodes may not be taken away now.
-type Refused struct {
+// RefusedError says that nodes may not be taken away now.
+type RefusedError struct {
 	// NodePool whose budget it is; empty where it is not a budget's doing.
 	NodePool string
 	// Reason that was given for taking them.
@@ -35,7 +35,7 @@ type Refused struct {
 }
 
 // Error implements error.
-func (r *Refused) Error() string {
+func (r *RefusedError) Error() string {
 	if r.Taken {
 		return r.Why
 	}
@@ -59,7 +59,7 @@ func New(observe Observe) (*Ledger, error) {
 	return &Ledger{observe: observe, held: map[types.UID]string{}}, nil
 }
 
-// Reserve takes a place for all the claims, of whatever NodePools, or for none of them; a *Refused says why not. A place is kept
+// Reserve takes a place for all the claims, of whatever NodePools, or for none of them; a *RefusedError says why not. A place is kept
 // until the claim shows as being deleted, or gone, or is Released. A claim that is cordoned already still needs its place.
 func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, claims ...*karpv1.NodeClaim) error {
 	l.mu.Lock()
@@ -80,14 +80,14 @@ func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, cl
 	for _, c := range claims {
 		switch node, ok := known[c.UID]; {
 		case l.held[c.UID] != "":
-			return &Refused{Reason: reason, Taken: true, Why: fmt.Sprintf("NodeClaim %s is being disrupted already: %s", c.Name, l.held[c.UID])}
+			return &RefusedError{Reason: reason, Taken: true, Why: fmt.Sprintf("NodeClaim %s is being disrupted already: %s", c.Name, l.held[c.UID])}
 		case !ok || node.Deleting:
-			return &Refused{Reason: reason, Taken: true, Why: fmt.Sprintf("NodeClaim %s is being deleted already", c.Name)}
+			return &RefusedError{Reason: reason, Taken: true, Why: fmt.Sprintf("NodeClaim %s is being deleted already", c.Name)}
 		}
 		wanted[c.UID] = true
 	}
 	if leaving+len(wanted) > maxLeaving && leaving > 0 {
-		return &Refused{Reason: reason, Why: fmt.Sprintf("%d nodes that leave at this moment", leaving)}
+		return &RefusedError{Reason: reason, Why: fmt.Sprintf("%d nodes that leave at this moment", leaving)}
 	}
 	if err := places(view, l.held, reason, wanted); err != nil {
 		return err
@@ -115,14 +115,14 @@ func places(view View, held map[types.UID]string, reason karpv1.DisruptionReason
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		pool := view.Pools[name]
 		if pool == nil {
-			return &Refused{NodePool: name, Reason: reason, Why: fmt.Sprintf("NodePool %q, which is not there", name)}
+			return &RefusedError{NodePool: name, Reason: reason, Why: fmt.Sprintf("NodePool %q, which is not there", name)}
 		}
 		allowed, err := Allowed(pool, tallies[name].Nodes, reason, view.Now)
 		switch {
 		case err != nil:
-			return &Refused{NodePool: name, Reason: reason, Why: "a budget that cannot be read: " + err.Error()}
+			return &RefusedError{NodePool: name, Reason: reason, Why: "a budget that cannot be read: " + err.Error()}
 		case tallies[name].Disrupted+need[name] > allowed:
-			return &Refused{NodePool: name, Reason: reason, Why: blocking}
+			return &RefusedError{NodePool: name, Reason: reason, Why: blocking}
 		}
 	}
 	return nil

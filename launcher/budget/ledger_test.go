@@ -81,9 +81,9 @@ func ledger(t *testing.T, f *fleet) *budget.Ledger {
 	return l
 }
 
-func refused(t *testing.T, err error) *budget.Refused {
+func refused(t *testing.T, err error) *budget.RefusedError {
 	t.Helper()
-	var r *budget.Refused
+	var r *budget.RefusedError
 	if err != nil && !errors.As(err, &r) {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func refused(t *testing.T, err error) *budget.Refused {
 func TestPlaceIsKeptUntilItShows(t *testing.T) {
 	f := newFleet(10, karpv1.Budget{Nodes: "2"})
 	l := ledger(t, f)
-	reserve := func(i int) *budget.Refused {
+	reserve := func(i int) *budget.RefusedError {
 		return refused(t, l.Reserve(t.Context(), karpv1.DisruptionReasonDrifted, claim(i)))
 	}
 	if r := reserve(0); r != nil {
@@ -136,7 +136,7 @@ func TestPlacesOfOneMove(t *testing.T) {
 		f.real[i].Pool, f.cached[i].Pool = "other", "other"
 	}
 	l := ledger(t, f)
-	ask := func(claims ...int) *budget.Refused {
+	ask := func(claims ...int) *budget.RefusedError {
 		var list []*karpv1.NodeClaim
 		for _, i := range claims {
 			list = append(list, claim(i))

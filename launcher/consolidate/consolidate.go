@@ -139,13 +139,12 @@ func (c *Consolidator) Run(ctx context.Context) error {
 	for {
 		// Deciding has no effects; what follows from it is the mover's, under leadership.
 		effects, cancel, err := c.config.Guard.Wait(ctx)
-		if err != nil {
-			return nil // The launcher is stopping.
+		if err == nil {
+			if err := c.once(effects); err != nil && effects.Err() == nil {
+				klog.FromContext(ctx).V(2).Info("Consolidation was not decided about, will try again", "err", err)
+			}
+			cancel()
 		}
-		if err := c.once(effects); err != nil && effects.Err() == nil {
-			klog.FromContext(ctx).V(2).Info("Consolidation was not decided about, will try again", "err", err)
-		}
-		cancel()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -214,7 +213,7 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) {
 		move.Claims = append(move.Claims, n.claim)
 	}
 	err := c.config.Mover.Start(ctx, move)
-	refused := (*budget.Refused)(nil)
+	refused := (*budget.RefusedError)(nil)
 	switch {
 	case err == nil:
 		c.last = 0 // The cluster changes.

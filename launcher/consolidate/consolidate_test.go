@@ -256,7 +256,7 @@ func TestBudgetsHaveTheLastWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.answer = both()
-		w.refuse = &budget.Refused{NodePool: "default", Reason: karpv1.DisruptionReasonUnderutilized, Why: "blocking budget"}
+		w.refuse = &budget.RefusedError{NodePool: "default", Reason: karpv1.DisruptionReasonUnderutilized, Why: "blocking budget"}
 		w.run(time.Minute)
 		want := "a DisruptionBlocked: No allowed disruptions for disruption reason Underutilized due to blocking budget"
 		if len(w.events) != 2 || w.events[0] != want {

@@ -237,6 +237,15 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 		f.answers(d.CmdArgs[0])
 	case "move":
 		return f.move(ctx, d)
+	default:
+		return f.later(ctx, d.Cmd, name)
+	}
+	return ""
+}
+
+// later is a command for what comes while moves are under way.
+func (f *flow) later(ctx context.Context, command, name string) string {
+	switch command {
 	case "joins":
 		f.joins(ctx, name)
 	case "gone":
@@ -247,7 +256,7 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 		f.stop()
 		f.run()
 	case "lose", "regain":
-		f.lead.lost.Store(d.Cmd == "lose")
+		f.lead.lost.Store(command == "lose")
 	case "pass":
 		duration, err := time.ParseDuration(name)
 		if err != nil {
@@ -258,7 +267,7 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 		synctest.Wait()
 		return f.told(ctx)
 	default:
-		f.t.Fatalf("unknown command %s", d.Cmd)
+		f.t.Fatalf("unknown command %s", command)
 	}
 	return ""
 }

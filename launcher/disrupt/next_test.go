@@ -2,6 +2,7 @@ package disrupt_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,14 +47,7 @@ func factsOf(t *testing.T, d *datadriven.TestData) disrupt.Facts {
 	}
 	for line := range strings.Lines(d.Input) {
 		words := strings.Fields(line)
-		has := func(word string) bool {
-			for _, w := range words[2:] {
-				if w == word {
-					return true
-				}
-			}
-			return false
-		}
+		has := func(word string) bool { return slices.Contains(words[2:], word) }
 		value := func(key string) string {
 			for _, w := range words[2:] {
 				if v, ok := strings.CutPrefix(w, key+"="); ok {

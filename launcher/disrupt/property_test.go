@@ -229,25 +229,11 @@ func (c *chance) happens(ctx context.Context, node string) {
 		}
 		_ = c.subject.Start(ctx, m) // The budget may not let it.
 	case n < 13:
-		name := c.boots()
-		if name == "" {
-			return
-		}
-		if c.pick(6) == 0 {
-			_ = c.api.Delete(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		} else {
-			c.joins(ctx, name)
-		}
+		c.boot(ctx)
 	case n == 14 && claim.DeletionTimestamp == nil:
 		c.bindPod(ctx, fmt.Sprintf("late-%d", time.Now().UnixNano()), node)
 	case n == 15:
-		pods := &corev1.PodList{}
-		if err := c.api.List(ctx, pods); err != nil || len(pods.Items) == 0 {
-			return
-		}
-		pod := &pods.Items[c.pick(len(pods.Items))]
-		pod.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: fmt.Sprint(c.pick(2) == 0)}
-		_ = c.api.Update(ctx, pod)
+		c.annotate(ctx)
 	case n == 16:
 		c.stop()
 		c.run()
@@ -256,6 +242,30 @@ func (c *chance) happens(ctx context.Context, node string) {
 	case n == 18 && c.pick(3) == 0:
 		_ = c.api.Delete(ctx, claim) // An interruption.
 	}
+}
+
+// boot is that a node that boots joins, or is never seen.
+func (c *chance) boot(ctx context.Context) {
+	name := c.boots()
+	if name == "" {
+		return
+	}
+	if c.pick(6) == 0 {
+		_ = c.api.Delete(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	} else {
+		c.joins(ctx, name)
+	}
+}
+
+// annotate says of one pod that it may not be disrupted, or may.
+func (c *chance) annotate(ctx context.Context) {
+	pods := &corev1.PodList{}
+	if err := c.api.List(ctx, pods); err != nil || len(pods.Items) == 0 {
+		return
+	}
+	pod := &pods.Items[c.pick(len(pods.Items))]
+	pod.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: fmt.Sprint(c.pick(2) == 0)}
+	_ = c.api.Update(ctx, pod)
 }
 
 // leftover notes what a move left of itself on a node that stays.

@@ -21,7 +21,7 @@ import (
 func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error) {
 	// 1. Within the budgets.
 	err := r.config.Ledger.Reserve(ctx, karpv1.DisruptionReasonEmpty, v.claim)
-	if refused := (*budget.Refused)(nil); errors.As(err, &refused) {
+	if refused := (*budget.RefusedError)(nil); errors.As(err, &refused) {
 		if !refused.Taken {
 			r.config.Events.Eventf(v.pool, corev1.EventTypeNormal, "DisruptionBlocked", "%s", refused.Error())
 		}

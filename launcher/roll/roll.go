@@ -32,7 +32,7 @@ var ErrBusy = errors.New("the node is being moved, or was to be moved a moment a
 // Mover moves nodes: it has room planned and launched for their pods, and ends their claims then.
 type Mover interface {
 	// Replace begins to move a node that is drifted or expires soon, for why, with a message for a human. It returns nil once the
-	// move is taken on, a *budget.Refused if the budgets have no place for it, and ErrBusy.
+	// move is taken on, a *budget.RefusedError if the budgets have no place for it, and ErrBusy.
 	Replace(ctx context.Context, claim *karpv1.NodeClaim, why, message string) error
 }
 
@@ -144,7 +144,7 @@ func (r *Roller) Pass(ctx context.Context) error {
 			continue
 		}
 		err := r.config.Mover.Replace(ctx, c.Claim, c.Due.Why, c.Due.Message)
-		var refused *budget.Refused
+		var refused *budget.RefusedError
 		switch {
 		case err == nil, errors.Is(err, ErrBusy):
 		case errors.As(err, &refused):
@@ -208,7 +208,7 @@ func (r *Roller) tell(object client.Object, message string, now time.Time) {
 	}
 }
 
-func (r *Roller) tellPool(ctx context.Context, refused *budget.Refused, now time.Time) {
+func (r *Roller) tellPool(ctx context.Context, refused *budget.RefusedError, now time.Time) {
 	pool := &karpv1.NodePool{}
 	if refused.NodePool == "" || r.config.Client.Get(ctx, client.ObjectKey{Name: refused.NodePool}, pool) != nil {
 		return

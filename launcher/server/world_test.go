@@ -66,15 +66,15 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 }
 
 // newWorldOver is a world whose Server sees the API server through a client of the test's.
-func newWorldOver(t testing.TB, through func(client.WithWatch) client.Client, types []catalog.InstanceType, objects ...client.Object) *world {
-	t.Helper()
+func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, types []catalog.InstanceType, objects ...client.Object) *world {
+	tb.Helper()
 	w := &world{
-		t: t, socket: filepath.Join(t.TempDir(), "launcher.sock"), cache: &informertest.FakeInformers{},
+		t: tb, socket: filepath.Join(tb.TempDir(), "launcher.sock"), cache: &informertest.FakeInformers{},
 		cloud: memory.New(memory.Config{Types: types}), handed: make(chan string, 10_000),
 	}
 	for _, o := range []client.Object{&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &awsv1.EC2NodeClass{}} {
-		if _, err := w.cache.GetInformer(t.Context(), o); err != nil {
-			t.Fatal(err)
+		if _, err := w.cache.GetInformer(tb.Context(), o); err != nil {
+			tb.Fatal(err)
 		}
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(w.events()).WithObjects(objects...).
@@ -94,7 +94,7 @@ func newWorldOver(t testing.TB, through func(client.WithWatch) client.Client, ty
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w.run()
 	w.client = w.dial()

@@ -48,10 +48,7 @@ func readCase(file string) (*cluster, error) {
 	}
 	c := &cluster{}
 	var types struct{ InstanceTypes []instanceTypeJSON }
-	var prices struct {
-		OnDemand map[string]float64            `json:"on-demand"`
-		Spot     map[string]map[string]float64 `json:"spot"`
-	}
+	var prices pricesJSON
 	var market map[string]marketJSON
 	for _, f := range txtar.Parse(data).Files {
 		switch f.Name {
@@ -77,19 +74,31 @@ func readCase(file string) (*cluster, error) {
 		}
 	}
 	for _, x := range types.InstanceTypes {
-		t := instance{Facts: x.facts(), onDemand: prices.OnDemand[x.InstanceType], spot: map[string]float64{}, sold: map[string]bool{}}
-		t.reserved, t.attach = market[t.Name].Reserved, market[t.Name].Attach
-		for _, of := range market[t.Name].Sold {
-			t.sold[of] = true
-		}
-		for zone, list := range prices.Spot {
-			if p, ok := list[t.Name]; ok {
-				t.spot[zone] = p
-			}
-		}
-		c.types = append(c.types, t)
+		c.types = append(c.types, prices.instance(x.facts(), market[x.InstanceType]))
 	}
 	return c, nil
+}
+
+// pricesJSON are prices in USD per hour: by type, and by zone and type.
+type pricesJSON struct {
+	OnDemand map[string]float64            `json:"on-demand"`
+	Spot     map[string]map[string]float64 `json:"spot"`
+}
+
+func (p pricesJSON) instance(facts catalog.Facts, m marketJSON) instance {
+	t := instance{
+		Facts: facts, onDemand: p.OnDemand[facts.Name], spot: map[string]float64{}, sold: map[string]bool{},
+		reserved: m.Reserved, attach: m.Attach,
+	}
+	for _, of := range m.Sold {
+		t.sold[of] = true
+	}
+	for zone, list := range p.Spot {
+		if price, ok := list[t.Name]; ok {
+			t.spot[zone] = price
+		}
+	}
+	return t
 }
 
 func (c *cluster) addObject(doc []byte) error {

@@ -19,13 +19,7 @@ func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 	for ci, l := range s.out {
 		in.Classes[ci].Pods = slices.Concat(s.in.Classes[ci].Pods, l.pods)
 	}
-	var classes []int
-	for _, u := range s.Plan.Unplaced {
-		if slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "FilterRejected" }) {
-			classes = append(classes, u.Class)
-		}
-	}
-	slices.Sort(classes)
+	classes := filtered(&s.Plan)
 	for tries := maxExtensions; len(classes) > 0; classes = classes[1:] {
 		ci := classes[0]
 		if plan.GangOf(in.Classes[ci].Pod).Name != "" {
@@ -56,6 +50,18 @@ func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 		}
 	}
 	return nil
+}
+
+// filtered are the classes of which filters refused pods, in their order.
+func filtered(p *plan.Plan) []int {
+	var classes []int
+	for _, u := range p.Unplaced {
+		if slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "FilterRejected" }) {
+			classes = append(classes, u.Class)
+		}
+	}
+	slices.Sort(classes)
+	return classes
 }
 
 // extended takes the plan with more pods of the class, if there are any and the filters agree. If not, it returns what
