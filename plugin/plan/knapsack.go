@@ -35,6 +35,8 @@ type packer struct {
 	moves int
 	// hasty says that any content worth more than the floor will do.
 	hasty bool
+	// forRent says that rents price the kinds, no covering program does.
+	forRent bool
 }
 
 // pattern is what one node of a lane holds, and its value.

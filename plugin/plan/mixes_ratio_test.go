@@ -25,7 +25,7 @@ func TestMixes(t *testing.T) {
 		{"forty-shapes", 1000, 1.04},
 		{"memory-and-cpu", 700, 1.03},
 		{"odd-sizes", 400, 1.08},
-		{"small-200-shapes", 600, 1.2},
+		{"small-200-shapes", 600, 1.01},
 		{"daemonsets", 700, 1.1},
 		{"2000-shapes", 300, 1.06},
 		{"diverse-1000", 200, 1.3},

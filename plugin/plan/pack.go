@@ -53,9 +53,25 @@ func (m *model) pack(units []unit, weight int32) packing {
 }
 
 // plan packs the kinds, and returns what no packing of them can be cheaper than: rows tolerate more company than kinds,
-// so what bounds them bounds the kinds.
+// so what bounds them bounds the kinds. Where nodes hold many pods of many kinds, there are too many patterns to look at: if they
+// leave much open, rents are tried as well.
 func (k *packer) plan(share float64) (outcome, float64) {
 	r := k.newRows()
+	best, bound := k.planRows(r, share)
+	if r.forRent || k.p.m.in.sketch || !k.p.plain() || k.bill(best.boxes) <= bound*(1+patternShare) {
+		return best, bound
+	}
+	if r = k.rentedRows(fewRented); r != nil {
+		other, proven := k.planRows(r, share)
+		bound = max(bound, proven)
+		if k.better(other, best) {
+			best = other
+		}
+	}
+	return best, bound
+}
+
+func (k *packer) planRows(r *rows, share float64) (outcome, float64) {
 	c := k.cover(r, share)
 	work := improveWork * share
 	if c.columns == nil {

@@ -5,8 +5,14 @@ import (
 	"slices"
 )
 
-// maxRented is the most rows that rents price.
-const maxRented = 3000
+const (
+	// maxRented is the most rows that rents price.
+	maxRented = 3000
+	// fewRented is how many rows patterns price well, whatever nodes hold.
+	fewRented = 60
+	// patternShare is what a plan by patterns may cost over its bound before rents are tried as well.
+	patternShare = 0.01
+)
 
 // How rents are found: in so many rounds, in which the kinds first spread over lanes that are not much dearer and last keep
 // to the cheapest; every so many rounds all lanes are looked at, and those are corrected that are taken for more than they

@@ -24,8 +24,8 @@ type rows struct {
 // that leaves too many, kinds whose needs differ little are joined as well: with each try, a little more.
 func (k *packer) newRows() *rows {
 	doors, tight := k.doors(), k.tightCaps()
-	if of, n := k.cluster(doors, tight, 1); n > maxRows && n <= maxRented && !slices.Contains(tight, true) {
-		return k.rowsOf(of, n, tight, true)
+	if r := k.rentedRows(maxRows); r != nil {
+		return r
 	}
 	for ratio := 1.0; ; ratio = 1.03 + (ratio-1)*1.6 {
 		of, n := k.cluster(doors, tight, ratio)
@@ -33,6 +33,18 @@ func (k *packer) newRows() *rows {
 			return k.rowsOf(of, n, tight, ratio == 1)
 		}
 	}
+}
+
+// rentedRows are rows that rents can price; nil where they are no more than few, too many, or a cap is tight.
+func (k *packer) rentedRows(few int) *rows {
+	tight := k.tightCaps()
+	of, n := k.cluster(k.doors(), tight, 1)
+	if n <= few || n > maxRented || slices.Contains(tight, true) {
+		return nil
+	}
+	r := k.rowsOf(of, n, tight, true)
+	r.forRent = true
+	return r
 }
 
 // doors tells kinds apart by the lanes that are open to them if size does not count.

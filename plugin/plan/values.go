@@ -28,7 +28,7 @@ type covering struct {
 // values prices the kinds by column generation: solve, price the kinds by the duals, look for nodes that hold more than
 // they cost at these prices, again, until there is none or the work is used up.
 func (k *packer) values(counts []int, budget int) covering {
-	if len(k.all) > maxRows {
+	if k.forRent {
 		return k.rented(counts, budget)
 	}
 	from, until := k.work, k.work+budget
