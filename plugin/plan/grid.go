@@ -96,14 +96,21 @@ func (k *packer) readAll(li int, g *grid, list []ware, floor float64, found func
 	}
 }
 
-// newGrid has the dimensions that matter most in the relaxation: two, and more as far as the work allows.
+// newGrid has the dimensions that matter most in the relaxation, those first of which it takes more than there is: two, and more as
+// far as the work allows.
 func (k *packer) newGrid(li int, list []ware, limit int) (*grid, bool) {
 	order := make([]int, len(k.used))
 	for d := range order {
 		order[d] = d
 	}
 	by := k.weights(li)
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(k.used[b]*by[b], k.used[a]*by[a]) })
+	matters := func(d int) float64 {
+		if k.used[d] > 1 {
+			return k.used[d]
+		}
+		return k.used[d] * by[d]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(matters(b), matters(a)) })
 	g, size := &grid{}, 1
 	for _, d := range order {
 		x := k.axis(li, list, d)

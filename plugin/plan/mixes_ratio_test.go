@@ -28,8 +28,8 @@ func TestMixes(t *testing.T) {
 		{"small-200-shapes", 600, 1.01},
 		{"daemonsets", 700, 1.1},
 		{"2000-shapes", 300, 1.06},
-		{"diverse-1000", 200, 1.3},
-		{"everything", 200, 1.4},
+		{"diverse-1000", 200, 1.1},
+		{"everything", 200, 1.03},
 		{"one-deployment", 12, 1.35},
 		{"lone-pod", 1, 1.0001},
 	} {
