@@ -6,8 +6,6 @@ import "slices"
 const (
 	valuesWork  = 9_000_000
 	improveWork = 6_000_000
-	// freeShare of that is spent on a bound without the choice of domains: it says how good a plan is, and makes none better.
-	freeShare = 0.3
 	// searched is how many times that is spent where there are values only, and no patterns.
 	searched = 4
 )
@@ -220,5 +218,5 @@ func (m *model) freeBound(p *problem, s solution) float64 {
 	if len(k.lanes) == 0 {
 		return 0
 	}
-	return k.lowerBound(k.cover(k.newRows(), freeShare).bound, p.cost(s.nodes))
+	return k.lowerBound(k.cover(k.newRows(), 1).bound, p.cost(s.nodes))
 }
