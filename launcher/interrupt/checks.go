@@ -24,36 +24,17 @@ type Checker interface {
 // RunChecks asks EC2 every minute which instances are not well, and ends them, until ctx ends and while leading: a cluster
 // without a queue hears of scheduled events too, and no event tells of failing checks.
 func (i *Interruptions) RunChecks(ctx context.Context) error {
-	for failing := false; ; {
-		err := i.check(ctx)
-		switch {
-		case ctx.Err() != nil, errors.Is(err, leadership.ErrLost):
-		case err != nil && !failing:
-			klog.FromContext(ctx).Error(err, "Could not look at the status of instances; trying again each minute")
-			failing = true
-		case err == nil:
-			failing = false
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(checkPeriod):
-		}
+	failed := func(err error) {
+		klog.FromContext(ctx).Error(err, "Could not look at the status of instances; trying again each minute")
 	}
+	leadership.Every(ctx, i.config.Guard, checkPeriod, failed, i.check)
+	return nil
 }
 
-// check looks once, waiting for leadership first.
+// check looks once. ctx is an effect's.
 func (i *Interruptions) check(ctx context.Context) error {
-	ctx, cancel, err := i.config.Guard.Wait(ctx)
-	if err != nil {
-		return err
-	}
-	defer cancel()
 	list, err := i.config.Checker.Ailing(ctx)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
 		return fmt.Errorf("status of instances: %w", err)
 	}
 	var errs []error

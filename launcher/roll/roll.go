@@ -85,36 +85,10 @@ func New(c Config) (*Roller, error) {
 
 // Run makes a pass every other second until ctx ends, while leading.
 func (r *Roller) Run(ctx context.Context) error {
-	for failing := false; ; {
-		err := r.lead(ctx)
-		switch {
-		case ctx.Err() != nil, errors.Is(err, leadership.ErrLost):
-		case err != nil && !failing:
-			klog.FromContext(ctx).Error(err, "Could not look for nodes to replace; trying again")
-			failing = true
-		case err == nil:
-			failing = false
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(period):
-		}
+	failed := func(err error) {
+		klog.FromContext(ctx).Error(err, "Could not look for nodes to replace; trying again")
 	}
-}
-
-func (r *Roller) lead(ctx context.Context) error {
-	ctx, cancel, err := r.config.Guard.Wait(ctx)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	if err := r.Pass(ctx); err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		return err
-	}
+	leadership.Every(ctx, r.config.Guard, period, failed, r.Pass)
 	return nil
 }
 
