@@ -66,6 +66,9 @@ func (b *build) run(ctx context.Context) error {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		return errors.New("debootstrap and chroot need Linux and root")
 	}
+	if err := os.MkdirAll(b.folder, 0o755); err != nil {
+		return err
+	}
 	for _, s := range []step{
 		{"versions", b.versions},
 		{"root file system", b.rootfs},
