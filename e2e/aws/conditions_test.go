@@ -106,6 +106,20 @@ func TestCapacityReservations(t *testing.T) {
 		used[0].InstanceMatchCriteria != "targeted" || used[0].ReservationType != "default" {
 		t.Errorf("the reservation is %+v", used)
 	}
+	reserved := func() string {
+		described, err := client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{launched(out)[0]}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := described.Reservations[0].Instances[0]
+		if want := awssdk.ToString(m.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId); want != id {
+			t.Errorf("the instance was launched for %q, want %s", want, id)
+		}
+		return awssdk.ToString(m.CapacityReservationId)
+	}
+	if got := reserved(); got != id {
+		t.Errorf("the instance is in %q, want %s", got, id)
+	}
 	if err := server.Terminate(launched(out)[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +127,9 @@ func TestCapacityReservations(t *testing.T) {
 	server.CancelCapacityReservation(id)
 	if all := list(); len(all) != 1 {
 		t.Errorf("%d reservations after one was cancelled, want 1", len(all))
+	}
+	if got := reserved(); got != "" {
+		t.Errorf("the instance is in %q, which was cancelled", got)
 	}
 }
 

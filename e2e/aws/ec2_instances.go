@@ -48,6 +48,8 @@ type (
 		CPU         cpuXML               `xml:"cpuOptions"`
 		Metadata    metadataXML          `xml:"metadataOptions"`
 		Platform    string               `xml:"platformDetails"`
+		Reservation string               `xml:"capacityReservationId,omitempty"`
+		Wanted      *reservationWantXML  `xml:"capacityReservationSpecification"`
 	}
 	stateXML struct {
 		Code int    `xml:"code"`
@@ -129,6 +131,7 @@ func (s *Server) instanceShape(m machine) instanceXML {
 	if m.CapacityType == Spot {
 		out.Lifecycle = "spot"
 	}
+	out.Reservation, out.Wanted = s.reservations.of(m.Instance.ID, m.reserved)
 	if m.reason.code != "" {
 		out.StateReason = &reasonXML{m.reason.code, m.reason.message}
 		out.Reason = m.reason.message

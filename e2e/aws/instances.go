@@ -13,8 +13,10 @@ type machine struct {
 	Instance
 	placement
 	reservation, spotRequest, networkInterface, volume string
-	launchIndex                                        int
-	visibleAt, terminatedAt                            time.Time
+	// reserved is the capacity reservation that it was launched for, empty for none.
+	reserved                string
+	launchIndex             int
+	visibleAt, terminatedAt time.Time
 	// shown are the tags that EC2 tells until tagsAt.
 	shown  map[string]string
 	tagsAt time.Time

@@ -52,7 +52,7 @@ func (s *Server) start(l launch) (Instance, error) {
 			State: StatePending, FailJoin: !l.visible && s.faults.takeFailJoin(), LaunchTime: now,
 			Tags: maps.Clone(l.tags), Price: l.price,
 		},
-		placement: l.placement, reservation: l.reservation, launchIndex: l.index,
+		placement: l.placement, reservation: l.reservation, reserved: l.reserved, launchIndex: l.index,
 		networkInterface: s.dice.id("eni"), volume: s.dice.id("vol"), visibleAt: now,
 	}
 	if a.Count > 0 {

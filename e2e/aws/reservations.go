@@ -90,6 +90,28 @@ func (r *reservations) use(id, instance string) bool {
 	return true
 }
 
+// reservationWantXML is what an instance was launched for.
+type reservationWantXML struct {
+	Preference string `xml:"capacityReservationPreference"`
+	ID         string `xml:"capacityReservationTarget>capacityReservationId"`
+}
+
+// of is the reservation that an instance runs in, empty once that has ended, and the one that it was launched for; nil for none.
+func (r *reservations) of(instance, wanted string) (string, *reservationWantXML) {
+	if wanted == "" {
+		return "", nil
+	}
+	in := ""
+	if slices.ContainsFunc(r.list(time.Now()), func(c CapacityReservation) bool { return c.ID == wanted }) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.used[wanted][instance] {
+			in = wanted
+		}
+	}
+	return in, &reservationWantXML{Preference: "capacity-reservations-only", ID: wanted}
+}
+
 // leave gives back what an instance used.
 func (r *reservations) leave(instance string) {
 	r.mu.Lock()

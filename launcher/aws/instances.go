@@ -135,11 +135,10 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	if in.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
 		out.CapacityType = karpv1.CapacityTypeSpot
 	}
-	if r := in.CapacityReservationSpecification; r != nil && r.CapacityReservationTarget != nil {
-		// Targeted at launch; one that EC2 put into an open reservation is on-demand to whoever launched it.
-		if id := awssdk.ToString(r.CapacityReservationTarget.CapacityReservationId); id != "" {
-			out.CapacityType, out.ReservationID = karpv1.CapacityTypeReserved, id
-		}
+	// Targeted at launch, and still there: one that EC2 put into an open reservation is on-demand to whoever launched it, and so is
+	// one whose reservation has ended.
+	if id := awssdk.ToString(in.CapacityReservationId); id != "" && targeted(in.CapacityReservationSpecification) {
+		out.CapacityType, out.ReservationID = karpv1.CapacityTypeReserved, id
 	}
 	if in.State != nil {
 		out.State = cloud.InstanceState(in.State.Name)
@@ -152,6 +151,12 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 		out.Tags[awssdk.ToString(t.Key)] = awssdk.ToString(t.Value)
 	}
 	return out
+}
+
+// targeted says that an instance was launched for reserved capacity alone.
+func targeted(r *ec2types.CapacityReservationSpecificationResponse) bool {
+	return r != nil && (r.CapacityReservationPreference == ec2types.CapacityReservationPreferenceCapacityReservationsOnly ||
+		r.CapacityReservationTarget != nil && awssdk.ToString(r.CapacityReservationTarget.CapacityReservationId) != "")
 }
 
 // Tag implements cloud.Cloud. Instances that are to have the same tags share a call.

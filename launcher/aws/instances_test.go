@@ -126,3 +126,24 @@ func TestSweepTemplates(t *testing.T) {
 		t.Errorf("asked for cluster %q", call.Get("Filter.1.Value.1"))
 	}
 }
+
+// An instance is in a reservation that it was launched for, as long as that lasts; one that EC2 put into an open one is on-demand.
+func TestReservedInstances(t *testing.T) {
+	const target = "<capacityReservationSpecification><capacityReservationPreference>capacity-reservations-only</capacityReservationPreference>" +
+		"<capacityReservationTarget><capacityReservationId>cr-1</capacityReservationId></capacityReservationTarget></capacityReservationSpecification>"
+	const open = "<capacityReservationSpecification><capacityReservationPreference>open</capacityReservationPreference></capacityReservationSpecification>"
+	for name, c := range map[string]struct{ xml, reservation, capacity string }{
+		"launched for it": {"<capacityReservationId>cr-1</capacityReservationId>" + target, "cr-1", "reserved"},
+		"it has ended":    {target, "", "on-demand"},
+		"an open one":     {"<capacityReservationId>cr-2</capacityReservationId>" + open, "", "on-demand"},
+		"none":            {"", "", "on-demand"},
+	} {
+		w, client := newWire(t)
+		w.on("DescribeInstances", ok("<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-a</instanceId>"+c.xml+
+			"</item></instancesSet></item></reservationSet></DescribeInstancesResponse>"))
+		got, err := client.Instances(t.Context(), cloud.Selector{IDs: []string{"i-a"}})
+		if err != nil || len(got) != 1 || got[0].ReservationID != c.reservation || got[0].CapacityType != c.capacity {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package drift
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -17,14 +19,19 @@ import (
 // The reasons, as Karpenter 1.14 has them (pkg/controllers/nodeclaim/disruption/drift.go, pkg/cloudprovider/drift.go of the
 // AWS provider).
 const (
-	NodePoolDrifted      = "NodePoolDrifted"
-	RequirementsDrifted  = "RequirementsDrifted"
-	InstanceTypeNotFound = "InstanceTypeNotFound"
-	NodeClassDrift       = "NodeClassDrift"
-	AMIDrift             = "AMIDrift"
-	SecurityGroupDrift   = "SecurityGroupDrift"
-	SubnetDrift          = "SubnetDrift"
+	NodePoolDrifted          = "NodePoolDrifted"
+	RequirementsDrifted      = "RequirementsDrifted"
+	InstanceTypeNotFound     = "InstanceTypeNotFound"
+	NodeClassDrift           = "NodeClassDrift"
+	AMIDrift                 = "AMIDrift"
+	SecurityGroupDrift       = "SecurityGroupDrift"
+	SubnetDrift              = "SubnetDrift"
+	CapacityReservationDrift = "CapacityReservationDrift"
+	PlacementGroupDrift      = "PlacementGroupDrift"
 )
+
+// none stands for an empty list in messages.
+const none = "none"
 
 // youngest is the age from which on the type of a claim has to be offered: the catalogue may lag behind (Karpenter, 1 h).
 const youngest = time.Hour
@@ -56,7 +63,7 @@ type Drift struct {
 // Decide says whether the claim has drifted. What is not known is not drift; what Karpenter stamped with another version of a
 // hash is not either.
 func Decide(f Facts) Drift {
-	for _, look := range []func(Facts) Drift{poolDrift, requirements, offered, classDrift, image, securityGroups, subnet} {
+	for _, look := range []func(Facts) Drift{poolDrift, requirements, offered, classDrift, image, securityGroups, subnet, reservation, placementGroup} {
 		if d := look(f); d.Reason != "" {
 			return d
 		}
@@ -115,7 +122,11 @@ func offered(f Facts) Drift {
 	if at < 0 {
 		return Drift{InstanceTypeNotFound, fmt.Sprintf("instance type %s can no longer be launched from EC2NodeClass %s", name, f.Class.Name)}
 	}
-	if !slices.ContainsFunc(f.Types[at].Offerings, func(o catalog.Offering) bool { return o.Zone == zone && o.CapacityType == capacity }) {
+	// What is reserved runs on as on-demand when its reservation ends: that is no reason to go, or CapacityReservationDrift's.
+	same := func(o catalog.Offering) bool {
+		return o.CapacityType == capacity || capacity == karpv1.CapacityTypeReserved && o.CapacityType == karpv1.CapacityTypeOnDemand
+	}
+	if !slices.ContainsFunc(f.Types[at].Offerings, func(o catalog.Offering) bool { return o.Zone == zone && same(o) }) {
 		return Drift{InstanceTypeNotFound, fmt.Sprintf("instance type %s is no longer offered as %s in %s", name, capacity, zone)}
 	}
 	return Drift{}
@@ -175,4 +186,38 @@ func subnet(f Facts) Drift {
 		return Drift{}
 	}
 	return Drift{SubnetDrift, fmt.Sprintf("the instance is in %s, which EC2NodeClass %s no longer selects", f.Instance.SubnetID, f.Class.Name)}
+}
+
+// reservation holds the capacity reservation that the instance was launched into against those that the class selects: an instance
+// may not stay in one that is not its class's to use.
+func reservation(f Facts) Drift {
+	if f.Instance == nil || f.Instance.ReservationID == "" {
+		return Drift{}
+	}
+	var selected []string
+	for _, r := range f.Class.Status.CapacityReservations {
+		if r.ID == f.Instance.ReservationID {
+			return Drift{}
+		}
+		selected = append(selected, r.ID)
+	}
+	return Drift{CapacityReservationDrift, fmt.Sprintf("the instance is in capacity reservation %s, EC2NodeClass %s now selects %s",
+		f.Instance.ReservationID, f.Class.Name, cmp.Or(strings.Join(selected, ", "), none))}
+}
+
+// placementGroup holds the group that a node was launched into, which Karpenter's carry as a label, against the class's. A group
+// that is selected by its name may be any.
+func placementGroup(f Facts) Drift {
+	have, selector := f.Claim.Labels[awsv1.LabelPlacementGroupID], f.Class.Spec.PlacementGroupSelector
+	want := ""
+	if selector != nil {
+		want = ptr.Deref(selector.ID, have)
+	}
+	if have == want && (selector == nil || have != "") {
+		return Drift{}
+	}
+	if selector != nil {
+		want = cmp.Or(want, ptr.Deref(selector.Name, ""))
+	}
+	return Drift{PlacementGroupDrift, fmt.Sprintf("the node is in placement group %s, EC2NodeClass %s now selects %s", cmp.Or(have, none), f.Class.Name, cmp.Or(want, none))}
 }

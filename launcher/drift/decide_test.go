@@ -32,6 +32,10 @@ type change struct {
 	// Subnet and SecurityGroups of the instance.
 	Subnet         string
 	SecurityGroups []string
+	// Reservation that the instance runs in.
+	Reservation string
+	// OfferedAs is the capacity type of the offerings; spot where it is not said.
+	OfferedAs string
 	// Unknown says that neither types nor the instance are known.
 	Unknown bool
 }
@@ -69,6 +73,7 @@ types: [m5.large]
 zone: us-east-1a
 subnet: subnet-a
 securityGroups: [sg-2, sg-1]
+offeredAs: spot
 `
 
 // TestScenarios runs testdata/*.txt: what is changed in the facts as launched, in YAML, and the drift that follows.
@@ -87,9 +92,9 @@ func TestScenarios(t *testing.T) {
 			c.Claim.CreationTimestamp = metav1.NewTime(now.Add(-c.Age.Duration))
 			f := drift.Facts{Now: now, Claim: &c.Claim, Pool: &c.Pool, Class: &c.Class}
 			if !c.Unknown {
-				f.Instance = &cloud.Instance{SubnetID: c.Subnet, SecurityGroupIDs: c.SecurityGroups}
+				f.Instance = &cloud.Instance{SubnetID: c.Subnet, SecurityGroupIDs: c.SecurityGroups, ReservationID: c.Reservation}
 				for _, name := range c.Types {
-					f.Types = append(f.Types, catalog.InstanceType{Name: name, Offerings: []catalog.Offering{{Zone: c.Zone, CapacityType: "spot"}}})
+					f.Types = append(f.Types, catalog.InstanceType{Name: name, Offerings: []catalog.Offering{{Zone: c.Zone, CapacityType: c.OfferedAs}}})
 				}
 			}
 			got := drift.Decide(f)

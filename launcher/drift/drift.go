@@ -122,7 +122,24 @@ func (d *Detector) reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if facts == nil {
 		return reconcile.Result{RequeueAfter: period}, nil
 	}
-	return reconcile.Result{RequeueAfter: period}, d.write(ctx, claim, Decide(*facts))
+	drift := Decide(*facts)
+	if drift.Reason == CapacityReservationDrift {
+		if drift, err = d.again(ctx, facts); err != nil {
+			return reconcile.Result{}, fmt.Errorf("drift of NodeClaim %s: %w", claim.Name, err)
+		}
+	}
+	return reconcile.Result{RequeueAfter: period}, d.write(ctx, claim, drift)
+}
+
+// again decides with what EC2 says of the instance now: one whose capacity reservation has ended runs on as on-demand, and does not
+// drift because its class no longer selects what is gone.
+func (d *Detector) again(ctx context.Context, facts *Facts) (Drift, error) {
+	now, err := d.instances.ask(ctx, d.config.Cloud, facts.Instance.ID)
+	if err != nil {
+		return Drift{}, err
+	}
+	facts.Instance = now
+	return Decide(*facts), nil
 }
 
 // facts gathers what is known of a claim; nil where its NodePool or class is gone, or not ready: what they ask for is not
@@ -177,7 +194,8 @@ func (d *Detector) write(ctx context.Context, claim *karpv1.NodeClaim, drift Dri
 	return nil
 }
 
-// instances are those of the cluster as they were a short time ago. What drift looks at of an instance does not change.
+// instances are those of the cluster as they were a short time ago. What drift looks at of an instance does not change, but for the
+// end of its capacity reservation.
 type instances struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -206,4 +224,16 @@ func (i *instances) get(ctx context.Context, from Cloud, id string) (*cloud.Inst
 		return &found, nil
 	}
 	return nil, nil
+}
+
+// ask asks for an instance, whatever is known of it; nil where EC2 does not know it.
+func (i *instances) ask(ctx context.Context, from Cloud, id string) (*cloud.Instance, error) {
+	list, err := from.Instances(ctx, cloud.Selector{IDs: []string{id}})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.known[id] = list[0]
+	return &list[0], nil
 }

@@ -33,8 +33,8 @@ func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, 
 
 // sky is a cloud with one instance that counts how often it is asked for it.
 type sky struct {
-	asked  int
-	subnet string
+	asked               int
+	subnet, reservation string
 }
 
 func (*sky) InstanceTypes(context.Context, *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
@@ -43,7 +43,7 @@ func (*sky) InstanceTypes(context.Context, *awsv1.EC2NodeClass) ([]catalog.Insta
 
 func (s *sky) Instances(context.Context, cloud.Selector) ([]cloud.Instance, error) {
 	s.asked++
-	return []cloud.Instance{{ID: "i-1", SubnetID: s.subnet}}, nil
+	return []cloud.Instance{{ID: "i-1", SubnetID: s.subnet, ReservationID: s.reservation}}, nil
 }
 
 // ground is an API server with a claim, its NodePool and its class.
@@ -164,6 +164,23 @@ func TestInstancesAreAskedForSeldom(t *testing.T) {
 			t.Errorf("instances were asked for %d times, want again after a while", g.sky.asked)
 		}
 	})
+}
+
+// Whether an instance is still in the capacity reservation that its class no longer selects is asked anew: where the reservation has
+// ended, the instance runs on as on-demand.
+func TestEndedReservationIsNoDrift(t *testing.T) {
+	g := newGround(t)
+	g.sky.reservation = "cr-1"
+	if got := g.look(); got != drift.CapacityReservationDrift || g.sky.asked != 2 {
+		t.Fatalf("Drifted for %q after %d questions, want %s after one more than ever", got, g.sky.asked, drift.CapacityReservationDrift)
+	}
+	g.sky.reservation = ""
+	if got := g.look(); got != "" {
+		t.Errorf("still drifted for %s after the reservation has ended", got)
+	}
+	if g.look(); g.sky.asked != 3 {
+		t.Errorf("instances were asked for %d times, though it is known that this one is in no reservation", g.sky.asked)
+	}
 }
 
 func TestNewNeedsItsDependencies(t *testing.T) {
