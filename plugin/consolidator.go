@@ -294,24 +294,3 @@ func encodeDecision(d consolidate.Decision, o consolidate.Options) *api.Consolid
 	}
 	return out
 }
-
-// keptNodes are the nodes that room is kept on, for those who ask outside the planner's goroutine.
-type keptNodes map[string]bool
-
-// publishKept tells others where room is kept.
-func (p *planner) publishKept() {
-	out := keptNodes{}
-	for _, q := range p.kept {
-		if q.node != "" {
-			out[q.node] = true
-		}
-	}
-	p.keptOn.Store(&out)
-	p.consolidator.busy.Store(len(p.entries) > 0)
-}
-
-// keeps says whether room is kept on the node.
-func (p *Plugin) keeps(node string) bool {
-	kept := p.keptOn.Load()
-	return kept != nil && (*kept)[node]
-}

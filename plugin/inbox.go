@@ -3,6 +3,8 @@ package plugin
 import (
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/plugin/link"
 )
@@ -17,6 +19,7 @@ type inbox struct {
 	asked   []*api.Question
 	going   []goingRequest
 	moves   []*api.Question
+	placed  []*corev1.Pod
 	wake    func()
 }
 
@@ -35,6 +38,24 @@ func (i *inbox) update(u link.Update) {
 	wake := i.wake
 	i.mu.Unlock()
 	wake()
+}
+
+// arrive takes a pod that was placed, of an owner for whose pods room is kept.
+func (i *inbox) arrive(pod *corev1.Pod) {
+	i.mu.Lock()
+	i.placed = append(i.placed, pod)
+	wake := i.wake
+	i.mu.Unlock()
+	wake()
+}
+
+// takePlaced hands those pods over.
+func (i *inbox) takePlaced() []*corev1.Pod {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	placed := i.placed
+	i.placed = nil
+	return placed
 }
 
 // question sorts: what needs a plan goes to the planner, the rest to the answerers.

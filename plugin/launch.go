@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 
@@ -254,8 +255,12 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 // counts on it.
 func (p *planner) keep(w *work, members []plan.Member, at bequest) {
 	if w.replaces != "" {
+		var on []fwk.PodInfo
+		if info, err := p.snapshot.Get(at.node); at.node != "" && err == nil {
+			on = info.GetPods()
+		}
 		at.move = w.move
-		p.kept.keep(members, at, p.pod)
+		p.kept.keep(members, at, on, p.pod)
 	}
 }
 

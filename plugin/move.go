@@ -26,6 +26,13 @@ func (p *planner) leaving(node string) bool {
 		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == disruptedTaint })
 }
 
+const (
+	// moveTries is how often room is planned anew for those whose slot was taken while it was planned.
+	moveTries = 3
+	// cyclesAtMost is how long the planner waits for the scheduling cycles under way to end: one takes milliseconds.
+	cyclesAtMost = 250 * time.Millisecond
+)
+
 // move plans room for the pods of nodes that go together, launches what is missing, and keeps the room as long as the nodes
 // are cordoned. Where a pod finds none, or not within the bound, it launches nothing.
 func (p *planner) move(ctx context.Context, q *api.Question, now time.Time) {
@@ -35,6 +42,7 @@ func (p *planner) move(ctx context.Context, q *api.Question, now time.Time) {
 			p.metrics.panics.WithLabelValues("Move").Inc()
 			answer = &api.MoveAnswer{Refused: fmt.Sprintf("panic: %v", cause)}
 		}
+		p.publishKept()
 		p.reply(ctx, &api.Answer{Id: q.GetId(), Kind: &api.Answer_Move{Move: answer}})
 	}()
 	if !p.view.synced {
@@ -49,16 +57,47 @@ func (p *planner) move(ctx context.Context, q *api.Question, now time.Time) {
 		}
 	}
 	p.kept.tidy(now, p.pod, p.leaving)
-	entries, offers, err := p.ofMove(ctx, m, cat, now)
-	if err != nil {
-		answer.Refused = err.Error()
-		return
-	}
-	if len(entries) > 0 {
-		answer.Refused = p.makeRoom(ctx, m, entries, offers, answer)
-	}
+	answer.Refused = p.roomForAll(ctx, m, answer)
 	klog.FromContext(ctx).V(1).Info("Planned a move", "nodes", m.GetNodeNames(), "reason", m.GetReason(), "pods", len(m.GetPods()),
 		"nodeClaims", answer.GetNodeClaims(), "costPerHour", answer.GetPerHour(), "mostPerHour", m.GetMostPerHour(), "refused", answer.GetRefused())
+}
+
+// roomForAll plans until every pod has room that nobody has taken: what was planned is kept from the moment when it is
+// published, and pods may be placed until then. It returns why a pod has none.
+func (p *planner) roomForAll(ctx context.Context, m *api.Move, answer *api.MoveAnswer) string {
+	for range moveTries {
+		now := time.Now()
+		entries, offers, err := p.ofMove(ctx, m, p.view.state(nil, now), now)
+		if err != nil {
+			return err.Error()
+		}
+		if len(entries) == 0 {
+			return ""
+		}
+		if why := p.makeRoom(ctx, m, entries, offers, answer); why != "" {
+			return why
+		}
+		p.publishKept()
+		p.cyclesEnd(ctx)
+	}
+	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
+		return err.Error()
+	}
+	if taken := p.dropTaken(); taken != "" {
+		return fmt.Sprintf("the room that is planned for pod %s is taken by others again and again", taken)
+	}
+	return ""
+}
+
+// cyclesEnd waits until the scheduling cycles that began before now are over.
+func (p *planner) cyclesEnd(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cyclesAtMost)
+	defer cancel()
+	before := map[types.UID]*corev1.Pod{}
+	for _, pod := range p.sched.SchedulingQueue.InFlightPods() {
+		before[pod.UID] = pod
+	}
+	p.busy.until(ctx, func() bool { return p.busy.cyclesOver(before) })
 }
 
 // ofMove are the pods of the move that have no room elsewhere yet, and what its nodes were bought as.
@@ -66,6 +105,7 @@ func (p *planner) ofMove(ctx context.Context, m *api.Move, cat catalog.State, no
 	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
 		return nil, nil, err
 	}
+	p.dropTaken()
 	asked := make(map[types.UID]bool, len(m.GetPods()))
 	for _, uid := range m.GetPods() {
 		asked[types.UID(uid)] = true
@@ -117,7 +157,7 @@ func (p *planner) makeRoom(ctx context.Context, m *api.Move, entries []entry, of
 		return fmt.Sprintf("pod %s would find no other node: %s", refNames(u.Pods), explain.Unplaced(u, ""))
 	}
 	if m.GetBounded() {
-		b := bound{most: m.GetMostPerHour(), going: offers, spotToSpot: m.GetSpotToSpot(), catalog: w.input.Catalog}
+		b := bound{most: m.GetMostPerHour() - answer.GetPerHour(), going: offers, spotToSpot: m.GetSpotToSpot(), catalog: w.input.Catalog}
 		if why := b.keep(w.result.Claims); why != "" {
 			return why
 		}

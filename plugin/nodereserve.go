@@ -3,6 +3,8 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,8 +33,9 @@ const (
 	needsKeptFor = 10 * time.Second
 )
 
-// nodeReserve keeps the room of DaemonSet pods that have not arrived on a young node of ours, against pods of lower or
-// equal priority: the plan counted on that room, and whoever comes first would take it.
+// nodeReserve keeps two kinds of room against pods of lower or equal priority, since whoever comes first would take it: that of
+// DaemonSet pods that have not arrived on a young node of ours, on which the plan counted, and that which was planned for the
+// pods of a node that goes, until their successors have come.
 type nodeReserve struct {
 	*Plugin
 	handle     fwk.Handle
@@ -44,6 +47,8 @@ type nodeReserve struct {
 	needs map[types.UID]daemonNeeds
 	// rejected are the pods that were kept off, with the moment when the reservation that did it lapses at last.
 	rejected map[types.UID]keptOff
+	// waiting are the pods that were kept off room for successors.
+	waiting map[types.UID]*corev1.Pod
 }
 
 type keptOff struct {
@@ -63,6 +68,8 @@ type daemonNeed struct {
 	name     string
 	priority int32
 	requests corev1.ResourceList
+	// successor says that it is room for what follows the pod of this name, and not for a daemon pod.
+	successor bool
 }
 
 var (
@@ -75,7 +82,7 @@ func newNodeReserve(p *Plugin, h fwk.Handle) *nodeReserve {
 	return &nodeReserve{
 		Plugin: p, handle: h,
 		daemonSets: h.SharedInformerFactory().Apps().V1().DaemonSets().Lister(),
-		needs:      map[types.UID]daemonNeeds{}, rejected: map[types.UID]keptOff{},
+		needs:      map[types.UID]daemonNeeds{}, rejected: map[types.UID]keptOff{}, waiting: map[types.UID]*corev1.Pod{},
 	}
 }
 
@@ -103,10 +110,16 @@ func daemonPodArrived(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Que
 	return fwk.QueueSkip, nil
 }
 
-// SignPod adds nothing beyond what NodeResourcesFit signs: the pod's requests and its priority class do not differ
-// between pods of one signature in a way that changes the nodes it may use for longer than the reservation stands.
+// SignPod adds the priority to what NodeResourcesFit signs, and the owner where room is kept for the pods of any.
 func (n *nodeReserve) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	return []fwk.SignFragment{{Key: NodeReserveName, Value: corev1helpers.PodPriority(pod)}}, nil
+	out := []fwk.SignFragment{{Key: NodeReserveName, Value: corev1helpers.PodPriority(pod)}}
+	if kept := n.keptOn.Load(); kept == nil || len(kept.rooms) == 0 {
+		return out, nil
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		out = append(out, fwk.SignFragment{Key: NodeReserveName + "/owner", Value: string(owner.UID)})
+	}
+	return out, nil
 }
 
 // Filter rejects the node if, with the pod on it, a daemon pod that should come would not fit any more.
@@ -114,24 +127,46 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	defer n.recovered(pointFilter, &status)
 	n.injected(pointFilter, pod)
 	node := info.Node()
-	if node == nil || node.Labels[nodePoolLabel] == "" || ownedByDaemonSet(pod) {
+	if node == nil || ownedByDaemonSet(pod) {
 		return nil
 	}
-	lapses, young := reservedUntil(node, time.Now())
-	if !young {
+	var daemons, successors []daemonNeed
+	var lapses time.Time
+	if node.Labels[nodePoolLabel] != "" {
+		until, young := reservedUntil(node, time.Now())
+		if lapses = until; young {
+			daemons = n.missing(klog.FromContext(ctx), node, info)
+		}
+	}
+	if kept := n.keptOn.Load(); kept != nil && len(kept.rooms) > 0 {
+		successors = kept.from(pod, info, n.left)
+	}
+	if len(daemons)+len(successors) == 0 {
 		return nil
 	}
-	waiting := n.missing(klog.FromContext(ctx), node, info)
-	if len(waiting) == 0 {
+	what, ok := roomBeside(pod, info, slices.Concat(daemons, successors))
+	if ok {
 		return nil
 	}
-	if what, ok := roomBeside(pod, info, waiting); !ok {
-		n.mu.Lock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(daemons) > 0 {
 		n.rejected[pod.UID] = keptOff{pod: pod, lapses: lapses}
-		n.mu.Unlock()
+	}
+	if len(successors) == 0 {
 		return fwk.NewStatus(fwk.Unschedulable, "room is kept for DaemonSet pods that have not arrived: "+what)
 	}
-	return nil
+	n.waiting[pod.UID] = pod
+	return fwk.NewStatus(fwk.Unschedulable, "room is kept for pods of a node that goes: "+what)
+}
+
+// freed returns the pods that were kept off room for successors; they shall be activated when some of it is free.
+func (n *nodeReserve) freed() []*corev1.Pod {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := slices.Collect(maps.Values(n.waiting))
+	clear(n.waiting)
+	return out
 }
 
 // reservedUntil says until when room is kept on the node: until some time after it became Ready, or after its creation
@@ -215,24 +250,11 @@ func steadyState(node *corev1.Node) *corev1.Node {
 // if not, which resource is short and by whose need.
 func roomBeside(pod *corev1.Pod, info fwk.NodeInfo, waiting []daemonNeed) (string, bool) {
 	priority := corev1helpers.PodPriority(pod)
-	kept, count, first := corev1.ResourceList{}, 0, ""
-	for _, d := range waiting {
-		if d.priority < priority {
-			continue
-		}
-		count++
-		if first == "" {
-			first = d.name
-		}
-		for name, q := range d.requests {
-			sum := kept[name]
-			sum.Add(q)
-			kept[name] = sum
-		}
-	}
-	if count == 0 {
+	needs := slices.DeleteFunc(waiting, func(d daemonNeed) bool { return d.priority < priority })
+	if len(needs) == 0 {
 		return "", true
 	}
+	kept, count, first := total(needs), len(needs), needs[0].title()
 	wanted := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	have, used := info.GetAllocatable(), info.GetRequested()
 	if len(info.GetPods())+count+1 > have.GetAllowedPodNumber() {
@@ -249,6 +271,27 @@ func roomBeside(pod *corev1.Pod, info fwk.NodeInfo, waiting []daemonNeed) (strin
 		}
 	}
 	return "", true
+}
+
+// total is what the pods ask for together.
+func total(needs []daemonNeed) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for _, d := range needs {
+		for name, q := range d.requests {
+			sum := out[name]
+			sum.Add(q)
+			out[name] = sum
+		}
+	}
+	return out
+}
+
+// title names what the room is for.
+func (d *daemonNeed) title() string {
+	if d.successor {
+		return "the successor of " + d.name
+	}
+	return d.name
 }
 
 // lapsed returns the rejected pods whose reservation is over; they shall be activated.

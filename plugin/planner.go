@@ -56,6 +56,8 @@ type planner struct {
 	looked time.Time
 	// kept is the room that was planned for pods of nodes that go.
 	kept bequests
+	// succeeded are pods that are planned into such room, and shall not be taken for heirs of more of it when they come.
+	succeeded map[types.UID]bool
 	// consolidator decides about the nodes there are, beside the planner.
 	consolidator *consolidator
 	// missing is what could not be planned for the node that goes, of the plan just made.
@@ -82,7 +84,7 @@ func newPlanner(p *Plugin, v *verify.Verifier) *planner {
 	pl := &planner{
 		Plugin: p, verifier: v, snapshot: internalcache.NewEmptySnapshot(), view: newView(), batch: b,
 		index: map[types.UID]int{}, unplaced: map[types.UID]entry{}, aside: map[types.UID]time.Time{},
-		told: map[types.UID]time.Time{}, kept: bequests{},
+		told: map[types.UID]time.Time{}, kept: bequests{}, succeeded: map[types.UID]bool{},
 	}
 	p.inbox.mu.Lock()
 	p.inbox.wake = p.collected.notify
@@ -103,6 +105,7 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	}
 	p.settle(ctx, now)
 	p.overdue(now)
+	p.arrived(p.inbox.takePlaced(), now)
 	p.adopt(now)
 	p.take(now)
 	wait := now.Add(housekeeping)
@@ -140,7 +143,7 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	entries := p.close(verdict.Reason, now)
 	p.kept.tidy(now, p.pod, p.leaving)
 	successors, others := p.kept.divide(entries)
-	p.metrics.successors.Add(float64(len(successors)))
+	p.planned(successors)
 	p.plan(ctx, successors, "")
 	p.plan(ctx, others, "")
 	return p.earlier(time.Now().Add(housekeeping), now)

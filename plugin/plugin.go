@@ -68,7 +68,7 @@ type Plugin struct {
 	// nodesSynced says whether the Node informer has its first list.
 	nodesSynced cache.InformerSynced
 	installed   atomic.Bool
-	// keptOn are the nodes that room is kept on for pods of others that go.
+	// keptOn is the room that is kept on nodes for pods of others that go.
 	keptOn atomic.Pointer[keptNodes]
 	// foreign says that a pod of an adopted scheduler has changed.
 	foreign atomic.Bool

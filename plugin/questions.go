@@ -178,6 +178,7 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 		if cause != nil {
 			p.metrics.panics.WithLabelValues("NodeGoing").Inc()
 		}
+		p.publishKept()
 		for i, g := range all {
 			answer := &answers[i]
 			if cause != nil {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -36,7 +37,9 @@ type bequest struct {
 	move bool
 	// claim is the node in flight that has the room, node the Node, where it is known.
 	claim, node string
-	made        time.Time
+	// beside are the owner's pods that are on the node besides: they take none of the room.
+	beside map[types.UID]bool
+	made   time.Time
 	// left is when the pod was first seen leaving, or gone; zero before.
 	left time.Time
 }
@@ -45,7 +48,8 @@ type bequest struct {
 type bequests map[types.UID]bequest
 
 // keep notes where room was planned for pods of nodes that go: a claim's name and the node's, as far as it has one.
-func (b bequests) keep(members []plan.Member, at bequest, pod func(catalog.PodRef) *corev1.Pod) {
+// on are the pods that are there.
+func (b bequests) keep(members []plan.Member, at bequest, on []fwk.PodInfo, pod func(catalog.PodRef) *corev1.Pod) {
 	for _, m := range members {
 		for _, ref := range m.Pods {
 			found := pod(ref)
@@ -57,6 +61,7 @@ func (b bequests) keep(members []plan.Member, at bequest, pod func(catalog.PodRe
 			if owner := metav1.GetControllerOf(found); owner != nil {
 				next.owner = owner.UID
 			}
+			next.beside = siblings(on, next.owner)
 			b[found.UID] = next
 		}
 	}

@@ -14,8 +14,14 @@ import (
 func (p *Plugin) watch() error {
 	pods := p.informer.Core().V1().Pods().Informer()
 	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    p.podChanged,
-		UpdateFunc: func(_, obj any) { p.podChanged(obj) },
+		AddFunc: func(obj any) {
+			p.podChanged(obj)
+			p.podArrived(nil, obj)
+		},
+		UpdateFunc: func(old, obj any) {
+			p.podChanged(obj)
+			p.podArrived(old, obj)
+		},
 		DeleteFunc: func(obj any) {
 			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = gone.Obj

@@ -1,0 +1,135 @@
+package plugin_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+func (h *harness) nodeOf(pod string) string {
+	h.t.Helper()
+	p, err := h.client.CoreV1().Pods("default").Get(h.ctx, pod, metav1.GetOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return p.Spec.NodeName
+}
+
+// asks creates a pod that asks for cpu.
+func (h *harness) asks(name string, cpu int64, tweak func(*corev1.Pod)) {
+	h.t.Helper()
+	h.pod(name, func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *milli(cpu)
+		if tweak != nil {
+			tweak(p)
+		}
+	})
+}
+
+// pinnedTo has a pod wait for the node, since no other can be launched for it.
+func pinnedTo(node string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": node} }
+}
+
+// goesAndLeaves has node going be given up: room is planned for its pods, and it takes no more.
+func (h *harness) goesAndLeaves(pods int) {
+	h.t.Helper()
+	h.known("going", pods)
+	if a := h.going("going"); len(a.GetNodeClaims()) != 0 || a.GetMessage() != "" {
+		h.t.Fatalf("answer %v: there is room on another node", a)
+	}
+	h.updateNode(newNode("going", "4", nil, disrupted()))
+	h.eventually("the taint to be seen", func() bool { return h.tainted("going") })
+}
+
+// The room that was planned on a running node for a pod that has to move is its successor's: kube-scheduler places nobody else
+// there, but whoever fits beside it or has a higher priority.
+func TestKeptRoomIsNotTaken(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
+	h.on("going", "a")
+	h.goesAndLeaves(1)
+	h.asks("stranger", 500, nil)
+	h.eventually("a node to be launched for the stranger", func() bool { return h.launcher.podNames()["stranger"] == 1 })
+	h.asks("sibling", 500, func(p *corev1.Pod) { ownedBy("web")(p) })
+	h.eventually("one for the other of its owner too, while nobody has left", func() bool { return h.launcher.podNames()["sibling"] == 1 })
+	h.asks("waits", 500, pinnedTo("room"))
+	h.eventually("the reason to be told", func() bool {
+		return strings.Contains(h.message("waits"), "room is kept for pods of a node that goes: 600m of cpu, for the successor of default/a")
+	})
+	h.asks("small", 300, nil)
+	h.eventually("a pod that fits beside it", func() bool { return h.nodeOf("small") == "room" })
+	if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.asks("successor", 600, ownedBy("web"))
+	h.eventually("the successor", func() bool { return h.nodeOf("successor") == "room" })
+	if n := h.bound(); n != 2 {
+		t.Errorf("%d pods are placed, want the small one and the successor", n)
+	}
+	h.eventually("the room to be given up", func() bool { return !h.askBusy("busy", "going").GetBusy() && h.metric("slipway_successors_total", "") == 1 })
+}
+
+// A pod of higher priority takes the room; who asks again gets other room.
+func TestKeptRoomGivesWayToPriority(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
+	h.on("going", "a")
+	h.goesAndLeaves(1)
+	h.asks("urgent", 500, func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) })
+	h.eventually("the urgent pod", func() bool { return h.nodeOf("urgent") == "room" })
+	h.known("room", 1)
+	a := h.move("again", &api.Move{NodeNames: []string{"going"}, Pods: []string{"uid-a"}})
+	if len(a.GetNodeClaims()) != 1 || a.GetRefused() != "" {
+		t.Errorf("answer %v: the room is gone, another node is needed", a)
+	}
+}
+
+// Who was kept off is tried again when the successor has gone elsewhere.
+func TestKeptRoomIsGivenBack(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
+	h.on("going", "a")
+	h.goesAndLeaves(1)
+	h.asks("waits", 500, pinnedTo("room"))
+	h.eventually("the pod to be kept off", func() bool { return strings.Contains(h.message("waits"), "room is kept") })
+	h.createNode(newNode("elsewhere", "1", nil))
+	if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.asks("successor", 600, func(p *corev1.Pod) {
+		ownedBy("web")(p)
+		pinnedTo("elsewhere")(p)
+	})
+	h.eventually("the room to be free again", func() bool { return h.nodeOf("successor") == "elsewhere" && h.nodeOf("waits") == "room" })
+}
+
+// A pod that is placed while the room is planned takes it: the move gets other room before it is told that it has any.
+func TestRoomTakenWhileItIsPlanned(t *testing.T) {
+	var h *harness
+	var once sync.Once
+	h = start(t, harnessOptions{
+		objects: []runtime.Object{newNode("going", "4", nil, disrupted()), newNode("room", "700m", nil), replicaSet("web", 2)},
+		prepare: func(l *testLauncher) {
+			l.before = func() {
+				once.Do(func() {
+					h.asks("stranger", 500, func(p *corev1.Pod) { p.Spec.NodeName = "room" })
+					h.known("room", 1)
+				})
+			}
+		},
+	})
+	h.on("going", "a")
+	h.on("going", "b")
+	h.known("going", 2)
+	a := h.move("1", &api.Move{NodeNames: []string{"going"}, Pods: []string{"uid-a", "uid-b"}, Bounded: true, MostPerHour: 1})
+	if a.GetRefused() != "" {
+		t.Fatalf("answer %v", a)
+	}
+	if planned := h.launcher.podNames(); planned["a"] != 1 || planned["b"] != 1 {
+		t.Errorf("launched for %v: one had room, which was taken, and both need a new node", planned)
+	}
+}
