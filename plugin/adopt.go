@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 const (
@@ -46,6 +48,15 @@ func (p *Plugin) ours(pod *corev1.Pod) *corev1.Pod {
 	out := *pod
 	out.Spec.SchedulerName = p.anyHandle().ProfileName()
 	return &out
+}
+
+// adoptedPod says whether the pod, which may stand as one of ours already, is another scheduler's.
+func (p *Plugin) adoptedPod(ref catalog.PodRef) bool {
+	if len(p.args.Adopt) == 0 {
+		return false
+	}
+	pod := p.pod(ref)
+	return pod != nil && p.adopts(pod.Spec.SchedulerName)
 }
 
 // foreignChanged notes that a pod of another scheduler may want a node.

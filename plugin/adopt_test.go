@@ -55,6 +55,11 @@ func TestAdoptedPods(t *testing.T) {
 			t.Errorf("pod %s was sent %d times", pod, n)
 		}
 	}
+	for _, p := range h.launcher.claims()[0].GetPods() {
+		if !p.GetAdopted() {
+			t.Errorf("the launcher is not told that pod %s is another scheduler's", p.GetName())
+		}
+	}
 	claim := h.launcher.claims()[0].GetName()
 	h.eventually("the pods to be nominated to the claim", func() bool {
 		return h.get("web-0").Status.NominatedNodeName == claim && h.get("web-1").Status.NominatedNodeName == claim

@@ -58,7 +58,7 @@ func (p *Plugin) classes(entries []entry) []plan.Class {
 			only[profile] = p.schedulerOnly(profile)
 		}
 		ref := refOf(e.pod)
-		ref.SchedulerOnly = only[profile]
+		ref.SchedulerOnly, ref.Adopted = only[profile], p.adoptedPod(ref)
 		out[i].Pods = append(out[i].Pods, ref)
 	}
 	return out

@@ -1038,6 +1038,8 @@ type PodRef struct {
 	Uid       string                 `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Set by the plugin where only the scheduler's own cycle may bind the pod; the reason, for a human.
 	SchedulerOnly string `protobuf:"bytes,4,opt,name=scheduler_only,json=schedulerOnly,proto3" json:"scheduler_only,omitempty"`
+	// Set by the plugin for a pod of another scheduler, whose nominatedNodeName says where it goes.
+	Adopted       bool `protobuf:"varint,5,opt,name=adopted,proto3" json:"adopted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1098,6 +1100,13 @@ func (x *PodRef) GetSchedulerOnly() string {
 		return x.SchedulerOnly
 	}
 	return ""
+}
+
+func (x *PodRef) GetAdopted() bool {
+	if x != nil {
+		return x.Adopted
+	}
+	return false
 }
 
 type LaunchRequest struct {
@@ -1539,7 +1548,10 @@ type Question struct {
 	//	*Question_NodeBusy
 	//	*Question_Move
 	//	*Question_Consolidate
-	Kind          isQuestion_Kind `protobuf_oneof:"kind"`
+	Kind isQuestion_Kind `protobuf_oneof:"kind"`
+	// Names of nodes that are to be replaced soon, or are being moved off: for pods that move, room is planned on them only where
+	// there is none elsewhere. Not set for node_busy.
+	Leaving       []string `protobuf:"bytes,6,rep,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1620,6 +1632,13 @@ func (x *Question) GetConsolidate() *Consolidate {
 		if x, ok := x.Kind.(*Question_Consolidate); ok {
 			return x.Consolidate
 		}
+	}
+	return nil
+}
+
+func (x *Question) GetLeaving() []string {
+	if x != nil {
+		return x.Leaving
 	}
 	return nil
 }
@@ -2831,12 +2850,13 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\aoutcome\x18\x03 \x01(\x0e2\x1c.slipway.launcher.v1.OutcomeR\aoutcome\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12!\n" +
-	"\funbound_pods\x18\x06 \x03(\tR\vunboundPods\"s\n" +
+	"\funbound_pods\x18\x06 \x03(\tR\vunboundPods\"\x8d\x01\n" +
 	"\x06PodRef\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12%\n" +
-	"\x0escheduler_only\x18\x04 \x01(\tR\rschedulerOnly\"\xa1\x01\n" +
+	"\x0escheduler_only\x18\x04 \x01(\tR\rschedulerOnly\x12\x18\n" +
+	"\aadopted\x18\x05 \x01(\bR\aadopted\"\xa1\x01\n" +
 	"\rLaunchRequest\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\tR\x05batch\x122\n" +
 	"\x06claims\x18\x02 \x03(\v2\x1a.slipway.launcher.v1.ClaimR\x06claims\x12F\n" +
@@ -2875,14 +2895,15 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brecorded\x18\x02 \x01(\bR\brecorded\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\x98\x02\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\xb2\x02\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12?\n" +
 	"\n" +
 	"node_going\x18\x02 \x01(\v2\x1e.slipway.launcher.v1.NodeGoingH\x00R\tnodeGoing\x12<\n" +
 	"\tnode_busy\x18\x03 \x01(\v2\x1d.slipway.launcher.v1.NodeBusyH\x00R\bnodeBusy\x12/\n" +
 	"\x04move\x18\x04 \x01(\v2\x19.slipway.launcher.v1.MoveH\x00R\x04move\x12D\n" +
-	"\vconsolidate\x18\x05 \x01(\v2 .slipway.launcher.v1.ConsolidateH\x00R\vconsolidateB\x06\n" +
+	"\vconsolidate\x18\x05 \x01(\v2 .slipway.launcher.v1.ConsolidateH\x00R\vconsolidate\x12\x18\n" +
+	"\aleaving\x18\x06 \x03(\tR\aleavingB\x06\n" +
 	"\x04kind\"T\n" +
 	"\tNodeGoing\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x16\n" +

@@ -140,4 +140,6 @@ type PodRef struct {
 	UID string
 	// SchedulerOnly is why only the scheduler's own cycle may bind the pod; empty where anybody may.
 	SchedulerOnly string
+	// Adopted says that the pod is another scheduler's, which learns from its nominatedNodeName where it goes.
+	Adopted bool
 }

@@ -30,6 +30,8 @@ type Observed struct {
 	ReadySince time.Time
 	// Answered are the pods whose binding at Ready was answered, or refused by Check.
 	Answered map[types.UID]bool
+	// Known is since when adopted pods are nominated to the node, or bound to it; those that are not are missing.
+	Known map[types.UID]time.Time
 	// Placeholder is the Node that the launcher created where the kubelet has joined under another name; nil where it has not.
 	Placeholder *corev1.Node
 	// Duplicate names another Node with the same providerID whose kubelet has joined; empty where there is none.
@@ -70,6 +72,11 @@ const (
 	leaseEvery = 10 * time.Second
 	// untaintAfter is when the startup taint goes whatever the bindings answered.
 	untaintAfter = 2 * time.Second
+	// knownFor is how long their own scheduler must have been able to see where adopted pods go before it may use the node: its
+	// caches follow the API server by less.
+	knownFor = time.Second
+	// knownWithin is when the startup taint goes whether it has or not: two schedulers may then want the same room.
+	knownWithin = 5 * time.Second
 	// daemonPatience is how long a registered node may stay unready while our taint keeps off a DaemonSet that it may be
 	// waiting for.
 	daemonPatience = 20 * time.Second
@@ -193,18 +200,57 @@ func facts(o Observed, s Slot) bind.Facts {
 	}
 }
 
-// taint decides whether the startup taint goes: with Ready once every binding due was answered, or two seconds later; or
-// where it keeps a DaemonSet off that the node may be waiting for.
+// Known is since when adopted pods are nominated to the node or bound to it, after what was known before.
+func Known(before map[types.UID]time.Time, node string, slots []Slot, now time.Time) map[types.UID]time.Time {
+	after := map[types.UID]time.Time{}
+	for _, s := range slots {
+		if !s.Ref.Adopted || s.Pod == nil || s.Pod.Status.NominatedNodeName != node && s.Pod.Spec.NodeName != node {
+			continue
+		}
+		after[s.Pod.UID] = now
+		if since, ok := before[s.Pod.UID]; ok {
+			after[s.Pod.UID] = since
+		}
+	}
+	return after
+}
+
+// unknownFor is how long the scheduler of an adopted pod must be waited for until it knows that the pod goes to the node.
+func unknownFor(o Observed) time.Duration {
+	longest := time.Duration(0)
+	for _, s := range o.Slots {
+		if !s.Ref.Adopted || s.Pod == nil || !s.Pod.DeletionTimestamp.IsZero() || s.Pod.Spec.NodeName != "" && s.Pod.Spec.NodeName != o.Node.Name {
+			continue
+		}
+		left := knownFor
+		if since, ok := o.Known[s.Pod.UID]; ok {
+			left -= o.Now.Sub(since)
+		}
+		longest = max(longest, left)
+	}
+	return longest
+}
+
+// taint decides whether the startup taint goes: with Ready once every binding due was answered, or two seconds later, and the
+// schedulers of adopted pods have seen where these go; or where it keeps a DaemonSet off that the node may be waiting for.
 func (d *Decision) taint(o Observed, ready bool) {
 	if !hasTaint(o.Node, catalog.StartingTaintKey) {
 		return
 	}
+	unknown := unknownFor(o)
+	if unknown > 0 {
+		d.After = min(d.After, unknown)
+	}
 	switch {
 	case ready:
 		waited := o.Now.Sub(o.ReadySince)
-		d.Untaint = len(d.Bind) == 0 || waited >= untaintAfter
+		left := min(unknown, knownWithin-waited)
+		if len(d.Bind) > 0 {
+			left = max(left, untaintAfter-waited)
+		}
+		d.Untaint = left <= 0
 		if !d.Untaint {
-			d.After = min(d.After, untaintAfter-waited)
+			d.After = min(d.After, left)
 		}
 	case o.DaemonKeptOff != "":
 		waited := o.Now.Sub(joinedAt(o.Node))

@@ -28,7 +28,8 @@ import (
 //	claim [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
 //	    [network-at-start] [switched-off=WHY]             the last two are what is known of its NodePool
 //	pod NAME [owner=KIND|none] [volumes=none] [host-network] [gpu] [cpu=Q] [unbound-volume=NAME] [scheduler-only=WHY]
-//	    [tolerates=KEY] [bound] [deleted] [gone]          a promised pod comes or changes
+//	    [tolerates=KEY] [bound] [deleted] [gone] [adopted] [nominated=NODE]
+//	                                                      a promised pod comes or changes
 //	node [ready=true|false|none] [says=MESSAGE] [gpu=N] [cpu=Q] [add-taint=KEY:EFFECT] [remove-taint=KEY] [gone]
 //	                                                      what the kubelet, or somebody else, does to the Node
 //	instance STATE                                        EC2 tells of the instance
@@ -104,7 +105,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "plan":
 		return s.plan()
 	case "restart":
-		s.ReadySince, s.Answered = time.Time{}, map[types.UID]bool{}
+		s.ReadySince, s.Answered, s.Known = time.Time{}, map[types.UID]bool{}, nil
 	case "decide", "step":
 		decision := s.decide(t, args["at"])
 		if d.Cmd == "step" {
@@ -198,6 +199,10 @@ func (s *scenario) pod(name string, args map[string]string) {
 			slot.Ref.SchedulerOnly = value
 		case "tolerates":
 			slot.Pod.Spec.Tolerations = []corev1.Toleration{{Key: value, Operator: corev1.TolerationOpExists}}
+		case "adopted":
+			slot.Ref.Adopted = true
+		case "nominated":
+			slot.Pod.Status.NominatedNodeName = value
 		case "bound":
 			slot.Pod.Spec.NodeName = "elsewhere"
 		case "deleted":
@@ -247,6 +252,9 @@ func (s *scenario) decide(t *testing.T, at string) join.Decision {
 		s.ReadySince = time.Time{}
 	case s.ReadySince.IsZero():
 		s.ReadySince = s.Now
+	}
+	if s.Node != nil {
+		s.Known = join.Known(s.Known, s.Node.Name, s.Slots, s.Now)
 	}
 	claim, seen := s.Claim.DeepCopy(), s.Node.DeepCopy()
 	decision := join.Decide(s.Observed)

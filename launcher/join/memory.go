@@ -29,8 +29,10 @@ type remembered struct {
 	asked      time.Time
 	state      cloud.InstanceState
 	readySince time.Time
-	answered   map[types.UID]bool
-	failures   map[types.UID]int
+	// known is since when each adopted pod is seen nominated or bound to the node.
+	known    map[types.UID]time.Time
+	answered map[types.UID]bool
+	failures map[types.UID]int
 }
 
 func newMemory() *memory {
@@ -48,6 +50,15 @@ func (m *memory) ready(claim types.UID, ready bool, now time.Time) (time.Time, m
 		r.readySince = now
 	}
 	return r.readySince, maps.Clone(r.answered)
+}
+
+// known notes which adopted pods their own scheduler sees on the node, nominated or bound, and returns since when it has.
+func (m *memory) known(claim types.UID, node string, slots []Slot, now time.Time) map[types.UID]time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.entry(claim)
+	r.known = Known(r.known, node, slots, now)
+	return r.known
 }
 
 // answer notes that nothing more is to be done about a pod's binding.

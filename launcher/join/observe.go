@@ -42,6 +42,7 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 	for i := range pods.Items {
 		o.OnNode = append(o.OnNode, &pods.Items[i])
 	}
+	o.Known = c.memory.known(claim.UID, o.Node.Name, o.Slots, o.Now)
 	o.ReadySince, o.Answered = c.memory.ready(claim.UID, isReady(o.Node), o.Now)
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	c.memory.network(claim.UID, hasReadyCondition(o.Node), networkLate(o.Node))

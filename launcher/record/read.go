@@ -20,6 +20,7 @@ type pod struct {
 	Name          string `json:"name"`
 	UID           string `json:"uid"`
 	SchedulerOnly string `json:"schedulerOnly,omitempty"`
+	Adopted       bool   `json:"adopted,omitempty"`
 }
 
 // FormatPods is the value of catalog.PodsAnnotation.
@@ -80,7 +81,7 @@ func podsOf(refs []*api.PodRef) []catalog.PodRef {
 	out := make([]catalog.PodRef, 0, len(refs))
 	for _, p := range refs {
 		out = append(out, catalog.PodRef{
-			Namespace: p.GetNamespace(), Name: p.GetName(), UID: p.GetUid(), SchedulerOnly: p.GetSchedulerOnly(),
+			Namespace: p.GetNamespace(), Name: p.GetName(), UID: p.GetUid(), SchedulerOnly: p.GetSchedulerOnly(), Adopted: p.GetAdopted(),
 		})
 	}
 	return out

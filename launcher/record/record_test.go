@@ -45,7 +45,7 @@ func planned() *api.Claim {
 			{Key: "cores", Operator: "Gt", Values: []string{"1"}},
 		},
 		Requests: map[string]string{"cpu": "1500m", "memory": "3Gi"},
-		Pods:     []*api.PodRef{{Namespace: "default", Name: "web-1", Uid: "u1"}, {Namespace: "default", Name: "gpu-1", Uid: "u2", SchedulerOnly: "GPU"}},
+		Pods:     []*api.PodRef{{Namespace: "default", Name: "web-1", Uid: "u1"}, {Namespace: "default", Name: "gpu-1", Uid: "u2", SchedulerOnly: "GPU", Adopted: true}},
 		Expected: &api.Expected{InstanceType: "m7g.large", Zone: "us-east-1a", CapacityType: "spot", Price: 0.01234},
 	}
 }
@@ -68,7 +68,7 @@ func TestNewNodeClaim(t *testing.T) {
 		catalog.InstanceTypesAnnotation: "m7g.large,m6g.large", catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.01234",
 		catalog.ReplacesAnnotation: "node-0", karpv1.NodeClaimMinValuesRelaxedAnnotationKey: "false",
 		catalog.PodsAnnotation: `[{"namespace":"default","name":"web-1","uid":"u1"},` +
-			`{"namespace":"default","name":"gpu-1","uid":"u2","schedulerOnly":"GPU"}]`,
+			`{"namespace":"default","name":"gpu-1","uid":"u2","schedulerOnly":"GPU","adopted":true}]`,
 	}
 	if diff := cmp.Diff(wantAnnotations, got.Annotations); diff != "" {
 		t.Errorf("annotations, -want +got:\n%s", diff)
@@ -123,7 +123,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	pods, err := record.Pods(claim)
-	want := []catalog.PodRef{{Namespace: "default", Name: "web-1", UID: "u1"}, {Namespace: "default", Name: "gpu-1", UID: "u2", SchedulerOnly: "GPU"}}
+	want := []catalog.PodRef{{Namespace: "default", Name: "web-1", UID: "u1"}, {Namespace: "default", Name: "gpu-1", UID: "u2", SchedulerOnly: "GPU", Adopted: true}}
 	if diff := cmp.Diff(want, pods); diff != "" || err != nil {
 		t.Errorf("error %v, -want +got:\n%s", err, diff)
 	}

@@ -118,7 +118,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, clas
 		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read")
 	}
 	for _, p := range pods {
-		out.Pods = append(out.Pods, &api.PodRef{Namespace: p.Namespace, Name: p.Name, Uid: p.UID, SchedulerOnly: p.SchedulerOnly})
+		out.Pods = append(out.Pods, &api.PodRef{Namespace: p.Namespace, Name: p.Name, Uid: p.UID, SchedulerOnly: p.SchedulerOnly, Adopted: p.Adopted})
 	}
 	allocatable := lowest(claim, classes)
 	if claim.Status.ProviderID != "" {

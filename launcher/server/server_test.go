@@ -154,7 +154,7 @@ func TestPlacements(t *testing.T) {
 	if err := w.api.Status().Update(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
-	more := []*api.PodRef{{Namespace: "default", Name: "pod-u1", Uid: "u1"}, {Namespace: "default", Name: "pod-u2", Uid: "u2", SchedulerOnly: "gpu"}}
+	more := []*api.PodRef{{Namespace: "default", Name: "pod-u1", Uid: "u1"}, {Namespace: "default", Name: "pod-u2", Uid: "u2", SchedulerOnly: "gpu", Adopted: true}}
 	got := w.launch(&api.LaunchRequest{Placements: []*api.InFlightPlacement{
 		{NodeClaim: "default-1", Pods: more}, {NodeClaim: "default-2", Pods: more}, {NodeClaim: "default-3", Pods: more},
 	}})
@@ -162,7 +162,7 @@ func TestPlacements(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	pods, err := record.Pods(w.claim("default-1"))
-	want := []catalog.PodRef{{Namespace: "default", Name: "pod-u1", UID: "u1"}, {Namespace: "default", Name: "pod-u2", UID: "u2", SchedulerOnly: "gpu"}}
+	want := []catalog.PodRef{{Namespace: "default", Name: "pod-u1", UID: "u1"}, {Namespace: "default", Name: "pod-u2", UID: "u2", SchedulerOnly: "gpu", Adopted: true}}
 	if diff := cmp.Diff(want, pods); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}

@@ -118,7 +118,7 @@ func inFlightNode(n *api.InFlightNode) catalog.InFlightNode {
 	}
 	for _, p := range n.GetPods() {
 		out.Pods = append(out.Pods, catalog.PodRef{
-			Namespace: p.GetNamespace(), Name: p.GetName(), UID: p.GetUid(), SchedulerOnly: p.GetSchedulerOnly(),
+			Namespace: p.GetNamespace(), Name: p.GetName(), UID: p.GetUid(), SchedulerOnly: p.GetSchedulerOnly(), Adopted: p.GetAdopted(),
 		})
 	}
 	return out

@@ -61,7 +61,7 @@ func podRefs(members []plan.Member) []*api.PodRef {
 }
 
 func podRef(p catalog.PodRef) *api.PodRef {
-	return &api.PodRef{Namespace: p.Namespace, Name: p.Name, Uid: p.UID, SchedulerOnly: p.SchedulerOnly}
+	return &api.PodRef{Namespace: p.Namespace, Name: p.Name, Uid: p.UID, SchedulerOnly: p.SchedulerOnly, Adopted: p.Adopted}
 }
 
 func texts(list corev1.ResourceList) map[string]string {

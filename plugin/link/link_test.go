@@ -248,7 +248,7 @@ func TestQuestions(t *testing.T) {
 }
 
 func TestRequest(t *testing.T) {
-	pods := []plan.Member{{Pods: []catalog.PodRef{{Namespace: "n", Name: "p", UID: "u", SchedulerOnly: "why"}}}}
+	pods := []plan.Member{{Pods: []catalog.PodRef{{Namespace: "n", Name: "p", UID: "u", SchedulerOnly: "why", Adopted: true}}}}
 	req := link.Request("b", plan.Plan{
 		Claims: []plan.Claim{{
 			Name: "default-1", NodePool: "default", Alternatives: []string{"x", "y"}, Members: pods, Replaces: "old",
@@ -260,7 +260,7 @@ func TestRequest(t *testing.T) {
 	}, []plan.Class{{Pod: &corev1.Pod{}}})
 	c := req.GetClaims()[0]
 	if c.GetName() != "default-1" || c.GetRequests()["cpu"] != "1500m" || c.GetRequirements()[0].GetMinValues() != 2 ||
-		c.GetExpected().GetPrice() != 0.5 || c.GetPods()[0].GetSchedulerOnly() != "why" || c.GetReplaces() != "old" {
+		c.GetExpected().GetPrice() != 0.5 || c.GetPods()[0].GetSchedulerOnly() != "why" || !c.GetPods()[0].GetAdopted() || c.GetReplaces() != "old" {
 		t.Errorf("claim %v", c)
 	}
 	if len(req.GetPlacements()) != 1 || req.GetPlacements()[0].GetNodeClaim() != "default-0" {
