@@ -26,7 +26,8 @@ const (
 	// reason of everything done here, as budgets know it and as metrics have it.
 	reason = karpv1.DisruptionReasonUnderutilized
 	why    = "underutilized"
-	// staleAfter is when a decision is made again though nothing seems to have changed: prices do.
+	// staleAfter is when a decision is made again though nothing seems to have changed: prices do. The first ones after a change are
+	// made again sooner, after a period, then two, four: what the scheduler keeps for a while lapses without a change.
 	staleAfter = 5 * time.Minute
 	// tellEvery is how often a node is told why it stays (Karpenter's is 15 minutes too).
 	tellEvery = 15 * time.Minute
@@ -107,9 +108,10 @@ type Config struct {
 // Consolidator keeps the cluster cheap. Run's goroutine alone uses it.
 type Consolidator struct {
 	config Config
-	// last is the cluster as the last decision saw it, at when that was.
-	last uint64
-	at   time.Time
+	// last is the cluster as the last decision saw it, at when that was, again after how long it is made again.
+	last  uint64
+	at    time.Time
+	again time.Duration
 	// told is when a node was told last why it stays, and what.
 	told map[string]telling
 }
@@ -165,7 +167,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 	case f.candidates == 0:
 		c.tell(ctx, f, nil)
 		return nil
-	case f.sum == c.last && now.Sub(c.at) < staleAfter:
+	case f.sum == c.last && now.Sub(c.at) < c.again:
 		return nil
 	}
 	answer, err := c.config.Asker.Consolidate(ctx, c.question(f))
@@ -177,7 +179,10 @@ func (c *Consolidator) once(ctx context.Context) error {
 	}
 	took := time.Since(now)
 	c.config.Metrics.Evaluated(why, typeOf(answer.GetMoves()), took)
-	c.last, c.at = f.sum, now
+	if f.sum != c.last {
+		c.again = c.config.Settings.Period / 2
+	}
+	c.last, c.at, c.again = f.sum, now, min(2*c.again, staleAfter)
 	klog.FromContext(ctx).V(1).Info("Decided about consolidation", "nodes", len(f.nodes), "candidates", f.candidates,
 		"moves", len(answer.GetMoves()), "questions", answer.GetQuestions(), "took", took)
 	c.tell(ctx, f, answer.GetKept())
