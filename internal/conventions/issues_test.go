@@ -51,8 +51,11 @@ func TestIssuesOfScenarios(t *testing.T) {
 func scenariosByIssue(t *testing.T, root string, issue *regexp.Regexp) map[string][]string {
 	t.Helper()
 	named := map[string][]string{}
-	for _, pattern := range []string{"plan/testdata/*.txtar", "simulate/testdata/*.txtar", "simulate/testdata/consolidate/*.txtar"} {
-		files, err := filepath.Glob(filepath.Join(root, "plugin", pattern))
+	for _, pattern := range []string{
+		"plugin/plan/testdata/*.txtar", "plugin/simulate/testdata/*.txtar", "plugin/simulate/testdata/consolidate/*.txtar",
+		"launcher/*/testdata/*.txt", "launcher/*/testdata/*/*.txt",
+	} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no scenarios %s: %v", pattern, err)
 		}
@@ -61,7 +64,7 @@ func scenariosByIssue(t *testing.T, root string, issue *regexp.Regexp) map[strin
 			if err != nil {
 				t.Fatal(err)
 			}
-			comment, _, _ := strings.Cut(string(text), "\n-- ")
+			comment := topComment(string(text))
 			short, err := filepath.Rel(root, file)
 			if err != nil {
 				t.Fatal(err)
@@ -72,4 +75,20 @@ func scenariosByIssue(t *testing.T, root string, issue *regexp.Regexp) map[strin
 		}
 	}
 	return named
+}
+
+// topComment is what a scenario begins with: all before the first file of an archive, the first lines with # of a script.
+func topComment(text string) string {
+	comment, _, archive := strings.Cut(text, "\n-- ")
+	if archive {
+		return comment
+	}
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#") {
+			break
+		}
+		out.WriteString(line)
+	}
+	return out.String()
 }

@@ -30,7 +30,7 @@ type Due struct {
 	Message string
 }
 
-// DueOf says whether the node of a claim is to be replaced; window is the longest soft window before an expiry.
+// DueOf says whether the node of a claim is to be replaced; window is how long its soft window before its expiry is.
 func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
 	if claim.DeletionTimestamp != nil || !is(claim, karpv1.ConditionTypeInitialized) {
 		return Due{}

@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
@@ -54,7 +55,7 @@ type Config struct {
 	Events Recorder
 	// Metrics count what may go.
 	Metrics *voluntary.Metrics
-	// Window is the longest soft window before an expiry; zero means that there is none.
+	// Window is the longest soft window before an expiry of nodes whose NodePool does not say its own; zero means that there is none.
 	Window time.Duration
 	// Ours says whether a claim is ours to move: a live Karpenter's are not. Nil means all are.
 	Ours func(claim *karpv1.NodeClaim) bool
@@ -138,14 +139,22 @@ func (r *Roller) Pass(ctx context.Context) error {
 
 // candidates are the nodes that are due.
 func (r *Roller) candidates(ctx context.Context, now time.Time) ([]Candidate, error) {
-	claims := &karpv1.NodeClaimList{}
-	if err := r.config.Client.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list NodeClaims: %w", err)
+	claims, pools := &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
+	for _, list := range []client.ObjectList{claims, pools} {
+		if err := r.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	poolOf := make(map[string]*karpv1.NodePool, len(pools.Items))
+	for i := range pools.Items {
+		poolOf[pools.Items[i].Name] = &pools.Items[i]
 	}
 	var out []Candidate
 	for i := range claims.Items {
-		if due := DueOf(&claims.Items[i], r.config.Window, now); due.Why != "" && r.config.Ours(&claims.Items[i]) {
-			out = append(out, Candidate{Claim: claims.Items[i].DeepCopy(), Due: due})
+		claim := &claims.Items[i]
+		window := expire.Window(claim, poolOf[claim.Labels[karpv1.NodePoolLabelKey]], r.config.Window)
+		if due := DueOf(claim, window, now); due.Why != "" && r.config.Ours(claim) {
+			out = append(out, Candidate{Claim: claim.DeepCopy(), Due: due})
 		}
 	}
 	if len(out) == 0 {

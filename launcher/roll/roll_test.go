@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/roll"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
@@ -53,7 +55,9 @@ type scene struct {
 
 // TestScenarios runs the files of testdata, each in a bubble of its own time:
 //
-//	pool NAME nodes=BUDGET                      a NodePool
+//	pool NAME nodes=BUDGET [window=DURATION]    a NodePool, with its own soft window; the cron schedule of the budget as input, and then
+//	                                            its duration
+//	fleet NAME N pool=POOL ...                  N nodes NAME-0, NAME-1, ... with a pod each; the rest as for node
 //	node NAME pool=POOL [drifted=AGE] [expires=IN of=EXPIREAFTER] [sick] [grace] [protected] [joining] [foreign]
 //	                                            a node, with what is to be said of its NodeClaim
 //	pod NAME node=NODE [protected] [daemonset]  a pod of the ReplicaSet app=NAME
@@ -121,12 +125,28 @@ func (s *scene) command(d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "pool":
 		pool := &karpv1.NodePool{}
-		pool.Name, pool.UID, pool.Spec.Disruption.Budgets = name, types.UID(name), []karpv1.Budget{{Nodes: s.arg(d, "nodes")}}
+		b := karpv1.Budget{Nodes: s.arg(d, "nodes")}
+		if schedule, duration, ok := strings.Cut(d.Input, "\n"); ok {
+			b.Schedule, b.Duration = &schedule, &metav1.Duration{Duration: s.duration(strings.TrimSpace(duration))}
+		}
+		pool.Name, pool.UID, pool.Spec.Disruption.Budgets = name, types.UID(name), []karpv1.Budget{b}
+		if own := s.arg(d, "window"); own != "" {
+			pool.Annotations = map[string]string{expire.WindowAnnotation: own}
+		}
 		s.create(pool)
+	case "fleet":
+		n, err := strconv.Atoi(d.CmdArgs[1].Key)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for i := range n {
+			s.node(d, fmt.Sprint(name, "-", i))
+			s.pod(d, "web", fmt.Sprint(name, "-", i))
+		}
 	case "node":
 		s.node(d, name)
 	case "pod":
-		s.pod(d, name)
+		s.pod(d, name, s.arg(d, "node"))
 	case "pdb":
 		pdb := &policyv1.PodDisruptionBudget{}
 		pdb.Namespace, pdb.Name = "default", name
@@ -218,8 +238,7 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 	s.create(node)
 }
 
-func (s *scene) pod(d *datadriven.TestData, name string) {
-	node := s.arg(d, "node")
+func (s *scene) pod(d *datadriven.TestData, name, node string) {
 	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Controller: new(true)}
 	if d.HasArg("daemonset") {
 		owner.Kind = "DaemonSet"
@@ -244,7 +263,7 @@ func TestFleetDoesNotExpireTogether(t *testing.T) {
 		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
 		var since time.Time
 		for at := born; since.IsZero(); at = at.Add(time.Minute) {
-			since = roll.DueOf(claim, 24*time.Hour, at).Since
+			since = roll.DueOf(claim, expire.Window(claim, nil, 24*time.Hour), at).Since
 		}
 		begins = append(begins, since.Sub(born))
 	}
