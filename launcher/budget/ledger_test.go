@@ -190,6 +190,7 @@ type trial struct {
 
 	mu    sync.Mutex
 	out   map[int]bool
+	sick  map[int]bool
 	given int
 }
 
@@ -198,6 +199,9 @@ func (tr *trial) take(t *testing.T, reason karpv1.DisruptionReason, i, most int)
 	t.Helper()
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
+	if tr.sick[i] {
+		return nil, false
+	}
 	tr.fleet.mu.Lock()
 	c := claim(i)
 	c.UID = tr.fleet.real[i].Claim
@@ -213,6 +217,42 @@ func (tr *trial) take(t *testing.T, reason karpv1.DisruptionReason, i, most int)
 	return c, true
 }
 
+// ail has a node fail that nobody has taken: it is seen not to be Ready, and counts, though nobody asked for a place.
+func (tr *trial) ail(i int) bool {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.out[i] {
+		return false
+	}
+	tr.fleet.change(i, func(n *budget.Node) { n.Disrupted = true })
+	tr.fleet.catchUp(i)
+	tr.out[i], tr.sick[i] = true, true
+	return true
+}
+
+// repair fails nodes and ends them as package repair does, without a place; some get well by themselves.
+func (tr *trial) repair(rounds, nodes int) {
+	rng := rand.New(rand.NewPCG(99, 7))
+	for round := range rounds {
+		i := rng.IntN(nodes)
+		if !tr.ail(i) {
+			continue
+		}
+		renew := func(n *budget.Node) { n.Disrupted = false }
+		if rng.IntN(2) == 0 {
+			tr.fleet.change(i, func(n *budget.Node) { n.Deleting = true })
+			tr.fleet.catchUp(rng.IntN(nodes))
+			renew = func(n *budget.Node) {
+				*n = budget.Node{Claim: types.UID(fmt.Sprint("repaired-", round)), Pool: n.Pool, Counts: true}
+			}
+		}
+		tr.back(i, func() {
+			tr.fleet.change(i, renew)
+			delete(tr.sick, i)
+		})
+	}
+}
+
 // back says that node i is one of the fleet again: it was left alone, or another has come for it.
 func (tr *trial) back(i int, done func()) {
 	tr.mu.Lock()
@@ -222,13 +262,15 @@ func (tr *trial) back(i int, done func()) {
 }
 
 // Whatever several deciders do at the same moment, over a cache that lags by any amount: the budgets are never exceeded. Each takes
-// nodes for its reason, cordons them, and deletes them or calls it off; the cache hears of each at random.
+// nodes for its reason, cordons them, and deletes them or calls it off; the cache hears of each at random. Meanwhile nodes fail and
+// are repaired, for which nobody asks: they take places from all others.
 func TestBudgetsAreNeverExceeded(t *testing.T) {
 	const nodes = 60
 	f := newFleet(nodes, karpv1.Budget{Nodes: "15%"}, karpv1.Budget{Nodes: "4", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}})
-	tr := &trial{fleet: f, ledger: ledger(t, f), out: map[int]bool{}}
+	tr := &trial{fleet: f, ledger: ledger(t, f), out: map[int]bool{}, sick: map[int]bool{}}
 	most := map[karpv1.DisruptionReason]int{karpv1.DisruptionReasonEmpty: 9, karpv1.DisruptionReasonUnderutilized: 9, karpv1.DisruptionReasonDrifted: 4}
 	var work sync.WaitGroup
+	work.Go(func() { tr.repair(400, nodes) })
 	for d := range 6 {
 		work.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(d), 7))

@@ -198,6 +198,18 @@ func (w *ward) run(d time.Duration) {
 	}
 }
 
+// Without its feature gate there is no controller: a manager is not even asked for one.
+func TestNothingIsRepairedWithoutTheGate(t *testing.T) {
+	w := &ward{t: t}
+	r, err := repair.New(repair.Config{Client: fake.NewClientBuilder().Build(), Guard: always{}, Ender: w, Events: w, Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SetupWithManager(nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestNewNeedsItsDependencies(t *testing.T) {
 	if _, err := repair.New(repair.Config{}); err == nil {
 		t.Error("no error without any dependency")
