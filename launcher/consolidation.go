@@ -1,8 +1,19 @@
 package launcher
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/consolidate"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
+	"github.com/slipway-k8s/slipway/launcher/expire"
+	"github.com/slipway-k8s/slipway/launcher/roll"
 )
 
 // mover carries out what those decide who take nodes away gracefully.
@@ -20,6 +31,38 @@ func (l *Launcher) mover(p parts) (*disrupt.Executor, error) {
 		return nil, err
 	}
 	return mover, add(mgr, mover.Run)
+}
+
+// leavingSoon names the nodes that are no room for pods that move: those that have drifted or expire soon, and those that go.
+func leavingSoon(reader client.Reader, window time.Duration) func(context.Context) []string {
+	return func(ctx context.Context) []string {
+		claims, pools := &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
+		err := errors.Join(
+			reader.List(ctx, claims, client.UnsafeDisableDeepCopy), reader.List(ctx, pools, client.UnsafeDisableDeepCopy),
+		)
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("Nodes that leave soon are not known, and may get pods that move", "err", err)
+			return nil
+		}
+		poolOf := make(map[string]*karpv1.NodePool, len(pools.Items))
+		for i := range pools.Items {
+			poolOf[pools.Items[i].Name] = &pools.Items[i]
+		}
+		var out []string
+		now := time.Now()
+		for i := range claims.Items {
+			c := &claims.Items[i]
+			if c.Status.NodeName == "" {
+				continue
+			}
+			soft := expire.Window(c, poolOf[c.Labels[karpv1.NodePoolLabelKey]], window)
+			if c.DeletionTimestamp != nil || roll.DueOf(c, soft, now).Why != "" {
+				out = append(out, c.Status.NodeName)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
 }
 
 // consolidation decides which nodes are worth giving up.

@@ -92,6 +92,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: l.config.Cloud,
 		Leader: p.leader, Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Gate: p.health.Gate,
+		Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration),
 	})
 	late.server = p.server
 	if err != nil {

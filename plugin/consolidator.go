@@ -109,7 +109,7 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 		o.Allowed[a.GetNodePool()] = consolidate.Allowance{Empty: int(a.GetEmpty()), Underutilized: int(a.GetUnderutilized())}
 	}
 	nodes, pods := c.fleet(q.GetNodes(), d)
-	a := &asker{consolidator: c, decision: d, pods: pods}
+	a := &asker{consolidator: c, decision: d, pods: pods, leaving: setOf(d.question.GetLeaving())}
 	var err error
 	if a.daemonSets, err = c.informer.Apps().V1().DaemonSets().Lister().List(labels.Everything()); err != nil {
 		return nil, fmt.Errorf("DaemonSets: %w", err)
@@ -181,7 +181,9 @@ func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, kept beq
 type asker struct {
 	*consolidator
 	decision
-	pods       map[string][]*corev1.Pod
+	pods map[string][]*corev1.Pod
+	// leaving are nodes that go soon: they are no room for pods that move.
+	leaving    map[string]bool
 	daemonSets []*appsv1.DaemonSet
 	namespaces map[string]map[string]string
 }
@@ -203,7 +205,7 @@ func (a *asker) ask(ctx context.Context, gone []string) (consolidate.Answer, err
 	}
 	world, err := verify.NewWorld(klog.FromContext(ctx), verify.Source{
 		Snapshot: a.snapshot, Catalog: a.catalog, DaemonSets: a.daemonSets, Pod: a.pod, Leave: leave, Going: going,
-		Kept: a.kept.on, Room: func(string) bool { return true },
+		Kept: a.kept.on, Room: func(name string) bool { return !a.leaving[name] },
 	})
 	if err != nil {
 		return out, err

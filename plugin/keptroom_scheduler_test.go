@@ -133,3 +133,49 @@ func TestRoomTakenWhileItIsPlanned(t *testing.T) {
 		t.Errorf("launched for %v: one had room, which was taken, and both need a new node", planned)
 	}
 }
+
+// Room for pods that move is planned on a node that leaves soon itself only where there is none else.
+func TestNoRoomOnNodesThatLeaveSoon(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{
+		newNode("going", "4", nil, disrupted()), newNode("drifted", "4", nil), replicaSet("web", 2),
+	}})
+	h.on("going", "a")
+	h.known("going", 1)
+	ask := func(id string, cpu int64) *api.MoveAnswer {
+		h.asks(id, cpu, func(p *corev1.Pod) {
+			ownedBy("web")(p)
+			p.Spec.NodeName = "going"
+		})
+		h.eventually("the pod to be known", func() bool { return len(h.sched.Cache.Dump().Nodes["going"].Pods) > 1 })
+		return h.ask(&api.Question{Id: id, Leaving: []string{"going", "drifted"}, Kind: &api.Question_Move{
+			Move: &api.Move{NodeNames: []string{"going"}, Pods: []string{"uid-" + id}},
+		}}).GetMove()
+	}
+	if a := ask("b", 600); len(a.GetNodeClaims()) != 1 || a.GetRefused() != "" {
+		t.Errorf("answer %v: want a new node rather than room on one that has drifted", a)
+	}
+	going := h.ask(&api.Question{Id: "going", Leaving: []string{"drifted"}, Kind: &api.Question_NodeGoing{
+		NodeGoing: &api.NodeGoing{NodeName: "going", Pods: []string{"uid-a"}},
+	}}).GetNodeGoing()
+	if len(going.GetNodeClaims()) != 1 || h.launcher.podNames()["a"] != 1 {
+		t.Errorf("answer %v, launched for %v: want room on the new node", going, h.launcher.podNames())
+	}
+}
+
+// Where no new node can be had, the room of one that leaves soon will do.
+func TestRoomOnNodesThatLeaveSoonIfNeedBe(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{
+		newNode("going", "64", nil, disrupted()), newNode("drifted", "64", nil), replicaSet("web", 1),
+	}})
+	h.asks("huge", 40_000, func(p *corev1.Pod) {
+		ownedBy("web")(p)
+		p.Spec.NodeName = "going"
+	})
+	h.known("going", 1)
+	a := h.ask(&api.Question{Id: "1", Leaving: []string{"drifted"}, Kind: &api.Question_Move{
+		Move: &api.Move{NodeNames: []string{"going"}, Pods: []string{"uid-huge"}},
+	}}).GetMove()
+	if len(a.GetNodeClaims()) != 0 || a.GetRefused() != "" {
+		t.Errorf("answer %v: there is room on the drifted node alone", a)
+	}
+}

@@ -62,6 +62,8 @@ type planner struct {
 	consolidator *consolidator
 	// missing is what could not be planned for the node that goes, of the plan just made.
 	missing []plan.Unplaced
+	// avoid are the nodes that leave soon themselves: room for the pods of the question under way is on them only if need be.
+	avoid map[string]bool
 	// problems are the mistakes in objects that the last plan found.
 	problems map[plan.Problem]bool
 	// replan is when the unplaced pods are planned again.

@@ -196,7 +196,7 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 	p.kept.tidy(now, p.pod, p.leaving)
 	cat := p.view.state(nil, now)
 	var entries []entry
-	leaves, nodes := map[types.UID]string{}, map[string]bool{}
+	leaves, nodes, leaving := map[types.UID]string{}, map[string]bool{}, map[string]bool{}
 	for i, g := range all {
 		own, err := p.podsOf(ctx, g, cat, now)
 		if err != nil {
@@ -204,6 +204,9 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 			continue
 		}
 		nodes[g.node] = true
+		for _, name := range g.question.GetLeaving() {
+			leaving[name] = true
+		}
 		for _, e := range own {
 			if leaves[e.pod.UID] == "" { // A node may be asked about twice.
 				entries = append(entries, e)
@@ -211,6 +214,7 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 			leaves[e.pod.UID] = g.node
 		}
 	}
+	p.avoid = leaving
 	missing := p.replace(ctx, entries, leaves, strings.Join(slices.Sorted(maps.Keys(nodes)), ","))
 	cat = p.view.state(nil, now)
 	names := slices.Sorted(maps.Keys(cat.InFlight))
@@ -276,6 +280,7 @@ func (p *planner) roomed(node string, cat catalog.State) map[types.UID]bool {
 func (p *planner) replace(ctx context.Context, entries []entry, leaves map[types.UID]string, nodes string) map[string]string {
 	p.missing = nil
 	p.plan(ctx, entries, nodes)
+	p.avoid = nil
 	messages := map[string]string{}
 	for _, u := range p.missing {
 		told := map[string]bool{}

@@ -82,6 +82,14 @@ func (p *planner) attempt(ctx context.Context, entries []entry, replaces string)
 	if err := p.prepare(ctx, w); err != nil {
 		return nil, err
 	}
+	if err := p.solve(ctx, w); err != nil || w.replaces == "" || len(p.avoid) == 0 || len(w.result.Unplaced) == 0 {
+		return w, err
+	}
+	// Room that goes soon is better than none.
+	p.avoid = nil
+	if err := p.prepare(ctx, w); err != nil {
+		return nil, err
+	}
 	return w, p.solve(ctx, w)
 }
 
@@ -106,7 +114,7 @@ func (p *planner) prepare(ctx context.Context, w *work) error {
 		// The scheduler has tried pending pods on every node, but perhaps not on those that came a moment ago; those of
 		// a node that goes it has tried nowhere.
 		Kept: p.kept.on,
-		Room: func(name string) bool { return w.replaces != "" || p.view.young(name, now) },
+		Room: func(name string) bool { return w.replaces != "" && !p.avoid[name] || p.view.young(name, now) },
 	})
 	if err != nil {
 		return err
@@ -125,6 +133,15 @@ func (p *planner) prepare(ctx context.Context, w *work) error {
 		},
 	}
 	return nil
+}
+
+// setOf is a set of the names.
+func setOf(names []string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, name := range names {
+		out[name] = true
+	}
+	return out
 }
 
 // namesOf are the names in a list that is separated by commas.

@@ -68,7 +68,7 @@ func Decide(f Facts) Decision {
 	case f.InitializedAt.IsZero():
 		return Decision{Verdict: Keep, Reason: "the node is not initialized yet"}
 	case f.ConsolidateAfter == nil:
-		return Decision{Verdict: Keep, Reason: "consolidateAfter is Never"}
+		return decideNever(f)
 	}
 	quiet := f.InitializedAt
 	if f.LastPodEvent.After(quiet) {
@@ -104,6 +104,20 @@ func Decide(f Facts) Decision {
 		return waitFor(out, quiet)
 	}
 	return Decision{Verdict: Reclaim, Consolidatable: true, Reason: fmt.Sprintf("empty for %s", *f.ConsolidateAfter)}
+}
+
+// decideNever is for nodes of NodePools that consolidate nothing: one that was launched for the pods of another and got none of
+// them was for a move that was called off, and nobody asked for it.
+func decideNever(f Facts) Decision {
+	stays := Decision{Verdict: Keep, Reason: "consolidateAfter is Never"}
+	if !f.Replaces || !f.LastPodEvent.IsZero() || occupant(f.Pods) != nil || f.CordonedBy != "" || f.Protection.Active {
+		return stays
+	}
+	if until := f.InitializedAt.Add(replacementGrace); f.Now.Before(until) {
+		stays.Reason = "the node replaces another, whose pods may be on their way"
+		return waitFor(stays, until)
+	}
+	return Decision{Verdict: Reclaim, Reason: "launched for the pods of another node, none of which came"}
 }
 
 func waitFor(d Decision, until time.Time) Decision {

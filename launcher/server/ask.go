@@ -129,7 +129,7 @@ func (a *asks) ask(ctx context.Context, q *api.Question) (*api.Answer, error) {
 // Going asks for room for those pods of a node that will go which pods names by UID, all that move where it is empty; it
 // returns the NodeClaims launched for them.
 func (s *Server) Going(ctx context.Context, node, reason string, pods []string) ([]string, error) {
-	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: node, Reason: reason, Pods: pods}}})
+	answer, err := s.asks.ask(ctx, &api.Question{Leaving: s.config.Leaving(ctx), Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: node, Reason: reason, Pods: pods}}})
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Server) Busy(ctx context.Context, node string) (busy bool, reason strin
 
 // Move asks for room for the pods of nodes that go together. An error means that there was no answer.
 func (s *Server) Move(ctx context.Context, q *api.Move) (*api.MoveAnswer, error) {
-	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_Move{Move: q}})
+	answer, err := s.asks.ask(ctx, &api.Question{Leaving: s.config.Leaving(ctx), Kind: &api.Question_Move{Move: q}})
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (s *Server) Move(ctx context.Context, q *api.Move) (*api.MoveAnswer, error)
 
 // Consolidate asks which nodes are worth giving up. An error means that there was no answer.
 func (s *Server) Consolidate(ctx context.Context, q *api.Consolidate) (*api.ConsolidateAnswer, error) {
-	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_Consolidate{Consolidate: q}})
+	answer, err := s.asks.ask(ctx, &api.Question{Leaving: s.config.Leaving(ctx), Kind: &api.Question_Consolidate{Consolidate: q}})
 	if err != nil {
 		return nil, err
 	}

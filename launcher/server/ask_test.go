@@ -55,7 +55,8 @@ func TestQuestions(t *testing.T) {
 	w := newWorld(t)
 	w.scheduler(func(q *api.Question) *api.Answer {
 		if going := q.GetNodeGoing(); going != nil {
-			return &api.Answer{Kind: &api.Answer_NodeGoing{NodeGoing: &api.NodeGoingAnswer{NodeClaims: []string{"for-" + going.GetNodeName(), going.GetReason()}}}}
+			claims := append([]string{"for-" + going.GetNodeName(), going.GetReason()}, q.GetLeaving()...)
+			return &api.Answer{Kind: &api.Answer_NodeGoing{NodeGoing: &api.NodeGoingAnswer{NodeClaims: claims}}}
 		}
 		return &api.Answer{Kind: &api.Answer_NodeBusy{NodeBusy: &api.NodeBusyAnswer{Busy: true, Reason: q.GetNodeBusy().GetNodeName() + " has a nominated pod"}}}
 	})
@@ -64,7 +65,7 @@ func TestQuestions(t *testing.T) {
 		t.Errorf("busy %t, %q, %v", busy, reason, err)
 	}
 	claims, err := w.subject.Going(t.Context(), "node-2", "spot_interrupted", nil)
-	if diff := cmp.Diff([]string{"for-node-2", "spot_interrupted"}, claims); diff != "" || err != nil {
+	if diff := cmp.Diff([]string{"for-node-2", "spot_interrupted", "drifted"}, claims); diff != "" || err != nil {
 		t.Errorf("error %v, -want +got:\n%s", err, diff)
 	}
 }

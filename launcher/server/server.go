@@ -54,7 +54,7 @@ type Launcher interface {
 	Hold(names []string) (release func())
 }
 
-// Config is what a Server is made of. Every field but the last two is required.
+// Config is what a Server is made of. Every field but the last three is required.
 type Config struct {
 	// Socket is the path of the unix socket; one that is left from an earlier process is replaced.
 	Socket string
@@ -76,6 +76,8 @@ type Config struct {
 	Manages func(pool *karpv1.NodePool) (bool, string)
 	// Gate says whether a NodePool's nodes join, so that more of them may be launched; nil means all do.
 	Gate func(pool *karpv1.NodePool) health.Gate
+	// Leaving names nodes that are to be replaced soon: the scheduler plans no room on them for pods that move. Nil means none are.
+	Leaving func(ctx context.Context) []string
 }
 
 // Server implements api.LauncherServer.
@@ -106,6 +108,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Gate == nil {
 		c.Gate = func(*karpv1.NodePool) health.Gate { return health.Gate{} }
+	}
+	if c.Leaving == nil {
+		c.Leaving = func(context.Context) []string { return nil }
 	}
 	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks(), ledger: newLedger(), turn: make(chan struct{}, 1)}, nil
 }

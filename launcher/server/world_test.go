@@ -84,7 +84,7 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 	var err error
 	w.subject, err = server.New(server.Config{
 		Socket: w.socket, Client: through(w.api), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w},
-		JoinDeadline: 5 * time.Minute,
+		JoinDeadline: 5 * time.Minute, Leaving: func(context.Context) []string { return []string{"drifted"} },
 		Manages:      func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
 		Gate: func(*karpv1.NodePool) health.Gate {
 			if g := w.gate.Load(); g != nil {
