@@ -28,8 +28,10 @@ type Collector struct {
 	labels map[string][]string
 	names  []string
 
+	standings                               []standing
 	nodes                                   map[string]*prometheus.Desc
 	lifetime, utilization, nodeCount, state *prometheus.Desc
+	unbound, unstarted                      *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
@@ -63,6 +65,11 @@ func New(cache client.Reader, leading func() bool) (*Collector, error) {
 	c.state = prometheus.NewDesc("karpenter_pods_state", "Pods that there are, with where they are and how they stand.", []string{
 		"name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed",
 	}, nil)
+	c.unbound = prometheus.NewDesc("karpenter_pods_unbound_time_seconds", "How long pods that are not bound have waited.", []string{"name", "namespace"}, nil)
+	c.unstarted = prometheus.NewDesc("karpenter_pods_unstarted_time_seconds", "How long pods that do not run yet have waited.", []string{"name", "namespace"}, nil)
+	for _, k := range kinds() {
+		c.standings = append(c.standings, newStanding(k))
+	}
 	return c, nil
 }
 
@@ -73,8 +80,11 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range c.nodes {
 		to <- d
 	}
-	for _, d := range []*prometheus.Desc{c.lifetime, c.utilization, c.nodeCount, c.state} {
+	for _, d := range []*prometheus.Desc{c.lifetime, c.utilization, c.nodeCount, c.state, c.unbound, c.unstarted} {
 		to <- d
+	}
+	for _, s := range c.standings {
+		s.describe(to)
 	}
 }
 
@@ -85,6 +95,11 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
+	for _, s := range c.standings {
+		if err := s.collect(ctx, c.cache, to); err != nil {
+			klog.Background().V(2).Info("Conditions are not told: the cache does not have them yet", "kind", s.name, "err", err)
+		}
+	}
 	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
 	if err := errors.Join(c.cache.List(ctx, nodes, client.UnsafeDisableDeepCopy), c.cache.List(ctx, pods, client.UnsafeDisableDeepCopy)); err != nil {
 		klog.Background().V(2).Info("Nodes and pods are not told: the cache does not have them yet", "err", err)
@@ -112,7 +127,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 	to <- gauge(c.nodeCount, float64(len(nodes.Items)))
 	for i := range pods.Items {
-		to <- c.pod(&pods.Items[i], byName[pods.Items[i].Spec.NodeName])
+		c.pod(to, &pods.Items[i], byName[pods.Items[i].Spec.NodeName])
 	}
 }
 
@@ -141,7 +156,7 @@ func (c *Collector) node(to chan<- prometheus.Metric, node *corev1.Node, asked m
 
 func managed(node *corev1.Node) bool { return node.Labels[karpv1.NodePoolLabelKey] != "" }
 
-func (c *Collector) pod(pod *corev1.Pod, node *corev1.Node) prometheus.Metric {
+func (c *Collector) pod(to chan<- prometheus.Metric, pod *corev1.Pod, node *corev1.Node) {
 	if node == nil {
 		node = &corev1.Node{}
 	}
@@ -150,10 +165,18 @@ func (c *Collector) pod(pod *corev1.Pod, node *corev1.Node) prometheus.Metric {
 		o := pod.OwnerReferences[0]
 		owner = fmt.Sprintf("/apis/%s/namespaces/%s/%ss/%s", o.APIVersion, pod.Namespace, strings.ToLower(o.Kind), o.Name)
 	}
-	return gauge(c.state, 1, pod.Name, pod.Namespace, owner, pod.Spec.NodeName, strconv.FormatBool(pod.Spec.NodeName != ""),
+	to <- gauge(c.state, 1, pod.Name, pod.Namespace, owner, pod.Spec.NodeName, strconv.FormatBool(pod.Spec.NodeName != ""),
 		node.Labels[karpv1.NodePoolLabelKey], node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelArchStable],
 		node.Labels[karpv1.CapacityTypeLabelKey], node.Labels[corev1.LabelInstanceTypeStable], string(pod.Status.Phase),
 		strconv.FormatBool(condition(pod, corev1.PodReady) != nil), strconv.FormatBool(managed(node)))
+	if pod.Status.Phase != corev1.PodPending {
+		return
+	}
+	age := time.Since(pod.CreationTimestamp.Time).Seconds()
+	to <- gauge(c.unstarted, age, pod.Name, pod.Namespace)
+	if condition(pod, corev1.PodScheduled) == nil {
+		to <- gauge(c.unbound, age, pod.Name, pod.Namespace)
+	}
 }
 
 // condition returns a condition that is true, or nil.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -20,6 +21,8 @@ type Times struct {
 	informers cache.Informers
 	leading   func() bool
 	metrics   *metrics
+	// transitions of the conditions of each kind, by its name.
+	transitions map[string]transitions
 }
 
 // NewTimes returns Times that observes once Watch was called.
@@ -31,38 +34,63 @@ func NewTimes(informers cache.Informers, leading func() bool, r prometheus.Regis
 	if err != nil {
 		return nil, fmt.Errorf("gauges: %w", err)
 	}
-	return &Times{informers: informers, leading: leading, metrics: m}, nil
+	t := &Times{informers: informers, leading: leading, metrics: m, transitions: map[string]transitions{}}
+	for _, k := range kinds() {
+		if t.transitions[k.name], err = newTransitions(k, r); err != nil {
+			return nil, fmt.Errorf("gauges: %w", err)
+		}
+	}
+	return t, nil
 }
 
 // Watch observes from now on.
 func (t *Times) Watch(ctx context.Context) error {
 	return errors.Join(
-		watch(ctx, t, nil, t.pod),
-		watch(ctx, t, t.created, nil),
-		watch(ctx, t, nil, t.node),
+		watch(ctx, t, handlers[*corev1.Pod]{changed: t.pod}),
+		watch(ctx, t, handlers[*karpv1.NodeClaim]{added: t.created}),
+		watch(ctx, t, handlers[*corev1.Node]{changed: t.node}),
+		watch(ctx, t, of[*corev1.Node](t.transitions["node"])),
+		watch(ctx, t, of[*karpv1.NodeClaim](t.transitions["nodeclaim"])),
+		watch(ctx, t, of[*karpv1.NodePool](t.transitions["nodepool"])),
+		watch(ctx, t, of[*awsv1.EC2NodeClass](t.transitions["ec2nodeclass"])),
 	)
 }
 
-// watch calls the functions that there are for each object that is new and for each that has changed.
+// handlers are called for each object that is new, has changed, or is gone; nil is not called.
+type handlers[P client.Object] struct {
+	added   func(is P)
+	changed func(was, is P)
+	deleted func(was P)
+}
+
+// watch calls handlers while leading.
 func watch[T any, P interface {
 	*T
 	client.Object
-}](ctx context.Context, t *Times, added func(P), changed func(was, is P)) error {
+}](ctx context.Context, t *Times, h handlers[P]) error {
 	informer, err := t.informers.GetInformer(ctx, P(new(T)))
 	if err != nil {
 		return fmt.Errorf("gauges: watching %T: %w", *new(T), err)
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, old bool) {
-			if is, ok := obj.(P); ok && added != nil && !old && t.leading() {
-				added(is)
+			if is, ok := obj.(P); ok && h.added != nil && !old && t.leading() {
+				h.added(is)
 			}
 		},
 		UpdateFunc: func(before, after any) {
 			was, ok := before.(P)
 			is, also := after.(P)
-			if ok && also && changed != nil && t.leading() {
-				changed(was, is)
+			if ok && also && h.changed != nil && t.leading() {
+				h.changed(was, is)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
+			if was, ok := obj.(P); ok && h.deleted != nil && t.leading() {
+				h.deleted(was)
 			}
 		},
 	})

@@ -163,7 +163,7 @@ func (c *Controller) bind(ctx context.Context, o Observed, d Decision) time.Dura
 		switch {
 		case err == nil:
 			c.memory.answer(o.Claim.UID, b.Pod.UID)
-			c.metrics.bound.WithLabelValues(string(b.Moment)).Inc()
+			c.bound(o, b, time.Now())
 		case c.memory.failed(o.Claim.UID, b.Pod.UID) >= bindTries && ctx.Err() == nil:
 			c.leave(ctx, o, b.Pod, err.Error())
 		default:

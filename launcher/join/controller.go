@@ -193,6 +193,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	c.saved(observed)
 	again, err := c.act(ctx, observed, Decide(observed))
 	return reconcile.Result{RequeueAfter: again}, err
 }

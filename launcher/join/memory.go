@@ -33,6 +33,8 @@ type remembered struct {
 	known    map[types.UID]time.Time
 	answered map[types.UID]bool
 	failures map[types.UID]int
+	// ahead are the pods that were bound before the scheduler could have bound them, until it could.
+	ahead map[types.UID]ahead
 }
 
 func newMemory() *memory {
@@ -122,7 +124,7 @@ func (m *memory) networkAtStart(pool string) bool {
 
 func (m *memory) entry(claim types.UID) *remembered {
 	if m.claims[claim] == nil {
-		m.claims[claim] = &remembered{answered: map[types.UID]bool{}, failures: map[types.UID]int{}}
+		m.claims[claim] = &remembered{answered: map[types.UID]bool{}, failures: map[types.UID]int{}, ahead: map[types.UID]ahead{}}
 	}
 	return m.claims[claim]
 }

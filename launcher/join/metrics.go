@@ -11,6 +11,7 @@ type metrics struct {
 	bound   *prometheus.CounterVec
 	refused prometheus.Counter
 	seconds *prometheus.HistogramVec
+	saved   *prometheus.HistogramVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -25,11 +26,17 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "slipway_nodeclaim_initialized_seconds", Help: "Seconds from a NodeClaim's creation until its node is initialized.",
 			Buckets: []float64{5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900},
 		}, []string{"nodepool"}),
+		saved: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "slipway_prebind_saved_seconds",
+			Help:    "Seconds from a pod's binding by the launcher until its node's taints, slipway's own aside, would have let the scheduler bind it.",
+			Buckets: []float64{0, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160},
+		}, []string{"moment"}),
 	}
 	for _, moment := range []bind.Moment{bind.Launch, bind.Ready} {
 		m.bound.WithLabelValues(string(moment))
+		m.saved.WithLabelValues(string(moment))
 	}
-	for _, c := range []prometheus.Collector{m.bound, m.refused, m.seconds} {
+	for _, c := range []prometheus.Collector{m.bound, m.refused, m.seconds, m.saved} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package userdata
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -44,13 +45,13 @@ type machine struct {
 	folder string
 	pipes  map[string]*os.File
 	told   *bufio.Reader
-	ended  chan struct{}
+	unit   *exec.Cmd
 }
 
 // boot has the unit run on a machine whose disk is full to so many percent.
 func boot(t *testing.T, percent int) *machine {
 	t.Helper()
-	m := &machine{t: t, folder: t.TempDir(), pipes: map[string]*os.File{}, ended: make(chan struct{})}
+	m := &machine{t: t, folder: t.TempDir(), pipes: map[string]*os.File{}}
 	for name, text := range standIns {
 		m.write(name, "#!/bin/bash\n"+text+"\n")
 	}
@@ -103,20 +104,22 @@ func (m *machine) start() {
 		m.t.Fatal(err)
 	}
 	defer func() { _ = output.Close() }()
-	cmd := exec.Command("bash", filepath.Join(m.folder, "unit"), "unit")
+	// It is killed as systemd does it, with all that it started.
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	cmd := exec.CommandContext(ctx, "bash", filepath.Join(m.folder, "unit"), "unit")
 	cmd.Env = append(os.Environ(), "PATH="+m.folder+":"+os.Getenv("PATH"), "WORLD="+m.folder, "KUBELET_ENVIRONMENT="+filepath.Join(m.folder, "environment"))
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if err := cmd.Start(); err != nil {
+		cancel()
 		m.t.Fatal(err)
 	}
-	go func() {
-		defer close(m.ended)
-		_ = cmd.Wait()
-	}()
+	m.unit = cmd
 	m.t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // As systemd does, with all that it started.
-		<-m.ended
+		cancel()
+		_ = cmd.Cancel()
+		_ = cmd.Wait()
 		if m.t.Failed() {
 			m.t.Logf("the unit said:\n%s", m.output())
 		}
@@ -149,10 +152,8 @@ func (m *machine) say(pipe, text string) {
 // finish waits until the unit has ended of its own accord.
 func (m *machine) finish() {
 	m.t.Helper()
-	select {
-	case <-m.ended:
-	case <-time.After(patience):
-		m.t.Fatal("the unit does not end")
+	if err := m.unit.Wait(); err != nil {
+		m.t.Fatalf("the unit does not end: %v", err)
 	}
 }
 
