@@ -137,13 +137,11 @@ func TestConsolidationSurvivesTheLauncher(t *testing.T) {
 	w.budget()
 	w.halfEmpty(3, nil)
 	w.await(t, "a node to be cordoned", func() bool {
-		return slices.ContainsFunc(w.claimsOf(w.name), func(c observe.Claim) bool {
-			return observe.HasTaint(w.node(c.Object.Status.NodeName).Object, karpv1.DisruptedTaintKey)
+		return slices.ContainsFunc(w.recorder.Nodes(), func(n observe.Node) bool {
+			return n.Object.Labels[karpv1.NodePoolLabelKey] == w.name && n.Cordoned.Seen()
 		})
 	})
-	if err := shared.Kill("launcher"); err != nil {
-		t.Fatal(err)
-	}
+	w.kill("launcher")
 	lowest := 3
 	w.await(t, "the first node to go", func() bool {
 		lowest = min(lowest, w.running())

@@ -86,9 +86,7 @@ func TestKillScheduler(t *testing.T) {
 	w.pool("kill-scheduler", nil)
 	w.deployment("first", 8, w.podSpec("500m", "1Gi", nil))
 	w.await(t, "the first pods to be collected", func() bool { return len(w.pods()) > 0 })
-	if err := shared.Kill("scheduler"); err != nil {
-		t.Fatal(err)
-	}
+	w.kill("scheduler")
 	w.deployment("second", 8, w.podSpec("500m", "1Gi", nil))
 	w.awaitRunning(16)
 	checkOneInstanceEach(t, w, "kill-scheduler")

@@ -147,6 +147,7 @@ func (w *world) evictedAfter(claim observe.Claim) (outcome, line string) {
 func TestInterruptedWhileItBoots(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "booting")
+	boot := w.hold("booting")
 	w.pool("booting", smallSpot)
 	w.deployment("web", 1, w.podSpec("1500m", "1Gi", nil))
 	var victim observe.Claim
@@ -158,12 +159,11 @@ func TestInterruptedWhileItBoots(t *testing.T) {
 		victim = claims[0]
 		return true
 	})
-	if victim.Initialized.Seen() {
-		t.Fatal("the node was there before it could be interrupted")
-	}
 	if err := shared.AWS().Interrupt(instanceID(victim)); err != nil {
 		t.Fatal(err)
 	}
+	w.await(t, "the launcher to know", func() bool { return len(w.leaving("booting")) > 0 })
+	boot()
 	w.await(t, "the pod to run elsewhere", func() bool { return w.running() == 1 && claimGone(w.cluster, victim) })
 	for _, p := range w.pods() {
 		if p.Object.Status.Phase == corev1.PodRunning && p.Object.Spec.NodeName == victim.Object.Status.NodeName {

@@ -90,9 +90,7 @@ spec:
 	learned := fromec2.SizesOf(&class)[fromec2.SizesKey(kind, first.Status.ImageID)]
 	same(t, "the learned capacity of memory", learned.Memory, *node.Status.Capacity.Memory())
 	same(t, "the learned allocatable memory", *learned.Allocatable.Memory(), *node.Status.Allocatable.Memory())
-	if err := shared.Kill("launcher"); err != nil {
-		t.Fatal(err)
-	}
+	w.kill("launcher")
 	w.scale(web, 2)
 	w.awaitRunning(2)
 	// A MiB more than the first node has would have been promised before it reported, and now no node is tried for it.

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -69,11 +68,7 @@ func TestInstancesThatAreNotWell(t *testing.T) {
 		t.Fatal(err)
 	}
 	// EC2 is asked once a minute.
-	next, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	if err := w.recorder.Await(next, "both nodes to be ended", func() bool { return len(w.leaving("ailing")) == 2 }); err != nil {
-		t.Fatal(err)
-	}
+	w.await(t, "both nodes to be ended", func() bool { return len(w.leaving("ailing")) == 2 })
 	w.await(t, "both nodes to be gone and all pods to run elsewhere", func() bool {
 		return w.running() == 3 && claimGone(w.cluster, broken) && claimGone(w.cluster, retired)
 	})

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,10 +13,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
 )
 
 // speed divides the delays of simulated machines and of the AWS: a kubelet is there three seconds after its launch.
@@ -27,6 +31,8 @@ type cluster struct {
 	*sandbox.Sandbox
 	client   client.WithWatch
 	recorder *observe.Recorder
+	// gaveUp are the waits that came to no end, for the last lines of the output.
+	gaveUp chan string
 }
 
 // shared is set once by TestMain and not changed afterwards.
@@ -38,6 +44,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int) {
+	ctrl.SetLogger(klog.Background())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error
@@ -54,6 +61,10 @@ func run(m *testing.M) (code int) {
 		}
 	}()
 	code = m.Run()
+	close(shared.gaveUp)
+	for wait := range shared.gaveUp {
+		fmt.Fprintln(os.Stderr, wait)
+	}
 	// Whatever the tests made the launcher do, it kept to AWS's own models.
 	for _, violation := range shared.AWS().Violations() {
 		fmt.Fprintln(os.Stderr, "not as AWS's model says:", violation)
@@ -97,7 +108,7 @@ func start(ctx context.Context) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{Sandbox: sb}
+	c := &cluster{Sandbox: sb, gaveUp: make(chan string, 100)}
 	if c.client, err = client.NewWithWatch(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
 		return nil, err
 	}
@@ -105,6 +116,21 @@ func start(ctx context.Context) (*cluster, error) {
 		return nil, err
 	}
 	return c, c.recorder.Start(ctx)
+}
+
+// kill ends a process and returns when it has ended. It waits until there is one: another kill may have been just before.
+func (w *world) kill(process string) {
+	w.t.Helper()
+	pid := 0
+	w.await(w.t, "the "+process+" to run, so that it can be killed", func() bool {
+		pid = w.PID(process)
+		err := w.Kill(process)
+		if err != nil && !errors.Is(err, supervise.ErrNotRunning) {
+			w.t.Fatal(err)
+		}
+		return pid != 0 && err == nil
+	})
+	w.await(w.t, "the "+process+" to have ended", func() bool { return w.PID(process) != pid })
 }
 
 // binDir is where `make build` put the binaries.
@@ -115,19 +141,44 @@ func binDir() string {
 	return filepath.Join("..", "bin")
 }
 
-// patience is how long a test waits for anything: far above what it takes, on a machine that does much else.
-const patience = 3 * time.Minute
+// patience is how long a wait goes on while nothing at all changes in the cluster: far above what anything takes. While something
+// does it goes on for mostPatience, on a machine however busy.
+const patience, mostPatience = 3 * time.Minute, 10 * time.Minute
 
-// await waits until done says so, asking at every change of the cluster, and fails the test when the time is up. It prints
-// what the test's own objects look like then, and the end of both logs.
+// awaitChange waits until done says so, asking at every change of the cluster, and gives up when there are none any more.
+func (c *cluster) awaitChange(ctx context.Context, what string, done func() bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, mostPatience, fmt.Errorf("not within %s", mostPatience))
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	idle := time.AfterFunc(patience, func() { stop(fmt.Errorf("nothing has changed for %s", patience)) })
+	defer idle.Stop()
+	last := c.recorder.Changed()
+	err := c.recorder.Await(ctx, what, func() bool {
+		if now := c.recorder.Changed(); now != last {
+			last = now
+			idle.Reset(patience)
+		}
+		return done()
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
+// await waits until done says so, and ends the test when nothing goes on any more. It prints what the test's own objects look like
+// then, and the end of both logs.
 func (c *cluster) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := c.recorder.Await(ctx, what, done); err == nil {
+	err := c.awaitChange(t.Context(), what, done)
+	if err == nil {
 		return
 	}
-	t.Errorf("not within %s: %s", patience, what)
+	select {
+	case shared.gaveUp <- t.Name() + ": " + err.Error():
+	default: // A hundred are enough.
+	}
 	for _, cl := range c.recorder.Claims() {
 		if !cl.Deleted.Seen() {
 			t.Logf("NodeClaim %s: %+v", cl.Object.Name, cl.Object.Status.Conditions)
@@ -145,5 +196,5 @@ func (c *cluster) await(t *testing.T, what string, done func() bool) {
 		}
 		t.Logf("end of the %s's log:\n%s", name, c.Tail(name, 40))
 	}
-	t.FailNow()
+	t.Fatal(err)
 }

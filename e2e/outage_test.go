@@ -34,9 +34,7 @@ func TestLauncherAway(t *testing.T) {
 	d := w.deployment("web", 2, w.podSpec("1", "1Gi", nil))
 	w.awaitRunning(2)
 	for range 3 {
-		if err := shared.Kill("launcher"); err != nil {
-			t.Fatal(err)
-		}
+		w.kill("launcher")
 	}
 	w.scale(d, 4)
 	w.awaitRunning(4)

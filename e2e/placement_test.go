@@ -166,7 +166,7 @@ func TestInsufficientCapacity(t *testing.T) {
 	})
 	cheapest := []string{"r6i.xlarge", "r5.xlarge"} // No other test has them alone.
 	for _, instanceType := range cheapest {
-		shared.AWS().ICE(instanceType, "all", "all", 2*time.Minute)
+		shared.AWS().ICE(instanceType, "all", "all", time.Hour)
 	}
 	w.deployment("web", 3, w.podSpec("1", "1Gi", nil))
 	w.awaitRunning(3)

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/e2e/observe"
 )
 
 // R5: a pod that is bound past the scheduler never has its volume: nobody tells the provisioner for which node. slipway leaves such
@@ -176,6 +178,7 @@ func TestR10BoundBeforeItsNode(t *testing.T) {
 func TestR11SpreadOverPromises(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "r11")
+	boot := w.hold("r11")
 	w.pool("r11", nil)
 	spread := w.podSpec("250m", "256Mi", func(s *corev1.PodSpec) {
 		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
@@ -185,17 +188,22 @@ func TestR11SpreadOverPromises(t *testing.T) {
 	})
 	web := w.deployment("web", 2, spread)
 	w.await(t, "the first wave's NodeClaims", func() bool { return len(w.claimsOf("r11")) >= 2 })
-	bound := 0
+	// Nothing is bound while the machines are held: whoever spreads over bound pods takes every zone for empty, and may put the next
+	// pod beside the first.
+	w.scale(web, 6)
+	w.await(t, "all pods to be promised", func() bool {
+		promised := 0
+		for _, c := range w.claimsOf("r11") {
+			promised += len(observe.PromisedTo(c))
+		}
+		return promised == 6
+	})
 	for _, p := range w.pods() {
 		if p.Bound.Seen() {
-			bound++
+			t.Errorf("pod %s is bound already: nothing is shown", p.Object.Name)
 		}
 	}
-	// Whoever spreads over bound pods takes every zone for empty, and may put the next pod beside the first.
-	if bound != 0 {
-		t.Errorf("%d pods are bound already: nothing is shown", bound)
-	}
-	w.scale(web, 6)
+	boot()
 	w.awaitRunning(6)
 	zones := map[string]int{}
 	for _, p := range w.pods() {
@@ -213,10 +221,12 @@ func TestR11SpreadOverPromises(t *testing.T) {
 func TestR12BacksOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "r12")
+	boot := w.hold("r12")
 	w.pool("r12", nil)
 	w.deployment("web", 2, w.podSpec("100m", "64Mi", nil))
 	careless := w.carelessPod(w.podSpec("100m", "64Mi", nil))
 	w.bindAtLaunch(careless, "r12")
+	boot()
 	w.awaitRunning(3)
 	w.await(t, "the careless pod's failed mounts", func() bool { return len(w.events("FailedMount")) > 0 })
 	for _, e := range w.events("FailedMount") {

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,9 +15,14 @@ import (
 // need no network are there when the kubelet starts.
 func TestPreBinding(t *testing.T) {
 	w := newWorld(t, "pre-binding")
+	boot := w.hold("pre-binding")
 	w.pool("pre-binding", nil)
 	w.deployment("web", 24, w.podSpec("500m", "1Gi", nil))
 	w.deployment("host", 2, w.podSpec("100m", "64Mi", func(s *corev1.PodSpec) { s.HostNetwork = true }))
+	w.await(t, "the pods that need no network to be bound", func() bool {
+		return len(slices.DeleteFunc(w.pods(), func(p observe.Pod) bool { return !p.Bound.Seen() || !p.Object.Spec.HostNetwork })) == 2
+	})
+	boot()
 	w.awaitRunning(26)
 	bound := map[string]string{}
 	for _, e := range w.events("PreBound") {

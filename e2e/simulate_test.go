@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
 // TestSimulateFromCluster asks what would be launched for a pod that no scheduler looks at: the objects come from the
@@ -20,15 +21,11 @@ func TestSimulateFromCluster(t *testing.T) {
 	spec := w.podSpec("1", "1Gi", func(s *corev1.PodSpec) { s.SchedulerName = "nobody" })
 	w.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "waits"}, Spec: spec})
 
-	// The NodePool is launched from once the launcher has found its EC2NodeClass ready.
-	text, found := "", false
-	for range 100 {
-		text = w.slipway("simulate", "--from-cluster", "-o", "json")
-		if found = planned(t, text, w.name+"/waits", w.AWSRegion()); found {
-			break
-		}
-	}
-	if !found {
+	w.await(t, "the NodePool to be ready", func() bool {
+		pool := &karpv1.NodePool{}
+		return w.client.Get(t.Context(), keyOf(w.name), pool) == nil && pool.StatusConditions().Root().IsTrue()
+	})
+	if text := w.slipway("simulate", "--from-cluster", "-o", "json"); !planned(t, text, w.name+"/waits", w.AWSRegion()) {
 		t.Fatalf("no node of NodePool simulate for the pod in:\n%s", text)
 	}
 	told := w.slipway("explain", "pod", w.name+"/waits")

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/e2e/aws/policy"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
 )
 
 // awaitLaunchRefused waits until a NodeClaim of the pool says, for the reason, that it was not launched; its message has the
@@ -67,7 +69,7 @@ func TestNoSpotRole(t *testing.T) {
 	w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
 	// The launcher asks for no spot instance for minutes; its next process does not remember that.
 	t.Cleanup(func() {
-		if err := shared.Kill(sandbox.Launcher); err != nil {
+		if err := shared.Kill(sandbox.Launcher); err != nil && !errors.Is(err, supervise.ErrNotRunning) {
 			t.Error(err)
 		}
 	})

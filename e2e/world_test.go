@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -46,7 +45,7 @@ func (w *world) clear(ctx context.Context) {
 
 // cleanupContext outlives the test's own, which ends before its clean-up begins.
 func cleanupContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), time.Minute)
+	return context.WithTimeout(context.Background(), mostPatience)
 }
 
 func (w *world) create(objects ...client.Object) {
@@ -110,10 +109,18 @@ func (w *world) removePool(pool *karpv1.NodePool) {
 	if err := client.IgnoreNotFound(w.client.Delete(ctx, pool)); err != nil {
 		w.t.Errorf("deleting NodePool %s: %v", pool.Name, err)
 	}
-	err := w.recorder.Await(ctx, "the nodes of NodePool "+pool.Name+" to be gone", func() bool { return len(w.claimsOf(pool.Name)) == 0 })
+	err := w.awaitChange(ctx, "the nodes of NodePool "+pool.Name+" to be gone", func() bool { return len(w.claimsOf(pool.Name)) == 0 })
 	if err != nil {
 		w.t.Error(err)
 	}
+}
+
+// hold keeps the machines of a NodePool from starting their kubelets until release is called, or the test has ended.
+func (w *world) hold(pool string) (release func()) {
+	w.t.Helper()
+	release = w.HoldMachines(pool)
+	w.t.Cleanup(release)
+	return release
 }
 
 // claimsOf lists the NodeClaims of a pool that exist.

@@ -32,7 +32,7 @@ func serve(t *testing.T) string {
 	case err := <-done:
 		done <- nil
 		t.Fatal(err)
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("aws serve does not say where it is")
 	}
 	return ""

@@ -27,6 +27,9 @@ import (
 	"github.com/slipway-k8s/slipway/manifests"
 )
 
+// patience is how long what comes by itself may take, on a machine however busy.
+const patience = 5 * time.Minute
+
 // Two control planes, one after the other in one process, as the test binaries of other packages do it; the second one
 // in an older version's clothes.
 func TestControlPlane(t *testing.T) {
@@ -68,7 +71,7 @@ func TestControlPlane(t *testing.T) {
 func goroutinesEnd(t *testing.T, before int) {
 	t.Helper()
 	const handful = 10
-	for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before+handful; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before+handful; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines after Stop, %d before Start", runtime.NumGoroutine(), before)
 		}
@@ -78,7 +81,7 @@ func goroutinesEnd(t *testing.T, before int) {
 
 func start(t *testing.T, cfg controlplane.Config) *controlplane.ControlPlane {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cfg.Progress = func(step string, took time.Duration) { t.Logf("%s %s", step, took.Round(time.Millisecond)) }
 	begin := time.Now()
@@ -143,7 +146,7 @@ func deploymentMakesPods(t *testing.T, client kubernetes.Interface) {
 	if _, err := client.AppsV1().Deployments("default").Create(ctx, &deployment, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=inflate"})
 		return err == nil && len(pods.Items) == 3, err
 	})

@@ -193,7 +193,7 @@ func schedulerOf(t *testing.T, c client.Client, change func(*corev1.Pod)) string
 	change(pod)
 	var err error
 	// The service account of a new namespace comes a moment later.
-	waited := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	waited := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		err = c.Create(ctx, pod, client.DryRunAll)
 		if err != nil && strings.Contains(err.Error(), "serviceaccount") {
 			return false, nil
@@ -210,7 +210,7 @@ func schedulerOf(t *testing.T, c client.Client, change func(*corev1.Pod)) string
 func waitForScheduler(t *testing.T, c client.Client, scope, namespace, want string) {
 	t.Helper()
 	got := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		got = schedulerOf(t, c, func(p *corev1.Pod) { p.Namespace = namespace })
 		return got == want, nil
 	})

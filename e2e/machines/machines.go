@@ -54,6 +54,8 @@ type Config struct {
 	Speed float64
 	// Writers is how many requests all simulated machines may have under way together; 0 means 16.
 	Writers int
+	// Holds keep simulated machines from starting; nil holds none.
+	Holds *sim.Holds
 }
 
 // Machines runs a machine for each running instance.
@@ -93,7 +95,7 @@ func Simulated(cfg Config) (Mode, error) {
 			return kubernetes.NewForConfig(kubeletLimits(protobuf(nodeConfig(name)), cfg.Speed))
 		},
 		Cluster: cfg.Cluster, Endpoint: cfg.Endpoint,
-		Times: cfg.Times, Seed: cfg.Seed, Speed: cfg.Speed, Writers: cfg.Writers,
+		Times: cfg.Times, Seed: cfg.Seed, Speed: cfg.Speed, Writers: cfg.Writers, Holds: cfg.Holds,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("machines: %w", err)

@@ -11,7 +11,7 @@ import (
 )
 
 // stopTimeout bounds how long one part may take to end.
-const stopTimeout = 20 * time.Second
+const stopTimeout = 2 * time.Minute
 
 // errEnded is why a part that had no error of its own counts as failed.
 var errEnded = errors.New("it was not told to stop")

@@ -92,7 +92,7 @@ func (s *Sandbox) startMachines(ctx context.Context) (string, error) {
 		return "", err
 	}
 	mode, err := machines.Simulated(machines.Config{
-		Admin: s.cp.Admin(), Cluster: ClusterName, Endpoint: s.cp.Endpoint(), Seed: s.cfg.Seed, Speed: s.cfg.Speed,
+		Admin: s.cp.Admin(), Cluster: ClusterName, Endpoint: s.cp.Endpoint(), Seed: s.cfg.Seed, Speed: s.cfg.Speed, Holds: &s.holds,
 	})
 	if err != nil {
 		return "", err
@@ -169,6 +169,10 @@ func (s *Sandbox) managed(ctx context.Context) (int, error) {
 	}
 	return ready, nil
 }
+
+// HoldMachines keeps the simulated machines of a NodePool from starting their kubelets until release is called: what has to be
+// there before a kubelet is, has the time it needs.
+func (s *Sandbox) HoldMachines(nodePool string) (release func()) { return s.holds.Hold(nodePool) }
 
 // FleetCalls tells when each CreateFleet call arrived, by launch id; another AWS than the sandbox's own does not tell.
 func (s *Sandbox) FleetCalls() map[string]time.Time {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -23,8 +24,8 @@ import (
 const (
 	// poll is how often a condition is looked at while starting.
 	poll = 20 * time.Millisecond
-	// patience is how long one process may take until it works.
-	patience       = time.Minute
+	// patience is how long one process may take until it works, on a machine however busy; one that ends has no patience.
+	patience       = 5 * time.Minute
 	leaseNamespace = "kube-system"
 	leaseName      = "slipway-scheduler"
 )
@@ -159,13 +160,20 @@ func (s *Sandbox) writeKubeconfig(ctx context.Context, process, user string, gro
 	return path, os.WriteFile(path, data, 0o600)
 }
 
-// freePort is free now; that nobody takes it before its user does is a good bet on loopback.
+// freePort is free now, and none of those that the kernel gives to whoever asks for any port or connects: its user finds it free
+// later, and again when it is restarted.
 func freePort(ctx context.Context) (int, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	const first, after, tries = 10_000, 32_000, 100
+	var last error
+	for range tries {
+		port := first + rand.IntN(after-first)
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return port, listener.Close()
+		}
+		last = err
 	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+	return 0, last
 }
 
 // supervise keeps one of the two programs running.

@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/controlplane"
 	"github.com/slipway-k8s/slipway/e2e/foreign"
+	"github.com/slipway-k8s/slipway/e2e/machines/sim"
 	"github.com/slipway-k8s/slipway/e2e/part"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
@@ -35,6 +36,8 @@ type Sandbox struct {
 	children map[string]*supervise.Child
 	// metrics are the ports that the processes serve them on, by name.
 	metrics map[string]int
+	// holds are on the simulated machines.
+	holds sim.Holds
 	// journal and taps, by name of the process, where they were asked for.
 	journal *tap.Journal
 	taps    map[string][]*tap.Tap

@@ -43,7 +43,7 @@ func (s *scene) checkMessages() {
 // logged is the first line of a process's log with the text. What everybody sees at the API server is logged a moment later.
 func (s *scene) logged(process, text string) string {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		data, err := os.ReadFile(s.LogFile(process))
 		if err != nil {
 			s.t.Fatal(err)

@@ -48,6 +48,8 @@ type kubelet struct {
 	wake chan struct{}
 
 	planner planner
+	// network is how long the network plugin takes once the Node is registered: its agent is a pod of the node's.
+	network time.Duration
 	admit   lifecycle.PodAdmitHandler
 	writer  *writer
 	known   map[types.UID]*podState
@@ -72,6 +74,7 @@ func (k *kubelet) name() string { return k.host.instance.PrivateDNSName }
 // run is the kubelet's life from its start until ctx ends: the machine is off then, and says nothing more.
 func (k *kubelet) run(ctx context.Context) {
 	k.register(ctx)
+	k.planner.networkReady = time.Now().Add(k.network)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { k.heartbeat(ctx) })

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/machines/delay"
 	"github.com/slipway-k8s/slipway/e2e/machines/instance"
@@ -46,6 +47,8 @@ type Config struct {
 	Speed float64
 	// Writers is how many requests all machines may have under way together; 0 means 16.
 	Writers int
+	// Holds keep machines from starting; nil holds none.
+	Holds *Holds
 }
 
 // Sim runs simulated machines. Run must run for them to see anything of the cluster.
@@ -169,6 +172,7 @@ func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
 	}
 	started := later(m.Launched.Add(source.Draw(times.Kubelet, "kubelet")), time.Now())
 	sleep(ctx, time.Until(started))
+	s.config.Holds.wait(ctx, h.config.Labels[karpv1.NodePoolLabelKey])
 	select {
 	case <-s.synced:
 	case <-ctx.Done():
@@ -179,8 +183,9 @@ func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
 		return fmt.Errorf("instance %s: client of node %s: %w", m.ID, m.PrivateDNSName, err)
 	}
 	log := klog.FromContext(ctx).WithValues("node", klog.KRef("", m.PrivateDNSName), "instanceID", m.ID)
+	network := source.Draw(times.Network, "network")
 	k := &kubelet{
-		host: h, client: client,
+		host: h, client: client, network: network,
 		nodes: s.factory.Core().V1().Nodes().Lister(), pods: s.pods.GetIndexer(),
 		slots: s.slots, log: log, address: s.address,
 		wake:   make(chan struct{}, 1),
@@ -188,7 +193,7 @@ func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
 		known:  map[types.UID]*podState{},
 		planner: planner{
 			times: times, source: source, images: map[string]time.Time{},
-			networkReady: started.Add(source.Draw(times.Network, "network")),
+			networkReady: later(started, time.Now()).Add(network),
 		},
 	}
 	k.admit = k.newAdmission()

@@ -101,7 +101,10 @@ func (c *Child) Kill() error {
 	if c.process == nil {
 		return fmt.Errorf("%s: %w", c.cfg.Name, ErrNotRunning)
 	}
-	if err := c.process.Kill(); err != nil {
+	switch err := c.process.Kill(); {
+	case errors.Is(err, os.ErrProcessDone):
+		return fmt.Errorf("%s: %w", c.cfg.Name, ErrNotRunning)
+	case err != nil:
 		return fmt.Errorf("%s: %w", c.cfg.Name, err)
 	}
 	return nil
