@@ -38,7 +38,7 @@ func startDocker(ctx context.Context, folder, runtime string) (stop func() error
 	} else if lacks {
 		args = append(args, "--add-runtime", "slipway="+runtime, "--default-runtime", "slipway")
 	}
-	policy, err := forwarding(ctx)
+	rules, err := readRules(ctx)
 	if err != nil {
 		return nil, fmt.Errorf(cannotStart, err)
 	}
@@ -61,7 +61,7 @@ func startDocker(ctx context.Context, folder, runtime string) (stop func() error
 	stop = func() error {
 		err := daemon.Process.Signal(syscall.SIGTERM)
 		<-ended
-		return errors.Join(err, log.Close(), policy.restore(), unmountBelow(folder), os.RemoveAll(folder))
+		return errors.Join(err, log.Close(), rules.restore(), unmountBelow(folder), os.RemoveAll(folder))
 	}
 	if err := os.Setenv("DOCKER_HOST", socket); err != nil {
 		return nil, errors.Join(err, stop())
@@ -83,21 +83,6 @@ func startDocker(ctx context.Context, folder, runtime string) (stop func() error
 			return nil, errors.Join(fmt.Errorf("dockerd ended: %w\n%s", ending, tail), stop())
 		}
 	}
-}
-
-// policy is the iptables rule that says what becomes of packets that this host forwards, such as "-P FORWARD ACCEPT": dockerd makes
-// it DROP and leaves it so.
-type policy string
-
-func forwarding(ctx context.Context) (policy, error) {
-	rules, err := run(ctx, nil, "iptables", "--wait", "--list-rules", "FORWARD")
-	first, _, _ := strings.Cut(rules, "\n")
-	return policy(first), err
-}
-
-func (p policy) restore() error {
-	_, err := run(context.Background(), nil, "iptables", append([]string{"--wait"}, strings.Fields(string(p))...)...)
-	return err
 }
 
 // lacksSysResource tells whether this process, and so dockerd, has not all capabilities that a privileged container gets.
@@ -127,6 +112,15 @@ func unmountBelow(folder string) error {
 
 // run returns what a command that succeeds prints.
 func run(ctx context.Context, input []byte, name string, args ...string) (string, error) {
+	out, err := runAll(ctx, input, name, args...)
+	if err != nil {
+		return "", err
+	}
+	return out, nil
+}
+
+// runAll returns what a command prints, whether it succeeds or not.
+func runAll(ctx context.Context, input []byte, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
@@ -134,7 +128,7 @@ func run(ctx context.Context, input []byte, name string, args ...string) (string
 		cmd.Stdin = bytes.NewReader(input)
 	}
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(problems.String()))
+		return out.String(), fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(problems.String()))
 	}
 	return out.String(), nil
 }

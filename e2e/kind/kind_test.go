@@ -67,6 +67,7 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 		return d.Status.ReadyReplicas == 1, err
 	})
 	c.apply(t, nodePool)
+	t.Run("names resolve", c.namesResolve)
 	t.Run("by name", func(t *testing.T) {
 		c.served(t, "by-name", "slipway", nil, "schedulerName: slipway")
 	})
@@ -87,6 +88,7 @@ func TestInsteadOfTheDefaultScheduler(t *testing.T) {
 	c.replaceScheduler(t)
 	c.apply(t, nodePool)
 	c.served(t, "everyone", "default-scheduler", nil, "")
+	c.namesResolve(t)
 	var pods corev1.PodList
 	if err := c.client.List(t.Context(), &pods, client.InNamespace("kube-system"), client.MatchingLabels{"component": "kube-scheduler"}); err != nil {
 		t.Fatal(err)
