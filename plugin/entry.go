@@ -50,6 +50,9 @@ type hookSide struct{ p *Plugin }
 
 var _ hooks.Plugin = &hookSide{}
 
+// Begin waits once for what the launcher tells.
+func (h *hookSide) Begin() { h.p.begins.wait() }
+
 // Waiting says whether the planner has pods whose batch a drained queue would close.
 func (h *hookSide) Waiting() bool {
 	h.p.injected(hooks.NextPod, nil)

@@ -63,6 +63,9 @@ func (p *planner) relearn(ctx context.Context, u link.Update, now time.Time) {
 	for _, name := range u.Changed {
 		p.shown(ctx, catalog.InFlightNode{}, u.State.InFlight[name], now)
 	}
+	if p.view.synced {
+		p.begins.know()
+	}
 }
 
 // shown is told of an in-flight node that is new or changed. Pods that it newly lists are promised to it: another

@@ -65,6 +65,7 @@ type Plugin struct {
 	needs    *needs
 	volumes  *verify.Volumes
 	busy     *busyView
+	begins   *beginning
 	// nodesSynced says whether the Node informer has its first list.
 	nodesSynced cache.InformerSynced
 	installed   atomic.Bool
@@ -102,6 +103,7 @@ func New(o Options) (*Plugin, error) {
 	}
 	p := &Plugin{
 		options: o, metrics: m, collected: newCollector(), inbox: newInbox(), handles: map[string]fwk.Handle{},
+		begins: newBeginning(),
 	}
 	p.promises, err = promise.New(p.activate)
 	return p, err

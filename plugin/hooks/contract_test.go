@@ -38,12 +38,18 @@ var (
 type served struct {
 	promised, collected, waiting       bool
 	drained, noNodes, tripped, repeats atomic.Int64
+	begin                              func()
 	panics, class                      string
 }
 
 func (s *served) boom(hook string) {
 	if s.panics == hook {
 		panic("injected")
+	}
+}
+func (s *served) Begin() {
+	if s.begin != nil {
+		s.begin()
 	}
 }
 func (s *served) Waiting() bool { s.boom(hooks.NextPod); return s.waiting }
@@ -197,6 +203,12 @@ func TestDrained(t *testing.T) {
 	pod := st.MakePod().Name("a").UID("a").Obj()
 	sched, delegated, _ := newScheduler(t)
 	p := &served{waiting: true}
+	begun := 0
+	p.begin = func() {
+		if begun++; delegated.next != begun-1 {
+			t.Errorf("a pod was taken before the plugin let the cycle begin")
+		}
+	}
 	install(t, sched, p)
 	sched.SchedulingQueue.Add(t.Context(), pod)
 	for range 2 {
@@ -211,7 +223,7 @@ func TestDrained(t *testing.T) {
 	if _, err := sched.NextPod(klog.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if p.drained.Load() != 1 || delegated.next != 3 {
+	if p.drained.Load() != 1 || delegated.next != 3 || begun != 3 {
 		t.Errorf("drained %d times, delegated %d times", p.drained.Load(), delegated.next)
 	}
 }

@@ -29,8 +29,10 @@ const few = 16
 // pause is how long a tripped hook only delegates.
 const pause = 10 * time.Minute
 
-// Plugin is what the hooks serve. Its methods are called in scheduling cycles: they take short locks and do no I/O.
+// Plugin is what the hooks serve. Its methods are called in scheduling cycles: all but the first take short locks and do no I/O.
 type Plugin interface {
+	// Begin is called before each pod is taken from the queue. It may wait the first time, for a moment.
+	Begin()
 	// Waiting says whether pods were collected whose batch could close when the queue has drained.
 	Waiting() bool
 	// Drained is told that the scheduling queue is empty.
@@ -100,6 +102,7 @@ func Install(cfg Config) error {
 // the batch is as complete as the queue can tell.
 func (h *hooked) nextPod(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 	h.nextGuard.do(logger, func() {
+		h.Plugin.Begin()
 		if h.skip > 0 {
 			h.skip--
 			return
