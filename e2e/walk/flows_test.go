@@ -2,13 +2,19 @@ package walk_test
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/observe"
 )
 
-// pods of the walk's workload: more than one node holds.
-const pods = 6
+// pods of the walk's workload: more than one node holds. spread are those of a fleet that is half empty, each on a node of its own.
+const pods, spread = 6, 2
 
 // flow is one thing that slipway does, from a state of rest to another one.
 type flow struct {
@@ -39,6 +45,8 @@ func flows() []flow {
 		{name: "interrupt", from: pods, to: pods, begin: (*stage).interrupt, over: (*stage).victimGone},
 		{name: "leave", from: pods, to: pods, begin: (*stage).deleteNode, over: (*stage).victimGone},
 		{name: "fail-join", from: 0, to: pods, begin: func(s *stage) { s.AWS().FailNextJoins(1); s.scale(s.web, pods) }},
+		{name: "drift", from: pods, to: pods, begin: (*stage).drift, over: (*stage).victimGone},
+		{name: "consolidate", from: pods, to: spread, begin: (*stage).halfEmpty, over: (*stage).oneLeft},
 		{name: "reclaim", from: pods, to: 0, begin: func(s *stage) { s.scale(s.web, 0) }, over: func(s *stage) error { return s.nothingLeft() }},
 	}
 }
@@ -46,6 +54,7 @@ func flows() []flow {
 // rest brings the stage to n running pods, by the quiet way.
 func (s *stage) rest(n int) {
 	s.t.Helper()
+	s.policy(karpv1.ConsolidationPolicyWhenEmpty)
 	s.scale(s.web, n)
 	s.settle(fmt.Sprintf("%d pods at rest", n), func() error { return s.atRest(n) })
 }
@@ -90,6 +99,44 @@ func (s *stage) deleteNode() {
 			}
 		}
 	}
+}
+
+// drift has one node differ from what its NodePool asks for.
+func (s *stage) drift() {
+	victim := s.claims()[0]
+	s.victim = victim.Object.Name
+	s.annotate(victim.Object, karpv1.NodePoolHashAnnotationKey, "another")
+}
+
+// halfEmpty takes all pods away but one on each of two nodes, the larger of which has room for both, and has the fleet consolidated.
+func (s *stage) halfEmpty() {
+	nodes := map[string]*resource.Quantity{}
+	for _, n := range s.recorder.Nodes() {
+		nodes[n.Object.Name] = n.Object.Status.Allocatable.Cpu()
+	}
+	running := slices.DeleteFunc(s.recorder.Pods(), func(p observe.Pod) bool {
+		return p.Object.Labels["app"] != s.web.Name || p.Deleted.Seen() || p.Terminating.Seen() || p.Object.Status.Phase != corev1.PodRunning
+	})
+	slices.SortStableFunc(running, func(a, b observe.Pod) int {
+		return nodes[b.Object.Spec.NodeName].Cmp(*nodes[a.Object.Spec.NodeName])
+	})
+	kept := map[string]bool{}
+	for _, p := range running {
+		if len(kept) < spread && !kept[p.Object.Spec.NodeName] {
+			kept[p.Object.Spec.NodeName] = true
+			continue
+		}
+		s.annotate(p.Object, corev1.PodDeletionCost, "-100") // These are the first to go.
+	}
+	s.scale(s.web, spread)
+	s.policy(karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized)
+}
+
+func (s *stage) oneLeft() error {
+	if claims := len(s.claims()); claims != 1 {
+		return fmt.Errorf("there are %d NodeClaims, one has room for all pods", claims)
+	}
+	return nil
 }
 
 func (s *stage) victimGone() error {

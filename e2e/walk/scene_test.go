@@ -27,6 +27,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/consolidate"
 )
 
 // patience is how long a wait goes on without any effect of the processes: far above what anything takes, a fail-over included.
@@ -42,6 +43,8 @@ type scene struct {
 	t        testing.TB
 	client   client.WithWatch
 	recorder *observe.Recorder
+	// consolidation is what the NodePool says of it.
+	consolidation karpv1.ConsolidationPolicy
 }
 
 const name = "walk"
@@ -63,7 +66,7 @@ func newScene(tb testing.TB, cfg sandbox.Config) *scene {
 			tb.Error(err)
 		}
 	})
-	s := &scene{Sandbox: sb, t: tb}
+	s := &scene{Sandbox: sb, t: tb, consolidation: karpv1.ConsolidationPolicyWhenEmpty}
 	if s.client, err = client.NewWithWatch(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
 		tb.Fatal(err)
 	}
@@ -101,14 +104,15 @@ spec:
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	// Nodes may be given up as soon as they are Ready.
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{consolidate.NodeAgeAnnotation: "0s"}}}
 	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
 		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot"}},
 		{Key: awsv1.LabelInstanceCategory, Operator: corev1.NodeSelectorOpIn, Values: []string{"c", "m", "r"}},
 		{Key: awsv1.LabelInstanceCPU, Operator: corev1.NodeSelectorOpIn, Values: []string{"2", "4"}},
 	}
-	pool.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmpty
+	pool.Spec.Disruption.ConsolidationPolicy = s.consolidation
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("1s")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, &class, pool)
@@ -158,6 +162,32 @@ func (s *scene) scale(d *appsv1.Deployment, n int) {
 	if err := s.client.Patch(s.t.Context(), d.DeepCopy(), patch); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// annotate an object, which may be gone.
+func (s *scene) annotate(object client.Object, key, value string) {
+	s.t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
+	changed, ok := object.DeepCopyObject().(client.Object)
+	if !ok {
+		s.t.Fatalf("%T is no object", object)
+	}
+	if err := client.IgnoreNotFound(s.client.Patch(s.t.Context(), changed, patch)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// policy sets what the NodePool says of nodes that are not full.
+func (s *scene) policy(policy karpv1.ConsolidationPolicy) {
+	s.t.Helper()
+	if s.consolidation == policy {
+		return
+	}
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"disruption":{"consolidationPolicy":%q}}}`, policy))
+	if err := s.client.Patch(s.t.Context(), &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch); err != nil {
+		s.t.Fatal(err)
+	}
+	s.consolidation = policy
 }
 
 // running counts the pods of an app that run and stay.
@@ -210,7 +240,7 @@ func (s *scene) await(what string, done func() error) {
 	defer cancel()
 	var last error
 	begin, seen := time.Now(), s.Journal().Last()
-	moved := begin
+	moved, collected := begin, begin
 	err := s.recorder.Await(ctx, what, func() bool {
 		for _, e := range s.Journal().Since(seen) {
 			if seen = e.Number; counted(e) != "" {
@@ -220,6 +250,10 @@ func (s *scene) await(what string, done func() error) {
 		if time.Since(moved) > patience {
 			cancel()
 		}
+		if time.Since(collected) > time.Second {
+			collected = time.Now()
+			s.collectPods()
+		}
 		last = done()
 		return last == nil
 	})
@@ -228,6 +262,25 @@ func (s *scene) await(what string, done func() error) {
 	}
 	s.keep()
 	s.t.Fatalf("not within %s, the last effect %s ago: %s: %v", time.Since(begin).Round(time.Second), time.Since(moved).Round(time.Second), what, last)
+}
+
+// collectPods does what kube-controller-manager does only after 40 seconds: a pod that is leaving and whose Node is gone has no kubelet
+// that would end it.
+func (s *scene) collectPods() {
+	nodes := map[string]bool{}
+	for _, n := range s.recorder.Nodes() {
+		nodes[n.Object.Name] = !n.Deleted.Seen()
+	}
+	for _, p := range s.recorder.Pods() {
+		node, o := p.Object.Spec.NodeName, p.Object
+		if p.Deleted.Seen() || !p.Terminating.Seen() || node == "" || nodes[node] {
+			continue
+		}
+		err := s.client.Delete(s.t.Context(), o, client.GracePeriodSeconds(0), client.Preconditions{UID: &o.UID})
+		if client.IgnoreNotFound(err) != nil && s.t.Context().Err() == nil {
+			s.t.Error(err)
+		}
+	}
 }
 
 // keep prints the ends of the logs, and keeps all of them and the effects where `go test -artifacts` keeps things.

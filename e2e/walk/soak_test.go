@@ -53,6 +53,9 @@ func troubles() []trouble {
 		{"AWS down", 2, false, func(s *soak) { s.AWS().Down(s.upTo(2 * time.Second)) }},
 		{"interrupt", 5, false, func(s *soak) { _, _ = s.AWS().InterruptOne() }}, // There may be none to interrupt.
 		{"no join", 3, false, func(s *soak) { s.AWS().FailNextJoins(1) }},
+		{"drift", 3, false, (*soak).drift},
+		{"consolidate", 2, false, func(s *soak) { s.policy(karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized) }},
+		{"consolidate no more", 2, false, func(s *soak) { s.policy(karpv1.ConsolidationPolicyWhenEmpty) }},
 		{"terminate an instance", 2, false, (*soak).terminate},
 		{"cut off", 2, true, func(s *soak) { (&stage{scene: s.scene}).stop(stop{cut: true}) }},
 		{"kill the launcher", 3, true, func(s *soak) { s.kill(sandbox.Launcher) }},
@@ -236,6 +239,13 @@ func (s *soak) pick() *observe.Claim {
 func (s *soak) deleteClaim() {
 	if c := s.pick(); c != nil {
 		s.delete(c.Object)
+	}
+}
+
+// drift has a node differ from what its NodePool asks for.
+func (s *soak) drift() {
+	if c := s.pick(); c != nil {
+		s.annotate(c.Object, karpv1.NodePoolHashAnnotationKey, "another")
 	}
 }
 

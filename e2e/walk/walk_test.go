@@ -1,12 +1,9 @@
 package walk_test
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -77,72 +74,37 @@ func TestCrashWalk(t *testing.T) {
 		record(newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: joinSoon()})))
 		return
 	}
-	cases := few()
+	cases, done := few(), ledger{}
 	if argument[bool]("walk") {
-		cases = every(t)
+		cases, done = every(t), ledger{path: argument[string]("walk.done")}
 		lane, lanes := argument[int]("walk.lane"), argument[int]("walk.lanes")
 		if lane == 0 && lanes > 1 {
 			inLanes(t, lanes)
 			return
 		}
-		cases = share(cases, max(lane, 1)-1, lanes)
+		cases = done.left(t, share(cases, max(lane, 1)-1, lanes))
+		if len(cases) == 0 {
+			return
+		}
 	}
 	st := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, LauncherArgs: joinSoon()}))
 	missed, begin := 0, time.Now()
 	for i, c := range inTurn(cases) {
 		started := time.Now()
-		reached := st.walk(c)
+		reached := done.walked(t, c, func() bool { return st.walk(c) })
 		t.Logf("%d/%d %s: %.1f s, reached %t", i+1, len(cases), c, time.Since(started).Seconds(), reached)
 		if !reached {
 			missed++
 		}
 	}
 	st.checkLogs()
-	st.checkMessages()
+	if !argument[bool]("walk") {
+		st.checkMessages() // Both of few's flows together log all of them.
+	}
 	t.Logf("%d cases in %s, %d of them not reached", len(cases), time.Since(begin).Round(time.Second), missed)
 	if missed*10 > len(cases) {
 		t.Errorf("%d of %d steps were not reached: record them anew (-walk.record)", missed, len(cases))
 	}
-}
-
-// inLanes walks in several processes beside each other, each with a sandbox: kube-apiserver can be had once in a process.
-func inLanes(t *testing.T, lanes int) {
-	t.Helper()
-	for lane := range lanes {
-		t.Run(fmt.Sprint(lane+1), func(t *testing.T) {
-			t.Parallel()
-			args := append(slices.Clone(os.Args[1:]), fmt.Sprintf("-walk.lane=%d", lane+1), "-test.run=^TestCrashWalk$")
-			run := exec.CommandContext(t.Context(), os.Args[0], args...)
-			out, err := run.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			run.Stderr = run.Stdout
-			if err := run.Start(); err != nil {
-				t.Fatal(err)
-			}
-			lines := bufio.NewScanner(out)
-			lines.Buffer(nil, 1<<20)
-			for lines.Scan() {
-				t.Log(strings.TrimSpace(lines.Text()))
-			}
-			if err := lines.Err(); err != nil {
-				t.Error(err)
-			}
-			if err := run.Wait(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// share is what one of several lanes walks.
-func share(cases []walkCase, lane, lanes int) []walkCase {
-	var out []walkCase
-	for i := lane; i < len(cases); i += max(lanes, 1) {
-		out = append(out, cases[i])
-	}
-	return out
 }
 
 // inTurn orders cases so that each begins, as far as that goes, with the number of pods that the one before ended with: coming to
@@ -202,20 +164,27 @@ func TestEachCaseOnce(t *testing.T) {
 func every(t *testing.T) []walkCase {
 	t.Helper()
 	var out []walkCase
-	n, flow, nth := 0, argument[string]("walk.flow"), argument[int]("walk.every")
+	n, nth, named := 0, argument[int]("walk.every"), regexp.MustCompile(argument[string]("walk.case"))
 	for i, s := range readSteps(t) {
 		for _, p := range stops() {
 			for _, m := range []tap.Moment{tap.Before, tap.After} {
-				if flow != "" && flow != s.flow {
+				c := walkCase{s, p, m}
+				if !asked(s.flow) || !named.MatchString(c.String()) {
 					continue
 				}
 				if n++; (n+i)%nth == 0 {
-					out = append(out, walkCase{s, p, m})
+					out = append(out, c)
 				}
 			}
 		}
 	}
 	return out
+}
+
+// asked says whether a flow is among those that the flag names; all are where it names none.
+func asked(flow string) bool {
+	names := argument[string]("walk.flow")
+	return names == "" || slices.Contains(strings.Split(names, ","), flow)
 }
 
 // walk runs a case's flow, stops what it says at its step, and waits until all is at rest. It says whether the step was reached.
@@ -281,85 +250,4 @@ func counted(e tap.Effect) string {
 		return ""
 	}
 	return e.Name
-}
-
-const stepsFile = "testdata/steps.txt"
-
-// nthAtMost is how many effects of one name in a flow are steps: the first, and one amid others of its kind.
-const nthAtMost = 2
-
-// record writes the steps that each flow has every time.
-func record(s *stage) {
-	s.t.Helper()
-	const rounds = 3
-	always := map[step]int{}
-	var order []step
-	for range rounds {
-		for _, f := range flows() {
-			s.rest(f.from)
-			from := s.Journal().Last()
-			s.run(f)
-			for _, st := range stepsOf(f.name, s.Journal().Since(from)) {
-				if always[st]++; always[st] == 1 {
-					order = append(order, st)
-				}
-			}
-		}
-	}
-	var b strings.Builder
-	b.WriteString("# flow, process, nth, effect: written by -walk.record; every test run is held against the names.\n")
-	for _, f := range flows() {
-		for _, st := range order {
-			if st.flow == f.name && always[st] == rounds {
-				fmt.Fprintf(&b, "%s %s %d %s\n", st.flow, st.process, st.nth, st.effect)
-			}
-		}
-	}
-	if err := os.MkdirAll(filepath.Dir(stepsFile), 0o755); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(stepsFile, []byte(b.String()), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// stepsOf lists the steps among effects, in order.
-func stepsOf(flow string, effects []tap.Effect) []step {
-	var out []step
-	n := map[string]int{}
-	for _, e := range effects {
-		if counted(e) == "" {
-			continue
-		}
-		key := e.Process + " " + e.Name
-		if n[key]++; n[key] <= nthAtMost {
-			out = append(out, step{flow, e.Process, e.Name, n[key]})
-		}
-	}
-	return out
-}
-
-func readSteps(t *testing.T) []step {
-	t.Helper()
-	file, err := os.Open(stepsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	var out []step
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), "#") {
-			continue
-		}
-		var s step
-		if _, err := fmt.Sscanf(lines.Text(), "%s %s %d", &s.flow, &s.process, &s.nth); err != nil {
-			t.Fatalf("%s: %q: %v", stepsFile, lines.Text(), err)
-		}
-		s.effect = strings.SplitN(lines.Text(), " ", 4)[3]
-		out = append(out, s)
-	}
-	if len(out) == 0 {
-		t.Fatalf("%s names no steps", stepsFile)
-	}
-	return out
 }
