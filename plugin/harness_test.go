@@ -238,7 +238,7 @@ func newNode(name, cpu string, labels map[string]string, taints ...corev1.Taint)
 // eventually waits for a fact.
 func (h *harness) eventually(what string, fact func() bool) {
 	h.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !fact() {
 		if time.Now().After(deadline) {
 			h.t.Fatalf("waited in vain: %s", what)

@@ -35,7 +35,7 @@ func (h *harness) ask(q *api.Question) *api.Answer {
 			h.t.Fatalf("answer %s to question %s", a.GetId(), q.GetId())
 		}
 		return a
-	case <-time.After(15 * time.Second):
+	case <-time.After(2 * time.Minute):
 		h.t.Fatalf("no answer to %v", q)
 		return nil
 	}

@@ -70,9 +70,10 @@ func wantCode(t *testing.T, err error, code string) {
 
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	const patience = 2 * time.Minute
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waiting for %s took longer than 10 s", what)
+			t.Fatalf("waiting for %s took longer than %s", what, patience)
 		}
 	}
 }

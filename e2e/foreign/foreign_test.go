@@ -98,7 +98,7 @@ func read(t *testing.T, from <-chan instance.Instance, n int, state instance.Sta
 			if i.State == state {
 				count++
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("%d of %d instances are in state %d", count, n, state)
 		}
 	}

@@ -221,7 +221,7 @@ func TestTenancyOnTheWire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			got, err := c.Instances(t.Context(), cloud.Selector{LaunchIDs: []string{launch}})
 			if err == nil && len(got) == 1 && got[0].Tenancy == cmp.Or(tenancy, catalog.TenancyDefault) {
 				break

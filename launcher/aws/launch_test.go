@@ -162,7 +162,7 @@ func TestRepeatedLaunchIsTheSame(t *testing.T) {
 }
 
 func TestLaunchWithoutCapacity(t *testing.T) {
-	w, c := newWire(t, func(cfg *Config) { cfg.Periods.Unavailable = 150 * time.Millisecond })
+	w, c := newWire(t)
 	// What Refresh asks for beside.
 	w.on("DescribeLaunchTemplates", ok("<DescribeLaunchTemplatesResponse/>"))
 	w.on("DescribeInstanceTypeOfferings", refuse(http.StatusBadRequest, "NotNow", "no"))
@@ -176,7 +176,6 @@ func TestLaunchWithoutCapacity(t *testing.T) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	<-changed
-	again := c.Changed()
 	if available(t, c, a) || !available(t, c, b) {
 		t.Error("want the first option unavailable and the second available")
 	}
@@ -185,13 +184,25 @@ func TestLaunchWithoutCapacity(t *testing.T) {
 	if err != nil || len(out.Failures) != 1 || len(w.made("CreateFleet")) != 1 {
 		t.Errorf("%+v, %v, %d calls", out, err, len(w.made("CreateFleet")))
 	}
-	select {
-	case <-again:
-	case <-time.After(5 * time.Second):
-		t.Fatal("the end was not told")
+}
+
+// When an offering may be there again, that is told as any change.
+func TestEndOfAStockOutIsTold(t *testing.T) {
+	w, c := newWire(t, func(cfg *Config) { cfg.Periods.Unavailable = 100 * time.Millisecond })
+	w.on("DescribeLaunchTemplates", ok("<DescribeLaunchTemplatesResponse/>"))
+	w.on("DescribeInstanceTypeOfferings", refuse(http.StatusBadRequest, "NotNow", "no"))
+	refreshing(t, c)
+	w.on("CreateFleet", fleet(nil, fleetError("InsufficientInstanceCapacity", "We currently do not have sufficient capacity", "subnet-2")))
+	a := option("m7g.large", zoneA, "spot")
+	if out, err := c.Launch(t.Context(), launchInput("launch-1", 1, a)); err != nil || len(out.Failures) != 1 {
+		t.Fatalf("%+v, %v", out, err)
 	}
-	if !available(t, c, a) {
-		t.Error("still unavailable after its time")
+	for changed := c.Changed(); !available(t, c, a); changed = c.Changed() {
+		select {
+		case <-changed:
+		case <-time.After(time.Minute):
+			t.Fatal("the end was not told")
+		}
 	}
 }
 

@@ -101,7 +101,7 @@ func TestOneBadObject(t *testing.T) {
 		t.Errorf("this test proves nothing: a plain client reads %d NodePools", len(got))
 	}
 	config.Wrap(readable.Transport)
-	got := names(t, config, 5, 30*time.Second)
+	got := names(t, config, 5, 2*time.Minute)
 	if len(got) != 5 {
 		t.Fatalf("NodePools %v", got)
 	}

@@ -173,7 +173,7 @@ func TestKill(t *testing.T) {
 	}
 	client := control.NewClient(state)
 	defer client.Close()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if err = client.Kill(ctx, "launcher"); err == nil {
 			break
 		}

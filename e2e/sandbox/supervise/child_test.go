@@ -69,10 +69,15 @@ type running struct {
 func run(t *testing.T, played string) running {
 	t.Helper()
 	r := running{log: filepath.Join(t.TempDir(), "log"), exits: make(chan supervise.Exit, 100)}
+	// Who ends when it is told to has the time for it.
+	grace := time.Minute
+	if played == "stubborn" {
+		grace = 200 * time.Millisecond
+	}
 	var err error
 	r.Child, err = supervise.New(supervise.Config{
 		Name: "child", Path: os.Args[0], Env: []string{role + "=" + played}, LogFile: r.log,
-		Backoff: 40 * time.Millisecond, Grace: 200 * time.Millisecond,
+		Backoff: 40 * time.Millisecond, Grace: grace,
 		Exited: func(e supervise.Exit) { r.exits <- e },
 	})
 	if err != nil {
@@ -99,7 +104,7 @@ func run(t *testing.T, played string) running {
 // await waits until the log holds the text n times.
 func (r running) await(t *testing.T, text string, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		data, err := os.ReadFile(r.log)
 		if err == nil && strings.Count(string(data), text) >= n {
 			return
