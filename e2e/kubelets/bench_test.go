@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/e2e/kubelets/figures"
 	"github.com/slipway-k8s/slipway/e2e/machines/kubelet"
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -31,38 +33,103 @@ type way struct {
 	off bool
 }
 
-// BenchmarkStart measures the time from a kubelet's start until all pods of its node run. Each round tries every way, one after
-// the other, so that a busy host is as busy for each; the medians are reported.
-func BenchmarkStart(b *testing.B) {
-	small := []way{{name: "launch", bound: "launch"}, {name: "auto", bound: "auto"}, {name: "scheduler", bound: "scheduler"}}
-	large := []way{
+// cell is one situation.
+type cell struct {
+	network time.Duration
+	image   string
+	pods    int
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("network=%s/image=%s/pods=%d", c.network, c.image, c.pods)
+}
+
+// ways are how the pods of a cell come to their node. Small images gain nothing from prefetching.
+func (c cell) ways() []way {
+	if c.image == "main" {
+		return []way{{name: "launch", bound: "launch"}, {name: "auto", bound: "auto"}, {name: "scheduler", bound: "scheduler"}}
+	}
+	return []way{
 		{name: "launch", bound: "launch"},
 		{name: "auto", bound: "auto", off: true},
 		{name: "auto+prefetch", bound: "auto"},
 		{name: "scheduler", bound: "scheduler", off: true},
 		{name: "scheduler+prefetch", bound: "scheduler"},
 	}
+}
+
+// cells are those whose name matches.
+func cells(b *testing.B, pattern string) (cells []cell, out []figures.Cell) {
+	b.Helper()
+	wanted, err := regexp.Compile(pattern)
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, network := range []time.Duration{0, benchLateBy} {
 		for _, image := range []string{"main", "pad-200"} {
 			for _, pods := range []int{1, 10, 30} {
-				ways := small
-				if image != "main" {
-					ways = large
+				c := cell{network: network, image: image, pods: pods}
+				if !wanted.MatchString(c.String()) {
+					continue
 				}
-				name := fmt.Sprintf("network=%s/image=%s/pods=%d", network, image, pods)
-				b.Run(name, func(b *testing.B) { rounds(b, network, image, pods, ways) })
+				var names []string
+				for _, w := range c.ways() {
+					names = append(names, w.name)
+				}
+				cells = append(cells, c)
+				out = append(out, figures.Cell{Name: c.String(), Ways: names})
 			}
 		}
 	}
+	if len(out) == 0 {
+		b.Fatalf("-bench.cells %q matches no cell such as %s", pattern, cell{benchLateBy, "pad-200", 10})
+	}
+	return cells, out
 }
 
-func rounds(b *testing.B, network time.Duration, image string, pods int, ways []way) {
+// BenchmarkStart measures the time from a kubelet's start until all pods of its node run. Each round tries every way of a cell,
+// one after the other, so that a busy host is as busy for each; the medians are printed.
+func BenchmarkStart(b *testing.B) {
+	begun := time.Now()
+	file, err := figures.Open(text("bench.file"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	all, names := cells(b, text("bench.cells"))
+	rounds, minutes := number(b, "bench.rounds"), number(b, "bench.minutes")
+	worlds := map[string]*world{}
+	for {
+		name, how, more := file.Next(names, rounds)
+		if !more || minutes > 0 && time.Since(begun) > time.Duration(minutes)*time.Minute {
+			break
+		}
+		c := all[slices.IndexFunc(all, func(c cell) bool { return c.String() == name })]
+		w := worlds[name]
+		if w == nil {
+			w = newCell(b, c)
+			worlds[name] = w
+		}
+		ways := c.ways()
+		chosen := ways[slices.IndexFunc(ways, func(w way) bool { return w.name == how })]
+		w.starts++
+		took := w.start(fmt.Sprintf("s%d", w.starts), c, chosen).Seconds()
+		fmt.Fprintf(os.Stderr, "%s %s: %.1f s\n", name, how, took)
+		if err := file.Add(figures.Figure{Cell: name, Way: how, Seconds: took}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	fmt.Fprintf(os.Stderr, "\nFrom the kubelet's start to running pods:\n%s", file.Table(names))
+}
+
+// newCell makes the NodePools of a cell.
+func newCell(b *testing.B, c cell) *world {
 	b.Helper()
 	w := newWorld(b, fmt.Sprintf("bench-%d", time.Now().UnixNano()))
 	pool := func(name string, class string) {
 		w.pool(name, func(p *karpv1.NodePool) {
-			if network > 0 {
-				p.Spec.Template.Labels[lateKey] = seconds(network)
+			if c.network > 0 {
+				p.Spec.Template.Labels[lateKey] = seconds(c.network)
 			}
 			p.Spec.Template.Spec.NodeClassRef.Name = class
 		})
@@ -72,23 +139,13 @@ func rounds(b *testing.B, network time.Duration, image string, pods int, ways []
 	w.create(off)
 	pool(w.name+"-on", "default")
 	pool(w.name+"-off", off.Name)
-	took := map[string][]float64{}
-	for round := range b.N {
-		for i, how := range ways {
-			took[how.name] = append(took[how.name], w.start(fmt.Sprintf("r%d-%d", round, i), image, pods, how).Seconds())
-		}
-	}
-	b.ReportMetric(0, "ns/op")
-	for _, how := range ways {
-		slices.Sort(took[how.name])
-		b.ReportMetric(took[how.name][len(took[how.name])/2], "s/"+how.name)
-		b.Logf("%s: %.1f s", how.name, took[how.name])
-	}
+	return w
 }
 
 // start has a node launched for pods and returns how long after its kubelet's start all of them run. The node is gone then.
-func (w *world) start(name, image string, pods int, how way) time.Duration {
+func (w *world) start(name string, c cell, how way) time.Duration {
 	w.t.Helper()
+	image, pods := c.image, c.pods
 	pool := w.name + "-on"
 	if how.off {
 		pool = w.name + "-off"

@@ -51,6 +51,7 @@ type cluster struct {
 var shared *cluster
 
 func TestMain(m *testing.M) {
+	register()
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	os.Exit(run(m))
@@ -97,7 +98,7 @@ func leftovers(folder string) []string {
 func start(ctx context.Context) (*cluster, error) {
 	c := &cluster{}
 	bytesPerSecond := int64(rate)
-	if flag.Lookup("test.bench").Value.String() != "" {
+	if text("test.bench") != "" {
 		bytesPerSecond = benchRate
 	}
 	tell := func(text string) { fmt.Fprintln(os.Stderr, text) }

@@ -33,6 +33,8 @@ type world struct {
 	*cluster
 	t    testing.TB
 	name string
+	// starts counts what a benchmark has started.
+	starts int
 }
 
 func newWorld(tb testing.TB, name string) *world {
