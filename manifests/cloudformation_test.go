@@ -277,3 +277,39 @@ func read(t *testing.T, path string) string {
 	}
 	return string(text)
 }
+
+// An account that has Karpenter's stack has all of this one under the same names, and CDK's CfnInclude takes it with one parameter.
+func TestTemplateHasKarpentersNames(t *testing.T) {
+	in := readTemplate(t)
+	got := map[string]string{}
+	for name, r := range in.Resources {
+		for _, property := range []string{"RoleName", "ManagedPolicyName", "InstanceProfileName", "QueueName"} {
+			switch value := r.Properties[property].(type) {
+			case nil:
+			case map[string]any:
+				for _, text := range value {
+					got[name] = text.(string)
+				}
+			default:
+				t.Errorf("%s: %s is %v: two clusters cannot have it", name, property, value)
+			}
+		}
+	}
+	want := map[string]string{
+		"KarpenterNodeRole":            "KarpenterNodeRole-${ClusterName}",
+		"KarpenterNodeInstanceProfile": "KarpenterNodeInstanceProfile-${ClusterName}",
+		"KarpenterControllerRole":      "${ClusterName}-karpenter",
+		"KarpenterInterruptionQueue":   "ClusterName",
+	}
+	for _, policy := range []string{"NodeLifecycle", "IAMIntegration", "EKSIntegration", "Interruption", "ResourceDiscovery"} {
+		want["KarpenterController"+policy+"Policy"] = "KarpenterController" + policy + "Policy-${ClusterName}"
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	for name, parameter := range in.Parameters {
+		if _, optional := parameter.(map[string]any)["Default"]; optional == (name == "ClusterName") {
+			t.Errorf("parameter %s: ClusterName is the one that must be given", name)
+		}
+	}
+}

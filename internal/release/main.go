@@ -175,5 +175,9 @@ func (r *release) build(ctx context.Context, program, architecture string) ([]by
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("go build for %s: %w", architecture, err)
 	}
-	return os.ReadFile(path)
+	binary, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return binary, image.CheckStatic(binary, architecture)
 }
