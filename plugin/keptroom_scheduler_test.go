@@ -72,7 +72,9 @@ func TestKeptRoomIsNotTaken(t *testing.T) {
 	if n := h.bound(); n != 2 {
 		t.Errorf("%d pods are placed, want the small one and the successor", n)
 	}
-	h.eventually("the room to be given up", func() bool { return !h.askBusy("busy", "going").GetBusy() && h.metric("slipway_successors_total", "") == 1 })
+	h.eventually("the room to be given up", func() bool {
+		return !h.askBusy("busy", "going").GetBusy() && h.metric("slipway_successors_total", "") == 1
+	})
 }
 
 // A pod of higher priority takes the room; who asks again gets other room.

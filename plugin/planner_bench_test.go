@@ -92,8 +92,7 @@ func benchCatalog() catalog.State {
 // benchPlanner is the planner of a scheduler that does not run, in a cluster of full nodes.
 func benchPlanner(b *testing.B, nodes int) *planner {
 	b.Helper()
-	ctx, cancel := context.WithCancel(b.Context())
-	objects := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
+	var objects []runtime.Object
 	for i := range nodes {
 		name := fmt.Sprintf("n-%d", i)
 		room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("550m"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("58")}
@@ -102,7 +101,14 @@ func benchPlanner(b *testing.B, nodes int) *planner {
 			Status:     corev1.NodeStatus{Allocatable: room, Capacity: room},
 		})
 	}
-	client := fake.NewClientset(objects...)
+	return benchPlannerOf(b, objects)
+}
+
+// benchPlannerOf is the planner of a scheduler that does not run and whose cache has the objects.
+func benchPlannerOf(b *testing.B, objects []runtime.Object) *planner {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	client := fake.NewClientset(append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})...)
 	factory := scheduler.NewInformerFactory(client, 0)
 	p, err := New(Options{Registerer: prometheus.NewRegistry()})
 	if err != nil {
