@@ -24,8 +24,9 @@ func TestExpiringFleetIsReplacedWithinItsBudget(t *testing.T) {
 	w.pool("soft-expiry", func(p *karpv1.NodePool) {
 		onlyTypes(p, "m6i.large")
 		p.Spec.Template.Spec.NodeClassRef.Name = class.Name
-		p.Annotations = map[string]string{expire.WindowAnnotation: "60s"}
-		p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("80s")
+		// The window opens soon, and is long: a busy machine needs minutes to replace a node.
+		p.Annotations = map[string]string{expire.WindowAnnotation: "270s"}
+		p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("300s")
 		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}
 	})
 	w.budget()
@@ -69,6 +70,6 @@ func TestExpiringFleetIsReplacedWithinItsBudget(t *testing.T) {
 		}
 	}
 	if len(soft) == 0 {
-		t.Errorf("no node of %d was replaced before its hard end, in a window of a minute", len(first))
+		t.Errorf("no node of %d was replaced before its hard end", len(first))
 	}
 }

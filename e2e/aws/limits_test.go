@@ -65,7 +65,9 @@ func TestRequestLimits(t *testing.T) {
 func TestTagsComeLate(t *testing.T) {
 	server := start(t, func(c *aws.Config) { c.Clock, c.TagsAfter = clock.New(1), 300*time.Millisecond })
 	client := ec2Client(server)
-	id := launched(createFleet(t, server, fleetInput(t, server, 1, "m5.large")))[0]
+	in := fleetInput(t, server, 1, "m5.large")
+	begin := time.Now()
+	id := launched(createFleet(t, server, in))[0]
 	byTag := func(name, value string) int {
 		out, err := client.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{filter("tag:"+name, value)}})
 		if err != nil {
@@ -73,7 +75,6 @@ func TestTagsComeLate(t *testing.T) {
 		}
 		return len(out.Reservations)
 	}
-	begin := time.Now()
 	if n := byTag("karpenter.sh/nodepool", "default"); n > 0 && time.Since(begin) < 200*time.Millisecond {
 		t.Error("the tags are told with the instance")
 	}

@@ -34,7 +34,7 @@ type Fixture struct {
 	Garble func()
 	// Ail gives a running instance a status that is not well. Nil leaves out the part that needs it.
 	Ail func(cloud.InstanceStatus)
-	// Patience is how long EC2's eventual consistency may take in this cloud; zero means 10 s.
+	// Patience is how long EC2's eventual consistency may take in this cloud, on a machine however busy; zero means two minutes.
 	Patience time.Duration
 	// Lacks says whether the cloud, which somebody else runs, was seen not to do something that EC2 does: then the contract
 	// holds the launcher to what is left. Nil means that it lacks nothing.
@@ -93,7 +93,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 				t.Skip("nobody can make this cloud's instances ill")
 			}
 			if f.Patience == 0 {
-				f.Patience = 10 * time.Second
+				f.Patience = 2 * time.Minute
 			}
 			part.test(suite{Fixture: f, t: t})
 		})
@@ -246,7 +246,7 @@ func (s suite) testCanceled() {
 	}()
 	select {
 	case <-done:
-	case <-time.After(5 * time.Second):
+	case <-time.After(s.Patience):
 		s.t.Fatal("Refresh or Receive did not end with its context")
 	}
 }
