@@ -1,0 +1,232 @@
+package plugin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// ownedPod is one of an owner's, on a node; owner is empty for a bare pod.
+func ownedPod(name, owner, node string) *corev1.Pod {
+	pod := benchPod(name, node)
+	if owner != "" {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: new(true)}}
+	}
+	return pod
+}
+
+// keptFor is room on node n for pods named OWNER-NUMBER, or NAME, that leave node old.
+func keptFor(move bool, made time.Time, names ...string) bequests {
+	b := bequests{}
+	for _, name := range names {
+		owner, _, owned := strings.Cut(name, "-")
+		if !owned {
+			owner = ""
+		}
+		b[types.UID(name)] = bequest{
+			pod: ownedPod(name, owner, "old"), owner: types.UID(owner), leaves: "old", move: move, node: "n", made: made, beside: map[types.UID]bool{},
+		}
+	}
+	return b
+}
+
+// What is kept from a pod on a node, as names of the pods that it is for.
+func TestKeptFrom(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// on are the pods on the node by now, beside those of them that were there before; left are the old pods that have.
+		on, beside, left []string
+		pod              string
+		want             []string
+	}{
+		{name: "a stranger", pod: "x-1", want: []string{"a-1", "a-2", "b-1", "bare"}},
+		{name: "a pod of the owner, while nobody has left", pod: "a-9", want: []string{"a-1", "a-2", "b-1", "bare"}},
+		{name: "an heir", left: []string{"a-1"}, pod: "a-9", want: []string{"a-2", "b-1", "bare"}},
+		{name: "the second heir has its own slot", left: []string{"a-1", "a-2"}, on: []string{"a-8"}, pod: "a-9", want: []string{"b-1", "bare"}},
+		{name: "a third pod is no heir", left: []string{"a-1"}, on: []string{"a-8"}, pod: "a-9", want: []string{"a-2", "b-1", "bare"}},
+		{name: "who came takes from none but its own", on: []string{"a-8"}, left: []string{"a-1"}, pod: "x-1", want: []string{"a-2", "b-1", "bare"}},
+		{name: "who was there takes nothing", on: []string{"a-7"}, beside: []string{"a-7"}, pod: "x-1", want: []string{"a-1", "a-2", "b-1", "bare"}},
+		{name: "a bare pod has no successor", left: []string{"bare"}, pod: "x-1", want: []string{"a-1", "a-2", "b-1"}},
+		{name: "the pod itself", pod: "b-1", want: []string{"a-1", "a-2", "bare"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := keptFor(true, time.Now(), "a-1", "a-2", "b-1", "bare")
+			for _, name := range c.beside {
+				b.beside(ownedPod(name, "a", "n"))
+			}
+			info := framework.NewNodeInfo()
+			info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+			for _, name := range c.on {
+				pi, err := framework.NewPodInfo(ownedPod(name, "a", "n"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				info.AddPodInfo(pi)
+			}
+			owner, _, _ := strings.Cut(c.pod, "-")
+			got := []string{}
+			for _, d := range b.published().from(ownedPod(c.pod, owner, ""), info, func(p *corev1.Pod) bool { return slices.Contains(c.left, p.Name) }) {
+				got = append(got, strings.TrimPrefix(d.name, "default/"))
+			}
+			slices.Sort(got)
+			// Which of an owner's equal slots is meant does not matter.
+			if diff := cmp.Diff(kinds(c.want), kinds(got)); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// kinds counts names by their owner.
+func kinds(names []string) map[string]int {
+	out := map[string]int{}
+	for _, name := range names {
+		owner, _, _ := strings.Cut(name, "-")
+		out[owner]++
+	}
+	return out
+}
+
+// A successor that has a place ends the room of one pod that left: that on its own node first.
+func TestInherited(t *testing.T) {
+	b := keptFor(true, time.Now(), "a-1", "a-2")
+	second := b["a-2"]
+	second.node = "m"
+	b["a-2"] = second
+	if b.inherited(ownedPod("a-8", "a", "m")) {
+		t.Error("a pod inherits while nobody has left")
+	}
+	for uid, q := range b {
+		q.left = time.Now()
+		b[uid] = q
+	}
+	if b.inherited(ownedPod("x-1", "x", "m")) || b.inherited(ownedPod("bare", "", "m")) {
+		t.Error("a stranger inherits")
+	}
+	if !b.inherited(ownedPod("a-8", "a", "m")) || len(b) != 1 || b["a-1"].pod == nil {
+		t.Errorf("%v is left, want the room of a-1 on the other node", slices.Collect(maps.Keys(b)))
+	}
+	if !b.inherited(ownedPod("a-9", "a", "elsewhere")) || len(b) != 0 {
+		t.Error("a successor that went elsewhere leaves the room kept")
+	}
+}
+
+// When kept room lapses: nobody comes for it, the move was called off, or it has been kept for too long.
+func TestTidy(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		name, pod     string
+		move, leaving bool
+		age, left     time.Duration
+		gone, want    bool
+	}{
+		{name: "a move under way", pod: "a-1", move: true, leaving: true, age: 50 * time.Minute, want: true},
+		{name: "a move that takes more than an hour", pod: "a-1", move: true, leaving: true, age: 61 * time.Minute},
+		{name: "a move whose cordon is not seen yet", pod: "a-1", move: true, age: 4 * time.Second, want: true},
+		{name: "a move that was called off", pod: "a-1", move: true, age: 6 * time.Second},
+		{name: "a node that goes, with no cordon to be seen", pod: "a-1", age: 4 * time.Minute, want: true},
+		{name: "a node that does not go after all", pod: "a-1", age: 6 * time.Minute},
+		{name: "a pod that has just left waits for its successor", pod: "a-1", move: true, age: time.Minute, gone: true, want: true},
+		{name: "its successor is on its way", pod: "a-1", move: true, age: time.Minute, left: 20 * time.Second, gone: true, want: true},
+		{name: "no successor comes", pod: "a-1", move: true, age: time.Minute, left: 31 * time.Second, gone: true},
+		{name: "nothing follows a bare pod", pod: "bare", move: true, leaving: true, age: time.Minute, gone: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := keptFor(c.move, now.Add(-c.age), c.pod)
+			q := b[types.UID(c.pod)]
+			if c.left > 0 {
+				q.left = now.Add(-c.left)
+				b[types.UID(c.pod)] = q
+			}
+			current := func(catalog.PodRef) *corev1.Pod {
+				if c.gone {
+					return nil
+				}
+				return q.pod
+			}
+			b.tidy(now, current, func(string) bool { return c.leaving })
+			if _, kept := b[types.UID(c.pod)]; kept != c.want {
+				t.Errorf("kept: %t, want %t", kept, c.want)
+			}
+		})
+	}
+}
+
+// EC2 may launch any alternative in any zone that is left: none of them costs more than the limit, and none is what goes.
+func TestTrim(t *testing.T) {
+	offering := func(zone, capacity string, price float64) catalog.Offering {
+		return catalog.Offering{Zone: zone, CapacityType: capacity, Price: price, Available: true}
+	}
+	cat := catalog.State{
+		NodePools: map[string]catalog.NodePool{"pool": {Name: "pool", NodeClass: "class"}},
+		InstanceTypes: map[string][]catalog.InstanceType{"class": {
+			{Name: "expected", Offerings: []catalog.Offering{offering("a", "on-demand", 1), offering("b", "on-demand", 1.1), offering("c", "on-demand", 3)}},
+			{Name: "cheap", Offerings: []catalog.Offering{offering("a", "on-demand", 0.9), offering("b", "on-demand", 1), offering("a", "spot", 9)}},
+			{Name: "dear-in-b", Offerings: []catalog.Offering{offering("a", "on-demand", 1), offering("b", "on-demand", 2)}},
+			{Name: "dear-in-c", Offerings: []catalog.Offering{offering("a", "on-demand", 1), offering("c", "on-demand", 2)}},
+			{Name: "goes", Offerings: []catalog.Offering{offering("a", "on-demand", 0.5)}},
+		}},
+	}
+	in := func(key string, values ...string) catalog.Requirement {
+		return catalog.Requirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+	}
+	all := []string{"expected", "cheap", "dear-in-b", "dear-in-c", "goes"}
+	c := plan.Claim{
+		NodePool: "pool", Alternatives: all, Expected: plan.Offer{InstanceType: "expected", Zone: "a", CapacityType: "on-demand", Price: 1},
+		Requirements: []catalog.Requirement{
+			in(corev1.LabelInstanceTypeStable, all...), in(corev1.LabelTopologyZone, "a", "b", "c"), in(capacityTypeLabel, "on-demand"),
+		},
+	}
+	given := fmt.Sprint(c)
+	b := bound{going: []consolidate.Offer{{NodePool: "pool", InstanceType: "goes", CapacityType: "on-demand"}}, catalog: cat}
+	got := c
+	b.trim(&got, 1.5)
+	// Zone c is out, since the expected type costs 3 there; what is dear in b cannot be launched without risking b.
+	if diff := cmp.Diff([]string{"expected", "cheap", "dear-in-c"}, got.Alternatives); diff != "" {
+		t.Errorf("alternatives (-want +got):\n%s", diff)
+	}
+	for i, want := range [][]string{{"expected", "cheap", "dear-in-c"}, {"a", "b"}, {"on-demand"}} {
+		if diff := cmp.Diff(want, got.Requirements[i].Values); diff != "" {
+			t.Errorf("requirement %s (-want +got):\n%s", got.Requirements[i].Key, diff)
+		}
+	}
+	if fmt.Sprint(c) != given {
+		t.Error("what was given has changed, which other claims may share")
+	}
+}
+
+// Room that others have taken is given up, all of the node's.
+func TestOverdrawn(t *testing.T) {
+	info := framework.NewNodeInfo()
+	info.SetNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("2"),
+	}}})
+	need := func(cpu string) daemonNeed {
+		return daemonNeed{requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	}
+	for _, c := range []struct {
+		needs []daemonNeed
+		want  bool
+	}{
+		{needs: nil}, {needs: []daemonNeed{need("1")}}, {needs: []daemonNeed{need("600m"), need("500m")}, want: true},
+		{needs: []daemonNeed{need("1m"), need("1m"), need("1m")}, want: true},
+	} {
+		if got := overdrawn(info, c.needs); got != c.want {
+			t.Errorf("%d needs are overdrawn: %t, want %t", len(c.needs), got, c.want)
+		}
+	}
+}
