@@ -2,7 +2,9 @@ package plan_test
 
 import (
 	"os"
-	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -41,19 +43,44 @@ func cpu(tb testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// resetPeak gives back what memory it can, and starts the count of peakRSS anew (proc_pid_clear_refs(5)).
+func resetPeak(tb testing.TB) {
+	tb.Helper()
+	debug.FreeOSMemory()
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o200); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// peakRSS is the most memory that this process had at a time since resetPeak, in bytes.
+func peakRSS(tb testing.TB) int64 {
+	tb.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	kib, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return kib << 10
+}
+
 // BenchmarkMixes prints what the plans of the planner's goals cost, in seconds of CPU and in USD per hour.
 func BenchmarkMixes(b *testing.B) {
 	for _, x := range mixes() {
 		b.Run(x.name, func(b *testing.B) {
 			in := x.input(b, x.pods, 1)
 			var p plan.Plan
-			runtime.GC()
+			resetPeak(b)
 			b.ReportAllocs()
 			before := cpu(b)
 			for b.Loop() {
 				p = plan.Make(in)
 			}
 			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric(float64(peakRSS(b))/(1<<20), "peak-MiB")
 			b.ReportMetric(p.CostPerHour, "USD/h")
 			b.ReportMetric(p.LowerBoundPerHour, "bound")
 			b.ReportMetric(p.CostPerHour/p.LowerBoundPerHour, "cost/bound")

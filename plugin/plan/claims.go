@@ -52,21 +52,16 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 	}
 	if changed {
 		pk.best.nodes = kept
-		pk.bound = m.freeBound(p, pk.best)
+		pk.bound = m.freeBound(pk)
 	}
 	return out
 }
 
-// copyClaim is a claim for an equal node, with the next pods of the same classes.
+// copyClaim is a claim for an equal node, with the next pods of the same classes. What nobody changes is shared.
 func (m *model) copyClaim(of *Claim, next []int) Claim {
 	c := *of
-	c.Requirements = slices.Clone(of.Requirements)
-	for i := range c.Requirements {
-		c.Requirements[i].Values = slices.Clone(c.Requirements[i].Values)
-	}
-	c.Alternatives, c.Labels, c.Taints = slices.Clone(of.Alternatives), maps.Clone(of.Labels), slices.Clone(of.Taints)
-	c.Allocatable, c.Requests = maps.Clone(of.Allocatable), maps.Clone(of.Requests)
-	c.Members = nil
+	c.Requirements, c.Labels, c.Taints = slices.Clone(of.Requirements), maps.Clone(of.Labels), slices.Clone(of.Taints)
+	c.Members = make([]Member, 0, len(of.Members))
 	for _, x := range of.Members {
 		c.Members = append(c.Members, Member{Class: x.Class, Pods: m.take(part{x.Class, len(x.Pods)}, next)})
 	}
@@ -80,27 +75,27 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int) (Claim, boo
 	s, pool := &m.types[o.shape], &m.pools[o.pool]
 	ok := m.shared(p, n)
 	sp := m.span(p, n, ok)
-	alts, fine := []int(nil), false
+	f, fine := (*form)(nil), false
 	if apart, crowded := m.uncrowded(sp, n); crowded {
-		alts, fine = m.alternatives(apart, o, slack)
-		if fine {
+		f = m.form(apart, o, slack)
+		if fine = f.fine; fine {
 			sp = apart
 		}
 	}
 	if !fine {
-		alts, fine = m.alternatives(sp, o, slack)
+		f = m.form(sp, o, slack)
 	}
-	if !fine {
+	if !f.fine {
 		if wide := m.widened(p, n, sp); len(wide.zones) > len(sp.zones) {
-			if more, enough := m.alternatives(wide, o, slack); enough {
-				sp, alts, fine = wide, more, true
+			if more := m.form(wide, o, slack); more.fine {
+				sp, f = wide, more
 			}
 		}
 	}
 	parts := p.parts(n)
-	if !fine {
+	if !f.fine {
 		for _, part := range parts {
-			m.note(part.class, o.pool, "RequirementsConflict", minValuesLost+" for a node that runs the pod: "+m.minValuesText(pool, alts, sp))
+			m.note(part.class, o.pool, "RequirementsConflict", minValuesLost+" for a node that runs the pod: "+m.minValuesText(pool, f.alts, sp))
 		}
 		return Claim{}, false
 	}
@@ -110,16 +105,13 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int) (Claim, boo
 		Taints:      slices.Clone(pool.Taints),
 		Allocatable: maps.Clone(s.Allocatable),
 	}
-	for _, ti := range alts {
-		c.Alternatives = append(c.Alternatives, m.types[ti].Name)
-	}
 	requests := m.dims.vec(s.Allocatable)
 	requests.add(o.free, -1)
 	requests.add(n.sum, 1)
 	c.Requests = m.dims.list(requests)
 	values := m.openValues(p, n)
 	c.Labels = m.nodeLabels(o, values)
-	c.Requirements = m.claimRequirements(pool, alts, sp, values)
+	m.write(&c, f, sp, pool, values)
 	for _, part := range parts {
 		c.Members = append(c.Members, Member{Class: part.class, Pods: m.take(part, next)})
 	}
@@ -139,13 +131,22 @@ func (p *problem) parts(n node) []part {
 
 // shared are the offers of the node's pool that hold all of its units.
 func (m *model) shared(p *problem, n node) bits {
-	out := p.units[n.items[0].unit].fits.clone()
+	both := p.units[n.items[0].unit].fits.clone()
 	for _, it := range n.items[1:] {
-		out.and(p.units[it.unit].fits)
+		both.and(p.units[it.unit].fits)
 	}
-	for oi := range m.offers {
-		if out.has(oi) && (m.offers[oi].pool != m.offers[n.offer].pool || !m.offers[oi].free.holds(n.sum)) {
-			out[oi>>6] &^= 1 << (oi & 63)
+	out, in := newBits(len(m.offers)), m.pools[m.offers[n.offer].pool].offers
+	var free vec // Offers of a type share what they have.
+	large := false
+	for oi := in[0]; oi < in[1]; oi++ {
+		if !both.has(oi) {
+			continue
+		}
+		if has := m.offers[oi].free; free == nil || &has[0] != &free[0] {
+			free, large = has, has.holds(n.sum)
+		}
+		if large {
+			out.set(oi)
 		}
 	}
 	return out

@@ -89,16 +89,24 @@ func (m *model) uncrowded(sp span, n node) (span, bool) {
 
 // spreadOut moves nodes from the key until it holds no more than the limit.
 func (m *model) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
+	others := map[int][]int{} // by node: where it could go, the cheapest first
+	for i := range nodes {
+		if k, ok := m.spotKey(nodes[i].offer); !ok || k != key {
+			continue
+		}
+		if i > 0 && others[i-1] != nil && alike(&nodes[i], &nodes[i-1]) {
+			others[i] = others[i-1]
+			continue
+		}
+		others[i] = m.substitutes(p, &nodes[i])
+	}
 	for l.held[key] > l.limit {
 		best, to, least := -1, -1, 0.0
 		for i := range nodes {
-			if k, ok := m.spotKey(nodes[i].offer); !ok || k != key {
+			if others[i] == nil || i > 0 && best >= 0 && alike(&nodes[i], &nodes[i-1]) {
 				continue
 			}
-			if i > 0 && best >= 0 && nodes[i].offer == nodes[i-1].offer && slices.Equal(nodes[i].items, nodes[i-1].items) {
-				continue
-			}
-			if oi := m.substitute(p, &nodes[i], l); oi >= 0 {
+			if oi := m.roomy(others[i], nodes[i].sum[dimPods], l); oi >= 0 {
 				extra := (m.offers[oi].Price - m.offers[nodes[i].offer].Price) / float64(nodes[i].sum[dimPods])
 				if best < 0 || extra < least-1e-12 {
 					best, to, least = i, oi, extra
@@ -113,30 +121,43 @@ func (m *model) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
 			l.held[k] += nodes[best].sum[dimPods]
 		}
 		nodes[best].offer = to
+		delete(others, best)
 	}
 }
 
-// substitute is the cheapest other offer that runs the node's pods for little more, counts no more against the limits of
-// the pool, and does not hold too many pods itself; -1 if there is none.
-func (m *model) substitute(p *problem, n *node, l spotLimit) int {
+func alike(a, b *node) bool { return a.offer == b.offer && slices.Equal(a.items, b.items) }
+
+// roomy is the first of the offers that may hold so many pods more; -1 if none may.
+func (m *model) roomy(offers []int, pods int64, l spotLimit) int {
+	for _, oi := range offers {
+		if key, spot := m.spotKey(oi); !spot || l.held[key]+pods <= l.limit {
+			return oi
+		}
+	}
+	return -1
+}
+
+// substitutes are the other offers that run the node's pods for little more and count no more against the limits of the pool, the
+// cheapest first.
+func (m *model) substitutes(p *problem, n *node) []int {
 	now := &m.offers[n.offer]
 	most := now.Price * (1 + or(m.in.Options.SpotPremium, defaultSpotPremium))
-	best := -1
 	own, _ := m.spotKey(n.offer)
+	var out []int
 	for oi := m.pools[now.pool].offers[0]; oi < m.pools[now.pool].offers[1]; oi++ {
 		o := &m.offers[oi]
-		if o.Price > most || !p.may.has(oi) || best >= 0 && o.Price >= m.offers[best].Price {
+		if o.Price > most || !p.may.has(oi) || !o.free.holds(n.sum) || !m.countsNoMore(o.shape, now.shape) {
 			continue
 		}
-		key, spot := m.spotKey(oi)
-		if key == own || spot && l.held[key]+n.sum[dimPods] > l.limit || !o.free.holds(n.sum) || !m.countsNoMore(o.shape, now.shape) {
+		if key, _ := m.spotKey(oi); key == own {
 			continue
 		}
 		if !slices.ContainsFunc(n.items, func(it item) bool { return !p.units[it.unit].fits.has(oi) }) {
-			best = oi
+			out = append(out, oi)
 		}
 	}
-	return best
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(m.offers[a].Price, m.offers[b].Price) })
+	return out
 }
 
 // countsNoMore says that a node of the shape counts no more against the limits than one of the other.

@@ -1,8 +1,11 @@
 package plan
 
 import (
+	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,9 +13,49 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// fit finds the offers whose nodes can run one pod of the class by its labels, taints, ports and resources,
-// and what it demands of the open keys of each pool.
-func (m *model) fit(c *class) (bits, []catalog.Requirements) {
+// fitted is what fit found; nobody changes it.
+type fitted struct {
+	fits    bits
+	demands []catalog.Requirements
+}
+
+// fit finds the offers whose nodes can run one pod of the class by its labels, taints, ports and resources, and what it demands of
+// the open keys of each pool; known remembers it for classes that ask for the same.
+func (m *model) fit(c *class, known map[string]fitted) (bits, []catalog.Requirements) {
+	key, plain := c.fitKey()
+	if f, ok := known[key]; plain && ok {
+		return f.fits.clone(), slices.Clone(f.demands)
+	}
+	fits, demands := m.findFit(c)
+	if plain {
+		known[key] = fitted{fits.clone(), slices.Clone(demands)}
+	}
+	return fits, demands
+}
+
+// fitKey is equal for classes that fit the same offers; false for a class to which more matters than what it asks for and tolerates.
+func (c *class) fitKey() (string, bool) {
+	if c.broken != nil || c.termsErr != nil || len(c.ports)+len(c.hostile)+len(c.blocked)+len(c.rejected) > 0 {
+		return "", false
+	}
+	key := make([]byte, 0, 128)
+	for _, n := range c.need {
+		key = binary.AppendVarint(key, n)
+	}
+	key = strconv.AppendBool(key, c.want.untainted)
+	for _, t := range c.pod.Spec.Tolerations {
+		key = fmt.Appendf(key, "%q%q%q%q", t.Key, t.Operator, t.Value, t.Effect)
+	}
+	for _, term := range c.terms {
+		key = append(key, '|')
+		for _, k := range slices.Sorted(maps.Keys(term)) {
+			key = fmt.Appendf(key, "%q%q%t", k, term[k].String(), term[k].Absent)
+		}
+	}
+	return string(key), true
+}
+
+func (m *model) findFit(c *class) (bits, []catalog.Requirements) {
 	out, demands := newBits(len(m.offers)), make([]catalog.Requirements, len(m.pools))
 	for pi := range m.pools {
 		p := &m.pools[pi]
@@ -60,8 +103,16 @@ func (m *model) fitPool(c *class, p *pool) (bits, catalog.Requirements) {
 
 // dropUnfit removes offers that are too small, whose daemon pods hold a port, or that a filter or a neighbour rules out.
 func (m *model) dropUnfit(c *class, p *pool, set bits) {
+	var free vec // Offers of a type share what they have.
+	large := false
 	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
-		if set.has(oi) && (m.offers[oi].free.times(c.need) < 1 || m.daemonPort(c, oi) || m.daemonApart(c, oi) || m.isBlocked(c, oi) || m.rejects(c, oi)) {
+		if !set.has(oi) {
+			continue
+		}
+		if has := m.offers[oi].free; free == nil || &has[0] != &free[0] {
+			free, large = has, has.holds(c.need)
+		}
+		if !large || m.daemonPort(c, oi) || m.daemonApart(c, oi) || m.isBlocked(c, oi) || m.rejects(c, oi) {
 			set[oi>>6] &^= 1 << (oi & 63)
 		}
 	}
@@ -102,10 +153,13 @@ func (m *model) repelled(pod, other *corev1.Pod) bool {
 }
 
 func (m *model) daemonApart(c *class, oi int) bool {
-	return slices.ContainsFunc(c.hostile, func(d int) bool { return m.daemons[d].fits.has(oi) })
+	return len(c.hostile) > 0 && slices.ContainsFunc(c.hostile, func(d int) bool { return m.daemons[d].fits.has(oi) })
 }
 
 func (m *model) isBlocked(c *class, oi int) bool {
+	if len(c.blocked) == 0 {
+		return false
+	}
 	for key, values := range c.blocked {
 		if v, ok := m.label(oi, key); ok && values[v] {
 			return true
@@ -158,7 +212,7 @@ func (m *model) matchesOffer(r *Rejection, oi int) bool {
 
 // rejects says that a filter does not let the class onto the offer at all.
 func (m *model) rejects(c *class, oi int) bool {
-	return slices.ContainsFunc(c.rejected, func(r Rejection) bool { return m.matchesOffer(&r, oi) })
+	return len(c.rejected) > 0 && slices.ContainsFunc(c.rejected, func(r Rejection) bool { return m.matchesOffer(&r, oi) })
 }
 
 // plain says that the rejection is of the node itself, not of the company on it.

@@ -259,9 +259,12 @@ func (g *grid) add(i int, w *ware, need vec, value float64, few bool) {
 	offset := g.offset(need)
 	if !few {
 		g.runs(0, 0, need, 1, func(from, to int) {
-			for at := from; at < to; at++ {
-				if v := g.most[at-offset] + value; v > g.most[at] {
-					g.most[at], g.last[at] = v, piece{int32(i), 1}
+			most, last, p := g.most[from:to], g.last[from:to], piece{int32(i), 1}
+			last = last[:len(most)]
+			less := g.most[from-offset : to-offset][:len(most)]
+			for at := range most {
+				if v := less[at] + value; v > most[at] {
+					most[at], last[at] = v, p
 				}
 			}
 		})
@@ -272,9 +275,12 @@ func (g *grid) add(i int, w *ware, need vec, value float64, few bool) {
 		left -= n
 		more, back, p := float64(n)*value, n*offset, piece{int32(i), int32(n)}
 		g.runs(0, 0, need, -n, func(from, to int) {
-			for at := to - 1; at >= from; at-- {
-				if v := g.most[at-back] + more; v > g.most[at] {
-					g.most[at], g.last[at] = v, p
+			most, last := g.most[from:to], g.last[from:to]
+			last = last[:len(most)]
+			less := g.most[from-back : to-back][:len(most)]
+			for at := len(most) - 1; at >= 0; at-- {
+				if v := less[at] + more; v > most[at] {
+					most[at], last[at] = v, p
 				}
 			}
 		})

@@ -33,6 +33,8 @@ type packer struct {
 	gridLast    []piece
 	// moves is how often most may move the weights of a lane; who calls it says.
 	moves int
+	// found are the values of the kinds that a covering program ended with; hint those that a search starts from, nil for none.
+	found, hint []float64
 	// hasty says that any content worth more than the floor will do.
 	hasty bool
 	// forRent says that rents price the kinds, no covering program does.

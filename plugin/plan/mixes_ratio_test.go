@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -50,18 +51,22 @@ func TestMixes(t *testing.T) {
 	}
 }
 
-// TestShuffledInput plans a batch whose classes come in another order: the bill is the same.
+// TestShuffledInput plans batches that come in another order, pods, types and all: the plan is the same, whether patterns price the
+// pods or, where there are many shapes, rents do.
 func TestShuffledInput(t *testing.T) {
 	all := mixes()
-	x := all[slices.IndexFunc(all, func(x mix) bool { return x.name == "forty-shapes-spot" })]
-	in := x.input(t, 200, 3)
-	in.Options.Budget = 0.25
-	want := plan.Make(in)
-	for seed := range uint64(2) {
-		got := plan.Make(shuffled(in, seed))
-		if math.Abs(got.CostPerHour-want.CostPerHour) > 1e-9 || len(got.Claims) != len(want.Claims) {
-			t.Errorf("seed %d: %.6f USD on %d nodes, in the first order %.6f on %d", seed, got.CostPerHour, len(got.Claims), want.CostPerHour, len(want.Claims))
-		}
+	for name, n := range map[string]int{"forty-shapes-spot": 200, "small-200-shapes": 400, "diverse-1000": 60} {
+		t.Run(name, func(t *testing.T) {
+			x := all[slices.IndexFunc(all, func(x mix) bool { return x.name == name })]
+			in := x.input(t, n, 3)
+			in.Options.Budget = 0.1
+			want := shape(in, plan.Make(in))
+			other := reordered(x.input(t, n, 3), 1)
+			other.Options.Budget = 0.1
+			if diff := cmp.Diff(want, shape(other, plan.Make(other))); diff != "" {
+				t.Errorf("the order of the input changes the plan:\n%s", diff)
+			}
+		})
 	}
 }
 

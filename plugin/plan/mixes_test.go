@@ -3,7 +3,6 @@ package plan_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -242,6 +241,7 @@ func mixes() []mix {
 		}},
 		{"small-200-shapes", 1.01, false, 3000, func(b *batch, n int) { b.shapes(n, 200, b.small) }},
 		{"daemonsets", 1.03, false, 2000, daemons},
+		{"diverse-100", 1.2, false, 100, diverse},
 		{"diverse-1000", 1.12, false, 1000, diverse},
 		{"diverse-10000", 1.2, false, 10000, diverse},
 		{"apps-1000", 1.12, false, 1000, apps},
@@ -258,11 +258,4 @@ func mixes() []mix {
 		{"one-deployment", 1.35, true, 12, func(b *batch, n int) { b.add(n, 700, 1500, label("app", "a")) }},
 		{"lone-pod", 1.001, true, 1, func(b *batch, n int) { b.add(n, 700, 1500) }},
 	}
-}
-
-func shuffled(in plan.Input, seed uint64) plan.Input {
-	rng := rand.New(rand.NewPCG(seed, 3))
-	in.Classes = slices.Clone(in.Classes)
-	rng.Shuffle(len(in.Classes), func(i, j int) { in.Classes[i], in.Classes[j] = in.Classes[j], in.Classes[i] })
-	return in
 }

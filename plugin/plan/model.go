@@ -33,6 +33,8 @@ type model struct {
 	reserved map[string]int64
 	// crowds are the pods on spot instances of one type in one zone where there is a limit to them; nil for none.
 	crowds *spotLimit
+	// forms are what claims have in common.
+	forms map[string]*form
 	// notes are reasons found on the way, by class and pool.
 	notes map[[2]int]Reason
 	// lessons are of earlier tries; again says that there are new ones, so that the plan has to be made anew.
@@ -155,11 +157,12 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.compileGangs()
 	m.compileRooms()
 	m.compileRules()
+	known := map[string]fitted{}
 	for i := range m.classes {
 		c := &m.classes[i]
 		m.applyRejections(c)
 		c.hostile = m.hostile(c)
-		c.fits, c.demands = m.fit(c)
+		c.fits, c.demands = m.fit(c, known)
 		for w, unfit := range m.lessons.without[i] {
 			c.fits[w] &^= unfit
 		}

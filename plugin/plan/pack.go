@@ -16,6 +16,8 @@ type packing struct {
 	best     solution
 	bound    float64
 	firstFit float64
+	// values are what packing took the kinds of the problem to be worth; nil for unknown.
+	values []float64
 }
 
 // pack solves for the pools of one weight and books what it uses on their limits.
@@ -42,8 +44,9 @@ func (m *model) pack(units []unit, weight int32) packing {
 		}
 	}
 	pk.best = p.split(best.boxes)
+	pk.values = k.found
 	if pk.bound = known; known == 0 && !m.in.sketch {
-		pk.bound = m.freeBound(p, pk.best)
+		pk.bound = m.freeBound(&pk)
 	}
 	m.diversify(p, pk.best.nodes)
 	m.book(pk.best.nodes, 1)
@@ -86,6 +89,7 @@ func (k *packer) cover(r *rows, share float64) covering {
 		c.kinds = k.repair(k.p.counts(), c.kinds)
 		c.bound = k.boundOf(c.kinds)
 	}
+	k.found = c.kinds
 	return c
 }
 
@@ -197,12 +201,20 @@ func (p *problem) plain() bool {
 }
 
 // freeBound is the lower bound for the placed pods without the choice of domains and of companions: each of those only
-// adds to the bill.
-func (m *model) freeBound(p *problem, s solution) float64 {
-	placed := make([]int, len(m.classes))
-	for ui, left := range s.left {
-		for _, q := range p.units[ui].parts {
-			placed[q.class] += (p.units[ui].count - left) * q.n
+// adds to the bill. The values at which they were packed are where the search for the bound starts.
+func (m *model) freeBound(pk *packing) float64 {
+	p := pk.problem
+	placed, worth := make([]int, len(m.classes)), make([]float64, len(m.classes))
+	for ki := range p.kinds {
+		for _, ui := range p.kinds[ki].units {
+			u := &p.units[ui]
+			for _, q := range u.parts {
+				n := (u.count - pk.best.left[ui]) * q.n
+				placed[q.class] += n
+				if pk.values != nil && len(u.parts) == 1 {
+					worth[q.class] += float64(n) * pk.values[ki] / float64(q.n)
+				}
+			}
 		}
 	}
 	var units []unit
@@ -214,9 +226,16 @@ func (m *model) freeBound(p *problem, s solution) float64 {
 	if len(units) == 0 {
 		return 0
 	}
-	k := newPacker(m.newProblem(units, p.weight))
+	free := m.newProblem(units, p.weight)
+	k := newPacker(free)
 	if len(k.lanes) == 0 {
 		return 0
 	}
-	return k.lowerBound(k.cover(k.newRows(), 1).bound, p.cost(s.nodes))
+	k.hint = make([]float64, len(k.kinds))
+	for ki := range k.kinds {
+		for _, ui := range k.kinds[ki].units {
+			k.hint[ki] += worth[units[ui].parts[0].class] / float64(k.kinds[ki].count)
+		}
+	}
+	return k.lowerBound(k.cover(k.newRows(), 1).bound, p.cost(pk.best.nodes))
 }

@@ -171,7 +171,14 @@ func (k *packer) rowsOf(of []int, n int, tight []bool, exact bool) *rows {
 			p.kinds[r].need[d] = step * int64(math.Round(sums[r][d]/float64(p.kinds[r].count)/float64(step)))
 		}
 	}
-	return &rows{packer: newPacker(&p), of: of, members: members, exact: exact}
+	out := &rows{packer: newPacker(&p), of: of, members: members, exact: exact}
+	if k.hint != nil {
+		out.hint = make([]float64, n)
+		for _, ki := range k.all {
+			out.hint[of[ki]] += k.hint[ki] * float64(k.kinds[ki].count) / float64(p.kinds[of[ki]].count)
+		}
+	}
+	return out
 }
 
 // spread gives the kinds the values of their rows, in proportion to their size.

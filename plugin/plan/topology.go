@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
 
@@ -132,6 +133,7 @@ func (m *model) daemonsFor(r *rule) bits {
 // labels, whether or not one of them is large enough. A spread counts an empty zone that its pods cannot use, and so
 // does the scheduler once anybody's node is there.
 func (m *model) openDomains() {
+	found := map[string]map[string]bool{} // Spreads of many classes see the same.
 	for i := range m.rules {
 		r := &m.rules[i]
 		if r.kind != spread || r.soft {
@@ -144,12 +146,34 @@ func (m *model) openDomains() {
 		}
 		seen := m.counted(r)
 		seen.and(m.available)
+		at, known := domainsKey(seen, c.demands, r.key)
+		if known && found[at] != nil {
+			maps.Copy(r.domains, found[at])
+			continue
+		}
+		open := map[string]bool{}
 		for oi := range m.offers {
 			if seen.has(oi) && (!m.in.second || m.withinLimits(oi)) {
-				m.addValues(r.domains, c.demands, oi, r.key)
+				m.addValues(open, c.demands, oi, r.key)
 			}
 		}
+		maps.Copy(r.domains, open)
+		if known {
+			found[at] = open
+		}
 	}
+}
+
+// domainsKey tells spreads apart that see different domains; false for classes whose demands make them special.
+func domainsKey(seen bits, demands []catalog.Requirements, key string) (string, bool) {
+	if slices.ContainsFunc(demands, func(d catalog.Requirements) bool { return len(d) > 0 }) {
+		return "", false
+	}
+	b := make([]byte, 0, 8*len(seen)+len(key))
+	for _, w := range seen {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return string(append(b, key...)), true
 }
 
 // counted are the offers whose nodes the spread counts by its inclusion policies.

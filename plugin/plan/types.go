@@ -138,7 +138,8 @@ type Problem struct {
 // String is "OBJECT: FIELD: MESSAGE".
 func (p Problem) String() string { return p.Object + ": " + p.Field + ": " + p.Message }
 
-// Claim is one node to launch.
+// Claim is one node to launch. Claims of one plan may share lists of names and values, and lists of resources: who wants
+// others writes new ones.
 type Claim struct {
 	// Name of the NodeClaim.
 	Name string

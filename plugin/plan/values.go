@@ -37,7 +37,7 @@ func (k *packer) values(counts []int, budget int) covering {
 		pi: make([]float64, len(k.kinds)), at: make([]float64, len(k.kinds)),
 		ratio: make([]float64, len(k.lanes)), exact: make([]bool, len(k.lanes)),
 	}
-	s.steady = k.fluid(counts)
+	s.steady = k.first(counts)
 	s.composeFirst()
 	for k.work < until && !s.done {
 		s.solve()
@@ -56,6 +56,17 @@ func (k *packer) values(counts []int, budget int) covering {
 		s.prove()
 	}
 	return covering{rows: s.pi, columns: s.m.basis, levels: s.m.level, bound: s.bound}
+}
+
+// first are the values that a search starts from: those of the hint, by size where there is none.
+func (k *packer) first(counts []int) []float64 {
+	out := k.fluid(counts)
+	for ki := range out {
+		if k.hint != nil && k.hint[ki] > 0 {
+			out[ki] = k.hint[ki]
+		}
+	}
+	return out
 }
 
 // rented prices the kinds without a covering program: where there are many kinds, that takes too long.

@@ -49,7 +49,7 @@ func (m *model) trial(ci int, w want) class {
 	m.applyRejections(&c)
 	c.blocked = m.classes[ci].blocked
 	c.hostile = m.hostile(&c)
-	c.fits, c.demands = m.fit(&c)
+	c.fits, c.demands = m.findFit(&c)
 	c.fits.and(m.available)
 	return c
 }

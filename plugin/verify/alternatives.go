@@ -32,6 +32,9 @@ type variant struct {
 	signature string
 }
 
+// place is where EC2 may launch a claim.
+type place struct{ instanceType, zone, capacityType string }
+
 // shape is an instance type as the filters count it.
 type shape struct {
 	*catalog.InstanceType
@@ -166,7 +169,7 @@ func (x *variant) holds(total *framework.Resource, spots []*spot) bool {
 func (v *Verifier) runsAll(ctx context.Context, spots []*spot, x *variant, asked map[int]*trial) (bool, error) {
 	expected := spots[0].node
 	moved := x.daemons.SnapshotConcrete()
-	moved.SetNode(virtualNode(expected.Node().Name, x.labels, expected.Node().Spec.Taints, x.shape.Allocatable))
+	moved.SetNode(virtualNode(expected.Node().Name, maps.Clone(x.labels), expected.Node().Spec.Taints, x.shape.Allocatable))
 	for _, at := range spots {
 		for _, p := range at.pods {
 			moved.AddPodInfo(p)
@@ -214,15 +217,24 @@ func (t *trial) instead(ctx context.Context, at *spot, expected, moved *framewor
 	return status, errors.Join(err, bad)
 }
 
-// variants are the available offerings of the claim's alternatives that its requirements allow, the expected one among them.
+// variants are the available offerings of the claim's alternatives that its requirements allow, the expected one among them;
+// remembered for claims of the same alternatives.
 func (s *scene) variants(c *plan.Claim) []*variant {
-	var out []*variant
 	open := openLabels(c)
+	key := variantsKey(c, open)
+	if out, known := s.variantsOf[key]; known {
+		return out
+	}
 	var pinned strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(open)) {
 		pinned.WriteString("/" + k + "=" + open[k])
 	}
-	key := c.NodePool + pinned.String()
+	of := s.known[c.NodePool+pinned.String()]
+	if of == nil {
+		of = map[place]*variant{}
+		s.known[c.NodePool+pinned.String()] = of
+	}
+	var out []*variant
 	for _, name := range c.Alternatives {
 		sh := s.shape(c.NodePool, name)
 		if sh == nil {
@@ -230,15 +242,38 @@ func (s *scene) variants(c *plan.Claim) []*variant {
 		}
 		for _, o := range sh.Offerings {
 			if allows(c, corev1.LabelTopologyZone, o.Zone) && allows(c, labelCapacityType, o.CapacityType) {
-				at := key + "/" + sh.Name + "/" + o.Zone + "/" + o.CapacityType
-				if s.known[at] == nil {
-					s.known[at] = s.variant(c, sh, o, open)
+				at := place{sh.Name, o.Zone, o.CapacityType}
+				if of[at] == nil {
+					of[at] = s.variant(c, sh, o, open)
 				}
-				out = append(out, s.known[at])
+				out = append(out, of[at])
 			}
 		}
 	}
+	s.variantsOf[key] = out
 	return out
+}
+
+// variantsKey is equal for claims that may be launched in the same ways.
+func variantsKey(c *plan.Claim, open map[string]string) string {
+	key := append([]byte(c.NodePool), '\n')
+	list := func(values []string) {
+		for _, v := range values {
+			key = append(append(key, v...), ',')
+		}
+		key = append(key, '\n')
+	}
+	for _, k := range slices.Sorted(maps.Keys(open)) {
+		list([]string{k, open[k]})
+	}
+	for _, r := range c.Requirements {
+		if r.Key == corev1.LabelTopologyZone || r.Key == labelCapacityType {
+			list([]string{r.Key})
+			list(r.Values)
+		}
+	}
+	list(c.Alternatives)
+	return string(key)
 }
 
 func (s *scene) shape(pool, name string) *shape {
@@ -274,7 +309,7 @@ func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering, open map[s
 		labels: labels, shape: sh,
 	}
 	x.daemons = framework.NewNodeInfo()
-	x.daemons.SetNode(virtualNode("variant", labels, c.Taints, sh.Allocatable))
+	x.daemons.SetNode(virtualNode("variant", maps.Clone(labels), c.Taints, sh.Allocatable))
 	var b strings.Builder
 	for _, k := range s.keys {
 		value, ok := x.labels[k]

@@ -51,7 +51,9 @@ type scene struct {
 	// ofClaim are the spots of each claim; shapes and known remember what alternatives are made of.
 	ofClaim map[int][]*spot
 	shapes  map[string]*shape
-	known   map[string]*variant
+	known   map[string]map[place]*variant
+	// variantsOf are those of claims, by what claims of the same ones have in common.
+	variantsOf map[string][]*variant
 	// keys are the labels of nodes that matter to any pod, sorted.
 	keys []string
 }
@@ -59,7 +61,8 @@ type scene struct {
 func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*scene, error) {
 	s := &scene{
 		world: w, claims: p.Claims, cat: cat, classes: classes, spots: map[int][]*spot{}, changed: map[string]*framework.NodeInfo{},
-		ofClaim: map[int][]*spot{}, shapes: map[string]*shape{}, known: map[string]*variant{},
+		ofClaim: map[int][]*spot{}, shapes: map[string]*shape{}, known: map[string]map[place]*variant{},
+		variantsOf: map[string][]*variant{},
 	}
 	infos := map[int]*framework.PodInfo{}
 	var err error
@@ -172,17 +175,16 @@ func claimLabels(c *plan.Claim) map[string]string {
 
 // addAliases adds the deprecated and driver-specific names of labels, by which some pods and volumes select nodes.
 func addAliases(labels map[string]string) {
-	for normal, list := range map[string][]string{
-		corev1.LabelTopologyZone:       {corev1.LabelFailureDomainBetaZone, labelEBSZone},
-		corev1.LabelTopologyRegion:     {corev1.LabelFailureDomainBetaRegion},
-		corev1.LabelArchStable:         {"beta.kubernetes.io/arch"},
-		corev1.LabelOSStable:           {"beta.kubernetes.io/os"},
-		corev1.LabelInstanceTypeStable: {corev1.LabelInstanceType},
+	for _, a := range [...]struct{ normal, alias string }{
+		{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone},
+		{corev1.LabelTopologyZone, labelEBSZone},
+		{corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion},
+		{corev1.LabelArchStable, "beta.kubernetes.io/arch"},
+		{corev1.LabelOSStable, "beta.kubernetes.io/os"},
+		{corev1.LabelInstanceTypeStable, corev1.LabelInstanceType},
 	} {
-		for _, alias := range list {
-			if value, ok := labels[normal]; ok && labels[alias] == "" {
-				labels[alias] = value
-			}
+		if value, ok := labels[a.normal]; ok && labels[a.alias] == "" {
+			labels[a.alias] = value
 		}
 	}
 }

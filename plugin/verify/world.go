@@ -133,7 +133,7 @@ func without(logger klog.Logger, ni *framework.NodeInfo, leave map[types.UID]boo
 // startingNode is a node in flight as it will be once initialized: what runs on it already, the pods promised to it and
 // the daemon pods that will come.
 func (w *World) startingNode(src Source, n catalog.InFlightNode, running *framework.NodeInfo) *framework.NodeInfo {
-	node := virtualNode(n.NodeClaim, n.Labels, n.Taints, n.Allocatable)
+	node := virtualNode(n.NodeClaim, maps.Clone(n.Labels), n.Taints, n.Allocatable)
 	ni := framework.NewNodeInfo()
 	ni.SetNode(node)
 	have, daemons := map[types.UID]bool{}, map[types.UID]bool{}
@@ -270,20 +270,20 @@ func free(ni *framework.NodeInfo) corev1.ResourceList {
 	return out
 }
 
-// virtualNode is a Node that does not exist yet. Its hostname is its own name: no other node has it.
+// virtualNode is a Node that does not exist yet. Its hostname is its own name: no other node has it. It takes the labels as its
+// own.
 func virtualNode(name string, labels map[string]string, taints []corev1.Taint, allocatable corev1.ResourceList) *corev1.Node {
-	own := maps.Clone(labels)
-	if own == nil {
-		own = map[string]string{}
+	if labels == nil {
+		labels = map[string]string{}
 	}
-	own[corev1.LabelHostname] = name
+	labels[corev1.LabelHostname] = name
 	// A node gets these while it joins: what runs on it may ask for them.
-	own["karpenter.sh/registered"], own["karpenter.sh/initialized"] = "true", "true"
-	if own[corev1.LabelOSStable] == "" {
-		own[corev1.LabelOSStable] = "linux"
+	labels["karpenter.sh/registered"], labels["karpenter.sh/initialized"] = "true", "true"
+	if labels[corev1.LabelOSStable] == "" {
+		labels[corev1.LabelOSStable] = "linux"
 	}
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: own},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec:       corev1.NodeSpec{Taints: taints},
 		Status: corev1.NodeStatus{
 			Allocatable: allocatable, Capacity: allocatable,
