@@ -31,6 +31,7 @@ type metrics struct {
 	released    *prometheus.CounterVec
 	answers     prometheus.Counter
 	successors  prometheus.Counter
+	simulations *simulations
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -76,10 +77,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		successors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "slipway_successors_total", Help: "Pods that were planned into the room kept for a pod of a node that went.",
 		}),
+		simulations: newSimulations(),
 	}
 	for _, c := range []prometheus.Collector{
 		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.connected, m.trips, m.panics, m.released, m.answers,
-		m.successors,
+		m.successors, m.simulations,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("plugin metrics: %w", err)

@@ -64,6 +64,7 @@ func (p *planner) plan(ctx context.Context, entries []entry, replaces string) []
 
 // attempt makes and verifies one plan. A panic comes back as an error.
 func (p *planner) attempt(ctx context.Context, entries []entry, replaces string) (w *work, err error) {
+	defer p.metrics.simulations.begin(replaces != "", len(entries))()
 	defer func() {
 		if cause := recover(); cause != nil {
 			p.metrics.panics.WithLabelValues(pointPlan).Inc()
