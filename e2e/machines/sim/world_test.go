@@ -32,6 +32,7 @@ type world struct {
 	ctx    context.Context
 	client *fake.Clientset
 	sim    *sim.Sim
+	holds  sim.Holds
 	start  time.Time
 	wg     sync.WaitGroup
 	cancel context.CancelFunc
@@ -49,6 +50,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 			NodeClient: func(string) (kubernetes.Interface, error) { return w.client, nil },
 			Cluster:    "sandbox",
 			Times:      fixedTimes(),
+			Holds:      &w.holds,
 		})
 		if err != nil {
 			t.Fatal(err)
