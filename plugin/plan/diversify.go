@@ -89,17 +89,7 @@ func (m *model) uncrowded(sp span, n node) (span, bool) {
 
 // spreadOut moves nodes from the key until it holds no more than the limit.
 func (m *model) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
-	others := map[int][]int{} // by node: where it could go, the cheapest first
-	for i := range nodes {
-		if k, ok := m.spotKey(nodes[i].offer); !ok || k != key {
-			continue
-		}
-		if i > 0 && others[i-1] != nil && alike(&nodes[i], &nodes[i-1]) {
-			others[i] = others[i-1]
-			continue
-		}
-		others[i] = m.substitutes(p, &nodes[i])
-	}
+	others := m.elsewheres(p, nodes, key)
 	for l.held[key] > l.limit {
 		best, to, least := -1, -1, 0.0
 		for i := range nodes {
@@ -123,6 +113,22 @@ func (m *model) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
 		nodes[best].offer = to
 		delete(others, best)
 	}
+}
+
+// elsewheres are the substitutes of the key's nodes, by index.
+func (m *model) elsewheres(p *problem, nodes []node, key spotKey) map[int][]int {
+	out := map[int][]int{}
+	for i := range nodes {
+		if k, ok := m.spotKey(nodes[i].offer); !ok || k != key {
+			continue
+		}
+		if i > 0 && out[i-1] != nil && alike(&nodes[i], &nodes[i-1]) {
+			out[i] = out[i-1]
+			continue
+		}
+		out[i] = m.substitutes(p, &nodes[i])
+	}
+	return out
 }
 
 func alike(a, b *node) bool { return a.offer == b.offer && slices.Equal(a.items, b.items) }
