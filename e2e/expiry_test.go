@@ -24,9 +24,9 @@ func TestExpiringFleetIsReplacedWithinItsBudget(t *testing.T) {
 	w.pool("soft-expiry", func(p *karpv1.NodePool) {
 		onlyTypes(p, "m6i.large")
 		p.Spec.Template.Spec.NodeClassRef.Name = class.Name
-		// The window opens soon, and is long: a busy machine needs minutes to replace a node.
-		p.Annotations = map[string]string{expire.WindowAnnotation: "270s"}
-		p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("300s")
+		// Three quarters, the longest window there is: a busy machine needs a minute to replace a node.
+		p.Annotations = map[string]string{expire.WindowAnnotation: "150s"}
+		p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("200s")
 		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}
 	})
 	w.budget()
