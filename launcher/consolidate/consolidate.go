@@ -217,6 +217,9 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) {
 		}
 		move.Claims = append(move.Claims, n.claim)
 	}
+	for _, name := range m.GetNodeNames() {
+		c.say(f.byName[name], "ConsolidationCandidate", "Consolidation candidate: "+move.Message)
+	}
 	err := c.config.Mover.Start(ctx, move)
 	refused := (*budget.RefusedError)(nil)
 	switch {

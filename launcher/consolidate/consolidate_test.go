@@ -203,6 +203,9 @@ func TestMovesAreHandedOver(t *testing.T) {
 		if len(w.asked) != 1 {
 			t.Errorf("asked %d times: both nodes are in a move", len(w.asked))
 		}
+		if want := "a ConsolidationCandidate: Consolidation candidate: " + w.moves[0].Message; len(w.events) == 0 || w.events[0] != want {
+			t.Errorf("events %q, want %q first", w.events, want)
+		}
 	})
 }
 
@@ -259,7 +262,7 @@ func TestBudgetsHaveTheLastWord(t *testing.T) {
 		w.refuse = &budget.RefusedError{NodePool: "default", Reason: karpv1.DisruptionReasonUnderutilized, Why: "blocking budget"}
 		w.run(time.Minute)
 		want := "a DisruptionBlocked: No allowed disruptions for disruption reason Underutilized due to blocking budget"
-		if len(w.events) != 2 || w.events[0] != want {
+		if len(w.events) != 4 || w.events[2] != want {
 			t.Errorf("events %q, want %q", w.events, want)
 		}
 		if len(w.moves) != 0 {

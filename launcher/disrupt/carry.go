@@ -265,6 +265,9 @@ func (e *Executor) callOff(ctx context.Context, m *moving, seen *sight, why stri
 	e.rests(m.Claims)
 	m.said = nil
 	e.event(m, seen, "DisruptionBlocked", "Disruption called off: "+why)
+	if m.Type != "" {
+		e.event(m, seen, "ConsolidationRejected", fmt.Sprintf("Consolidation rejected: %s, reason: %s", m.Message, why))
+	}
 	return e.release(ctx, m.Claims)
 }
 
