@@ -90,7 +90,7 @@ bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an 
 
 .PHONY: day
 day: ## Replay a generated day with consolidation off, greedy and on: dollars, evictions, churn, waits (some minutes); SEED=n FROM=minute MINUTES=n
-	go test -count 1 -timeout 60m -run '^$$' -bench Day -benchtime 1x -v ./e2e/day -day.seed=$(or $(SEED),1) -day.from=$(or $(FROM),0) -day.minutes=$(or $(MINUTES),0)
+	GOGC=400 go test -count 1 -timeout 60m -run '^$$' -bench Day -benchtime 1x -v ./e2e/day -day.seed=$(or $(SEED),1) -day.from=$(or $(FROM),0) -day.minutes=$(or $(MINUTES),0)
 
 .PHONY: fuzz-planner
 fuzz-planner: ## Plan random clusters against the scheduler's own filters; DURATION=10m SEED=n (the first) PROCS=n

@@ -51,12 +51,14 @@ type cluster struct {
 	nodes  map[string]*node
 	pods   map[string]*pod
 	shapes map[string]int
-	bought int
-	bill   Bill
+	// budgets are the percentages that the services' PodDisruptionBudgets let be away.
+	budgets map[string]int
+	bought  int
+	bill    Bill
 }
 
 func newCluster(m *market.Market) *cluster {
-	return &cluster{market: m, pools: pools(), nodes: map[string]*node{}, pods: map[string]*pod{}, shapes: map[string]int{}}
+	return &cluster{market: m, pools: pools(), nodes: map[string]*node{}, pods: map[string]*pod{}, shapes: map[string]int{}, budgets: budgets()}
 }
 
 // clock is the time of the minute.
@@ -181,18 +183,49 @@ func (c *cluster) put(members []plan.Member, on string) {
 	}
 }
 
-// leave gives nodes up: their pods wait for a place, and they are paid until they are drained.
+// leave gives nodes up: their pods wait for a place, and they are paid until they are drained. A drain lasts a minute longer for each
+// time that a PodDisruptionBudget makes it wait for pods that have moved to be ready.
 func (c *cluster) leave(names []string) (moved int) {
+	each := map[string]map[string]int{}
 	for _, name := range names {
-		c.nodes[name].gone = c.now + leaves
+		each[name] = map[string]int{}
 	}
 	for _, p := range c.pods {
-		if slices.Contains(names, p.node) {
+		if of := each[p.node]; of != nil {
+			of[p.object.Labels["app"]]++
 			p.node = ""
 			moved++
 		}
 	}
+	replicas := c.replicas()
+	for name, of := range each {
+		waits := 0
+		for app, n := range of {
+			if most := c.away(app, replicas[app]); most > 0 {
+				waits = max(waits, (n-1)/most)
+			}
+		}
+		c.nodes[name].gone = c.now + leaves + waits
+	}
 	return moved
+}
+
+// replicas of each service and Job.
+func (c *cluster) replicas() map[string]int {
+	out := map[string]int{}
+	for _, p := range c.pods {
+		out[p.object.Labels["app"]]++
+	}
+	return out
+}
+
+// away is how many pods of a service its PodDisruptionBudget lets be away at a time; all where it has none.
+func (c *cluster) away(app string, replicas int) int {
+	percent, ok := c.budgets[app]
+	if !ok {
+		return replicas
+	}
+	return (replicas*percent + 99) / 100
 }
 
 // waiting says whether any pod has no place.

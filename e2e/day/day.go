@@ -195,9 +195,9 @@ func (c *cluster) bound(ctx context.Context) (float64, error) {
 // Write prints the bills as a table.
 func Write(w io.Writer, lower float64, bills []Bill) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "consolidation\tUSD\tover bound\tevictions\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
+	fmt.Fprintln(t, "consolidation\tUSD\tover bound\tpods\tevictions\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
 	for _, b := range bills {
-		fmt.Fprintf(t, "%s\t%.2f\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Dollars, 100*(b.Dollars/lower-1), b.Evictions, b.Interrupted,
+		fmt.Fprintf(t, "%s\t%.2f\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Dollars, 100*(b.Dollars/lower-1), b.Pods, b.Evictions, b.Interrupted,
 			b.Launched, b.Ended, b.Peak, b.Pending/float64(max(b.Pods, 1)), b.Took.Round(time.Second))
 	}
 	fmt.Fprintf(t, "lower bound\t%.2f\n", lower)

@@ -25,11 +25,16 @@ const (
 	Greedy Policy = "greedy"
 	// On is plugin/consolidate with its defaults.
 	On Policy = "on"
+	// Calm is On with a shorter payback: the moves that save the most for the pods that they evict, and no others.
+	Calm Policy = "calm"
 )
 
+// calm is the payback of Calm; the default is two hours.
+const calm = 12 * time.Minute
+
 const (
-	// decide is how often a policy decides, in minutes.
-	decide = 5
+	// decide is how often a policy decides, in minutes: as often as a greedy one can that waits for its last node to be gone.
+	decide = leaves
 	// youngest is how many minutes a node is left alone by On; its default.
 	youngest = 10
 	// share of a NodePool's nodes that may leave at a time: the default of disruption budgets.
@@ -42,6 +47,7 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 		on[c.pods[name].node] = append(on[c.pods[name].node], c.pods[name].object)
 	}
+	held := c.held()
 	var out []consolidate.Node
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
 		n := c.nodes[name]
@@ -55,7 +61,7 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 		switch {
 		case n.ready > c.now:
 			one.Blocked = "it boots"
-		case p == On && c.now-n.born < youngest && len(on[name]) > 0:
+		case (p == On || p == Calm) && c.now-n.born < youngest && len(on[name]) > 0:
 			one.Blocked = "it is young"
 		}
 		for _, pod := range on[name] {
@@ -63,8 +69,27 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 			if pod.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" {
 				one.Blocked = "a pod may not be disrupted"
 			}
+			if held[pod.Labels["app"]] {
+				one.Blocked = "a PodDisruptionBudget lets no pod go"
+			}
 		}
 		out = append(out, one)
+	}
+	return out
+}
+
+// held are the services whose PodDisruptionBudgets let no pod go now: as many as may be are on nodes that boot.
+func (c *cluster) held() map[string]bool {
+	missing, out := map[string]int{}, map[string]bool{}
+	for _, p := range c.pods {
+		if p.node == "" || c.nodes[p.node].ready > c.now {
+			missing[p.object.Labels["app"]]++
+		}
+	}
+	for app, n := range c.replicas() {
+		if _, ok := c.budgets[app]; ok {
+			out[app] = c.away(app, n) <= missing[app]
+		}
 	}
 	return out
 }
@@ -89,8 +114,11 @@ func (c *cluster) allowed() map[string]consolidate.Allowance {
 // choose says which nodes a policy gives up now.
 func (c *cluster) choose(ctx context.Context, p Policy) ([]string, error) {
 	fleet, allowed := c.fleet(p), c.allowed()
-	if p == On {
+	if p == On || p == Calm {
 		o := consolidate.DefaultOptions()
+		if p == Calm {
+			o.Payback = calm
+		}
 		o.Allowed = allowed
 		decision, err := consolidate.Decide(ctx, fleet, o, c.ask)
 		var out []string

@@ -23,19 +23,22 @@ type service struct {
 	low, high int
 	peak      float64
 	spot      bool
+	// away is the percentage of its pods that its PodDisruptionBudget lets be away at a time, rounded up; 0 lets none go.
+	away int
 }
 
 func services() []service {
 	return []service{
-		{"web", "500m", "1Gi", 16, 80, 14, false},
-		{"api", "1", "2Gi", 12, 48, 15, false},
-		{"search", "2", "12Gi", 6, 18, 13, false},
-		{"cache", "500m", "6Gi", 8, 16, 12, false},
-		{"auth", "250m", "512Mi", 8, 24, 14, false},
-		{"feed", "750m", "1536Mi", 8, 60, 20, true},
-		{"media", "3", "4Gi", 4, 24, 21, true},
-		{"mail", "200m", "400Mi", 4, 12, 10, true},
-		{"ranking", "4", "8Gi", 2, 16, 16, true},
+		{"web", "500m", "1Gi", 16, 80, 14, false, 25},
+		{"api", "1", "2Gi", 12, 48, 15, false, 25},
+		{"search", "2", "12Gi", 6, 18, 13, false, 10},
+		{"cache", "500m", "6Gi", 8, 16, 12, false, 10},
+		{"ledger", "1", "4Gi", 3, 3, 12, false, 0},
+		{"auth", "250m", "512Mi", 8, 24, 14, false, 25},
+		{"feed", "750m", "1536Mi", 8, 60, 20, true, 25},
+		{"media", "3", "4Gi", 4, 24, 21, true, 25},
+		{"mail", "200m", "400Mi", 4, 12, 10, true, 50},
+		{"ranking", "4", "8Gi", 2, 16, 16, true, 10},
 	}
 }
 
@@ -99,6 +102,15 @@ func (s *service) replicas(minute int, rng *rand.Rand) int {
 	hours = min(hours, 24-hours)
 	load := math.Exp(-hours * hours / 18)
 	return max(s.low+int(float64(s.high-s.low)*load*(0.9+0.2*rng.Float64())), 1)
+}
+
+// budgets are the percentages of the services' PodDisruptionBudgets, by name; Jobs have none.
+func budgets() map[string]int {
+	out := map[string]int{}
+	for _, s := range services() {
+		out[s.name] = s.away
+	}
+	return out
 }
 
 func newPod(name, kind string, s service) *corev1.Pod {
