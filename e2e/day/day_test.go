@@ -2,10 +2,8 @@ package day_test
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/slipway-k8s/slipway/e2e/day"
@@ -35,22 +33,19 @@ func argument[T any](name string) T {
 // replay replays a part of a day for all policies, and prints it.
 func replay(tb testing.TB, cfg day.Config) (float64, map[day.Policy]day.Bill) {
 	tb.Helper()
-	policies := []day.Policy{day.Off, day.Greedy, day.Calm, day.On}
-	bills, errs := make([]day.Bill, len(policies)), make([]error, len(policies)+1)
-	var lower float64
-	// Beside each other: none knows of the others.
-	var work sync.WaitGroup
-	work.Go(func() { lower, errs[len(policies)] = day.Bound(tb.Context(), cfg) })
-	for i, p := range policies {
-		work.Go(func() { bills[i], errs[i] = day.Replay(tb.Context(), cfg, p) })
-	}
-	work.Wait()
-	if err := errors.Join(errs...); err != nil {
+	lower, err := day.Bound(tb.Context(), cfg)
+	if err != nil {
 		tb.Fatal(err)
 	}
+	var bills []day.Bill
 	out := map[day.Policy]day.Bill{}
-	for _, b := range bills {
-		out[b.Policy] = b
+	for _, p := range []day.Policy{day.Off, day.Greedy, day.Calm, day.On} {
+		bill, err := day.Replay(tb.Context(), cfg, p)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		bills = append(bills, bill)
+		out[p] = bill
 	}
 	var text bytes.Buffer
 	if err := day.Write(&text, lower, bills); err != nil {
