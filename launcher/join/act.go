@@ -214,7 +214,7 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 		return fmt.Errorf("writing status of NodeClaim %s: %w", o.Claim.Name, err)
 	}
 	if d.Register {
-		klog.FromContext(ctx).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
+		asKarpenter(ctx, o).Info("registered nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
 		if err := c.config.Health.Joined(ctx, o.Claim); err != nil {
 			return err
 		}
@@ -222,9 +222,15 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 	if d.Initialize {
 		c.metrics.joined(o)
 		c.memory.initialized(o.Claim.UID, o.Claim.Labels[karpv1.NodePoolLabelKey])
-		klog.FromContext(ctx).Info("initialized nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name)
+		asKarpenter(ctx, o).Info("initialized nodeclaim", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name, "allocatable", o.Node.Status.Allocatable)
 	}
 	return nil
+}
+
+// asKarpenter is a logger with the fields that Karpenter's lines have, beside ours: alerts read them (its
+// pkg/controllers/nodeclaim/lifecycle/controller.go). NodeClaim is controller-runtime's.
+func asKarpenter(ctx context.Context, o Observed) klog.Logger {
+	return klog.FromContext(ctx).WithValues("Node", klog.KRef("", o.Node.Name), "provider-id", o.Claim.Status.ProviderID)
 }
 
 // setConditions writes a decision into the claim's conditions, with Karpenter's reasons.
