@@ -34,9 +34,9 @@ demo: build ## Watch pods go from Pending to Running on nodes that slipway plans
 
 .PHONY: test
 test: build ## Run all tests: units and scenarios with the race detector, then end to end on the sandbox
-	go test -race -timeout 10m $(OTHERS)
+	go test -race -p 3 -timeout 10m $(OTHERS)
 	go test -timeout 10m $(PURE)
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 20m -parallel 8 $(APISERVER)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -parallel 8 $(APISERVER)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane, without the race detector: the quick ones
