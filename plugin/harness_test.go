@@ -105,13 +105,17 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	}); err != nil {
 		tb.Fatal(err)
 	}
+	done := make(chan struct{})
+	go func() { defer close(done); h.plugin.Run(ctx) }()
+	if !o.absent {
+		// As in a scheduler that starts: what the launcher tells may come before anything is known of pods and nodes.
+		h.eventually("the catalog", func() bool { return h.metric("slipway_launcher_connected", "") == 1 })
+	}
 	h.informer.Start(ctx.Done())
 	h.informer.WaitForCacheSync(ctx.Done())
 	if err := h.sched.WaitForHandlersSync(ctx); err != nil {
 		tb.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() { defer close(done); h.plugin.Run(ctx) }()
 	schedDone := make(chan struct{})
 	go func() { defer close(schedDone); h.sched.Run(ctx) }()
 	tb.Cleanup(func() {
@@ -120,9 +124,6 @@ func start(tb testing.TB, o harnessOptions) *harness {
 		<-schedDone
 		h.informer.Shutdown()
 	})
-	if !o.absent {
-		h.eventually("the catalog", func() bool { return h.metric("slipway_launcher_connected", "") == 1 })
-	}
 	return h
 }
 

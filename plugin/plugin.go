@@ -66,9 +66,9 @@ type Plugin struct {
 	volumes  *verify.Volumes
 	busy     *busyView
 	begins   *beginning
-	// nodesSynced says whether the Node informer has its first list.
-	nodesSynced cache.InformerSynced
-	installed   atomic.Bool
+	// nodesSynced and podsSynced say whether the informers have their first lists.
+	nodesSynced, podsSynced cache.InformerSynced
+	installed               atomic.Bool
 	// keptOn is the room that is kept on nodes for pods of others that go.
 	keptOn atomic.Pointer[keptNodes]
 	// foreign says that a pod of an adopted scheduler has changed.
@@ -187,6 +187,7 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	p.planner.consolidator = newConsolidator(p, beside)
 	p.busy = newBusyView(p)
 	p.nodesSynced = s.Informers.Core().V1().Nodes().Informer().HasSynced
+	p.podsSynced = s.Informers.Core().V1().Pods().Informer().HasSynced
 	if err := p.watch(); err != nil {
 		return err
 	}

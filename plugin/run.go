@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -40,8 +41,9 @@ func (p *Plugin) Run(ctx context.Context) {
 
 // runPlanner is the planner's loop. A panic anywhere in it costs the step, not the loop.
 func (p *Plugin) runPlanner(ctx context.Context) {
-	// Pods are looked up in informers: before they are synced, all would seem gone.
-	p.informer.WaitForCacheSync(ctx.Done())
+	// Pods are looked up in informers: before they are synced, all would seem gone, and what was promised to them would be forgotten.
+	// The factory's own wait is over at once as long as none is started, and kube-scheduler starts them later.
+	cache.WaitForCacheSync(ctx.Done(), p.podsSynced, p.nodesSynced)
 	for ctx.Err() == nil {
 		next := p.safeStep(ctx)
 		timer := time.NewTimer(time.Until(next))

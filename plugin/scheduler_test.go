@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -143,6 +144,29 @@ func TestOpenBatchUsesNodeThatCame(t *testing.T) {
 	h.eventually("all pods to be bound", func() bool { return h.bound() == 4 })
 	if n := len(h.launcher.claims()); n != 1 {
 		t.Errorf("%d claims for pods that fit one node: %v", n, h.launcher.requests())
+	}
+}
+
+// A scheduler that starts anew hears what was promised before it knows any pod: the promises hold all the same, from the first cycle on.
+func TestPromisesOutliveTheScheduler(t *testing.T) {
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), newNode("free", "600m", nil)},
+		prepare: func(l *testLauncher) {
+			l.inFlight["default-1"] = &api.InFlightNode{
+				NodeClaim: "default-1", NodePool: "default", Phase: api.Phase_PHASE_LAUNCHED,
+				Allocatable: map[string]string{"cpu": "600m", "memory": "7Gi", "pods": "58"},
+				Pods:        []*api.PodRef{{Namespace: "default", Name: "promised", Uid: "uid-promised"}},
+			}
+		},
+	})
+	h.pod("other", nil)
+	h.eventually("a pod to be bound", func() bool { return h.bound() == 1 })
+	pod, err := h.client.CoreV1().Pods("default").Get(h.ctx, "other", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pod.Spec.NodeName != "free" {
+		t.Errorf("the other pod is on node %q: the one that is promised another node has taken its room", pod.Spec.NodeName)
 	}
 }
 

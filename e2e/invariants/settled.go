@@ -92,7 +92,8 @@ func placedPods(e *Evidence) []string {
 		case p.Object.Spec.NodeName != "" && !nodes[p.Object.Spec.NodeName]:
 			out = append(out, fmt.Sprintf("pod %s is bound to Node %s, which is not there", name, p.Object.Spec.NodeName))
 		case p.Object.Status.Phase != corev1.PodRunning:
-			out = append(out, fmt.Sprintf("pod %s is %s, on node %q", name, p.Object.Status.Phase, p.Object.Spec.NodeName))
+			s := p.Object.Status
+			out = append(out, strings.TrimSpace(fmt.Sprintf("pod %s is %s, on node %q %s %s", name, s.Phase, p.Object.Spec.NodeName, s.Reason, s.Message)))
 		}
 	}
 	return out
