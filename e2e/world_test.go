@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
@@ -38,8 +41,24 @@ func newWorld(t *testing.T, name string) *world {
 // clear deletes the test's namespace with its pods: they must not wait for nodes that will not come.
 func (w *world) clear(ctx context.Context) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
-	if err := client.IgnoreNotFound(w.client.Delete(ctx, namespace)); err != nil {
+	if err := persist(ctx, func() error { return client.IgnoreNotFound(w.client.Delete(ctx, namespace)) }); err != nil {
 		w.t.Error(err)
+	}
+}
+
+// persist tries again what a busy API server has not answered, or has lost the connection of.
+func persist(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		passes := apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+			utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err)
+		if err == nil || !passes || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
 	}
 }
 
@@ -51,7 +70,16 @@ func cleanupContext() (context.Context, context.CancelFunc) {
 func (w *world) create(objects ...client.Object) {
 	w.t.Helper()
 	for _, obj := range objects {
-		if err := w.client.Create(w.t.Context(), obj); err != nil {
+		again := false
+		err := persist(w.t.Context(), func() error {
+			err := w.client.Create(w.t.Context(), obj)
+			if again && apierrors.IsAlreadyExists(err) {
+				return w.client.Get(w.t.Context(), client.ObjectKeyFromObject(obj), obj)
+			}
+			again = true
+			return err
+		})
+		if err != nil {
 			w.t.Fatalf("creating %T %s: %v", obj, obj.GetName(), err)
 		}
 	}
@@ -106,7 +134,7 @@ func (w *world) removePool(pool *karpv1.NodePool) {
 	ctx, cancel := cleanupContext()
 	defer cancel()
 	w.clear(ctx)
-	if err := client.IgnoreNotFound(w.client.Delete(ctx, pool)); err != nil {
+	if err := persist(ctx, func() error { return client.IgnoreNotFound(w.client.Delete(ctx, pool)) }); err != nil {
 		w.t.Errorf("deleting NodePool %s: %v", pool.Name, err)
 	}
 	err := w.awaitChange(ctx, "the nodes of NodePool "+pool.Name+" to be gone", func() bool { return len(w.claimsOf(pool.Name)) == 0 })
@@ -215,7 +243,7 @@ func (w *world) deployment(name string, n int32, spec corev1.PodSpec) *appsv1.De
 func (w *world) scale(d *appsv1.Deployment, n int) {
 	w.t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
-	if err := w.client.Patch(w.t.Context(), d, patch); err != nil {
+	if err := persist(w.t.Context(), func() error { return w.client.Patch(w.t.Context(), d, patch) }); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -51,6 +51,9 @@ type Config struct {
 	AnswerAfter time.Duration
 	// FleetTakes is how long CreateFleet and RunInstances take to answer; default no time.
 	FleetTakes time.Duration
+	// SpotNotice is how long before its end a spot instance is warned; default 2 min (EC2 user guide, "Spot Instance
+	// interruption notices").
+	SpotNotice time.Duration
 	// SpotInterruptions per hour, of random spot instances; default none.
 	SpotInterruptions float64
 	// Policies say what callers may do, by their access keys; whoever has none may do everything.
@@ -87,6 +90,7 @@ func (c *Config) setDefaults() {
 		value time.Duration
 	}{
 		{&c.VisibleAfter, time.Second},
+		{&c.SpotNotice, 2 * time.Minute},
 		{&c.RunningAfter, 4 * time.Second},
 		{&c.TerminatedAfter, 20 * time.Second},
 		{&c.ForgottenAfter, time.Hour},

@@ -17,7 +17,7 @@ func (s *Server) find(id string) (machine, error) {
 	return m, nil
 }
 
-// Interrupt announces a spot instance's interruption through the queue, and takes it away two minutes later.
+// Interrupt announces a spot instance's interruption through the queue, and takes it away after SpotNotice.
 func (s *Server) Interrupt(id string) error {
 	m, err := s.find(id)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Server) Interrupt(id string) error {
 	}
 	s.instances.change(id, func(m *machine) { m.interrupting = true })
 	s.notify("aws.ec2", "EC2 Spot Instance Interruption Warning", id, interruptionDetail{id, "terminate"})
-	s.after(interruptionNotice, func() {
+	s.after(s.cfg.SpotNotice, func() {
 		s.end(id, stateReason{"Server.SpotInstanceTermination", "Server.SpotInstanceTermination: Spot instance termination"})
 	})
 	return nil

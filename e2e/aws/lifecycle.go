@@ -9,10 +9,6 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
 )
 
-// interruptionNotice is how long before its end a spot instance is warned (EC2 user guide, "Spot Instance interruption
-// notices").
-const interruptionNotice = 2 * time.Minute
-
 // launch is one instance to be.
 type launch struct {
 	placement

@@ -94,3 +94,13 @@ func TestTagsComeLate(t *testing.T) {
 		t.Errorf("the tag is %q", got)
 	}
 }
+
+// A spot instance lives as long after its warning as the configuration says.
+func TestSpotNotice(t *testing.T) {
+	server := start(t, func(c *aws.Config) { c.Clock, c.SpotNotice = clock.New(1), time.Millisecond })
+	id := launched(createFleet(t, server, asSpot(fleetInput(t, server, 1, "m5.large"), "lowest-price")))[0]
+	if err := server.Interrupt(id); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the instance", func() bool { return !instance(t, server, id).Live() })
+}

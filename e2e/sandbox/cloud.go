@@ -75,6 +75,7 @@ func (s *Sandbox) startAWS(ctx context.Context) (string, error) {
 		Policies: map[string]policy.Policy{LauncherAccessKey: allowed}, Roles: []string{nodeRole},
 		LimitedKeys: []string{LauncherAccessKey}, TagsAfter: tagsAfter,
 		Seed: int64(s.cfg.Seed), SpotInterruptions: s.cfg.SpotInterruptionsPerHour,
+		SpotNotice: time.Duration(float64(s.cfg.SpotNotice) * s.cfg.Speed),
 	})
 	if err != nil {
 		return "", err

@@ -57,6 +57,8 @@ type Config struct {
 	Addons bool
 	// SpotInterruptionsPerHour is how often AWS takes a random spot instance away, in its own time.
 	SpotInterruptionsPerHour float64
+	// SpotNotice is how long before its end a spot instance is warned, in real time; 0 means two minutes divided by Speed.
+	SpotNotice time.Duration
 	// Seed makes prices, ids and delays repeatable.
 	Seed uint64
 	// EmulatedVersion is what the control plane pretends to be, for example 1.35; empty means what it was built from.
