@@ -226,3 +226,25 @@ func TestManyRefs(t *testing.T) {
 		t.Errorf("%d pods are planned, want 300", len(seen))
 	}
 }
+
+// TestLikeClaims plans nodes that differ in their pods alone: what their claims name is worked out once, not for each.
+func TestLikeClaims(t *testing.T) {
+	in := world(t, 100, poolYAML{Name: "default"})
+	b := newBatch(&in, 1)
+	for i := range 4 {
+		b.add(6, 700, 1000+i, label("app", "one-per-host"), apart(corev1.LabelHostname, selector("app", "one-per-host")))
+	}
+	in.Options.SpotShare = 1
+	p := plan.Make(in)
+	lists := map[*string]bool{}
+	for i := range p.Claims {
+		lists[&p.Claims[i].Alternatives[0]] = true
+	}
+	if len(p.Claims) != 24 || len(lists) != 1 {
+		t.Errorf("%d claims have %d lists of alternatives, want 24 with one", len(p.Claims), len(lists))
+	}
+	p.Claims[0].Requirements[0].Key = "changed"
+	if p.Claims[1].Requirements[0].Key == "changed" {
+		t.Error("claims share their requirements, want lists of their own")
+	}
+}
