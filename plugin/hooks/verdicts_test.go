@@ -35,12 +35,12 @@ func newClassWorld(t *testing.T) *classWorld {
 	t.Helper()
 	// The queue's recorder of metrics looks for its end once a second.
 	t.Cleanup(func() { time.Sleep(2 * time.Second) })
+	// The scheduler comes before the cache: it registers the metrics that the cache writes from a goroutine.
+	sched, _, fw := newScheduler(t, pod("p1"), pod("p2"), pod("other"))
 	w := &classWorld{
 		t: t, cache: internalcache.New(t.Context(), nil, false), snapshot: internalcache.NewEmptySnapshot(),
-		plugin: &served{class: "a", collected: true}, rejector: "NodeResourcesFit",
+		plugin: &served{class: "a", collected: true}, rejector: "NodeResourcesFit", Scheduler: sched,
 	}
-	var fw framework.Framework
-	w.Scheduler, _, fw = newScheduler(t, pod("p1"), pod("p2"), pod("other"))
 	factory := fw.SharedInformerFactory()
 	var err error
 	w.fw, err = frameworkruntime.NewFramework(t.Context(), nil, nil, frameworkruntime.WithInformerFactory(factory),
