@@ -37,7 +37,7 @@ esac`,
 }
 
 // patience is for a unit that does nothing more: the test has failed then.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // machine is what the unit runs on.
 type machine struct {
