@@ -294,69 +294,6 @@ func (h *churn) fits() {
 	}
 }
 
-// judge holds a decision against the rules, which it reads from the objects by itself.
-func (h *churn) judge(nodes []consolidate.Node, d consolidate.Decision, o consolidate.Options) {
-	h.t.Helper()
-	pods := map[string]*corev1.Pod{}
-	for _, p := range h.c.objects.Pods {
-		pods[p.Namespace+"/"+p.Name] = p.Pod
-	}
-	goes := map[string]bool{}
-	for i := range d.Moves {
-		m := &d.Moves[i]
-		if len(m.Targets) > 0 && (m.Saving < o.MinSaving || m.Saving*o.Payback.Hours() < m.Cost-1e-9) {
-			h.t.Errorf("a move saves %v USD per hour and costs %v", m.Saving, m.Cost)
-		}
-		for _, n := range m.Nodes {
-			goes[n.Name] = true
-			for _, r := range m.Replacements {
-				if n.InstanceType == r.InstanceType && n.CapacityType == r.CapacityType && n.Price <= r.Price {
-					h.t.Errorf("node %s is given up for an equal one, %s", n.Name, r.Name)
-				}
-			}
-		}
-		for name, to := range m.Targets {
-			p := pods[name]
-			switch {
-			case to == "":
-				h.t.Errorf("pod %s has nowhere to go", name)
-			case p.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" || len(p.OwnerReferences) == 0:
-				h.t.Errorf("pod %s is moved, which is not to be disrupted or has no owner", name)
-			case h.guarded(p.Labels["app"]):
-				h.t.Errorf("pod %s is moved, whose PodDisruptionBudget lets none go", name)
-			}
-		}
-	}
-	for _, m := range d.Moves {
-		for pod, to := range m.Targets {
-			if goes[to] {
-				h.t.Errorf("pod %s moves to node %s, which goes", pod, to)
-			}
-		}
-	}
-	h.withinBudget(len(goes), len(nodes))
-}
-
-// guarded says whether the budget of an app lets nobody go, all its pods being healthy.
-func (h *churn) guarded(app string) bool {
-	for _, b := range h.c.objects.Budgets {
-		if b.Spec.Selector.MatchLabels["app"] == app && b.Spec.MaxUnavailable.IntVal == 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// withinBudget holds the number of nodes that go against the NodePool's only budget; percent are rounded up.
-func (h *churn) withinBudget(go1, all int) {
-	h.t.Helper()
-	text := h.c.objects.NodePools[0].Spec.Disruption.Budgets[0].Nodes
-	limit := intstr.Parse(text)
-	if n, err := intstr.GetScaledValueFromIntOrPercent(&limit, all, true); err != nil || go1 > n {
-		h.t.Errorf("%d of %d nodes go at once, the budget is %s (%v)", go1, all, text, err)
-	}
-}
-
 // drift has the prices of all offerings go up and down by up to share.
 func (h *churn) drift(share float64) {
 	if h.level == nil {
