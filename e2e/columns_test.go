@@ -96,7 +96,8 @@ func TestColumns(t *testing.T) {
 		cells         map[string]string
 	}{{
 		"/apis/karpenter.sh/v1/nodeclaims?fieldSelector=metadata.name%3D" + claim.Name,
-		[]string{"Name", "Type", "Capacity", "Zone", "Node", "Ready", "Age"}, []string{"ImageID", "ID", "NodePool", "NodeClass", "Drifted"},
+		[]string{"Name", "Type", "Capacity", "Zone", "Node", "Ready", "Age"},
+		[]string{"ImageID", "ID", "NodePool", "NodeClass", "Drifted"},
 		map[string]string{
 			"Name": claim.Name, "Type": node.Labels["node.kubernetes.io/instance-type"], "Capacity": "spot|on-demand",
 			"Zone": node.Labels["topology.kubernetes.io/zone"], "Node": regexp.QuoteMeta(node.Name), "Ready": "True", "Age": `\d+s`,
@@ -104,14 +105,16 @@ func TestColumns(t *testing.T) {
 		},
 	}, {
 		"/apis/karpenter.sh/v1/nodepools?fieldSelector=metadata.name%3Dcolumns",
-		[]string{"Name", "NodeClass", "Nodes", "Ready", "Age"}, []string{"Weight", "CPU", "Memory"},
+		[]string{"Name", "NodeClass", "Nodes", "Ready", "Age"},
+		[]string{"Weight", "CPU", "Memory"},
 		map[string]string{
 			"Name": "columns", "NodeClass": "default", "Nodes": "1", "Ready": "True", "Age": `\d+s`, "Weight": "7",
 			"CPU": capacity.Cpu().String(), "Memory": capacity.Memory().String(),
 		},
 	}, {
 		"/apis/karpenter.k8s.aws/v1/ec2nodeclasses?fieldSelector=metadata.name%3Ddefault",
-		[]string{"Name", "Ready", "Age"}, []string{"Role"},
+		[]string{"Name", "Ready", "Age"},
+		[]string{"Role"},
 		map[string]string{"Name": "default", "Ready": "True", "Age": `\d+.*`, "Role": "KarpenterNodeRole-slipway"},
 	}} {
 		got := w.awaitRow(c.path, c.cells)

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func TestExpiringFleetIsReplacedWithinItsBudget(t *testing.T) {
 	w.deployment("web", n, w.podSpec("300m", "512Mi", apart("web")))
 	w.await(t, "all pods to be ready", func() bool { return w.ready() == n })
 	first := w.claimsOf("soft-expiry")
-	fewest, most, soft := n, 0, map[string]bool{}
+	fewest, most := n, 0
 	w.await(t, "the first nodes to be gone and all pods to be ready on others", func() bool {
 		fewest = min(fewest, w.ready())
 		gone, early := 0, true
@@ -56,20 +57,19 @@ func TestExpiringFleetIsReplacedWithinItsBudget(t *testing.T) {
 	if most > 1 {
 		t.Errorf("%d nodes were disrupted at one time before any had to end, the budget allows one", most)
 	}
+	soft := 0
 	for _, c := range w.everClaimed("soft-expiry") {
-		for _, old := range first {
-			if c.Object.UID != old.Object.UID {
-				continue
-			}
-			if got := w.reasonOf(c); got != expire.Reason {
-				t.Errorf("NodeClaim %s was ended for %q", c.Object.Name, got)
-			}
-			if at := c.Object.DeletionTimestamp; at != nil && at.Time.Before(hardEnd(c)) {
-				soft[c.Object.Name] = true
-			}
+		if !slices.ContainsFunc(first, func(old observe.Claim) bool { return c.Object.UID == old.Object.UID }) {
+			continue
+		}
+		if got := w.reasonOf(c); got != expire.Reason {
+			t.Errorf("NodeClaim %s was ended for %q", c.Object.Name, got)
+		}
+		if at := c.Object.DeletionTimestamp; at != nil && at.Time.Before(hardEnd(c)) {
+			soft++
 		}
 	}
-	if len(soft) == 0 {
+	if soft == 0 {
 		t.Errorf("no node of %d was replaced before its hard end", len(first))
 	}
 }

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -32,9 +33,7 @@ func halfEmptyFleet(cat catalog.State, nodes int) (objects []apiruntime.Object, 
 		labels := map[string]string{
 			corev1.LabelHostname: name, corev1.LabelTopologyZone: string("abc"[i%3]), nodePoolLabel: "default", capacityTypeLabel: "on-demand",
 		}
-		for k, v := range t.Labels {
-			labels[k] = v
-		}
+		maps.Copy(labels, t.Labels)
 		objects = append(objects, &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: labels},
 			Status: corev1.NodeStatus{

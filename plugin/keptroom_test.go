@@ -222,7 +222,9 @@ func TestOverdrawn(t *testing.T) {
 		needs []daemonNeed
 		want  bool
 	}{
-		{needs: nil}, {needs: []daemonNeed{need("1")}}, {needs: []daemonNeed{need("600m"), need("500m")}, want: true},
+		{needs: nil},
+		{needs: []daemonNeed{need("1")}},
+		{needs: []daemonNeed{need("600m"), need("500m")}, want: true},
 		{needs: []daemonNeed{need("1m"), need("1m"), need("1m")}, want: true},
 	} {
 		if got := overdrawn(info, c.needs); got != c.want {

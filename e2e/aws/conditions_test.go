@@ -66,6 +66,20 @@ func TestNoAddresses(t *testing.T) {
 	}
 }
 
+func reservations(t *testing.T, client *ec2.Client, filters ...ec2types.Filter) []ec2types.CapacityReservation {
+	t.Helper()
+	var all []ec2types.CapacityReservation
+	pages := ec2.NewDescribeCapacityReservationsPaginator(client, &ec2.DescribeCapacityReservationsInput{Filters: filters, MaxResults: awssdk.Int32(1)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page.CapacityReservations...)
+	}
+	return all
+}
+
 func TestCapacityReservations(t *testing.T) {
 	server := start(t, nil)
 	client := ec2Client(server)
@@ -86,22 +100,10 @@ func TestCapacityReservations(t *testing.T) {
 	server.ICE("all", "all", "all", 1e12)
 	out := createFleet(t, server, fleet)
 	wantFailures(t, out, 2, "ReservationCapacityExceeded")
-	list := func(filters ...ec2types.Filter) []ec2types.CapacityReservation {
-		var all []ec2types.CapacityReservation
-		pages := ec2.NewDescribeCapacityReservationsPaginator(client, &ec2.DescribeCapacityReservationsInput{Filters: filters, MaxResults: awssdk.Int32(1)})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, page.CapacityReservations...)
-		}
-		return all
-	}
-	if all := list(filter("state", "active")); len(all) != 2 {
+	if all := reservations(t, client, filter("state", "active")); len(all) != 2 {
 		t.Errorf("%d reservations, want 2", len(all))
 	}
-	used := list(filter("tag:team", "a"))
+	used := reservations(t, client, filter("tag:team", "a"))
 	if len(used) != 1 || awssdk.ToInt32(used[0].AvailableInstanceCount) != 0 || awssdk.ToInt32(used[0].TotalInstanceCount) != 2 ||
 		used[0].InstanceMatchCriteria != "targeted" || used[0].ReservationType != "default" {
 		t.Errorf("the reservation is %+v", used)
@@ -123,9 +125,11 @@ func TestCapacityReservations(t *testing.T) {
 	if err := server.Terminate(launched(out)[0]); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "room in the reservation", func() bool { return awssdk.ToInt32(list(filter("tag:team", "a"))[0].AvailableInstanceCount) == 1 })
+	eventually(t, "room in the reservation", func() bool {
+		return awssdk.ToInt32(reservations(t, client, filter("tag:team", "a"))[0].AvailableInstanceCount) == 1
+	})
 	server.CancelCapacityReservation(id)
-	if all := list(); len(all) != 1 {
+	if all := reservations(t, client); len(all) != 1 {
 		t.Errorf("%d reservations after one was cancelled, want 1", len(all))
 	}
 	if got := reserved(); got != "" {

@@ -131,7 +131,7 @@ func (s *Server) instanceShape(m machine) instanceXML {
 	if m.CapacityType == Spot {
 		out.Lifecycle = "spot"
 	}
-	out.Reservation, out.Wanted = s.reservations.of(m.Instance.ID, m.reserved)
+	out.Reservation, out.Wanted = s.reservations.of(m.ID, m.reserved)
 	if m.reason.code != "" {
 		out.StateReason = &reasonXML{m.reason.code, m.reason.message}
 		out.Reason = m.reason.message

@@ -3,6 +3,7 @@ package aws_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -221,14 +222,14 @@ func TestInterruption(t *testing.T) {
 		t.Error("an instance is interrupted twice")
 	}
 	eventually(t, "the instance to be terminated", func() bool { return instance(t, server, id).State == aws.StateTerminated })
-	states := ""
+	var states []string
 	for _, e := range events(t, server, "EC2 Instance State-change Notification", 2) {
-		if e.Detail.InstanceID == id {
-			states += e.Detail.State + " "
-		}
+		states = append(states, e.Detail.InstanceID+" "+e.Detail.State)
 	}
-	if !strings.Contains(states, "shutting-down") || !strings.Contains(states, "terminated") {
-		t.Errorf("notified of %s", states)
+	for _, want := range []string{"shutting-down", "terminated"} {
+		if !slices.Contains(states, id+" "+want) {
+			t.Errorf("notified of %q, not that %s is %s", states, id, want)
+		}
 	}
 }
 

@@ -75,11 +75,11 @@ func stepsOf(flow string, effects []tap.Effect) []step {
 	return out
 }
 
-func readSteps(t testing.TB) []step {
-	t.Helper()
+func readSteps(tb testing.TB) []step {
+	tb.Helper()
 	file, err := os.Open(stepsFile)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
 	var out []step
@@ -89,13 +89,13 @@ func readSteps(t testing.TB) []step {
 		}
 		var s step
 		if _, err := fmt.Sscanf(lines.Text(), "%s %s %d", &s.flow, &s.process, &s.nth); err != nil {
-			t.Fatalf("%s: %q: %v", stepsFile, lines.Text(), err)
+			tb.Fatalf("%s: %q: %v", stepsFile, lines.Text(), err)
 		}
 		s.effect = strings.SplitN(lines.Text(), " ", 4)[3]
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		t.Fatalf("%s names no steps", stepsFile)
+		tb.Fatalf("%s names no steps", stepsFile)
 	}
 	return out
 }

@@ -166,25 +166,13 @@ func (s *scenario) claim(args map[string]string) {
 }
 
 func (s *scenario) pod(name string, args map[string]string) {
-	i := slices.IndexFunc(s.Slots, func(slot join.Slot) bool { return slot.Ref.Name == name })
-	if i < 0 {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, UID: types.UID("uid-" + name),
-			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Controller: new(true)}},
-		}}
-		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}}}}
-		pod.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
-		s.Slots = append(s.Slots, join.Slot{Ref: catalog.PodRef{Namespace: "default", Name: name, UID: string(pod.UID)}, Pod: pod})
-		i = len(s.Slots) - 1
-	}
-	slot := &s.Slots[i]
+	slot := s.slot(name)
 	for key, value := range args {
 		switch key {
 		case "owner":
 			slot.Pod.OwnerReferences[0].Kind = value
-			if value == "none" {
-				slot.Pod.OwnerReferences = nil
-			}
+		case "no-owner":
+			slot.Pod.OwnerReferences = nil
 		case "volumes":
 			slot.Pod.Spec.Volumes = nil
 		case "host-network":
@@ -203,14 +191,38 @@ func (s *scenario) pod(name string, args map[string]string) {
 			slot.Ref.Adopted = true
 		case "nominated":
 			slot.Pod.Status.NominatedNodeName = value
-		case "bound":
-			slot.Pod.Spec.NodeName = "elsewhere"
-		case "deleted":
-			slot.Pod.DeletionTimestamp = &metav1.Time{Time: start()}
-		case "gone":
-			slot.Pod = nil
+		default:
+			fate(slot, key)
 		}
 	}
+}
+
+// fate is what became of a promised pod.
+func fate(slot *join.Slot, what string) {
+	switch what {
+	case "bound":
+		slot.Pod.Spec.NodeName = "elsewhere"
+	case "deleted":
+		slot.Pod.DeletionTimestamp = &metav1.Time{Time: start()}
+	case "gone":
+		slot.Pod = nil
+	}
+}
+
+// slot is the pod's; it is promised first, if it is new.
+func (s *scenario) slot(name string) *join.Slot {
+	i := slices.IndexFunc(s.Slots, func(slot join.Slot) bool { return slot.Ref.Name == name })
+	if i < 0 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID("uid-" + name),
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Controller: new(true)}},
+		}}
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}}}}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
+		s.Slots = append(s.Slots, join.Slot{Ref: catalog.PodRef{Namespace: "default", Name: name, UID: string(pod.UID)}, Pod: pod})
+		i = len(s.Slots) - 1
+	}
+	return &s.Slots[i]
 }
 
 func (s *scenario) node(args map[string]string) {

@@ -119,21 +119,44 @@ func (s *scene) Eventf(o runtime.Object, _, reason, format string, args ...any) 
 	}
 }
 
+func (s *scene) pool(d *datadriven.TestData, name string) {
+	pool := &karpv1.NodePool{}
+	b := karpv1.Budget{Nodes: s.arg(d, "nodes")}
+	if schedule, duration, ok := strings.Cut(d.Input, "\n"); ok {
+		b.Schedule, b.Duration = &schedule, &metav1.Duration{Duration: s.duration(strings.TrimSpace(duration))}
+	}
+	pool.Name, pool.UID, pool.Spec.Disruption.Budgets = name, types.UID(name), []karpv1.Budget{b}
+	if own := s.arg(d, "window"); own != "" {
+		pool.Annotations = map[string]string{expire.WindowAnnotation: own}
+	}
+	s.create(pool)
+}
+
+func (s *scene) pdb(d *datadriven.TestData, name string) {
+	pdb := &policyv1.PodDisruptionBudget{}
+	pdb.Namespace, pdb.Name = "default", name
+	pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+	allowed := 0
+	d.ScanArgs(s.t, "allowed", &allowed)
+	pdb.Status.DisruptionsAllowed = int32(allowed)
+	s.create(pdb)
+}
+
+func (s *scene) gone(name string) {
+	for _, o := range []client.Object{&karpv1.NodeClaim{}, &corev1.Node{}} {
+		o.SetName(name)
+		if err := s.api.Delete(s.t.Context(), o); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
 func (s *scene) command(d *datadriven.TestData) string {
 	defer s.trace.Reset()
 	name := d.CmdArgs[0].Key
 	switch d.Cmd {
 	case "pool":
-		pool := &karpv1.NodePool{}
-		b := karpv1.Budget{Nodes: s.arg(d, "nodes")}
-		if schedule, duration, ok := strings.Cut(d.Input, "\n"); ok {
-			b.Schedule, b.Duration = &schedule, &metav1.Duration{Duration: s.duration(strings.TrimSpace(duration))}
-		}
-		pool.Name, pool.UID, pool.Spec.Disruption.Budgets = name, types.UID(name), []karpv1.Budget{b}
-		if own := s.arg(d, "window"); own != "" {
-			pool.Annotations = map[string]string{expire.WindowAnnotation: own}
-		}
-		s.create(pool)
+		s.pool(d, name)
 	case "fleet":
 		n, err := strconv.Atoi(d.CmdArgs[1].Key)
 		if err != nil {
@@ -148,20 +171,9 @@ func (s *scene) command(d *datadriven.TestData) string {
 	case "pod":
 		s.pod(d, name, s.arg(d, "node"))
 	case "pdb":
-		pdb := &policyv1.PodDisruptionBudget{}
-		pdb.Namespace, pdb.Name = "default", name
-		pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
-		allowed := 0
-		d.ScanArgs(s.t, "allowed", &allowed)
-		pdb.Status.DisruptionsAllowed = int32(allowed)
-		s.create(pdb)
+		s.pdb(d, name)
 	case "gone":
-		for _, o := range []client.Object{&karpv1.NodeClaim{}, &corev1.Node{}} {
-			o.SetName(name)
-			if err := s.api.Delete(s.t.Context(), o); err != nil {
-				s.t.Fatal(err)
-			}
-		}
+		s.gone(name)
 	case "off":
 		s.ledger.Release(types.UID(name))
 	case "pass":

@@ -47,6 +47,7 @@ func (s *served) boom(hook string) {
 		panic("injected")
 	}
 }
+
 func (s *served) Begin() {
 	if s.begin != nil {
 		s.begin()

@@ -232,7 +232,7 @@ func TestLikeClaims(t *testing.T) {
 	in := world(t, 100, poolYAML{Name: "default"})
 	b := newBatch(&in, 1)
 	for i := range 4 {
-		b.add(6, 700, 1000+i, label("app", "one-per-host"), apart(corev1.LabelHostname, selector("app", "one-per-host")))
+		b.add(6, 700, 1000+i, label("app", "one-per-host"), apart(selector("app", "one-per-host")))
 	}
 	in.Options.SpotShare = 1
 	p := plan.Make(in)

@@ -122,10 +122,11 @@ func together(topology string, s *metav1.LabelSelector) func(*corev1.Pod) {
 	}
 }
 
-func apart(topology string, s *metav1.LabelSelector) func(*corev1.Pod) {
+// apart keeps pods from each other's nodes.
+func apart(s *metav1.LabelSelector) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: topology, LabelSelector: s}},
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: s}},
 		}
 	}
 }
@@ -157,7 +158,7 @@ func diverse(b *batch, n int) {
 		case i%5 == 3:
 			b.add(1, cpu, mib, label("my-affinity", near), together(corev1.LabelTopologyZone, selector("my-affinity", near)))
 		default:
-			b.add(1, cpu, mib, label("app", "nginx"), apart(corev1.LabelHostname, selector("app", "nginx")))
+			b.add(1, cpu, mib, label("app", "nginx"), apart(selector("app", "nginx")))
 		}
 	}
 }
@@ -179,7 +180,7 @@ func apps(b *batch, n int) {
 		case 3:
 			with = append(with, together([]string{corev1.LabelTopologyZone, corev1.LabelHostname}[b.rng.IntN(2)], own))
 		case 4:
-			with = append(with, apart(corev1.LabelHostname, own))
+			with = append(with, apart(own))
 		}
 		b.add(min(k, n-b.n), cpu, mib, with...)
 	}
@@ -208,7 +209,7 @@ func everything(b *batch, n int) {
 		case 4:
 			with = append(with, together(corev1.LabelTopologyZone, own))
 		case 5:
-			with = append(with, apart(corev1.LabelHostname, own))
+			with = append(with, apart(own))
 		}
 		b.add(min(b.one(2, 5, 10, 20, 40, 80), n-b.n), cpu, mib, with...)
 	}

@@ -30,15 +30,7 @@ func (h *churn) judge(nodes []consolidate.Node, d consolidate.Decision, o consol
 			}
 		}
 		for name, to := range m.Targets {
-			p := pods[name]
-			switch {
-			case to == "":
-				h.t.Errorf("pod %s has nowhere to go", name)
-			case p.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" || len(p.OwnerReferences) == 0:
-				h.t.Errorf("pod %s is moved, which is not to be disrupted or has no owner", name)
-			case h.guarded(p.Labels["app"]):
-				h.t.Errorf("pod %s is moved, whose PodDisruptionBudget lets none go", name)
-			}
+			h.mayMove(name, pods[name], to)
 		}
 	}
 	for _, m := range d.Moves {
@@ -49,6 +41,19 @@ func (h *churn) judge(nodes []consolidate.Node, d consolidate.Decision, o consol
 		}
 	}
 	h.withinBudget(len(goes), len(nodes))
+}
+
+// mayMove holds the move of one pod against the rules.
+func (h *churn) mayMove(name string, p *corev1.Pod, to string) {
+	h.t.Helper()
+	switch {
+	case to == "":
+		h.t.Errorf("pod %s has nowhere to go", name)
+	case p.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" || len(p.OwnerReferences) == 0:
+		h.t.Errorf("pod %s is moved, which is not to be disrupted or has no owner", name)
+	case h.guarded(p.Labels["app"]):
+		h.t.Errorf("pod %s is moved, whose PodDisruptionBudget lets none go", name)
+	}
 }
 
 // guarded says whether the budget of an app lets nobody go, all its pods being healthy.

@@ -17,11 +17,12 @@ import (
 	"time"
 )
 
-// What the unit calls on a node, by name. The API server says what the test writes to the pipe watch. Each pull tells the pipe
+// standIns are what the unit calls on a node, by name. The API server says what the test writes to the pipe watch. Each pull tells the pipe
 // told how many there are, and ends with a byte from the pipe end; each pause of the unit's loop tells as well. The disk is as
 // full as the test says.
-var standIns = map[string]string{
-	"curl": `case "$*" in
+func standIns() map[string]string {
+	return map[string]string{
+		"curl": `case "$*" in
 *watch=true*) exec cat "$WORLD/watch" ;;
 *PullImage*)
   image=$(tr -dc 'a-z0-9./:-' | sed 's/.*\(example\.com.*\)/\1/')
@@ -31,9 +32,10 @@ var standIns = map[string]string{
   head -c 1 "$WORLD/end" >/dev/null
   rm "$WORLD/running-${image##*/}" ;;
 esac`,
-	"jq":    `case "$*" in *--unbuffered*) exec cat ;; esac`,
-	"df":    `echo "Use%"; echo " $(cat "$WORLD/disk")%"`,
-	"sleep": `echo pause >"$WORLD/told"; exec /bin/sleep 0.01`,
+		"jq":    `case "$*" in *--unbuffered*) exec cat ;; esac`,
+		"df":    `echo "Use%"; echo " $(cat "$WORLD/disk")%"`,
+		"sleep": `echo pause >"$WORLD/told"; exec /bin/sleep 0.01`,
+	}
 }
 
 // patience is for a unit that does nothing more: the test has failed then.
@@ -52,7 +54,7 @@ type machine struct {
 func boot(t *testing.T, percent int) *machine {
 	t.Helper()
 	m := &machine{t: t, folder: t.TempDir(), pipes: map[string]*os.File{}}
-	for name, text := range standIns {
+	for name, text := range standIns() {
 		m.write(name, "#!/bin/bash\n"+text+"\n")
 	}
 	m.write("kubeconfig", "    server: https://example.com\n    command: \"true\"\n")
@@ -201,33 +203,35 @@ func (m *machine) rounds(n int) {
 	}
 }
 
-var pictures = []string{"example.com/a:1", "example.com/b:1", "example.com/c:1", "example.com/d:1", "example.com/e:1", "example.com/f:1"}
+func pictures() []string {
+	return []string{"example.com/a:1", "example.com/b:1", "example.com/c:1", "example.com/d:1", "example.com/e:1", "example.com/f:1"}
+}
 
 // The unit pulls three images at a time, in the order of the list, takes up what the list gets while it runs, and begins nothing
 // once the node is Ready.
 func TestPullsAtATime(t *testing.T) {
 	t.Parallel()
 	m := boot(t, 69)
-	m.node(false, pictures[:5]...)
-	if first := m.pulls(3); !slices.Equal(first, pictures[:3]) {
+	m.node(false, pictures()[:5]...)
+	if first := m.pulls(3); !slices.Equal(first, pictures()[:3]) {
 		t.Errorf("%q were pulled first", first)
 	}
 	m.rounds(5)
-	for _, want := range pictures[3:5] {
+	for _, want := range pictures()[3:5] {
 		m.say("end", ".")
 		if got := m.pulls(1); got[0] != want {
 			t.Errorf("%s was pulled, want %s", got[0], want)
 		}
 	}
-	m.node(false, pictures...)
+	m.node(false, pictures()...)
 	m.say("end", ".")
-	if got := m.pulls(1); got[0] != pictures[5] {
-		t.Errorf("%s was pulled, want %s", got[0], pictures[5])
+	if got := m.pulls(1); got[0] != pictures()[5] {
+		t.Errorf("%s was pulled, want %s", got[0], pictures()[5])
 	}
-	m.node(true, append(slices.Clone(pictures), "example.com/late:1")...)
+	m.node(true, append(slices.Clone(pictures()), "example.com/late:1")...)
 	m.say("end", "...")
 	m.finish()
-	for _, image := range pictures {
+	for _, image := range pictures() {
 		if strings.Count(m.output(), image) != 1 {
 			t.Errorf("%s was not pulled once", image)
 		}
@@ -241,14 +245,14 @@ func TestPullsAtATime(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	m := boot(t, 69)
-	m.node(false, pictures[0])
+	m.node(false, pictures()[0])
 	m.pulls(1)
 	m.write("disk", "70")
-	m.node(false, pictures...)
+	m.node(false, pictures()...)
 	refused := map[string]bool{}
-	for len(refused) < len(pictures)-1 {
+	for len(refused) < len(pictures())-1 {
 		m.rounds(1)
-		for _, image := range pictures {
+		for _, image := range pictures() {
 			if strings.Contains(m.output(), "not pulled, the disk is full to 70 percent: "+image+"\n") {
 				refused[image] = true
 			}
@@ -257,7 +261,7 @@ func TestFullDisk(t *testing.T) {
 	m.say("end", ".")
 	m.node(true)
 	m.finish()
-	if refused[pictures[0]] {
+	if refused[pictures()[0]] {
 		t.Errorf("what was pulled before the disk was full was refused as well: %v", slices.Sorted(maps.Keys(refused)))
 	}
 	if !strings.Contains(m.output(), "pulled after") {
