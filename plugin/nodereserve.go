@@ -18,6 +18,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 )
 
@@ -29,13 +30,15 @@ const (
 	nodePoolLabel = "karpenter.sh/nodepool"
 	// reserveAfterReady is how long room is kept for daemon pods that do not come.
 	reserveAfterReady = 2 * time.Minute
+	// promisedAgain is when a pod is tried again that was kept off room which is promised to others.
+	promisedAgain = 5 * time.Second
 	// needsKeptFor bounds how long the daemon pods that a node should run are remembered.
 	needsKeptFor = 10 * time.Second
 )
 
-// nodeReserve keeps two kinds of room against pods of lower or equal priority, since whoever comes first would take it: that of
-// DaemonSet pods that have not arrived on a young node of ours, on which the plan counted, and that which was planned for the
-// pods of a node that goes, until their successors have come.
+// nodeReserve keeps three kinds of room against pods of lower or equal priority, since whoever comes first would take it: that of
+// DaemonSet pods that have not arrived on a young node of ours, on which the plan counted, that of pods which are promised such a
+// node, and that which was planned for the pods of a node that goes, until their successors have come.
 type nodeReserve struct {
 	*Plugin
 	handle     fwk.Handle
@@ -130,34 +133,69 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	if node == nil || ownedByDaemonSet(pod) {
 		return nil
 	}
-	var daemons, successors []daemonNeed
+	var daemons, promised, successors []daemonNeed
 	var lapses time.Time
 	if node.Labels[nodePoolLabel] != "" {
-		until, young := reservedUntil(node, time.Now())
+		now := time.Now()
+		until, young := reservedUntil(node, now)
 		if lapses = until; young {
 			daemons = n.missing(klog.FromContext(ctx), node, info)
+			if promised = n.promised(pod, info, now); len(promised) > 0 {
+				lapses = now.Add(promisedAgain)
+			}
 		}
 	}
 	if kept := n.keptOn.Load(); kept != nil && len(kept.rooms) > 0 {
 		successors = kept.from(pod, info, n.left)
 	}
-	if len(daemons)+len(successors) == 0 {
+	if len(daemons)+len(promised)+len(successors) == 0 {
 		return nil
 	}
-	what, ok := roomBeside(pod, info, slices.Concat(daemons, successors))
+	what, ok := roomBeside(pod, info, slices.Concat(daemons, promised, successors))
 	if ok {
 		return nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(daemons) > 0 {
+	if len(daemons)+len(promised) > 0 {
 		n.rejected[pod.UID] = keptOff{pod: pod, lapses: lapses}
 	}
-	if len(successors) == 0 {
-		return fwk.NewStatus(fwk.Unschedulable, "room is kept for DaemonSet pods that have not arrived: "+what)
+	whose := "DaemonSet pods that have not arrived: "
+	switch {
+	case len(successors) > 0:
+		n.waiting[pod.UID] = pod
+		whose = "pods of a node that goes: "
+	case len(promised) > 0:
+		whose = "pods that are promised it: "
 	}
-	n.waiting[pod.UID] = pod
-	return fwk.NewStatus(fwk.Unschedulable, "room is kept for pods of a node that goes: "+what)
+	return fwk.NewStatus(fwk.Unschedulable, "room is kept for "+whose+what)
+}
+
+// promised lists the pods that are promised the node and are not to be seen on it. Pods and Nodes are heard of apart: that the node
+// takes pods may be known before it is that its own are bound, and before the launcher's word that it has joined. A node takes none
+// before its NodeClaim owns it.
+func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time) []daemonNeed {
+	node := info.Node()
+	i := slices.IndexFunc(node.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodeClaim" })
+	if i < 0 {
+		return nil
+	}
+	var out []daemonNeed
+	for _, held := range n.promises.Coming(node.OwnerReferences[i].Name, now) {
+		other := n.pod(held.Pod)
+		if other == nil || other.UID == pod.UID || other.DeletionTimestamp != nil || podutil.IsPodTerminal(other) ||
+			other.Spec.NodeName != "" && other.Spec.NodeName != node.Name {
+			continue
+		}
+		if slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == other.UID }) {
+			continue
+		}
+		out = append(out, daemonNeed{
+			name: held.Pod.Namespace + "/" + held.Pod.Name, priority: corev1helpers.PodPriority(other),
+			requests: resourcehelper.PodRequests(other, resourcehelper.PodResourcesOptions{}),
+		})
+	}
+	return out
 }
 
 // freed returns the pods that were kept off room for successors; they shall be activated when some of it is free.

@@ -191,3 +191,34 @@ func TestRoomOfPromisedPodsIsKept(t *testing.T) {
 		t.Errorf("%d pods were bound: the room was promised", n)
 	}
 }
+
+// Until the launcher says that a node has joined, which comes late where it is asked much, the scheduler may hear that the node's
+// taint is gone: the room of those that are promised the node is theirs all the same.
+func TestRoomOfPromisedPodsIsKeptBeforeTheLauncherTells(t *testing.T) {
+	node := func(taints ...corev1.Taint) *corev1.Node {
+		n := newNode("ip-1", "600m", map[string]string{"karpenter.sh/nodepool": "default"}, taints...)
+		n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: "default-1", UID: "uid-default-1"}}
+		n.Status.Conditions[0].LastTransitionTime = metav1.Now()
+		return n
+	}
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), node(starting())},
+		prepare: func(l *testLauncher) {
+			l.inFlight["default-1"] = &api.InFlightNode{
+				NodeClaim: "default-1", NodePool: "default", Phase: api.Phase_PHASE_LAUNCHED,
+				Allocatable: map[string]string{"cpu": "600m", "memory": "7Gi", "pods": "58"},
+				Pods:        []*api.PodRef{{Namespace: "default", Name: "promised", Uid: "uid-promised"}},
+			}
+		},
+	})
+	h.eventually("the promise", func() bool { return h.metric("slipway_promised_pods", "") == 1 })
+	h.updateNode(node())
+	h.eventually("the taint to be gone", func() bool { return !h.tainted("ip-1") })
+	h.pod("other", nil)
+	h.eventually("a node for the other pod", func() bool { return h.launcher.podNames()["other"] == 1 || h.bound() > 0 })
+	if n := h.bound(); n != 0 {
+		t.Errorf("%d pods were bound: the room was promised", n)
+	}
+	h.pod("small", func(p *corev1.Pod) { p.Spec.Containers = newPod("x", "100m", "64Mi").Spec.Containers })
+	h.eventually("the rest of the room to be used", func() bool { return h.bound() == 1 })
+}

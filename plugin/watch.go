@@ -1,12 +1,14 @@
 package plugin
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
 // watch registers what the plugin wants to hear of: promised pods that were bound or are gone, nodes that changed (an
@@ -27,7 +29,7 @@ func (p *Plugin) watch() error {
 				obj = gone.Obj
 			}
 			if pod, ok := obj.(*corev1.Pod); ok {
-				p.leave(pod.UID, "deleted")
+				p.leave("deleted", p.promises.Release(pod.UID))
 			}
 		},
 	}); err != nil {
@@ -53,14 +55,14 @@ func (p *Plugin) podChanged(obj any) {
 	switch {
 	case !ok:
 	case pod.Spec.NodeName != "":
-		p.leave(pod.UID, "bound")
+		p.leave("bound", p.promises.Bound(pod.UID, time.Now()))
 	default:
 		p.foreignChanged(pod)
 	}
 }
 
-func (p *Plugin) leave(uid types.UID, why string) {
-	if n := len(p.promises.Release(uid)); n > 0 {
+func (p *Plugin) leave(why string, released []promise.Promise) {
+	if n := len(released); n > 0 {
 		p.metrics.released.WithLabelValues(why).Add(float64(n))
 		p.metrics.promises.Set(float64(p.promises.Len()))
 	}

@@ -35,6 +35,8 @@ type Table struct {
 	mu      sync.RWMutex
 	byUID   map[types.UID]Promise
 	byClaim map[string]map[types.UID]struct{}
+	// lately are those that ended because their pod was bound, by NodeClaim, for a while.
+	lately map[string][]fulfilled
 }
 
 // New returns an empty table. activate is called after pods left it, without a lock held, and must put them back in
@@ -47,6 +49,7 @@ func New(activate func([]catalog.PodRef)) (*Table, error) {
 		activate: activate,
 		byUID:    map[types.UID]Promise{},
 		byClaim:  map[string]map[types.UID]struct{}{},
+		lately:   map[string][]fulfilled{},
 	}, nil
 }
 

@@ -16,9 +16,14 @@ import (
 func TestEveryWayOutActivates(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ways := map[string]func(*promise.Table){
-		"bound, deleted or refused": func(tb *promise.Table) { tb.Release("u1", "u2", "unknown") },
-		"claim ended":               func(tb *promise.Table) { tb.ReleaseClaim("default-a") },
-		"deadline passed":           func(tb *promise.Table) { tb.ReleaseExpired(start.Add(time.Minute)) },
+		"deleted or refused": func(tb *promise.Table) { tb.Release("u1", "u2", "unknown") },
+		"bound": func(tb *promise.Table) {
+			tb.Bound("u1", start)
+			tb.Bound("u2", start)
+			tb.Bound("unknown", start)
+		},
+		"claim ended":     func(tb *promise.Table) { tb.ReleaseClaim("default-a") },
+		"deadline passed": func(tb *promise.Table) { tb.ReleaseExpired(start.Add(time.Minute)) },
 		"launcher does not know": func(tb *promise.Table) {
 			tb.ReleaseUnknown(func(string) bool { return false }, start.Add(time.Second))
 		},
@@ -89,6 +94,38 @@ func TestOthersStay(t *testing.T) {
 	hold("young", "default-c", time.Minute)
 	if got := table.Claims(); len(got) != 1 || len(got["default-c"]) != 1 {
 		t.Errorf("a second promise must replace the first: %v", got)
+	}
+}
+
+// The scheduler's cache may show a pod on its node later than the promise ends.
+func TestBoundLately(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	table, err := promise.New(func([]catalog.PodRef) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, uid := range []string{"a", "b", "c", "d"} {
+		table.Hold(promise.Promise{Pod: catalog.PodRef{Name: uid, UID: uid}, NodeClaim: "default-a", Since: start})
+	}
+	coming := func(at time.Duration) string {
+		out := ""
+		for _, p := range table.Coming("default-a", start.Add(at)) {
+			out += p.Pod.Name
+		}
+		return out
+	}
+	table.Release("a")
+	table.Bound("c", start)
+	table.Bound("b", start.Add(8*time.Second))
+	if got := coming(9 * time.Second); got != "bcd" {
+		t.Errorf("coming: %q, want what is bound lately and what is held", got)
+	}
+	table.Bound("d", start.Add(11*time.Second))
+	if got := coming(11 * time.Second); got != "bd" {
+		t.Errorf("coming: %q, want what is bound lately", got)
+	}
+	if got := coming(time.Minute); got != "" || table.Len() != 0 {
+		t.Errorf("coming: %q, %d held, want none", got, table.Len())
 	}
 }
 

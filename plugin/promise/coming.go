@@ -1,0 +1,65 @@
+package promise
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// rememberFor is how long a promise is remembered whose pod was bound: the scheduler's cache hears of it in its own time.
+const rememberFor = 10 * time.Second
+
+// fulfilled is a promise whose pod was bound at the time.
+type fulfilled struct {
+	promise Promise
+	at      time.Time
+}
+
+// Bound lets the pod go, which has its node, and remembers for a while that it had a promise.
+func (t *Table) Bound(uid types.UID, now time.Time) []Promise {
+	t.mu.Lock()
+	p, ok := t.remove(uid)
+	if !ok {
+		t.mu.Unlock()
+		return nil
+	}
+	t.forget(now)
+	t.lately[p.NodeClaim] = append(t.lately[p.NodeClaim], fulfilled{promise: p, at: now})
+	t.mu.Unlock()
+	return t.let([]Promise{p})
+}
+
+// Coming returns the promises on the NodeClaim, in the order of their pods' names, with those whose pods were bound lately: who
+// looks at the node may not see these on it yet.
+func (t *Table) Coming(nodeClaim string, now time.Time) []Promise {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if len(t.byClaim[nodeClaim])+len(t.lately[nodeClaim]) == 0 {
+		return nil
+	}
+	var out []Promise
+	for uid := range t.byClaim[nodeClaim] {
+		out = append(out, t.byUID[uid])
+	}
+	for _, f := range t.lately[nodeClaim] {
+		if !f.over(now) {
+			out = append(out, f.promise)
+		}
+	}
+	slices.SortFunc(out, byName)
+	return out
+}
+
+func (f fulfilled) over(now time.Time) bool { return now.Sub(f.at) >= rememberFor }
+
+// forget drops what was remembered for long enough.
+func (t *Table) forget(now time.Time) {
+	for claim, list := range t.lately {
+		if list = slices.DeleteFunc(list, func(f fulfilled) bool { return f.over(now) }); len(list) == 0 {
+			delete(t.lately, claim)
+			continue
+		}
+		t.lately[claim] = list
+	}
+}
