@@ -60,10 +60,12 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 			}
 		}
 	}
-	if err := c.condition(ctx, o, d); err != nil {
+	// What was bound is told before the claim is initialized: nobody looks at it after that, and whoever sees to pods that a kubelet
+	// rejected relies on it.
+	if err := c.tell(ctx, o, d); err != nil {
 		return 0, err
 	}
-	return max(after, 0), c.tell(ctx, o, d)
+	return max(after, 0), c.condition(ctx, o, d)
 }
 
 func (c *Controller) end(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +28,12 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// workers is how many rejections are looked at at once.
-const workers = 4
+const (
+	// workers is how many rejections are looked at at once.
+	workers = 4
+	// untoldFor is when a rejection is looked at again whose pod may have been bound ahead of the scheduler before that was told.
+	untoldFor = time.Second
+)
 
 // Recorder writes Events; record.EventRecorder of client-go is one.
 type Recorder interface {
@@ -98,6 +103,9 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	claim := &claims.Items[0]
+	if untold(claim, pod) {
+		return reconcile.Result{RequeueAfter: untoldFor}, nil
+	}
 	if err := c.learn(ctx, pod, node, claim); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -118,10 +126,22 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
+// promised says that the claim promised its node to the pod.
+func promised(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
+	refs, err := record.Pods(claim)
+	return err == nil && slices.ContainsFunc(refs, func(r catalog.PodRef) bool { return r.UID == string(pod.UID) })
+}
+
+// untold says that slipway may have bound the pod though the claim does not tell it: a kubelet may be faster. What is told when the
+// claim is initialized is true.
+func untold(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
+	return promised(claim, pod) && !preBound(claim, pod) && metav1.GetControllerOf(pod) != nil &&
+		!claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue()
+}
+
 // preBound says that the claim promised its node to the pod, and that slipway was to bind it itself.
 func preBound(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
-	refs, err := record.Pods(claim)
-	if err != nil || !slices.ContainsFunc(refs, func(r catalog.PodRef) bool { return r.UID == string(pod.UID) }) {
+	if !promised(claim, pod) {
 		return false
 	}
 	b, told, err := record.BindingOf(claim, pod.Namespace, pod.Name)

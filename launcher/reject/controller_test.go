@@ -160,6 +160,45 @@ func TestOtherPodsStay(t *testing.T) {
 	}
 }
 
+// A kubelet may reject a pod before it is told who bound it: it is looked at again until the claim is initialized.
+func TestRejectedBeforeTheBindingIsTold(t *testing.T) {
+	w := newWorld(t)
+	claim := &karpv1.NodeClaim{}
+	if err := w.api.Get(t.Context(), client.ObjectKey{Name: "default-1"}, claim); err != nil {
+		t.Fatal(err)
+	}
+	told := claim.Annotations[catalog.BindingsAnnotation]
+	tell := func(bindings string) {
+		claim.Annotations[catalog.BindingsAnnotation] = bindings
+		if err := w.api.Update(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func() (again bool) {
+		r, err := w.subject.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "default", Name: "proxy-1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.RequeueAfter > 0
+	}
+	tell(record.FormatBindings([]record.Bindings{{At: "scheduler", Pods: []string{"default/proxy-1"}}}))
+	if !w.pod("proxy-1", func(p *corev1.Pod) { p.UID = "u-proxy-1" }) || !look() {
+		t.Fatal("the pod is deleted, or not looked at again")
+	}
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+	tell(claim.Annotations[catalog.BindingsAnnotation])
+	if look() {
+		t.Error("looked at again though the claim is initialized")
+	}
+	tell(told)
+	if look() {
+		t.Error("looked at again though it was seen to")
+	}
+	if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "proxy-1"}, &corev1.Pod{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the rejected pod is still there: %v", err)
+	}
+}
+
 func TestClaimsOfAnother(t *testing.T) {
 	w := newWorld(t)
 	w.ours = false
