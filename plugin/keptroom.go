@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -19,7 +17,7 @@ import (
 
 // keptRoom is the room that is kept on a node for one pod that will leave another, and then for its successor.
 type keptRoom struct {
-	need daemonNeed
+	need roomNeed
 	pod  *corev1.Pod
 	// beside are the pods of the same owner that were on the node before: they took none of the room.
 	beside map[types.UID]bool
@@ -41,13 +39,9 @@ func (b bequests) published() *keptNodes {
 			continue
 		}
 		out.owners[q.owner] = true
-		out.rooms[q.node] = append(out.rooms[q.node], keptRoom{
-			need: daemonNeed{
-				owner: q.owner, name: q.pod.Namespace + "/" + q.pod.Name, priority: corev1helpers.PodPriority(q.pod), successor: true,
-				requests: resourcehelper.PodRequests(q.pod, resourcehelper.PodResourcesOptions{}),
-			},
-			pod: q.pod, beside: q.beside,
-		})
+		need := needOf(q.pod)
+		need.owner, need.successor = q.owner, true
+		out.rooms[q.node] = append(out.rooms[q.node], keptRoom{need: need, pod: q.pod, beside: q.beside})
 	}
 	for _, rooms := range out.rooms {
 		slices.SortFunc(rooms, func(x, y keptRoom) int { return cmp.Compare(x.pod.UID, y.pod.UID) })
@@ -79,12 +73,12 @@ func (k *keptNodes) lost(now *keptNodes) bool {
 
 // from lists what is kept on the node from the pod. An heir may take its slot: one for each pod of its owner that has left, less
 // what others of the owner have taken since.
-func (k *keptNodes) from(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod) bool) []daemonNeed {
+func (k *keptNodes) from(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod) bool) []roomNeed {
 	rooms := k.rooms[info.Node().Name]
 	if len(rooms) == 0 {
 		return nil
 	}
-	var out []daemonNeed
+	var out []roomNeed
 	own := types.UID("")
 	if ref := metav1.GetControllerOf(pod); ref != nil {
 		own = ref.UID
@@ -287,7 +281,7 @@ func starting(n *corev1.Node) bool {
 }
 
 // overdrawn says whether the needs have no room beside what is on the node.
-func overdrawn(info fwk.NodeInfo, needs []daemonNeed) bool {
+func overdrawn(info fwk.NodeInfo, needs []roomNeed) bool {
 	have, used := info.GetAllocatable(), info.GetRequested()
 	kept := total(needs)
 	for name, q := range kept {

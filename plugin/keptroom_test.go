@@ -215,17 +215,17 @@ func TestOverdrawn(t *testing.T) {
 	info.SetNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("2"),
 	}}})
-	need := func(cpu string) daemonNeed {
-		return daemonNeed{requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	need := func(cpu string) roomNeed {
+		return roomNeed{requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 	}
 	for _, c := range []struct {
-		needs []daemonNeed
+		needs []roomNeed
 		want  bool
 	}{
 		{needs: nil},
-		{needs: []daemonNeed{need("1")}},
-		{needs: []daemonNeed{need("600m"), need("500m")}, want: true},
-		{needs: []daemonNeed{need("1m"), need("1m"), need("1m")}, want: true},
+		{needs: []roomNeed{need("1")}},
+		{needs: []roomNeed{need("600m"), need("500m")}, want: true},
+		{needs: []roomNeed{need("1m"), need("1m"), need("1m")}, want: true},
 	} {
 		if got := overdrawn(info, c.needs); got != c.want {
 			t.Errorf("%d needs are overdrawn: %t, want %t", len(c.needs), got, c.want)

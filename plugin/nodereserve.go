@@ -63,16 +63,25 @@ type keptOff struct {
 type daemonNeeds struct {
 	epoch int64
 	until time.Time
-	pods  []daemonNeed
+	pods  []roomNeed
 }
 
-type daemonNeed struct {
+// roomNeed is what room is kept for: a DaemonSet's pod, a pod that is promised the node, or what follows one that goes.
+type roomNeed struct {
 	owner    types.UID
 	name     string
 	priority int32
 	requests corev1.ResourceList
 	// successor says that it is room for what follows the pod of this name, and not for a daemon pod.
 	successor bool
+}
+
+// needOf is the room of one pod, under its name.
+func needOf(pod *corev1.Pod) roomNeed {
+	return roomNeed{
+		name: pod.Namespace + "/" + pod.Name, priority: corev1helpers.PodPriority(pod),
+		requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
+	}
 }
 
 var (
@@ -133,7 +142,7 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	if node == nil || ownedByDaemonSet(pod) {
 		return nil
 	}
-	var daemons, promised, successors []daemonNeed
+	var daemons, promised, successors []roomNeed
 	var lapses time.Time
 	if node.Labels[nodePoolLabel] != "" {
 		now := time.Now()
@@ -174,13 +183,13 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 // promised lists the pods that are promised the node and are not to be seen on it. Pods and Nodes are heard of apart: that the node
 // takes pods may be known before it is that its own are bound, and before the launcher's word that it has joined. A node takes none
 // before its NodeClaim owns it.
-func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time) []daemonNeed {
+func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time) []roomNeed {
 	node := info.Node()
 	i := slices.IndexFunc(node.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodeClaim" })
 	if i < 0 {
 		return nil
 	}
-	var out []daemonNeed
+	var out []roomNeed
 	for _, held := range n.promises.Coming(node.OwnerReferences[i].Name, now) {
 		other := n.pod(held.Pod)
 		if other == nil || other.UID == pod.UID || other.DeletionTimestamp != nil || podutil.IsPodTerminal(other) ||
@@ -190,10 +199,7 @@ func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time
 		if slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == other.UID }) {
 			continue
 		}
-		out = append(out, daemonNeed{
-			name: held.Pod.Namespace + "/" + held.Pod.Name, priority: corev1helpers.PodPriority(other),
-			requests: resourcehelper.PodRequests(other, resourcehelper.PodResourcesOptions{}),
-		})
+		out = append(out, needOf(other))
 	}
 	return out
 }
@@ -221,12 +227,12 @@ func reservedUntil(node *corev1.Node, now time.Time) (time.Time, bool) {
 }
 
 // missing lists the daemon pods that the node should run and does not.
-func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.NodeInfo) []daemonNeed {
+func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.NodeInfo) []roomNeed {
 	needs := n.needsOf(logger, node)
 	if len(needs) == 0 {
 		return nil
 	}
-	var out []daemonNeed
+	var out []roomNeed
 	arrived := map[types.UID]bool{}
 	for _, p := range info.GetPods() {
 		if owner := metav1.GetControllerOf(p.GetPod()); owner != nil {
@@ -241,7 +247,7 @@ func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.No
 	return out
 }
 
-func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []daemonNeed {
+func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []roomNeed {
 	epoch, now := n.epoch.Load(), time.Now()
 	n.mu.Lock()
 	have, ok := n.needs[node.UID]
@@ -261,10 +267,9 @@ func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []daemonNee
 			continue
 		}
 		pod := daemon.NewPod(ds, node.Name)
-		fresh.pods = append(fresh.pods, daemonNeed{
-			owner: ds.UID, name: ds.Namespace + "/" + ds.Name, priority: corev1helpers.PodPriority(pod),
-			requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
-		})
+		need := needOf(pod)
+		need.owner, need.name = ds.UID, ds.Namespace+"/"+ds.Name
+		fresh.pods = append(fresh.pods, need)
 	}
 	n.mu.Lock()
 	n.needs[node.UID] = fresh
@@ -286,9 +291,9 @@ func steadyState(node *corev1.Node) *corev1.Node {
 
 // roomBeside says whether the pod fits beside what is on the node and the daemon pods of its priority or a higher one;
 // if not, which resource is short and by whose need.
-func roomBeside(pod *corev1.Pod, info fwk.NodeInfo, waiting []daemonNeed) (string, bool) {
+func roomBeside(pod *corev1.Pod, info fwk.NodeInfo, waiting []roomNeed) (string, bool) {
 	priority := corev1helpers.PodPriority(pod)
-	needs := slices.DeleteFunc(waiting, func(d daemonNeed) bool { return d.priority < priority })
+	needs := slices.DeleteFunc(waiting, func(d roomNeed) bool { return d.priority < priority })
 	if len(needs) == 0 {
 		return "", true
 	}
@@ -312,7 +317,7 @@ func roomBeside(pod *corev1.Pod, info fwk.NodeInfo, waiting []daemonNeed) (strin
 }
 
 // total is what the pods ask for together.
-func total(needs []daemonNeed) corev1.ResourceList {
+func total(needs []roomNeed) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, d := range needs {
 		for name, q := range d.requests {
@@ -325,7 +330,7 @@ func total(needs []daemonNeed) corev1.ResourceList {
 }
 
 // title names what the room is for.
-func (d *daemonNeed) title() string {
+func (d *roomNeed) title() string {
 	if d.successor {
 		return "the successor of " + d.name
 	}

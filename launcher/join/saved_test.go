@@ -17,16 +17,7 @@ import (
 // own taint costs is not counted, and a pod for which the scheduler was free saved nothing.
 func TestTimeSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		registry := prometheus.NewRegistry()
-		w.claim(time.Minute, "web-1")
-		config := w.config()
-		config.Registerer = registry
-		c, err := join.New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.looks(c, 2)
+		w, c, registry := measured(t)
 		n := w.node("node-1")
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule})
 		if err := w.api.Update(t.Context(), n); err != nil {
@@ -54,16 +45,7 @@ func TestTimeSaved(t *testing.T) {
 
 func TestNothingSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		registry := prometheus.NewRegistry()
-		w.claim(time.Minute, "web-1")
-		config := w.config()
-		config.Registerer = registry
-		c, err := join.New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.looks(c, 2)
+		w, c, registry := measured(t)
 		w.kubelet("node-1", corev1.ConditionTrue)
 		w.looks(c, 1)
 		time.Sleep(time.Second)
@@ -72,6 +54,22 @@ func TestNothingSaved(t *testing.T) {
 			t.Errorf("told %q, want %q", got, want)
 		}
 	})
+}
+
+// measured is a world with a node that boots for one pod, and the registry of the controller's metrics.
+func measured(t *testing.T) (*world, *join.Controller, *prometheus.Registry) {
+	t.Helper()
+	w := newWorld(t)
+	w.claim(time.Minute, "web-1")
+	registry := prometheus.NewRegistry()
+	config := w.config()
+	config.Registerer = registry
+	c, err := join.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.looks(c, 2)
+	return w, c, registry
 }
 
 // saved is what the metric tells of the moments that have pods.
