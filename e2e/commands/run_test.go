@@ -104,7 +104,7 @@ func newWorld(t *testing.T) *world {
 // kubectl is built where none is installed: it takes half a minute once.
 func (w *world) kubectl(t *testing.T, into string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-modfile=go.kind.mod", "-o", filepath.Join(into, "kubectl"), "k8s.io/kubernetes/cmd/kubectl")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-modfile=e2e/kind/kind.mod", "-o", filepath.Join(into, "kubectl"), "k8s.io/kubernetes/cmd/kubectl")
 	cmd.Dir = repository
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("kubectl: %v\n%s", err, out)

@@ -36,15 +36,15 @@ func required(t *testing.T, name string) map[string]string {
 	return versions
 }
 
-// What go.kind.mod builds for the end-to-end tests on kind is of the same Kubernetes as slipway itself.
+// What e2e/kind/kind.mod builds for the end-to-end tests on kind is of the same Kubernetes as slipway itself.
 func TestKindIsOfTheSameKubernetes(t *testing.T) {
-	ours, kinds := required(t, "go.mod"), required(t, "go.kind.mod")
+	ours, kinds := required(t, "go.mod"), required(t, "e2e/kind/kind.mod")
 	if ours["k8s.io/kubernetes"] == "" || kinds["k8s.io/kubernetes"] == "" {
-		t.Fatal("go.mod or go.kind.mod does not require k8s.io/kubernetes")
+		t.Fatal("go.mod or e2e/kind/kind.mod does not require k8s.io/kubernetes")
 	}
 	for path, version := range ours {
 		if other, both := kinds[path]; both && other != version {
-			t.Errorf("go.kind.mod has %s %s, want %s as in go.mod", path, other, version)
+			t.Errorf("e2e/kind/kind.mod has %s %s, want %s as in go.mod", path, other, version)
 		}
 	}
 }

@@ -35,9 +35,9 @@ func (b *build) binaries(ctx context.Context) error {
 	return b.pause(ctx)
 }
 
-// compile builds a package in the versions of go.kind.mod.
+// compile builds a package in the versions of e2e/kind/kind.mod.
 func (b *build) compile(ctx context.Context, name, pkg, flags string) error {
-	return b.goCommand(ctx, name, "", "build", "-modfile=go.kind.mod", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", b.path("bin", name), pkg)
+	return b.goCommand(ctx, name, "", "build", "-modfile=e2e/kind/kind.mod", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", b.path("bin", name), pkg)
 }
 
 // compileModule builds the command of a module in the module's own versions.
@@ -75,7 +75,7 @@ func (b *build) pause(ctx context.Context) error {
 	if exists(b.path("bin", "pause")) {
 		return nil
 	}
-	folder, err := output(ctx, "go", "list", "-modfile=go.kind.mod", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
+	folder, err := output(ctx, "go", "list", "-modfile=e2e/kind/kind.mod", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func (b *build) run(ctx context.Context) error {
 
 // versions asks the go command.
 func (b *build) versions(ctx context.Context) error {
-	out, err := output(ctx, "go", "list", "-modfile=go.kind.mod", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	out, err := output(ctx, "go", "list", "-modfile=e2e/kind/kind.mod", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {
 		return err
 	}
