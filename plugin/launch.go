@@ -128,7 +128,7 @@ func (p *planner) launch(ctx context.Context, w *work) []string {
 	p.logProblems(ctx, w.result.Problems)
 	klog.FromContext(ctx).V(1).Info("Batch planned", "batch", batchName, "pods", len(w.entries), "nodeClaims", len(names),
 		"placements", len(w.result.Placements), "unplaced", len(w.result.Unplaced), "costPerHour", w.result.CostPerHour,
-		"lowerBoundPerHour", w.result.LowerBoundPerHour, "firstFitPerHour", w.result.FirstFitPerHour)
+		"firstFitPerHour", w.result.FirstFitPerHour)
 	return names
 }
 

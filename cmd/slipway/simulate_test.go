@@ -90,7 +90,7 @@ func TestSimulateFields(t *testing.T) {
 		if err := parse([]byte(stdout), &out); err != nil {
 			t.Fatalf("%s: %v", format, err)
 		}
-		const fields = "costPerHour existing firstFitPerHour lowerBoundPerHour nodes peakRSSMiB planSeconds problems rounds unschedulable verifySeconds"
+		const fields = "boundSeconds costPerHour existing firstFitPerHour lowerBoundPerHour nodes peakRSSMiB planSeconds problems rounds unschedulable verifySeconds"
 		if diff := cmp.Diff(fields, keys(t, out)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", format, diff)
 		}

@@ -187,7 +187,7 @@ func (c *cluster) bound(ctx context.Context) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		sum += placed.Plan.LowerBoundPerHour
+		sum += placed.LowerBound()
 	}
 	return sum, nil
 }

@@ -151,8 +151,9 @@ func (s *story) measure(ctx context.Context) error {
 	for i := range daemons.Items {
 		sets = append(sets, &daemons.Items[i])
 	}
-	best := plan.Make(plan.Input{Now: time.Now(), Catalog: state, Classes: classes(mine), DaemonSets: sets})
-	s.report.LowerBoundPerHour, s.report.FirstFitPerHour = best.LowerBoundPerHour, best.FirstFitPerHour
+	in := plan.Input{Now: time.Now(), Catalog: state, Classes: classes(mine), DaemonSets: sets}
+	best := plan.Make(in)
+	s.report.LowerBoundPerHour, s.report.FirstFitPerHour = plan.LowerBound(in, &best), best.FirstFitPerHour
 	return nil
 }
 

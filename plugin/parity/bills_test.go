@@ -26,8 +26,8 @@ func billAndBound(_ context.Context, _ *lab, o *outcome) []string {
 	if math.Abs(sum-o.plan.CostPerHour) > cent {
 		out = append(out, fmt.Sprintf("costPerHour %.6f, the claims cost %.6f", o.plan.CostPerHour, sum))
 	}
-	if o.plan.LowerBoundPerHour > o.plan.CostPerHour+cent {
-		out = append(out, fmt.Sprintf("lowerBoundPerHour %.6f is above costPerHour %.6f", o.plan.LowerBoundPerHour, o.plan.CostPerHour))
+	if bound := plan.LowerBound(o.in, &o.plan); bound > o.plan.CostPerHour+cent {
+		out = append(out, fmt.Sprintf("lowerBoundPerHour %.6f is above costPerHour %.6f", bound, o.plan.CostPerHour))
 	}
 	return out
 }

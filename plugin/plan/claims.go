@@ -32,7 +32,6 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 	m.crowds = m.spotCrowds(nodes)
 	var out []Claim
 	var kept []node
-	changed := false
 	for _, n := range nodes {
 		pool := m.offers[n.offer].pool
 		if last := len(kept) - 1; last >= 0 && len(slack[pool]) == 0 && kept[last].offer == n.offer && slices.Equal(kept[last].items, n.items) {
@@ -43,17 +42,13 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 			out, kept = append(out, c), append(kept, n)
 			continue
 		}
-		changed = true
 		m.book([]node{n}, -1)
 		m.bookReserved([]node{n}, -1)
 		m.reserve(n.offer, -1, slack[pool])
 		claims, parts := m.inParts(pk, n, slack[pool], next)
 		out, kept = append(out, claims...), append(kept, parts...)
 	}
-	if changed {
-		pk.best.nodes = kept
-		pk.bound = m.freeBound(pk)
-	}
+	pk.best.nodes = kept
 	return out
 }
 

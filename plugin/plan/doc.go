@@ -6,7 +6,7 @@
 // rooms.go fills nodes on their way; units.go and bundles.go give pods their domains and their companions; pack.go packs
 // kinds of them (problem.go) onto the offers worth considering (lanes.go), by a covering program (rows.go, values.go,
 // master.go) over fill patterns (knapsack.go, fill.go, grid.go), or by rents where there are many kinds (rents.go, thin.go),
-// composed (compose.go) and improved (improve.go, merge.go), with a lower bound (bound.go);
+// composed (compose.go) and improved (improve.go, merge.go);
 // diversify.go spreads spot nodes; claims.go writes the result; reasons.go says why
-// for the rest. testdata/README.md says how to add a case.
+// for the rest. LowerBound (lowerbound.go, bound.go) says what no plan can be cheaper than. testdata/README.md says how to add a case.
 package plan

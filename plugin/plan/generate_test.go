@@ -103,8 +103,9 @@ func BenchmarkMake(b *testing.B) {
 			for b.Loop() {
 				p = plan.Make(in)
 			}
-			b.ReportMetric(p.CostPerHour/p.LowerBoundPerHour, "cost/bound")
-			b.ReportMetric(p.FirstFitPerHour/p.LowerBoundPerHour, "firstfit/bound")
+			bound := plan.LowerBound(in, &p)
+			b.ReportMetric(p.CostPerHour/bound, "cost/bound")
+			b.ReportMetric(p.FirstFitPerHour/bound, "firstfit/bound")
 			b.ReportMetric(float64(len(p.Claims)), "nodes")
 		})
 	}

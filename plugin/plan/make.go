@@ -44,7 +44,9 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 			units[ui].count = pk.best.left[ui]
 		}
 		out.CostPerHour += pk.problem.cost(pk.best.nodes)
-		out.LowerBoundPerHour += pk.bound
+		if !m.in.sketch {
+			out.proofs = append(out.proofs, m.prove(&pk))
+		}
 		out.FirstFitPerHour += pk.firstFit
 	}
 	if m.again || !m.settle(units, next, most, last) || !m.gangsStand(next, most) { // 6

@@ -44,7 +44,7 @@ func TestMixes(t *testing.T) {
 				t.Errorf("%d classes are not placed", len(p.Unplaced))
 			}
 			check(t, in, p)
-			if got := p.CostPerHour / p.LowerBoundPerHour; got > c.ratio || got < 1-1e-9 {
+			if got := p.CostPerHour / plan.LowerBound(in, &p); got > c.ratio || got < 1-1e-9 {
 				t.Errorf("the bill is %.4f USD per hour, %.4f times the lower bound, want at most %.4f", p.CostPerHour, got, c.ratio)
 			}
 		})
@@ -169,8 +169,8 @@ func TestBoundBelowOptimum(t *testing.T) {
 		if math.IsInf(best, 1) {
 			continue // Some pod is too large for all types.
 		}
-		if p.LowerBoundPerHour > best+1e-9 || p.CostPerHour < best-1e-9 {
-			t.Errorf("seed %d: the bound is %.4f and the plan %.4f USD per hour, the best plan is %.4f", seed, p.LowerBoundPerHour, p.CostPerHour, best)
+		if bound := plan.LowerBound(in, &p); bound > best+1e-9 || p.CostPerHour < best-1e-9 {
+			t.Errorf("seed %d: the bound is %.4f and the plan %.4f USD per hour, the best plan is %.4f", seed, bound, p.CostPerHour, best)
 		}
 		if p.CostPerHour > best*1.25 {
 			t.Errorf("seed %d: the plan is %.4f USD per hour, the best one %.4f", seed, p.CostPerHour, best)

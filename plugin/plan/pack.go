@@ -12,8 +12,9 @@ const (
 
 // packing is the result for the pools of one weight.
 type packing struct {
-	problem  *problem
-	best     solution
+	problem *problem
+	best    solution
+	// bound is what packing proved that no nodes for all units cost less than; 0 for nothing.
 	bound    float64
 	firstFit float64
 	// values are what packing took the kinds of the problem to be worth; nil for unknown.
@@ -45,9 +46,7 @@ func (m *model) pack(units []unit, weight int32) packing {
 	}
 	pk.best = p.split(best.boxes)
 	pk.values = k.found
-	if pk.bound = known; known == 0 && !m.in.sketch {
-		pk.bound = m.freeBound(&pk)
-	}
+	pk.bound = known
 	m.diversify(p, pk.best.nodes)
 	m.book(pk.best.nodes, 1)
 	return pk
@@ -198,44 +197,4 @@ func (p *problem) plain() bool {
 		}
 	}
 	return true
-}
-
-// freeBound is the lower bound for the placed pods without the choice of domains and of companions: each of those only
-// adds to the bill. The values at which they were packed are where the search for the bound starts.
-func (m *model) freeBound(pk *packing) float64 {
-	p := pk.problem
-	placed, worth := make([]int, len(m.classes)), make([]float64, len(m.classes))
-	for ki := range p.kinds {
-		for _, ui := range p.kinds[ki].units {
-			u := &p.units[ui]
-			for _, q := range u.parts {
-				n := (u.count - pk.best.left[ui]) * q.n
-				placed[q.class] += n
-				if pk.values != nil && len(u.parts) == 1 {
-					worth[q.class] += float64(n) * pk.values[ki] / float64(q.n)
-				}
-			}
-		}
-	}
-	var units []unit
-	for ci, n := range placed {
-		if n > 0 {
-			units = append(units, m.newUnit([]part{{ci, 1}}, n))
-		}
-	}
-	if len(units) == 0 {
-		return 0
-	}
-	free := m.newProblem(units, p.weight)
-	k := newPacker(free)
-	if len(k.lanes) == 0 {
-		return 0
-	}
-	k.hint = make([]float64, len(k.kinds))
-	for ki := range k.kinds {
-		for _, ui := range k.kinds[ki].units {
-			k.hint[ki] += worth[units[ui].parts[0].class] / float64(k.kinds[ki].count)
-		}
-	}
-	return k.lowerBound(k.cover(k.newRows(), 1).bound, p.cost(pk.best.nodes))
 }

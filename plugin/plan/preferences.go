@@ -71,9 +71,7 @@ func withPreferences(in Input, plain Plan) Plan {
 		}
 		best, lo = p, n
 	}
-	// Another choice of preferences may fill other rooms, and leave fewer pods to new nodes.
-	best.LowerBoundPerHour = min(best.CostPerHour, plain.LowerBoundPerHour)
-	best.PlainCostPerHour, best.FirstFitPerHour = plain.CostPerHour, plain.FirstFitPerHour
+	best.PlainCostPerHour, best.FirstFitPerHour, best.proofs = plain.CostPerHour, plain.FirstFitPerHour, plain.proofs
 	best.Ignored = ranking.ignored(lo, in.PreferenceShare) // 4
 	return best
 }

@@ -69,9 +69,6 @@ func (m *model) packRationed(units []unit, weight int32) packing {
 	rest := m.packRationed(left, weight)
 	pk.best = solution{nodes: slices.Concat(kept, rest.best.nodes), left: rest.best.left}
 	pk.firstFit = max(rest.firstFit+pk.problem.cost(kept), pk.problem.cost(pk.best.nodes))
-	if slices.ContainsFunc(pk.best.left, func(n int) bool { return n > 0 }) {
-		pk.bound = min(pk.bound, pk.problem.cost(pk.best.nodes)) // Fewer pods have a node than the bound was for.
-	}
 	return pk
 }
 

@@ -321,7 +321,6 @@ func (s *second) merge(p *Plan, grown map[int]Claim) []int {
 	first.CostPerHour += p.CostPerHour
 	first.PlainCostPerHour += p.CostPerHour
 	first.FirstFitPerHour += p.FirstFitPerHour
-	first.LowerBoundPerHour = max(first.LowerBoundPerHour, p.LowerBoundPerHour)
 	first.Unplaced = slices.DeleteFunc(first.Unplaced, func(u Unplaced) bool { return came[u.Class] == len(u.Pods) })
 	for i := range first.Unplaced {
 		first.Unplaced[i].Pods = first.remaining(&first.Unplaced[i])

@@ -59,7 +59,7 @@ func show(in plan.Input, p plan.Plan) string {
 	if p.PlainCostPerHour < p.CostPerHour {
 		fmt.Fprintf(&b, "$%.4f without preferences; with them ", p.PlainCostPerHour)
 	}
-	fmt.Fprintf(&b, "$%.4f per hour, at least $%.4f, first-fit $%.4f\n", p.CostPerHour, p.LowerBoundPerHour, p.FirstFitPerHour)
+	fmt.Fprintf(&b, "$%.4f per hour, at least $%.4f, first-fit $%.4f\n", p.CostPerHour, plan.LowerBound(in, &p), p.FirstFitPerHour)
 	return b.String()
 }
 
@@ -100,8 +100,8 @@ func check(t *testing.T, in plan.Input, p plan.Plan) {
 		checkClaim(t, in, &p.Claims[i])
 	}
 	checkLimits(t, in, p)
-	if p.LowerBoundPerHour > p.CostPerHour+1e-9 {
-		t.Errorf("lower bound %f is above the cost %f", p.LowerBoundPerHour, p.CostPerHour)
+	if bound := plan.LowerBound(in, &p); bound > p.CostPerHour+1e-9 {
+		t.Errorf("lower bound %f is above the cost %f", bound, p.CostPerHour)
 	}
 	limited := false
 	for _, np := range in.Catalog.NodePools {

@@ -37,7 +37,7 @@ type Input struct {
 	MinValuesBestEffort bool
 	// Options say how the plan is made.
 	Options Options
-	// sketch says that neither first-fit's bill nor the lower bound of the plan is looked at.
+	// sketch says that neither first-fit's bill nor a proof is looked at.
 	sketch bool
 	// maker remembers compiled offers; nil for nobody.
 	maker *Maker
@@ -102,8 +102,6 @@ type Plan struct {
 	Unplaced []Unplaced
 	// CostPerHour of the claims, at their expected offerings, in USD.
 	CostPerHour float64
-	// LowerBoundPerHour that no set of nodes for the placed pods can beat, in USD.
-	LowerBoundPerHour float64
 	// FirstFitPerHour is what first-fit decreasing would pay for the same pods, in USD: for comparison.
 	FirstFitPerHour float64
 	// PlainCostPerHour is what the claims would cost without preferences; CostPerHour is at most PreferenceShare above it.
@@ -113,6 +111,8 @@ type Plan struct {
 	// Problems are mistakes in the input. What they are about is left out of the plan or read as the problem says, the
 	// rest is planned.
 	Problems []Problem
+	// proofs are what packing learned for LowerBound.
+	proofs []proof
 }
 
 // IgnoredPreference is a preference of a class that the plan does not keep to.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"slices"
+	"time"
 
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -19,6 +20,8 @@ type Result struct {
 	CostPerHour float64 `json:"costPerHour"`
 	// LowerBoundPerHour in USD that no set of nodes for the placed pods can beat.
 	LowerBoundPerHour float64 `json:"lowerBoundPerHour"`
+	// BoundSeconds is what finding LowerBoundPerHour took, which is no part of planning.
+	BoundSeconds float64 `json:"boundSeconds"`
 	// FirstFitPerHour in USD is what first-fit decreasing would pay for the same pods.
 	FirstFitPerHour float64 `json:"firstFitPerHour"`
 	// PlanSeconds is what planning and verifying took, after loading.
@@ -81,9 +84,11 @@ type Reason struct {
 
 // Result puts the outcome into the words of the user.
 func (o *Outcome) Result() Result {
+	began := time.Now()
+	bound := o.LowerBound()
 	out := Result{
 		Nodes: []Node{}, Existing: []Existing{}, Unschedulable: []Unschedulable{}, Problems: []input.Problem{},
-		CostPerHour: o.Plan.CostPerHour, LowerBoundPerHour: min(o.Plan.LowerBoundPerHour, o.Plan.CostPerHour),
+		CostPerHour: o.Plan.CostPerHour, LowerBoundPerHour: bound, BoundSeconds: time.Since(began).Seconds(),
 		FirstFitPerHour: o.Plan.FirstFitPerHour,
 		PlanSeconds:     (o.PlanTime + o.VerifyTime).Seconds(), VerifySeconds: o.VerifyTime.Seconds(), Rounds: o.Rounds,
 		PeakRSSMiB: peakRSSMiB(),

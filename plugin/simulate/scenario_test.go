@@ -147,7 +147,7 @@ func answer(t *testing.T, r run) simulate.Result {
 	}
 	out.PlanSeconds, out.VerifySeconds, out.PeakRSSMiB, out.Rounds = 0, 0, 0, 0
 	// How good the planner is at telling them is the planner's to test.
-	out.LowerBoundPerHour, out.FirstFitPerHour = 0, 0
+	out.LowerBoundPerHour, out.FirstFitPerHour, out.BoundSeconds = 0, 0, 0
 	return out
 }
 

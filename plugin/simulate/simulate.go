@@ -54,6 +54,16 @@ type Outcome struct {
 	PlanTime, VerifyTime time.Duration
 	// bound says of the pods that have a node or the promise of one where that is, by namespace/name.
 	bound map[string]string
+	// rejected is what the filters said on the way.
+	rejected []plan.Rejection
+}
+
+// LowerBound is what no set of nodes can cost less than for the pods that are placed on new ones, in USD per hour. It is no part
+// of planning, and may take as long.
+func (o *Outcome) LowerBound() float64 {
+	in := o.Input
+	in.Rejected = slices.Concat(in.Rejected, o.rejected)
+	return min(plan.LowerBound(in, &o.Plan), o.Plan.CostPerHour)
 }
 
 // The codes of pods that were not planned.
@@ -116,17 +126,18 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 		Options: o.Plan,
 	}
 	var planning time.Duration
+	var maker plan.Maker
 	solution, err := w.verifier.Solve(ctx, world, out.Input, func(_ context.Context, in plan.Input) (plan.Plan, error) {
 		began := time.Now()
 		in.NewName = names(objects.Nodes, o.taken)
-		made := plan.Make(in)
+		made := maker.Make(in)
 		planning += time.Since(began)
 		return made, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("planning: %w", err)
 	}
-	out.Plan, out.Rounds = solution.Plan, solution.Rounds
+	out.Plan, out.Rounds, out.rejected = solution.Plan, solution.Rounds, solution.Rejected
 	out.PlanTime, out.VerifyTime = planning, time.Since(start)-planning
 	for _, p := range out.Plan.Problems {
 		out.Problems = append(out.Problems, input.Problem{Object: p.Object, Field: p.Field, Message: p.Message})

@@ -1,0 +1,107 @@
+package plan
+
+import "slices"
+
+// proof is what packing for the pools of one weight learned of their pods: what LowerBound starts from.
+type proof struct {
+	weight int32
+	// values are what one pod of each class was taken to be worth, in USD per hour; 0 for unknown.
+	values []float64
+	// pods are how many of each class bound is for, in USD per hour; it is 0 where none was proven on the way.
+	pods  []int
+	bound float64
+}
+
+// prove is what was learned from the packing, by class.
+func (m *model) prove(pk *packing) proof {
+	p := pk.problem
+	out := proof{weight: p.weight, values: make([]float64, len(m.classes)), pods: make([]int, len(m.classes)), bound: pk.bound}
+	worth, of := make([]float64, len(m.classes)), make([]int, len(m.classes))
+	for ki := range p.kinds {
+		for _, ui := range p.kinds[ki].units {
+			u := &p.units[ui]
+			for _, q := range u.parts {
+				out.pods[q.class] += u.count * q.n
+				if pk.values != nil && len(u.parts) == 1 {
+					worth[q.class] += float64(u.count) * pk.values[ki]
+					of[q.class] += u.count * q.n
+				}
+			}
+		}
+	}
+	for ci, n := range of {
+		if n > 0 {
+			out.values[ci] = worth[ci] / float64(n)
+		}
+	}
+	return out
+}
+
+// LowerBound is what no set of nodes can cost less than for the pods that the plan of the input has new nodes for, in USD per
+// hour, with the choice of domains and of companions left out: those only add to the bill. Finding it may take as long as the plan did,
+// which does not depend on it.
+func LowerBound(in Input, p *Plan) float64 {
+	var was []int
+	in.Classes, was = Ordered(in.Classes)
+	at := make([]int, len(was))
+	for i, w := range was {
+		at[w] = i
+	}
+	m := compile(in, nil, newLessons())
+	sum := 0.0
+	for _, weight := range m.weights() {
+		pods, prices := make([]int, len(in.Classes)), []float64(nil)
+		for i := range p.Claims {
+			c := &p.Claims[i]
+			if in.Catalog.NodePools[c.NodePool].Weight != weight {
+				continue
+			}
+			prices = append(prices, c.Expected.Price)
+			for _, x := range c.Members {
+				pods[at[x.Class]] += len(x.Pods)
+			}
+		}
+		sum += m.lowerBound(pods, sorted(prices), p.proofOf(weight))
+	}
+	return sum
+}
+
+func (p *Plan) proofOf(weight int32) proof {
+	for _, x := range p.proofs {
+		if x.weight == weight {
+			return x
+		}
+	}
+	return proof{weight: weight}
+}
+
+// lowerBound is that of the pods on nodes of one weight, which cost so much in the plan. The values at which they were packed
+// are where the search starts.
+func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
+	if known.bound > 0 && slices.Equal(pods, known.pods) {
+		return known.bound
+	}
+	var units []unit
+	for ci, n := range pods {
+		if n > 0 {
+			units = append(units, m.newUnit([]part{{ci, 1}}, n))
+		}
+	}
+	if len(units) == 0 {
+		return 0
+	}
+	k := newPacker(m.newProblem(units, known.weight))
+	if len(k.lanes) == 0 {
+		return 0
+	}
+	if known.values != nil {
+		k.hint = make([]float64, len(k.kinds))
+		for ki := range k.kinds {
+			for _, ui := range k.kinds[ki].units {
+				u := &units[ui]
+				k.hint[ki] += float64(u.count) * known.values[u.parts[0].class] / float64(k.kinds[ki].count)
+			}
+		}
+	}
+	return k.lowerBound(k.cover(k.newRows(), 1).bound, cost)
+}
