@@ -26,25 +26,11 @@ const (
 	network, subnet, low, gateway = "slipway-e2e", "192.168.0.0/16", "192.168.0.0/20", "192.168.0.1"
 	// clusterName is what AWS and user data call the cluster.
 	clusterName = "slipway"
+	// serviceCIDR is that of cluster.yaml.
 	serviceCIDR = "10.96.0.0/16"
 	// publishedImage is kind's own of the version of Kubernetes that is tested.
 	publishedImage = "kindest/node:v1.36.3"
 )
-
-// kindConfig lets the kubelet run on hosts with cgroup v1, leaves OOM scores alone, and gives a busy host time.
-const kindConfig = `
-kind: Cluster
-apiVersion: kind.x-k8s.io/v1alpha4
-networking: {serviceSubnet: ` + serviceCIDR + `}
-kubeadmConfigPatches:
-  - |
-    kind: KubeletConfiguration
-    failCgroupV1: false
-    oomScoreAdj: 0
-  - |
-    kind: InitConfiguration
-    timeouts: {controlPlaneComponentHealthCheck: 10m, kubernetesAPICall: 10m, kubeletHealthCheck: 10m}
-`
 
 // cluster is a cluster of kind's with an AWS beside it.
 type cluster struct {
@@ -68,10 +54,6 @@ func (c *cluster) kind(ctx context.Context, args ...string) error {
 func newCluster(t *testing.T, name string) *cluster {
 	t.Helper()
 	c := &cluster{name: name, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
-	config := filepath.Join(t.TempDir(), "kind.yaml")
-	if err := os.WriteFile(config, []byte(kindConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
@@ -82,7 +64,7 @@ func newCluster(t *testing.T, name string) *cluster {
 			t.Error(err)
 		}
 	})
-	if err := c.kind(t.Context(), "create", "cluster", "--name", name, "--image", os.Getenv(imageVariable), "--config", config, "--kubeconfig", c.kubeconfig, "--wait", "5m", "--retain"); err != nil {
+	if err := c.kind(t.Context(), "create", "cluster", "--name", name, "--image", os.Getenv(imageVariable), "--config", "cluster.yaml", "--kubeconfig", c.kubeconfig, "--wait", "5m", "--retain"); err != nil {
 		t.Fatal(err)
 	}
 	for _, program := range []string{"slipway-scheduler", "slipway-launcher"} {

@@ -26,7 +26,7 @@ func ordinary() bind.Facts {
 				Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 					corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
 				}}}},
-				Volumes: []corev1.Volume{{Name: "kube-api-access", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}},
+				Volumes: []corev1.Volume{{Name: "kube-api-access-5ll4z", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}},
 			},
 		},
 		Taints: []corev1.Taint{
@@ -77,7 +77,7 @@ func TestAt(t *testing.T) {
 		want    bind.Moment
 		reason  string
 	}{
-		{"R12: an ordinary pod mounts a token that the API server backs", nil, bind.Ready, "volume kube-api-access"},
+		{"R12: an ordinary pod mounts a token that the API server backs", nil, bind.Ready, "volume kube-api-access would"},
 		{"R12: a Secret", []change{volumes(emptyDir, secret)}, bind.Ready, "volume tls"},
 		{"R12: a ConfigMap", []change{volumes(config)}, bind.Ready, "volume conf"},
 		{"R12: no volume that the API server backs", []change{volumes(emptyDir)}, bind.Launch, "no volume"},

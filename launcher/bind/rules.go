@@ -82,11 +82,18 @@ func controlledBy(f Facts, kind string) bool {
 	return controller != nil && controller.Kind == kind
 }
 
+// tokenVolume begins the name of the volume that every pod gets for its service account's token; its end is random, and would make of
+// one reason as many as there are pods (plugin/pkg/admission/serviceaccount, ServiceAccountVolumeName).
+const tokenVolume = "kube-api-access"
+
 // apiBacked names a volume whose content the kubelet reads from the API server. Such a pod, bound before the network is
 // ready, fails to mount and backs off (pkg/kubelet/kubelet.go, SyncPod, registers its objects only after the network check).
 func apiBacked(pod *corev1.Pod) string {
 	for _, v := range pod.Spec.Volumes {
 		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil {
+			if strings.HasPrefix(v.Name, tokenVolume+"-") {
+				return tokenVolume
+			}
 			return v.Name
 		}
 	}
