@@ -25,12 +25,20 @@ import (
 // speed divides the delays of simulated machines and of the AWS: a kubelet is there three seconds after its launch.
 const speed = 10
 
+// featureGates of the launcher.
+const featureGates = "NodeRepair=true"
+
+// launcherSettings is the launcher's configuration file.
+func launcherSettings(gates string) []byte { return fmt.Appendf(nil, "featureGates: %s\n", gates) }
+
 // cluster is the sandbox that all tests of the binary share; each has NodePools and a namespace of its own. Those that do
 // nothing to the others - no process killed, no AWS that fails for all - run beside each other, after the others.
 type cluster struct {
 	*sandbox.Sandbox
 	client   client.WithWatch
 	recorder *observe.Recorder
+	// settings is the path of the launcher's configuration file.
+	settings string
 	// gaveUp are the waits that came to no end, for the last lines of the output.
 	gaveUp chan string
 }
@@ -47,8 +55,13 @@ func run(m *testing.M) (code int) {
 	ctrl.SetLogger(klog.Background())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var err error
-	if shared, err = start(ctx); err != nil {
+	folder, err := os.MkdirTemp("", "slipway-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	if shared, err = start(ctx, filepath.Join(folder, "launcher.yaml")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -95,20 +108,23 @@ func refusals(c *cluster) []string {
 	return out
 }
 
-// start brings a sandbox up that has no Node yet: the first test needs it so.
-func start(ctx context.Context) (*cluster, error) {
+// start brings a sandbox up that has no Node yet: the first test needs it so. settings is where the launcher's are written.
+func start(ctx context.Context, settings string) (*cluster, error) {
+	if err := os.WriteFile(settings, launcherSettings(featureGates), 0o600); err != nil {
+		return nil, err
+	}
 	sb, err := sandbox.Start(ctx, sandbox.Config{
 		Speed:        speed,
 		BinDir:       binDir(),
 		ManagedNodes: 0,
 		PluginArgs:   map[string]any{"adopt": []string{theirScheduler}},
-		LauncherArgs: []string{"--feature-gates=NodeRepair=true"},
+		LauncherArgs: []string{"--config=" + settings},
 		Progress:     func(text string) { fmt.Fprintln(os.Stderr, text) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{Sandbox: sb, gaveUp: make(chan string, 100)}
+	c := &cluster{Sandbox: sb, settings: settings, gaveUp: make(chan string, 100)}
 	if c.client, err = client.NewWithWatch(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
 		return nil, err
 	}

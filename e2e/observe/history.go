@@ -38,8 +38,8 @@ func (m *Moment) note(reached bool, now Moment) {
 type Pod struct {
 	// Object as last seen.
 	Object *corev1.Pod
-	// Created, Unschedulable (its condition said so), Bound to a node, Running, Terminating, Failed and Deleted.
-	Created, Unschedulable, Bound, Running, Terminating, Failed, Deleted Moment
+	// Created, Unschedulable (its condition said so), Bound to a node, Running, Ready, Terminating, Failed and Deleted.
+	Created, Unschedulable, Bound, Running, Ready, Terminating, Failed, Deleted Moment
 }
 
 // Node is the history of one Node object.
@@ -70,6 +70,7 @@ func (p *Pod) update(obj *corev1.Pod, now Moment) {
 	for _, c := range obj.Status.Conditions {
 		unschedulable := c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 		p.Unschedulable.note(unschedulable, now)
+		p.Ready.note(c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue, now)
 	}
 }
 
