@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/aws"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 )
 
 // BenchmarkInterruptions drains a queue over SQS's own protocol, each message about another node, of four kinds in equal parts, as
@@ -42,7 +43,7 @@ func drainQueue(b *testing.B, n int) time.Duration {
 	queue := &counted{Cloud: newCloud(b, server)}
 	ended := &ending{}
 	subject, err := interrupt.New(interrupt.Config{
-		Client: claims{}, Reader: claims{}, Queue: queue, Checker: queue, Guard: leading{}, Ender: ended, Events: ended,
+		Client: claims{}, Reader: claims{}, Queue: queue, Checker: queue, Guard: leadershiptest.Always{}, Ender: ended, Events: ended,
 		Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -138,15 +139,3 @@ func (e *ending) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason s
 }
 
 func (*ending) Eventf(runtime.Object, string, string, string, ...any) {}
-
-type leading struct{}
-
-func (leading) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (l leading) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := l.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}

@@ -17,21 +17,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/collect"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := a.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
 
 type ender struct{ begun []string }
 
@@ -51,7 +40,7 @@ func TestRun(t *testing.T) {
 		lost.Status.ProviderID = "aws:///us-east-1a/i-gone"
 		e := &ender{}
 		subject, err := collect.New(collect.Config{
-			Reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lost).Build(), Cloud: ec2, Guard: always{}, Ender: e,
+			Reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lost).Build(), Cloud: ec2, Guard: leadershiptest.Always{}, Ender: e,
 		})
 		if err != nil {
 			t.Fatal(err)

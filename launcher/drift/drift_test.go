@@ -17,19 +17,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/drift"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 )
-
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := a.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
 
 // sky is a cloud with one instance that counts how often it is asked for it.
 type sky struct {
@@ -77,7 +66,7 @@ func newGround(t *testing.T) *ground {
 	g := &ground{t: t, sky: &sky{subnet: "subnet-a"}}
 	g.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(pool, class, claim).WithStatusSubresource(claim).Build()
 	var err error
-	g.subject, err = drift.New(drift.Config{Client: g.api, Cloud: g.sky, Guard: always{}, Ours: func(*karpv1.NodeClaim) bool { return !g.foreign }})
+	g.subject, err = drift.New(drift.Config{Client: g.api, Cloud: g.sky, Guard: leadershiptest.Always{}, Ours: func(*karpv1.NodeClaim) bool { return !g.foreign }})
 	if err != nil {
 		t.Fatal(err)
 	}

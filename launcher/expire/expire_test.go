@@ -19,19 +19,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/expire"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 )
-
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := a.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
 
 // scene has claims and a Terminator that writes down what it is asked.
 type scene struct {
@@ -58,7 +47,7 @@ func TestScenarios(t *testing.T) {
 			s := &scene{t: t, start: time.Now(), due: map[string]time.Time{}, api: fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()}
 			var err error
 			s.subject, err = expire.New(expire.Config{
-				Client: s.api, Guard: always{}, Ender: s, Ours: func(*karpv1.NodeClaim) bool { return !s.foreign },
+				Client: s.api, Guard: leadershiptest.Always{}, Ender: s, Ours: func(*karpv1.NodeClaim) bool { return !s.foreign },
 			})
 			if err != nil {
 				t.Fatal(err)

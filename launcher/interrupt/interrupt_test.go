@@ -29,21 +29,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := a.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
 
 // scene has a queue in memory, claims, and a Terminator that writes down what it is asked.
 type scene struct {
@@ -76,7 +65,7 @@ func TestScenarios(t *testing.T) {
 			s.api = b.Build()
 			registry := prometheus.NewRegistry()
 			subject, err := interrupt.New(interrupt.Config{
-				Client: s.api, Reader: s.api, Queue: s.queue, Checker: s.queue, Guard: always{}, Ender: s, Events: s, Registerer: registry,
+				Client: s.api, Reader: s.api, Queue: s.queue, Checker: s.queue, Guard: leadershiptest.Always{}, Ender: s, Events: s, Registerer: registry,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -36,6 +36,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/join"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -123,25 +124,13 @@ func (w *world) Rejected(_ context.Context, claim *karpv1.NodeClaim, reason, _ s
 // SwitchedOff implements join.Health.
 func (w *world) SwitchedOff(*karpv1.NodePool) string { return "" }
 
-type leader struct{}
-
-func (leader) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (l leader) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := l.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
-
 func (w *world) config() join.Config {
 	binder, err := bind.NewBinder(w.api, w)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return join.Config{
-		Client: w.api, Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leader{}, Events: w, Health: w,
+		Client: w.api, Reader: w.api, Instances: w.ec2, Launcher: w, Ender: w, Binder: binder, Guard: leadershiptest.Always{}, Events: w, Health: w,
 		Settings: join.Settings{BindAt: bind.Auto, JoinDeadline: 5 * time.Minute, EmptyDeadline: 15 * time.Minute},
 		Ours:     func(*karpv1.NodeClaim) bool { return w.ours },
 		Failed: func(c *karpv1.NodeClaim, reason, _ string) {

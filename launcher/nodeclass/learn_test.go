@@ -1,7 +1,6 @@
 package nodeclass
 
 import (
-	"context"
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -19,19 +18,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 )
-
-type leading struct{}
-
-func (leading) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (l leading) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := l.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
 
 func memoryOf(amount string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(amount)}
@@ -58,7 +46,7 @@ func TestLearn(t *testing.T) {
 	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim, class, aNode("7750Mi"))
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	api := b.Build()
-	subject, err := New(Config{Client: api, Cloud: memory.New(memory.Config{}), Guard: leading{}, Events: record.NewFakeRecorder(1)})
+	subject, err := New(Config{Client: api, Cloud: memory.New(memory.Config{}), Guard: leadershiptest.Always{}, Events: record.NewFakeRecorder(1)})
 	if err != nil {
 		t.Fatal(err)
 	}

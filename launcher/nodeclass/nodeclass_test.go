@@ -1,7 +1,6 @@
 package nodeclass_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,22 +20,11 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/nodeclass"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := a.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
 
 // world is a Controller over an API server and an EC2 in memory.
 type world struct {
@@ -54,7 +42,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	w.api = b.Build()
 	var err error
-	if w.subject, err = nodeclass.New(nodeclass.Config{Client: w.api, Cloud: w.ec2, Guard: always{}, Events: w}); err != nil {
+	if w.subject, err = nodeclass.New(nodeclass.Config{Client: w.api, Cloud: w.ec2, Guard: leadershiptest.Always{}, Events: w}); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/nodeclass"
 )
 
@@ -21,7 +22,7 @@ func TestSetupWithManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject, err := nodeclass.New(nodeclass.Config{Client: mgr.GetClient(), Cloud: memory.New(memory.Config{}), Guard: always{}, Events: record.NewFakeRecorder(1)})
+	subject, err := nodeclass.New(nodeclass.Config{Client: mgr.GetClient(), Cloud: memory.New(memory.Config{}), Guard: leadershiptest.Always{}, Events: record.NewFakeRecorder(1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package nodepool_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
 )
 
@@ -108,25 +108,13 @@ func render(pool *karpv1.NodePool) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := a.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
-
 func newController(t *testing.T, objects ...client.Object) (*nodepool.Controller, client.Client) {
 	t.Helper()
 	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).
 		WithStatusSubresource(&karpv1.NodePool{}, &karpv1.NodeClaim{}, &awsv1.EC2NodeClass{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	api := b.Build()
-	c, err := nodepool.New(nodepool.Config{Client: api, Guard: always{}, Registerer: prometheus.NewRegistry()})
+	c, err := nodepool.New(nodepool.Config{Client: api, Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

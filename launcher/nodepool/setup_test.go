@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
 )
 
@@ -20,7 +21,7 @@ func TestSetupWithManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject, err := nodepool.New(nodepool.Config{Client: mgr.GetClient(), Guard: always{}, Registerer: prometheus.NewRegistry()})
+	subject, err := nodepool.New(nodepool.Config{Client: mgr.GetClient(), Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package prefetch_test
 
 import (
-	"context"
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -21,18 +20,9 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/prefetch"
 )
-
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	return ctx, func() {}, true
-}
-
-func (always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	return ctx, func() {}, nil
-}
 
 type world struct {
 	api     client.Client
@@ -64,7 +54,7 @@ func newWorld(t *testing.T, change func(*world)) *world {
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { builder.WithIndex(o, field, value) })
 	w.api = builder.Build()
 	var err error
-	w.subject, err = prefetch.New(prefetch.Config{Client: w.api, Guard: always{}, Ours: func(*karpv1.NodeClaim) bool { return true }, Registerer: w.metrics})
+	w.subject, err = prefetch.New(prefetch.Config{Client: w.api, Guard: leadershiptest.Always{}, Ours: func(*karpv1.NodeClaim) bool { return true }, Registerer: w.metrics})
 	if err != nil {
 		t.Fatal(err)
 	}

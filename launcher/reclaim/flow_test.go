@@ -25,23 +25,12 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := a.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
 
 // flow is a Reclaimer over an API server in memory, and a scheduler that answers as it is told.
 type flow struct {
@@ -82,14 +71,14 @@ func newFlow(t *testing.T) *flow {
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	f.api = b.Build()
 	ender, err := terminate.New(terminate.Config{
-		Client: f.api, Reader: f.api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: always{}, Events: f, Registerer: prometheus.NewRegistry(),
+		Client: f.api, Reader: f.api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: leadershiptest.Always{}, Events: f, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ledger, counted := shared(t, f.api)
 	f.subject, err = reclaim.New(reclaim.Config{
-		Client: f.api, Reader: f.api, Guard: always{}, Asker: f, Ender: ender, Events: f, Ledger: ledger, Metrics: counted,
+		Client: f.api, Reader: f.api, Guard: leadershiptest.Always{}, Asker: f, Ender: ender, Events: f, Ledger: ledger, Metrics: counted,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/reclaim"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
@@ -189,14 +190,14 @@ func empties(t *testing.T, api client.WithWatch, seed uint64, leave answers) (ou
 	f := &flow{t: t, api: api}
 	late := m.launcherClient()
 	ender, err := terminate.New(terminate.Config{
-		Client: late, Reader: api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: always{}, Events: f, Registerer: prometheus.NewRegistry(),
+		Client: late, Reader: api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: leadershiptest.Always{}, Events: f, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ledger, counted := shared(t, late)
 	subject, err := reclaim.New(reclaim.Config{
-		Client: late, Reader: api, Guard: always{}, Asker: m, Ender: ender, Events: f, Ledger: ledger, Metrics: counted,
+		Client: late, Reader: api, Guard: leadershiptest.Always{}, Asker: m, Ender: ender, Events: f, Ledger: ledger, Metrics: counted,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -25,22 +25,11 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/repair"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := a.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
 
 // ward is a Repairer over an API server in memory, and an Ender that writes down what it is asked.
 type ward struct {
@@ -69,7 +58,7 @@ func TestScenarios(t *testing.T) {
 			w.api = b.Build()
 			var err error
 			w.subject, err = repair.New(repair.Config{
-				Client: w.api, Guard: always{}, Ender: w, Events: w, Registerer: w.metrics, Enabled: true,
+				Client: w.api, Guard: leadershiptest.Always{}, Ender: w, Events: w, Registerer: w.metrics, Enabled: true,
 				Ours: func(c *karpv1.NodeClaim) bool { return c.Annotations["foreign"] == "" },
 			})
 			if err != nil {
@@ -201,7 +190,7 @@ func (w *ward) run(d time.Duration) {
 // Without its feature gate there is no controller: a manager is not even asked for one.
 func TestNothingIsRepairedWithoutTheGate(t *testing.T) {
 	w := &ward{t: t}
-	r, err := repair.New(repair.Config{Client: fake.NewClientBuilder().Build(), Guard: always{}, Ender: w, Events: w, Registerer: prometheus.NewRegistry()})
+	r, err := repair.New(repair.Config{Client: fake.NewClientBuilder().Build(), Guard: leadershiptest.Always{}, Ender: w, Events: w, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,23 +26,12 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/roll"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := a.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
 
 // scene is a Roller over an API server in memory, the real ledger, and an executor that only writes down.
 type scene struct {
@@ -91,7 +80,7 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s.subject, err = roll.New(roll.Config{
-		Client: s.api, Guard: always{}, Mover: s, Events: s, Metrics: counted, Window: 12 * time.Hour,
+		Client: s.api, Guard: leadershiptest.Always{}, Mover: s, Events: s, Metrics: counted, Window: 12 * time.Hour,
 		Ours: func(c *karpv1.NodeClaim) bool { return c.Labels["foreign"] == "" },
 	})
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
@@ -60,18 +61,6 @@ type world struct {
 	silent  bool
 }
 
-type always struct{}
-
-func (always) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	return ctx, cancel, true
-}
-
-func (a always) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	ctx, cancel, _ := a.Context(ctx)
-	return ctx, cancel, ctx.Err()
-}
-
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
@@ -89,7 +78,7 @@ func newWorld(t *testing.T) *world {
 // restart replaces the Terminator by one that remembers nothing.
 func (w *world) restart() {
 	subject, err := terminate.New(terminate.Config{
-		Client: w.api, Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: always{}, Events: w, Registerer: prometheus.NewRegistry(),
+		Client: w.api, Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: leadershiptest.Always{}, Events: w, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		w.t.Fatal(err)
