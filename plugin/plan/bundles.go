@@ -44,8 +44,8 @@ func (m *model) bundles(left []int) []unit {
 
 // follows says that pods of the class require other pods on their node.
 func (m *model) follows(ci int) bool {
-	for _, i := range m.rulesOf(ci) {
-		if r := &m.rules[i]; r.kind == affinity && r.owner == ci && r.key == corev1.LabelHostname {
+	for _, i := range m.concerns[ci].owned {
+		if r := &m.rules[i]; r.kind == affinity && r.key == corev1.LabelHostname {
 			return true
 		}
 	}
@@ -86,7 +86,7 @@ func (m *model) closed(group, left []int) []int {
 		}
 		near, others := false, false
 		for ci := range m.classes {
-			if r.members.has(ci) && left[ci] > 0 {
+			if r.classes.has(ci) && left[ci] > 0 {
 				near = near || slices.Contains(group, ci)
 				others = others || !m.follows(ci)
 			}
@@ -103,13 +103,13 @@ func (m *model) closed(group, left []int) []int {
 // pods would keep company founds a group of its own if no others are planned that match: else it has to join those.
 func (m *model) companion(r *rule, group, left []int) (int, bool) {
 	for _, g := range group {
-		if r.members.has(g) && g != r.owner {
+		if r.classes.has(g) && g != r.owner {
 			return -1, true
 		}
 	}
 	found := -1
 	for ci := range m.classes {
-		if !r.members.has(ci) || left[ci] == 0 || ci == r.owner || m.lost.has(ci) {
+		if !r.classes.has(ci) || left[ci] == 0 || ci == r.owner || m.lost.has(ci) {
 			continue
 		}
 		// Best one that waits for nobody itself.
@@ -120,7 +120,7 @@ func (m *model) companion(r *rule, group, left []int) (int, bool) {
 	if found >= 0 {
 		return found, true
 	}
-	return -1, r.members.has(r.owner) && r.total == 0
+	return -1, r.classes.has(r.owner) && r.total == 0
 }
 
 // hopeless are the classes that will find no node: they fit none, or require others that do not exist, are not planned or
@@ -152,11 +152,11 @@ func (m *model) unmeetable(r *rule, left []int, lost bits) bool {
 		return false
 	case !m.canHave(r.key):
 		return true
-	case r.total > 0 || r.members.has(r.owner):
+	case r.total > 0 || r.classes.has(r.owner):
 		return false
 	}
 	for ci := range m.classes {
-		if r.members.has(ci) && left[ci] > 0 && !lost.has(ci) {
+		if r.classes.has(ci) && left[ci] > 0 && !lost.has(ci) {
 			return false
 		}
 	}

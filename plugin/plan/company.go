@@ -26,8 +26,8 @@ func (m *model) compileNodeRules() {
 		if r.kind == antiAffinity && !m.canHave(r.key) {
 			continue // A node without the label is no domain.
 		}
-		n := nodeRule{key: r.key, subject: r.owner, members: r.members, limit: r.maxSkew}
-		if r.kind == antiAffinity && r.members.has(r.owner) {
+		n := nodeRule{key: r.key, subject: r.owner, members: r.classes, limit: r.maxSkew}
+		if r.kind == antiAffinity && r.classes.has(r.owner) {
 			n.limit = 1
 		}
 		m.nodeRules = append(m.nodeRules, n)

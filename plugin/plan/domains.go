@@ -8,28 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// concerns are the rules that each class owns or is a member of, by index; made anew when there are more rules.
-type concerns struct {
-	rules int
-	of    [][]int
-}
-
-// rulesOf lists the rules that the class owns or is a member of.
-func (m *model) rulesOf(ci int) []int {
-	if m.concerns.of == nil || m.concerns.rules != len(m.rules) {
-		m.concerns = concerns{rules: len(m.rules), of: make([][]int, len(m.classes))}
-		for i := range m.rules {
-			r := &m.rules[i]
-			for c := range m.classes {
-				if r.owner == c || r.members.has(c) {
-					m.concerns.of[c] = append(m.concerns.of[c], i)
-				}
-			}
-		}
-	}
-	return m.concerns.of[ci]
-}
-
 // domainMemo remembers domains and the offers in them while units are made: classes of equal needs ask the same. The
 // limits do not change meanwhile.
 type domainMemo struct {

@@ -23,7 +23,8 @@ type model struct {
 	rooms     []room
 	rules     []rule
 	nodeRules []nodeRule
-	concerns  concerns
+	concerns  []concern
+	peers     peers
 	memo      domainMemo
 	// regions by zone.
 	regions map[string]string
@@ -171,6 +172,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.softDomains()
 	m.compileNodeRules()
 	m.openDomains()
+	m.findConcerns()
 	return m
 }
 

@@ -104,7 +104,7 @@ func (m *model) relation(ci int) (code, message string) {
 		}
 	}
 	for i := range m.rules {
-		if r := &m.rules[i]; r.members.has(ci) && r.kind == antiAffinity && r.key != corev1.LabelHostname {
+		if r := &m.rules[i]; r.classes.has(ci) && r.kind == antiAffinity && r.key != corev1.LabelHostname {
 			return "AffinityUnsatisfiable", fmt.Sprintf("pods of the same batch have required anti-affinity by %s to it in every domain", r.key)
 		}
 	}

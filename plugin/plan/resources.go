@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	mathbits "math/bits"
 	"slices"
 	"strings"
 
@@ -165,6 +166,15 @@ func (b bits) and(o bits) {
 func (b bits) or(o bits) {
 	for i := range b {
 		b[i] |= o[i]
+	}
+}
+
+// each calls do for what is in b, in order.
+func (b bits) each(do func(i int)) {
+	for w, word := range b {
+		for ; word != 0; word &= word - 1 {
+			do(w<<6 + mathbits.TrailingZeros64(word))
+		}
 	}
 }
 

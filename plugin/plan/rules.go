@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,19 +29,19 @@ type rule struct {
 	key      string
 	owner    int
 	selector labels.Selector
-	inNS     func(string) bool
+	inNS     scope
 	// also are rules that must match as well.
 	also []rule
-	// members are the classes that the selector matches.
-	members bits
+	// The pods that it speaks of.
+	matched
 	// maxSkew and minDomains are of a spread.
 	maxSkew, minDomains int
 	// soft is a spread that is a preference: only domains that its own pods can be launched into count.
 	soft   bool
 	policy corev1.TopologySpreadConstraint
-	// counts are the matching pods by domain, total their sum; owners the owner's pods.
-	counts, owners map[string]int
-	total          int
+	// The matching pods, and the owner's by domain.
+	*tally
+	owners map[string]int
 	// domains of a spread: values of nodes that exist or that could be launched.
 	domains map[string]bool
 	// closed is a spread over hosts whose pods can be launched nowhere: only nodes that exist count.
@@ -65,19 +66,16 @@ func (m *model) compileRules() {
 			}
 		}
 	}
+	m.groupPeers()
 	for i := range m.rules {
 		r := &m.rules[i]
-		r.counts, r.owners, r.domains = map[string]int{}, map[string]int{}, map[string]bool{}
-		r.members = newBits(len(m.classes))
-		for ci := range m.classes {
-			if r.matches(m.classes[ci].pod) {
-				r.members.set(ci)
-			}
-		}
+		r.tally, r.owners, r.domains = &tally{counts: map[string]int{}}, map[string]int{}, map[string]bool{}
+		r.matched = m.matched(r)
 	}
 	for i := range m.in.Nodes {
-		m.countNode(&m.in.Nodes[i])
+		m.countNode(i)
 	}
+	m.joinTallies()
 }
 
 func (m *model) spreadRules(ci int) {
@@ -94,7 +92,7 @@ func (m *model) spreadRules(ci int) {
 		r.inNS = only(pod.Namespace)
 		if selector.Empty() {
 			// The scheduler counts no pod at all for a selector that matches all (countPodsMatchSelector in PodTopologySpread).
-			r.inNS = func(string) bool { return false }
+			r.inNS = nobody()
 		}
 		m.rules = append(m.rules, r)
 	}
@@ -121,10 +119,6 @@ func matchKeys(s labels.Selector, pod *corev1.Pod, op selection.Operator, keys [
 		}
 	}
 	return s
-}
-
-func only(namespace string) func(string) bool {
-	return func(ns string) bool { return ns == namespace }
 }
 
 // affinityRules reads required terms. Pods count for affinity only where they match all terms of the owner at once, as
@@ -160,34 +154,32 @@ func (m *model) termRule(pod *corev1.Pod, t *corev1.PodAffinityTerm, careful boo
 // namespacesOf says which namespaces a term speaks of: those listed and those whose labels the selector matches; the
 // pod's own where it has neither. Where labels of namespaces are not known, a selector that is not empty is read as all
 // namespaces if that is the careful reading, as none otherwise.
-func (m *model) namespacesOf(t *corev1.PodAffinityTerm, own string, careful bool) func(string) bool {
+func (m *model) namespacesOf(t *corev1.PodAffinityTerm, own string, careful bool) scope {
+	listed := strings.Join(t.Namespaces, ",")
 	if t.NamespaceSelector == nil {
 		if len(t.Namespaces) == 0 {
 			return only(own)
 		}
-		return func(ns string) bool { return slices.Contains(t.Namespaces, ns) }
+		return scope{"in " + listed, func(ns string) bool { return slices.Contains(t.Namespaces, ns) }}
 	}
 	if len(t.NamespaceSelector.MatchLabels)+len(t.NamespaceSelector.MatchExpressions) == 0 {
-		return func(string) bool { return true }
+		return scope{"all", func(string) bool { return true }}
 	}
 	selector, err := metav1.LabelSelectorAsSelector(t.NamespaceSelector)
-	return func(ns string) bool {
-		switch {
-		case slices.Contains(t.Namespaces, ns):
-			return true
-		case m.in.Namespaces == nil || err != nil:
-			return careful
-		}
-		return selector.Matches(labels.Set(m.in.Namespaces[ns]))
+	if m.in.Namespaces == nil || err != nil {
+		return scope{fmt.Sprintf("unknown or %s, %t", listed, careful), func(ns string) bool { return careful || slices.Contains(t.Namespaces, ns) }}
 	}
+	return scope{selector.String() + " or " + listed, func(ns string) bool {
+		return slices.Contains(t.Namespaces, ns) || selector.Matches(labels.Set(m.in.Namespaces[ns]))
+	}}
 }
 
 func (r *rule) matches(pod *corev1.Pod) bool {
-	if !r.inNS(pod.Namespace) || !r.selector.Matches(labels.Set(pod.Labels)) {
+	if !r.inNS.has(pod.Namespace) || !r.selector.Matches(labels.Set(pod.Labels)) {
 		return false
 	}
 	for i := range r.also {
-		if o := &r.also[i]; !o.inNS(pod.Namespace) || !o.selector.Matches(labels.Set(pod.Labels)) {
+		if o := &r.also[i]; !o.inNS.has(pod.Namespace) || !o.selector.Matches(labels.Set(pod.Labels)) {
 			return false
 		}
 	}

@@ -15,7 +15,7 @@ func (m *model) byFreedom(todo []unit) {
 	for i := range m.rules {
 		if r := &m.rules[i]; r.kind == affinity && !isHost(r.key) {
 			joins.set(r.owner)
-			joins.or(r.members)
+			joins.or(r.classes)
 		}
 	}
 	if joins.empty() {
@@ -46,7 +46,7 @@ func (m *model) helpful(u *unit, domains []domain) {
 		if r.kind != affinity || isHost(r.key) || r.total > 0 {
 			continue
 		}
-		mine := slices.ContainsFunc(u.parts, func(p part) bool { return r.members.has(p.class) })
+		mine := slices.ContainsFunc(u.parts, func(p part) bool { return r.classes.has(p.class) })
 		owner := slices.ContainsFunc(u.parts, func(p part) bool { return p.class == r.owner })
 		if !mine || owner {
 			continue

@@ -11,7 +11,8 @@ import (
 )
 
 // countNode adds the pods of a node to the rules, and what they forbid to the classes.
-func (m *model) countNode(n *Node) {
+func (m *model) countNode(ni int) {
+	n := &m.in.Nodes[ni]
 	if len(m.rules) == 0 && !slices.ContainsFunc(n.Pods, repels) {
 		return
 	}
@@ -25,8 +26,8 @@ func (m *model) countNode(n *Node) {
 		if r.kind == spread && !r.soft {
 			r.domains[v] = true
 		}
-		for _, p := range n.Pods {
-			if (r.kind != spread || p.DeletionTimestamp == nil) && r.matches(p) {
+		for k, g := range m.peers.node[ni] {
+			if r.groups.has(g) && (r.kind != spread || n.Pods[k].DeletionTimestamp == nil) {
 				r.counts[v]++
 				r.total++
 			}
@@ -75,9 +76,10 @@ func (m *model) block(p *corev1.Pod, at map[string]string) {
 		if err != nil || !ok {
 			continue
 		}
+		away := m.matched(&r).classes
 		for ci := range m.classes {
 			c := &m.classes[ci]
-			if !r.matches(c.pod) {
+			if !away.has(ci) {
 				continue
 			}
 			if c.blocked == nil {
@@ -265,9 +267,9 @@ type lookup func(key string) (string, bool)
 // packing's business.
 func (m *model) permits(p part, at lookup, fresh bool) bool {
 	ci := p.class
-	for _, i := range m.rulesOf(ci) {
+	for _, i := range m.concerns[ci].binding {
 		r := &m.rules[i]
-		if fresh && (r.key == corev1.LabelHostname || r.kind == attended) || r.owner != ci && (r.kind != antiAffinity || !r.members.has(ci)) {
+		if fresh && (r.key == corev1.LabelHostname || r.kind == attended) || r.owner != ci && (r.kind != antiAffinity || !r.classes.has(ci)) {
 			continue
 		}
 		v, ok := at(r.key)
@@ -280,7 +282,7 @@ func (m *model) permits(p part, at lookup, fresh bool) bool {
 
 func (r *rule) allows(p part, v string, ok bool) bool {
 	self := 0
-	if r.members.has(p.class) {
+	if r.classes.has(p.class) {
 		self = p.n
 	}
 	switch r.kind {
@@ -314,37 +316,4 @@ func (r *rule) least(v string, n int) int {
 		}
 	}
 	return max(least, 0)
-}
-
-// record counts n pods of the class at a place.
-func (m *model) record(ci, n int, at lookup) {
-	for _, i := range m.rulesOf(ci) {
-		r := &m.rules[i]
-		member := r.members.has(ci)
-		if !member && r.owner != ci {
-			continue
-		}
-		v, ok := at(r.key)
-		if member {
-			r.total += n
-			if ok {
-				r.counts[v] += n
-			}
-		}
-		if ok && r.owner == ci {
-			r.owners[v] += n
-		}
-	}
-}
-
-// keysOf are the label keys, hostname apart, that matter for where pods of the class go: by its own rules or by those
-// of classes that it counts for.
-func (m *model) keysOf(ci int) []string {
-	keys := map[string]bool{}
-	for _, i := range m.rulesOf(ci) {
-		if r := &m.rules[i]; r.key != corev1.LabelHostname && r.kind != attended {
-			keys[r.key] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(keys))
 }

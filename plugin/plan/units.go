@@ -162,10 +162,8 @@ func (m *model) bestDomain(u *unit, domains []domain) int {
 		}
 		at := func(key string) (string, bool) { v, ok := d.values[key]; return v, ok }
 		count := 0
-		for _, j := range m.rulesOf(u.parts[0].class) {
-			if r := &m.rules[j]; r.members.has(u.parts[0].class) {
-				count += r.counts[d.values[r.key]]
-			}
+		for _, t := range m.concerns[u.parts[0].class].tallies {
+			count += t.rules * t.counts[d.values[t.key]]
 		}
 		if best >= 0 && count >= bestCount || !m.permitsAll(u, at) {
 			continue

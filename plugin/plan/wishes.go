@@ -38,7 +38,7 @@ type softSpread struct {
 	id       int
 	key      string
 	selector labels.Selector
-	inNS     func(string) bool
+	inNS     scope
 	maxSkew  int
 }
 

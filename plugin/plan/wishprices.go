@@ -107,7 +107,7 @@ func (m *model) priceHost(w wish, budget spending) ([]wish, string) {
 	}
 	n := 0
 	for ci := range m.classes {
-		if o := &m.classes[ci]; w.host.inNS(o.pod.Namespace) && w.host.selector.Matches(labels.Set(o.pod.Labels)) {
+		if o := &m.classes[ci]; w.host.inNS.has(o.pod.Namespace) && w.host.selector.Matches(labels.Set(o.pod.Labels)) {
 			n += len(o.refs)
 		}
 	}

@@ -1,0 +1,109 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// scope is the namespaces that a rule speaks of. Equal keys mean equal namespaces.
+type scope struct {
+	key string
+	has func(namespace string) bool
+}
+
+func only(namespace string) scope {
+	return scope{"=" + namespace, func(ns string) bool { return ns == namespace }}
+}
+
+// nobody is no namespace at all.
+func nobody() scope { return scope{"0", func(string) bool { return false }} }
+
+// peers are the pods of the input in groups of equal namespace and labels, which no rule tells apart: each group is asked once.
+type peers struct {
+	index map[string]int
+	// pods stand for the groups, one each.
+	pods []*corev1.Pod
+	// class and node are the groups of the classes, and of the pods of each node.
+	class []int
+	node  [][]int
+	// matched is what was found for rules, by whom they speak of.
+	matched map[string]matched
+}
+
+// groupPeers finds the groups.
+func (m *model) groupPeers() {
+	p := peers{index: map[string]int{}, matched: map[string]matched{}}
+	known := map[*corev1.Pod]int{}
+	var key []byte
+	group := func(pod *corev1.Pod) int {
+		if g, ok := known[pod]; ok {
+			return g
+		}
+		key = strconv.AppendQuote(key[:0], pod.Namespace)
+		for _, k := range slices.Sorted(maps.Keys(pod.Labels)) {
+			key = strconv.AppendQuote(strconv.AppendQuote(key, k), pod.Labels[k])
+		}
+		g, ok := p.index[string(key)]
+		if !ok {
+			g = len(p.pods)
+			p.index[string(key)] = g
+			p.pods = append(p.pods, pod)
+		}
+		known[pod] = g
+		return g
+	}
+	for ci := range m.classes {
+		p.class = append(p.class, group(m.classes[ci].pod))
+	}
+	for i := range m.in.Nodes {
+		var of []int
+		for _, pod := range m.in.Nodes[i].Pods {
+			of = append(of, group(pod))
+		}
+		p.node = append(p.node, of)
+	}
+	m.peers = p
+}
+
+// whom tells rules apart that speak of different pods.
+func (r *rule) whom() string {
+	var b strings.Builder
+	put := func(r *rule) {
+		b.WriteString(strconv.Quote(r.inNS.key))
+		b.WriteString(strconv.Quote(r.selector.String()))
+	}
+	put(r)
+	for i := range r.also {
+		put(&r.also[i])
+	}
+	return b.String()
+}
+
+// matched are the groups and the classes that a rule speaks of. Nobody changes them.
+type matched struct{ groups, classes bits }
+
+// matched finds whom the rule speaks of.
+func (m *model) matched(r *rule) matched {
+	key := r.whom()
+	out, ok := m.peers.matched[key]
+	if ok {
+		return out
+	}
+	out = matched{newBits(len(m.peers.pods)), newBits(len(m.classes))}
+	for g, pod := range m.peers.pods {
+		if r.matches(pod) {
+			out.groups.set(g)
+		}
+	}
+	for ci, g := range m.peers.class {
+		if out.groups.has(g) {
+			out.classes.set(ci)
+		}
+	}
+	m.peers.matched[key] = out
+	return out
+}
