@@ -67,33 +67,6 @@ func (w *world) deploy(name string, n int32, spec corev1.PodSpec, change func(*a
 	w.create(d)
 }
 
-// A node that is as old as its expireAfter is replaced, and its pod moves.
-func TestExpiry(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "expiry")
-	// Long enough for a node to be there and its pod to run before it expires, on a machine that does much else.
-	const after = 40 * time.Second
-	w.pool("expiry", func(p *karpv1.NodePool) {
-		p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration(after.String())
-	})
-	w.deployment("web", 1, w.podSpec("500m", "512Mi", nil))
-	w.await(t, "the first NodeClaim", func() bool { return len(w.everClaimed("expiry")) > 0 })
-	first := w.everClaimed("expiry")[0]
-	w.await(t, "the first node to be gone and the pod to run on another", func() bool { return claimGone(w.cluster, first) && w.running() == 1 })
-	if got := w.reasonOf(first); got != "expired" {
-		t.Errorf("the NodeClaim was ended for %q", got)
-	}
-	for _, c := range w.recorder.Claims() {
-		if c.Object.UID != first.Object.UID {
-			continue
-		}
-		awaitTerminated(t, instanceID(c))
-		if at := c.Object.DeletionTimestamp; at == nil || at.Sub(c.Object.CreationTimestamp.Time) < after {
-			t.Errorf("the NodeClaim of %v left at %v, want %s later", c.Object.CreationTimestamp, at, after)
-		}
-	}
-}
-
 // An EC2NodeClass that is deleted stays until the last of its nodes has left, a NodePool's nodes leave with it.
 func TestDeleteNodeClassAndPool(t *testing.T) {
 	t.Parallel()
