@@ -13,6 +13,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/node"
 )
 
 // Reason is the reason that a collected NodeClaim's end carries: Karpenter's label value.
@@ -128,7 +129,7 @@ func (c *Collector) observe(ctx context.Context) (State, error) {
 	}
 	ready := map[string]bool{}
 	for i := range nodes.Items {
-		if id := nodes.Items[i].Spec.ProviderID; id != "" && isReady(&nodes.Items[i]) {
+		if id := nodes.Items[i].Spec.ProviderID; id != "" && node.Ready(&nodes.Items[i]) {
 			ready[id] = true
 		}
 	}

@@ -3,7 +3,6 @@ package collect
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -131,13 +130,4 @@ func launchedAt(c *karpv1.NodeClaim) time.Time {
 		}
 	}
 	return c.CreationTimestamp.Time
-}
-
-func isReady(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -6,6 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/node"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // NodeAgeAnnotation on a NodePool is how long its nodes are left alone after they were bought, in place of the launcher's setting.
@@ -40,9 +43,9 @@ func Blocked(f Facts) (why string, passing bool) {
 		return fmt.Sprintf("NodePool %s consolidates nothing (consolidateAfter Never)", f.Pool.Name), false
 	case f.Pool.Spec.Replicas != nil:
 		return fmt.Sprintf("NodePool %s has a fixed number of nodes (spec.replicas)", f.Pool.Name), false
-	case !ready(f.Node):
+	case !node.Ready(f.Node):
 		return "the node is not Ready", true
-	case !is(f.Claim, karpv1.ConditionTypeConsolidatable):
+	case !record.Is(f.Claim, karpv1.ConditionTypeConsolidatable):
 		return fmt.Sprintf("a pod came or went less than %s ago (consolidateAfter)", *after), true
 	}
 	if age, least := f.Now.Sub(f.Node.CreationTimestamp.Time), f.nodeAge(); age < least {
@@ -60,25 +63,6 @@ func (f Facts) nodeAge() time.Duration {
 		return d
 	}
 	return f.NodeAge
-}
-
-// is reads the conditions as they are: the claim is the cache's own and may not be changed.
-func is(claim *karpv1.NodeClaim, condition string) bool {
-	for i := range claim.Status.Conditions {
-		if claim.Status.Conditions[i].Type == condition {
-			return claim.Status.Conditions[i].IsTrue()
-		}
-	}
-	return false
-}
-
-func ready(node *corev1.Node) bool {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return node.Status.Conditions[i].Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 func cordoned(node *corev1.Node) bool {

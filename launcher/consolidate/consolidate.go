@@ -61,6 +61,12 @@ type Metrics interface {
 	Eligible(reason string, nodes int)
 	// Evaluated says how long a decision took.
 	Evaluated(reason, consolidationType string, took time.Duration)
+	// TimedOut counts a decision that time ran out for.
+	TimedOut(consolidationType string)
+	// Judged counts a move by a NodePool that would lose nodes.
+	Judged(approved bool, pool, policy string)
+	// Scored notes the score of one in a NodePool with consolidationPolicy Balanced.
+	Scored(approved bool, pool, policy string, score float64)
 }
 
 // Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
@@ -185,7 +191,11 @@ func (c *Consolidator) once(ctx context.Context) error {
 	c.last, c.at, c.again = f.sum, now, min(2*c.again, staleAfter)
 	klog.FromContext(ctx).V(1).Info("Decided about consolidation", "nodes", len(f.nodes), "candidates", f.candidates,
 		"moves", len(answer.GetMoves()), "questions", answer.GetQuestions(), "took", took)
+	if answer.GetTimedOut() {
+		c.config.Metrics.TimedOut("multi") // It asks about sets of nodes first, and about ever smaller ones then.
+	}
 	c.tell(ctx, f, answer.GetKept())
+	c.reject(f, answer.GetRejected())
 	for _, m := range answer.GetMoves() {
 		c.move(ctx, f, m)
 	}
@@ -220,6 +230,7 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) {
 	for _, name := range m.GetNodeNames() {
 		c.say(f.byName[name], "ConsolidationCandidate", "Consolidation candidate: "+move.Message)
 	}
+	c.approve(f, m)
 	err := c.config.Mover.Start(ctx, move)
 	refused := (*budget.RefusedError)(nil)
 	switch {
@@ -275,11 +286,9 @@ func (c *Consolidator) tell(ctx context.Context, f *fleet, kept []*api.KeptNode)
 
 // say writes an Event about a node and its claim, unless it has been told anything of the kind a while ago.
 func (c *Consolidator) say(n *member, event, message string) {
-	key := event + "/" + n.node.Name
-	if last, ok := c.told[key]; ok && time.Since(last.at) < tellEvery {
+	if !c.news(event, n.node.Name, message) {
 		return
 	}
-	c.told[key] = telling{at: time.Now(), what: message}
 	c.config.Events.Eventf(n.node, corev1.EventTypeNormal, event, "%s", message)
 	c.config.Events.Eventf(n.claim, corev1.EventTypeNormal, event, "%s", message)
 }

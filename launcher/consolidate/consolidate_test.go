@@ -43,6 +43,8 @@ type world struct {
 	refuse error
 	moves  []disrupt.Move
 	events []string
+	// counted are the calls of the Metrics that tell of moves.
+	counted []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -172,10 +174,32 @@ func (w *world) Eligible(string, int) {}
 // Evaluated implements the Metrics.
 func (w *world) Evaluated(string, string, time.Duration) {}
 
+func (w *world) count(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counted = append(w.counted, fmt.Sprintf(format, args...))
+}
+
+// TimedOut implements the Metrics.
+func (w *world) TimedOut(kind string) { w.count("timed out: %s", kind) }
+
+// Judged implements the Metrics.
+func (w *world) Judged(approved bool, pool, policy string) {
+	w.count("%s %s: %v", pool, policy, approved)
+}
+
+// Scored implements the Metrics.
+func (w *world) Scored(approved bool, pool, policy string, score float64) {
+	w.count("%s %s: %v with %.2f", pool, policy, approved, score)
+}
+
 // Eventf implements the Recorder.
 func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if p, ok := o.(*karpv1.NodePool); ok {
+		w.events = append(w.events, fmt.Sprintf("NodePool %s %s: %s", p.Name, reason, fmt.Sprintf(format, args...)))
+	}
 	if n, ok := o.(*corev1.Node); ok {
 		w.events = append(w.events, fmt.Sprintf("%s %s: %s", n.Name, reason, fmt.Sprintf(format, args...)))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/protect"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // fleet is the nodes of NodePools at one moment.
@@ -69,7 +70,7 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		n := &member{claim: claim, node: nodeOf[claim.Status.NodeName], pool: poolOf[claim.Labels[karpv1.NodePoolLabelKey]]}
-		if n.node == nil || n.pool == nil || !is(claim, karpv1.ConditionTypeInitialized) || !c.config.Ours(claim) {
+		if n.node == nil || n.pool == nil || !record.Is(claim, karpv1.ConditionTypeInitialized) || !c.config.Ours(claim) {
 			continue
 		}
 		said, err := c.judge(ctx, n, guards, now)

@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -119,7 +120,7 @@ func Decide(o Observed) Decision {
 	if conditions.Get(karpv1.ConditionTypeInitialized).IsTrue() {
 		return Decision{}
 	}
-	ready := o.Node != nil && isReady(o.Node)
+	ready := o.Node != nil && node.Ready(o.Node)
 	left := deadline(o).Sub(o.Now)
 	if reason, message := failure(o, left); reason != "" {
 		return Decision{End: reason, EndMessage: message}

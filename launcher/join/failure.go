@@ -6,6 +6,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/node"
 )
 
 // The reasons for which a claim ends whose node did not join: label values of Karpenter's metrics, but for the second, which
@@ -28,7 +29,7 @@ func failure(o Observed, left time.Duration) (reason, message string) {
 	id := index.InstanceID(o.Claim.Status.ProviderID)
 	joined := o.Node != nil && hasReadyCondition(o.Node)
 	switch {
-	case o.Node != nil && isReady(o.Node):
+	case o.Node != nil && node.Ready(o.Node):
 		return "", ""
 	case over(o.Instance):
 		return instanceTerminated, fmt.Sprintf("instance %s is %s before its node was ready", id, o.Instance)

@@ -8,11 +8,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-func isReady(node *corev1.Node) bool {
-	c := readyCondition(node)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
-
 // hasReadyCondition says that the kubelet has posted its status. A condition that the node lifecycle controller writes for want
 // of one says the contrary (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
 func hasReadyCondition(node *corev1.Node) bool {

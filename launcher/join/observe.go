@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -43,14 +44,14 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 		o.OnNode = append(o.OnNode, &pods.Items[i])
 	}
 	o.Known = c.memory.known(claim.UID, o.Node.Name, o.Slots, o.Now)
-	o.ReadySince, o.Answered = c.memory.ready(claim.UID, isReady(o.Node), o.Now)
+	o.ReadySince, o.Answered = c.memory.ready(claim.UID, node.Ready(o.Node), o.Now)
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	c.memory.network(claim.UID, hasReadyCondition(o.Node), networkLate(o.Node))
 	o.NetworkAtStart = c.memory.networkAtStart(pool)
 	if o.SwitchedOff, err = c.switchedOff(ctx, pool); err != nil {
 		return o, err
 	}
-	if hasReadyCondition(o.Node) && !isReady(o.Node) {
+	if hasReadyCondition(o.Node) && !node.Ready(o.Node) {
 		o.DaemonKeptOff, err = c.daemonKeptOff(ctx, o.Node)
 	}
 	return o, err
@@ -76,7 +77,7 @@ const (
 // nothing, and a cluster without a queue hears of it from nobody.
 func (c *Controller) askInstance(ctx context.Context, o *Observed) {
 	launched := o.Claim.StatusConditions().Get(karpv1.ConditionTypeLaunched)
-	if o.Node == nil || isReady(o.Node) || !launched.IsTrue() || o.Now.Sub(launched.LastTransitionTime.Time) < bootTime {
+	if o.Node == nil || node.Ready(o.Node) || !launched.IsTrue() || o.Now.Sub(launched.LastTransitionTime.Time) < bootTime {
 		return
 	}
 	state, due := c.memory.instance(o.Claim.UID, o.Now.Truncate(askEvery))

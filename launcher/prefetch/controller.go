@@ -24,7 +24,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
-	"github.com/slipway-k8s/slipway/launcher/node"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -78,7 +78,7 @@ func (c *Controller) Seen(ctx context.Context, obj client.Object) []reconcile.Re
 		return nil
 	}
 	c.sizes.learn(node.Status.Images)
-	if node.Spec.ProviderID == "" || isReady(node) {
+	if node.Spec.ProviderID == "" || nodeobj.Ready(node) {
 		return nil
 	}
 	var list karpv1.NodeClaimList
@@ -124,7 +124,7 @@ func (c *Controller) booting(ctx context.Context, claim *karpv1.NodeClaim) (*cor
 	if err := c.config.Client.List(ctx, &nodes, client.MatchingFields{index.NodeProviderID: claim.Status.ProviderID}); err != nil {
 		return nil, err
 	}
-	if len(nodes.Items) == 0 || slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return isReady(&n) }) {
+	if len(nodes.Items) == 0 || slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return nodeobj.Ready(&n) }) {
 		return nil, nil
 	}
 	class := &awsv1.EC2NodeClass{}
@@ -168,7 +168,7 @@ func (c *Controller) write(ctx context.Context, have *corev1.Node, list List) er
 	}
 	want := have.DeepCopy()
 	metav1.SetMetaDataAnnotation(&want.ObjectMeta, catalog.PrefetchAnnotation, list.String())
-	if err := c.config.Client.Patch(ctx, want, node.Difference(have, want)); err != nil {
+	if err := c.config.Client.Patch(ctx, want, nodeobj.Difference(have, want)); err != nil {
 		return fmt.Errorf("writing the list of images on Node %s: %w", have.Name, err)
 	}
 	known := strings.Split(before, ",")
@@ -183,10 +183,4 @@ func (c *Controller) write(ctx context.Context, have *corev1.Node, list List) er
 		}
 	}
 	return nil
-}
-
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/protect"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // The reasons why a node is to be replaced, as metrics and conditions tell them.
@@ -32,7 +33,7 @@ type Due struct {
 
 // DueOf says whether the node of a claim is to be replaced; window is how long its soft window before its expiry is.
 func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
-	if claim.DeletionTimestamp != nil || !is(claim, karpv1.ConditionTypeInitialized) {
+	if claim.DeletionTimestamp != nil || !record.Is(claim, karpv1.ConditionTypeInitialized) {
 		return Due{}
 	}
 	for i := range claim.Status.Conditions {
@@ -46,16 +47,6 @@ func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
 	}
 	end := expire.Decide(claim, now).At
 	return Due{Why: Expired, Since: soft, Message: "expires at " + end.UTC().Format(time.RFC3339)}
-}
-
-// is reads the conditions as they are: the claim is the cache's own and may not be changed.
-func is(claim *karpv1.NodeClaim, condition string) bool {
-	for i := range claim.Status.Conditions {
-		if claim.Status.Conditions[i].Type == condition {
-			return claim.Status.Conditions[i].IsTrue()
-		}
-	}
-	return false
 }
 
 // Candidate is a node that is to be replaced.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/drain"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/protect"
 )
 
@@ -36,7 +37,7 @@ func (r *Roller) look(ctx context.Context, list []Candidate, policies *policyv1.
 		for i := range bound.Items {
 			pods = append(pods, &bound.Items[i])
 		}
-		c.Node, c.Empty, c.Sick = node, empty(pods), !ready(node)
+		c.Node, c.Empty, c.Sick = node, empty(pods), !nodeobj.Ready(node)
 		c.Protection = protect.Look(protect.Facts{Now: now, Node: node, Claim: c.Claim, Pods: pods, Budgets: budgets})
 		out = append(out, c)
 	}
@@ -51,13 +52,4 @@ func empty(pods []*corev1.Pod) bool {
 		}
 	}
 	return true
-}
-
-func ready(node *corev1.Node) bool {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return node.Status.Conditions[i].Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -28,6 +28,9 @@ type Metrics struct {
 	decisions, byPool, queueFailures, validations *prometheus.CounterVec
 	eligible                                      *prometheus.GaugeVec
 	evaluation                                    *prometheus.HistogramVec
+	// Of consolidation alone.
+	timeouts, moves *prometheus.CounterVec
+	score           *prometheus.HistogramVec
 }
 
 // NewMetrics registers them, with those of the ledger's budgets, which tell while leading.
@@ -52,6 +55,19 @@ func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() b
 			Help: "How long it took to decide which nodes to disrupt.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16),
 		}, []string{"reason", "consolidation_type"}),
 	}
+	judged := []string{"decision", "nodepool", "policy"}
+	m.timeouts = counter("consolidation_timeouts_total", "Consolidation decisions that time ran out for: what had been found until then was carried out.", "consolidation_type")
+	m.moves = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "karpenter", Name: "consolidation_moves_total",
+		Help: "Moves that would have paid, by each NodePool that they take nodes from: approved, or rejected by its consolidationPolicy Balanced.",
+	}, judged)
+	m.score = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "karpenter", Name: "consolidation_score", Buckets: []float64{0.1, 0.25, 0.33, 0.5, 1, 2, 5, 10},
+		Help: "Scores of moves in NodePools with consolidationPolicy Balanced: the share of the cost that they save by the share of the disruption that they are.",
+	}, judged)
+	for _, kind := range []string{"multi", "single"} {
+		m.timeouts.WithLabelValues(kind)
+	}
 	m.decisions.WithLabelValues(Delete, "empty", "empty")
 	m.validations.WithLabelValues("empty")
 	for _, reason := range []string{"drifted", "expired"} {
@@ -67,7 +83,7 @@ func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() b
 		consuming: prometheus.NewDesc("karpenter_nodepools_nodes_consuming_budgets", "How many nodes of a NodePool are disrupted now, or not ready.", []string{"nodepool", "reason"}, nil),
 	}
 	return m, errors.Join(r.Register(m.decisions), r.Register(m.byPool), r.Register(m.queueFailures), r.Register(m.validations),
-		r.Register(m.eligible), r.Register(m.evaluation), r.Register(budgets))
+		r.Register(m.eligible), r.Register(m.evaluation), r.Register(m.timeouts), r.Register(m.moves), r.Register(m.score), r.Register(budgets))
 }
 
 // Decided counts a decision that is carried out: Delete or Replace, for a reason as Karpenter writes it in labels, lower case.
@@ -94,6 +110,29 @@ func (m *Metrics) Eligible(reason string, nodes int) {
 // Evaluated says how long a decision took.
 func (m *Metrics) Evaluated(reason, consolidationType string, took time.Duration) {
 	m.evaluation.WithLabelValues(reason, consolidationType).Observe(took.Seconds())
+}
+
+// TimedOut counts a consolidation decision that time ran out for.
+func (m *Metrics) TimedOut(consolidationType string) {
+	m.timeouts.WithLabelValues(consolidationType).Inc()
+}
+
+// verdict is Karpenter's word.
+func verdict(approved bool) string {
+	if approved {
+		return "approved"
+	}
+	return "rejected"
+}
+
+// Judged counts a move by a NodePool that would lose nodes.
+func (m *Metrics) Judged(approved bool, pool, policy string) {
+	m.moves.WithLabelValues(verdict(approved), pool, policy).Inc()
+}
+
+// Scored notes the score of a move in a NodePool with consolidationPolicy Balanced.
+func (m *Metrics) Scored(approved bool, pool, policy string, score float64) {
+	m.score.WithLabelValues(verdict(approved), pool, policy).Observe(score)
 }
 
 // budgets tells how the ledger stands when asked.

@@ -11,6 +11,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // Observe looks at NodePools, NodeClaims and Nodes in the cache.
@@ -41,29 +43,10 @@ func Observe(cache client.Reader) budget.Observe {
 func tell(claim *karpv1.NodeClaim, node *corev1.Node) budget.Node {
 	out := budget.Node{
 		Claim: claim.UID, Pool: claim.Labels[karpv1.NodePoolLabelKey], Deleting: claim.DeletionTimestamp != nil,
-		Counts: is(claim, karpv1.ConditionTypeInitialized) && !is(claim, karpv1.ConditionTypeInstanceTerminating),
+		Counts: record.Is(claim, karpv1.ConditionTypeInitialized) && !record.Is(claim, karpv1.ConditionTypeInstanceTerminating),
 	}
-	out.Disrupted = out.Deleting || node == nil || node.DeletionTimestamp != nil || !ready(node) || cordoned(node)
+	out.Disrupted = out.Deleting || node == nil || node.DeletionTimestamp != nil || !nodeobj.Ready(node) || cordoned(node)
 	return out
-}
-
-// is reads the conditions as they are: the claim is the cache's own and may not be changed.
-func is(claim *karpv1.NodeClaim, condition string) bool {
-	for i := range claim.Status.Conditions {
-		if claim.Status.Conditions[i].Type == condition {
-			return claim.Status.Conditions[i].IsTrue()
-		}
-	}
-	return false
-}
-
-func ready(node *corev1.Node) bool {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return node.Status.Conditions[i].Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 func cordoned(node *corev1.Node) bool {

@@ -95,7 +95,32 @@ func TestDecisionsAreCounted(t *testing.T) {
 	m.Decided("default", voluntary.Replace, "drifted", "")
 	m.Decided("default", voluntary.Replace, "drifted", "")
 	m.Eligible("drifted", 3)
-	want := `# HELP karpenter_voluntary_disruption_decisions_by_nodepool_total Disruption decisions that were carried out, by NodePool.
+	m.TimedOut("multi")
+	m.Judged(true, "default", "Balanced")
+	m.Judged(false, "default", "Balanced")
+	m.Scored(false, "default", "Balanced", 0.2)
+	want := `# HELP karpenter_consolidation_moves_total Moves that would have paid, by each NodePool that they take nodes from: approved, or rejected by its consolidationPolicy Balanced.
+# TYPE karpenter_consolidation_moves_total counter
+karpenter_consolidation_moves_total{decision="approved",nodepool="default",policy="Balanced"} 1
+karpenter_consolidation_moves_total{decision="rejected",nodepool="default",policy="Balanced"} 1
+# HELP karpenter_consolidation_score Scores of moves in NodePools with consolidationPolicy Balanced: the share of the cost that they save by the share of the disruption that they are.
+# TYPE karpenter_consolidation_score histogram
+karpenter_consolidation_score_bucket{decision="rejected",nodepool="default",policy="Balanced",le="0.1"} 0
+karpenter_consolidation_score_bucket{decision="rejected",nodepool="default",policy="Balanced",le="0.25"} 1
+karpenter_consolidation_score_bucket{decision="rejected",nodepool="default",policy="Balanced",le="0.33"} 1
+karpenter_consolidation_score_bucket{decision="rejected",nodepool="default",policy="Balanced",le="0.5"} 1
+karpenter_consolidation_score_bucket{decision="rejected",nodepool="default",policy="Balanced",le="1"} 1
+karpenter_consolidation_score_bucket{decision="rejected",nodepool="default",policy="Balanced",le="2"} 1
+karpenter_consolidation_score_bucket{decision="rejected",nodepool="default",policy="Balanced",le="5"} 1
+karpenter_consolidation_score_bucket{decision="rejected",nodepool="default",policy="Balanced",le="10"} 1
+karpenter_consolidation_score_bucket{decision="rejected",nodepool="default",policy="Balanced",le="+Inf"} 1
+karpenter_consolidation_score_sum{decision="rejected",nodepool="default",policy="Balanced"} 0.2
+karpenter_consolidation_score_count{decision="rejected",nodepool="default",policy="Balanced"} 1
+# HELP karpenter_voluntary_disruption_consolidation_timeouts_total Consolidation decisions that time ran out for: what had been found until then was carried out.
+# TYPE karpenter_voluntary_disruption_consolidation_timeouts_total counter
+karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type="multi"} 1
+karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type="single"} 0
+# HELP karpenter_voluntary_disruption_decisions_by_nodepool_total Disruption decisions that were carried out, by NodePool.
 # TYPE karpenter_voluntary_disruption_decisions_by_nodepool_total counter
 karpenter_voluntary_disruption_decisions_by_nodepool_total{consolidation_type="",decision="replace",nodepool="default",reason="drifted"} 2
 # HELP karpenter_voluntary_disruption_eligible_nodes Nodes that may be disrupted as far as they and their pods are concerned, by reason.
@@ -105,7 +130,8 @@ karpenter_voluntary_disruption_eligible_nodes{reason="empty"} 0
 karpenter_voluntary_disruption_eligible_nodes{reason="underutilized"} 0
 `
 	err = testutil.GatherAndCompare(registry, strings.NewReader(want),
-		"karpenter_voluntary_disruption_decisions_by_nodepool_total", "karpenter_voluntary_disruption_eligible_nodes")
+		"karpenter_voluntary_disruption_decisions_by_nodepool_total", "karpenter_voluntary_disruption_eligible_nodes",
+		"karpenter_consolidation_moves_total", "karpenter_consolidation_score", "karpenter_voluntary_disruption_consolidation_timeouts_total")
 	if err != nil {
 		t.Error(err)
 	}
