@@ -68,10 +68,17 @@ e2e-kubelet: build kubelet ## Run the end-to-end tests on real kubelets (Linux, 
 e2e-kubelet-smoke: build kubelet ## Run the part of e2e-kubelet that every change passes: two minutes
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 10m -v -run '^TestSmoke$$' $(KUBELETS)
 
+# What both targets measure and where they keep it: FILE is better outside of bin/ where that is thrown away.
+FIGURES = -bench.file=$(abspath $(or $(FILE),bin/kubelets.figures)) -bench.cells='$(CELLS)'
+
 .PHONY: bench-kubelet
-bench-kubelet: build kubelet ## Measure the figures of docs/benchmarks.md on real kubelets, into bin/kubelets.figures, and go on with what it has; ROUNDS=10 CELLS=regexp (pods=10) MINUTES=n
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -run '^$$' -bench Start -benchtime 1x -v $(KUBELETS) -bench.file=$(CURDIR)/bin/kubelets.figures \
-		-bench.rounds=$(or $(ROUNDS),10) -bench.cells='$(CELLS)' -bench.minutes=$(or $(MINUTES),0)
+bench-kubelet: build kubelet ## Measure the figures of docs/benchmarks.md on real kubelets, into bin/kubelets.figures, and go on with what it has; ROUNDS=10 CELLS=regexp (pods=10) MINUTES=n BESIDE=n FILE=path
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -run '^$$' -bench Start -benchtime 1x -v $(KUBELETS) $(FIGURES) \
+		-bench.rounds=$(or $(ROUNDS),10) -bench.minutes=$(or $(MINUTES),0) -bench.beside=$(or $(BESIDE),0)
+
+.PHONY: bench-kubelet-table
+bench-kubelet-table: ## Print the medians of what bench-kubelet has measured; CELLS=regexp FILE=path
+	@go test -count 1 -v $(KUBELETS) $(FIGURES) -bench.table
 
 .PHONY: kind-image
 kind-image: ## Build kind's node image, and kind, from source into bin/kind, where no registry can be reached (Linux, root; apt: debootstrap gcc libc6-dev)

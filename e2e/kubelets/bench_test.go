@@ -3,23 +3,15 @@ package kubelets_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/kubelets/figures"
-	"github.com/slipway-k8s/slipway/e2e/machines/kubelet"
-	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -32,6 +24,9 @@ type way struct {
 	// off says that the nodes do not prefetch.
 	off bool
 }
+
+// label is its name where no other characters are allowed. None is another's beginning with a dash behind it.
+func (w way) label() string { return strings.ReplaceAll(w.name, "+", "") }
 
 // cell is one situation.
 type cell struct {
@@ -58,16 +53,23 @@ func (c cell) ways() []way {
 	}
 }
 
+// compared are the ways that are held against each other.
+func compared() []figures.Pair {
+	return []figures.Pair{
+		{Way: "launch", Other: "scheduler"}, {Way: "auto", Other: "scheduler"}, {Way: "auto+prefetch", Other: "scheduler+prefetch"},
+		{Way: "auto+prefetch", Other: "auto"}, {Way: "scheduler+prefetch", Other: "scheduler"},
+	}
+}
+
 // cells are those whose name matches.
-func cells(b *testing.B, pattern string) (cells []cell, out []figures.Cell) {
-	b.Helper()
+func cells(pattern string) (cells []cell, out []figures.Cell, err error) {
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {
-		b.Fatal(err)
+		return nil, nil, err
 	}
-	for _, network := range []time.Duration{0, benchLateBy} {
-		for _, image := range []string{"main", "pad-200"} {
-			for _, pods := range []int{1, 10, 30} {
+	for _, pods := range []int{10, 1, 30} {
+		for _, network := range []time.Duration{0, benchLateBy} {
+			for _, image := range []string{"main", "pad-200"} {
 				c := cell{network: network, image: image, pods: pods}
 				if !wanted.MatchString(c.String()) {
 					continue
@@ -82,170 +84,97 @@ func cells(b *testing.B, pattern string) (cells []cell, out []figures.Cell) {
 		}
 	}
 	if len(out) == 0 {
-		b.Fatalf("-bench.cells %q matches no cell such as %s", pattern, cell{benchLateBy, "pad-200", 10})
+		return nil, nil, fmt.Errorf("-bench.cells %q matches no cell such as %s", pattern, cell{benchLateBy, "pad-200", 10})
 	}
-	return cells, out
+	return cells, out, nil
 }
 
-// BenchmarkStart measures the time from a kubelet's start until all pods of its node run. Each round tries every way of a cell,
-// one after the other, so that a busy host is as busy for each; the medians are printed.
+// printTables prints what was measured.
+func printTables() error {
+	file, err := figures.Open(text("bench.file"))
+	if err != nil {
+		return err
+	}
+	_, names, err := cells(text("bench.cells"))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("From the kubelet's start to running pods:\n%s\nThe same, round by round:\n%s", file.Table(names), file.Compare(names, compared()))
+	return nil
+}
+
+// BenchmarkStart measures the time from a kubelet's start until all pods of its node run. In each round of a cell the kubelets of all
+// its ways start at the same moment, on machines beside each other, so that whatever else the host does it does to all of them.
 func BenchmarkStart(b *testing.B) {
 	begun := time.Now()
 	file, err := figures.Open(text("bench.file"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	all, names := cells(b, text("bench.cells"))
-	rounds, minutes := number(b, "bench.rounds"), number(b, "bench.minutes")
+	all, names, err := cells(text("bench.cells"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	rounds, minutes, beside := number(b, "bench.rounds"), number(b, "bench.minutes"), number(b, "bench.beside")
 	worlds := map[string]*world{}
 	for {
-		name, how, more := file.Next(names, rounds)
+		next, round, more := file.Next(names, rounds)
 		if !more || minutes > 0 && time.Since(begun) > time.Duration(minutes)*time.Minute {
 			break
 		}
-		c := all[slices.IndexFunc(all, func(c cell) bool { return c.String() == name })]
-		w := worlds[name]
+		c := all[slices.IndexFunc(all, func(c cell) bool { return c.String() == next.Name })]
+		w := worlds[next.Name]
 		if w == nil {
 			w = newCell(b, c)
-			worlds[name] = w
+			worlds[next.Name] = w
 		}
 		ways := c.ways()
-		chosen := ways[slices.IndexFunc(ways, func(w way) bool { return w.name == how })]
-		w.starts++
-		took := w.start(fmt.Sprintf("s%d", w.starts), c, chosen).Seconds()
-		fmt.Fprintf(os.Stderr, "%s %s: %.1f s\n", name, how, took)
-		if err := file.Add(figures.Figure{Cell: name, Way: how, Seconds: took}); err != nil {
+		turn := round % len(ways)
+		ways = append(ways[turn:], ways[:turn]...)
+		var measured []figures.Figure
+		for group := range slices.Chunk(ways, atOnce(c, beside)) {
+			measured = append(measured, w.measure(c, group)...)
+		}
+		fmt.Fprintf(os.Stderr, "%s %d. round: %v\n", time.Now().Format(time.TimeOnly), round+1, measured)
+		if err := file.Add(measured...); err != nil {
 			b.Fatal(err)
 		}
 	}
+	shared.cleared.Wait()
 	b.ReportMetric(0, "ns/op")
-	fmt.Fprintf(os.Stderr, "\nFrom the kubelet's start to running pods:\n%s", file.Table(names))
+	if err := printTables(); err != nil {
+		b.Fatal(err)
+	}
 }
 
-// newCell makes the NodePools of a cell.
+// atOnce is how many ways of a cell start beside each other.
+func atOnce(c cell, beside int) int {
+	if beside > 0 {
+		return min(beside, len(c.ways()))
+	}
+	return len(c.ways())
+}
+
+// newCell makes a NodePool for each way of a cell.
 func newCell(b *testing.B, c cell) *world {
 	b.Helper()
 	w := newWorld(b, fmt.Sprintf("bench-%d", time.Now().UnixNano()))
-	pool := func(name string, class string) {
-		w.pool(name, func(p *karpv1.NodePool) {
+	off := nodeClass(w.name, "")
+	off.Annotations = map[string]string{catalog.PrefetchAnnotation: catalog.PrefetchOff}
+	w.create(off)
+	for _, how := range c.ways() {
+		w.pool(w.poolOf(how), func(p *karpv1.NodePool) {
+			p.Spec.Template.Labels[wayKey] = how.label()
 			if c.network > 0 {
 				p.Spec.Template.Labels[lateKey] = seconds(c.network)
 			}
-			p.Spec.Template.Spec.NodeClassRef.Name = class
+			if how.off {
+				p.Spec.Template.Spec.NodeClassRef.Name = off.Name
+			}
 		})
 	}
-	off := nodeClass(w.name+"-off", "")
-	off.Annotations = map[string]string{catalog.PrefetchAnnotation: catalog.PrefetchOff}
-	w.create(off)
-	pool(w.name+"-on", "default")
-	pool(w.name+"-off", off.Name)
 	return w
 }
 
-// start has a node launched for pods and returns how long after its kubelet's start all of them run. The node is gone then.
-func (w *world) start(name string, c cell, how way) time.Duration {
-	w.t.Helper()
-	image, pods := c.image, c.pods
-	pool := w.name + "-on"
-	if how.off {
-		pool = w.name + "-off"
-	}
-	// Together they fill a node of four cores.
-	spec := w.spec(fmt.Sprintf("%dm", 3400/pods), 0, func(s *corev1.PodSpec) {
-		s.Containers[0].Image = fmt.Sprintf("example.com/%s/%s:1", w.name, image)
-		s.NodeSelector[karpv1.NodePoolLabelKey] = pool
-		s.TerminationGracePeriodSeconds = new(int64(1))
-	})
-	switch how.bound {
-	case "auto":
-		w.deployment(name, int32(pods), spec)
-	case "scheduler":
-		for i := range pods {
-			w.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: fmt.Sprintf("%s-%d", name, i)}, Spec: *spec.DeepCopy()})
-		}
-	case "launch":
-		w.bindAtLaunch(name, pods, pool, spec)
-	}
-	mine := func() []observe.Pod {
-		return slices.DeleteFunc(w.pods(name+"-"), func(p observe.Pod) bool { return strings.HasPrefix(p.Object.Name, name+"-seed") })
-	}
-	w.await(w.t, "the pods to run", func() bool {
-		ready := 0
-		for _, p := range mine() {
-			if p.Running.Seen() {
-				ready++
-			}
-		}
-		return ready == pods
-	})
-	var last time.Time
-	nodes := map[string]bool{}
-	for _, p := range mine() {
-		nodes[p.Object.Spec.NodeName] = true
-		if p.Running.At.After(last) {
-			last = p.Running.At
-		}
-	}
-	if len(nodes) != 1 {
-		w.t.Fatalf("the pods run on %d nodes", len(nodes))
-	}
-	claim := w.claimOf(mine()[0].Object.Spec.NodeName)
-	id := claim.Object.Status.ProviderID
-	started, err := os.Stat(filepath.Join(w.Folder(), "machines", id[strings.LastIndexByte(id, '/')+1:], kubelet.StartedFile))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.clear(name, claim)
-	return last.Sub(started.ModTime())
-}
-
-// bindAtLaunch binds pods before their kubelet boots, on a node that is launched for another pod.
-func (w *world) bindAtLaunch(name string, pods int, pool string, spec corev1.PodSpec) {
-	w.t.Helper()
-	seed := *spec.DeepCopy()
-	seed.Containers[0].Image = "example.com/seed:1"
-	before := len(w.claims(pool))
-	w.deployment(name+"-seed", 1, seed)
-	spec.SchedulerName = "nobody"
-	spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(1, resource.DecimalSI)
-	var list []*corev1.Pod
-	for i := range pods {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: fmt.Sprintf("%s-%d", name, i)}, Spec: *spec.DeepCopy()}
-		w.create(pod)
-		list = append(list, pod)
-	}
-	var node string
-	w.await(w.t, "a Node", func() bool {
-		claims := w.claims(pool)
-		if len(claims) > before {
-			node = claims[len(claims)-1].Object.Status.NodeName
-		}
-		return node != "" && w.node(node) != nil
-	})
-	for _, pod := range list {
-		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
-		if err := w.client.SubResource("binding").Create(w.t.Context(), pod, binding); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-// clear removes a round's pods and its node.
-func (w *world) clear(name string, claim observe.Claim) {
-	w.t.Helper()
-	for _, d := range []string{name, name + "-seed"} {
-		obj := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: d}}
-		if err := client.IgnoreNotFound(w.client.Delete(w.t.Context(), obj)); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	for _, p := range w.pods(name + "-") {
-		if err := client.IgnoreNotFound(w.client.Delete(w.t.Context(), p.Object.DeepCopy())); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	if err := client.IgnoreNotFound(w.client.Delete(w.t.Context(), claim.Object.DeepCopy())); err != nil {
-		w.t.Fatal(err)
-	}
-	w.await(w.t, "the node to be gone", func() bool { return w.gone(claim) })
-}
+// poolOf is the NodePool of a way.
+func (w *world) poolOf(how way) string { return w.name + "-" + how.label() }

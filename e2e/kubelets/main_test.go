@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,8 +44,12 @@ type cluster struct {
 	client   client.Client
 	recorder *observe.Recorder
 
+	// cleared are what benchmarks have yet to remove.
+	cleared sync.WaitGroup
+
 	mu     sync.Mutex
 	pulled []registry.Pull
+	sent   []registry.Download
 }
 
 // shared is set once by TestMain and not changed afterwards.
@@ -54,6 +59,13 @@ func TestMain(m *testing.M) {
 	register()
 	flag.Parse()
 	log.SetLogger(logr.Discard())
+	if text("bench.table") == "true" {
+		if err := printTables(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(run(m))
 }
 
@@ -105,7 +117,7 @@ func start(ctx context.Context) (*cluster, error) {
 	var err error
 	c.Sandbox, err = sandbox.Start(ctx, sandbox.Config{
 		Speed: speed, BinDir: binaries(), Machines: sandbox.RealKubelets, Progress: tell, Notice: tell,
-		Kubelets:     sandbox.Kubelets{NetworkByAgent: true, RegistryBytesPerSecond: bytesPerSecond, Pulled: c.pull},
+		Kubelets:     sandbox.Kubelets{NetworkByAgent: true, RegistryBytesPerSecond: bytesPerSecond, Pulled: c.pull, Downloaded: c.download},
 		LauncherArgs: []string{"--join-deadline=" + joinDeadline.String()},
 	})
 	if err != nil {
@@ -139,6 +151,19 @@ func (c *cluster) pull(p registry.Pull) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pulled = append(c.pulled, p)
+}
+
+func (c *cluster) download(d registry.Download) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent = append(c.sent, d)
+}
+
+// downloads are what machines were sent of the images whose names begin so.
+func (c *cluster) downloads(prefix string) []registry.Download {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.sent), func(d registry.Download) bool { return !strings.HasPrefix(d.Repository, prefix) })
 }
 
 // pulls are the times at which machines began to pull an image.

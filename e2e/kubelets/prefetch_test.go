@@ -1,6 +1,7 @@
 package kubelets_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/e2e/machines/registry"
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -52,10 +54,9 @@ func TestPrefetch(t *testing.T) {
 	w.noneFailed("")
 
 	node, other := w.firstNode("prefetch"), w.firstNode("prefetch-off")
-	id := node.Object.Spec.ProviderID
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("what the node's unit did:\n%s", tail(filepath.Join(w.Folder(), "machines", id[strings.LastIndexByte(id, '/')+1:], "prefetch.log")))
+			t.Logf("what the node's unit did:\n%s", w.unitLog(node))
 		}
 	})
 	if list := node.Object.Annotations[catalog.PrefetchAnnotation]; list != big+","+private {
@@ -81,6 +82,59 @@ func TestPrefetch(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A node pulls few images at a time, lest a slow registry gives each of them little and its disk all of them at once: the next one begins
+// when one is done.
+func TestPullLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "limit")
+	w.pool("limit", late)
+	// Each has a content of its own, and takes seconds.
+	const images, limit = 7, 3
+	for i := range images {
+		w.deployment(fmt.Sprintf("web-%d", i), 1, w.spec("400m", 0, func(s *corev1.PodSpec) {
+			s.Containers[0].Image = fmt.Sprintf("example.com/limit/pad-%d:1", 30+i)
+		}))
+	}
+	w.await(t, "all pods to run", func() bool { return w.running("") == images })
+	w.noneFailed("")
+	if n := len(w.claims("limit")); n != 1 {
+		t.Fatalf("the pods have %d nodes, this test is about one", n)
+	}
+	node := w.firstNode("limit")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what the node's unit did:\n%s", w.unitLog(node))
+		}
+	})
+	// From a manifest to the last layer.
+	pulls := map[string]registry.Download{}
+	for _, d := range w.downloads("example.com/limit/") {
+		began := slices.MinFunc(w.pulls(d.Repository+":1"), time.Time.Compare)
+		if began.Before(node.Ready.At) && d.To.After(pulls[d.Repository].To) {
+			pulls[d.Repository] = registry.Download{Repository: d.Repository, From: began, To: d.To}
+		}
+	}
+	most := 0
+	for _, at := range pulls {
+		n := 0
+		for _, other := range pulls {
+			if !other.From.After(at.From) && other.To.After(at.From) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	if most != limit || len(pulls) <= limit {
+		t.Errorf("%d images were pulled ahead, at most %d at a time, want more than %d and %d: %+v", len(pulls), most, limit, limit, pulls)
+	}
+}
+
+// unitLog is what the prefetch unit of a node has to say.
+func (c *cluster) unitLog(node *observe.Node) string {
+	id := node.Object.Spec.ProviderID
+	return tail(filepath.Join(c.Folder(), "machines", id[strings.LastIndexByte(id, '/')+1:], "prefetch.log"))
 }
 
 // A pod that was bound before its kubelet had a network waits for its service account's volume, in ever longer steps (R12). One

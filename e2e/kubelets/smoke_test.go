@@ -39,8 +39,25 @@ func TestSmoke(t *testing.T) {
 	}
 	t.Run("bound at launch", func(t *testing.T) { checkBound(t, w, "edge", before(joined)) })
 	t.Run("bound at Ready", func(t *testing.T) { checkBound(t, w, "web", after(ready), before(untainted)) })
+	t.Run("DaemonSets come first", func(t *testing.T) { checkDaemons(t, w) })
 	t.Run("bound by the scheduler", func(t *testing.T) { checkBound(t, w, "alone", after(untainted)) })
 	t.Run("node deletion", func(t *testing.T) { deleteNode(t, w, stopsIn) })
+}
+
+// checkDaemons holds that what gives a node its network ran before the pods that the launcher bound, and that the DaemonSet that
+// tolerates less found its room.
+func checkDaemons(t *testing.T, w *world) {
+	t.Helper()
+	agents := slices.DeleteFunc(w.recorder.Pods(), func(p observe.Pod) bool { return !strings.HasPrefix(p.Object.Name, "network-") })
+	for _, p := range w.pods("web") {
+		agent := onNode(agents, p.Object.Spec.NodeName)
+		if agent == nil || !agent.Running.Before(p.Bound) {
+			t.Errorf("pod %s was bound at %v, its node's network agent ran at %+v", p.Object.Name, p.Bound, agent)
+		}
+		if daemon := onNode(w.pods("daemon"), p.Object.Spec.NodeName); daemon == nil || !daemon.Running.Seen() {
+			t.Errorf("the DaemonSet does not run beside pod %s: %+v", p.Object.Name, daemon)
+		}
+	}
 }
 
 // The moments of a node that bindings are compared with.

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -26,6 +27,8 @@ const (
 	worldKey = "kubelets.slipway.dev/world"
 	// lateKey is on nodes whose network is late, by so many seconds.
 	lateKey = "kubelets.slipway.dev/late-by"
+	// wayKey is on the nodes of a benchmark's way.
+	wayKey = "kubelets.slipway.dev/way"
 )
 
 // world is what one test has for itself: a namespace, and nodes with a label and a taint of its name.
@@ -67,7 +70,8 @@ func nodeClass(name, userData string) *awsv1.EC2NodeClass {
 	return c
 }
 
-// pool creates a NodePool of the test's, of nodes with 4 CPUs; change adapts it. Its nodes go with the test.
+// pool creates a NodePool of the test's, of nodes with 4 CPUs, and waits until it is ready; change adapts it. Its nodes go with the
+// test.
 func (w *world) pool(name string, change func(*karpv1.NodePool)) {
 	w.t.Helper()
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -87,6 +91,14 @@ func (w *world) pool(name string, change func(*karpv1.NodePool)) {
 	}
 	w.create(pool)
 	w.t.Cleanup(func() { w.remove(pool) })
+	// The planner takes what is ready: a test that means two NodePools would else get the one that was sooner.
+	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		err := w.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)
+		return err == nil && pool.StatusConditions().Root().IsTrue(), err
+	})
+	if err != nil {
+		w.t.Fatalf("NodePool %s does not become ready: %v: %+v", name, err, pool.Status.Conditions)
+	}
 }
 
 // remove waits until the pool's nodes are gone: what cannot be drained is a failure too.

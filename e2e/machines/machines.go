@@ -55,7 +55,7 @@ type Config struct {
 	// Writers is how many requests all simulated machines may have under way together; 0 means 16.
 	Writers int
 	// Holds keep simulated machines from starting; nil holds none.
-	Holds *sim.Holds
+	Holds *instance.Holds
 }
 
 // Machines runs a machine for each running instance.

@@ -150,6 +150,15 @@ func snapshot[T any](r *Recorder, m map[types.UID]*T, created func(*T) Moment) [
 	return out
 }
 
+// Forget drops the histories of what is gone: whoever records for long has no use for them.
+func (r *Recorder) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.pods, func(_ types.UID, p *Pod) bool { return p.Deleted.Seen() })
+	maps.DeleteFunc(r.nodes, func(_ types.UID, n *Node) bool { return n.Deleted.Seen() })
+	maps.DeleteFunc(r.claims, func(_ types.UID, c *Claim) bool { return c.Deleted.Seen() })
+}
+
 // Overview is what exists now, as `slipway status` shows it, counting the pods of one namespace.
 func (r *Recorder) Overview(namespace string) view.Overview {
 	var in view.Objects

@@ -171,7 +171,7 @@ func (s *Sandbox) managed(ctx context.Context) (int, error) {
 	return ready, nil
 }
 
-// HoldMachines keeps the simulated machines of a NodePool from starting their kubelets until release is called: what has to be
+// HoldMachines keeps the machines of a NodePool from starting their kubelets until release is called: what has to be
 // there before a kubelet is, has the time it needs.
 func (s *Sandbox) HoldMachines(nodePool string) (release func()) { return s.holds.Hold(nodePool) }
 

@@ -25,13 +25,16 @@ type Kubelets struct {
 	RegistryBytesPerSecond int64
 	// Pulled is told of each image that a machine begins to pull, from goroutines of the sandbox; nil means nobody listens.
 	Pulled func(registry.Pull)
+	// Downloaded is told of each layer that a machine was sent, likewise.
+	Downloaded func(registry.Download)
 }
 
 // kubelets are machines with real kubelets beside the simulated ones of managed node groups.
 func (s *Sandbox) kubelets(ctx context.Context, simulated machines.Mode) (machines.Mode, error) {
 	images, err := registry.New(ctx, registry.Config{
 		Listen: "127.0.0.1:0", Busybox: busybox, BytesPerSecond: s.cfg.Kubelets.RegistryBytesPerSecond, Pulled: s.cfg.Kubelets.Pulled,
-		User: kubelet.RegistryUser, Password: kubelet.RegistryPassword(), Private: private,
+		Downloaded: s.cfg.Kubelets.Downloaded,
+		User:       kubelet.RegistryUser, Password: kubelet.RegistryPassword(), Private: private,
 	})
 	if err != nil {
 		return nil, err
@@ -42,6 +45,7 @@ func (s *Sandbox) kubelets(ctx context.Context, simulated machines.Mode) (machin
 		Kubelet: s.cfg.binary("kubelet"), Cluster: ClusterName, Endpoint: s.cp.Endpoint(), Registry: images.Address(),
 		Token:          func(node string) (string, error) { return s.cp.Token("system:node:"+node, "system:nodes") },
 		NetworkByAgent: s.cfg.Kubelets.NetworkByAgent,
+		Holds:          &s.holds,
 		Notice:         s.cfg.Notice,
 	})
 	if err != nil {

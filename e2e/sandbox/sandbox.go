@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/controlplane"
 	"github.com/slipway-k8s/slipway/e2e/foreign"
-	"github.com/slipway-k8s/slipway/e2e/machines/sim"
+	"github.com/slipway-k8s/slipway/e2e/machines/instance"
 	"github.com/slipway-k8s/slipway/e2e/part"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
@@ -36,8 +36,8 @@ type Sandbox struct {
 	children map[string]*supervise.Child
 	// metrics are the ports that the processes serve them on, by name.
 	metrics map[string]int
-	// holds are on the simulated machines.
-	holds sim.Holds
+	// holds are on the machines.
+	holds instance.Holds
 	// journal and taps, by name of the process, where they were asked for.
 	journal *tap.Journal
 	taps    map[string][]*tap.Tap

@@ -18,8 +18,14 @@ import (
 type Cell struct {
 	// Name of the situation.
 	Name string
-	// Ways in which it is measured, one after the other in each round.
+	// Ways in which it is measured, all of them in each round.
 	Ways []string
+}
+
+// Pair is two ways that are compared round by round.
+type Pair struct {
+	// Way is held against Other.
+	Way, Other string
 }
 
 // Figure is one measurement.
@@ -60,25 +66,29 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Add writes a figure down.
-func (f *File) Add(figure Figure) error {
-	line, err := json.Marshal(figure)
-	if err != nil {
-		return err
+// Add writes the figures of a round down, all of them at once.
+func (f *File) Add(round ...Figure) error {
+	var lines []byte
+	for _, figure := range round {
+		line, err := json.Marshal(figure)
+		if err != nil {
+			return err
+		}
+		lines = append(append(lines, line...), '\n')
 	}
 	file, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(append(line, '\n'))
+	_, err = file.Write(lines)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	f.figures = append(f.figures, figure)
+	f.figures = append(f.figures, round...)
 	return nil
 }
 
-// of are the seconds of one way in one cell, sorted.
+// of are the seconds of one way in one cell, round after round.
 func (f *File) of(cell, way string) []float64 {
 	var out []float64
 	for _, have := range f.figures {
@@ -86,22 +96,21 @@ func (f *File) of(cell, way string) []float64 {
 			out = append(out, have.Seconds)
 		}
 	}
-	slices.Sort(out)
 	return out
 }
 
-// Next is the way that was measured least, the first of several, so that rounds go through all cells and in each through all ways. It
-// is false once every way has rounds figures.
-func (f *File) Next(cells []Cell, rounds int) (cell, way string, more bool) {
-	least := rounds
+// Next is the cell that has fewest rounds, the first of several, and how many it has, so that a run goes through all cells again and
+// again. It is false once every cell has enough.
+func (f *File) Next(cells []Cell, enough int) (next Cell, round int, more bool) {
+	round = enough
 	for _, c := range cells {
 		for _, w := range c.Ways {
-			if n := len(f.of(c.Name, w)); n < least {
-				cell, way, more, least = c.Name, w, true, n
+			if n := len(f.of(c.Name, w)); n < round {
+				next, round, more = c, n, true
 			}
 		}
 	}
-	return cell, way, more
+	return next, round, more
 }
 
 // Table is the medians of the cells as a table of Markdown: median (lowest to highest, number of figures).
@@ -127,11 +136,54 @@ func (f *File) Table(cells []Cell) string {
 	return out.String()
 }
 
-// spread of sorted seconds in words.
-func spread(sorted []float64) string {
-	n := len(sorted)
-	if n == 0 {
+// Compare says of each pair of ways how much later the one was than the other in the same round: the median of the differences, and
+// in how many rounds it was earlier.
+func (f *File) Compare(cells []Cell, pairs []Pair) string {
+	out := &strings.Builder{}
+	out.WriteString("| later by, seconds: median (lowest–highest), earlier in |")
+	for _, p := range pairs {
+		fmt.Fprintf(out, " %s than %s |", p.Way, p.Other)
+	}
+	fmt.Fprintf(out, "\n|---|%s\n", strings.Repeat("---|", len(pairs)))
+	for _, c := range cells {
+		fmt.Fprintf(out, "| %s |", c.Name)
+		for _, p := range pairs {
+			fmt.Fprintf(out, " %s |", later(f.of(c.Name, p.Way), f.of(c.Name, p.Other)))
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+// later are the differences of two ways in words.
+func later(way, other []float64) string {
+	var differences []float64
+	earlier := 0
+	for i := range min(len(way), len(other)) {
+		differences = append(differences, way[i]-other[i])
+		if way[i] < other[i] {
+			earlier++
+		}
+	}
+	if len(differences) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.1f (%.1f–%.1f, %d)", (sorted[n/2]+sorted[(n-1)/2])/2, sorted[0], sorted[n-1], n)
+	middle, low, high := middleOf(differences)
+	return fmt.Sprintf("%+.1f (%+.1f–%+.1f), %d of %d", middle, low, high, earlier, len(differences))
+}
+
+// spread of seconds in words.
+func spread(seconds []float64) string {
+	if len(seconds) == 0 {
+		return ""
+	}
+	middle, low, high := middleOf(seconds)
+	return fmt.Sprintf("%.1f (%.1f–%.1f, %d)", middle, low, high, len(seconds))
+}
+
+// middleOf some values is their median, with the lowest and the highest.
+func middleOf(values []float64) (middle, low, high float64) {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[n/2] + sorted[(n-1)/2]) / 2, sorted[0], sorted[n-1]
 }

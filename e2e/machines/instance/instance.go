@@ -1,5 +1,5 @@
 // Package instance describes a machine as the hardware and its user data do: what a kubelet on it could find out. It is
-// plain data, so that simulated machines depend on no particular AWS, and it has no goroutines.
+// plain data, so that simulated machines depend on no particular AWS, beside which Holds keep machines from starting. It has no goroutines.
 package instance
 
 import "time"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -56,6 +57,9 @@ func Boot(ctx context.Context, file string) error {
 	if err := awaitSocket(ctx, containerdSocket); err != nil {
 		return err
 	}
+	if err := awaitRelease(ctx, d.Folder); err != nil {
+		return err
+	}
 	// systemd starts nodeadm's two services, and the unit waits for them: here it begins when they have begun.
 	if _, ok := written[prefetchFile]; ok {
 		if err := units.once("prefetch", "/bin/bash", prefetchFile, "unit"); err != nil {
@@ -69,6 +73,27 @@ func Boot(ctx context.Context, file string) error {
 		return err
 	}
 	return units.keep(ctx)
+}
+
+// awaitRelease returns once the machine is not held.
+func awaitRelease(ctx context.Context, folder string) error {
+	held := filepath.Join(folder, heldFile)
+	if _, err := os.Stat(held); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(folder, WaitingFile), nil, 0o600); err != nil {
+		return err
+	}
+	for {
+		if _, err := os.Stat(held); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // write writes the files of the first boot; the programs among them may be run.

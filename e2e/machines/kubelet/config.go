@@ -27,6 +27,8 @@ type Config struct {
 	NetworkByAgent bool
 	// DiskUsed is how much of a machine's disk its programs find used, in percent; 0 means 20.
 	DiskUsed int
+	// Holds keep machines from starting their kubelets, once all else of them has started; nil holds none.
+	Holds *instance.Holds
 	// Notice is told what happens to machines; nil is silent.
 	Notice func(string)
 }
@@ -39,8 +41,15 @@ const (
 	AgentFolder = "/run/cni/agent"
 )
 
-// StartedFile is in a machine's folder, written when its kubelet starts first.
-const StartedFile = "kubelet.started"
+// The files in a machine's folder that tell how far it has come.
+const (
+	// StartedFile is written when its kubelet starts first.
+	StartedFile = "kubelet.started"
+	// WaitingFile is written when a machine that is held would start its kubelet.
+	WaitingFile = "kubelet.waiting"
+	// heldFile is there as long as the machine is held.
+	heldFile = "kubelet.held"
+)
 
 func (c *Config) complete() error {
 	for _, f := range []struct{ name, value string }{

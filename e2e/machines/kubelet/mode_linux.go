@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/machines/instance"
+	"github.com/slipway-k8s/slipway/e2e/machines/userdata"
 )
 
 // cleanUp bounds the time for removing what a machine leaves.
@@ -126,7 +128,29 @@ func (m *Mode) Machine(ctx context.Context, i instance.Instance) (err error) {
 	if err := m.makeCgroup(d.CgroupRoot); err != nil {
 		return fmt.Errorf("cgroup: %w", err)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := m.hold(ctx, d); err != nil {
+		return err
+	}
 	return m.boot(ctx, d)
+}
+
+// hold keeps a machine's kubelet from starting as long as its NodePool is held. Wrong user data are its first boot's matter.
+func (m *Mode) hold(ctx context.Context, d description) error {
+	user, err := userdata.Parse(d.Instance.UserData)
+	if m.cfg.Holds == nil || err != nil {
+		return nil
+	}
+	held := filepath.Join(d.Folder, heldFile)
+	if err := os.WriteFile(held, nil, 0o600); err != nil {
+		return err
+	}
+	go func() {
+		m.cfg.Holds.Wait(ctx, user.Labels[karpv1.NodePoolLabelKey])
+		_ = os.Remove(held)
+	}()
+	return nil
 }
 
 func (m *Mode) makeCgroup(name string) error {

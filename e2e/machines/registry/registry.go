@@ -35,6 +35,8 @@ type Config struct {
 	User, Password string
 	// Pulled is told of each manifest that is asked for by name; nil is silent.
 	Pulled func(Pull)
+	// Downloaded is told of each layer and configuration that was sent, at its end; nil is silent.
+	Downloaded func(Download)
 }
 
 // Pull is one image that somebody begins to pull.
@@ -43,6 +45,14 @@ type Pull struct {
 	Image string
 	// At is when.
 	At time.Time
+}
+
+// Download is one blob that somebody was sent, or began to be.
+type Download struct {
+	// Repository is its full name, as an image's without the tag.
+	Repository string
+	// From and To are when it began and ended.
+	From, To time.Time
 }
 
 // Registry serves images.
@@ -58,6 +68,9 @@ type Registry struct {
 func New(ctx context.Context, cfg Config) (*Registry, error) {
 	if cfg.Pulled == nil {
 		cfg.Pulled = func(Pull) {}
+	}
+	if cfg.Downloaded == nil {
+		cfg.Downloaded = func(Download) {}
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
@@ -106,7 +119,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		if parts[2] == "manifests" {
 			err = r.manifest(w, q, image, parts)
 		} else {
-			err = r.blob(w, q, image, parts[3])
+			err = r.blob(w, q, image, parts)
 		}
 	}
 	if err != nil {
@@ -173,8 +186,8 @@ func (r *Registry) manifest(w http.ResponseWriter, q *http.Request, image v1.Ima
 	return err
 }
 
-func (r *Registry) blob(w http.ResponseWriter, q *http.Request, image v1.Image, name string) error {
-	digest, err := v1.NewHash(name)
+func (r *Registry) blob(w http.ResponseWriter, q *http.Request, image v1.Image, parts []string) error {
+	digest, err := v1.NewHash(parts[3])
 	if err != nil {
 		return err
 	}
@@ -197,7 +210,9 @@ func (r *Registry) blob(w http.ResponseWriter, q *http.Request, image v1.Image, 
 		return err
 	}
 	defer func() { _ = content.Close() }()
+	begun := time.Now()
 	// The client that goes away in the middle has its reason.
 	_, _ = io.Copy(throttled(w, r.cfg.BytesPerSecond), content)
+	r.cfg.Downloaded(Download{Repository: fullName(q, parts[1]), From: begun, To: time.Now()})
 	return nil
 }

@@ -27,10 +27,17 @@ func TestPull(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var pulled []string
+	sent := map[string]int{}
 	r, err := registry.New(t.Context(), registry.Config{Listen: "127.0.0.1:0", Busybox: program, Pulled: func(p registry.Pull) {
 		mu.Lock()
 		defer mu.Unlock()
 		pulled = append(pulled, p.Image)
+	}, Downloaded: func(d registry.Download) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !d.To.Before(d.From) {
+			sent[d.Repository]++
+		}
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +61,10 @@ func TestPull(t *testing.T) {
 	defer mu.Unlock()
 	if len(pulled) < 2 {
 		t.Errorf("the log has %q", pulled)
+	}
+	// The ballast is a layer of its own.
+	if sent["some/where/app"] < 1 || sent["load/pad-3"] < 2 {
+		t.Errorf("of the images were sent %v layers and configurations", sent)
 	}
 }
 

@@ -48,7 +48,7 @@ type Config struct {
 	// Writers is how many requests all machines may have under way together; 0 means 16.
 	Writers int
 	// Holds keep machines from starting; nil holds none.
-	Holds *Holds
+	Holds *instance.Holds
 }
 
 // Sim runs simulated machines. Run must run for them to see anything of the cluster.
@@ -172,7 +172,7 @@ func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
 	}
 	started := later(m.Launched.Add(source.Draw(times.Kubelet, "kubelet")), time.Now())
 	sleep(ctx, time.Until(started))
-	s.config.Holds.wait(ctx, h.config.Labels[karpv1.NodePoolLabelKey])
+	s.config.Holds.Wait(ctx, h.config.Labels[karpv1.NodePoolLabelKey])
 	select {
 	case <-s.synced:
 	case <-ctx.Done():

@@ -32,7 +32,7 @@ type world struct {
 	ctx    context.Context
 	client *fake.Clientset
 	sim    *sim.Sim
-	holds  sim.Holds
+	holds  instance.Holds
 	start  time.Time
 	wg     sync.WaitGroup
 	cancel context.CancelFunc

@@ -1,4 +1,4 @@
-package sim
+package instance
 
 import (
 	"context"
@@ -32,8 +32,8 @@ func (h *Holds) Hold(nodePool string) (release func()) {
 	})
 }
 
-// wait returns once nobody holds the machines of the NodePool, or when ctx ends.
-func (h *Holds) wait(ctx context.Context, nodePool string) {
+// Wait returns once nobody holds the machines of the NodePool, or when ctx ends.
+func (h *Holds) Wait(ctx context.Context, nodePool string) {
 	for ctx.Err() == nil {
 		held := h.of(nodePool)
 		if held == nil {

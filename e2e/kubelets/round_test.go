@@ -1,0 +1,208 @@
+package kubelets_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/e2e/kubelets/figures"
+	"github.com/slipway-k8s/slipway/e2e/machines/kubelet"
+	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// attempt is one kubelet's start with the pods of one way.
+type attempt struct {
+	*world
+	cell
+	how way
+	// name begins the names of its pods.
+	name string
+	// claim and node are there once the machine waits to be let go.
+	claim observe.Claim
+	node  string
+}
+
+// measure has the kubelets of some ways start at the same moment, and returns how long each took until its pods ran. Whatever can
+// be there before a kubelet is when they start; the machines of the round before are gone.
+func (w *world) measure(c cell, ways []way) []figures.Figure {
+	w.t.Helper()
+	w.starts++
+	var attempts []*attempt
+	var releases []func()
+	for _, how := range ways {
+		a := &attempt{world: w, cell: c, how: how, name: fmt.Sprintf("s%d-%s", w.starts, how.label())}
+		releases = append(releases, w.HoldMachines(w.poolOf(how)))
+		a.create()
+		attempts = append(attempts, a)
+	}
+	for _, a := range attempts {
+		a.ready()
+	}
+	w.cleared.Wait()
+	w.recorder.Forget()
+	for _, release := range releases {
+		release()
+	}
+	var out []figures.Figure
+	for _, a := range attempts {
+		out = append(out, figures.Figure{Cell: c.String(), Way: a.how.name, Seconds: a.took().Seconds()})
+	}
+	for _, a := range attempts {
+		w.cleared.Go(a.clear)
+	}
+	return out
+}
+
+// create creates the pods.
+func (a *attempt) create() {
+	// Together they fill a node of four cores.
+	spec := a.spec(fmt.Sprintf("%dm", 3400/a.cell.pods), 0, func(p *corev1.PodSpec) {
+		p.Containers[0].Image = fmt.Sprintf("example.com/%s/%s:1", a.world.name, a.image)
+		p.NodeSelector[wayKey] = a.how.label()
+		p.TerminationGracePeriodSeconds = new(int64(1))
+	})
+	switch a.how.bound {
+	case "auto":
+		a.deployment(a.name, int32(a.cell.pods), spec)
+	case "scheduler":
+		a.alone(spec)
+	case "launch":
+		// A node is launched for a pod of its own.
+		seed := *spec.DeepCopy()
+		seed.Containers[0].Image = "example.com/seed:1"
+		a.deployment(a.seed(), 1, seed)
+		spec.SchedulerName = "nobody"
+		spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(1, resource.DecimalSI)
+		a.alone(spec)
+	}
+}
+
+// alone creates pods without a controller.
+func (a *attempt) alone(spec corev1.PodSpec) {
+	for i := range a.cell.pods {
+		meta := metav1.ObjectMeta{Namespace: a.world.name, Name: fmt.Sprintf("%s-%d", a.name, i)}
+		a.world.create(&corev1.Pod{ObjectMeta: meta, Spec: *spec.DeepCopy()})
+	}
+}
+
+func (a *attempt) seed() string { return "seed-" + a.name }
+
+// mine are the pods whose start is measured.
+func (a *attempt) mine() []observe.Pod { return a.world.pods(a.name + "-") }
+
+// ready waits until the machine waits to be let go, and all is there that comes before its kubelet: bindings of pods that are bound at
+// launch, the list of images for those that prefetch.
+func (a *attempt) ready() {
+	a.t.Helper()
+	a.await(a.t, "a Node of "+a.name, func() bool {
+		claims := a.claims(a.poolOf(a.how))
+		if len(claims) == 0 {
+			return false
+		}
+		a.claim = claims[len(claims)-1]
+		a.node = a.claim.Object.Status.NodeName
+		return a.node != "" && a.world.node(a.node) != nil
+	})
+	if a.how.bound == "launch" {
+		for _, p := range a.mine() {
+			binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: a.node}}
+			if err := a.client.SubResource("binding").Create(a.t.Context(), p.Object, binding); err != nil {
+				a.t.Fatal(err)
+			}
+		}
+	}
+	prefetches := a.image != "main" && !a.how.off && a.how.bound != "launch"
+	a.await(a.t, "the machine of "+a.name, func() bool {
+		if prefetches && a.world.node(a.node).Object.Annotations[catalog.PrefetchAnnotation] == "" {
+			return false
+		}
+		_, err := os.Stat(a.file(kubelet.WaitingFile))
+		return err == nil
+	})
+}
+
+// file is one of the machine'a.
+func (a *attempt) file(name string) string {
+	return filepath.Join(a.Folder(), "machines", a.instance(), name)
+}
+
+// instance is the id of the machine's instance.
+func (a *attempt) instance() string {
+	id := a.claim.Object.Status.ProviderID
+	return id[strings.LastIndexByte(id, '/')+1:]
+}
+
+// took waits until all pods run, and returns how long after the kubelet's start that was. It looks every so often, since looking at
+// every change costs what the machines need; when a pod ran is recorded.
+func (a *attempt) took() time.Duration {
+	a.t.Helper()
+	err := wait.PollUntilContextTimeout(a.t.Context(), 250*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		waiting := slices.ContainsFunc(a.mine(), func(p observe.Pod) bool { return !p.Running.Seen() })
+		return !waiting && len(a.mine()) == a.cell.pods, nil
+	})
+	if err != nil {
+		a.await(a.t, "the pods of "+a.name+" to run", func() bool { return false })
+	}
+	var last time.Time
+	for _, p := range a.mine() {
+		if p.Object.Spec.NodeName != a.node {
+			a.t.Fatalf("pod %s runs on node %s, not %s", p.Object.Name, p.Object.Spec.NodeName, a.node)
+		}
+		if p.Running.At.After(last) {
+			last = p.Running.At
+		}
+	}
+	started, err := os.Stat(a.file(kubelet.StartedFile))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return last.Sub(started.ModTime())
+}
+
+// clear pulls the machine's plug and removes what was on it.
+func (a *attempt) clear() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	remove := func(obj client.Object, options ...client.DeleteOption) {
+		if err := client.IgnoreNotFound(a.client.Delete(ctx, obj, options...)); err != nil {
+			a.t.Error(err)
+		}
+	}
+	for _, name := range []string{a.name, a.seed()} {
+		remove(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.world.name, Name: name}}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	}
+	if err := a.AWS().Terminate(a.instance()); err != nil {
+		a.t.Error(err)
+	}
+	remove(a.claim.Object.DeepCopy())
+	orphans := a.how.bound != "auto"
+	err := a.recorder.Await(ctx, "what belongs to "+a.name+" to be gone", func() bool {
+		left := false
+		for _, p := range append(a.mine(), a.world.pods(a.seed()+"-")...) {
+			if p.Deleted.Seen() {
+				continue
+			}
+			left = true
+			// What belongs to a Deployment would be replaced before that goes.
+			if p.Terminating.Seen() || orphans && metav1.GetControllerOf(p.Object) == nil {
+				remove(p.Object.DeepCopy(), client.GracePeriodSeconds(0))
+			}
+		}
+		return !left && a.gone(a.claim)
+	})
+	if err != nil {
+		a.t.Error(err)
+	}
+}
