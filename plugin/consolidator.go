@@ -274,13 +274,13 @@ func readPlan(out *consolidate.Answer, p plan.Plan) {
 
 // encodeDecision leaves out the empty nodes: they need no scheduler to go.
 func encodeDecision(d consolidate.Decision, o consolidate.Options) *api.ConsolidateAnswer {
-	out := &api.ConsolidateAnswer{Questions: int32(min(d.Questions, 1<<30))}
+	out := &api.ConsolidateAnswer{Questions: int32(min(d.Questions, 1<<30)), Rejected: encodeScores(d.Rejected), TimedOut: d.TimedOut}
 	for i := range d.Moves {
 		m := &d.Moves[i]
 		if len(m.Targets) == 0 {
 			continue
 		}
-		move := &api.PlannedMove{Evictions: int32(min(len(m.Targets), 1<<30)), Saving: m.Saving, MostPerHour: m.Most(o)}
+		move := &api.PlannedMove{Evictions: int32(min(len(m.Targets), 1<<30)), Saving: m.Saving, MostPerHour: m.Most(o), Scores: encodeScores(m.Scores)}
 		for _, n := range m.Nodes {
 			move.NodeNames = append(move.NodeNames, n.Name)
 		}
@@ -293,6 +293,14 @@ func encodeDecision(d consolidate.Decision, o consolidate.Options) *api.Consolid
 	}
 	for _, k := range d.Kept {
 		out.Kept = append(out.Kept, &api.KeptNode{Name: k.Node, Reason: strings.TrimSpace(k.Reason)})
+	}
+	return out
+}
+
+func encodeScores(scores []consolidate.Score) []*api.BalancedScore {
+	var out []*api.BalancedScore
+	for _, s := range scores {
+		out = append(out, &api.BalancedScore{NodePool: s.NodePool, Savings: s.Savings, Disruption: s.Disruption})
 	}
 	return out
 }

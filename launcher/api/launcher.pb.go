@@ -2374,7 +2374,11 @@ type ConsolidateAnswer struct {
 	// How often the planner was asked.
 	Questions int32 `protobuf:"varint,3,opt,name=questions,proto3" json:"questions,omitempty"`
 	// Set where nothing could be decided, for a human.
-	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// Scores that were too low, of moves that would have paid.
+	Rejected []*BalancedScore `protobuf:"bytes,5,rep,name=rejected,proto3" json:"rejected,omitempty"`
+	// Time ran out: the answer is what was decided until then.
+	TimedOut      bool `protobuf:"varint,6,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2437,6 +2441,83 @@ func (x *ConsolidateAnswer) GetMessage() string {
 	return ""
 }
 
+func (x *ConsolidateAnswer) GetRejected() []*BalancedScore {
+	if x != nil {
+		return x.Rejected
+	}
+	return nil
+}
+
+func (x *ConsolidateAnswer) GetTimedOut() bool {
+	if x != nil {
+		return x.TimedOut
+	}
+	return false
+}
+
+// BalancedScore is what a move means to a NodePool with consolidationPolicy Balanced, as Karpenter computes it.
+type BalancedScore struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	NodePool string                 `protobuf:"bytes,1,opt,name=node_pool,json=nodePool,proto3" json:"node_pool,omitempty"`
+	// Share of the NodePool's cost that the move saves, 0 to 1.
+	Savings float64 `protobuf:"fixed64,2,opt,name=savings,proto3" json:"savings,omitempty"`
+	// Share of the disruption of all its nodes that the move is, 0 to 1.
+	Disruption    float64 `protobuf:"fixed64,3,opt,name=disruption,proto3" json:"disruption,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BalancedScore) Reset() {
+	*x = BalancedScore{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BalancedScore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BalancedScore) ProtoMessage() {}
+
+func (x *BalancedScore) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BalancedScore.ProtoReflect.Descriptor instead.
+func (*BalancedScore) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *BalancedScore) GetNodePool() string {
+	if x != nil {
+		return x.NodePool
+	}
+	return ""
+}
+
+func (x *BalancedScore) GetSavings() float64 {
+	if x != nil {
+		return x.Savings
+	}
+	return 0
+}
+
+func (x *BalancedScore) GetDisruption() float64 {
+	if x != nil {
+		return x.Disruption
+	}
+	return 0
+}
+
 // PlannedMove is nodes that go together.
 type PlannedMove struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -2448,14 +2529,16 @@ type PlannedMove struct {
 	// USD per hour.
 	Saving float64 `protobuf:"fixed64,4,opt,name=saving,proto3" json:"saving,omitempty"`
 	// USD per hour that replacements may cost for the move to be worth it still.
-	MostPerHour   float64 `protobuf:"fixed64,5,opt,name=most_per_hour,json=mostPerHour,proto3" json:"most_per_hour,omitempty"`
+	MostPerHour float64 `protobuf:"fixed64,5,opt,name=most_per_hour,json=mostPerHour,proto3" json:"most_per_hour,omitempty"`
+	// Of the NodePools with consolidationPolicy Balanced that lose nodes.
+	Scores        []*BalancedScore `protobuf:"bytes,6,rep,name=scores,proto3" json:"scores,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlannedMove) Reset() {
 	*x = PlannedMove{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +2550,7 @@ func (x *PlannedMove) String() string {
 func (*PlannedMove) ProtoMessage() {}
 
 func (x *PlannedMove) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +2563,7 @@ func (x *PlannedMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
 func (*PlannedMove) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PlannedMove) GetNodeNames() []string {
@@ -2518,6 +2601,13 @@ func (x *PlannedMove) GetMostPerHour() float64 {
 	return 0
 }
 
+func (x *PlannedMove) GetScores() []*BalancedScore {
+	if x != nil {
+		return x.Scores
+	}
+	return nil
+}
+
 type KeptNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2528,7 +2618,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2630,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2643,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *KeptNode) GetName() string {
@@ -2582,7 +2672,7 @@ type LeadRequest struct {
 
 func (x *LeadRequest) Reset() {
 	*x = LeadRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2684,7 @@ func (x *LeadRequest) String() string {
 func (*LeadRequest) ProtoMessage() {}
 
 func (x *LeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2697,7 @@ func (x *LeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadRequest.ProtoReflect.Descriptor instead.
 func (*LeadRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LeadRequest) GetIdentity() string {
@@ -2639,7 +2729,7 @@ type LeadResponse struct {
 
 func (x *LeadResponse) Reset() {
 	*x = LeadResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2651,7 +2741,7 @@ func (x *LeadResponse) String() string {
 func (*LeadResponse) ProtoMessage() {}
 
 func (x *LeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2664,7 +2754,7 @@ func (x *LeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadResponse.ProtoReflect.Descriptor instead.
 func (*LeadResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 type ResignRequest struct {
@@ -2675,7 +2765,7 @@ type ResignRequest struct {
 
 func (x *ResignRequest) Reset() {
 	*x = ResignRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2777,7 @@ func (x *ResignRequest) String() string {
 func (*ResignRequest) ProtoMessage() {}
 
 func (x *ResignRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2790,7 @@ func (x *ResignRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignRequest.ProtoReflect.Descriptor instead.
 func (*ResignRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 type ResignResponse struct {
@@ -2711,7 +2801,7 @@ type ResignResponse struct {
 
 func (x *ResignResponse) Reset() {
 	*x = ResignResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2723,7 +2813,7 @@ func (x *ResignResponse) String() string {
 func (*ResignResponse) ProtoMessage() {}
 
 func (x *ResignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2736,7 +2826,7 @@ func (x *ResignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignResponse.ProtoReflect.Descriptor instead.
 func (*ResignResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
 }
 
 var File_launcher_api_launcher_proto protoreflect.FileDescriptor
@@ -2958,19 +3048,28 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\vnode_claims\x18\x01 \x03(\tR\n" +
 	"nodeClaims\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\tR\arefused\x12\x19\n" +
-	"\bper_hour\x18\x03 \x01(\x01R\aperHour\"\xb6\x01\n" +
+	"\bper_hour\x18\x03 \x01(\x01R\aperHour\"\x93\x02\n" +
 	"\x11ConsolidateAnswer\x126\n" +
 	"\x05moves\x18\x01 \x03(\v2 .slipway.launcher.v1.PlannedMoveR\x05moves\x121\n" +
 	"\x04kept\x18\x02 \x03(\v2\x1d.slipway.launcher.v1.KeptNodeR\x04kept\x12\x1c\n" +
 	"\tquestions\x18\x03 \x01(\x05R\tquestions\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\xc9\x01\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12>\n" +
+	"\brejected\x18\x05 \x03(\v2\".slipway.launcher.v1.BalancedScoreR\brejected\x12\x1b\n" +
+	"\ttimed_out\x18\x06 \x01(\bR\btimedOut\"f\n" +
+	"\rBalancedScore\x12\x1b\n" +
+	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x18\n" +
+	"\asavings\x18\x02 \x01(\x01R\asavings\x12\x1e\n" +
+	"\n" +
+	"disruption\x18\x03 \x01(\x01R\n" +
+	"disruption\"\x85\x02\n" +
 	"\vPlannedMove\x12\x1d\n" +
 	"\n" +
 	"node_names\x18\x01 \x03(\tR\tnodeNames\x12A\n" +
 	"\freplacements\x18\x02 \x03(\v2\x1d.slipway.launcher.v1.ExpectedR\freplacements\x12\x1c\n" +
 	"\tevictions\x18\x03 \x01(\x05R\tevictions\x12\x16\n" +
 	"\x06saving\x18\x04 \x01(\x01R\x06saving\x12\"\n" +
-	"\rmost_per_hour\x18\x05 \x01(\x01R\vmostPerHour\"6\n" +
+	"\rmost_per_hour\x18\x05 \x01(\x01R\vmostPerHour\x12:\n" +
+	"\x06scores\x18\x06 \x03(\v2\".slipway.launcher.v1.BalancedScoreR\x06scores\"6\n" +
 	"\bKeptNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"q\n" +
@@ -3014,7 +3113,7 @@ func file_launcher_api_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_launcher_api_launcher_proto_goTypes = []any{
 	(Phase)(0),                  // 0: slipway.launcher.v1.Phase
 	(Outcome)(0),                // 1: slipway.launcher.v1.Outcome
@@ -3047,48 +3146,49 @@ var file_launcher_api_launcher_proto_goTypes = []any{
 	(*NodeBusyAnswer)(nil),      // 28: slipway.launcher.v1.NodeBusyAnswer
 	(*MoveAnswer)(nil),          // 29: slipway.launcher.v1.MoveAnswer
 	(*ConsolidateAnswer)(nil),   // 30: slipway.launcher.v1.ConsolidateAnswer
-	(*PlannedMove)(nil),         // 31: slipway.launcher.v1.PlannedMove
-	(*KeptNode)(nil),            // 32: slipway.launcher.v1.KeptNode
-	(*LeadRequest)(nil),         // 33: slipway.launcher.v1.LeadRequest
-	(*LeadResponse)(nil),        // 34: slipway.launcher.v1.LeadResponse
-	(*ResignRequest)(nil),       // 35: slipway.launcher.v1.ResignRequest
-	(*ResignResponse)(nil),      // 36: slipway.launcher.v1.ResignResponse
-	nil,                         // 37: slipway.launcher.v1.NodePool.LabelsEntry
-	nil,                         // 38: slipway.launcher.v1.NodePool.LimitsEntry
-	nil,                         // 39: slipway.launcher.v1.NodePool.UsageEntry
-	nil,                         // 40: slipway.launcher.v1.InstanceType.LabelsEntry
-	nil,                         // 41: slipway.launcher.v1.InstanceType.CapacityEntry
-	nil,                         // 42: slipway.launcher.v1.InstanceType.AllocatableEntry
-	nil,                         // 43: slipway.launcher.v1.InFlightNode.LabelsEntry
-	nil,                         // 44: slipway.launcher.v1.InFlightNode.AllocatableEntry
-	nil,                         // 45: slipway.launcher.v1.Claim.RequestsEntry
+	(*BalancedScore)(nil),       // 31: slipway.launcher.v1.BalancedScore
+	(*PlannedMove)(nil),         // 32: slipway.launcher.v1.PlannedMove
+	(*KeptNode)(nil),            // 33: slipway.launcher.v1.KeptNode
+	(*LeadRequest)(nil),         // 34: slipway.launcher.v1.LeadRequest
+	(*LeadResponse)(nil),        // 35: slipway.launcher.v1.LeadResponse
+	(*ResignRequest)(nil),       // 36: slipway.launcher.v1.ResignRequest
+	(*ResignResponse)(nil),      // 37: slipway.launcher.v1.ResignResponse
+	nil,                         // 38: slipway.launcher.v1.NodePool.LabelsEntry
+	nil,                         // 39: slipway.launcher.v1.NodePool.LimitsEntry
+	nil,                         // 40: slipway.launcher.v1.NodePool.UsageEntry
+	nil,                         // 41: slipway.launcher.v1.InstanceType.LabelsEntry
+	nil,                         // 42: slipway.launcher.v1.InstanceType.CapacityEntry
+	nil,                         // 43: slipway.launcher.v1.InstanceType.AllocatableEntry
+	nil,                         // 44: slipway.launcher.v1.InFlightNode.LabelsEntry
+	nil,                         // 45: slipway.launcher.v1.InFlightNode.AllocatableEntry
+	nil,                         // 46: slipway.launcher.v1.Claim.RequestsEntry
 }
 var file_launcher_api_launcher_proto_depIdxs = []int32{
 	4,  // 0: slipway.launcher.v1.CatalogUpdate.node_pools:type_name -> slipway.launcher.v1.NodePool
 	7,  // 1: slipway.launcher.v1.CatalogUpdate.instance_types:type_name -> slipway.launcher.v1.InstanceTypes
 	10, // 2: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
 	11, // 3: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
-	37, // 4: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
+	38, // 4: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
 	6,  // 5: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
 	6,  // 6: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
 	5,  // 7: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
-	38, // 8: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
-	39, // 9: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
+	39, // 8: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
+	40, // 9: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
 	8,  // 10: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
-	40, // 11: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
-	41, // 12: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
-	42, // 13: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
+	41, // 11: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
+	42, // 12: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
+	43, // 13: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
 	9,  // 14: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
 	0,  // 15: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
-	43, // 16: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
+	44, // 16: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
 	6,  // 17: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
-	44, // 18: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
+	45, // 18: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
 	12, // 19: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
 	1,  // 20: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
 	14, // 21: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
 	16, // 22: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
 	5,  // 23: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
-	45, // 24: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
+	46, // 24: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
 	12, // 25: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
 	15, // 26: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
 	12, // 27: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
@@ -3104,24 +3204,26 @@ var file_launcher_api_launcher_proto_depIdxs = []int32{
 	28, // 37: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
 	29, // 38: slipway.launcher.v1.Answer.move:type_name -> slipway.launcher.v1.MoveAnswer
 	30, // 39: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
-	31, // 40: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
-	32, // 41: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
-	15, // 42: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
-	2,  // 43: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
-	13, // 44: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
-	26, // 45: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
-	33, // 46: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
-	35, // 47: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
-	3,  // 48: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
-	17, // 49: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
-	19, // 50: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
-	34, // 51: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
-	36, // 52: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
-	48, // [48:53] is the sub-list for method output_type
-	43, // [43:48] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	32, // 40: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
+	33, // 41: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
+	31, // 42: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
+	15, // 43: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
+	31, // 44: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
+	2,  // 45: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
+	13, // 46: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
+	26, // 47: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
+	34, // 48: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
+	36, // 49: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
+	3,  // 50: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
+	17, // 51: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
+	19, // 52: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
+	35, // 53: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
+	37, // 54: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
+	50, // [50:55] is the sub-list for method output_type
+	45, // [45:50] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_launcher_api_launcher_proto_init() }
@@ -3147,7 +3249,7 @@ func file_launcher_api_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_api_launcher_proto_rawDesc), len(file_launcher_api_launcher_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   44,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -3,6 +3,7 @@ package consolidate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +23,7 @@ func Decide(ctx context.Context, fleet []Node, o Options, ask Ask) (Decision, er
 		n := &fleet[i]
 		s.nodes[n.Name] = n
 		t := s.totals[n.NodePool]
-		s.totals[n.NodePool] = total{price: t.price + n.Price, evictions: t.evictions + n.evictions()}
+		s.totals[n.NodePool] = total{price: t.price + n.Price, disruption: t.disruption + n.disruption()}
 		switch why := untouchable(n); {
 		case why != "":
 			s.kept[n.Name] = why
@@ -52,7 +53,7 @@ func untouchable(n *Node) string {
 }
 
 // total is what a NodePool has as a whole.
-type total struct{ price, evictions float64 }
+type total struct{ price, disruption float64 }
 
 // search is one decision on its way.
 type search struct {
@@ -65,6 +66,8 @@ type search struct {
 	// going counts the nodes by NodePool that are chosen already.
 	going     map[string]int
 	questions int
+	rejected  []Score
+	timedOut  bool
 }
 
 // set is nodes that could go, and the moves that this makes.
@@ -90,6 +93,11 @@ func (s *search) best(ctx context.Context, candidates []string) (set, error) {
 		var best set
 		for size := len(now); size > 0 && s.questions < s.o.Questions; size /= 2 {
 			found, err := s.settle(ctx, now[:size])
+			if errors.Is(err, context.DeadlineExceeded) {
+				s.timedOut = true
+				s.outOfTime(rest)
+				return best, nil
+			}
 			if err != nil {
 				return set{}, err
 			}
@@ -121,6 +129,15 @@ func (s *search) limitEmpty() {
 		s.going[pool]++
 		return false
 	})
+}
+
+// outOfTime keeps the nodes that nothing else is known of.
+func (s *search) outOfTime(names []string) {
+	for _, name := range names {
+		if s.kept[name] == "" {
+			s.kept[name] = "there was no time to find out whether its pods cost less elsewhere"
+		}
+	}
 }
 
 func (s *search) overBudget(names []string) {
@@ -240,36 +257,4 @@ func spotToSpot(m *Move) bool {
 	const spot = "spot"
 	return !slices.ContainsFunc(m.Nodes, func(n Node) bool { return n.CapacityType != spot }) &&
 		slices.ContainsFunc(m.Replacements, func(r Replacement) bool { return r.CapacityType == spot })
-}
-
-// balance is the share of a NodePool's cost that a move has to save for each share of its evictions: Karpenter's Balanced
-// with its k of 2 (karpenter.sh/docs/concepts/disruption, score ≥ 1/k).
-const balance = 0.5
-
-// unbalanced says of a move out of NodePools with policy Balanced why it moves too much for what it saves.
-func (s *search) unbalanced(m *Move) string {
-	saved := map[string]float64{}
-	evicted := map[string]float64{}
-	for _, n := range m.Nodes {
-		if n.Policy == Balanced {
-			saved[n.NodePool] += n.Price
-			evicted[n.NodePool] += n.evictions()
-		}
-	}
-	for _, r := range m.Replacements {
-		if _, ok := saved[r.NodePool]; ok {
-			saved[r.NodePool] -= r.Price
-		}
-	}
-	for _, pool := range slices.Sorted(maps.Keys(saved)) {
-		t := s.totals[pool]
-		if t.price <= 0 || t.evictions <= 0 || evicted[pool] <= 0 {
-			continue
-		}
-		if score := (saved[pool] / t.price) / (evicted[pool] / t.evictions); score < balance {
-			return fmt.Sprintf("the move saves %.1f %% of what NodePool %s costs and evicts %.1f %% of its pods: its score %.2f is below %.2f (Balanced)",
-				100*saved[pool]/t.price, pool, 100*evicted[pool]/t.evictions, score, balance)
-		}
-	}
-	return ""
 }

@@ -132,6 +132,8 @@ type Move struct {
 	Saving float64
 	// Cost of the move in USD: evictions, and what is paid twice.
 	Cost float64
+	// Scores of the NodePools with policy Balanced that lose nodes, by name.
+	Scores []Score
 }
 
 // Payback is when the move has earned its cost.
@@ -172,4 +174,8 @@ type Decision struct {
 	Kept []Kept
 	// Questions is how often the planner was asked.
 	Questions int
+	// Rejected are the scores that were too low, of moves that would have paid.
+	Rejected []Score
+	// TimedOut says that time ran out: what is there was decided until then.
+	TimedOut bool
 }

@@ -81,6 +81,7 @@ func (s *search) price(m *Move) {
 		twice += r.Price
 	}
 	m.Cost = evictions*s.o.EvictionCost + twice*s.o.Overlap.Hours()
+	m.Scores = s.scores(m)
 }
 
 // earning is the set of the moves.
@@ -94,7 +95,7 @@ func (s *search) earning(moves []Move) set {
 
 // decision puts the empty nodes before the moves that were found, and says why the others stay.
 func (s *search) decision(best set, candidates []string) Decision {
-	out := Decision{Questions: s.questions}
+	out := Decision{Questions: s.questions, Rejected: s.rejected, TimedOut: s.timedOut}
 	for _, name := range s.empty {
 		n := *s.nodes[name]
 		out.Moves = append(out.Moves, Move{Nodes: []Node{n}, Targets: map[string]string{}, Saving: n.Price})

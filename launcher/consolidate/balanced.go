@@ -1,0 +1,78 @@
+package consolidate
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// approvedEvent is Karpenter's Event that says why a NodePool with consolidationPolicy Balanced lets nodes go.
+const approvedEvent = "ConsolidationApproved"
+
+// threshold is the score that a move out of a NodePool with consolidationPolicy Balanced has to reach.
+const threshold = 1.0 / float64(karpv1.BalancedK)
+
+// value is how many times the share of a NodePool's cost that a move saves is the share of its disruption that it is.
+func value(s *api.BalancedScore) float64 {
+	if s.GetSavings() <= 0 || s.GetDisruption() <= 0 {
+		return 0
+	}
+	return s.GetSavings() / s.GetDisruption()
+}
+
+// approve counts a move that is worth it, and says of NodePools with consolidationPolicy Balanced by which score: on the node where it
+// is one, else on the NodePool, as Karpenter does.
+func (c *Consolidator) approve(f *fleet, m *api.PlannedMove) {
+	var told []string
+	for _, name := range m.GetNodeNames() {
+		pool := f.byName[name].pool
+		if slices.Contains(told, pool.Name) {
+			continue
+		}
+		told = append(told, pool.Name)
+		policy := string(pool.Spec.Disruption.ConsolidationPolicy)
+		c.config.Metrics.Judged(true, pool.Name, policy)
+		i := slices.IndexFunc(m.GetScores(), func(s *api.BalancedScore) bool { return s.GetNodePool() == pool.Name })
+		if i < 0 {
+			continue
+		}
+		score := m.GetScores()[i]
+		c.config.Metrics.Scored(true, pool.Name, policy, value(score))
+		message := fmt.Sprintf("score %.2f >= threshold %.2f (k: %d, savings %.1f%%, disruption %.1f%%)",
+			value(score), threshold, karpv1.BalancedK, 100*score.GetSavings(), 100*score.GetDisruption())
+		if len(m.GetNodeNames()) == 1 {
+			c.say(f.byName[name], approvedEvent, message)
+		} else if c.news(approvedEvent, pool.Name, message) {
+			c.config.Events.Eventf(pool, corev1.EventTypeNormal, approvedEvent, "%s", message)
+		}
+	}
+}
+
+// reject counts the moves that would have paid, but not in a NodePool with consolidationPolicy Balanced. On the nodes the reason is
+// said by what keeps them.
+func (c *Consolidator) reject(f *fleet, scores []*api.BalancedScore) {
+	for _, s := range scores {
+		i := slices.IndexFunc(f.nodes, func(n *member) bool { return n.pool.Name == s.GetNodePool() })
+		if i < 0 {
+			continue
+		}
+		policy := string(f.nodes[i].pool.Spec.Disruption.ConsolidationPolicy)
+		c.config.Metrics.Judged(false, s.GetNodePool(), policy)
+		c.config.Metrics.Scored(false, s.GetNodePool(), policy, value(s))
+	}
+}
+
+// news says whether an Event of the kind has not been told about an object for a while, and notes that it is.
+func (c *Consolidator) news(event, object, message string) bool {
+	key := event + "/" + object
+	if last, ok := c.told[key]; ok && time.Since(last.at) < tellEvery {
+		return false
+	}
+	c.told[key] = telling{at: time.Now(), what: message}
+	return true
+}
