@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/version"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -96,7 +97,11 @@ func (l *Launcher) tell() error {
 	if l.times, err = gauges.NewTimes(informers, leading, l.registerer); err != nil {
 		return err
 	}
-	return l.registerer.Register(collector)
+	cost, err := gauges.NewCost(informers, leading, l.config.Cloud.InstanceTypes)
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.registerer.Register(collector), l.registerer.Register(cost), l.registerer.Register(gauges.Build(version.Get().GitVersion)))
 }
 
 func newRecorders(config *rest.Config, registerer prometheus.Registerer) (recorders, error) {

@@ -1,0 +1,29 @@
+package gauges
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Build is karpenter_build_info: 1, with what was built as labels. Each replica tells its own.
+func Build(version string) prometheus.Collector {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "karpenter_build_info", Help: "1, labelled with what was built: slipway's version and commit, by which Go, for what.",
+	}, []string{"version", "goversion", "goarch", "commit"})
+	g.WithLabelValues(version, runtime.Version(), runtime.GOARCH, commit()).Set(1)
+	return g
+}
+
+// commit is what the go command found in the repository that it built.
+func commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return ""
+}

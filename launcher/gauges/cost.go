@@ -1,0 +1,94 @@
+package gauges
+
+import (
+	"context"
+	"errors"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// Types says what can be launched with a class, and at what price.
+type Types func(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
+
+// Cost is a prometheus.Collector of what the nodes of each NodePool cost an hour.
+type Cost struct {
+	cache   client.Reader
+	leading func() bool
+	types   Types
+	total   *prometheus.Desc
+}
+
+var _ prometheus.Collector = (*Cost)(nil)
+
+// NewCost returns a Cost of the NodeClaims that the cache holds, which tells it while leading.
+func NewCost(cache client.Reader, leading func() bool, types Types) (*Cost, error) {
+	if cache == nil || leading == nil || types == nil {
+		return nil, errors.New("gauges: a cache, whether we lead and instance types are required")
+	}
+	return &Cost{cache: cache, leading: leading, types: types, total: prometheus.NewDesc(
+		"karpenter_nodepools_cost_total", "What the nodes of a NodePool cost, in USD per hour, at the prices of now.", []string{"nodepool"}, nil,
+	)}, nil
+}
+
+// Describe implements prometheus.Collector.
+func (c *Cost) Describe(to chan<- *prometheus.Desc) { to <- c.total }
+
+// Collect implements prometheus.Collector.
+func (c *Cost) Collect(to chan<- prometheus.Metric) {
+	if !c.leading() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	pools, claims, classes := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &awsv1.EC2NodeClassList{}
+	for _, list := range []client.ObjectList{pools, claims, classes} {
+		if err := c.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			klog.Background().V(2).Info("Costs are not told: the cache does not have what they are of yet", "err", err)
+			return
+		}
+	}
+	prices := map[string]map[place]float64{}
+	for i := range classes.Items {
+		class := classes.Items[i].DeepCopy()
+		types, err := c.types(ctx, class)
+		if err != nil {
+			klog.Background().V(4).Info("The nodes of an EC2NodeClass have no price", "EC2NodeClass", class.Name, "err", err)
+		}
+		prices[class.Name] = pricesOf(types)
+	}
+	costs := map[string]float64{}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		if ref := claim.Spec.NodeClassRef; ref != nil && claim.Status.ProviderID != "" {
+			costs[claim.Labels[karpv1.NodePoolLabelKey]] += prices[ref.Name][placeOf(claim)]
+		}
+	}
+	for i := range pools.Items {
+		name := pools.Items[i].Name
+		to <- gauge(c.total, costs[name], name)
+	}
+}
+
+// place is what has a price.
+type place struct{ instanceType, zone, capacityType string }
+
+func placeOf(claim *karpv1.NodeClaim) place {
+	return place{claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.CapacityTypeLabelKey]}
+}
+
+func pricesOf(types []catalog.InstanceType) map[place]float64 {
+	out := map[place]float64{}
+	for _, t := range types {
+		for _, o := range t.Offerings {
+			out[place{t.Name, o.Zone, o.CapacityType}] = o.Price
+		}
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+package gauges_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/gauges"
+)
+
+func pool(name string) *karpv1.NodePool {
+	return &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func claimOf(name, pool, class, capacityType, providerID string) *karpv1.NodeClaim {
+	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		karpv1.NodePoolLabelKey: pool, corev1.LabelInstanceTypeStable: "m6i.large", corev1.LabelTopologyZone: "us-east-1a",
+		karpv1.CapacityTypeLabelKey: capacityType,
+	}}}
+	c.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: class}
+	c.Status.ProviderID = providerID
+	return c
+}
+
+// The cost of a NodePool follows its nodes and their prices: what was not launched costs nothing, nor does a pool without nodes, and
+// a class that cannot be priced hides no other. Who does not lead says nothing.
+func TestCost(t *testing.T) {
+	cluster := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(
+		pool("default"), pool("empty"), pool("broken"),
+		&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "good"}}, &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "bad"}},
+		claimOf("a", "default", "good", "spot", "aws:///us-east-1a/i-1"), claimOf("b", "default", "good", "on-demand", "aws:///us-east-1a/i-2"),
+		claimOf("planned", "default", "good", "on-demand", ""), claimOf("c", "broken", "bad", "spot", "aws:///us-east-1a/i-3"),
+	).Build()
+	spot, leading := 0.03, true
+	types := func(_ context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
+		if class.Name == "bad" {
+			return nil, errors.New("no subnets")
+		}
+		return []catalog.InstanceType{{Name: "m6i.large", Offerings: []catalog.Offering{
+			{Zone: "us-east-1a", CapacityType: "spot", Price: spot}, {Zone: "us-east-1a", CapacityType: "on-demand", Price: 0.125},
+			{Zone: "us-east-1b", CapacityType: "spot", Price: 9},
+		}}}, nil
+	}
+	cost, err := gauges.NewCost(cluster, func() bool { return leading }, types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = "# HELP karpenter_nodepools_cost_total What the nodes of a NodePool cost, in USD per hour, at the prices of now.\n# TYPE karpenter_nodepools_cost_total gauge\n"
+	holds := func(want string) {
+		t.Helper()
+		if err := testutil.CollectAndCompare(cost, strings.NewReader(want)); err != nil {
+			t.Error(err)
+		}
+	}
+	holds(head + `karpenter_nodepools_cost_total{nodepool="broken"} 0
+karpenter_nodepools_cost_total{nodepool="default"} 0.155
+karpenter_nodepools_cost_total{nodepool="empty"} 0
+`)
+	spot = 0.0625
+	if err := cluster.Delete(t.Context(), claimOf("b", "default", "good", "on-demand", "")); err != nil {
+		t.Fatal(err)
+	}
+	holds(head + `karpenter_nodepools_cost_total{nodepool="broken"} 0
+karpenter_nodepools_cost_total{nodepool="default"} 0.0625
+karpenter_nodepools_cost_total{nodepool="empty"} 0
+`)
+	leading = false
+	holds("")
+	if _, err := gauges.NewCost(nil, nil, nil); err == nil {
+		t.Error("no error without a cache")
+	}
+}
+
+// What was built is told by every replica.
+func TestBuild(t *testing.T) {
+	got, err := testutil.CollectAndFormat(gauges.Build("v1.2.3"), expfmt.TypeTextPlain, "karpenter_build_info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`version="v1.2.3"`, `goversion="` + runtime.Version() + `"`, `goarch="` + runtime.GOARCH + `"`, "} 1"} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("%s is missing in:\n%s", want, got)
+		}
+	}
+}
