@@ -82,13 +82,22 @@ func (i *inbox) question(q *api.Question) {
 	}
 }
 
-// takeUpdates hands over the catalog updates and the requests for plans.
-func (i *inbox) takeUpdates() ([]link.Update, []goingRequest) {
+// takeUpdates hands over the catalog updates.
+func (i *inbox) takeUpdates() []link.Update {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	updates, going := i.updates, i.going
-	i.updates, i.going = nil, nil
-	return updates, going
+	updates := i.updates
+	i.updates = nil
+	return updates
+}
+
+// takeGoing hands over the requests for plans.
+func (i *inbox) takeGoing() []goingRequest {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	going := i.going
+	i.going = nil
+	return going
 }
 
 // takeMoves hands over the questions about moves.

@@ -98,7 +98,7 @@ func (p *planner) preempts(e entry, pod *corev1.Pod) bool {
 // launch promises the plan's pods their slots and sends the plan. Its order matters:
 //
 //  1. promise, so that the scheduler leaves the pods alone from now on;
-//  2. send, until the launcher has answered;
+//  2. send, until the launcher has answered, and learn meanwhile what it tells of other claims;
 //  3. let go the pods of what it refused, and keep the rest in view until the catalog shows it;
 //  4. nominate pods to existing nodes with room, and tell everybody.
 func (p *planner) launch(ctx context.Context, w *work) []string {
@@ -113,7 +113,11 @@ func (p *planner) launch(ctx context.Context, w *work) []string {
 	logPlan(ctx, w, req, now)
 	var refused map[string]*api.Result
 	if len(req.GetClaims())+len(req.GetPlacements()) > 0 {
-		resp, err := p.send(ctx, req)
+		p.unanswered.asks(req)
+		defer p.answered(ctx)
+		var resp *api.LaunchResponse
+		var err error
+		p.meanwhile(ctx, func() { resp, err = p.send(ctx, req) })
 		if err != nil {
 			p.unsent(ctx, w, err)
 			return nil
@@ -175,7 +179,7 @@ func (p *planner) hold(w *work, now time.Time) {
 }
 
 // send repeats the request until it is answered: claims have their names already, so that a repetition records nothing
-// twice.
+// twice. It runs beside the planner's goroutine.
 func (p *planner) send(ctx context.Context, req *api.LaunchRequest) (*api.LaunchResponse, error) {
 	wait := 50 * time.Millisecond
 	for try := 1; ; try++ {

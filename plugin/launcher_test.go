@@ -197,7 +197,7 @@ func (l *testLauncher) Launch(_ context.Context, req *api.LaunchRequest) (*api.L
 		old := l.inFlight[p.GetNodeClaim()]
 		n := &api.InFlightNode{
 			NodeClaim: old.GetNodeClaim(), NodeName: old.GetNodeName(), NodePool: old.GetNodePool(), Phase: old.GetPhase(),
-			Labels: old.GetLabels(), Allocatable: old.GetAllocatable(), Pods: slices.Concat(old.GetPods(), p.GetPods()),
+			Labels: old.GetLabels(), Allocatable: old.GetAllocatable(), Pods: slices.Concat(old.GetPods(), p.GetPods()), Replaces: old.GetReplaces(),
 			InstanceType: old.GetInstanceType(), Zone: old.GetZone(), CapacityType: old.GetCapacityType(),
 		}
 		l.inFlight[p.GetNodeClaim()] = n

@@ -18,6 +18,42 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
+// unanswered is a request that the launcher has not answered, and may have recorded all the same. Updates are read while it is on
+// its way: what they tell of its claims counts once the answer does.
+type unanswered struct {
+	// claims that it is to record, or to promise more pods to.
+	claims map[string]bool
+	// ended are those of them that ended meanwhile.
+	ended []link.End
+}
+
+// asks notes the request's claims.
+func (u *unanswered) asks(req *api.LaunchRequest) {
+	u.claims = make(map[string]bool, len(req.GetClaims())+len(req.GetPlacements()))
+	for _, c := range req.GetClaims() {
+		u.claims[c.GetName()] = true
+	}
+	for _, pl := range req.GetPlacements() {
+		u.claims[pl.GetNodeClaim()] = true
+	}
+}
+
+// answered learns what became of the request's claims before its answer came.
+func (p *planner) answered(ctx context.Context) {
+	ended := p.unanswered.ended
+	p.unanswered = unanswered{}
+	for _, e := range ended {
+		p.ended(ctx, e, time.Now())
+	}
+}
+
+// hear learns what the launcher has told since.
+func (p *planner) hear(ctx context.Context, now time.Time) {
+	for _, u := range p.inbox.takeUpdates() {
+		p.learn(ctx, u, now)
+	}
+}
+
 // learn takes one change of the catalog.
 func (p *planner) learn(ctx context.Context, u link.Update, now time.Time) {
 	before := p.view.told
@@ -30,6 +66,10 @@ func (p *planner) learn(ctx context.Context, u link.Update, now time.Time) {
 		}
 	}
 	for _, e := range u.Ended {
+		if p.unanswered.claims[e.Node.NodeClaim] {
+			p.unanswered.ended = append(p.unanswered.ended, e)
+			continue
+		}
 		p.ended(ctx, e, now)
 	}
 	if u.Offers && len(p.unplaced) > 0 {
@@ -57,7 +97,7 @@ func (p *planner) relearn(ctx context.Context, u link.Update, now time.Time) {
 	known := func(name string) bool {
 		_, told := u.State.InFlight[name]
 		_, settling := p.view.settling[name]
-		return told || settling
+		return told || settling || p.unanswered.claims[name]
 	}
 	p.count("unknown", len(p.promises.ReleaseUnknown(known, u.Opened)))
 	for _, name := range u.Changed {

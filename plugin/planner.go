@@ -68,6 +68,8 @@ type planner struct {
 	problems map[plan.Problem]bool
 	// replan is when the unplaced pods are planned again.
 	replan replanning
+	// unanswered is what the launcher is told while it has not answered.
+	unanswered unanswered
 
 	// adopted are pods of other schedulers.
 	adopted adopted
@@ -101,17 +103,14 @@ func newPlanner(p *Plugin, v *verify.Verifier) *planner {
 //  3. take the collected pods into the batch;
 //  4. plan the batch if it closes, and the pods of nodes that go.
 func (p *planner) step(ctx context.Context, now time.Time) time.Time {
-	updates, going := p.inbox.takeUpdates()
-	for _, u := range updates {
-		p.learn(ctx, u, now)
-	}
+	p.hear(ctx, now)
 	p.settle(ctx, now)
 	p.overdue(now)
 	p.arrived(p.inbox.takePlaced(), now)
 	p.adopt(now)
 	p.take(now)
 	wait := now.Add(housekeeping)
-	if len(going) > 0 {
+	if going := p.inbox.takeGoing(); len(going) > 0 {
 		p.goingAway(ctx, going, now)
 	}
 	for _, q := range p.inbox.takeMoves() {

@@ -67,6 +67,28 @@ func (p *Plugin) safeStep(ctx context.Context) (next time.Time) {
 	return p.planner.step(ctx, time.Now())
 }
 
+// meanwhile makes a call that may take long in a goroutine of its own, and reads what the launcher tells until it is over.
+func (p *planner) meanwhile(ctx context.Context, call func()) {
+	over := make(chan any, 1)
+	go func() {
+		defer func() { over <- recover() }()
+		call()
+	}()
+	// Whatever woke the planner meanwhile waits for the step after this one.
+	defer p.collected.notify()
+	for {
+		select {
+		case cause := <-over:
+			if cause != nil {
+				panic(cause)
+			}
+			return
+		case <-p.collected.wake:
+			p.hear(ctx, time.Now())
+		}
+	}
+}
+
 // bounded computes the plan in a goroutine that is abandoned if it takes longer than the context.
 func (p *planner) bounded(ctx context.Context, f func() plan.Plan, result *plan.Plan) error {
 	if n := p.abandoned.Load(); n > maxAbandoned {

@@ -1,0 +1,99 @@
+package plugin
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+)
+
+// released is a pod that was let go, and when.
+type released struct {
+	Pod   string
+	After time.Duration
+}
+
+// While the launcher does not answer a launch, its updates are read: pods of other nodes that fail come back at once. What is told of
+// the request's own claims counts when the answer has come, and a full state that lacks them lets nobody go.
+func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var got []released
+		table, err := promise.New(func(refs []catalog.PodRef) {
+			for _, ref := range refs {
+				got = append(got, released{ref.UID, time.Since(start)})
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := newMetrics(prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &planner{
+			Plugin: &Plugin{
+				collected: newCollector(), inbox: newInbox(), promises: table, metrics: m,
+				status: newStatusWriter(nil, nil, nil), begins: newBeginning(),
+			},
+			view: newView(), kept: bequests{},
+		}
+		p.inbox.wake = p.collected.notify
+		for _, name := range []string{"failing", "gone", "own", "joined"} {
+			ref := catalog.PodRef{Name: name, UID: name}
+			table.Hold(promise.Promise{Pod: ref, NodeClaim: name, Since: start})
+		}
+		end := func(name string, outcome api.Outcome) link.Update {
+			return link.Update{Ended: []link.End{{Node: catalog.InFlightNode{NodeClaim: name}, Outcome: outcome}}}
+		}
+		tell := func(after time.Duration, u link.Update) {
+			time.AfterFunc(after, func() { p.inbox.update(u) })
+		}
+		tell(time.Second, end("failing", api.Outcome_OUTCOME_FAILED))
+		tell(2*time.Second, end("own", api.Outcome_OUTCOME_FAILED))
+		tell(3*time.Second, end("joined", api.Outcome_OUTCOME_INITIALIZED))
+		tell(4*time.Second, link.Update{Full: true, Opened: start.Add(4 * time.Second)})
+
+		p.unanswered.asks(&api.LaunchRequest{
+			Claims: []*api.Claim{{Name: "own"}}, Placements: []*api.InFlightPlacement{{NodeClaim: "joined"}},
+		})
+		p.meanwhile(t.Context(), func() { time.Sleep(20 * time.Second) })
+		if p.view.settling["joined"].until.After(start) {
+			t.Error("a node that pods are being promised to was taken for joined before the launcher answered")
+		}
+		p.answered(t.Context())
+		slices.SortFunc(got, func(a, b released) int { return int(a.After - b.After) })
+		want := []released{{"failing", time.Second}, {"gone", 4 * time.Second}, {"own", 20 * time.Second}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("pods that were let go (-want +got):\n%s", diff)
+		}
+		if _, held := table.Get(types.UID("joined")); !held || p.view.settling["joined"].until.IsZero() {
+			t.Error("the pod of the node that joined is not held until the scheduler sees the node")
+		}
+		select {
+		case <-p.collected.wake:
+		default:
+			t.Error("nobody calls the planner again for what came meanwhile")
+		}
+	})
+}
+
+// A panic of the call is the planner's own, which goes on with its next step.
+func TestMeanwhilePanics(t *testing.T) {
+	p := &planner{Plugin: &Plugin{collected: newCollector(), inbox: newInbox()}}
+	defer func() {
+		if cause := recover(); cause != "broken" {
+			t.Errorf("recovered %v", cause)
+		}
+	}()
+	p.meanwhile(t.Context(), func() { panic("broken") })
+}
