@@ -91,6 +91,7 @@ type says struct {
 //	move NODE... [most=USD] [eventual]     hands a move over
 //	joins CLAIM                            a claim that was launched is initialized
 //	gone CLAIM                             a claim is deleted by somebody else
+//	rests NODE                             prints for how long the node is left alone after a move of it was called off
 //	crash                                  a new executor takes the place of this one
 //	lose, regain                           leadership
 //	pass DURATION                          prints what happened meanwhile and how the nodes stand
@@ -252,6 +253,8 @@ func (f *flow) later(ctx context.Context, command, name string) string {
 		if err := f.api.Delete(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			f.t.Fatal(err)
 		}
+	case "rests":
+		return fmt.Sprintln(max(time.Until(f.subject.NotBefore(types.UID("claim-"+name))), 0).Round(time.Minute))
 	case "crash":
 		f.stop()
 		f.run()
