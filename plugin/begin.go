@@ -36,3 +36,20 @@ func (b *beginning) wait() {
 	case <-timer.C:
 	}
 }
+
+// firstStateWithin is how long the launcher's questions wait for its state. It gives up on the most urgent of them after 5 s.
+const firstStateWithin = 3 * time.Second
+
+// early says that the launcher's questions have to wait, since nothing can be planned before it has told its state: a scheduler that
+// has just started is asked at once, and a move that it refuses is called off for a minute. Without a state for too long they are
+// answered all the same, by a refusal.
+func (p *planner) early(now time.Time) bool {
+	if p.view.synced || !p.inbox.asking() {
+		p.askedEarly = time.Time{}
+		return false
+	}
+	if p.askedEarly.IsZero() {
+		p.askedEarly = now
+	}
+	return now.Sub(p.askedEarly) < firstStateWithin
+}

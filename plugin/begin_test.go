@@ -4,6 +4,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
 // The first scheduling cycle begins when the launcher has told the promises, or when it has had its time; no later one waits.
@@ -32,4 +39,81 @@ func TestTheFirstCycleWaitsForThePromises(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the launcher asks a scheduler that has just started waits for its state, but not for ever.
+func TestQuestionsWaitForTheFirstState(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		told  time.Duration
+		waits time.Duration
+	}{
+		{"told", time.Second, time.Second},
+		{"silent", time.Hour, firstStateWithin},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newIdlePlanner(t)
+			ask := func() {
+				p.inbox.question(&api.Question{Id: "1", Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: "n"}}})
+			}
+			ask()
+			now := time.Now()
+			for waited := time.Duration(0); waited < c.waits; waited += 100 * time.Millisecond {
+				if p.step(t.Context(), now.Add(waited)); !p.inbox.asking() {
+					t.Fatalf("the question was answered after %s, want %s", waited, c.waits)
+				}
+			}
+			if c.told == c.waits {
+				p.inbox.update(link.Update{Full: true, Opened: now})
+			}
+			if p.hear(t.Context(), now); p.early(now.Add(c.waits)) {
+				t.Errorf("the question waits for longer than %s", c.waits)
+			}
+			if c.told == c.waits {
+				return
+			}
+			// Refused: the next one has its own time.
+			p.step(t.Context(), now.Add(c.waits))
+			if p.inbox.asking() {
+				t.Error("the question was not answered")
+			}
+			p.step(t.Context(), now.Add(c.waits))
+			if ask(); !p.early(now.Add(c.waits)) {
+				t.Error("the next question does not wait")
+			}
+		})
+	}
+}
+
+// newIdlePlanner is a planner without a scheduler: it can learn, and refuse.
+func newIdlePlanner(t *testing.T) *planner {
+	t.Helper()
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := promise.New(func([]catalog.PodRef) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := link.New(link.Config{
+		Socket: "nobody", OnCatalog: func(link.Update) {}, OnQuestion: func(*api.Question) {}, OnConnected: func(bool) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p := &planner{
+		Plugin: &Plugin{
+			collected: newCollector(), inbox: newInbox(), promises: table, metrics: m, link: l, args: &Args{},
+			status: newStatusWriter(nil, nil, nil), begins: newBeginning(),
+		},
+		view: newView(), kept: bequests{}, consolidator: &consolidator{},
+	}
+	p.inbox.wake = p.collected.notify
+	return p
 }

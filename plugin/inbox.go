@@ -82,6 +82,13 @@ func (i *inbox) question(q *api.Question) {
 	}
 }
 
+// asking says whether there are questions for the planner.
+func (i *inbox) asking() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.going)+len(i.moves) > 0
+}
+
 // takeUpdates hands over the catalog updates.
 func (i *inbox) takeUpdates() []link.Update {
 	i.mu.Lock()

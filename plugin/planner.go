@@ -68,6 +68,8 @@ type planner struct {
 	problems map[plan.Problem]bool
 	// replan is when the unplaced pods are planned again.
 	replan replanning
+	// askedEarly is since when questions of the launcher wait for its state; zero where none do.
+	askedEarly time.Time
 	// unanswered is what the launcher is told while it has not answered.
 	unanswered unanswered
 
@@ -110,15 +112,8 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	p.adopt(now)
 	p.take(now)
 	wait := now.Add(housekeeping)
-	if going := p.inbox.takeGoing(); len(going) > 0 {
-		p.goingAway(ctx, going, now)
-	}
-	for _, q := range p.inbox.takeMoves() {
-		if q.GetMove() != nil {
-			p.move(ctx, q, now)
-		} else {
-			p.consolidator.put(ctx, q, p.kept, p.view.state(p.promises.Claims(), now), p.view.synced)
-		}
+	if !p.early(now) {
+		p.answer(ctx, now)
 	}
 	p.publishKept()
 	if len(p.entries) == 0 {
@@ -148,6 +143,20 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	p.plan(ctx, successors, "")
 	p.plan(ctx, others, "")
 	return p.earlier(time.Now().Add(housekeeping), now)
+}
+
+// answer plans what the launcher asks for.
+func (p *planner) answer(ctx context.Context, now time.Time) {
+	if going := p.inbox.takeGoing(); len(going) > 0 {
+		p.goingAway(ctx, going, now)
+	}
+	for _, q := range p.inbox.takeMoves() {
+		if q.GetMove() != nil {
+			p.move(ctx, q, now)
+		} else {
+			p.consolidator.put(ctx, q, p.kept, p.view.state(p.promises.Claims(), now), p.view.synced)
+		}
+	}
 }
 
 // earlier is wait, or the poll for nodes that settle.

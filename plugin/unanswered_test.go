@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -28,6 +27,7 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var got []released
+		p := newIdlePlanner(t)
 		table, err := promise.New(func(refs []catalog.PodRef) {
 			for _, ref := range refs {
 				got = append(got, released{ref.UID, time.Since(start)})
@@ -36,18 +36,7 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := newMetrics(prometheus.NewRegistry())
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := &planner{
-			Plugin: &Plugin{
-				collected: newCollector(), inbox: newInbox(), promises: table, metrics: m,
-				status: newStatusWriter(nil, nil, nil), begins: newBeginning(),
-			},
-			view: newView(), kept: bequests{},
-		}
-		p.inbox.wake = p.collected.notify
+		p.promises = table
 		for _, name := range []string{"failing", "gone", "own", "joined"} {
 			ref := catalog.PodRef{Name: name, UID: name}
 			table.Hold(promise.Promise{Pod: ref, NodeClaim: name, Since: start})
