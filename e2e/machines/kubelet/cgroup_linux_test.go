@@ -2,7 +2,9 @@ package kubelet
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,6 +37,32 @@ func TestControllersAreHandedOn(t *testing.T) {
 				t.Errorf("cgroup.subtree_control got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A machine on a host with cgroup v2 mounts that anew where it is mounted already, in namespaces of its own.
+func TestUnifiedIsMountedAnew(t *testing.T) {
+	const point = "SLIPWAY_TEST_MOUNT_POINT"
+	if there := os.Getenv(point); there != "" {
+		for range 2 {
+			if err := mountUnified(there); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(there, "cgroup.controllers")); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), point+"="+t.TempDir())
+	// Whoever is not root is it in a namespace of his own.
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWCGROUP,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

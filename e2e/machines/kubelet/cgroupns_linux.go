@@ -34,7 +34,7 @@ func enterCgroup(name string) error {
 		return err
 	}
 	if _, err := os.Stat(cgroupMount + "/cgroup.controllers"); err == nil {
-		return remountUnified()
+		return enterUnified()
 	}
 	if err := unix.Mount("tmpfs", cgroupMount, "tmpfs", 0, ""); err != nil {
 		return err
@@ -55,9 +55,9 @@ func enterCgroup(name string) error {
 	return nil
 }
 
-// remountUnified is the way with cgroup v2, where the root may hold no processes if its children have controllers.
-func remountUnified() error {
-	if err := unix.Mount("cgroup2", cgroupMount, "cgroup2", 0, ""); err != nil {
+// enterUnified is the way with cgroup v2, where the root may hold no processes if its children have controllers.
+func enterUnified() error {
+	if err := mountUnified(cgroupMount); err != nil {
 		return err
 	}
 	own := filepath.Join(cgroupMount, "init")
@@ -68,6 +68,17 @@ func remountUnified() error {
 		return err
 	}
 	return hand(cgroupMount, own)
+}
+
+// mountUnified mounts cgroup v2 anew, so that its root is the namespace's. The kernel refuses a file system where it is mounted
+// already, so that something else comes between.
+func mountUnified(point string) error {
+	for _, kind := range []string{"tmpfs", "cgroup2"} {
+		if err := unix.Mount(kind, point, kind, 0, ""); err != nil {
+			return fmt.Errorf("mount %s on %s: %w", kind, point, err)
+		}
+	}
+	return nil
 }
 
 // controllerLinks are the names of controllers that share a hierarchy, such as cpu for cpu,cpuacct.
