@@ -6,6 +6,8 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // SetConditions derives a pool's conditions from what it says, its class (nil where there is none) and its claims.
@@ -68,6 +70,7 @@ func explain(class *awsv1.EC2NodeClass) string {
 
 // setRegistrationHealthy says True once a node of the pool as it is now has joined. A changed class, or a changed pool whose
 // nodes did not join, has to prove itself again. False, and True after it, come from package health. Ready does not depend on it.
+// The claims may be a cache's: nothing is written to them.
 func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim) {
 	set := pool.StatusConditions()
 	was := set.Get(karpv1.ConditionTypeNodeRegistrationHealthy)
@@ -79,13 +82,16 @@ func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, cl
 			pool.Status.NodeClassObservedGeneration = class.Generation
 		}
 	}
+	if set.Get(karpv1.ConditionTypeNodeRegistrationHealthy).IsFalse() {
+		return
+	}
+	hash := pool.Hash()
 	for i := range claims {
-		registered := claims[i].StatusConditions().Get(karpv1.ConditionTypeRegistered)
-		current := claims[i].Annotations[karpv1.NodePoolHashAnnotationKey] == pool.Hash()
+		current := claims[i].Annotations[karpv1.NodePoolHashAnnotationKey] == hash
 		if class != nil {
 			current = current && claims[i].Annotations[awsv1.AnnotationEC2NodeClassHash] == class.Annotations[awsv1.AnnotationEC2NodeClassHash]
 		}
-		if registered.IsTrue() && current && !set.Get(karpv1.ConditionTypeNodeRegistrationHealthy).IsFalse() {
+		if current && record.Is(&claims[i], karpv1.ConditionTypeRegistered) {
 			set.SetTrue(karpv1.ConditionTypeNodeRegistrationHealthy)
 			return
 		}

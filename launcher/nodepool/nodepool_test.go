@@ -8,6 +8,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -211,5 +212,19 @@ func TestRegistrationHealthy(t *testing.T) {
 	claim.Annotations = nil
 	if healthy() {
 		t.Error("a changed class did not have to prove itself again")
+	}
+}
+
+// Claims are a cache's: what derives conditions from them only reads them.
+func TestClaimsAreOnlyRead(t *testing.T) {
+	pool, nodeClass := validPool(t), class(t, "ready")
+	young := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "young", Annotations: map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash()}}}
+	claims := []karpv1.NodeClaim{young}
+	nodepool.SetConditions(t.Context(), pool, nodeClass, claims)
+	if usage := nodepool.Usage(claims); usage.Cpu().Sign() != 0 {
+		t.Errorf("a claim without an instance uses %v", usage)
+	}
+	if diff := cmp.Diff(young, claims[0]); diff != "" {
+		t.Errorf("a claim was written to (-before +after):\n%s", diff)
 	}
 }
