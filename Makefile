@@ -47,9 +47,9 @@ e2e: build ## Run the end-to-end tests alone; RUN=regexp picks some
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 30m -parallel 8 -v -run '$(RUN)' ./e2e
 
 .PHONY: crash-walk
-crash-walk: build ## Kill, stop and cut off at every step of every flow (hours); FLOW=name,... CASE=regexp EVERY=n (each n-th case) LANES=n (sandboxes beside each other) DONE=file (what was walked; left out)
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -parallel $(or $(LANES),4) -v -run 'TestCrashWalk|TestTwoReplicas' ./e2e/walk \
-		-walk -walk.flow='$(FLOW)' -walk.case='$(CASE)' -walk.done='$(abspath $(DONE))' -walk.every=$(or $(EVERY),1) -walk.lanes=$(or $(LANES),4)
+crash-walk: build ## Kill, stop and cut off at every step of every flow (hours); FLOW=name,... CASE=regexp EVERY=n (each n-th case) LANES=n (sandboxes beside each other) DONE=file (what was walked; left out) FOR=9m (begin no case after that)
+	GOGC=200 SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -parallel $(or $(LANES),6) -v -run 'TestCrashWalk|TestTwoReplicas' ./e2e/walk \
+		-walk -walk.flow='$(FLOW)' -walk.case='$(CASE)' -walk.done='$(abspath $(DONE))' -walk.every=$(or $(EVERY),1) -walk.lanes=$(or $(LANES),6) -walk.for=$(or $(FOR),0)
 
 .PHONY: soak
 soak: build ## Random trouble on the sandbox, judged all the time; DURATION=10m SEED=n (to do the same again)

@@ -42,7 +42,7 @@ func (s *stage) leader() (leading, standby pair) {
 // Two pairs, one Lease. The leader ends politely, and freezes in the middle of a launch, and is cut off from the API server:
 // each time the other pair takes over and finishes, and whoever is back does nothing.
 func TestTwoReplicas(t *testing.T) {
-	s := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, Replicas: 2}))
+	s := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, SpotNotice: spotNotice, Replicas: 2}))
 	s.frozenLaunch()
 	if argument[bool]("walk") {
 		s.politeEnd()

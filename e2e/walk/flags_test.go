@@ -12,6 +12,7 @@ func TestMain(m *testing.M) {
 	flag.String("walk.flow", "", "walk the steps of these flows alone, separated by commas")
 	flag.String("walk.case", "", "walk the cases alone whose names, as the log has them, match this regular expression")
 	flag.String("walk.done", "", "a file that each case that was walked is written to, and whose cases are left out")
+	flag.Duration("walk.for", 0, "begin no case after this long; 0 is to walk all")
 	flag.Int("walk.every", 1, "walk every n-th case alone")
 	flag.Int("walk.lanes", 1, "on how many sandboxes beside each other to walk (with -parallel of at least as many)")
 	flag.Int("walk.lane", 0, "walk the cases of this lane alone, from 1 on")

@@ -34,6 +34,8 @@ type stage struct {
 	web *appsv1.Deployment
 	// victim is the NodeClaim that a flow takes away.
 	victim string
+	// weight of the NodePool.
+	weight int
 }
 
 func newStage(s *scene) *stage { return &stage{scene: s, web: s.deployment("web", "900m", nil)} }
@@ -44,7 +46,7 @@ func flows() []flow {
 		{name: "arrive", from: 0, to: pods, begin: func(s *stage) { s.scale(s.web, pods) }},
 		{name: "interrupt", from: pods, to: pods, begin: (*stage).interrupt, over: (*stage).victimGone},
 		{name: "leave", from: pods, to: pods, begin: (*stage).deleteNode, over: (*stage).victimGone},
-		{name: "fail-join", from: 0, to: pods, begin: func(s *stage) { s.AWS().FailNextJoins(1); s.scale(s.web, pods) }},
+		{name: "fail-join", from: 0, to: pods, begin: (*stage).failJoin},
 		{name: "drift", from: pods, to: pods, begin: (*stage).drift, over: (*stage).victimGone},
 		{name: "consolidate", from: pods, to: spread, begin: (*stage).halfEmpty, over: (*stage).oneLeft},
 		{name: "reclaim", from: pods, to: 0, begin: func(s *stage) { s.scale(s.web, 0) }, over: func(s *stage) error { return s.nothingLeft() }},
@@ -79,6 +81,15 @@ func (s *scene) nothingLeft() error {
 		return fmt.Errorf("%d NodeClaims are left", claims)
 	}
 	return nil
+}
+
+// failJoin has one node not join. A NodePool is held for a minute when two of its last nodes did not, unless it was changed since:
+// that one of an earlier case did not is not to count.
+func (s *stage) failJoin() {
+	s.weight = s.weight%100 + 1
+	s.patchPool(fmt.Sprintf(`{"spec":{"weight":%d}}`, s.weight))
+	s.AWS().FailNextJoins(1)
+	s.scale(s.web, pods)
 }
 
 func (s *stage) interrupt() {

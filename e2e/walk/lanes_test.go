@@ -8,25 +8,26 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // inLanes walks in several processes beside each other, each with a sandbox: kube-apiserver can be had once in a process. Where it is
 // written down what was walked, a lane that fails goes on with its next case in another sandbox.
-func inLanes(t *testing.T, lanes int) {
+func inLanes(t *testing.T, lanes int, until time.Time) {
 	t.Helper()
 	for lane := range lanes {
 		t.Run(fmt.Sprint(lane+1), func(t *testing.T) {
 			t.Parallel()
-			args := append(slices.Clone(os.Args[1:]), fmt.Sprintf("-walk.lane=%d", lane+1), "-test.run=^TestCrashWalk$")
 			done := ledger{path: argument[string]("walk.done")}
 			mine := share(every(t), lane, lanes)
 			for left := len(done.left(t, mine)); left > 0; {
-				err := inLane(t, args)
+				err := inLane(t, append(slices.Clone(os.Args[1:]), "-test.run=^TestCrashWalk$",
+					fmt.Sprintf("-walk.lane=%d", lane+1), fmt.Sprintf("-walk.for=%s", time.Until(until))))
 				if err != nil {
 					t.Error(err)
 				}
 				before := left
-				if left = len(done.left(t, mine)); err == nil || left == before {
+				if left = len(done.left(t, mine)); err == nil || left == before || time.Now().After(until) {
 					return
 				}
 			}

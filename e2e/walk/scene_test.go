@@ -183,11 +183,16 @@ func (s *scene) policy(policy karpv1.ConsolidationPolicy) {
 	if s.consolidation == policy {
 		return
 	}
-	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"disruption":{"consolidationPolicy":%q}}}`, policy))
-	if err := s.client.Patch(s.t.Context(), &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch); err != nil {
+	s.patchPool(fmt.Sprintf(`{"spec":{"disruption":{"consolidationPolicy":%q}}}`, policy))
+	s.consolidation = policy
+}
+
+func (s *scene) patchPool(patch string) {
+	s.t.Helper()
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := s.client.Patch(s.t.Context(), pool, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		s.t.Fatal(err)
 	}
-	s.consolidation = policy
 }
 
 // running counts the pods of an app that run and stay.

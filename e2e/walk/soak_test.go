@@ -93,8 +93,10 @@ func BenchmarkSoak(b *testing.B) {
 
 func newSoak(tb testing.TB, seed uint64) *soak {
 	tb.Helper()
+	cfg := walkSandbox()
+	cfg.Seed = seed
 	s := &soak{
-		scene:  newScene(tb, sandbox.Config{Speed: walkSpeed, Seed: seed, LauncherArgs: joinSoon()}),
+		scene:  newScene(tb, cfg),
 		random: rand.New(rand.NewPCG(seed, 0)), done: map[string]int{},
 	}
 	s.create(&policyv1.PodDisruptionBudget{
