@@ -97,9 +97,10 @@ func (s *Server) collect(ctx context.Context, before memory) (told, memory, erro
 	return now, l.after, nil
 }
 
-// inFlight says that a claim's node is on its way: not initialized, and not leaving.
+// inFlight says that a claim's node is on its way: not initialized, and not leaving. It is asked of every claim in the cache at each
+// change, and writes to none.
 func inFlight(claim *karpv1.NodeClaim) bool {
-	return claim.DeletionTimestamp.IsZero() && !claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue()
+	return claim.DeletionTimestamp.IsZero() && !record.Is(claim, karpv1.ConditionTypeInitialized)
 }
 
 func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, classes map[string]offered) *api.InFlightNode {
@@ -192,7 +193,7 @@ func (s *Server) explainEnd(ctx context.Context, e *api.InFlightEnd, known *api.
 	claim := &karpv1.NodeClaim{}
 	found := s.config.Client.Get(ctx, types.NamespacedName{Name: e.GetNodeClaim()}, claim) == nil
 	switch {
-	case found && claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
+	case found && record.Is(claim, karpv1.ConditionTypeInitialized):
 		e.Outcome, e.Reason, e.Message = api.Outcome_OUTCOME_INITIALIZED, "Initialized", "the node is an ordinary one by now"
 	default:
 		e.Outcome, e.Reason, e.Message = api.Outcome_OUTCOME_DELETED, "Deleted", "the NodeClaim was deleted"
