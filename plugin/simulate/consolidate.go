@@ -4,8 +4,10 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,6 +50,10 @@ type Saving struct {
 	Steps, Questions int
 	// Took is what deciding took, after loading.
 	Took time.Duration
+	// Owners are the workloads of all pods, such as "Deployment shop/web", by their namespace/name.
+	Owners map[string]string
+	// Outside is how many nodes belong to no NodePool of the input.
+	Outside int
 }
 
 // StepMove is a move and the step that it belongs to.
@@ -75,6 +81,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		c.o.taken = append(c.o.taken, n.Name)
 	}
 	out.Before = fleet(settled, cat, o.Now)
+	out.Owners, out.Outside = owners(objects), len(objects.Nodes)-len(out.Before)
 	out.After = out.Before
 	if out.AnewPerHour, err = c.anew(ctx, out.Before); err != nil {
 		return nil, err
@@ -102,6 +109,26 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	out.Problems = distinct(slices.Concat(out.Problems, problems))
 	out.Took = time.Since(start)
 	return out, nil
+}
+
+// owners are the workloads of pods: what a human has written, where that can be known, and not what its controller made of it.
+func owners(objects *input.Objects) map[string]string {
+	out := make(map[string]string, len(objects.Pods))
+	for _, p := range objects.Pods {
+		name := p.Namespace + "/" + p.Name
+		out[name] = "Pod " + name
+		ref := metav1.GetControllerOf(p.Pod)
+		if ref == nil {
+			continue
+		}
+		kind, of := ref.Kind, ref.Name
+		hash, hashed := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		if deployment, ok := strings.CutSuffix(of, "-"+hash); ok && hashed && kind == "ReplicaSet" {
+			kind, of = "Deployment", deployment
+		}
+		out[name] = kind + " " + p.Namespace + "/" + of
+	}
+	return out
 }
 
 // withPending binds the pending pods that fit a node to it, and leaves out the others, which it counts.

@@ -69,6 +69,8 @@ func blocked(n *corev1.Node, pool *karpv1.NodePool, o consolidate.Offer, now tim
 		return "the node is being deleted"
 	case after == nil:
 		return "NodePool " + pool.Name + " consolidates nothing (consolidateAfter Never)"
+	case pool.Spec.Replicas != nil:
+		return "NodePool " + pool.Name + " has a fixed number of nodes (spec.replicas)"
 	case o.Price == 0:
 		return fmt.Sprintf("the price of %s, %s in %s is not known", o.InstanceType, o.CapacityType, o.Zone)
 	case protected(n.Annotations, n.CreationTimestamp.Time, now):
@@ -176,7 +178,7 @@ func (g guards) holds(p *corev1.Pod, now time.Time) string {
 		switch {
 		case !b.covers(p):
 		case b.allowed <= 0:
-			return fmt.Sprintf("PodDisruptionBudget %s/%s lets no pod go, not %s either", b.Namespace, b.Name, name)
+			return fmt.Sprintf("PodDisruptionBudget %s/%s lets none of its pods go now", b.Namespace, b.Name)
 		case covered != "":
 			return fmt.Sprintf("pod %s is covered by two PodDisruptionBudgets, %s and %s: the API server evicts no such pod", name, covered, b.Name)
 		default:

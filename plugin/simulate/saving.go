@@ -2,13 +2,9 @@ package simulate
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strings"
-	"text/tabwriter"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -28,8 +24,16 @@ type SavingResult struct {
 	Nodes int `json:"nodes"`
 	// NodesThen as above.
 	NodesThen int `json:"nodesThen"`
-	// Evictions that all moves need.
+	// Evictions that all moves need, of EvictedPods pods: one may have to move more than once.
 	Evictions int `json:"evictions"`
+	// EvictedPods as above.
+	EvictedPods int `json:"evictedPods"`
+	// NodePools with what their nodes cost, by name.
+	NodePools []PoolResult `json:"nodePools"`
+	// Unpriced nodes of NodePools have no price: they stay, and are in none of the costs.
+	Unpriced int `json:"unpriced"`
+	// Outside are the nodes that belong to no NodePool: nothing is asked about them, and they are in none of the figures.
+	Outside int `json:"outside"`
 	// Steps that the moves take, within the NodePools' budgets.
 	Steps int `json:"steps"`
 	// Moves in their order; those of one step can be made at once.
@@ -58,12 +62,28 @@ type MoveResult struct {
 	Replacements []OldNode `json:"replacements"`
 	// Evictions are the pods by name, with the node or replacement that they move to.
 	Evictions map[string]string `json:"evictions"`
+	// Workloads are the controllers of the evicted pods with the number of pods, such as "Deployment shop/web".
+	Workloads map[string]int `json:"workloads"`
 	// SavingPerHour in USD.
 	SavingPerHour float64 `json:"savingPerHour"`
 	// CostOnce in USD is what evictions and the time in which both are paid count for.
 	CostOnce float64 `json:"costOnce"`
 	// PaybackSeconds is when the saving has earned CostOnce.
 	PaybackSeconds float64 `json:"paybackSeconds"`
+}
+
+// PoolResult is what a NodePool's nodes cost.
+type PoolResult struct {
+	// NodePool is its name.
+	NodePool string `json:"nodePool"`
+	// Nodes now, and NodesThen after all moves.
+	Nodes int `json:"nodes"`
+	// NodesThen as above.
+	NodesThen int `json:"nodesThen"`
+	// CostPerHour now, in USD, and CostPerHourThen after all moves.
+	CostPerHour float64 `json:"costPerHour"`
+	// CostPerHourThen as above.
+	CostPerHourThen float64 `json:"costPerHourThen"`
 }
 
 // OldNode is a node that goes, or one that comes for it.
@@ -99,14 +119,20 @@ func (s *Saving) Result() SavingResult {
 	out := SavingResult{
 		Nodes: len(s.Before), NodesThen: len(s.After), CostPerHour: bill(s.Before), CostPerHourThen: bill(s.After), CostPerHourAnew: s.AnewPerHour,
 		Steps: s.Steps, Moves: []MoveResult{}, Kept: []KeptResult{}, Pending: s.Pending,
+		NodePools: s.pools(), Outside: s.Outside,
 		PlanSeconds: s.Took.Seconds(), Questions: s.Questions, PeakRSSMiB: peakRSSMiB(), Problems: []input.Problem{},
 	}
 	out.Problems = append(out.Problems, s.Problems...)
-	came := map[string]bool{}
+	for i := range s.Before {
+		if s.Before[i].Price == 0 {
+			out.Unpriced++
+		}
+	}
+	came, evicted := map[string]bool{}, map[string]bool{}
 	for i := range s.Moves {
 		m := &s.Moves[i]
 		r := MoveResult{
-			Step: m.Step, Nodes: []OldNode{}, Replacements: []OldNode{}, Evictions: m.Targets, SavingPerHour: m.Saving, CostOnce: m.Cost,
+			Step: m.Step, Nodes: []OldNode{}, Replacements: []OldNode{}, Evictions: m.Targets, Workloads: s.workloads(m.Targets), SavingPerHour: m.Saving, CostOnce: m.Cost,
 			PaybackSeconds: m.Payback().Seconds(),
 		}
 		for j := range m.Nodes {
@@ -118,12 +144,49 @@ func (s *Saving) Result() SavingResult {
 		}
 		out.Moves = append(out.Moves, r)
 		out.Evictions += len(m.Targets)
+		for pod := range m.Targets {
+			evicted[pod] = true
+		}
 	}
+	out.EvictedPods = len(evicted)
 	for _, k := range s.Kept {
 		if came[k.Node] {
 			continue
 		}
 		out.Kept = append(out.Kept, KeptResult{Node: k.Node, Reason: k.Reason})
+	}
+	return out
+}
+
+// pools are the bills of the NodePools.
+func (s *Saving) pools() []PoolResult {
+	of := map[string]*PoolResult{}
+	pool := func(name string) *PoolResult {
+		if of[name] == nil {
+			of[name] = &PoolResult{NodePool: name}
+		}
+		return of[name]
+	}
+	for i := range s.Before {
+		p := pool(s.Before[i].NodePool)
+		p.Nodes, p.CostPerHour = p.Nodes+1, p.CostPerHour+s.Before[i].Price
+	}
+	for i := range s.After {
+		p := pool(s.After[i].NodePool)
+		p.NodesThen, p.CostPerHourThen = p.NodesThen+1, p.CostPerHourThen+s.After[i].Price
+	}
+	out := make([]PoolResult, 0, len(of))
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, *of[name])
+	}
+	return out
+}
+
+// workloads are the controllers of the pods.
+func (s *Saving) workloads(evictions map[string]string) map[string]int {
+	out := map[string]int{}
+	for pod := range evictions {
+		out[s.Owners[pod]]++
 	}
 	return out
 }
@@ -152,130 +215,6 @@ func (s *Saving) Write(w io.Writer, format string) error {
 		return err
 	}
 	return s.table(w)
-}
-
-func (s *Saving) table(w io.Writer) error {
-	r := s.Result()
-	if r.Pending > 0 {
-		fmt.Fprintf(w, "%s no node there is: see `slipway simulate` for what would be launched.\n\n", fits(r.Pending))
-	}
-	switch {
-	case r.Nodes == 0:
-		fmt.Fprintln(w, "No node belongs to a NodePool: nothing to consolidate.")
-		return nil
-	case len(r.Moves) > 0:
-		if err := r.moves(w); err != nil {
-			return err
-		}
-	}
-	r.stay(w)
-	fmt.Fprintf(w, "Now   %s, %.4f USD per hour\n", count(r.Nodes, "node"), r.CostPerHour)
-	if len(r.Moves) == 0 {
-		fmt.Fprintln(w, "Nothing to gain: no move pays.")
-		return nil
-	}
-	saving := r.CostPerHour - r.CostPerHourThen
-	fmt.Fprintf(w, "Then  %s, %.4f USD per hour, after %s in %s with %s\n", count(r.NodesThen, "node"), r.CostPerHourThen,
-		count(len(r.Moves), "move"), count(r.Steps, "step"), count(r.Evictions, "eviction"))
-	fmt.Fprintf(w, "Anew  %.4f USD per hour, if every pod that may move were planned anew\n", r.CostPerHourAnew)
-	fmt.Fprintf(w, "Saves %.4f USD per hour (%.0f %%), %.0f USD per month of %d hours\n", saving, 100*saving/r.CostPerHour, saving*hoursPerMonth, hoursPerMonth)
-	return nil
-}
-
-func fits(pending int) string {
-	if pending == 1 {
-		return "1 pending pod fits"
-	}
-	return fmt.Sprintf("%d pending pods fit", pending)
-}
-
-// moves prints the moves of each step; beyond the first ones, steps are summed up.
-func (r *SavingResult) moves(w io.Writer) error {
-	printed := 0
-	for step := 1; step <= r.Steps; step++ {
-		var of []MoveResult
-		saves, goes, comes, evicts := 0.0, 0, 0, 0
-		for _, m := range r.Moves {
-			if m.Step == step {
-				of = append(of, m)
-				saves, goes, comes, evicts = saves+m.SavingPerHour, goes+len(m.Nodes), comes+len(m.Replacements), evicts+len(m.Evictions)
-			}
-		}
-		fmt.Fprintf(w, "Step %d: %s, -%d +%s, %s, saves %.4f USD per hour\n", step, count(len(of), "move"), goes, count(comes, "node"),
-			count(evicts, "eviction"), saves)
-		for i := range of {
-			if printed >= listed {
-				fmt.Fprintf(w, "  and %d more (-o json has all)\n", len(of)-i)
-				break
-			}
-			printed += len(of[i].Nodes) + len(of[i].Replacements)
-			if err := of[i].table(w); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintln(w)
-	}
-	return nil
-}
-
-func (m *MoveResult) table(w io.Writer) error {
-	what := "it is empty"
-	if len(m.Evictions) > 0 {
-		what = fmt.Sprintf("%s, paid back after %s", count(len(m.Evictions), "eviction"), time.Duration(m.PaybackSeconds*float64(time.Second)).Round(time.Minute))
-	}
-	fmt.Fprintf(w, "  saves %.4f USD per hour: %s\n", m.SavingPerHour, what)
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	line := func(sign string, n OldNode) {
-		fmt.Fprintf(tw, "    %s %s\t%s\t%s\t%s\t%s\t%.4f\n", sign, n.Name, n.InstanceType, n.CapacityType, n.Zone, n.NodePool, n.Price)
-	}
-	for _, n := range m.Nodes {
-		line("-", n)
-	}
-	for _, n := range m.Replacements {
-		line("+", n)
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	came := map[string]bool{}
-	for _, n := range m.Replacements {
-		came[n.Name] = true
-	}
-	elsewhere := map[string]int{}
-	for _, node := range m.Evictions {
-		if !came[node] {
-			elsewhere[node]++
-		}
-	}
-	for _, node := range slices.Sorted(maps.Keys(elsewhere)) {
-		fmt.Fprintf(w, "      %s to %s, which has room\n", count(elsewhere[node], "pod"), node)
-	}
-	return nil
-}
-
-// stay prints why nodes stay, those of one reason together.
-func (r *SavingResult) stay(w io.Writer) {
-	if len(r.Kept) == 0 {
-		return
-	}
-	names := map[string][]string{}
-	var reasons []string
-	for _, k := range r.Kept {
-		if names[k.Reason] == nil {
-			reasons = append(reasons, k.Reason)
-		}
-		names[k.Reason] = append(names[k.Reason], k.Node)
-	}
-	fmt.Fprintln(w, "These stay:")
-	for _, reason := range reasons {
-		list := names[reason]
-		more := ""
-		if len(list) > 3 {
-			list, more = list[:3], fmt.Sprintf(" and %d more", len(list)-3)
-		}
-		fmt.Fprintf(w, "  %s%s: %s\n", strings.Join(list, ", "), more, reason)
-	}
-	fmt.Fprintln(w)
 }
 
 // Tell prints what a human has to know of the input besides the result.

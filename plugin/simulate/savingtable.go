@@ -1,0 +1,217 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// named is how many workloads a line names.
+const named = 4
+
+// table prints the bill first, then what leads there, then what stays and why.
+func (s *Saving) table(w io.Writer) error {
+	r := s.Result()
+	if r.Nodes == 0 {
+		fmt.Fprintln(w, "No node belongs to a NodePool: nothing to consolidate.")
+		return nil
+	}
+	if err := r.bill(w); err != nil {
+		return err
+	}
+	if len(r.Moves) > 0 {
+		fmt.Fprintln(w, "A step is what the NodePools' budgets let go at once; the new nodes of a move are ready before its pods are evicted.")
+		fmt.Fprintln(w)
+		if err := r.moves(w); err != nil {
+			return err
+		}
+	}
+	r.stay(w)
+	return nil
+}
+
+// bill prints what the nodes cost now and could cost, what that takes, and what is not in the figures.
+func (r *SavingResult) bill(w io.Writer) error {
+	saving := r.CostPerHour - r.CostPerHourThen
+	fmt.Fprintf(w, "Now   %s, %.4f USD per hour\n", count(r.Nodes, "node"), r.CostPerHour)
+	if len(r.Moves) == 0 {
+		fmt.Fprintln(w, "Nothing to gain: no move pays.")
+	} else {
+		fmt.Fprintf(w, "Then  %s, %.4f USD per hour: saves %.4f (%.0f %%), %.0f USD per month of %d hours\n", count(r.NodesThen, "node"), r.CostPerHourThen,
+			saving, 100*saving/r.CostPerHour, saving*hoursPerMonth, hoursPerMonth)
+		fmt.Fprintf(w, "By    %s in %s with %s%s\n", count(len(r.Moves), "move"), count(r.Steps, "step"), count(r.Evictions, "eviction"), r.of())
+		if r.Evictions > r.EvictedPods {
+			fmt.Fprintf(w, "      of %s, %d of which move more than once\n", count(r.EvictedPods, "pod"), r.again())
+		}
+		fmt.Fprintf(w, "Anew  %.4f USD per hour, if every pod that may move were planned at once\n", r.CostPerHourAnew)
+	}
+	if r.Unpriced > 0 {
+		fmt.Fprintf(w, "Not counted: %s without a known price (spot prices come with --prices)\n", count(r.Unpriced, "node"))
+	}
+	if r.Outside > 0 {
+		fmt.Fprintf(w, "Not counted: %s of no NodePool\n", count(r.Outside, "node"))
+	}
+	if r.Pending > 0 {
+		fmt.Fprintf(w, "Not counted: %s no node there is (see slipway simulate for what would be launched)\n", fits(r.Pending))
+	}
+	fmt.Fprintln(w)
+	if len(r.NodePools) < 2 {
+		return nil
+	}
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "NODEPOOL\tNODES\tTHEN\tUSD/H\tTHEN")
+	for _, p := range r.NodePools {
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%.4f\t%.4f\n", p.NodePool, p.Nodes, p.NodesThen, p.CostPerHour, p.CostPerHourThen)
+	}
+	fmt.Fprintln(tw)
+	return tw.Flush()
+}
+
+// again is how many pods move more than once.
+func (r *SavingResult) again() int {
+	times, n := map[string]int{}, 0
+	for i := range r.Moves {
+		for pod := range r.Moves[i].Evictions {
+			if times[pod]++; times[pod] == 2 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// of names the workloads of all pods that are evicted.
+func (r *SavingResult) of() string {
+	all := map[string]int{}
+	for i := range r.Moves {
+		for name, n := range r.Moves[i].Workloads {
+			all[name] += n
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return ": " + workloads(all)
+}
+
+// workloads names the workloads with most pods first.
+func workloads(pods map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(pods), func(a, b string) int { return cmp.Or(cmp.Compare(pods[b], pods[a]), cmp.Compare(a, b)) })
+	var parts []string
+	rest := 0
+	for i, name := range names {
+		if i < named || len(names) == named+1 {
+			parts = append(parts, fmt.Sprintf("%d of %s", pods[name], name))
+		} else {
+			rest += pods[name]
+		}
+	}
+	if rest > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d others", rest, len(names)-named))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func fits(pending int) string {
+	if pending == 1 {
+		return "1 pending pod that fits"
+	}
+	return fmt.Sprintf("%d pending pods that fit", pending)
+}
+
+// moves prints the moves of each step; beyond the first ones, steps are summed up.
+func (r *SavingResult) moves(w io.Writer) error {
+	printed := 0
+	for step := 1; step <= r.Steps; step++ {
+		var of []MoveResult
+		saves, goes, comes, evicts := 0.0, 0, 0, 0
+		for _, m := range r.Moves {
+			if m.Step == step {
+				of = append(of, m)
+				saves, goes, comes, evicts = saves+m.SavingPerHour, goes+len(m.Nodes), comes+len(m.Replacements), evicts+len(m.Evictions)
+			}
+		}
+		fmt.Fprintf(w, "Step %d: %s, -%d +%s, %s, saves %.4f USD per hour\n", step, count(len(of), "move"), goes, count(comes, "node"),
+			count(evicts, "eviction"), saves)
+		for i := range of {
+			if printed >= listed {
+				fmt.Fprintf(w, "  and %d more (-o json has all)\n", len(of)-i)
+				break
+			}
+			printed += len(of[i].Nodes) + len(of[i].Replacements)
+			if err := of[i].table(w); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	return nil
+}
+
+func (m *MoveResult) table(w io.Writer) error {
+	what := "nothing is evicted"
+	if len(m.Evictions) > 0 {
+		what = fmt.Sprintf("evicts %s; paid back after %s", workloads(m.Workloads), minutes(m.PaybackSeconds))
+	}
+	fmt.Fprintf(w, "  saves %.4f USD per hour, %s\n", m.SavingPerHour, what)
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	line := func(sign string, n OldNode, what string) {
+		fmt.Fprintf(tw, "    %s %s\t%s\t%s\t%s\t%s\t%.4f\t%s\n", sign, n.Name, n.InstanceType, n.CapacityType, n.Zone, n.NodePool, n.Price, what)
+	}
+	to := map[string]int{}
+	for _, node := range m.Evictions {
+		to[node]++
+	}
+	for _, n := range m.Nodes {
+		line("-", n, "goes")
+	}
+	for _, n := range m.Replacements {
+		line("+", n, "comes for "+count(to[n.Name], "pod"))
+		delete(to, n.Name)
+	}
+	for _, node := range slices.Sorted(maps.Keys(to)) {
+		fmt.Fprintf(tw, "    = %s\t\t\t\t\t\thas room for %s\n", node, count(to[node], "pod"))
+	}
+	return tw.Flush()
+}
+
+// minutes is a time as a human says it.
+func minutes(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second)).Round(time.Minute)
+	switch {
+	case d < time.Minute:
+		return "less than a minute"
+	case d < 2*time.Hour:
+		return count(int(d.Minutes()), "minute")
+	}
+	return strings.TrimSuffix(d.String(), "0s")
+}
+
+// stay prints why nodes stay, those of one reason together.
+func (r *SavingResult) stay(w io.Writer) {
+	if len(r.Kept) == 0 {
+		return
+	}
+	names := map[string][]string{}
+	var reasons []string
+	for _, k := range r.Kept {
+		if names[k.Reason] == nil {
+			reasons = append(reasons, k.Reason)
+		}
+		names[k.Reason] = append(names[k.Reason], k.Node)
+	}
+	fmt.Fprintln(w, "These stay:")
+	for _, reason := range reasons {
+		list := names[reason]
+		more := ""
+		if len(list) > 3 {
+			list, more = list[:3], fmt.Sprintf(" and %d more", len(list)-3)
+		}
+		fmt.Fprintf(w, "  %s%s: %s\n", strings.Join(list, ", "), more, reason)
+	}
+}
