@@ -38,9 +38,21 @@ type master struct {
 	inv   [][]float64
 	level []float64
 	pool  []column
-	// pivots of the last solve.
-	pivots int
+	// cells is how many values the last solve looked at, out the row of the last pivot.
+	cells, out int
+	// hopeful are columns of the pool that may gain, by index.
+	hopeful []int
+	// scratch
+	duals, step, gains []float64
+	some               []int
 }
+
+const (
+	// refresh is after how many pivots the duals are computed from nothing.
+	refresh = 64
+	// hopes is how many columns are looked at before all are again.
+	hopes = 16
+)
 
 // cost is what the last solution costs.
 func (m *master) cost() float64 {
@@ -97,27 +109,40 @@ func (k *packer) newMaster(counts []int) *master {
 		line[r] = 1 / float64(m.basis[r].items[0].n)
 		m.inv = append(m.inv, line)
 	}
+	m.duals, m.step = make([]float64, len(m.rows)), make([]float64, len(m.rows))
 	return m
 }
 
 // solve pivots until no column of the pool and no surplus improves, and leaves the duals in pi.
 func (m *master) solve(pi []float64) {
-	duals := make([]float64, len(m.rows))
-	m.pivots = 0
-	for range 20*len(m.rows) + 200 {
-		m.pivots++
-		m.duals(duals, pi)
-		enter, ok := m.entering(duals, pi)
+	m.cells = 0
+	m.hopeful = m.hopeful[:0]
+	exact := false
+	for pivots := range 20*len(m.rows) + 200 {
+		if pivots%refresh == 0 {
+			m.findDuals(pi)
+			exact = true
+		}
+		enter, ok := m.entering(pi)
+		if !ok && !exact {
+			m.findDuals(pi)
+			exact = true
+			enter, ok = m.entering(pi)
+		}
 		if !ok || !m.pivot(enter) {
 			return
 		}
+		m.moveDuals(enter, pi)
+		exact = false
 	}
-	m.duals(duals, pi)
+	m.findDuals(pi)
 }
 
-// duals is the costs of the basis times its inverse.
-func (m *master) duals(duals, pi []float64) {
+// findDuals is the costs of the basis times its inverse.
+func (m *master) findDuals(pi []float64) {
+	duals := m.duals
 	clear(duals)
+	m.cells += len(m.rows) * len(m.rows)
 	for r, c := range m.basis {
 		if c.cost == 0 {
 			continue
@@ -131,18 +156,52 @@ func (m *master) duals(duals, pi []float64) {
 	}
 }
 
-// entering is the column that gains the most per dollar.
-func (m *master) entering(duals, pi []float64) (column, bool) {
-	best, bestGain := column{}, 1+1e-7
-	for i := range m.pool {
-		if gain := m.pool[i].gain(pi); gain > bestGain {
-			best, bestGain = m.pool[i], gain
+// moveDuals has the duals follow the pivot that brought the column in: it now gains nothing.
+func (m *master) moveDuals(c column, pi []float64) {
+	more := c.cost - worth(c.items, pi)
+	for i, x := range m.inv[m.out] {
+		if x != 0 {
+			m.duals[i] += more * x
+			pi[m.rows[i]] = m.duals[i]
 		}
 	}
-	if best.items != nil {
-		return best, true
+}
+
+// entering is the column that gains the most per dollar: of those that gained the most when all were last looked at, while
+// any of these does.
+func (m *master) entering(pi []float64) (column, bool) {
+	const least = 1 + 1e-7
+	best, bestGain := -1, least
+	for _, i := range m.hopeful {
+		if gain := m.pool[i].gain(pi); gain > bestGain {
+			best, bestGain = i, gain
+		}
 	}
-	for i, d := range duals {
+	if best >= 0 {
+		return m.pool[best], true
+	}
+	m.hopeful = m.hopeful[:0]
+	m.cells += 8 * len(m.pool)
+	gains := m.gains[:0]
+	for i := range m.pool {
+		gain := m.pool[i].gain(pi)
+		if gain <= least || len(gains) == hopes && gain <= gains[hopes-1] {
+			continue
+		}
+		at := len(gains)
+		for at > 0 && gains[at-1] < gain {
+			at--
+		}
+		if len(gains) == hopes {
+			gains, m.hopeful = gains[:hopes-1], m.hopeful[:hopes-1]
+		}
+		gains, m.hopeful = slices.Insert(gains, at, gain), slices.Insert(m.hopeful, at, i)
+	}
+	m.gains = gains
+	if len(m.hopeful) > 0 {
+		return m.pool[m.hopeful[0]], true
+	}
+	for i, d := range m.duals {
 		if d < -1e-9 {
 			return column{lane: -1, items: []item{{m.rows[i], -1}}}, true
 		}
@@ -152,36 +211,46 @@ func (m *master) entering(duals, pi []float64) (column, bool) {
 
 // pivot brings the column into the basis, in place of the one that reaches zero first.
 func (m *master) pivot(c column) bool {
-	step := make([]float64, len(m.rows))
-	for r := range m.rows {
+	step := m.step
+	out, least := -1, math.Inf(1)
+	for r, line := range m.inv {
+		s := 0.0
 		for _, it := range c.items {
 			if i := m.row[it.unit]; i >= 0 {
-				step[r] += m.inv[r][i] * float64(it.n)
+				s += line[i] * float64(it.n)
 			}
 		}
-	}
-	out, least := -1, math.Inf(1)
-	for r, s := range step {
-		if s > 1e-9 && m.level[r]/s < least-1e-12 {
+		if step[r] = s; s > 1e-9 && m.level[r]/s < least-1e-12 {
 			out, least = r, m.level[r]/s
 		}
 	}
 	if out < 0 {
 		return false
 	}
-	line := m.inv[out]
-	for i := range line {
-		line[i] /= step[out]
+	line, some := m.inv[out], m.some[:0]
+	for i, x := range line {
+		if line[i] = x / step[out]; math.Abs(x) > 1e-15 {
+			some = append(some, i)
+		}
 	}
-	for r := range m.rows {
-		if r == out || step[r] == 0 {
+	m.some = some
+	m.cells += len(line) * (len(some) + len(c.items))
+	for r, other := range m.inv {
+		s := step[r]
+		if r == out || s == 0 {
 			continue
 		}
-		for i := range line {
-			m.inv[r][i] -= step[r] * line[i]
+		if 2*len(some) < len(line) {
+			for _, i := range some {
+				other[i] -= s * line[i]
+			}
+		} else {
+			for i, x := range line[:len(other)] {
+				other[i] -= s * x
+			}
 		}
-		m.level[r] = max(m.level[r]-step[r]*least, 0)
+		m.level[r] = max(m.level[r]-s*least, 0)
 	}
-	m.level[out], m.basis[out] = least, c
+	m.level[out], m.basis[out], m.out = least, c, out
 	return true
 }

@@ -8,7 +8,15 @@ const (
 	improveWork = 6_000_000
 	// searched is how many times that is spent where there are values only, and no patterns.
 	searched = 4
+	// A batch of fullBatch pods gets all of it, one of few pods leastWork of it.
+	fullBatch = 2000
+	leastWork = 0.2
 )
+
+// inProportion is the share of the work that a batch of so many pods is worth: fewer pods are a smaller bill.
+func inProportion(pods int) float64 {
+	return min(leastWork+(1-leastWork)*float64(pods)/fullBatch, 1)
+}
 
 // packing is the result for the pools of one weight.
 type packing struct {
@@ -35,8 +43,9 @@ func (m *model) pack(units []unit, weight int32) packing {
 		return pk
 	}
 	best, known := outcome{boxes: ff, left: left}, 0.0
+	worth := inProportion(k.pods(p.counts()))
 	for _, effort := range m.in.Options.efforts(m.in.sketch) {
-		o, bound := k.plan(effort)
+		o, bound := k.plan(effort * worth)
 		if k.better(o, best) {
 			best = o
 		}

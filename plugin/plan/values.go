@@ -12,6 +12,8 @@ const (
 	repairShare = 0.005
 	// steadyTrust is how far the values at which nodes are filled follow the duals at most while those still find columns.
 	steadyTrust = 0.4
+	// cellSpeed is how many values of the covering program are one step of work.
+	cellSpeed = 32
 	// trustStep is by how much they follow them more where there are none.
 	trustStep = 0.2
 )
@@ -107,7 +109,7 @@ func (s *seeker) composeFirst() {
 
 func (s *seeker) solve() {
 	s.m.solve(s.pi)
-	s.work += s.m.pivots * len(s.m.rows) * len(s.m.rows) / 8
+	s.work += s.m.cells / cellSpeed
 }
 
 // follow sets the prices for which nodes are filled.
