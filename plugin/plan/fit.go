@@ -130,30 +130,53 @@ func (m *model) daemonPort(c *class, oi int) bool {
 	return false
 }
 
-// hostile finds the daemons that required anti-affinity keeps apart from the class, on whichever side it is.
-func (m *model) hostile(c *class) []int {
-	var out []int
+// hostility is a daemon that required anti-affinity keeps apart from a class, on whichever side it is, on nodes that have one of the keys.
+type hostility struct {
+	daemon int
+	keys   []string
+}
+
+func (m *model) hostile(c *class) []hostility {
+	var out []hostility
 	for i := range m.daemons {
-		if d := &m.daemons[i]; m.repelled(c.pod, d.pod) || m.repelled(d.pod, c.pod) {
-			out = append(out, i)
+		d := &m.daemons[i]
+		if keys := append(m.repelled(c.pod, d.pod), m.repelled(d.pod, c.pod)...); len(keys) > 0 {
+			out = append(out, hostility{i, keys})
 		}
 	}
 	return out
 }
 
-// repelled says that required anti-affinity of the pod matches the other one. Pods on one node share all of its domains.
-func (m *model) repelled(pod, other *corev1.Pod) bool {
+// repelled are the keys by which required anti-affinity of the pod matches the other one. Pods on one node share all of its domains.
+func (m *model) repelled(pod, other *corev1.Pod) []string {
 	if !repels(pod) {
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(t corev1.PodAffinityTerm) bool {
-		r, err := m.termRule(pod, &t, true)
-		return err == nil && m.canHave(r.key) && r.matches(other)
-	})
+	var keys []string
+	for _, t := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if r, err := m.termRule(pod, &t, true); err == nil && r.matches(other) {
+			keys = append(keys, r.key)
+		}
+	}
+	return keys
 }
 
 func (m *model) daemonApart(c *class, oi int) bool {
-	return len(c.hostile) > 0 && slices.ContainsFunc(c.hostile, func(d int) bool { return m.daemons[d].fits.has(oi) })
+	return slices.ContainsFunc(c.hostile, func(h hostility) bool {
+		return m.daemons[h.daemon].fits.has(oi) && slices.ContainsFunc(h.keys, func(key string) bool { return m.bears(oi, key) })
+	})
+}
+
+// bears says that a node of the offer has the label, or may have it: without it a node is no domain.
+func (m *model) bears(oi int, key string) bool {
+	if isHost(key) {
+		return true
+	}
+	if _, ok := m.label(oi, key); ok {
+		return true
+	}
+	_, open := m.pools[m.offers[oi].pool].open[key]
+	return open
 }
 
 func (m *model) isBlocked(c *class, oi int) bool {

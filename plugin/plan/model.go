@@ -128,7 +128,7 @@ type class struct {
 	// want are the preferences that the class is held to.
 	want want
 	// hostile are the daemons whose pods do not bear the class on their node, or the class them.
-	hostile []int
+	hostile []hostility
 }
 
 // room is a node that exists or is in flight and has free resources.

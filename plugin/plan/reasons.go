@@ -102,7 +102,7 @@ func (m *model) reasonBySize(ci int, p *pool, labelled bits) Reason {
 	}
 	free = m.each(free, func(oi int) bool { return !m.daemonApart(c, oi) })
 	if free.empty() {
-		r.Code, r.Message = "AffinityUnsatisfiable", "required anti-affinity keeps it apart from the pods of DaemonSet "+m.daemons[c.hostile[0]].pod.Name+", which run on every node of the pool"
+		r.Code, r.Message = "AffinityUnsatisfiable", "required anti-affinity keeps it apart from the pods of DaemonSet "+m.daemons[c.hostile[0].daemon].pod.Name+", which run on every node of the pool"
 		return r
 	}
 	near := m.each(free, func(oi int) bool { return !m.isBlocked(c, oi) })
