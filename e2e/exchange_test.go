@@ -54,7 +54,7 @@ func TestManyNodesBecomeFew(t *testing.T) {
 	w.await(t, "the large nodes to be gone and all pods to be ready", func() bool {
 		return !slices.ContainsFunc(large, func(c observe.Claim) bool { return !claimGone(w.cluster, c) }) && w.ready() == 6
 	})
-	w.keptAvailable(6, 1)
+	w.keptAvailable(6)
 	if n := len(w.everClaimed(w.name)); n != 5 {
 		t.Errorf("%d nodes were bought, want the three large ones and two small ones", n)
 	}
@@ -167,7 +167,7 @@ func TestOnDemandBecomesSpot(t *testing.T) {
 			return c.Object.Labels[karpv1.CapacityTypeLabelKey] != karpv1.CapacityTypeSpot
 		})
 	})
-	w.keptAvailable(2, 1)
+	w.keptAvailable(2)
 	if n := len(w.everClaimed(w.name)); n != 2*len(before) {
 		t.Errorf("%d nodes were bought for %d", n, len(before))
 	}
@@ -206,7 +206,7 @@ func TestSpotBecomesSpotWithItsGateOnly(t *testing.T) {
 	}
 	w.kill("launcher")
 	w.await(t, "the large node to be gone and all pods to be ready", func() bool { return claimGone(w.cluster, large) && w.ready() == 2 })
-	w.keptAvailable(2, 1)
+	w.keptAvailable(2)
 	for _, c := range w.claimsOf(w.name) {
 		if got := c.Object.Labels[karpv1.CapacityTypeLabelKey]; got != karpv1.CapacityTypeSpot || c.Expected.Price >= large.Expected.Price {
 			t.Errorf("NodeClaim %s is %s for %v USD, the one before cost %v", c.Object.Name, got, c.Expected.Price, large.Expected.Price)

@@ -93,7 +93,7 @@ func TestExpiringFleetIsReplacedWithinItsBudget(t *testing.T) {
 		most = max(most, w.disrupted("soft-expiry"))
 		return claimGone(w.cluster, first[0]) && claimGone(w.cluster, first[1]) && w.ready() == n
 	})
-	w.keptAvailable(n, 1)
+	w.keptAvailable(n)
 	if most != 1 {
 		t.Errorf("%d nodes were disrupted at one time, the budget allows one", most)
 	}
@@ -124,7 +124,7 @@ func TestExpiry(t *testing.T) {
 	w.born(life+time.Second, old)
 	w.born(life/2, young)
 	w.await(t, "the old node to be gone and its pod to run on another", func() bool { return claimGone(w.cluster, old) && w.ready() == 2 })
-	w.keptAvailable(2, 1)
+	w.keptAvailable(2)
 	if got := w.reasonOf(old); got != expire.Reason {
 		t.Errorf("the NodeClaim was ended for %q", got)
 	}

@@ -60,14 +60,12 @@ func apply(e *Evidence, rules ...rule) []string {
 	return out
 }
 
-// onePerLaunch: no launch buys more than the claims that it was for. A launch whose claims have gone on to another one, or are
-// gone, may have instances that nobody took yet: those must be on their way out, which Settled sees.
+// onePerLaunch: no launch buys more than the claims that it was for, those that were deleted since included. Instances of theirs that
+// nobody took yet, and of a launch whose claims have gone on to another one, must be on their way out, which Settled sees.
 func onePerLaunch(e *Evidence) []string {
 	claims := map[string]int{}
 	for _, c := range e.Claims {
-		if !c.Deleted.Seen() {
-			claims[c.Object.Annotations[catalog.LaunchAnnotation]]++
-		}
+		claims[c.Object.Annotations[catalog.LaunchAnnotation]]++
 	}
 	live := map[string]int{}
 	for _, i := range e.Instances {

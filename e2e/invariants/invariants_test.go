@@ -122,3 +122,22 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+// A claim that is deleted while its launch is under way leaves an instance that nobody took: whoever made the call ends it.
+func TestClaimDeletedAmidItsLaunch(t *testing.T) {
+	e := good()
+	other := e.Claims[0]
+	other.Object = other.Object.DeepCopy()
+	other.Object.Name, other.Object.Status.ProviderID, other.Deleted = "deleted", "", seen()
+	delete(other.Object.Annotations, catalog.PodsAnnotation)
+	e.Claims = append(e.Claims, other)
+	extra := e.Instances[0]
+	extra.ID = "i-2"
+	e.Instances = append(e.Instances, extra)
+	if broken := invariants.Always(*e); len(broken) > 0 {
+		t.Errorf("%v", broken)
+	}
+	if broken := invariants.Settled(*e); len(broken) != 1 {
+		t.Errorf("at rest, the instance must be gone: %v", broken)
+	}
+}

@@ -56,8 +56,11 @@ func (c cell) ways() []way {
 // compared are the ways that are held against each other.
 func compared() []figures.Pair {
 	return []figures.Pair{
-		{Way: "launch", Other: "scheduler"}, {Way: "auto", Other: "scheduler"}, {Way: "auto+prefetch", Other: "scheduler+prefetch"},
-		{Way: "auto+prefetch", Other: "auto"}, {Way: "scheduler+prefetch", Other: "scheduler"},
+		{Way: "launch", Other: "scheduler"},
+		{Way: "auto", Other: "scheduler"},
+		{Way: "auto+prefetch", Other: "scheduler+prefetch"},
+		{Way: "auto+prefetch", Other: "auto"},
+		{Way: "scheduler+prefetch", Other: "scheduler"},
 	}
 }
 

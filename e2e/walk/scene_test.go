@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -293,6 +294,7 @@ func (s *scene) keep() {
 	s.t.Helper()
 	for _, process := range []string{sandbox.Scheduler, sandbox.Launcher} {
 		s.t.Logf("end of the %s's log:\n%s", process, s.Tail(process, 30))
+		s.dump(process)
 		data, err := os.ReadFile(s.LogFile(process))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(s.t.ArtifactDir(), process+".log"), data, 0o600)
@@ -311,6 +313,17 @@ func (s *scene) keep() {
 	}
 	if err := os.WriteFile(filepath.Join(s.t.ArtifactDir(), "effects.txt"), []byte(b.String()), 0o600); err != nil {
 		s.t.Error(err)
+	}
+}
+
+// dump has a process write what its goroutines wait for into its log, and end.
+func (s *scene) dump(process string) {
+	pid := s.PID(process)
+	if pid == 0 || syscall.Kill(pid, syscall.SIGQUIT) != nil {
+		return
+	}
+	for deadline := time.Now().Add(10 * time.Second); s.PID(process) == pid && time.Now().Before(deadline); {
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

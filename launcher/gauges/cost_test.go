@@ -49,7 +49,8 @@ func TestCost(t *testing.T) {
 			return nil, errors.New("no subnets")
 		}
 		return []catalog.InstanceType{{Name: "m6i.large", Offerings: []catalog.Offering{
-			{Zone: "us-east-1a", CapacityType: "spot", Price: spot}, {Zone: "us-east-1a", CapacityType: "on-demand", Price: 0.125},
+			{Zone: "us-east-1a", CapacityType: "spot", Price: spot},
+			{Zone: "us-east-1a", CapacityType: "on-demand", Price: 0.125},
 			{Zone: "us-east-1b", CapacityType: "spot", Price: 9},
 		}}}, nil
 	}

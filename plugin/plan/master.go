@@ -126,7 +126,6 @@ func (m *master) solve(pi []float64) {
 		enter, ok := m.entering(pi)
 		if !ok && !exact {
 			m.findDuals(pi)
-			exact = true
 			enter, ok = m.entering(pi)
 		}
 		if !ok || !m.pivot(enter) {

@@ -136,10 +136,19 @@ func (m *Mode) Machine(ctx context.Context, i instance.Instance) (err error) {
 	return m.boot(ctx, d)
 }
 
-// hold keeps a machine's kubelet from starting as long as its NodePool is held. Wrong user data are its first boot's matter.
-func (m *Mode) hold(ctx context.Context, d description) error {
+// poolOf reads a machine's NodePool from its user data; empty where they are wrong, which is its first boot's matter.
+func poolOf(d description) string {
 	user, err := userdata.Parse(d.Instance.UserData)
-	if m.cfg.Holds == nil || err != nil {
+	if err != nil {
+		return ""
+	}
+	return user.Labels[karpv1.NodePoolLabelKey]
+}
+
+// hold keeps a machine's kubelet from starting as long as its NodePool is held.
+func (m *Mode) hold(ctx context.Context, d description) error {
+	pool := poolOf(d)
+	if m.cfg.Holds == nil || pool == "" {
 		return nil
 	}
 	held := filepath.Join(d.Folder, heldFile)
@@ -147,7 +156,7 @@ func (m *Mode) hold(ctx context.Context, d description) error {
 		return err
 	}
 	go func() {
-		m.cfg.Holds.Wait(ctx, user.Labels[karpv1.NodePoolLabelKey])
+		m.cfg.Holds.Wait(ctx, pool)
 		_ = os.Remove(held)
 	}()
 	return nil
