@@ -61,6 +61,24 @@ func TestWriteThatIsCutOff(t *testing.T) {
 	}
 }
 
+// The instance is written down and the answer is lost: the note that the launch did not succeed takes nothing of that back.
+func TestAnswerToTheRecordIsLost(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.at("after", once("status default-a", context.DeadlineExceeded))
+		w.record("default-a")
+		w.settle(time.Minute)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a"})
+		w.wantLaunches(1)
+		for _, c := range w.claims() {
+			if launched := c.StatusConditions().Get(karpv1.ConditionTypeLaunched); !launched.IsTrue() {
+				t.Errorf("NodeClaim %s has instance %s and condition %+v", c.Name, c.Status.ProviderID, launched)
+			}
+		}
+		w.owners()
+	})
+}
+
 // A crash between the stamp and the call: there is nothing to find, and that takes 30 seconds to know.
 func TestCrashBeforeTheCall(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {

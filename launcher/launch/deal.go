@@ -142,6 +142,9 @@ func byName(list []catalog.InstanceType) map[string]catalog.InstanceType {
 // errGone says that a claim was deleted, or is being.
 var errGone = errors.New("the NodeClaim is gone")
 
+// errLaunched says that a claim has its instance: it was written down, and only the answer was lost.
+var errLaunched = errors.New("the NodeClaim is launched")
+
 // launched writes down which instance a claim has: the labels it follows from first, then the status, which is the record.
 func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance cloud.Instance, offered map[string]catalog.InstanceType) error {
 	t := offered[instance.InstanceType]
@@ -245,10 +248,13 @@ func (g *group) fail(ctx context.Context, claims []*karpv1.NodeClaim, reason, me
 
 func (g *group) end(ctx context.Context, c *karpv1.NodeClaim, reason, message string) error {
 	err := g.write(ctx, c, func(patch client.Patch) error {
+		if c.Status.ProviderID != "" {
+			return errLaunched
+		}
 		c.StatusConditions().SetFalse(karpv1.ConditionTypeLaunched, reason, message)
 		return g.config.Client.Status().Patch(ctx, c, patch)
 	})
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errGone) || errors.Is(err, errLaunched) {
 		return nil
 	}
 	if err != nil {

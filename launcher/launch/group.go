@@ -205,6 +205,9 @@ func (g *group) note(ctx context.Context, err error) {
 	}
 	each(g.claims, func(c *karpv1.NodeClaim) error {
 		err := g.write(effects, c, func(patch client.Patch) error {
+			if c.Status.ProviderID != "" {
+				return errLaunched
+			}
 			c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, reason, message)
 			return g.config.Client.Status().Patch(effects, c, patch)
 		})
