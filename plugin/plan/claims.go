@@ -198,29 +198,42 @@ func (m *model) widened(p *problem, n node, sp span) span {
 }
 
 // alternatives are the instance types, the expected one first, then the cheapest, that hold the pods wherever the span
-// lets them be launched. Dearer ones may also be larger: they are taken as long as the limits hold even if EC2 picks the
+// lets them be launched; those that squander accelerators only where minValues need them. Dearer ones may also be larger: they are taken as long as the limits hold even if EC2 picks the
 // largest. False if minValues of the pool cannot be met.
 func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bool) {
 	pool := &m.pools[expected.pool]
 	type alt struct {
-		shape int
-		price float64
+		shape     int
+		price     float64
+		squanders bool
 	}
 	all := make([]alt, 0, pool.types[1]-pool.types[0])
 	for ti := pool.types[0]; ti < pool.types[1]; ti++ {
-		if ti == expected.shape || m.squanders(ti, expected.shape) || !m.withinSlack(ti, expected.shape, slack) {
+		if ti == expected.shape || !m.withinSlack(ti, expected.shape, slack) {
 			continue
 		}
 		if price, ok := m.spanPrice(sp, ti); ok {
-			all = append(all, alt{ti, price})
+			all = append(all, alt{ti, price, m.squanders(ti, expected.shape)})
 		}
 	}
-	slices.SortFunc(all, func(a, b alt) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.shape, b.shape)) })
+	slices.SortFunc(all, func(a, b alt) int {
+		if a.squanders != b.squanders {
+			if a.squanders {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.shape, b.shape))
+	})
+	plain := 1
 	out := append(make([]int, 0, len(all)+1), expected.shape)
 	for _, a := range all {
 		out = append(out, a.shape)
+		if !a.squanders {
+			plain++
+		}
 	}
-	out, ok := m.keepMinValues(pool, out, sp)
+	out, ok := m.keepMinValues(pool, out, plain, sp)
 	for i := range slack {
 		if !ok {
 			break

@@ -35,7 +35,8 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 	if !slices.ContainsFunc(more, func(x Member) bool { return len(m.keysOf(x.Class)) > 0 }) {
 		sp.zones = m.zonesLeft(sp, m.offers[oi].shape, valuesIn(c.Requirements, corev1.LabelTopologyZone))
 	}
-	alts, ok := m.keepMinValues(&m.pools[pi], m.stillFit(c, oi, sp), sp)
+	fit := m.stillFit(c, oi, sp)
+	alts, ok := m.keepMinValues(&m.pools[pi], fit, len(fit), sp)
 	if !ok {
 		return *c, false
 	}

@@ -15,9 +15,10 @@ import (
 const minValuesLost = "minValues of the pool cannot be kept"
 
 // keepMinValues cuts the list of types to what a claim may name, keeping as many distinct values as the pool's minValues
-// ask for: a type further down that brings a new value displaces the last one that brings none.
-func (m *model) keepMinValues(pool *pool, all []int, sp span) ([]int, bool) {
-	out := all[:min(len(all), maxAlternatives)]
+// ask for: a type further down that brings a new value displaces the last one that brings none, or joins where there is room.
+// Types from the plain-th on are named for that only.
+func (m *model) keepMinValues(pool *pool, all []int, plain int, sp span) ([]int, bool) {
+	out := all[:min(plain, maxAlternatives)]
 	for _, r := range pool.Requirements {
 		if r.MinValues <= 0 {
 			continue
@@ -29,7 +30,7 @@ func (m *model) keepMinValues(pool *pool, all []int, sp span) ([]int, bool) {
 				break
 			}
 			if more := m.distinct(key, append(slices.Clone(out), ti), sp); len(more) > len(have) {
-				out = m.displace(pool, out, ti, sp)
+				out = m.join(pool, out, ti, sp)
 			}
 		}
 	}
@@ -39,6 +40,13 @@ func (m *model) keepMinValues(pool *pool, all []int, sp span) ([]int, bool) {
 		}
 	}
 	return out, true
+}
+
+func (m *model) join(pool *pool, list []int, ti int, sp span) []int {
+	if len(list) < maxAlternatives {
+		return append(slices.Clip(list), ti)
+	}
+	return m.displace(pool, list, ti, sp)
 }
 
 // displace puts the type in the place of the last one without which no minValues is lost.
