@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -26,12 +27,16 @@ func (c *cluster) namesResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// DNS over TCP has the length first; bash speaks TCP on any node image.
-	framed := append(binary.BigEndian.AppendUint16(nil, uint16(len(packed))), packed...)
-	const ask = `exec 3<>/dev/tcp/` + clusterDNS + `/53 && cat >&3 && exec timeout 3 cat <&3`
+	// DNS over TCP has the length first; bash speaks TCP on any node image. The query is part of the command, since docker exec may
+	// never close what it reads from its own standard input.
+	var framed strings.Builder
+	for _, b := range append(binary.BigEndian.AppendUint16(nil, uint16(len(packed))), packed...) {
+		fmt.Fprintf(&framed, `\x%02x`, b)
+	}
+	ask := "exec 3<>/dev/tcp/" + clusterDNS + "/53 && printf '" + framed.String() + "' >&3 && exec cat <&3"
 	c.ready(t, "CoreDNS to answer", func(ctx context.Context) (bool, error) {
 		// The server leaves the connection open for a while: timeout ends cat, and what was read stands.
-		out, err := runAll(ctx, framed, "docker", "exec", "-i", c.controlPlane(), "bash", "-c", ask)
+		out, err := runAll(ctx, nil, "docker", "exec", c.controlPlane(), "timeout", "5", "bash", "-c", ask)
 		if len(out) == 0 {
 			return false, err
 		}
