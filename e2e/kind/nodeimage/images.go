@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -80,33 +81,33 @@ func (b *build) tags(ctx context.Context) (map[string]string, error) {
 	return tags, nil
 }
 
-// iptables is Debian's, with its libraries, for kube-proxy.
+// iptables is Debian's, with its extensions and the libraries of all of them, for kube-proxy.
 func (b *build) iptables(ctx context.Context) ([]file, error) {
-	const program = "/usr/sbin/xtables-nft-multi"
 	root := b.path("rootfs")
-	out, err := output(ctx, "chroot", root, "ldd", program)
-	if err != nil {
-		return nil, err
-	}
-	found := []file{{name: program[1:], from: filepath.Join(root, program)}}
-	for word := range strings.FieldsSeq(out) {
-		if strings.HasPrefix(word, "/") {
-			found = append(found, file{name: word[1:], from: filepath.Join(root, word)})
-		}
-	}
-	for _, command := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
-		found = append(found, file{name: "usr/sbin/" + command, link: "xtables-nft-multi"})
-	}
 	extensions, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu/xtables/*.so"))
 	if err != nil || len(extensions) == 0 {
 		return nil, errors.Join(err, errors.New("no extensions of iptables in the root file system"))
 	}
+	parts := []string{"/usr/sbin/xtables-nft-multi"}
 	for _, path := range extensions {
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			return nil, err
+		parts = append(parts, strings.TrimPrefix(path, root))
+	}
+	out, err := output(ctx, "chroot", append([]string{root, "ldd"}, parts...)...)
+	if err != nil {
+		return nil, err
+	}
+	for word := range strings.FieldsSeq(out) {
+		// What ldd is asked about stands with a colon behind it.
+		if strings.HasPrefix(word, "/") && !strings.HasSuffix(word, ":") && !slices.Contains(parts, word) {
+			parts = append(parts, word)
 		}
-		found = append(found, file{name: name, from: path})
+	}
+	found := make([]file, 0, len(parts))
+	for _, path := range parts {
+		found = append(found, file{name: path[1:], from: filepath.Join(root, path)})
+	}
+	for _, command := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
+		found = append(found, file{name: "usr/sbin/" + command, link: "xtables-nft-multi"})
 	}
 	return found, nil
 }
