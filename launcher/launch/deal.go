@@ -198,6 +198,17 @@ func (g *group) write(ctx context.Context, c *karpv1.NodeClaim, change func(patc
 	return err
 }
 
+// notLaunched writes the condition of a claim that has no instance; errLaunched where it has one.
+func (g *group) notLaunched(ctx context.Context, c *karpv1.NodeClaim, set func()) error {
+	return g.write(ctx, c, func(patch client.Patch) error {
+		if c.Status.ProviderID != "" {
+			return errLaunched
+		}
+		set()
+		return g.config.Client.Status().Patch(ctx, c, patch)
+	})
+}
+
 func merge(into map[string]string, more ...map[string]string) map[string]string {
 	out := maps.Clone(into)
 	if out == nil {
@@ -247,13 +258,7 @@ func (g *group) fail(ctx context.Context, claims []*karpv1.NodeClaim, reason, me
 }
 
 func (g *group) end(ctx context.Context, c *karpv1.NodeClaim, reason, message string) error {
-	err := g.write(ctx, c, func(patch client.Patch) error {
-		if c.Status.ProviderID != "" {
-			return errLaunched
-		}
-		c.StatusConditions().SetFalse(karpv1.ConditionTypeLaunched, reason, message)
-		return g.config.Client.Status().Patch(ctx, c, patch)
-	})
+	err := g.notLaunched(ctx, c, func() { c.StatusConditions().SetFalse(karpv1.ConditionTypeLaunched, reason, message) })
 	if errors.Is(err, errGone) || errors.Is(err, errLaunched) {
 		return nil
 	}

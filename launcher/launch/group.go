@@ -204,12 +204,8 @@ func (g *group) note(ctx context.Context, err error) {
 		return
 	}
 	each(g.claims, func(c *karpv1.NodeClaim) error {
-		err := g.write(effects, c, func(patch client.Patch) error {
-			if c.Status.ProviderID != "" {
-				return errLaunched
-			}
+		err := g.notLaunched(effects, c, func() {
 			c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, reason, message)
-			return g.config.Client.Status().Patch(effects, c, patch)
 		})
 		if err == nil {
 			g.config.Events.Eventf(c, corev1.EventTypeWarning, reason, "%s", message)

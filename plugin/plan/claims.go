@@ -198,8 +198,8 @@ func (m *model) widened(p *problem, n node, sp span) span {
 }
 
 // alternatives are the instance types, the expected one first, then the cheapest, that hold the pods wherever the span
-// lets them be launched; those that squander accelerators only where minValues need them. Dearer ones may also be larger: they are taken as long as the limits hold even if EC2 picks the
-// largest. False if minValues of the pool cannot be met.
+// lets them be launched; those that squander accelerators only where minValues need them. Dearer ones may also be larger: they are
+// taken as long as the limits hold even if EC2 picks the largest. False if minValues of the pool cannot be met.
 func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bool) {
 	pool := &m.pools[expected.pool]
 	type alt struct {
