@@ -19,7 +19,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -143,24 +142,11 @@ func clusterDNS(cidr string) (string, error) {
 
 // arguments are the kubelet's flags: kind's, nodeadm's, and those of the user data.
 func arguments(i instance.Instance, user userdata.Config) []string {
-	out := []string{
+	own := []string{
 		"--runtime-cgroups=/system.slice/containerd.service", "--cloud-provider=external",
 		"--hostname-override=" + i.PrivateDNSName, "--node-ip=" + i.PrivateIP,
 	}
-	var labels []string
-	for _, key := range slices.Sorted(maps.Keys(user.Labels)) {
-		labels = append(labels, key+"="+user.Labels[key])
-	}
-	if len(labels) > 0 {
-		out = append(out, "--node-labels="+strings.Join(labels, ","))
-	}
-	for _, flag := range user.Flags {
-		flag = strings.NewReplacer(`"`, "", "'", "").Replace(flag)
-		if name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "="); name != "node-labels" {
-			out = append(out, flag)
-		}
-	}
-	return out
+	return append(own, user.Arguments()...)
 }
 
 // pack is the files as an archive, folders left to whoever unpacks it.

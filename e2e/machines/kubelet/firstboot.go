@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -111,7 +110,7 @@ func kubeletConfig(d description, user userdata.Config, dns string) map[string]a
 
 // arguments are the kubelet's flags, nodeadm's first: the user's come last and win.
 func arguments(d description, user userdata.Config) []string {
-	out := []string{
+	own := []string{
 		"--config=" + configFile,
 		"--kubeconfig=" + kubeconfigFile,
 		"--hostname-override=" + d.Instance.PrivateDNSName,
@@ -124,19 +123,5 @@ func arguments(d description, user userdata.Config) []string {
 		fmt.Sprintf("--machine-memory-bytes=%d", d.Instance.SeenMemory()),
 		fmt.Sprintf("--machine-volume-bytes=%d", d.Instance.SeenRootVolume()),
 	}
-	pairs := make([]string, 0, len(user.Labels))
-	for _, key := range slices.Sorted(maps.Keys(user.Labels)) {
-		pairs = append(pairs, key+"="+user.Labels[key])
-	}
-	if len(pairs) > 0 {
-		out = append(out, "--node-labels="+strings.Join(pairs, ","))
-	}
-	for _, flag := range user.Flags {
-		// systemd takes the quotes off.
-		flag = strings.NewReplacer(`"`, "", "'", "").Replace(flag)
-		if name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "="); name != "node-labels" {
-			out = append(out, flag)
-		}
-	}
-	return out
+	return append(own, user.Arguments()...)
 }

@@ -6,6 +6,8 @@ package userdata
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +65,26 @@ func Parse(data string) (Config, error) {
 		return Config{}, fmt.Errorf("user data: %w", err)
 	}
 	return cfg, nil
+}
+
+// Arguments are the kubelet's command line as far as the user data gives it: all labels in one flag, then the other flags.
+func (c Config) Arguments() []string {
+	var out []string
+	if len(c.Labels) > 0 {
+		labels := make([]string, 0, len(c.Labels))
+		for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
+			labels = append(labels, key+"="+c.Labels[key])
+		}
+		out = append(out, "--node-labels="+strings.Join(labels, ","))
+	}
+	for _, flag := range c.Flags {
+		// systemd takes the quotes off.
+		flag = strings.NewReplacer(`"`, "", "'", "").Replace(flag)
+		if name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "="); name != "node-labels" {
+			out = append(out, flag)
+		}
+	}
+	return out
 }
 
 func (c Config) validate() error {
