@@ -274,9 +274,8 @@ func (m *model) newClass(c Class, w want) class {
 	if w.pod != nil {
 		out.own, _ = PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
 	}
-	m.addVolumes(&out, c.Volumes)
-	if out.broken == nil {
-		out.broken = unsupported(c.Pod)
+	if out.broken = unsupported(c.Pod); out.broken == nil {
+		m.addVolumes(&out, c.Volumes)
 	}
 	return out
 }

@@ -11,11 +11,16 @@ import (
 
 // Maker makes plans like Make, and remembers the offers that it compiled last: where the next input has the same lists of
 // instance types (the same slices, which nobody may change any more), the same NodePools but for their usage, and asks for
-// the same resources, they are used again. For a few pods that is most of the work. The zero value is ready. It is for one
-// caller at a time; a copy knows what the original knew, and is for another.
+// the same resources, they are used again. For a few pods that is most of the work. It remembers a few of them, since the pods of
+// a cluster ask now for these resources, now for those. The zero value is ready. It is for one caller at a time; a copy knows
+// what the original knew, and is for another.
 type Maker struct {
-	last *prepared
+	// known were used last, the latest first. It is made anew at each change: copies share it.
+	known []*prepared
 }
+
+// maxKnown bounds what a Maker remembers.
+const maxKnown = 4
 
 // Make plans the pods of the input.
 func (k *Maker) Make(in Input) Plan {
@@ -41,20 +46,37 @@ func (m *model) prepare() {
 		return
 	}
 	key, lists := m.preparedKey()
-	p := m.in.maker.last
-	if p == nil || p.key != key || !slices.EqualFunc(p.lists, lists, sameList) {
-		m.compileOffers()
-		p = &prepared{key: key, lists: lists, types: m.types, offers: m.offers, available: m.available.clone()}
-		for i := range m.pools {
-			p.ranges = append(p.ranges, [2][2]int{m.pools[i].types, m.pools[i].offers})
+	maker := m.in.maker
+	i := slices.IndexFunc(maker.known, func(p *prepared) bool { return p.key == key })
+	if i >= 0 && slices.EqualFunc(maker.known[i].lists, lists, sameList) {
+		p := maker.known[i]
+		m.types, m.offers, m.available = p.types, p.offers, p.available.clone()
+		for i, r := range p.ranges {
+			m.pools[i].types, m.pools[i].offers = r[0], r[1]
 		}
-		m.in.maker.last = p
+		if i > 0 {
+			maker.remember(p)
+		}
 		return
 	}
-	m.types, m.offers, m.available = p.types, p.offers, p.available.clone()
-	for i, r := range p.ranges {
-		m.pools[i].types, m.pools[i].offers = r[0], r[1]
+	m.compileOffers()
+	p := &prepared{key: key, lists: lists, types: m.types, offers: m.offers, available: m.available.clone()}
+	for i := range m.pools {
+		p.ranges = append(p.ranges, [2][2]int{m.pools[i].types, m.pools[i].offers})
 	}
+	maker.remember(p)
+}
+
+// remember puts p before the others, in place of what was known by its key: older lists of instance types are given up.
+func (k *Maker) remember(p *prepared) {
+	known := make([]*prepared, 1, maxKnown)
+	known[0] = p
+	for _, other := range k.known {
+		if other.key != p.key && len(known) < maxKnown {
+			known = append(known, other)
+		}
+	}
+	k.known = known
 }
 
 // sameList says that the two are one: not only equal.

@@ -1,11 +1,16 @@
 package plan_test
 
 import (
+	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -31,6 +36,21 @@ func BenchmarkFewPods(b *testing.B) {
 	for _, name := range []string{"lone-pod", "one-deployment"} {
 		in := lonely(b, name)
 		var maker plan.Maker
+		two := in
+		second := in.Catalog.NodePools["default"]
+		second.Name, second.NodeClass, second.Labels = "second", "second", map[string]string{karpv1.NodePoolLabelKey: "second"}
+		two.Catalog.NodePools = map[string]catalog.NodePool{"default": in.Catalog.NodePools["default"], "second": second}
+		two.Catalog.InstanceTypes = map[string][]catalog.InstanceType{
+			"default": in.Catalog.InstanceTypes["default"], "second": slices.Clone(in.Catalog.InstanceTypes["default"]),
+		}
+		b.Run(name+"/two-classes", func(b *testing.B) {
+			maker.Make(two)
+			before := cpu(b)
+			for b.Loop() {
+				maker.Make(two)
+			}
+			b.ReportMetric((cpu(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
+		})
 		for what, mk := range map[string]func(plan.Input) plan.Plan{"cold": plan.Make, "prepared": maker.Make} {
 			b.Run(name+"/"+what, func(b *testing.B) {
 				mk(in)
@@ -90,6 +110,53 @@ func TestPrepared(t *testing.T) {
 	narrow.Classes, narrow.Catalog.InstanceTypes = in.Classes, in.Catalog.InstanceTypes
 	if want, got := plan.Make(narrow), maker.Make(narrow); !reflect.DeepEqual(got, want) {
 		t.Errorf("another NodePool: %+v, without a Maker: %+v", got, want)
+	}
+}
+
+// needy is the input with the pod asking for a share of one more resource.
+func needy(in plan.Input, resource corev1.ResourceName) plan.Input {
+	in.Classes = slices.Clone(in.Classes)
+	pod := in.Classes[0].Pod.DeepCopy()
+	pod.Spec.Containers[0].Resources.Requests[resource] = apiresource.MustParse("1")
+	in.Classes[0].Key, in.Classes[0].Pod = in.Classes[0].Key+string(resource), pod
+	return in
+}
+
+// TestPreparedForSeveral plans pods that ask for this and that by turns, for NodePools of two EC2NodeClasses: each plan is as
+// without a Maker, and quicker from its second time on, until the prices change.
+func TestPreparedForSeveral(t *testing.T) {
+	in := lonely(t, "lone-pod")
+	pool := in.Catalog.NodePools["default"]
+	pool.Name, pool.NodeClass, pool.Labels = "other", "other", map[string]string{karpv1.NodePoolLabelKey: "other"}
+	in.Catalog.NodePools = map[string]catalog.NodePool{"default": in.Catalog.NodePools["default"], "other": pool}
+	in.Catalog.InstanceTypes = maps.Clone(in.Catalog.InstanceTypes)
+	in.Catalog.InstanceTypes["other"] = slices.Clone(in.Catalog.InstanceTypes["default"][:300])
+	turns := []plan.Input{in, needy(in, corev1.ResourceEphemeralStorage), needy(in, "nvidia.com/gpu"), needy(in, "vpc.amazonaws.com/pod-eni")}
+	var maker plan.Maker
+	spend := func(mk func(plan.Input) plan.Plan) time.Duration {
+		before := cpu(t)
+		for _, turn := range turns {
+			mk(turn)
+		}
+		return cpu(t) - before
+	}
+	for range 2 {
+		for i, turn := range turns {
+			if want, got := plan.Make(turn), maker.Make(turn); !reflect.DeepEqual(got, want) {
+				t.Fatalf("turn %d with a Maker: %+v, without: %+v", i, got, want)
+			}
+		}
+	}
+	cold, prepared := time.Hour, time.Hour
+	for range 6 {
+		cold, prepared = min(cold, spend(plan.Make)), min(prepared, spend(maker.Make))
+	}
+	if prepared > cold*9/10 {
+		t.Errorf("four pods by turns take %v of CPU with a Maker, %v without", prepared, cold)
+	}
+	turns[1].Catalog.InstanceTypes = map[string][]catalog.InstanceType{"default": in.Catalog.InstanceTypes["default"][1:300], "other": nil}
+	if want, got := plan.Make(turns[1]), maker.Make(turns[1]); !reflect.DeepEqual(got, want) {
+		t.Errorf("another catalogue for a key that is known: %+v, without a Maker: %+v", got, want)
 	}
 }
 
