@@ -51,42 +51,48 @@ func (p *problem) findLanes() {
 	}
 }
 
-// openLanes are the offers that the limits allow and that are in any of the doors, sorted by price.
+// openLanes are the offers that the limits allow and that are in any of the doors, sorted by price. Of the offers of a type that
+// serve alike, in other zones or of another capacity type, it has the cheapest alone.
 func (p *problem) openLanes(doors []bits) []*lane {
 	either := newBits(len(p.m.offers))
 	for _, door := range doors {
 		either.or(door)
 	}
-	n, words := 0, len(newBits(len(doors)))
-	for _, word := range either {
-		n += mathbits.OnesCount64(word)
-	}
-	all, store, sets := make([]*lane, 0, n), make([]lane, 0, n), make(bits, n*words)
+	var store []lane
+	begin, shape := 0, -1 // Where the lanes of this type begin.
+	of := newBits(len(doors))
 	for w, word := range either {
 		for ; word != 0; word &= word - 1 {
 			oi := w<<6 + mathbits.TrailingZeros64(word)
 			o := &p.m.offers[oi]
-			l := lane{offer: oi, pool: o.pool, price: o.Price, usage: p.m.types[o.shape].usage, doors: sets[:words:words]}
-			if p.affordable(&l, 1, p.room) == 0 {
-				continue
+			if o.shape != shape {
+				begin, shape = len(store), o.shape
 			}
-			sets = sets[words:]
+			clear(of)
 			for di, door := range doors {
 				if door.has(oi) {
-					l.doors.set(di)
+					of.set(di)
 				}
 			}
-			store = append(store, l)
-			all = append(all, &store[len(store)-1])
+			l := lane{offer: oi, pool: o.pool, price: o.Price, usage: p.m.types[o.shape].usage}
+			if i := p.alike(store[begin:], o, of); i >= 0 {
+				if same := &store[begin+i]; l.price < same.price {
+					same.offer, same.price = oi, l.price
+				}
+			} else if p.affordable(&l, 1, p.room) > 0 {
+				l.doors = of.clone()
+				store = append(store, l)
+			}
 		}
 	}
-	all = p.once(all)
+	all := make([]*lane, len(store))
 	limit := p.nodeLimit()
-	for i, l := range all {
-		if free := p.m.offers[l.offer].free; i > 0 && &p.m.offers[all[i-1].offer].free[0] == &free[0] {
-			l.free = all[i-1].free
-		} else if l.free = p.compact(free); limit > 0 {
-			l.free[0] = min(l.free[0], limit)
+	for i := range store {
+		all[i] = &store[i]
+		if free := p.m.offers[all[i].offer].free; i > 0 && &p.m.offers[all[i-1].offer].free[0] == &free[0] {
+			all[i].free = all[i-1].free
+		} else if all[i].free = p.compact(free); limit > 0 {
+			all[i].free[0] = min(all[i].free[0], limit)
 		}
 	}
 	slices.SortFunc(all, func(a, b *lane) int {
@@ -98,24 +104,11 @@ func (p *problem) openLanes(doors []bits) []*lane {
 	return all
 }
 
-// once leaves out a zone's offer where another zone has the same for as little. The lanes come in the order of offers.
-func (p *problem) once(all []*lane) []*lane {
-	var out []*lane
-	for _, l := range all {
-		o := &p.m.offers[l.offer]
-		same := false
-		for i := len(out) - 1; i >= 0 && !same; i-- {
-			x := &p.m.offers[out[i].offer]
-			if x.shape != o.shape {
-				break
-			}
-			same = out[i].price <= l.price && slices.Equal(x.free, o.free) && slices.Equal(out[i].doors, l.doors)
-		}
-		if !same {
-			out = append(out, l)
-		}
-	}
-	return out
+// alike is the index of the lane with as much room as the offer and the same doors; -1 for none.
+func (p *problem) alike(lanes []lane, o *offer, doors bits) int {
+	return slices.IndexFunc(lanes, func(l lane) bool {
+		return slices.Equal(l.doors, doors) && slices.Equal(p.m.offers[l.offer].free, o.free)
+	})
 }
 
 // unbeaten are those of the lanes, sorted by price, that no cheaper one beats.
