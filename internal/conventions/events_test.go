@@ -16,14 +16,7 @@ var eventReason = regexp.MustCompile(`^[A-Z][a-z]+[A-Za-z]*$`)
 
 // docs/events.md lists the reasons of all Events that the code names where it announces one, and none that it does not know.
 func TestEventsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs", "events.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z]+)`").FindAllStringSubmatch(string(page), -1) {
-		documented[row[1]] = true
-	}
+	documented := documentedEvents(t)
 	announced, literals := map[string]string{}, map[string]bool{}
 	_, files := tree(t)
 	for _, f := range files {
@@ -44,6 +37,46 @@ func TestEventsAreDocumented(t *testing.T) {
 	if len(announced) < 10 {
 		t.Errorf("only %d reasons were found: %v", len(announced), announced)
 	}
+}
+
+// docs/compatibility.md says of each of Karpenter's Events what docs/events.md says.
+func TestEventsAreComparedAsTheyAre(t *testing.T) {
+	documented, compared := documentedEvents(t), 0
+	_, section, found := strings.Cut(docsPage(t, "compatibility.md"), "\n## Events\n")
+	if !found {
+		t.Fatal("docs/compatibility.md has no section Events")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\| ([a-z ]+) \\|").FindAllStringSubmatch(section, -1) {
+		for _, reason := range regexp.MustCompile("[A-Za-z]+").FindAllString(row[1], -1) {
+			compared++
+			if there := row[2] != "not yet"; there != documented[reason] {
+				t.Errorf("docs/compatibility.md says %q of %s, which docs/events.md has: %v", row[2], reason, documented[reason])
+			}
+		}
+	}
+	if compared < 30 {
+		t.Errorf("only %d Events were compared", compared)
+	}
+}
+
+// documentedEvents are the reasons that docs/events.md lists.
+func documentedEvents(t *testing.T) map[string]bool {
+	t.Helper()
+	documented := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z]+)`").FindAllStringSubmatch(docsPage(t, "events.md"), -1) {
+		documented[row[1]] = true
+	}
+	return documented
+}
+
+func docsPage(t *testing.T, name string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
 }
 
 // readEvents collects the string literals of a file, and of them those that are the reason of an Event where it is announced.

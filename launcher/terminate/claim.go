@@ -182,6 +182,9 @@ func (t *Terminator) endInstance(ctx context.Context, s *scope) (time.Duration, 
 	}
 	if !t.ends.end(id, s.claim.Name, s.claim.CreationTimestamp.Time) {
 		s.claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
+		if why := t.ends.failed(id); why != "" {
+			t.event(s, corev1.EventTypeWarning, "FailedTermination", "Failed to terminate instance %s, trying again, %s", id, why)
+		}
 		return instancePeriod, nil
 	}
 	if took, ok := t.ends.took(id); ok {

@@ -47,6 +47,11 @@ type end struct {
 	// ending says that EC2 shows the instance shutting down: it need not be asked again.
 	ending bool
 	gone   bool
+	// failures is how many calls in a row were to end it and did not work, failure what the last one said; told is when somebody
+	// was told.
+	failures int
+	failure  string
+	told     time.Time
 }
 
 func newEnds(c Instances, g leadership.Guard) *ends {
@@ -90,6 +95,18 @@ func (e *ends) took(instanceID string) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Since(w.first), true
+}
+
+// failed says why EC2 does not end the instance, from its second refusal on and once every askAgain at most; empty where it does.
+func (e *ends) failed(instanceID string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w, ok := e.wanted[instanceID]
+	if !ok || w.failures < 2 || time.Since(w.told) < askAgain {
+		return ""
+	}
+	w.told = time.Now()
+	return w.failure
 }
 
 func (e *ends) forget(instanceID string) {
@@ -136,10 +153,11 @@ func (e *ends) step(ctx context.Context) error {
 	defer cancel()
 	if len(due) > 0 {
 		klog.FromContext(ctx).V(2).Info("Terminating instances", "instanceIDs", due)
-		if err := e.cloud.Terminate(ctx, due); err != nil {
+		err := e.cloud.Terminate(ctx, due)
+		e.asked(due, time.Now(), err)
+		if err != nil {
 			return fmt.Errorf("terminate %d instances: %w", len(due), err)
 		}
-		e.asked(due, time.Now())
 	}
 	instances, err := e.cloud.Instances(ctx, cloud.Selector{IDs: open})
 	if err != nil {
@@ -165,12 +183,16 @@ func (e *ends) due(now time.Time) (due, open []string) {
 	return due, open
 }
 
-func (e *ends) asked(ids []string, now time.Time) {
+func (e *ends) asked(ids []string, now time.Time, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, id := range ids {
 		if w := e.wanted[id]; w != nil {
-			w.asked = now
+			if err != nil {
+				w.failures, w.failure = w.failures+1, err.Error()
+				continue
+			}
+			w.asked, w.failures, w.failure = now, 0, ""
 			if w.first.IsZero() {
 				w.first = now
 			}

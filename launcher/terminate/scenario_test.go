@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
+	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
@@ -38,7 +40,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	replacement NODECLAIM launching|launched|gone    how far such a NodeClaim is
 //	volume NAME pod=POD detach=SECONDS               a VolumeAttachment of the pod's volume
 //	node notready | node delete                      the kubelet dies; somebody deletes the Node
-//	instance kill                                    EC2 takes the instance
+//	instance kill | instance refuse=N                EC2 takes the instance; it refuses to end it N times
 //	begin REASON | begin-now REASON                  Begin or BeginNow is called
 //	crash + lines                                    the process dies once per line, instead of doing what begins so
 //	run DURATION                                     time goes by
@@ -74,7 +76,7 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 	case "node":
 		w.changeNode(ctx, arg)
 	case "instance":
-		w.ec2.Kill(w.ec2.Live()...)
+		w.instance(d)
 	case "orphan":
 		w.orphan(ctx)
 	case "begin":
@@ -92,6 +94,17 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 	default:
 		w.t.Fatalf("unknown command %s", d.Cmd)
 	}
+}
+
+// instance has EC2 take the instance, or refuse to end it so many times.
+func (w *world) instance(d *datadriven.TestData) {
+	if !d.HasArg("refuse") {
+		w.ec2.Kill(w.ec2.Live()...)
+		return
+	}
+	var times int
+	d.ScanArgs(w.t, "refuse", &times)
+	w.ec2.Fail(memory.Terminate, slices.Repeat([]error{errors.New("UnauthorizedOperation: You are not authorized to perform this operation")}, times)...)
 }
 
 // scheduler sets what is answered from now on.
