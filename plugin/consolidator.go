@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -189,7 +190,7 @@ type asker struct {
 }
 
 // ask implements consolidate.Ask.
-func (a *asker) ask(ctx context.Context, gone []string) (consolidate.Answer, error) {
+func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answer, error) {
 	a.giveWay(ctx)
 	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
 	going, leave := make(map[string]bool, len(gone)), map[types.UID]bool{}
@@ -205,7 +206,7 @@ func (a *asker) ask(ctx context.Context, gone []string) (consolidate.Answer, err
 	}
 	world, err := verify.NewWorld(klog.FromContext(ctx), verify.Source{
 		Snapshot: a.snapshot, Catalog: a.catalog, DaemonSets: a.daemonSets, Pod: a.pod, Leave: leave, Going: going,
-		Kept: a.kept.on, Room: func(name string) bool { return !a.leaving[name] },
+		Kept: a.kept.on, Room: func(name string) bool { return !a.leaving[name] && !slices.Contains(avoid, name) },
 	})
 	if err != nil {
 		return out, err
@@ -280,7 +281,7 @@ func encodeDecision(d consolidate.Decision, o consolidate.Options) *api.Consolid
 		if len(m.Targets) == 0 {
 			continue
 		}
-		move := &api.PlannedMove{Evictions: int32(min(len(m.Targets), 1<<30)), Saving: m.Saving, MostPerHour: m.Most(o), Scores: encodeScores(m.Scores)}
+		move := &api.PlannedMove{Evictions: int32(min(len(m.Targets), 1<<30)), Saving: m.Saving, MostPerHour: m.Most(o), Avoid: m.Avoid, Scores: encodeScores(m.Scores)}
 		for _, n := range m.Nodes {
 			move.NodeNames = append(move.NodeNames, n.Name)
 		}
@@ -300,7 +301,9 @@ func encodeDecision(d consolidate.Decision, o consolidate.Options) *api.Consolid
 func encodeScores(scores []consolidate.Score) []*api.BalancedScore {
 	var out []*api.BalancedScore
 	for _, s := range scores {
-		out = append(out, &api.BalancedScore{NodePool: s.NodePool, Savings: s.Savings, Disruption: s.Disruption})
+		out = append(out, &api.BalancedScore{
+			NodePool: s.NodePool, Savings: s.Savings, Disruption: s.Disruption, Value: s.Value(), Threshold: consolidate.Balance,
+		})
 	}
 	return out
 }

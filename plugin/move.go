@@ -57,16 +57,16 @@ func (p *planner) move(ctx context.Context, q *api.Question, now time.Time) {
 		}
 	}
 	p.kept.tidy(now, p.pod, p.leaving)
-	answer.Refused = p.roomForAll(ctx, m, q.GetLeaving(), answer)
+	answer.Refused = p.roomForAll(ctx, m, slices.Concat(q.GetLeaving(), m.GetAvoid()), answer)
 	klog.FromContext(ctx).V(1).Info("Planned a move", "nodes", m.GetNodeNames(), "reason", m.GetReason(), "pods", len(m.GetPods()),
 		"nodeClaims", answer.GetNodeClaims(), "costPerHour", answer.GetPerHour(), "mostPerHour", m.GetMostPerHour(), "refused", answer.GetRefused())
 }
 
 // roomForAll plans until every pod has room that nobody has taken: what was planned is kept from the moment when it is
 // published, and pods may be placed until then. It returns why a pod has none.
-func (p *planner) roomForAll(ctx context.Context, m *api.Move, leaving []string, answer *api.MoveAnswer) string {
+func (p *planner) roomForAll(ctx context.Context, m *api.Move, avoid []string, answer *api.MoveAnswer) string {
 	for range moveTries {
-		p.avoid = setOf(leaving)
+		p.avoid = setOf(avoid)
 		now := time.Now()
 		entries, offers, err := p.ofMove(ctx, m, p.view.state(nil, now), now)
 		if err != nil {

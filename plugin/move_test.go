@@ -129,6 +129,22 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// Both nodes go in the end, one at a time: the pod of the first one moves to where it stays, not onto the node that goes next.
+func TestPodsMoveOnce(t *testing.T) {
+	h := twoHalfEmpty(t)
+	m := onlyMove(t, h.consolidate("1", "", 1))
+	if len(m.GetNodeNames()) != 1 || len(m.GetAvoid()) != 1 || len(m.GetReplacements()) != 1 {
+		t.Fatalf("move %v: want one node to go, the other one to be no room for its pod", m)
+	}
+	going := m.GetNodeNames()[0]
+	pod := map[string]string{"one": "uid-a", "two": "uid-b"}[going]
+	h.disrupt(going)
+	a := h.move("2", &api.Move{NodeNames: m.GetNodeNames(), Pods: []string{pod}, Bounded: true, MostPerHour: m.GetMostPerHour(), Avoid: m.GetAvoid()})
+	if a.GetRefused() != "" || len(a.GetNodeClaims()) != 1 {
+		t.Errorf("answer %v: want the node that both pods end on", a)
+	}
+}
+
 // An equal node is never bought in exchange, and no spot node for a spot node unless that is allowed.
 func TestMoveBuysNothingEqual(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{

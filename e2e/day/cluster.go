@@ -53,8 +53,10 @@ type cluster struct {
 	shapes map[string]int
 	// budgets are the percentages that the services' PodDisruptionBudgets let be away.
 	budgets map[string]int
-	bought  int
-	bill    Bill
+	// avoid are nodes that are no room for the pods that are planned: they go next.
+	avoid  []string
+	bought int
+	bill   Bill
 }
 
 func newCluster(m *market.Market) *cluster {
@@ -79,7 +81,7 @@ func (c *cluster) objects(without []string) *input.Objects {
 	out := &input.Objects{NodePools: c.pools}
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
 		if n := c.nodes[name]; n.gone == 0 && !slices.Contains(without, name) {
-			out.Nodes = append(out.Nodes, n.object)
+			out.Nodes = append(out.Nodes, cordoned(n.object, slices.Contains(c.avoid, name)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
@@ -97,6 +99,16 @@ func (c *cluster) objects(without []string) *input.Objects {
 	return out
 }
 
+// cordoned is the node, with or without a cordon.
+func cordoned(n *corev1.Node, is bool) *corev1.Node {
+	if !is {
+		return n
+	}
+	n = n.DeepCopy()
+	n.Spec.Unschedulable = true
+	return n
+}
+
 func (c *cluster) shape(p *corev1.Pod) int {
 	key := plan.ClassKey(p)
 	if _, ok := c.shapes[key]; !ok {
@@ -111,7 +123,9 @@ func (c *cluster) plan(ctx context.Context, without []string) (*simulate.Outcome
 }
 
 // ask implements consolidate.Ask.
-func (c *cluster) ask(ctx context.Context, gone []string) (consolidate.Answer, error) {
+func (c *cluster) ask(ctx context.Context, gone, avoid []string) (consolidate.Answer, error) {
+	c.avoid = avoid
+	defer func() { c.avoid = nil }()
 	placed, err := c.plan(ctx, gone)
 	if err != nil {
 		return consolidate.Answer{}, err

@@ -130,6 +130,7 @@ func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) e
 		}
 		c.settle(&placed.Plan)
 	}
+	c.avoid = nil
 	// 5. What is there is paid.
 	c.pay()
 	return nil

@@ -111,7 +111,7 @@ func (c *cluster) allowed() map[string]consolidate.Allowance {
 	return out
 }
 
-// choose says which nodes a policy gives up now.
+// choose says which nodes a policy gives up now, and notes which are no room for their pods.
 func (c *cluster) choose(ctx context.Context, p Policy) ([]string, error) {
 	fleet, allowed := c.fleet(p), c.allowed()
 	if p == On || p == Calm {
@@ -123,6 +123,9 @@ func (c *cluster) choose(ctx context.Context, p Policy) ([]string, error) {
 		decision, err := consolidate.Decide(ctx, fleet, o, c.ask)
 		var out []string
 		for _, m := range decision.Moves {
+			if len(m.Targets) > 0 {
+				c.avoid = m.Avoid // The same of all moves of a decision.
+			}
 			for _, n := range m.Nodes {
 				out = append(out, n.Name)
 			}
@@ -160,7 +163,7 @@ func (c *cluster) greedy(ctx context.Context, fleet []consolidate.Node, allowed 
 			continue
 		}
 		questions--
-		answer, err := c.ask(ctx, []string{n.Name})
+		answer, err := c.ask(ctx, []string{n.Name}, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -1793,7 +1793,9 @@ type Move struct {
 	// USD per hour that everything launched for the move may cost at most, whichever alternative EC2 picks.
 	MostPerHour float64 `protobuf:"fixed64,5,opt,name=most_per_hour,json=mostPerHour,proto3" json:"most_per_hour,omitempty"`
 	// Whether spot nodes may be bought for spot nodes.
-	SpotToSpot    bool `protobuf:"varint,6,opt,name=spot_to_spot,json=spotToSpot,proto3" json:"spot_to_spot,omitempty"`
+	SpotToSpot bool `protobuf:"varint,6,opt,name=spot_to_spot,json=spotToSpot,proto3" json:"spot_to_spot,omitempty"`
+	// Nodes that are no room for the pods: they go next.
+	Avoid         []string `protobuf:"bytes,7,rep,name=avoid,proto3" json:"avoid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1868,6 +1870,13 @@ func (x *Move) GetSpotToSpot() bool {
 		return x.SpotToSpot
 	}
 	return false
+}
+
+func (x *Move) GetAvoid() []string {
+	if x != nil {
+		return x.Avoid
+	}
+	return nil
 }
 
 // Consolidate: which of these nodes are worth giving up? Nothing is launched or promised.
@@ -2462,7 +2471,11 @@ type BalancedScore struct {
 	// Share of the NodePool's cost that the move saves, 0 to 1.
 	Savings float64 `protobuf:"fixed64,2,opt,name=savings,proto3" json:"savings,omitempty"`
 	// Share of the disruption of all its nodes that the move is, 0 to 1.
-	Disruption    float64 `protobuf:"fixed64,3,opt,name=disruption,proto3" json:"disruption,omitempty"`
+	Disruption float64 `protobuf:"fixed64,3,opt,name=disruption,proto3" json:"disruption,omitempty"`
+	// How many times the share of the savings is that of the disruption.
+	Value float64 `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`
+	// What the value has to reach.
+	Threshold     float64 `protobuf:"fixed64,5,opt,name=threshold,proto3" json:"threshold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2518,6 +2531,20 @@ func (x *BalancedScore) GetDisruption() float64 {
 	return 0
 }
 
+func (x *BalancedScore) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *BalancedScore) GetThreshold() float64 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
 // PlannedMove is nodes that go together.
 type PlannedMove struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -2531,7 +2558,9 @@ type PlannedMove struct {
 	// USD per hour that replacements may cost for the move to be worth it still.
 	MostPerHour float64 `protobuf:"fixed64,5,opt,name=most_per_hour,json=mostPerHour,proto3" json:"most_per_hour,omitempty"`
 	// Of the NodePools with consolidationPolicy Balanced that lose nodes.
-	Scores        []*BalancedScore `protobuf:"bytes,6,rep,name=scores,proto3" json:"scores,omitempty"`
+	Scores []*BalancedScore `protobuf:"bytes,6,rep,name=scores,proto3" json:"scores,omitempty"`
+	// Nodes that are no room for their pods: they go next, when the budgets let them.
+	Avoid         []string `protobuf:"bytes,7,rep,name=avoid,proto3" json:"avoid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2604,6 +2633,13 @@ func (x *PlannedMove) GetMostPerHour() float64 {
 func (x *PlannedMove) GetScores() []*BalancedScore {
 	if x != nil {
 		return x.Scores
+	}
+	return nil
+}
+
+func (x *PlannedMove) GetAvoid() []string {
+	if x != nil {
+		return x.Avoid
 	}
 	return nil
 }
@@ -3000,7 +3036,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04pods\x18\x03 \x03(\tR\x04pods\"'\n" +
 	"\bNodeBusy\x12\x1b\n" +
-	"\tnode_name\x18\x01 \x01(\tR\bnodeName\"\xb1\x01\n" +
+	"\tnode_name\x18\x01 \x01(\tR\bnodeName\"\xc7\x01\n" +
 	"\x04Move\x12\x1d\n" +
 	"\n" +
 	"node_names\x18\x01 \x03(\tR\tnodeNames\x12\x16\n" +
@@ -3009,7 +3045,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\abounded\x18\x04 \x01(\bR\abounded\x12\"\n" +
 	"\rmost_per_hour\x18\x05 \x01(\x01R\vmostPerHour\x12 \n" +
 	"\fspot_to_spot\x18\x06 \x01(\bR\n" +
-	"spotToSpot\"\xde\x01\n" +
+	"spotToSpot\x12\x14\n" +
+	"\x05avoid\x18\a \x03(\tR\x05avoid\"\xde\x01\n" +
 	"\vConsolidate\x124\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x1e.slipway.launcher.v1.FleetNodeR\x05nodes\x12>\n" +
 	"\n" +
@@ -3055,13 +3092,15 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\tquestions\x18\x03 \x01(\x05R\tquestions\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12>\n" +
 	"\brejected\x18\x05 \x03(\v2\".slipway.launcher.v1.BalancedScoreR\brejected\x12\x1b\n" +
-	"\ttimed_out\x18\x06 \x01(\bR\btimedOut\"f\n" +
+	"\ttimed_out\x18\x06 \x01(\bR\btimedOut\"\x9a\x01\n" +
 	"\rBalancedScore\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x18\n" +
 	"\asavings\x18\x02 \x01(\x01R\asavings\x12\x1e\n" +
 	"\n" +
 	"disruption\x18\x03 \x01(\x01R\n" +
-	"disruption\"\x85\x02\n" +
+	"disruption\x12\x14\n" +
+	"\x05value\x18\x04 \x01(\x01R\x05value\x12\x1c\n" +
+	"\tthreshold\x18\x05 \x01(\x01R\tthreshold\"\x9b\x02\n" +
 	"\vPlannedMove\x12\x1d\n" +
 	"\n" +
 	"node_names\x18\x01 \x03(\tR\tnodeNames\x12A\n" +
@@ -3069,7 +3108,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\tevictions\x18\x03 \x01(\x05R\tevictions\x12\x16\n" +
 	"\x06saving\x18\x04 \x01(\x01R\x06saving\x12\"\n" +
 	"\rmost_per_hour\x18\x05 \x01(\x01R\vmostPerHour\x12:\n" +
-	"\x06scores\x18\x06 \x03(\v2\".slipway.launcher.v1.BalancedScoreR\x06scores\"6\n" +
+	"\x06scores\x18\x06 \x03(\v2\".slipway.launcher.v1.BalancedScoreR\x06scores\x12\x14\n" +
+	"\x05avoid\x18\a \x03(\tR\x05avoid\"6\n" +
 	"\bKeptNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"q\n" +

@@ -14,17 +14,6 @@ import (
 // approvedEvent is Karpenter's Event that says why a NodePool with consolidationPolicy Balanced lets nodes go.
 const approvedEvent = "ConsolidationApproved"
 
-// threshold is the score that a move out of a NodePool with consolidationPolicy Balanced has to reach.
-const threshold = 1.0 / float64(karpv1.BalancedK)
-
-// value is how many times the share of a NodePool's cost that a move saves is the share of its disruption that it is.
-func value(s *api.BalancedScore) float64 {
-	if s.GetSavings() <= 0 || s.GetDisruption() <= 0 {
-		return 0
-	}
-	return s.GetSavings() / s.GetDisruption()
-}
-
 // approve counts a move that is worth it, and says of NodePools with consolidationPolicy Balanced by which score: on the node where it
 // is one, else on the NodePool, as Karpenter does.
 func (c *Consolidator) approve(f *fleet, m *api.PlannedMove) {
@@ -42,9 +31,9 @@ func (c *Consolidator) approve(f *fleet, m *api.PlannedMove) {
 			continue
 		}
 		score := m.GetScores()[i]
-		c.config.Metrics.Scored(true, pool.Name, policy, value(score))
+		c.config.Metrics.Scored(true, pool.Name, policy, score.GetValue())
 		message := fmt.Sprintf("score %.2f >= threshold %.2f (k: %d, savings %.1f%%, disruption %.1f%%)",
-			value(score), threshold, karpv1.BalancedK, 100*score.GetSavings(), 100*score.GetDisruption())
+			score.GetValue(), score.GetThreshold(), karpv1.BalancedK, 100*score.GetSavings(), 100*score.GetDisruption())
 		if len(m.GetNodeNames()) == 1 {
 			c.say(f.byName[name], approvedEvent, message)
 		} else if c.news(approvedEvent, pool.Name, message) {
@@ -63,7 +52,7 @@ func (c *Consolidator) reject(f *fleet, scores []*api.BalancedScore) {
 		}
 		policy := string(f.nodes[i].pool.Spec.Disruption.ConsolidationPolicy)
 		c.config.Metrics.Judged(false, s.GetNodePool(), policy)
-		c.config.Metrics.Scored(false, s.GetNodePool(), policy, value(s))
+		c.config.Metrics.Scored(false, s.GetNodePool(), policy, s.GetValue())
 	}
 }
 

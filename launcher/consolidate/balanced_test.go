@@ -27,7 +27,7 @@ func (w *world) balanced() {
 
 // A NodePool with consolidationPolicy Balanced lets nodes go by a score, which is said: of one node on it, of more on the NodePool.
 func TestScoresAreTold(t *testing.T) {
-	score := []*api.BalancedScore{{NodePool: "default", Savings: 0.3, Disruption: 0.2}}
+	score := []*api.BalancedScore{{NodePool: "default", Savings: 0.3, Disruption: 0.2, Value: 1.5, Threshold: 0.5}}
 	said := "ConsolidationApproved: score 1.50 >= threshold 0.50 (k: 2, savings 30.0%, disruption 20.0%)"
 	counted := []string{"default Balanced: true", "default Balanced: true with 1.50"}
 	for _, tc := range []struct {
@@ -60,7 +60,7 @@ func TestScoresAreTold(t *testing.T) {
 		{
 			name: "too low", balanced: true,
 			answer: &api.ConsolidateAnswer{
-				Rejected: []*api.BalancedScore{{NodePool: "default", Savings: 0.1, Disruption: 0.4}, {NodePool: "gone", Savings: 1, Disruption: 1}},
+				Rejected: []*api.BalancedScore{{NodePool: "default", Savings: 0.1, Disruption: 0.4, Value: 0.25, Threshold: 0.5}, {NodePool: "gone", Savings: 1, Disruption: 1}},
 				Kept:     []*api.KeptNode{{Name: "a", Reason: "its score 0.25 is below 0.50 (Balanced)"}},
 			},
 			events:  []string{"a Unconsolidatable: its score 0.25 is below 0.50 (Balanced)"},

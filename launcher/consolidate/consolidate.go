@@ -219,7 +219,7 @@ func count(n int) int32 { return int32(min(max(n, 0), 1<<30)) }
 
 // move hands one move over. The budgets have the last word; what they hold comes again with the next decision.
 func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) {
-	move := disrupt.Move{Reason: reason, Why: why, Type: typeOf([]*api.PlannedMove{m}), MostPerHour: new(m.GetMostPerHour()), Message: message(m)}
+	move := disrupt.Move{Reason: reason, Why: why, Type: typeOf([]*api.PlannedMove{m}), MostPerHour: new(m.GetMostPerHour()), Avoid: m.GetAvoid(), Message: message(m)}
 	for _, name := range m.GetNodeNames() {
 		n := f.byName[name]
 		if n == nil || n.blocked != "" {

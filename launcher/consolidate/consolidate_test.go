@@ -208,7 +208,7 @@ func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) 
 func both() *api.ConsolidateAnswer {
 	return &api.ConsolidateAnswer{Moves: []*api.PlannedMove{{
 		NodeNames: []string{"a", "b"}, Evictions: 2, Saving: 0.3, MostPerHour: 0.1,
-		Replacements: []*api.Expected{{InstanceType: "m7g.large", CapacityType: "spot"}},
+		Replacements: []*api.Expected{{InstanceType: "m7g.large", CapacityType: "spot"}}, Avoid: []string{"next"},
 	}}}
 }
 
@@ -218,7 +218,8 @@ func TestMovesAreHandedOver(t *testing.T) {
 		w := newWorld(t)
 		w.answer = both()
 		w.run(time.Minute)
-		if len(w.moves) != 1 || len(w.moves[0].Claims) != 2 || *w.moves[0].MostPerHour != 0.1 || w.moves[0].Reason != karpv1.DisruptionReasonUnderutilized {
+		if len(w.moves) != 1 || len(w.moves[0].Claims) != 2 || *w.moves[0].MostPerHour != 0.1 || w.moves[0].Reason != karpv1.DisruptionReasonUnderutilized ||
+			len(w.moves[0].Avoid) != 1 {
 			t.Fatalf("moves %+v", w.moves)
 		}
 		if want := "replaced by m7g.large spot, saves 0.3000 USD/h with 2 evictions"; w.moves[0].Message != want {

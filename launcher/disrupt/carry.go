@@ -197,7 +197,7 @@ func (m *moving) answered() { m.asked = time.Time{} }
 
 // askRoom asks for room for all pods that move: those that have it keep it.
 func (e *Executor) askRoom(ctx context.Context, m *moving, seen *sight) error {
-	q := &api.Move{NodeNames: m.nodes, Reason: m.why(), SpotToSpot: e.config.SpotToSpot}
+	q := &api.Move{NodeNames: m.nodes, Reason: m.why(), SpotToSpot: e.config.SpotToSpot, Avoid: m.Avoid}
 	for _, pod := range seen.pods {
 		q.Pods = append(q.Pods, string(pod.UID))
 	}

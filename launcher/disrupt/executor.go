@@ -117,6 +117,8 @@ type Move struct {
 	// MostPerHour is what all that is launched for the pods may cost, in USD per hour; no node that is equal to one that goes is
 	// launched then. Nil for whatever is needed.
 	MostPerHour *float64
+	// Avoid are nodes that are no room for the pods: they go next.
+	Avoid []string
 	// Eventual says that the claims have a termination grace period which ends what their pods may ask for: do-not-disrupt and
 	// PodDisruptionBudgets of pods do not keep them.
 	Eventual bool

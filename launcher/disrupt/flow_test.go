@@ -88,7 +88,7 @@ type says struct {
 //	budget POD allowed=N                   a PodDisruptionBudget for the pod
 //	annotate POD KEY=VALUE                 do-not-disrupt and the like
 //	scheduler idle|silent|busy=WHY|refuses=WHY|launches=CLAIM
-//	move NODE... [most=USD] [eventual]     hands a move over
+//	move NODE... [most=USD] [avoid=NODE] [eventual]  hands a move over
 //	joins CLAIM                            a claim that was launched is initialized
 //	gone CLAIM                             a claim is deleted by somebody else
 //	rests NODE                             prints for how long the node is left alone after a move of it was called off
@@ -196,6 +196,9 @@ func (f *flow) Move(ctx context.Context, q *api.Move) (*api.MoveAnswer, error) {
 	bound := ""
 	if q.GetBounded() {
 		bound = fmt.Sprintf(" for %.2f USD/h at most", q.GetMostPerHour())
+	}
+	if avoid := q.GetAvoid(); len(avoid) > 0 {
+		bound += ", not on " + strings.Join(avoid, " ")
 	}
 	f.log("asked for room for %s of %s%s", strings.Join(slices.Sorted(slices.Values(q.GetPods())), " "), strings.Join(q.GetNodeNames(), " "), bound)
 	if says.refused != "" {

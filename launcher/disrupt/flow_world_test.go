@@ -73,6 +73,8 @@ func (f *flow) move(ctx context.Context, d *datadriven.TestData) string {
 				f.t.Fatal(err)
 			}
 			m.MostPerHour = &most
+		case "avoid":
+			m.Avoid = arg.Vals
 		default:
 			m.Claims = append(m.Claims, f.claim(ctx, arg.Key))
 		}

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// balance is the score that a move out of a NodePool with policy Balanced has to reach: Karpenter's, 1/k with its k of 2
+// Balance is the score that a move out of a NodePool with policy Balanced has to reach: Karpenter's, 1/k with its k of 2
 // (karpenter.sh/docs/concepts/disruption).
-const balance = 0.5
+const Balance = 0.5
 
 // Score is what a move means to a NodePool with policy Balanced, as Karpenter computes it.
 type Score struct {
@@ -29,7 +29,7 @@ func (s Score) Value() float64 {
 }
 
 // Approved says whether the savings are worth the disruption.
-func (s Score) Approved() bool { return s.Value() >= balance }
+func (s Score) Approved() bool { return s.Value() >= Balance }
 
 // disruption is what the end of the node weighs by itself, and by the evictions.
 func (n *Node) disruption() float64 { return 1 + n.evictions() }
@@ -64,7 +64,7 @@ func (s *search) unbalanced(m *Move) string {
 		}
 		s.rejected = append(s.rejected, score)
 		why = fmt.Sprintf("the move saves %.1f %% of what NodePool %s costs for %.1f %% of its disruption (nodes and evictions): its score %.2f is below %.2f (Balanced)",
-			100*score.Savings, score.NodePool, 100*score.Disruption, score.Value(), balance)
+			100*score.Savings, score.NodePool, 100*score.Disruption, score.Value(), Balance)
 	}
 	return why
 }

@@ -70,7 +70,7 @@ func TestScores(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ask := func(_ context.Context, gone []string) (consolidate.Answer, error) {
+			ask := func(_ context.Context, gone, _ []string) (consolidate.Answer, error) {
 				out := consolidate.Answer{Existing: map[string]string{}}
 				var pods []string
 				for i := range tc.fleet {
@@ -120,7 +120,7 @@ func TestTimeRunsOut(t *testing.T) {
 	}}
 	for _, tc := range []struct{ answers, moves int }{{0, 0}, {2, 1}} {
 		asked := 0
-		d, err := consolidate.Decide(t.Context(), w.fleet, consolidate.DefaultOptions(), func(_ context.Context, gone []string) (consolidate.Answer, error) {
+		d, err := consolidate.Decide(t.Context(), w.fleet, consolidate.DefaultOptions(), func(_ context.Context, gone, _ []string) (consolidate.Answer, error) {
 			if asked++; asked > tc.answers {
 				return consolidate.Answer{}, fmt.Errorf("planning: %w", context.DeadlineExceeded)
 			}

@@ -68,6 +68,8 @@ type search struct {
 	questions int
 	rejected  []Score
 	timedOut  bool
+	// avoid are nodes that go next.
+	avoid []string
 }
 
 // set is nodes that could go, and the moves that this makes.
@@ -77,33 +79,28 @@ type set struct {
 	earned float64
 }
 
-// best tries as many of the most wasteful candidates as may go at once, then halves of them. Where none of these sets earns
-// anything, it goes on with the next ones.
+// best looks for the set that earns most. Where the budgets let not all candidates go at once, it finds out first which would go in
+// the end, so that pods move once, and not onto nodes that go next. Where nothing is to be gained in this way, it tries as many of the
+// most wasteful candidates as may go, and goes on with the next ones where none of their sets earns anything.
 func (s *search) best(ctx context.Context, candidates []string) (set, error) {
 	rest := slices.Clone(candidates)
 	slices.SortFunc(rest, func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.waste(b), s.waste(a)), strings.Compare(a, b))
 	})
-	for len(rest) > 0 && s.questions < s.o.Questions {
+	if now, later := s.allowed(rest); len(now) > 0 && len(later) > 0 {
+		if best, err := s.towards(ctx, rest); err != nil || best.earned > 0 || s.timedOut {
+			return best, err
+		}
+	}
+	for len(rest) > 0 && s.questions < s.o.Questions && !s.timedOut {
 		now, later := s.allowed(rest)
 		if len(now) == 0 {
 			s.overBudget(rest)
 			break
 		}
-		var best set
-		for size := len(now); size > 0 && s.questions < s.o.Questions; size /= 2 {
-			found, err := s.settle(ctx, now[:size])
-			if errors.Is(err, context.DeadlineExceeded) {
-				s.timedOut = true
-				s.outOfTime(rest)
-				return best, nil
-			}
-			if err != nil {
-				return set{}, err
-			}
-			if found.earned > best.earned {
-				best = found
-			}
+		best, err := s.halves(ctx, now)
+		if err != nil {
+			return set{}, err
 		}
 		if best.earned > 0 {
 			s.overBudget(later)
@@ -112,6 +109,43 @@ func (s *search) best(ctx context.Context, candidates []string) (set, error) {
 		rest = later
 	}
 	return set{}, nil
+}
+
+// towards finds the nodes that would go if all of them might go at once, and lets as many of them go now as the budgets allow.
+func (s *search) towards(ctx context.Context, order []string) (set, error) {
+	end, err := s.settle(ctx, order)
+	if err != nil {
+		return set{}, err
+	}
+	goes := map[string]bool{}
+	for _, m := range end.moves {
+		for _, n := range m.Nodes {
+			goes[n.Name] = true
+		}
+	}
+	now, later := s.allowed(slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !goes[name] }))
+	s.avoid = later
+	defer func() { s.avoid = nil }()
+	best, err := s.halves(ctx, now)
+	if best.earned > 0 {
+		s.overBudget(later)
+	}
+	return best, err
+}
+
+// halves asks about all of the nodes, then about the first half of them and so on, and returns the set that earns most.
+func (s *search) halves(ctx context.Context, names []string) (set, error) {
+	var best set
+	for size := len(names); size > 0 && s.questions < s.o.Questions && !s.timedOut; size /= 2 {
+		found, err := s.settle(ctx, names[:size])
+		if err != nil {
+			return set{}, err
+		}
+		if found.earned > best.earned {
+			best = found
+		}
+	}
+	return best, nil
 }
 
 // limitEmpty keeps the empty nodes beyond what the budgets allow, the cheapest ones.
@@ -129,15 +163,6 @@ func (s *search) limitEmpty() {
 		s.going[pool]++
 		return false
 	})
-}
-
-// outOfTime keeps the nodes that nothing else is known of.
-func (s *search) outOfTime(names []string) {
-	for _, name := range names {
-		if s.kept[name] == "" {
-			s.kept[name] = "there was no time to find out whether its pods cost less elsewhere"
-		}
-	}
 }
 
 func (s *search) overBudget(names []string) {
@@ -173,7 +198,11 @@ func (s *search) settle(ctx context.Context, names []string) (set, error) {
 	going := slices.Clone(names)
 	for round := 0; len(going) > 0 && round < settleRounds && s.questions < s.o.Questions; round++ {
 		s.questions++
-		answer, err := s.ask(ctx, slices.Concat(s.empty, going))
+		answer, err := s.ask(ctx, slices.Concat(s.empty, going), s.avoid)
+		if errors.Is(err, context.DeadlineExceeded) {
+			s.timedOut = true
+			return set{}, nil
+		}
 		if err != nil {
 			return set{}, err
 		}

@@ -60,7 +60,7 @@ func randomToy(rng *rand.Rand, nodes int) *toy {
 }
 
 // ask is first-fit decreasing, into what is free and then into new nodes of 8 and 4.
-func (t *toy) ask(_ context.Context, gone []string) (consolidate.Answer, error) {
+func (t *toy) ask(_ context.Context, gone, avoid []string) (consolidate.Answer, error) {
 	t.asked++
 	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
 	free := map[string]int{}
@@ -70,6 +70,9 @@ func (t *toy) ask(_ context.Context, gone []string) (consolidate.Answer, error) 
 			for _, p := range n.Pods {
 				pods = append(pods, p.Name)
 			}
+			continue
+		}
+		if slices.Contains(avoid, n.Name) {
 			continue
 		}
 		stay = append(stay, n.Name)
@@ -202,6 +205,40 @@ func checkMoves(t *testing.T, d consolidate.Decision, o consolidate.Options) (pr
 		t.Errorf("%d nodes go, %d of them empty; allowed is %+v", gone, empty, limit)
 	}
 	return promised
+}
+
+// Three nodes are worth giving up, one may go at a time: their pods move to where they stay, not onto the one that goes next.
+func TestPodsMoveOnce(t *testing.T) {
+	node := func(name string, size, pods int, blocked string) consolidate.Node {
+		n := consolidate.Node{Offer: offer(size), Name: name, Policy: consolidate.WhenEmptyOrUnderutilized, Blocked: blocked}
+		for i := range pods {
+			n.Pods = append(n.Pods, consolidate.Pod{Name: fmt.Sprintf("1-%s-%d", name, i), Weight: 1})
+		}
+		n.Used = float64(pods) / float64(size)
+		return n
+	}
+	world := &toy{fleet: []consolidate.Node{node("a", 8, 1, ""), node("b", 8, 1, ""), node("c", 8, 1, ""), node("d", 16, 10, "a pod may not be disrupted")}}
+	o := consolidate.DefaultOptions()
+	o.Allowed = map[string]consolidate.Allowance{"pool": {Empty: 1, Underutilized: 1}}
+	evictions := map[string]int{}
+	for range 3 {
+		d, err := consolidate.Decide(t.Context(), world.fleet, o, world.ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range d.Moves {
+			for pod := range m.Targets {
+				evictions[pod]++
+			}
+		}
+		world.apply(d.Moves)
+	}
+	if diff := cmp.Diff(map[string]int{"1-a-0": 1, "1-b-0": 1, "1-c-0": 1}, evictions); diff != "" {
+		t.Errorf("evictions (-want +got):\n%s", diff)
+	}
+	if bill, pods := world.bill(); bill != 0.16 || pods != 13 {
+		t.Errorf("%d pods on nodes for %v USD/h are left, want 13 on one for 0.16", pods, bill)
+	}
 }
 
 // The same fleet has the same decision.

@@ -84,8 +84,8 @@ type Answer struct {
 	Unplaced map[string]string
 }
 
-// Ask is the planner's answer for the pods of the named nodes, once these are gone.
-type Ask func(ctx context.Context, gone []string) (Answer, error)
+// Ask is the planner's answer for the pods of the nodes that are gone. Those to avoid are no room for them: they go next.
+type Ask func(ctx context.Context, gone, avoid []string) (Answer, error)
 
 // Options bound what is worth a move.
 type Options struct {
@@ -132,6 +132,8 @@ type Move struct {
 	Saving float64
 	// Cost of the move in USD: evictions, and what is paid twice.
 	Cost float64
+	// Avoid are the nodes that are no room for the pods: they go next.
+	Avoid []string
 	// Scores of the NodePools with policy Balanced that lose nodes, by name.
 	Scores []Score
 }

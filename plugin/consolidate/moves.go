@@ -44,7 +44,7 @@ func (s *search) split(going []string, a Answer) []Move {
 			moves[root] = m
 		}
 		n := s.nodes[name]
-		m.Nodes = append(m.Nodes, *n)
+		m.Nodes, m.Avoid = append(m.Nodes, *n), s.avoid
 		for _, p := range n.Pods {
 			if r, ok := onto[p.Name]; ok {
 				m.Targets[p.Name] = a.Replacements[r].Name
@@ -111,7 +111,11 @@ func (s *search) decision(best set, candidates []string) Decision {
 		}
 	}
 	for _, name := range candidates {
-		if !goes[name] && s.kept[name] == "" {
+		switch {
+		case goes[name] || s.kept[name] != "":
+		case s.timedOut:
+			s.kept[name] = "there was no time to find out whether its pods cost less elsewhere"
+		default:
 			s.kept[name] = "no set of nodes with it was found that saves more"
 		}
 	}

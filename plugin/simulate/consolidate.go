@@ -192,16 +192,16 @@ type cluster struct {
 }
 
 // ask implements consolidate.Ask. The NodePools' limits count the nodes that go too: they leave last.
-func (c *cluster) ask(ctx context.Context, gone []string) (consolidate.Answer, error) {
-	placed, _, err := c.without(ctx, gone)
+func (c *cluster) ask(ctx context.Context, gone, avoid []string) (consolidate.Answer, error) {
+	placed, _, err := c.without(ctx, gone, avoid)
 	if err != nil {
 		return consolidate.Answer{}, err
 	}
 	return answered(placed), nil
 }
 
-// without plans the pods of nodes that are gone; it also returns the objects that are left.
-func (c *cluster) without(ctx context.Context, gone []string) (*Outcome, *input.Objects, error) {
+// without plans the pods of nodes that are gone, and puts none on those to avoid; it also returns the objects that are left.
+func (c *cluster) without(ctx context.Context, gone, avoid []string) (*Outcome, *input.Objects, error) {
 	going := map[string]bool{}
 	for _, name := range gone {
 		going[name] = true
@@ -220,8 +220,22 @@ func (c *cluster) without(ctx context.Context, gone []string) (*Outcome, *input.
 		}
 		after.Pods = append(after.Pods, p)
 	}
-	placed, err := place(ctx, &after, c.cat, c.o)
+	room := after
+	room.Nodes = cordoned(after.Nodes, avoid)
+	placed, err := place(ctx, &room, c.cat, c.o)
 	return placed, &after, err
+}
+
+// cordoned are the nodes, those that are named cordoned: no room, but neighbours.
+func cordoned(nodes []*corev1.Node, names []string) []*corev1.Node {
+	out := slices.Clone(nodes)
+	for i, n := range out {
+		if slices.Contains(names, n.Name) {
+			out[i] = n.DeepCopy()
+			out[i].Spec.Unschedulable = true
+		}
+	}
+	return out
 }
 
 // anew is the bill if all pods that may move were planned at once.
@@ -235,7 +249,7 @@ func (c *cluster) anew(ctx context.Context, fleet []consolidate.Node) (float64, 
 			stay += n.Price
 		}
 	}
-	placed, _, err := c.without(ctx, gone)
+	placed, _, err := c.without(ctx, gone, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -244,14 +258,17 @@ func (c *cluster) anew(ctx context.Context, fleet []consolidate.Node) (float64, 
 
 // apply makes the moves: the nodes are gone, their replacements are there, and the pods run where they were to run.
 func (c *cluster) apply(ctx context.Context, moves []consolidate.Move, now time.Time) error {
-	var gone []string
+	var gone, avoid []string
 	for _, m := range moves {
+		if len(m.Targets) > 0 {
+			avoid = m.Avoid // The same of all moves of a decision.
+		}
 		for _, n := range m.Nodes {
 			gone = append(gone, n.Name)
 		}
 	}
 	// The same question as the decision's last one has the same answer.
-	placed, after, err := c.without(ctx, gone)
+	placed, after, err := c.without(ctx, gone, avoid)
 	if err != nil {
 		return err
 	}
