@@ -262,7 +262,7 @@ func (p *planner) dropTaken() (lost string) {
 		if err != nil || starting(info.Node()) {
 			continue // Nobody takes room there.
 		}
-		if !overdrawn(info, rooms.from(&corev1.Pod{}, info, p.left)) {
+		if needs := rooms.from(&corev1.Pod{}, info, p.left); !overdrawn(info, needs) && !p.needs.spoilt(info, needs) {
 			continue
 		}
 		for uid, q := range p.kept {

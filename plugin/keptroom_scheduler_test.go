@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,6 +76,63 @@ func TestKeptRoomIsNotTaken(t *testing.T) {
 	h.eventually("the room to be given up", func() bool {
 		return !h.askBusy("busy", "going").GetBusy() && h.metric("slipway_successors_total", "") == 1
 	})
+}
+
+// Kept with the room are its host port and whom it must not run beside: a pod that would take either goes elsewhere, whichever of
+// them says so, and one that does not may come.
+func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
+	port := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+	}
+	alone := func(from string) func(p *corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"is": from}},
+			}}}}
+		}
+	}
+	is := func(what string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Labels = map[string]string{"is": what} }
+	}
+	for _, c := range []struct {
+		name            string
+		leaving, coming []func(*corev1.Pod)
+		want            string
+	}{
+		{name: "a host port", leaving: []func(*corev1.Pod){port}, coming: []func(*corev1.Pod){port}, want: "host port 8080, for the successor of default/a"},
+		{
+			name: "anti-affinity of the one that comes", leaving: []func(*corev1.Pod){is("old")}, coming: []func(*corev1.Pod){alone("old")},
+			want: "its anti-affinity, for the successor of default/a",
+		},
+		{
+			name: "anti-affinity of the one that leaves", leaving: []func(*corev1.Pod){alone("new")}, coming: []func(*corev1.Pod){is("new")},
+			want: "its anti-affinity, for the successor of default/a",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "4", nil), replicaSet("web", 1)}})
+			with := func(tweaks []func(*corev1.Pod), more ...func(*corev1.Pod)) func(*corev1.Pod) {
+				return func(p *corev1.Pod) {
+					for _, tweak := range slices.Concat(more, tweaks) {
+						tweak(p)
+					}
+				}
+			}
+			h.asks("a", 600, with(c.leaving, ownedBy("web"), func(p *corev1.Pod) { p.Spec.NodeName = "going" }))
+			h.goesAndLeaves(1)
+			h.asks("clashes", 100, with(c.coming, pinnedTo("room")))
+			h.eventually("the reason to be told", func() bool {
+				return strings.Contains(h.message("clashes"), "room is kept for pods of a node that goes: "+c.want)
+			})
+			h.asks("other", 100, pinnedTo("room"))
+			h.eventually("one that clashes with nothing", func() bool { return h.nodeOf("other") == "room" })
+			if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "a", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			h.asks("successor", 600, with(c.leaving, ownedBy("web")))
+			h.eventually("the successor", func() bool { return h.nodeOf("successor") == "room" })
+		})
+	}
 }
 
 // A pod of higher priority takes the room; who asks again gets other room.

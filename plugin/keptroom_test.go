@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -229,6 +231,41 @@ func TestOverdrawn(t *testing.T) {
 	} {
 		if got := overdrawn(info, c.needs); got != c.want {
 			t.Errorf("%d needs are overdrawn: %t, want %t", len(c.needs), got, c.want)
+		}
+	}
+}
+
+// Room whose host port another pod has, or that another keeps off, is given up, whoever came first.
+func TestSpoilt(t *testing.T) {
+	n := &needs{namespaces: corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))}
+	pod := func(name string, hostPort int32, away string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"app": name}}}
+		p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: hostPort}}}}
+		if away != "" {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": away}},
+			}}}}
+		}
+		return p
+	}
+	urgent, leaving, over := pod("urgent", 80, ""), pod("leaving", 80, ""), pod("over", 80, "")
+	urgent.Spec.Priority, leaving.DeletionTimestamp, over.Status.Phase = new(int32(1000)), new(metav1.Now()), corev1.PodSucceeded
+	for _, c := range []struct {
+		on, kept *corev1.Pod
+		want     bool
+	}{
+		{on: urgent, kept: pod("kept", 80, ""), want: true},
+		{on: urgent, kept: pod("kept", 81, "")},
+		{on: leaving, kept: pod("kept", 80, "")},
+		{on: over, kept: pod("kept", 80, "")},
+		{on: pod("other", 0, "kept"), kept: pod("kept", 0, ""), want: true},
+		{on: pod("other", 0, ""), kept: pod("kept", 0, "other"), want: true},
+		{on: pod("other", 0, ""), kept: pod("kept", 0, "kept")},
+	} {
+		info := framework.NewNodeInfo(c.on)
+		info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelHostname: "n"}}})
+		if got := n.spoilt(info, []roomNeed{needOf(c.kept)}); got != c.want {
+			t.Errorf("room for %s beside %s is spoilt: %t, want %t", c.kept.Name, c.on.Name, got, c.want)
 		}
 	}
 }

@@ -72,6 +72,8 @@ type roomNeed struct {
 	name     string
 	priority int32
 	requests corev1.ResourceList
+	// pod whose room it is: it may have host ports, and keep others off.
+	pod *corev1.Pod
 	// successor says that it is room for what follows the pod of this name, and not for a daemon pod.
 	successor bool
 }
@@ -79,7 +81,7 @@ type roomNeed struct {
 // needOf is the room of one pod, under its name.
 func needOf(pod *corev1.Pod) roomNeed {
 	return roomNeed{
-		name: pod.Namespace + "/" + pod.Name, priority: corev1helpers.PodPriority(pod),
+		name: pod.Namespace + "/" + pod.Name, priority: corev1helpers.PodPriority(pod), pod: pod,
 		requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
 	}
 }
@@ -160,8 +162,12 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	if len(daemons)+len(promised)+len(successors) == 0 {
 		return nil
 	}
-	what, ok := roomBeside(pod, info, slices.Concat(daemons, promised, successors))
+	waiting := beforeOrBeside(pod, slices.Concat(daemons, promised, successors))
+	what, ok := roomBeside(pod, info, waiting)
 	if ok {
+		what = n.Plugin.needs.clash(pod, node, waiting)
+	}
+	if what == "" {
 		return nil
 	}
 	n.mu.Lock()
@@ -289,11 +295,14 @@ func steadyState(node *corev1.Node) *corev1.Node {
 	return &out
 }
 
-// roomBeside says whether the pod fits beside what is on the node and the daemon pods of its priority or a higher one;
-// if not, which resource is short and by whose need.
-func roomBeside(pod *corev1.Pod, info fwk.NodeInfo, waiting []roomNeed) (string, bool) {
+// beforeOrBeside are the needs of the pod's priority or a higher one: the others give way.
+func beforeOrBeside(pod *corev1.Pod, waiting []roomNeed) []roomNeed {
 	priority := corev1helpers.PodPriority(pod)
-	needs := slices.DeleteFunc(waiting, func(d roomNeed) bool { return d.priority < priority })
+	return slices.DeleteFunc(waiting, func(d roomNeed) bool { return d.priority < priority })
+}
+
+// roomBeside says whether the pod fits beside what is on the node and the needs; if not, which resource is short and by whose need.
+func roomBeside(pod *corev1.Pod, info fwk.NodeInfo, needs []roomNeed) (string, bool) {
 	if len(needs) == 0 {
 		return "", true
 	}
