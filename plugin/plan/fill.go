@@ -99,40 +99,60 @@ func (k *packer) blend(li int, list []ware, without int) float64 {
 			break
 		}
 	}
+	k.blendNeeds = k.blendNeeds[:0]
+	for i := range k.blending {
+		for _, need := range k.kinds[k.blending[i].unit].need {
+			k.blendNeeds = append(k.blendNeeds, float64(need))
+		}
+	}
 	for len(k.blending) > 0 {
 		k.steer(free, by)
-		best, bestDensity, fit := -1, 0.0, 0
-		for i := 0; i < len(k.blending); i++ {
-			w := &k.blending[i]
-			size := 1e-12
-			for d, need := range k.kinds[w.unit].need {
-				size += k.try[d] * float64(need)
-			}
-			if density := w.value / size; density > bestDensity {
-				n := k.beside(li, w.unit, w.most)
-				if n == 0 {
-					k.blending = slices.Delete(k.blending, i, i+1)
-					i--
-					continue
-				}
-				best, bestDensity, fit = i, density, n
-			}
-		}
-		k.work += len(k.blending)
+		best, fit := k.helping(li)
 		if best < 0 {
 			break
 		}
 		w := &k.blending[best]
 		n := max(fit/helpings, 1)
-		need := k.kinds[w.unit].need
 		k.items = addTo(k.items, item{w.unit, n})
-		k.sum.add(need, int64(n))
+		k.sum.add(k.kinds[w.unit].need, int64(n))
 		value += float64(n) * w.value
 		if w.most -= n; w.most == 0 {
-			k.blending = slices.Delete(k.blending, best, best+1)
+			k.unblend(best)
 		}
 	}
 	return value + k.topUp(li, list)
+}
+
+// helping is the ware of the most value per size at the weights in k.try, and how many of it fit; -1 for none. Wares that it finds
+// to fit no more are taken out.
+func (k *packer) helping(li int) (int, int) {
+	best, bestDensity, fit, dims := -1, 0.0, 0, len(k.try)
+	for i := 0; i < len(k.blending); i++ {
+		size := 1e-12
+		for d, need := range k.blendNeeds[i*dims : (i+1)*dims] {
+			size += k.try[d] * need
+		}
+		w := &k.blending[i]
+		if w.value <= bestDensity*size {
+			continue
+		}
+		n := k.beside(li, w.unit, w.most)
+		if n == 0 {
+			k.unblend(i)
+			i--
+			continue
+		}
+		best, bestDensity, fit = i, w.value/size, n
+	}
+	k.work += len(k.blending)
+	return best, fit
+}
+
+// unblend takes a ware out of those that are blended.
+func (k *packer) unblend(i int) {
+	dims := len(k.try)
+	k.blending = slices.Delete(k.blending, i, i+1)
+	k.blendNeeds = slices.Delete(k.blendNeeds, i*dims, (i+1)*dims)
 }
 
 // steer sets the weights for the next helping, in k.try.

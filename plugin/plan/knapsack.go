@@ -26,6 +26,7 @@ type packer struct {
 	items       []item
 	shelf       []ware
 	blending    []ware
+	blendNeeds  []float64
 	weight, try []float64
 	used, spare []float64
 	steps       int
@@ -37,6 +38,8 @@ type packer struct {
 	found, hint []float64
 	// hasty says that any content worth more than the floor will do.
 	hasty bool
+	// proof says that it is the bound that counts, and not the plan.
+	proof bool
 	// forRent says that rents price the kinds, no covering program does.
 	forRent bool
 }

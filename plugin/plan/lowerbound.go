@@ -78,8 +78,12 @@ func (p *Plan) proofOf(weight int32) proof {
 // lowerBound is that of the pods on nodes of one weight, which cost so much in the plan. The values at which they were packed
 // are where the search starts.
 func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
-	if known.bound > 0 && slices.Equal(pods, known.pods) {
-		return known.bound
+	proven := 0.0
+	if slices.Equal(pods, known.pods) {
+		proven = known.bound
+	}
+	if proven >= cost*(1-openShare) {
+		return proven
 	}
 	var units []unit
 	for ci, n := range pods {
@@ -103,5 +107,10 @@ func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
 			}
 		}
 	}
-	return k.lowerBound(k.cover(k.newRows(), 1).bound, cost)
+	k.proof = true
+	r := k.newRows()
+	if proven > 0 && r.forRent {
+		return proven // Rents would prove the same again.
+	}
+	return k.lowerBound(max(k.cover(r, 1).bound, proven), cost)
 }

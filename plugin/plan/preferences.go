@@ -13,6 +13,8 @@ const (
 	preferencePlans     = 3
 	manyPods            = 2000
 	preferencePlansMany = 2
+	// spentShare is how much of what preferences may cost is spent well enough to leave it at that, where a plan takes long.
+	spentShare = 0.75
 )
 
 // Make plans the pods of the input for as few USD per hour as it finds, with as many of their preferences kept as cost at
@@ -70,6 +72,9 @@ func withPreferences(in Input, plain Plan) Plan {
 			continue
 		}
 		best, lo = p, n
+		if plans == preferencePlansMany && p.CostPerHour-plain.CostPerHour >= spentShare*(limit-plain.CostPerHour) {
+			break
+		}
 	}
 	best.PlainCostPerHour, best.FirstFitPerHour, best.proofs = plain.CostPerHour, plain.FirstFitPerHour, plain.proofs
 	best.Ignored = ranking.ignored(lo, in.PreferenceShare) // 4

@@ -172,6 +172,7 @@ func (k *packer) rowsOf(of []int, n int, tight []bool, exact bool) *rows {
 		}
 	}
 	out := &rows{packer: newPacker(&p), of: of, members: members, exact: exact}
+	out.proof = k.proof
 	if k.hint != nil {
 		out.hint = make([]float64, n)
 		for _, ki := range k.all {

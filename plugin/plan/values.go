@@ -8,6 +8,11 @@ import (
 const (
 	// openShare is what the covering program may leave open between its solution and the bound.
 	openShare = 0.001
+	// A plan's program, whose rounding costs more, may leave slowShare open where the last slowRounds made it cheaper by less than
+	// slowGain.
+	slowShare  = 0.003
+	slowRounds = 3
+	slowGain   = 0.0005
 	// repairShare is what it may leave open without further ado.
 	repairShare = 0.005
 	// steadyTrust is how far the values at which nodes are filled follow the duals at most while those still find columns.
@@ -94,6 +99,8 @@ type seeker struct {
 	from int
 	// found says that the last round found columns, done that there are none or that they cannot matter.
 	found, done bool
+	// costs are what the program cost in each round.
+	costs []float64
 }
 
 // composeFirst starts the program with the nodes of a quick composition.
@@ -129,7 +136,7 @@ func (s *seeker) seek() {
 	}
 	s.note()
 	switch {
-	case s.bound >= s.m.cost()*(1-openShare):
+	case s.enough():
 		s.done = true
 	case s.found:
 		s.trust = min(s.trust, steadyTrust)
@@ -138,6 +145,15 @@ func (s *seeker) seek() {
 	default:
 		s.done = true
 	}
+}
+
+// enough says that the program is as good as it has to be.
+func (s *seeker) enough() bool {
+	cost := s.m.cost()
+	s.costs = append(s.costs, cost)
+	before := len(s.costs) - 1 - slowRounds
+	slow := !s.proof && before >= 0 && cost > s.costs[before]*(1-slowGain)
+	return s.bound >= cost*(1-openShare) || slow && s.bound >= cost*(1-slowShare)
 }
 
 // look looks for columns of the lane that pay. It returns an upper bound of what a node of it holds for a dollar, and
