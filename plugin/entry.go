@@ -62,10 +62,10 @@ func (h *hookSide) Waiting() bool {
 // Drained is told that the queue is empty.
 func (h *hookSide) Drained() { h.p.collected.drain() }
 
-// Promised returns the promise's message.
+// Promised returns the message of a promise that is not open.
 func (h *hookSide) Promised(pod *corev1.Pod) (string, bool) {
 	h.p.injected(hooks.SchedulePod, pod)
-	promise, ok := h.p.promises.Get(pod.UID)
+	promise, ok := h.p.promises.Held(pod.UID)
 	return promise.Message, ok
 }
 

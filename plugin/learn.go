@@ -100,6 +100,7 @@ func (p *planner) relearn(ctx context.Context, u link.Update, now time.Time) {
 		return told || settling || p.unanswered.claims[name]
 	}
 	p.count("unknown", len(p.promises.ReleaseUnknown(known, u.Opened)))
+	clear(p.view.ready)
 	for _, name := range u.Changed {
 		p.shown(ctx, catalog.InFlightNode{}, u.State.InFlight[name], now)
 	}
@@ -140,6 +141,7 @@ func (p *planner) shown(ctx context.Context, before, after catalog.InFlightNode,
 	if after.Phase >= catalog.PhaseRegistered && (before.Phase < catalog.PhaseRegistered || len(after.Pods) != len(before.Pods)) {
 		p.keepRoom(ctx, after)
 	}
+	p.view.becomes(after)
 	p.metrics.promises.Set(float64(p.promises.Len()))
 }
 
@@ -169,11 +171,12 @@ func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 	logger := klog.FromContext(ctx)
 	name := e.Node.NodeClaim
 	delete(p.view.sent, name)
+	delete(p.view.ready, name)
 	switch e.Outcome {
 	case api.Outcome_OUTCOME_INITIALIZED:
 		p.view.worked(e.Node.NodePool)
 		p.view.settling[name] = settlingNode{node: e.Node, until: now.Add(settleWithin)}
-		p.settling.Store(int64(len(p.view.settling)))
+		p.waiting()
 		p.kept.joined(name, e.Node.NodeName)
 		return
 	case api.Outcome_OUTCOME_FAILED:
@@ -194,10 +197,7 @@ func (p *planner) settle(ctx context.Context, now time.Time) {
 	if len(p.view.settling) == 0 {
 		return
 	}
-	logger := klog.FromContext(ctx)
-	if err := p.sched.Cache.UpdateSnapshot(logger, p.snapshot); err != nil {
-		logger.Error(err, "The scheduler's cache gave no snapshot")
-	}
+	p.refresh(ctx)
 	for name, s := range p.view.settling {
 		if !p.sees(s.node.NodeName) && now.Before(s.until) {
 			continue
@@ -211,7 +211,18 @@ func (p *planner) settle(ctx context.Context, now time.Time) {
 		}
 		p.count("initialized", len(p.promises.ReleaseClaim(name)))
 	}
-	p.settling.Store(int64(len(p.view.settling)))
+	p.waiting()
+}
+
+// waiting tells how many nodes are awaited in the scheduler's cache.
+func (p *planner) waiting() { p.awaited.Store(int64(len(p.view.settling) + len(p.view.ready))) }
+
+// refresh has the snapshot show what the scheduler's cache does.
+func (p *planner) refresh(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	if err := p.sched.Cache.UpdateSnapshot(logger, p.snapshot); err != nil {
+		logger.Error(err, "The scheduler's cache gave no snapshot")
+	}
 }
 
 // sees says whether the scheduler's cache has the node without its startup taint.

@@ -42,11 +42,11 @@ func (n *nodeLaunch) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, 
 	return nil, nil
 }
 
-// PreEnqueue keeps promised pods out of the queue. It is called with the queue's lock held.
+// PreEnqueue keeps promised pods out of the queue until their node takes them. It is called with the queue's lock held.
 func (n *nodeLaunch) PreEnqueue(_ context.Context, pod *corev1.Pod) (status *fwk.Status) {
 	defer n.recovered(pointPreEnqueue, &status)
 	n.injected(pointPreEnqueue, pod)
-	if p, ok := n.promises.Get(pod.UID); ok {
+	if p, ok := n.promises.Held(pod.UID); ok {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
 	}
 	if n.withoutNodes() {
@@ -60,7 +60,7 @@ func (n *nodeLaunch) PreEnqueue(_ context.Context, pod *corev1.Pod) (status *fwk
 func (n *nodeLaunch) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (_ *fwk.PreFilterResult, status *fwk.Status) {
 	defer n.recovered(pointPreFilter, &status)
 	n.injected(pointPreFilter, pod)
-	if p, ok := n.promises.Get(pod.UID); ok {
+	if p, ok := n.promises.Held(pod.UID); ok {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
 	}
 	return nil, fwk.NewStatus(fwk.Skip)

@@ -76,8 +76,8 @@ type planner struct {
 	// adopted are pods of other schedulers.
 	adopted adopted
 
-	// settling is how many initialized nodes are awaited in the scheduler's cache.
-	settling atomic.Int64
+	// awaited is how many nodes are awaited in the scheduler's cache, to let the pods go that are promised them.
+	awaited atomic.Int64
 	// abandoned is how many plans that took too long are still being computed.
 	abandoned atomic.Int64
 }
@@ -107,6 +107,7 @@ func newPlanner(p *Plugin, v *verify.Verifier) *planner {
 func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	p.hear(ctx, now)
 	p.settle(ctx, now)
+	p.open(ctx, now)
 	p.overdue(now)
 	p.arrived(p.inbox.takePlaced(), now)
 	p.adopt(now)
@@ -159,13 +160,16 @@ func (p *planner) answer(ctx context.Context, now time.Time) {
 	}
 }
 
-// earlier is wait, or the poll for nodes that settle.
+// earlier is wait, or the poll for nodes that settle, or become open.
 func (p *planner) earlier(wait, now time.Time) time.Time {
 	if again := p.adopted.looked.Add(adoptEvery); p.foreign.Load() && again.Before(wait) {
 		wait = again
 	}
-	if p.settling.Load() > 0 && now.Add(poll).Before(wait) {
-		return now.Add(poll)
+	if again := now.Add(poll); len(p.view.settling) > 0 && again.Before(wait) {
+		return again
+	}
+	if again := now.Add(openEvery); len(p.view.ready) > 0 && again.Before(wait) {
+		return again
 	}
 	return wait
 }

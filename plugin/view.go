@@ -37,7 +37,9 @@ type view struct {
 	sent map[string]sentClaim
 	// settling are initialized nodes that the scheduler's cache does not show as such yet.
 	settling map[string]settlingNode
-	pools    map[string]poolHistory
+	// ready are nodes that are Ready and not initialized, by NodeClaim, with pods that the scheduler has not been let try.
+	ready map[string]readyNode
+	pools map[string]poolHistory
 	// settled is when the scheduler's cache began to show initialized nodes, for a while.
 	settled map[string]time.Time
 }
@@ -61,7 +63,7 @@ type poolHistory struct {
 }
 
 func newView() *view {
-	return &view{sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, pools: map[string]poolHistory{}, settled: map[string]time.Time{}}
+	return &view{sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, ready: map[string]readyNode{}, pools: map[string]poolHistory{}, settled: map[string]time.Time{}}
 }
 
 // young says whether the node has come so lately that waiting pods may not have been tried on it.

@@ -70,7 +70,7 @@ func (p *Plugin) leave(why string, released []promise.Promise) {
 
 // nodeChanged wakes the planner where it waits for a node; nodes change all the time otherwise.
 func (p *Plugin) nodeChanged() {
-	if p.planner.settling.Load() > 0 {
+	if p.planner.awaited.Load() > 0 {
 		p.collected.notify()
 	}
 }

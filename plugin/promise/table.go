@@ -26,6 +26,8 @@ type Promise struct {
 	Deadline time.Time
 	// Message for a human: what the pod waits for.
 	Message string
+	// Open says that the node takes the pod by now: the scheduler may place it. It has its slot until then.
+	Open bool
 }
 
 // Table of promises by pod.
@@ -74,6 +76,29 @@ func (t *Table) Get(uid types.UID) (Promise, bool) {
 	defer t.mu.RUnlock()
 	p, ok := t.byUID[uid]
 	return p, ok
+}
+
+// Held returns the promise of a pod that has to wait for its node.
+func (t *Table) Held(uid types.UID) (Promise, bool) {
+	p, ok := t.Get(uid)
+	return p, ok && !p.Open
+}
+
+// Open lets the scheduler try pods whose node takes them. They keep their promises until they are bound, or let go.
+func (t *Table) Open(uids ...types.UID) {
+	t.mu.Lock()
+	var refs []catalog.PodRef
+	for _, uid := range uids {
+		if p, ok := t.byUID[uid]; ok {
+			p.Open = true
+			t.byUID[uid] = p
+			refs = append(refs, p.Pod)
+		}
+	}
+	t.mu.Unlock()
+	if len(refs) > 0 {
+		t.activate(refs)
+	}
 }
 
 // Len is the number of promises.
@@ -201,7 +226,7 @@ func (t *Table) releaseWhere(match func(Promise) bool) []Promise {
 	return t.let(out)
 }
 
-// let is the one door: whoever left the table is activated, and only after.
+// let is the one door out: whoever left the table is activated, and only after.
 func (t *Table) let(out []Promise) []Promise {
 	if len(out) == 0 {
 		return nil

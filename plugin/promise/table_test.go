@@ -134,3 +134,37 @@ func TestNewNeedsActivate(t *testing.T) {
 		t.Error("a table that cannot activate would lose pods")
 	}
 }
+
+// An open promise keeps its slot, and its pod is tried.
+func TestOpen(t *testing.T) {
+	var activated []string
+	table, err := promise.New(func(refs []catalog.PodRef) {
+		for _, r := range refs {
+			activated = append(activated, r.UID)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Hold(
+		promise.Promise{Pod: catalog.PodRef{Name: "a", UID: "u1"}, NodeClaim: "default-a"},
+		promise.Promise{Pod: catalog.PodRef{Name: "b", UID: "u2"}, NodeClaim: "default-a"},
+	)
+	table.Open("u1", "unknown")
+	if !slices.Equal(activated, []string{"u1"}) {
+		t.Errorf("activated %v, want u1", activated)
+	}
+	if _, held := table.Held("u1"); held {
+		t.Error("a pod with an open promise has to wait")
+	}
+	if _, held := table.Held("u2"); !held {
+		t.Error("a promise that was not opened is")
+	}
+	if n := len(table.OfClaim("default-a")); n != 2 {
+		t.Errorf("%d promises on the claim, want 2: an open one has its slot", n)
+	}
+	table.Hold(promise.Promise{Pod: catalog.PodRef{Name: "a", UID: "u1"}, NodeClaim: "default-b"})
+	if _, held := table.Held("u1"); !held {
+		t.Error("the promise of another node is open")
+	}
+}
