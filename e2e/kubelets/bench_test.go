@@ -1,14 +1,20 @@
 package kubelets_test
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/kubelets/figures"
@@ -64,8 +70,13 @@ func compared() []figures.Pair {
 	}
 }
 
-// cells are those whose name matches.
-func cells(pattern string) (cells []cell, out []figures.Cell, err error) {
+// wanted are the ways of a cell whose names match.
+func (c cell) wanted(ways *regexp.Regexp) []way {
+	return slices.DeleteFunc(c.ways(), func(w way) bool { return !ways.MatchString(w.name) })
+}
+
+// cells are those whose name matches, with the ways whose name matches.
+func cells(pattern string, ways *regexp.Regexp) (cells []cell, out []figures.Cell, err error) {
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +89,7 @@ func cells(pattern string) (cells []cell, out []figures.Cell, err error) {
 					continue
 				}
 				var names []string
-				for _, w := range c.ways() {
+				for _, w := range c.wanted(ways) {
 					names = append(names, w.name)
 				}
 				cells = append(cells, c)
@@ -98,7 +109,7 @@ func printTables() error {
 	if err != nil {
 		return err
 	}
-	_, names, err := cells(text("bench.cells"))
+	_, names, err := cells(text("bench.cells"), regexp.MustCompile(""))
 	if err != nil {
 		return err
 	}
@@ -106,23 +117,29 @@ func printTables() error {
 	return nil
 }
 
-// BenchmarkStart measures the time from a kubelet's start until all pods of its node run. In each round of a cell the kubelets of all
-// its ways start at the same moment, on machines beside each other, so that whatever else the host does it does to all of them.
+// BenchmarkStart measures the time from a kubelet's start until all pods of its node run. In each round of a cell the kubelets of its
+// ways start one after the other, or so many at the same moment, so that whatever else the host does it does to all of them. A round
+// of which a start fails is counted and measured again.
 func BenchmarkStart(b *testing.B) {
 	begun := time.Now()
 	file, err := figures.Open(text("bench.file"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	all, names, err := cells(text("bench.cells"))
+	only, err := regexp.Compile(text("bench.ways"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	all, names, err := cells(text("bench.cells"), only)
 	if err != nil {
 		b.Fatal(err)
 	}
 	rounds, minutes, beside := number(b, "bench.rounds"), number(b, "bench.minutes"), number(b, "bench.beside")
-	worlds := map[string]*world{}
-	for {
-		next, round, more := file.Next(names, rounds)
+	worlds, last := map[string]*world{}, noRound()
+	for failed := 0; ; {
+		next, n, more := file.Next(names, rounds)
 		if !more || minutes > 0 && time.Since(begun) > time.Duration(minutes)*time.Minute {
+			b.ReportMetric(float64(failed), "failed")
 			break
 		}
 		c := all[slices.IndexFunc(all, func(c cell) bool { return c.String() == next.Name })]
@@ -131,22 +148,60 @@ func BenchmarkStart(b *testing.B) {
 			w = newCell(b, c)
 			worlds[next.Name] = w
 		}
-		ways := c.ways()
-		turn := round % len(ways)
-		ways = append(ways[turn:], ways[:turn]...)
-		var measured []figures.Figure
-		for group := range slices.Chunk(ways, atOnce(c, beside)) {
-			measured = append(measured, w.measure(c, group)...)
+		ways := c.wanted(only)
+		turn := n % len(ways)
+		this, measured, err := w.measure(c, append(ways[turn:], ways[:turn]...), atOnce(c, beside), last)
+		last = this
+		if err != nil {
+			if failed++; failed > maxFailed {
+				b.Fatal(err)
+			}
+			fmt.Fprintf(os.Stderr, "%s %s, %d. round failed, it is measured again: %v\n", time.Now().Format(time.TimeOnly), c, n+1, err)
+			w.tell(b)
+			w.abandon()
+			worlds[next.Name], last = nil, noRound()
+			continue
 		}
-		fmt.Fprintf(os.Stderr, "%s %d. round: %v\n", time.Now().Format(time.TimeOnly), round+1, measured)
+		fmt.Fprintf(os.Stderr, "%s %d. round: %v\n", time.Now().Format(time.TimeOnly), n+1, measured)
 		if err := file.Add(measured...); err != nil {
 			b.Fatal(err)
 		}
 	}
-	shared.cleared.Wait()
+	<-last.cleared
 	b.ReportMetric(0, "ns/op")
 	if err := printTables(); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// abandon removes what a round left that failed: its cell is measured again in a new world.
+func (w *world) abandon() {
+	var instances []string
+	for _, c := range w.recorder.Claims() {
+		if id := c.Object.Status.ProviderID; !c.Deleted.Seen() && c.Object.Labels[worldKey] == w.name && id != "" {
+			instances = append(instances, id[strings.LastIndexByte(id, '/')+1:])
+		}
+	}
+	for _, pool := range w.pools {
+		if err := client.IgnoreNotFound(w.client.Delete(w.t.Context(), pool)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
+	if err := client.IgnoreNotFound(w.client.Delete(w.t.Context(), namespace)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	for _, id := range instances {
+		if err := w.AWS().Terminate(id); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	err := wait.PollUntilContextTimeout(w.t.Context(), time.Second, patience, true, func(context.Context) (bool, error) {
+		left, err := os.ReadDir(filepath.Join(w.Folder(), "machines"))
+		return len(left) == 0, err
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 func register() {
 	flag.String("bench.file", "kubelets.figures", "the file that figures are added to; what it has is not measured again")
 	flag.String("bench.cells", "", "measure the cells alone whose names match this regular expression")
+	flag.String("bench.ways", "", "measure the ways alone whose names match this regular expression")
 	flag.Int("bench.rounds", 10, "how often to measure each way of each cell")
 	flag.Int("bench.beside", 0, "how many ways of a cell start at the same moment; 0 is as many as two cores can take")
 	flag.Bool("bench.table", false, "measure nothing, print the tables of what was measured")

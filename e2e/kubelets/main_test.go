@@ -27,10 +27,12 @@ import (
 const (
 	// speed divides AWS's delays, not those of the kubelets, which are real: an interrupted instance has half a minute.
 	speed = 4
-	// joinDeadline of nodes for which pods wait.
-	joinDeadline = 90 * time.Second
+	// joinDeadline of nodes for which pods wait, benchJoinDeadline the same in benchmarks, whose machines wait for each other.
+	joinDeadline, benchJoinDeadline = 90 * time.Second, 10 * time.Minute
 	// patience is for what a busy host with two cores needs for a few boots.
 	patience = 5 * time.Minute
+	// benchPatience is the same for one step of a benchmark, of which so many rounds may fail.
+	benchPatience, maxFailed = 2 * time.Minute, 30
 	// lateBy is how long the network of a late node takes, benchLateBy the same in benchmarks.
 	lateBy, benchLateBy = 18 * time.Second, 10 * time.Second
 	// rate of the registry in bytes per second, benchRate the same in benchmarks.
@@ -43,9 +45,6 @@ type cluster struct {
 	*sandbox.Sandbox
 	client   client.Client
 	recorder *observe.Recorder
-
-	// cleared are what benchmarks have yet to remove.
-	cleared sync.WaitGroup
 
 	mu     sync.Mutex
 	pulled []registry.Pull
@@ -109,16 +108,16 @@ func leftovers(folder string) []string {
 
 func start(ctx context.Context) (*cluster, error) {
 	c := &cluster{}
-	bytesPerSecond := int64(rate)
+	bytesPerSecond, deadline := int64(rate), joinDeadline
 	if text("test.bench") != "" {
-		bytesPerSecond = benchRate
+		bytesPerSecond, deadline = benchRate, benchJoinDeadline
 	}
 	tell := func(text string) { fmt.Fprintln(os.Stderr, text) }
 	var err error
 	c.Sandbox, err = sandbox.Start(ctx, sandbox.Config{
 		Speed: speed, BinDir: binaries(), Machines: sandbox.RealKubelets, Progress: tell, Notice: tell,
 		Kubelets:     sandbox.Kubelets{NetworkByAgent: true, RegistryBytesPerSecond: bytesPerSecond, Pulled: c.pull, Downloaded: c.download},
-		LauncherArgs: []string{"--join-deadline=" + joinDeadline.String()},
+		LauncherArgs: []string{"--join-deadline=" + deadline.String()},
 	})
 	if err != nil {
 		return nil, err
@@ -185,10 +184,16 @@ func (c *cluster) await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
-	if err := c.recorder.Await(ctx, what, done); err == nil {
-		return
+	if err := c.recorder.Await(ctx, what, done); err != nil {
+		tb.Errorf("not within %s: %s", patience, what)
+		c.tell(tb)
+		tb.FailNow()
 	}
-	tb.Errorf("not within %s: %s", patience, what)
+}
+
+// tell logs what the cluster looks like.
+func (c *cluster) tell(tb testing.TB) {
+	tb.Helper()
 	for _, cl := range c.recorder.Claims() {
 		if !cl.Deleted.Seen() {
 			tb.Logf("NodeClaim %s: %+v", cl.Object.Name, cl.Object.Status.Conditions)
@@ -209,7 +214,6 @@ func (c *cluster) await(tb testing.TB, what string, done func() bool) {
 	for _, path := range logs {
 		tb.Logf("end of %s:\n%s", path, tail(path))
 	}
-	tb.FailNow()
 }
 
 func tail(path string) string {

@@ -2,7 +2,9 @@ package kubelets_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,40 +31,84 @@ type attempt struct {
 	how way
 	// name begins the names of its pods.
 	name string
+	// release lets its machine go.
+	release func()
 	// claim and node are there once the machine waits to be let go.
 	claim observe.Claim
 	node  string
 }
 
-// measure has the kubelets of some ways start at the same moment, and returns how long each took until its pods ran. Whatever can
-// be there before a kubelet is when they start; the machines of the round before are gone.
-func (w *world) measure(c cell, ways []way) []figures.Figure {
+// round is all ways of a cell, measured once.
+type round struct {
+	attempts []*attempt
+	// cleared is closed once the machines that were started last are gone, err says which are not.
+	cleared chan struct{}
+	err     error
+}
+
+// noRound has nothing to clear.
+func noRound() *round {
+	r := &round{cleared: make(chan struct{})}
+	close(r.cleared)
+	return r
+}
+
+// measure has the kubelets of all ways start, so many at the same moment, and returns how long each took until its pods ran. The
+// machines are made ready together: whatever can be there before a kubelet is when they start. Each waits without one until those
+// before it, also of the round before, are gone.
+func (w *world) measure(c cell, ways []way, beside int, before *round) (*round, []figures.Figure, error) {
 	w.t.Helper()
 	w.starts++
-	var attempts []*attempt
-	var releases []func()
+	r := noRound()
+	defer func() {
+		for _, a := range r.attempts {
+			a.release()
+		}
+	}()
 	for _, how := range ways {
-		a := &attempt{world: w, cell: c, how: how, name: fmt.Sprintf("s%d-%s", w.starts, how.label())}
-		releases = append(releases, w.HoldMachines(w.poolOf(how)))
+		a := &attempt{world: w, cell: c, how: how, name: fmt.Sprintf("s%d-%s", w.starts, how.label()), release: w.HoldMachines(w.poolOf(how))}
 		a.create()
-		attempts = append(attempts, a)
+		r.attempts = append(r.attempts, a)
 	}
-	for _, a := range attempts {
-		a.ready()
-	}
-	w.cleared.Wait()
-	w.recorder.Forget()
-	for _, release := range releases {
-		release()
+	for _, a := range r.attempts {
+		if err := a.ready(); err != nil {
+			return r, nil, err
+		}
 	}
 	var out []figures.Figure
-	for _, a := range attempts {
-		out = append(out, figures.Figure{Cell: c.String(), Way: a.how.name, Seconds: a.took().Seconds()})
+	for group := range slices.Chunk(r.attempts, beside) {
+		if <-before.cleared; before.err != nil {
+			return r, nil, before.err
+		}
+		if <-r.cleared; r.err != nil {
+			return r, nil, r.err
+		}
+		w.recorder.Forget()
+		for _, a := range group {
+			a.release()
+		}
+		for _, a := range group {
+			took, err := a.took()
+			if err != nil {
+				return r, nil, err
+			}
+			out = append(out, figures.Figure{Cell: c.String(), Way: a.how.name, Seconds: took.Seconds()})
+		}
+		r.clear(group)
 	}
-	for _, a := range attempts {
-		w.cleared.Go(a.clear)
-	}
-	return out
+	return r, out, nil
+}
+
+// clear pulls the plugs of machines and removes what was on them, beside what comes next.
+func (r *round) clear(attempts []*attempt) {
+	cleared := make(chan struct{})
+	r.cleared = cleared
+	go func() {
+		defer close(cleared)
+		for _, a := range attempts {
+			r.err = errors.Join(r.err, a.clear())
+		}
+	}()
 }
 
 // create creates the pods.
@@ -104,9 +150,8 @@ func (a *attempt) mine() []observe.Pod { return a.world.pods(a.name + "-") }
 
 // ready waits until the machine waits to be let go, and all is there that comes before its kubelet: bindings of pods that are bound at
 // launch, the list of images for those that prefetch.
-func (a *attempt) ready() {
-	a.t.Helper()
-	a.await(a.t, "a Node of "+a.name, func() bool {
+func (a *attempt) ready() error {
+	err := a.until("a Node of "+a.name, func() bool {
 		claims := a.claims(a.poolOf(a.how))
 		if len(claims) == 0 {
 			return false
@@ -115,22 +160,36 @@ func (a *attempt) ready() {
 		a.node = a.claim.Object.Status.NodeName
 		return a.node != "" && a.world.node(a.node) != nil
 	})
+	if err != nil {
+		return err
+	}
 	if a.how.bound == "launch" {
 		for _, p := range a.mine() {
 			binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: a.node}}
 			if err := a.client.SubResource("binding").Create(a.t.Context(), p.Object, binding); err != nil {
-				a.t.Fatal(err)
+				return err
 			}
 		}
 	}
 	prefetches := a.image != "main" && !a.how.off && a.how.bound != "launch"
-	a.await(a.t, "the machine of "+a.name, func() bool {
+	return a.until("the machine of "+a.name, func() bool {
 		if prefetches && a.world.node(a.node).Object.Annotations[catalog.PrefetchAnnotation] == "" {
 			return false
 		}
 		_, err := os.Stat(a.file(kubelet.WaitingFile))
 		return err == nil
 	})
+}
+
+// until asks every quarter of a second, since looking at every change costs what the machines need.
+func (a *attempt) until(what string, done func() bool) error {
+	err := wait.PollUntilContextTimeout(a.t.Context(), 250*time.Millisecond, benchPatience, true, func(context.Context) (bool, error) {
+		return done(), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, err)
+	}
+	return nil
 }
 
 // file is one of the machine'a.
@@ -144,21 +203,19 @@ func (a *attempt) instance() string {
 	return id[strings.LastIndexByte(id, '/')+1:]
 }
 
-// took waits until all pods run, and returns how long after the kubelet's start that was. It looks every so often, since looking at
-// every change costs what the machines need; when a pod ran is recorded.
-func (a *attempt) took() time.Duration {
-	a.t.Helper()
-	err := wait.PollUntilContextTimeout(a.t.Context(), 250*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+// took waits until all pods run, and returns how long after the kubelet's start that was. When a pod ran is recorded.
+func (a *attempt) took() (time.Duration, error) {
+	err := a.until("the pods of "+a.name+" to run", func() bool {
 		waiting := slices.ContainsFunc(a.mine(), func(p observe.Pod) bool { return !p.Running.Seen() })
-		return !waiting && len(a.mine()) == a.cell.pods, nil
+		return !waiting && len(a.mine()) == a.cell.pods
 	})
 	if err != nil {
-		a.await(a.t, "the pods of "+a.name+" to run", func() bool { return false })
+		return 0, err
 	}
 	var last time.Time
 	for _, p := range a.mine() {
 		if p.Object.Spec.NodeName != a.node {
-			a.t.Fatalf("pod %s runs on node %s, not %s", p.Object.Name, p.Object.Spec.NodeName, a.node)
+			return 0, fmt.Errorf("pod %s runs on node %s, not %s", p.Object.Name, p.Object.Spec.NodeName, a.node)
 		}
 		if p.Running.At.After(last) {
 			last = p.Running.At
@@ -166,29 +223,23 @@ func (a *attempt) took() time.Duration {
 	}
 	started, err := os.Stat(a.file(kubelet.StartedFile))
 	if err != nil {
-		a.t.Fatal(err)
+		return 0, err
 	}
-	return last.Sub(started.ModTime())
+	return last.Sub(started.ModTime()), nil
 }
 
-// clear pulls the machine's plug and removes what was on it.
-func (a *attempt) clear() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+// clear removes the pods and pulls the machine's plug, and waits until the machine is gone. The pods go first: those of a Deployment
+// would be replaced, and another machine launched for them.
+func (a *attempt) clear() error {
+	var errs []error
 	remove := func(obj client.Object, options ...client.DeleteOption) {
-		if err := client.IgnoreNotFound(a.client.Delete(ctx, obj, options...)); err != nil {
-			a.t.Error(err)
-		}
+		errs = append(errs, client.IgnoreNotFound(a.client.Delete(a.t.Context(), obj, options...)))
 	}
 	for _, name := range []string{a.name, a.seed()} {
 		remove(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.world.name, Name: name}}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	}
-	if err := a.AWS().Terminate(a.instance()); err != nil {
-		a.t.Error(err)
-	}
-	remove(a.claim.Object.DeepCopy())
 	orphans := a.how.bound != "auto"
-	err := a.recorder.Await(ctx, "what belongs to "+a.name+" to be gone", func() bool {
+	errs = append(errs, a.until("the pods of "+a.name+" to be gone", func() bool {
 		left := false
 		for _, p := range append(a.mine(), a.world.pods(a.seed()+"-")...) {
 			if p.Deleted.Seen() {
@@ -200,9 +251,14 @@ func (a *attempt) clear() {
 				remove(p.Object.DeepCopy(), client.GracePeriodSeconds(0))
 			}
 		}
-		return !left && a.gone(a.claim)
-	})
-	if err != nil {
-		a.t.Error(err)
-	}
+		return !left
+	}))
+	errs = append(errs, a.AWS().Terminate(a.instance()))
+	remove(a.claim.Object.DeepCopy())
+	// What the launcher then does to bury it is little.
+	errs = append(errs, a.until("the machine of "+a.name+" to be gone", func() bool {
+		_, err := os.Stat(a.file("."))
+		return errors.Is(err, fs.ErrNotExist)
+	}))
+	return errors.Join(errs...)
 }

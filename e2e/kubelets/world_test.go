@@ -36,7 +36,9 @@ type world struct {
 	*cluster
 	t    testing.TB
 	name string
-	// starts counts what a benchmark has started.
+	// pools that were created for it.
+	pools []*karpv1.NodePool
+	// starts counts the rounds of a benchmark.
 	starts int
 }
 
@@ -90,6 +92,7 @@ func (w *world) pool(name string, change func(*karpv1.NodePool)) {
 		change(pool)
 	}
 	w.create(pool)
+	w.pools = append(w.pools, pool)
 	w.t.Cleanup(func() { w.remove(pool) })
 	// The planner takes what is ready: a test that means two NodePools would else get the one that was sooner.
 	err := wait.PollUntilContextTimeout(w.t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {

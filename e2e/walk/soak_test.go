@@ -73,18 +73,14 @@ func BenchmarkSoak(b *testing.B) {
 	}
 	b.Logf("seed %d: to do the same again: make soak SEED=%d DURATION=%s", seed, seed, long)
 	s := newSoak(b, seed)
-	s.trouble(long/2, true)
-	s.calm(4)
-	s.calm(0)
-	before := s.figures()
-	s.trouble(long/2, false)
-	s.calm(4)
-	s.calm(0)
-	for process, f := range s.figures() {
-		b.Logf("%s: %s after the first half, %s at the end", process, before[process], f)
-		f.check(b, process, before[process])
-		b.ReportMetric(f.goroutines, process+"-goroutines")
-		b.ReportMetric(f.heapMB, process+"-heap-MB")
+	start := s.figures()
+	half := s.stretch(long/2, true)
+	later := s.stretch(long/4, false)
+	for process, end := range s.stretch(long/4, false) {
+		b.Logf("%s: at the start %s; after the kills %s; between %s; at the end %s", process, start[process], half[process], later[process], end)
+		end.check(b, process, half[process])
+		b.ReportMetric(end.goroutines, process+"-goroutines")
+		b.ReportMetric(end.heapMB, process+"-heap-MB")
 	}
 	s.checkLogs()
 	b.Logf("%d troubles: %v; %d pods, %d NodeClaims, %d instances, %d effects", s.troubles, s.done,
@@ -164,6 +160,15 @@ func (s *soak) look() {
 		s.keep()
 		s.t.Fatalf("after %d troubles (%v):\n%s", s.troubles, s.done, strings.Join(broken, "\n"))
 	}
+}
+
+// stretch makes trouble for a while, has all come to rest, and tells what the processes take then.
+func (s *soak) stretch(length time.Duration, kills bool) map[string]figures {
+	s.t.Helper()
+	s.trouble(length, kills)
+	s.calm(4)
+	s.calm(0)
+	return s.figures()
 }
 
 // calm ends all trouble and waits until n pods of each app are at rest; none of those that say do-not-disrupt, which would hold
