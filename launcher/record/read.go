@@ -120,7 +120,7 @@ const LaunchTimeout = 5 * time.Minute
 
 // Deadline is when a claim's node must be Ready, patience after its launch; before the launch, the latest that it can be.
 func Deadline(claim *karpv1.NodeClaim, patience time.Duration) time.Time {
-	if c := claim.StatusConditions().Get(karpv1.ConditionTypeLaunched); c.IsTrue() {
+	if c := Condition(claim, karpv1.ConditionTypeLaunched); c.IsTrue() {
 		return c.LastTransitionTime.Add(patience)
 	}
 	return claim.CreationTimestamp.Add(LaunchTimeout + patience)

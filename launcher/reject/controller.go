@@ -136,7 +136,7 @@ func promised(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 // claim is initialized is true.
 func untold(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 	return promised(claim, pod) && !preBound(claim, pod) && metav1.GetControllerOf(pod) != nil &&
-		!claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue()
+		!record.Is(claim, karpv1.ConditionTypeInitialized)
 }
 
 // preBound says that the claim promised its node to the pod, and that slipway was to bind it itself.

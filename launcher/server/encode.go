@@ -5,11 +5,13 @@ import (
 	"maps"
 	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 func instanceType(t catalog.InstanceType) *api.InstanceType {
@@ -82,13 +84,12 @@ func millis(t time.Time) int64 {
 
 // notReady says why a pool may not launch; empty where it may.
 func notReady(p *karpv1.NodePool, o offered) string {
-	root := p.StatusConditions().Root()
 	switch {
 	case !p.DeletionTimestamp.IsZero():
 		return "the NodePool is being deleted"
-	case !root.IsTrue():
+	case !record.PoolReady(p):
 		for _, c := range p.Status.Conditions {
-			if c.Type != root.Type && c.Status == "False" && c.Message != "" {
+			if c.Type != status.ConditionReady && c.Status == "False" && c.Message != "" {
 				return fmt.Sprintf("%s is False: %s", c.Type, c.Message)
 			}
 		}
