@@ -27,7 +27,7 @@ func (w *world) shrinking(change func(*karpv1.NodePool)) {
 	w.pool(w.name, func(p *karpv1.NodePool) {
 		onlyTypes(p, "m6i.large")
 		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
-		p.Annotations = map[string]string{consolidate.NodeAgeAnnotation: "0s"}
+		p.Annotations = map[string]string{consolidate.NodeAgeAnnotation: "0s", consolidate.PodAgeAnnotation: "0s"}
 		p.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
 		p.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("1s")
 		if change != nil {
@@ -82,7 +82,7 @@ apiVersion: karpenter.sh/v1beta1
 kind: NodePool
 metadata:
   name: %[1]s
-  annotations: {%[3]s: 0s}
+  annotations: {%[3]s: 0s, %[4]s: 0s}
 spec:
   template:
     metadata: {labels: {%[2]s: %[1]s}}
@@ -93,7 +93,7 @@ spec:
       - {key: node.kubernetes.io/instance-type, operator: In, values: [m6i.large]}
       - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
   disruption: {consolidationPolicy: WhenUnderutilized, budgets: [{nodes: 100%%}]}
-`, w.name, worldKey, consolidate.NodeAgeAnnotation)
+`, w.name, worldKey, consolidate.NodeAgeAnnotation, consolidate.PodAgeAnnotation)
 	file := filepath.Join(w.t.TempDir(), "v1beta1.yaml")
 	if err := os.WriteFile(file, []byte(old), 0o600); err != nil {
 		w.t.Fatal(err)

@@ -78,7 +78,7 @@ func (l *Launcher) consolidation(p parts) error {
 		Settings: consolidate.Settings{
 			Period: settings.ConsolidationPeriod.Duration, Payback: settings.ConsolidationPayback.Duration,
 			MinSaving: settings.ConsolidationMinSaving, NodeAge: settings.ConsolidationNodeAge.Duration,
-			SpotToSpot: gates.SpotToSpotConsolidation,
+			PodAge: settings.ConsolidationPodAge.Duration, SpotToSpot: gates.SpotToSpotConsolidation,
 		},
 	})
 	if err != nil {

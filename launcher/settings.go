@@ -59,12 +59,15 @@ type Settings struct {
 	// ConsolidationPeriod is how often it is decided which nodes to give up, where something has changed. Default 10s.
 	ConsolidationPeriod metav1.Duration `json:"consolidationPeriod,omitzero"`
 	// ConsolidationPayback is how soon a move must have earned what its evictions and the time in which both nodes are paid cost.
-	// Default 2h.
+	// Default 30m.
 	ConsolidationPayback metav1.Duration `json:"consolidationPayback,omitzero"`
 	// ConsolidationMinSaving is the least that a move has to save, in USD per hour. Default 0.005.
 	ConsolidationMinSaving float64 `json:"consolidationMinSaving"`
 	// ConsolidationNodeAge is how long a node is left alone after it was bought. Default 10m.
 	ConsolidationNodeAge metav1.Duration `json:"consolidationNodeAge,omitzero"`
+	// ConsolidationPodAge is how long pods have to have run to be moved as readily as old ones: at this age, moving one counts twice.
+	// Default 30m.
+	ConsolidationPodAge metav1.Duration `json:"consolidationPodAge,omitzero"`
 	// HandoverSelector selects by label the NodePools that are slipway's although a live Karpenter runs in the cluster.
 	// Default: none are.
 	HandoverSelector string `json:"handoverSelector,omitempty"`
@@ -90,9 +93,10 @@ func Defaults() Settings {
 		JoinDeadline: metav1.Duration{Duration: 5 * time.Minute}, EmptyJoinDeadline: metav1.Duration{Duration: 15 * time.Minute},
 		VMMemoryOverheadPercent: 0.075, ExpiryWindow: metav1.Duration{Duration: 12 * time.Hour},
 		AMIRefreshInterval: metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
-		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
+		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 30 * time.Minute},
 		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: 10 * time.Minute},
-		KubeClientQPS: 1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",
+		ConsolidationPodAge: metav1.Duration{Duration: 30 * time.Minute},
+		KubeClientQPS:       1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",
 	}
 }
 
@@ -172,6 +176,7 @@ func (s *Settings) Validate() error {
 	require(s.ConsolidationPayback.Duration > 0, "consolidationPayback: %s is not positive", s.ConsolidationPayback.Duration)
 	require(s.ConsolidationMinSaving >= 0, "consolidationMinSaving: %v is negative", s.ConsolidationMinSaving)
 	require(s.ConsolidationNodeAge.Duration >= 0, "consolidationNodeAge: %s is negative", s.ConsolidationNodeAge.Duration)
+	require(s.ConsolidationPodAge.Duration >= 0, "consolidationPodAge: %s is negative", s.ConsolidationPodAge.Duration)
 	_, err = ParseGates(s.FeatureGates)
 	require(err == nil, "%w", err)
 	_, err = labels.Parse(s.HandoverSelector)

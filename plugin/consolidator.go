@@ -129,7 +129,7 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 // names.
 func (c *consolidator) fleet(told []*api.FleetNode, d decision) ([]consolidate.Node, map[string][]*corev1.Pod) {
 	out := make([]consolidate.Node, 0, len(told))
-	moving := make(map[string][]*corev1.Pod, len(told))
+	moving, now := make(map[string][]*corev1.Pod, len(told)), time.Now()
 	for _, t := range told {
 		info, err := c.snapshot.Get(t.GetName())
 		if err != nil || info.Node() == nil {
@@ -145,7 +145,10 @@ func (c *consolidator) fleet(told []*api.FleetNode, d decision) ([]consolidate.N
 				continue
 			}
 			moving[node.Name] = append(moving[node.Name], pod)
-			node.Pods = append(node.Pods, consolidate.Pod{Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod)})
+			node.Pods = append(node.Pods, consolidate.Pod{
+				Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod),
+				Fresh: consolidate.Fresh(pod, now, time.Duration(t.GetPodAge())*time.Millisecond),
+			})
 		}
 		node.Used = consolidate.Used(info.Node(), all)
 		if node.Blocked == "" {

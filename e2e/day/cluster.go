@@ -39,8 +39,8 @@ type pod struct {
 	born   int
 	// node that it has a place on; empty while it waits for one.
 	node string
-	// waited says that its wait has been counted.
-	waited bool
+	// waited says that its wait has been counted, moved that it has been evicted.
+	waited, moved bool
 }
 
 // cluster is what there is in a minute of the day.
@@ -188,7 +188,7 @@ func (c *cluster) put(members []plan.Member, on string) {
 	for _, m := range members {
 		for _, ref := range m.Pods {
 			p := c.pods[ref.Name]
-			p.node = on
+			p.node, p.object.Status.StartTime = on, new(metav1.NewTime(c.clock()))
 			if !p.waited {
 				p.waited = true
 				c.bill.Pending += 60 * float64(max(c.nodes[on].ready, c.now)-p.born)

@@ -38,8 +38,8 @@ type Bill struct {
 	Policy Policy
 	// Dollars that were paid.
 	Dollars float64
-	// Evictions that the policy made, and Interrupted pods that lost their spot node.
-	Evictions, Interrupted int
+	// Evictions that the policy made, of Moved different pods, and Interrupted pods that lost their spot node.
+	Evictions, Moved, Interrupted int
 	// Launched and Ended nodes.
 	Launched, Ended int
 	// Pods that came, and Pending seconds that they waited for a ready node all together.
@@ -117,6 +117,7 @@ func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) e
 		if err != nil {
 			return err
 		}
+		c.movedOnce(gone)
 		c.bill.Evictions += c.leave(gone)
 	}
 	// 4. What waits is planned.
@@ -134,6 +135,16 @@ func (c *cluster) minute(ctx context.Context, cfg Config, p Policy, ch change) e
 	// 5. What is there is paid.
 	c.pay()
 	return nil
+}
+
+// movedOnce counts the pods of nodes that are given up, each one once.
+func (c *cluster) movedOnce(gone []string) {
+	for _, q := range c.pods {
+		if !q.moved && slices.Contains(gone, q.node) {
+			q.moved = true
+			c.bill.Moved++
+		}
+	}
 }
 
 func (c *cluster) pay() {
@@ -196,9 +207,9 @@ func (c *cluster) bound(ctx context.Context) (float64, error) {
 // Write prints the bills as a table.
 func Write(w io.Writer, lower float64, bills []Bill) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "consolidation\tUSD\tover bound\tpods\tevictions\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
+	fmt.Fprintln(t, "consolidation\tUSD\tover bound\tpods\tevictions\tof pods\tinterrupted\tnodes launched\tended\tpeak\tpending s/pod\tdecided in")
 	for _, b := range bills {
-		fmt.Fprintf(t, "%s\t%.2f\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Dollars, 100*(b.Dollars/lower-1), b.Pods, b.Evictions, b.Interrupted,
+		fmt.Fprintf(t, "%s\t%.2f\t%.1f %%\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", b.Policy, b.Dollars, 100*(b.Dollars/lower-1), b.Pods, b.Evictions, b.Moved, b.Interrupted,
 			b.Launched, b.Ended, b.Peak, b.Pending/float64(max(b.Pods, 1)), b.Took.Round(time.Second))
 	}
 	fmt.Fprintf(t, "lower bound\t%.2f\n", lower)

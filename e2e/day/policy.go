@@ -29,7 +29,7 @@ const (
 	Calm Policy = "calm"
 )
 
-// calm is the payback of Calm; the default is two hours.
+// calm is the payback of Calm; the default is half an hour.
 const calm = 12 * time.Minute
 
 const (
@@ -65,7 +65,9 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 			one.Blocked = "it is young"
 		}
 		for _, pod := range on[name] {
-			one.Pods = append(one.Pods, consolidate.Pod{Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod)})
+			one.Pods = append(one.Pods, consolidate.Pod{
+				Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod), Fresh: consolidate.Fresh(pod, c.clock(), consolidate.DefaultPodAge),
+			})
 			if pod.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" {
 				one.Blocked = "a pod may not be disrupted"
 			}

@@ -105,8 +105,10 @@ spec:
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	// Nodes may be given up as soon as they are Ready.
-	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{consolidate.NodeAgeAnnotation: "0s"}}}
+	// Nodes may be given up as soon as they are Ready, their pods moved as soon as they run.
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+		consolidate.NodeAgeAnnotation: "0s", consolidate.PodAgeAnnotation: "0s",
+	}}}
 	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
 		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot"}},

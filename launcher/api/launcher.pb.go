@@ -1966,7 +1966,9 @@ type FleetNode struct {
 	// WhenEmpty, WhenEmptyOrUnderutilized or Balanced.
 	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Why the node may not be touched now, for a human; empty for nothing.
-	Blocked       string `protobuf:"bytes,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	Blocked string `protobuf:"bytes,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	// Milliseconds that its pods have to have run for to be moved as readily as old ones.
+	PodAge        int64 `protobuf:"varint,4,opt,name=pod_age,json=podAge,proto3" json:"pod_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2020,6 +2022,13 @@ func (x *FleetNode) GetBlocked() string {
 		return x.Blocked
 	}
 	return ""
+}
+
+func (x *FleetNode) GetPodAge() int64 {
+	if x != nil {
+		return x.PodAge
+	}
+	return 0
 }
 
 type Allowance struct {
@@ -3056,11 +3065,12 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\n" +
 	"min_saving\x18\x04 \x01(\x01R\tminSaving\x12 \n" +
 	"\fspot_to_spot\x18\x05 \x01(\bR\n" +
-	"spotToSpot\"Q\n" +
+	"spotToSpot\"j\n" +
 	"\tFleetNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x18\n" +
-	"\ablocked\x18\x03 \x01(\tR\ablocked\"d\n" +
+	"\ablocked\x18\x03 \x01(\tR\ablocked\x12\x17\n" +
+	"\apod_age\x18\x04 \x01(\x03R\x06podAge\"d\n" +
 	"\tAllowance\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x14\n" +
 	"\x05empty\x18\x02 \x01(\x05R\x05empty\x12$\n" +

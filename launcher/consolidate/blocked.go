@@ -14,6 +14,10 @@ import (
 // NodeAgeAnnotation on a NodePool is how long its nodes are left alone after they were bought, in place of the launcher's setting.
 const NodeAgeAnnotation = "slipway.dev/consolidation-node-age"
 
+// PodAgeAnnotation on a NodePool is how long its nodes' pods have to have run to be moved as readily as old ones, in place of the
+// launcher's setting.
+const PodAgeAnnotation = "slipway.dev/consolidation-pod-age"
+
 // Facts about one node.
 type Facts struct {
 	// Now is the time of the decision.
@@ -58,11 +62,14 @@ func Blocked(f Facts) (why string, passing bool) {
 }
 
 // nodeAge is how old the node has to be.
-func (f Facts) nodeAge() time.Duration {
-	if d, err := time.ParseDuration(f.Pool.Annotations[NodeAgeAnnotation]); err == nil && d >= 0 {
+func (f Facts) nodeAge() time.Duration { return settingOf(f.Pool, NodeAgeAnnotation, f.NodeAge) }
+
+// settingOf is what the NodePool says by an annotation, or else the setting.
+func settingOf(pool *karpv1.NodePool, annotation string, setting time.Duration) time.Duration {
+	if d, err := time.ParseDuration(pool.Annotations[annotation]); err == nil && d >= 0 {
 		return d
 	}
-	return f.NodeAge
+	return setting
 }
 
 func cordoned(node *corev1.Node) bool {

@@ -85,6 +85,8 @@ type Settings struct {
 	MinSaving float64
 	// NodeAge is how long a node is left alone after it was bought.
 	NodeAge time.Duration
+	// PodAge is how long pods have to have run to be moved as readily as old ones.
+	PodAge time.Duration
 	// SpotToSpot lets spot nodes be replaced by other spot nodes.
 	SpotToSpot bool
 }
@@ -207,7 +209,10 @@ func (c *Consolidator) question(f *fleet) *api.Consolidate {
 	s := c.config.Settings
 	q := &api.Consolidate{Payback: s.Payback.Milliseconds(), MinSaving: s.MinSaving, SpotToSpot: s.SpotToSpot}
 	for _, n := range f.nodes {
-		q.Nodes = append(q.Nodes, &api.FleetNode{Name: n.node.Name, Policy: string(n.pool.Spec.Disruption.ConsolidationPolicy), Blocked: n.blocked})
+		q.Nodes = append(q.Nodes, &api.FleetNode{
+			Name: n.node.Name, Policy: string(n.pool.Spec.Disruption.ConsolidationPolicy), Blocked: n.blocked,
+			PodAge: settingOf(n.pool, PodAgeAnnotation, s.PodAge).Milliseconds(),
+		})
 	}
 	for _, pool := range slices.Sorted(maps.Keys(f.underutilized)) {
 		q.Allowances = append(q.Allowances, &api.Allowance{NodePool: pool, Empty: count(f.empty[pool]), Underutilized: count(f.underutilized[pool])})

@@ -101,7 +101,7 @@ func (w *world) run(long time.Duration) {
 	w.t.Helper()
 	c, err := consolidate.New(consolidate.Config{
 		Client: w.api, Guard: w, Asker: w, Mover: w, Ledger: w, Metrics: w, Events: w,
-		Settings: consolidate.Settings{Period: 10 * time.Second, Payback: 2 * time.Hour, MinSaving: 0.005, NodeAge: 10 * time.Minute},
+		Settings: consolidate.Settings{Period: 10 * time.Second, Payback: 2 * time.Hour, MinSaving: 0.005, NodeAge: 10 * time.Minute, PodAge: 30 * time.Minute},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -232,6 +232,30 @@ func TestMovesAreHandedOver(t *testing.T) {
 			t.Errorf("events %q, want %q first", w.events, want)
 		}
 	})
+}
+
+// How long pods have to have run to be moved as readily as old ones is a setting, which a NodePool may answer otherwise.
+func TestPodAge(t *testing.T) {
+	for _, c := range []struct {
+		annotation string
+		want       time.Duration
+	}{{"", 30 * time.Minute}, {"0s", 0}, {"2h", 2 * time.Hour}, {"soon", 30 * time.Minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			pool := &karpv1.NodePool{}
+			if err := w.api.Get(t.Context(), client.ObjectKey{Name: "default"}, pool); err != nil {
+				t.Fatal(err)
+			}
+			pool.Annotations = map[string]string{consolidate.PodAgeAnnotation: c.annotation}
+			if err := w.api.Update(t.Context(), pool); err != nil {
+				t.Fatal(err)
+			}
+			w.run(time.Second)
+			if got := time.Duration(w.asked[0].GetNodes()[0].GetPodAge()) * time.Millisecond; got != c.want {
+				t.Errorf("%q: %s, want %s", c.annotation, got, c.want)
+			}
+		})
+	}
 }
 
 // A steady cluster is asked about ever less, and then every few minutes, since prices change; a pod that comes is a change.

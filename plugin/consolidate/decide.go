@@ -190,7 +190,7 @@ func (s *search) allowed(order []string) (now, later []string) {
 // waste is what is paid for the unused part of a node, per eviction that giving it up costs.
 func (s *search) waste(name string) float64 {
 	n := s.nodes[name]
-	return n.Price * (1 - n.Used) / (1 + n.evictions())
+	return n.Price * (1 - n.Used) / (1 + n.disturbs())
 }
 
 // settle asks about the nodes, and again without those that are worth keeping, until every move that is left pays.

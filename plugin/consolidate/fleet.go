@@ -57,12 +57,23 @@ func (n *Node) evictions() float64 {
 	return sum
 }
 
+// disturbs is the same where pods that have hardly started count for more.
+func (n *Node) disturbs() float64 {
+	sum := 0.0
+	for _, p := range n.Pods {
+		sum += p.Weight * max(p.Fresh, 1)
+	}
+	return sum
+}
+
 // Pod is one that has to move.
 type Pod struct {
 	// Name is namespace/name.
 	Name string
 	// Weight of its eviction: 1 for an ordinary pod, more for one that says so by priority or deletion cost.
 	Weight float64
+	// Fresh is how many times its weight counts in what a move costs, as Fresh says; 0 counts as 1.
+	Fresh float64
 }
 
 // Replacement is a node to launch.
@@ -89,7 +100,7 @@ type Ask func(ctx context.Context, gone, avoid []string) (Answer, error)
 
 // Options bound what is worth a move.
 type Options struct {
-	// Payback is how soon a move has to have earned what it costs. Default 2 h.
+	// Payback is how soon a move has to have earned what it costs. Default 30 min.
 	Payback time.Duration
 	// EvictionCost is what the eviction of an ordinary pod is worth, in USD. Default 0.005.
 	EvictionCost float64
@@ -115,9 +126,12 @@ type Allowance struct {
 	Underutilized int
 }
 
+// DefaultPodAge is how long pods have to have run to be moved as readily as old ones, where nobody says otherwise.
+const DefaultPodAge = 30 * time.Minute
+
 // DefaultOptions are those of the fields' descriptions.
 func DefaultOptions() Options {
-	return Options{Payback: 2 * time.Hour, EvictionCost: 0.005, Overlap: 5 * time.Minute, MinSaving: 0.005, Questions: 24}
+	return Options{Payback: 30 * time.Minute, EvictionCost: 0.005, Overlap: 5 * time.Minute, MinSaving: 0.005, Questions: 24}
 }
 
 // Move is a set of nodes that go together, with what is launched for their pods.

@@ -73,7 +73,7 @@ func (s *search) price(m *Move) {
 	evictions := 0.0
 	for i := range m.Nodes {
 		m.Saving += m.Nodes[i].Price
-		evictions += m.Nodes[i].evictions()
+		evictions += m.Nodes[i].disturbs()
 	}
 	twice := 0.0
 	for _, r := range m.Replacements {

@@ -2,6 +2,7 @@ package consolidate
 
 import (
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,20 @@ func Weight(p *corev1.Pod) float64 {
 		out += float64(*p.Spec.Priority) / (1 << 25)
 	}
 	return min(max(out, 0), 10)
+}
+
+// Fresh is how many times more it costs to move a pod that has run for a short time only: twice as much at the age, and the more the
+// younger it is. It has just been moved, or belongs to a load that comes and goes: what is saved by moving it may not last. So no pod
+// moves again and again.
+func Fresh(p *corev1.Pod, now time.Time, age time.Duration) float64 {
+	start := p.CreationTimestamp
+	if p.Status.StartTime != nil {
+		start = *p.Status.StartTime
+	}
+	if start.IsZero() {
+		return 1
+	}
+	return 1 + float64(age)/float64(max(now.Sub(start.Time), time.Minute))
 }
 
 // Used is the largest share of a node's cpu and memory that its pods ask for, 0 to 1.

@@ -48,7 +48,9 @@ func fleet(objects *input.Objects, cat catalog.State, now time.Time) []consolida
 		node.Price = consolidate.PriceIn(cat.InstanceTypes, node.Offer)
 		for _, p := range on[n.Name] {
 			if consolidate.Moves(p) {
-				node.Pods = append(node.Pods, consolidate.Pod{Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p)})
+				node.Pods = append(node.Pods, consolidate.Pod{
+					Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), Fresh: consolidate.Fresh(p, now, consolidate.DefaultPodAge),
+				})
 			}
 		}
 		node.Blocked = blocked(n, pool, node.Offer, now)
