@@ -276,7 +276,9 @@ func message(m *api.PlannedMove) string {
 // tell says on nodes why they stay, each thing once in a while.
 func (c *Consolidator) tell(ctx context.Context, f *fleet, kept []*api.KeptNode) {
 	maps.DeleteFunc(c.told, func(_ string, t telling) bool { return time.Since(t.at) > tellEvery })
+	now := time.Now()
 	for _, n := range f.nodes {
+		c.timed(n, now)
 		if n.blocked != "" && !n.passing {
 			c.say(n, "Unconsolidatable", n.blocked)
 		}

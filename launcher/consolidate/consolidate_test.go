@@ -200,6 +200,9 @@ func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) 
 	if p, ok := o.(*karpv1.NodePool); ok {
 		w.events = append(w.events, fmt.Sprintf("NodePool %s %s: %s", p.Name, reason, fmt.Sprintf(format, args...)))
 	}
+	if p, ok := o.(*corev1.Pod); ok {
+		w.events = append(w.events, fmt.Sprintf("Pod %s %s: %s", p.Name, reason, fmt.Sprintf(format, args...)))
+	}
 	if n, ok := o.(*corev1.Node); ok {
 		w.events = append(w.events, fmt.Sprintf("%s %s: %s", n.Name, reason, fmt.Sprintf(format, args...)))
 	}

@@ -35,6 +35,7 @@ type member struct {
 	claim   *karpv1.NodeClaim
 	node    *corev1.Node
 	pool    *karpv1.NodePool
+	pods    []*corev1.Pod
 	blocked string
 	// passing says that blocked ends by itself, with time.
 	passing bool
@@ -112,6 +113,7 @@ func (c *Consolidator) judge(ctx context.Context, n *member, guards []protect.Bu
 		Moving: c.config.Mover.Moving(n.claim.UID), Rest: c.config.Mover.NotBefore(n.claim.UID),
 		Protected: protect.Look(protect.Facts{Now: now, Node: n.node, Claim: n.claim, Pods: pods, Budgets: guards}).Why,
 	})
+	n.pods = pods
 	slices.Sort(said)
 	open := n.blocked == ""
 	return fmt.Sprintln(n.node.Name, n.pool.Generation, open, said), nil

@@ -1,0 +1,35 @@
+package consolidate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/drain"
+)
+
+// Karpenter's Events about pods whose do-not-disrupt is a duration.
+const (
+	untilEvent   = "DoNotDisruptUntil"
+	elapsedEvent = "DoNotDisruptGracePeriodElapsed"
+)
+
+// timed says of the node's pods whose do-not-disrupt is a duration when that ends, and a while long that it has.
+func (c *Consolidator) timed(n *member, now time.Time) {
+	for _, pod := range n.pods {
+		if drain.Terminal(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		p := drain.ProtectionOf(pod, now)
+		switch {
+		case p.Until.IsZero():
+		case p.Active && c.news(untilEvent, string(pod.UID), ""):
+			c.config.Events.Eventf(pod, corev1.EventTypeNormal, untilEvent, "The %s grace period will elapse at %s",
+				karpv1.DoNotDisruptAnnotationKey, p.Until.UTC().Format(time.RFC3339))
+		case !p.Active && now.Sub(p.Until) < tellEvery && c.news(elapsedEvent, string(pod.UID), ""):
+			c.config.Events.Eventf(pod, corev1.EventTypeNormal, elapsedEvent, "The %s grace period has elapsed, pod is now disruptable",
+				karpv1.DoNotDisruptAnnotationKey)
+		}
+	}
+}
