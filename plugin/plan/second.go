@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -164,7 +166,9 @@ func placedOf(in Input, p *Plan, class int) int {
 // hopeful counts the pods by class that found no node, but for a reason that other pods have a part in; nil if there are
 // none.
 func (p *Plan) hopeful(in Input, asked []int) []int {
-	rooms := slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Free != nil })
+	// Who must be on a reservation that the plan used up may find room beside those who are.
+	rooms := slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Free != nil }) ||
+		slices.ContainsFunc(p.Claims, func(c Claim) bool { return c.Expected.CapacityType == karpv1.CapacityTypeReserved })
 	hopes := func(u *Unplaced) bool {
 		return slices.ContainsFunc(u.Reasons, func(r Reason) bool { return sociable(r, rooms) })
 	}

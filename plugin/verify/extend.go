@@ -19,7 +19,7 @@ func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 	for ci, l := range s.out {
 		in.Classes[ci].Pods = slices.Concat(s.in.Classes[ci].Pods, l.pods)
 	}
-	classes := filtered(&s.Plan)
+	classes := s.filtered()
 	for tries := maxExtensions; len(classes) > 0; classes = classes[1:] {
 		ci := classes[0]
 		if plan.GangOf(in.Classes[ci].Pod).Name != "" {
@@ -52,16 +52,19 @@ func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 	return nil
 }
 
-// filtered are the classes of which filters refused pods, in their order.
-func filtered(p *plan.Plan) []int {
+// filtered are the classes that lack pods of which filters refused some, in their order. What is said of them may be another thing:
+// that the offers are sold out, say, on which the filters refused none.
+func (s *solving) filtered() []int {
 	var classes []int
-	for _, u := range p.Unplaced {
-		if slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "FilterRejected" }) {
+	for _, u := range s.Plan.Unplaced {
+		key := s.in.Classes[u.Class].Key
+		if slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "FilterRejected" }) ||
+			slices.ContainsFunc(s.in.Rejected, func(r plan.Rejection) bool { return r.ClassKey == key }) {
 			classes = append(classes, u.Class)
 		}
 	}
 	slices.Sort(classes)
-	return classes
+	return slices.Compact(classes)
 }
 
 // extended takes the plan with more pods of the class, if there are any and the filters agree. If not, it returns what
