@@ -59,7 +59,7 @@ type Settings struct {
 	// ConsolidationPeriod is how often it is decided which nodes to give up, where something has changed. Default 10s.
 	ConsolidationPeriod metav1.Duration `json:"consolidationPeriod,omitzero"`
 	// ConsolidationPayback is how soon a move must have earned what its evictions and the time in which both nodes are paid cost.
-	// Default 30m.
+	// Default 20m.
 	ConsolidationPayback metav1.Duration `json:"consolidationPayback,omitzero"`
 	// ConsolidationMinSaving is the least that a move has to save, in USD per hour. Default 0.005.
 	ConsolidationMinSaving float64 `json:"consolidationMinSaving"`
@@ -93,7 +93,7 @@ func Defaults() Settings {
 		JoinDeadline: metav1.Duration{Duration: 5 * time.Minute}, EmptyJoinDeadline: metav1.Duration{Duration: 15 * time.Minute},
 		VMMemoryOverheadPercent: 0.075, ExpiryWindow: metav1.Duration{Duration: 12 * time.Hour},
 		AMIRefreshInterval: metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
-		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 30 * time.Minute},
+		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 20 * time.Minute},
 		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: 10 * time.Minute},
 		ConsolidationPodAge: metav1.Duration{Duration: 30 * time.Minute},
 		KubeClientQPS:       1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",

@@ -25,12 +25,12 @@ const (
 	Greedy Policy = "greedy"
 	// On is plugin/consolidate with its defaults.
 	On Policy = "on"
-	// Calm is On with a shorter payback: the moves that save the most for the pods that they evict, and no others.
-	Calm Policy = "calm"
+	// Keen is On with a longer payback: it saves what it can, and evicts more pods for it.
+	Keen Policy = "keen"
 )
 
-// calm is the payback of Calm; the default is half an hour.
-const calm = 12 * time.Minute
+// keen is the payback of Keen; the default is twenty minutes.
+const keen = 2 * time.Hour
 
 const (
 	// decide is how often a policy decides, in minutes: as often as a greedy one can that waits for its last node to be gone.
@@ -61,7 +61,7 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 		switch {
 		case n.ready > c.now:
 			one.Blocked = "it boots"
-		case (p == On || p == Calm) && c.now-n.born < youngest && len(on[name]) > 0:
+		case (p == On || p == Keen) && c.now-n.born < youngest && len(on[name]) > 0:
 			one.Blocked = "it is young"
 		}
 		for _, pod := range on[name] {
@@ -116,10 +116,10 @@ func (c *cluster) allowed() map[string]consolidate.Allowance {
 // choose says which nodes a policy gives up now, and notes which are no room for their pods.
 func (c *cluster) choose(ctx context.Context, p Policy) ([]string, error) {
 	fleet, allowed := c.fleet(p), c.allowed()
-	if p == On || p == Calm {
+	if p == On || p == Keen {
 		o := consolidate.DefaultOptions()
-		if p == Calm {
-			o.Payback = calm
+		if p == Keen {
+			o.Payback = keen
 		}
 		o.Allowed = allowed
 		decision, err := consolidate.Decide(ctx, fleet, o, c.ask)
