@@ -9,10 +9,13 @@ import (
 const (
 	asGood        = 0.003
 	mergePartners = 10
+	// mergeMost is how many boxes become one at a time.
+	mergeMost = 8
 )
 
 // merge puts the content of two boxes into one, again and again, the cheapest boxes first, where that costs no more, or
-// so little more that all of it together is as good.
+// so little more that all of it together is as good. Sizes may be missing between a small type and a large one: several boxes
+// that are next to each other by price are tried as well.
 func (s *search) merge() {
 	budget := s.bill(s.boxes) * asGood * 0.8
 	for again := true; again; {
@@ -22,6 +25,11 @@ func (s *search) merge() {
 		})
 		for i := range s.boxes {
 			if s.boxes[i].items == nil || i > 0 && s.same(i, i-1) {
+				continue
+			}
+			if extra, ok := s.joinSeveral(i, budget); ok {
+				budget -= max(extra, 0)
+				again = true
 				continue
 			}
 			partners := 0
@@ -49,32 +57,54 @@ func (s *search) same(i, j int) bool {
 
 // join puts the content of two boxes into one, if that costs no more than a part of the budget.
 func (s *search) join(i, j int, budget float64) (float64, bool) {
-	a, b := &s.boxes[i], &s.boxes[j]
-	sum := a.sum.clone()
-	sum.add(b.sum, 1)
-	price := s.prices[a.lane] + s.prices[b.lane]
-	items := a.items
-	for _, it := range b.items {
-		if !s.kinds[it.unit].free() && s.p.more(items, it.unit, s.lanes[a.lane].pool) < it.n {
-			return 0, false
+	return s.joinAll([]int{i, j}, budget)
+}
+
+// joinSeveral puts the content of as many boxes as it can, from the i-th on, into one.
+func (s *search) joinSeveral(i int, budget float64) (float64, bool) {
+	var all []int
+	for j := i; j < len(s.boxes) && len(all) < mergeMost; j++ {
+		if s.boxes[j].items != nil {
+			all = append(all, j)
 		}
-		items = addItem(items, it)
 	}
-	s.p.spend(&s.lanes[a.lane], -1, s.room)
-	s.p.spend(&s.lanes[b.lane], -1, s.room)
+	for n := len(all); n > 2; n-- {
+		if extra, ok := s.joinAll(all[:n], budget); ok {
+			return extra, true
+		}
+	}
+	return 0, false
+}
+
+// joinAll puts the content of the boxes into the last of them.
+func (s *search) joinAll(all []int, budget float64) (float64, bool) {
+	first := &s.boxes[all[0]]
+	items, sum, price := slices.Clone(first.items), first.sum.clone(), s.prices[first.lane]
+	for _, j := range all[1:] {
+		b := &s.boxes[j]
+		sum.add(b.sum, 1)
+		price += s.prices[b.lane]
+		for _, it := range b.items {
+			if !s.kinds[it.unit].free() && s.p.more(items, it.unit, s.lanes[first.lane].pool) < it.n {
+				return 0, false
+			}
+			items = addTo(items, it)
+		}
+	}
+	for _, j := range all {
+		s.p.spend(&s.lanes[s.boxes[j].lane], -1, s.room)
+	}
 	li := s.cheapest(items, sum, price+min(budget, price*asGood)+1e-12, s.room)
 	if li < 0 {
-		s.p.spend(&s.lanes[a.lane], 1, s.room)
-		s.p.spend(&s.lanes[b.lane], 1, s.room)
+		for _, j := range all {
+			s.p.spend(&s.lanes[s.boxes[j].lane], 1, s.room)
+		}
 		return 0, false
 	}
 	s.p.spend(&s.lanes[li], 1, s.room)
-	s.boxes[i].items = nil
-	s.boxes[j] = box{lane: li, items: items, sum: sum}
+	for _, j := range all {
+		s.boxes[j].items = nil
+	}
+	s.boxes[all[len(all)-1]] = box{lane: li, items: items, sum: sum}
 	return s.prices[li] - price, true
-}
-
-// addItem returns a new list with the item added.
-func addItem(items []item, it item) []item {
-	return addTo(slices.Clone(items), it)
 }
