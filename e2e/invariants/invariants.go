@@ -162,10 +162,10 @@ func (e *Evidence) moved(effect string, about func(p observe.Pod) string) []stri
 	return out
 }
 
-// protectedStay: no pod that says do-not-disrupt is evicted.
+// protectedStay: no pod that says do-not-disrupt is evicted, once it has run. One that was bound to a node which never came is given back.
 func protectedStay(e *Evidence) []string {
 	return e.moved("create pods/eviction", func(p observe.Pod) string {
-		if drain.ProtectionOf(p.Object, time.Time{}).Active {
+		if p.Running.Seen() && drain.ProtectionOf(p.Object, time.Time{}).Active {
 			return "it says do-not-disrupt"
 		}
 		return ""

@@ -63,6 +63,17 @@ func refused(name string, uid types.UID) observe.Pod {
 	return p
 }
 
+// A pod that never ran leaves a node that never came, whatever it says.
+func TestGivenBack(t *testing.T) {
+	e := good()
+	e.Pods[0].Object.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+	e.Pods[0].Running = observe.Moment{}
+	e.Effects = append(e.Effects, effect("create pods/eviction", "launcher"))
+	if broken := invariants.Always(*e); len(broken) > 0 {
+		t.Errorf("a pod that is given back: %q", broken)
+	}
+}
+
 // Each rule finds what contradicts it, and a good cluster contradicts none.
 func TestRules(t *testing.T) {
 	if broken := invariants.Settled(*good()); len(broken) > 0 {

@@ -16,8 +16,10 @@ import (
 // figures are what a process takes.
 type figures struct {
 	goroutines float64
-	// heapMB that lived at the last collection, whenever that was: what is in use between two of them says more about the moment.
+	// heapMB that lived at the last collection: what is in use between two of them says more about the moment.
 	heapMB float64
+	// collected is when that was, in seconds since 1970.
+	collected float64
 	// residentMB of the process.
 	residentMB float64
 }
@@ -40,7 +42,10 @@ func (s *scene) figuresOf(process string) (figures, error) {
 	}
 	const mb = 1 << 20
 	// Without GOGC the next collection comes when the heap is twice what lived at the last one.
-	return figures{gauge("go_goroutines"), gauge("go_memstats_next_gc_bytes") / 2 / mb, gauge("process_resident_memory_bytes") / mb}, nil
+	return figures{
+		goroutines: gauge("go_goroutines"), heapMB: gauge("go_memstats_next_gc_bytes") / 2 / mb,
+		collected: gauge("go_memstats_last_gc_time_seconds"), residentMB: gauge("process_resident_memory_bytes") / mb,
+	}, nil
 }
 
 func (s *scene) metricsOf(process string) (map[string]*dto.MetricFamily, error) {

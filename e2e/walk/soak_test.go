@@ -1,6 +1,7 @@
 package walk_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -198,15 +200,19 @@ func (s *soak) calm(n int) {
 	})
 }
 
+// figures are those at rest: garbage has been collected since they were asked for, which happens every two minutes at least.
 func (s *soak) figures() map[string]figures {
 	s.t.Helper()
-	out := map[string]figures{}
+	out, now := map[string]figures{}, float64(time.Now().Unix())
 	for _, process := range []string{sandbox.Scheduler, sandbox.Launcher} {
-		f, err := s.figuresOf(process)
+		err := wait.PollUntilContextTimeout(s.t.Context(), time.Second, patience, true, func(context.Context) (bool, error) {
+			f, err := s.figuresOf(process)
+			out[process] = f
+			return f.collected > now, err
+		})
 		if err != nil {
-			s.t.Fatal(err)
+			s.t.Fatalf("figures of the %s after a collection: %v", process, err)
 		}
-		out[process] = f
 	}
 	return out
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// launchMemory is how long the request of a launch id is kept, so that a repetition is the same to the letter: EC2
+// launchMemory is how long the request of a launch id is kept that is not settled, so that a repetition is the same to the letter: EC2
 // refuses a client token that comes with other parameters.
 const launchMemory = 15 * time.Minute
 
@@ -65,6 +65,9 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.Launc
 	// 5. What EC2 answered.
 	return c.launchOutput(request, out)
 }
+
+// Settled implements cloud.Cloud: the request is forgotten, which may be tens of kilobytes.
+func (c *Cloud) Settled(launchID string) { c.launches.forget(launchID) }
 
 // launchFault says why the class cannot launch.
 func launchFault(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {

@@ -62,6 +62,13 @@ func TestReservedFirst(t *testing.T) {
 	if _, err := c.Launch(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
+	c.Settled("launch-2")
+	if _, kept := c.launches.peek("launch-2"); kept {
+		t.Error("the request of a launch that is settled is kept")
+	}
+	if _, kept := c.launches.peek("launch-1"); !kept {
+		t.Error("the request of a launch that may be repeated is not kept")
+	}
 	if got := w.made("CreateFleet")[1].Get("TargetCapacitySpecification.DefaultTargetCapacityType"); got != "spot" {
 		t.Errorf("after the reservation was full: %s", got)
 	}

@@ -19,7 +19,7 @@ const (
 	Launch Moment = "launch"
 	// Ready: the moment the kubelet says Ready, ahead of the scheduling queue.
 	Ready Moment = "ready"
-	// Scheduler: in the scheduler's own cycle, once the node is initialized; the promise is kept meanwhile.
+	// Scheduler: in the scheduler's own cycle, once the node takes the pod; the promise is kept meanwhile.
 	Scheduler Moment = "scheduler"
 )
 

@@ -38,6 +38,9 @@ type Cloud interface {
 	// be retried with the same launch id.
 	Launch(ctx context.Context, in LaunchInput) (LaunchOutput, error)
 
+	// Settled says that a launch will not be repeated: what is kept for that is forgotten.
+	Settled(launchID string)
+
 	// Instances describes the instances that sel selects and that carry this cluster's tag, terminated ones included
 	// as long as EC2 shows them. EC2 is eventually consistent: an instance just launched may be missing.
 	Instances(ctx context.Context, sel Selector) ([]Instance, error)

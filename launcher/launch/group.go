@@ -335,6 +335,7 @@ func (g *group) receive(ctx context.Context, ids []string) error {
 	if err := g.deal(ctx, instances); err != nil {
 		return err
 	}
+	g.config.Cloud.Settled(g.id)
 	g.id, g.asked = "", false
 	return nil
 }

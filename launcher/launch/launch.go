@@ -24,6 +24,8 @@ type Cloud interface {
 	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
 	// Launch is one CreateFleet call.
 	Launch(ctx context.Context, in cloud.LaunchInput) (cloud.LaunchOutput, error)
+	// Settled says that a launch will not be repeated.
+	Settled(launchID string)
 	// Instances describes instances.
 	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
 	// Tag writes tags on one instance.

@@ -3,6 +3,7 @@ package launch_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,10 @@ func TestThrottledCallIsRepeatedUnderTheSameID(t *testing.T) {
 		w.wantLaunches(3)
 		if n := w.attempts(); n != 1 {
 			t.Errorf("%d ids: %v", n, w.tokens)
+		}
+		// What is kept for a repetition may be forgotten once the instances are dealt out.
+		if !slices.Equal(w.settled, w.tokens[:1]) {
+			t.Errorf("%v are settled, want %v once", w.settled, w.tokens[:1])
 		}
 		w.owners()
 	})

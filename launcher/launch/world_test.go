@@ -60,6 +60,8 @@ type world struct {
 	events []string
 	failed []string
 	tokens []string
+	// settled are the ids of launches that will not be repeated.
+	settled []string
 	inputs []cloud.LaunchInput
 }
 
@@ -219,6 +221,12 @@ func (c brittleCloud) Launch(ctx context.Context, in cloud.LaunchInput) (out clo
 		out = c.w.answer(c.Calls(memory.Launch), out)
 	}
 	return out, err
+}
+
+func (c brittleCloud) Settled(id string) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.w.settled = append(c.w.settled, id)
 }
 
 func (c brittleCloud) Terminate(ctx context.Context, ids []string) error {

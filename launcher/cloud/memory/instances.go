@@ -13,6 +13,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
+// Settled implements cloud.Cloud. What a launch id launched stays known, as EC2's client tokens do.
+func (c *Cloud) Settled(string) {}
+
 // Launch implements cloud.Cloud: one instance per claim from the cheapest option that has capacity, all of one capacity
 // type: spot where any option is. The same launch id gives the same answer, as EC2's client token does.
 func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (cloud.LaunchOutput, error) {
