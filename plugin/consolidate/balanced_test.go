@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -91,7 +92,9 @@ func TestScores(t *testing.T) {
 				}
 				return out, nil
 			}
-			d, err := consolidate.Decide(t.Context(), tc.fleet, consolidate.DefaultOptions(), ask)
+			o := consolidate.DefaultOptions()
+			o.Payback = 2 * time.Hour // The score is asked of moves that pay.
+			d, err := consolidate.Decide(t.Context(), tc.fleet, o, ask)
 			if err != nil {
 				t.Fatal(err)
 			}
