@@ -38,10 +38,10 @@ func pinnedTo(node string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": node} }
 }
 
-// goesAndLeaves has node going be given up: room is planned for its pods, and it takes no more.
-func (h *harness) goesAndLeaves(pods int) {
+// goesAndLeaves has node going be given up: room is planned for its pod, and it takes no more.
+func (h *harness) goesAndLeaves() {
 	h.t.Helper()
-	h.known("going", pods)
+	h.known("going", 1)
 	if a := h.going("going"); len(a.GetNodeClaims()) != 0 || a.GetMessage() != "" {
 		h.t.Fatalf("answer %v: there is room on another node", a)
 	}
@@ -54,7 +54,7 @@ func (h *harness) goesAndLeaves(pods int) {
 func TestKeptRoomIsNotTaken(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
 	h.on("going", "a")
-	h.goesAndLeaves(1)
+	h.goesAndLeaves()
 	h.asks("stranger", 500, nil)
 	h.eventually("a node to be launched for the stranger", func() bool { return h.launcher.podNames()["stranger"] == 1 })
 	h.asks("sibling", 500, func(p *corev1.Pod) { ownedBy("web")(p) })
@@ -119,7 +119,7 @@ func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
 				}
 			}
 			h.asks("a", 600, with(c.leaving, ownedBy("web"), func(p *corev1.Pod) { p.Spec.NodeName = "going" }))
-			h.goesAndLeaves(1)
+			h.goesAndLeaves()
 			h.asks("clashes", 100, with(c.coming, pinnedTo("room")))
 			h.eventually("the reason to be told", func() bool {
 				return strings.Contains(h.message("clashes"), "room is kept for pods of a node that goes: "+c.want)
@@ -139,7 +139,7 @@ func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
 func TestKeptRoomGivesWayToPriority(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
 	h.on("going", "a")
-	h.goesAndLeaves(1)
+	h.goesAndLeaves()
 	h.asks("urgent", 500, func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) })
 	h.eventually("the urgent pod", func() bool { return h.nodeOf("urgent") == "room" })
 	h.known("room", 1)
@@ -153,7 +153,7 @@ func TestKeptRoomGivesWayToPriority(t *testing.T) {
 func TestKeptRoomIsGivenBack(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
 	h.on("going", "a")
-	h.goesAndLeaves(1)
+	h.goesAndLeaves()
 	h.asks("waits", 500, pinnedTo("room"))
 	h.eventually("the pod to be kept off", func() bool { return strings.Contains(h.message("waits"), "room is kept") })
 	h.createNode(newNode("elsewhere", "1", nil))

@@ -62,7 +62,7 @@ type world struct {
 	tokens []string
 	// settled are the ids of launches that will not be repeated.
 	settled []string
-	inputs []cloud.LaunchInput
+	inputs  []cloud.LaunchInput
 }
 
 func inWorld(t *testing.T, config memory.Config, test func(t *testing.T, w *world)) {
