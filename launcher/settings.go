@@ -59,14 +59,14 @@ type Settings struct {
 	// ConsolidationPeriod is how often it is decided which nodes to give up, where something has changed. Default 10s.
 	ConsolidationPeriod metav1.Duration `json:"consolidationPeriod,omitzero"`
 	// ConsolidationPayback is how soon a move must have earned what its evictions and the time in which both nodes are paid cost.
-	// Default 20m.
+	// Default 2h.
 	ConsolidationPayback metav1.Duration `json:"consolidationPayback,omitzero"`
 	// ConsolidationMinSaving is the least that a move has to save, in USD per hour. Default 0.005.
 	ConsolidationMinSaving float64 `json:"consolidationMinSaving"`
 	// ConsolidationNodeAge is how long a node is left alone after it was bought. Default 10m.
 	ConsolidationNodeAge metav1.Duration `json:"consolidationNodeAge,omitzero"`
 	// ConsolidationPodAge is how long pods have to have run to be moved as readily as old ones: at this age, moving one counts twice.
-	// Default 30m.
+	// Default 24h.
 	ConsolidationPodAge metav1.Duration `json:"consolidationPodAge,omitzero"`
 	// HandoverSelector selects by label the NodePools that are slipway's although a live Karpenter runs in the cluster.
 	// Default: none are.
@@ -93,9 +93,9 @@ func Defaults() Settings {
 		JoinDeadline: metav1.Duration{Duration: 5 * time.Minute}, EmptyJoinDeadline: metav1.Duration{Duration: 15 * time.Minute},
 		VMMemoryOverheadPercent: 0.075, ExpiryWindow: metav1.Duration{Duration: 12 * time.Hour},
 		AMIRefreshInterval: metav1.Duration{Duration: time.Minute}, SubnetRefreshInterval: metav1.Duration{Duration: time.Minute},
-		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 20 * time.Minute},
+		ConsolidationPeriod: metav1.Duration{Duration: 10 * time.Second}, ConsolidationPayback: metav1.Duration{Duration: 2 * time.Hour},
 		ConsolidationMinSaving: 0.005, ConsolidationNodeAge: metav1.Duration{Duration: 10 * time.Minute},
-		ConsolidationPodAge: metav1.Duration{Duration: 30 * time.Minute},
+		ConsolidationPodAge: metav1.Duration{Duration: 24 * time.Hour},
 		KubeClientQPS:       1000, KubeClientBurst: 2000, MetricsAddress: ":8080", HealthProbeAddress: ":8081",
 	}
 }

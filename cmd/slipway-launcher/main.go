@@ -76,7 +76,7 @@ SDK's usual places.`,
 	set.DurationVar(&s.ConsolidationPayback.Duration, "consolidation-payback", s.ConsolidationPayback.Duration, "how soon a move must have earned what it costs")
 	set.Float64Var(&s.ConsolidationMinSaving, "consolidation-min-saving", s.ConsolidationMinSaving, "the least that a move has to save, in USD per hour")
 	set.DurationVar(&s.ConsolidationNodeAge.Duration, "consolidation-node-age", s.ConsolidationNodeAge.Duration, "how long a node is left alone after it was bought")
-	set.DurationVar(&s.ConsolidationPodAge.Duration, "consolidation-pod-age", s.ConsolidationPodAge.Duration, "how long pods have to have run to be moved as readily as old ones")
+	set.DurationVar(&s.ConsolidationPodAge.Duration, "consolidation-pod-age", s.ConsolidationPodAge.Duration, "how long pods have to have run to be moved almost as readily as old ones: at this age, moving one counts twice")
 	set.StringVar(&s.HandoverSelector, "handover-selector", s.HandoverSelector, "label selector of the NodePools that are slipway's although a live Karpenter runs")
 	set.IntVar(&s.KubeClientQPS, "kube-client-qps", s.KubeClientQPS, "requests per second to the API server")
 	set.IntVar(&s.KubeClientBurst, "kube-client-burst", s.KubeClientBurst, "requests in a burst to the API server")

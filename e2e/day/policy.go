@@ -25,12 +25,9 @@ const (
 	Greedy Policy = "greedy"
 	// On is plugin/consolidate with its defaults.
 	On Policy = "on"
-	// Keen is On with a longer payback: it saves what it can, and evicts more pods for it.
+	// Keen is On that moves young pods as readily as old ones: it saves what it can, and evicts more pods for it.
 	Keen Policy = "keen"
 )
-
-// keen is the payback of Keen; the default is twenty minutes.
-const keen = 2 * time.Hour
 
 const (
 	// decide is how often a policy decides, in minutes: as often as a greedy one can that waits for its last node to be gone.
@@ -48,6 +45,10 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 		on[c.pods[name].node] = append(on[c.pods[name].node], c.pods[name].object)
 	}
 	held := c.held()
+	age := consolidate.DefaultPodAge
+	if p == Keen {
+		age = 0
+	}
 	var out []consolidate.Node
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
 		n := c.nodes[name]
@@ -66,7 +67,7 @@ func (c *cluster) fleet(p Policy) []consolidate.Node {
 		}
 		for _, pod := range on[name] {
 			one.Pods = append(one.Pods, consolidate.Pod{
-				Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod), Fresh: consolidate.Fresh(pod, c.clock(), consolidate.DefaultPodAge),
+				Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod), Fresh: consolidate.Fresh(pod, c.clock(), age),
 			})
 			if pod.Annotations[karpv1.DoNotDisruptAnnotationKey] != "" {
 				one.Blocked = "a pod may not be disrupted"
@@ -118,9 +119,6 @@ func (c *cluster) choose(ctx context.Context, p Policy) ([]string, error) {
 	fleet, allowed := c.fleet(p), c.allowed()
 	if p == On || p == Keen {
 		o := consolidate.DefaultOptions()
-		if p == Keen {
-			o.Payback = keen
-		}
 		o.Allowed = allowed
 		decision, err := consolidate.Decide(ctx, fleet, o, c.ask)
 		var out []string

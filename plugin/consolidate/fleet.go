@@ -100,7 +100,7 @@ type Ask func(ctx context.Context, gone, avoid []string) (Answer, error)
 
 // Options bound what is worth a move.
 type Options struct {
-	// Payback is how soon a move has to have earned what it costs. Default 20 min.
+	// Payback is how soon a move has to have earned what it costs. Default 2 h.
 	Payback time.Duration
 	// EvictionCost is what the eviction of an ordinary pod is worth, in USD. Default 0.005.
 	EvictionCost float64
@@ -127,11 +127,11 @@ type Allowance struct {
 }
 
 // DefaultPodAge is how long pods have to have run to be moved as readily as old ones, where nobody says otherwise.
-const DefaultPodAge = 30 * time.Minute
+const DefaultPodAge = 24 * time.Hour
 
 // DefaultOptions are those of the fields' descriptions.
 func DefaultOptions() Options {
-	return Options{Payback: 20 * time.Minute, EvictionCost: 0.005, Overlap: 5 * time.Minute, MinSaving: 0.005, Questions: 24}
+	return Options{Payback: 2 * time.Hour, EvictionCost: 0.005, Overlap: 5 * time.Minute, MinSaving: 0.005, Questions: 24}
 }
 
 // Move is a set of nodes that go together, with what is launched for their pods.

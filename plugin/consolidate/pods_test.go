@@ -49,7 +49,7 @@ func TestFreshPodsStay(t *testing.T) {
 		fresh float64
 		moves int
 		kept  string
-	}{{fresh: 0, moves: 1}, {fresh: 2, moves: 1}, {fresh: 31, kept: "pays back its cost"}} {
+	}{{fresh: 0, moves: 1}, {fresh: 2, moves: 1}, {fresh: 61, kept: "pays back its cost"}} {
 		fleet := []consolidate.Node{
 			{Name: "a", Offer: offer(8), Policy: consolidate.WhenEmptyOrUnderutilized, Pods: []consolidate.Pod{{Name: "web/p", Weight: 1, Fresh: c.fresh}}},
 			{Name: "b", Offer: offer(8), Policy: consolidate.WhenEmptyOrUnderutilized, Blocked: "it stays"},

@@ -51,8 +51,8 @@ func marketFiles(t *testing.T) market.Files {
 	return files
 }
 
-// TestConsolidateScenarios reads files with a section fleet, a line a node (see addNode), perhaps sections payback and spot-to-spot,
-// objects in YAML, and the table that is to come out.
+// TestConsolidateScenarios reads files with a section fleet, a line a node (see addNode), objects in YAML, and the table
+// that is to come out.
 func TestConsolidateScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/consolidate/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -83,7 +83,7 @@ func TestConsolidateScenarios(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			kept(t, objects, saving, o.Consolidate.Payback)
+			kept(t, objects, saving)
 		})
 	}
 }
@@ -99,11 +99,6 @@ func consolidation(t *testing.T, a *txtar.Archive) (objects *input.Objects, o si
 			want = &a.Files[i]
 		case "spot-to-spot":
 			o.Consolidate.SpotToSpot = true
-		case "payback":
-			var err error
-			if o.Consolidate.Payback, err = time.ParseDuration(strings.TrimSpace(string(f.Data))); err != nil {
-				t.Fatal(err)
-			}
 		case "fleet":
 			for line := range strings.Lines(string(f.Data)) {
 				addNode(t, reader, strings.Fields(line))
@@ -167,7 +162,7 @@ func addNode(t *testing.T, r *input.Reader, fields []string) {
 
 // kept holds what every consolidation keeps to: the bill is what the moves promised, every pod has a place, no move costs
 // more than it earns, and no node of a step is more than once in it.
-func kept(t *testing.T, objects *input.Objects, s *simulate.Saving, payback time.Duration) {
+func kept(t *testing.T, objects *input.Objects, s *simulate.Saving) {
 	t.Helper()
 	r := s.Result()
 	promised := r.CostPerHour
@@ -177,7 +172,7 @@ func kept(t *testing.T, objects *input.Objects, s *simulate.Saving, payback time
 		if m.SavingPerHour <= 0 {
 			t.Errorf("a move saves %v", m.SavingPerHour)
 		}
-		if want := payback.Seconds(); m.PaybackSeconds > want {
+		if want := consolidate.DefaultOptions().Payback.Seconds(); m.PaybackSeconds > want {
 			t.Errorf("a move pays back after %v seconds, %v at most was asked", m.PaybackSeconds, want)
 		}
 		for _, n := range m.Nodes {
