@@ -39,7 +39,7 @@ func (m *model) diversify(p *problem, nodes []node) {
 
 func (m *model) spotKey(oi int) (spotKey, bool) {
 	o := &m.offers[oi]
-	return spotKey{o.shape, o.Zone}, o.CapacityType == "spot"
+	return spotKey{o.shape, o.Zone}, o.CapacityType == capacitySpot
 }
 
 // spotLimit is how many pods each key may hold, and how many it does.

@@ -10,6 +10,12 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
+// Values of the label karpenter.sh/capacity-type.
+const (
+	capacitySpot     = "spot"
+	capacityReserved = "reserved"
+)
+
 // Label keys that are not constants of k8s.io/api.
 const (
 	labelCapacityType = "karpenter.sh/capacity-type"

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -168,7 +166,7 @@ func placedOf(in Input, p *Plan, class int) int {
 func (p *Plan) hopeful(in Input, asked []int) []int {
 	// Who must be on a reservation that the plan used up may find room beside those who are.
 	rooms := slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Free != nil }) ||
-		slices.ContainsFunc(p.Claims, func(c Claim) bool { return c.Expected.CapacityType == karpv1.CapacityTypeReserved })
+		slices.ContainsFunc(p.Claims, func(c Claim) bool { return c.Expected.CapacityType == capacityReserved })
 	hopes := func(u *Unplaced) bool {
 		return slices.ContainsFunc(u.Reasons, func(r Reason) bool { return sociable(r, rooms) })
 	}
