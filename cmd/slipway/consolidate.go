@@ -15,6 +15,7 @@ import (
 type consolidation struct {
 	on      bool
 	options consolidate.Options
+	podAge  time.Duration
 }
 
 func newConsolidation() *consolidation { return &consolidation{options: consolidate.DefaultOptions()} }
@@ -24,6 +25,7 @@ func (c *consolidation) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.on, "consolidate", false, "show what the nodes that run could cost: which to give up, what to launch instead, which pods would move")
 	f.DurationVar(&c.options.Payback, "payback", d.Payback, "with --consolidate: how soon a move has to have earned what it costs")
 	f.Float64Var(&c.options.EvictionCost, "eviction-cost", d.EvictionCost, "with --consolidate: what the eviction of a pod counts for, in USD")
+	f.DurationVar(&c.podAge, "pod-age", consolidate.DefaultPodAge, "with --consolidate: a pod that has run so long counts twice, a younger one more; 0s: all count alike")
 	f.Float64Var(&c.options.MinSaving, "min-saving", d.MinSaving, "with --consolidate: the least that a move has to save, in USD per hour")
 	f.BoolVar(&c.options.SpotToSpot, "spot-to-spot", false, "with --consolidate: replace spot nodes by other spot nodes too")
 }
@@ -31,6 +33,9 @@ func (c *consolidation) addFlags(f *pflag.FlagSet) {
 func (c *consolidation) validate() error {
 	if c.options.Payback <= 0 {
 		return fmt.Errorf("--payback %s: more than zero is expected", c.options.Payback)
+	}
+	if c.podAge < 0 {
+		return fmt.Errorf("--pod-age %s: zero or more is expected", c.podAge)
 	}
 	for name, v := range map[string]float64{"eviction-cost": c.options.EvictionCost, "min-saving": c.options.MinSaving} {
 		if !(v >= 0) {
@@ -50,7 +55,7 @@ func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, forma
 		return err
 	}
 	saving, err := simulate.Consolidate(cmd.Context(), objects, m, simulate.ConsolidateOptions{
-		Options: s.options, Consolidate: c.options, Now: time.Now(),
+		Options: s.options, Consolidate: c.options, PodAge: c.podAge, Now: time.Now(),
 	})
 	if err != nil {
 		return err

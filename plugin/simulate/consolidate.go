@@ -24,6 +24,8 @@ type ConsolidateOptions struct {
 	Options
 	// Consolidate bounds what is worth a move.
 	Consolidate consolidate.Options
+	// PodAge is how long pods have to have run to be moved almost as readily as old ones; zero: all are.
+	PodAge time.Duration
 	// Now is the time of the decision: some nodes are too young, some pods are protected for a while.
 	Now time.Time
 }
@@ -80,7 +82,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	for _, n := range objects.Nodes {
 		c.o.taken = append(c.o.taken, n.Name)
 	}
-	out.Before = fleet(settled, cat, o.Now)
+	out.Before = fleet(settled, cat, o.Now, o.PodAge)
 	out.Owners, out.Outside = owners(objects), len(objects.Nodes)-len(out.Before)
 	out.After = out.Before
 	if out.AnewPerHour, err = c.anew(ctx, out.Before); err != nil {
@@ -104,7 +106,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		if err := c.apply(ctx, decision.Moves, o.Now); err != nil {
 			return nil, err
 		}
-		out.After = fleet(c.objects, cat, o.Now)
+		out.After = fleet(c.objects, cat, o.Now, o.PodAge)
 	}
 	out.Problems = distinct(slices.Concat(out.Problems, problems))
 	out.Took = time.Since(start)

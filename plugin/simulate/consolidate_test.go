@@ -92,7 +92,7 @@ func TestConsolidateScenarios(t *testing.T) {
 func consolidation(t *testing.T, a *txtar.Archive) (objects *input.Objects, o simulate.ConsolidateOptions, want *txtar.File) {
 	t.Helper()
 	reader := input.NewReader()
-	o = simulate.ConsolidateOptions{Consolidate: consolidate.DefaultOptions(), Now: noon()}
+	o = simulate.ConsolidateOptions{Consolidate: consolidate.DefaultOptions(), PodAge: consolidate.DefaultPodAge, Now: noon()}
 	for i, f := range a.Files {
 		switch f.Name {
 		case "want":

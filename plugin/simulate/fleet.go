@@ -20,8 +20,8 @@ import (
 // youngest is how long a node is left alone after it was bought: its pods have hardly started.
 const youngest = 10 * time.Minute
 
-// fleet are the nodes of the input's NodePools as consolidation looks at them.
-func fleet(objects *input.Objects, cat catalog.State, now time.Time) []consolidate.Node {
+// fleet are the nodes of the input's NodePools as consolidation looks at them, with pods that count twice at the age.
+func fleet(objects *input.Objects, cat catalog.State, now time.Time, podAge time.Duration) []consolidate.Node {
 	pools := map[string]*karpv1.NodePool{}
 	for _, p := range objects.NodePools {
 		pools[p.Name] = p
@@ -49,7 +49,7 @@ func fleet(objects *input.Objects, cat catalog.State, now time.Time) []consolida
 		for _, p := range on[n.Name] {
 			if consolidate.Moves(p) {
 				node.Pods = append(node.Pods, consolidate.Pod{
-					Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), Fresh: consolidate.Fresh(p, now, consolidate.DefaultPodAge),
+					Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), Fresh: consolidate.Fresh(p, now, podAge),
 				})
 			}
 		}
