@@ -47,10 +47,9 @@ func TestManyNodesBecomeFew(t *testing.T) {
 	large := w.claimsOf(w.name)
 	w.scale(filler, 0)
 	w.await(t, "the nodes to be Consolidatable", func() bool { return w.running() == 6 && len(w.claimsOf(w.name)) == 3 && w.consolidatable() })
-	w.change(func(p *karpv1.NodePool) {
-		onlyTypes(p, "m6i.4xlarge", "m6i.xlarge")
-		p.Spec.Disruption.Budgets = open
-	})
+	// One after the other: whoever sees the budgets has seen the types.
+	w.change(func(p *karpv1.NodePool) { onlyTypes(p, "m6i.4xlarge", "m6i.xlarge") })
+	w.change(func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = open })
 	w.await(t, "the large nodes to be gone and all pods to be ready", func() bool {
 		return !slices.ContainsFunc(large, func(c observe.Claim) bool { return !claimGone(w.cluster, c) }) && w.ready() == 6
 	})
