@@ -65,7 +65,7 @@ type Settings struct {
 	ConsolidationMinSaving float64 `json:"consolidationMinSaving"`
 	// ConsolidationNodeAge is how long a node is left alone after it was bought. Default 10m.
 	ConsolidationNodeAge metav1.Duration `json:"consolidationNodeAge,omitzero"`
-	// ConsolidationPodAge is how long pods have to have run to be moved as readily as old ones: at this age, moving one counts twice.
+	// ConsolidationPodAge is how long pods have to have run to be moved almost as readily as old ones: at this age, moving one counts twice.
 	// Default 24h.
 	ConsolidationPodAge metav1.Duration `json:"consolidationPodAge,omitzero"`
 	// HandoverSelector selects by label the NodePools that are slipway's although a live Karpenter runs in the cluster.

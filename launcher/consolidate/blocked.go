@@ -14,7 +14,7 @@ import (
 // NodeAgeAnnotation on a NodePool is how long its nodes are left alone after they were bought, in place of the launcher's setting.
 const NodeAgeAnnotation = "slipway.dev/consolidation-node-age"
 
-// PodAgeAnnotation on a NodePool is how long its nodes' pods have to have run to be moved as readily as old ones, in place of the
+// PodAgeAnnotation on a NodePool is how long its nodes' pods have to have run to be moved almost as readily as old ones, in place of the
 // launcher's setting.
 const PodAgeAnnotation = "slipway.dev/consolidation-pod-age"
 

@@ -85,7 +85,7 @@ type Settings struct {
 	MinSaving float64
 	// NodeAge is how long a node is left alone after it was bought.
 	NodeAge time.Duration
-	// PodAge is how long pods have to have run to be moved as readily as old ones.
+	// PodAge is how long pods have to have run to be moved almost as readily as old ones: at it, moving one counts twice.
 	PodAge time.Duration
 	// SpotToSpot lets spot nodes be replaced by other spot nodes.
 	SpotToSpot bool

@@ -126,7 +126,7 @@ type Allowance struct {
 	Underutilized int
 }
 
-// DefaultPodAge is how long pods have to have run to be moved as readily as old ones, where nobody says otherwise.
+// DefaultPodAge is how long pods have to have run to be moved almost as readily as old ones, where nobody says otherwise.
 const DefaultPodAge = 24 * time.Hour
 
 // DefaultOptions are those of the fields' descriptions.
