@@ -181,7 +181,7 @@ func (l *Launcher) leaving(p parts) error {
 		return err
 	}
 	interruptions, err := interrupt.New(interrupt.Config{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Queue: l.config.Cloud, Checker: l.config.Cloud, Guard: p.leader,
+		Client: mgr.GetClient(), Launching: p.launcher.Busy, Queue: l.config.Cloud, Checker: l.config.Cloud, Guard: p.leader,
 		Ender: p.terminator, Events: l.recorders.karpenter, Registerer: l.registerer, Ours: p.beside.ours,
 	})
 	if err != nil {

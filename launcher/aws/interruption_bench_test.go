@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/aws"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/interrupt"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 )
@@ -43,7 +44,7 @@ func drainQueue(b *testing.B, n int) time.Duration {
 	queue := &counted{Cloud: newCloud(b, server)}
 	ended := &ending{}
 	subject, err := interrupt.New(interrupt.Config{
-		Client: claims{}, Reader: claims{}, Queue: queue, Checker: queue, Guard: leadershiptest.Always{}, Ender: ended, Events: ended,
+		Client: claims{}, Launching: func() bool { return false }, Queue: queue, Checker: queue, Guard: leadershiptest.Always{}, Ender: ended, Events: ended,
 		Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -108,7 +109,10 @@ func (claims) List(_ context.Context, list client.ObjectList, opts ...client.Lis
 		return nil // No pod is on any node.
 	}
 	o := (&client.ListOptions{}).ApplyOptions(opts)
-	id, _ := o.FieldSelector.RequiresExactMatch("status.instanceID")
+	id, asked := o.FieldSelector.RequiresExactMatch(index.ClaimInstanceID)
+	if !asked {
+		return nil // Nothing is being launched.
+	}
 	claim := karpv1.NodeClaim{}
 	claim.Name, claim.Status.ProviderID, claim.Status.NodeName = id, "aws:///us-east-1a/"+id, "node-of-"+id
 	found.Items = []karpv1.NodeClaim{claim}

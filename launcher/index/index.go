@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -24,6 +25,8 @@ const (
 	ClaimProviderID = "status.providerID"
 	// ClaimInstanceID indexes NodeClaims by the instance id in status.providerID.
 	ClaimInstanceID = "status.instanceID"
+	// ClaimLaunching has the value Yes for NodeClaims whose launch was asked for and whose instance is not recorded.
+	ClaimLaunching = "metadata.annotations.launch"
 	// ClaimNodeName indexes NodeClaims by status.nodeName.
 	ClaimNodeName = "status.nodeName"
 	// ClaimNodePool indexes NodeClaims by their label karpenter.sh/nodepool.
@@ -36,6 +39,9 @@ const (
 	PoolNodeClass = "spec.template.spec.nodeClassRef.name"
 )
 
+// Yes is the value of an index that NodeClaims are in or are not.
+const Yes = "yes"
+
 // Each calls add for every index: register with a manager's field indexer, or with a fake client's builder.
 func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 	claim := func(field string, value func(*karpv1.NodeClaim) string) {
@@ -45,6 +51,7 @@ func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 	add(&corev1.Node{}, NodeProviderID, func(o client.Object) []string { return one(o.(*corev1.Node).Spec.ProviderID) })
 	claim(ClaimProviderID, func(c *karpv1.NodeClaim) string { return c.Status.ProviderID })
 	claim(ClaimInstanceID, func(c *karpv1.NodeClaim) string { return InstanceID(c.Status.ProviderID) })
+	claim(ClaimLaunching, launching)
 	claim(ClaimNodeName, func(c *karpv1.NodeClaim) string { return c.Status.NodeName })
 	claim(ClaimNodePool, func(c *karpv1.NodeClaim) string { return c.Labels[karpv1.NodePoolLabelKey] })
 	claim(ClaimNodeClass, func(c *karpv1.NodeClaim) string { return className(c.Spec.NodeClassRef) })
@@ -70,6 +77,13 @@ func InstanceID(providerID string) string {
 		return ""
 	}
 	return path.Base(providerID)
+}
+
+func launching(c *karpv1.NodeClaim) string {
+	if c.Status.ProviderID == "" && c.Annotations[catalog.LaunchAnnotation] != "" && c.DeletionTimestamp == nil {
+		return Yes
+	}
+	return ""
 }
 
 func className(ref *karpv1.NodeClassReference) string {

@@ -62,8 +62,8 @@ type Recorder interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
-	// Reader reads from the API server.
-	Reader client.Reader
+	// Launching says whether this process has launches under way, whose NodeClaims the cache may not show as such yet.
+	Launching func() bool
 	// Queue to read.
 	Queue Queue
 	// Checker tells which instances are not well.
@@ -88,9 +88,9 @@ type Interruptions struct {
 
 // New returns an Interruptions; Run starts it.
 func New(c Config) (*Interruptions, error) {
-	missing := c.Client == nil || c.Reader == nil || c.Queue == nil || c.Checker == nil || c.Guard == nil || c.Ender == nil
+	missing := c.Client == nil || c.Launching == nil || c.Queue == nil || c.Checker == nil || c.Guard == nil || c.Ender == nil
 	if missing || c.Events == nil || c.Registerer == nil {
-		return nil, errors.New("interrupt: Client, Reader, Queue, Checker, Guard, Ender, Events and Registerer are required")
+		return nil, errors.New("interrupt: Client, Launching, Queue, Checker, Guard, Ender, Events and Registerer are required")
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
@@ -144,7 +144,7 @@ func (i *Interruptions) Run(ctx context.Context) error {
 
 // receive receives messages once.
 func (i *Interruptions) receive(ctx context.Context) (*batch, error) {
-	out := &batch{reader: i.config.Reader}
+	out := &batch{}
 	start := time.Now()
 	messages, err := i.config.Queue.Receive(ctx)
 	if err != nil {
@@ -164,13 +164,13 @@ func (i *Interruptions) receive(ctx context.Context) (*batch, error) {
 func (i *Interruptions) work(ctx context.Context, b *batch) {
 	var wg sync.WaitGroup
 	for _, m := range b.messages {
-		wg.Go(func() { i.handle(ctx, b, m) })
+		wg.Go(func() { i.handle(ctx, m) })
 	}
 	wg.Wait()
 }
 
 // handle acts on one message and deletes it once that is recorded. What fails comes again by itself.
-func (i *Interruptions) handle(ctx context.Context, b *batch, m cloud.Message) {
+func (i *Interruptions) handle(ctx context.Context, m cloud.Message) {
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
 	defer cancel()
 	log := klog.FromContext(ctx)
@@ -190,7 +190,7 @@ func (i *Interruptions) handle(ctx context.Context, b *batch, m cloud.Message) {
 	var wg sync.WaitGroup
 	for n, id := range m.InstanceIDs {
 		wg.Go(func() {
-			recorded, err := i.apply(ctx, b, m, id)
+			recorded, err := i.apply(ctx, m, id)
 			if err != nil {
 				log.Error(err, "Could not act on an interruption; the queue will deliver it again", "kind", m.Kind, "instanceID", id)
 			}
@@ -215,17 +215,21 @@ func (i *Interruptions) delete(ctx context.Context, m cloud.Message) {
 }
 
 // apply acts on one instance of a message and says whether that is recorded.
-func (i *Interruptions) apply(ctx context.Context, b *batch, m cloud.Message, instanceID string) (bool, error) {
+func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID string) (bool, error) {
 	effect := EffectOf(m.Kind)
 	if effect == (Effect{}) {
 		return true, nil
+	}
+	unsure, err := i.unsure(ctx, m, time.Now())
+	if err != nil {
+		return false, err
 	}
 	claim, err := i.claimOf(ctx, instanceID)
 	if err != nil {
 		return false, err
 	}
 	if claim == nil {
-		return b.foreign(ctx, m, time.Now())
+		return !unsure, nil // Somebody else's, or one of a launch that is being recorded: then the message must come again.
 	}
 	if claim.DeletionTimestamp != nil {
 		return true, nil

@@ -65,7 +65,8 @@ func TestScenarios(t *testing.T) {
 			s.api = b.Build()
 			registry := prometheus.NewRegistry()
 			subject, err := interrupt.New(interrupt.Config{
-				Client: s.api, Reader: s.api, Queue: s.queue, Checker: s.queue, Guard: leadershiptest.Always{}, Ender: s, Events: s, Registerer: registry,
+				Client: s.api, Launching: func() bool { return false }, Queue: s.queue, Checker: s.queue, Guard: leadershiptest.Always{}, Ender: s,
+				Events: s, Registerer: registry,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -81,6 +82,8 @@ type Launcher struct {
 	metrics *metrics
 	wake    chan struct{}
 	tags    *tags
+	// working counts the groups under way.
+	working atomic.Int32
 
 	mu    sync.Mutex
 	queue []*karpv1.NodeClaim
@@ -217,7 +220,15 @@ func (l *Launcher) Run(ctx context.Context) error {
 		case <-l.wake:
 		}
 		for _, group := range groups(l.take()) {
-			wg.Go(func() { l.work(ctx, group) })
+			l.working.Add(1)
+			wg.Go(func() {
+				defer l.working.Add(-1)
+				l.work(ctx, group)
+			})
 		}
 	}
 }
+
+// Busy says that launches are under way: there may be instances that no NodeClaim names yet, of calls that are on the claims
+// already and not in the cache yet. Safe from any goroutine.
+func (l *Launcher) Busy() bool { return l.working.Load() > 0 }
