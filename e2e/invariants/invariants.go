@@ -162,14 +162,34 @@ func (e *Evidence) moved(effect string, about func(p observe.Pod) string) []stri
 	return out
 }
 
-// protectedStay: no pod that says do-not-disrupt is evicted, once it has run. One that was bound to a node which never came is given back.
+// protectedStay: no pod that says do-not-disrupt is evicted. One that never ran is given back by a node that was to leave before its
+// kubelet came.
 func protectedStay(e *Evidence) []string {
+	empty := neverJoined(e)
 	return e.moved("create pods/eviction", func(p observe.Pod) string {
-		if p.Running.Seen() && drain.ProtectionOf(p.Object, time.Time{}).Active {
+		givenBack := !p.Running.Seen() && empty[p.Object.Spec.NodeName]
+		if !givenBack && drain.ProtectionOf(p.Object, time.Time{}).Active {
 			return "it says do-not-disrupt"
 		}
 		return ""
 	})
+}
+
+// neverJoined are the names of the nodes whose kubelet had not come when their NodeClaims were to leave.
+func neverJoined(e *Evidence) map[string]bool {
+	out := map[string]bool{}
+	leaving := map[string]observe.Claim{}
+	for _, c := range e.Claims {
+		if name := c.Object.Status.NodeName; name != "" && c.Leaving.Seen() {
+			leaving[name], out[name] = c, true
+		}
+	}
+	for _, n := range e.Nodes {
+		if c, leaves := leaving[n.Object.Name]; leaves && n.Joined.Before(c.Leaving) {
+			out[n.Object.Name] = false
+		}
+	}
+	return out
 }
 
 // emptyMeansEmpty: a node that goes because it is empty has no pod to evict.

@@ -63,14 +63,38 @@ func refused(name string, uid types.UID) observe.Pod {
 	return p
 }
 
-// A pod that never ran leaves a node that never came, whatever it says.
+// A pod that never ran leaves a node that never came, whatever it says; not one whose kubelet was there, nor one that stays, and not
+// once it ran.
 func TestGivenBack(t *testing.T) {
-	e := good()
-	e.Pods[0].Object.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
-	e.Pods[0].Running = observe.Moment{}
-	e.Effects = append(e.Effects, effect("create pods/eviction", "launcher"))
-	if broken := invariants.Always(*e); len(broken) > 0 {
-		t.Errorf("a pod that is given back: %q", broken)
+	for _, c := range []struct {
+		name                   string
+		ran, joined, then, out bool
+	}{
+		{name: "the kubelet never came", out: true},
+		{name: "the kubelet came while its node was leaving", then: true, out: true},
+		{name: "the kubelet was there", joined: true},
+		{name: "it ran", ran: true},
+	} {
+		e := good()
+		e.Pods[0].Object.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+		e.Claims[0].Leaving = observe.Moment{At: at(2), Revision: 2}
+		switch {
+		case c.joined:
+			e.Nodes[0].Joined = seen()
+		case c.then:
+			e.Nodes[0].Joined = observe.Moment{At: at(3), Revision: 3}
+		}
+		if !c.ran {
+			e.Pods[0].Running = observe.Moment{}
+		}
+		e.Effects = append(e.Effects, effect("create pods/eviction", "launcher"))
+		if broken := invariants.Always(*e); (len(broken) == 0) != c.out {
+			t.Errorf("%s: %q", c.name, broken)
+		}
+		e.Claims[0].Leaving = observe.Moment{}
+		if broken := invariants.Always(*e); len(broken) == 0 {
+			t.Errorf("%s: a pod of a node that stays is evicted, and nothing says so", c.name)
+		}
 	}
 }
 

@@ -42,11 +42,14 @@ type Pod struct {
 	Created, Unschedulable, Bound, Running, Ready, Terminating, Failed, Deleted Moment
 }
 
+// neverUpdated is the reason of the conditions that kube-controller-manager gives a Node whose kubelet has not come.
+const neverUpdated = "NodeStatusNeverUpdated"
+
 // Node is the history of one Node object.
 type Node struct {
 	// Object as last seen.
 	Object *corev1.Node
-	// Created, kubelet Joined (posted any condition), Ready, startup taint Untainted, disrupted taint (Cordoned), Deleted.
+	// Created, kubelet Joined (posted a condition), Ready, startup taint Untainted, disrupted taint (Cordoned), Deleted.
 	Created, Joined, Ready, Untainted, Cordoned, Deleted Moment
 }
 
@@ -77,11 +80,11 @@ func (p *Pod) update(obj *corev1.Pod, now Moment) {
 func (n *Node) update(obj *corev1.Node, now Moment) {
 	n.Object = obj
 	n.Created.note(true, now)
-	n.Joined.note(len(obj.Status.Conditions) > 0, now)
 	starting := HasTaint(obj, catalog.StartingTaintKey)
 	n.Untainted.note(!starting, now)
 	n.Cordoned.note(HasTaint(obj, karpv1.DisruptedTaintKey), now)
 	for _, c := range obj.Status.Conditions {
+		n.Joined.note(c.Reason != neverUpdated, now)
 		n.Ready.note(c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue, now)
 	}
 }
