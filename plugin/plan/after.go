@@ -51,13 +51,13 @@ func (s *second) after(left []int) Input {
 func (s *second) put(n *Node, members []Member, counted bool) {
 	for _, m := range members {
 		class := &s.in.Classes[m.Class]
-		for range m.Pods {
-			n.Pods = append(n.Pods, class.Pod)
-		}
 		for _, v := range class.Volumes {
 			if have, limited := n.Attachable[v.Driver]; limited {
-				n.Attachable[v.Driver] = have - int64(len(m.Pods))
+				n.Attachable[v.Driver] = have - attaching(n, class.Pod, v.Claim, len(m.Pods))
 			}
+		}
+		for range m.Pods {
+			n.Pods = append(n.Pods, class.Pod)
 		}
 		if !counted {
 			continue
@@ -72,6 +72,17 @@ func (s *second) put(n *Node, members []Member, counted bool) {
 			}
 		}
 	}
+}
+
+// attaching is how many volumes the node attaches for the volume claim of so many pods more.
+func attaching(n *Node, pod *corev1.Pod, claim string, pods int) int64 {
+	if !claims(pod, claim) {
+		return int64(pods)
+	}
+	if slices.ContainsFunc(n.Pods, func(p *corev1.Pod) bool { return p.Namespace == pod.Namespace && claims(p, claim) }) {
+		return 0
+	}
+	return 1
 }
 
 // planned is the node of a claim, with its pods and daemon pods.

@@ -185,7 +185,10 @@ func (m *model) span(p *problem, n node, ok bits) span {
 // types can be named so, which minValues may need.
 func (m *model) widened(p *problem, n node, sp span) span {
 	if slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned }) {
-		return sp
+		if !m.alone(p.parts(n)) {
+			return sp
+		}
+		sp.shared = m.unpinned(p, n)
 	}
 	sp.zones = slices.Clone(sp.zones)
 	for oi := range m.offers {

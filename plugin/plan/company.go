@@ -16,11 +16,12 @@ type nodeRule struct {
 }
 
 // compileNodeRules turns spread by hostname, anti-affinity by any key, host ports and the filters' verdicts into node rules.
+// A spread over hosts limits a node because a new one, empty, could be launched any time; where that is not so, it does not.
 func (m *model) compileNodeRules() {
 	for i := range m.rules {
 		r := &m.rules[i]
 		// Pods on one node share all domains: who may not share a zone may not share a node either.
-		if r.kind == affinity || r.kind == attended || r.kind == spread && r.key != corev1.LabelHostname {
+		if r.kind == affinity || r.kind == attended || r.kind == spread && (r.key != corev1.LabelHostname || r.closed) {
 			continue
 		}
 		if r.kind == antiAffinity && !m.canHave(r.key) {

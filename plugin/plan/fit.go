@@ -274,6 +274,7 @@ func (m *model) compileRooms() {
 		r := room{node: n, inFlight: inFlight, labels: normalLabels(n), free: m.dims.node(n.Free, n.Attachable)}
 		for _, p := range n.Pods {
 			r.ports = append(r.ports, hostPorts(&p.Spec)...)
+			r.attach(p.Namespace, p.Spec.Volumes)
 		}
 		m.rooms = append(m.rooms, r)
 	}

@@ -20,14 +20,13 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 	}
 	out := *c
 	out.Members = joinMembers(c.Members, more)
-	sum, shared := make(vec, len(m.dims)), newBits(len(m.offers))
+	sum, shared := m.sumOf(out.Members), newBits(len(m.offers))
 	for i := range m.offers {
 		if m.offers[i].pool == pi {
 			shared.set(i)
 		}
 	}
 	for _, x := range out.Members {
-		sum.add(m.classes[x.Class].need, int64(len(x.Pods)))
 		shared.and(m.classes[x.Class].fits)
 	}
 	shared = m.each(shared, func(i int) bool { return m.offers[i].free.holds(sum) })

@@ -48,6 +48,7 @@ func LowerBound(in Input, p *Plan) float64 {
 		at[w] = i
 	}
 	m := compile(in, nil, newLessons())
+	relaxed := m.relax(p)
 	sum := 0.0
 	for _, weight := range m.weights() {
 		pods, prices := make([]int, len(in.Classes)), []float64(nil)
@@ -61,7 +62,11 @@ func LowerBound(in Input, p *Plan) float64 {
 				pods[at[x.Class]] += len(x.Pods)
 			}
 		}
-		sum += m.lowerBound(pods, sorted(prices), p.proofOf(weight))
+		known := p.proofOf(weight)
+		if relaxed {
+			known.pods, known.bound = nil, 0
+		}
+		sum += m.lowerBound(pods, sorted(prices), known)
 	}
 	return sum
 }

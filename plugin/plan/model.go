@@ -24,8 +24,10 @@ type model struct {
 	rules     []rule
 	nodeRules []nodeRule
 	concerns  []concern
-	peers     peers
-	memo      domainMemo
+	// hosts are the spreads over hosts that are closed, by index.
+	hosts []int
+	peers peers
+	memo  domainMemo
 	// regions by zone.
 	regions map[string]string
 	// available holds the offers that can be bought now.
@@ -112,6 +114,8 @@ type class struct {
 	// own are the terms without what volumes and preferences add: they say which nodes a topology spread counts.
 	own   []catalog.Requirements
 	ports []port
+	// shared are those of its volumes that other pods may use as well.
+	shared []sharedVolume
 	// fits are the offers one of whose nodes could run a pod of the class, were they available.
 	fits bits
 	// demands are what the class wants of the open keys, by pool; nil for nothing.
@@ -138,6 +142,8 @@ type room struct {
 	labels   map[string]string
 	free     vec
 	ports    []port
+	// attached are the volume claims of the pods there.
+	attached map[string]bool
 }
 
 func compile(in Input, w wants, l *lessons) *model {
@@ -170,8 +176,8 @@ func compile(in Input, w wants, l *lessons) *model {
 	}
 	m.attend()
 	m.softDomains()
-	m.compileNodeRules()
 	m.openDomains()
+	m.compileNodeRules()
 	m.findConcerns()
 	return m
 }
@@ -276,6 +282,7 @@ func (m *model) newClass(c Class, w want) class {
 	}
 	if out.broken = unsupported(c.Pod); out.broken == nil {
 		m.addVolumes(&out, c.Volumes)
+		out.shared = m.sharedVolumes(&out, c.Volumes)
 	}
 	return out
 }

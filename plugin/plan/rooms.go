@@ -82,19 +82,23 @@ func (m *model) fillRooms(left []int) []roomFill {
 // fillRoom puts up to want pods of the class into a room and returns how many.
 func (m *model) fillRoom(f *roomFill, ci, want int) int {
 	r, c := &m.rooms[f.room], &m.classes[ci]
-	want = min(want, r.free.times(c.need))
-	if want == 0 || !r.admits(c) || r.blocks(c) {
+	need := r.needAt(c)
+	if !r.free.holds(need) || !r.admits(c) || r.blocks(c) {
 		return 0
 	}
 	at := func(key string) (string, bool) { v, ok := r.labels[key]; return v, ok }
 	placed := 0
-	for placed < want {
-		if !m.permits(part{ci, 1}, at, false) || !m.fitsCompany(f.parts, ci, r, at) {
+	for placed < want && r.free.holds(need) {
+		if !m.permits(part{ci, 1}, at, false) || !m.staysEven(ci, at) || !m.fitsCompany(f.parts, ci, r, at) {
 			break
 		}
 		f.parts = addPart(f.parts, ci, 1)
 		m.record(ci, 1, at)
-		r.free.add(c.need, -1)
+		r.free.add(need, -1)
+		if len(c.shared) > 0 {
+			r.attach(c.pod.Namespace, c.pod.Spec.Volumes)
+			need = r.needAt(c)
+		}
 		placed++
 	}
 	return placed
@@ -108,6 +112,17 @@ func (r *room) blocks(c *class) bool {
 		}
 	}
 	return false
+}
+
+// staysEven says that one more pod of the class leaves the spread of others on the node as even as they require.
+func (m *model) staysEven(ci int, at lookup) bool {
+	for _, i := range m.hosts {
+		r := &m.rules[i]
+		if v, ok := at(r.key); r.owner != ci && r.classes.has(ci) && r.owners[v] > 0 && !r.allows(part{ci, 1}, v, ok) {
+			return false
+		}
+	}
+	return true
 }
 
 // fitsCompany says that one more pod of the class may join the parts, by those rules that are not counted by permits.

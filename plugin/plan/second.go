@@ -68,7 +68,7 @@ func fillUp(in Input, w wants, out *Plan, most, asked []int) {
 // again plans what is left, the most important pods first; where nothing of it can be placed together, single pods. It
 // returns how many pods of each class came, nil for none.
 func again(in Input, w wants, out *Plan, asked []int) []int {
-	left := out.hopeful(in, asked)
+	left := (&second{in: in, wants: w, first: out}).untied(out.hopeful(in, asked))
 	if left == nil {
 		return nil
 	}

@@ -143,7 +143,12 @@ func (m *model) openDomains() {
 		}
 		c := &m.classes[r.owner]
 		if r.key == corev1.LabelHostname {
-			r.closed = m.in.second && m.each(c.fits, func(oi int) bool { return m.available.has(oi) && m.withinLimits(oi) }).empty()
+			// A node that only a preference keeps its pods off could be launched all the same.
+			r.closed = m.in.second && c.want.pod == nil && !c.want.untainted &&
+				m.each(c.fits, func(oi int) bool { return m.available.has(oi) && m.withinLimits(oi) }).empty()
+			if r.closed {
+				m.hosts = append(m.hosts, i)
+			}
 			continue
 		}
 		seen := m.counted(r)

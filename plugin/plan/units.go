@@ -176,7 +176,7 @@ func (m *model) bestDomain(u *unit, domains []domain) int {
 func (m *model) permitsAll(u *unit, at lookup) bool {
 	for _, p := range u.parts {
 		if !m.permits(p, at, true) {
-			return false
+			return len(u.parts) > 1 && m.inTurn(u, at)
 		}
 	}
 	return true

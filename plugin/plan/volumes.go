@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -78,4 +79,73 @@ func termRequirements(terms []corev1.NodeSelectorTerm) ([]catalog.Requirements, 
 		return nil, fmt.Errorf("the volume's node affinity has no term that can match")
 	}
 	return out, nil
+}
+
+// sharedVolume is a volume claim that other pods may use as well: a node attaches its volume once for all of them.
+type sharedVolume struct {
+	claim string
+	dim   int
+}
+
+// sharedVolumes are those of the class that count against what a node can attach.
+func (m *model) sharedVolumes(c *class, volumes []Volume) []sharedVolume {
+	var out []sharedVolume
+	for _, v := range volumes {
+		dim := slices.Index(m.dims, attachments(v.Driver))
+		if v.Driver != "" && dim >= 0 && claims(c.pod, v.Claim) {
+			out = append(out, sharedVolume{claim: c.pod.Namespace + "/" + v.Claim, dim: dim})
+		}
+	}
+	return out
+}
+
+// claims says that the pod names the volume claim: it is not made for this pod alone.
+func claims(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == name
+	})
+}
+
+// needAt is what one pod of the class takes of the room: the volumes that pods there use already are attached.
+func (r *room) needAt(c *class) vec {
+	if len(c.shared) == 0 {
+		return c.need
+	}
+	need := c.need.clone()
+	for _, v := range c.shared {
+		if r.attached[v.claim] {
+			need[v.dim]--
+		}
+	}
+	return need
+}
+
+// attach notes the volume claims of a pod in the room.
+func (r *room) attach(namespace string, volumes []corev1.Volume) {
+	for _, v := range volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		if r.attached == nil {
+			r.attached = map[string]bool{}
+		}
+		r.attached[namespace+"/"+v.PersistentVolumeClaim.ClaimName] = true
+	}
+}
+
+// sumOf is what the members take of one node together: a volume that several of them use is attached once.
+func (m *model) sumOf(members []Member) vec {
+	sum, seen := make(vec, len(m.dims)), map[string]bool{}
+	for _, x := range members {
+		c := &m.classes[x.Class]
+		sum.add(c.need, int64(len(x.Pods)))
+		for _, v := range c.shared {
+			sum[v.dim] -= int64(len(x.Pods))
+			if !seen[v.claim] {
+				sum[v.dim]++
+			}
+			seen[v.claim] = true
+		}
+	}
+	return sum
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,8 +20,8 @@ import (
 //  1. on a node that exists or is in flight: not there;
 //  2. with fewer pods of its own class it fits, and the conflict is within the node: at most so many per node;
 //  3. without the other classes it fits, and the conflict is within the node: not together with them;
-//  4. without the node's daemon pods it fits: not on any offering whose nodes run those DaemonSets, in the same zone or of the
-//     same capacity type if those are what it looks at;
+//  4. without the node's daemon pods it fits: not on any offering whose nodes run those of them that are enough for the no, in the
+//     same zone or of the same capacity type if those are what it looks at;
 //  5. otherwise by what the filter looks at: the zone, the capacity type, the pool, the instance type, or this very offering.
 func (v *Verifier) narrow(ctx context.Context, t *trial, s *spot, status *fwk.Status) []plan.Rejection {
 	class := t.class
@@ -35,7 +36,7 @@ func (v *Verifier) narrow(ctx context.Context, t *trial, s *spot, status *fwk.St
 		}
 	}
 	if s.claim != nil && amongPods(plugin) && fits(func(u types.UID) bool { return s.daemons[u] != nil }) {
-		return t.scene.beside(s, class, why, domainOf(&class, plugin))
+		return t.scene.beside(s, enough(s.daemons, fits), plan.Rejection{ClassKey: class.Key, Reason: why}, domainOf(&class, plugin))
 	}
 	return []plan.Rejection{s.reject(class, why, plugin)}
 }
@@ -104,8 +105,20 @@ func amongPods(plugin string) bool {
 	return false
 }
 
-// beside rejects the offerings whose nodes run one of the DaemonSets of the spot's node.
-func (s *scene) beside(at *spot, class plan.Class, why string, by domain) []plan.Rejection {
+// enough are daemons that together are enough for the filter's no: without any one of them it is a yes.
+func enough(daemons map[types.UID]*appsv1.DaemonSet, fits func(func(types.UID) bool) bool) map[types.UID]*appsv1.DaemonSet {
+	out := maps.Clone(daemons)
+	for _, uid := range slices.Sorted(maps.Keys(daemons)) {
+		delete(out, uid)
+		if fits(func(u types.UID) bool { return daemons[u] != nil && out[u] == nil }) {
+			out[uid] = daemons[uid]
+		}
+	}
+	return out
+}
+
+// beside rejects the offerings whose nodes run all of the DaemonSets as well.
+func (s *scene) beside(at *spot, daemons map[types.UID]*appsv1.DaemonSet, verdict plan.Rejection, by domain) []plan.Rejection {
 	var out []plan.Rejection
 	expected := &at.claim.Expected
 	for _, name := range slices.Sorted(maps.Keys(s.cat.NodePools)) {
@@ -116,18 +129,25 @@ func (s *scene) beside(at *spot, class plan.Class, why string, by domain) []plan
 					continue
 				}
 				node := virtualNode("beside", offeringLabels(pool, t, o), pool.Taints, t.Allocatable)
-				for _, uid := range slices.Sorted(maps.Keys(at.daemons)) {
-					if run, _ := daemon.NodeShouldRunDaemonPod(s.world.logger, node, at.daemons[uid]); run {
-						out = append(out, plan.Rejection{
-							ClassKey: class.Key, NodePool: name, InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reason: why,
-						})
-						break
-					}
+				if !s.runs(node, daemons) {
+					continue
 				}
+				verdict.NodePool, verdict.InstanceType, verdict.Zone, verdict.CapacityType = name, t.Name, o.Zone, o.CapacityType
+				out = append(out, verdict)
 			}
 		}
 	}
 	return out
+}
+
+// runs says that the node runs pods of all of the DaemonSets.
+func (s *scene) runs(node *corev1.Node, daemons map[types.UID]*appsv1.DaemonSet) bool {
+	for _, ds := range daemons {
+		if run, _ := daemon.NodeShouldRunDaemonPod(s.world.logger, node, ds); !run {
+			return false
+		}
+	}
+	return true
 }
 
 // most is how many pods of the class the node takes: at least one, fewer than are planned.

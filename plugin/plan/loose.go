@@ -1,0 +1,110 @@
+package plan
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// zonal says that the label is one by which a unit is pinned to a zone.
+func zonal(key string) bool { return key == corev1.LabelTopologyZone || key == labelZoneID }
+
+// alone says that no pod but those of the parts, on one node, has to do with the rules over zones that concern them: whichever zone
+// the node comes up in, they are the first.
+func (m *model) alone(parts []part) bool {
+	for i := range m.rules {
+		r := &m.rules[i]
+		if !zonal(r.key) || r.kind == attended {
+			continue
+		}
+		members, owners, concerned := 0, 0, false
+		for _, p := range parts {
+			if r.classes.has(p.class) {
+				members += p.n
+				concerned = true
+			}
+			if r.owner == p.class {
+				owners += p.n
+				concerned = true
+			}
+		}
+		if !concerned {
+			continue
+		}
+		for _, n := range r.owners {
+			owners -= n
+		}
+		if r.total != members || owners != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// unpinned is shared without the zones that the node's units were given.
+func (m *model) unpinned(p *problem, n node) bits {
+	loose := *p
+	loose.units = slices.Clone(p.units)
+	for _, it := range n.items {
+		u := &loose.units[it.unit]
+		if !u.pinned {
+			continue
+		}
+		free := m.newUnit(u.parts, u.count)
+		var keys []string
+		for _, k := range m.keys(u) {
+			if !zonal(k) {
+				keys = append(keys, k)
+			}
+		}
+		u.fits = m.pinnedFits(&free, keys, u.domain)
+	}
+	return m.shared(&loose, n)
+}
+
+// loose says that the claim's zone is open though rules over zones concern its pods: they were alone with them.
+func (m *model) loose(c *Claim) bool {
+	if len(valuesIn(c.Requirements, corev1.LabelTopologyZone)) < 2 {
+		return false
+	}
+	return slices.ContainsFunc(c.Members, func(x Member) bool { return slices.ContainsFunc(m.keysOf(x.Class), zonal) })
+}
+
+// untied is left without the classes that rules over zones tie to pods of claims whose zone is open: where those will be is not known
+// before they are launched. Nil if nothing remains.
+func (s *second) untied(left []int) []int {
+	if left == nil || !slices.ContainsFunc(s.first.Claims, s.mayBeLoose) {
+		return left
+	}
+	m := compile(s.in, s.wants, newLessons())
+	for i := range s.first.Claims {
+		if c := &s.first.Claims[i]; m.loose(c) {
+			m.tied(c).each(func(ci int) { left[ci] = 0 })
+		}
+	}
+	if !slices.ContainsFunc(left, func(n int) bool { return n > 0 }) {
+		return nil
+	}
+	return left
+}
+
+// mayBeLoose says that the claim has several zones, and a pool whose minValues may be why.
+func (s *second) mayBeLoose(c Claim) bool {
+	return len(valuesIn(c.Requirements, corev1.LabelTopologyZone)) > 1 &&
+		slices.ContainsFunc(s.in.Catalog.NodePools[c.NodePool].Requirements, func(r catalog.Requirement) bool { return r.MinValues > 1 })
+}
+
+// tied are the classes of the rules over zones that concern the claim's pods.
+func (m *model) tied(c *Claim) bits {
+	out := newBits(len(m.classes))
+	for i := range m.rules {
+		r := &m.rules[i]
+		if zonal(r.key) && slices.ContainsFunc(c.Members, func(x Member) bool { return x.Class == r.owner || r.classes.has(x.Class) }) {
+			out.set(r.owner)
+			out.or(r.classes)
+		}
+	}
+	return out
+}

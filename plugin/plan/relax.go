@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"maps"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// relax takes out of the model what a plan keeps to though other nodes for the same pods need not, so that a bound is one for all of
+// them, and says whether there was anything:
+//
+//   - a spread over hosts limits each node because an empty one could be launched at any time, and would count. Where limits and
+//     reservations leave no room for it, the pods may stand closer: with maxSkew 1, three of them on two nodes. So the limit holds
+//     only for classes that could have a node more beside whatever else the plan's bill buys;
+//   - a volume that several pods use is attached once to a node, however many of them are there.
+func (m *model) relax(p *Plan) bool {
+	relaxed, users := false, map[string]int{}
+	for ci := range m.classes {
+		for _, v := range m.classes[ci].shared {
+			users[v.claim] += len(m.classes[ci].refs)
+		}
+	}
+	for ci := range m.classes {
+		c := &m.classes[ci]
+		for _, v := range c.shared {
+			if users[v.claim] > 1 {
+				c.need[v.dim]--
+				relaxed = true
+			}
+		}
+	}
+	var endless bits
+	closed := false
+	for i := range m.rules {
+		r := &m.rules[i]
+		if r.kind != spread || r.soft || r.key != corev1.LabelHostname {
+			continue
+		}
+		if endless == nil {
+			endless = m.endless(p)
+		}
+		r.closed = m.each(m.classes[r.owner].fits, endless.has).empty()
+		closed = closed || r.closed
+	}
+	if closed {
+		m.nodeRules = nil
+		m.compileNodeRules()
+	}
+	return relaxed || closed
+}
+
+// endless are the offers of which one more can be bought beside the nodes of the plan, and beside any others that cost no more.
+func (m *model) endless(p *Plan) bits {
+	pools := maps.Clone(m.in.Catalog.NodePools)
+	s := second{in: m.in, first: p}
+	for i := range p.Claims {
+		np := pools[p.Claims[i].NodePool]
+		np.Usage = s.usage(np, &p.Claims[i])
+		pools[np.Name] = np
+	}
+	out := newBits(len(m.offers))
+	for pi := range m.pools {
+		left := m.beside(pi, pools[m.pools[pi].Name].Usage, p.CostPerHour)
+		for oi := m.pools[pi].offers[0]; oi < m.pools[pi].offers[1]; oi++ {
+			room := m.available.has(oi) && m.offers[oi].ReservationID == ""
+			for i, used := range m.types[m.offers[oi].shape].usage {
+				room = room && float64(used) <= left[i]
+			}
+			if room {
+				out.set(oi)
+			}
+		}
+	}
+	return out
+}
+
+// beside is what each limit of the pool leaves beside what is used, and beside the most that so many USD per hour can use up.
+func (m *model) beside(pi int, used corev1.ResourceList, bill float64) []float64 {
+	p := &m.pools[pi]
+	left := make([]float64, len(p.limits))
+	for i, l := range p.limits {
+		perDollar := 0.0
+		for oi := p.offers[0]; oi < p.offers[1]; oi++ {
+			if o := &m.offers[oi]; m.available.has(oi) && m.types[o.shape].usage[i] > 0 {
+				perDollar = max(perDollar, float64(m.types[o.shape].usage[i])/max(o.Price, 1e-9))
+			}
+		}
+		left[i] = float64(l.max) - max(float64(amount(l.name, used[l.name])), float64(l.used)+math.Ceil(bill*perDollar))
+	}
+	return left
+}
