@@ -74,9 +74,15 @@ func amid(t *testing.T, busy func() bool, test func(s *scene, l *looks)) {
 }
 
 // many claims, and messages.
-const many = 40
+const many = 20
 
 func idle() bool { return false }
+
+// rest lets time pass, and waits until nothing moves.
+func rest(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
 
 // Messages about other clusters' instances cost no look at claims that are launched, however many there are.
 func TestForeignMessagesCostNoClaims(t *testing.T) {
@@ -87,7 +93,7 @@ func TestForeignMessagesCostNoClaims(t *testing.T) {
 		for i := range many {
 			s.queue.Send(cloud.Message{Kind: cloud.SpotInterrupted, InstanceIDs: []string{fmt.Sprintf("i-theirs-%d", i)}})
 		}
-		time.Sleep(10 * time.Second)
+		rest(10 * time.Second)
 		if left := s.queue.Queued(); left != 0 {
 			t.Errorf("%d messages about other clusters are left", left)
 		}
@@ -104,7 +110,7 @@ func TestUnsureMessagesCostOneClaim(t *testing.T) {
 			s.addClaim(fmt.Sprintf("default-%d", i), map[string]string{"launching": ""})
 		}
 		s.queue.Send(cloud.Message{Kind: cloud.SpotInterrupted, InstanceIDs: []string{"i-theirs"}})
-		time.Sleep(time.Second)
+		rest(time.Second)
 		if left := s.queue.Queued(); left != 1 || l.handed != 1 {
 			t.Errorf("%d messages are left, want 1; the cache handed out %d NodeClaims, want 1", left, l.handed)
 		}
@@ -116,7 +122,7 @@ func TestRecordedBetweenTheLooks(t *testing.T) {
 	amid(t, idle, func(s *scene, l *looks) {
 		l.after = sync.OnceFunc(func() { s.addClaim("default-1", map[string]string{"instance": "i-1", "launching": ""}) })
 		s.queue.Send(cloud.Message{Kind: cloud.SpotInterrupted, InstanceIDs: []string{"i-1"}})
-		time.Sleep(time.Second)
+		rest(time.Second)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.trace) == 0 || s.queue.Queued() != 0 {
@@ -131,11 +137,11 @@ func TestMessageAmidALaunch(t *testing.T) {
 	busy := func() bool { return true }
 	amid(t, busy, func(s *scene, _ *looks) {
 		s.queue.Send(cloud.Message{Kind: cloud.SpotInterrupted, InstanceIDs: []string{"i-1"}})
-		time.Sleep(time.Second)
+		rest(time.Second)
 		if left := s.queue.Queued(); left != 1 {
 			t.Errorf("%d messages are left amid a launch, want 1", left)
 		}
-		time.Sleep(4 * time.Minute)
+		rest(4 * time.Minute)
 		if left := s.queue.Queued(); left != 0 {
 			t.Errorf("%d messages are left after four minutes, want none: no launch takes that long to be recorded", left)
 		}
