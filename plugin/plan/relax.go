@@ -75,18 +75,24 @@ func (m *model) endless(p *Plan) bits {
 	return out
 }
 
-// beside is what each limit of the pool leaves beside what is used, and beside the most that so many USD per hour can use up.
+// beside is what each limit of the pool leaves beside what is used, and beside the most that reservations and so many USD per hour
+// can use up.
 func (m *model) beside(pi int, used corev1.ResourceList, bill float64) []float64 {
 	p := &m.pools[pi]
 	left := make([]float64, len(p.limits))
 	for i, l := range p.limits {
-		perDollar := 0.0
+		perDollar, reserved := 0.0, 0.0
 		for oi := p.offers[0]; oi < p.offers[1]; oi++ {
-			if o := &m.offers[oi]; m.available.has(oi) && m.types[o.shape].usage[i] > 0 {
-				perDollar = max(perDollar, float64(m.types[o.shape].usage[i])/max(o.Price, 1e-9))
+			o := &m.offers[oi]
+			switch one := float64(m.types[o.shape].usage[i]); {
+			case !m.available.has(oi) || one == 0:
+			case o.ReservationID != "":
+				reserved += one * float64(o.Remaining)
+			default:
+				perDollar = max(perDollar, one/max(o.Price, 1e-9))
 			}
 		}
-		left[i] = float64(l.max) - max(float64(amount(l.name, used[l.name])), float64(l.used)+math.Ceil(bill*perDollar))
+		left[i] = float64(l.max) - max(float64(amount(l.name, used[l.name])), float64(l.used)+reserved+math.Ceil(bill*perDollar))
 	}
 	return left
 }
