@@ -143,10 +143,7 @@ func (m *model) openDomains() {
 		}
 		c := &m.classes[r.owner]
 		if r.key == corev1.LabelHostname {
-			// A node that only a preference keeps its pods off could be launched all the same.
-			r.closed = m.in.second && c.want.pod == nil && !c.want.untainted &&
-				m.each(c.fits, func(oi int) bool { return m.available.has(oi) && m.withinLimits(oi) }).empty()
-			if r.closed {
+			if r.closed = m.in.second && m.shut(c); r.closed {
 				m.hosts = append(m.hosts, i)
 			}
 			continue
@@ -169,6 +166,12 @@ func (m *model) openDomains() {
 			found[at] = open
 		}
 	}
+}
+
+// shut says that no node can be launched for the class. One that only a preference keeps it off could be.
+func (m *model) shut(c *class) bool {
+	return c.want.pod == nil && !c.want.untainted &&
+		m.each(c.fits, func(oi int) bool { return m.available.has(oi) && m.withinLimits(oi) }).empty()
 }
 
 // domainsKey tells spreads apart that see different domains; false for classes whose demands make them special.
