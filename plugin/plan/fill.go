@@ -17,6 +17,9 @@ const (
 	steer    = 1.0
 	// variants of the wares are blended: with and without the first two.
 	variants = 4
+	// Where a search takes many nodes apart and fills them anew, less will do for each: the search tries again.
+	lightVariants = 1
+	lightSteps    = 60
 	// blended is how many wares are blended at most, those of the most value per size; the others fill what is left.
 	blended = 40
 )
@@ -26,25 +29,33 @@ const (
 // is worth least, which also bounds what can be found; (2) fill by value per weighted size; (3) fill in small helpings;
 // (4) take the better one, give back a little of everything and search for a better use of what is free.
 func (k *packer) best(li int, want, n []int, pi []float64, floor float64) pattern {
-	out := pattern{lane: li}
-	k.moves = 6
+	k.moves = tightMoves
 	most := k.most(li, want, n, pi, floor) // 1
 	if most <= floor {
-		return out
+		return pattern{lane: li}
 	}
+	return k.contents(li, k.wares(li, want, n, pi, k.weights(li)), floor, most)
+}
+
+// contents is best with the wares by the weights at hand; most is a bound of what can be found.
+func (k *packer) contents(li int, list []ware, floor, most float64) pattern {
+	out := pattern{lane: li}
 	take := func(value float64) {
 		if value > out.value {
 			out.value = value
 			out.items = append(out.items[:0], k.items...)
 		}
 	}
-	list := k.wares(li, want, n, pi, k.weights(li))
 	take(k.fill(li, list)) // 2
 	if k.hasty && out.value > floor {
 		return out
 	}
 	if len(list) > 1 && out.value < most*(1-1e-9) {
-		for without := range variants { // 3
+		blends := variants
+		if k.light {
+			blends = lightVariants
+		}
+		for without := range blends { // 3
 			if out.value >= most*(1-1e-3) || k.hasty && out.value > floor {
 				break
 			}
@@ -211,9 +222,13 @@ func (k *packer) search(li int, list []ware, out *pattern) {
 			}
 		}
 	}
-	k.steps = searchSteps
+	steps := searchSteps
+	if k.light {
+		steps = lightSteps
+	}
+	k.steps = steps
 	k.walk(li, list, out, value, 1-size)
-	k.work += (searchSteps - k.steps) * 4
+	k.work += (steps - k.steps) * 4
 }
 
 func (k *packer) walk(li int, list []ware, out *pattern, value, left float64) {

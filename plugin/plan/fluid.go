@@ -60,6 +60,9 @@ func (k *packer) fluidWeights(total []float64, open bits) []float64 {
 			}
 		}
 		sum := 0.0
+		if math.IsInf(scale, 1) {
+			scale = 0 // No lane has any of it.
+		}
 		for d := range w {
 			w[d] *= scale
 			sum += w[d] * total[d]

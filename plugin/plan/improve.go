@@ -36,6 +36,8 @@ const (
 	lookAgain  = 60
 	// patience is how many steps without success the search takes per box.
 	patience = 12
+	// nearlyBest is the tolerance with which what was taken apart is packed anew.
+	nearlyBest = 0.02
 )
 
 // effort is how much work may be done, and the bill that is good enough.
@@ -60,6 +62,8 @@ func (c *composer) improve(boxes []box, pi []float64, room [][]int64, e effort) 
 		s.prices = append(s.prices, c.lanes[li].price)
 	}
 	s.shrink()
+	c.light, c.tolerance = true, nearlyBest
+	defer func() { c.light, c.tolerance = false, 0 }()
 	until := c.work + e.work
 	s.cost = s.bill(s.boxes)
 	look, was := c.work+e.work/looks, s.cost

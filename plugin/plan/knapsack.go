@@ -38,6 +38,8 @@ type packer struct {
 	found, hint []float64
 	// hasty says that any content worth more than the floor will do.
 	hasty bool
+	// light says that contents are looked for with less effort.
+	light bool
 	// proof says that it is the bound that counts, and not the plan.
 	proof bool
 	// forRent says that rents price the kinds, no covering program does.

@@ -2,6 +2,9 @@ package plan
 
 import "slices"
 
+// provenShare is what may be open between a plan and the bound that was proven on the way, to leave it at that.
+const provenShare = openShare / 100
+
 // proof is what packing for the pools of one weight learned of their pods: what LowerBound starts from.
 type proof struct {
 	weight int32
@@ -88,7 +91,7 @@ func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
 	if slices.Equal(pods, known.pods) {
 		proven = known.bound
 	}
-	if proven >= cost*(1-openShare) {
+	if proven >= cost*(1-provenShare) {
 		return proven
 	}
 	var units []unit

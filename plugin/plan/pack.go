@@ -6,8 +6,6 @@ import "slices"
 const (
 	valuesWork  = 9_000_000
 	improveWork = 6_000_000
-	// searched is how many times that is spent where there are values only, and no patterns.
-	searched = 4
 	// A batch of fullBatch pods gets all of it, one of few pods leastWork of it.
 	fullBatch = 2000
 	leastWork = 0.2
@@ -82,11 +80,7 @@ func (k *packer) plan(share float64) (outcome, float64) {
 
 func (k *packer) planRows(r *rows, share float64) (outcome, float64) {
 	c := k.cover(r, share)
-	work := improveWork * share
-	if c.columns == nil {
-		work *= searched
-	}
-	return k.solve(r, c, int(work)), c.bound
+	return k.solve(r, c, int(improveWork*share)), c.bound
 }
 
 // cover solves the covering program of the rows.

@@ -13,8 +13,10 @@ const (
 	preferencePlans     = 3
 	manyPods            = 2000
 	preferencePlansMany = 2
-	// spentShare is how much of what preferences may cost is spent well enough to leave it at that, where a plan takes long.
+	// spentShare is how much of what preferences may cost is spent well enough to leave it at that, where a plan takes long; keptShare
+	// how much of all preferences.
 	spentShare = 0.75
+	keptShare  = 0.9
 )
 
 // Make plans the pods of the input for as few USD per hour as it finds, with as many of their preferences kept as cost at
@@ -72,7 +74,8 @@ func withPreferences(in Input, plain Plan) Plan {
 			continue
 		}
 		best, lo = p, n
-		if plans == preferencePlansMany && p.CostPerHour-plain.CostPerHour >= spentShare*(limit-plain.CostPerHour) {
+		enough := p.CostPerHour-plain.CostPerHour >= spentShare*(limit-plain.CostPerHour) || float64(n) >= keptShare*float64(len(ranking.wishes))
+		if plans == preferencePlansMany && enough {
 			break
 		}
 	}

@@ -18,8 +18,8 @@ const (
 // to the cheapest; every so many rounds all lanes are looked at, and those are corrected that are taken for more than they
 // hold.
 const (
-	rentRounds  = 300
-	sketchy     = 90
+	rentRounds  = 200
+	proofRounds = 300
 	firstSpread = 0.2
 	lastSpread  = 0.003
 	rentStep    = 3.0
@@ -60,8 +60,8 @@ func (k *packer) rent(counts []int, budget int) []float64 {
 	s := k.newRents(counts)
 	until := k.work + budget
 	rounds := rentRounds
-	if k.p.m.in.sketch {
-		rounds = sketchy
+	if k.proof {
+		rounds = proofRounds
 	}
 	best, bestPi := 0.0, slices.Clone(s.pi)
 	for i := range rounds + 1 {

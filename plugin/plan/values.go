@@ -42,7 +42,10 @@ func (k *packer) values(counts []int, budget int) covering {
 	s := seeker{
 		packer: k, from: from, m: k.newMaster(counts), counts: counts, trust: steadyTrust,
 		pi: make([]float64, len(k.kinds)), at: make([]float64, len(k.kinds)),
-		ratio: make([]float64, len(k.lanes)), exact: make([]bool, len(k.lanes)),
+		ratio: make([]float64, len(k.lanes)), exact: make([]bool, len(k.lanes)), loose: make([]float64, len(k.lanes)),
+	}
+	for li := range s.loose {
+		s.loose[li] = 1
 	}
 	s.steady = k.first(counts)
 	s.composeFirst()
@@ -53,7 +56,9 @@ func (k *packer) values(counts []int, budget int) covering {
 	}
 	s.solve()
 	s.follow(1)
-	s.prove()
+	if s.proof {
+		s.prove()
+	}
 	for ki := range s.pi {
 		s.pi[ki] = max(s.pi[ki], 0)
 	}
@@ -95,6 +100,8 @@ type seeker struct {
 	// ratio is an upper bound of what a node of each lane holds for a dollar; exact says that no more work makes it less.
 	ratio []float64
 	exact []bool
+	// loose is by how much the grid last corrected each lane's ratio; was are the prices at which the ratios were found.
+	loose, was []float64
 	// from is the work that was done before.
 	from int
 	// found says that the last round found columns, done that there are none or that they cannot matter.
@@ -127,26 +134,6 @@ func (s *seeker) follow(trust float64) {
 	s.weigh(s.counts, s.at)
 }
 
-// seek adds columns for each lane that has some that pay, and proves a bound.
-func (s *seeker) seek() {
-	s.follow(s.trust)
-	s.found = false
-	for li := range s.lanes {
-		s.ratio[li], s.exact[li] = s.look(li, gridLimit)
-	}
-	s.note()
-	switch {
-	case s.enough():
-		s.done = true
-	case s.found:
-		s.trust = min(s.trust, steadyTrust)
-	case s.trust < 1:
-		s.trust = min(s.trust+trustStep, 1)
-	default:
-		s.done = true
-	}
-}
-
 // enough says that the program is as good as it has to be.
 func (s *seeker) enough() bool {
 	cost := s.m.cost()
@@ -154,43 +141,6 @@ func (s *seeker) enough() bool {
 	before := len(s.costs) - 1 - slowRounds
 	slow := !s.proof && before >= 0 && cost > s.costs[before]*(1-slowGain)
 	return s.bound >= cost*(1-openShare) || slow && s.bound >= cost*(1-slowShare)
-}
-
-// look looks for columns of the lane that pay. It returns an upper bound of what a node of it holds for a dollar, and
-// whether it looked as hard as it can.
-func (s *seeker) look(li, limit int) (float64, bool) {
-	price := s.lanes[li].price
-	limit = min(limit, smallGrid+(s.work-s.from)*gridSpeed/4)
-	s.moves = 3
-	most := s.most(li, s.all, s.counts, s.at, price)
-	if most > price {
-		s.moves = 12
-		most = s.most(li, s.all, s.counts, s.at, price)
-	}
-	if most <= price {
-		return perDollar(most, price), true
-	}
-	if s.m == nil { // For the bound alone.
-		if tight, ok := s.onThinGrid(li, s.wares(li, s.all, s.counts, s.at, s.weights(li)), price); ok {
-			if most = min(most, tight); most <= price {
-				return perDollar(most, price), true
-			}
-		}
-	}
-	add := func(items []item) { s.add(li, items) }
-	upper, ok := s.onGrid(li, s.wares(li, s.all, s.counts, s.at, s.weights(li)), price, min(limit, smallGrid), add)
-	if !ok && limit > smallGrid {
-		before := len(s.pool())
-		if limit <= gridLimit {
-			s.hasty = true
-			add(s.best(li, s.all, s.counts, s.at, price).items)
-			s.hasty = false
-		}
-		if len(s.pool()) == before {
-			upper, ok = s.onGrid(li, s.wares(li, s.all, s.counts, s.at, s.weights(li)), price, limit, add)
-		}
-	}
-	return perDollar(min(most, upper), price), ok
 }
 
 func (s *seeker) pool() []column {
