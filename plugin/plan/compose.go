@@ -109,7 +109,7 @@ func (c *composer) pick(counts []int, pi []float64) int {
 	for {
 		c.work += 4
 		li := c.queue[0]
-		if c.bound[li] <= 0 {
+		if !worthwhile(c.bound[li]) {
 			return -1
 		}
 		if best := c.surest(); best >= 0 && c.bound[best] >= c.bound[li]*(1-c.tolerance) {
@@ -134,11 +134,14 @@ func (c *composer) pick(counts []int, pi []float64) int {
 	}
 }
 
+// worthwhile says that a lane has any value: more than nothing, and a number.
+func worthwhile(bound float64) bool { return bound > 0 }
+
 // surest is the one with the most value per dollar of the lanes whose best pattern is known; -1 for none.
 func (c *composer) surest() int {
 	best := -1
 	for _, li := range c.sure {
-		if c.bound[li] > 0 && (best < 0 || c.before(li, best)) {
+		if worthwhile(c.bound[li]) && (best < 0 || c.before(li, best)) {
 			best = li
 		}
 	}
@@ -166,8 +169,10 @@ func (c *composer) enqueue(value float64) {
 
 // lower brings the lane's bound down, if it is lower.
 func (c *composer) lower(li int, bound float64) {
-	c.bound[li] = min(c.bound[li], bound)
-	c.settle(c.place[li])
+	if bound < c.bound[li] {
+		c.bound[li] = bound
+		c.settle(c.place[li])
+	}
 }
 
 // settle moves a lane whose bound came down to its place in the heap.

@@ -4,7 +4,7 @@
 //
 // Make is read from the top: compile (model.go, fit.go, topology.go, company.go) turns the input into small integers;
 // rooms.go fills nodes on their way; units.go and bundles.go give pods their domains and their companions; pack.go packs
-// kinds of them (problem.go) onto the offers worth considering (lanes.go), by a covering program (rows.go, values.go,
+// kinds of them (problem.go) onto the offers worth considering (lanes.go), by a covering program (rows.go, values.go, seek.go,
 // master.go) over fill patterns (knapsack.go, fill.go, grid.go), or by rents where there are many kinds (rents.go, thin.go),
 // composed (compose.go) and improved (improve.go, merge.go);
 // diversify.go spreads spot nodes; claims.go writes the result; reasons.go says why
