@@ -33,8 +33,9 @@ func (l *Launcher) mover(p parts) (*disrupt.Executor, error) {
 	return mover, add(mgr, mover.Run)
 }
 
-// leavingSoon names the nodes that are no room for pods that move: those that have drifted or expire soon, and those that go.
-func leavingSoon(reader client.Reader, window time.Duration) func(context.Context) []string {
+// leavingSoon names the nodes that are no room for pods that move: those that have drifted or expire soon, those that go, and those
+// of moves, whose cordons the scheduler may not have seen yet.
+func leavingSoon(reader client.Reader, window time.Duration, inMove func(node string) bool) func(context.Context) []string {
 	return func(ctx context.Context) []string {
 		claims, pools := &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
 		err := errors.Join(
@@ -56,7 +57,7 @@ func leavingSoon(reader client.Reader, window time.Duration) func(context.Contex
 				continue
 			}
 			soft := expire.Window(c, poolOf[c.Labels[karpv1.NodePoolLabelKey]], window)
-			if c.DeletionTimestamp != nil || roll.DueOf(c, soft, now).Why != "" {
+			if c.DeletionTimestamp != nil || inMove(c.Status.NodeName) || roll.DueOf(c, soft, now).Why != "" {
 				out = append(out, c.Status.NodeName)
 			}
 		}

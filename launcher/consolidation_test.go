@@ -13,7 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Nodes that have drifted, expire soon or are being deleted are no room for pods that move; others are.
+// Nodes that have drifted, expire soon, are in a move or are being deleted are no room for pods that move; others are.
 func TestLeavingSoon(t *testing.T) {
 	now := time.Now()
 	claim := func(name string, tweak func(*karpv1.NodeClaim)) client.Object {
@@ -34,10 +34,12 @@ func TestLeavingSoon(t *testing.T) {
 		claim("deleted", func(c *karpv1.NodeClaim) {
 			c.Finalizers, c.DeletionTimestamp = []string{"x"}, &metav1.Time{Time: now}
 		}),
+		claim("moves", func(*karpv1.NodeClaim) {}),
 		claim("stays", func(*karpv1.NodeClaim) {}),
 		claim("boots", func(c *karpv1.NodeClaim) { c.Status.NodeName = "" }),
 	).Build()
-	if diff := cmp.Diff([]string{"deleted", "drifted", "expires"}, leavingSoon(api, time.Hour)(t.Context())); diff != "" {
+	inMove := func(node string) bool { return node == "moves" }
+	if diff := cmp.Diff([]string{"deleted", "drifted", "expires", "moves"}, leavingSoon(api, time.Hour, inMove)(t.Context())); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -92,7 +92,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: l.config.Cloud,
 		Leader: p.leader, Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Gate: p.health.Gate,
-		Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration),
+		Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
 	late.server = p.server
 	if err != nil {
@@ -105,6 +105,7 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	p.mover, err = l.mover(p)
+	late.mover = p.mover
 	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.server.Run))
 }
 
@@ -205,15 +206,20 @@ func (l *Launcher) leaving(p parts) error {
 	)
 }
 
-// lateServer breaks the circle of those who tell the server or ask through it, and the server that is made of them: it is complete
-// before anything runs.
-type lateServer struct{ server *server.Server }
+// lateServer breaks the circle of those who tell the server or ask through it, and the server that is made of them; and that of the
+// server and the executor of moves. It is complete before anything runs.
+type lateServer struct {
+	server *server.Server
+	mover  *disrupt.Executor
+}
 
 func (s *lateServer) failed(claim *karpv1.NodeClaim, reason, message string) {
 	s.server.Failed(claim, reason, message)
 }
 
 func (s *lateServer) recheck() { s.server.Recheck() }
+
+func (s *lateServer) inMove(node string) bool { return s.mover.InMove(node) }
 
 // Going implements terminate.Asker.
 func (s *lateServer) Going(ctx context.Context, node, reason string, pods []string) ([]string, error) {

@@ -25,6 +25,8 @@ type entry struct {
 	gang  plan.Gang
 	// hopeless says that a plan has found nothing for the pod.
 	hopeless bool
+	// room is when a pod was last seen to end whose room it gets; zero for none.
+	room time.Time
 	// verdict is the scheduler's message about the nodes that exist; empty where it is not known.
 	verdict string
 }

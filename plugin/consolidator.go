@@ -57,8 +57,8 @@ func newConsolidator(p *Plugin, v *verify.Verifier) *consolidator {
 // put hands a question over; the planner's goroutine alone calls it. One at a time is worked on.
 func (c *consolidator) put(ctx context.Context, q *api.Question, kept bequests, cat catalog.State, synced bool) {
 	message := "another decision is being made"
-	if !synced {
-		message = "the catalog is not known yet"
+	if why := untold(q.GetConsolidate(), cat, synced); why != "" {
+		message = why
 	} else {
 		select {
 		case c.todo <- decision{question: q, catalog: cat, kept: maps.Clone(kept)}:
@@ -67,6 +67,19 @@ func (c *consolidator) put(ctx context.Context, q *api.Question, kept bequests, 
 		}
 	}
 	c.reply(ctx, &api.Answer{Id: q.GetId(), Kind: &api.Answer_Consolidate{Consolidate: &api.ConsolidateAnswer{Message: message}}})
+}
+
+// untold says what the question rests on and the scheduler has not been told of; empty for nothing.
+func untold(q *api.Consolidate, cat catalog.State, synced bool) string {
+	if !synced {
+		return "the catalog is not known yet"
+	}
+	for _, a := range q.GetAllowances() {
+		if pool, ok := cat.NodePools[a.GetNodePool()]; ok && pool.Generation < a.GetGeneration() {
+			return fmt.Sprintf("NodePool %s is not known yet as it is now", a.GetNodePool())
+		}
+	}
+	return ""
 }
 
 // run answers until the context ends.

@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +96,33 @@ func TestConsolidate(t *testing.T) {
 		t.Errorf("the budgets let none go: %v", none)
 	}
 	h.launchedNothing()
+}
+
+// What the launcher has seen of a NodePool and the scheduler has not been told yet is not decided about: its nodes would go for less
+// than what may come for them now.
+func TestConsolidateKnowsTheNodePools(t *testing.T) {
+	h := twoHalfEmpty(t)
+	q := &api.Consolidate{
+		Payback: 7_200_000, MinSaving: 0.005, Nodes: []*api.FleetNode{{Name: "one", Policy: "WhenEmptyOrUnderutilized"}, {Name: "two", Policy: "WhenEmptyOrUnderutilized"}},
+		Allowances: []*api.Allowance{{NodePool: "default", Empty: 2, Underutilized: 2, Generation: 2}, {NodePool: "nobody-knows-it", Generation: 7}},
+	}
+	ask := func(id string) *api.ConsolidateAnswer {
+		return h.ask(&api.Question{Id: id, Kind: &api.Question_Consolidate{Consolidate: q}}).GetConsolidate()
+	}
+	if a := ask("1"); a.GetMessage() != "NodePool default is not known yet as it is now" || len(a.GetMoves()) != 0 {
+		t.Errorf("answer %v, the scheduler knows generation 0 of NodePool default", a)
+	}
+	told := pool("default")
+	told.Generation = 2
+	h.launcher.mu.Lock()
+	h.launcher.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{NodePools: []*api.NodePool{told}} })
+	h.launcher.mu.Unlock()
+	n := 1
+	h.eventually("a decision, once the NodePool is told", func() bool {
+		n++
+		a := ask(fmt.Sprint(n))
+		return a.GetMessage() == "" && len(onlyMove(t, a).GetNodeNames()) == 2
+	})
 }
 
 // Room for the pods of two nodes that go is planned at once, within the bound, and launched once.

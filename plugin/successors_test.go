@@ -3,7 +3,9 @@ package plugin_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -139,3 +141,33 @@ func TestGoingPlansForThosePodsThatLostTheirRoom(t *testing.T) {
 }
 
 func milli(n int64) *resource.Quantity { return resource.NewMilliQuantity(n, resource.DecimalSI) }
+
+// A pod that its controller made instead of one that ends in a moment gets that one's room: the node is full until then, and none is
+// launched.
+func TestNoNodeForTheRoomOfAPodThatEnds(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "700m", nil), replicaSet("web", 1)}})
+	h.on("full", "old")
+	h.known("full", 1)
+	old, err := h.client.CoreV1().Pods("default").Get(h.ctx, "old", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As a deletion without a grace period leaves it between its two writes.
+	old = old.DeepCopy()
+	old.DeletionTimestamp, old.DeletionGracePeriodSeconds = new(metav1.NewTime(time.Now().Add(5*time.Second))), new(int64(0))
+	if _, err := h.client.CoreV1().Pods("default").Update(h.ctx, old, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("the deletion to be known", func() bool {
+		p, err := h.informer.Core().V1().Pods().Lister().Pods("default").Get("old")
+		return err == nil && p.DeletionTimestamp != nil
+	})
+	h.asks("new", 600, ownedBy("web"))
+	h.eventually("the new pod to be told whose room it gets", func() bool { return strings.Contains(h.message("new"), "pod default/old ends") })
+	h.launchedNothing()
+	if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "old", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("the new pod to be placed", func() bool { return h.nodeOf("new") == "full" })
+	h.launchedNothing()
+}

@@ -25,7 +25,7 @@ func (c *consolidation) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.on, "consolidate", false, "show what the nodes that run could cost: which to give up, what to launch instead, which pods would move")
 	f.DurationVar(&c.options.Payback, "payback", d.Payback, "with --consolidate: how soon a move has to have earned what it costs")
 	f.Float64Var(&c.options.EvictionCost, "eviction-cost", d.EvictionCost, "with --consolidate: what the eviction of a pod counts for, in USD")
-	f.DurationVar(&c.podAge, "pod-age", consolidate.DefaultPodAge, "with --consolidate: a pod that has run so long counts twice, a younger one more; 0s: all count alike")
+	f.DurationVar(&c.podAge, "pod-age", consolidate.DefaultPodAge, "with --consolidate: a pod that has run so long counts twice, a younger one more; 0s: all count alike. Where it is given, it holds for NodePools too that have the annotation slipway.dev/consolidation-pod-age")
 	f.Float64Var(&c.options.MinSaving, "min-saving", d.MinSaving, "with --consolidate: the least that a move has to save, in USD per hour")
 	f.BoolVar(&c.options.SpotToSpot, "spot-to-spot", false, "with --consolidate: replace spot nodes by other spot nodes too")
 }
@@ -55,7 +55,7 @@ func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, forma
 		return err
 	}
 	saving, err := simulate.Consolidate(cmd.Context(), objects, m, simulate.ConsolidateOptions{
-		Options: s.options, Consolidate: c.options, PodAge: c.podAge, Now: time.Now(),
+		Options: s.options, Consolidate: c.options, PodAge: c.podAge, PodAgeOfAll: cmd.Flags().Changed("pod-age"), Now: time.Now(),
 	})
 	if err != nil {
 		return err

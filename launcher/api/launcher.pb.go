@@ -305,8 +305,10 @@ type NodePool struct {
 	Ready bool              `protobuf:"varint,10,opt,name=ready,proto3" json:"ready,omitempty"`
 	// Why the pool is not ready, for a human.
 	NotReadyMessage string `protobuf:"bytes,11,opt,name=not_ready_message,json=notReadyMessage,proto3" json:"not_ready_message,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// metadata.generation: rises with each change of the spec.
+	Generation    int64 `protobuf:"varint,12,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodePool) Reset() {
@@ -414,6 +416,13 @@ func (x *NodePool) GetNotReadyMessage() string {
 		return x.NotReadyMessage
 	}
 	return ""
+}
+
+func (x *NodePool) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
 }
 
 type Requirement struct {
@@ -2036,6 +2045,8 @@ type Allowance struct {
 	NodePool      string                 `protobuf:"bytes,1,opt,name=node_pool,json=nodePool,proto3" json:"node_pool,omitempty"`
 	Empty         int32                  `protobuf:"varint,2,opt,name=empty,proto3" json:"empty,omitempty"`
 	Underutilized int32                  `protobuf:"varint,3,opt,name=underutilized,proto3" json:"underutilized,omitempty"`
+	// metadata.generation of the NodePool that the question rests on: a scheduler that has been told of an older one does not decide.
+	Generation    int64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2087,6 +2098,13 @@ func (x *Allowance) GetEmpty() int32 {
 func (x *Allowance) GetUnderutilized() int32 {
 	if x != nil {
 		return x.Underutilized
+	}
+	return 0
+}
+
+func (x *Allowance) GetGeneration() int64 {
+	if x != nil {
+		return x.Generation
 	}
 	return 0
 }
@@ -2891,7 +2909,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x0einstance_types\x18\x05 \x03(\v2\".slipway.launcher.v1.InstanceTypesR\rinstanceTypes\x120\n" +
 	"\x14removed_node_classes\x18\x06 \x03(\tR\x12removedNodeClasses\x12>\n" +
 	"\tin_flight\x18\a \x03(\v2!.slipway.launcher.v1.InFlightNodeR\binFlight\x126\n" +
-	"\x05ended\x18\b \x03(\v2 .slipway.launcher.v1.InFlightEndR\x05ended\"\xca\x05\n" +
+	"\x05ended\x18\b \x03(\v2 .slipway.launcher.v1.InFlightEndR\x05ended\"\xea\x05\n" +
 	"\bNodePool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -2905,7 +2923,10 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x05usage\x18\t \x03(\v2(.slipway.launcher.v1.NodePool.UsageEntryR\x05usage\x12\x14\n" +
 	"\x05ready\x18\n" +
 	" \x01(\bR\x05ready\x12*\n" +
-	"\x11not_ready_message\x18\v \x01(\tR\x0fnotReadyMessage\x1a9\n" +
+	"\x11not_ready_message\x18\v \x01(\tR\x0fnotReadyMessage\x12\x1e\n" +
+	"\n" +
+	"generation\x18\f \x01(\x03R\n" +
+	"generation\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -3070,11 +3091,14 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x18\n" +
 	"\ablocked\x18\x03 \x01(\tR\ablocked\x12\x17\n" +
-	"\apod_age\x18\x04 \x01(\x03R\x06podAge\"d\n" +
+	"\apod_age\x18\x04 \x01(\x03R\x06podAge\"\x84\x01\n" +
 	"\tAllowance\x12\x1b\n" +
 	"\tnode_pool\x18\x01 \x01(\tR\bnodePool\x12\x14\n" +
 	"\x05empty\x18\x02 \x01(\x05R\x05empty\x12$\n" +
-	"\runderutilized\x18\x03 \x01(\x05R\runderutilized\"\xae\x02\n" +
+	"\runderutilized\x18\x03 \x01(\x05R\runderutilized\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x04 \x01(\x03R\n" +
+	"generation\"\xae\x02\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12E\n" +
 	"\n" +

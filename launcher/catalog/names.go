@@ -1,5 +1,7 @@
 package catalog
 
+import "time"
+
 // Names of slipway's own on Kubernetes objects and EC2 resources. Everything else carries Karpenter's names.
 const (
 	// StartingTaintKey is the key of the NoSchedule taint that a Node has until its promised pods are bound.
@@ -21,6 +23,12 @@ const (
 	InstanceTypesAnnotation = "slipway.dev/instance-types"
 	// ReplacesAnnotation on a NodeClaim names the node for whose pods it was launched; several are separated by commas.
 	ReplacesAnnotation = "slipway.dev/replaces"
+	// NodeAgeAnnotation on a NodePool is how long its nodes are left alone by consolidation after they were bought, in place of the
+	// launcher's setting.
+	NodeAgeAnnotation = "slipway.dev/consolidation-node-age"
+	// PodAgeAnnotation on a NodePool is how long its nodes' pods have to have run to be moved almost as readily as old ones, in place of
+	// the launcher's setting.
+	PodAgeAnnotation = "slipway.dev/consolidation-pod-age"
 	// LearnedAnnotation on an EC2NodeClass holds what nodes of its instance types and AMIs have reported, as JSON.
 	LearnedAnnotation = "slipway.dev/learned-sizes"
 	// PrefetchAnnotation on a Node that boots lists the images of its promised pods, in the order in which they are to be
@@ -32,3 +40,11 @@ const (
 	// returns, never on the API server.
 	UnreadableAnnotation = "slipway.dev/unreadable"
 )
+
+// AgeOf is what a NodePool says by one of those annotations, or else the setting.
+func AgeOf(annotations map[string]string, name string, setting time.Duration) time.Duration {
+	if d, err := time.ParseDuration(annotations[name]); err == nil && d >= 0 {
+		return d
+	}
+	return setting
+}

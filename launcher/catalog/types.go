@@ -44,6 +44,8 @@ type NodePool struct {
 	Ready bool
 	// NotReadyMessage says why not, for a human.
 	NotReadyMessage string
+	// Generation of the NodePool's spec that this is.
+	Generation int64
 }
 
 // InstanceType is what one EC2 instance type offers to pods when it is launched from one EC2NodeClass.

@@ -7,16 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // NodeAgeAnnotation on a NodePool is how long its nodes are left alone after they were bought, in place of the launcher's setting.
-const NodeAgeAnnotation = "slipway.dev/consolidation-node-age"
+const NodeAgeAnnotation = catalog.NodeAgeAnnotation
 
 // PodAgeAnnotation on a NodePool is how long its nodes' pods have to have run to be moved almost as readily as old ones, in place of the
 // launcher's setting.
-const PodAgeAnnotation = "slipway.dev/consolidation-pod-age"
+const PodAgeAnnotation = catalog.PodAgeAnnotation
+
+// meantFor is how long a node is kept for the pods that it was launched for, from when it joined: as long as package reclaim leaves it.
+const meantFor = 2 * time.Minute
 
 // Facts about one node.
 type Facts struct {
@@ -55,6 +59,9 @@ func Blocked(f Facts) (why string, passing bool) {
 	if age, least := f.Now.Sub(f.Node.CreationTimestamp.Time), f.nodeAge(); age < least {
 		return fmt.Sprintf("the node is %s old, and is left alone for %s", age.Round(time.Second), least), true
 	}
+	if f.Now.Before(meantUntil(f.Claim)) {
+		return "the node was launched for the pods of others, which may be on their way", true
+	}
 	if f.Now.Before(f.Rest) {
 		return fmt.Sprintf("a move of it was called off, it is left alone until %s", f.Rest.UTC().Format(time.RFC3339)), true
 	}
@@ -62,14 +69,18 @@ func Blocked(f Facts) (why string, passing bool) {
 }
 
 // nodeAge is how old the node has to be.
-func (f Facts) nodeAge() time.Duration { return settingOf(f.Pool, NodeAgeAnnotation, f.NodeAge) }
+func (f Facts) nodeAge() time.Duration {
+	return catalog.AgeOf(f.Pool.Annotations, NodeAgeAnnotation, f.NodeAge)
+}
 
-// settingOf is what the NodePool says by an annotation, or else the setting.
-func settingOf(pool *karpv1.NodePool, annotation string, setting time.Duration) time.Duration {
-	if d, err := time.ParseDuration(pool.Annotations[annotation]); err == nil && d >= 0 {
-		return d
+// meantUntil is until when a node that was launched for the pods of others, and has had none, is theirs: those of a move that was
+// called off find it there when it is decided about them again, in place of another one that would be bought.
+func meantUntil(c *karpv1.NodeClaim) time.Time {
+	joined := c.StatusConditions().Get(karpv1.ConditionTypeInitialized)
+	if c.Annotations[catalog.ReplacesAnnotation] == "" || !c.Status.LastPodEventTime.IsZero() || !joined.IsTrue() {
+		return time.Time{}
 	}
-	return setting
+	return joined.LastTransitionTime.Add(meantFor)
 }
 
 func cordoned(node *corev1.Node) bool {

@@ -22,6 +22,18 @@ func facts(now time.Time) consolidate.Facts {
 	return f
 }
 
+// launchedFor has the node be one that was launched for the pods of another.
+func launchedFor(f *consolidate.Facts, joined time.Time, came bool) {
+	f.Claim.Annotations = map[string]string{"slipway.dev/replaces": "old"}
+	f.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+	for i := range f.Claim.Status.Conditions {
+		f.Claim.Status.Conditions[i].LastTransitionTime = metav1.NewTime(joined)
+	}
+	if came {
+		f.Claim.Status.LastPodEventTime = metav1.NewTime(joined)
+	}
+}
+
 func TestBlocked(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -58,6 +70,11 @@ func TestBlocked(t *testing.T) {
 			f.Node.CreationTimestamp = metav1.NewTime(now.Add(-9 * time.Minute))
 			f.Pool.Annotations = map[string]string{consolidate.NodeAgeAnnotation: "soon"}
 		}, "the node is 9m0s old, and is left alone for 10m0s", true},
+		"launched a minute ago for others that have not come": {func(f *consolidate.Facts) { launchedFor(f, now.Add(-time.Minute), false) },
+			"the node was launched for the pods of others, which may be on their way", true,
+		},
+		"launched long ago for others that did not come": {func(f *consolidate.Facts) { launchedFor(f, now.Add(-2*time.Minute), false) }, "", false},
+		"launched for others, one of which came":         {func(f *consolidate.Facts) { launchedFor(f, now.Add(-time.Minute), true) }, "", false},
 		"a move called off": {
 			func(f *consolidate.Facts) { f.Rest = now.Add(time.Minute) }, "a move of it was called off, it is left alone until 2026-01-01T12:01:00Z", true,
 		},

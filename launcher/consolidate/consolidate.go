@@ -18,6 +18,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -47,6 +48,8 @@ type Mover interface {
 	Moving(claim types.UID) bool
 	// NotBefore is when a NodeClaim may be moved again whose move was called off.
 	NotBefore(claim types.UID) time.Time
+	// Settling says whether a move is on its way that has no room for its pods yet.
+	Settling() bool
 }
 
 // Ledger knows the disruption budgets; *budget.Ledger is one.
@@ -177,6 +180,8 @@ func (c *Consolidator) once(ctx context.Context) error {
 		return nil
 	case f.sum == c.last && now.Sub(c.at) < c.again:
 		return nil
+	case c.config.Mover.Settling():
+		return nil // The room that it takes is not to be seen yet, nor may be that its nodes go.
 	}
 	answer, err := c.config.Asker.Consolidate(ctx, c.question(f))
 	switch {
@@ -211,11 +216,15 @@ func (c *Consolidator) question(f *fleet) *api.Consolidate {
 	for _, n := range f.nodes {
 		q.Nodes = append(q.Nodes, &api.FleetNode{
 			Name: n.node.Name, Policy: string(n.pool.Spec.Disruption.ConsolidationPolicy), Blocked: n.blocked,
-			PodAge: settingOf(n.pool, PodAgeAnnotation, s.PodAge).Milliseconds(),
+			PodAge: catalog.AgeOf(n.pool.Annotations, PodAgeAnnotation, s.PodAge).Milliseconds(),
 		})
 	}
 	for _, pool := range slices.Sorted(maps.Keys(f.underutilized)) {
-		q.Allowances = append(q.Allowances, &api.Allowance{NodePool: pool, Empty: count(f.empty[pool]), Underutilized: count(f.underutilized[pool])})
+		a := &api.Allowance{NodePool: pool, Empty: count(f.empty[pool]), Underutilized: count(f.underutilized[pool])}
+		if of := f.pools[pool]; of != nil {
+			a.Generation = of.Generation
+		}
+		q.Allowances = append(q.Allowances, a)
 	}
 	return q
 }

@@ -42,7 +42,9 @@ type world struct {
 	// refuse is what Start answers.
 	refuse error
 	moves  []disrupt.Move
-	events []string
+	// unsettled says that a move has no room yet.
+	unsettled bool
+	events    []string
 	// counted are the calls of the Metrics that tell of moves.
 	counted []string
 }
@@ -162,6 +164,13 @@ func (w *world) Moving(claim types.UID) bool {
 
 // NotBefore implements the Mover.
 func (w *world) NotBefore(types.UID) time.Time { return time.Time{} }
+
+// Settling implements the Mover.
+func (w *world) Settling() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unsettled
+}
 
 // Allowed implements the Ledger.
 func (w *world) Allowed(context.Context, karpv1.DisruptionReason) (map[string]int, error) {
@@ -319,6 +328,26 @@ func TestBudgetsHaveTheLastWord(t *testing.T) {
 		}
 		if len(w.moves) != 0 {
 			t.Errorf("moves %v", w.moves)
+		}
+	})
+}
+
+// While a move has no room yet, nothing is decided: its nodes might be taken for room, or what it will keep for free. Then it is, at once.
+func TestMovesSettleFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.unsettled = true
+		go func() {
+			time.Sleep(25 * time.Second)
+			if w.mu.Lock(); len(w.asked) != 0 {
+				t.Errorf("asked %d times while a move had no room", len(w.asked))
+			}
+			w.unsettled = false
+			w.mu.Unlock()
+		}()
+		w.run(31 * time.Second)
+		if len(w.asked) != 1 {
+			t.Errorf("asked %d times, want once, when the move had its room", len(w.asked))
 		}
 	})
 }

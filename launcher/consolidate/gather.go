@@ -26,6 +26,8 @@ type fleet struct {
 	candidates int
 	// empty and underutilized are how many nodes of each NodePool may go.
 	empty, underutilized map[string]int
+	// pools are the NodePools by name.
+	pools map[string]*karpv1.NodePool
 	// sum changes when something does that a decision depends on.
 	sum uint64
 }
@@ -58,9 +60,9 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 	if f.underutilized, err = c.config.Ledger.Allowed(ctx, reason); err != nil {
 		return nil, err
 	}
-	poolOf := make(map[string]*karpv1.NodePool, len(pools.Items))
+	f.pools = make(map[string]*karpv1.NodePool, len(pools.Items))
 	for i := range pools.Items {
-		poolOf[pools.Items[i].Name] = &pools.Items[i]
+		f.pools[pools.Items[i].Name] = &pools.Items[i]
 	}
 	nodeOf := make(map[string]*corev1.Node, len(nodes.Items))
 	for i := range nodes.Items {
@@ -70,7 +72,7 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 	var parts []string
 	for i := range claims.Items {
 		claim := &claims.Items[i]
-		n := &member{claim: claim, node: nodeOf[claim.Status.NodeName], pool: poolOf[claim.Labels[karpv1.NodePoolLabelKey]]}
+		n := &member{claim: claim, node: nodeOf[claim.Status.NodeName], pool: f.pools[claim.Labels[karpv1.NodePoolLabelKey]]}
 		if n.node == nil || n.pool == nil || !record.Is(claim, karpv1.ConditionTypeInitialized) || !c.config.Ours(claim) {
 			continue
 		}

@@ -22,6 +22,9 @@ const (
 	// busyTimeout is longer than the 5 s that the scheduler waits for the taint to reach its cache.
 	busyTimeout = 7 * time.Second
 	roomTimeout = 15 * time.Second
+	// regainWithin is how long a move waits for leadership that is lost: a Lease that is renewed late is nobody else's. What was
+	// launched would serve no move, and others would be decided on around it.
+	regainWithin = 30 * time.Second
 )
 
 // moving is a move on its way. Its goroutine alone uses it.
@@ -29,6 +32,10 @@ type moving struct {
 	Move
 	nodes   []string
 	started time.Time
+	// halfway says that cordoning began and did not come to its end.
+	halfway bool
+	// settled says that the room for its pods was found once.
+	settled bool
 	// idle and busy are what the scheduler said of nodes.
 	idle map[string]bool
 	busy map[string]string
@@ -49,10 +56,11 @@ type moving struct {
 	said map[string]bool
 }
 
-// carry carries one move out. It ends with the move, with leadership, or with ctx; what it leaves then is the sweep's. The ledger
+// carry carries one move out. It ends with the move, with leadership that does not come back, or with ctx; what it leaves then is the sweep's. The ledger
 // itself sees that claims are being deleted: until it does, their places are theirs.
 func (e *Executor) carry(ctx context.Context, m *moving) {
 	defer e.leave(m.Claims)
+	defer e.settle(m)
 	defer func() {
 		if !m.done {
 			e.config.Ledger.Release(uids(m.Claims)...)
@@ -62,6 +70,10 @@ func (e *Executor) carry(ctx context.Context, m *moving) {
 	logger.Info("disrupting node(s)", "command", m.Message)
 	for {
 		effects, cancel, ok := e.config.Guard.Context(ctx)
+		if !ok && e.regains(ctx) {
+			m.forgets()
+			continue
+		}
 		if !ok {
 			logger.Info("A move ends with leadership")
 			return
@@ -80,6 +92,25 @@ func (e *Executor) carry(ctx context.Context, m *moving) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// regains waits for leadership, and says whether it has come back.
+func (e *Executor) regains(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, regainWithin)
+	defer cancel()
+	_, done, err := e.config.Guard.Wait(ctx)
+	if err != nil {
+		return false
+	}
+	done()
+	return true
+}
+
+// forgets what the scheduler has said: it may be another one now.
+func (m *moving) forgets() {
+	clear(m.idle)
+	clear(m.busy)
+	m.asked, m.confirmed, m.covered = time.Time{}, time.Time{}, nil
 }
 
 // step looks at the move once and does what is next; over says that the move is, wait when to look again.
@@ -115,6 +146,7 @@ func (e *Executor) step(ctx context.Context, m *moving) (over bool, wait time.Du
 // cordon keeps new pods off all nodes and says why on their claims. What the scheduler said before counts no more.
 func (e *Executor) cordon(ctx context.Context, m *moving, seen *sight) error {
 	clear(m.idle)
+	m.halfway = true
 	for i, name := range m.nodes {
 		if err := e.config.Ender.Cordon(ctx, name, CordonedBy); err != nil {
 			return err
@@ -128,6 +160,7 @@ func (e *Executor) cordon(ctx context.Context, m *moving, seen *sight) error {
 		what += ": " + m.Message
 	}
 	e.event(m, seen, "DisruptionLaunching", "Disrupting Node: "+what)
+	m.halfway = false
 	return nil
 }
 
@@ -225,6 +258,7 @@ func (e *Executor) askRoom(ctx context.Context, m *moving, seen *sight) error {
 	for _, pod := range seen.pods {
 		m.covered[pod.UID] = true
 	}
+	e.settle(m)
 	return nil
 }
 

@@ -9,8 +9,9 @@
 //  5. the scheduler confirms the room, and the NodeClaims are deleted: package terminate evicts.
 //
 // Whatever goes wrong before the deletion calls the move off: the cordons are taken back, with them the scheduler gives up the room
-// that it kept, and nodes that stand empty then fall to package reclaim. Nothing about a move outlives the process but the cordons:
-// those without a move, a crash's, are taken back too.
+// that it kept, and nodes that stand empty then fall to package reclaim. A move whose leadership is lost for a moment goes on when it
+// is back, and asks the scheduler anew. Nothing about a move outlives the process but the cordons: those without a move, a crash's, are
+// taken back too.
 //
 // Goroutines: Run's, and one for each move. All effects run under leadership.
 package disrupt

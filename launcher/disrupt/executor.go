@@ -143,7 +143,9 @@ type Executor struct {
 	// claims and nodes that are in a move.
 	claims map[types.UID]bool
 	nodes  map[string]bool
-	off    map[types.UID]rest
+	// unsettled is how many moves have no room for their pods yet.
+	unsettled int
+	off       map[types.UID]rest
 }
 
 // rest is for how long a claim is left alone whose move was called off.
@@ -218,6 +220,7 @@ func (e *Executor) Start(ctx context.Context, m Move) error {
 		e.config.Ledger.Release(uids(m.Claims)...)
 		return ErrNotRunning
 	}
+	e.unsettled++
 	e.start(run)
 	return nil
 }
@@ -261,6 +264,25 @@ func (e *Executor) Moving(claim types.UID) bool {
 	return e.claims[claim]
 }
 
+// Settling says whether a move is on its way that has no room for its pods yet: the scheduler may not have seen its cordons, and what
+// it will keep for the pods is not known.
+func (e *Executor) Settling() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.unsettled > 0
+}
+
+// settle notes that a move has the room for its pods, or is over.
+func (e *Executor) settle(m *moving) {
+	if m.settled {
+		return
+	}
+	m.settled = true
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unsettled--
+}
+
 // NotBefore is when a NodeClaim may be moved again whose move was called off; zero for any time.
 func (e *Executor) NotBefore(claim types.UID) time.Time {
 	e.mu.Lock()
@@ -284,8 +306,8 @@ func (e *Executor) rests(claims []*karpv1.NodeClaim) {
 	}
 }
 
-// inMove says whether a node is in a move.
-func (e *Executor) inMove(node string) bool {
+// InMove says whether a node is in a move.
+func (e *Executor) InMove(node string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.nodes[node]

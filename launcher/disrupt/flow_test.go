@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -70,6 +71,8 @@ type flow struct {
 	mu    sync.Mutex
 	trace strings.Builder
 	says  says
+	// passes and fails are how many writes of conditions succeed, and then do not.
+	passes, fails int
 }
 
 // says is what the scheduler answers.
@@ -92,8 +95,10 @@ type says struct {
 //	joins CLAIM                            a claim that was launched is initialized
 //	gone CLAIM                             a claim is deleted by somebody else
 //	rests NODE                             prints for how long the node is left alone after a move of it was called off
+//	settling                               prints whether a move has no room for its pods yet
 //	crash                                  a new executor takes the place of this one
 //	lose, regain                           leadership
+//	conditions passes=N fails=N            N writes of conditions succeed, and then as many fail as it says
 //	pass DURATION                          prints what happened meanwhile and how the nodes stand
 //
 // _ stands for a blank.
@@ -116,7 +121,7 @@ func newFlow(t *testing.T) *flow {
 	f := &flow{t: t, lead: &lead{}, start: time.Now()}
 	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
-	f.api = b.Build()
+	f.api = interceptor.NewClient(b.Build(), interceptor.Funcs{SubResourcePatch: f.patch})
 	var err error
 	f.ender, err = terminate.New(terminate.Config{
 		Client: f.api, Reader: f.api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: f.lead, Events: f, Registerer: prometheus.NewRegistry(),
@@ -132,6 +137,22 @@ func newFlow(t *testing.T) *flow {
 	}
 	f.run()
 	return f
+}
+
+// patch is the API server's answer to a condition.
+func (f *flow) patch(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+	f.mu.Lock()
+	fail := f.passes == 0 && f.fails > 0
+	if f.passes > 0 {
+		f.passes--
+	} else if fail {
+		f.fails--
+	}
+	f.mu.Unlock()
+	if fail {
+		return errors.New("the API server does not answer")
+	}
+	return c.SubResource(sub).Patch(ctx, o, p, opts...)
 }
 
 // run starts an executor.
@@ -239,6 +260,9 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 		})
 	case "scheduler":
 		f.answers(d.CmdArgs[0])
+	case "conditions":
+		d.ScanArgs(f.t, "passes", &f.passes)
+		d.ScanArgs(f.t, "fails", &f.fails)
 	case "move":
 		return f.move(ctx, d)
 	default:
@@ -263,6 +287,8 @@ func (f *flow) later(ctx context.Context, command, name string) string {
 		f.run()
 	case "lose", "regain":
 		f.lead.lost.Store(command == "lose")
+	case "settling":
+		return fmt.Sprintln(f.subject.Settling())
 	case "pass":
 		duration, err := time.ParseDuration(name)
 		if err != nil {

@@ -35,7 +35,8 @@ func (e *Executor) look(ctx context.Context, m *moving) (*sight, error) {
 		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
 	s := &sight{facts: Facts{
-		Running: now.Sub(m.started), Deleting: m.deleting, Refused: m.refused, Room: !m.confirmed.IsZero(), Confirmed: now.Sub(m.confirmed),
+		Running: now.Sub(m.started), Halfway: m.halfway, Deleting: m.deleting, Refused: m.refused,
+		Room: !m.confirmed.IsZero(), Confirmed: now.Sub(m.confirmed),
 	}}
 	if !m.asked.IsZero() {
 		s.facts.Silent = now.Sub(m.asked)
@@ -131,7 +132,7 @@ func (e *Executor) sweep(ctx context.Context) error {
 	var errs []error
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		if n.Annotations[terminate.CordonedByAnnotation] != CordonedBy || !terminate.Cordoned(n) || e.inMove(n.Name) {
+		if n.Annotations[terminate.CordonedByAnnotation] != CordonedBy || !terminate.Cordoned(n) || e.InMove(n.Name) {
 			continue
 		}
 		errs = append(errs, e.orphan(ctx, n.Name))
@@ -155,7 +156,7 @@ func (e *Executor) orphan(ctx context.Context, node string) error {
 		}
 		claims.Items[i] = *current
 	}
-	if e.inMove(node) {
+	if e.InMove(node) {
 		return nil
 	}
 	if len(claims.Items) == 0 {

@@ -73,6 +73,8 @@ type Facts struct {
 	Running time.Duration
 	// Nodes that are to go.
 	Nodes []NodeFacts
+	// Halfway says that the cordons were not all made and told: something failed in between.
+	Halfway bool
 	// Deleting says that the deletion of the NodeClaims was begun.
 	Deleting bool
 	// Silent is for how long the scheduler has left the last question unanswered; zero where it answered.
@@ -141,7 +143,7 @@ func (f Facts) protected() string {
 func (f Facts) onward() (Step, string) {
 	idle, covered := true, f.Room
 	for _, n := range f.Nodes {
-		if !n.Cordoned {
+		if !n.Cordoned || f.Halfway {
 			return Cordon, ""
 		}
 		if n.Busy != "" {

@@ -37,6 +37,7 @@ func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string) *ap
 	out := &api.NodePool{
 		Name: p.Name, Labels: labels, Taints: taints(spec.Taints), StartupTaints: taints(spec.StartupTaints),
 		Limits: texts(corev1.ResourceList(p.Spec.Limits)), Usage: texts(usage), Ready: message == "", NotReadyMessage: message,
+		Generation: p.Generation,
 	}
 	if spec.NodeClassRef != nil {
 		out.NodeClass = spec.NodeClassRef.Name

@@ -84,7 +84,7 @@ func nodePool(p *api.NodePool) catalog.NodePool {
 		Taints: taints(p.GetTaints()), StartupTaints: taints(p.GetStartupTaints()),
 		Requirements: requirements(p.GetRequirements()), Weight: p.GetWeight(),
 		Limits: quantities(p.GetLimits()), Usage: quantities(p.GetUsage()),
-		Ready: p.GetReady(), NotReadyMessage: p.GetNotReadyMessage(),
+		Ready: p.GetReady(), NotReadyMessage: p.GetNotReadyMessage(), Generation: p.GetGeneration(),
 	}
 }
 

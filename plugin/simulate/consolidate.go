@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
@@ -24,10 +25,21 @@ type ConsolidateOptions struct {
 	Options
 	// Consolidate bounds what is worth a move.
 	Consolidate consolidate.Options
-	// PodAge is how long pods have to have run to be moved almost as readily as old ones; zero: all are.
+	// PodAge is how long pods have to have run to be moved almost as readily as old ones, where their NodePool does not say otherwise by
+	// its annotation slipway.dev/consolidation-pod-age; zero: all are.
 	PodAge time.Duration
+	// PodAgeOfAll has PodAge hold for all NodePools, whatever they say.
+	PodAgeOfAll bool
 	// Now is the time of the decision: some nodes are too young, some pods are protected for a while.
 	Now time.Time
+}
+
+// podAge is that of the pods on a NodePool's nodes.
+func (o *ConsolidateOptions) podAge(pool *karpv1.NodePool) time.Duration {
+	if o.PodAgeOfAll {
+		return o.PodAge
+	}
+	return catalog.AgeOf(pool.Annotations, catalog.PodAgeAnnotation, o.PodAge)
 }
 
 // Saving is what a consolidation found; Result puts it into the words of the user.
@@ -82,7 +94,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	for _, n := range objects.Nodes {
 		c.o.taken = append(c.o.taken, n.Name)
 	}
-	out.Before = fleet(settled, cat, o.Now, o.PodAge)
+	out.Before = fleet(settled, cat, o.Now, o.podAge)
 	out.Owners, out.Outside = owners(objects), len(objects.Nodes)-len(out.Before)
 	out.After = out.Before
 	if out.AnewPerHour, err = c.anew(ctx, out.Before); err != nil {
@@ -106,7 +118,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		if err := c.apply(ctx, decision.Moves, o.Now); err != nil {
 			return nil, err
 		}
-		out.After = fleet(c.objects, cat, o.Now, o.PodAge)
+		out.After = fleet(c.objects, cat, o.Now, o.podAge)
 	}
 	out.Problems = distinct(slices.Concat(out.Problems, problems))
 	out.Took = time.Since(start)

@@ -99,6 +99,8 @@ func consolidation(t *testing.T, a *txtar.Archive) (objects *input.Objects, o si
 			want = &a.Files[i]
 		case "spot-to-spot":
 			o.Consolidate.SpotToSpot = true
+		case "pod-age":
+			o.PodAge, o.PodAgeOfAll = parseAge(t, string(f.Data)), true
 		case "fleet":
 			for line := range strings.Lines(string(f.Data)) {
 				addNode(t, reader, strings.Fields(line))
@@ -113,6 +115,16 @@ func consolidation(t *testing.T, a *txtar.Archive) (objects *input.Objects, o si
 		t.Fatal("the file has no section want, or no comment that says what it shows")
 	}
 	return reader.Finish(), o, want
+}
+
+// parseAge reads what --pod-age says.
+func parseAge(t *testing.T, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(strings.TrimSpace(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // addNode reads NAME POOL TYPE ZONE CAPACITY-TYPE APP=CPU,MEMORY*COUNT...: a node of a NodePool with pods of ReplicaSets.

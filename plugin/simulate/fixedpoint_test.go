@@ -149,8 +149,11 @@ func (h *churn) pod(node string, i, cpu int) *corev1.Pod {
 	return pod
 }
 
+// podAge is the default of every NodePool.
+func podAge(*karpv1.NodePool) time.Duration { return consolidate.DefaultPodAge }
+
 func (h *churn) bill() (sum float64) {
-	for _, n := range fleet(h.c.objects, h.c.cat, h.now, consolidate.DefaultPodAge) {
+	for _, n := range fleet(h.c.objects, h.c.cat, h.now, podAge) {
 		sum += n.Price
 	}
 	return sum
@@ -167,7 +170,7 @@ func (h *churn) settle(calledOff float64) {
 		h.now = h.now.Add(11 * time.Minute)
 		o := consolidate.DefaultOptions()
 		o.Allowed, _ = allowances(h.c.objects, h.now)
-		nodes := fleet(h.c.objects, h.c.cat, h.now, consolidate.DefaultPodAge)
+		nodes := fleet(h.c.objects, h.c.cat, h.now, podAge)
 		d, err := consolidate.Decide(h.t.Context(), nodes, o, h.c.ask)
 		if err != nil {
 			h.t.Fatal(err)

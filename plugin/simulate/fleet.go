@@ -17,11 +17,11 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// youngest is how long a node is left alone after it was bought: its pods have hardly started.
+// youngest is how long a node is left alone after it was bought, where its NodePool does not say otherwise: its pods have hardly started.
 const youngest = 10 * time.Minute
 
-// fleet are the nodes of the input's NodePools as consolidation looks at them, with pods that count twice at the age.
-func fleet(objects *input.Objects, cat catalog.State, now time.Time, podAge time.Duration) []consolidate.Node {
+// fleet are the nodes of the input's NodePools as consolidation looks at them, with pods that count twice at the age of their NodePool.
+func fleet(objects *input.Objects, cat catalog.State, now time.Time, podAge func(*karpv1.NodePool) time.Duration) []consolidate.Node {
 	pools := map[string]*karpv1.NodePool{}
 	for _, p := range objects.NodePools {
 		pools[p.Name] = p
@@ -49,7 +49,7 @@ func fleet(objects *input.Objects, cat catalog.State, now time.Time, podAge time
 		for _, p := range on[n.Name] {
 			if consolidate.Moves(p) {
 				node.Pods = append(node.Pods, consolidate.Pod{
-					Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), Fresh: consolidate.Fresh(p, now, podAge),
+					Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), Fresh: consolidate.Fresh(p, now, podAge(pool)),
 				})
 			}
 		}
@@ -66,6 +66,7 @@ func fleet(objects *input.Objects, cat catalog.State, now time.Time, podAge time
 
 // blocked says why a node may not be touched, whatever runs there.
 func blocked(n *corev1.Node, pool *karpv1.NodePool, o consolidate.Offer, now time.Time) string {
+	age, least := now.Sub(n.CreationTimestamp.Time), catalog.AgeOf(pool.Annotations, catalog.NodeAgeAnnotation, youngest)
 	switch after := pool.Spec.Disruption.ConsolidateAfter.Duration; {
 	case n.DeletionTimestamp != nil:
 		return "the node is being deleted"
@@ -77,8 +78,8 @@ func blocked(n *corev1.Node, pool *karpv1.NodePool, o consolidate.Offer, now tim
 		return fmt.Sprintf("the price of %s, %s in %s is not known", o.InstanceType, o.CapacityType, o.Zone)
 	case protected(n.Annotations, n.CreationTimestamp.Time, now):
 		return "the node has the annotation " + karpv1.DoNotDisruptAnnotationKey
-	case !n.CreationTimestamp.IsZero() && now.Sub(n.CreationTimestamp.Time) < max(youngest, *after):
-		return fmt.Sprintf("the node is %s old, and is left alone for %s", now.Sub(n.CreationTimestamp.Time).Round(time.Second), max(youngest, *after))
+	case !n.CreationTimestamp.IsZero() && age < max(least, *after):
+		return fmt.Sprintf("the node is %s old, and is left alone for %s", age.Round(time.Second), max(least, *after))
 	}
 	for _, t := range n.Spec.Taints {
 		if t.Key == karpv1.DisruptedTaintKey {

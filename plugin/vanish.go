@@ -1,0 +1,112 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+)
+
+// endsWithin is how near the end of a pod has to be for the pod that its controller made instead to wait for its room: no node boots
+// faster. A controller makes it as soon as the old one is to be deleted, and even a deletion without a grace period is two writes,
+// between which the new one may come and be tried.
+const endsWithin = 10 * time.Second
+
+// endings are the pods that end in a moment, by their controllers. Each makes room for one pod.
+type endings struct {
+	now time.Time
+	// pods lists those of a controller, node returns a Node, nil for none.
+	pods func(controller types.UID) []*corev1.Pod
+	node func(name string) *corev1.Node
+	left map[types.UID][]*corev1.Pod
+}
+
+// endings as the informers show them now.
+func (p *planner) endings(now time.Time) *endings {
+	return &endings{
+		now: now, left: map[types.UID][]*corev1.Pod{},
+		pods: func(controller types.UID) (out []*corev1.Pod) {
+			list, err := p.owners.pods.ByIndex(byController, string(controller))
+			if err != nil {
+				return nil
+			}
+			for _, obj := range list {
+				if pod, ok := obj.(*corev1.Pod); ok {
+					out = append(out, pod)
+				}
+			}
+			return out
+		},
+		node: func(name string) *corev1.Node {
+			node, err := p.informer.Core().V1().Nodes().Lister().Get(name)
+			if err != nil {
+				return nil
+			}
+			return node
+		},
+	}
+}
+
+// roomOf returns the pod whose room the pod gets that was collected at a time, and gives it to no other; nil where it has to have a
+// node.
+func (e *endings) roomOf(logger klog.Logger, pod *corev1.Pod, at time.Time) *corev1.Pod {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || e.now.Sub(at) >= endsWithin {
+		return nil
+	}
+	list, known := e.left[owner.UID]
+	if !known {
+		for _, other := range e.pods(owner.UID) {
+			if e.ends(other) {
+				list = append(list, other)
+			}
+		}
+	}
+	for i, other := range list {
+		node := e.node(other.Spec.NodeName)
+		if node == nil {
+			continue
+		}
+		if _, kept := corev1helpers.FindMatchingUntoleratedTaint(logger, node.Spec.Taints, pod.Spec.Tolerations, keepsOff, true); kept || node.Spec.Unschedulable {
+			continue
+		}
+		e.left[owner.UID] = append(list[:i:i], list[i+1:]...)
+		return other
+	}
+	e.left[owner.UID] = list
+	return nil
+}
+
+// ends says whether the pod holds room on a node that it gives up in a moment. One that should have long ended may be stuck.
+func (e *endings) ends(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	due := pod.DeletionTimestamp.Sub(e.now)
+	return due < endsWithin && due > -endsWithin
+}
+
+// keepsOff says whether a taint keeps pods off a node.
+func keepsOff(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
+
+// awaitsRoom has a pod wait that gets the room of one that ends, and says so to it. Once that one has ended the scheduler has a moment
+// to try the pod there.
+func (p *planner) awaitsRoom(ctx context.Context, from *endings, e entry, pod *corev1.Pod) bool {
+	ending := from.roomOf(klog.FromContext(ctx), pod, e.at)
+	switch {
+	case ending != nil:
+		e.room = from.now
+		p.status.tell(note{ref: refOf(pod), message: fmt.Sprintf("no node is launched while pod %s ends, whose room it gets on node %s",
+			klog.KObj(ending), ending.Spec.NodeName)})
+	case e.room.IsZero() || from.now.Sub(e.room) >= 2*housekeeping:
+		return false
+	}
+	p.unplaced[pod.UID] = e
+	p.replan.by(from.now.Add(housekeeping))
+	return true
+}
