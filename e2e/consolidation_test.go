@@ -209,3 +209,28 @@ func TestConsolidationSurvivesTheLauncher(t *testing.T) {
 	})
 	w.keptAvailable(3)
 }
+
+// A NodePool's template says by do-not-disrupt with a duration how long its nodes are left alone: one that is empty goes when that is
+// over, and not before.
+func TestTemplateProtectsItsNodesForAWhile(t *testing.T) {
+	t.Parallel()
+	const protected = 10 * time.Second
+	w := newWorld(t, "template-protects")
+	w.shrinking(func(p *karpv1.NodePool) {
+		p.Spec.Template.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: protected.String()}
+	})
+	web := w.deployment("web", 1, w.podSpec("300m", "512Mi", nil))
+	w.awaitRunning(1)
+	claim := w.claimsOf(w.name)[0]
+	if got := w.node(claim.Object.Status.NodeName).Object.Annotations[karpv1.DoNotDisruptAnnotationKey]; got != protected.String() {
+		t.Errorf("the node says %q of itself, want %q", got, protected)
+	}
+	w.scale(web, 0)
+	w.await(t, "the empty node to be gone", func() bool { return claimGone(w.cluster, claim) })
+	for _, c := range w.everClaimed(w.name) {
+		// The API server's times are whole seconds.
+		if end := c.Object.DeletionTimestamp; end == nil || end.Sub(c.Object.CreationTimestamp.Time) < protected-time.Second {
+			t.Errorf("NodeClaim %s was created at %s and was to go at %s, its template protects it for %s", c.Object.Name, c.Object.CreationTimestamp, end, protected)
+		}
+	}
+}
