@@ -35,7 +35,7 @@ const (
 func (p *planner) pending(ctx context.Context, entries []entry, replaces string) []entry {
 	var out []entry
 	var retry []*corev1.Pod
-	endings := p.endings(time.Now())
+	endings := p.endings(time.Now(), replaces)
 	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
 		klog.FromContext(ctx).Error(err, "The scheduler's cache gave no snapshot")
 	}
@@ -58,7 +58,7 @@ func (p *planner) pending(ctx context.Context, entries []entry, replaces string)
 			p.status.tell(note{ref: refOf(pod), message: explain.NotLaunchable(why, e.verdict), event: "FailedScheduling", warning: true})
 			continue
 		}
-		if replaces == "" && e.gang.Name == "" && p.awaitsRoom(ctx, endings, e, pod) {
+		if p.awaitsRoom(ctx, endings, e, pod) {
 			continue
 		}
 		if replaces != "" {

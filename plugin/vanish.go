@@ -26,8 +26,11 @@ type endings struct {
 	left map[types.UID][]*corev1.Pod
 }
 
-// endings as the informers show them now.
-func (p *planner) endings(now time.Time) *endings {
+// endings as the informers show them now; nil for the pods of nodes that go, which run as long as they have no other room.
+func (p *planner) endings(now time.Time, replaces string) *endings {
+	if replaces != "" {
+		return nil
+	}
 	return &endings{
 		now: now, left: map[types.UID][]*corev1.Pod{},
 		pods: func(controller types.UID) (out []*corev1.Pod) {
@@ -97,6 +100,9 @@ func keepsOff(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPrefe
 // awaitsRoom has a pod wait that gets the room of one that ends, and says so to it. Once that one has ended the scheduler has a moment
 // to try the pod there.
 func (p *planner) awaitsRoom(ctx context.Context, from *endings, e entry, pod *corev1.Pod) bool {
+	if from == nil || e.gang.Name != "" {
+		return false
+	}
 	ending := from.roomOf(klog.FromContext(ctx), pod, e.at)
 	switch {
 	case ending != nil:
