@@ -38,7 +38,7 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 			out, kept = append(out, m.copyClaim(&out[last], next)), append(kept, n)
 			continue
 		}
-		if c, ok := m.claim(p, n, slack[pool], next); ok {
+		if c, ok := m.claim(p, n, slack[pool], next, false); ok {
 			out, kept = append(out, c), append(kept, n)
 			continue
 		}
@@ -65,7 +65,8 @@ func (m *model) copyClaim(of *Claim, next []int) Claim {
 
 func compareItems(a, b item) int { return cmp.Or(cmp.Compare(a.unit, b.unit), cmp.Compare(a.n, b.n)) }
 
-func (m *model) claim(p *problem, n node, slack []int64, next []int) (Claim, bool) {
+// claim is for one node; kinds lets it name every capacity type, should minValues need that. False if they cannot be kept.
+func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool) (Claim, bool) {
 	o := &m.offers[n.offer]
 	s, pool := &m.types[o.shape], &m.pools[o.pool]
 	ok := m.shared(p, n)
@@ -81,7 +82,7 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int) (Claim, boo
 		f = m.form(sp, o, slack)
 	}
 	if !f.fine {
-		if wide := m.widened(p, n, sp); len(wide.zones) > len(sp.zones) {
+		if wide := m.widened(p, n, sp, kinds); len(wide.zones)+len(wide.capacity) > len(sp.zones)+len(sp.capacity) {
 			if more := m.form(wide, o, slack); more.fine {
 				sp, f = wide, more
 			}
@@ -181,22 +182,33 @@ func (m *model) span(p *problem, n node, ok bits) span {
 	return sp
 }
 
-// widened is the span over all zones in which any type holds the node's pods, where the expected one may have no capacity: more
-// types can be named so, which minValues may need.
-func (m *model) widened(p *problem, n node, sp span) span {
+// widened is the span over all zones in which any type holds the node's pods, where the expected one may have no capacity, and with
+// kinds over all capacity types: more types can be named so, which minValues may need.
+func (m *model) widened(p *problem, n node, sp span, kinds bool) span {
+	zones := true
 	if slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned }) {
-		if !m.alone(p.parts(n)) {
-			return sp
+		if zones = m.alone(p.parts(n)); zones {
+			sp.shared = m.unpinned(p, n)
 		}
-		sp.shared = m.unpinned(p, n)
 	}
-	sp.zones = slices.Clone(sp.zones)
+	sp.zones, sp.capacity = slices.Clone(sp.zones), slices.Clone(sp.capacity)
 	for oi := range m.offers {
-		if o := &m.offers[oi]; sp.shared.has(oi) && o.Available && slices.Contains(sp.capacity, o.CapacityType) && !slices.Contains(sp.zones, o.Zone) {
-			sp.zones = append(sp.zones, o.Zone)
+		o := &m.offers[oi]
+		if left, limited := m.reserved[o.ReservationID]; !sp.shared.has(oi) || !o.Available || limited && left <= 0 && oi != n.offer {
+			continue
+		}
+		kind, zone := slices.Contains(sp.capacity, o.CapacityType), slices.Contains(sp.zones, o.Zone)
+		if (kind || kinds) && (zone || zones) {
+			if !kind {
+				sp.capacity = append(sp.capacity, o.CapacityType)
+			}
+			if !zone {
+				sp.zones = append(sp.zones, o.Zone)
+			}
 		}
 	}
 	slices.Sort(sp.zones)
+	slices.Sort(sp.capacity)
 	return sp
 }
 

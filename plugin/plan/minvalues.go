@@ -98,23 +98,19 @@ func (m *model) minValuesText(pool *pool, types []int, sp span) string {
 // maxOtherTypes is how many other offers are tried for a node that cannot keep its pool's minValues.
 const maxOtherTypes = 12
 
-// inParts plans a node again whose pool's minValues cannot be kept with it: as another offer, or cut in half. Small nodes
-// have more types that hold their pods. What cannot be launched alone is not to be planned onto these offers again.
+// inParts plans a node again whose pool's minValues cannot be kept with it: as another offer, or cut in half, or, where nothing is
+// left to cut, with every capacity type. Small nodes have more types that hold their pods. What cannot be launched alone is not to
+// be planned onto these offers again.
 func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim, []node) {
 	p := pk.problem
-	for _, oi := range m.cheapestShared(p, n, slack) {
-		other := n
-		other.offer = oi
-		m.reserve(oi, 1, slack)
-		if c, ok := m.claim(p, other, slack, next); ok {
-			m.book([]node{other}, 1)
-			m.bookReserved([]node{other}, 1)
-			return []Claim{c}, []node{other}
-		}
-		m.reserve(oi, -1, slack)
+	if c, other, ok := m.otherwise(p, n, slack, next, false); ok {
+		return []Claim{c}, []node{other}
 	}
 	left, right := halves(n.items)
 	if len(right) == 0 {
+		if c, other, ok := m.otherwise(p, n, slack, next, true); ok {
+			return []Claim{c}, []node{other}
+		}
 		for _, it := range left {
 			pk.best.left[it.unit] += it.n
 			for _, q := range p.units[it.unit].parts {
@@ -134,6 +130,22 @@ func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim
 		claims, nodes = append(claims, c...), append(nodes, k...)
 	}
 	return claims, nodes
+}
+
+// otherwise plans the node as the cheapest of its pool's offers with which minValues can be kept.
+func (m *model) otherwise(p *problem, n node, slack []int64, next []int, kinds bool) (Claim, node, bool) {
+	for _, oi := range m.cheapestShared(p, n, slack) {
+		other := n
+		other.offer = oi
+		m.reserve(oi, 1, slack)
+		if c, ok := m.claim(p, other, slack, next, kinds); ok {
+			m.book([]node{other}, 1)
+			m.bookReserved([]node{other}, 1)
+			return c, other, true
+		}
+		m.reserve(oi, -1, slack)
+	}
+	return Claim{}, node{}, false
 }
 
 // reserve takes n nodes of the offer off what the limits of its pool leave.
