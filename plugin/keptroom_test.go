@@ -176,7 +176,9 @@ func TestTrim(t *testing.T) {
 	cat := catalog.State{
 		NodePools: map[string]catalog.NodePool{"pool": {Name: "pool", NodeClass: "class"}},
 		InstanceTypes: map[string][]catalog.InstanceType{"class": {
-			{Name: "expected", Offerings: []catalog.Offering{offering("a", "on-demand", 1), offering("b", "on-demand", 1.1), offering("c", "on-demand", 3)}},
+			{Name: "expected", Offerings: []catalog.Offering{
+				offering("a", "on-demand", 1), offering("b", "on-demand", 1.1), offering("c", "on-demand", 3), offering("a", "spot", 8),
+			}},
 			{Name: "cheap", Offerings: []catalog.Offering{offering("a", "on-demand", 0.9), offering("b", "on-demand", 1), offering("a", "spot", 9)}},
 			{Name: "dear-in-b", Offerings: []catalog.Offering{offering("a", "on-demand", 1), offering("b", "on-demand", 2)}},
 			{Name: "dear-in-c", Offerings: []catalog.Offering{offering("a", "on-demand", 1), offering("c", "on-demand", 2)}},
@@ -190,14 +192,15 @@ func TestTrim(t *testing.T) {
 	c := plan.Claim{
 		NodePool: "pool", Alternatives: all, Expected: plan.Offer{InstanceType: "expected", Zone: "a", CapacityType: "on-demand", Price: 1},
 		Requirements: []catalog.Requirement{
-			in(corev1.LabelInstanceTypeStable, all...), in(corev1.LabelTopologyZone, "a", "b", "c"), in(capacityTypeLabel, "on-demand"),
+			in(corev1.LabelInstanceTypeStable, all...), in(corev1.LabelTopologyZone, "a", "b", "c"), in(capacityTypeLabel, "on-demand", "spot"),
 		},
 	}
 	given := fmt.Sprint(c)
 	b := bound{going: []consolidate.Offer{{NodePool: "pool", InstanceType: "goes", CapacityType: "on-demand"}}, catalog: cat}
 	got := c
 	b.trim(&got, 1.5)
-	// Zone c is out, since the expected type costs 3 there; what is dear in b cannot be launched without risking b.
+	// Zone c is out, since the expected type costs 3 there, and spot, where it costs 8; what is dear in b cannot be launched without
+	// risking b.
 	if diff := cmp.Diff([]string{"expected", "cheap", "dear-in-c"}, got.Alternatives); diff != "" {
 		t.Errorf("alternatives (-want +got):\n%s", diff)
 	}

@@ -274,8 +274,8 @@ func (b bound) allSpot() bool {
 	return !slices.ContainsFunc(b.going, func(o consolidate.Offer) bool { return o.CapacityType != spot })
 }
 
-// trim leaves of the claim's alternatives and zones those that cost no more than limit wherever EC2 may launch them. The expected
-// instance type in its zone stays.
+// trim leaves of the claim's alternatives, zones and capacity types those that cost no more than limit wherever EC2 may launch them.
+// The expected instance type in its zone and capacity type stays.
 func (b bound) trim(c *plan.Claim, limit float64) {
 	types := b.catalog.InstanceTypes[b.catalog.NodePools[c.NodePool].NodeClass]
 	offerings := func(name string) []catalog.Offering {
@@ -284,8 +284,9 @@ func (b bound) trim(c *plan.Claim, limit float64) {
 		}
 		return nil
 	}
-	capacity := allowed(c, capacityTypeLabel)
 	c.Requirements = slices.Clone(c.Requirements)
+	b.trimCapacity(c, limit, offerings(c.Expected.InstanceType))
+	capacity := allowed(c, capacityTypeLabel)
 	for i, r := range c.Requirements {
 		if r.Key != corev1.LabelTopologyZone || r.Operator != corev1.NodeSelectorOpIn {
 			continue
@@ -304,6 +305,21 @@ func (b bound) trim(c *plan.Claim, limit float64) {
 		})
 	})
 	narrow(c)
+}
+
+// trimCapacity leaves of the claim's capacity types those in which the expected instance type may be launched in its zone.
+func (b bound) trimCapacity(c *plan.Claim, limit float64, offerings []catalog.Offering) {
+	for i, r := range c.Requirements {
+		if r.Key != capacityTypeLabel || r.Operator != corev1.NodeSelectorOpIn {
+			continue
+		}
+		c.Requirements[i].Values = slices.DeleteFunc(slices.Clone(r.Values), func(kind string) bool {
+			return kind != c.Expected.CapacityType && slices.ContainsFunc(offerings, func(o catalog.Offering) bool {
+				return o.Zone == c.Expected.Zone && o.CapacityType == kind &&
+					(o.Price > limit*(1+1e-9) || b.equal(c.NodePool, c.Expected.InstanceType, kind))
+			})
+		})
+	}
 }
 
 // allowed says which values the claim's requirement on the key leaves; all where there is none.
