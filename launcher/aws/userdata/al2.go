@@ -63,6 +63,9 @@ func kubeletFlags(in Input) []string {
 	text("register-with-taints", strings.Join(taints, ","))
 	number("max-pods", kubelet.MaxPods)
 	number("pods-per-core", kubelet.PodsPerCore)
+	if in.atOnce && !saysBurst(in.Custom) {
+		number("registry-burst", new(in.burst()))
+	}
 	text("system-reserved", pairs(kubelet.SystemReserved, "="))
 	text("kube-reserved", pairs(kubelet.KubeReserved, "="))
 	text("eviction-hard", pairs(kubelet.EvictionHard, "<"))

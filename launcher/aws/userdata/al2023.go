@@ -3,9 +3,15 @@ package userdata
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+)
+
+const (
+	nodeConfigVersion = "node.eks.aws/v1alpha1"
+	nodeConfigKind    = "NodeConfig"
 )
 
 // nodeConfig is nodeadm's NodeConfig as far as it is used here (amazon-eks-ami, nodeadm/api/v1alpha1).
@@ -39,14 +45,14 @@ type nodeConfigKubelet struct {
 	Flags  []string       `json:"flags,omitempty"`
 }
 
-// nodeadm writes AL2023's user data: the parts of spec.userData, then our NodeConfig, which wins where both set a field
-// (amazon-eks-ami, nodeadm: later NodeConfigs are merged over earlier ones).
+// nodeadm writes AL2023's user data: what the user may set otherwise, the parts of spec.userData, then our NodeConfig, which wins
+// where both set a field (amazon-eks-ami, nodeadm: later NodeConfigs are merged over earlier ones).
 func nodeadm(in Input) (string, error) {
 	parts, err := customParts(in.Custom, true)
 	if err != nil {
 		return "", err
 	}
-	config := nodeConfig{APIVersion: "node.eks.aws/v1alpha1", Kind: "NodeConfig"}
+	config := nodeConfig{APIVersion: nodeConfigVersion, Kind: nodeConfigKind}
 	config.Spec.Cluster = nodeConfigCluster{
 		Name:                 in.Cluster.Name,
 		APIServerEndpoint:    in.Cluster.Endpoint,
@@ -68,6 +74,13 @@ func nodeadm(in Input) (string, error) {
 		return "", fmt.Errorf("writing the NodeConfig: %w", err)
 	}
 	parts = append(parts, newPart(nodeConfigType, string(text)))
+	if in.atOnce {
+		first, err := burstConfig(in)
+		if err != nil {
+			return "", err
+		}
+		parts = slices.Insert(parts, 0, first)
+	}
 	if in.Prefetch {
 		parts = withPrefetch(parts)
 	}

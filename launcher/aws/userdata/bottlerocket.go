@@ -33,6 +33,9 @@ func bottlerocket(in Input) (string, error) {
 			labels[key] = value
 		}
 	}
+	if _, says := kubernetes["registry-burst"]; in.atOnce && !says {
+		kubernetes["registry-burst"] = in.burst()
+	}
 	maps.Copy(kubernetes, joinSettings(in))
 	maps.Copy(kubernetes, kubeletSettings(in))
 	if in.RAID0 {

@@ -58,7 +58,7 @@ func TestBootstrapScriptIsShell(t *testing.T) {
 		"--dns-cluster-ip", "10.100.0.10", "--use-max-pods", "false", "--kubelet-extra-args",
 		strings.Join([]string{
 			"--node-labels=karpenter.sh/capacity-type=spot,karpenter.sh/nodepool=default,node.kubernetes.io/exclude-disruption=true,quoted=it's,team=a",
-			"--register-with-taints=slipway.dev/starting:NoSchedule,dedicated=batch:NoExecute", "--max-pods=29", "--pods-per-core=5",
+			"--register-with-taints=slipway.dev/starting:NoSchedule,dedicated=batch:NoExecute", "--max-pods=29", "--pods-per-core=5", "--registry-burst=110",
 			"--system-reserved=cpu=100m,memory=100Mi", "--kube-reserved=cpu=200m", "--eviction-hard=memory.available<5%",
 			"--eviction-soft=memory.available<10%", "--eviction-soft-grace-period=memory.available=1m0s",
 			"--image-gc-high-threshold=80", "--cpu-cfs-quota=true",
@@ -70,7 +70,7 @@ func TestBootstrapScriptIsShell(t *testing.T) {
 	}
 }
 
-// Without settings the AMI decides: no word is passed that would override it.
+// Without settings the AMI decides: no word is passed that would override it, but for the limit of pulls.
 func TestBootstrapScriptSaysNoMoreThanAsked(t *testing.T) {
 	in := input(catalog.FamilyAL2)
 	in.MaxPods, in.Labels, in.Taints = 0, nil, nil
@@ -78,7 +78,7 @@ func TestBootstrapScriptSaysNoMoreThanAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"prod", "--apiserver-endpoint", in.Cluster.Endpoint, "--b64-cluster-ca", in.Cluster.CertificateAuthority}
+	want := []string{"prod", "--apiserver-endpoint", in.Cluster.Endpoint, "--b64-cluster-ca", in.Cluster.CertificateAuthority, "--kubelet-extra-args", "--registry-burst=110"}
 	if diff := cmp.Diff(want, bootstrapArgs(t, parts(t, text)["text/x-shellscript"][0])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

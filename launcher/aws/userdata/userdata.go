@@ -46,6 +46,8 @@ type Input struct {
 	Prefetch bool
 	// Custom is spec.userData of the EC2NodeClass.
 	Custom string
+	// atOnce lets the kubelet pull the images of as many pods at once as the node may have.
+	atOnce bool
 }
 
 // MaxBytes is the size of user data, before base64, that EC2 accepts.
@@ -53,21 +55,12 @@ const MaxBytes = 16 << 10
 
 // Render writes the user data, in plain text, or nothing with an error that names spec.userData where that cannot be read.
 func Render(in Input) (string, error) {
-	var (
-		out string
-		err error
-	)
-	switch in.Family {
-	case catalog.FamilyAL2023:
-		out, err = nodeadm(in)
-	case catalog.FamilyAL2:
-		out, err = bootstrapScript(in)
-	case catalog.FamilyBottlerocket:
-		out, err = bottlerocket(in)
-	case catalog.FamilyCustom:
-		out = in.Custom
-	default:
-		return "", fmt.Errorf("spec.amiFamily: %q is not supported", in.Family)
+	in.atOnce = true
+	out, err := render(in)
+	if err == nil && len(out) > MaxBytes {
+		// No class becomes invalid for want of a faster start.
+		in.atOnce = false
+		out, err = render(in)
 	}
 	if err == nil && len(out) > MaxBytes {
 		err = fmt.Errorf("spec.userData: together with what the node needs to join it has %d bytes, EC2 takes %d", len(out), MaxBytes)
@@ -76,6 +69,21 @@ func Render(in Input) (string, error) {
 		return "", err
 	}
 	return out, nil
+}
+
+func render(in Input) (string, error) {
+	switch in.Family {
+	case catalog.FamilyAL2023:
+		return nodeadm(in)
+	case catalog.FamilyAL2:
+		return bootstrapScript(in)
+	case catalog.FamilyBottlerocket:
+		return bottlerocket(in)
+	case catalog.FamilyCustom:
+		return in.Custom, nil
+	default:
+		return "", fmt.Errorf("spec.amiFamily: %q is not supported", in.Family)
+	}
 }
 
 // kubelet returns spec.kubelet with the number of pods that the launch asks for.

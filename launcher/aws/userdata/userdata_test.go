@@ -167,8 +167,8 @@ func TestNodeadmCanBeRead(t *testing.T) {
 		t.Errorf("scripts: %q", scripts)
 	}
 	configs := got[nodeConfigType]
-	if len(configs) != 2 {
-		t.Fatalf("got %d NodeConfigs, want the user's and ours", len(configs))
+	if len(configs) != 3 {
+		t.Fatalf("got %d NodeConfigs, want what the user may set otherwise, the user's and ours", len(configs))
 	}
 	var config struct {
 		Spec struct {
@@ -180,7 +180,7 @@ func TestNodeadmCanBeRead(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(configs[1]), &config); err != nil {
+	if err := yaml.Unmarshal([]byte(configs[2]), &config); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
