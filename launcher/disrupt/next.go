@@ -11,8 +11,8 @@ const (
 	wholeAtMost = 15 * time.Minute
 	// answerAtMost is how long the scheduler may be silent.
 	answerAtMost = 30 * time.Second
-	// protectedAtMost is how long something may speak against the move once its room is paid: a PodDisruptionBudget whose pods are
-	// just being replaced lets them go again in a moment.
+	// protectedAtMost is how long something may speak against the move once its room is kept or paid: a PodDisruptionBudget whose pods
+	// are just being replaced lets them go again in a moment.
 	protectedAtMost = 30 * time.Second
 	// confirmWithin is how fresh the scheduler's word about the room has to be when the nodes go.
 	confirmWithin = 2 * time.Second
@@ -109,7 +109,7 @@ func Next(f Facts) (Step, string) {
 		return CallOff, f.Refused
 	}
 	if why := f.protected(); why != "" {
-		if !f.Room || f.Protected >= protectedAtMost {
+		if !f.Room && len(f.Replacements) == 0 || f.Protected >= protectedAtMost {
 			return CallOff, why
 		}
 		return Await, ""
