@@ -57,9 +57,9 @@ spec:
 
 func pick[T any](rng *rand.Rand, list ...T) T { return list[rng.IntN(len(list))] }
 
-func newChurn(t *testing.T, seed uint64) *churn {
+// testMarket is a few instance types with their prices.
+func testMarket(t *testing.T) *market.Market {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 11))
 	var files market.Files
 	for name, text := range map[string]*[]byte{"instance-types": &files.InstanceTypes, "prices": &files.Prices, "zones": &files.Zones} {
 		var err error
@@ -71,6 +71,13 @@ func newChurn(t *testing.T, seed uint64) *churn {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+func newChurn(t *testing.T, seed uint64) *churn {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 11))
+	m := testMarket(t)
 	r := input.NewReader()
 	policy, budget := pick(rng, "WhenEmptyOrUnderutilized", "WhenEmptyOrUnderutilized", "Balanced", "WhenEmpty"), pick(rng, "1", "2", "10%", "35%", "100%")
 	if err := r.Read("pool.yaml", fmt.Appendf(nil, churnPool, policy, budget, pick(rng, "on-demand", "on-demand, spot"))); err != nil {
