@@ -40,16 +40,18 @@ const (
 	nearlyBest = 0.02
 )
 
-// effort is how much work may be done, and the bill that is good enough.
+// effort is how much work may be done, how much of it without any gain worth it, and the bill that is good enough.
 type effort struct {
-	work int
-	bill float64
+	work, look int
+	bill       float64
 }
 
-// looks is how often the search looks back within its work, leastGain the share that it must have gained since to go on.
+// looks is how often the search looks back within its work, looksAtPatterns how often where it begins with the best patterns, which leave
+// it little; leastGain the share that it must have gained since to go on.
 const (
-	looks     = 10
-	leastGain = 0.0002
+	looks           = 10
+	looksAtPatterns = 20
+	leastGain       = 0.0002
 )
 
 // goodEnough is the bill, as a multiple of the lower bound, from which on it is not worth the work to improve a plan.
@@ -66,7 +68,7 @@ func (c *composer) improve(boxes []box, pi []float64, room [][]int64, e effort) 
 	defer func() { c.light, c.tolerance = false, 0 }()
 	until := c.work + e.work
 	s.cost = s.bill(s.boxes)
-	look, was := c.work+e.work/looks, s.cost
+	look, was := c.work+e.look, s.cost
 	for fails := 0; c.work < until && s.cost > e.bill && fails < patience*(len(s.boxes)+3); fails++ {
 		before := c.work
 		if s.step() {
@@ -77,7 +79,7 @@ func (c *composer) improve(boxes []box, pi []float64, room [][]int64, e effort) 
 			if s.cost > was*(1-leastGain) {
 				break
 			}
-			look, was = c.work+e.work/looks, s.cost
+			look, was = c.work+e.look, s.cost
 		}
 	}
 	s.merge()

@@ -151,6 +151,10 @@ func (k *packer) solve(r *rows, s covering, work int) outcome {
 	rest, _ = kc.compose(left, s.kinds, room, 1e18)
 	boxes = append(boxes, k.boxes(rest)...)
 	room = k.roomBeside(boxes)
+	often := looks
+	if s.columns != nil {
+		often = looksAtPatterns
+	}
 	if !r.exact {
 		// Patterns of rows fit kinds badly: those of the kinds' own values may be better.
 		others, own := k.p.counts(), k.p.cloneRoom()
@@ -159,7 +163,7 @@ func (k *packer) solve(r *rows, s covering, work int) outcome {
 			boxes, left, room = o.boxes, o.left, own
 		}
 	}
-	return outcome{kc.improve(boxes, s.kinds, room, effort{work, s.bound * goodEnough}), left}
+	return outcome{kc.improve(boxes, s.kinds, room, effort{work, work / often, s.bound * goodEnough}), left}
 }
 
 // bill is USD per hour.

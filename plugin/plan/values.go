@@ -12,7 +12,7 @@ const (
 	// slowGain.
 	slowShare  = 0.003
 	slowRounds = 3
-	slowGain   = 0.0005
+	slowGain   = 0.001
 	// repairShare is what it may leave open without further ado.
 	repairShare = 0.005
 	// steadyTrust is how far the values at which nodes are filled follow the duals at most while those still find columns.
