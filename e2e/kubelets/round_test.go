@@ -229,9 +229,14 @@ func (a *attempt) took() (time.Duration, error) {
 }
 
 // clear removes the pods and pulls the machine's plug, and waits until the machine is gone. The pods go first: those of a Deployment
-// would be replaced, and another machine launched for them.
+// would be replaced, and another machine launched for them. The node takes no others meanwhile: those of the next round would fit.
 func (a *attempt) clear() error {
 	var errs []error
+	if seen := a.world.node(a.node); seen != nil {
+		node := seen.Object.DeepCopy()
+		node.Spec.Unschedulable = true
+		errs = append(errs, client.IgnoreNotFound(a.client.Patch(a.t.Context(), node, client.MergeFrom(seen.Object))))
+	}
 	remove := func(obj client.Object, options ...client.DeleteOption) {
 		errs = append(errs, client.IgnoreNotFound(a.client.Delete(a.t.Context(), obj, options...)))
 	}
