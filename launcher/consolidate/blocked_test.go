@@ -70,7 +70,8 @@ func TestBlocked(t *testing.T) {
 			f.Node.CreationTimestamp = metav1.NewTime(now.Add(-9 * time.Minute))
 			f.Pool.Annotations = map[string]string{consolidate.NodeAgeAnnotation: "soon"}
 		}, "the node is 9m0s old, and is left alone for 10m0s", true},
-		"launched a minute ago for others that have not come": {func(f *consolidate.Facts) { launchedFor(f, now.Add(-time.Minute), false) },
+		"launched a minute ago for others that have not come": {
+			func(f *consolidate.Facts) { launchedFor(f, now.Add(-time.Minute), false) },
 			"the node was launched for the pods of others, which may be on their way", true,
 		},
 		"launched long ago for others that did not come": {func(f *consolidate.Facts) { launchedFor(f, now.Add(-2*time.Minute), false) }, "", false},

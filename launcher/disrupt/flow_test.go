@@ -121,7 +121,14 @@ func newFlow(t *testing.T) *flow {
 	f := &flow{t: t, lead: &lead{}, start: time.Now()}
 	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
-	f.api = interceptor.NewClient(b.Build(), interceptor.Funcs{SubResourcePatch: f.patch})
+	f.api = interceptor.NewClient(b.Build(), interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if f.refuses() {
+				return errors.New("the API server does not answer")
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
 	var err error
 	f.ender, err = terminate.New(terminate.Config{
 		Client: f.api, Reader: f.api, Cloud: memory.New(memory.Config{}), Asker: f, Guard: f.lead, Events: f, Registerer: prometheus.NewRegistry(),
@@ -139,20 +146,18 @@ func newFlow(t *testing.T) *flow {
 	return f
 }
 
-// patch is the API server's answer to a condition.
-func (f *flow) patch(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+// refuses says that the API server does not answer the patch of a condition that comes now.
+func (f *flow) refuses() bool {
 	f.mu.Lock()
-	fail := f.passes == 0 && f.fails > 0
-	if f.passes > 0 {
+	defer f.mu.Unlock()
+	switch {
+	case f.passes > 0:
 		f.passes--
-	} else if fail {
+	case f.fails > 0:
 		f.fails--
+		return true
 	}
-	f.mu.Unlock()
-	if fail {
-		return errors.New("the API server does not answer")
-	}
-	return c.SubResource(sub).Patch(ctx, o, p, opts...)
+	return false
 }
 
 // run starts an executor.

@@ -1,9 +1,5 @@
 package plan
 
-import (
-	"math"
-)
-
 // fluid prices the kinds by their size alone: what one of each dimension is worth if pods could be cut at will, for the
 // kinds that the same lanes are open to. No lane then holds more value than it costs; the prices are those at which the
 // counts are worth most (the dual of the fluid covering program), found by a search along the axes.
@@ -49,20 +45,7 @@ func (k *packer) fluidWeights(total []float64, open bits) []float64 {
 		}
 	}
 	worth := func(w []float64) float64 {
-		scale := math.Inf(1)
-		for _, li := range lanes {
-			v := 0.0
-			for d, n := range k.lanes[li].free {
-				v += w[d] * float64(max(n, 0))
-			}
-			if v > 0 {
-				scale = min(scale, max(k.lanes[li].price, 1e-6)/v)
-			}
-		}
-		sum := 0.0
-		if math.IsInf(scale, 1) {
-			scale = 0 // No lane has any of it.
-		}
+		scale, sum := k.affordableAt(w, lanes), 0.0
 		for d := range w {
 			w[d] *= scale
 			sum += w[d] * total[d]
@@ -94,4 +77,21 @@ func (k *packer) fluidWeights(total []float64, open bits) []float64 {
 		}
 	}
 	return at
+}
+
+// affordableAt is by how much the values of one of each dimension may be raised until a lane holds more than its price; 0 where no lane
+// has any of what they value.
+func (k *packer) affordableAt(w []float64, lanes []int) float64 {
+	most := 0.0
+	for _, li := range lanes {
+		v := 0.0
+		for d, n := range k.lanes[li].free {
+			v += w[d] * float64(max(n, 0))
+		}
+		most = max(most, perDollar(v, k.lanes[li].price))
+	}
+	if most == 0 {
+		return 0
+	}
+	return 1 / most
 }

@@ -57,7 +57,8 @@ const (
 // goodEnough is the bill, as a multiple of the lower bound, from which on it is not worth the work to improve a plan.
 const goodEnough = 1.002
 
-// improve makes boxes cheaper until the effort is used up.
+// improve makes boxes cheaper until the effort is used up: nodes are filled lightly at first, and as well as can be where that gains no
+// more.
 func (c *composer) improve(boxes []box, pi []float64, room [][]int64, e effort) []box {
 	s := &search{trial: c.p.cloneRoom(), composer: c, pi: pi, boxes: boxes, room: room, rng: rand.New(rand.NewPCG(1, 1)), counts: make([]int, len(c.kinds)), changed: map[int]box{}}
 	for li := range c.lanes {
@@ -77,7 +78,10 @@ func (c *composer) improve(boxes []box, pi []float64, room [][]int64, e effort) 
 		c.work = max(c.work, before+20)
 		if c.work > look {
 			if s.cost > was*(1-leastGain) {
-				break
+				if !c.light {
+					break
+				}
+				c.light, c.tolerance = false, 0
 			}
 			look, was = c.work+e.look, s.cost
 		}

@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+)
+
+// maxAlternatives is how many instance types a claim names at most.
+const maxAlternatives = 60
+
+// alternatives are the instance types, the expected one first, then the cheapest, that hold the pods wherever the span
+// lets them be launched; those that squander accelerators only where minValues need them. Dearer ones may also be larger: they are
+// taken as long as the limits hold even if EC2 picks the largest. False if minValues of the pool cannot be met.
+func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bool) {
+	pool := &m.pools[expected.pool]
+	type alt struct {
+		shape     int
+		price     float64
+		squanders bool
+	}
+	all := make([]alt, 0, pool.types[1]-pool.types[0])
+	for ti := pool.types[0]; ti < pool.types[1]; ti++ {
+		if ti == expected.shape || !m.withinSlack(ti, expected.shape, slack) {
+			continue
+		}
+		if price, ok := m.spanPrice(sp, ti); ok {
+			all = append(all, alt{ti, price, m.squanders(ti, expected.shape)})
+		}
+	}
+	slices.SortFunc(all, func(a, b alt) int {
+		if a.squanders != b.squanders {
+			if a.squanders {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.shape, b.shape))
+	})
+	plain := 1
+	out := append(make([]int, 0, len(all)+1), expected.shape)
+	for _, a := range all {
+		out = append(out, a.shape)
+		if !a.squanders {
+			plain++
+		}
+	}
+	out, ok := m.keepMinValues(pool, out, plain, sp)
+	for i := range slack {
+		if !ok {
+			break
+		}
+		extra := int64(0)
+		for _, ti := range out {
+			extra = max(extra, m.types[ti].usage[i]-m.types[expected.shape].usage[i])
+		}
+		slack[i] -= extra
+	}
+	return out, ok
+}
+
+// squanders says that the type has accelerators or the like that the expected one has not: nobody on the node asks for
+// them.
+func (m *model) squanders(ti, expected int) bool {
+	for _, name := range m.types[ti].devices {
+		if !slices.Contains(m.types[expected].devices, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) withinSlack(ti, expected int, slack []int64) bool {
+	for i, room := range slack {
+		if extra := m.types[ti].usage[i] - m.types[expected].usage[i]; extra > 0 && extra > room {
+			return false
+		}
+	}
+	return true
+}
+
+// spanPrice is the least price of the type in the span, if it is offered there and each of its offerings there will do.
+func (m *model) spanPrice(sp span, ti int) (float64, bool) {
+	price, found := 0.0, false
+	for oi := m.types[ti].offers[0]; oi < m.types[ti].offers[1]; oi++ {
+		o := &m.offers[oi]
+		if !slices.Contains(sp.zones, o.Zone) || !slices.Contains(sp.capacity, o.CapacityType) {
+			continue
+		}
+		if !sp.shared.has(oi) {
+			return 0, false
+		}
+		if left, limited := m.reserved[o.ReservationID]; limited && left <= 0 {
+			return 0, false // Other claims have it.
+		}
+		if o.Available && (!found || o.Price < price) {
+			price, found = o.Price, true
+		}
+	}
+	return price, found
+}
