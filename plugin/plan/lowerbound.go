@@ -118,8 +118,5 @@ func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
 	}
 	k.proof = true
 	r := k.newRows()
-	if proven > 0 && r.forRent {
-		return proven // Rents would prove the same again.
-	}
 	return k.lowerBound(max(k.cover(r, 1).bound, proven), cost)
 }

@@ -21,7 +21,7 @@ func (s *seeker) seek() {
 		if len(s.pool()) > before {
 			paying++
 		}
-		if paying == payingLanes && !s.proof {
+		if paying == payingLanes {
 			break
 		}
 	}
