@@ -21,7 +21,7 @@ func (m *model) compileNodeRules() {
 	for i := range m.rules {
 		r := &m.rules[i]
 		// Pods on one node share all domains: who may not share a zone may not share a node either.
-		if r.kind == affinity || r.kind == attended || r.kind == spread && (r.key != corev1.LabelHostname || r.closed) {
+		if r.closed || r.kind == affinity || r.kind == attended || r.kind == spread && r.key != corev1.LabelHostname {
 			continue
 		}
 		if r.kind == antiAffinity && !m.canHave(r.key) {

@@ -13,6 +13,7 @@ import (
 //   - a spread over hosts limits each node because an empty one could be launched at any time, and would count. Where limits and
 //     reservations leave no room for it, the pods may stand closer: with maxSkew 1, three of them on two nodes. So the limit holds
 //     only for classes that could have a node more beside whatever else the plan's bill buys;
+//   - required anti-affinity by a label limits no node that may be launched without the label;
 //   - a volume that several pods use is attached once to a node, however many of them are there.
 func (m *model) relax(p *Plan) bool {
 	relaxed, users := false, map[string]int{}
@@ -34,6 +35,12 @@ func (m *model) relax(p *Plan) bool {
 	closed := false
 	for i := range m.rules {
 		r := &m.rules[i]
+		if r.kind == antiAffinity && !isHost(r.key) {
+			c := &m.classes[r.owner]
+			r.closed = !m.each(c.fits, func(oi int) bool { return m.mayLack(c.demands, oi, r.key) }).empty()
+			closed = closed || r.closed
+			continue
+		}
 		if r.kind != spread || r.soft || r.key != corev1.LabelHostname {
 			continue
 		}

@@ -44,7 +44,8 @@ type rule struct {
 	owners map[string]int
 	// domains of a spread: values of nodes that exist or that could be launched.
 	domains map[string]bool
-	// closed is a spread over hosts whose pods can be launched nowhere: only nodes that exist count.
+	// closed is a spread over hosts whose pods can be launched nowhere: only nodes that exist count; in a bound, also what limits no
+	// node because nodes may be without the label.
 	closed bool
 }
 
