@@ -16,6 +16,16 @@ import (
 //   - required anti-affinity by a label limits no node that may be launched without the label;
 //   - a volume that several pods use is attached once to a node, however many of them are there.
 func (m *model) relax(p *Plan) bool {
+	shared, closed := m.relaxVolumes(), m.relaxRules(p)
+	if closed {
+		m.nodeRules = nil
+		m.compileNodeRules()
+	}
+	return shared || closed
+}
+
+// relaxVolumes attaches volumes of several pods with none of them.
+func (m *model) relaxVolumes() bool {
 	relaxed, users := false, map[string]int{}
 	for ci := range m.classes {
 		for _, v := range m.classes[ci].shared {
@@ -31,30 +41,30 @@ func (m *model) relax(p *Plan) bool {
 			}
 		}
 	}
+	return relaxed
+}
+
+// relaxRules closes the rules that limit no node.
+func (m *model) relaxRules(p *Plan) bool {
 	var endless bits
 	closed := false
 	for i := range m.rules {
 		r := &m.rules[i]
-		if r.kind == antiAffinity && !isHost(r.key) {
-			c := &m.classes[r.owner]
+		c := &m.classes[r.owner]
+		switch {
+		case r.kind == antiAffinity && !isHost(r.key):
 			r.closed = !m.each(c.fits, func(oi int) bool { return m.mayLack(c.demands, oi, r.key) }).empty()
-			closed = closed || r.closed
+		case r.kind == spread && !r.soft && r.key == corev1.LabelHostname:
+			if endless == nil {
+				endless = m.endless(p)
+			}
+			r.closed = m.each(c.fits, endless.has).empty()
+		default:
 			continue
 		}
-		if r.kind != spread || r.soft || r.key != corev1.LabelHostname {
-			continue
-		}
-		if endless == nil {
-			endless = m.endless(p)
-		}
-		r.closed = m.each(m.classes[r.owner].fits, endless.has).empty()
 		closed = closed || r.closed
 	}
-	if closed {
-		m.nodeRules = nil
-		m.compileNodeRules()
-	}
-	return relaxed || closed
+	return closed
 }
 
 // endless are the offers of which one more can be bought beside the nodes of the plan, and beside any others that cost no more.
