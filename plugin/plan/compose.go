@@ -194,9 +194,10 @@ func (c *composer) settle(i int) {
 	}
 }
 
-// perDollar divides by the price; what is free is as good as nearly free.
+// perDollar divides by the price.
 func perDollar(value, price float64) float64 { return value / charged(price) }
 
+// charged is the price, or next to nothing where that is nothing.
 func charged(price float64) float64 { return max(price, 1e-6) }
 
 // copies is how often the pattern can be taken out of the counts.
@@ -239,7 +240,7 @@ func (k *packer) prices() []float64 {
 			if held[ki] == 0 {
 				continue
 			}
-			cost := max(l.price, 1e-6) * max(share(k.kinds[ki].need, l.free), 1e-9)
+			cost := charged(l.price) * max(share(k.kinds[ki].need, l.free), 1e-9)
 			if pi[ki] == 0 || cost < pi[ki] {
 				pi[ki] = cost
 			}

@@ -17,7 +17,7 @@ type column struct {
 
 // gain is the value of the column per dollar.
 func (c *column) gain(pi []float64) float64 {
-	return worth(c.items, pi) / max(c.cost, 1e-6)
+	return worth(c.items, pi) / charged(c.cost)
 }
 
 // worth is what the items are worth at the values.

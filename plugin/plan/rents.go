@@ -95,7 +95,7 @@ func (k *packer) newRents(counts []int) *rents {
 	}
 	k.weigh(counts, k.fluid(counts))
 	for li := range k.lanes {
-		s.price[li] = max(k.lanes[li].price, 1e-6)
+		s.price[li] = charged(k.lanes[li].price)
 		part := s.part[li*d : li*d+d]
 		for i, x := range k.lanes[li].free {
 			part[i] = k.scale[i] * float64(max(x, 0))
