@@ -99,10 +99,14 @@ func (w *world) measure(c cell, ways []way, beside int, before *round) (*round, 
 	return r, out, nil
 }
 
-// clear pulls the plugs of machines and removes what was on them, beside what comes next.
+// clear pulls the plugs of machines and removes what was on them, beside what comes next. Their nodes take no pods from the moment it
+// returns: those of the next round would fit.
 func (r *round) clear(attempts []*attempt) {
 	cleared := make(chan struct{})
 	r.cleared = cleared
+	for _, a := range attempts {
+		r.err = errors.Join(r.err, a.cordon())
+	}
 	go func() {
 		defer close(cleared)
 		for _, a := range attempts {
@@ -228,15 +232,27 @@ func (a *attempt) took() (time.Duration, error) {
 	return last.Sub(started.ModTime()), nil
 }
 
+// cordon cordons the node, and waits until those who watch nodes know.
+func (a *attempt) cordon() error {
+	seen := a.world.node(a.node)
+	if seen == nil {
+		return nil
+	}
+	node := seen.Object.DeepCopy()
+	node.Spec.Unschedulable = true
+	if err := a.client.Patch(a.t.Context(), node, client.MergeFrom(seen.Object)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return a.until("the node of "+a.name+" to be cordoned", func() bool {
+		seen := a.world.node(a.node)
+		return seen == nil || seen.Object.Spec.Unschedulable
+	})
+}
+
 // clear removes the pods and pulls the machine's plug, and waits until the machine is gone. The pods go first: those of a Deployment
-// would be replaced, and another machine launched for them. The node takes no others meanwhile: those of the next round would fit.
+// would be replaced, and another machine launched for them.
 func (a *attempt) clear() error {
 	var errs []error
-	if seen := a.world.node(a.node); seen != nil {
-		node := seen.Object.DeepCopy()
-		node.Spec.Unschedulable = true
-		errs = append(errs, client.IgnoreNotFound(a.client.Patch(a.t.Context(), node, client.MergeFrom(seen.Object))))
-	}
 	remove := func(obj client.Object, options ...client.DeleteOption) {
 		errs = append(errs, client.IgnoreNotFound(a.client.Delete(a.t.Context(), obj, options...)))
 	}
