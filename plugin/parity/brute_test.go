@@ -20,7 +20,8 @@ type candidate struct {
 }
 
 // nothingLeftOut: with the plan come true there is no node, and no offering of any NodePool within its limits, on which
-// the filters would let one more of the unplaced pods be, so that they would still let all others be where they are.
+// the filters would let one more of the unplaced pods be, so that they would still let all others be where they are. To all of them
+// a domain that could be launched into counts as empty.
 func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 	machines, err := o.final()
 	if err != nil {
@@ -105,7 +106,14 @@ func (l *lab) anywhere(ctx context.Context, o *outcome, pod *corev1.Pod, among s
 func (l *lab) contented(ctx context.Context, o *outcome, machines []machine) bool {
 	for _, m := range machines {
 		for _, p := range m.pods {
-			if o.pending[string(p.UID)] != nil && l.refusal(ctx, withoutPod(machines, p), p, m.node.Name) != "" {
+			if o.pending[string(p.UID)] == nil {
+				continue
+			}
+			seen := withoutPod(machines, p)
+			if spreads(p) {
+				seen = o.withDomains(p, seen, o.candidates(p, o.plan.Claims))
+			}
+			if l.refusal(ctx, seen, p, m.node.Name) != "" {
 				return false
 			}
 		}

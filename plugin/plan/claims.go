@@ -228,19 +228,28 @@ func pick(s catalog.Set) (string, bool) {
 	if list := s.List(); len(list) > 0 {
 		return list[0], true
 	}
+	if found := picks(s, 1); len(found) > 0 {
+		return found[0], true
+	}
+	return "", false
+}
+
+// picks are up to n numbers of a set that lists none.
+func picks(s catalog.Set, n int) []string {
 	from := int64(1)
 	switch {
 	case s.Min != nil:
 		from = *s.Min
 	case s.Max != nil:
-		from = *s.Max - int64(len(s.Values))
+		from = *s.Max - int64(len(s.Values)+n-1)
 	}
-	for i := range int64(len(s.Values) + 1) {
-		if v := itoa(from + i); s.Has(v) {
-			return v, true
+	var out []string
+	for i := 0; i < len(s.Values)+n && len(out) < n; i++ {
+		if v := itoa(from + int64(i)); s.Has(v) {
+			out = append(out, v)
 		}
 	}
-	return "", false
+	return out
 }
 
 // nodeLabels are those of a node of the offer, deprecated names of labels included: some nodeSelectors have them.

@@ -85,3 +85,39 @@ func (m *model) region(zone string) string {
 	}
 	return r
 }
+
+// moreDomains is for a unit whose pods must be apart by a label of which a NodePool takes any value, when each of its domains has one:
+// twice as many values, and the first domain that they open; -1 for none.
+func (m *model) moreDomains(u *unit, keys []string, domains []domain) ([]domain, int) {
+	for _, key := range keys {
+		if !m.apartBy(u, key) {
+			continue
+		}
+		before := m.moreValues[key]
+		m.moreValues[key] = 2*before + 1
+		if more := m.findDomains(u, keys); len(more) > len(domains) {
+			if best := m.bestDomain(u, more); best >= 0 {
+				clear(m.memo.domains)
+				return more, best
+			}
+		}
+		m.moreValues[key] = before
+	}
+	return domains, -1
+}
+
+// apartBy says that anti-affinity keeps the unit's pods from others by the key, and that no spread counts its values.
+func (m *model) apartBy(u *unit, key string) bool {
+	apart := false
+	for i := range m.rules {
+		r := &m.rules[i]
+		if r.key != key {
+			continue
+		}
+		if r.kind == spread {
+			return false
+		}
+		apart = apart || r.kind == antiAffinity && slices.ContainsFunc(u.parts, func(p part) bool { return r.owner == p.class || r.classes.has(p.class) })
+	}
+	return apart && !isHost(key)
+}

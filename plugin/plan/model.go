@@ -28,6 +28,8 @@ type model struct {
 	hosts []int
 	peers peers
 	memo  domainMemo
+	// moreValues is how many values of a label, beside one, stand for an endless choice, by key.
+	moreValues map[string]int
 	// regions by zone.
 	regions map[string]string
 	// available holds the offers that can be bought now.

@@ -104,8 +104,15 @@ func (m *model) relation(ci int) (code, message string) {
 		}
 	}
 	for i := range m.rules {
-		if r := &m.rules[i]; r.classes.has(ci) && r.kind == antiAffinity && r.key != corev1.LabelHostname {
+		r := &m.rules[i]
+		if !r.classes.has(ci) || r.key == corev1.LabelHostname {
+			continue
+		}
+		switch {
+		case r.kind == antiAffinity:
 			return "AffinityUnsatisfiable", fmt.Sprintf("pods of the same batch have required anti-affinity by %s to it in every domain", r.key)
+		case r.kind == spread && !r.soft && len(r.owners) > 0 && m.yields(ci, r.owner):
+			return "SpreadUnsatisfiable", fmt.Sprintf("pods of higher priority of the same batch count it in their topology spread over %s with maxSkew %d: %s", r.key, r.maxSkew, r.state())
 		}
 	}
 	return "LimitExceeded", "the pods that were planned before use what the limits of the pool leave"

@@ -60,9 +60,9 @@ func (m *model) findConcerns() {
 		r := &m.rules[i]
 		c := &m.concerns[r.owner]
 		c.owned, c.binding = append(c.owned, i), append(c.binding, i)
-		if r.kind == antiAffinity {
+		if r.kind == antiAffinity || r.kind == spread && !r.soft && !isHost(r.key) {
 			r.classes.each(func(ci int) {
-				if ci != r.owner {
+				if ci != r.owner && (r.kind == antiAffinity || m.yields(ci, r.owner)) {
 					m.concerns[ci].binding = append(m.concerns[ci].binding, i)
 				}
 			})
@@ -74,6 +74,9 @@ func (m *model) findConcerns() {
 	}
 	m.findKeys()
 }
+
+// yields says that pods of the class are less important than those of the other: they may not upset its spread.
+func (m *model) yields(ci, to int) bool { return priority(m.classes[ci].pod) < priority(m.classes[to].pod) }
 
 // findKeys lists the keys of the rules that concern each class.
 func (m *model) findKeys() {

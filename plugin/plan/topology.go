@@ -31,6 +31,9 @@ func (m *model) countNode(ni int) {
 				r.counts[v]++
 				r.total++
 			}
+			if r.kind == spread && n.Pods[k] == m.in.Classes[r.owner].Pod {
+				r.owners[v]++ // Of this batch, planned before.
+			}
 		}
 	}
 	for _, p := range n.Pods {
@@ -222,7 +225,7 @@ func (m *model) softDomains() {
 }
 
 // values are what a node of the offer may have under the key: one, unless the pool leaves the choice to the pods. Where
-// that choice is endless, one value stands for all.
+// that choice is endless, one value stands for all, or so many more as pods that must be apart need.
 func (m *model) values(demands []catalog.Requirements, oi int, key string) []string {
 	if v, ok := m.label(oi, key); ok {
 		return []string{v}
@@ -236,10 +239,7 @@ func (m *model) values(demands []catalog.Requirements, oi int, key string) []str
 		return set.List()
 	}
 	set.Absent = false
-	if v, some := pick(set); some {
-		return []string{v}
-	}
-	return nil
+	return picks(set, 1+m.moreValues[key])
 }
 
 // addValues adds values to a set of them. Most offers share a label's few values: looking is cheaper than writing.
@@ -277,11 +277,32 @@ func (m *model) permits(p part, at lookup, fresh bool) bool {
 	ci := p.class
 	for _, i := range m.concerns[ci].binding {
 		r := &m.rules[i]
-		if fresh && (r.key == corev1.LabelHostname || r.kind == attended) || r.owner != ci && (r.kind != antiAffinity || !r.classes.has(ci)) {
+		if fresh && (r.key == corev1.LabelHostname || r.kind == attended) {
 			continue
 		}
 		v, ok := at(r.key)
+		if r.owner != ci && r.kind == spread {
+			if ok && !r.staysEven(v, p.n) {
+				return false
+			}
+			continue
+		}
 		if !r.allows(p, v, ok) {
+			return false
+		}
+	}
+	return true
+}
+
+// staysEven says that n pods more in the domain leave the spread as even as its owner's pods require where they are.
+func (r *rule) staysEven(v string, n int) bool {
+	least := r.least(v, n)
+	for at, owners := range r.owners {
+		count := r.counts[at]
+		if at == v {
+			count += n
+		}
+		if owners > 0 && count-least > r.maxSkew {
 			return false
 		}
 	}

@@ -67,6 +67,7 @@ func (m *model) dropPool(set bits, pi int) {
 func (m *model) units(left []int) []unit {
 	m.memo = domainMemo{domains: map[string][]domain{}, fits: map[string]bits{}}
 	defer func() { m.memo = domainMemo{} }()
+	m.moreValues = map[string]int{}
 	rest := slices.Clone(left)
 	todo := m.bundles(rest)
 	for _, ci := range m.order() {
@@ -114,19 +115,21 @@ func (m *model) assign(u *unit) []unit {
 	}
 	domains := m.domainsOf(u, keys)
 	m.helpful(u, domains)
-	counts := make([]int, len(domains))
+	counts := map[string]int{}
 	for u.count > 0 {
 		best := m.bestDomain(u, domains)
 		if best < 0 {
-			break
+			if domains, best = m.moreDomains(u, keys, domains); best < 0 {
+				break
+			}
 		}
-		counts[best]++
+		counts[domains[best].name]++
 		m.recordUnit(u, 1, domains[best].values)
 		u.count--
 	}
 	var out []unit
-	for i, n := range counts {
-		if n > 0 {
+	for i := range domains {
+		if n := counts[domains[i].name]; n > 0 {
 			out = append(out, m.pin(u, keys, domains[i].values, n))
 		}
 	}

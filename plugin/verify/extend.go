@@ -12,7 +12,8 @@ import (
 const maxExtensions = 8
 
 // extend tries what the filters refused once more, class by class, on the finished plan: what the filters said of plans on the
-// way need not hold of the last one. All pods of a class are tried, else one. Verdicts are those known before.
+// way need not hold of the last one. All pods of a class are tried, else one; once some have come, so are those that may have waited
+// for them. Verdicts are those known before.
 func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 	in := s.in
 	in.Rejected, in.Classes = verdicts, slices.Clone(s.in.Classes)
@@ -35,6 +36,7 @@ func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 				return err
 			}
 			if unplaced(&s.Plan, ci) < before {
+				classes = append(classes, s.waiting(classes)...)
 				continue // Beside these there may be a place for one more.
 			}
 			key := in.Classes[ci].Key
@@ -60,6 +62,18 @@ func (s *solving) filtered() []int {
 		key := s.in.Classes[u.Class].Key
 		if slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "FilterRejected" }) ||
 			slices.ContainsFunc(s.in.Rejected, func(r plan.Rejection) bool { return r.ClassKey == key }) {
+			classes = append(classes, u.Class)
+		}
+	}
+	slices.Sort(classes)
+	return slices.Compact(classes)
+}
+
+// waiting are the classes, beside those given, that lack pods for what other pods have a part in, in their order.
+func (s *solving) waiting(beside []int) []int {
+	var classes []int
+	for _, u := range s.Plan.Unplaced {
+		if !slices.Contains(beside, u.Class) && slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "AffinityUnsatisfiable" }) {
 			classes = append(classes, u.Class)
 		}
 	}
