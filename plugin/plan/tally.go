@@ -76,7 +76,9 @@ func (m *model) findConcerns() {
 }
 
 // yields says that pods of the class are less important than those of the other: they may not upset its spread.
-func (m *model) yields(ci, to int) bool { return priority(m.classes[ci].pod) < priority(m.classes[to].pod) }
+func (m *model) yields(ci, to int) bool {
+	return priority(m.classes[ci].pod) < priority(m.classes[to].pod)
+}
 
 // findKeys lists the keys of the rules that concern each class.
 func (m *model) findKeys() {
