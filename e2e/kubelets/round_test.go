@@ -155,14 +155,14 @@ func (a *attempt) mine() []observe.Pod { return a.world.pods(a.name + "-") }
 // ready waits until the machine waits to be let go, and all is there that comes before its kubelet: bindings of pods that are bound at
 // launch, the list of images for those that prefetch.
 func (a *attempt) ready() error {
-	err := a.until("a Node of "+a.name, func() bool {
+	err := a.until("a Node and the pods of "+a.name, func() bool {
 		claims := a.claims(a.poolOf(a.how))
 		if len(claims) == 0 {
 			return false
 		}
 		a.claim = claims[len(claims)-1]
 		a.node = a.claim.Object.Status.NodeName
-		return a.node != "" && a.world.node(a.node) != nil
+		return a.node != "" && a.world.node(a.node) != nil && len(a.mine()) == a.cell.pods
 	})
 	if err != nil {
 		return err
