@@ -30,12 +30,12 @@ func (m *model) bundles(left []int) []unit {
 			continue
 		}
 		group, ok := m.group(ci, left)
+		if !ok {
+			left[ci] = 0 // The others may do without it.
+			continue
+		}
 		for _, g := range group {
 			done[g] = done[g] || m.follows(g)
-		}
-		if !ok {
-			left[ci] = 0
-			continue
 		}
 		out = append(out, m.bundle(ci, group, left)...)
 	}

@@ -51,9 +51,10 @@ func (m *model) helpful(u *unit, domains []domain) {
 		if !mine || owner {
 			continue
 		}
-		can := m.reach(r.owner, r.key)
+		can, self := m.reach(r.owner, r.key), r.classes.has(r.owner)
 		for d := range domains {
-			if v, ok := domains[d].values[r.key]; len(can) > 0 && (!ok || !can[v]) {
+			// Out of all domains the pod is no help, and no hindrance to those that keep each other company.
+			if v, ok := domains[d].values[r.key]; len(can) > 0 && (ok && !can[v] || !ok && !self) {
 				domains[d].rank += unwelcome
 				changed = true
 			}

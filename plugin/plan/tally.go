@@ -113,9 +113,13 @@ func (m *model) findKeys() {
 func (m *model) record(ci, n int, at lookup) {
 	c := &m.concerns[ci]
 	for _, t := range c.tallies {
-		t.total += n
-		if v, ok := at(t.key); ok {
+		v, ok := at(t.key)
+		if ok {
 			t.counts[v] += n
+		}
+		// Where the label matters and the node has none, the pod is in no domain.
+		if ok || !slices.Contains(c.keys, t.key) {
+			t.total += n
 		}
 	}
 	for _, i := range c.owned {
