@@ -43,9 +43,13 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 		for ui := range units {
 			units[ui].count = pk.best.left[ui]
 		}
-		out.CostPerHour += pk.problem.cost(pk.best.nodes)
+		cost := pk.problem.cost(pk.best.nodes)
+		out.CostPerHour += cost
 		if !m.in.sketch {
 			out.proofs = append(out.proofs, m.prove(&pk))
+		}
+		if pk.crowded {
+			pk.firstFit = cost
 		}
 		out.FirstFitPerHour += pk.firstFit
 	}

@@ -100,7 +100,7 @@ const maxOtherTypes = 12
 
 // inParts plans a node again whose pool's minValues cannot be kept with it: as another offer, or cut in half, or, where nothing is
 // left to cut, with every capacity type. Small nodes have more types that hold their pods. What cannot be launched alone is not to
-// be planned onto these offers again.
+// be planned onto these offers again, unless it is the limits' room for the others that is missing.
 func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim, []node) {
 	p := pk.problem
 	if c, other, ok := m.otherwise(p, n, slack, next, false); ok {
@@ -111,8 +111,13 @@ func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim
 		if c, other, ok := m.otherwise(p, n, slack, next, true); ok {
 			return []Claim{c}, []node{other}
 		}
+		crowded := m.crowdedOut(p, n)
 		for _, it := range left {
 			pk.best.left[it.unit] += it.n
+			if crowded {
+				pk.crowded = true
+				continue
+			}
 			for _, q := range p.units[it.unit].parts {
 				m.avoid(q.class, m.offers[n.offer].pool, p.units[it.unit].fits)
 			}
@@ -130,6 +135,26 @@ func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim
 		claims, nodes = append(claims, c...), append(nodes, k...)
 	}
 	return claims, nodes
+}
+
+// crowdedOut says that the node could keep its pool's minValues if no other of the plan counted against the pool's limits.
+func (m *model) crowdedOut(p *problem, n node) bool {
+	var free []int64
+	for _, l := range m.pools[m.offers[n.offer].pool].limits {
+		free = append(free, l.max-l.before)
+	}
+	if len(free) == 0 {
+		return false
+	}
+	for _, oi := range m.cheapestShared(p, n, free) {
+		other, rest := n, slices.Clone(free)
+		other.offer = oi
+		m.reserve(oi, 1, rest)
+		if m.form(m.span(p, other, m.shared(p, other)), &m.offers[oi], rest).fine {
+			return true
+		}
+	}
+	return false
 }
 
 // otherwise plans the node as the cheapest of its pool's offers with which minValues can be kept.

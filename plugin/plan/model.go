@@ -82,8 +82,9 @@ type pool struct {
 
 // limit is one entry of a NodePool's limits.
 type limit struct {
-	name      corev1.ResourceName
-	max, used int64
+	name corev1.ResourceName
+	// before is what was used before this plan.
+	max, used, before int64
 }
 
 // shape is an instance type of a pool.
@@ -234,7 +235,7 @@ func newPool(np catalog.NodePool) pool {
 	}
 	for _, name := range slices.Sorted(maps.Keys(np.Limits)) {
 		q, used := np.Limits[name], np.Usage[name]
-		p.limits = append(p.limits, limit{name: name, max: amount(name, q), used: amount(name, used)})
+		p.limits = append(p.limits, limit{name: name, max: amount(name, q), used: amount(name, used), before: amount(name, used)})
 	}
 	return p
 }

@@ -23,6 +23,8 @@ type packing struct {
 	// bound is what packing proved that no nodes for all units cost less than; 0 for nothing.
 	bound    float64
 	firstFit float64
+	// crowded says that pods were left out for which first-fit counted a node.
+	crowded bool
 	// values are what packing took the kinds of the problem to be worth; nil for unknown.
 	values []float64
 }

@@ -118,7 +118,7 @@ func (r *room) blocks(c *class) bool {
 func (m *model) staysEven(ci int, at lookup) bool {
 	for _, i := range m.hosts {
 		r := &m.rules[i]
-		if v, ok := at(r.key); r.owner != ci && r.classes.has(ci) && r.owners[v] > 0 && !r.allows(part{ci, 1}, v, ok) {
+		if v, ok := at(r.key); ok && r.owner != ci && r.classes.has(ci) && !r.staysEven(v, 1) {
 			return false
 		}
 	}
