@@ -103,6 +103,11 @@ func (m *model) relation(ci int) (code, message string) {
 			return "AffinityUnsatisfiable", fmt.Sprintf("required pod anti-affinity by %s to %s: every domain that can be launched into has such a pod (%s)", r.key, r.selector, r.state())
 		}
 	}
+	return m.relationOfOthers(ci)
+}
+
+// relationOfOthers is the reason of pods that rules of others keep off.
+func (m *model) relationOfOthers(ci int) (code, message string) {
 	for i := range m.rules {
 		r := &m.rules[i]
 		if !r.classes.has(ci) || r.key == corev1.LabelHostname {

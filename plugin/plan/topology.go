@@ -26,19 +26,25 @@ func (m *model) countNode(ni int) {
 		if r.kind == spread && !r.soft {
 			r.domains[v] = true
 		}
-		for k, g := range m.peers.node[ni] {
-			if r.groups.has(g) && (r.kind != spread || n.Pods[k].DeletionTimestamp == nil) {
-				r.counts[v]++
-				r.total++
-			}
-			if r.kind == spread && n.Pods[k] == m.in.Classes[r.owner].Pod {
-				r.owners[v]++ // Of this batch, planned before.
-			}
-		}
+		m.countPods(r, ni, v)
 	}
 	for _, p := range n.Pods {
 		if repels(p) {
 			m.block(p, at)
+		}
+	}
+}
+
+// countPods adds the pods of a node, of which the rule's label has the value, to what the rule counts.
+func (m *model) countPods(r *rule, ni int, v string) {
+	pods := m.in.Nodes[ni].Pods
+	for k, g := range m.peers.node[ni] {
+		if r.groups.has(g) && (r.kind != spread || pods[k].DeletionTimestamp == nil) {
+			r.counts[v]++
+			r.total++
+		}
+		if r.kind == spread && pods[k] == m.in.Classes[r.owner].Pod {
+			r.owners[v]++ // Of this batch, planned before.
 		}
 	}
 }
