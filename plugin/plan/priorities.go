@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -107,8 +108,13 @@ func inverted(in Input, p *Plan) bool {
 		}
 	}
 	return found && slices.ContainsFunc(p.Unplaced, func(u Unplaced) bool {
-		return priority(in.Classes[u.Class].Pod) > least && slices.ContainsFunc(u.Reasons, func(r Reason) bool { return r.Code == "LimitExceeded" })
+		return priority(in.Classes[u.Class].Pod) > least && slices.ContainsFunc(u.Reasons, func(r Reason) bool { return r.limited(in) })
 	})
+}
+
+// limited says that limits may be what the reason is about: of more types than one a claim counts as the largest.
+func (r *Reason) limited(in Input) bool {
+	return r.Code == "LimitExceeded" || strings.HasPrefix(r.Message, minValuesLost) && len(in.Catalog.NodePools[r.NodePool].Limits) > 0
 }
 
 // placed counts the pods of at least the priority that have a node.
