@@ -63,6 +63,12 @@ func byPriority(in Input, w wants) Plan {
 			out, most = p, try
 		}
 		topUp(in, w, &out, most, tier)
+		if more, ok := regain(in, w, &out, tier); ok {
+			out = more
+			for ci := range most {
+				most[ci] = placedOf(in, &out, ci)
+			}
+		}
 		floors = append(floors, floor{tier, placed(in, &out, tier)})
 	}
 	return out
