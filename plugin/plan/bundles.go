@@ -30,14 +30,18 @@ func (m *model) bundles(left []int) []unit {
 			continue
 		}
 		group, ok := m.group(ci, left)
-		if !ok {
+		var units []unit
+		if ok && !m.lost.has(ci) {
+			units = m.bundle(ci, group, left)
+		}
+		if units == nil {
 			left[ci] = 0 // The others may do without it.
 			continue
 		}
 		for _, g := range group {
 			done[g] = done[g] || m.follows(g)
 		}
-		out = append(out, m.bundle(ci, group, left)...)
+		out = append(out, units...)
 	}
 	return out
 }
@@ -163,8 +167,8 @@ func (m *model) unmeetable(r *rule, left []int, lost bits) bool {
 	return true
 }
 
-// bundle makes units of the group. The followers share as few nodes as they can; companions that follow nobody are one
-// per node.
+// bundle makes units of the group, none if no node takes one of each. The followers share as few nodes as they can; companions that follow
+// nobody are one per node.
 func (m *model) bundle(ci int, group, left []int) []unit {
 	if len(group) == 2 && !m.follows(group[1]) {
 		return m.pairs(ci, group[1], left)
@@ -186,7 +190,7 @@ func (m *model) bundle(ci int, group, left []int) []unit {
 	}
 	k := m.largest(most, parts)
 	if k == 0 {
-		k = 1 // Too large for any node: the unit fits nowhere, which is then the reason.
+		return nil
 	}
 	u := m.newUnit(parts(k), 1)
 	for _, p := range u.parts {
@@ -207,7 +211,6 @@ func (m *model) pairs(follower, companion int, left []int) []unit {
 	beside := func(k int) []part { return []part{{companion, 1}, {follower, k}} }
 	most := m.largest(left[follower], beside)
 	if most == 0 {
-		left[follower] = 0
 		return nil
 	}
 	n := min(left[follower], left[companion]*most)

@@ -79,15 +79,23 @@ func (c *class) tolerates(taints []corev1.Taint) bool {
 }
 
 // fitPool tries the alternatives of the class in their order. Those that demand the same of the open keys count
-// together: the first one that fits decides which.
+// together: the first one that fits, and can be had, decides which.
 func (m *model) fitPool(c *class, p *pool) (bits, catalog.Requirements) {
+	if found, demand := m.fitTerms(c, p, true); len(c.terms) < 2 || !found.empty() {
+		return found, demand
+	}
+	return m.fitTerms(c, p, false)
+}
+
+// fitTerms is fitPool; with open, of several alternatives only those of which EC2 has capacity.
+func (m *model) fitTerms(c *class, p *pool, open bool) (bits, catalog.Requirements) {
 	found := newBits(len(m.offers))
 	var demand catalog.Requirements
 	for _, term := range c.terms {
 		one := newBits(len(m.offers))
 		m.match(p, term, one)
 		m.dropUnfit(c, p, one)
-		if one.empty() {
+		if one.empty() || open && len(c.terms) > 1 && m.each(one, m.available.has).empty() {
 			continue
 		}
 		want := demandOf(p, term)

@@ -9,7 +9,8 @@ import (
 )
 
 // grown is the claim with more pods: narrowed to the alternatives that hold them too, and to the expected zone where one
-// of the newcomers minds its zone. False if the pool's minValues are lost by that.
+// of the newcomers minds its zone. False if the pool's minValues are lost by that, or the expected
+// offer does not hold all.
 func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 	pi := slices.IndexFunc(m.pools, func(p pool) bool { return p.Name == c.NodePool })
 	oi := slices.IndexFunc(m.offers, func(o offer) bool {
@@ -30,6 +31,9 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 		shared.and(m.classes[x.Class].fits)
 	}
 	shared = m.each(shared, func(i int) bool { return m.offers[i].free.holds(sum) })
+	if !shared.has(oi) {
+		return *c, false
+	}
 	sp := span{shared: shared, zones: []string{c.Expected.Zone}, capacity: valuesIn(c.Requirements, labelCapacityType)}
 	if !slices.ContainsFunc(more, func(x Member) bool { return len(m.keysOf(x.Class)) > 0 }) {
 		sp.zones = m.zonesLeft(sp, m.offers[oi].shape, valuesIn(c.Requirements, corev1.LabelTopologyZone))

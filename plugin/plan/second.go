@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -130,11 +132,13 @@ func firsts(in Input, w wants, out *Plan, tries [][]int, one bool) []int {
 	return sum
 }
 
-// singles are one pod of each class of the tries, but of gangs and of those that limits alone keep off.
+// singles are one pod of each class of the tries, but of gangs and of those that limits alone keep off, unless these may be kept off as
+// companions of others.
 func (p *Plan) singles(in Input, tries [][]int) [][]int {
 	limited := map[int]bool{}
+	bound := slices.ContainsFunc(p.Unplaced, func(u Unplaced) bool { return joinsHost(in.Classes[u.Class].Pod) })
 	for _, u := range p.Unplaced {
-		limited[u.Class] = !slices.ContainsFunc(u.Reasons, func(r Reason) bool { return r.Code != "LimitExceeded" && sociable(r, false) })
+		limited[u.Class] = !bound && !slices.ContainsFunc(u.Reasons, func(r Reason) bool { return r.Code != "LimitExceeded" && sociable(r, false) })
 	}
 	var out [][]int
 	for _, try := range tries {
@@ -148,6 +152,14 @@ func (p *Plan) singles(in Input, tries [][]int) [][]int {
 		}
 	}
 	return out
+}
+
+// joinsHost says that the pod has to share its node with others.
+func joinsHost(pod *corev1.Pod) bool {
+	a := pod.Spec.Affinity
+	return a != nil && a.PodAffinity != nil && slices.ContainsFunc(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(t corev1.PodAffinityTerm) bool {
+		return isHost(NormalKey(t.TopologyKey))
+	})
 }
 
 // placedOf counts the pods of the class that have a node.
