@@ -34,7 +34,7 @@ func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 			continue // It may wait for others; see devicesDeclined.
 		}
 		candidates := o.candidates(pod, o.plan.Claims)
-		if on := l.anywhere(ctx, o, pod, surroundings{o.withDomains(pod, machines, candidates), len(machines), candidates}); on != "" {
+		if on := l.anywhere(ctx, o, pod, surroundings{seen: o.withDomains(pod, machines, candidates), nodes: len(machines), candidates: candidates}); on != "" {
 			out = append(out, fmt.Sprintf("pod %s is unplaced (%s: %s), but the filters let it be on %s",
 				pod.Name, u.Reasons[0].Code, u.Reasons[0].Message, on))
 		}
@@ -56,12 +56,13 @@ func (o *outcome) withDomains(pod *corev1.Pod, machines []machine, candidates []
 	return out
 }
 
-// surroundings are the machines that the filters see, of which the first few are nodes that a pod may join, and the nodes
-// that could be launched.
+// surroundings are the machines that the filters see, of which the first few are nodes that a pod may join, unless it is to have a fresh
+// one, and the nodes that could be launched.
 type surroundings struct {
 	seen       []machine
 	nodes      int
 	candidates []candidate
+	fresh      bool
 }
 
 // anywhere is where the pod could be; empty for nowhere.
@@ -71,7 +72,7 @@ func (l *lab) anywhere(ctx context.Context, o *outcome, pod *corev1.Pod, among s
 	base := l.view.list
 	var near []string
 	for _, m := range seen[:among.nodes] {
-		if l.refusalNow(ctx, pod, m.node.Name) == "" {
+		if !among.fresh && l.refusalNow(ctx, pod, m.node.Name) == "" {
 			near = append(near, m.node.Name)
 		}
 	}
@@ -94,7 +95,7 @@ func (l *lab) anywhere(ctx context.Context, o *outcome, pod *corev1.Pod, among s
 	}
 	for _, name := range slices.Sorted(maps.Keys(fits)) {
 		c := fits[name][0]
-		if keepsMinValues(fits[name]) && (among.nodes == 0 || l.contented(ctx, o, withPod(append(slices.Clone(seen[:among.nodes]), c.machine), pod, c.node.Name))) {
+		if keepsMinValues(fits[name]) && l.contented(ctx, o, withPod(append(slices.Clone(seen[:among.nodes]), c.machine), pod, c.node.Name)) {
 			return fmt.Sprintf("a new node of pool %s, %s %s %s, team %q, rank %q", name, c.offer.InstanceType, c.offer.Zone,
 				c.offer.CapacityType, c.node.Labels["example.com/team"], c.node.Labels["example.com/rank"])
 		}

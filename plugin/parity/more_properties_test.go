@@ -67,7 +67,7 @@ func (o *outcome) shape() string {
 	return strings.Join(out, "; ")
 }
 
-// heavierFirst: no pod is on a new node of a NodePool while one of higher weight would take it. Preferences may choose a
+// heavierFirst: no pod is on a new node of a NodePool while one of higher weight would take it, and all others could stay. Preferences may choose a
 // lighter pool, as with Karpenter: they are tried as if required first.
 func heavierFirst(ctx context.Context, l *lab, o *outcome) []string {
 	machines, err := o.final()
@@ -88,7 +88,8 @@ func heavierFirst(ctx context.Context, l *lab, o *outcome) []string {
 			if len(better) == 0 || len(o.state.NodePools) == 1 {
 				continue
 			}
-			if on := l.anywhere(ctx, o, pod, surroundings{o.withDomains(pod, withoutPod(machines, pod), better), 0, better}); on != "" {
+			among := surroundings{seen: o.withDomains(pod, withoutPod(machines, pod), better), nodes: len(machines), candidates: better, fresh: true}
+			if on := l.anywhere(ctx, o, pod, among); on != "" {
 				out = append(out, fmt.Sprintf("pod %s is on %s of pool %s, but could be on %s", pod.Name, c.Name, c.NodePool, on))
 			}
 		}
@@ -125,7 +126,7 @@ func importantFirst(ctx context.Context, l *lab, o *outcome) []string {
 			continue // reported by schedulerAgrees
 		}
 		candidates := less.candidates(pod, less.plan.Claims)
-		if on := l.anywhere(ctx, &less, pod, surroundings{less.withDomains(pod, machines, candidates), len(machines), candidates}); on != "" {
+		if on := l.anywhere(ctx, &less, pod, surroundings{seen: less.withDomains(pod, machines, candidates), nodes: len(machines), candidates: candidates}); on != "" {
 			out = append(out, fmt.Sprintf("pod %s of priority %d is unplaced (%s), but without the pods of lower priority could be on %s",
 				pod.Name, priority(pod), u.Reasons[0].Message, on))
 		}

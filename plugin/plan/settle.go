@@ -37,8 +37,10 @@ func (r *rule) over(n int) int {
 	switch r.kind {
 	case spread:
 		least := r.least("", 0)
-		for _, c := range r.counts {
-			over += max(c-least-r.maxSkew, 0)
+		for v, c := range r.counts {
+			if r.owners[v] > 0 {
+				over += max(c-least-r.maxSkew, 0)
+			}
 		}
 	case affinity:
 		for v, c := range r.owners {

@@ -61,7 +61,7 @@ func (s *solving) filtered() []int {
 	for _, u := range s.Plan.Unplaced {
 		key := s.in.Classes[u.Class].Key
 		if slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "FilterRejected" }) ||
-			slices.ContainsFunc(s.in.Rejected, func(r plan.Rejection) bool { return r.ClassKey == key }) {
+			slices.ContainsFunc(s.in.Rejected, func(r plan.Rejection) bool { return r.ClassKey == key || slices.Contains(r.With, key) }) {
 			classes = append(classes, u.Class)
 		}
 	}
@@ -73,12 +73,17 @@ func (s *solving) filtered() []int {
 func (s *solving) waiting(beside []int) []int {
 	var classes []int
 	for _, u := range s.Plan.Unplaced {
-		if !slices.Contains(beside, u.Class) && slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "AffinityUnsatisfiable" }) {
+		if !slices.Contains(beside, u.Class) && slices.ContainsFunc(u.Reasons, amongOthers) {
 			classes = append(classes, u.Class)
 		}
 	}
 	slices.Sort(classes)
 	return slices.Compact(classes)
+}
+
+// amongOthers says that the reason is about where other pods are.
+func amongOthers(r plan.Reason) bool {
+	return r.Code == "AffinityUnsatisfiable" || r.Code == "SpreadUnsatisfiable"
 }
 
 // extended takes the plan with more pods of the class, if there are any and the filters agree. If not, it returns what
