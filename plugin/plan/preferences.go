@@ -81,6 +81,13 @@ func withPreferences(in Input, plain Plan) Plan {
 	}
 	best.PlainCostPerHour, best.FirstFitPerHour, best.proofs = plain.CostPerHour, plain.FirstFitPerHour, plain.proofs
 	best.Ignored = ranking.ignored(lo, in.PreferenceShare) // 4
+	for i := range best.Unplaced {
+		// Who finds no node finds none without preferences either, and they are no reason.
+		u := &best.Unplaced[i]
+		if at := slices.IndexFunc(plain.Unplaced, func(o Unplaced) bool { return o.Class == u.Class }); at >= 0 {
+			u.Reasons = plain.Unplaced[at].Reasons
+		}
+	}
 	return best
 }
 
