@@ -3,6 +3,7 @@ package verify
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -73,7 +74,8 @@ func (w *World) domains(cat catalog.State, left map[string]corev1.ResourceList) 
 			continue
 		}
 		seen := map[string]bool{}
-		for _, t := range cat.InstanceTypes[pool.NodeClass] {
+		// In an order of their own: the first type of a place stands for it.
+		for _, t := range slices.SortedFunc(slices.Values(cat.InstanceTypes[pool.NodeClass]), typesByName) {
 			if !within(&t, left[name]) {
 				continue
 			}
@@ -95,3 +97,5 @@ func (w *World) domains(cat catalog.State, left map[string]corev1.ResourceList) 
 	}
 	return out
 }
+
+func typesByName(a, b catalog.InstanceType) int { return strings.Compare(a.Name, b.Name) }
