@@ -81,14 +81,18 @@ func withPreferences(in Input, plain Plan) Plan {
 	}
 	best.PlainCostPerHour, best.FirstFitPerHour, best.proofs = plain.CostPerHour, plain.FirstFitPerHour, plain.proofs
 	best.Ignored = ranking.ignored(lo, in.PreferenceShare) // 4
-	for i := range best.Unplaced {
-		// Who finds no node finds none without preferences either, and they are no reason.
-		u := &best.Unplaced[i]
+	best.reasonAs(&plain)
+	return best
+}
+
+// reasonAs takes over why pods find no node from the plan without preferences: they find none there either, and preferences are no reason.
+func (p *Plan) reasonAs(plain *Plan) {
+	for i := range p.Unplaced {
+		u := &p.Unplaced[i]
 		if at := slices.IndexFunc(plain.Unplaced, func(o Unplaced) bool { return o.Class == u.Class }); at >= 0 {
 			u.Reasons = plain.Unplaced[at].Reasons
 		}
 	}
-	return best
 }
 
 // prefers says that any pod or pool may have a preference.
