@@ -293,7 +293,7 @@ func (s *second) grow(p *Plan) (map[int]Claim, []Rejection) {
 		grown[i] = c
 		for _, x := range pl.Members {
 			if !ok {
-				refused = append(refused, Rejection{ClassKey: s.in.Classes[x.Class].Key, Node: pl.Node, Reason: "the NodePool's minValues cannot be kept"})
+				refused = append(refused, Rejection{ClassKey: s.in.Classes[x.Class].Key, Node: pl.Node, Reason: "the node's claim cannot take it as well, or not without losing the NodePool's minValues"})
 			}
 		}
 	}
