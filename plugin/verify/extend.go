@@ -57,23 +57,25 @@ func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 // filtered are the classes that lack pods of which filters refused some, in their order. What is said of them may be another thing:
 // that the offers are sold out, say, on which the filters refused none.
 func (s *solving) filtered() []int {
-	var classes []int
-	for _, u := range s.Plan.Unplaced {
+	return s.lacking(func(u *plan.Unplaced) bool {
 		key := s.in.Classes[u.Class].Key
-		if slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "FilterRejected" }) ||
-			slices.ContainsFunc(s.in.Rejected, func(r plan.Rejection) bool { return r.ClassKey == key || slices.Contains(r.With, key) }) {
-			classes = append(classes, u.Class)
-		}
-	}
-	slices.Sort(classes)
-	return slices.Compact(classes)
+		return slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "FilterRejected" }) ||
+			slices.ContainsFunc(s.in.Rejected, func(r plan.Rejection) bool { return r.ClassKey == key || slices.Contains(r.With, key) })
+	})
 }
 
 // waiting are the classes, beside those given, that lack pods for what other pods have a part in, in their order.
 func (s *solving) waiting(beside []int) []int {
+	return s.lacking(func(u *plan.Unplaced) bool {
+		return !slices.Contains(beside, u.Class) && slices.ContainsFunc(u.Reasons, amongOthers)
+	})
+}
+
+// lacking are the classes that lack pods for which the condition holds, in their order.
+func (s *solving) lacking(holds func(*plan.Unplaced) bool) []int {
 	var classes []int
-	for _, u := range s.Plan.Unplaced {
-		if !slices.Contains(beside, u.Class) && slices.ContainsFunc(u.Reasons, amongOthers) {
+	for i := range s.Plan.Unplaced {
+		if u := &s.Plan.Unplaced[i]; holds(u) {
 			classes = append(classes, u.Class)
 		}
 	}
