@@ -237,7 +237,7 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 		},
 	}
 	solution, err := a.verifier.Solve(ctx, world, in, func(ctx context.Context, in plan.Input) (plan.Plan, error) {
-		return a.maker.Make(in), ctx.Err()
+		return a.maker.Make(ctx, in), ctx.Err()
 	})
 	if err != nil {
 		return out, fmt.Errorf("planning: %w", err)

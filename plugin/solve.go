@@ -212,7 +212,7 @@ func (p *planner) solve(ctx context.Context, w *work) error {
 func (p *planner) make(ctx context.Context, in plan.Input) (plan.Plan, error) {
 	var out plan.Plan
 	maker := p.maker // A plan that is given up goes on with its own.
-	err := p.bounded(ctx, func() plan.Plan { return maker.Make(in) }, &out)
+	err := p.bounded(ctx, func() plan.Plan { return maker.Make(ctx, in) }, &out)
 	if err == nil {
 		p.maker = maker
 	}

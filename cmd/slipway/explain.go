@@ -68,7 +68,7 @@ func (s *simulation) explain(cmd *cobra.Command, o *options, pod string) error {
 	if err != nil {
 		return err
 	}
-	return outcome.Explain(cmd.OutOrStdout(), pod)
+	return outcome.Explain(cmd.Context(), cmd.OutOrStdout(), pod)
 }
 
 // explainLive explains a pod of the cluster: what its condition, its events and its NodeClaim say and, while it has no
@@ -89,7 +89,7 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 		return err
 	}
 	fmt.Fprintln(out, "If it were planned now, with the other pending pods:")
-	return outcome.Explain(out, pod.Namespace+"/"+pod.Name)
+	return outcome.Explain(cmd.Context(), out, pod.Namespace+"/"+pod.Name)
 }
 
 // perPool prints what the scheduler has said of each NodePool; false where it has said nothing of them yet.

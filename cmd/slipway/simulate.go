@@ -63,7 +63,7 @@ func newSimulate(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return outcome.Write(cmd.OutOrStdout(), format)
+			return outcome.Write(cmd.Context(), cmd.OutOrStdout(), format)
 		},
 	}
 	s.addFlags(cmd.Flags())

@@ -199,7 +199,7 @@ func (c *cluster) bound(ctx context.Context) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		sum += placed.LowerBound()
+		sum += placed.LowerBound(ctx)
 	}
 	return sum, nil
 }

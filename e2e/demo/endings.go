@@ -152,8 +152,8 @@ func (s *story) measure(ctx context.Context) error {
 		sets = append(sets, &daemons.Items[i])
 	}
 	in := plan.Input{Now: time.Now(), Catalog: state, Classes: classes(mine), DaemonSets: sets}
-	best := plan.Make(in)
-	s.report.LowerBoundPerHour, s.report.FirstFitPerHour = plan.LowerBound(in, &best), best.FirstFitPerHour
+	best := plan.Make(ctx, in)
+	s.report.LowerBoundPerHour, s.report.FirstFitPerHour = plan.LowerBound(ctx, in, &best), best.FirstFitPerHour
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 const cent = 1e-6
 
 // billAndBound: the bill is the sum of the claims' prices, and no less than the bound.
-func billAndBound(_ context.Context, _ *lab, o *outcome) []string {
+func billAndBound(ctx context.Context, _ *lab, o *outcome) []string {
 	sum := 0.0
 	for _, c := range o.plan.Claims {
 		sum += c.Expected.Price
@@ -26,7 +26,7 @@ func billAndBound(_ context.Context, _ *lab, o *outcome) []string {
 	if math.Abs(sum-o.plan.CostPerHour) > cent {
 		out = append(out, fmt.Sprintf("costPerHour %.6f, the claims cost %.6f", o.plan.CostPerHour, sum))
 	}
-	if bound := plan.LowerBound(o.in, &o.plan); bound > o.plan.CostPerHour+cent {
+	if bound := plan.LowerBound(ctx, o.in, &o.plan); bound > o.plan.CostPerHour+cent {
 		out = append(out, fmt.Sprintf("lowerBoundPerHour %.6f is above costPerHour %.6f", bound, o.plan.CostPerHour))
 	}
 	return out

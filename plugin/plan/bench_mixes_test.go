@@ -77,13 +77,13 @@ func BenchmarkMixes(b *testing.B) {
 			b.ReportAllocs()
 			before := cpu(b)
 			for b.Loop() {
-				p = plan.Make(in)
+				p = plan.Make(b.Context(), in)
 			}
 			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
 			b.ReportMetric(float64(peakRSS(b))/(1<<20), "peak-MiB")
 			b.ReportMetric(p.CostPerHour, "USD/h")
 			before = cpu(b)
-			bound := plan.LowerBound(in, &p)
+			bound := plan.LowerBound(b.Context(), in, &p)
 			b.ReportMetric((cpu(b) - before).Seconds(), "bound-cpu-s")
 			b.ReportMetric(bound, "bound")
 			b.ReportMetric(p.CostPerHour/bound, "cost/bound")

@@ -52,7 +52,7 @@ func TestGangProperties(t *testing.T) {
 	for seed := range uint64(25) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			in := scarce(t, seed, 0.5)
-			p := plan.Make(in)
+			p := plan.Make(t.Context(), in)
 			check(t, in, p)
 			checkGangs(t, in, unplacedPods(p))
 		})
@@ -65,12 +65,12 @@ func TestPriorityProperties(t *testing.T) {
 	for seed := range uint64(25) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			in := scarce(t, seed, 0)
-			p := plan.Make(in)
+			p := plan.Make(t.Context(), in)
 			check(t, in, p)
 			for _, least := range []int32{200, 100} {
 				alone := in
 				alone.Classes = slices.DeleteFunc(slices.Clone(in.Classes), func(c plan.Class) bool { return *c.Pod.Spec.Priority < least })
-				if with, without := placedFrom(in, p, least), placedFrom(alone, plan.Make(alone), least); with < without {
+				if with, without := placedFrom(in, p, least), placedFrom(alone, plan.Make(t.Context(), alone), least); with < without {
 					t.Errorf("%d pods of priority %d and above are placed beside others, %d alone", with, least, without)
 				}
 			}

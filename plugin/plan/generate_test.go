@@ -101,9 +101,9 @@ func BenchmarkMake(b *testing.B) {
 			addPods(&in, bench.pods, bench.shapes, 1)
 			var p plan.Plan
 			for b.Loop() {
-				p = plan.Make(in)
+				p = plan.Make(b.Context(), in)
 			}
-			bound := plan.LowerBound(in, &p)
+			bound := plan.LowerBound(b.Context(), in, &p)
 			b.ReportMetric(p.CostPerHour/bound, "cost/bound")
 			b.ReportMetric(p.FirstFitPerHour/bound, "firstfit/bound")
 			b.ReportMetric(float64(len(p.Claims)), "nodes")

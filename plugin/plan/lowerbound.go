@@ -1,6 +1,9 @@
 package plan
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // provenShare is what may be open between a plan and the bound that was proven on the way, to leave it at that.
 const provenShare = openShare / 100
@@ -44,7 +47,7 @@ func (m *model) prove(pk *packing) proof {
 // hour, with the choice of domains and of companions left out: those only add to the bill. A spread over hosts limits the pods of a
 // node where one more could be launched whatever the limits of NodePools have room for. Finding it may take as long as the plan did,
 // which does not depend on it.
-func LowerBound(in Input, p *Plan) float64 {
+func LowerBound(ctx context.Context, in Input, p *Plan) float64 {
 	var was []int
 	in.Classes, was = Ordered(in.Classes)
 	at := make([]int, len(was))

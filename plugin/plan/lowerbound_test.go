@@ -19,9 +19,9 @@ func TestLowerBound(t *testing.T) {
 			in := x.input(t, n, 7)
 			in.Options.Budget = 0.1
 			var maker plan.Maker
-			p := maker.Make(in)
-			bound := plan.LowerBound(in, &p)
-			if again := maker.Make(in); !reflect.DeepEqual(p, again) {
+			p := maker.Make(t.Context(), in)
+			bound := plan.LowerBound(t.Context(), in, &p)
+			if again := maker.Make(t.Context(), in); !reflect.DeepEqual(p, again) {
 				t.Errorf("once the bound is known the plan is another:\n%+v\n%+v", p, again)
 			}
 			if bound > p.CostPerHour+1e-9 || bound < p.CostPerHour*0.7 {
@@ -29,8 +29,8 @@ func TestLowerBound(t *testing.T) {
 			}
 			other := reordered(x.input(t, n, 7), 2)
 			other.Options.Budget = 0.1
-			q := plan.Make(other)
-			if got := plan.LowerBound(other, &q); math.Abs(got-bound) > 1e-9 {
+			q := plan.Make(t.Context(), other)
+			if got := plan.LowerBound(t.Context(), other, &q); math.Abs(got-bound) > 1e-9 {
 				t.Errorf("in another order the bound is %.6f, it was %.6f", got, bound)
 			}
 		})
@@ -43,12 +43,12 @@ func TestLowerBoundOfAnother(t *testing.T) {
 	all := mixes()
 	x := all[slices.IndexFunc(all, func(x mix) bool { return x.name == "forty-shapes" })]
 	in := x.input(t, 60, 7)
-	p := plan.Make(in)
-	whole := plan.LowerBound(in, &p)
+	p := plan.Make(t.Context(), in)
+	whole := plan.LowerBound(t.Context(), in, &p)
 	for len(p.Claims) > 0 {
 		p.CostPerHour -= p.Claims[0].Expected.Price
 		p.Claims = p.Claims[1:]
-		bound := plan.LowerBound(in, &p)
+		bound := plan.LowerBound(t.Context(), in, &p)
 		if bound > p.CostPerHour+1e-9 || bound > whole+1e-9 || bound <= 0 && len(p.Claims) > 0 {
 			t.Fatalf("%d claims cost %.4f, the bound is %.4f", len(p.Claims), p.CostPerHour, bound)
 		}

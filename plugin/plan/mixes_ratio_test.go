@@ -39,12 +39,12 @@ func TestMixes(t *testing.T) {
 			x := all[slices.IndexFunc(all, func(x mix) bool { return x.name == c.name })]
 			in := x.input(t, c.pods, 1)
 			in.Options.Budget = 0.25
-			p := plan.Make(in)
+			p := plan.Make(t.Context(), in)
 			if len(p.Unplaced) > 0 {
 				t.Errorf("%d classes are not placed", len(p.Unplaced))
 			}
 			check(t, in, p)
-			if got := p.CostPerHour / plan.LowerBound(in, &p); got > c.ratio || got < 1-1e-9 {
+			if got := p.CostPerHour / plan.LowerBound(t.Context(), in, &p); got > c.ratio || got < 1-1e-9 {
 				t.Errorf("the bill is %.4f USD per hour, %.4f times the lower bound, want at most %.4f", p.CostPerHour, got, c.ratio)
 			}
 		})
@@ -60,10 +60,10 @@ func TestShuffledInput(t *testing.T) {
 			x := all[slices.IndexFunc(all, func(x mix) bool { return x.name == name })]
 			in := x.input(t, n, 3)
 			in.Options.Budget = 0.1
-			want := shape(in, plan.Make(in))
+			want := shape(in, plan.Make(t.Context(), in))
 			other := reordered(x.input(t, n, 3), 1)
 			other.Options.Budget = 0.1
-			if diff := cmp.Diff(want, shape(other, plan.Make(other))); diff != "" {
+			if diff := cmp.Diff(want, shape(other, plan.Make(t.Context(), other))); diff != "" {
 				t.Errorf("the order of the input changes the plan:\n%s", diff)
 			}
 		})
@@ -78,7 +78,7 @@ func TestBudget(t *testing.T) {
 	last := math.Inf(1)
 	for _, budget := range []float64{1, 4} {
 		in.Options.Budget = budget
-		p := plan.Make(in)
+		p := plan.Make(t.Context(), in)
 		if p.CostPerHour > last+1e-9 {
 			t.Errorf("budget %v: %.4f USD per hour, with less it was %.4f", budget, p.CostPerHour, last)
 		}
@@ -93,7 +93,7 @@ func TestNodeShare(t *testing.T) {
 		p.Spec.Containers[0].Resources.Requests = list(map[string]string{"cpu": "100m", "memory": "100Mi"})
 	})
 	in.Options.NodeShare = 0.25
-	p := plan.Make(in)
+	p := plan.Make(t.Context(), in)
 	if len(p.Unplaced) > 0 {
 		t.Fatalf("%d classes are not placed", len(p.Unplaced))
 	}
@@ -116,7 +116,7 @@ func TestSpotShare(t *testing.T) {
 		})
 		in.Options.SpotShare = share
 		held := map[string]int{}
-		p := plan.Make(in)
+		p := plan.Make(t.Context(), in)
 		for _, x := range p.Claims {
 			held[x.Expected.InstanceType+" "+x.Expected.Zone] += pods(x)
 		}
@@ -164,12 +164,12 @@ func TestBoundBelowOptimum(t *testing.T) {
 				p.Spec.Containers[0].Resources.Requests = list(map[string]string{"cpu": strconv.Itoa(cpu) + "m", "memory": strconv.Itoa(mib) + "Mi"})
 			})
 		}
-		p := plan.Make(in)
+		p := plan.Make(t.Context(), in)
 		best := optimum(each, sizes, prices)
 		if math.IsInf(best, 1) {
 			continue // Some pod is too large for all types.
 		}
-		if bound := plan.LowerBound(in, &p); bound > best+1e-9 || p.CostPerHour < best-1e-9 {
+		if bound := plan.LowerBound(t.Context(), in, &p); bound > best+1e-9 || p.CostPerHour < best-1e-9 {
 			t.Errorf("seed %d: the bound is %.4f and the plan %.4f USD per hour, the best plan is %.4f", seed, bound, p.CostPerHour, best)
 		}
 		if p.CostPerHour > best*1.25 {
@@ -212,7 +212,7 @@ func TestManyRefs(t *testing.T) {
 	in := x.input(t, 300, 2)
 	in.Options.Budget = 0.1
 	seen := map[catalog.PodRef]bool{}
-	for _, c := range plan.Make(in).Claims {
+	for _, c := range plan.Make(t.Context(), in).Claims {
 		for _, m := range c.Members {
 			for _, ref := range m.Pods {
 				if seen[ref] {
@@ -235,7 +235,7 @@ func TestLikeClaims(t *testing.T) {
 		b.add(6, 700, 1000+i, label("app", "one-per-host"), apart(selector("app", "one-per-host")))
 	}
 	in.Options.SpotShare = 1
-	p := plan.Make(in)
+	p := plan.Make(t.Context(), in)
 	lists := map[*string]bool{}
 	for i := range p.Claims {
 		lists[&p.Claims[i].Alternatives[0]] = true

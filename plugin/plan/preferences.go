@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -26,7 +27,7 @@ const (
 // The steps: (1) plan without preferences, which says what may be spent on them; (2) list the preferences, each with a
 // guess of what it costs, the cheapest per pod and weight first; (3) plan with as many of them as seem to be within the
 // share, and with fewer or more as the bills come in; (4) say which are not kept.
-func Make(in Input) Plan {
+func Make(ctx context.Context, in Input) Plan {
 	var was []int
 	in.Classes, was = Ordered(in.Classes)
 	if in.maker == nil {

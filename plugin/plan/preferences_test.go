@@ -75,7 +75,7 @@ func TestPreferencesProperties(t *testing.T) {
 					c.Key = plan.ClassKey(c.Pod)
 				}
 				in.PreferenceShare = share
-				return in, plan.Make(in)
+				return in, plan.Make(t.Context(), in)
 			}
 			in, p := make(0.1)
 			check(t, in, p)
@@ -107,7 +107,7 @@ func BenchmarkPreferences(b *testing.B) {
 			before := cpu(b)
 			var p plan.Plan
 			for b.Loop() {
-				p = plan.Make(in)
+				p = plan.Make(b.Context(), in)
 			}
 			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
 			b.ReportMetric(p.CostPerHour/p.PlainCostPerHour, "cost/plain")

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,9 +24,9 @@ type Maker struct {
 const maxKnown = 4
 
 // Make plans the pods of the input.
-func (k *Maker) Make(in Input) Plan {
+func (k *Maker) Make(ctx context.Context, in Input) Plan {
 	in.maker = k
-	return Make(in)
+	return Make(ctx, in)
 }
 
 // prepared are compiled offers. Nobody changes them.

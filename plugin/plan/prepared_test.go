@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"context"
 	"maps"
 	"math"
 	"reflect"
@@ -44,19 +45,19 @@ func BenchmarkFewPods(b *testing.B) {
 			"default": in.Catalog.InstanceTypes["default"], "second": slices.Clone(in.Catalog.InstanceTypes["default"]),
 		}
 		b.Run(name+"/two-classes", func(b *testing.B) {
-			maker.Make(two)
+			maker.Make(b.Context(), two)
 			before := cpu(b)
 			for b.Loop() {
-				maker.Make(two)
+				maker.Make(b.Context(), two)
 			}
 			b.ReportMetric((cpu(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
 		})
-		for what, mk := range map[string]func(plan.Input) plan.Plan{"cold": plan.Make, "prepared": maker.Make} {
+		for what, mk := range map[string]func(context.Context, plan.Input) plan.Plan{"cold": plan.Make, "prepared": maker.Make} {
 			b.Run(name+"/"+what, func(b *testing.B) {
-				mk(in)
+				mk(b.Context(), in)
 				before := cpu(b)
 				for b.Loop() {
-					mk(in)
+					mk(b.Context(), in)
 				}
 				b.ReportMetric((cpu(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
 			})
@@ -68,21 +69,21 @@ func BenchmarkFewPods(b *testing.B) {
 func TestPrepared(t *testing.T) {
 	in := lonely(t, "lone-pod")
 	var maker plan.Maker
-	measure := func(mk func(plan.Input) plan.Plan) time.Duration {
+	measure := func(mk func(context.Context, plan.Input) plan.Plan) time.Duration {
 		best := time.Hour
 		for range 5 {
 			before := cpu(t)
 			for range 4 {
-				mk(in)
+				mk(t.Context(), in)
 			}
 			best = min(best, cpu(t)-before)
 		}
 		return best
 	}
-	if want, got := plan.Make(in), maker.Make(in); !reflect.DeepEqual(got, want) {
+	if want, got := plan.Make(t.Context(), in), maker.Make(t.Context(), in); !reflect.DeepEqual(got, want) {
 		t.Fatalf("with a Maker: %+v, without: %+v", got, want)
 	}
-	if want, got := plan.Make(in), maker.Make(in); !reflect.DeepEqual(got, want) {
+	if want, got := plan.Make(t.Context(), in), maker.Make(t.Context(), in); !reflect.DeepEqual(got, want) {
 		t.Fatalf("with what the Maker remembers: %+v, without: %+v", got, want)
 	}
 	if cold, prepared := measure(plan.Make), measure(maker.Make); prepared > cold*9/10 {
@@ -90,7 +91,7 @@ func TestPrepared(t *testing.T) {
 	}
 	other := world(t, 30, poolYAML{Name: "default"})
 	other.Classes = in.Classes
-	if want, got := plan.Make(other), maker.Make(other); !reflect.DeepEqual(got, want) {
+	if want, got := plan.Make(t.Context(), other), maker.Make(t.Context(), other); !reflect.DeepEqual(got, want) {
 		t.Errorf("another catalogue: %+v, without a Maker: %+v", got, want)
 	}
 	// The same types in a new list, as the launcher sends them when prices change.
@@ -103,12 +104,12 @@ func TestPrepared(t *testing.T) {
 			it.Offerings[k].Price *= 2
 		}
 	}
-	if was, got := maker.Make(in).CostPerHour, maker.Make(dear).CostPerHour; math.Abs(got-2*was) > 1e-9 {
+	if was, got := maker.Make(t.Context(), in).CostPerHour, maker.Make(t.Context(), dear).CostPerHour; math.Abs(got-2*was) > 1e-9 {
 		t.Errorf("at twice the prices the bill is %f, it was %f: another catalogue is taken for the one at hand", got, was)
 	}
 	narrow := world(t, 900, poolYAML{Name: "default", Requirements: []string{"karpenter.sh/capacity-type In on-demand"}})
 	narrow.Classes, narrow.Catalog.InstanceTypes = in.Classes, in.Catalog.InstanceTypes
-	if want, got := plan.Make(narrow), maker.Make(narrow); !reflect.DeepEqual(got, want) {
+	if want, got := plan.Make(t.Context(), narrow), maker.Make(t.Context(), narrow); !reflect.DeepEqual(got, want) {
 		t.Errorf("another NodePool: %+v, without a Maker: %+v", got, want)
 	}
 }
@@ -133,16 +134,16 @@ func TestPreparedForSeveral(t *testing.T) {
 	in.Catalog.InstanceTypes["other"] = slices.Clone(in.Catalog.InstanceTypes["default"][:300])
 	turns := []plan.Input{in, needy(in, corev1.ResourceEphemeralStorage), needy(in, "nvidia.com/gpu"), needy(in, "vpc.amazonaws.com/pod-eni")}
 	var maker plan.Maker
-	spend := func(mk func(plan.Input) plan.Plan) time.Duration {
+	spend := func(mk func(context.Context, plan.Input) plan.Plan) time.Duration {
 		before := cpu(t)
 		for _, turn := range turns {
-			mk(turn)
+			mk(t.Context(), turn)
 		}
 		return cpu(t) - before
 	}
 	for range 2 {
 		for i, turn := range turns {
-			if want, got := plan.Make(turn), maker.Make(turn); !reflect.DeepEqual(got, want) {
+			if want, got := plan.Make(t.Context(), turn), maker.Make(t.Context(), turn); !reflect.DeepEqual(got, want) {
 				t.Fatalf("turn %d with a Maker: %+v, without: %+v", i, got, want)
 			}
 		}
@@ -155,7 +156,7 @@ func TestPreparedForSeveral(t *testing.T) {
 		t.Errorf("four pods by turns take %v of CPU with a Maker, %v without", prepared, cold)
 	}
 	turns[1].Catalog.InstanceTypes = map[string][]catalog.InstanceType{"default": in.Catalog.InstanceTypes["default"][1:300], "other": nil}
-	if want, got := plan.Make(turns[1]), maker.Make(turns[1]); !reflect.DeepEqual(got, want) {
+	if want, got := plan.Make(t.Context(), turns[1]), maker.Make(t.Context(), turns[1]); !reflect.DeepEqual(got, want) {
 		t.Errorf("another catalogue for a key that is known: %+v, without a Maker: %+v", got, want)
 	}
 }
@@ -167,11 +168,11 @@ func TestWorkGrowsWithTheBatch(t *testing.T) {
 	measure := func(name string, n int) time.Duration {
 		x := all[slices.IndexFunc(all, func(x mix) bool { return x.name == name })]
 		in := x.input(t, n, 1)
-		maker.Make(in)
+		maker.Make(t.Context(), in)
 		best := time.Hour
 		for range 3 {
 			before := cpu(t)
-			maker.Make(in)
+			maker.Make(t.Context(), in)
 			best = min(best, cpu(t)-before)
 		}
 		return best

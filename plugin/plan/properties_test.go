@@ -21,14 +21,14 @@ func TestProperties(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			in := randomInput(t, seed)
-			p := plan.Make(in)
+			p := plan.Make(t.Context(), in)
 			check(t, in, p)
 			checkRelations(t, in, p)
-			if again := plan.Make(randomInput(t, seed)); !reflect.DeepEqual(p, again) {
+			if again := plan.Make(t.Context(), randomInput(t, seed)); !reflect.DeepEqual(p, again) {
 				t.Errorf("the same input gave another plan:\n%+v\n%+v", p, again)
 			}
 			other := reordered(randomInput(t, seed), seed)
-			if diff := cmp.Diff(shape(in, p), shape(other, plan.Make(other))); diff != "" {
+			if diff := cmp.Diff(shape(in, p), shape(other, plan.Make(t.Context(), other))); diff != "" {
 				t.Errorf("the order of the input changes the plan:\n%s", diff)
 			}
 		})
@@ -228,7 +228,7 @@ func TestClassKey(t *testing.T) {
 func TestNamesRepeat(t *testing.T) {
 	in := randomInput(t, 1)
 	in.NewName = func(pool string) string { return pool }
-	p := plan.Make(in)
+	p := plan.Make(t.Context(), in)
 	if len(p.Claims) < 2 {
 		t.Fatalf("%d claims: this input shows nothing", len(p.Claims))
 	}

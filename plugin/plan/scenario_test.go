@@ -103,8 +103,8 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("the file does not begin with a comment that says what it shows")
 			}
 			in := scenario(t, a)
-			p := plan.Make(in)
-			got := show(in, p)
+			p := plan.Make(t.Context(), in)
+			got := show(t, in, p)
 			check(t, in, p)
 			checkRelations(t, in, p)
 			want := ""

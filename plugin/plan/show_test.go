@@ -16,7 +16,8 @@ import (
 )
 
 // show prints a plan for the want section of a scenario.
-func show(in plan.Input, p plan.Plan) string {
+func show(t *testing.T, in plan.Input, p plan.Plan) string {
+	t.Helper()
 	var b strings.Builder
 	for _, x := range p.Placements {
 		kind := "node"
@@ -59,7 +60,7 @@ func show(in plan.Input, p plan.Plan) string {
 	if p.PlainCostPerHour < p.CostPerHour {
 		fmt.Fprintf(&b, "$%.4f without preferences; with them ", p.PlainCostPerHour)
 	}
-	fmt.Fprintf(&b, "$%.4f per hour, at least $%.4f, first-fit $%.4f\n", p.CostPerHour, plan.LowerBound(in, &p), p.FirstFitPerHour)
+	fmt.Fprintf(&b, "$%.4f per hour, at least $%.4f, first-fit $%.4f\n", p.CostPerHour, plan.LowerBound(t.Context(), in, &p), p.FirstFitPerHour)
 	return b.String()
 }
 
@@ -100,7 +101,7 @@ func check(t *testing.T, in plan.Input, p plan.Plan) {
 		checkClaim(t, in, &p.Claims[i])
 	}
 	checkLimits(t, in, p)
-	if bound := plan.LowerBound(in, &p); bound > p.CostPerHour+1e-9 {
+	if bound := plan.LowerBound(t.Context(), in, &p); bound > p.CostPerHour+1e-9 {
 		t.Errorf("lower bound %f is above the cost %f", bound, p.CostPerHour)
 	}
 	limited := false

@@ -111,6 +111,8 @@ type Plan struct {
 	// Problems are mistakes in the input. What they are about is left out of the plan or read as the problem says, the
 	// rest is planned.
 	Problems []Problem
+	// CutShort says that the context ended before the plan was as good as it could be made. The plan is valid all the same.
+	CutShort bool
 	// proofs are what packing learned for LowerBound.
 	proofs []proof
 }

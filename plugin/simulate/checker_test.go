@@ -37,7 +37,7 @@ type checker struct {
 func check(t *testing.T, r run) {
 	t.Helper()
 	c := &checker{
-		t: t, r: r, out: r.outcome.Result(), nodes: map[string]*corev1.Node{}, pods: map[string][]*corev1.Pod{},
+		t: t, r: r, out: r.outcome.Result(t.Context()), nodes: map[string]*corev1.Node{}, pods: map[string][]*corev1.Pod{},
 		placed: map[*corev1.Pod]string{},
 	}
 	c.state, _ = r.market.Catalog(r.objects)

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -16,13 +17,14 @@ import (
 
 // Explain says of a pod, given as namespace/name, where it goes, why there and for how much, or for each NodePool why
 // it does not run it. Without a name it explains all pods that cannot be placed. It fails if the input has no such pod.
-func (o *Outcome) Explain(w io.Writer, pod string) error {
+func (o *Outcome) Explain(ctx context.Context, w io.Writer, pod string) error {
 	if pod == "" {
 		o.explainAll(w)
 		return nil
 	}
+	claim := func(w io.Writer, pod string) bool { return o.explainClaim(ctx, w, pod) }
 	for _, explain := range []func(io.Writer, string) bool{
-		o.explainHeld, o.explainUnplaced, o.explainClaim, o.explainPlacement, o.explainBound,
+		o.explainHeld, o.explainUnplaced, claim, o.explainPlacement, o.explainBound,
 	} {
 		if explain(w, pod) {
 			return nil
@@ -111,7 +113,7 @@ func (o *Outcome) ignored(w io.Writer, class int) {
 }
 
 // explainClaim explains a pod on a node to launch.
-func (o *Outcome) explainClaim(w io.Writer, pod string) bool {
+func (o *Outcome) explainClaim(ctx context.Context, w io.Writer, pod string) bool {
 	for i := range o.Plan.Claims {
 		c := &o.Plan.Claims[i]
 		at, class := memberOf(c.Members, pod)
@@ -122,9 +124,9 @@ func (o *Outcome) explainClaim(w io.Writer, pod string) bool {
 		o.asks(w, class)
 		e := c.Expected
 		fmt.Fprintf(w, "  Node: %s, %s in %s, %.4f USD per hour, NodePool %s\n", e.InstanceType, e.CapacityType, e.Zone, e.Price, c.NodePool)
-		o.whyNode(w, c, class)
+		o.whyNode(ctx, w, c, class)
 		o.ignored(w, class)
-		o.otherPools(w, class, c.NodePool)
+		o.otherPools(ctx, w, class, c.NodePool)
 		return true
 	}
 	return false
@@ -140,7 +142,7 @@ func memberOf(members []plan.Member, pod string) (at, class int) {
 }
 
 // whyNode says what the node is filled with, what of its price the pod is, and what the pod would cost alone.
-func (o *Outcome) whyNode(w io.Writer, c *plan.Claim, class int) {
+func (o *Outcome) whyNode(ctx context.Context, w io.Writer, c *plan.Claim, class int) {
 	n := len(podsOf(c.Members))
 	switch n {
 	case 1:
@@ -154,7 +156,7 @@ func (o *Outcome) whyNode(w io.Writer, c *plan.Claim, class int) {
 	share, name := largestShare(plan.PodRequests(o.Input.Classes[class].Pod), c.Allocatable)
 	if n > 1 {
 		fmt.Fprintf(w, "  Its part of the price is %.4f USD per hour, by its %s (%.0f%% of the node).\n", share*c.Expected.Price, name, 100*share)
-		if alone, _, ok := o.alone(class, ""); ok {
+		if alone, _, ok := o.alone(ctx, class, ""); ok {
 			fmt.Fprintf(w, "  Alone it would need a node of at least %.4f USD per hour, a %s (%s in %s).\n",
 				alone.Expected.Price, alone.Expected.InstanceType, alone.Expected.CapacityType, alone.Expected.Zone)
 		}
@@ -177,7 +179,7 @@ func largestShare(requests, have corev1.ResourceList) (share float64, name corev
 }
 
 // otherPools says what the other NodePools would do with the pod.
-func (o *Outcome) otherPools(w io.Writer, class int, chosen string) {
+func (o *Outcome) otherPools(ctx context.Context, w io.Writer, class int, chosen string) {
 	pools := slices.SortedFunc(maps.Values(o.Input.Catalog.NodePools), func(a, b catalog.NodePool) int {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(a.Name, b.Name))
 	})
@@ -185,7 +187,7 @@ func (o *Outcome) otherPools(w io.Writer, class int, chosen string) {
 		if p.Name == chosen {
 			continue
 		}
-		claim, why, ok := o.alone(class, p.Name)
+		claim, why, ok := o.alone(ctx, class, p.Name)
 		switch mine := o.Input.Catalog.NodePools[chosen].Weight; {
 		case !ok:
 			fmt.Fprintf(w, "  NodePool %s: %s\n", p.Name, why)
@@ -199,7 +201,7 @@ func (o *Outcome) otherPools(w io.Writer, class int, chosen string) {
 }
 
 // alone plans one pod of the class by itself onto a new node, of one NodePool or, where none is named, of any.
-func (o *Outcome) alone(class int, pool string) (claim plan.Claim, why string, ok bool) {
+func (o *Outcome) alone(ctx context.Context, class int, pool string) (claim plan.Claim, why string, ok bool) {
 	in := o.Input
 	one := in.Classes[class]
 	one.Pods = one.Pods[:1]
@@ -212,7 +214,7 @@ func (o *Outcome) alone(class int, pool string) (claim plan.Claim, why string, o
 	if pool != "" {
 		in.Catalog.NodePools = map[string]catalog.NodePool{pool: in.Catalog.NodePools[pool]}
 	}
-	p := plan.Make(in)
+	p := plan.Make(ctx, in)
 	if len(p.Claims) == 0 {
 		why = "it would not run it"
 		if len(p.Unplaced) > 0 && len(p.Unplaced[0].Reasons) > 0 {

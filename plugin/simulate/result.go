@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -83,9 +84,9 @@ type Reason struct {
 }
 
 // Result puts the outcome into the words of the user.
-func (o *Outcome) Result() Result {
+func (o *Outcome) Result(ctx context.Context) Result {
 	began := time.Now()
-	bound := o.LowerBound()
+	bound := o.LowerBound(ctx)
 	out := Result{
 		Nodes: []Node{}, Existing: []Existing{}, Unschedulable: []Unschedulable{}, Problems: []input.Problem{},
 		CostPerHour: o.Plan.CostPerHour, LowerBoundPerHour: bound, BoundSeconds: time.Since(began).Seconds(),

@@ -141,7 +141,7 @@ func setFlag(t *testing.T, fields []string, o *simulate.Options, files *market.F
 // answer is the result without what differs from run to run.
 func answer(t *testing.T, r run) simulate.Result {
 	t.Helper()
-	out := r.outcome.Result()
+	out := r.outcome.Result(t.Context())
 	if out.PlanSeconds <= 0 || out.VerifySeconds <= 0 || out.VerifySeconds > out.PlanSeconds || out.PeakRSSMiB <= 0 || out.Rounds < 1 {
 		t.Errorf("planSeconds %v, verifySeconds %v, peakRSSMiB %v, rounds %d", out.PlanSeconds, out.VerifySeconds, out.PeakRSSMiB, out.Rounds)
 	}
@@ -162,9 +162,9 @@ func output(t *testing.T, r run, section string) string {
 		e.SetIndent("", "  ")
 		err = e.Encode(answer(t, r))
 	case "table":
-		err = r.outcome.Write(&out, "table")
+		err = r.outcome.Write(t.Context(), &out, "table")
 	case "explain":
-		err = r.outcome.Explain(&out, pod)
+		err = r.outcome.Explain(t.Context(), &out, pod)
 	case "stderr":
 		simulate.Tell(&out, r.objects, r.outcome)
 	default:

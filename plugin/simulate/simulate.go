@@ -60,10 +60,10 @@ type Outcome struct {
 
 // LowerBound is what no set of nodes can cost less than for the pods that are placed on new ones, in USD per hour. It is no part
 // of planning, and may take as long.
-func (o *Outcome) LowerBound() float64 {
+func (o *Outcome) LowerBound(ctx context.Context) float64 {
 	in := o.Input
 	in.Rejected = slices.Concat(in.Rejected, o.rejected)
-	return min(plan.LowerBound(in, &o.Plan), o.Plan.CostPerHour)
+	return min(plan.LowerBound(ctx, in, &o.Plan), o.Plan.CostPerHour)
 }
 
 // The codes of pods that were not planned.
@@ -127,10 +127,10 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	}
 	var planning time.Duration
 	var maker plan.Maker
-	solution, err := w.verifier.Solve(ctx, world, out.Input, func(_ context.Context, in plan.Input) (plan.Plan, error) {
+	solution, err := w.verifier.Solve(ctx, world, out.Input, func(ctx context.Context, in plan.Input) (plan.Plan, error) {
 		began := time.Now()
 		in.NewName = names(objects.Nodes, o.taken)
-		made := maker.Make(in)
+		made := maker.Make(ctx, in)
 		planning += time.Since(began)
 		return made, nil
 	})

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +25,8 @@ const (
 
 // table prints what a human wants to see: the nodes by type with what of them is used, existing nodes that take pods,
 // the pods that stay pending and why, and the bill.
-func (o *Outcome) table(w io.Writer) error {
-	r := o.Result()
+func (o *Outcome) table(ctx context.Context, w io.Writer) error {
+	r := o.Result(ctx)
 	if len(r.Nodes) > 0 {
 		fmt.Fprintf(w, "%s to launch for %s:\n\n", count(len(r.Nodes), "node"), count(podsOn(r.Nodes), "pod"))
 		if err := errors.Join(o.totals(w), o.nodeList(w)); err != nil {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,21 +14,21 @@ import (
 )
 
 // Write prints the outcome as a table, json or yaml.
-func (o *Outcome) Write(w io.Writer, format string) error {
+func (o *Outcome) Write(ctx context.Context, w io.Writer, format string) error {
 	switch format {
 	case "json":
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(o.Result())
+		return e.Encode(o.Result(ctx))
 	case "yaml":
-		text, err := yaml.Marshal(o.Result())
+		text, err := yaml.Marshal(o.Result(ctx))
 		if err != nil {
 			return err
 		}
 		_, err = w.Write(text)
 		return err
 	}
-	return o.table(w)
+	return o.table(ctx, w)
 }
 
 // Tell prints what a human has to know of the input besides the result: what was ignored, assumed and wrong.

@@ -93,7 +93,7 @@ func amongOthers(r plan.Reason) bool {
 func (s *solving) extended(ctx context.Context, in plan.Input, class, most int) ([]plan.Rejection, error) {
 	start := time.Now()
 	before := s.Plan
-	longer := plan.Extend(in, before, class, most)
+	longer := plan.Extend(ctx, in, before, class, most)
 	planned := time.Now()
 	s.PlanTime += planned.Sub(start)
 	if unplaced(&longer, class) == unplaced(&before, class) {

@@ -34,7 +34,7 @@ type Solution struct {
 // of the same class are rejected again, the class. The input's Rejected are kept and heeded.
 func (v *Verifier) Solve(ctx context.Context, w *World, in plan.Input, makePlan Maker) (Solution, error) {
 	if makePlan == nil {
-		makePlan = func(_ context.Context, in plan.Input) (plan.Plan, error) { return plan.Make(in), nil }
+		makePlan = func(ctx context.Context, in plan.Input) (plan.Plan, error) { return plan.Make(ctx, in), nil }
 	}
 	s := solving{v: v, w: w, in: in, makePlan: makePlan, out: map[int]*left{}}
 	var was []int
