@@ -35,11 +35,12 @@ func (k *packer) newRows() *rows {
 	}
 }
 
-// rentedRows are rows that rents can price; nil where they are no more than few, too many, or a cap is tight.
+// rentedRows returns rows that resource prices can value, nil where there are no more than few or too many. A tight cap is one more
+// resource of a node, and priced like one.
 func (k *packer) rentedRows(few int) *rows {
 	tight := k.tightCaps()
 	of, n := k.cluster(k.doors(), tight, 1)
-	if n <= few || n > maxRented || slices.Contains(tight, true) {
+	if n <= few || n > maxRented {
 		return nil
 	}
 	r := k.rowsOf(of, n, tight, true)

@@ -1,0 +1,221 @@
+package plan_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// hostile is an input that asks for far more work than its pods are worth, within what the API server takes.
+type hostile struct {
+	name string
+	pool poolYAML
+	add  func(b *batch)
+}
+
+// diverseFreely is the mix of Karpenter's benchmark with nearly every pod a class of its own: CPU in steps of 10m, memory of 1Mi.
+func diverseFreely(b *batch, n int) {
+	for i := range n {
+		cpu, mib := 100+10*b.rng.IntN(141), 100+b.rng.IntN(3997)
+		own, other, near := b.letter(), b.letter(), b.letter()
+		switch i % 5 {
+		case 0:
+			b.add(1, cpu, mib, label("my-label", own))
+		case 1:
+			b.add(1, cpu, mib, label("my-label", own), spread(corev1.LabelTopologyZone, selector("my-label", other)))
+		case 2:
+			b.add(1, cpu, mib, label("my-label", own), spread(corev1.LabelHostname, selector("my-label", other)))
+		case 3:
+			b.add(1, cpu, mib, label("my-affinity", near), together(corev1.LabelTopologyZone, selector("my-affinity", near)))
+		default:
+			b.add(1, cpu, mib, label("app", "nginx"), apart(selector("app", "nginx")))
+		}
+	}
+}
+
+// diverseSelf is diverseFreely with all labels under one key, and selectors that match the pod itself.
+func diverseSelf(b *batch, n int) {
+	for i := range n {
+		cpu, mib := 100+10*b.rng.IntN(141), 100+b.rng.IntN(3997)
+		own := b.letter()
+		self := selector("my-label", own)
+		switch i % 5 {
+		case 0:
+			b.add(1, cpu, mib, label("my-label", own))
+		case 1:
+			b.add(1, cpu, mib, label("my-label", own), spread(corev1.LabelTopologyZone, self))
+		case 2:
+			b.add(1, cpu, mib, label("my-label", own), spread(corev1.LabelHostname, self))
+		case 3:
+			b.add(1, cpu, mib, label("my-label", own), together(corev1.LabelTopologyZone, self))
+		default:
+			b.add(1, cpu, mib, label("my-label", own), apart(self))
+		}
+	}
+}
+
+// softSpreads asks for n ScheduleAnyway constraints over keys of their own.
+func softSpreads(n int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		for i := range n {
+			p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+				MaxSkew: 1, TopologyKey: fmt.Sprintf("example.com/key-%d", i), WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: selector("app", "x"),
+			})
+		}
+	}
+}
+
+// terms are n pod affinity terms over keys of their own.
+func terms(n int) []corev1.PodAffinityTerm {
+	var out []corev1.PodAffinityTerm
+	for i := range n {
+		out = append(out, corev1.PodAffinityTerm{TopologyKey: fmt.Sprintf("example.com/key-%d", i), LabelSelector: selector("app", fmt.Sprint(i))})
+	}
+	return out
+}
+
+// preferredTerms asks for n preferred pod affinity terms.
+func preferredTerms(n int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{}
+		for _, t := range terms(n) {
+			p.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(p.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
+				corev1.WeightedPodAffinityTerm{Weight: 10, PodAffinityTerm: t})
+		}
+	}
+}
+
+// preferredNodes asks for n preferred node affinity terms.
+func preferredNodes(n int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+		for i := range n {
+			p.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(p.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
+				corev1.PreferredSchedulingTerm{Weight: 10, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("type-%d", i)}},
+				}}})
+		}
+	}
+}
+
+// ring has n pods, each with required affinity to the next one.
+func ring(b *batch, n int, topology string) {
+	for i := range n {
+		b.add(1, 100, 128, label("app", fmt.Sprint(i)), together(topology, selector("app", fmt.Sprint((i+1)%n))))
+	}
+}
+
+// hostiles are the rows of the goals.
+func hostiles() []hostile {
+	open := poolYAML{Name: "default"}
+	keys := poolYAML{Name: "default"}
+	for k := range 4 {
+		r := fmt.Sprintf("example.com/open-%d In", k)
+		for v := range 6 {
+			r += fmt.Sprintf(" v%d", v)
+		}
+		keys.Requirements = append(keys.Requirements, r)
+	}
+	prefer := func(f func(*batch)) func(*batch) {
+		return func(b *batch) {
+			b.in.PreferenceShare = 0.1
+			f(b)
+		}
+	}
+	return []hostile{
+		{"diverse-freely-300", open, func(b *batch) { diverseFreely(b, 300) }},
+		{"diverse-freely-500", open, func(b *batch) { diverseFreely(b, 500) }},
+		{"diverse-freely-1000", open, func(b *batch) { diverseFreely(b, 1000) }},
+		{"diverse-freely-10000", open, func(b *batch) { diverseFreely(b, 10000) }},
+		{"diverse-self-300", open, func(b *batch) { diverseSelf(b, 300) }},
+		{"diverse-self-1000", open, func(b *batch) { diverseSelf(b, 1000) }},
+		{"diverse-self-10000", open, func(b *batch) { diverseSelf(b, 10000) }},
+		{"soft-spreads-8000", open, prefer(func(b *batch) { b.add(1, 50, 64, softSpreads(8000)) })},
+		{"soft-spreads-20x2000", open, prefer(func(b *batch) {
+			for i := range 20 {
+				b.add(1, 50+i, 64, softSpreads(2000))
+			}
+		})},
+		{"preferred-affinity-5000", open, prefer(func(b *batch) { b.add(1, 50, 64, preferredTerms(5000)) })},
+		{"preferred-affinity-20x1000", open, prefer(func(b *batch) {
+			for i := range 20 {
+				b.add(1, 50+i, 64, preferredTerms(1000))
+			}
+		})},
+		{"preferred-nodes-5x2000", open, prefer(func(b *batch) {
+			for i := range 5 {
+				b.add(1, 50+i, 64, preferredNodes(2000))
+			}
+		})},
+		{"required-affinity-6000", open, func(b *batch) {
+			b.add(1, 50, 64, func(p *corev1.Pod) {
+				p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(6000)}
+			})
+		}},
+		{"required-anti-affinity-6000", open, func(b *batch) {
+			b.add(1, 50, 64, func(p *corev1.Pod) {
+				p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(6000)}
+			})
+		}},
+		{"own-resources-3000", open, func(b *batch) {
+			for i := range 3000 {
+				b.add(1, 100, 128, func(p *corev1.Pod) {
+					p.Spec.Containers[0].Resources.Requests[corev1.ResourceName(fmt.Sprintf("example.com/r-%d", i))] = apiresource.MustParse("1")
+				})
+			}
+		}},
+		{"ring-zone-3000", open, func(b *batch) { ring(b, 3000, corev1.LabelTopologyZone) }},
+		{"ring-host-3000", open, func(b *batch) { ring(b, 3000, corev1.LabelHostname) }},
+		{"open-keys-4x6", keys, func(b *batch) {
+			own := selector("app", "x")
+			b.add(10, 100, 128, label("app", "x"), spread("example.com/open-0", own), spread("example.com/open-1", own), spread("example.com/open-2", own), spread("example.com/open-3", own))
+		}},
+		{"overflow", open, func(b *batch) {
+			b.add(1, 100, 128, func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = apiresource.MustParse("9999999999999999999999999999999999999999999999")
+			})
+			b.shapes(200, 40, b.general)
+		}},
+		{"names-of-253", open, func(b *batch) {
+			for i := range 2000 {
+				long := fmt.Sprintf("%0253d", i)
+				b.add(1, 100+i, 128, label("app", long[190:]), spread(long+"/"+long[:60], &metav1.LabelSelector{MatchLabels: map[string]string{"app": long[190:]}}))
+			}
+		}},
+	}
+}
+
+// BenchmarkHostile prints the seconds of CPU, the memory and the bill of plans for inputs that ask for the most work.
+func BenchmarkHostile(b *testing.B) {
+	for _, x := range hostiles() {
+		b.Run(x.name, func(b *testing.B) {
+			in := world(b, 1300, x.pool)
+			if dir := os.Getenv("SLIPWAY_CATALOG"); dir != "" {
+				in.Catalog.InstanceTypes = map[string][]catalog.InstanceType{"default": readCatalog(b, dir)}
+			}
+			x.add(newBatch(&in, 1))
+			var p plan.Plan
+			resetPeak(b)
+			before := cpu(b)
+			for b.Loop() {
+				p = plan.Make(b.Context(), in)
+			}
+			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric(float64(peakRSS(b))/(1<<20), "MiB-peak")
+			n := 0
+			for _, u := range p.Unplaced {
+				n += len(u.Pods)
+			}
+			b.ReportMetric(float64(n), "unplaced")
+			b.ReportMetric(p.CostPerHour, "USD/h")
+			b.ReportMetric(p.CostPerHour/plan.LowerBound(b.Context(), in, &p), "cost/bound")
+		})
+	}
+}
