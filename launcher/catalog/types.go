@@ -86,6 +86,9 @@ type Offering struct {
 	Available bool
 	// UnavailableUntil is when it will be tried again; zero where Available.
 	UnavailableUntil time.Time
+	// Probation says that launches of it failed lately, for want of capacity: only pods that no other offering can run are to
+	// try it. The scheduler's side notes it; the launcher does not tell it.
+	Probation bool
 }
 
 // Phase says how far an in-flight node is.

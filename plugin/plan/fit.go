@@ -279,7 +279,7 @@ func (m *model) compileRooms() {
 			continue
 		}
 		_, inFlight := m.in.Catalog.InFlight[n.Name]
-		r := room{node: n, inFlight: inFlight, labels: normalLabels(n), free: m.dims.node(n.Free, n.Attachable)}
+		r := room{node: n, inFlight: inFlight, labels: normalLabels(n), free: m.dims.node(n.Free, n.Attachable), doubtful: m.probation.doubtful(n, m.in.Catalog.InFlight)}
 		for _, p := range n.Pods {
 			r.ports = append(r.ports, hostPorts(&p.Spec)...)
 			r.attach(p.Namespace, p.Spec.Volumes)

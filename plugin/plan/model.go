@@ -34,6 +34,8 @@ type model struct {
 	regions map[string]string
 	// available holds the offers that can be bought now.
 	available bits
+	// probation is the offers whose launches failed lately.
+	probation probation
 	// reserved is how many instances each capacity reservation still holds, by its id; nil for none.
 	reserved map[string]int64
 	// crowds are the pods on spot instances of one type in one zone where there is a limit to them; nil for none.
@@ -147,6 +149,8 @@ type room struct {
 	ports    []port
 	// attached are the volume claims of the pods there.
 	attached map[string]bool
+	// doubtful says that the node may never come.
+	doubtful bool
 }
 
 func compile(in Input, w wants, l *lessons) *model {
@@ -154,6 +158,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.compileDims()
 	m.compilePools()
 	m.prepare()
+	m.probation = newProbation(m)
 	m.compileReserved()
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
@@ -175,6 +180,9 @@ func compile(in Input, w wants, l *lessons) *model {
 		c.fits, c.demands = m.fit(c, known)
 		for w, unfit := range m.lessons.without[i] {
 			c.fits[w] &^= unfit
+		}
+		if c.want.pod != nil {
+			c.fits = m.probation.without(c.fits) // A preference is no need to wait for it.
 		}
 	}
 	m.attend()

@@ -86,6 +86,9 @@ func (m *model) fillRoom(f *roomFill, ci, want int) int {
 	if !r.free.holds(need) || !r.admits(c) || r.blocks(c) {
 		return 0
 	}
+	if _, others := m.probation.spared(c.fits); r.doubtful && others {
+		return 0
+	}
 	at := func(key string) (string, bool) { v, ok := r.labels[key]; return v, ok }
 	placed := 0
 	for placed < want && r.free.holds(need) {

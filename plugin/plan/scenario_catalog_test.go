@@ -50,7 +50,11 @@ func (c catalogYAML) input(tb testing.TB) plan.Input {
 			node.Free = list(n.Free)
 		}
 		if n.InFlight {
-			in.Catalog.InFlight[n.Name] = catalog.InFlightNode{NodeClaim: n.Name, NodePool: "default"}
+			flying := catalog.InFlightNode{NodeClaim: n.Name, NodePool: "default", Phase: catalog.PhaseLaunched}
+			if f := strings.Fields(n.Expected); len(f) == 3 {
+				flying.Phase, flying.InstanceType, flying.CapacityType, flying.Zone = catalog.PhaseRecorded, f[0], f[1], f[2]
+			}
+			in.Catalog.InFlight[n.Name] = flying
 		}
 		for _, p := range n.Pods {
 			for range max(p.Count, 1) {
@@ -146,10 +150,10 @@ func offeringsAt(tb testing.TB, name string, p prices, c catalogYAML) []catalog.
 	var out []catalog.Offering
 	for i, z := range c.Zones {
 		if p.onDemand != "" {
-			out = append(out, offering(tb, [4]string{name, "on-demand", z, p.onDemand}, c.Unavailable))
+			out = append(out, offering(tb, [4]string{name, "on-demand", z, p.onDemand}, c))
 		}
 		if len(p.spot) > 0 {
-			out = append(out, offering(tb, [4]string{name, "spot", z, p.spot[min(i, len(p.spot)-1)]}, c.Unavailable))
+			out = append(out, offering(tb, [4]string{name, "spot", z, p.spot[min(i, len(p.spot)-1)]}, c))
 		}
 	}
 	if p.reserved != "" {
@@ -171,23 +175,24 @@ func wholeNumber(tb testing.TB, name, s string) int64 {
 func reservation(tb testing.TB, name, s string, c catalogYAML) catalog.Offering {
 	tb.Helper()
 	id, rest, _ := strings.Cut(s, ":")
-	o := offering(tb, [4]string{name, "reserved", c.Zones[0], "0.0001"}, c.Unavailable)
+	o := offering(tb, [4]string{name, "reserved", c.Zones[0], "0.0001"}, c)
 	o.ReservationID, o.Remaining = id, wholeNumber(tb, name, rest)
 	return o
 }
 
 // offering is type, capacity type, zone and price.
-func offering(tb testing.TB, f [4]string, unavailable []string) catalog.Offering {
+func offering(tb testing.TB, f [4]string, c catalogYAML) catalog.Offering {
 	tb.Helper()
 	price, err := strconv.ParseFloat(f[3], 64)
 	if err != nil {
 		tb.Fatalf("type %q: %v", f[0], err)
 	}
 	o := catalog.Offering{Zone: f[2], ZoneID: "use1-az" + f[2][len(f[2])-1:], CapacityType: f[1], Price: price, Available: true}
-	for _, u := range unavailable {
-		if want := strings.Fields(u); slices.Equal(want[:3], f[:3]) {
-			o.Available, o.UnavailableUntil = false, time.Date(2026, 3, 1, 10, 3, 0, 0, time.UTC)
-		}
+	listed := func(list []string) bool {
+		return slices.ContainsFunc(list, func(s string) bool { return slices.Equal(strings.Fields(s)[:3], f[:3]) })
+	}
+	if o.Probation = listed(c.Probation); listed(c.Unavailable) {
+		o.Available, o.UnavailableUntil = false, time.Date(2026, 3, 1, 10, 3, 0, 0, time.UTC)
 	}
 	return o
 }

@@ -50,6 +50,7 @@ type catalogYAML struct {
 	Pools       []poolYAML `json:"pools"`
 	Types       []string   `json:"types"`
 	Unavailable []string   `json:"unavailable"`
+	Probation   []string   `json:"probation"`
 	Nodes       []nodeYAML `json:"nodes"`
 	DaemonSets  []podYAML  `json:"daemonsets"`
 	// Preferences is the share that they may cost.
@@ -83,6 +84,8 @@ type nodeYAML struct {
 	Taints   []string          `json:"taints"`
 	Free     map[string]string `json:"free"`
 	InFlight bool              `json:"inFlight"`
+	// Expected is TYPE CAPACITY-TYPE ZONE of a node in flight that EC2 has not launched yet.
+	Expected string `json:"expected"`
 	// Attachable volumes by CSI driver.
 	Attachable map[string]int64 `json:"attachable"`
 	Pods       []podYAML        `json:"pods"`

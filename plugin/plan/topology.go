@@ -159,6 +159,7 @@ func (m *model) openDomains() {
 		}
 		seen := m.counted(r)
 		seen.and(m.available)
+		seen, _ = m.probation.spared(seen)
 		at, known := domainsKey(seen, c.demands, r.key)
 		if known && found[at] != nil {
 			maps.Copy(r.domains, found[at])
@@ -222,8 +223,9 @@ func (m *model) softDomains() {
 			continue
 		}
 		c := &m.classes[r.owner]
+		fits, _ := m.probation.spared(c.fits)
 		for oi := range m.offers {
-			if c.fits.has(oi) && m.available.has(oi) && m.withinLimits(oi) {
+			if fits.has(oi) && m.available.has(oi) && m.withinLimits(oi) {
 				m.addValues(r.domains, c.demands, oi, r.key)
 			}
 		}

@@ -20,6 +20,8 @@ type unit struct {
 	// fits are the offers that take one unit on an empty node; demands what it wants of the open keys, by pool.
 	fits    bits
 	demands []catalog.Requirements
+	// last are the offers that a unit without a domain falls back on: with those on probation that fits lacks; nil for none.
+	last bits
 	// pinned says that the unit was given its domain: a node with it has to be in the zone it was planned in.
 	pinned bool
 	// domain is what it was given; nil for none.
@@ -54,6 +56,10 @@ func (m *model) newUnit(parts []part, count int) unit {
 			}
 		}
 	}
+	all := u.fits
+	if fits, spared := m.probation.spared(all); spared {
+		u.fits, u.last = fits, all
+	}
 	return u
 }
 
@@ -77,8 +83,9 @@ func (m *model) units(left []int) []unit {
 	}
 	m.byFreedom(todo)
 	var out []unit
-	// Who follows others by affinity may have to wait until those have their domains.
-	for progress := true; progress; {
+	// Pods that follow others by affinity may have to wait until those have their domains. Each round gives a domain to one pod
+	// at least, but for the last one before the last resort, and the last of all.
+	for progress, resorted := true, false; progress; {
 		progress = false
 		for i := range todo {
 			if todo[i].count == 0 {
@@ -86,7 +93,19 @@ func (m *model) units(left []int) []unit {
 			}
 			placed := m.assign(&todo[i])
 			progress = progress || len(placed) > 0
-			out = append(out, placed...)
+			for _, u := range placed {
+				u.fits, _ = m.probation.spared(u.fits)
+				out = append(out, u)
+			}
+		}
+		if progress || resorted {
+			continue
+		}
+		resorted = true
+		for i := range todo {
+			if todo[i].count > 0 && todo[i].last != nil {
+				todo[i].fits, progress = todo[i].last, true
+			}
 		}
 	}
 	return out
