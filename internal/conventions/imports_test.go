@@ -39,6 +39,8 @@ func bans() []ban {
 		{ours + "plugin/plan", "k8s.io/klog", []string{"k8s.io/klog/v2"}, "planning is a pure function"},
 		{ours + "plugin/plan", "k8s.io/kubernetes/", nil, "planning is a pure function"},
 		{ours + "plugin/plan", "google.golang.org/grpc", nil, "planning is a pure function"},
+		{ours + "plugin/plan/binpack", "k8s.io/", nil, "bin packing knows nothing of Kubernetes"},
+		{ours + "plugin/plan/binpack", ours + "launcher", nil, "bin packing knows nothing of Kubernetes"},
 		{ours + "plugin/batch", "k8s.io/client-go", nil, "batching is a pure function"},
 		{ours + "plugin/batch", "k8s.io/kubernetes/", nil, "batching is a pure function"},
 	}

@@ -35,7 +35,7 @@ func overMethods() map[string]int {
 		"plugin.Plugin":                 35,
 		"plugin.planner":                74,
 		"plugin/plan.model":             203,
-		"plugin/plan.packer":            68,
+		"plugin/plan/binpack.packer":    68,
 	}
 }
 
@@ -59,7 +59,7 @@ func overCircle() map[string]int {
 		"launcher/server":       12,
 		"launcher/terminate":    10,
 		"plugin":                25,
-		"plugin/plan":           63,
+		"plugin/plan":           46,
 		"plugin/simulate/input": 7,
 		"plugin/verify":         12,
 	}

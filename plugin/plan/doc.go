@@ -3,10 +3,8 @@
 // launcher/catalog, and nothing else of the project.
 //
 // Make is read from the top: compile (model.go, fit.go, topology.go, company.go) turns the input into small integers;
-// rooms.go fills nodes on their way; units.go and bundles.go give pods their domains and their companions; pack.go packs
-// kinds of them (problem.go) onto the offers worth considering (lanes.go), by a covering program (rows.go, values.go, seek.go,
-// master.go) over fill patterns (knapsack.go, fill.go, grid.go), or by rents where there are many kinds (rents.go, thin.go),
-// composed (compose.go) and improved (improve.go, merge.go);
+// rooms.go fills nodes on their way; units.go and bundles.go give pods their domains and their companions; pack.go and problem.go
+// have plugin/plan/binpack pack item types of them into bins, which are the offers;
 // diversify.go spreads spot nodes; claims.go writes the result; reasons.go says why
-// for the rest. LowerBound (lowerbound.go, bound.go) says what no plan can be cheaper than. testdata/README.md says how to add a case.
+// for the rest. LowerBound (lowerbound.go) says what no plan can be cheaper than. testdata/README.md says how to add a case.
 package plan

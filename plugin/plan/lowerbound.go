@@ -3,10 +3,12 @@ package plan
 import (
 	"context"
 	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
 )
 
 // provenShare is what may be open between a plan and the bound that was proven on the way, to leave it at that.
-const provenShare = openShare / 100
+const provenShare = 1e-5
 
 // proof is what packing for the pools of one weight learned of their pods: what LowerBound starts from.
 type proof struct {
@@ -23,8 +25,8 @@ func (m *model) prove(pk *packing) proof {
 	p := pk.problem
 	out := proof{weight: p.weight, values: make([]float64, len(m.classes)), pods: make([]int, len(m.classes)), bound: pk.bound}
 	worth, of := make([]float64, len(m.classes)), make([]int, len(m.classes))
-	for ki := range p.kinds {
-		for _, ui := range p.kinds[ki].units {
+	for ki, units := range p.of {
+		for _, ui := range units {
 			u := &p.units[ui]
 			for _, q := range u.parts {
 				out.pods[q.class] += u.count * q.n
@@ -106,20 +108,16 @@ func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
 	if len(units) == 0 {
 		return 0
 	}
-	k := newPacker(m.newProblem(units, known.weight))
-	if len(k.lanes) == 0 {
-		return 0
-	}
+	p := m.newProblem(units, known.weight)
+	start := binpack.Known{Bound: proven, Cost: cost}
 	if known.values != nil {
-		k.hint = make([]float64, len(k.kinds))
-		for ki := range k.kinds {
-			for _, ui := range k.kinds[ki].units {
+		start.Values = make([]float64, len(p.of))
+		for i, of := range p.of {
+			for _, ui := range of {
 				u := &units[ui]
-				k.hint[ki] += float64(u.count) * known.values[u.parts[0].class] / float64(k.kinds[ki].count)
+				start.Values[i] += float64(u.count) * known.values[u.parts[0].class] / float64(p.packing.Items[i].Count)
 			}
 		}
 	}
-	k.proof = true
-	r := k.newRows()
-	return k.lowerBound(max(k.cover(r, 1).bound, proven), cost)
+	return binpack.LowerBound(&p.packing, start)
 }

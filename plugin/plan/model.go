@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
 )
 
 // model is the input compiled to small integers: pools, offers and classes are known by their index.
@@ -32,6 +33,8 @@ type model struct {
 	moreValues map[string]int
 	// regions by zone.
 	regions map[string]string
+	// bins are the offers as packing sees them; nil until it asks.
+	bins []binpack.Bin
 	// available holds the offers that can be bought now.
 	available bits
 	// probation is the offers whose launches failed lately.

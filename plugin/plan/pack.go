@@ -1,20 +1,10 @@
 package plan
 
-import "slices"
+import (
+	"slices"
 
-// What packing may cost, in steps of work. Budgets count work, not time, so that the same input gives the same plan.
-const (
-	valuesWork  = 9_000_000
-	improveWork = 6_000_000
-	// A batch of fullBatch pods gets all of it, one of few pods leastWork of it.
-	fullBatch = 2000
-	leastWork = 0.2
+	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
 )
-
-// inProportion is the share of the work that a batch of so many pods is worth: fewer pods are a smaller bill.
-func inProportion(pods int) float64 {
-	return min(leastWork+(1-leastWork)*float64(pods)/fullBatch, 1)
-}
 
 // packing is the result for the pools of one weight.
 type packing struct {
@@ -25,177 +15,20 @@ type packing struct {
 	firstFit float64
 	// crowded says that pods were left out for which first-fit counted a node.
 	crowded bool
-	// values are what packing took the kinds of the problem to be worth; nil for unknown.
+	// values are what packing took the item types of the problem to be worth; nil for unknown.
 	values []float64
 }
 
 // pack solves for the pools of one weight and books what it uses on their limits.
 func (m *model) pack(units []unit, weight int32) packing {
 	p := m.newProblem(slices.Clone(units), weight)
-	k := newPacker(p)
-	var ff []box
-	left := p.counts()
-	if !m.in.sketch {
-		ff, left = k.firstFit()
-	}
-	pk := packing{problem: p, best: p.split(ff), firstFit: k.bill(ff)}
-	if len(k.lanes) == 0 || len(k.all) == 0 {
-		return pk
-	}
-	best, known := outcome{boxes: ff, left: left}, 0.0
-	worth := inProportion(k.pods(p.counts()))
-	for _, effort := range m.in.Options.efforts(m.in.sketch) {
-		o, bound := k.plan(effort * worth)
-		if k.better(o, best) {
-			best = o
-		}
-		if !m.in.sketch && p.plain() && k.pods(best.left) == 0 {
-			known = max(known, k.lowerBound(bound, k.bill(best.boxes)))
-		}
-	}
-	pk.best = p.split(best.boxes)
-	pk.values = k.found
-	pk.bound = known
+	found := binpack.Solve(&p.packing, binpack.Options{
+		Efforts: m.in.Options.efforts(m.in.sketch), Sketch: m.in.sketch, Bound: !m.in.sketch && p.plain(),
+	})
+	pk := packing{problem: p, best: p.split(found.Boxes), firstFit: found.FirstFit, values: found.Values, bound: found.Bound}
 	m.diversify(p, pk.best.nodes)
 	m.book(pk.best.nodes, 1)
 	return pk
-}
-
-// plan packs the kinds, and returns what no packing of them can be cheaper than: rows tolerate more company than kinds,
-// so what bounds them bounds the kinds. Where nodes hold many pods of many kinds, there are too many patterns to look at: if they
-// leave much open, rents are tried as well.
-func (k *packer) plan(share float64) (outcome, float64) {
-	r := k.newRows()
-	best, bound := k.planRows(r, share)
-	if r.forRent || k.p.m.in.sketch || !k.p.plain() || k.bill(best.boxes) <= bound*(1+patternShare) {
-		return best, bound
-	}
-	if r = k.rentedRows(fewRented); r != nil {
-		other, proven := k.planRows(r, share)
-		bound = max(bound, proven)
-		if k.better(other, best) {
-			best = other
-		}
-	}
-	return best, bound
-}
-
-func (k *packer) planRows(r *rows, share float64) (outcome, float64) {
-	c := k.cover(r, share)
-	return k.solve(r, c, int(improveWork*share)), c.bound
-}
-
-// cover solves the covering program of the rows.
-func (k *packer) cover(r *rows, share float64) covering {
-	c := r.values(r.p.counts(), int(valuesWork*share))
-	c.kinds = r.spread(k, r.p.counts(), c.rows)
-	if !r.exact {
-		c.kinds = k.repair(k.p.counts(), c.kinds)
-		c.bound = k.boundOf(c.kinds)
-	}
-	k.found = c.kinds
-	return c
-}
-
-// roomBeside is what the limits leave beside the boxes.
-func (k *packer) roomBeside(boxes []box) [][]int64 {
-	room := k.p.cloneRoom()
-	for _, b := range boxes {
-		k.p.spend(&k.lanes[b.lane], 1, room)
-	}
-	return room
-}
-
-// raised gives kinds that the best mix runs for nothing, in the slack of others, a small price: they have to be placed.
-func raised(pi, prices []float64) []float64 {
-	for i := range prices {
-		prices[i] = max(pi[i], prices[i]/100)
-	}
-	return prices
-}
-
-// outcome is boxes and what they leave, by kind.
-type outcome struct {
-	boxes []box
-	left  []int
-}
-
-// solve uses the whole part of the covering program's solution, composes the rest, and improves the result.
-func (k *packer) solve(r *rows, s covering, work int) outcome {
-	counts, room := r.p.counts(), k.p.cloneRoom()
-	s.rows, s.kinds = raised(s.rows, r.prices()), raised(s.kinds, k.prices())
-	var list []repeated
-	for i, c := range s.columns {
-		if c.lane < 0 {
-			continue
-		}
-		pat := pattern{lane: c.lane, items: c.items}
-		n := k.p.affordable(&k.lanes[c.lane], min(int(s.levels[i]+1e-6), copies(pat, counts)), room)
-		if n == 0 {
-			continue
-		}
-		list = append(list, repeated{pat, n})
-		for _, it := range c.items {
-			counts[it.unit] -= n * it.n
-		}
-		k.p.spend(&k.lanes[c.lane], n, room)
-	}
-	rc := r.newComposer(r.p.counts(), s.rows)
-	rest, _ := rc.compose(counts, s.rows, room, 1e18)
-	list = append(list, rest...)
-	left := k.p.counts()
-	var boxes []box
-	for _, x := range list {
-		boxes = append(boxes, r.realize(k, x.pattern, x.n, left)...)
-	}
-	room = k.roomBeside(boxes)
-	kc := k.newComposer(k.p.counts(), s.kinds)
-	rest, _ = kc.compose(left, s.kinds, room, 1e18)
-	boxes = append(boxes, k.boxes(rest)...)
-	room = k.roomBeside(boxes)
-	often := looks
-	if s.columns != nil {
-		often = looksAtPatterns
-	}
-	if !r.exact {
-		// Patterns of rows fit kinds badly: those of the kinds' own values may be better.
-		others, own := k.p.counts(), k.p.cloneRoom()
-		rest, _ = kc.compose(others, s.kinds, own, 1e18)
-		if o := (outcome{k.boxes(rest), others}); k.better(o, outcome{boxes, left}) {
-			boxes, left, room = o.boxes, o.left, own
-		}
-	}
-	return outcome{kc.improve(boxes, s.kinds, room, effort{work, work / often, s.bound * goodEnough}), left}
-}
-
-// bill is USD per hour.
-func (k *packer) bill(boxes []box) float64 {
-	prices := make([]float64, len(boxes))
-	for i := range boxes {
-		prices[i] = k.lanes[boxes[i].lane].price
-	}
-	return sorted(prices)
-}
-
-// pods counts those that are left.
-func (k *packer) pods(left []int) int {
-	n := 0
-	for ki, c := range left {
-		n += c * k.kinds[ki].pods
-	}
-	return n
-}
-
-// better says that a places more pods than b, or as many for less, or for as much on fewer nodes.
-func (k *packer) better(a, b outcome) bool {
-	if x, y := k.pods(a.left), k.pods(b.left); x != y {
-		return x < y
-	}
-	x, y := k.bill(a.boxes), k.bill(b.boxes)
-	if x < y-1e-9 || x > y+1e-9 {
-		return x < y
-	}
-	return len(a.boxes) < len(b.boxes)
 }
 
 // plain says that each unit is a pod that may go into any domain.

@@ -1,11 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/binary"
-	"maps"
-	"math"
 	"slices"
-	"strings"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
 )
 
 // problem is what packing solves at one time: units onto new nodes of the pools of one weight.
@@ -16,48 +17,13 @@ type problem struct {
 	weight int32
 	// may are the offers of these pools that are available.
 	may bits
-	// room is what the limits of each pool leave, in the order of its limits.
-	room [][]int64
-	// asked are the dimensions that any unit needs: vecs of kinds, lanes and boxes have these alone, pods first.
-	asked []int
-	// kinds are the units that packing cannot tell apart, each as one; caps are the node rules in terms of kinds.
-	kinds []kind
-	caps  []kindCap
-	// lanes are the offers worth considering, the cheapest first.
-	lanes []lane
+	// packing is the same in terms of items and bins: units that cannot be told apart are one item type, offers are bins.
+	packing binpack.Problem
+	// of are the units of each item type.
+	of [][]int
 }
 
-// kind is units that packing cannot tell apart: they need the same, fit the same offers and bear the same company.
-type kind struct {
-	need  vec
-	units []int
-	count int
-	// pods of one unit.
-	pods int
-	// takes are the lanes that take one on an empty node.
-	takes bits
-	// caps are those that concern the kind.
-	caps []int
-	// demands as of its units; nil for none.
-	demands []unitDemand
-	// fits as of its units.
-	fits bits
-}
-
-// kindCap limits the weight on a node that has a subject.
-type kindCap struct {
-	subject []bool
-	weight  []int
-	limit   int
-}
-
-// unitDemand is what a unit asks of the open keys of one pool.
-type unitDemand struct {
-	pool int
-	text string
-}
-
-// item is n units, or n of a kind, on a node.
+// item is n units on a node.
 type item struct{ unit, n int }
 
 // node is one node to launch, with its units.
@@ -75,41 +41,37 @@ type solution struct {
 
 func (m *model) newProblem(units []unit, weight int32) *problem {
 	p := &problem{m: m, units: units, weight: weight, may: m.available.clone()}
+	var room [][]int64
 	for pi := range m.pools {
 		if m.pools[pi].Weight != weight {
 			m.dropPool(p.may, pi)
 		}
-		var room []int64
+		var left []int64
 		for _, l := range m.pools[pi].limits {
-			room = append(room, l.max-l.used)
+			left = append(left, l.max-l.used)
 		}
-		p.room = append(p.room, room)
+		room = append(room, left)
 	}
-	p.asked = []int{dimPods}
-	for d := dimPods + 1; d < len(m.dims); d++ {
-		if slices.ContainsFunc(units, func(u unit) bool { return u.count > 0 && u.need[d] > 0 }) {
-			p.asked = append(p.asked, d)
-		}
-	}
-	p.findKinds()
-	p.findLanes()
+	p.packing.Bins, p.packing.Room, p.packing.Most = candidates(m), room, p.nodeLimit()
+	p.findItems()
 	return p
 }
 
-// compact is the asked dimensions of v.
-func (p *problem) compact(v vec) vec {
-	out := make(vec, len(p.asked))
-	for i, d := range p.asked {
-		out[i] = v[d]
+// candidates returns the offers as bins, made when they are first asked for.
+func candidates(m *model) []binpack.Bin {
+	if m.bins == nil {
+		m.bins = make([]binpack.Bin, len(m.offers))
+		for oi := range m.offers {
+			o := &m.offers[oi]
+			m.bins[oi] = binpack.Bin{Pool: o.pool, Group: o.shape, Price: o.Price, Free: binpack.Vec(o.free), Usage: m.types[o.shape].usage}
+		}
 	}
-	return out
+	return m.bins
 }
 
-// findKinds joins units that packing cannot tell apart.
-func (p *problem) findKinds() {
-	rules := p.m.joinedRules()
-	index := map[string]int{}
-	var weights [][]ruleWeight
+// findItems joins units that packing cannot tell apart.
+func (p *problem) findItems() {
+	rules, index, choices := p.m.joinedRules(), map[string]int{}, choiceIndex{}
 	var key []byte
 	for ui := range p.units {
 		u := &p.units[ui]
@@ -118,66 +80,82 @@ func (p *problem) findKinds() {
 		}
 		fits := u.fits.clone()
 		fits.and(p.may)
-		w, demands, pods := rules.of(u), demandsOf(u), 0
+		it := binpack.ItemType{Need: binpack.Vec(u.need), Fits: binpack.Set(fits), Memberships: rules.of(u), Choices: choices.of(u)}
 		for _, part := range u.parts {
-			pods += part.n
+			it.Pods += part.n
 		}
-		key = key[:0]
-		for _, d := range p.asked {
-			key = binary.LittleEndian.AppendUint64(key, uint64(u.need[d]))
-		}
-		key = binary.AppendUvarint(key, uint64(pods))
-		for _, x := range fits {
-			key = binary.LittleEndian.AppendUint64(key, x)
-		}
-		for _, x := range w {
-			key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(x.rule)), uint64(x.weight)*2+1)
-			if x.subject {
-				key = append(key, 's')
-			}
-		}
-		for _, d := range demands {
-			key = append(binary.AppendUvarint(key, uint64(d.pool)), d.text...)
-		}
-		ki, ok := index[string(key)]
+		key = appendKey(key[:0], &it)
+		i, ok := index[string(key)]
 		if !ok {
-			ki = len(p.kinds)
-			index[string(key)] = ki
-			p.kinds = append(p.kinds, kind{need: p.compact(u.need), pods: pods, demands: demands, fits: fits})
-			weights = append(weights, w)
+			i = len(p.packing.Items)
+			index[string(key)] = i
+			p.packing.Items, p.of = append(p.packing.Items, it), append(p.of, nil)
 		}
-		p.kinds[ki].units = append(p.kinds[ki].units, ui)
-		p.kinds[ki].count += u.count
+		p.of[i] = append(p.of[i], ui)
+		p.packing.Items[i].Count += u.count
 	}
 	for _, limit := range rules.limits {
-		p.caps = append(p.caps, kindCap{subject: make([]bool, len(p.kinds)), weight: make([]int, len(p.kinds)), limit: limit})
-	}
-	for ki, w := range weights {
-		for _, x := range w {
-			p.kinds[ki].caps = append(p.kinds[ki].caps, x.rule)
-			p.caps[x.rule].subject[ki], p.caps[x.rule].weight[ki] = x.subject, x.weight
-		}
+		p.packing.Caps = append(p.packing.Caps, binpack.Cap{Limit: limit})
 	}
 }
 
-// demandsOf are the demands of a unit in a form that can be compared.
-func demandsOf(u *unit) []unitDemand {
-	var out []unitDemand
+// appendKey appends what tells item types apart.
+func appendKey(key []byte, it *binpack.ItemType) []byte {
+	for _, n := range it.Need {
+		key = binary.LittleEndian.AppendUint64(key, uint64(n))
+	}
+	key = binary.AppendUvarint(key, uint64(it.Pods))
+	for _, x := range it.Fits {
+		key = binary.LittleEndian.AppendUint64(key, x)
+	}
+	for _, x := range it.Memberships {
+		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(x.Cap)), uint64(x.Weight)*2+1)
+		if x.Subject {
+			key = append(key, 's')
+		}
+	}
+	for pool, list := range it.Choices {
+		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(pool)), uint64(len(list)))
+		for _, c := range list {
+			key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(c.Key)), uint64(c.Value))
+		}
+	}
+	return key
+}
+
+// choiceIndex numbers label keys and what units demand of them.
+type choiceIndex struct{ keys, values map[string]int }
+
+// of are the demands of a unit, by pool; nil for none.
+func (x *choiceIndex) of(u *unit) [][]binpack.Choice {
+	if !slices.ContainsFunc(u.demands, func(d catalog.Requirements) bool { return len(d) > 0 }) {
+		return nil
+	}
+	if x.keys == nil {
+		x.keys, x.values = map[string]int{}, map[string]int{}
+	}
+	out := make([][]binpack.Choice, len(u.demands))
 	for pi, d := range u.demands {
-		if len(d) == 0 {
-			continue
-		}
-		var text strings.Builder
-		for _, k := range slices.Sorted(maps.Keys(d)) {
-			text.WriteString(k + d[k].String())
+		for _, k := range sortedKeys(d) {
+			text := d[k].String()
 			if d[k].Absent {
-				text.WriteString("-")
+				text += "-"
 			}
-			text.WriteString("\n")
+			out[pi] = append(out[pi], binpack.Choice{Key: number(x.keys, k), Value: number(x.values, text)})
 		}
-		out = append(out, unitDemand{pool: pi, text: text.String()})
+		slices.SortFunc(out[pi], func(a, b binpack.Choice) int { return cmp.Compare(a.Key, b.Key) })
 	}
 	return out
+}
+
+// number is the text's index, the next free one where it has none.
+func number(index map[string]int, text string) int {
+	n, ok := index[text]
+	if !ok {
+		n = len(index)
+		index[text] = n
+	}
+	return n
 }
 
 // joined are the node rules, those with the same members and limit as one: their subjects are as good as one.
@@ -185,12 +163,6 @@ type joined struct {
 	members  []bits
 	subjects []bits
 	limits   []int
-}
-
-// ruleWeight is what a unit is to a joined rule.
-type ruleWeight struct {
-	rule, weight int
-	subject      bool
 }
 
 func (m *model) joinedRules() *joined {
@@ -212,68 +184,20 @@ func (m *model) joinedRules() *joined {
 	return j
 }
 
-// of lists the rules that concern the unit.
-func (j *joined) of(u *unit) []ruleWeight {
-	var out []ruleWeight
+// of lists what the unit is to the rules that concern it.
+func (j *joined) of(u *unit) []binpack.Membership {
+	var out []binpack.Membership
 	for i := range j.limits {
-		w := ruleWeight{rule: i}
+		w := binpack.Membership{Cap: i}
 		for _, part := range u.parts {
-			w.subject = w.subject || j.subjects[i].has(part.class)
+			w.Subject = w.Subject || j.subjects[i].has(part.class)
 			if j.members[i].has(part.class) {
-				w.weight += part.n
+				w.Weight += part.n
 			}
 		}
-		if w.subject || w.weight > 0 {
+		if w.Subject || w.Weight > 0 {
 			out = append(out, w)
 		}
-	}
-	return out
-}
-
-// more is how many of a kind may join the items on a node of the pool, by rules and demands, resources apart.
-func (p *problem) more(items []item, ki, pool int) int {
-	best := math.MaxInt32
-	for _, ci := range p.kinds[ki].caps {
-		c := &p.caps[ci]
-		subject, weight := c.subject[ki], 0
-		for _, it := range items {
-			subject = subject || c.subject[it.unit]
-			weight += c.weight[it.unit] * it.n
-		}
-		switch w := c.weight[ki]; {
-		case !subject:
-		case weight+w > c.limit:
-			return 0
-		case w > 0:
-			best = min(best, (c.limit-weight)/w)
-		}
-	}
-	if len(p.kinds[ki].demands) > 0 {
-		demands := p.units[p.kinds[ki].units[0]].demands[pool]
-		for _, it := range items {
-			if demandsClash(demands, p.units[p.kinds[it.unit].units[0]].demands[pool]) {
-				return 0
-			}
-		}
-	}
-	return best
-}
-
-// free says that company is nobody's business for the kind.
-func (k *kind) free() bool { return len(k.caps) == 0 && len(k.demands) == 0 }
-
-func (p *problem) cloneRoom() [][]int64 {
-	out := make([][]int64, len(p.room))
-	for i := range p.room {
-		out[i] = slices.Clone(p.room[i])
-	}
-	return out
-}
-
-func (p *problem) counts() []int {
-	out := make([]int, len(p.kinds))
-	for i := range p.kinds {
-		out[i] = p.kinds[i].count
 	}
 	return out
 }
@@ -298,19 +222,18 @@ func sorted(prices []float64) float64 {
 	return sum
 }
 
-// split names the units of the boxes' kinds.
-func (p *problem) split(boxes []box) solution {
+// split names the units of the boxes' items.
+func (p *problem) split(boxes []binpack.Box) solution {
 	s := solution{left: make([]int, len(p.units))}
 	for ui := range p.units {
 		s.left[ui] = p.units[ui].count
 	}
-	next := make([]int, len(p.kinds))
+	next := make([]int, len(p.of))
 	for _, b := range boxes {
-		n := node{offer: p.lanes[b.lane].offer, sum: make(vec, len(p.m.dims))}
-		for _, it := range b.items {
-			k := &p.kinds[it.unit]
-			for c := it.n; c > 0; {
-				ui := k.units[next[it.unit]]
+		n := node{offer: b.Bin, sum: make(vec, len(p.m.dims))}
+		for _, it := range b.Items {
+			for c := it.N; c > 0; {
+				ui := p.of[it.Type][next[it.Type]]
 				take := min(c, s.left[ui])
 				if take > 0 {
 					n.items = append(n.items, item{ui, take})
@@ -319,7 +242,7 @@ func (p *problem) split(boxes []box) solution {
 					c -= take
 				}
 				if s.left[ui] == 0 {
-					next[it.unit]++
+					next[it.Type]++
 				}
 			}
 		}

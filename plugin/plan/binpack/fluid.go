@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 // fluid prices the kinds by their size alone: what one of each dimension is worth if pods could be cut at will, for the
 // kinds that the same lanes are open to. No lane then holds more value than it costs; the prices are those at which the
@@ -17,8 +17,8 @@ func (k *packer) fluid(counts []int) []float64 {
 		if len(members) == 0 {
 			continue
 		}
-		total := make([]float64, len(k.p.asked))
-		open := newBits(len(k.lanes))
+		total := make([]float64, k.p.dims)
+		open := newSet(len(k.lanes))
 		for _, ki := range members {
 			open.or(k.kinds[ki].takes)
 			for d, n := range k.kinds[ki].need {
@@ -36,7 +36,7 @@ func (k *packer) fluid(counts []int) []float64 {
 }
 
 // fluidWeights is the value of one of each dimension at which total is worth most and no open lane more than its price.
-func (k *packer) fluidWeights(total []float64, open bits) []float64 {
+func (k *packer) fluidWeights(total []float64, open Set) []float64 {
 	at, try := make([]float64, len(total)), make([]float64, len(total))
 	var lanes []int
 	for li := range k.lanes {

@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"cmp"
@@ -85,7 +85,7 @@ func (s *search) joinAll(all []int, budget float64) (float64, bool) {
 		sum.add(b.sum, 1)
 		price += s.prices[b.lane]
 		for _, it := range b.items {
-			if !s.kinds[it.unit].free() && s.p.more(items, it.unit, s.lanes[first.lane].pool) < it.n {
+			if !s.kinds[it.Type].free() && s.p.more(items, it.Type, s.lanes[first.lane].pool) < it.N {
 				return 0, false
 			}
 			items = addTo(items, it)

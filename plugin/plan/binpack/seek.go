@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"cmp"
@@ -109,7 +109,7 @@ func (s *seeker) deepen(li, limit int, most float64) (float64, bool) {
 			}
 		}
 	}
-	add := func(items []item) { s.add(li, items) }
+	add := func(items []Item) { s.add(li, items) }
 	upper, ok := s.onGrid(li, s.wares(li, s.all, s.counts, s.at, s.weights(li)), price, min(limit, smallGrid), add)
 	if !ok && limit > smallGrid {
 		before := len(s.pool())

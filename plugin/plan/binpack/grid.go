@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"cmp"
@@ -42,7 +42,7 @@ type piece struct{ ware, n int32 }
 // onGrid looks for contents of the lane worth more than floor, hands them to found, and returns an upper bound of the
 // value of any. The wares are those listed with the lane's weights. False means that the grid would be more work than the
 // limit.
-func (k *packer) onGrid(li int, list []ware, floor float64, limit int, found func([]item)) (float64, bool) {
+func (k *packer) onGrid(li int, list []ware, floor float64, limit int, found func([]Item)) (float64, bool) {
 	most, y := k.useOf(li, list), critical(list)
 	// Who takes too much room for the value is in no content worth more than floor.
 	list = slices.DeleteFunc(list, func(w ware) bool { return most-(y*w.size-w.value) <= floor })
@@ -78,12 +78,12 @@ func (k *packer) onGrid(li int, list []ware, floor float64, limit int, found fun
 
 // readAll hands over the best content, and, of each ware that is in none so far, the best one with it that is worth more
 // than floor.
-func (k *packer) readAll(li int, g *grid, list []ware, floor float64, found func([]item)) {
-	covered := newBits(len(k.kinds))
+func (k *packer) readAll(li int, g *grid, list []ware, floor float64, found func([]Item)) {
+	covered := newSet(len(k.kinds))
 	read := func(first int) {
 		items := k.readGrid(li, g, list, first)
 		for _, it := range items {
-			covered.set(it.unit)
+			covered.set(it.Type)
 		}
 		found(items)
 	}
@@ -164,7 +164,7 @@ func (k *packer) cells(n int) ([]float64, []piece) {
 }
 
 // of is how many cells the need takes.
-func (x *axis) of(need vec) int {
+func (x *axis) of(need Vec) int {
 	if x.step == 0 {
 		return 0
 	}
@@ -172,7 +172,7 @@ func (x *axis) of(need vec) int {
 }
 
 // offset is how far apart two contents are that differ by the need.
-func (g *grid) offset(need vec) int {
+func (g *grid) offset(need Vec) int {
 	sum := 0
 	for i := range g.axes {
 		sum += g.axes[i].of(need) * g.axes[i].stride
@@ -231,7 +231,7 @@ func (k *packer) gridPrices(li int, g *grid, y float64) float64 {
 }
 
 // readGrid is the best content with one of the ware first, -1 for none.
-func (k *packer) readGrid(li int, g *grid, list []ware, first int) []item {
+func (k *packer) readGrid(li int, g *grid, list []ware, first int) []Item {
 	clear(k.sum)
 	k.items = k.items[:0]
 	at := len(g.most) - 1
@@ -240,7 +240,7 @@ func (k *packer) readGrid(li int, g *grid, list []ware, first int) []item {
 		at -= n * g.offset(need)
 		// What is not on the grid may not fit.
 		if n = k.beside(li, w.unit, min(n, w.most-k.taken(w.unit))); n > 0 {
-			k.items = addTo(k.items, item{w.unit, n})
+			k.items = addTo(k.items, Item{w.unit, n})
 			k.sum.add(need, int64(n))
 		}
 	}
@@ -255,7 +255,7 @@ func (k *packer) readGrid(li int, g *grid, list []ware, first int) []item {
 }
 
 // add allows the ware in any content: any number of it, or no more than there are.
-func (g *grid) add(i int, w *ware, need vec, value float64, few bool) {
+func (g *grid) add(i int, w *ware, need Vec, value float64, few bool) {
 	offset := g.offset(need)
 	if !few {
 		g.runs(0, 0, need, 1, func(from, to int) {
@@ -288,7 +288,7 @@ func (g *grid) add(i int, w *ware, need vec, value float64, few bool) {
 }
 
 // runs walks the cells that have room for n times the need along the last axis, upwards, or downwards where n is negative.
-func (g *grid) runs(i, base int, need vec, n int, do func(from, to int)) {
+func (g *grid) runs(i, base int, need Vec, n int, do func(from, to int)) {
 	x := &g.axes[i]
 	least := max(n, -n) * x.of(need)
 	if i == len(g.axes)-1 {

@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"math"
@@ -62,7 +62,7 @@ func (k *packer) values(counts []int, budget int) covering {
 	for ki := range s.pi {
 		s.pi[ki] = max(s.pi[ki], 0)
 	}
-	if s.bound < s.m.cost()*(1-repairShare) && k.p.plain() && !k.p.m.in.sketch {
+	if s.bound < s.m.cost()*(1-repairShare) && k.wantsBound {
 		// The work did not suffice: the values have to come down where nodes hold more than they cost.
 		s.at = k.repair(counts, slices.Clone(s.pi))
 		s.prove()
@@ -151,7 +151,7 @@ func (s *seeker) pool() []column {
 }
 
 // add adds the column to the program if it pays and is new.
-func (s *seeker) add(li int, items []item) {
+func (s *seeker) add(li int, items []Item) {
 	c := column{lane: li, cost: s.lanes[li].price, items: items}
 	if s.m == nil || len(items) == 0 || c.gain(s.pi) <= 1+1e-6 {
 		return

@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"cmp"
@@ -10,36 +10,36 @@ import (
 type lane struct {
 	offer, pool int
 	price       float64
-	free        vec
+	free        Vec
 	// usage is what a node counts against each of the pool's limits.
 	usage []int64
 	// doors are the distinct sets of offers, of those that kinds fit, that this one is in.
-	doors bits
+	doors Set
 }
 
 // findLanes lists the offers that no other one beats: one that is as cheap, as large and open to the same kinds, and
 // counts no more against the limits of the pool. Kinds that fit the same offers are looked at as one.
-func (p *problem) findLanes() {
+func (p *problem) findLanes(in *Problem, asked []int) {
 	doorOf, index := make([]int, len(p.kinds)), map[string]int{}
-	var doors []bits
+	var doors []Set
 	var key []byte
 	for ki := range p.kinds {
 		key = key[:0]
-		for _, x := range p.kinds[ki].fits {
+		for _, x := range in.Items[ki].Fits {
 			key = append(key, byte(x), byte(x>>8), byte(x>>16), byte(x>>24), byte(x>>32), byte(x>>40), byte(x>>48), byte(x>>56))
 		}
 		di, ok := index[string(key)]
 		if !ok {
 			di = len(doors)
 			index[string(key)] = di
-			doors = append(doors, p.kinds[ki].fits)
+			doors = append(doors, in.Items[ki].Fits)
 		}
 		doorOf[ki] = di
 	}
-	p.lanes = unbeaten(p.openLanes(doors))
-	taking := make([]bits, len(doors))
+	p.lanes = unbeaten(p.openLanes(in, asked, doors))
+	taking := make([]Set, len(doors))
 	for di := range doors {
-		taking[di] = newBits(len(p.lanes))
+		taking[di] = newSet(len(p.lanes))
 		for li := range p.lanes {
 			if p.lanes[li].doors[di>>6]&(1<<(di&63)) != 0 {
 				taking[di][li>>6] |= 1 << (li & 63)
@@ -53,20 +53,20 @@ func (p *problem) findLanes() {
 
 // openLanes are the offers that the limits allow and that are in any of the doors, sorted by price. Of the offers of a type that
 // serve alike, in other zones or of another capacity type, it has the cheapest alone.
-func (p *problem) openLanes(doors []bits) []*lane {
-	either := newBits(len(p.m.offers))
+func (p *problem) openLanes(in *Problem, asked []int, doors []Set) []*lane {
+	either := newSet(len(in.Bins))
 	for _, door := range doors {
 		either.or(door)
 	}
 	var store []lane
 	begin, shape := 0, -1 // Where the lanes of this type begin.
-	of := newBits(len(doors))
+	of := newSet(len(doors))
 	for w, word := range either {
 		for ; word != 0; word &= word - 1 {
 			oi := w<<6 + mathbits.TrailingZeros64(word)
-			o := &p.m.offers[oi]
-			if o.shape != shape {
-				begin, shape = len(store), o.shape
+			o := &in.Bins[oi]
+			if o.Group != shape {
+				begin, shape = len(store), o.Group
 			}
 			clear(of)
 			for di, door := range doors {
@@ -74,8 +74,8 @@ func (p *problem) openLanes(doors []bits) []*lane {
 					of.set(di)
 				}
 			}
-			l := lane{offer: oi, pool: o.pool, price: o.Price, usage: p.m.types[o.shape].usage}
-			if i := p.alike(store[begin:], o, of); i >= 0 {
+			l := lane{offer: oi, pool: o.Pool, price: o.Price, usage: o.Usage}
+			if i := in.alike(store[begin:], o, of); i >= 0 {
 				if same := &store[begin+i]; l.price < same.price {
 					same.offer, same.price = oi, l.price
 				}
@@ -86,12 +86,12 @@ func (p *problem) openLanes(doors []bits) []*lane {
 		}
 	}
 	all := make([]*lane, len(store))
-	limit := p.nodeLimit()
+	limit := in.Most
 	for i := range store {
 		all[i] = &store[i]
-		if free := p.m.offers[all[i].offer].free; i > 0 && &p.m.offers[all[i-1].offer].free[0] == &free[0] {
+		if free := in.Bins[all[i].offer].Free; i > 0 && &in.Bins[all[i-1].offer].Free[0] == &free[0] {
 			all[i].free = all[i-1].free
-		} else if all[i].free = p.compact(free); limit > 0 {
+		} else if all[i].free = compact(free, asked); limit > 0 {
 			all[i].free[0] = min(all[i].free[0], limit)
 		}
 	}
@@ -105,9 +105,9 @@ func (p *problem) openLanes(doors []bits) []*lane {
 }
 
 // alike is the index of the lane with as much room as the offer and the same doors; -1 for none.
-func (p *problem) alike(lanes []lane, o *offer, doors bits) int {
+func (p *Problem) alike(lanes []lane, o *Bin, doors Set) int {
 	return slices.IndexFunc(lanes, func(l lane) bool {
-		return slices.Equal(l.doors, doors) && slices.Equal(p.m.offers[l.offer].free, o.free)
+		return slices.Equal(l.doors, doors) && slices.Equal(p.Bins[l.offer].Free, o.Free)
 	})
 }
 

@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 // firstFit is first-fit decreasing as provisioners do it: a node takes pod after pod, largest first, as long as any
 // instance type is left that holds them all, and is then bought as the cheapest such type. Nodes are filled one after
@@ -17,7 +17,7 @@ func (k *packer) firstFit() ([]box, []int) {
 			}
 			n := k.p.affordable(&k.lanes[b.lane], copies(pattern{items: b.items}, left), room)
 			for _, it := range b.items {
-				left[it.unit] -= it.n * n
+				left[it.Type] -= it.N * n
 			}
 			k.p.spend(&k.lanes[b.lane], n, room)
 			for range n {
@@ -34,7 +34,7 @@ func (k *packer) fillLargest(first int, order, left []int, room [][]int64) (box,
 	if len(cands) == 0 {
 		return box{}, false
 	}
-	b := box{sum: make(vec, len(k.p.asked))}
+	b := box{sum: make(Vec, k.p.dims)}
 	pool := k.lanes[cands[0]].pool
 	put := func(ki int) {
 		n := left[ki]
@@ -45,7 +45,7 @@ func (k *packer) fillLargest(first int, order, left []int, room [][]int64) (box,
 			return
 		}
 		if n, cands = k.narrow(cands, b.sum, ki, n); n > 0 {
-			b.items = append(b.items, item{ki, n})
+			b.items = append(b.items, Item{ki, n})
 			b.sum.add(k.kinds[ki].need, int64(n))
 		}
 	}
@@ -61,7 +61,7 @@ func (k *packer) fillLargest(first int, order, left []int, room [][]int64) (box,
 
 // candidates are the affordable lanes of the first pool that has any for the kind.
 func (k *packer) candidates(ki int, room [][]int64) []int {
-	for pi := range k.p.m.pools {
+	for pi := range k.p.room {
 		var out []int
 		for li := range k.lanes {
 			if l := &k.lanes[li]; l.pool == pi && k.kinds[ki].takes.has(li) && k.p.affordable(l, 1, room) == 1 {
@@ -76,7 +76,7 @@ func (k *packer) candidates(ki int, room [][]int64) []int {
 }
 
 // narrow finds the most of a kind, up to n, that any candidate holds beside sum, and the candidates that do.
-func (k *packer) narrow(cands []int, sum vec, ki, n int) (int, []int) {
+func (k *packer) narrow(cands []int, sum Vec, ki, n int) (int, []int) {
 	kd := &k.kinds[ki]
 	most := 0
 	holds := make([]int, len(cands))
@@ -99,7 +99,7 @@ func (k *packer) narrow(cands []int, sum vec, ki, n int) (int, []int) {
 }
 
 // timesBeside is how often need fits into free beside sum.
-func timesBeside(free, sum, need vec) int {
+func timesBeside(free, sum, need Vec) int {
 	best := int64(1) << 31
 	for d, n := range need {
 		if n > 0 {

@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"math/rand/v2"
@@ -107,7 +107,7 @@ func (s *search) shrink() {
 }
 
 // cheapest is the cheapest lane for less than the price that holds the items, -1 if there is none.
-func (s *search) cheapest(items []item, sum vec, below float64, room [][]int64) int {
+func (s *search) cheapest(items []Item, sum Vec, below float64, room [][]int64) int {
 	// No lane holds more than top value per dollar.
 	from := sort.SearchFloat64s(s.prices, worth(items, s.pi)/s.most()*(1-1e-6))
 	for li := from; li < len(s.lanes) && s.prices[li] < below; li++ {
@@ -123,12 +123,12 @@ func (s *search) cheapest(items []item, sum vec, below float64, room [][]int64) 
 // most is the most value per dollar of any lane.
 func (c *composer) most() float64 { return max(slices.Max(c.top), 1e-9) }
 
-func (s *search) takesAll(li int, items []item) bool {
+func (s *search) takesAll(li int, items []Item) bool {
 	for i, it := range items {
-		if !s.kinds[it.unit].takes.has(li) {
+		if !s.kinds[it.Type].takes.has(li) {
 			return false
 		}
-		if len(s.kinds[it.unit].demands) > 0 && s.p.more(items[:i], it.unit, s.lanes[li].pool) < it.n {
+		if len(s.kinds[it.Type].demands) > 0 && s.p.more(items[:i], it.Type, s.lanes[li].pool) < it.N {
 			return false
 		}
 	}
@@ -151,7 +151,7 @@ func (s *search) victims() []int {
 		}
 	}
 	out := []int{first}
-	ki := s.boxes[first].items[s.rng.IntN(len(s.boxes[first].items))].unit
+	ki := s.boxes[first].items[s.rng.IntN(len(s.boxes[first].items))].Type
 	for range s.rng.IntN(maxVictims) {
 		next, most := -1, 0.0
 		for range 4 {
@@ -210,10 +210,10 @@ func (s *search) takeApart(victims []int) float64 {
 		was += s.prices[s.boxes[v].lane]
 		s.p.spend(&s.lanes[s.boxes[v].lane], -1, s.room)
 		for _, it := range s.boxes[v].items {
-			if s.counts[it.unit] == 0 {
-				s.want = append(s.want, it.unit)
+			if s.counts[it.Type] == 0 {
+				s.want = append(s.want, it.Type)
 			}
-			s.counts[it.unit] += it.n
+			s.counts[it.Type] += it.N
 		}
 	}
 	slices.Sort(s.want)
@@ -251,10 +251,10 @@ func (s *search) recreate(value, limit float64) ([]box, bool) {
 	if value/s.most() >= limit {
 		return nil, false
 	}
-	all, alone := box{sum: make(vec, len(s.p.asked))}, true
+	all, alone := box{sum: make(Vec, s.p.dims)}, true
 	for _, ki := range s.want {
 		alone = alone && (s.kinds[ki].free() || s.p.more(all.items, ki, 0) >= s.counts[ki])
-		all.items = append(all.items, item{ki, s.counts[ki]})
+		all.items = append(all.items, Item{ki, s.counts[ki]})
 		all.sum.add(s.kinds[ki].need, int64(s.counts[ki]))
 	}
 	if alone {
@@ -317,7 +317,7 @@ func (s *search) insert(victims []int) {
 			if !copied {
 				b.items, b.sum, copied = slices.Clone(b.items), b.sum.clone(), true
 			}
-			b.items = addTo(b.items, item{ki, c})
+			b.items = addTo(b.items, Item{ki, c})
 			b.sum.add(s.kinds[ki].need, int64(c))
 			s.counts[ki] -= c
 		}

@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"math"
@@ -12,7 +12,7 @@ const maxColumns = 3000
 type column struct {
 	lane  int
 	cost  float64
-	items []item
+	items []Item
 }
 
 // gain is the value of the column per dollar.
@@ -21,10 +21,10 @@ func (c *column) gain(pi []float64) float64 {
 }
 
 // worth is what the items are worth at the values.
-func worth(items []item, pi []float64) float64 {
+func worth(items []Item, pi []float64) float64 {
 	value := 0.0
 	for _, it := range items {
-		value += float64(it.n) * pi[it.unit]
+		value += float64(it.N) * pi[it.Type]
 	}
 	return value
 }
@@ -101,12 +101,12 @@ func (k *packer) newMaster(counts []int) *master {
 		}
 		m.row[ui] = len(m.rows)
 		m.rows = append(m.rows, ui)
-		m.basis = append(m.basis, column{lane: best, cost: k.lanes[best].price, items: []item{{ui, bestFit}}})
+		m.basis = append(m.basis, column{lane: best, cost: k.lanes[best].price, items: []Item{{ui, bestFit}}})
 		m.level = append(m.level, float64(n)/float64(bestFit))
 	}
 	for r := range m.rows {
 		line := make([]float64, len(m.rows))
-		line[r] = 1 / float64(m.basis[r].items[0].n)
+		line[r] = 1 / float64(m.basis[r].items[0].N)
 		m.inv = append(m.inv, line)
 	}
 	m.duals, m.step = make([]float64, len(m.rows)), make([]float64, len(m.rows))
@@ -202,7 +202,7 @@ func (m *master) entering(pi []float64) (column, bool) {
 	}
 	for i, d := range m.duals {
 		if d < -1e-9 {
-			return column{lane: -1, items: []item{{m.rows[i], -1}}}, true
+			return column{lane: -1, items: []Item{{m.rows[i], -1}}}, true
 		}
 	}
 	return column{}, false
@@ -215,8 +215,8 @@ func (m *master) pivot(c column) bool {
 	for r, line := range m.inv {
 		s := 0.0
 		for _, it := range c.items {
-			if i := m.row[it.unit]; i >= 0 {
-				s += line[i] * float64(it.n)
+			if i := m.row[it.Type]; i >= 0 {
+				s += line[i] * float64(it.N)
 			}
 		}
 		if step[r] = s; s > 1e-9 && m.level[r]/s < least-1e-12 {

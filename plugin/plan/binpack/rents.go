@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"math"
@@ -87,7 +87,7 @@ func (k *packer) rent(counts []int, budget int) []float64 {
 
 // newRents starts from the fluid values.
 func (k *packer) newRents(counts []int) *rents {
-	d := len(k.p.asked)
+	d := k.p.dims
 	n := len(k.lanes) * d
 	s := &rents{
 		packer: k, counts: counts, dims: d, price: make([]float64, len(k.lanes)), part: make([]float64, n), rate: make([]float64, n),
@@ -133,7 +133,7 @@ func (s *rents) charge(li int) {
 }
 
 // pay is what one of the need costs on the lane.
-func (s *rents) pay(li int, need vec) float64 {
+func (s *rents) pay(li int, need Vec) float64 {
 	sum := 0.0
 	for i, x := range s.rate[li*s.dims : li*s.dims+s.dims] {
 		sum += x * float64(need[i])

@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import "slices"
 
@@ -88,7 +88,7 @@ func (c *composer) composeWanted(counts []int, pi []float64, room [][]int64, val
 		cost += float64(n) * l.price
 		value -= float64(n) * pat.value
 		for _, it := range pat.items {
-			counts[it.unit] -= it.n * n
+			counts[it.Type] -= it.N * n
 		}
 		c.want = slices.DeleteFunc(c.want, func(ki int) bool { return counts[ki] == 0 })
 		c.p.spend(l, n, room)
@@ -204,7 +204,7 @@ func charged(price float64) float64 { return max(price, 1e-6) }
 func copies(pat pattern, left []int) int {
 	n := 0
 	for i, it := range pat.items {
-		if c := left[it.unit] / it.n; i == 0 || c < n {
+		if c := left[it.Type] / it.N; i == 0 || c < n {
 			n = c
 		}
 	}
@@ -223,10 +223,10 @@ func (k *packer) boxes(list []repeated) []box {
 	return out
 }
 
-func (k *packer) sumOf(items []item) vec {
-	sum := make(vec, len(k.p.asked))
+func (k *packer) sumOf(items []Item) Vec {
+	sum := make(Vec, k.p.dims)
 	for _, it := range items {
-		sum.add(k.kinds[it.unit].need, int64(it.n))
+		sum.add(k.kinds[it.Type].need, int64(it.N))
 	}
 	return sum
 }

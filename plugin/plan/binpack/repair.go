@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import "slices"
 
@@ -36,7 +36,7 @@ func (k *packer) repair(counts []int, pi []float64) []float64 {
 			}
 			pat := k.best(li, k.all, counts, pi, limit)
 			if pat.value <= limit && !k.hasty {
-				k.onGrid(li, k.wares(li, k.all, counts, pi, k.weights(li)), limit, gridLimit, func(items []item) {
+				k.onGrid(li, k.wares(li, k.all, counts, pi, k.weights(li)), limit, gridLimit, func(items []Item) {
 					if v := worth(items, pi); v > pat.value {
 						pat.value, pat.items = v, slices.Clone(items)
 					}
@@ -47,7 +47,7 @@ func (k *packer) repair(counts []int, pi []float64) []float64 {
 			}
 			found = true
 			for _, it := range pat.items {
-				pi[it.unit] *= 1 - 0.7*(1-k.lanes[li].price/pat.value)
+				pi[it.Type] *= 1 - 0.7*(1-k.lanes[li].price/pat.value)
 			}
 		}
 		if !found {

@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"math"
@@ -74,7 +74,7 @@ func (k *packer) fill(li int, list []ware) float64 {
 	for i := range list {
 		w := &list[i]
 		if n := k.beside(li, w.unit, w.most); n > 0 {
-			k.items = append(k.items, item{w.unit, n})
+			k.items = append(k.items, Item{w.unit, n})
 			k.sum.add(k.kinds[w.unit].need, int64(n))
 			value += float64(n) * w.value
 		}
@@ -124,7 +124,7 @@ func (k *packer) blend(li int, list []ware, without int) float64 {
 		}
 		w := &k.blending[best]
 		n := max(fit/helpings, 1)
-		k.items = addTo(k.items, item{w.unit, n})
+		k.items = addTo(k.items, Item{w.unit, n})
 		k.sum.add(k.kinds[w.unit].need, int64(n))
 		value += float64(n) * w.value
 		if w.most -= n; w.most == 0 {
@@ -167,7 +167,7 @@ func (k *packer) unblend(i int) {
 }
 
 // steer sets the weights for the next helping, in k.try.
-func (k *packer) steer(free vec, by []float64) {
+func (k *packer) steer(free Vec, by []float64) {
 	mean := 0.0
 	for d, w := range by {
 		k.used[d] = float64(k.sum[d]) / float64(max(free[d], 1))
@@ -184,7 +184,7 @@ func (k *packer) topUp(li int, list []ware) float64 {
 	for i := range list {
 		w := &list[i]
 		if n := k.beside(li, w.unit, w.most-k.taken(w.unit)); n > 0 {
-			k.items = addTo(k.items, item{w.unit, n})
+			k.items = addTo(k.items, Item{w.unit, n})
 			k.sum.add(k.kinds[w.unit].need, int64(n))
 			value += float64(n) * w.value
 		}
@@ -195,8 +195,8 @@ func (k *packer) topUp(li int, list []ware) float64 {
 
 func (k *packer) taken(ki int) int {
 	for _, it := range k.items {
-		if it.unit == ki {
-			return it.n
+		if it.Type == ki {
+			return it.N
 		}
 	}
 	return 0
@@ -209,14 +209,14 @@ func (k *packer) search(li int, list []ware, out *pattern) {
 	k.items = k.items[:0]
 	value, size, pods := 0.0, 0.0, 0
 	for _, it := range out.items {
-		pods += it.n
+		pods += it.N
 	}
 	for i := range list {
 		w := &list[i]
 		for _, it := range out.items {
-			if n := it.n - returned; it.unit == w.unit && n > 0 && pods > fewPods {
-				k.items = append(k.items, item{it.unit, n})
-				k.sum.add(k.kinds[it.unit].need, int64(n))
+			if n := it.N - returned; it.Type == w.unit && n > 0 && pods > fewPods {
+				k.items = append(k.items, Item{it.Type, n})
+				k.sum.add(k.kinds[it.Type].need, int64(n))
 				value += float64(n) * w.value
 				size += float64(n) * w.size
 			}
@@ -248,7 +248,7 @@ func (k *packer) walk(li int, list []ware, out *pattern, value, left float64) {
 	most := k.beside(li, w.unit, w.most-k.taken(w.unit))
 	for n := most; n >= max(most-tried, 0); n-- {
 		if n > 0 {
-			k.items = append(k.items, item{w.unit, n})
+			k.items = append(k.items, Item{w.unit, n})
 			k.sum.add(need, int64(n))
 		}
 		k.walk(li, list[1:], out, value+float64(n)*w.value, left-float64(n)*w.size)
@@ -260,10 +260,10 @@ func (k *packer) walk(li int, list []ware, out *pattern, value, left float64) {
 }
 
 // addTo adds the item in place.
-func addTo(items []item, it item) []item {
+func addTo(items []Item, it Item) []Item {
 	for i := range items {
-		if items[i].unit == it.unit {
-			items[i].n += it.n
+		if items[i].Type == it.Type {
+			items[i].N += it.N
 			return items
 		}
 	}

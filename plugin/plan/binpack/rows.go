@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"encoding/binary"
@@ -51,8 +51,8 @@ func (k *packer) rentedRows(few int) *rows {
 // doors tells kinds apart by the lanes that are open to them if size does not count.
 func (k *packer) doors() []int {
 	out := make([]int, len(k.kinds))
-	var open []bits
-	fits := newBits(len(k.lanes))
+	var open []Set
+	fits := newSet(len(k.lanes))
 	for _, ki := range slices.Backward(k.bySize) { // the smallest first: most lanes hold them
 		clear(fits)
 		for li := range k.lanes {
@@ -60,7 +60,7 @@ func (k *packer) doors() []int {
 				fits.set(li)
 			}
 		}
-		same := func(o bits) bool {
+		same := func(o Set) bool {
 			for w, x := range k.kinds[ki].takes {
 				if x != o[w]&fits[w] {
 					return false
@@ -130,14 +130,14 @@ func (k *packer) cluster(doors []int, tight []bool, ratio float64) ([]int, int) 
 func (k *packer) rowsOf(of []int, n int, tight []bool, exact bool) *rows {
 	p := *k.p
 	p.kinds, p.caps = make([]kind, n), nil
-	p.lanes, p.asked = slices.Clone(k.lanes), slices.Clone(k.p.asked)
+	p.lanes = slices.Clone(k.lanes)
 	dim := make([]int, len(tight))
 	for ci, on := range tight {
 		if !on {
 			continue
 		}
-		dim[ci] = len(p.asked)
-		p.asked = append(p.asked, -1)
+		dim[ci] = p.dims
+		p.dims++
 		for li := range p.lanes {
 			p.lanes[li].free = append(slices.Clip(p.lanes[li].free), int64(k.p.caps[ci].limit))
 		}
@@ -147,7 +147,7 @@ func (k *packer) rowsOf(of []int, n int, tight []bool, exact bool) *rows {
 		r, kd := of[ki], &k.kinds[ki]
 		row := &p.kinds[r]
 		if members[r] == nil {
-			row.need, row.takes, sums[r] = make(vec, len(p.asked)), newBits(len(k.lanes)), make([]float64, len(kd.need))
+			row.need, row.takes, sums[r] = make(Vec, p.dims), newSet(len(k.lanes)), make([]float64, len(kd.need))
 			for _, ci := range kd.caps {
 				if c := &k.p.caps[ci]; tight[ci] && c.subject[ki] {
 					row.need[dim[ci]] = int64(c.weight[ki])
@@ -161,7 +161,7 @@ func (k *packer) rowsOf(of []int, n int, tight []bool, exact bool) *rows {
 			sums[r][d] += float64(x) * float64(kd.count)
 		}
 	}
-	for d := range k.p.asked {
+	for d := range k.p.dims {
 		// In steps that all needs are multiples of.
 		step := int64(0)
 		for _, ki := range k.all {
@@ -173,7 +173,7 @@ func (k *packer) rowsOf(of []int, n int, tight []bool, exact bool) *rows {
 		}
 	}
 	out := &rows{packer: newPacker(&p), of: of, members: members, exact: exact}
-	out.proof = k.proof
+	out.proof, out.wantsBound = k.proof, k.wantsBound
 	if k.hint != nil {
 		out.hint = make([]float64, n)
 		for _, ki := range k.all {
@@ -186,7 +186,7 @@ func (k *packer) rowsOf(of []int, n int, tight []bool, exact bool) *rows {
 // spread gives the kinds the values of their rows, in proportion to their size.
 func (r *rows) spread(k *packer, counts []int, pi []float64) []float64 {
 	r.weigh(counts, pi)
-	size := func(need vec) float64 {
+	size := func(need Vec) float64 {
 		s := 0.0
 		for d := range k.scale {
 			s += r.scale[d] * float64(need[d])
@@ -211,22 +211,22 @@ func (r *rows) realize(k *packer, pat pattern, n int, left []int) []box {
 		clear(k.sum)
 		k.items = k.items[:0]
 		for _, it := range pat.items {
-			want := it.n
-			for i := 0; i < len(r.members[it.unit]) && want > 0; i++ {
-				ki := r.members[it.unit][i]
+			want := it.N
+			for i := 0; i < len(r.members[it.Type]) && want > 0; i++ {
+				ki := r.members[it.Type][i]
 				if left[ki] == 0 || !k.kinds[ki].takes.has(pat.lane) {
 					continue
 				}
 				if c := k.beside(pat.lane, ki, min(want, left[ki])); c > 0 {
-					k.items = addTo(k.items, item{ki, c})
+					k.items = addTo(k.items, Item{ki, c})
 					k.sum.add(k.kinds[ki].need, int64(c))
 					left[ki] -= c
 					want -= c
 				}
 			}
-			k.work += len(r.members[it.unit])
+			k.work += len(r.members[it.Type])
 			// Used up: the largest first, so that those left at the head are none.
-			r.drop(it.unit, left)
+			r.drop(it.Type, left)
 		}
 		if len(k.items) == 0 {
 			break

@@ -1,4 +1,4 @@
-package plan
+package binpack
 
 import (
 	"math"
@@ -22,8 +22,8 @@ type packer struct {
 	// bySize is the kinds, the largest first.
 	bySize []int
 	// scratch
-	sum         vec
-	items       []item
+	sum         Vec
+	items       []Item
 	shelf       []ware
 	blending    []ware
 	blendNeeds  []float64
@@ -40,6 +40,8 @@ type packer struct {
 	hasty bool
 	// light says that contents are looked for with less effort.
 	light bool
+	// wantsBound says that values are to prove a bound.
+	wantsBound bool
 	// proof says that it is the bound that counts, and not the plan.
 	proof bool
 	// forRent says that rents price the kinds, no covering program does.
@@ -49,22 +51,22 @@ type packer struct {
 // pattern is what one node of a lane holds, and its value.
 type pattern struct {
 	lane  int
-	items []item
+	items []Item
 	value float64
 }
 
 // box is a node with its kinds.
 type box struct {
 	lane  int
-	items []item
-	sum   vec
+	items []Item
+	sum   Vec
 }
 
 func newPacker(p *problem) *packer {
-	d := len(p.asked)
+	d := p.dims
 	k := &packer{
 		p: p, kinds: p.kinds, lanes: p.lanes, holds: make([][]int32, len(p.lanes)), by: make([][]float64, len(p.lanes)),
-		scale: make([]float64, d), sum: make(vec, d), weight: make([]float64, d), try: make([]float64, d),
+		scale: make([]float64, d), sum: make(Vec, d), weight: make([]float64, d), try: make([]float64, d),
 		used: make([]float64, d), spare: make([]float64, d),
 	}
 	for ki := range p.kinds {
@@ -78,7 +80,7 @@ func newPacker(p *problem) *packer {
 
 // sortBySize puts those kinds first that take the largest share of the largest lane.
 func (k *packer) sortBySize() {
-	largest := make(vec, len(k.p.asked))
+	largest := make(Vec, k.p.dims)
 	for li := range k.lanes {
 		for d, n := range k.lanes[li].free {
 			largest[d] = max(largest[d], n)
