@@ -52,7 +52,6 @@ func overCircle() map[string]int {
 		"launcher/aws":          28,
 		"launcher/aws/userdata": 6,
 		"launcher/convert":      5,
-		"launcher/gauges":       4,
 		"launcher/interrupt":    4,
 		"launcher/join":         7,
 		"launcher/launch":       7,

@@ -2,8 +2,8 @@ package gauges
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/repair"
 )
 
 // kind is a kind of object whose conditions are told.
@@ -28,17 +30,54 @@ type kind struct {
 	labels []string
 	// buckets of what is timed.
 	buckets []float64
+	// counted are the types of conditions whose changes are counted under their names, all others under other: a counter
+	// is never forgotten. Nil counts all: the schemas of these kinds, or their only writer, bound them.
+	counted []string
 }
+
+// other is what the reasons and types of Nodes' conditions are reported as where they are not known. Kubelets and agents
+// may write any.
+const other = "Other"
 
 // kinds are those of which Karpenter tells, with the labels that it adds (pkg/controllers/controllers.go, status.NewController).
 func kinds() []kind {
 	class, buckets := "karpenter.k8s.aws/ec2nodeclass", prometheus.ExponentialBuckets(0.5, 2, 15)
 	return []kind{
-		{"nodeclaim", &karpv1.NodeClaimList{}, []string{class, karpv1.NodePoolLabelKey}, buckets},
-		{"nodepool", &karpv1.NodePoolList{}, nil, buckets},
-		{"ec2nodeclass", &awsv1.EC2NodeClassList{}, nil, prometheus.DefBuckets},
-		{"node", &corev1.NodeList{}, []string{class, karpv1.NodePoolLabelKey, karpv1.NodeInitializedLabelKey}, buckets},
+		{"nodeclaim", &karpv1.NodeClaimList{}, []string{class, karpv1.NodePoolLabelKey}, buckets, nil},
+		{"nodepool", &karpv1.NodePoolList{}, nil, buckets, nil},
+		{"ec2nodeclass", &awsv1.EC2NodeClassList{}, nil, prometheus.DefBuckets, nil},
+		{"node", &corev1.NodeList{}, []string{class, karpv1.NodePoolLabelKey, karpv1.NodeInitializedLabelKey}, buckets, nodeConditions()},
 	}
+}
+
+// nodeConditions are the types of Nodes' conditions that the kubelet and the node lifecycle controller write, those of the EKS
+// node monitoring agent (package repair), and those of node-problem-detector's default configuration.
+func nodeConditions() []string {
+	out := []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
+	for _, p := range repair.Policies() {
+		out = append(out, string(p.Type))
+	}
+	return append(out, "KernelDeadlock", "ReadonlyFilesystem", "CorruptDockerOverlay2", "XfsShutdown", "KubeletUnhealthy",
+		"ContainerRuntimeUnhealthy", "FrequentKubeletRestart", "FrequentDockerRestart", "FrequentContainerdRestart",
+		"FrequentUnregisterNetDevice")
+}
+
+// nodeReasons are the reasons that the kubelet (pkg/kubelet/nodestatus/setters.go), the node lifecycle controller, the
+// cloud-controller-manager's route controller and the usual network agents give.
+func nodeReasons() []string {
+	return []string{
+		"KubeletReady", "KubeletNotReady", "KubeletHasSufficientMemory", "KubeletHasInsufficientMemory", "KubeletHasNoDiskPressure",
+		"KubeletHasDiskPressure", "KubeletHasSufficientPID", "KubeletHasInsufficientPID", "NodeStatusUnknown", "NodeStatusNeverUpdated",
+		"RouteCreated", "NoRouteCreated", "CalicoIsUp", "CalicoIsDown", "CiliumIsUp", "FlannelIsUp",
+	}
+}
+
+// nodeReason returns a reason that is known, or other, or nothing where there is none.
+func nodeReason(reason string) string {
+	if reason == "" || slices.Contains(nodeReasons(), reason) {
+		return reason
+	}
+	return other
 }
 
 // metric is the name of a metric of the kind's.
@@ -53,15 +92,35 @@ func (k kind) names(own ...string) []string {
 }
 
 // values of the labels that names names.
-func (k kind) values(obj client.Object, own ...string) []string {
+func (k kind) values(labels map[string]string, own ...string) []string {
 	for _, label := range k.labels {
-		own = append(own, obj.GetLabels()[label])
+		own = append(own, labels[label])
 	}
 	return own
 }
 
-// conditionsOf are an object's conditions.
+// countedAs returns the name under which changes of a type of condition are counted.
+func (k kind) countedAs(conditionType string) string {
+	if k.counted == nil || slices.Contains(k.counted, conditionType) {
+		return conditionType
+	}
+	return other
+}
+
+// conditionsOf returns an object's conditions, at most mostConditions, one of each type: the API server does not look for two in a
+// Node.
 func conditionsOf(obj client.Object) []metav1.Condition {
+	seen := map[string]bool{}
+	all := slices.DeleteFunc(everyCondition(obj), func(c metav1.Condition) bool {
+		double := seen[bounded(c.Type)]
+		seen[bounded(c.Type)] = true
+		return double
+	})
+	return all[:min(len(all), mostConditions)]
+}
+
+// everyCondition returns what is written in an object.
+func everyCondition(obj client.Object) []metav1.Condition {
 	var out []metav1.Condition
 	switch o := obj.(type) {
 	case status.Object:
@@ -71,11 +130,19 @@ func conditionsOf(obj client.Object) []metav1.Condition {
 	case *corev1.Node:
 		for _, c := range o.Status.Conditions {
 			out = append(out, metav1.Condition{
-				Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, LastTransitionTime: c.LastTransitionTime,
+				Type: string(c.Type), Status: conditionStatus(c.Status), Reason: nodeReason(c.Reason), LastTransitionTime: c.LastTransitionTime,
 			})
 		}
 	}
 	return out
+}
+
+// conditionStatus returns one of the three that there are: the API server takes any text.
+func conditionStatus(s corev1.ConditionStatus) metav1.ConditionStatus {
+	if s == corev1.ConditionTrue || s == corev1.ConditionFalse {
+		return metav1.ConditionStatus(s)
+	}
+	return metav1.ConditionUnknown
 }
 
 // standing tells how the conditions of a kind's objects stand.
@@ -115,72 +182,13 @@ func (s standing) collect(ctx context.Context, cache client.Reader, to chan<- pr
 			return fmt.Errorf("gauges: %T is no object", item)
 		}
 		for _, c := range conditionsOf(obj) {
-			labels := s.values(obj, obj.GetNamespace(), obj.GetName(), c.Type, string(c.Status), c.Reason)
+			labels := s.values(obj.GetLabels(), obj.GetNamespace(), obj.GetName(), c.Type, string(c.Status), c.Reason)
 			to <- gauge(s.count, 1, labels...)
 			to <- gauge(s.seconds, now.Sub(c.LastTransitionTime.Time).Seconds(), labels...)
 		}
 		if at := obj.GetDeletionTimestamp(); at != nil {
-			to <- gauge(s.terminating, now.Sub(at.Time).Seconds(), s.values(obj, obj.GetNamespace(), obj.GetName())...)
+			to <- gauge(s.terminating, now.Sub(at.Time).Seconds(), s.values(obj.GetLabels(), obj.GetNamespace(), obj.GetName())...)
 		}
 		return nil
 	})
-}
-
-// transitions observes how the conditions of a kind's objects change, and how long its objects take to end.
-type transitions struct {
-	kind
-	total       *prometheus.CounterVec
-	lasted, end *prometheus.HistogramVec
-}
-
-func newTransitions(k kind, r prometheus.Registerer) (transitions, error) {
-	t := transitions{
-		kind: k,
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: k.metric("status_condition_transitions_total"), Help: "Changes of a condition's status, by what it became.",
-		}, k.names("type", "status", "reason")),
-		lasted: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: k.metric("status_condition_transition_seconds"), Help: "How long conditions had a status before they changed it.", Buckets: k.buckets,
-		}, k.names("type", "status")),
-		end: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: k.metric("termination_duration_seconds"), Help: "From an object's deletion to its end.", Buckets: k.buckets,
-		}, k.names()),
-	}
-	return t, errors.Join(r.Register(t.total), r.Register(t.lasted), r.Register(t.end))
-}
-
-// changed compares an object with what it was; nil where it is new.
-func (t transitions) changed(was, is client.Object) {
-	before := map[string]metav1.Condition{}
-	if was != nil {
-		for _, c := range conditionsOf(was) {
-			before[c.Type] = c
-		}
-	}
-	for _, c := range conditionsOf(is) {
-		old, had := before[c.Type]
-		if had && old.Status == c.Status {
-			continue
-		}
-		t.total.WithLabelValues(t.values(is, c.Type, string(c.Status), c.Reason)...).Inc()
-		if had {
-			t.lasted.WithLabelValues(t.values(is, old.Type, string(old.Status))...).Observe(c.LastTransitionTime.Sub(old.LastTransitionTime.Time).Seconds())
-		}
-	}
-}
-
-// ended is told of an object that is gone.
-func (t transitions) ended(obj client.Object) {
-	if at := obj.GetDeletionTimestamp(); at != nil {
-		t.end.WithLabelValues(t.values(obj)...).Observe(time.Since(at.Time).Seconds())
-	}
-}
-
-// of returns what is to be called for each object of a kind.
-func of[P client.Object](t transitions) handlers[P] {
-	return handlers[P]{
-		added:   func(is P) { t.changed(nil, is) },
-		changed: func(was, is P) { t.changed(was, is) },
-		deleted: func(was P) { t.ended(was) },
-	}
 }

@@ -73,8 +73,6 @@ func New(cache client.Reader, leading func() bool) (*Collector, error) {
 	return c, nil
 }
 
-func snake(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
-
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range c.nodes {
@@ -110,15 +108,14 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		pod := &pods.Items[i]
 		byNode[pod.Spec.NodeName] = append(byNode[pod.Spec.NodeName], pod)
 	}
-	total, used := totals{}, totals{}
+	total, used := amounts{}, amounts{}
 	byName := make(map[string]*corev1.Node, len(nodes.Items))
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		byName[node.Name] = node
-		asked := sum(byNode[node.Name])
-		c.node(to, node, asked)
-		total.add(node.Status.Allocatable)
-		used.add(asked["total_pod_requests"])
+		reported := c.node(to, node, byNode[node.Name])
+		total.add(reported["allocatable"])
+		used.add(reported["total_pod_requests"])
 	}
 	for name, has := range total {
 		if has > 0 {
@@ -131,12 +128,10 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-}
-
-func (c *Collector) node(to chan<- prometheus.Metric, node *corev1.Node, asked map[string]corev1.ResourceList) {
-	values := []string{node.Name, string(node.Status.Phase), strconv.FormatBool(managed(node))}
+// node reports a Node, and returns its amounts by metric. What pods ask for of resources that the Node does not have is left
+// out: users may ask for nothing of any number of them.
+func (c *Collector) node(to chan<- prometheus.Metric, node *corev1.Node, pods []*corev1.Pod) map[string]amounts {
+	values := []string{node.Name, phase(string(node.Status.Phase), "Pending", "Running", "Terminated"), strconv.FormatBool(managed(node))}
 	for _, name := range c.names[len(values):] {
 		value := ""
 		for _, label := range c.labels[name] {
@@ -144,14 +139,37 @@ func (c *Collector) node(to chan<- prometheus.Metric, node *corev1.Node, asked m
 		}
 		values = append(values, value)
 	}
-	asked["allocatable"] = node.Status.Allocatable
-	asked["system_overhead"] = less(node.Status.Capacity, node.Status.Allocatable)
-	for name, list := range asked {
-		for resource, quantity := range list {
-			to <- gauge(c.nodes[name], quantity.AsApproximateFloat64(), append(slices.Clone(values), snake(string(resource)))...)
+	names := Resources(had(node))
+	reported := sum(pods, names)
+	reported["allocatable"] = amountsOf(node.Status.Allocatable, names)
+	reported["system_overhead"] = amountsOf(less(node.Status.Capacity, node.Status.Allocatable), names)
+	for name, list := range reported {
+		for resource, amount := range list {
+			to <- gauge(c.nodes[name], amount, append(slices.Clone(values), resource)...)
 		}
 	}
 	to <- gauge(c.lifetime, time.Since(node.CreationTimestamp.Time).Seconds(), values...)
+	return reported
+}
+
+// had returns the resources that a Node's allocatable names, those included of which the kubelet gives pods nothing just now, such as
+// devices that are not well: pods may still have them.
+func had(node *corev1.Node) corev1.ResourceList {
+	out := maps.Clone(node.Status.Allocatable)
+	for name, q := range out {
+		if q.IsZero() {
+			out[name] = node.Status.Capacity[name]
+		}
+	}
+	return out
+}
+
+// phase returns a phase that is one of the known ones, or nothing: the API server takes any text.
+func phase(is string, known ...string) string {
+	if slices.Contains(known, is) {
+		return is
+	}
+	return ""
 }
 
 func managed(node *corev1.Node) bool { return node.Labels[karpv1.NodePoolLabelKey] != "" }
@@ -167,7 +185,8 @@ func (c *Collector) pod(to chan<- prometheus.Metric, pod *corev1.Pod, node *core
 	}
 	to <- gauge(c.state, 1, pod.Name, pod.Namespace, owner, pod.Spec.NodeName, strconv.FormatBool(pod.Spec.NodeName != ""),
 		node.Labels[karpv1.NodePoolLabelKey], node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelArchStable],
-		node.Labels[karpv1.CapacityTypeLabelKey], node.Labels[corev1.LabelInstanceTypeStable], string(pod.Status.Phase),
+		node.Labels[karpv1.CapacityTypeLabelKey], node.Labels[corev1.LabelInstanceTypeStable],
+		phase(string(pod.Status.Phase), "Pending", "Running", "Succeeded", "Failed", "Unknown"),
 		strconv.FormatBool(condition(pod, corev1.PodReady) != nil), strconv.FormatBool(managed(node)))
 	if pod.Status.Phase != corev1.PodPending {
 		return

@@ -91,8 +91,11 @@ func TestCollector(t *testing.T) {
 // A pod's way is timed once: from its creation until it is bound, and until it is ready.
 func TestTimes(t *testing.T) {
 	informers := &informertest.FakeInformers{Scheme: scheme.Scheme}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+		karpv1.NodePoolLabelKey: "default", corev1.LabelTopologyZone: "us-east-1a",
+	}}}
 	registry := prometheus.NewPedanticRegistry()
-	times, err := gauges.NewTimes(informers, func() bool { return true }, registry)
+	times, err := gauges.NewTimes(cacheOf{informers, contents{claims: []karpv1.NodeClaim{*claim}}}, func() bool { return true }, registry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,9 +171,11 @@ func countsNew(t *testing.T, informers *informertest.FakeInformers) {
 		t.Fatal(err)
 	}
 	claims.(*controllertest.FakeInformer).Add(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}})
-	was := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{karpv1.NodePoolLabelKey: "default", corev1.LabelTopologyZone: "us-east-1a"}}}
+	was := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: "aws:///us-east-1a/i-1"}}
 	is := was.DeepCopy()
-	is.Labels[karpv1.NodeRegisteredLabelKey] = "true"
+	// What the kubelet writes into the Node's labels does not count: the NodeClaim has the NodePool and the zone.
+	is.Labels = map[string]string{karpv1.NodeRegisteredLabelKey: "true", karpv1.NodePoolLabelKey: "another", corev1.LabelTopologyZone: "nowhere"}
 	nodes.(*controllertest.FakeInformer).Update(was, is)
 	nodes.(*controllertest.FakeInformer).Update(is, is)
+	nodes.(*controllertest.FakeInformer).Update(&corev1.Node{}, &corev1.Node{ObjectMeta: is.ObjectMeta})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -13,28 +14,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
 // Times observes what happens, while leading: how long pods take from their creation until they are bound and until they are
 // ready, and which NodeClaims and Nodes are new.
 type Times struct {
-	informers cache.Informers
-	leading   func() bool
-	metrics   *metrics
+	cache   cache.Cache
+	leading func() bool
+	metrics *metrics
 	// transitions of the conditions of each kind, by its name.
 	transitions map[string]transitions
 }
 
-// NewTimes returns Times that observes once Watch was called.
-func NewTimes(informers cache.Informers, leading func() bool, r prometheus.Registerer) (*Times, error) {
-	if informers == nil || leading == nil || r == nil {
-		return nil, errors.New("gauges: informers, whether we lead and a Registerer are required")
+// NewTimes returns Times that observes once Watch was called. The cache has the indexes of package index.
+func NewTimes(c cache.Cache, leading func() bool, r prometheus.Registerer) (*Times, error) {
+	if c == nil || leading == nil || r == nil {
+		return nil, errors.New("gauges: a cache, whether we lead and a Registerer are required")
 	}
 	m, err := newMetrics(r)
 	if err != nil {
 		return nil, fmt.Errorf("gauges: %w", err)
 	}
-	t := &Times{informers: informers, leading: leading, metrics: m, transitions: map[string]transitions{}}
+	t := &Times{cache: c, leading: leading, metrics: m, transitions: map[string]transitions{}}
 	for _, k := range kinds() {
 		if t.transitions[k.name], err = newTransitions(k, r); err != nil {
 			return nil, fmt.Errorf("gauges: %w", err)
@@ -48,11 +51,11 @@ func (t *Times) Watch(ctx context.Context) error {
 	return errors.Join(
 		watch(ctx, t, handlers[*corev1.Pod]{changed: t.pod}),
 		watch(ctx, t, handlers[*karpv1.NodeClaim]{added: t.created}),
-		watch(ctx, t, handlers[*corev1.Node]{changed: t.node}),
-		watch(ctx, t, of[*corev1.Node](t.transitions["node"])),
-		watch(ctx, t, of[*karpv1.NodeClaim](t.transitions["nodeclaim"])),
-		watch(ctx, t, of[*karpv1.NodePool](t.transitions["nodepool"])),
-		watch(ctx, t, of[*awsv1.EC2NodeClass](t.transitions["ec2nodeclass"])),
+		watch(ctx, t, handlers[*corev1.Node]{changed: func(was, is *corev1.Node) { t.node(ctx, was, is) }}),
+		watch(ctx, t, of(t.transitions["node"], func(n *corev1.Node) map[string]string { return t.claimed(ctx, n) })),
+		watch(ctx, t, of(t.transitions["nodeclaim"], own[*karpv1.NodeClaim])),
+		watch(ctx, t, of(t.transitions["nodepool"], own[*karpv1.NodePool])),
+		watch(ctx, t, of(t.transitions["ec2nodeclass"], own[*awsv1.EC2NodeClass])),
 	)
 }
 
@@ -68,7 +71,7 @@ func watch[T any, P interface {
 	*T
 	client.Object
 }](ctx context.Context, t *Times, h handlers[P]) error {
-	informer, err := t.informers.GetInformer(ctx, P(new(T)))
+	informer, err := t.cache.GetInformer(ctx, P(new(T)))
 	if err != nil {
 		return fmt.Errorf("gauges: watching %T: %w", *new(T), err)
 	}
@@ -108,10 +111,33 @@ func (t *Times) created(claim *karpv1.NodeClaim) {
 	t.metrics.claims.WithLabelValues("provisioned", claim.Labels[karpv1.NodePoolLabelKey], strconv.FormatBool(relaxed)).Inc()
 }
 
-func (t *Times) node(was, is *corev1.Node) {
+func (t *Times) node(ctx context.Context, was, is *corev1.Node) {
 	if was.Labels[karpv1.NodeRegisteredLabelKey] == "" && is.Labels[karpv1.NodeRegisteredLabelKey] != "" {
-		t.metrics.nodes.WithLabelValues(is.Labels[karpv1.NodePoolLabelKey], is.Labels[corev1.LabelTopologyZone]).Inc()
+		if labels := t.claimed(ctx, is); labels != nil {
+			t.metrics.nodes.WithLabelValues(labels[karpv1.NodePoolLabelKey], labels[corev1.LabelTopologyZone]).Inc()
+		}
 	}
+}
+
+// claimed returns the labels of a Node's NodeClaim, with whether the Node is initialized; nil for a Node without one. The Node's own
+// labels are the kubelet's to change: each change would be one more series, for good.
+func (t *Times) claimed(ctx context.Context, node *corev1.Node) map[string]string {
+	if node.Spec.ProviderID == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	claims := &karpv1.NodeClaimList{}
+	err := t.cache.List(ctx, claims, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}, client.UnsafeDisableDeepCopy)
+	if err != nil || len(claims.Items) == 0 {
+		return nil
+	}
+	labels := maps.Clone(claims.Items[0].Labels)
+	delete(labels, karpv1.NodeInitializedLabelKey)
+	if node.Labels[karpv1.NodeInitializedLabelKey] == "true" && labels != nil {
+		labels[karpv1.NodeInitializedLabelKey] = "true"
+	}
+	return labels
 }
 
 // observe tells the time until a condition that has just become true for the first time. A pod that was ready before and is

@@ -2,9 +2,14 @@ package nodepool
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/slipway-k8s/slipway/launcher/gauges"
 )
 
 // metrics carry Karpenter's names.
@@ -24,7 +29,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 
 func (m *metrics) set(pool string, usage, limits corev1.ResourceList) {
 	m.forget(pool)
-	for name, q := range usage {
+	// Kubelets report what nodes have, and under any number of names.
+	reported := maps.Clone(usage)
+	maps.DeleteFunc(reported, func(name corev1.ResourceName, _ resource.Quantity) bool { return slices.Contains(counted(), name) })
+	for _, name := range append(gauges.Resources(reported), counted()...) {
+		q := usage[name]
 		m.usage.WithLabelValues(string(name), pool).Set(q.AsApproximateFloat64())
 	}
 	for name, q := range limits {

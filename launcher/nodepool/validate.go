@@ -124,7 +124,7 @@ func validateBudget(path *field.Path, b karpv1.Budget) field.ErrorList {
 // Usage adds up the capacity of a pool's NodeClaims; their number is the resource `nodes`.
 func Usage(claims []karpv1.NodeClaim) corev1.ResourceList {
 	out := corev1.ResourceList{}
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods, "nodes"} {
+	for _, name := range counted() {
 		out[name] = zero(name)
 	}
 	for _, c := range claims {
@@ -138,6 +138,11 @@ func Usage(claims []karpv1.NodeClaim) corev1.ResourceList {
 	nodes.Set(int64(len(claims)))
 	out["nodes"] = nodes
 	return out
+}
+
+// counted returns the resources of which each NodePool's usage is reported, also where there is none.
+func counted() []corev1.ResourceName {
+	return []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods, "nodes"}
 }
 
 func sentence(list []string) string { return strings.Join(list, "; ") }
