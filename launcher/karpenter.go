@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aws/karpenter-provider-aws/pkg/apis"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -102,8 +103,12 @@ func (n *neighbour) manages(pool *karpv1.NodePool) (bool, string) {
 // alone says that no Karpenter is alive, for certain.
 func (n *neighbour) alone() bool { return n.looked.Load() && n.lease.Load() == nil }
 
-// ours says whether a NodeClaim is ours to launch and to bring in: while a Karpenter is alive, those that slipway recorded are.
+// ours says whether a NodeClaim is ours to launch, to bring in and to end: those of a class of EC2's are, and while a Karpenter is
+// alive, only those that slipway recorded. Another provider's are never touched, as with Karpenter (pkg/utils/nodeclaim, IsManaged).
 func (n *neighbour) ours(claim *karpv1.NodeClaim) bool {
+	if ref := claim.Spec.NodeClassRef; ref != nil && ref.Group != "" && ref.Group != apis.Group {
+		return false
+	}
 	_, recorded := claim.Annotations[catalog.InstanceTypesAnnotation]
 	return recorded || n.alone()
 }

@@ -74,6 +74,11 @@ func TestNeighbour(t *testing.T) {
 			if n.ours(claimOf(nil)) == c.live || !n.ours(claimOf(map[string]string{catalog.InstanceTypesAnnotation: "m7g.large"})) {
 				t.Error("whose claim it is")
 			}
+			other := claimOf(map[string]string{catalog.InstanceTypesAnnotation: "m7g.large"})
+			other.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.azure.com", Kind: "AKSNodeClass", Name: "default"}
+			if n.ours(other) {
+				t.Error("a claim of another provider's class is ours")
+			}
 		})
 	}
 }

@@ -176,11 +176,13 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		c.memory.forget(claim.UID)
 		c.config.Launcher.Forget(claim.UID)
 		return reconcile.Result{}, nil
-	case claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
+	case claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() && guarded(claim):
 		c.memory.forget(claim.UID)
 		return reconcile.Result{}, nil
 	case !c.config.Ours(claim):
 		return reconcile.Result{RequeueAfter: foreign}, nil
+	case !guarded(claim):
+		return reconcile.Result{}, guard(ctx, c.config.Client, claim) // The write comes back as an event.
 	case claim.Status.ProviderID == "":
 		// A creation in the future is another machine's clock: nothing waits for that.
 		if age := time.Since(claim.CreationTimestamp.Time); age >= 0 && age < handOver {

@@ -1,6 +1,7 @@
 package join_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -67,18 +68,22 @@ func TestFromLaunchToInitialized(t *testing.T) {
 // A claim without an instance goes to the launcher, but not while whoever recorded it may hand it over in its batch.
 func TestClaimWithoutAnInstance(t *testing.T) {
 	w := newWorld(t)
-	young := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", CreationTimestamp: metav1.Now()}}
+	finalizers := []string{karpv1.TerminationFinalizer}
+	young := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", CreationTimestamp: metav1.Now(), Finalizers: finalizers}}
 	w.create(young)
 	c := w.controller()
 	if after := w.looks(c, 1); after <= 0 || after > 3*time.Second {
 		t.Errorf("again after %s", after)
 	}
 	w.wantTrace()
-	if err := w.api.Delete(t.Context(), young); err != nil {
+	young.Finalizers = nil
+	if err := errors.Join(w.api.Update(t.Context(), young), w.api.Delete(t.Context(), young)); err != nil {
 		t.Fatal(err)
 	}
 	w.looks(c, 1) // It is gone.
-	w.create(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Minute))}})
+	w.create(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "default-1", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Minute)), Finalizers: finalizers,
+	}})
 	w.looks(c, 1)
 	w.wantTrace("launch default-1")
 	w.ours = false // A Karpenter is alive, and this is its claim.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -145,10 +146,12 @@ var errGone = errors.New("the NodeClaim is gone")
 // errLaunched says that a claim has its instance: it was written down, and only the answer was lost.
 var errLaunched = errors.New("the NodeClaim is launched")
 
-// launched writes down which instance a claim has: the labels it follows from first, then the status, which is the record.
+// launched writes down which instance a claim has: the labels it follows from first, then the status, which is the record. A claim
+// whose call an older release made may lack the finalizer.
 func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance cloud.Instance, offered map[string]catalog.InstanceType) error {
 	t := offered[instance.InstanceType]
 	err := g.write(ctx, c, func(patch client.Patch) error {
+		controllerutil.AddFinalizer(c, karpv1.TerminationFinalizer)
 		c.Labels = merge(c.Labels, t.Labels, map[string]string{
 			karpv1.CapacityTypeLabelKey: instance.CapacityType, catalog.LabelInstanceTenancy: instance.Tenancy,
 		}, reservationLabels(t, instance))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
@@ -96,7 +97,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 //  2. drop claims that are deleted or out of time;
 //  3. deal what was found, and never repeat that call;
 //  4. otherwise choose what to ask for,
-//  5. write the attempt's id on every claim,
+//  5. write the attempt's id and the finalizer on every claim,
 //  6. call CreateFleet,
 //  7. wait until EC2 shows what it launched and deal it to the claims.
 func (g *group) attempt(ctx context.Context) error {
@@ -297,13 +298,16 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	return in, false, nil
 }
 
-// stamp writes a new attempt's id on every claim, before the call. A claim that cannot be written takes no part in it.
+// stamp writes a new attempt's id on every claim, before the call, and Karpenter's finalizer where a claim lacks it: users create
+// NodeClaims without one, and a claim that is deleted without one takes nothing along. A claim that cannot be written takes no part
+// in the call.
 func (g *group) stamp(ctx context.Context, id string) error {
 	g.mine[id] = true
 	var stamped []*karpv1.NodeClaim
 	results := each(g.claims, func(c *karpv1.NodeClaim) error {
 		before := c.DeepCopy()
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.LaunchAnnotation, id)
+		controllerutil.AddFinalizer(c, karpv1.TerminationFinalizer)
 		if g.relaxed {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, karpv1.NodeClaimMinValuesRelaxedAnnotationKey, "true")
 		}

@@ -1,0 +1,29 @@
+package join
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// guarded reports whether a claim has the finalizer that keeps it until its instance has ended.
+func guarded(claim *karpv1.NodeClaim) bool {
+	return controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer)
+}
+
+// guard gives a claim the finalizer. As in Karpenter every claim that stays gets it (pkg/controllers/nodeclaim/lifecycle/controller.go):
+// one that a user created, one that an older release launched, and one whose finalizer somebody removed.
+func guard(ctx context.Context, api client.Client, claim *karpv1.NodeClaim) error {
+	before := claim.DeepCopy()
+	controllerutil.AddFinalizer(claim, karpv1.TerminationFinalizer)
+	err := api.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("adding the finalizer to NodeClaim %s: %w", claim.Name, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Added the finalizer to NodeClaim", "nodeClaim", klog.KObj(claim))
+	return nil
+}
