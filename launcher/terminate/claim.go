@@ -31,6 +31,8 @@ type scope struct {
 	deadline time.Time
 	// died is set where the instance is known to be gone while its node is not Ready.
 	died bool
+	// released is set once nothing more is to be written on the claim.
+	released bool
 }
 
 // step of a termination: it says how long to wait before looking again, 0 where the next step may follow.
@@ -46,10 +48,11 @@ func (t *Terminator) reconcileClaim(ctx context.Context, req reconcile.Request) 
 	if err := t.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			t.ends.forgetClaim(req.Name)
+			t.released.forget(req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if claim.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer) {
+	if claim.DeletionTimestamp == nil || !guarded(claim) && (!launched(claim) || t.released.has(claim)) {
 		return reconcile.Result{}, nil
 	}
 	if !t.config.Ours(claim) {
@@ -229,11 +232,15 @@ func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, erro
 	if err := t.saveStatus(ctx, s); err != nil {
 		return 0, err
 	}
-	if err := t.patchClaim(ctx, s, func(c *karpv1.NodeClaim) {
-		controllerutil.RemoveFinalizer(c, karpv1.TerminationFinalizer)
-	}); err != nil {
-		return 0, err
+	if guarded(s.stored) {
+		if err := t.patchClaim(ctx, s, func(c *karpv1.NodeClaim) {
+			controllerutil.RemoveFinalizer(c, karpv1.TerminationFinalizer)
+		}); err != nil {
+			return 0, err
+		}
 	}
+	s.released = true
+	t.released.add(s.claim)
 	t.ends.forgetClaim(s.claim.Name)
 	t.ahead.forget(s.claim.UID)
 	klog.FromContext(ctx).Info("deleted nodeclaim", "nodeClaim", klog.KObj(s.claim), "instanceID", instanceID(s.claim))
@@ -257,7 +264,7 @@ func (t *Terminator) patchClaim(ctx context.Context, s *scope, change func(*karp
 }
 
 func (t *Terminator) saveStatus(ctx context.Context, s *scope) error {
-	if equality.Semantic.DeepEqual(s.stored.Status, s.claim.Status) || !controllerutil.ContainsFinalizer(s.stored, karpv1.TerminationFinalizer) {
+	if s.released || equality.Semantic.DeepEqual(s.stored.Status, s.claim.Status) {
 		return nil
 	}
 	next := s.claim.DeepCopy()

@@ -35,6 +35,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	claim [grace=DURATION] [booting] [unrecorded]   a NodeClaim with its Node and its running instance; unrecorded: no
 //	                                                Node yet, and the instance known by its tags alone
 //	orphan                                           the NodeClaim vanishes, finalizer and all
+//	foreground                                       somebody deletes the NodeClaim in the foreground
+//	strip                                            somebody removes our finalizer from the NodeClaim
 //	pod NAME [daemonset] [critical] [tolerates] [protected] [owned] [pending] [exit=DURATION] [refuse=N] [ending]
 //	scheduler silent | scheduler NODECLAIM...         what it launches when it is asked for room; without this: nothing
 //	replacement NODECLAIM launching|launched|gone    how far such a NodeClaim is
@@ -77,8 +79,8 @@ func (w *world) command(ctx context.Context, d *datadriven.TestData) {
 		w.changeNode(ctx, arg)
 	case "instance":
 		w.instance(d)
-	case "orphan":
-		w.orphan(ctx)
+	case "orphan", "foreground", "strip":
+		w.somebody(ctx, d.Cmd)
 	case "begin":
 		w.begin(w.subject.Begin(ctx, w.claim(ctx), arg))
 	case "begin-now":
@@ -121,6 +123,11 @@ func (w *world) begin(err error) {
 	if err != nil {
 		w.log("begin: %v", err)
 	}
+}
+
+// somebody deletes the claim, or takes its finalizer.
+func (w *world) somebody(ctx context.Context, does string) {
+	map[string]func(context.Context){"orphan": w.orphan, "foreground": w.foreground, "strip": w.strip}[does](ctx)
 }
 
 // orphan removes the claim, finalizer and all.

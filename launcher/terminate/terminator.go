@@ -57,6 +57,8 @@ type Terminator struct {
 	ends    *ends
 	evictor *evictor
 	ahead   *replacements
+	// released are the claims that another finalizer still keeps.
+	released *released
 }
 
 // The periods of looking again at what no watch tells.
@@ -86,7 +88,7 @@ func New(c Config) (*Terminator, error) {
 	}
 	return &Terminator{
 		config: c, metrics: m, ends: newEnds(c.Cloud, c.Guard), evictor: newEvictor(c, m),
-		ahead: &replacements{byClaim: map[types.UID]*replacement{}},
+		ahead: &replacements{byClaim: map[types.UID]*replacement{}}, released: &released{claims: map[string]types.UID{}},
 	}, nil
 }
 

@@ -300,6 +300,7 @@ func removeKubelet(ctx context.Context, c client.Client, pod *corev1.Pod) {
 // tick plays a second of the manager and of the kubelet, and says whether anything is left.
 func (w *world) tick(ctx context.Context) bool {
 	w.kubelet(ctx)
+	w.collectGarbage(ctx)
 	nodes := &corev1.NodeList{}
 	claims := &karpv1.NodeClaimList{}
 	if w.api.List(ctx, nodes) != nil || w.api.List(ctx, claims) != nil {
