@@ -124,13 +124,14 @@ func (c *Collector) observe(ctx context.Context) (State, error) {
 		return State{}, fmt.Errorf("list NodeClaims: %w", err)
 	}
 	nodes := &corev1.NodeList{}
-	if err := c.config.Reader.List(ctx, nodes, client.HasLabels{karpv1.NodePoolLabelKey}); err != nil {
+	// All of them: the Node of a NodeClaim that a user created may carry no label of a NodePool.
+	if err := c.config.Reader.List(ctx, nodes); err != nil {
 		return State{}, fmt.Errorf("list Nodes: %w", err)
 	}
 	ready := map[string]bool{}
 	for i := range nodes.Items {
-		if id := nodes.Items[i].Spec.ProviderID; id != "" && node.Ready(&nodes.Items[i]) {
-			ready[id] = true
+		if id := nodes.Items[i].Spec.ProviderID; id != "" {
+			ready[id] = ready[id] || node.Ready(&nodes.Items[i])
 		}
 	}
 	foreign := map[string]bool{}
@@ -140,7 +141,7 @@ func (c *Collector) observe(ctx context.Context) (State, error) {
 		}
 	}
 	return State{
-		Now: time.Now(), Instances: instances, Claims: claims.Items, Ready: ready, Foreign: foreign, Beside: !c.config.Alone(),
+		Now: time.Now(), Instances: instances, Claims: claims.Items, Nodes: ready, Foreign: foreign, Beside: !c.config.Alone(),
 	}, nil
 }
 
@@ -150,11 +151,11 @@ func (c *Collector) end(ctx context.Context, g Garbage) error {
 	for start := 0; start < len(g.Instances); start += perCall {
 		var ids []string
 		for _, i := range g.Instances[start:min(start+perCall, len(g.Instances))] {
-			log.Info("Terminating an instance that no NodeClaim owns", "instanceID", i.ID, "launched", i.LaunchTime, "tags", i.Tags)
+			log.Info("Terminating an instance that no NodeClaim owns or waits for", "instanceID", i.ID, "launched", i.LaunchTime, "tags", i.Tags)
 			ids = append(ids, i.ID)
 		}
 		if err := c.config.Cloud.Terminate(ctx, ids); err != nil {
-			errs = append(errs, fmt.Errorf("terminate %d instances without NodeClaim: %w", len(ids), err))
+			errs = append(errs, fmt.Errorf("terminate %d instances that no NodeClaim waits for: %w", len(ids), err))
 		}
 	}
 	for _, t := range g.Untagged {

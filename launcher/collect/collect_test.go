@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -38,9 +39,14 @@ func TestRun(t *testing.T) {
 		ec2.Fail(memory.Terminate, errors.New("InternalError"))
 		lost := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", CreationTimestamp: metav1.Now()}}
 		lost.Status.ProviderID = "aws:///us-east-1a/i-gone"
+		kept := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", CreationTimestamp: metav1.Now()}}
+		kept.Status.ProviderID = "aws:///us-east-1a/i-hidden"
+		ready := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}} // A NodeClaim without a NodePool: its Node has no label of one.
+		ready.Spec.ProviderID = kept.Status.ProviderID
+		ready.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		e := &ender{}
 		subject, err := collect.New(collect.Config{
-			Reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lost).Build(), Cloud: ec2, Guard: leadershiptest.Always{}, Ender: e,
+			Reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(lost, kept, ready).Build(), Cloud: ec2, Guard: leadershiptest.Always{}, Ender: e,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -59,6 +65,9 @@ func TestRun(t *testing.T) {
 		}
 		if !slices.Contains(e.begun, "default-1 garbage_collected") {
 			t.Errorf("the claim without an instance was not ended: %v", e.begun)
+		}
+		if slices.Contains(e.begun, "by-hand garbage_collected") {
+			t.Error("a claim whose Node is Ready was ended because EC2 did not show its instance")
 		}
 	})
 }

@@ -3,6 +3,7 @@ package collect
 import (
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -11,7 +12,8 @@ import (
 )
 
 const (
-	// minAge of an instance that nobody owns: the record of a launch may still be on its way.
+	// minAge of an instance that nobody owns: the record of a launch may still be on its way. Package terminate has as long to end the
+	// instance of a NodeClaim that is being deleted without the finalizer.
 	minAge = 30 * time.Second
 	// visibleAfter is when EC2's eventual consistency no longer explains that an instance is missing.
 	visibleAfter = time.Minute
@@ -25,8 +27,8 @@ type State struct {
 	Instances []cloud.Instance
 	// Claims are all NodeClaims.
 	Claims []karpv1.NodeClaim
-	// Ready holds the providerIDs of Nodes that are Ready: whatever EC2 says, something lives there.
-	Ready map[string]bool
+	// Nodes says of each Node, by providerID, whether it is Ready: then something lives there, whatever EC2 says.
+	Nodes map[string]bool
 	// Foreign holds the names of the claims that a live Karpenter has.
 	Foreign map[string]bool
 	// Beside says that a Karpenter is alive, or may be. Then only instances that slipway launched are looked at: Karpenter writes
@@ -36,7 +38,8 @@ type State struct {
 
 // Garbage is what nobody will miss.
 type Garbage struct {
-	// Instances to terminate: no NodeClaim owns them, and no launch in progress will.
+	// Instances to terminate: no NodeClaim owns them, and no launch in progress will; or their NodeClaim is being deleted without
+	// the finalizer that would have it wait for them, and has no Node to drain.
 	Instances []cloud.Instance
 	// Claims to end: their instance is gone.
 	Claims []karpv1.NodeClaim
@@ -67,7 +70,7 @@ func Decide(s State) Garbage {
 		states[i.ID] = i.State
 	}
 	for _, c := range s.Claims {
-		if c.DeletionTimestamp == nil && !s.Foreign[c.Name] && c.Status.ProviderID != "" && !s.Ready[c.Status.ProviderID] &&
+		if c.DeletionTimestamp == nil && !s.Foreign[c.Name] && c.Status.ProviderID != "" && !s.Nodes[c.Status.ProviderID] &&
 			lost(states[index.InstanceID(c.Status.ProviderID)], s.Now.Sub(launchedAt(&c))) {
 			out.Claims = append(out.Claims, c)
 		}
@@ -75,9 +78,28 @@ func Decide(s State) Garbage {
 	return out
 }
 
-// judgeInstances finds the instances that nobody owns, and those whose owner's tags are missing.
+// judgeInstances finds the instances that nobody owns or waits for, and those whose owner's tags are missing.
 func (s State) judgeInstances(out *Garbage) {
-	owner, launching := map[string]*karpv1.NodeClaim{}, map[string]bool{}
+	owner, launching := s.owners()
+	for _, i := range s.Instances {
+		launch := i.Tags[catalog.LaunchAnnotation]
+		switch claim := owner[i.ID]; {
+		case !live(i.State) || s.Now.Sub(i.LaunchTime) <= minAge:
+		case claim != nil && s.abandoned(i, claim):
+			out.Instances = append(out.Instances, i)
+		case claim != nil:
+			if tags := missing(i, claim); len(tags) > 0 && !s.Foreign[claim.Name] && len(out.Untagged) < retagAtOnce {
+				out.Untagged = append(out.Untagged, Untagged{InstanceID: i.ID, Tags: tags})
+			}
+		case !launching[launch] && (launch != "" || !s.Beside):
+			out.Instances = append(out.Instances, i)
+		}
+	}
+}
+
+// owners returns the claim of each instance, by the instance's id, and the ids of the launches that claims still wait for.
+func (s State) owners() (owner map[string]*karpv1.NodeClaim, launching map[string]bool) {
+	owner, launching = map[string]*karpv1.NodeClaim{}, map[string]bool{}
 	for i := range s.Claims {
 		c := &s.Claims[i]
 		switch id := index.InstanceID(c.Status.ProviderID); {
@@ -87,18 +109,19 @@ func (s State) judgeInstances(out *Garbage) {
 			launching[c.Annotations[catalog.LaunchAnnotation]] = true
 		}
 	}
-	for _, i := range s.Instances {
-		launch := i.Tags[catalog.LaunchAnnotation]
-		switch claim := owner[i.ID]; {
-		case !live(i.State) || s.Now.Sub(i.LaunchTime) <= minAge:
-		case claim != nil:
-			if tags := missing(i, claim); len(tags) > 0 && !s.Foreign[claim.Name] && len(out.Untagged) < retagAtOnce {
-				out.Untagged = append(out.Untagged, Untagged{InstanceID: i.ID, Tags: tags})
-			}
-		case !launching[launch] && (launch != "" || !s.Beside):
-			out.Instances = append(out.Instances, i)
-		}
+	return owner, launching
+}
+
+// abandoned reports whether the claim is being deleted without the finalizer, so that nothing waits for its instance. Where a Node
+// stands, package terminate drains it first. The claim's word alone ends no instance: its launch, or its tag, must name the claim.
+func (s State) abandoned(i cloud.Instance, claim *karpv1.NodeClaim) bool {
+	if claim.DeletionTimestamp == nil || s.Now.Sub(claim.DeletionTimestamp.Time) <= minAge || s.Foreign[claim.Name] {
+		return false
 	}
+	launch := i.Tags[catalog.LaunchAnnotation]
+	named := i.Tags[claimTag] == claim.Name || launch != "" && launch == claim.Annotations[catalog.LaunchAnnotation]
+	_, node := s.Nodes[claim.Status.ProviderID]
+	return named && !node && !controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer)
 }
 
 // missing are the tags of a launched instance that it lacks.

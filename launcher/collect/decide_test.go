@@ -22,13 +22,13 @@ func now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 // lines of
 //
 //	instance ID STATE age=D [launch=L] [claim=NAME]
-//	claim NAME age=D [instance=ID] [launch=L] [deleting] [ready] [foreign]
+//	claim NAME age=D [instance=ID] [launch=L] [deleting=D] [unguarded] [node] [ready] [foreign]
 func TestDecide(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
-			s := collect.State{Now: now(), Ready: map[string]bool{}, Foreign: map[string]bool{}, Beside: d.HasArg("beside")}
+			s := collect.State{Now: now(), Nodes: map[string]bool{}, Foreign: map[string]bool{}, Beside: d.HasArg("beside")}
 			for line := range strings.Lines(d.Input) {
 				fields := strings.Fields(line)
 				switch fields[0] {
@@ -37,7 +37,7 @@ func TestDecide(t *testing.T) {
 				case "claim":
 					s.Foreign[fields[1]] = slices.Contains(fields, "foreign")
 					fields = slices.DeleteFunc(fields, func(f string) bool { return f == "foreign" })
-					s.Claims = append(s.Claims, parseClaim(t, fields[1:], s.Ready))
+					s.Claims = append(s.Claims, parseClaim(t, fields[1:], s.Nodes))
 				default:
 					d.Fatalf(t, "unknown line %s", line)
 				}
@@ -82,7 +82,9 @@ func parseInstance(t *testing.T, fields []string) cloud.Instance {
 
 func parseClaim(t *testing.T, fields []string, ready map[string]bool) karpv1.NodeClaim {
 	t.Helper()
-	c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fields[0], Annotations: map[string]string{}}}
+	c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: fields[0], Annotations: map[string]string{}, Finalizers: []string{metav1.FinalizerDeleteDependents, karpv1.TerminationFinalizer},
+	}}
 	for _, f := range fields[1:] {
 		key, value, _ := strings.Cut(f, "=")
 		switch key {
@@ -93,7 +95,11 @@ func parseClaim(t *testing.T, fields []string, ready map[string]bool) karpv1.Nod
 		case "launch":
 			c.Annotations[catalog.LaunchAnnotation] = value
 		case "deleting":
-			c.DeletionTimestamp = &metav1.Time{Time: now()}
+			c.DeletionTimestamp = &metav1.Time{Time: now().Add(-parse(t, value))}
+		case "unguarded":
+			c.Finalizers = []string{metav1.FinalizerDeleteDependents}
+		case "node":
+			ready[c.Status.ProviderID] = false
 		case "ready":
 			ready[c.Status.ProviderID] = true
 		default:
