@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/e2e/invariants"
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/view"
@@ -95,6 +96,12 @@ func (s *story) leaks(ctx context.Context) (string, error) {
 	for {
 		s.report.Instances = s.countInstances()
 		if s.report.Instances.Leaked == 0 {
+			// The histories before the instances, as the rules ask for.
+			evidence := invariants.Evidence{Claims: s.recorder.Claims()}
+			evidence.Instances = s.sandbox.AWS().Instances()
+			if broken := invariants.Always(evidence); len(broken) > 0 {
+				return "", errors.New(strings.Join(broken, "; "))
+			}
 			return fmt.Sprintf("%d instances launched, %d terminated, none left", s.report.Instances.Launched, s.report.Instances.Terminated), nil
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {

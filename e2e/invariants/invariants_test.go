@@ -139,7 +139,19 @@ func TestRules(t *testing.T) {
 		{"its node is there", func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("delete pods", "launcher")) }},
 		{`3s after pair "" had`, func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("patch nodes", "launcher-2")) }},
 		{"secret 1 is in the log", func(e *invariants.Evidence) { e.Logs["launcher"] = "hush" }},
-		{"instance i-1 of NodePool p belongs to no", func(e *invariants.Evidence) { e.Claims[0].Deleted = seen() }},
+		{`instance i-1 of NodePool "p" belongs to no`, func(e *invariants.Evidence) { e.Claims[0].Deleted = seen() }},
+		{`instance i-1 of NodePool "" belongs to no`, func(e *invariants.Evidence) { // Of a NodeClaim that a user created.
+			delete(e.Instances[0].Tags, karpv1.NodePoolLabelKey)
+			e.Claims[0].Deleted = seen()
+		}},
+		{"instance i-1 runs while its NodeClaim c is gone", func(e *invariants.Evidence) { e.Claims[0].Deleted = seen() }},
+		{"instance i-1 runs while its NodeClaim c has no termination finalizer", func(e *invariants.Evidence) {
+			e.Claims[0].Leaving, e.Claims[0].Unguarded = seen(), seen()
+		}},
+		{`NodeClaim c named launch "l" and instance "i-1" without the termination finalizer`, func(e *invariants.Evidence) {
+			e.Claims[0].Unguarded, e.Claims[0].Leaving = seen(), observe.Moment{At: at(2), Revision: 2}
+			e.Instances[0].State = aws.StateTerminated
+		}},
 		{"still leaving", func(e *invariants.Evidence) { e.Claims[0].Leaving = seen() }},
 		{"not initialized", func(e *invariants.Evidence) { e.Claims[0].Object.Status.Conditions = nil }},
 		{"no living instance", func(e *invariants.Evidence) { e.Instances[0].State = aws.StateTerminated }},
@@ -174,5 +186,19 @@ func TestClaimDeletedAmidItsLaunch(t *testing.T) {
 	}
 	if broken := invariants.Settled(*e); len(broken) != 1 {
 		t.Errorf("at rest, the instance must be gone: %v", broken)
+	}
+}
+
+// Once the instance has ended the finalizer goes, though another one may keep the claim, and then the claim goes.
+func TestFinalizerGoesLast(t *testing.T) {
+	e := good()
+	e.Claims[0].Leaving, e.Claims[0].Unguarded = seen(), observe.Moment{At: at(2), Revision: 2}
+	e.Instances[0].State = aws.StateShuttingDown
+	if broken := invariants.Always(*e); len(broken) > 0 {
+		t.Errorf("the claim waits for its Node: %q", broken)
+	}
+	e.Claims[0].Deleted = observe.Moment{At: at(3), Revision: 3}
+	if broken := invariants.Always(*e); len(broken) > 0 {
+		t.Errorf("the claim is gone: %q", broken)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// ownedInstances: each living instance of a NodePool belongs to a NodeClaim.
+// ownedInstances: each living instance of a NodePool, or of a NodeClaim without one, belongs to a NodeClaim.
 func ownedInstances(e *Evidence) []string {
 	owned := map[string]bool{}
 	for _, c := range e.Claims {
@@ -22,8 +22,9 @@ func ownedInstances(e *Evidence) []string {
 	}
 	var out []string
 	for _, i := range e.Instances {
-		if i.Live() && i.Tags[karpv1.NodePoolLabelKey] != "" && !owned[i.ID] {
-			out = append(out, fmt.Sprintf("instance %s of NodePool %s belongs to no NodeClaim", i.ID, i.Tags[karpv1.NodePoolLabelKey]))
+		launched := i.Tags[karpv1.NodePoolLabelKey] != "" || i.Tags[launchTag] != ""
+		if i.Live() && launched && !owned[i.ID] {
+			out = append(out, fmt.Sprintf("instance %s of NodePool %q belongs to no NodeClaim", i.ID, i.Tags[karpv1.NodePoolLabelKey]))
 		}
 	}
 	return out

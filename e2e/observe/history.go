@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -59,6 +60,8 @@ type Claim struct {
 	Object *karpv1.NodeClaim
 	// Created and its conditions; Leaving is its deletion's request, Deleted its end.
 	Created, Launched, Registered, Initialized, Leaving, Deleted Moment
+	// Unguarded is when it named a launch or an instance and lacked Karpenter's finalizer, so that nothing would wait for the instance.
+	Unguarded Moment
 	// Expected is the offering and price as last annotated.
 	Expected view.Expected
 }
@@ -93,6 +96,8 @@ func (c *Claim) update(obj *karpv1.NodeClaim, now Moment) {
 	c.Object = obj
 	c.Created.note(true, now)
 	c.Leaving.note(!obj.DeletionTimestamp.IsZero(), now)
+	bought := obj.Status.ProviderID != "" || obj.Annotations[catalog.LaunchAnnotation] != ""
+	c.Unguarded.note(bought && !slices.Contains(obj.Finalizers, karpv1.TerminationFinalizer), now)
 	if e := view.ParseExpected(obj.Annotations[catalog.ExpectedAnnotation]); e.Price > 0 {
 		c.Expected = e
 	}
