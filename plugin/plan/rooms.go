@@ -8,8 +8,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// order is the classes by falling priority and size of one pod, the largest share of any resource of the largest node
-// that there is; those that follow other pods by affinity come last.
+// order returns the classes by falling priority and size of one pod, the largest share of any resource of the largest node that there
+// is. Those that spread over domains come after others of their priority, around whose pods they can become even; those that follow
+// other pods by affinity come last.
 func (m *model) order() []int {
 	largest := make(vec, len(m.dims))
 	for i := range m.offers {
@@ -17,14 +18,17 @@ func (m *model) order() []int {
 			largest[d] = max(largest[d], n)
 		}
 	}
-	size, follows := make([]float64, len(m.classes)), make([]bool, len(m.classes))
+	size, follows, evens := make([]float64, len(m.classes)), make([]bool, len(m.classes)), make([]int, len(m.classes))
 	out := make([]int, len(m.classes))
 	for ci := range m.classes {
 		out[ci], size[ci] = ci, share(m.classes[ci].need, largest)
 	}
 	for i := range m.rules {
-		if m.rules[i].kind == affinity {
-			follows[m.rules[i].owner] = true
+		switch r := &m.rules[i]; {
+		case r.kind == affinity:
+			follows[r.owner] = true
+		case r.kind == spread && !r.soft && !isHost(r.key):
+			evens[r.owner] = 1
 		}
 	}
 	slices.SortStableFunc(out, func(a, b int) int {
@@ -34,7 +38,7 @@ func (m *model) order() []int {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(priority(m.classes[b].pod), priority(m.classes[a].pod)), cmp.Compare(size[b], size[a]), strings.Compare(m.classes[a].key, m.classes[b].key))
+		return cmp.Or(cmp.Compare(priority(m.classes[b].pod), priority(m.classes[a].pod)), cmp.Compare(evens[a], evens[b]), cmp.Compare(size[b], size[a]), strings.Compare(m.classes[a].key, m.classes[b].key))
 	})
 	return out
 }

@@ -175,22 +175,32 @@ func (m *model) recordUnit(u *unit, n int, values map[string]string) {
 	}
 }
 
+// bestDomain is the cheapest domain that the unit is permitted in, among equals the emptiest: of those that upset no spread of other
+// pods if there are any. It is -1 for none.
 func (m *model) bestDomain(u *unit, domains []domain) int {
+	upsets := func(at lookup) bool {
+		return slices.ContainsFunc(u.parts, func(p part) bool { return m.concerns[p.class].upsets(p.n, at) })
+	}
 	best, bestCount := -1, 0
-	for i := range domains {
-		d := &domains[i]
-		if best >= 0 && (d.weight < domains[best].weight || d.rank > domains[best].rank) {
+	for _, even := range []bool{true, false} {
+		for i := range domains {
+			d := &domains[i]
+			if best >= 0 && (d.weight < domains[best].weight || d.rank > domains[best].rank) {
+				break
+			}
+			at := func(key string) (string, bool) { v, ok := d.values[key]; return v, ok }
+			count := 0
+			for _, t := range m.concerns[u.parts[0].class].tallies {
+				count += t.rules * t.counts[d.values[t.key]]
+			}
+			if best >= 0 && count >= bestCount || !m.permitsAll(u, at) || even && upsets(at) {
+				continue
+			}
+			best, bestCount = i, count
+		}
+		if best >= 0 {
 			break
 		}
-		at := func(key string) (string, bool) { v, ok := d.values[key]; return v, ok }
-		count := 0
-		for _, t := range m.concerns[u.parts[0].class].tallies {
-			count += t.rules * t.counts[d.values[t.key]]
-		}
-		if best >= 0 && count >= bestCount || !m.permitsAll(u, at) {
-			continue
-		}
-		best, bestCount = i, count
 	}
 	return best
 }
