@@ -18,6 +18,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
 // halfEmptyFleet is nodes of the catalogue's types, on demand, about half full with pods of twenty Deployments, and what the launcher
@@ -31,7 +32,7 @@ func halfEmptyFleet(cat catalog.State, nodes int) (objects []apiruntime.Object, 
 	for i := range nodes {
 		t, name := &kinds[(i*7)%len(kinds)], fmt.Sprintf("n-%d", i)
 		labels := map[string]string{
-			corev1.LabelHostname: name, corev1.LabelTopologyZone: string("abc"[i%3]), nodePoolLabel: "default", capacityTypeLabel: "on-demand",
+			corev1.LabelHostname: name, corev1.LabelTopologyZone: string("abc"[i%3]), nodePoolLabel: "default", clusterview.LabelCapacityType: "on-demand",
 		}
 		maps.Copy(labels, t.Labels)
 		objects = append(objects, &corev1.Node{

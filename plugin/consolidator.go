@@ -9,10 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
@@ -21,7 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/verify"
+	"github.com/slipway-k8s/slipway/plugin/provision"
 )
 
 const (
@@ -35,10 +32,9 @@ const (
 // way to the planner.
 type consolidator struct {
 	*Plugin
-	verifier *verify.Verifier
-	snapshot *internalcache.Snapshot
-	maker    plan.Maker
-	todo     chan decision
+	provisioner *provision.Provisioner
+	snapshot    *internalcache.Snapshot
+	todo        chan decision
 	// busy says that the planner has pods to plan.
 	busy atomic.Bool
 }
@@ -50,8 +46,8 @@ type decision struct {
 	kept     bequests
 }
 
-func newConsolidator(p *Plugin, v *verify.Verifier) *consolidator {
-	return &consolidator{Plugin: p, verifier: v, snapshot: internalcache.NewEmptySnapshot(), todo: make(chan decision, 1)}
+func newConsolidator(p *Plugin, provisioner *provision.Provisioner) *consolidator {
+	return &consolidator{Plugin: p, provisioner: provisioner, snapshot: internalcache.NewEmptySnapshot(), todo: make(chan decision, 1)}
 }
 
 // put hands a question over; the planner's goroutine alone calls it. One at a time is worked on.
@@ -124,13 +120,6 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 	}
 	nodes, pods := c.fleet(q.GetNodes(), d)
 	a := &asker{consolidator: c, decision: d, pods: pods, leaving: setOf(d.question.GetLeaving())}
-	var err error
-	if a.daemonSets, err = c.informer.Apps().V1().DaemonSets().Lister().List(labels.Everything()); err != nil {
-		return nil, fmt.Errorf("DaemonSets: %w", err)
-	}
-	if a.namespaces, err = c.needs.namespaceLabels(); err != nil {
-		return nil, err
-	}
 	found, err := consolidate.Decide(ctx, nodes, o, a.ask)
 	if err != nil {
 		return nil, err
@@ -200,49 +189,33 @@ type asker struct {
 	decision
 	pods map[string][]*corev1.Pod
 	// leaving are nodes that go soon: they are no room for pods that move.
-	leaving    map[string]bool
-	daemonSets []*appsv1.DaemonSet
-	namespaces map[string]map[string]string
+	leaving map[string]bool
 }
 
 // ask implements consolidate.Ask.
 func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answer, error) {
 	a.giveWay(ctx)
 	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
-	going, leave := make(map[string]bool, len(gone)), map[types.UID]bool{}
 	var entries []entry
 	for _, name := range gone {
-		going[name] = true
 		for _, pod := range a.pods[name] {
-			leave[pod.UID] = true
 			free := *pod
 			free.Spec.NodeName = ""
 			entries = append(entries, entry{pod: a.ours(&free)})
 		}
 	}
-	world, err := verify.NewWorld(klog.FromContext(ctx), verify.Source{
-		Snapshot: a.snapshot, Catalog: a.catalog, DaemonSets: a.daemonSets, Pod: a.pod, Leave: leave, Going: going,
-		Kept: a.kept.on, Room: func(name string) bool { return !a.leaving[name] && !slices.Contains(avoid, name) },
-	})
+	req, err := a.needs.request(a.classes(entries), a.catalog)
 	if err != nil {
 		return out, err
 	}
-	in := plan.Input{
-		Now: time.Now(), Catalog: a.catalog, Classes: a.classes(entries), Nodes: world.PlanNodes(), DaemonSets: a.daemonSets,
-		NewName: newNames(a.catalog), Namespaces: a.namespaces,
-		PreferenceShare: share(a.args.PreferencePercent), MinValuesBestEffort: a.args.MinValuesPolicy == minValuesBestEffort,
-		Options: plan.Options{
-			Budget: float64(*a.args.PlanBudget), NodeShare: share(a.args.NodeSharePercent),
-			SpotShare: share(a.args.SpotSharePercent), SpotPremium: share(a.args.SpotPremiumPercent),
-		},
-	}
-	solution, err := a.verifier.Solve(ctx, world, in, func(ctx context.Context, in plan.Input) (plan.Plan, error) {
-		return a.maker.Make(ctx, in), ctx.Err()
-	})
+	req.Now = time.Now()
+	req.Cluster.Snapshot, req.Cluster.Pod, req.Cluster.Going, req.Cluster.Kept = a.snapshot, a.pod, setOf(gone), a.kept.on
+	req.Cluster.Room = func(name string) bool { return !a.leaving[name] && !slices.Contains(avoid, name) }
+	result, err := a.provisioner.Provision(ctx, req)
 	if err != nil {
 		return out, fmt.Errorf("planning: %w", err)
 	}
-	readPlan(&out, solution.Plan)
+	readPlan(&out, result.Plan)
 	return out, nil
 }
 

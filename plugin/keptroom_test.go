@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,8 +17,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/plugin/consolidate"
-	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // ownedPod is one of an owner's, on a node; owner is empty for a bare pod.
@@ -165,52 +162,6 @@ func TestTidy(t *testing.T) {
 				t.Errorf("kept: %t, want %t", kept, c.want)
 			}
 		})
-	}
-}
-
-// EC2 may launch any alternative in any zone that is left: none of them costs more than the limit, and none is what goes.
-func TestTrim(t *testing.T) {
-	offering := func(zone, capacity string, price float64) catalog.Offering {
-		return catalog.Offering{Zone: zone, CapacityType: capacity, Price: price, Available: true}
-	}
-	cat := catalog.State{
-		NodePools: map[string]catalog.NodePool{"pool": {Name: "pool", NodeClass: "class"}},
-		InstanceTypes: map[string][]catalog.InstanceType{"class": {
-			{Name: "expected", Offerings: []catalog.Offering{
-				offering("a", "on-demand", 1), offering("b", "on-demand", 1.1), offering("c", "on-demand", 3), offering("a", "spot", 8),
-			}},
-			{Name: "cheap", Offerings: []catalog.Offering{offering("a", "on-demand", 0.9), offering("b", "on-demand", 1), offering("a", "spot", 9)}},
-			{Name: "dear-in-b", Offerings: []catalog.Offering{offering("a", "on-demand", 1), offering("b", "on-demand", 2)}},
-			{Name: "dear-in-c", Offerings: []catalog.Offering{offering("a", "on-demand", 1), offering("c", "on-demand", 2)}},
-			{Name: "goes", Offerings: []catalog.Offering{offering("a", "on-demand", 0.5)}},
-		}},
-	}
-	in := func(key string, values ...string) catalog.Requirement {
-		return catalog.Requirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
-	}
-	all := []string{"expected", "cheap", "dear-in-b", "dear-in-c", "goes"}
-	c := plan.Claim{
-		NodePool: "pool", Alternatives: all, Expected: plan.Offer{InstanceType: "expected", Zone: "a", CapacityType: "on-demand", Price: 1},
-		Requirements: []catalog.Requirement{
-			in(corev1.LabelInstanceTypeStable, all...), in(corev1.LabelTopologyZone, "a", "b", "c"), in(capacityTypeLabel, "on-demand", "spot"),
-		},
-	}
-	given := fmt.Sprint(c)
-	b := bound{going: []consolidate.Offer{{NodePool: "pool", InstanceType: "goes", CapacityType: "on-demand"}}, catalog: cat}
-	got := c
-	b.trim(&got, 1.5)
-	// Zone c is out, since the expected type costs 3 there, and spot, where it costs 8; what is dear in b cannot be launched without
-	// risking b.
-	if diff := cmp.Diff([]string{"expected", "cheap", "dear-in-c"}, got.Alternatives); diff != "" {
-		t.Errorf("alternatives (-want +got):\n%s", diff)
-	}
-	for i, want := range [][]string{{"expected", "cheap", "dear-in-c"}, {"a", "b"}, {"on-demand"}} {
-		if diff := cmp.Diff(want, got.Requirements[i].Values); diff != "" {
-			t.Errorf("requirement %s (-want +got):\n%s", got.Requirements[i].Key, diff)
-		}
-	}
-	if fmt.Sprint(c) != given {
-		t.Error("what was given has changed, which other claims may share")
 	}
 }
 

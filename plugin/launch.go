@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,16 +31,16 @@ const (
 
 // pending drops the pods that need no node any more, tells those that no node can help, and returns the others as they
 // are now.
-func (p *planner) pending(ctx context.Context, entries []entry, replaces string) []entry {
+func (p *planner) pending(ctx context.Context, entries []entry, of purpose) []entry {
 	var out []entry
 	var retry []*corev1.Pod
-	endings := p.endings(time.Now(), replaces)
+	endings := p.endings(time.Now(), of)
 	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
 		klog.FromContext(ctx).Error(err, "The scheduler's cache gave no snapshot")
 	}
 	for _, e := range entries {
 		pod := p.pod(refOf(e.pod))
-		if pod == nil || pod.DeletionTimestamp != nil || replaces == "" && p.provided(e, pod) {
+		if pod == nil || pod.DeletionTimestamp != nil || of.pending() && p.provided(e, pod) {
 			continue
 		}
 		pod = p.ours(pod)
@@ -50,7 +49,7 @@ func (p *planner) pending(ctx context.Context, entries []entry, replaces string)
 			continue
 		}
 		if why := p.pinned(pod); why != "" {
-			if replaces != "" {
+			if !of.pending() {
 				continue
 			}
 			p.metrics.pods.WithLabelValues(outcomeUnplaced).Inc()
@@ -61,7 +60,7 @@ func (p *planner) pending(ctx context.Context, entries []entry, replaces string)
 		if p.awaitsRoom(ctx, endings, e, pod) {
 			continue
 		}
-		if replaces != "" {
+		if !of.pending() {
 			// It runs, and is planned as if it did not.
 			free := *pod
 			free.Spec.NodeName = ""
@@ -105,15 +104,15 @@ func (p *planner) preempts(e entry, pod *corev1.Pod) bool {
 //  2. send, until the launcher has answered, and learn meanwhile what it tells of other claims;
 //  3. let go the pods of what it refused, and keep the rest in view until the catalog shows it;
 //  4. nominate pods to existing nodes with room, and tell everybody.
-func (p *planner) launch(ctx context.Context, w *work) []string {
+func (p *planner) launch(ctx context.Context, w *work) planned {
 	now := time.Now()
 	batchName := "batch-" + rand.String(8)
-	if w.replaces == "" {
+	if w.pending() {
 		p.hold(w, now)
 	} else {
 		p.narrow(w)
 	}
-	req := link.Request(batchName, w.result, w.input.Classes)
+	req := link.Request(batchName, w.result.Plan, w.result.Input.Classes)
 	logPlan(ctx, w, req, now)
 	var refused map[string]*api.Result
 	if len(req.GetClaims())+len(req.GetPlacements()) > 0 {
@@ -124,7 +123,7 @@ func (p *planner) launch(ctx context.Context, w *work) []string {
 		p.meanwhile(ctx, func() { resp, err = p.send(ctx, req) })
 		if err != nil {
 			p.unsent(ctx, w, err)
-			return nil
+			return planned{}
 		}
 		refused = refusals(resp)
 		// A full state of a stream that was opened before this answer may lack what the launcher has just recorded.
@@ -133,17 +132,20 @@ func (p *planner) launch(ctx context.Context, w *work) []string {
 	names := p.recorded(ctx, w, refused, now)
 	p.existing(ctx, w)
 	p.tellUnplaced(w)
-	p.logProblems(ctx, w.result.Problems)
+	p.logProblems(ctx, w.result.Plan.Problems)
 	klog.FromContext(ctx).V(1).Info("Batch planned", "batch", batchName, "pods", len(w.entries), "nodeClaims", len(names),
-		"placements", len(w.result.Placements), "unplaced", len(w.result.Unplaced), "costPerHour", w.result.CostPerHour,
-		"firstFitPerHour", w.result.FirstFitPerHour)
-	return names
+		"placements", len(w.result.Plan.Placements), "unplaced", len(w.result.Plan.Unplaced), "costPerHour", w.result.Plan.CostPerHour,
+		"firstFitPerHour", w.result.Plan.FirstFitPerHour)
+	if w.pending() {
+		return planned{claims: names}
+	}
+	return planned{claims: names, unplaced: w.result.Plan.Unplaced}
 }
 
 // narrow has each claim replace those nodes alone whose pods it takes.
 func (p *planner) narrow(w *work) {
-	for i := range w.result.Claims {
-		c, nodes := &w.result.Claims[i], sets.New[string]()
+	for i := range w.result.Plan.Claims {
+		c, nodes := &w.result.Plan.Claims[i], sets.New[string]()
 		for _, m := range c.Members {
 			for _, ref := range m.Pods {
 				if pod := p.pod(ref); pod != nil && pod.Spec.NodeName != "" {
@@ -152,7 +154,7 @@ func (p *planner) narrow(w *work) {
 			}
 		}
 		if len(nodes) > 0 {
-			c.Replaces = strings.Join(sets.List(nodes), ",")
+			c.Replaces = sets.List(nodes)
 		}
 	}
 }
@@ -164,18 +166,18 @@ func (p *planner) hold(w *work, now time.Time) {
 		for _, m := range members {
 			for _, ref := range m.Pods {
 				list = append(list, promise.Promise{
-					Pod: ref, NodeClaim: node, NodeName: w.input.Catalog.InFlight[node].NodeName, Since: now,
+					Pod: ref, NodeClaim: node, NodeName: w.result.Input.Catalog.InFlight[node].NodeName, Since: now,
 					Deadline: now.Add(p.args.PromiseTimeout.Duration), Message: message,
 				})
 			}
 		}
 	}
-	for _, c := range w.result.Claims {
+	for _, c := range w.result.Plan.Claims {
 		add(c.Members, c.Name, explain.Launching(c))
 	}
-	for _, pl := range w.result.Placements {
+	for _, pl := range w.result.Plan.Placements {
 		if pl.InFlight {
-			add(pl.Members, pl.Node, explain.Joining(w.input.Catalog.InFlight[pl.Node]))
+			add(pl.Members, pl.Node, explain.Joining(w.result.Input.Catalog.InFlight[pl.Node]))
 		}
 	}
 	p.promises.Hold(list...)
@@ -228,7 +230,7 @@ func refusals(resp *api.LaunchResponse) map[string]*api.Result {
 // recorded keeps what was recorded in view, lets go the pods of what was refused, and returns the new claims' names.
 func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api.Result, now time.Time) []string {
 	var names []string
-	for _, c := range w.result.Claims {
+	for _, c := range w.result.Plan.Claims {
 		if r := refused[c.Name]; r != nil {
 			p.view.failed(c.NodePool, r.GetReason(), now)
 			p.refuse(ctx, c.Members, r)
@@ -238,11 +240,11 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 		p.promises.Recorded(c.Name, now)
 		p.view.record(c, now)
 		p.keep(w, c.Members, bequest{claim: c.Name, made: now})
-		if w.replaces == "" {
+		if w.pending() {
 			p.tellMembers(c.Members, explain.Launching(c), outcomeLaunched)
 		}
 	}
-	for _, pl := range w.result.Placements {
+	for _, pl := range w.result.Plan.Placements {
 		if !pl.InFlight {
 			continue
 		}
@@ -251,9 +253,9 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 			continue
 		}
 		p.promises.Recorded(pl.Node, now)
-		p.keep(w, pl.Members, bequest{claim: pl.Node, node: w.input.Catalog.InFlight[pl.Node].NodeName, made: now})
-		if w.replaces == "" {
-			p.tellMembers(pl.Members, explain.Joining(w.input.Catalog.InFlight[pl.Node]), outcomeInFlight)
+		p.keep(w, pl.Members, bequest{claim: pl.Node, node: w.result.Input.Catalog.InFlight[pl.Node].NodeName, made: now})
+		if w.pending() {
+			p.tellMembers(pl.Members, explain.Joining(w.result.Input.Catalog.InFlight[pl.Node]), outcomeInFlight)
 		}
 	}
 	return names
@@ -262,7 +264,7 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 // keep notes the room that was found for pods of a node that goes: until they and their successors have come, no other plan
 // counts on it.
 func (p *planner) keep(w *work, members []plan.Member, at bequest) {
-	if w.replaces != "" {
+	if !w.pending() {
 		var on []fwk.PodInfo
 		if info, err := p.snapshot.Get(at.node); at.node != "" && err == nil {
 			on = info.GetPods()
@@ -298,11 +300,11 @@ func (p *planner) tellMembers(members []plan.Member, message, outcome string) {
 // existing nominates pods to nodes that exist: the room is theirs against pods of their priority or a lower one, and
 // the scheduler places them as any other.
 func (p *planner) existing(ctx context.Context, w *work) {
-	for _, pl := range w.result.Placements {
+	for _, pl := range w.result.Plan.Placements {
 		if pl.InFlight {
 			continue
 		}
-		if w.replaces != "" {
+		if !w.pending() {
 			// They run, and go where the scheduler places their successors.
 			p.keep(w, pl.Members, bequest{node: pl.Node, made: time.Now()})
 			continue
@@ -319,8 +321,7 @@ func (p *planner) existing(ctx context.Context, w *work) {
 }
 
 func (p *planner) tellUnplaced(w *work) {
-	if w.replaces != "" {
-		p.missing = append(p.missing, w.result.Unplaced...)
+	if !w.pending() {
 		return
 	}
 	p.replanAfterBackoff(time.Now())
@@ -330,7 +331,7 @@ func (p *planner) tellUnplaced(w *work) {
 			hopeless++
 		}
 	}
-	for _, u := range w.result.Unplaced {
+	for _, u := range w.result.Plan.Unplaced {
 		p.metrics.pods.WithLabelValues(outcomeUnplaced).Add(float64(len(u.Pods)))
 		for _, ref := range u.Pods {
 			e := w.byUID[types.UID(ref.UID)]

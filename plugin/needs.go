@@ -2,32 +2,41 @@ package plugin
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/verify"
+	"github.com/slipway-k8s/slipway/plugin/provision"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
+	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 )
 
 // needs knows what a pod needs beyond its spec: what its profile and the objects around it add.
 type needs struct {
-	spreads    *verify.Spreads
+	podclass.Needs
 	namespaces corelisters.NamespaceLister
+	daemonSets appslisters.DaemonSetLister
 }
 
 func newNeeds(profiles []config.KubeSchedulerProfile, f informers.SharedInformerFactory) *needs {
-	return &needs{spreads: verify.NewSpreads(profiles, f), namespaces: f.Core().V1().Namespaces().Lister()}
+	return &needs{
+		Needs:      podclass.Needs{Spreads: podclass.NewSpreads(profiles, f), Volumes: podclass.NewVolumes(f)},
+		namespaces: f.Core().V1().Namespaces().Lister(),
+		daemonSets: f.Apps().V1().DaemonSets().Lister(),
+	}
 }
 
 // namespaceLabels are the labels of all namespaces, by name.
 func (n *needs) namespaceLabels() (map[string]map[string]string, error) {
 	list, err := n.namespaces.List(labels.Everything())
 	if err != nil {
-		return nil, fmt.Errorf("namespaces: %w", err)
+		return nil, fmt.Errorf("listing namespaces: %w", err)
 	}
 	out := make(map[string]map[string]string, len(list))
 	for _, ns := range list {
@@ -36,30 +45,41 @@ func (n *needs) namespaceLabels() (map[string]map[string]string, error) {
 	return out, nil
 }
 
+// request asks for nodes for the pods of the classes, as if they were on none, with what informers show.
+func (n *needs) request(classes []plan.Class, cat catalog.State) (provision.Request, error) {
+	daemonSets, err := n.daemonSets.List(labels.Everything())
+	if err != nil {
+		return provision.Request{}, fmt.Errorf("listing DaemonSets: %w", err)
+	}
+	namespaces, err := n.namespaceLabels()
+	if err != nil {
+		return provision.Request{}, err
+	}
+	leave := map[types.UID]bool{}
+	for i := range classes {
+		for _, ref := range classes[i].Pods {
+			leave[types.UID(ref.UID)] = true
+		}
+	}
+	return provision.Request{
+		Classes: classes, Namespaces: namespaces,
+		Cluster:  clusterview.Source{Catalog: cat, DaemonSets: daemonSets, Leave: leave},
+		NewNames: func() func(string) string { return newNames(cat) },
+	}, nil
+}
+
 // classes groups the pods by identical needs, in the order of their first pod.
 func (p *Plugin) classes(entries []entry) []plan.Class {
-	var out []plan.Class
-	at := map[string]int{}
+	classes := podclass.New(p.needs.Needs)
 	only := map[string]string{}
 	for _, e := range entries {
-		if e.class == "" {
-			e.class = plan.ClassKey(e.pod)
-		}
-		spread, selector := p.needs.spreads.Of(e.pod)
-		key := strings.TrimSuffix(e.class+"/"+selector, "/")
-		i, ok := at[key]
-		if !ok {
-			i = len(out)
-			at[key] = i
-			out = append(out, plan.Class{Key: key, Pod: e.pod, DefaultSpread: spread, Volumes: p.volumes.Of(e.pod)})
-		}
 		profile := e.pod.Spec.SchedulerName
 		if _, ok := only[profile]; !ok {
 			only[profile] = p.schedulerOnly(profile)
 		}
 		ref := refOf(e.pod)
 		ref.SchedulerOnly, ref.Adopted = only[profile], p.adoptedPod(ref)
-		out[i].Pods = append(out[i].Pods, ref)
+		classes.Add(classes.Of(e.pod, e.class), ref)
 	}
-	return out
+	return classes.List()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/batch"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/verify"
+	"github.com/slipway-k8s/slipway/plugin/provision"
 )
 
 const (
@@ -33,13 +33,12 @@ const (
 // atomics are read elsewhere.
 type planner struct {
 	*Plugin
-	verifier *verify.Verifier
+	// provisioner makes the plans of the planner's goroutine.
+	provisioner *provision.Provisioner
 	// snapshot is the planner's own view of the scheduler's cache, updated like the scheduler's: under the cache's
 	// lock, and only what changed. The scheduler's own may be read nowhere but in a scheduling cycle.
 	snapshot *internalcache.Snapshot
 	view     *view
-	// maker remembers the catalogue of the last plan.
-	maker plan.Maker
 
 	// entries are the pods of the open batch, in order.
 	entries []entry
@@ -60,10 +59,6 @@ type planner struct {
 	succeeded map[types.UID]bool
 	// consolidator decides about the nodes there are, beside the planner.
 	consolidator *consolidator
-	// missing is what could not be planned for the node that goes, of the plan just made.
-	missing []plan.Unplaced
-	// avoid are the nodes that leave soon themselves: room for the pods of the question under way is on them only if need be.
-	avoid map[string]bool
 	// problems are the mistakes in objects that the last plan found.
 	problems map[plan.Problem]bool
 	// replan is when the unplaced pods are planned again.
@@ -78,17 +73,15 @@ type planner struct {
 
 	// awaited is how many nodes are awaited in the scheduler's cache, to let the pods go that are promised them.
 	awaited atomic.Int64
-	// abandoned is how many plans that took too long are still being computed.
-	abandoned atomic.Int64
 }
 
-func newPlanner(p *Plugin, v *verify.Verifier) *planner {
+func newPlanner(p *Plugin, provisioner *provision.Provisioner) *planner {
 	// The args were validated: the windows are positive and in order.
 	b, _ := batch.New(batch.Config{
 		Idle: p.args.BatchIdle.Duration, Max: p.args.BatchMax.Duration, GangTimeout: p.args.GangTimeout.Duration,
 	})
 	pl := &planner{
-		Plugin: p, verifier: v, snapshot: internalcache.NewEmptySnapshot(), view: newView(), batch: b,
+		Plugin: p, provisioner: provisioner, snapshot: internalcache.NewEmptySnapshot(), view: newView(), batch: b,
 		index: map[types.UID]int{}, unplaced: map[types.UID]entry{}, aside: map[types.UID]time.Time{},
 		told: map[types.UID]time.Time{}, kept: bequests{}, succeeded: map[types.UID]bool{},
 	}
@@ -141,8 +134,8 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	p.kept.tidy(now, p.pod, p.leaving)
 	successors, others := p.kept.divide(entries)
 	p.planned(successors)
-	p.plan(ctx, successors, "")
-	p.plan(ctx, others, "")
+	p.plan(ctx, successors, purpose{})
+	p.plan(ctx, others, purpose{})
 	return p.earlier(time.Now().Add(housekeeping), now)
 }
 

@@ -36,9 +36,9 @@ func BenchmarkBatch(b *testing.B) {
 					entries = append(entries, entry{pod: benchPod(fmt.Sprintf("web-%d", i), ""), at: time.Now()})
 				}
 				for b.Loop() {
-					w, err := p.attempt(b.Context(), entries, "")
-					if err != nil || len(w.result.Claims) == 0 || len(w.result.Unplaced) > 0 {
-						b.Fatalf("%d claims, unplaced %v, error %v", len(w.result.Claims), w.result.Unplaced, err)
+					w, err := p.attempt(b.Context(), entries, purpose{})
+					if err != nil || len(w.result.Plan.Claims) == 0 || len(w.result.Plan.Unplaced) > 0 {
+						b.Fatalf("%d claims, unplaced %v, error %v", len(w.result.Plan.Claims), w.result.Plan.Unplaced, err)
 					}
 				}
 			})

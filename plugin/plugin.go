@@ -63,7 +63,6 @@ type Plugin struct {
 	status   *statusWriter
 	owners   *owners
 	needs    *needs
-	volumes  *verify.Volumes
 	busy     *busyView
 	begins   *beginning
 	// nodesSynced and podsSynced say whether the informers have their first lists.
@@ -169,21 +168,21 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 		Profiles: s.Profiles, Without: []string{NodeLaunchName, NodeReserveName}, OutOfTree: s.OutOfTree,
 		Informers: s.Informers, Client: s.Client, DRA: handle.SharedDRAManager(), CSI: handle.SharedCSIManager(),
 	}
-	verifier, err := verify.New(ctx, verifying)
+	provisioner, err := newProvisioner(ctx, p.args, verifying)
 	if err != nil {
 		return err
 	}
-	beside, err := verify.New(ctx, verifying)
+	beside, err := newProvisioner(ctx, p.args, verifying)
 	if err != nil {
 		return err
 	}
 	if p.owners, err = newOwners(s.Informers); err != nil {
 		return err
 	}
-	p.needs, p.volumes = newNeeds(s.Profiles, s.Informers), verify.NewVolumes(s.Informers)
+	p.needs = newNeeds(s.Profiles, s.Informers)
 	p.status = newStatusWriter(s.Client, s.Informers.Core().V1().Pods().Lister(), s.Recorder)
 	p.status.adopts = p.adopts
-	p.planner = newPlanner(p, verifier)
+	p.planner = newPlanner(p, provisioner)
 	p.planner.consolidator = newConsolidator(p, beside)
 	p.busy = newBusyView(p)
 	p.nodesSynced = s.Informers.Core().V1().Nodes().Informer().HasSynced

@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 const (
@@ -214,8 +215,8 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 			leaves[e.pod.UID] = g.node
 		}
 	}
-	p.avoid = leaving
-	missing := p.replace(ctx, entries, leaves, strings.Join(slices.Sorted(maps.Keys(nodes)), ","))
+	of := purpose{leaving: slices.Sorted(maps.Keys(nodes)), avoid: leaving}
+	missing := roomless(p.plan(ctx, entries, of).unplaced, leaves)
 	cat = p.view.state(nil, now)
 	names := slices.Sorted(maps.Keys(cat.InFlight))
 	for i, g := range all {
@@ -276,17 +277,14 @@ func (p *planner) roomed(node string, cat catalog.State) map[types.UID]bool {
 	return out
 }
 
-// replace plans the entries as the pods of the nodes, and tells by node what could not be planned. leaves is the node of each pod.
-func (p *planner) replace(ctx context.Context, entries []entry, leaves map[types.UID]string, nodes string) map[string]string {
-	p.missing = nil
-	p.plan(ctx, entries, nodes)
-	p.avoid = nil
+// roomless returns by node why its pods have no room elsewhere. leaves is the node of each pod.
+func roomless(unplaced []plan.Unplaced, leaves map[types.UID]string) map[string]string {
 	messages := map[string]string{}
-	for _, u := range p.missing {
-		told := map[string]bool{}
+	for _, u := range unplaced {
+		said := map[string]bool{}
 		for _, ref := range u.Pods {
-			if node := leaves[types.UID(ref.UID)]; !told[node] {
-				told[node] = true
+			if node := leaves[types.UID(ref.UID)]; !said[node] {
+				said[node] = true
 				messages[node] = strings.TrimPrefix(messages[node]+"; "+explain.Unplaced(u, ""), "; ")
 			}
 		}

@@ -2,21 +2,15 @@ package plugin
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // answerers is how many of the launcher's questions are answered at a time: each may wait some seconds.
 const answerers = 4
-
-// maxAbandoned is how many plans that took too long may still be computed; with more, nothing is planned.
-const maxAbandoned = 2
 
 // Run works until the context ends. Call it once, after Install and before or while the scheduler runs.
 func (p *Plugin) Run(ctx context.Context) {
@@ -87,39 +81,4 @@ func (p *planner) meanwhile(ctx context.Context, call func()) {
 			p.hear(ctx, time.Now())
 		}
 	}
-}
-
-// bounded computes the plan in a goroutine that is abandoned if it takes longer than the context.
-func (p *planner) bounded(ctx context.Context, f func() plan.Plan, result *plan.Plan) error {
-	if n := p.abandoned.Load(); n > maxAbandoned {
-		return fmt.Errorf("%w: %d earlier ones are still being computed", errTooLong, n)
-	}
-	type outcome struct {
-		plan  plan.Plan
-		cause any
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		var o outcome
-		defer func() {
-			o.cause = recover()
-			done <- o
-		}()
-		o.plan = f()
-	}()
-	select {
-	case o := <-done:
-		if o.cause != nil {
-			return fmt.Errorf("panic: %v", o.cause)
-		}
-		*result = o.plan
-		return nil
-	case <-ctx.Done():
-	}
-	p.abandoned.Add(1)
-	go func() {
-		<-done
-		p.abandoned.Add(-1)
-	}()
-	return fmt.Errorf("%w: %w", errTooLong, ctx.Err())
 }

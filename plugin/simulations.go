@@ -47,9 +47,9 @@ func newSimulations() *simulations {
 }
 
 // begin notes that planning begins; what it returns, that it has ended.
-func (s *simulations) begin(replaces bool, pods int) func() {
+func (s *simulations) begin(of purpose, pods int) func() {
 	controller := provisioner
-	if replaces {
+	if !of.pending() {
 		controller = disruption
 	}
 	now := running{since: time.Now(), pods: pods}

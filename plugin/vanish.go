@@ -27,8 +27,8 @@ type endings struct {
 }
 
 // endings as the informers show them now; nil for the pods of nodes that go, which run as long as they have no other room.
-func (p *planner) endings(now time.Time, replaces string) *endings {
-	if replaces != "" {
+func (p *planner) endings(now time.Time, of purpose) *endings {
+	if !of.pending() {
 		return nil
 	}
 	return &endings{

@@ -3,6 +3,7 @@ package plugin
 import (
 	"maps"
 	"math"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -114,7 +115,7 @@ func (v *view) record(c plan.Claim, now time.Time) {
 	}
 	n := catalog.InFlightNode{
 		NodeClaim: c.Name, NodePool: c.NodePool, Phase: catalog.PhaseRecorded, Labels: c.Labels, Taints: c.Taints,
-		Allocatable: c.Allocatable, Replaces: c.Replaces,
+		Allocatable: c.Allocatable, Replaces: strings.Join(c.Replaces, ","),
 		InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone, CapacityType: c.Expected.CapacityType,
 	}
 	for _, m := range c.Members {

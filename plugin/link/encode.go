@@ -1,6 +1,8 @@
 package link
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -36,7 +38,7 @@ func Request(batch string, p plan.Plan, classes []plan.Class) *api.LaunchRequest
 func claim(c plan.Claim) *api.Claim {
 	out := &api.Claim{
 		Name: c.Name, NodePool: c.NodePool, InstanceTypes: c.Alternatives, Requests: texts(c.Requests),
-		Pods: podRefs(c.Members), Replaces: c.Replaces,
+		Pods: podRefs(c.Members), Replaces: strings.Join(c.Replaces, ","),
 		Expected: &api.Expected{
 			InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
 			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price,

@@ -251,7 +251,7 @@ func TestRequest(t *testing.T) {
 	pods := []plan.Member{{Pods: []catalog.PodRef{{Namespace: "n", Name: "p", UID: "u", SchedulerOnly: "why", Adopted: true}}}}
 	req := link.Request("b", plan.Plan{
 		Claims: []plan.Claim{{
-			Name: "default-1", NodePool: "default", Alternatives: []string{"x", "y"}, Members: pods, Replaces: "old",
+			Name: "default-1", NodePool: "default", Alternatives: []string{"x", "y"}, Members: pods, Replaces: []string{"old"},
 			Requirements: []catalog.Requirement{{Key: "k", Operator: corev1.NodeSelectorOpIn, Values: []string{"v"}, MinValues: 2}},
 			Expected:     plan.Offer{InstanceType: "x", Zone: "z", CapacityType: "spot", Price: 0.5},
 			Requests:     corev1.ResourceList{"cpu": resource.MustParse("1500m")},

@@ -22,6 +22,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
+	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
@@ -30,7 +31,7 @@ import (
 type lab struct {
 	sources  map[string]*source
 	loaded   map[string][]runtime.Object
-	volumes  *verify.Volumes
+	volumes  *podclass.Volumes
 	verifier *verify.Verifier
 	judge    framework.Framework
 	view     *view
@@ -69,7 +70,7 @@ func newLab(ctx context.Context, tb testing.TB) *lab {
 			return cache.NewSharedIndexInformer(src, one, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		})
 	}
-	l.volumes = verify.NewVolumes(factory)
+	l.volumes = podclass.NewVolumes(factory)
 	if l.verifier, err = verify.New(ctx, verify.Config{Profiles: cfg.Profiles, Informers: factory, Client: client, CSI: l.csi}); err != nil {
 		tb.Fatal(err)
 	}

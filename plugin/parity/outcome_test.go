@@ -13,7 +13,9 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/verify"
+	"github.com/slipway-k8s/slipway/plugin/provision"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
+	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 )
 
 // outcome is a case, planned.
@@ -35,35 +37,29 @@ func (l *lab) solve(ctx context.Context, c *cluster) (*outcome, error) {
 	if o.state, err = c.state(); err != nil {
 		return nil, err
 	}
-	world, err := verify.NewWorld(klog.Background(), verify.Source{
-		Snapshot: internalcache.NewSnapshot(c.bound(), c.nodes), Catalog: o.state, DaemonSets: c.daemonSets,
-		Pod: func(catalog.PodRef) *corev1.Pod { return nil }, Room: func(string) bool { return true },
-		Volumes: l.volumes, CSINodes: o.existing().CSINodes(),
-	})
+	namespaces := map[string]map[string]string{}
+	for _, ns := range c.namespaces {
+		namespaces[ns.Name] = ns.Labels
+	}
+	classes := podclass.New(podclass.Needs{Volumes: l.volumes})
+	for _, p := range c.pending() {
+		o.pending[string(p.UID)] = p
+		classes.Add(classes.Of(p, ""), catalog.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
+	}
+	l.csi.view = o.existing()
+	provisioner, err := provision.New(provision.Config{Verifier: l.verifier, Settings: provision.Settings{PreferenceShare: c.preferenceShare}})
 	if err != nil {
 		return nil, err
 	}
-	o.in = plan.Input{
-		Now: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), Catalog: o.state, Nodes: world.PlanNodes(), DaemonSets: c.daemonSets,
-		Namespaces: map[string]map[string]string{}, PreferenceShare: c.preferenceShare,
-	}
-	for _, ns := range c.namespaces {
-		o.in.Namespaces[ns.Name] = ns.Labels
-	}
-	at := map[string]int{}
-	for _, p := range c.pending() {
-		o.pending[string(p.UID)] = p
-		key := plan.ClassKey(p)
-		if _, ok := at[key]; !ok {
-			at[key] = len(o.in.Classes)
-			o.in.Classes = append(o.in.Classes, plan.Class{Key: key, Pod: p, Volumes: l.volumes.Of(p)})
-		}
-		k := &o.in.Classes[at[key]]
-		k.Pods = append(k.Pods, catalog.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
-	}
-	l.csi.view = o.existing()
-	s, err := l.verifier.Solve(ctx, world, o.in, nil)
-	o.plan, o.rounds, o.rejected = s.Plan, s.Rounds, s.Rejected
+	r, err := provisioner.Provision(ctx, provision.Request{
+		Now: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), Classes: classes.List(), Namespaces: namespaces,
+		Cluster: clusterview.Source{
+			Snapshot: internalcache.NewSnapshot(c.bound(), c.nodes), Catalog: o.state, DaemonSets: c.daemonSets,
+			Pod: func(catalog.PodRef) *corev1.Pod { return nil }, Room: func(string) bool { return true },
+			Volumes: l.volumes, CSINodes: o.existing().CSINodes(),
+		},
+	})
+	o.in, o.plan, o.rounds, o.rejected = r.Input, r.Plan, r.Rounds, r.Rejected
 	return o, err
 }
 

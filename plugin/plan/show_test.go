@@ -41,8 +41,8 @@ func show(t *testing.T, in plan.Input, p plan.Plan) string {
 				fmt.Fprintf(&b, "  %s\n", show)
 			}
 		}
-		if c.Replaces != "" {
-			fmt.Fprintf(&b, "  replaces %s\n", c.Replaces)
+		if len(c.Replaces) > 0 {
+			fmt.Fprintf(&b, "  replaces %s\n", strings.Join(c.Replaces, ","))
 		}
 	}
 	for _, u := range p.Unplaced {

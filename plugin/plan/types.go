@@ -25,8 +25,8 @@ type Input struct {
 	Rejected []Rejection
 	// NewName returns a name for a claim of the pool. One that was given before gets a number behind it; nil numbers all claims.
 	NewName func(nodePool string) string
-	// Replaces is the name of the node whose pods are planned, on every claim; empty for pending pods.
-	Replaces string
+	// Replaces are the names of the nodes whose pods are planned, on every claim; empty for pending pods.
+	Replaces []string
 	// Namespaces are the labels of each namespace by its name, for namespaceSelectors; nil where they are not known.
 	Namespaces map[string]map[string]string
 	// PreferenceShare is how much more than the bill without them preferences may cost: 0.1 for a tenth. Preferred node
@@ -164,8 +164,8 @@ type Claim struct {
 	Requests corev1.ResourceList
 	// Members are the pods by class.
 	Members []Member
-	// Replaces is the name of the node whose pods this claim is for; empty otherwise.
-	Replaces string
+	// Replaces are the names of the nodes whose pods this claim is for; empty for pending pods.
+	Replaces []string
 }
 
 // Offer is an instance type in one offering.

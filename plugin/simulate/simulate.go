@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,9 +14,10 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision"
+	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 	"github.com/slipway-k8s/slipway/plugin/simulate/market"
-	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
 // Options are the arguments of the planner.
@@ -113,32 +113,24 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	for _, p := range objects.Invalid {
 		out.Held = append(out.Held, Held{Pod: p.Namespace + "/" + p.Name, Code: codeInvalid, Reason: p.Reason})
 	}
-	classes := w.classes(objects.Pods, cat.InFlight, out)
-	start := time.Now()
-	world, err := verify.NewWorld(o.Log, w.source(cat))
+	provisioner, err := provision.New(provision.Config{Verifier: w.verifier, Settings: provision.Settings{
+		PreferenceShare: o.PreferenceShare, MinValuesBestEffort: o.MinValuesBestEffort, Plan: o.Plan,
+	}})
 	if err != nil {
 		return nil, err
 	}
-	out.Input = plan.Input{
-		// The time matters only for offerings that are sold out for a while, and here none is.
-		Now: time.Time{}, Catalog: cat, Classes: classes, Nodes: world.PlanNodes(), DaemonSets: objects.DaemonSets,
-		NewName: names(objects.Nodes, o.taken), Namespaces: labelsOf(objects), PreferenceShare: o.PreferenceShare, MinValuesBestEffort: o.MinValuesBestEffort,
-		Options: o.Plan,
-	}
-	var planning time.Duration
-	var maker plan.Maker
-	solution, err := w.verifier.Solve(ctx, world, out.Input, func(ctx context.Context, in plan.Input) (plan.Plan, error) {
-		began := time.Now()
-		in.NewName = names(objects.Nodes, o.taken)
-		made := maker.Make(ctx, in)
-		planning += time.Since(began)
-		return made, nil
+	classes := w.classes(objects.Pods, cat.InFlight, out)
+	start := time.Now()
+	result, err := provisioner.Provision(ctx, provision.Request{
+		// Now is left zero: it matters only for offerings that are sold out for a while, and here none is.
+		Cluster: w.source(cat), Classes: classes, Namespaces: labelsOf(objects),
+		NewNames: func() func(string) string { return names(objects.Nodes, o.taken) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("planning: %w", err)
 	}
-	out.Plan, out.Rounds, out.rejected = solution.Plan, solution.Rounds, solution.Rejected
-	out.PlanTime, out.VerifyTime = planning, time.Since(start)-planning
+	out.Input, out.Plan, out.Rounds, out.rejected = result.Input, result.Plan, result.Rounds, result.Rejected
+	out.PlanTime, out.VerifyTime = result.PlanTime, time.Since(start)-result.PlanTime
 	for _, p := range out.Plan.Problems {
 		out.Problems = append(out.Problems, input.Problem{Object: p.Object, Field: p.Field, Message: p.Message})
 	}
@@ -201,8 +193,7 @@ func (w *world) classes(pods []input.Pod, inFlight map[string]catalog.InFlightNo
 			promised[ref.UID] = n.NodeClaim
 		}
 	}
-	var classes []plan.Class
-	byKey, byShape := map[string]int{}, map[int]int{}
+	classes, byShape := podclass.New(w.needs), map[int]int{}
 	for _, p := range pods {
 		if p.Spec.NodeName != "" {
 			out.bound[p.Namespace+"/"+p.Name] = "bound to node " + p.Spec.NodeName
@@ -214,7 +205,7 @@ func (w *world) classes(pods []input.Pod, inFlight map[string]catalog.InFlightNo
 		}
 		at, ok := byShape[p.Shape]
 		if !ok {
-			at = w.class(p, &classes, byKey)
+			at = w.class(p, classes)
 			byShape[p.Shape] = at
 		}
 		name := p.Namespace + "/" + p.Name
@@ -222,27 +213,19 @@ func (w *world) classes(pods []input.Pod, inFlight map[string]catalog.InFlightNo
 		case at < 0:
 			out.Held = append(out.Held, Held{Pod: name, Code: codeWaiting, Reason: w.held[^at]})
 		default:
-			classes[at].Pods = append(classes[at].Pods, catalog.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
+			classes.Add(at, catalog.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)})
 		}
 	}
-	return classes
+	return classes.List()
 }
 
 // class finds or adds the pod's class; a negative answer is the complement of the index of the reason in w.held.
-func (w *world) class(p input.Pod, classes *[]plan.Class, byKey map[string]int) int {
+func (w *world) class(p input.Pod, classes *podclass.Classes) int {
 	if why := waits(p.Pod); why != "" {
 		w.held = append(w.held, why)
 		return ^(len(w.held) - 1)
 	}
-	spread, selector := w.spreads.Of(p.Pod)
-	key := strings.TrimSuffix(plan.ClassKey(p.Pod)+"/"+selector, "/")
-	at, ok := byKey[key]
-	if !ok {
-		at = len(*classes)
-		byKey[key] = at
-		*classes = append(*classes, plan.Class{Key: key, Pod: p.Pod, DefaultSpread: spread, Volumes: w.volumes.Of(p.Pod)})
-	}
-	return at
+	return classes.Of(p.Pod, "")
 }
 
 // waits says what else than a node the pod waits for.

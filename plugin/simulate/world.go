@@ -19,6 +19,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
+	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 	"github.com/slipway-k8s/slipway/plugin/simulate/apiserver"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 	"github.com/slipway-k8s/slipway/plugin/verify"
@@ -31,8 +33,7 @@ type world struct {
 	byName   map[string]*framework.NodeInfo
 	claims   map[string]bool
 	verifier *verify.Verifier
-	volumes  *verify.Volumes
-	spreads  *verify.Spreads
+	needs    podclass.Needs
 	stop     func()
 	// held are the reasons of pods that are not planned.
 	held []string
@@ -62,7 +63,7 @@ func newWorld(ctx context.Context, objects *input.Objects, scheduler *Scheduler)
 	if err != nil {
 		return nil, err
 	}
-	w.volumes, w.spreads = verify.NewVolumes(factory), verify.NewSpreads(profiles, factory)
+	w.needs = podclass.Needs{Volumes: podclass.NewVolumes(factory), Spreads: podclass.NewSpreads(profiles, factory)}
 	inner, cancel := context.WithCancel(ctx)
 	factory.Start(inner.Done())
 	w.stop = func() { cancel(); factory.Shutdown() }
@@ -153,8 +154,8 @@ func add(info *framework.NodeInfo, pod *corev1.Pod) {
 }
 
 // source is the world as verification takes it: every node is room.
-func (w *world) source(cat catalog.State) verify.Source {
-	return verify.Source{
+func (w *world) source(cat catalog.State) clusterview.Source {
+	return clusterview.Source{
 		Snapshot: snapshot{w}, Catalog: cat, DaemonSets: w.objects.DaemonSets, Pod: w.pod,
 		Room: func(string) bool { return true },
 	}

@@ -11,14 +11,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
+	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 )
 
 // variant is one way in which EC2 may launch a claim: an instance type in an offering that the claim's requirements allow.
@@ -47,7 +47,11 @@ type shape struct {
 func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*trial) (map[int][]plan.Offer, error) {
 	out := map[int][]plan.Offer{}
 	known := map[string][]plan.Offer{}
-	s.keys = slices.Sorted(maps.Keys(s.keysThatMatter()))
+	var classes []*plan.Class
+	for _, index := range s.order {
+		classes = append(classes, &s.classes[index])
+	}
+	s.keys = slices.Sorted(maps.Keys(keysThatMatter(classes, s.nodes())))
 	for i := range s.claims {
 		c := &s.claims[i]
 		if len(c.Alternatives) == 0 {
@@ -145,7 +149,7 @@ func (x *variant) holds(total *framework.Resource, spots []*spot) bool {
 	for _, at := range spots {
 		pods += len(at.pods)
 		for _, vol := range at.class.Volumes {
-			if vol.Driver == ebsDriver {
+			if vol.Driver == podclass.EBSDriver {
 				volumes[at.class.Pod.Namespace+"/"+vol.Claim] = true
 			}
 		}
@@ -169,7 +173,7 @@ func (x *variant) holds(total *framework.Resource, spots []*spot) bool {
 func (v *Verifier) runsAll(ctx context.Context, spots []*spot, x *variant, asked map[int]*trial) (bool, error) {
 	expected := spots[0].node
 	moved := x.daemons.SnapshotConcrete()
-	moved.SetNode(virtualNode(expected.Node().Name, maps.Clone(x.labels), expected.Node().Spec.Taints, x.shape.Allocatable))
+	moved.SetNode(clusterview.VirtualNode(expected.Node().Name, maps.Clone(x.labels), expected.Node().Spec.Taints, x.shape.Allocatable))
 	for _, at := range spots {
 		for _, p := range at.pods {
 			moved.AddPodInfo(p)
@@ -241,7 +245,7 @@ func (s *scene) variants(c *plan.Claim) []*variant {
 			continue
 		}
 		for _, o := range sh.Offerings {
-			if allows(c, corev1.LabelTopologyZone, o.Zone) && allows(c, labelCapacityType, o.CapacityType) {
+			if c.Allows(corev1.LabelTopologyZone, o.Zone) && c.Allows(clusterview.LabelCapacityType, o.CapacityType) {
 				at := place{sh.Name, o.Zone, o.CapacityType}
 				if of[at] == nil {
 					of[at] = s.variant(c, sh, o, open)
@@ -267,7 +271,7 @@ func variantsKey(c *plan.Claim, open map[string]string) string {
 		list([]string{k, open[k]})
 	}
 	for _, r := range c.Requirements {
-		if r.Key == corev1.LabelTopologyZone || r.Key == labelCapacityType {
+		if r.Key == corev1.LabelTopologyZone || r.Key == clusterview.LabelCapacityType {
 			list([]string{r.Key})
 			list(r.Values)
 		}
@@ -298,7 +302,7 @@ func byName(a, b *appsv1.DaemonSet) int {
 // variant is remembered for claims of the same pool that leave the same labels open.
 func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering, open map[string]string) *variant {
 	pool := s.cat.NodePools[c.NodePool]
-	labels := offeringLabels(pool, *sh.InstanceType, o)
+	labels := clusterview.OfferingLabels(pool, *sh.InstanceType, o)
 	for k, v := range open {
 		if _, ok := labels[k]; !ok {
 			labels[k] = v
@@ -309,13 +313,13 @@ func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering, open map[s
 		labels: labels, shape: sh,
 	}
 	x.daemons = framework.NewNodeInfo()
-	x.daemons.SetNode(virtualNode("variant", maps.Clone(labels), c.Taints, sh.Allocatable))
+	x.daemons.SetNode(clusterview.VirtualNode("variant", maps.Clone(labels), c.Taints, sh.Allocatable))
 	var b strings.Builder
 	for _, k := range s.keys {
 		value, ok := x.labels[k]
 		b.WriteString(value + strconv.FormatBool(ok) + ";")
 	}
-	for _, ds := range slices.SortedFunc(maps.Values(s.world.addDaemons(x.daemons, nil)), byName) {
+	for _, ds := range slices.SortedFunc(maps.Values(s.view.AddDaemons(x.daemons, nil)), byName) {
 		b.WriteString(ds.Namespace + "/" + ds.Name + ";")
 	}
 	x.signature = b.String()
@@ -330,15 +334,8 @@ func openLabels(c *plan.Claim) map[string]string {
 			out[r.Key] = r.Values[0]
 		}
 	}
-	for _, k := range []string{corev1.LabelTopologyZone, labelCapacityType, corev1.LabelInstanceTypeStable, corev1.LabelArchStable} {
+	for _, k := range []string{corev1.LabelTopologyZone, clusterview.LabelCapacityType, corev1.LabelInstanceTypeStable, corev1.LabelArchStable} {
 		delete(out, k)
 	}
 	return out
-}
-
-func daemonPod(ds *appsv1.DaemonSet, node string) *corev1.Pod {
-	pod := daemon.NewPod(ds, node)
-	pod.UID = types.UID("daemon/" + string(ds.UID) + "/" + node)
-	pod.Name = ds.Name + "-" + node
-	return pod
 }

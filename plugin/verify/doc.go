@@ -1,11 +1,11 @@
 // Package verify checks a plan with the scheduler's own filters.
 //
-// A World is the cluster as a plan sees it: the nodes of a snapshot of the scheduler's cache and the nodes in flight.
 // A Verifier holds one extra framework per profile, with the profile's plugins but without PostFilter and without
-// slipway's own; it places everything that a plan places on virtual nodes and asks, for each class on each node,
+// slipway's own. Check places everything that a plan places on a view of the cluster and asks, for each class on each node,
 // whether PreFilter and Filter let one pod of the class be where the plan put it while everything else is in place.
-// So topology spread and affinity are judged by the final state, and the order of placement does not matter.
+// So topology spread and affinity are judged by the final state, and the order of placement does not matter. Of a plan
+// that passes it asks the same about each claim's alternatives. It changes no plan: package provision does.
 //
-// Neither is safe for concurrent use: the planner's goroutine owns them. The package starts no goroutine of its own;
-// the frameworks' metrics recorder stops with the context given to New.
+// A Verifier is for one caller at a time. The package starts no goroutine of its own; the frameworks' metrics recorder
+// stops with the context given to New.
 package verify

@@ -4,14 +4,17 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
-// keysThatMatter are the label keys of nodes by which any pod of the scene is told where it may be: what it selects, and
-// the topology keys of its own rules and of those that keep others away.
-func (s *scene) keysThatMatter() map[string]bool {
+// keysThatMatter returns the label keys of nodes that decide where pods of the classes may be: what they select, and the
+// topology keys of their own rules and of those of the nodes' pods that keep others away.
+func keysThatMatter(classes []*plan.Class, nodes []*framework.NodeInfo) map[string]bool {
 	out := map[string]bool{}
-	for _, index := range s.order {
-		class := &s.classes[index]
+	for _, class := range classes {
 		podKeys(class.Pod, out)
 		for _, c := range class.DefaultSpread {
 			out[c.TopologyKey] = true
@@ -19,7 +22,7 @@ func (s *scene) keysThatMatter() map[string]bool {
 		if len(class.Volumes) > 0 {
 			for _, k := range []string{
 				corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone,
-				corev1.LabelFailureDomainBetaRegion, labelEBSZone,
+				corev1.LabelFailureDomainBetaRegion, clusterview.LabelEBSZone,
 			} {
 				out[k] = true
 			}
@@ -30,7 +33,7 @@ func (s *scene) keysThatMatter() map[string]bool {
 			}
 		}
 	}
-	for _, ni := range s.nodes() {
+	for _, ni := range nodes {
 		for _, p := range ni.PodsWithRequiredAntiAffinity {
 			for _, t := range p.GetRequiredAntiAffinityTerms() {
 				out[t.TopologyKey] = true
@@ -64,4 +67,17 @@ func termKeys(t corev1.NodeSelectorTerm, out map[string]bool) {
 	for _, e := range slices.Concat(t.MatchExpressions, t.MatchFields) {
 		out[e.Key] = true
 	}
+}
+
+func requiredTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
+	var out []corev1.PodAffinityTerm
+	if a := pod.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil {
+			out = append(out, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+		}
+		if a.PodAntiAffinity != nil {
+			out = append(out, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
+		}
+	}
+	return out
 }

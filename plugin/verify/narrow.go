@@ -9,10 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
 // narrow turns a filter's no into the smallest rejection that keeps the planner from repeating it. In this order:
@@ -67,7 +67,7 @@ func domainOf(class *plan.Class, plugin string) domain {
 		switch key {
 		case corev1.LabelTopologyZone:
 			out.zone = true
-		case labelCapacityType:
+		case clusterview.LabelCapacityType:
 			out.capacityType = true
 		case corev1.LabelHostname:
 		default:
@@ -128,8 +128,8 @@ func (s *scene) beside(at *spot, daemons map[types.UID]*appsv1.DaemonSet, verdic
 				if by.zone && o.Zone != expected.Zone || by.capacityType && o.CapacityType != expected.CapacityType {
 					continue
 				}
-				node := virtualNode("beside", offeringLabels(pool, t, o), pool.Taints, t.Allocatable)
-				if !s.runs(node, daemons) {
+				node := clusterview.VirtualNode("beside", clusterview.OfferingLabels(pool, t, o), pool.Taints, t.Allocatable)
+				if !s.view.RunsAll(node, daemons) {
 					continue
 				}
 				verdict.NodePool, verdict.InstanceType, verdict.Zone, verdict.CapacityType = name, t.Name, o.Zone, o.CapacityType
@@ -138,16 +138,6 @@ func (s *scene) beside(at *spot, daemons map[types.UID]*appsv1.DaemonSet, verdic
 		}
 	}
 	return out
-}
-
-// runs says that the node runs pods of all of the DaemonSets.
-func (s *scene) runs(node *corev1.Node, daemons map[types.UID]*appsv1.DaemonSet) bool {
-	for _, ds := range daemons {
-		if run, _ := daemon.NodeShouldRunDaemonPod(s.world.logger, node, ds); !run {
-			return false
-		}
-	}
-	return true
 }
 
 // most is how many pods of the class the node takes: at least one, fewer than are planned.
@@ -227,17 +217,4 @@ func withinNode(pod *corev1.Pod, plugin string) bool {
 		})
 	}
 	return false
-}
-
-func requiredTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
-	var out []corev1.PodAffinityTerm
-	if a := pod.Spec.Affinity; a != nil {
-		if a.PodAffinity != nil {
-			out = append(out, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-		}
-		if a.PodAntiAffinity != nil {
-			out = append(out, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution...)
-		}
-	}
-	return out
 }

@@ -12,14 +12,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-)
-
-const (
-	labelCapacityType = "karpenter.sh/capacity-type"
-	// limitOfNodes is the entry of a NodePool's limits that counts nodes.
-	limitOfNodes corev1.ResourceName = "nodes"
-	// labelEBSZone is the EBS driver's own zone key, in the node affinity of its volumes.
-	labelEBSZone = "topology.ebs.csi.aws.com/zone"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
 // spot is the pods of one class on one node.
@@ -38,9 +31,9 @@ type spot struct {
 	daemons map[types.UID]*appsv1.DaemonSet
 }
 
-// scene is the final state: the world with everything that the plan places.
+// scene is the final state: the cluster with everything that the plan places.
 type scene struct {
-	world   *World
+	view    *clusterview.View
 	claims  []plan.Claim
 	cat     catalog.State
 	classes []plan.Class
@@ -58,9 +51,9 @@ type scene struct {
 	keys []string
 }
 
-func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*scene, error) {
+func newScene(view *clusterview.View, classes []plan.Class, p plan.Plan, cat catalog.State) (*scene, error) {
 	s := &scene{
-		world: w, claims: p.Claims, cat: cat, classes: classes, spots: map[int][]*spot{}, changed: map[string]*framework.NodeInfo{},
+		view: view, claims: p.Claims, cat: cat, classes: classes, spots: map[int][]*spot{}, changed: map[string]*framework.NodeInfo{},
 		ofClaim: map[int][]*spot{}, shapes: map[string]*shape{}, known: map[string]map[place]*variant{},
 		variantsOf: map[string][]*variant{},
 	}
@@ -69,8 +62,8 @@ func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*
 	for i := range p.Claims {
 		c := &p.Claims[i]
 		ni := framework.NewNodeInfo()
-		ni.SetNode(virtualNode(c.Name, claimLabels(c), c.Taints, c.Allocatable))
-		at := spot{node: ni, claim: c, others: map[types.UID]string{}, daemons: w.addDaemons(ni, nil)}
+		ni.SetNode(clusterview.VirtualNode(c.Name, clusterview.ClaimLabels(c), c.Taints, c.Allocatable))
+		at := spot{node: ni, claim: c, others: map[types.UID]string{}, daemons: view.AddDaemons(ni, nil)}
 		s.virtual = append(s.virtual, ni)
 		if s.ofClaim[i], err = s.place(at, c.Members, infos); err != nil {
 			return nil, fmt.Errorf("claim %s: %w", c.Name, err)
@@ -78,7 +71,7 @@ func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*
 	}
 	existing := map[string]*framework.NodeInfo{}
 	if len(p.Placements) > 0 {
-		for _, ni := range w.existing {
+		for _, ni := range view.Existing() {
 			existing[ni.Node().Name] = ni
 		}
 	}
@@ -87,7 +80,7 @@ func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*
 		if ni == nil {
 			from := existing[pl.Node]
 			if pl.InFlight {
-				from = w.inFlight[pl.Node]
+				from = view.InFlight()[pl.Node]
 			}
 			if from == nil {
 				return nil, fmt.Errorf("placement on %s: no such node (in flight: %t)", pl.Node, pl.InFlight)
@@ -101,7 +94,7 @@ func newScene(w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (*
 	}
 	s.order = slices.Sorted(maps.Keys(s.spots))
 	if slices.ContainsFunc(s.order, func(i int) bool { return spreadsHard(classes[i].Pod) }) {
-		s.virtual = append(s.virtual, w.domains(cat, s.left())...)
+		s.virtual = append(s.virtual, view.Domains(cat, left(cat, p.Claims))...)
 	}
 	return s, nil
 }
@@ -138,81 +131,24 @@ func (s *scene) place(on spot, members []plan.Member, infos map[int]*framework.P
 
 // nodes lists all nodes of the final state.
 func (s *scene) nodes() []*framework.NodeInfo {
-	out := make([]*framework.NodeInfo, 0, len(s.world.existing)+len(s.world.inFlight)+len(s.virtual))
+	out := make([]*framework.NodeInfo, 0, len(s.view.Existing())+len(s.view.InFlight())+len(s.virtual))
 	add := func(ni *framework.NodeInfo) {
 		if c := s.changed[ni.Node().Name]; c != nil {
 			ni = c
 		}
 		out = append(out, ni)
 	}
-	for _, ni := range s.world.existing {
+	for _, ni := range s.view.Existing() {
 		add(ni)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.world.inFlight)) {
-		add(s.world.inFlight[name])
+	for _, name := range slices.Sorted(maps.Keys(s.view.InFlight())) {
+		add(s.view.InFlight()[name])
 	}
 	return append(out, s.virtual...)
-}
-
-func claimLabels(c *plan.Claim) map[string]string {
-	out := maps.Clone(c.Labels)
-	if out == nil {
-		out = map[string]string{}
-	}
-	for key, value := range map[string]string{
-		corev1.LabelTopologyZone:       c.Expected.Zone,
-		corev1.LabelInstanceTypeStable: c.Expected.InstanceType,
-		labelCapacityType:              c.Expected.CapacityType,
-		"karpenter.sh/nodepool":        c.NodePool,
-	} {
-		if out[key] == "" && value != "" {
-			out[key] = value
-		}
-	}
-	addAliases(out)
-	return out
-}
-
-// addAliases adds the deprecated and driver-specific names of labels, by which some pods and volumes select nodes.
-func addAliases(labels map[string]string) {
-	for _, a := range [...]struct{ normal, alias string }{
-		{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone},
-		{corev1.LabelTopologyZone, labelEBSZone},
-		{corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion},
-		{corev1.LabelArchStable, "beta.kubernetes.io/arch"},
-		{corev1.LabelOSStable, "beta.kubernetes.io/os"},
-		{corev1.LabelInstanceTypeStable, corev1.LabelInstanceType},
-	} {
-		if value, ok := labels[a.normal]; ok && labels[a.alias] == "" {
-			labels[a.alias] = value
-		}
-	}
 }
 
 func spreadsHard(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
 		return c.WhenUnsatisfiable == corev1.DoNotSchedule
 	})
-}
-
-func offeringLabels(pool catalog.NodePool, t catalog.InstanceType, o catalog.Offering) map[string]string {
-	labels := maps.Clone(t.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, pool.Labels)
-	labels[corev1.LabelTopologyZone] = o.Zone
-	labels[labelCapacityType] = o.CapacityType
-	labels["karpenter.sh/nodepool"] = pool.Name
-	if o.ZoneID != "" {
-		labels["topology.k8s.aws/zone-id"] = o.ZoneID
-	}
-	if labels[corev1.LabelTopologyRegion] == "" {
-		labels[corev1.LabelTopologyRegion] = plan.RegionOf(o.Zone)
-	}
-	if labels[corev1.LabelOSStable] == "" {
-		labels[corev1.LabelOSStable] = string(corev1.Linux)
-	}
-	addAliases(labels)
-	return labels
 }

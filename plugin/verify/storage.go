@@ -6,13 +6,14 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 )
 
 const (
-	// ebsDriver is the CSI driver of EBS volumes, and ebsVolumes how many of them a node that has no CSINode yet is
-	// taken to attach where the catalog does not know: Nitro instances share 28 slots with network interfaces and
-	// instance store ("Amazon EBS volume limits for Amazon EC2 instances").
-	ebsDriver  = "ebs.csi.aws.com"
+	// ebsVolumes is how many EBS volumes a node without a CSINode is taken to attach where the catalog does not know: Nitro
+	// instances share 28 slots with network interfaces and instance store ("Amazon EBS volume limits for Amazon EC2
+	// instances").
 	ebsVolumes = 24
 )
 
@@ -55,7 +56,7 @@ func (a attachLimits) Get(name string) (*storagev1.CSINode, error) {
 	return &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
-			Name: ebsDriver, NodeID: name, Allocatable: &storagev1.VolumeNodeResources{Count: &count},
+			Name: podclass.EBSDriver, NodeID: name, Allocatable: &storagev1.VolumeNodeResources{Count: &count},
 		}}},
 	}, nil
 }

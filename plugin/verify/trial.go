@@ -35,7 +35,7 @@ type part struct {
 type neighbours map[string]*part
 
 // preFilter runs the profile's PreFilter plugins for the class: a trial, or why it is rejected wherever it goes.
-func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known neighbours) (*trial, []verdict, error) {
+func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known neighbours) (*trial, []Verdict, error) {
 	class := s.classes[index]
 	p, ok := v.profiles[class.Pod.Spec.SchedulerName]
 	if !ok {
@@ -60,7 +60,7 @@ func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known nei
 			if !status.IsRejected() {
 				return nil, nil, fmt.Errorf("pod %s: PreFilter: %w", klog.KObj(class.Pod), status.AsError())
 			}
-			return nil, []verdict{{plan.Rejection{ClassKey: class.Key, Reason: reason(status)}, index, class.Pods}}, nil
+			return nil, []Verdict{{plan.Rejection{ClassKey: class.Key, Reason: reason(status)}, index, class.Pods}}, nil
 		}
 		t.asked, t.nodes = append(t.asked, one), t.nodes.Merge(result)
 		if key != "" {

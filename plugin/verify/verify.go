@@ -20,6 +20,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
 // Config is what a Verifier needs.
@@ -87,37 +88,34 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 	return v, nil
 }
 
-// Check asks the filters about the plan, and returns what they reject; nothing means that all may be launched as
-// expected. The classes are those of the plan's input. Solve asks about the claims' alternatives too.
-func (v *Verifier) Check(ctx context.Context, w *World, classes []plan.Class, p plan.Plan, cat catalog.State) ([]plan.Rejection, error) {
-	found, err := v.check(ctx, w, classes, p, cat)
-	if len(found.verdicts) == 0 {
-		return nil, err
-	}
-	out := make([]plan.Rejection, len(found.verdicts))
-	for i := range found.verdicts {
-		out[i] = found.verdicts[i].Rejection
-	}
-	return out, err
+// Verdict is a rejection and the pods it is about.
+type Verdict struct {
+	plan.Rejection
+	// Class is the index of the pods' class.
+	Class int
+	// Pods that the rejection is about.
+	Pods []catalog.PodRef
 }
 
-// judgement is what the filters say of a plan.
-type judgement struct {
-	verdicts []verdict
-	// bad are the alternatives that would not run their claim's pods, by index of the claim; nil while there are verdicts.
-	bad map[int][]plan.Offer
+// Judgement is what the filters answer about a plan.
+type Judgement struct {
+	// Verdicts are the rejections; none means that all may be launched as expected.
+	Verdicts []Verdict
+	// Bad are the alternatives that would not run their claim's pods, by index of the claim; nil while there are Verdicts.
+	Bad map[int][]plan.Offer
 }
 
-func (v *Verifier) check(ctx context.Context, w *World, classes []plan.Class, p plan.Plan, cat catalog.State) (judgement, error) {
-	scene, err := newScene(w, classes, p, cat)
+// Check asks the filters about the plan. The classes are those of the plan's input.
+func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []plan.Class, p plan.Plan, cat catalog.State) (Judgement, error) {
+	scene, err := newScene(view, classes, p, cat)
 	if err != nil {
-		return judgement{}, err
+		return Judgement{}, err
 	}
-	all := newOverlay(w.base, scene.nodes())
-	all.attach = scene.attachLimits(cat)
+	all := newOverlay(view.Base(), scene.nodes())
+	all.attach = attachLimitsOf(cat, p.Claims)
 	v.lister.target = all
 	defer func() { v.lister.target = newOverlay(emptyLister{}, nil) }()
-	var out judgement
+	var out Judgement
 	asked, among := map[int]*trial{}, neighbours{}
 	for _, c := range scene.order {
 		t, rejected, err := v.preFilter(ctx, scene, c, among)
@@ -126,23 +124,23 @@ func (v *Verifier) check(ctx context.Context, w *World, classes []plan.Class, p 
 			rejected, err = v.class(ctx, t)
 		}
 		if err != nil {
-			return judgement{}, err
+			return Judgement{}, err
 		}
-		out.verdicts = append(out.verdicts, rejected...)
+		out.Verdicts = append(out.Verdicts, rejected...)
 	}
-	if len(out.verdicts) == 0 {
-		out.bad, err = v.alternatives(ctx, scene, asked)
+	if len(out.Verdicts) == 0 {
+		out.Bad, err = v.alternatives(ctx, scene, asked)
 	}
 	return out, err
 }
 
 // class checks one pod of the class on each node that the plan uses for it.
-func (v *Verifier) class(ctx context.Context, t *trial) ([]verdict, error) {
-	var out []verdict
+func (v *Verifier) class(ctx context.Context, t *trial) ([]Verdict, error) {
+	var out []Verdict
 	for _, spot := range t.scene.spots[t.index] {
 		node := spot.node.Node().Name
 		if !t.nodes.AllNodes() && !t.nodes.NodeNames.Has(node) {
-			out = append(out, verdict{spot.reject(t.class, "the pod is pinned to other nodes", ""), t.index, spot.refs})
+			out = append(out, Verdict{spot.reject(t.class, "the pod is pinned to other nodes", ""), t.index, spot.refs})
 			continue
 		}
 		status, err := v.filter(ctx, t, spot, nil)
@@ -151,7 +149,7 @@ func (v *Verifier) class(ctx context.Context, t *trial) ([]verdict, error) {
 		}
 		if !status.IsSuccess() {
 			for _, r := range v.narrow(ctx, t, spot, status) {
-				out = append(out, verdict{r, t.index, spot.refs})
+				out = append(out, Verdict{r, t.index, spot.refs})
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package verify
+package clusterview
 
 import (
 	"errors"
@@ -17,11 +17,12 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 )
 
-// Source is what a World is made of.
+// Source is what a View is made of.
 type Source struct {
-	// Snapshot of the scheduler's cache; it must not change while the World is used. Required.
+	// Snapshot of the scheduler's cache; it must not change while the View is used. Required.
 	Snapshot fwk.SharedLister
 	// Catalog with the nodes in flight.
 	Catalog catalog.State
@@ -38,7 +39,7 @@ type Source struct {
 	Kept func(nodeClaim, nodeName string) []*corev1.Pod
 	// Volumes tells what the pods' volumes need, and CSINodes what the nodes that exist can attach; without either, as far
 	// as is known, nodes take any number.
-	Volumes *Volumes
+	Volumes *podclass.Volumes
 	// CSINodes as above.
 	CSINodes fwk.CSINodeLister
 	// Room says which existing nodes are room too, not only neighbours: those on which the scheduler has not tried the
@@ -46,23 +47,23 @@ type Source struct {
 	Room func(nodeName string) bool
 }
 
-// World is the cluster with its nodes in flight.
-type World struct {
+// View is the cluster with its nodes in flight.
+type View struct {
 	base       fwk.SharedLister
 	existing   []*framework.NodeInfo
 	inFlight   map[string]*framework.NodeInfo
 	daemonSets []*appsv1.DaemonSet
 	logger     klog.Logger
 	room       func(string) bool
-	volumes    *Volumes
+	volumes    *podclass.Volumes
 	csiNodes   fwk.CSINodeLister
 	// starting are the nodes in flight, types the instance types by NodePool.
 	starting map[string]catalog.InFlightNode
 	types    map[string][]catalog.InstanceType
 }
 
-// NewWorld puts the World together. It copies what it changes.
-func NewWorld(logger klog.Logger, src Source) (*World, error) {
+// New puts the View together. It copies what it changes.
+func New(logger klog.Logger, src Source) (*View, error) {
 	if src.Snapshot == nil || src.Pod == nil {
 		return nil, errors.New("world: Snapshot and Pod are required")
 	}
@@ -70,12 +71,12 @@ func NewWorld(logger klog.Logger, src Source) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &World{
+	v := &View{
 		base: src.Snapshot, inFlight: map[string]*framework.NodeInfo{},
 		daemonSets: src.DaemonSets, logger: logger, room: src.Room, volumes: src.Volumes, csiNodes: src.CSINodes,
 		starting: src.Catalog.InFlight, types: map[string][]catalog.InstanceType{},
 	}
-	w.learnTypes(src.Catalog)
+	v.learnTypes(src.Catalog)
 	starting := map[string]catalog.InFlightNode{}
 	for _, n := range src.Catalog.InFlight {
 		if n.NodeName != "" {
@@ -90,21 +91,21 @@ func NewWorld(logger klog.Logger, src Source) (*World, error) {
 		case starting[ni.Node().Name].NodeClaim != "":
 			running[ni.Node().Name] = ni
 		default:
-			w.existing = append(w.existing, withKept(without(logger, ni, src.Leave), src))
+			v.existing = append(v.existing, withKept(without(logger, ni, src.Leave), src))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(src.Catalog.InFlight)) {
 		if n := src.Catalog.InFlight[name]; n.NodeName == "" || !src.Going[n.NodeName] {
-			w.inFlight[name] = w.startingNode(src, n, running[n.NodeName])
+			v.inFlight[name] = v.startingNode(src, n, running[n.NodeName])
 		}
 	}
-	return w, nil
+	return v, nil
 }
 
 // learnTypes notes the instance types of each NodePool.
-func (w *World) learnTypes(cat catalog.State) {
+func (v *View) learnTypes(cat catalog.State) {
 	for name, pool := range cat.NodePools {
-		w.types[name] = cat.InstanceTypes[pool.NodeClass]
+		v.types[name] = cat.InstanceTypes[pool.NodeClass]
 	}
 }
 
@@ -132,8 +133,8 @@ func without(logger klog.Logger, ni *framework.NodeInfo, leave map[types.UID]boo
 
 // startingNode is a node in flight as it will be once initialized: what runs on it already, the pods promised to it and
 // the daemon pods that will come.
-func (w *World) startingNode(src Source, n catalog.InFlightNode, running *framework.NodeInfo) *framework.NodeInfo {
-	node := virtualNode(n.NodeClaim, maps.Clone(n.Labels), n.Taints, n.Allocatable)
+func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framework.NodeInfo) *framework.NodeInfo {
+	node := VirtualNode(n.NodeClaim, maps.Clone(n.Labels), n.Taints, n.Allocatable)
 	ni := framework.NewNodeInfo()
 	ni.SetNode(node)
 	have, daemons := map[types.UID]bool{}, map[types.UID]bool{}
@@ -171,7 +172,7 @@ func (w *World) startingNode(src Source, n catalog.InFlightNode, running *framew
 		}
 	}
 	keep(ni, src.kept(n.NodeClaim, ""))
-	w.addDaemons(ni, daemons)
+	v.AddDaemons(ni, daemons)
 	return ni
 }
 
@@ -203,15 +204,15 @@ func withKept(ni *framework.NodeInfo, src Source) *framework.NodeInfo {
 	return out
 }
 
-// addDaemons puts the pods of the DaemonSets that fit the node on it, but those that are there, and returns the DaemonSets
+// AddDaemons puts the pods of the DaemonSets that fit the node on it, except those that are there, and returns the DaemonSets
 // by UID of their pods.
-func (w *World) addDaemons(ni *framework.NodeInfo, have map[types.UID]bool) map[types.UID]*appsv1.DaemonSet {
+func (v *View) AddDaemons(ni *framework.NodeInfo, have map[types.UID]bool) map[types.UID]*appsv1.DaemonSet {
 	out := map[types.UID]*appsv1.DaemonSet{}
-	for _, ds := range w.daemonSets {
+	for _, ds := range v.daemonSets {
 		if have[ds.UID] {
 			continue
 		}
-		if run, _ := daemon.NodeShouldRunDaemonPod(w.logger, ni.Node(), ds); run {
+		if run, _ := daemon.NodeShouldRunDaemonPod(v.logger, ni.Node(), ds); run {
 			pod := daemonPod(ds, ni.Node().Name)
 			addPod(ni, pod)
 			out[pod.UID] = ds
@@ -220,22 +221,38 @@ func (w *World) addDaemons(ni *framework.NodeInfo, have map[types.UID]bool) map[
 	return out
 }
 
-// Existing is how many nodes exist that are not in flight.
-func (w *World) Existing() int { return len(w.existing) }
+// Base returns the snapshot that the View was made of.
+func (v *View) Base() fwk.SharedLister { return v.base }
+
+// Existing returns the nodes that exist and are not in flight. Callers must not change them.
+func (v *View) Existing() []*framework.NodeInfo { return v.existing }
+
+// InFlight returns the nodes in flight by NodeClaim, as they will be once initialized. Callers must not change them.
+func (v *View) InFlight() map[string]*framework.NodeInfo { return v.inFlight }
+
+// RunsAll reports whether the node runs pods of all of the DaemonSets.
+func (v *View) RunsAll(node *corev1.Node, daemons map[types.UID]*appsv1.DaemonSet) bool {
+	for _, ds := range daemons {
+		if run, _ := daemon.NodeShouldRunDaemonPod(v.logger, node, ds); !run {
+			return false
+		}
+	}
+	return true
+}
 
 // PlanNodes lists the nodes as a plan takes them. Free has the daemon pods taken off already, arrived or not.
-func (w *World) PlanNodes() []plan.Node {
-	out := make([]plan.Node, 0, len(w.existing)+len(w.inFlight))
-	for _, ni := range w.existing {
+func (v *View) PlanNodes() []plan.Node {
+	out := make([]plan.Node, 0, len(v.existing)+len(v.inFlight))
+	for _, ni := range v.existing {
 		n := planNode(ni)
-		if w.room != nil && w.room(ni.Node().Name) {
-			n.Free, n.Attachable = free(ni), w.attachable(ni, nil)
+		if v.room != nil && v.room(ni.Node().Name) {
+			n.Free, n.Attachable = free(ni), v.attachable(ni, nil)
 		}
 		out = append(out, n)
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.inFlight)) {
-		n, starting := planNode(w.inFlight[name]), w.starting[name]
-		n.Free, n.Attachable = free(w.inFlight[name]), w.attachable(w.inFlight[name], &starting)
+	for _, name := range slices.Sorted(maps.Keys(v.inFlight)) {
+		n, starting := planNode(v.inFlight[name]), v.starting[name]
+		n.Free, n.Attachable = free(v.inFlight[name]), v.attachable(v.inFlight[name], &starting)
 		out = append(out, n)
 	}
 	return out
@@ -268,28 +285,6 @@ func free(ni *framework.NodeInfo) corev1.ResourceList {
 		out[name] = *resource.NewQuantity(have-r.ScalarResources[name], resource.DecimalSI)
 	}
 	return out
-}
-
-// virtualNode is a Node that does not exist yet. Its hostname is its own name: no other node has it. It takes the labels as its
-// own.
-func virtualNode(name string, labels map[string]string, taints []corev1.Taint, allocatable corev1.ResourceList) *corev1.Node {
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[corev1.LabelHostname] = name
-	// A node gets these while it joins: what runs on it may ask for them.
-	labels["karpenter.sh/registered"], labels["karpenter.sh/initialized"] = "true", "true"
-	if labels[corev1.LabelOSStable] == "" {
-		labels[corev1.LabelOSStable] = "linux"
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Spec:       corev1.NodeSpec{Taints: taints},
-		Status: corev1.NodeStatus{
-			Allocatable: allocatable, Capacity: allocatable,
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-		},
-	}
 }
 
 func addPod(ni *framework.NodeInfo, pod *corev1.Pod) {

@@ -1,4 +1,4 @@
-package verify
+package podclass
 
 import (
 	corev1 "k8s.io/api/core/v1"

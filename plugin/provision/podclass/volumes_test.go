@@ -1,4 +1,4 @@
-package verify_test
+package podclass_test
 
 import (
 	"strings"
@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
-	"github.com/slipway-k8s/slipway/plugin/verify"
+	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
+	"github.com/slipway-k8s/slipway/plugin/verify/verifytest"
 )
 
 // bound is claim c and its volume, and unbound claim c of a class.
@@ -27,7 +28,7 @@ func bound(change func(*corev1.PersistentVolume)) []runtime.Object {
 func unbound(class *storagev1.StorageClass, more ...runtime.Object) []runtime.Object {
 	pvc := st.MakePersistentVolumeClaim().Namespace("default").Name("c").Obj()
 	pvc.Spec.StorageClassName = &class.Name
-	pvc.Spec.Resources.Requests = quantities("storage", "5Gi")
+	pvc.Spec.Resources.Requests = verifytest.Quantities("storage", "5Gi")
 	return append([]runtime.Object{pvc, class}, more...)
 }
 
@@ -35,7 +36,7 @@ func storageClass(provisioner string, mode storagev1.VolumeBindingMode, zones ..
 	sc := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "sc"}, Provisioner: provisioner, VolumeBindingMode: &mode}
 	if len(zones) > 0 {
 		sc.AllowedTopologies = []corev1.TopologySelectorTerm{{
-			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: zone, Values: zones}},
+			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: corev1.LabelTopologyZone, Values: zones}},
 		}}
 	}
 	return sc
@@ -43,13 +44,13 @@ func storageClass(provisioner string, mode storagev1.VolumeBindingMode, zones ..
 
 func inZone(pv *corev1.PersistentVolume) {
 	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: zone, Operator: corev1.NodeSelectorOpIn, Values: []string{"z1"}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"z1"}}},
 	}}}}
 }
 
 func localVolume(size string) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "local-" + size}}
-	pv.Spec.StorageClassName, pv.Spec.Capacity = "sc", quantities("storage", size)
+	pv.Spec.StorageClassName, pv.Spec.Capacity = "sc", verifytest.Quantities("storage", size)
 	inZone(pv)
 	return pv
 }
@@ -63,15 +64,15 @@ func TestVolumes(t *testing.T) {
 		want string
 	}{
 		"anywhere":      {bound(func(*corev1.PersistentVolume) {}), "ebs.csi.aws.com"},
-		"node affinity": {bound(inZone), "ebs.csi.aws.com " + zone + " in z1"},
-		"zone label":    {bound(func(pv *corev1.PersistentVolume) { pv.Labels = map[string]string{zone: "z1__z2"} }), "ebs.csi.aws.com " + zone + " in z1,z2"},
+		"node affinity": {bound(inZone), "ebs.csi.aws.com " + corev1.LabelTopologyZone + " in z1"},
+		"zone label":    {bound(func(pv *corev1.PersistentVolume) { pv.Labels = map[string]string{corev1.LabelTopologyZone: "z1__z2"} }), "ebs.csi.aws.com " + corev1.LabelTopologyZone + " in z1,z2"},
 		"in-tree": {bound(func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}
 		}), "ebs.csi.aws.com"},
-		"late":            {unbound(storageClass("ebs.csi.aws.com", wait, "z1", "z2")), "ebs.csi.aws.com " + zone + " in z1,z2"},
+		"late":            {unbound(storageClass("ebs.csi.aws.com", wait, "z1", "z2")), "ebs.csi.aws.com " + corev1.LabelTopologyZone + " in z1,z2"},
 		"late, in-tree":   {unbound(storageClass("kubernetes.io/aws-ebs", wait)), "ebs.csi.aws.com"},
 		"at once":         {unbound(storageClass("ebs.csi.aws.com", now)), "! it is not bound yet, which needs no node"},
-		"local":           {unbound(storageClass("kubernetes.io/no-provisioner", wait), localVolume("10Gi")), " " + zone + " in z1"},
+		"local":           {unbound(storageClass("kubernetes.io/no-provisioner", wait), localVolume("10Gi")), " " + corev1.LabelTopologyZone + " in z1"},
 		"local, no room":  {unbound(storageClass("kubernetes.io/no-provisioner", wait), localVolume("1Gi")), "! no free persistentvolume of storageclass sc is large enough, and it provisions none"},
 		"no claim":        {nil, "! it does not exist"},
 		"no volume":       {bound(func(pv *corev1.PersistentVolume) { pv.Name = "other" })[1:], "! its volume other does not exist"},
@@ -79,7 +80,7 @@ func TestVolumes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			factory := informers.NewSharedInformerFactory(fake.NewClientset(c.objects...), 0)
-			volumes := verify.NewVolumes(factory)
+			volumes := podclass.NewVolumes(factory)
 			factory.Start(t.Context().Done())
 			factory.WaitForCacheSync(t.Context().Done())
 			t.Cleanup(factory.Shutdown)

@@ -1,4 +1,4 @@
-package verify
+package provision
 
 import (
 	"context"
@@ -14,9 +14,9 @@ const maxExtensions = 8
 // extend tries what the filters refused once more, class by class, on the finished plan: what the filters said of plans on the
 // way need not hold of the last one. All pods of a class are tried, else one; once some have come, so are those that may have waited
 // for them. Verdicts are those known before.
-func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
+func (s *rounds) extend(ctx context.Context, verdicts []plan.Rejection) error {
 	in := s.in
-	in.Rejected, in.Classes = verdicts, slices.Clone(s.in.Classes)
+	in.Rejected, in.Classes, in.NewName = verdicts, slices.Clone(s.in.Classes), s.request.newNames()
 	for ci, l := range s.out {
 		in.Classes[ci].Pods = slices.Concat(s.in.Classes[ci].Pods, l.pods)
 	}
@@ -41,7 +41,7 @@ func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 			}
 			key := in.Classes[ci].Key
 			news := slices.DeleteFunc(said, func(r plan.Rejection) bool {
-				return r.ClassKey != key && !slices.Contains(r.With, key) || told(in.Rejected, r)
+				return r.ClassKey != key && !slices.Contains(r.With, key) || known(in.Rejected, r)
 			})
 			if most == 1 && len(news) == 0 || len(said) == 0 {
 				break
@@ -56,7 +56,7 @@ func (s *solving) extend(ctx context.Context, verdicts []plan.Rejection) error {
 
 // filtered are the classes that lack pods of which filters refused some, in their order. What is said of them may be another thing:
 // that the offers are sold out, say, on which the filters refused none.
-func (s *solving) filtered() []int {
+func (s *rounds) filtered() []int {
 	return s.lacking(func(u *plan.Unplaced) bool {
 		key := s.in.Classes[u.Class].Key
 		return slices.ContainsFunc(u.Reasons, func(r plan.Reason) bool { return r.Code == "FilterRejected" }) ||
@@ -65,14 +65,14 @@ func (s *solving) filtered() []int {
 }
 
 // waiting are the classes, beside those given, that lack pods for what other pods have a part in, in their order.
-func (s *solving) waiting(beside []int) []int {
+func (s *rounds) waiting(beside []int) []int {
 	return s.lacking(func(u *plan.Unplaced) bool {
 		return !slices.Contains(beside, u.Class) && slices.ContainsFunc(u.Reasons, amongOthers)
 	})
 }
 
 // lacking are the classes that lack pods for which the condition holds, in their order.
-func (s *solving) lacking(holds func(*plan.Unplaced) bool) []int {
+func (s *rounds) lacking(holds func(*plan.Unplaced) bool) []int {
 	var classes []int
 	for i := range s.Plan.Unplaced {
 		if u := &s.Plan.Unplaced[i]; holds(u) {
@@ -90,7 +90,7 @@ func amongOthers(r plan.Reason) bool {
 
 // extended takes the plan with more pods of the class, if there are any and the filters agree. If not, it returns what
 // they say.
-func (s *solving) extended(ctx context.Context, in plan.Input, class, most int) ([]plan.Rejection, error) {
+func (s *rounds) extended(ctx context.Context, in plan.Input, class, most int) ([]plan.Rejection, error) {
 	start := time.Now()
 	before := s.Plan
 	longer := plan.Extend(ctx, in, before, class, most)
@@ -99,18 +99,18 @@ func (s *solving) extended(ctx context.Context, in plan.Input, class, most int) 
 	if unplaced(&longer, class) == unplaced(&before, class) {
 		return nil, nil
 	}
-	found, err := s.v.check(ctx, s.w, in.Classes, longer, in.Catalog)
+	found, err := s.provisioner.verifier.Check(ctx, s.view, in.Classes, longer, in.Catalog)
 	s.VerifyTime += time.Since(planned)
 	if err != nil {
 		return nil, err
 	}
 	was := s.in
 	s.in, s.Plan = in, longer
-	if len(found.verdicts) == 0 {
-		found.verdicts = s.trim(found.bad)
+	if len(found.Verdicts) == 0 {
+		found.Verdicts = s.trim(found.Bad)
 	}
 	var said []plan.Rejection
-	for _, v := range found.verdicts {
+	for _, v := range found.Verdicts {
 		said = append(said, v.Rejection)
 	}
 	if s.in = was; len(said) > 0 {

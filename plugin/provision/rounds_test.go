@@ -1,4 +1,4 @@
-package verify_test
+package provision_test
 
 import (
 	"context"
@@ -7,40 +7,41 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
-	"github.com/slipway-k8s/slipway/plugin/verify"
+	"github.com/slipway-k8s/slipway/plugin/provision"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
+	"github.com/slipway-k8s/slipway/plugin/verify/verifytest"
 )
 
 // solve plans with the maker given, on a cluster without nodes.
-func solve(t *testing.T, in plan.Input, makePlan verify.Maker) verify.Solution {
+func solve(t *testing.T, cat catalog.State, classes []plan.Class, makePlan func(context.Context, plan.Input) plan.Plan) provision.Result {
 	t.Helper()
-	w, err := verify.NewWorld(klog.Background(), verify.Source{
-		Snapshot: internalcache.NewSnapshot(nil, nil), Catalog: in.Catalog, Pod: func(catalog.PodRef) *corev1.Pod { return nil },
-	})
+	p, err := provision.New(provision.Config{Verifier: verifytest.New(t), Make: makePlan})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newVerifier(t).Solve(t.Context(), w, in, makePlan)
+	r, err := p.Provision(t.Context(), provision.Request{Classes: classes, Cluster: clusterview.Source{
+		Snapshot: internalcache.NewSnapshot(nil, nil), Catalog: cat, Pod: func(catalog.PodRef) *corev1.Pod { return nil },
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return r
 }
 
-// oneEach is a stubborn planner: it puts all pods of each class on a node of its own, whatever it is told.
-func oneEach(_ context.Context, in plan.Input) (plan.Plan, error) {
-	var claims []claim
+// oneEach is a stubborn planner: it puts all pods of each class on a node of its own, whatever was rejected.
+func oneEach(_ context.Context, in plan.Input) plan.Plan {
+	var claims []verifytest.Claim
 	for i, c := range in.Classes {
 		if len(c.Pods) > 0 {
-			claims = append(claims, claim{name: c.Key, zone: "z1", pods: map[int]int{i: len(c.Pods)}})
+			claims = append(claims, verifytest.Claim{Name: c.Key, Zone: "z1", Pods: map[int]int{i: len(c.Pods)}})
 		}
 	}
-	return planOf(in.Classes, claims...), nil
+	return verifytest.PlanOf(in.Classes, claims...)
 }
 
 func names(list []plan.Unplaced) string {
@@ -55,9 +56,9 @@ func names(list []plan.Unplaced) string {
 }
 
 // What the filters reject in spite of the planner being told is left out, with the filter's reason; the rest stays.
-func TestSolveLeavesOut(t *testing.T) {
-	selective := pod("a").NodeSelector(map[string]string{"none": "such"})
-	s := solve(t, plan.Input{Catalog: zones("z1"), Classes: []plan.Class{class("b", 2, pod("b")), class("a", 2, selective)}}, oneEach)
+func TestRoundsLeavesOut(t *testing.T) {
+	selective := verifytest.Pod("a").NodeSelector(map[string]string{"none": "such"})
+	s := solve(t, verifytest.Zones("z1"), []plan.Class{verifytest.Class("b", 2, verifytest.Pod("b")), verifytest.Class("a", 2, selective)}, oneEach)
 	if got := names(s.Plan.Unplaced); got != "a-0 a-1" {
 		t.Errorf("left out %q, want the pods of a", got)
 	}
@@ -73,21 +74,21 @@ func TestSolveLeavesOut(t *testing.T) {
 }
 
 // A gang of which a pod is left out goes as a whole.
-func TestSolveLeavesGangsOutAsAWhole(t *testing.T) {
-	member := func(app string) *st.PodWrapper { return pod(app).Label(plan.LabelGang, "g") }
+func TestRoundsLeavesGangsOutAsAWhole(t *testing.T) {
+	member := func(app string) *st.PodWrapper { return verifytest.Pod(app).Label(plan.LabelGang, "g") }
 	classes := []plan.Class{
-		class("a", 1, member("a").NodeSelector(map[string]string{"none": "such"})), class("b", 1, member("b")), class("c", 1, pod("c")),
+		verifytest.Class("a", 1, member("a").NodeSelector(map[string]string{"none": "such"})), verifytest.Class("b", 1, member("b")), verifytest.Class("c", 1, verifytest.Pod("c")),
 	}
-	s := solve(t, plan.Input{Catalog: zones("z1"), Classes: classes}, oneEach)
+	s := solve(t, verifytest.Zones("z1"), classes, oneEach)
 	if got := names(s.Plan.Unplaced); got != "a-0 b-0" {
 		t.Errorf("left out %q, want the gang a and b", got)
 	}
 }
 
 // The order in which pods come does not matter, and the plan speaks of the classes as they came.
-func TestSolveSortsClasses(t *testing.T) {
-	classes := []plan.Class{class("b", 1, pod("b")), class("a", 2, pod("a"))}
-	s := solve(t, plan.Input{Catalog: zones("z1"), Classes: classes}, func(ctx context.Context, in plan.Input) (plan.Plan, error) {
+func TestRoundsSortsClasses(t *testing.T) {
+	classes := []plan.Class{verifytest.Class("b", 1, verifytest.Pod("b")), verifytest.Class("a", 2, verifytest.Pod("a"))}
+	s := solve(t, verifytest.Zones("z1"), classes, func(ctx context.Context, in plan.Input) plan.Plan {
 		if in.Classes[0].Key != "a" {
 			t.Errorf("class %s is planned first, want a", in.Classes[0].Key)
 		}
@@ -103,7 +104,7 @@ func TestSolveSortsClasses(t *testing.T) {
 
 // twoTypes offers the tests' type and another one in two zones.
 func twoTypes(other catalog.InstanceType) catalog.State {
-	cat := zones("z1", "z2")
+	cat := verifytest.Zones("z1", "z2")
 	other.Name = "other.large"
 	if other.Allocatable == nil {
 		other.Allocatable = cat.InstanceTypes["default"][0].Allocatable
@@ -114,30 +115,30 @@ func twoTypes(other catalog.InstanceType) catalog.State {
 }
 
 // Alternatives on which the filters would not let a claim's pods be are taken out of it.
-func TestSolveTrimsAlternatives(t *testing.T) {
+func TestRoundsTrimsAlternatives(t *testing.T) {
 	for name, c := range map[string]struct {
 		other catalog.InstanceType
 		pod   *st.PodWrapper
 		types string
 		zones string
 	}{
-		"all will do":   {pod: pod("a"), types: "m7g.large other.large", zones: "z1 z2"},
-		"too small":     {other: catalog.InstanceType{Allocatable: quantities("cpu", "900m", "memory", "7Gi", "pods", "20")}, pod: pod("a"), types: "m7g.large", zones: "z1 z2"},
-		"wrong label":   {other: catalog.InstanceType{Labels: map[string]string{"disk": "slow"}}, pod: pod("a").NodeAffinityNotIn("disk", []string{"slow"}), types: "m7g.large", zones: "z1 z2"},
-		"wrong zone":    {pod: pod("a").NodeSelector(map[string]string{zone: "z1"}), types: "m7g.large other.large", zones: "z1"},
-		"alias of zone": {pod: pod("a").NodeSelector(map[string]string{corev1.LabelFailureDomainBetaZone: "z1"}), types: "m7g.large other.large", zones: "z1"},
+		"all will do":   {pod: verifytest.Pod("a"), types: "m7g.large other.large", zones: "z1 z2"},
+		"too small":     {other: catalog.InstanceType{Allocatable: verifytest.Quantities("cpu", "900m", "memory", "7Gi", "pods", "20")}, pod: verifytest.Pod("a"), types: "m7g.large", zones: "z1 z2"},
+		"wrong label":   {other: catalog.InstanceType{Labels: map[string]string{"disk": "slow"}}, pod: verifytest.Pod("a").NodeAffinityNotIn("disk", []string{"slow"}), types: "m7g.large", zones: "z1 z2"},
+		"wrong zone":    {pod: verifytest.Pod("a").NodeSelector(map[string]string{corev1.LabelTopologyZone: "z1"}), types: "m7g.large other.large", zones: "z1"},
+		"alias of zone": {pod: verifytest.Pod("a").NodeSelector(map[string]string{corev1.LabelFailureDomainBetaZone: "z1"}), types: "m7g.large other.large", zones: "z1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			classes := []plan.Class{class("a", 2, c.pod)}
-			s := solve(t, plan.Input{Catalog: twoTypes(c.other), Classes: classes}, func(context.Context, plan.Input) (plan.Plan, error) {
-				p := planOf(classes, claim{name: "n", zone: "z1", pods: map[int]int{0: 2}})
+			classes := []plan.Class{verifytest.Class("a", 2, c.pod)}
+			s := solve(t, twoTypes(c.other), classes, func(context.Context, plan.Input) plan.Plan {
+				p := verifytest.PlanOf(classes, verifytest.Claim{Name: "n", Zone: "z1", Pods: map[int]int{0: 2}})
 				p.Claims[0].Alternatives = []string{"m7g.large", "other.large"}
 				p.Claims[0].Requirements = []catalog.Requirement{
 					{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m7g.large", "other.large"}},
-					{Key: zone, Operator: corev1.NodeSelectorOpIn, Values: []string{"z1", "z2"}},
+					{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"z1", "z2"}},
 					{Key: "karpenter.sh/capacity-type", Operator: corev1.NodeSelectorOpIn, Values: []string{"spot"}},
 				}
-				return p, nil
+				return p
 			})
 			got := s.Plan.Claims[0]
 			if types := strings.Join(got.Alternatives, " "); types != c.types || strings.Join(got.Requirements[0].Values, " ") != c.types {
@@ -151,19 +152,19 @@ func TestSolveTrimsAlternatives(t *testing.T) {
 }
 
 // Where a NodePool's minValues need an alternative that does not run the pods, the class is not for that pool's type.
-func TestSolveKeepsMinValues(t *testing.T) {
-	classes := []plan.Class{class("a", 1, pod("a").NodeAffinityNotIn("disk", []string{"slow"}))}
+func TestRoundsKeepsMinValues(t *testing.T) {
+	classes := []plan.Class{verifytest.Class("a", 1, verifytest.Pod("a").NodeAffinityNotIn("disk", []string{"slow"}))}
 	cat := twoTypes(catalog.InstanceType{Labels: map[string]string{"disk": "slow"}})
-	s := solve(t, plan.Input{Catalog: cat, Classes: classes}, func(_ context.Context, in plan.Input) (plan.Plan, error) {
+	s := solve(t, cat, classes, func(_ context.Context, in plan.Input) plan.Plan {
 		if len(in.Rejected) > 0 {
-			return plan.Plan{Unplaced: []plan.Unplaced{{Class: 0, Pods: in.Classes[0].Pods, Reasons: []plan.Reason{{Code: "told"}}}}}, nil
+			return plan.Plan{Unplaced: []plan.Unplaced{{Class: 0, Pods: in.Classes[0].Pods, Reasons: []plan.Reason{{Code: "known"}}}}}
 		}
-		p := planOf(classes, claim{name: "n", zone: "z1", pods: map[int]int{0: 1}})
+		p := verifytest.PlanOf(classes, verifytest.Claim{Name: "n", Zone: "z1", Pods: map[int]int{0: 1}})
 		p.Claims[0].Alternatives = []string{"m7g.large", "other.large"}
 		p.Claims[0].Requirements = []catalog.Requirement{
 			{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"m7g.large", "other.large"}, MinValues: 2},
 		}
-		return p, nil
+		return p
 	})
 	if len(s.Plan.Claims) > 0 || len(s.Rejected) == 0 || s.Rejected[0].InstanceType != "other.large" {
 		t.Errorf("claims %v, rejected %v: want the planner to be told of other.large", s.Plan.Claims, s.Rejected)

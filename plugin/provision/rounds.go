@@ -1,4 +1,4 @@
-package verify
+package provision
 
 import (
 	"context"
@@ -9,54 +9,56 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
+	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
 // maxRounds is how often a batch is planned until the filters agree; what they still reject then is left out.
 const maxRounds = 10
 
-// Maker makes a plan of an input: plan.Make, perhaps bounded in time.
-type Maker func(context.Context, plan.Input) (plan.Plan, error)
-
-// Solution is a plan that the filters let pass, and how it was found.
-type Solution struct {
-	// Plan to launch.
-	Plan plan.Plan
-	// Rounds is how often the batch was planned.
-	Rounds int
-	// Rejected is what the filters said on the way, oldest first.
-	Rejected []plan.Rejection
-	// PlanTime and VerifyTime are how long planning and the filters took, all rounds together.
-	PlanTime, VerifyTime time.Duration
+// rounds is a batch between two rounds.
+type rounds struct {
+	Result
+	provisioner *Provisioner
+	view        *clusterview.View
+	request     Request
+	// in is the input of the next round, and given what the filters had rejected before the first one.
+	in    plan.Input
+	given []plan.Rejection
+	// out are the pods that are left out, by index of their class.
+	out map[int]*left
+	// was are the indices of the classes in the request.
+	was []int
 }
 
-// Solve plans until the filters agree: each rejection goes into the next plan. What they reject in spite of being told,
-// or after the last round, is left out with the filter's reason: first the pods where they were rejected, then, if pods
-// of the same class are rejected again, the class. The input's Rejected are kept and heeded.
-func (v *Verifier) Solve(ctx context.Context, w *World, in plan.Input, makePlan Maker) (Solution, error) {
-	if makePlan == nil {
-		makePlan = func(ctx context.Context, in plan.Input) (plan.Plan, error) { return plan.Make(ctx, in), nil }
-	}
-	s := solving{v: v, w: w, in: in, makePlan: makePlan, out: map[int]*left{}}
-	var was []int
-	s.in.Classes, was = plan.Ordered(in.Classes)
+func newRounds(p *Provisioner, view *clusterview.View, req Request, in plan.Input) *rounds {
+	s := &rounds{provisioner: p, view: view, request: req, in: in, given: in.Rejected, out: map[int]*left{}}
+	s.in.Classes, s.was = plan.Ordered(in.Classes)
 	s.in.Rejected = slices.Clone(in.Rejected)
+	return s
+}
+
+// run plans until the filters agree: each rejection goes into the next plan. What they reject in spite of that, or after
+// the last round, is left out with the filter's reason: first the pods where they were rejected, then, if pods of the same
+// class are rejected again, the class. Each such round leaves out at least one pod, so that the rounds end.
+func (s *rounds) run(ctx context.Context) error {
 	for round := 1; ; round++ {
 		verdicts, err := s.round(ctx)
 		if err != nil {
-			return Solution{}, err
+			return err
 		}
 		if len(verdicts) == 0 {
-			s.Plan, s.Rounds, s.Rejected = s.finished(), round, s.in.Rejected[len(in.Rejected):]
-			if err := s.extend(ctx, in.Rejected); err != nil {
-				return Solution{}, err
+			s.Plan, s.Rounds, s.Rejected = s.finished(), round, s.in.Rejected[len(s.given):]
+			if err := s.extend(ctx, s.given); err != nil {
+				return err
 			}
-			s.Plan.Restore(was)
-			return s.Solution, nil
+			s.Plan.Restore(s.was)
+			return nil
 		}
-		news := slices.ContainsFunc(verdicts, func(x verdict) bool { return !told(s.in.Rejected, x.Rejection) })
+		news := slices.ContainsFunc(verdicts, func(x verify.Verdict) bool { return !known(s.in.Rejected, x.Rejection) })
 		klog.FromContext(ctx).V(4).Info("The filters reject parts of the plan", "round", round, "rejections", len(verdicts), "first", verdicts[0].Rejection)
 		for _, x := range verdicts {
-			if !told(s.in.Rejected, x.Rejection) {
+			if !known(s.in.Rejected, x.Rejection) {
 				s.in.Rejected = append(s.in.Rejected, x.Rejection)
 			}
 		}
@@ -66,59 +68,38 @@ func (v *Verifier) Solve(ctx context.Context, w *World, in plan.Input, makePlan 
 	}
 }
 
-// solving is a batch between two rounds.
-type solving struct {
-	Solution
-	v        *Verifier
-	w        *World
-	in       plan.Input
-	makePlan Maker
-	// out are the pods that are left out, by index of their class.
-	out map[int]*left
-}
-
 type left struct {
 	pods []catalog.PodRef
 	why  string
 }
 
-// verdict is a rejection and the pods it was about.
-type verdict struct {
-	plan.Rejection
-	class int
-	pods  []catalog.PodRef
-}
-
-func (s *solving) round(ctx context.Context) ([]verdict, error) {
-	var err error
+func (s *rounds) round(ctx context.Context) ([]verify.Verdict, error) {
 	start := time.Now()
-	s.Plan, err = s.makePlan(ctx, s.in)
+	s.in.NewName = s.request.newNames()
+	s.Plan = s.provisioner.make(ctx, s.in)
 	planned := time.Now()
 	s.PlanTime += planned.Sub(start)
-	if err != nil {
-		return nil, err
-	}
-	found, err := s.v.check(ctx, s.w, s.in.Classes, s.Plan, s.in.Catalog)
+	found, err := s.provisioner.verifier.Check(ctx, s.view, s.in.Classes, s.Plan, s.in.Catalog)
 	s.VerifyTime += time.Since(planned)
 	if err == nil {
 		err = ctx.Err()
 	}
-	return append(found.verdicts, s.trim(found.bad)...), err
+	return append(found.Verdicts, s.trim(found.Bad)...), err
 }
 
 // leaveOut takes the rejected pods out of the input. Where some of their class have been left out before, all go.
-func (s *solving) leaveOut(verdicts []verdict) {
+func (s *rounds) leaveOut(verdicts []verify.Verdict) {
 	before := map[int]bool{}
 	for ci := range s.out {
 		before[ci] = true
 	}
 	for _, x := range verdicts {
-		c := &s.in.Classes[x.class]
-		gone := x.pods
-		if before[x.class] {
+		c := &s.in.Classes[x.Class]
+		gone := x.Pods
+		if before[x.Class] {
 			gone = c.Pods
 		}
-		s.drop(x.class, gone, x.Reason)
+		s.drop(x.Class, gone, x.Reason)
 		if gang := plan.GangOf(c.Pod).Name; gang != "" {
 			// A gang is placed as a whole or not at all.
 			for ci := range s.in.Classes {
@@ -131,7 +112,7 @@ func (s *solving) leaveOut(verdicts []verdict) {
 }
 
 // drop takes the pods of one class out of the input.
-func (s *solving) drop(ci int, pods []catalog.PodRef, why string) {
+func (s *rounds) drop(ci int, pods []catalog.PodRef, why string) {
 	l := s.out[ci]
 	if l == nil {
 		l = &left{why: why}
@@ -153,7 +134,7 @@ func (s *solving) drop(ci int, pods []catalog.PodRef, why string) {
 }
 
 // finished is the plan with what was left out among the unplaced.
-func (s *solving) finished() plan.Plan {
+func (s *rounds) finished() plan.Plan {
 	out := s.Plan
 	for ci := range s.in.Classes {
 		l := s.out[ci]
@@ -172,7 +153,7 @@ func (s *solving) finished() plan.Plan {
 	return out
 }
 
-func told(list []plan.Rejection, r plan.Rejection) bool {
+func known(list []plan.Rejection, r plan.Rejection) bool {
 	return slices.ContainsFunc(list, func(o plan.Rejection) bool {
 		return o.ClassKey == r.ClassKey && o.Node == r.Node && o.NodePool == r.NodePool && o.InstanceType == r.InstanceType &&
 			o.Zone == r.Zone && o.CapacityType == r.CapacityType && o.MaxPerNode == r.MaxPerNode && slices.Equal(o.With, r.With)

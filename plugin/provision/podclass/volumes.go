@@ -1,4 +1,4 @@
-package verify
+package podclass
 
 import (
 	"fmt"
@@ -15,6 +15,9 @@ import (
 
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
+
+// EBSDriver is the CSI driver of EBS volumes.
+const EBSDriver = "ebs.csi.aws.com"
 
 // Volumes knows where the volumes of pods can be used.
 type Volumes struct {
@@ -104,7 +107,7 @@ func driverOf(pv *corev1.PersistentVolume) string {
 	case pv.Spec.CSI != nil:
 		return pv.Spec.CSI.Driver
 	case pv.Spec.AWSElasticBlockStore != nil:
-		return ebsDriver
+		return EBSDriver
 	}
 	return ""
 }
@@ -112,7 +115,7 @@ func driverOf(pv *corev1.PersistentVolume) string {
 // migrated is the CSI driver that serves the in-tree provisioner of old.
 func migrated(provisioner string) string {
 	if provisioner == "kubernetes.io/aws-ebs" {
-		return ebsDriver
+		return EBSDriver
 	}
 	return provisioner
 }

@@ -1,0 +1,105 @@
+// Package movebound is pure: it takes out of planned NodeClaims what a move may not launch.
+package movebound
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+const (
+	capacityTypeLabel = "karpenter.sh/capacity-type"
+	capacityTypeSpot  = "spot"
+	// spotTypes is how many cheaper instance types a single spot node that replaces a single one must have: with fewer, EC2 would
+	// soon take it back, and the next one be bought (Karpenter's docs, "Spot consolidation").
+	spotTypes = 15
+	// rounding is what prices may differ by and count as equal.
+	rounding = 1 + 1e-9
+)
+
+// Bound is what may be launched in a move.
+type Bound struct {
+	// Most is what all that is launched may cost, in USD per hour.
+	Most float64
+	// Going are what the nodes that leave were bought as.
+	Going []consolidate.Offer
+	// SpotToSpot allows spot nodes to be replaced by spot nodes.
+	SpotToSpot bool
+	// Catalog has the prices.
+	Catalog catalog.State
+}
+
+// Keep takes from the claims what would break the bound, whichever alternative EC2 picks, and returns why that is not
+// possible; empty where it is.
+func (b *Bound) Keep(claims []plan.Claim) string {
+	total := 0.0
+	for i := range claims {
+		e := claims[i].Expected
+		total += e.Price
+		switch {
+		case b.equal(claims[i].NodePool, e.InstanceType, e.CapacityType):
+			return fmt.Sprintf("an equal node (%s, %s) would be bought for its pods", e.InstanceType, e.CapacityType)
+		case e.CapacityType == capacityTypeSpot && b.allSpot() && !b.SpotToSpot:
+			return "spot nodes are replaced by other spot nodes only where that is allowed (SpotToSpotConsolidation)"
+		}
+	}
+	if total > b.Most*rounding {
+		return fmt.Sprintf("room for its pods costs %.4f USD/h now, and is worth %.4f at most", total, b.Most)
+	}
+	for i := range claims {
+		b.trim(&claims[i], claims[i].Expected.Price+(b.Most-total)/float64(len(claims)))
+	}
+	if len(claims) == 1 && len(b.Going) == 1 && claims[0].Expected.CapacityType == capacityTypeSpot && b.allSpot() {
+		types := claims[0].Alternatives
+		if len(types) < spotTypes {
+			return fmt.Sprintf("%d instance types are cheaper, a spot node is replaced by another one only where there are %d", len(types), spotTypes)
+		}
+		claims[0].NarrowTypes(func(name string) bool { return slices.Contains(types[:spotTypes], name) })
+	}
+	return ""
+}
+
+func (b *Bound) equal(pool, instanceType, capacityType string) bool {
+	return slices.ContainsFunc(b.Going, func(o consolidate.Offer) bool {
+		return o.NodePool == pool && o.InstanceType == instanceType && o.CapacityType == capacityType
+	})
+}
+
+func (b *Bound) allSpot() bool {
+	return !slices.ContainsFunc(b.Going, func(o consolidate.Offer) bool { return o.CapacityType != capacityTypeSpot })
+}
+
+// trim leaves of the claim's alternatives, zones and capacity types those that cost no more than limit wherever EC2 may launch them.
+// The expected instance type in its zone and capacity type stays.
+func (b *Bound) trim(c *plan.Claim, limit float64) {
+	types := b.Catalog.InstanceTypes[b.Catalog.NodePools[c.NodePool].NodeClass]
+	offerings := func(name string) []catalog.Offering {
+		if at := slices.IndexFunc(types, func(t catalog.InstanceType) bool { return t.Name == name }); at >= 0 {
+			return types[at].Offerings
+		}
+		return nil
+	}
+	expected := offerings(c.Expected.InstanceType)
+	c.Narrow(capacityTypeLabel, func(capacityType string) bool {
+		return capacityType == c.Expected.CapacityType || !slices.ContainsFunc(expected, func(o catalog.Offering) bool {
+			return o.Zone == c.Expected.Zone && o.CapacityType == capacityType &&
+				(o.Price > limit*rounding || b.equal(c.NodePool, c.Expected.InstanceType, capacityType))
+		})
+	})
+	c.Narrow(corev1.LabelTopologyZone, func(zone string) bool {
+		return zone == c.Expected.Zone || !slices.ContainsFunc(expected, func(o catalog.Offering) bool {
+			return o.Zone == zone && c.Allows(capacityTypeLabel, o.CapacityType) && o.Price > limit*rounding
+		})
+	})
+	c.NarrowTypes(func(name string) bool {
+		return !slices.ContainsFunc(offerings(name), func(o catalog.Offering) bool {
+			return c.Allows(corev1.LabelTopologyZone, o.Zone) && c.Allows(capacityTypeLabel, o.CapacityType) &&
+				(o.Price > limit*rounding || b.equal(c.NodePool, name, o.CapacityType))
+		})
+	})
+}

@@ -1,0 +1,111 @@
+package clusterview
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/controller/daemon"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+const (
+	// LabelCapacityType is Karpenter's label of spot, on-demand and reserved nodes.
+	LabelCapacityType = "karpenter.sh/capacity-type"
+	// LabelEBSZone is the EBS driver's own zone key, in the node affinity of its volumes.
+	LabelEBSZone = "topology.ebs.csi.aws.com/zone"
+	// LimitOfNodes is the entry of a NodePool's limits that counts nodes.
+	LimitOfNodes corev1.ResourceName = "nodes"
+)
+
+// VirtualNode returns a Node that does not exist yet. Its hostname is its own name: no other node has it. It takes the labels as its
+// own.
+func VirtualNode(name string, labels map[string]string, taints []corev1.Taint, allocatable corev1.ResourceList) *corev1.Node {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[corev1.LabelHostname] = name
+	// A node gets these while it joins: what runs on it may ask for them.
+	labels["karpenter.sh/registered"], labels["karpenter.sh/initialized"] = "true", "true"
+	if labels[corev1.LabelOSStable] == "" {
+		labels[corev1.LabelOSStable] = "linux"
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec:       corev1.NodeSpec{Taints: taints},
+		Status: corev1.NodeStatus{
+			Allocatable: allocatable, Capacity: allocatable,
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+// OfferingLabels returns the labels of a node that the NodePool launches as the offering.
+func OfferingLabels(pool catalog.NodePool, t catalog.InstanceType, o catalog.Offering) map[string]string {
+	labels := maps.Clone(t.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, pool.Labels)
+	labels[corev1.LabelTopologyZone] = o.Zone
+	labels[LabelCapacityType] = o.CapacityType
+	labels["karpenter.sh/nodepool"] = pool.Name
+	if o.ZoneID != "" {
+		labels["topology.k8s.aws/zone-id"] = o.ZoneID
+	}
+	if labels[corev1.LabelTopologyRegion] == "" {
+		labels[corev1.LabelTopologyRegion] = plan.RegionOf(o.Zone)
+	}
+	if labels[corev1.LabelOSStable] == "" {
+		labels[corev1.LabelOSStable] = string(corev1.Linux)
+	}
+	addAliases(labels)
+	return labels
+}
+
+// ClaimLabels returns the labels of the claim's node if its expected offering is launched.
+func ClaimLabels(c *plan.Claim) map[string]string {
+	out := maps.Clone(c.Labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for key, value := range map[string]string{
+		corev1.LabelTopologyZone:       c.Expected.Zone,
+		corev1.LabelInstanceTypeStable: c.Expected.InstanceType,
+		LabelCapacityType:              c.Expected.CapacityType,
+		"karpenter.sh/nodepool":        c.NodePool,
+	} {
+		if out[key] == "" && value != "" {
+			out[key] = value
+		}
+	}
+	addAliases(out)
+	return out
+}
+
+// addAliases adds the deprecated and driver-specific names of labels, by which some pods and volumes select nodes.
+func addAliases(labels map[string]string) {
+	for _, a := range [...]struct{ normal, alias string }{
+		{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone},
+		{corev1.LabelTopologyZone, LabelEBSZone},
+		{corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion},
+		{corev1.LabelArchStable, "beta.kubernetes.io/arch"},
+		{corev1.LabelOSStable, "beta.kubernetes.io/os"},
+		{corev1.LabelInstanceTypeStable, corev1.LabelInstanceType},
+	} {
+		if value, ok := labels[a.normal]; ok && labels[a.alias] == "" {
+			labels[a.alias] = value
+		}
+	}
+}
+
+func daemonPod(ds *appsv1.DaemonSet, node string) *corev1.Pod {
+	pod := daemon.NewPod(ds, node)
+	pod.UID = types.UID("daemon/" + string(ds.UID) + "/" + node)
+	pod.Name = ds.Name + "-" + node
+	return pod
+}

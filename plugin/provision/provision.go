@@ -1,0 +1,115 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
+	"github.com/slipway-k8s/slipway/plugin/verify"
+)
+
+// Settings say how plans are made.
+type Settings struct {
+	// PreferenceShare is how much more than the bill without them preferences may cost: 0.1 for a tenth.
+	PreferenceShare float64
+	// MinValuesBestEffort keeps as many of a NodePool's minValues as can be had, instead of launching nothing without them.
+	MinValuesBestEffort bool
+	// Plan has the planner's own options.
+	Plan plan.Options
+}
+
+// Config is what a Provisioner needs.
+type Config struct {
+	// Verifier asks the scheduler's filters. The Provisioner is its only caller. Required.
+	Verifier *verify.Verifier
+	// Settings of all plans.
+	Settings Settings
+	// Make makes a plan; nil for plan.Maker's Make. Tests replace it.
+	Make func(context.Context, plan.Input) plan.Plan
+}
+
+// Provisioner makes verified plans. It remembers the catalog that was compiled for the last ones.
+type Provisioner struct {
+	verifier *verify.Verifier
+	settings Settings
+	make     func(context.Context, plan.Input) plan.Plan
+}
+
+// New returns a Provisioner.
+func New(cfg Config) (*Provisioner, error) {
+	if cfg.Verifier == nil {
+		return nil, errors.New("provision: Verifier is required")
+	}
+	p := &Provisioner{verifier: cfg.Verifier, settings: cfg.Settings, make: cfg.Make}
+	if p.make == nil {
+		p.make = new(plan.Maker).Make
+	}
+	return p, nil
+}
+
+// Request is one question: nodes for which pods, in which cluster.
+type Request struct {
+	// Now is when the plan is made.
+	Now time.Time
+	// Cluster has the snapshot and the catalog.
+	Cluster clusterview.Source
+	// Classes are the pods, in the order of their first pod in the queue.
+	Classes []plan.Class
+	// Namespaces are the labels of each namespace by its name; nil where they are not known.
+	Namespaces map[string]map[string]string
+	// NewNames returns what gives the claims of one plan their names; nil numbers all claims. It is called for each plan that is
+	// made: only the last one's names are used.
+	NewNames func() func(nodePool string) string
+	// Replaces are the names of the nodes whose pods these are, sorted; empty for pending pods.
+	Replaces []string
+}
+
+// Result is a plan that the filters let pass, and how it was found.
+type Result struct {
+	// Plan to launch.
+	Plan plan.Plan
+	// Input of the first round.
+	Input plan.Input
+	// Rounds is how often the pods were planned.
+	Rounds int
+	// Rejected is what the filters rejected on the way, oldest first.
+	Rejected []plan.Rejection
+	// PlanTime and VerifyTime are how long planning and the filters took, all rounds together.
+	PlanTime, VerifyTime time.Duration
+}
+
+// Provision plans the pods of the request until the filters agree.
+func (p *Provisioner) Provision(ctx context.Context, req Request) (Result, error) {
+	view, err := clusterview.New(klog.FromContext(ctx), req.Cluster)
+	if err != nil {
+		return Result{}, err
+	}
+	in := p.input(view, req)
+	s := newRounds(p, view, req, in)
+	if err := s.run(ctx); err != nil {
+		return Result{}, err
+	}
+	s.Input = in
+	return s.Result, nil
+}
+
+// input assembles what a plan depends on.
+func (p *Provisioner) input(view *clusterview.View, req Request) plan.Input {
+	return plan.Input{
+		Now: req.Now, Catalog: req.Cluster.Catalog, Classes: slices.Clone(req.Classes), Nodes: view.PlanNodes(),
+		DaemonSets: req.Cluster.DaemonSets, NewName: req.newNames(), Replaces: req.Replaces, Namespaces: req.Namespaces,
+		PreferenceShare: p.settings.PreferenceShare, MinValuesBestEffort: p.settings.MinValuesBestEffort, Options: p.settings.Plan,
+	}
+}
+
+func (r *Request) newNames() func(string) string {
+	if r.NewNames == nil {
+		return nil
+	}
+	return r.NewNames()
+}
