@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // testLauncher serves the real contract on a unix socket and records what it is asked; what becomes of a claim is the
@@ -244,7 +245,7 @@ func (l *testLauncher) end(name, nodeName string, outcome api.Outcome) {
 	delete(l.inFlight, name)
 	l.publish(func() *api.CatalogUpdate {
 		return &api.CatalogUpdate{Ended: []*api.InFlightEnd{{
-			NodeClaim: name, NodeName: nodeName, Outcome: outcome, Reason: "InsufficientInstanceCapacity", Message: "no capacity",
+			NodeClaim: name, NodeName: nodeName, Outcome: outcome, Reason: catalog.ReasonInsufficientCapacity, Message: "no capacity",
 		}}}
 	})
 }

@@ -62,7 +62,11 @@ func (p *planner) learn(ctx context.Context, u link.Update, now time.Time) {
 		p.relearn(ctx, u, now)
 	} else {
 		for _, name := range u.Changed {
-			p.shown(ctx, before.InFlight[name], u.State.InFlight[name], now)
+			was, is := before.InFlight[name], u.State.InFlight[name]
+			if was.Phase < catalog.PhaseLaunched && is.Phase >= catalog.PhaseLaunched {
+				p.view.offerings.launched(is)
+			}
+			p.shown(ctx, was, is, now)
 		}
 	}
 	for _, e := range u.Ended {
@@ -77,7 +81,7 @@ func (p *planner) learn(ctx context.Context, u link.Update, now time.Time) {
 	}
 }
 
-// replanAfterBackoff plans the unplaced pods again when the first NodePool may launch again.
+// replanAfterBackoff plans the unplaced pods again when the first NodePool or offering may be tried again.
 func (p *planner) replanAfterBackoff(now time.Time) {
 	if until := p.view.backoffEnds(now); !until.IsZero() {
 		p.replan.by(until)
@@ -172,6 +176,9 @@ func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 	name := e.Node.NodeClaim
 	delete(p.view.sent, name)
 	delete(p.view.ready, name)
+	lacked := e.Outcome == api.Outcome_OUTCOME_FAILED && catalog.OfferingsFailed(e.Reason)
+	p.view.offerings.ended(e.Node, lacked, now)
+	p.metrics.probation.Set(float64(p.view.offerings.onProbation(now)))
 	switch e.Outcome {
 	case api.Outcome_OUTCOME_INITIALIZED:
 		p.view.worked(e.Node.NodePool)
@@ -180,7 +187,9 @@ func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 		p.kept.joined(name, e.Node.NodeName)
 		return
 	case api.Outcome_OUTCOME_FAILED:
-		p.view.failed(e.Node.NodePool, e.Reason, now)
+		if !lacked {
+			p.view.failed(e.Node.NodePool, e.Reason, now)
+		}
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
 	}
 	p.kept.failed(name)

@@ -25,6 +25,7 @@ type metrics struct {
 	rounds      prometheus.Histogram
 	pods        *prometheus.CounterVec
 	promises    prometheus.Gauge
+	probation   prometheus.Gauge
 	connected   prometheus.Gauge
 	trips       *prometheus.CounterVec
 	panics      *prometheus.CounterVec
@@ -59,6 +60,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		promises: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "slipway_promised_pods", Help: "Pods that have a slot on a node that is coming.",
 		}),
+		probation: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "slipway_offerings_on_probation", Help: "Offerings of which a launch failed lately for want of capacity: only pods that nothing else can run try them.",
+		}),
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "slipway_launcher_connected", Help: "1 while the launcher's catalog is received.",
 		}),
@@ -80,7 +84,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		simulations: newSimulations(),
 	}
 	for _, c := range []prometheus.Collector{
-		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.connected, m.trips, m.panics, m.released, m.answers,
+		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.connected, m.trips, m.panics, m.released, m.answers,
 		m.successors, m.simulations,
 	} {
 		if err := r.Register(c); err != nil {

@@ -316,6 +316,7 @@ func (p *planner) overdue(now time.Time) {
 		p.count("unconfirmed", len(p.promises.ReleaseClaim(name)))
 	}
 	p.view.forget(now)
+	p.metrics.probation.Set(float64(p.view.offerings.onProbation(now)))
 	p.kept.tidy(now, p.pod, p.leaving)
 	for _, r := range p.reserve {
 		if pods := r.lapsed(now); len(pods) > 0 {

@@ -20,8 +20,7 @@ const (
 	confirmWithin = 30 * time.Second
 	// settleWithin is how long an initialized node may take to show in the scheduler's cache without its taint.
 	settleWithin = 10 * time.Second
-	// freeFailures are the failed launches in a row after which a NodePool has to wait: fewer are ordinary, since each
-	// takes away the offering that had no capacity.
+	// freeFailures are the failed launches in a row after which a NodePool has to wait: fewer may be a coincidence.
 	freeFailures = 3
 	// backoffMax bounds that wait.
 	backoffMax = 5 * time.Minute
@@ -41,6 +40,8 @@ type view struct {
 	// ready are nodes that are Ready and not initialized, by NodeClaim, with pods that the scheduler has not been let try.
 	ready map[string]readyNode
 	pools map[string]poolHistory
+	// offerings are those of launches that failed for want of capacity.
+	offerings failedOfferings
 	// settled is when the scheduler's cache began to show initialized nodes, for a while.
 	settled map[string]time.Time
 }
@@ -56,7 +57,8 @@ type settlingNode struct {
 	until time.Time
 }
 
-// poolHistory counts a NodePool's failed launches since the last that worked.
+// poolHistory counts a NodePool's failed launches since the last that worked, but for those that lacked capacity: they count
+// against their offerings.
 type poolHistory struct {
 	failures int
 	last     string
@@ -64,7 +66,10 @@ type poolHistory struct {
 }
 
 func newView() *view {
-	return &view{sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, ready: map[string]readyNode{}, pools: map[string]poolHistory{}, settled: map[string]time.Time{}}
+	return &view{
+		sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, ready: map[string]readyNode{}, pools: map[string]poolHistory{},
+		offerings: newFailedOfferings(), settled: map[string]time.Time{},
+	}
 }
 
 // young says whether the node has come so lately that waiting pods may not have been tried on it.
@@ -80,9 +85,15 @@ func (v *view) forget(now time.Time) {
 			delete(v.settled, name)
 		}
 	}
+	v.offerings.forget(now)
+	v.offerings.keep(func(name string) bool {
+		_, sent := v.sent[name]
+		_, shown := v.told.InFlight[name]
+		return sent || shown
+	})
 }
 
-// failed notes a failed launch of the pool.
+// failed notes a failed launch for which the pool, its class or its nodes are at fault.
 func (v *view) failed(pool, why string, now time.Time) {
 	h := v.pools[pool]
 	h.failures++
@@ -97,9 +108,9 @@ func (v *view) failed(pool, why string, now time.Time) {
 // worked notes that a node of the pool was initialized.
 func (v *view) worked(pool string) { delete(v.pools, pool) }
 
-// backoffEnds is the first moment when a pool that has to wait may launch again; zero if none waits.
+// backoffEnds is the first moment when a pool, or an offering, that has to wait may be tried again; zero if none waits.
 func (v *view) backoffEnds(now time.Time) time.Time {
-	var first time.Time
+	first := v.offerings.holdEnds(now)
 	for _, h := range v.pools {
 		if h.until.After(now) && (first.IsZero() || h.until.Before(first)) {
 			first = h.until
@@ -110,6 +121,7 @@ func (v *view) backoffEnds(now time.Time) time.Time {
 
 // record keeps a claim that the launcher has recorded until the catalog shows it.
 func (v *view) record(c plan.Claim, now time.Time) {
+	v.offerings.planned(c)
 	if _, shown := v.told.InFlight[c.Name]; shown {
 		return
 	}
@@ -147,10 +159,10 @@ func (v *view) unconfirmed(now time.Time) []string {
 }
 
 // state is the catalog for a plan made now: with what was sent and not shown yet, with initialized nodes that the
-// scheduler does not see as such yet, with every promise on its node, and without pools that have to wait.
+// scheduler does not see as such yet, with every promise on its node, and without the pools and offerings that have to wait.
 func (v *view) state(promises map[string][]promise.Promise, now time.Time) catalog.State {
 	out := catalog.State{
-		Generation: v.told.Generation, InstanceTypes: v.told.InstanceTypes,
+		Generation: v.told.Generation, InstanceTypes: v.offerings.mark(v.told.InstanceTypes, now),
 		NodePools: maps.Clone(v.told.NodePools), InFlight: maps.Clone(v.told.InFlight),
 	}
 	if out.InFlight == nil {

@@ -54,7 +54,6 @@ func overCircle() map[string]int {
 		"launcher/convert":      5,
 		"launcher/interrupt":    4,
 		"launcher/join":         7,
-		"launcher/launch":       7,
 		"launcher/server":       12,
 		"launcher/terminate":    10,
 		"plugin":                25,

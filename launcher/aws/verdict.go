@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -52,7 +53,7 @@ func judgeCode(c, text, action string) verdict {
 	switch {
 	case c == codeSpotServiceLinkedRole:
 		return verdict{
-			cloud.CauseSpotRole, "SpotSLRCreationFailed", "the account has no service-linked role for EC2 Spot and the launcher may not create it: " +
+			cloud.CauseSpotRole, catalog.ReasonSpotRole, "the account has no service-linked role for EC2 Spot and the launcher may not create it: " +
 				"aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
 		}
 	case isDenied(c) || strings.HasPrefix(c, "AuthFailure"):
@@ -68,7 +69,7 @@ func judgeCode(c, text, action string) verdict {
 	case isQuotaCode(c):
 		return verdict{cloud.CauseQuota, quotaReason(c), c + ": " + text + " (Service Quotas, Amazon EC2, shows and raises the limits)"}
 	case strings.Contains(text, "not eligible for Free Tier"):
-		return verdict{cloud.CauseQuota, "FreeTierIneligible", c + ": " + text}
+		return verdict{cloud.CauseQuota, catalog.ReasonFreeTier, c + ": " + text}
 	case isParameterCode(c) && isProfilePropagating(text):
 		return verdict{cloud.CauseTransient, "InstanceProfileNameInvalid", "EC2 does not know the instance profile yet: " + text}
 	case isParameterCode(c):
@@ -79,21 +80,21 @@ func judgeCode(c, text, action string) verdict {
 
 func capacityReason(c string) string {
 	if isAddressCode(c) {
-		return codeInsufficientFreeAddresses
+		return catalog.ReasonInsufficientAddresses
 	}
-	return "InsufficientCapacity"
+	return catalog.ReasonInsufficientCapacity
 }
 
 func quotaReason(c string) string {
 	switch c {
 	case codeVcpuLimitExceeded, codeInstanceLimitExceeded:
-		return "VCPULimitExceeded"
+		return catalog.ReasonVCPULimit
 	case codeMaxSpotInstanceCountExceeded, "SpotInstanceCountExceeded":
-		return "SpotQuotaExceeded"
+		return catalog.ReasonSpotQuota
 	case codeMaxFleetCountExceeded, "MaxSpotFleetRequestCountExceeded":
-		return "FleetQuotaExceeded"
+		return catalog.ReasonFleetQuota
 	}
-	return "QuotaExceeded"
+	return catalog.ReasonQuota
 }
 
 // missing is the action that AWS names in a refusal. "User: arn:aws:sts::1:assumed-role/r/s is not authorized to perform:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -68,6 +69,10 @@ func TestJudge(t *testing.T) {
 			v := judge(fmt.Errorf("creating fleet: %w", refusedCall("CreateFleet", c.code, c.text)))
 			if v.cause != c.cause || v.reason != c.reason || !strings.Contains(v.message, c.says) || strings.Contains(v.message, "Encoded") {
 				t.Errorf("%+v, want %s %s with %q", v, c.cause, c.reason, c.says)
+			}
+			offerings := v.cause == cloud.CauseCapacity || v.cause == cloud.CauseQuota || v.cause == cloud.CauseSpotRole
+			if catalog.OfferingsFailed(v.reason) != offerings {
+				t.Errorf("to the scheduler %s is the fault of offerings: %t, want %t", v.reason, !offerings, offerings)
 			}
 		})
 	}

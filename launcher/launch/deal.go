@@ -277,13 +277,11 @@ func (g *group) end(ctx context.Context, c *karpv1.NodeClaim, reason, message st
 	return nil
 }
 
-// insufficientCapacity is the reason of a claim for which EC2 has nothing.
-const insufficientCapacity = "InsufficientCapacity"
-
 // eventOf is Karpenter's Event for a reason: quotas and addresses are capacity to it.
 func eventOf(reason string) string {
 	switch reason {
-	case insufficientCapacity, "VCPULimitExceeded", "SpotQuotaExceeded", "FleetQuotaExceeded", "QuotaExceeded", "InsufficientFreeAddressesInSubnet":
+	case catalog.ReasonInsufficientCapacity, catalog.ReasonVCPULimit, catalog.ReasonSpotQuota, catalog.ReasonFleetQuota,
+		catalog.ReasonQuota, catalog.ReasonInsufficientAddresses:
 		return "InsufficientCapacityError"
 	}
 	return reason

@@ -279,7 +279,7 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	g.offered = byName(offered)
 	choice, err := Search{Claim: first, Types: offered, Failed: g.failed, BestEffort: g.config.MinValuesBestEffort}.Options()
 	if _, short := errors.AsType[*MinValuesError](err); short {
-		return in, true, g.fail(ctx, g.claims, insufficientCapacity, err.Error()+": "+explain(g.failed))
+		return in, true, g.fail(ctx, g.claims, catalog.ReasonInsufficientCapacity, err.Error()+": "+explain(g.failed))
 	}
 	if err != nil {
 		return in, true, g.fail(ctx, g.claims, "InvalidRequirements", err.Error())

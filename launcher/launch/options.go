@@ -211,9 +211,9 @@ func reasonOf(failed map[cloud.Option]cloud.OfferingFailure) string {
 	reason := ""
 	for _, f := range failed {
 		if f.Condition == "" || reason != "" && reason != f.Condition {
-			return insufficientCapacity
+			return catalog.ReasonInsufficientCapacity
 		}
 		reason = f.Condition
 	}
-	return cmp.Or(reason, insufficientCapacity)
+	return cmp.Or(reason, catalog.ReasonInsufficientCapacity)
 }

@@ -1,0 +1,68 @@
+package plugin_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// Launches that fail for want of capacity count against their offerings. Pods of others are launched for at once, on other
+// offerings, however many have failed; those that name a sold-out type wait, and say for what.
+func TestCapacityFailuresAreTheOfferings(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	var named []string
+	for _, capacityType := range []string{"spot", "on-demand"} {
+		for _, zone := range []string{"us-east-1a", "us-east-1b", "us-east-1c"} {
+			name := fmt.Sprintf("named-%s-%s", capacityType, zone)
+			named = append(named, name)
+			h.pod(name, func(p *corev1.Pod) {
+				p.Spec.NodeSelector = map[string]string{
+					"node.kubernetes.io/instance-type": "m7g.large", "karpenter.sh/capacity-type": capacityType, "topology.kubernetes.io/zone": zone,
+				}
+			})
+		}
+	}
+	h.eventually("a node for each of them", func() bool { return len(h.launcher.claims()) == len(named) })
+	for _, c := range h.launcher.claims() {
+		h.launcher.end(c.GetName(), "", api.Outcome_OUTCOME_FAILED)
+	}
+	h.eventually("all of them to be told", func() bool {
+		return !slices.ContainsFunc(named, func(name string) bool {
+			return !strings.Contains(h.message(name), "EC2 has no capacity") || !strings.Contains(h.message(name), "tried again at")
+		})
+	})
+	if n := h.metric("slipway_offerings_on_probation", ""); n != 6 {
+		t.Errorf("%v offerings are on probation, want the 6 of the type", n)
+	}
+	for i := range 20 {
+		pod := newPod(fmt.Sprintf("other-%d", i), "500m", "512Mi")
+		pod.Namespace = "other"
+		if _, err := h.client.CoreV1().Pods("other").Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.eventually("the others to be launched for", func() bool {
+		n := 0
+		for name := range h.launcher.podNames() {
+			if strings.HasPrefix(name, "other-") {
+				n++
+			}
+		}
+		return n == 20
+	})
+	for _, c := range h.launcher.claims()[len(named):] {
+		if c.GetExpected().GetInstanceType() == "m7g.large" {
+			t.Errorf("NodeClaim %s for %d pods is of the type that has no capacity", c.GetName(), len(c.GetPods()))
+		}
+	}
+	if i := slices.IndexFunc(named, func(name string) bool { return strings.Contains(h.message(name), "not ready") }); i >= 0 {
+		t.Errorf("%s says of a NodePool that is ready: %s", named[i], h.message(named[i]))
+	}
+}

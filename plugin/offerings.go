@@ -1,0 +1,226 @@
+package plugin
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
+)
+
+const (
+	// holdFirst is how long an offering is not tried again after a launch of it failed for want of capacity. It doubles with
+	// each failure in a row, up to holdMost. The launcher's own memory of three minutes counts where it is longer.
+	holdFirst = 30 * time.Second
+	holdMost  = 10 * time.Minute
+	// holdStep is what the ends of holds are rounded up to: what failed in turn is tried again at once.
+	holdStep = 15 * time.Second
+	// probationFirst is how long an offering is on probation after such a failure. It doubles with each failure in a row, up to
+	// probationMost.
+	probationFirst = 10 * time.Minute
+	probationMost  = time.Hour
+	// capacityReserved is the capacity type of capacity reservations.
+	capacityReserved = "reserved"
+)
+
+// offering is a way to buy an instance type. Capacity reservations are not among them: EC2 counts what they hold.
+type offering struct{ instanceType, zone, capacityType string }
+
+// offeringFailures counts the failures of an offering since the last launch of it that worked.
+type offeringFailures struct {
+	inARow int
+	last   time.Time
+}
+
+// heldUntil is when it is tried again.
+func (f offeringFailures) heldUntil() time.Time {
+	return f.last.Add(doubled(holdFirst, f.inARow, holdMost)).Truncate(holdStep).Add(holdStep)
+}
+
+// probationUntil is when it is trusted again.
+func (f offeringFailures) probationUntil() time.Time {
+	return f.last.Add(doubled(probationFirst, f.inARow, probationMost))
+}
+
+// forgottenAt is when a failure counts as the first again.
+func (f offeringFailures) forgottenAt() time.Time {
+	return f.probationUntil().Add(f.probationUntil().Sub(f.last))
+}
+
+// doubled is first, doubled for each failure after the first, up to most.
+func doubled(first time.Duration, failures int, most time.Duration) time.Duration {
+	for range failures - 1 {
+		if first *= 2; first >= most {
+			return most
+		}
+	}
+	return first
+}
+
+// failedOfferings remembers the offerings of launches that failed for want of capacity. A failure counts against these alone:
+// the other offerings of the NodePool, and the pods that can use them, have no part in it.
+type failedOfferings struct {
+	failures map[offering]offeringFailures
+	// claims are the offerings of the claims in flight that this process has planned, by name.
+	claims map[string]claimOfferings
+	// marked is from with the failed offerings marked; until is when it has to be made anew at the latest.
+	from, marked map[string][]catalog.InstanceType
+	until        time.Time
+}
+
+// claimOfferings are the offerings that EC2 may choose from for a claim: each type in each zone of each capacity type.
+type claimOfferings struct{ instanceTypes, zones, capacityTypes []string }
+
+func newFailedOfferings() failedOfferings {
+	return failedOfferings{failures: map[offering]offeringFailures{}, claims: map[string]claimOfferings{}}
+}
+
+// planned notes the offerings of a claim that the launcher has recorded.
+func (o *failedOfferings) planned(c plan.Claim) {
+	of := claimOfferings{
+		instanceTypes: c.Alternatives, zones: []string{c.Expected.Zone}, capacityTypes: []string{c.Expected.CapacityType},
+	}
+	for _, r := range c.Requirements {
+		switch {
+		case r.Operator != corev1.NodeSelectorOpIn || len(r.Values) == 0:
+		case r.Key == corev1.LabelTopologyZone:
+			of.zones = r.Values
+		case r.Key == clusterview.LabelCapacityType:
+			of.capacityTypes = r.Values
+		}
+	}
+	o.claims[c.Name] = of
+}
+
+// keep forgets the claims that are neither in flight nor on their way to be.
+func (o *failedOfferings) keep(inFlight func(name string) bool) {
+	maps.DeleteFunc(o.claims, func(name string, _ claimOfferings) bool { return !inFlight(name) })
+}
+
+// ended forgets the claim of a node, and if it failed for want of capacity counts that against each of its offerings.
+func (o *failedOfferings) ended(n catalog.InFlightNode, failed bool, now time.Time) {
+	of, known := o.claims[n.NodeClaim]
+	delete(o.claims, n.NodeClaim)
+	if !failed {
+		return
+	}
+	if !known { // Another process has planned it.
+		of = claimOfferings{[]string{n.InstanceType}, []string{n.Zone}, []string{n.CapacityType}}
+	}
+	for _, instanceType := range of.instanceTypes {
+		for _, zone := range of.zones {
+			for _, capacityType := range of.capacityTypes {
+				o.fail(offering{instanceType, zone, capacityType}, now)
+			}
+		}
+	}
+}
+
+// fail counts a failure. While the offering is held, it is one that was under way already.
+func (o *failedOfferings) fail(k offering, now time.Time) {
+	f := o.failures[k]
+	if k.instanceType == "" || k.capacityType == capacityReserved || f.inARow > 0 && now.Before(f.heldUntil()) {
+		return
+	}
+	o.failures[k] = offeringFailures{inARow: f.inARow + 1, last: now}
+	o.until = time.Time{}
+}
+
+// launched notes that EC2 has launched the node: its offering has capacity.
+func (o *failedOfferings) launched(n catalog.InFlightNode) {
+	k := offering{n.InstanceType, n.Zone, n.CapacityType}
+	if _, failed := o.failures[k]; failed {
+		delete(o.failures, k)
+		o.until = time.Time{}
+	}
+}
+
+// forget drops what is too long ago to count.
+func (o *failedOfferings) forget(now time.Time) {
+	maps.DeleteFunc(o.failures, func(_ offering, f offeringFailures) bool { return !now.Before(f.forgottenAt()) })
+}
+
+// onProbation counts the offerings that are.
+func (o *failedOfferings) onProbation(now time.Time) int {
+	n := 0
+	for _, f := range o.failures {
+		if now.Before(f.probationUntil()) {
+			n++
+		}
+	}
+	return n
+}
+
+// holdEnds is the first moment when an offering that is held is tried again; zero for none.
+func (o *failedOfferings) holdEnds(now time.Time) time.Time {
+	var first time.Time
+	for _, f := range o.failures {
+		if t := f.heldUntil(); t.After(now) && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}
+
+// mark is the instance types with the failed offerings marked: not available while they are held, and on probation for longer.
+// What did not change since the last call is the same slice, so that plans need not compile it again.
+func (o *failedOfferings) mark(types map[string][]catalog.InstanceType, now time.Time) map[string][]catalog.InstanceType {
+	if len(o.failures) == 0 {
+		return types
+	}
+	if now.Before(o.until) && maps.EqualFunc(types, o.from, sameTypes) {
+		return o.marked
+	}
+	failed := map[string]bool{}
+	o.until = now.Add(probationMost)
+	for k, f := range o.failures {
+		failed[k.instanceType] = true
+		for _, t := range []time.Time{f.heldUntil(), f.probationUntil()} {
+			if t.After(now) && t.Before(o.until) {
+				o.until = t
+			}
+		}
+	}
+	o.from, o.marked = types, maps.Clone(types)
+	for class, list := range types {
+		if !slices.ContainsFunc(list, func(t catalog.InstanceType) bool { return failed[t.Name] }) {
+			continue
+		}
+		list = slices.Clone(list)
+		for i := range list {
+			if failed[list[i].Name] {
+				list[i].Offerings = o.markOfferings(&list[i], now)
+			}
+		}
+		o.marked[class] = list
+	}
+	return o.marked
+}
+
+func (o *failedOfferings) markOfferings(t *catalog.InstanceType, now time.Time) []catalog.Offering {
+	out := slices.Clone(t.Offerings)
+	for i := range out {
+		of := &out[i]
+		f, failed := o.failures[offering{t.Name, of.Zone, of.CapacityType}]
+		if !failed {
+			continue
+		}
+		of.Probation = now.Before(f.probationUntil())
+		if until := f.heldUntil(); now.Before(until) {
+			of.Available = false
+			if of.UnavailableUntil.Before(until) {
+				of.UnavailableUntil = until
+			}
+		}
+	}
+	return out
+}
+
+// sameTypes says that the two are one slice.
+func sameTypes(a, b []catalog.InstanceType) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}

@@ -1,0 +1,98 @@
+package plugin
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+func twoTypes() map[string][]catalog.InstanceType {
+	offer := func(zone string) catalog.Offering {
+		return catalog.Offering{Zone: zone, CapacityType: "spot", Price: 1, Available: true}
+	}
+	return map[string][]catalog.InstanceType{
+		"default": {{Name: "a", Offerings: []catalog.Offering{offer("z1"), offer("z2")}}, {Name: "b", Offerings: []catalog.Offering{offer("z1")}}},
+		"other":   {{Name: "b", Offerings: []catalog.Offering{offer("z1")}}},
+	}
+}
+
+func planOf(name, instanceType string, zones ...string) plan.Claim {
+	return plan.Claim{
+		Name: name, Alternatives: []string{instanceType}, Expected: plan.Offer{InstanceType: instanceType, Zone: zones[0], CapacityType: "spot"},
+		Requirements: []catalog.Requirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: zones}},
+	}
+}
+
+// A failure counts against each offering of its claim and against no other, the more often the longer; a launch ends it.
+func TestFailedOfferings(t *testing.T) {
+	start := time.Date(2026, 3, 1, 0, 0, 1, 0, time.UTC)
+	o, types := newFailedOfferings(), twoTypes()
+	fail := func(at time.Duration) {
+		o.planned(planOf("n", "a", "z1", "z2"))
+		o.ended(catalog.InFlightNode{NodeClaim: "n"}, true, start.Add(at))
+	}
+	expect := func(at time.Duration, available, probation bool) {
+		t.Helper()
+		got := o.mark(types, start.Add(at))
+		for i, of := range got["default"][0].Offerings {
+			if of.Available != available || of.Probation != probation || !available && of.UnavailableUntil.Before(start.Add(at)) {
+				t.Errorf("after %s offering %d is available %t, on probation %t, unavailable until %s", at, i, of.Available, of.Probation, of.UnavailableUntil)
+			}
+		}
+		if of := got["default"][1].Offerings[0]; !of.Available || of.Probation {
+			t.Errorf("after %s another type is %+v", at, of)
+		}
+		if &got["other"][0] != &types["other"][0] {
+			t.Errorf("after %s the types of another class were copied", at)
+		}
+	}
+	expect(0, true, false)
+	fail(0)
+	fail(time.Second) // Under way when the first failed.
+	expect(2*time.Second, false, true)
+	expect(time.Minute, true, true)
+	expect(10*time.Minute, true, false)
+	fail(11 * time.Minute) // The second in a row.
+	expect(11*time.Minute+50*time.Second, false, true)
+	expect(13*time.Minute, true, true)
+	expect(30*time.Minute, true, true)
+	expect(31*time.Minute, true, false)
+	if n := o.onProbation(start.Add(30 * time.Minute)); n != 2 {
+		t.Errorf("%d offerings are on probation, want both of the claim", n)
+	}
+	o.launched(catalog.InFlightNode{InstanceType: "a", Zone: "z1", CapacityType: "spot"})
+	if got := o.mark(types, start.Add(30*time.Minute))["default"][0].Offerings; got[0].Probation || !got[1].Probation {
+		t.Errorf("after a launch in z1 the offerings are %+v", got)
+	}
+	o.forget(start.Add(2 * time.Hour))
+	if len(o.failures)+len(o.claims) != 0 {
+		t.Errorf("%v and %v are remembered for ever", o.failures, o.claims)
+	}
+}
+
+// Holds and probation grow to their bounds and no further; what has not changed is not compiled again.
+func TestFailedOfferingsAreBounded(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	o := newFailedOfferings()
+	for range 40 {
+		o.ended(catalog.InFlightNode{NodeClaim: "n", InstanceType: "b", Zone: "z1", CapacityType: "spot"}, true, now)
+		f := o.failures[offering{"b", "z1", "spot"}]
+		if hold := f.heldUntil().Sub(now); hold > holdMost+holdStep || f.probationUntil().Sub(now) > probationMost {
+			t.Fatalf("failure %d is held for %s", f.inARow, hold)
+		}
+		now = f.heldUntil()
+	}
+	types := twoTypes()
+	if a, b := o.mark(types, now), o.mark(types, now.Add(time.Second)); &a["other"][0] != &b["other"][0] {
+		t.Error("the same offerings were marked twice")
+	}
+	o.ended(catalog.InFlightNode{NodeClaim: "n", InstanceType: "a", Zone: "z1", CapacityType: capacityReserved}, true, now)
+	o.ended(catalog.InFlightNode{NodeClaim: "never-seen"}, true, now)
+	if len(o.failures) != 1 {
+		t.Errorf("%v", o.failures)
+	}
+}
