@@ -63,7 +63,10 @@ func launcherNeeds() []need {
 // schedulerNeeds are those beyond kube-scheduler's own roles.
 func schedulerNeeds() []need {
 	return []need{
-		{"daemonsets", watched, "plugin/nodereserve.go", "DaemonSets()"},
+		{"daemonsets", watched, "plugin/daemonsets.go", "DaemonSets()"},
+		{"limitranges", watched, "plugin/daemonsets.go", "LimitRanges()"},
+		{"runtimeclasses", watched, "plugin/daemonsets.go", "RuntimeClasses()"},
+		{"priorityclasses", watched, "plugin/daemonsets.go", "PriorityClasses()"},
 		{"jobs", watched, "plugin/owners.go", "Jobs()"},
 		// k8s.io/apiserver: who may read its metrics (authentication-reader, of kube-system).
 		{"configmaps", watched, "", ""},

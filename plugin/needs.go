@@ -2,12 +2,13 @@ package plugin
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -21,14 +22,14 @@ import (
 type needs struct {
 	podclass.Needs
 	namespaces corelisters.NamespaceLister
-	daemonSets appslisters.DaemonSetLister
+	// daemonSets as admission completes them. Set by Plugin.watch.
+	daemonSets *daemonSets
 }
 
 func newNeeds(profiles []config.KubeSchedulerProfile, f informers.SharedInformerFactory) *needs {
 	return &needs{
 		Needs:      podclass.Needs{Spreads: podclass.NewSpreads(profiles, f), Volumes: podclass.NewVolumes(f)},
 		namespaces: f.Core().V1().Namespaces().Lister(),
-		daemonSets: f.Apps().V1().DaemonSets().Lister(),
 	}
 }
 
@@ -47,9 +48,9 @@ func (n *needs) namespaceLabels() (map[string]map[string]string, error) {
 
 // request asks for nodes for the pods of the classes, as if they were on none, with what informers show.
 func (n *needs) request(classes []plan.Class, cat catalog.State) (provision.Request, error) {
-	daemonSets, err := n.daemonSets.List(labels.Everything())
+	daemonSets, err := n.daemonSets.list(klog.Background(), time.Now())
 	if err != nil {
-		return provision.Request{}, fmt.Errorf("listing DaemonSets: %w", err)
+		return provision.Request{}, err
 	}
 	namespaces, err := n.namespaceLabels()
 	if err != nil {

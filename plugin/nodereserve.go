@@ -6,14 +6,11 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -41,10 +38,7 @@ const (
 // node, and that which was planned for the pods of a node that goes, until their successors have come.
 type nodeReserve struct {
 	*Plugin
-	handle     fwk.Handle
-	daemonSets appslisters.DaemonSetLister
-	// epoch rises when a DaemonSet changes.
-	epoch atomic.Int64
+	handle fwk.Handle
 
 	mu    sync.Mutex
 	needs map[types.UID]daemonNeeds
@@ -95,8 +89,7 @@ var (
 func newNodeReserve(p *Plugin, h fwk.Handle) *nodeReserve {
 	return &nodeReserve{
 		Plugin: p, handle: h,
-		daemonSets: h.SharedInformerFactory().Apps().V1().DaemonSets().Lister(),
-		needs:      map[types.UID]daemonNeeds{}, rejected: map[types.UID]keptOff{}, waiting: map[types.UID]*corev1.Pod{},
+		needs: map[types.UID]daemonNeeds{}, rejected: map[types.UID]keptOff{}, waiting: map[types.UID]*corev1.Pod{},
 	}
 }
 
@@ -254,14 +247,14 @@ func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.No
 }
 
 func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []roomNeed {
-	epoch, now := n.epoch.Load(), time.Now()
+	epoch, now := n.Plugin.needs.daemonSets.epoch.Load(), time.Now()
 	n.mu.Lock()
 	have, ok := n.needs[node.UID]
 	n.mu.Unlock()
 	if ok && have.epoch == epoch && now.Before(have.until) {
 		return have.pods
 	}
-	all, err := n.daemonSets.List(labels.Everything())
+	all, err := n.Plugin.needs.daemonSets.list(logger, now)
 	if err != nil {
 		logger.Error(err, "DaemonSets cannot be listed, no room is kept for them", "node", klog.KObj(node))
 		return nil

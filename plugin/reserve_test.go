@@ -7,7 +7,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -58,4 +60,31 @@ func TestNoRoomIsKeptOnOldNodes(t *testing.T) {
 		h.pod(name, nil)
 	}
 	h.eventually("all room to be used", func() bool { return h.bound() == 4 })
+}
+
+// What admission adds to a DaemonSet's pods is room too, also when the LimitRange comes after the DaemonSet.
+func TestRoomOfDaemonPodsAsAdmissionMakesThem(t *testing.T) {
+	node := newNode("young", "1", map[string]string{"karpenter.sh/nodepool": "default"})
+	node.Status.Conditions[0].LastTransitionTime = metav1.Now()
+	bare := agent()
+	bare.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{node, bare}})
+	h.pod("first", func(p *corev1.Pod) { p.Spec.Containers = newPod("x", "100m", "64Mi").Spec.Containers })
+	h.eventually("a pod beside a DaemonSet without requests", func() bool { return h.bound() == 1 })
+	ranges := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "defaults", Namespace: "kube-system"}}
+	ranges.Spec.Limits = []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, DefaultRequest: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("600m")},
+	}}
+	if _, err := h.client.CoreV1().LimitRanges("kube-system").Create(t.Context(), ranges, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("the LimitRange to be seen", func() bool {
+		list, err := h.informer.Core().V1().LimitRanges().Lister().List(labels.Everything())
+		return err == nil && len(list) == 1
+	})
+	h.pod("second", func(p *corev1.Pod) { p.Spec.Containers = newPod("x", "400m", "64Mi").Spec.Containers })
+	h.eventually("the second pod to be told", func() bool { return strings.Contains(h.message("second"), "0/1 nodes are available") })
+	if h.bound() != 1 {
+		t.Error("the second pod took the room of the DaemonSet's pod")
+	}
 }

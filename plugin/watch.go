@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -12,11 +13,15 @@ import (
 )
 
 // watch registers what the plugin wants to hear of: promised pods that were bound or are gone, nodes that changed (an
-// initialized node counts once the scheduler's cache shows it without its taint), DaemonSets.
-func (p *Plugin) watch() error {
+// initialized node counts once the scheduler's cache shows it without its taint).
+func (p *Plugin) watch() (err error) {
+	if p.needs.daemonSets, err = newDaemonSets(p.informer, p.owners.pods); err != nil {
+		return err
+	}
 	pods := p.informer.Core().V1().Pods().Informer()
 	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
+			p.daemonPodAdded(obj)
 			p.podChanged(obj)
 			p.podArrived(nil, obj)
 		},
@@ -36,16 +41,9 @@ func (p *Plugin) watch() error {
 		return err
 	}
 	nodes := p.informer.Core().V1().Nodes().Informer()
-	if _, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err = nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { p.nodeChanged() },
 		UpdateFunc: func(any, any) { p.nodeChanged() },
-	}); err != nil {
-		return err
-	}
-	daemonSets := p.informer.Apps().V1().DaemonSets().Informer()
-	_, err := daemonSets.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { p.daemonSetChanged() }, UpdateFunc: func(any, any) { p.daemonSetChanged() },
-		DeleteFunc: func(any) { p.daemonSetChanged() },
 	})
 	return err
 }
@@ -61,6 +59,12 @@ func (p *Plugin) podChanged(obj any) {
 	}
 }
 
+func (p *Plugin) daemonPodAdded(obj any) {
+	if pod, ok := obj.(*corev1.Pod); ok && ownedByDaemonSet(pod) {
+		p.needs.daemonSets.arrived(metav1.GetControllerOf(pod).UID)
+	}
+}
+
 func (p *Plugin) leave(why string, released []promise.Promise) {
 	if n := len(released); n > 0 {
 		p.metrics.released.WithLabelValues(why).Add(float64(n))
@@ -72,12 +76,6 @@ func (p *Plugin) leave(why string, released []promise.Promise) {
 func (p *Plugin) nodeChanged() {
 	if p.planner.awaited.Load() > 0 {
 		p.collected.notify()
-	}
-}
-
-func (p *Plugin) daemonSetChanged() {
-	for _, r := range p.reserve {
-		r.epoch.Add(1)
 	}
 }
 

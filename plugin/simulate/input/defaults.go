@@ -1,13 +1,13 @@
 package input
 
 import (
-	"maps"
-	"slices"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/admission"
 )
 
 // defaultNodes fills in what the API server would: allocatable is capacity where only that is given.
@@ -33,80 +33,77 @@ func (r *Reader) admit(pods []Pod) {
 }
 
 func (r *Reader) admitSpec(object string, s *corev1.PodSpec) {
-	if s.Priority == nil {
-		s.Priority = new(r.priority(object, s))
-	}
+	admission.SetPriority(s, r.priorityClass(object, s))
 	if s.RuntimeClassName == nil {
 		return
 	}
-	class, ok := r.runtimeClasses.get("", *s.RuntimeClassName)
-	if !ok {
-		return
-	}
-	if class.Overhead != nil && len(s.Overhead) == 0 {
-		s.Overhead = class.Overhead.PodFixed
-	}
-	if class.Scheduling != nil {
-		selector := maps.Clone(class.Scheduling.NodeSelector)
-		if selector == nil {
-			selector = map[string]string{}
+	if class, ok := r.runtimeClasses.get("", *s.RuntimeClassName); ok {
+		if err := admission.SetRuntimeClass(s, class); err != nil {
+			r.problem(object, "spec.runtimeClassName", "%v: the RuntimeClass is ignored", err)
 		}
-		maps.Copy(selector, s.NodeSelector)
-		s.NodeSelector = selector
-		s.Tolerations = slices.Concat(s.Tolerations, class.Scheduling.Tolerations)
 	}
 }
 
-// The priorities of the classes that every cluster has.
-const (
-	systemClusterCritical = 2_000_000_000
-	systemNodeCritical    = 2_000_001_000
-)
-
-func (r *Reader) priority(object string, s *corev1.PodSpec) int32 {
-	name := s.PriorityClassName
-	if name == "" {
-		for _, class := range r.priorityClasses.items {
-			if class.GlobalDefault {
-				name = class.Name
-			}
-		}
+// priorityClass is the pod's; nil for none, and for one that is not in the input.
+func (r *Reader) priorityClass(object string, s *corev1.PodSpec) *schedulingv1.PriorityClass {
+	if s.Priority != nil {
+		return nil
 	}
-	class, ok := r.priorityClasses.get("", name)
-	switch {
-	case ok:
-		if s.PreemptionPolicy == nil || *s.PreemptionPolicy == corev1.PreemptLowerPriority {
-			s.PreemptionPolicy = class.PreemptionPolicy
-		}
-		return class.Value
-	case name == "system-cluster-critical":
-		return systemClusterCritical
-	case name == "system-node-critical":
-		return systemNodeCritical
-	case name != "":
-		r.problem(object, "spec.priorityClassName", "PriorityClass %s is not in the input: the pod is planned with priority 0", name)
+	class, found := admission.PriorityClassOf(r.priorityClasses.items, s)
+	if !found {
+		r.problem(object, "spec.priorityClassName", "PriorityClass %s is not in the input: the pod is planned with priority 0", s.PriorityClassName)
 	}
-	return 0
+	return class
 }
 
-// finishedDaemonSets are those whose pods the API server would take, with its defaults.
+// finishedDaemonSets are those whose pods the API server would take, with their templates as those pods will be.
 func (r *Reader) finishedDaemonSets() []*appsv1.DaemonSet {
-	return slices.DeleteFunc(r.daemonSets.items, func(ds *appsv1.DaemonSet) bool {
+	rules := admission.Rules{LimitRanges: r.limitRanges.items, RuntimeClasses: r.runtimeClasses.items, PriorityClasses: r.priorityClasses.items}
+	var out []*appsv1.DaemonSet
+	for _, ds := range r.daemonSets.items {
+		object := nameOf("DaemonSet", ds)
 		s := sharedSpec{spec: ds.Spec.Template.Spec}
 		r.prepare(&s)
 		for _, f := range s.faults {
-			r.problem(nameOf("DaemonSet", ds), "spec.template."+f.Field, "%s", f.Message)
+			r.problem(object, "spec.template."+f.Field, "%s", f.Message)
+		}
+		if len(s.faults) > 0 {
+			continue
 		}
 		ds.Spec.Template.Spec = s.spec
-		if l := r.admitted(ds.Namespace, s.spec); l.err != nil {
-			r.problem(nameOf("DaemonSet", ds), "spec.template.spec.containers", "%v", l.err)
-			return true
-		} else if len(r.limitRanges.items) > 0 {
-			ds.Spec.Template.Spec = l.spec
+		r.withoutMissing(object, &ds.Spec.Template.Spec)
+		admitted, err := rules.DaemonSet(ds, livePod(r.pods.items, ds))
+		if err != nil {
+			r.problem(object, "spec.template.spec", "%v", err)
+			continue
 		}
-		r.admitSpec(nameOf("DaemonSet", ds), &ds.Spec.Template.Spec)
-		return len(s.faults) > 0
-	})
+		out = append(out, admitted)
+	}
+	return out
+}
+
+// withoutMissing drops the names of classes that the input lacks: they exist in the cluster.
+func (r *Reader) withoutMissing(object string, s *corev1.PodSpec) {
+	if class := r.priorityClass(object, s); class == nil && s.PriorityClassName != "" {
+		s.PriorityClassName = ""
+		admission.SetPriority(s, nil)
+	}
+	if s.RuntimeClassName != nil {
+		if _, ok := r.runtimeClasses.get("", *s.RuntimeClassName); !ok {
+			s.RuntimeClassName = nil
+		}
+	}
+}
+
+// livePod is the newest pod of the input that was made from the DaemonSet's template; nil for none.
+func livePod(pods []Pod, ds *appsv1.DaemonSet) *corev1.Pod {
+	var newest *corev1.Pod
+	for _, p := range pods {
+		if p.Namespace == ds.Namespace && admission.Current(ds, p.Pod) && (newest == nil || newest.CreationTimestamp.Before(&p.CreationTimestamp)) {
+			newest = p.Pod
+		}
+	}
+	return newest
 }
 
 // defaultClassAnnotation marks the StorageClass of claims that name none.

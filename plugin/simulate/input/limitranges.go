@@ -1,15 +1,13 @@
 package input
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kubernetes/pkg/apis/core"
-	conversions "k8s.io/kubernetes/pkg/apis/core/v1"
-	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
+	defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/admission"
 )
 
 // limited is what admission makes of the spec of a shape of pods.
@@ -24,10 +22,6 @@ func (r *Reader) limit(pods []Pod) []Pod {
 	if len(r.limitRanges.items) == 0 {
 		return pods
 	}
-	for _, l := range r.limitRanges.items {
-		conversions.SetObjectDefaults_LimitRange(l)
-	}
-	slices.SortStableFunc(r.limitRanges.items, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
 	known := map[int]limited{}
 	return slices.DeleteFunc(pods, func(p Pod) bool {
 		if !p.unseen || p.Spec.NodeName != "" {
@@ -54,22 +48,14 @@ func (r *Reader) limit(pods []Pod) []Pod {
 
 // admitted is the spec with the defaults of the namespace's LimitRanges; the error says which of their bounds it breaks.
 func (r *Reader) admitted(namespace string, spec corev1.PodSpec) limited {
-	whole, internal := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: *spec.DeepCopy()}, &core.Pod{}
-	if err := conversions.Convert_v1_Pod_To_core_Pod(whole, internal, nil); err != nil {
-		return limited{err: err}
+	out, err := admission.Limit(r.limitRanges.items, namespace, spec)
+	return limited{out, err}
+}
+
+// defaultLimitRanges fills in what the API server would, and sorts them by name.
+func defaultLimitRanges(ranges []*corev1.LimitRange) {
+	for _, l := range ranges {
+		defaults.SetObjectDefaults_LimitRange(l)
 	}
-	here := slices.DeleteFunc(slices.Clone(r.limitRanges.items), func(l *corev1.LimitRange) bool { return l.Namespace != namespace })
-	for _, l := range here {
-		if err := limitranger.PodMutateLimitFunc(l, internal); err != nil {
-			return limited{err: fmt.Errorf("LimitRange %s: %w", l.Name, err)}
-		}
-	}
-	for _, l := range here {
-		if err := limitranger.PodValidateLimitFunc(l, internal); err != nil {
-			return limited{err: fmt.Errorf("LimitRange %s: %w", l.Name, err)}
-		}
-	}
-	out := corev1.Pod{}
-	err := conversions.Convert_core_Pod_To_v1_Pod(internal, &out, nil)
-	return limited{out.Spec, err}
+	slices.SortStableFunc(ranges, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
 }

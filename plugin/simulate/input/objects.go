@@ -338,6 +338,7 @@ func (r *Reader) Finish() *Objects {
 	r.defaultNodes()
 	r.expand()
 	r.defaultVolumeClaims()
+	defaultLimitRanges(r.limitRanges.items)
 	out := &Objects{
 		NodePools: r.nodePools.items, NodeClasses: r.nodeClasses.items, NodeClaims: r.nodeClaims.items, Nodes: r.nodes.items, DaemonSets: r.finishedDaemonSets(),
 		Namespaces: r.namespaces.items, PersistentVolumes: r.volumes.items, PersistentVolumeClaims: r.claims.items,

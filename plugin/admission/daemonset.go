@@ -1,0 +1,114 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+)
+
+// templateGeneration is the label that the DaemonSet controller writes on its pods; its value is that of the DaemonSet's
+// annotation appsv1.DeprecatedTemplateGeneration (k8s.io/kubernetes/pkg/controller/daemon/util).
+const templateGeneration = "pod-template-generation"
+
+// Rules are the objects of a cluster that admission reads, of all namespaces.
+type Rules struct {
+	// LimitRanges in the order in which they apply.
+	LimitRanges []*corev1.LimitRange
+	// RuntimeClasses that pods may name.
+	RuntimeClasses []*nodev1.RuntimeClass
+	// PriorityClasses that pods may name, and the global default.
+	PriorityClasses []*schedulingv1.PriorityClass
+}
+
+// DaemonSet returns the DaemonSet with the template of the pods that the API server will make of it. The error says why it
+// will refuse them. A live pod of the DaemonSet, nil for none, shows what webhooks add; Current says which pods are fit for it.
+//
+// The DaemonSet controller decides by the tolerations of the template as it is written on which nodes it makes pods. So
+// those of a RuntimeClass are left out: they bring no pod onto a node. Its node selector is not: a pod that it keeps off the
+// node takes no room there.
+func (r *Rules) DaemonSet(ds *appsv1.DaemonSet, live *corev1.Pod) (*appsv1.DaemonSet, error) {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ds.Namespace}, Spec: *ds.Spec.Template.Spec.DeepCopy()}
+	// A template has no requests for what it limits; a pod gets them.
+	corev1defaults.SetObjectDefaults_Pod(&pod)
+	spec, err := Limit(r.LimitRanges, ds.Namespace, pod.Spec)
+	if err != nil {
+		return nil, err
+	}
+	class, found := PriorityClassOf(r.PriorityClasses, &spec)
+	if !found {
+		return nil, fmt.Errorf("PriorityClass %s is missing", spec.PriorityClassName)
+	}
+	SetPriority(&spec, class)
+	if err := r.setRuntimeClass(&spec); err != nil {
+		return nil, err
+	}
+	spec.Tolerations = ds.Spec.Template.Spec.Tolerations
+	if live != nil {
+		overlay(&spec, &pod.Spec, &live.Spec)
+	}
+	out := *ds
+	out.Spec.Template.Spec = spec
+	return &out, nil
+}
+
+func (r *Rules) setRuntimeClass(s *corev1.PodSpec) error {
+	if s.RuntimeClassName == nil {
+		return nil
+	}
+	i := slices.IndexFunc(r.RuntimeClasses, func(c *nodev1.RuntimeClass) bool { return c.Name == *s.RuntimeClassName })
+	if i < 0 {
+		return fmt.Errorf("RuntimeClass %s is missing", *s.RuntimeClassName)
+	}
+	return SetRuntimeClass(s, r.RuntimeClasses[i])
+}
+
+// Current reports whether the pod was made from the DaemonSet's template as it is, and stays.
+func Current(ds *appsv1.DaemonSet, pod *corev1.Pod) bool {
+	generation, known := ds.Annotations[appsv1.DeprecatedTemplateGeneration]
+	return known && ds.UID != "" && pod.Labels[templateGeneration] == generation && metav1.IsControlledBy(pod, ds) &&
+		pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
+}
+
+// overlay writes into the spec what a live pod requests: the requests that the template states as the live pod has them, since
+// a webhook has changed them; of others the greater, since a LimitRange may have changed since the pod was made. Containers
+// that the template lacks are added.
+func overlay(s, template, live *corev1.PodSpec) {
+	s.Containers = overlayContainers(s.Containers, template.Containers, live.Containers)
+	s.InitContainers = overlayContainers(s.InitContainers, template.InitContainers, live.InitContainers)
+	if live.Resources != nil {
+		s.Resources = live.Resources
+	}
+}
+
+func overlayContainers(spec, template, live []corev1.Container) []corev1.Container {
+	out := slices.Clone(spec)
+	for _, c := range live {
+		i := slices.IndexFunc(out, func(o corev1.Container) bool { return o.Name == c.Name })
+		if i < 0 {
+			out = append(out, c)
+			continue
+		}
+		stated := corev1.ResourceList{}
+		if t := slices.IndexFunc(template, func(o corev1.Container) bool { return o.Name == c.Name }); t >= 0 {
+			stated = template[t].Resources.Requests
+		}
+		requests := out[i].Resources.Requests.DeepCopy()
+		for name, q := range c.Resources.Requests {
+			_, webhook := stated[name]
+			if have := requests[name]; webhook || have.Cmp(q) < 0 {
+				if requests == nil {
+					requests = corev1.ResourceList{}
+				}
+				requests[name] = q
+			}
+		}
+		out[i].Resources.Requests = requests
+	}
+	return out
+}

@@ -1,0 +1,181 @@
+package plugin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	nodelisters "k8s.io/client-go/listers/node/v1"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/plugin/admission"
+)
+
+// liveEvery is how often a DaemonSet's newest pod is looked for: to find it, all of them are read.
+const liveEvery = 30 * time.Second
+
+// daemonSets are the DaemonSets of the cluster with the templates of the pods that the API server will make of them. Plan,
+// filters and reservations all take them from here, so that they count the same room. It is safe for concurrent use.
+type daemonSets struct {
+	pods            cache.Indexer
+	sets            appslisters.DaemonSetLister
+	limitRanges     corelisters.LimitRangeLister
+	runtimeClasses  nodelisters.RuntimeClassLister
+	priorityClasses schedulinglisters.PriorityClassLister
+	// epoch rises when something changes that the templates depend on.
+	epoch atomic.Int64
+	// rules rises when an object changes that admission reads.
+	rules atomic.Int64
+
+	mu sync.Mutex
+	// known are the completed DaemonSets, by UID.
+	known map[types.UID]completed
+}
+
+// completed is what admission makes of one DaemonSet.
+type completed struct {
+	from  *appsv1.DaemonSet
+	rules int64
+	// out is nil where the API server refuses the pods.
+	out *appsv1.DaemonSet
+	// live says that a pod of the DaemonSet was the model; it is looked for again at until.
+	live  bool
+	until time.Time
+}
+
+func newDaemonSets(f informers.SharedInformerFactory, pods cache.Indexer) (*daemonSets, error) {
+	d := &daemonSets{
+		pods: pods, sets: f.Apps().V1().DaemonSets().Lister(), limitRanges: f.Core().V1().LimitRanges().Lister(),
+		runtimeClasses: f.Node().V1().RuntimeClasses().Lister(), priorityClasses: f.Scheduling().V1().PriorityClasses().Lister(),
+		known: map[types.UID]completed{},
+	}
+	if _, err := f.Apps().V1().DaemonSets().Informer().AddEventHandler(notifies(func() { d.epoch.Add(1) })); err != nil {
+		return nil, fmt.Errorf("watching DaemonSets: %w", err)
+	}
+	for _, informer := range []cache.SharedIndexInformer{
+		f.Core().V1().LimitRanges().Informer(), f.Node().V1().RuntimeClasses().Informer(), f.Scheduling().V1().PriorityClasses().Informer(),
+	} {
+		if _, err := informer.AddEventHandler(notifies(d.rulesChanged)); err != nil {
+			return nil, fmt.Errorf("watching what admission reads: %w", err)
+		}
+	}
+	return d, nil
+}
+
+// notifies calls f at every change.
+func notifies(f func()) cache.ResourceEventHandlerFuncs {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { f() }, UpdateFunc: func(any, any) { f() }, DeleteFunc: func(any) { f() },
+	}
+}
+
+func (d *daemonSets) rulesChanged() {
+	d.rules.Add(1)
+	d.epoch.Add(1)
+}
+
+// arrived notes a pod of a DaemonSet: the first shows what no rule does.
+func (d *daemonSets) arrived(owner types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if have, ok := d.known[owner]; ok && !have.live && !have.until.IsZero() {
+		have.until = time.Time{}
+		d.known[owner] = have
+		d.epoch.Add(1)
+	}
+}
+
+// list returns the completed DaemonSets, those excepted whose pods the API server refuses.
+func (d *daemonSets) list(logger klog.Logger, now time.Time) ([]*appsv1.DaemonSet, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	counted := d.rules.Load()
+	all, err := d.sets.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("listing DaemonSets: %w", err)
+	}
+	var rules *admission.Rules
+	known := make(map[types.UID]completed, len(all))
+	var out []*appsv1.DaemonSet
+	for _, ds := range all {
+		have, ok := d.known[ds.UID]
+		if !ok || !sameSpec(have.from, ds) || have.rules != counted || !now.Before(have.until) {
+			if rules == nil {
+				if rules, err = d.read(); err != nil {
+					return nil, err
+				}
+			}
+			have = d.complete(logger, rules, ds, have)
+			have.rules, have.until = counted, now.Add(liveEvery)
+		}
+		known[ds.UID] = have
+		if have.out != nil {
+			out = append(out, have.out)
+		}
+	}
+	d.known = known
+	return out, nil
+}
+
+// sameSpec reports whether two versions of a DaemonSet have one spec: the API server counts its changes.
+func sameSpec(a, b *appsv1.DaemonSet) bool {
+	return a == b || a.UID == b.UID && a.Generation == b.Generation && a.Generation > 0
+}
+
+func (d *daemonSets) complete(logger klog.Logger, rules *admission.Rules, ds *appsv1.DaemonSet, before completed) completed {
+	live := d.newest(ds)
+	out, err := rules.DaemonSet(ds, live)
+	if err != nil && (before.from == nil || before.out != nil) {
+		logger.V(1).Info("The API server refuses the pods of a DaemonSet, no room is counted for them", "daemonSet", klog.KObj(ds), "err", err)
+	}
+	return completed{from: ds, out: out, live: live != nil}
+}
+
+// newest is the youngest pod that was made from the DaemonSet's template; nil for none.
+func (d *daemonSets) newest(ds *appsv1.DaemonSet) *corev1.Pod {
+	list, err := d.pods.ByIndex(byController, string(ds.UID))
+	if err != nil {
+		return nil
+	}
+	var newest *corev1.Pod
+	for _, obj := range list {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok || !admission.Current(ds, pod) {
+			continue
+		}
+		if newest == nil || cmp.Or(pod.CreationTimestamp.Compare(newest.CreationTimestamp.Time), cmp.Compare(pod.UID, newest.UID)) > 0 {
+			newest = pod
+		}
+	}
+	return newest
+}
+
+// read lists what admission reads.
+func (d *daemonSets) read() (*admission.Rules, error) {
+	var out admission.Rules
+	var err error
+	if out.LimitRanges, err = d.limitRanges.List(labels.Everything()); err != nil {
+		return nil, fmt.Errorf("listing LimitRanges: %w", err)
+	}
+	if out.RuntimeClasses, err = d.runtimeClasses.List(labels.Everything()); err != nil {
+		return nil, fmt.Errorf("listing RuntimeClasses: %w", err)
+	}
+	if out.PriorityClasses, err = d.priorityClasses.List(labels.Everything()); err != nil {
+		return nil, fmt.Errorf("listing PriorityClasses: %w", err)
+	}
+	// Of several LimitRanges the first default counts. The API server takes them in no order.
+	slices.SortFunc(out.LimitRanges, func(a, b *corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
+	return &out, nil
+}
