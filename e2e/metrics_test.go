@@ -18,7 +18,7 @@ import (
 // launcherMetrics asks the launcher for its metrics as Prometheus does.
 func (w *world) launcherMetrics() map[string]*dto.MetricFamily {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.LauncherMetricsURL(), nil)
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.LauncherURL("/metrics"), nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/version"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -76,9 +75,6 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
-	}
-	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
-		return nil, err
 	}
 	l := &Launcher{config: c, manager: mgr, registerer: registerer}
 	if l.recorders, err = newRecorders(config, l.registerer); err != nil {

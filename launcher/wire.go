@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -54,6 +55,7 @@ func (l *Launcher) wire() error {
 		l.leaving(p),
 		l.consolidation(p),
 		l.exchange(p),
+		probes(l.manager, l.config.Settings.Socket, map[string]healthz.Checker{"leadership": p.leader.Alive, "launch": p.launcher.Alive}),
 	)
 }
 

@@ -234,9 +234,13 @@ func (s *Sandbox) SchedulerMetricsURL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d/metrics", s.metrics[Scheduler])
 }
 
-// LauncherMetricsURL is where the launcher serves its metrics, to everybody on this machine.
-func (s *Sandbox) LauncherMetricsURL() string {
-	return fmt.Sprintf("http://127.0.0.1:%d/metrics", s.metrics[Launcher])
+// LauncherURL is where the launcher serves a path to everybody on this machine: /metrics, /healthz or /readyz.
+func (s *Sandbox) LauncherURL(path string) string {
+	port := s.probes[Launcher]
+	if path == "/metrics" {
+		port = s.metrics[Launcher]
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d%s", port, path)
 }
 
 // LogFile of Scheduler, Launcher or ControlPlane, of all their runs.
@@ -282,13 +286,17 @@ func (s *Sandbox) launcherFlags(ctx context.Context, name, kubeconfig string) ([
 	if err != nil {
 		return nil, err
 	}
-	s.metrics[name] = port
+	probes, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.metrics[name], s.probes[name] = port, probes
 	out := []string{
 		"--kubeconfig=" + kubeconfig,
 		"--socket=" + s.socket(name),
 		"--cluster-name=" + ClusterName,
 		fmt.Sprintf("--metrics-address=127.0.0.1:%d", port),
-		"--health-probe-address=0",
+		fmt.Sprintf("--health-probe-address=127.0.0.1:%d", probes),
 		fmt.Sprintf("--consolidation-period=%s", max(time.Duration(float64(10*time.Second)/max(s.cfg.Speed, 1)), time.Second)),
 	}
 	if s.foreign != nil {

@@ -36,6 +36,8 @@ type Sandbox struct {
 	children map[string]*supervise.Child
 	// metrics are the ports that the processes serve them on, by name.
 	metrics map[string]int
+	// probes are the ports on which the launchers answer the kubelet's probes, by name.
+	probes map[string]int
 	// holds are on the machines.
 	holds instance.Holds
 	// journal and taps, by name of the process, where they were asked for.
@@ -59,7 +61,7 @@ func Start(ctx context.Context, cfg Config) (*Sandbox, error) {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	s := &Sandbox{
-		cfg: cfg, children: map[string]*supervise.Child{}, metrics: map[string]int{},
+		cfg: cfg, children: map[string]*supervise.Child{}, metrics: map[string]int{}, probes: map[string]int{},
 		journal: tap.NewJournal(), taps: map[string][]*tap.Tap{}, failed: make(chan struct{}),
 	}
 	if err := s.start(ctx); err != nil {

@@ -49,7 +49,7 @@ func (s *scene) figuresOf(process string) (figures, error) {
 }
 
 func (s *scene) metricsOf(process string) (map[string]*dto.MetricFamily, error) {
-	url, client := s.LauncherMetricsURL(), http.DefaultClient
+	url, client := s.LauncherURL("/metrics"), http.DefaultClient
 	if process == sandbox.Scheduler {
 		config := rest.CopyConfig(s.RESTConfig())
 		// Its certificate is self-signed.

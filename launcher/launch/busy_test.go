@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
+	"github.com/slipway-k8s/slipway/launcher/liveness"
 )
 
 // A Launcher is busy from before a claim's launch id is written until its instance is recorded.
@@ -30,6 +31,19 @@ func TestBusyWhileLaunching(t *testing.T) {
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "m7g.large us-east-1a"})
 		if w.subject.Busy() {
 			t.Error("still busy once both are launched")
+		}
+	})
+}
+
+// A Launcher that has nothing to do for long comes round all the same, as the liveness probe asks.
+func TestAliveWhileIdle(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		for range 10 {
+			time.Sleep(liveness.Within)
+			if err := w.subject.Alive(nil); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

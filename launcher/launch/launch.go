@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/liveness"
 )
 
 // Cloud is what a launch needs of the cloud; cloud.Cloud has it.
@@ -84,6 +86,7 @@ type Launcher struct {
 	tags    *tags
 	// working counts the groups under way.
 	working atomic.Int32
+	loop    liveness.Loop
 
 	mu    sync.Mutex
 	queue []*karpv1.NodeClaim
@@ -213,11 +216,16 @@ func (l *Launcher) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { l.writeTags(ctx) })
+	defer l.loop.Stop()
+	round := time.NewTicker(liveness.Period)
+	defer round.Stop()
 	for {
+		l.loop.Tick()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.wake:
+		case <-round.C:
 		}
 		for _, group := range groups(l.take()) {
 			l.working.Add(1)
@@ -228,6 +236,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Alive fails where the loop of Run hangs; see package liveness.
+func (l *Launcher) Alive(r *http.Request) error { return l.loop.Check(r) }
 
 // Busy says that launches are under way: there may be instances that no NodeClaim names yet, of calls that are on the claims
 // already and not in the cache yet. Safe from any goroutine.

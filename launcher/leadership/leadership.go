@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/launcher/liveness"
 )
 
 const (
@@ -48,6 +51,7 @@ type Config struct {
 type Leadership struct {
 	config Config
 	poke   chan struct{}
+	loop   liveness.Loop
 
 	mu       sync.Mutex
 	identity string
@@ -79,7 +83,9 @@ func New(c Config) (*Leadership, error) {
 // Run reads the Lease until ctx ends, then gives leadership up.
 func (l *Leadership) Run(ctx context.Context) error {
 	defer l.set(time.Time{})
+	defer l.loop.Stop()
 	for {
+		l.loop.Tick()
 		if err := l.Refresh(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Could not read the leader election Lease")
 		}
@@ -95,6 +101,9 @@ func (l *Leadership) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Alive fails where the loop of Run hangs; see package liveness.
+func (l *Leadership) Alive(r *http.Request) error { return l.loop.Check(r) }
 
 // Lead tells the identity under which the scheduler beside us takes part in leader election, and its Lease. Another
 // identity than before ends leadership until the Lease names the new one. An identity that resigned stays resigned.
