@@ -15,7 +15,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// byController and byGang are the pod informer's indexes of pods by the UID of their controller and by their gang.
+// byController and byGang are the pod informer's indexes of pods by their namespace and the UID of their controller, and by their
+// gang.
 const (
 	byController = "slipway/controller"
 	byGang       = "slipway/gang"
@@ -34,7 +35,7 @@ func newOwners(f informers.SharedInformerFactory) (*owners, error) {
 	err := pods.AddIndexers(cache.Indexers{byController: func(obj any) ([]string, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {
 			if owner := metav1.GetControllerOf(pod); owner != nil {
-				return []string{string(owner.UID)}, nil
+				return []string{controllerKey(pod.Namespace, owner)}, nil
 			}
 		}
 		return nil, nil
@@ -57,12 +58,18 @@ func newOwners(f informers.SharedInformerFactory) (*owners, error) {
 	}, nil
 }
 
+// controllerKey names a controller as pods of the namespace do. An owner reference says whatever its author likes: pods that name the
+// controller of another namespace are not that controller's.
+func controllerKey(namespace string, ref *metav1.OwnerReference) string {
+	return namespace + "/" + string(ref.UID)
+}
+
 // of returns what is known of the pod's controller. had says whether the scheduling queue has, or had, a pod that is
 // not bound: a pod that the informer has alone has not been tried yet.
 //
 // ok is false for a controller that the informer has not seen yet, or no more.
 func (o *owners) of(namespace string, ref *metav1.OwnerReference, had func(*corev1.Pod) bool) (_ batch.Owner, ok bool) {
-	out := batch.Owner{UID: string(ref.UID), Kind: batch.KindOf(ref.Kind)}
+	out := batch.Owner{UID: controllerKey(namespace, ref), Kind: batch.KindOf(ref.Kind)}
 	switch out.Kind {
 	case batch.ReplicaSet:
 		rs, err := o.replicaSets.ReplicaSets(namespace).Get(ref.Name)
@@ -89,7 +96,7 @@ func (o *owners) of(namespace string, ref *metav1.OwnerReference, had func(*core
 	case batch.Other:
 		return out, true
 	}
-	out.Existing, out.Untried = o.count(byController, string(ref.UID), had)
+	out.Existing, out.Untried = o.count(byController, out.UID, had)
 	return out, true
 }
 

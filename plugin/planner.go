@@ -209,11 +209,17 @@ func (p *planner) enter(e entry, at time.Time) {
 	}
 	p.index[e.pod.UID] = len(p.entries)
 	p.entries = append(p.entries, e)
-	pod := batch.Pod{UID: string(e.pod.UID), Class: e.class, Gang: e.gang.Name}
+	pod := batch.Pod{UID: string(e.pod.UID), Class: e.class, Gang: e.gang.Name, Namespace: e.pod.Namespace, Related: minds(&e.pod.Spec)}
 	if owner := metav1.GetControllerOf(e.pod); owner != nil {
-		pod.Owner = string(owner.UID)
+		pod.Owner = controllerKey(e.pod.Namespace, owner)
 	}
 	p.batch.Collect(pod, at)
+}
+
+// minds says that where the pod goes may depend on where others of its batch go.
+func minds(spec *corev1.PodSpec) bool {
+	a := spec.Affinity
+	return len(spec.TopologySpreadConstraints) > 0 || a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil)
 }
 
 // again puts unplaced pods into the batch: what can be launched has changed, or their gang.
@@ -242,17 +248,17 @@ func (p *planner) check(now time.Time) batch.Verdict {
 	}
 	p.looked = now
 	p.batch.SetDrained(drained)
-	seen, gangs := map[types.UID]bool{}, map[string]plan.Gang{}
+	seen, gangs := map[string]bool{}, map[string]plan.Gang{}
 	for _, e := range p.entries {
 		if g := e.gang; g.Name != "" {
 			g.Size = max(g.Size, gangs[g.Name].Size)
 			gangs[g.Name] = g
 		}
 		ref := metav1.GetControllerOf(e.pod)
-		if ref == nil || seen[ref.UID] {
+		if ref == nil || seen[controllerKey(e.pod.Namespace, ref)] {
 			continue
 		}
-		seen[ref.UID] = true
+		seen[controllerKey(e.pod.Namespace, ref)] = true
 		if o, ok := p.owners.of(e.pod.Namespace, ref, p.had); ok {
 			p.batch.SetOwner(o, now)
 		}

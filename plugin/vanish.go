@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 )
@@ -20,10 +19,10 @@ const endsWithin = 10 * time.Second
 // endings are the pods that end in a moment, by their controllers. Each makes room for one pod.
 type endings struct {
 	now time.Time
-	// pods lists those of a controller, node returns a Node, nil for none.
-	pods func(controller types.UID) []*corev1.Pod
+	// pods lists those of a controller (controllerKey), node returns a Node, nil for none.
+	pods func(controller string) []*corev1.Pod
 	node func(name string) *corev1.Node
-	left map[types.UID][]*corev1.Pod
+	left map[string][]*corev1.Pod
 }
 
 // endings as the informers show them now; nil for the pods of nodes that go, which run as long as they have no other room.
@@ -32,9 +31,9 @@ func (p *planner) endings(now time.Time, of purpose) *endings {
 		return nil
 	}
 	return &endings{
-		now: now, left: map[types.UID][]*corev1.Pod{},
-		pods: func(controller types.UID) (out []*corev1.Pod) {
-			list, err := p.owners.pods.ByIndex(byController, string(controller))
+		now: now, left: map[string][]*corev1.Pod{},
+		pods: func(controller string) (out []*corev1.Pod) {
+			list, err := p.owners.pods.ByIndex(byController, controller)
 			if err != nil {
 				return nil
 			}
@@ -62,9 +61,10 @@ func (e *endings) roomOf(logger klog.Logger, pod *corev1.Pod, at time.Time) *cor
 	if owner == nil || e.now.Sub(at) >= endsWithin {
 		return nil
 	}
-	list, known := e.left[owner.UID]
+	controller := controllerKey(pod.Namespace, owner)
+	list, known := e.left[controller]
 	if !known {
-		for _, other := range e.pods(owner.UID) {
+		for _, other := range e.pods(controller) {
 			if e.ends(other) {
 				list = append(list, other)
 			}
@@ -78,10 +78,10 @@ func (e *endings) roomOf(logger klog.Logger, pod *corev1.Pod, at time.Time) *cor
 		if _, kept := corev1helpers.FindMatchingUntoleratedTaint(logger, node.Spec.Taints, pod.Spec.Tolerations, keepsOff, true); kept || node.Spec.Unschedulable {
 			continue
 		}
-		e.left[owner.UID] = append(list[:i:i], list[i+1:]...)
+		e.left[controller] = append(list[:i:i], list[i+1:]...)
 		return other
 	}
-	e.left[owner.UID] = list
+	e.left[controller] = list
 	return nil
 }
 

@@ -50,9 +50,9 @@ func TestRoomOfAPodThatEnds(t *testing.T) {
 			c.tweak(old, node, fresh)
 		}
 		e := &endings{
-			now: now, left: map[types.UID][]*corev1.Pod{},
-			pods: func(controller types.UID) []*corev1.Pod {
-				if controller != "a" {
+			now: now, left: map[string][]*corev1.Pod{},
+			pods: func(controller string) []*corev1.Pod {
+				if controller != controllerKey(fresh.Namespace, &metav1.OwnerReference{UID: "a"}) {
 					return nil
 				}
 				return []*corev1.Pod{ownedPod("serves", "a", "n"), old}
@@ -83,8 +83,8 @@ func TestAwaitsRoom(t *testing.T) {
 	old.DeletionTimestamp = &metav1.Time{Time: start}
 	awaits := func(after time.Duration, e entry, there ...*corev1.Pod) bool {
 		return p.awaitsRoom(t.Context(), &endings{
-			now: start.Add(after), left: map[types.UID][]*corev1.Pod{},
-			pods: func(types.UID) []*corev1.Pod { return there },
+			now: start.Add(after), left: map[string][]*corev1.Pod{},
+			pods: func(string) []*corev1.Pod { return there },
 			node: func(string) *corev1.Node { return &corev1.Node{} },
 		}, e, fresh)
 	}

@@ -64,10 +64,15 @@ type Pod struct {
 	UID string
 	// Class is its class key (plan.ClassKey).
 	Class string
-	// Owner is the UID of its controller; empty for a pod that has none.
+	// Owner identifies its controller, within its namespace: anybody may name that of another one. Empty for a pod that has none.
 	Owner string
 	// Gang that the pod belongs to; empty for none.
 	Gang string
+	// Namespace of the pod.
+	Namespace string
+	// Related says that pod affinity, anti-affinity or topology spread of the pod may be about others: the pods of its namespace are
+	// planned together.
+	Related bool
 }
 
 // Gang is what is known of pods that are placed together or not at all.
@@ -82,7 +87,7 @@ type Gang struct {
 
 // Owner is what is known of a controller.
 type Owner struct {
-	// UID of the controller.
+	// UID identifies the controller, as Pod.Owner.
 	UID string
 	// Kind of the controller.
 	Kind Kind
@@ -112,7 +117,7 @@ const (
 
 // Verdict says what to do with a batch.
 type Verdict struct {
-	// Close says that the batch is to be planned now, Reason why.
+	// Close says that the batch, or a part of it, is to be planned now, Reason why.
 	Close bool
 	// Reason is empty unless Close.
 	Reason Reason
@@ -129,8 +134,11 @@ type Batch struct {
 	owners  map[string]Owner
 	gangs   map[string]waiting
 	drained bool
-	// event is when an owner's number of pods changed.
-	event time.Time
+	// events are when the number of pods of owners changed, by UID, event is the last of them.
+	events map[string]time.Time
+	event  time.Time
+	// closing are the UIDs of the part that the last Check closed; nil for all.
+	closing []string
 }
 
 type member struct {
@@ -164,7 +172,7 @@ func New(c Config) (*Batch, error) {
 	if c.Max < c.Idle {
 		return nil, fmt.Errorf("batch: maximum %s is shorter than the idle window %s", c.Max, c.Idle)
 	}
-	return &Batch{config: c, pods: map[string]member{}, owners: map[string]Owner{}, gangs: map[string]waiting{}}, nil
+	return &Batch{config: c, pods: map[string]member{}, owners: map[string]Owner{}, gangs: map[string]waiting{}, events: map[string]time.Time{}}, nil
 }
 
 // Collect adds an unschedulable pod; one that is in the batch already changes nothing.
@@ -187,14 +195,9 @@ func (b *Batch) Forget(uid string) {
 // starts from again.
 func (b *Batch) SetOwner(o Owner, now time.Time) {
 	if old, ok := b.owners[o.UID]; ok && old.Existing != o.Existing && b.has(o.UID) && now.After(b.event) {
-		b.event = now
+		b.event, b.events[o.UID] = now, now
 	}
 	b.owners[o.UID] = o
-}
-
-// ForgetOwner removes a controller that is gone: it creates no more pods.
-func (b *Batch) ForgetOwner(uid string) {
-	b.owners[uid] = Owner{UID: uid, Kind: ReplicaSet}
 }
 
 // SetGang tells what is known of a gang that has pods in the batch.
@@ -213,19 +216,26 @@ func (b *Batch) SetDrained(drained bool) {
 // Len is the number of pods in the batch.
 func (b *Batch) Len() int { return len(b.pods) }
 
-// Take empties the batch and returns the UIDs of what was in it, sorted. The pods of gangs that still wait stay.
+// Take removes what the last Check closed, or else all, and returns the UIDs, sorted. The pods of gangs that still wait stay.
 func (b *Batch) Take(now time.Time) []string {
+	closing := b.closing
+	if b.closing = nil; closing == nil {
+		closing = slices.Collect(maps.Keys(b.pods))
+	}
 	var out []string
-	for uid, p := range b.pods {
-		if b.Lacking(p.Gang, now) == 0 {
+	for _, uid := range closing {
+		if p, ok := b.pods[uid]; ok && b.Lacking(p.Gang, now) == 0 {
 			out = append(out, uid)
+			delete(b.pods, uid)
 		}
 	}
-	for _, uid := range out {
-		delete(b.pods, uid)
+	gangs, owners := map[string]bool{}, map[string]bool{}
+	for _, p := range b.pods {
+		gangs[p.Gang], owners[p.Owner] = true, true
 	}
-	maps.DeleteFunc(b.gangs, func(name string, _ waiting) bool { return !b.any(func(p Pod) bool { return p.Gang == name }) })
-	clear(b.owners)
+	maps.DeleteFunc(b.gangs, func(name string, _ waiting) bool { return !gangs[name] })
+	maps.DeleteFunc(b.owners, func(uid string, _ Owner) bool { return !owners[uid] })
+	maps.DeleteFunc(b.events, func(uid string, _ time.Time) bool { return !owners[uid] })
 	slices.Sort(out)
 	return out
 }
@@ -239,8 +249,9 @@ func (b *Batch) Lacking(gang string, now time.Time) int {
 	return max(0, w.Wanted-w.Existing)
 }
 
-// Check says whether the batch closes now.
+// Check says whether the batch closes now, or a part of it: the pods of an owner whose end cannot be seen hold up no others.
 func (b *Batch) Check(now time.Time) Verdict {
+	b.closing = nil
 	if len(b.pods) == 0 {
 		return Verdict{Waiting: "for a pod"}
 	}
@@ -255,31 +266,22 @@ func (b *Batch) Check(now time.Time) Verdict {
 		}
 		return Verdict{Close: true, Reason: reason}
 	}
-	most, idle := s.first.Add(b.config.Max), s.last.Add(b.config.Idle)
-	if s.untried && now.Before(idle) {
-		// It would be split though what it lacks is on its way.
-		most = s.first.Add(2 * b.config.Max)
+	if b.drained {
+		return b.checkSets(now, s)
 	}
-	if s.untried {
-		idle = s.last.Add(patience * b.config.Idle)
+	at, reason := b.window(s.first, s.last, s.untried, now)
+	if !now.Before(at) {
+		return Verdict{Close: true, Reason: reason}
 	}
-	switch {
-	case !now.Before(most):
-		return Verdict{Close: true, Reason: Max}
-	case !now.Before(idle):
-		return Verdict{Close: true, Reason: Idle}
+	if !s.gangsUntil.IsZero() && s.gangsUntil.Before(at) {
+		at = s.gangsUntil
 	}
-	open := append(s.incomplete, s.lacking...)
-	if !b.drained {
-		open = append(open, "for the scheduling queue to drain")
-	}
-	next := idle
-	for _, at := range []time.Time{most, s.gangsUntil} {
-		if !at.IsZero() && at.Before(next) {
-			next = at
-		}
-	}
-	return Verdict{Next: next, Waiting: strings.Join(open, ", ")}
+	return Verdict{Next: at, Waiting: s.waiting("for the scheduling queue to drain")}
+}
+
+// waiting says, for a human, what the pods wait for, and for what else.
+func (s *sum) waiting(more ...string) string {
+	return strings.Join(slices.Concat(s.incomplete, s.lacking, more), ", ")
 }
 
 // sum is a batch at one time.

@@ -14,11 +14,11 @@ import (
 // TestBatch runs the scripts of testdata. The commands, each with at=DURATION since the start:
 //
 //	new [idle=D] [max=D] [gang=D]               a new batch
-//	collect pod=UID [owner=UID] [gang=G] at=D   a pod turned unschedulable
+//	collect pod=UID [owner=UID] [gang=G] [namespace=N] [related] at=D
+//	                                            a pod turned unschedulable
 //	forget pod=UID at=D                         it is gone
 //	owner uid=UID kind=K wanted=N existing=N [untried=N] [ordered] at=D
 //	gang name=G wanted=N existing=N at=D
-//	gone uid=UID at=D                           the owner was deleted
 //	queue (drained|busy) at=D                   what the scheduling queue says
 //	tick at=D                                   time passes
 //	take [at=D]                                 the batch is planned
@@ -53,7 +53,10 @@ func apply(t *testing.T, b *batch.Batch, d *datadriven.TestData, now time.Time) 
 	t.Helper()
 	switch d.Cmd {
 	case "collect":
-		b.Collect(batch.Pod{UID: text(t, d, "pod"), Owner: text(t, d, "owner"), Class: text(t, d, "class"), Gang: text(t, d, "gang")}, now)
+		b.Collect(batch.Pod{
+			UID: text(t, d, "pod"), Owner: text(t, d, "owner"), Class: text(t, d, "class"), Gang: text(t, d, "gang"),
+			Namespace: text(t, d, "namespace"), Related: d.HasArg("related"),
+		}, now)
 	case "forget":
 		b.Forget(text(t, d, "pod"))
 	case "owner":
@@ -69,8 +72,6 @@ func apply(t *testing.T, b *batch.Batch, d *datadriven.TestData, now time.Time) 
 		d.ScanArgs(t, "wanted", &g.Wanted)
 		d.ScanArgs(t, "existing", &g.Existing)
 		b.SetGang(g)
-	case "gone":
-		b.ForgetOwner(text(t, d, "uid"))
 	case "queue":
 		b.SetDrained(d.HasArg("drained"))
 	case "tick":
