@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -179,6 +180,51 @@ func (s *second) bars(i int) []Rejection {
 				bar(k, r.Reason)
 			}
 		}
+	}
+	return out
+}
+
+// fewClasses is how many classes may be left for those alone to be compiled that have to do with them.
+const fewClasses = 64
+
+// concerned returns the classes, by index, that a plan for those that are left has to know: themselves, the rest of their gangs, and those
+// that spread over domains and count them. To the others the pods that have nodes are neighbours like any that exist.
+func (s *second) concerned(left []int) []int {
+	var keep, waiting []int
+	gangs := map[string]bool{}
+	for ci, n := range left {
+		if n > 0 {
+			waiting = append(waiting, ci)
+			gangs[GangOf(s.in.Classes[ci].Pod).Name] = true
+		}
+	}
+	delete(gangs, "")
+	for ci := range s.in.Classes {
+		c := &s.in.Classes[ci]
+		if left[ci] > 0 || len(waiting) > fewClasses || gangs[GangOf(c.Pod).Name] || slices.ContainsFunc(waiting, func(o int) bool { return c.spreadsOver(s.in.Classes[o].Pod) }) {
+			keep = append(keep, ci)
+		}
+	}
+	return keep
+}
+
+// spreadsOver reports whether a topology spread that pods of the class require counts the other pod.
+func (c *Class) spreadsOver(other *corev1.Pod) bool {
+	constraints := c.Pod.Spec.TopologySpreadConstraints
+	if len(constraints) == 0 {
+		constraints = c.DefaultSpread
+	}
+	return c.Pod.Namespace == other.Namespace && slices.ContainsFunc(constraints, func(t corev1.TopologySpreadConstraint) bool {
+		selector, err := spreadSelector(c.Pod, &t)
+		return err == nil && t.WhenUnsatisfiable == corev1.DoNotSchedule && selector.Matches(labels.Set(other.Labels))
+	})
+}
+
+// subset returns the elements with these indexes.
+func subset[T any](list []T, at []int) []T {
+	out := make([]T, len(at))
+	for i, x := range at {
+		out[i] = list[x]
 	}
 	return out
 }

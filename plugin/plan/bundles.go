@@ -56,47 +56,51 @@ func (m *model) follows(ci int) bool {
 	return false
 }
 
-// group collects the class and one companion for each of its rules, and theirs; false if there is none.
+// group collects the class and one companion for each of its rules, and theirs; false if there is none, or if they are more than any node
+// has room for.
 func (m *model) group(ci int, left []int) ([]int, bool) {
-	group := []int{ci}
+	group, in := []int{ci}, newBits(len(m.classes))
+	in.set(ci)
 	for next := 0; next < len(group); next++ {
-		for i := range m.rules {
+		for _, i := range m.concerns[group[next]].owned {
 			r := &m.rules[i]
-			if r.kind != affinity || r.owner != group[next] || r.key != corev1.LabelHostname {
+			if r.kind != affinity || r.key != corev1.LabelHostname {
 				continue
 			}
-			other, ok := m.companion(r, group, left)
-			if !ok {
+			other, ok := m.companion(r, in, left)
+			if !ok || len(group) >= m.podsPerNode {
 				return group, false
 			}
 			if other >= 0 {
 				group = append(group, other)
+				in.set(other)
 			}
 		}
 	}
-	return m.closed(group, left), true
+	return m.closed(group, in, left), true
 }
 
 // closed adds to a group in which everybody follows somebody all those that can follow nobody else: the first pod to
 // come decides for a node, and then no other node will do.
-func (m *model) closed(group, left []int) []int {
+func (m *model) closed(group []int, in bits, left []int) []int {
 	if slices.ContainsFunc(group, func(g int) bool { return !m.follows(g) }) {
 		return group
 	}
-	for i := 0; i < len(m.rules); i++ {
+	for i := 0; i < len(m.rules) && len(group) <= m.podsPerNode; i++ {
 		r := &m.rules[i]
-		if r.kind != affinity || !isHost(r.key) || left[r.owner] == 0 || slices.Contains(group, r.owner) {
+		if r.kind != affinity || !isHost(r.key) || left[r.owner] == 0 || in.has(r.owner) || !r.classes.meets(in) {
 			continue
 		}
 		near, others := false, false
-		for ci := range m.classes {
-			if r.classes.has(ci) && left[ci] > 0 {
-				near = near || slices.Contains(group, ci)
+		r.classes.each(func(ci int) {
+			if left[ci] > 0 {
+				near = near || in.has(ci)
 				others = others || !m.follows(ci)
 			}
-		}
+		})
 		if near && !others {
 			group = append(group, r.owner)
+			in.set(r.owner)
 			i = -1 // Others may follow this one.
 		}
 	}
@@ -105,21 +109,21 @@ func (m *model) closed(group, left []int) []int {
 
 // companion is the class to join for the sake of the rule; -1 where the group has one already. A class that only its own
 // pods would keep company founds a group of its own if no others are planned that match: else it has to join those.
-func (m *model) companion(r *rule, group, left []int) (int, bool) {
-	for _, g := range group {
-		if r.classes.has(g) && g != r.owner {
-			return -1, true
-		}
-	}
-	found := -1
-	for ci := range m.classes {
-		if !r.classes.has(ci) || left[ci] == 0 || ci == r.owner || m.lost.has(ci) {
-			continue
-		}
+func (m *model) companion(r *rule, group bits, left []int) (int, bool) {
+	found, had := -1, false
+	r.classes.each(func(ci int) {
+		switch {
+		case ci == r.owner:
+		case group.has(ci):
+			had = true
+		case left[ci] == 0 || m.lost.has(ci):
 		// Best one that waits for nobody itself.
-		if found < 0 || m.waiting.has(found) && !m.waiting.has(ci) {
+		case found < 0 || m.waiting.has(found) && !m.waiting.has(ci):
 			found = ci
 		}
+	})
+	if had {
+		return -1, true
 	}
 	if found >= 0 {
 		return found, true
@@ -159,12 +163,9 @@ func (m *model) unmeetable(r *rule, left []int, lost bits) bool {
 	case r.total > 0 || r.classes.has(r.owner):
 		return false
 	}
-	for ci := range m.classes {
-		if r.classes.has(ci) && left[ci] > 0 && !lost.has(ci) {
-			return false
-		}
-	}
-	return true
+	some := false
+	r.classes.each(func(ci int) { some = some || left[ci] > 0 && !lost.has(ci) })
+	return !some
 }
 
 // bundle makes units of the group, none if no node takes one of each. The followers share as few nodes as they can; companions that follow

@@ -13,6 +13,8 @@ import (
 type domainMemo struct {
 	domains map[string][]domain
 	fits    map[string]bits
+	// reach are the values of a label that pods can be launched into, by their offers.
+	reach map[string]map[string]bool
 }
 
 // domainKey tells units apart whose domains may differ; false for those whose demands make them special.

@@ -35,7 +35,7 @@ func (m *model) fit(c *class, known map[string]fitted) (bits, []catalog.Requirem
 
 // fitKey is equal for classes that fit the same offers; false for a class to which more matters than what it asks for and tolerates.
 func (c *class) fitKey() (string, bool) {
-	if c.broken != nil || c.termsErr != nil || len(c.ports)+len(c.hostile)+len(c.blocked)+len(c.rejected) > 0 {
+	if c.broken != nil || c.lacks != "" || c.termsErr != nil || len(c.ports)+len(c.hostile)+len(c.blocked)+len(c.rejected) > 0 {
 		return "", false
 	}
 	key := make([]byte, 0, 128)
@@ -59,7 +59,7 @@ func (m *model) findFit(c *class) (bits, []catalog.Requirements) {
 	out, demands := newBits(len(m.offers)), make([]catalog.Requirements, len(m.pools))
 	for pi := range m.pools {
 		p := &m.pools[pi]
-		if !c.tolerates(p.Taints) || !p.Ready || p.broken != nil || c.broken != nil {
+		if !c.tolerates(p.Taints) || !p.Ready || p.broken != nil || c.broken != nil || c.lacks != "" {
 			continue
 		}
 		var got bits
@@ -316,7 +316,7 @@ func normalLabels(n *Node) map[string]string {
 
 // admits says whether the room's labels and taints let the class in.
 func (r *room) admits(c *class) bool {
-	if _, bad := c.barred[r.node.Name]; bad || c.broken != nil {
+	if _, bad := c.barred[r.node.Name]; bad || c.broken != nil || c.lacks != "" {
 		return false
 	}
 	if !c.tolerates(r.node.Taints) || portsClash(r.ports, c.ports) {

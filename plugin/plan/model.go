@@ -52,6 +52,8 @@ type model struct {
 	again   bool
 	// lost are the classes that will find no node, waiting those that require others; known once bundles are made.
 	lost, waiting bits
+	// podsPerNode is how many pods the roomiest node has room for.
+	podsPerNode int
 	// gangs of the input, in the order of their first class.
 	gangs []gang
 	// problems are mistakes in the input.
@@ -135,6 +137,9 @@ type class struct {
 	perNode int
 	// blocked are label values on which pods that exist do not tolerate the class.
 	blocked map[string]map[string]bool
+	// lacks is the first resource, by name, that the class asks for and that is no dimension: no instance type and no node has any. Empty
+	// for none.
+	lacks corev1.ResourceName
 	// broken is why no node at all will do; nil where some might.
 	broken *Reason
 	// want are the preferences that the class is held to.
@@ -166,9 +171,16 @@ func compile(in Input, w wants, l *lessons) *model {
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
 		pod.Namespace, pod.Name = ds.Namespace, ds.Name
-		m.daemons = append(m.daemons, m.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}, want{}))
+		d := m.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}, want{})
+		if invalidRequest(&pod.Spec) != "" {
+			clear(d.need)
+		}
+		m.daemons = append(m.daemons, d)
 	}
 	m.takeDaemons()
+	for i := range m.offers {
+		m.podsPerNode = max(m.podsPerNode, int(m.offers[i].free[dimPods]))
+	}
 	for i, c := range in.Classes {
 		m.classes = append(m.classes, m.newClass(c, w.of(i)))
 	}
@@ -212,7 +224,7 @@ func (m *model) compileDims() {
 			}
 		}
 	}
-	m.dims = newDims(lists, drivers)
+	m.dims = newDims(lists, m.in.resources(), drivers)
 }
 
 // compilePools sorts the pools by weight, highest first, then by name.
@@ -294,6 +306,7 @@ func (m *model) newClass(c Class, w want) class {
 	if w.pod != nil {
 		out.own, _ = PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
 	}
+	out.lacks = m.dims.lacking(c.Pod)
 	if out.broken = unsupported(c.Pod); out.broken == nil {
 		m.addVolumes(&out, c.Volumes)
 		out.shared = m.sharedVolumes(&out, c.Volumes)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 )
 
 // scope is the namespaces that a rule speaks of. Equal keys mean equal namespaces.
@@ -27,6 +29,8 @@ type peers struct {
 	index map[string]int
 	// pods stand for the groups, one each.
 	pods []*corev1.Pod
+	// labelled are the groups by label: those whose pods have the key with the value.
+	labelled map[labelValue][]int
 	// class and node are the groups of the classes, and of the pods of each node.
 	class []int
 	node  [][]int
@@ -34,9 +38,38 @@ type peers struct {
 	matched map[string]matched
 }
 
+// labelValue is one label of a pod.
+type labelValue struct{ key, value string }
+
+// candidates returns the groups among which those are that the selector matches: those with one of the values that its most selective
+// requirement lists. It is false for a selector without such a requirement.
+func (p *peers) candidates(s labels.Selector) ([]int, bool) {
+	requirements, selectable := s.Requirements()
+	if !selectable {
+		return nil, true
+	}
+	var best []int
+	found := false
+	for _, r := range requirements {
+		switch r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+		default:
+			continue
+		}
+		var some []int
+		for _, v := range r.ValuesUnsorted() {
+			some = append(some, p.labelled[labelValue{r.Key(), v}]...)
+		}
+		if !found || len(some) < len(best) {
+			best, found = some, true
+		}
+	}
+	return best, found
+}
+
 // groupPeers finds the groups.
 func (m *model) groupPeers() {
-	p := peers{index: map[string]int{}, matched: map[string]matched{}}
+	p := peers{index: map[string]int{}, matched: map[string]matched{}, labelled: map[labelValue][]int{}}
 	known := map[*corev1.Pod]int{}
 	var key []byte
 	group := func(pod *corev1.Pod) int {
@@ -52,6 +85,9 @@ func (m *model) groupPeers() {
 			g = len(p.pods)
 			p.index[string(key)] = g
 			p.pods = append(p.pods, pod)
+			for k, v := range pod.Labels {
+				p.labelled[labelValue{k, v}] = append(p.labelled[labelValue{k, v}], g)
+			}
 		}
 		known[pod] = g
 		return g
@@ -94,10 +130,22 @@ func (m *model) matched(r *rule) matched {
 		return out
 	}
 	out = matched{newBits(len(m.peers.pods)), newBits(len(m.classes))}
-	for g, pod := range m.peers.pods {
-		if r.matches(pod) {
-			out.groups.set(g)
+	if some, ok := m.peers.candidates(r.selector); ok {
+		for _, g := range some {
+			if r.matches(m.peers.pods[g]) {
+				out.groups.set(g)
+			}
 		}
+	} else {
+		for g, pod := range m.peers.pods {
+			if r.matches(pod) {
+				out.groups.set(g)
+			}
+		}
+	}
+	if out.groups.empty() {
+		m.peers.matched[key] = out
+		return out
 	}
 	for ci, g := range m.peers.class {
 		if out.groups.has(g) {

@@ -16,10 +16,75 @@ func unsupported(pod *corev1.Pod) *Reason {
 	if claims := pod.Spec.ResourceClaims; len(claims) > 0 {
 		return &Reason{Code: "NotSupported", Message: fmt.Sprintf("asks for the ResourceClaim %q: which devices a new node will have is known only once its DRA driver runs, so no node is launched for it", claims[0].Name)}
 	}
-	if name, q := negative(PodRequests(pod)); name != "" {
-		return &Reason{Code: "InvalidPod", Message: fmt.Sprintf("requests %s of %s, less than nothing", q, name)}
+	if why := invalidRequest(&pod.Spec); why != "" {
+		return &Reason{Code: "InvalidPod", Message: why}
+	}
+	if what, n := mostRequired(&pod.Spec); n > maxRequired {
+		return &Reason{Code: "NotSupported", Message: fmt.Sprintf("has %d %s; slipway launches nodes for pods with at most %d", n, what, maxRequired)}
 	}
 	return nil
+}
+
+// maxRequired is how many required terms of one kind a pod may have: each is compared with all pods of the batch and of the cluster. The
+// API server takes as many as are in a megabyte.
+const maxRequired = 128
+
+// mostRequired returns which kind of required constraint the pod has most of, and how many.
+func mostRequired(spec *corev1.PodSpec) (string, int) {
+	what, most := "", 0
+	count := func(kind string, n int) {
+		if n > most {
+			what, most = kind, n
+		}
+	}
+	hard := 0
+	for i := range spec.TopologySpreadConstraints {
+		if spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
+			hard++
+		}
+	}
+	count("topology spread constraints with DoNotSchedule", hard)
+	if a := spec.Affinity; a != nil {
+		if a.PodAffinity != nil {
+			count("required pod affinity terms", len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution))
+		}
+		if a.PodAntiAffinity != nil {
+			count("required pod anti-affinity terms", len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution))
+		}
+	}
+	return what, most
+}
+
+// invalidRequest says which request of the pod cannot be counted, with its container; empty where all can. What a pod asks for in sum is
+// at least 0 and at most maxAmount of each resource, as is what each of its containers asks for.
+func invalidRequest(spec *corev1.PodSpec) string {
+	ask := func(where string, list corev1.ResourceList) string {
+		for _, name := range sortedNames(list) {
+			switch q := list[name]; {
+			case q.Sign() < 0:
+				return fmt.Sprintf("%s requests %s of %s; a request is 0 or more", where, q.String(), name)
+			case amount(name, q) >= maxAmount:
+				return fmt.Sprintf("%s requests %s of %s, more than any node can have", where, q.String(), name)
+			}
+		}
+		return ""
+	}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if why := ask("container "+list[i].Name, list[i].Resources.Requests); why != "" {
+				return why
+			}
+		}
+	}
+	if spec.Resources != nil {
+		if why := ask("the pod", spec.Resources.Requests); why != "" {
+			return why
+		}
+	}
+	if why := ask("the overhead of its RuntimeClass", spec.Overhead); why != "" {
+		return why
+	}
+	return ask("the pod in sum", PodRequests(&corev1.Pod{Spec: *spec}))
 }
 
 // negative is the first resource, by name, of which the list has less than nothing; empty for none.
@@ -45,12 +110,12 @@ func problems(in Input) []Problem {
 		}
 	}
 	for _, c := range m.in.Classes {
-		if name, q := negative(PodRequests(c.Pod)); name != "" {
+		if why := invalidRequest(&c.Pod.Spec); why != "" {
 			ref := c.Pod.Name
 			if len(c.Pods) > 0 {
 				ref = c.Pods[0].Name
 			}
-			m.problem(fmt.Sprintf("Pod %s/%s", c.Pod.Namespace, ref), "spec.containers", "requests %s of %s; a request is 0 or more. The pod is not planned", q, name)
+			m.problem(fmt.Sprintf("Pod %s/%s", c.Pod.Namespace, ref), "spec.containers", "%s. The pod is not planned", why)
 		}
 		if _, err := PodRequirements(c.Pod); err != nil && len(c.Pods) > 0 {
 			m.problem(fmt.Sprintf("Pod %s/%s", c.Pod.Namespace, c.Pods[0].Name), "spec.affinity.nodeAffinity", "%v. The pod is not planned", err)
@@ -58,8 +123,8 @@ func problems(in Input) []Problem {
 	}
 	for i := range m.in.DaemonSets {
 		ds := m.in.DaemonSets[i]
-		if name, q := negative(PodRequests(&corev1.Pod{Spec: ds.Spec.Template.Spec})); name != "" {
-			m.problem(fmt.Sprintf("DaemonSet %s/%s", ds.Namespace, ds.Name), "spec.template.spec.containers", "requests %s of %s; a request is 0 or more. It counts as 0", q, name)
+		if why := invalidRequest(&ds.Spec.Template.Spec); why != "" {
+			m.problem(fmt.Sprintf("DaemonSet %s/%s", ds.Namespace, ds.Name), "spec.template.spec.containers", "%s. The DaemonSet is not counted", why)
 		}
 	}
 	return m.problems

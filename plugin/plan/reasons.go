@@ -61,6 +61,14 @@ func (m *model) reason(ci, pi int) Reason {
 	if r, ok := m.lessons.notes[[2]int{ci, pi}]; ok {
 		return r
 	}
+	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
+		if c.fits.has(oi) && m.available.has(oi) && m.withinLimits(oi) {
+			// A node that runs one pod could be launched: it is other pods that it lacks, or may not be with.
+			r := Reason{NodePool: p.Name}
+			r.Code, r.Message = m.relation(ci)
+			return r
+		}
+	}
 	if p.broken != nil {
 		return say("NotReady", "the pool's requirements cannot be read: %v", p.broken)
 	}
@@ -90,6 +98,11 @@ func (m *model) reason(ci, pi int) Reason {
 func (m *model) reasonBySize(ci int, p *pool, labelled bits) Reason {
 	c := &m.classes[ci]
 	r := Reason{NodePool: p.Name}
+	if c.lacks != "" {
+		q := PodRequests(c.pod)[c.lacks]
+		r.Code, r.Message = "NoInstanceTypeFits", fmt.Sprintf("asks for %s %s; no type of the pool has any", figure(c.lacks, amount(c.lacks, q)), resourceText(c.lacks))
+		return r
+	}
 	fits := m.each(labelled, func(oi int) bool { return m.offers[oi].free.times(c.need) > 0 })
 	if fits.empty() {
 		r.Code, r.Message = "NoInstanceTypeFits", m.tooLarge(c, labelled)
@@ -130,11 +143,11 @@ func (m *model) reasonBySize(ci int, p *pool, labelled bits) Reason {
 
 func (m *model) each(set bits, keep func(int) bool) bits {
 	out := newBits(len(m.offers))
-	for oi := range m.offers {
-		if set.has(oi) && keep(oi) {
+	set.each(func(oi int) {
+		if keep(oi) {
 			out.set(oi)
 		}
-	}
+	})
 	return out
 }
 

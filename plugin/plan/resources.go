@@ -33,15 +33,16 @@ const (
 // dims says which resource each dimension of a vec is.
 type dims []corev1.ResourceName
 
-// newDims has the fixed dimensions and, sorted, each other resource that one of the lists asks for, and the others given.
-func newDims(lists []corev1.ResourceList, others []corev1.ResourceName) dims {
+// newDims returns the fixed dimensions and, sorted, each other resource that one of the lists asks for and that is offered, and the
+// others given. A resource that is offered nowhere is no dimension: what asks for it goes nowhere, and costs nobody else a comparison.
+func newDims(lists []corev1.ResourceList, offered map[corev1.ResourceName]bool, others []corev1.ResourceName) dims {
 	d := dims{
 		dimPods: corev1.ResourcePods, dimCPU: corev1.ResourceCPU,
 		dimMemory: corev1.ResourceMemory, dimStorage: corev1.ResourceEphemeralStorage,
 	}
 	for _, list := range lists {
 		for name, q := range list {
-			if !q.IsZero() && !slices.Contains(d, name) {
+			if offered[name] && !q.IsZero() && !slices.Contains(d, name) {
 				d = append(d, name)
 			}
 		}
@@ -53,6 +54,27 @@ func newDims(lists []corev1.ResourceList, others []corev1.ResourceName) dims {
 	}
 	slices.Sort(d[dimFirstExtended:])
 	return d
+}
+
+// resources are those that any instance type or node of the input has.
+func (in *Input) resources() map[corev1.ResourceName]bool {
+	out := map[corev1.ResourceName]bool{}
+	add := func(list corev1.ResourceList) {
+		for name, q := range list {
+			if q.Sign() > 0 {
+				out[name] = true
+			}
+		}
+	}
+	for _, types := range in.Catalog.InstanceTypes {
+		for i := range types {
+			add(types[i].Allocatable)
+		}
+	}
+	for i := range in.Nodes {
+		add(in.Nodes[i].Free)
+	}
+	return out
 }
 
 // vec is the quantities of the list; one pod where the list is a pod's.
@@ -71,6 +93,17 @@ func (d dims) pod(pod *corev1.Pod) vec {
 	v := d.vec(PodRequests(pod))
 	v[dimPods] = 1
 	return v
+}
+
+// lacking returns the first resource, by name, that the pod asks for and that is no dimension; empty for none.
+func (d dims) lacking(pod *corev1.Pod) corev1.ResourceName {
+	requests := PodRequests(pod)
+	for _, name := range sortedNames(requests) {
+		if q := requests[name]; q.Sign() > 0 && !slices.Contains(d, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // node is the vec of what a node has, volumes that it can attach included; a driver without a limit never runs out.
@@ -98,8 +131,25 @@ func (d dims) list(v vec) corev1.ResourceList {
 	return out
 }
 
+// maxAmount is the largest quantity that counts, in thousandths for cpu and in units for all others: 2^53, up to which a float64 has all
+// integers. Larger ones saturate; Quantity's own conversions wrap around (kubernetes/kubernetes#128684).
+const maxAmount = 1 << 53
+
+// amount returns the quantity, at most maxAmount either way.
 func amount(name corev1.ResourceName, q resource.Quantity) int64 {
+	if q.CmpInt64(maxAmount) > 0 {
+		return maxAmount
+	}
+	if q.CmpInt64(-maxAmount) < 0 {
+		return -maxAmount
+	}
 	if name == corev1.ResourceCPU {
+		if q.CmpInt64(maxAmount/1000) > 0 {
+			return maxAmount
+		}
+		if q.CmpInt64(-maxAmount/1000) < 0 {
+			return -maxAmount
+		}
 		return q.MilliValue()
 	}
 	return q.Value()
@@ -116,11 +166,28 @@ func quantity(name corev1.ResourceName, n int64) *resource.Quantity {
 	}
 }
 
-// add adds n times o.
+// add adds n times o. Sums saturate.
 func (v vec) add(o vec, n int64) {
 	for i := range v {
-		v[i] += n * o[i]
+		v[i] = addTimes(v[i], o[i], n)
 	}
+}
+
+// saturated is the bound of a sum, either way: twice as much is an int64 still.
+const saturated = 1 << 62
+
+// addTimes returns sum + n*x, saturated.
+func addTimes(sum, x, n int64) int64 {
+	if x > 1<<40 || x < -1<<40 || n > 1<<20 || n < -1<<20 {
+		product := float64(x) * float64(n)
+		if product > saturated {
+			return saturated
+		}
+		if product < -saturated {
+			return -saturated
+		}
+	}
+	return min(max(sum+x*n, -saturated), saturated)
 }
 
 func (v vec) clone() vec { return slices.Clone(v) }
@@ -160,6 +227,16 @@ func (b bits) and(o bits) {
 	for i := range b {
 		b[i] &= o[i]
 	}
+}
+
+// meets reports whether any of b is in o.
+func (b bits) meets(o bits) bool {
+	for i := range b {
+		if b[i]&o[i] != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // or adds what is in o.

@@ -69,9 +69,10 @@ func (m *model) fillRooms(left []int) []roomFill {
 	if len(m.rooms) == 0 {
 		return nil
 	}
-	for again := true; again; {
+	order := m.order()
+	for pass, again := 0, true; again && pass < maxPasses; pass++ {
 		again = false
-		for _, ci := range m.order() {
+		for _, ci := range order {
 			for i := 0; i < len(m.rooms) && left[ci] > 0; i++ {
 				n := m.fillRoom(&fills[i], ci, left[ci])
 				left[ci] -= n

@@ -52,6 +52,9 @@ type rule struct {
 // compileRules reads the constraints of the classes and counts the pods that exist.
 func (m *model) compileRules() {
 	for ci := range m.classes {
+		if m.classes[ci].broken != nil {
+			continue // It goes nowhere.
+		}
 		m.spreadRules(ci)
 		for _, s := range m.classes[ci].want.spread {
 			m.rules = append(m.rules, rule{

@@ -235,8 +235,15 @@ type second struct {
 // plan adds to the first plan what it can of left, and returns how many pods of each class that is; nil for none.
 func (s *second) plan(left []int) []int {
 	in := s.after(left)
+	keep := s.concerned(left)
+	in.Classes = subset(in.Classes, keep)
+	wanted := s.wants
+	if wanted != nil {
+		wanted = subset(wanted, keep)
+	}
 	for range maxRefused {
-		p := once(in, s.wants, slices.Clone(left))
+		p := once(in, wanted, subset(left, keep))
+		p.Restore(keep)
 		s.explain(&p)
 		grown, refused := s.grow(&p)
 		if refused == nil {

@@ -65,14 +65,21 @@ func (m *model) helpful(u *unit, domains []domain) {
 	}
 }
 
-// reach are the values of the label that pods of the class can be launched into.
+// reach returns the values of the label that pods of the class can be launched into.
 func (m *model) reach(ci int, key string) map[string]bool {
-	out := map[string]bool{}
 	c := &m.classes[ci]
-	for oi := range m.offers {
-		if c.fits.has(oi) && m.available.has(oi) {
+	known, plain := domainsKey(c.fits, c.demands, key)
+	if out, ok := m.memo.reach[known]; plain && ok {
+		return out
+	}
+	out := map[string]bool{}
+	c.fits.each(func(oi int) {
+		if m.available.has(oi) {
 			m.addValues(out, c.demands, oi, key)
 		}
+	})
+	if plain && m.memo.reach != nil {
+		m.memo.reach[known] = out
 	}
 	return out
 }

@@ -106,17 +106,22 @@ func (m *model) block(p *corev1.Pod, at map[string]string) {
 // attend finds the affinity that daemon pods meet on new nodes: the class is kept to the offers whose nodes have them, if
 // there are any.
 func (m *model) attend() {
-	for ci := range m.classes {
+	if len(m.daemons) == 0 {
+		return
+	}
+	owned := map[int][]int{}
+	for i := range m.rules {
+		if r := &m.rules[i]; r.kind == affinity {
+			owned[r.owner] = append(owned[r.owner], i)
+		}
+	}
+	for ci, own := range owned {
 		c := &m.classes[ci]
 		near := c.fits.clone()
-		var own []int
-		for i := range m.rules {
-			if r := &m.rules[i]; r.kind == affinity && r.owner == ci {
-				near.and(m.daemonsFor(r))
-				own = append(own, i)
-			}
+		for _, i := range own {
+			near.and(m.daemonsFor(&m.rules[i]))
 		}
-		if len(own) == 0 || m.each(near, m.available.has).empty() {
+		if !near.meets(m.available) {
 			continue
 		}
 		c.fits = near

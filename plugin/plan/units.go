@@ -69,9 +69,14 @@ func (m *model) dropPool(set bits, pi int) {
 	}
 }
 
+// maxPasses bounds how often pods that wait for others, by affinity or by spread, are tried again after some of those have got their place.
+// A pass places all that wait in its order; only chains in the opposite order need one pass for each link. What is left then is
+// inserted when the plan is filled up.
+const maxPasses = 32
+
 // units turns what is left of the classes into units, each with its domain. What can have none stays out.
 func (m *model) units(left []int) []unit {
-	m.memo = domainMemo{domains: map[string][]domain{}, fits: map[string]bits{}}
+	m.memo = domainMemo{domains: map[string][]domain{}, fits: map[string]bits{}, reach: map[string]map[string]bool{}}
 	defer func() { m.memo = domainMemo{} }()
 	m.moreValues = map[string]int{}
 	rest := slices.Clone(left)
@@ -85,7 +90,7 @@ func (m *model) units(left []int) []unit {
 	var out []unit
 	// Pods that follow others by affinity may have to wait until those have their domains. Each round gives a domain to one pod
 	// at least, but for the last one before the last resort, and the last of all.
-	for progress, resorted := true, false; progress; {
+	for pass, progress, resorted := 0, true, false; progress && pass < maxPasses; pass++ {
 		progress = false
 		for i := range todo {
 			if todo[i].count == 0 {
