@@ -31,7 +31,7 @@ func TestOptimum(t *testing.T) {
 			}
 			tried++
 			best := l.optimum(ctx, o)
-			ratio, bound := o.plan.CostPerHour/best, plan.LowerBound(t.Context(), o.in, &o.plan)
+			ratio, bound := o.plan.CostPerHour/best, plan.LowerBound(ctx, o.in, &o.plan)
 			sum, boundSum, worst = sum+ratio, boundSum+bound/best, max(worst, ratio)
 			if ratio < 1+cent {
 				exact++

@@ -50,6 +50,7 @@ func (m *model) prove(pk *packing) proof {
 // node where one more could be launched whatever the limits of NodePools have room for. Finding it may take as long as the plan did,
 // which does not depend on it.
 func LowerBound(ctx context.Context, in Input, p *Plan) float64 {
+	in.budget = in.Options.budget(ctx)
 	var was []int
 	in.Classes, was = Ordered(in.Classes)
 	at := make([]int, len(was))
@@ -119,5 +120,5 @@ func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
 			}
 		}
 	}
-	return binpack.LowerBound(&p.packing, start)
+	return binpack.LowerBound(&p.packing, start, m.in.budget)
 }

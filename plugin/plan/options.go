@@ -1,5 +1,11 @@
 package plan
 
+import (
+	"context"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/budget"
+)
+
 // Options say how a plan is made; the zero value is the default of each.
 type Options struct {
 	// Budget is how much work planning may be, as a multiple of the default: about a second of CPU for 10,000 pods. Plans
@@ -13,6 +19,15 @@ type Options struct {
 	SpotShare float64
 	// SpotPremium is how much more a node may cost for SpotShare: 0 for 0.1, a tenth.
 	SpotPremium float64
+}
+
+// questionWork is the most work of one question, in the units of packing: several times what the largest batch is worth, so that only
+// a question that is asked over and over within ends with it.
+const questionWork = 1 << 40
+
+// budget returns the budget of one question: of all the work that is done for one call of Make, Extend or LowerBound.
+func (o Options) budget(ctx context.Context) *budget.Budget {
+	return budget.New(ctx, int(questionWork*max(or(o.Budget, 1), 1)))
 }
 
 // or is the value, or its default where it is 0.

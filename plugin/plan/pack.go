@@ -23,7 +23,7 @@ type packing struct {
 func (m *model) pack(units []unit, weight int32) packing {
 	p := m.newProblem(slices.Clone(units), weight)
 	found := binpack.Solve(&p.packing, binpack.Options{
-		Efforts: m.in.Options.efforts(m.in.sketch), Sketch: m.in.sketch, Bound: !m.in.sketch && p.plain(),
+		Efforts: m.in.Options.efforts(m.in.sketch), Sketch: m.in.sketch, Bound: !m.in.sketch && p.plain(), Budget: m.in.budget,
 	})
 	pk := packing{problem: p, best: p.split(found.Boxes), firstFit: found.FirstFit, values: found.Values, bound: found.Bound}
 	m.diversify(p, pk.best.nodes)

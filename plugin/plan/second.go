@@ -39,6 +39,7 @@ func attempt(in Input, w wants, most []int) Plan {
 // Extend is the plan with up to most of the unplaced pods of one class, where nodes of the plan or new ones take them; the
 // rest of the plan stays as it is. The input is that of the plan.
 func Extend(ctx context.Context, in Input, p Plan, class, most int) Plan {
+	in.budget = in.Options.budget(ctx)
 	out := p
 	out.Claims, out.Placements, out.Unplaced = slices.Clone(p.Claims), slices.Clone(p.Placements), slices.Clone(p.Unplaced)
 	for i := range out.Unplaced {

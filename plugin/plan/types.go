@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/budget"
 )
 
 // Input is all that a plan depends on: the same input gives the same plan.
@@ -37,6 +38,8 @@ type Input struct {
 	MinValuesBestEffort bool
 	// Options say how the plan is made.
 	Options Options
+	// budget bounds the work of the whole question; nil for a budget without end.
+	budget *budget.Budget
 	// sketch says that neither first-fit's bill nor a proof is looked at.
 	sketch bool
 	// maker remembers compiled offers; nil for nobody.

@@ -5,140 +5,111 @@ import (
 	"slices"
 )
 
-// packer fills single nodes for as much value as it finds. It owns the scratch memory and counts the work done, which is
-// what budgets are given in: the same input does the same work.
-type packer struct {
+// stock is what may go into a bin: the item types wanted, how many of each there are and what one is worth, both by item
+// type.
+type stock struct {
+	types, counts []int
+	values        []float64
+}
+
+// relaxer bounds what a single bin can hold: a knapsack with several dimensions, relaxed to one whose size is a weighted
+// sum of them and in which an item may be cut (surrogate relaxation). It owns the scratch memory and counts the work.
+type relaxer struct {
 	p     *problem
-	kinds []kind
-	lanes []lane
-	work  int
-	// all is every kind with a count.
-	all []int
-	// holds is how many of each kind an empty node of a lane holds, computed when a lane is first looked at.
+	types []itemType
+	bins  []binType
+	work  meter
+	// all are the item types with a count, bySize the same, the largest first.
+	all, bySize []int
+	// holds is how many of each item type an empty bin holds, computed when a bin type is first looked at.
 	holds [][]int32
-	// scale is the value of one of each dimension, roughly; by is the weights that fitted each lane last.
+	// scale is the value of one of each dimension, roughly; by is the weights at which each bin type's relaxation was least.
 	scale []float64
 	by    [][]float64
-	// bySize is the kinds, the largest first.
-	bySize []int
 	// scratch
-	sum         Vec
-	items       []Item
-	shelf       []ware
-	blending    []ware
-	blendNeeds  []float64
-	weight, try []float64
-	used, spare []float64
-	steps       int
-	gridMost    []float64
-	gridLast    []piece
-	// moves is how often most may move the weights of a lane; who calls it says.
-	moves int
-	// found are the values of the kinds that a covering program ended with; hint those that a search starts from, nil for none.
-	found, hint []float64
-	// hasty says that any content worth more than the floor will do.
-	hasty bool
-	// light says that contents are looked for with less effort.
-	light bool
-	// wantsBound says that values are to prove a bound.
-	wantsBound bool
-	// proof says that it is the bound that counts, and not the plan.
-	proof bool
-	// forRent says that rents price the kinds, no covering program does.
-	forRent bool
+	list                     []knapItem
+	weight, try, used, spare []float64
 }
 
-// pattern is what one node of a lane holds, and its value.
-type pattern struct {
-	lane  int
-	items []Item
-	value float64
-}
-
-// box is a node with its kinds.
-type box struct {
-	lane  int
-	items []Item
-	sum   Vec
-}
-
-func newPacker(p *problem) *packer {
+func newRelaxer(p *problem, work meter) *relaxer {
 	d := p.dims
-	k := &packer{
-		p: p, kinds: p.kinds, lanes: p.lanes, holds: make([][]int32, len(p.lanes)), by: make([][]float64, len(p.lanes)),
-		scale: make([]float64, d), sum: make(Vec, d), weight: make([]float64, d), try: make([]float64, d),
-		used: make([]float64, d), spare: make([]float64, d),
+	k := &relaxer{
+		p: p, types: p.types, bins: p.bins, work: work, holds: make([][]int32, len(p.bins)), by: make([][]float64, len(p.bins)),
+		scale: make([]float64, d), weight: make([]float64, d), try: make([]float64, d), used: make([]float64, d), spare: make([]float64, d),
 	}
-	for ki := range p.kinds {
-		if p.kinds[ki].count > 0 {
-			k.all = append(k.all, ki)
+	for ti := range p.types {
+		if p.types[ti].count > 0 {
+			k.all = append(k.all, ti)
 		}
 	}
-	k.sortBySize()
+	k.orderBySize()
 	return k
 }
 
-// sortBySize puts those kinds first that take the largest share of the largest lane.
-func (k *packer) sortBySize() {
+// orderBySize puts those item types first that take the largest share of the largest bin.
+func (k *relaxer) orderBySize() {
 	largest := make(Vec, k.p.dims)
-	for li := range k.lanes {
-		for d, n := range k.lanes[li].free {
+	for bi := range k.bins {
+		for d, n := range k.bins[bi].free {
 			largest[d] = max(largest[d], n)
 		}
 	}
-	size := make([]float64, len(k.kinds))
-	for ki := range k.kinds {
-		size[ki] = share(k.kinds[ki].need, largest)
+	size := make([]float64, len(k.types))
+	for ti := range k.types {
+		size[ti] = share(k.types[ti].need, largest)
 	}
 	k.bySize = slices.Clone(k.all)
-	slices.SortStableFunc(k.bySize, func(a, b int) int {
-		switch {
-		case size[a] > size[b]:
-			return -1
-		case size[a] < size[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(k.bySize, func(a, b int) int { return descending(size[a], size[b]) })
 }
 
-// held is how many of each kind one node of the lane holds when there is nothing else on it.
-func (k *packer) held(li int) []int32 {
-	if k.holds[li] != nil {
-		return k.holds[li]
+// descending compares for an order from the largest to the smallest. It is written out since there is no NaN here.
+func descending(a, b float64) int {
+	switch {
+	case a > b:
+		return -1
+	case a < b:
+		return 1
 	}
-	out := make([]int32, len(k.kinds))
-	l := &k.lanes[li]
-	for ki := range k.kinds {
-		kd := &k.kinds[ki]
-		if !kd.takes.has(li) {
+	return 0
+}
+
+// held returns how many of each item type one bin holds when there is nothing else in it.
+func (k *relaxer) held(bi int) []int32 {
+	if k.holds[bi] != nil {
+		return k.holds[bi]
+	}
+	out := make([]int32, len(k.types))
+	b := &k.bins[bi]
+	for ti := range k.types {
+		t := &k.types[ti]
+		if !t.takes.has(bi) {
 			continue
 		}
-		n := l.free.times(kd.need)
-		if len(kd.caps) > 0 {
-			n = min(n, k.p.more(nil, ki, l.pool))
+		n := b.free.times(t.need)
+		if len(t.caps) > 0 {
+			n = min(n, k.p.more(nil, ti, b.pool))
 		}
-		out[ki] = int32(min(n, math.MaxInt32))
+		out[ti] = int32(min(n, math.MaxInt32))
 	}
-	k.work += len(k.kinds)
-	k.holds[li] = out
+	k.work.add(len(k.types))
+	k.holds[bi] = out
 	return out
 }
 
-// weigh finds what one of each dimension is worth, so that the sizes of the kinds explain their values: least squares,
-// none negative, by coordinate descent. Lanes take their first weights from that.
-func (k *packer) weigh(counts []int, pi []float64) {
+// weigh finds the value of one of each dimension with which the sizes of the item types explain their values best: least
+// squares without negative values, by coordinate descent. Bin types take their first weights from that.
+func (k *relaxer) weigh(counts []int, values []float64) {
 	d := len(k.scale)
 	gram, right := make([]float64, d*d), make([]float64, d)
-	for _, ki := range k.all {
-		if pi[ki] <= 0 || counts[ki] == 0 {
+	for _, ti := range k.all {
+		if values[ti] <= 0 || counts[ti] == 0 {
 			continue
 		}
 		// Errors count relative to the value.
-		w := float64(counts[ki]) / pi[ki]
-		for i, x := range k.kinds[ki].need {
-			right[i] += w * float64(x) * pi[ki]
-			for j, y := range k.kinds[ki].need {
+		w := float64(counts[ti]) / values[ti]
+		for i, x := range k.types[ti].need {
+			right[i] += w * float64(x) * values[ti]
+			for j, y := range k.types[ti].need {
 				gram[i*d+j] += w * float64(x) * float64(y)
 			}
 		}
@@ -159,100 +130,110 @@ func (k *packer) weigh(counts []int, pi []float64) {
 	}
 }
 
-// weights are the lane's share of each dimension in a node's size, 1 together.
-func (k *packer) weights(li int) []float64 {
-	if k.by[li] != nil {
-		return k.by[li]
+// weights returns the share of each dimension in a bin's size, 1 together.
+func (k *relaxer) weights(bi int) []float64 {
+	if k.by[bi] != nil {
+		return k.by[bi]
 	}
-	l, out, sum := &k.lanes[li], make([]float64, len(k.scale)), 0.0
-	for d, n := range l.free {
+	out := make([]float64, len(k.scale))
+	for d, n := range k.bins[bi].free {
 		out[d] = k.scale[d] * float64(max(n, 0))
-		sum += out[d]
 	}
-	for d := range out {
-		if sum > 0 {
-			out[d] /= sum
-		} else {
+	if !normalize(out) {
+		for d := range out {
 			out[d] = 1 / float64(len(out))
 		}
 	}
-	k.by[li] = out
+	k.by[bi] = out
 	return out
 }
 
-// ware is a kind as a lane sees it.
-type ware struct {
-	unit, most    int
-	value, size   float64
-	valuePerShare float64
+// normalize scales the parts to 1 together. It returns false where they are all 0.
+func normalize(part []float64) bool {
+	sum := 0.0
+	for _, x := range part {
+		sum += x
+	}
+	if sum <= 0 {
+		return false
+	}
+	for i := range part {
+		part[i] /= sum
+	}
+	return true
 }
 
-// wares lists those of the kinds that are wanted, the most value per size first.
-func (k *packer) wares(li int, want, n []int, pi []float64, by []float64) []ware {
-	list := k.gather(li, want, n, pi, by)
-	slices.SortFunc(list, func(a, b ware) int {
-		// Written out: there is no NaN here.
-		switch {
-		case a.valuePerShare > b.valuePerShare:
-			return -1
-		case a.valuePerShare < b.valuePerShare:
-			return 1
+// knapItem is an item type as the knapsack of one bin sees it.
+type knapItem struct {
+	// unit is the item type, most how many of it there are that fit an empty bin.
+	unit, most int
+	// value and size are those of one, density its value per size.
+	value, size, density float64
+}
+
+// byDensity lists the stock as knapsack items, the most value per size first, with the bin type's weights.
+func (k *relaxer) byDensity(bi int, s stock) []knapItem {
+	list := k.knapItems(bi, s, k.weights(bi))
+	slices.SortFunc(list, func(a, b knapItem) int {
+		if order := descending(a.density, b.density); order != 0 {
+			return order
 		}
 		return a.unit - b.unit
 	})
 	return list
 }
 
-// gather is wares in any order.
-func (k *packer) gather(li int, want, n []int, pi []float64, by []float64) []ware {
-	k.shelf = k.shelf[:0]
-	l, held := &k.lanes[li], k.held(li)
+// knapItems lists the stock as knapsack items in any order.
+func (k *relaxer) knapItems(bi int, s stock, by []float64) []knapItem {
+	k.list = k.list[:0]
+	b, held := &k.bins[bi], k.held(bi)
 	per := k.weight
 	for d := range per {
-		per[d] = by[d] / float64(max(l.free[d], 1))
+		per[d] = by[d] / float64(max(b.free[d], 1))
 	}
-	for _, ki := range want {
-		most := min(n[ki], int(held[ki]))
-		if most == 0 || pi[ki] <= 0 {
+	for _, ti := range s.types {
+		most := min(s.counts[ti], int(held[ti]))
+		if most == 0 || s.values[ti] <= 0 {
 			continue
 		}
 		size := 0.0
-		for d, x := range k.kinds[ki].need {
+		for d, x := range k.types[ti].need {
 			size += per[d] * float64(x)
 		}
-		w := ware{unit: ki, most: most, value: pi[ki], size: size, valuePerShare: math.Inf(1)}
+		w := knapItem{unit: ti, most: most, value: s.values[ti], size: size, density: math.Inf(1)}
 		if size > 0 {
-			w.valuePerShare = w.value / size
+			w.density = w.value / size
 		}
-		k.shelf = append(k.shelf, w)
+		k.list = append(k.list, w)
 	}
-	k.work += len(want) + 1
-	return k.shelf
+	k.work.add(len(s.types) + 1)
+	return k.list
 }
 
-// before says that a is worth more per size than b.
-func (a *ware) before(b *ware) bool {
-	return a.valuePerShare > b.valuePerShare || a.valuePerShare == b.valuePerShare && a.unit < b.unit
+// denser reports whether a is worth more per size than b.
+func (a *knapItem) denser(b *knapItem) bool {
+	return a.density > b.density || a.density == b.density && a.unit < b.unit
 }
 
-// pile makes a heap of the wares: most of them are never looked at, which a sort would take in account.
-func pile(list []ware) {
+// heapify makes a heap of the items. Most of them are never looked at, so that a sort would do more work than it is worth,
+// and container/heap, which calls through an interface, is several times slower here.
+func heapify(list []knapItem) {
 	for i := len(list)/2 - 1; i >= 0; i-- {
-		sink(list, i)
+		siftDown(list, i)
 	}
 }
 
-// sink moves the ware down to its place in the heap.
-func sink(list []ware, i int) {
+// siftDown moves the item down to its place in the heap.
+func siftDown(list []knapItem, i int) {
 	for {
 		c := 2*i + 1
 		if c >= len(list) {
 			return
 		}
-		if c+1 < len(list) && list[c+1].before(&list[c]) {
+		if c+1 < len(list) && list[c+1].denser(&list[c]) {
 			c++
 		}
-		if !list[c].before(&list[i]) {
+		if !list[c].denser(&list[i]) {
 			return
 		}
 		list[i], list[c] = list[c], list[i]
@@ -260,8 +241,16 @@ func sink(list []ware, i int) {
 	}
 }
 
-// cut is the most value of the wares that goes into the size, if the last one may be cut.
-func cut(list []ware, left float64) float64 {
+// pop takes the first item off the heap.
+func pop(list []knapItem) []knapItem {
+	last := len(list) - 1
+	list[0] = list[last]
+	siftDown(list[:last], 0)
+	return list[:last]
+}
+
+// relaxedValue returns the most value of the sorted items that goes into the size, if the last one may be cut.
+func relaxedValue(list []knapItem, left float64) float64 {
 	value := 0.0
 	for i := range list {
 		w := &list[i]
@@ -278,11 +267,10 @@ func cut(list []ware, left float64) float64 {
 	return value
 }
 
-// relaxed fills one knapsack, whose size is the weighted one and in which a unit may be cut: no node of the lane holds
-// more value, whatever the weights.
-func (k *packer) relaxed(li int, want, n []int, pi []float64, by []float64) float64 {
-	list, value, left := k.gather(li, want, n, pi, by), 0.0, 1.0
-	for pile(list); len(list) > 0 && left > 0; list = next(list) {
+// relaxed returns the value of the relaxation with the bin type's weights: no bin holds more, whatever the weights.
+func (k *relaxer) relaxed(bi int, s stock) float64 {
+	list, value, left := k.knapItems(bi, s, k.weights(bi)), 0.0, 1.0
+	for heapify(list); len(list) > 0 && left > 0; list = pop(list) {
 		w := &list[0]
 		x := min(float64(w.most), left/w.size)
 		value += x * w.value
@@ -291,22 +279,22 @@ func (k *packer) relaxed(li int, want, n []int, pi []float64, by []float64) floa
 	return value
 }
 
-// next takes the first ware off the heap.
-func next(list []ware) []ware {
-	last := len(list) - 1
-	list[0] = list[last]
-	sink(list[:last], 0)
-	return list[:last]
-}
+// How often upperBound moves the weights where it bounds a bin of a cover, and where columns are priced, at first and
+// where that does not suffice.
+const (
+	tightMoves   = 6
+	quickMoves   = 3
+	pricingMoves = 12
+)
 
-// most is an upper bound of the value of a node of the lane: of the relaxation with the weights where it is least, or of
-// any it comes by on the way that is no more than floor. The weights of the dimensions that the relaxed fill overdraws
-// are raised until none is, or for so many moves.
-func (k *packer) most(li int, want, n []int, pi []float64, floor float64) float64 {
-	at := k.weights(li)
-	best, over := k.fillRelaxed(li, want, n, pi, at)
+// upperBound returns what no bin holds more value than: the relaxation with the weights where it is least, or any that it
+// finds on the way and that is no more than floor. The weights of the dimensions that the relaxed fill overdraws are raised until
+// none is, at most so many times (a multiplicative subgradient step).
+func (k *relaxer) upperBound(bi int, s stock, floor float64, moves int) float64 {
+	at := k.weights(bi)
+	best, over := k.fillRelaxed(bi, s, at)
 	eta := 0.7
-	for range k.moves {
+	for range moves {
 		if best <= floor || over <= 1e-4 {
 			return best
 		}
@@ -318,9 +306,8 @@ func (k *packer) most(li int, want, n []int, pi []float64, floor float64) float6
 		for d := range at {
 			k.try[d] /= sum
 		}
-		was := k.used
-		k.used, k.spare = k.spare, was
-		v, o := k.fillRelaxed(li, want, n, pi, k.try)
+		k.used, k.spare = k.spare, k.used
+		v, o := k.fillRelaxed(bi, s, k.try)
 		if v < best {
 			best, over = v, o
 			copy(at, k.try)
@@ -332,22 +319,22 @@ func (k *packer) most(li int, want, n []int, pi []float64, floor float64) float6
 	return best
 }
 
-// fillRelaxed is relaxed; the share of each dimension that the fill takes is in k.used, and the most by which one is
-// overdrawn is returned.
-func (k *packer) fillRelaxed(li int, want, n []int, pi []float64, by []float64) (float64, float64) {
-	list, value, left := k.gather(li, want, n, pi, by), 0.0, 1.0
+// fillRelaxed returns the value of the relaxation with the weights, and the most by which it overdraws a dimension. The
+// share of each dimension that it takes is in k.used.
+func (k *relaxer) fillRelaxed(bi int, s stock, by []float64) (float64, float64) {
+	list, value, left := k.knapItems(bi, s, by), 0.0, 1.0
 	clear(k.used)
-	for pile(list); len(list) > 0 && left > 0; list = next(list) {
+	for heapify(list); len(list) > 0 && left > 0; list = pop(list) {
 		w := &list[0]
 		x := min(float64(w.most), left/w.size)
 		value += x * w.value
 		left -= x * w.size
-		for d, need := range k.kinds[w.unit].need {
+		for d, need := range k.types[w.unit].need {
 			k.used[d] += x * float64(need)
 		}
 	}
 	over := 0.0
-	for d, free := range k.lanes[li].free {
+	for d, free := range k.bins[bi].free {
 		k.used[d] /= float64(max(free, 1))
 		over = max(over, k.used[d]-1)
 	}

@@ -8,53 +8,46 @@ import (
 // maxColumns is how many columns are kept.
 const maxColumns = 3000
 
-// column is a pattern in the covering program; a surplus column (lane -1) gives one unit of its only row back.
+// column is a pattern in the covering program; a surplus column (bin -1) gives one item of its only row back.
 type column struct {
-	lane  int
+	bin   int
 	cost  float64
 	items []Item
 }
 
-// gain is the value of the column per dollar.
-func (c *column) gain(pi []float64) float64 {
+// valuePerDollar returns the value of the column per dollar: its reduced cost is negative if and only if that is above 1.
+func (c *column) valuePerDollar(pi []float64) float64 {
 	return worth(c.items, pi) / charged(c.cost)
 }
 
-// worth is what the items are worth at the values.
-func worth(items []Item, pi []float64) float64 {
-	value := 0.0
-	for _, it := range items {
-		value += float64(it.N) * pi[it.Type]
-	}
-	return value
-}
-
 // master is the covering program in the revised simplex method: as few dollars as possible for patterns, taken fractional
-// times, that hold all kinds. Its duals are what one more of each kind costs in the best mix (Gilmore and Gomory 1961).
+// times, that hold all items. Its duals are what one more of each item type costs in the best mix (Gilmore and Gomory 1961).
 type master struct {
-	rows  []int // kind of each row
-	row   []int // row of each kind, -1 for none
+	work  *meter
+	rows  []int // item type of each row
+	row   []int // row of each item type, -1 for none
 	basis []column
 	inv   [][]float64
 	level []float64
 	pool  []column
-	// cells is how many values the last solve looked at, out the row of the last pivot.
+	// cells is how many values the last solve looked at, cellSpeed of them a step of work; out is the row of the last pivot.
 	cells, out int
-	// hopeful are columns of the pool that may gain, by index.
-	hopeful []int
+	// partial are columns of the pool that may pay, by index: all are looked at only once none of these pays (partial pricing).
+	partial []int
 	// scratch
-	duals, step, gains []float64
-	some               []int
+	duals, step, ratios []float64
+	some                []int
 }
 
 const (
 	// refresh is after how many pivots the duals are computed from nothing.
 	refresh = 64
-	// hopes is how many columns are looked at before all are again.
-	hopes = 16
+	// partialPricing is how many columns are looked at before all are again.
+
+	partialPricing = 16
 )
 
-// cost is what the last solution costs.
+// cost returns what the last solution costs.
 func (m *master) cost() float64 {
 	sum := 0.0
 	for r := range m.basis {
@@ -63,37 +56,37 @@ func (m *master) cost() float64 {
 	return sum
 }
 
-// trim forgets the columns that pay least.
+// trim drops the columns with the least value per dollar.
 func (m *master) trim(pi []float64) {
 	if len(m.pool) <= maxColumns {
 		return
 	}
-	gains := make([]float64, len(m.pool))
+	ratios := make([]float64, len(m.pool))
 	for i := range m.pool {
-		gains[i] = m.pool[i].gain(pi)
+		ratios[i] = m.pool[i].valuePerDollar(pi)
 	}
-	limit := slices.Sorted(slices.Values(gains))[len(gains)-maxColumns/2]
+	limit := slices.Sorted(slices.Values(ratios))[len(ratios)-maxColumns/2]
 	out := m.pool[:0]
 	for i, c := range m.pool {
-		if gains[i] >= limit {
+		if ratios[i] >= limit {
 			out = append(out, c)
 		}
 	}
 	m.pool = out
 }
 
-// newMaster starts from the cheapest node filled with each unit alone.
-func (k *packer) newMaster(counts []int) *master {
-	m := &master{row: make([]int, len(counts))}
+// newMaster starts from the cheapest bin filled with each item type alone.
+func newMaster(k *packer, counts []int) *master {
+	m := &master{work: &k.work, row: make([]int, len(counts))}
 	for ui, n := range counts {
 		m.row[ui] = -1
 		best, bestCost, bestFit := -1, math.Inf(1), 0
-		for li := range k.lanes {
+		for bi := range k.bins {
 			if n == 0 {
 				continue
 			}
-			if fit := min(int(k.held(li)[ui]), n); fit > 0 && k.lanes[li].price/float64(fit) < bestCost {
-				best, bestCost, bestFit = li, k.lanes[li].price/float64(fit), fit
+			if fit := min(int(k.held(bi)[ui]), n); fit > 0 && k.bins[bi].price/float64(fit) < bestCost {
+				best, bestCost, bestFit = bi, k.bins[bi].price/float64(fit), fit
 			}
 		}
 		if best < 0 {
@@ -101,7 +94,7 @@ func (k *packer) newMaster(counts []int) *master {
 		}
 		m.row[ui] = len(m.rows)
 		m.rows = append(m.rows, ui)
-		m.basis = append(m.basis, column{lane: best, cost: k.lanes[best].price, items: []Item{{ui, bestFit}}})
+		m.basis = append(m.basis, column{bin: best, cost: k.bins[best].price, items: []Item{{ui, bestFit}}})
 		m.level = append(m.level, float64(n)/float64(bestFit))
 	}
 	for r := range m.rows {
@@ -116,9 +109,15 @@ func (k *packer) newMaster(counts []int) *master {
 // solve pivots until no column of the pool and no surplus improves, and leaves the duals in pi.
 func (m *master) solve(pi []float64) {
 	m.cells = 0
-	m.hopeful = m.hopeful[:0]
+	m.partial = m.partial[:0]
 	exact := false
+	// Fewer pivots than twenty per row reach the optimum but for cycling. The basis is a solution after each.
+	counted := 0
 	for pivots := range 20*len(m.rows) + 200 {
+		m.work.add(m.cells/cellSpeed - counted)
+		if counted = m.cells / cellSpeed; m.work.spent() {
+			break
+		}
 		if pivots%refresh == 0 {
 			m.findDuals(pi)
 			exact = true
@@ -129,15 +128,17 @@ func (m *master) solve(pi []float64) {
 			enter, ok = m.entering(pi)
 		}
 		if !ok || !m.pivot(enter) {
+			m.work.add(m.cells/cellSpeed - counted)
 			return
 		}
 		m.moveDuals(enter, pi)
 		exact = false
 	}
 	m.findDuals(pi)
+	m.work.add(m.cells/cellSpeed - counted)
 }
 
-// findDuals is the costs of the basis times its inverse.
+// findDuals computes the duals: the costs of the basis times its inverse.
 func (m *master) findDuals(pi []float64) {
 	duals := m.duals
 	clear(duals)
@@ -155,7 +156,7 @@ func (m *master) findDuals(pi []float64) {
 	}
 }
 
-// moveDuals has the duals follow the pivot that brought the column in: it now gains nothing.
+// moveDuals has the duals follow the pivot that brought the column in: it now pays for itself exactly.
 func (m *master) moveDuals(c column, pi []float64) {
 	more := c.cost - worth(c.items, pi)
 	for i, x := range m.inv[m.out] {
@@ -166,43 +167,43 @@ func (m *master) moveDuals(c column, pi []float64) {
 	}
 }
 
-// entering is the column that gains the most per dollar: of those that gained the most when all were last looked at, while
-// any of these does.
+// entering returns the column with the most value per dollar: of those that had the most when all were last looked at, while
+// any of these pays.
 func (m *master) entering(pi []float64) (column, bool) {
 	const least = 1 + 1e-7
-	best, bestGain := -1, least
-	for _, i := range m.hopeful {
-		if gain := m.pool[i].gain(pi); gain > bestGain {
-			best, bestGain = i, gain
+	best, bestRatio := -1, least
+	for _, i := range m.partial {
+		if ratio := m.pool[i].valuePerDollar(pi); ratio > bestRatio {
+			best, bestRatio = i, ratio
 		}
 	}
 	if best >= 0 {
 		return m.pool[best], true
 	}
-	m.hopeful = m.hopeful[:0]
+	m.partial = m.partial[:0]
 	m.cells += 8 * len(m.pool)
-	gains := m.gains[:0]
+	ratios := m.ratios[:0]
 	for i := range m.pool {
-		gain := m.pool[i].gain(pi)
-		if gain <= least || len(gains) == hopes && gain <= gains[hopes-1] {
+		ratio := m.pool[i].valuePerDollar(pi)
+		if ratio <= least || len(ratios) == partialPricing && ratio <= ratios[partialPricing-1] {
 			continue
 		}
-		at := len(gains)
-		for at > 0 && gains[at-1] < gain {
+		at := len(ratios)
+		for at > 0 && ratios[at-1] < ratio {
 			at--
 		}
-		if len(gains) == hopes {
-			gains, m.hopeful = gains[:hopes-1], m.hopeful[:hopes-1]
+		if len(ratios) == partialPricing {
+			ratios, m.partial = ratios[:partialPricing-1], m.partial[:partialPricing-1]
 		}
-		gains, m.hopeful = slices.Insert(gains, at, gain), slices.Insert(m.hopeful, at, i)
+		ratios, m.partial = slices.Insert(ratios, at, ratio), slices.Insert(m.partial, at, i)
 	}
-	m.gains = gains
-	if len(m.hopeful) > 0 {
-		return m.pool[m.hopeful[0]], true
+	m.ratios = ratios
+	if len(m.partial) > 0 {
+		return m.pool[m.partial[0]], true
 	}
 	for i, d := range m.duals {
 		if d < -1e-9 {
-			return column{lane: -1, items: []Item{{m.rows[i], -1}}}, true
+			return column{bin: -1, items: []Item{{m.rows[i], -1}}}, true
 		}
 	}
 	return column{}, false

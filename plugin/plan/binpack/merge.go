@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What fewer nodes may cost: a plan that costs this share more is as good if it has fewer nodes.
+// What fewer boxes may cost: a packing that costs this share more is as good if it has fewer boxes.
 const (
 	asGood        = 0.003
 	mergePartners = 10
@@ -14,14 +14,15 @@ const (
 )
 
 // merge puts the content of two boxes into one, again and again, the cheapest boxes first, where that costs no more, or
-// so little more that all of it together is as good. Sizes may be missing between a small type and a large one: several boxes
-// that are next to each other by price are tried as well.
+// so little more that all of it together is as good. Sizes may be missing between a small bin type and a large one:
+// several boxes that are next to each other by price are tried as well. Each round but the last has one box fewer, so
+// that it ends.
 func (s *search) merge() {
-	budget := s.bill(s.boxes) * asGood * 0.8
-	for again := true; again; {
+	budget := s.p.bill(s.boxes) * asGood * 0.8
+	for again := true; again && !s.work.spent(); {
 		again = false
 		slices.SortStableFunc(s.boxes, func(a, b box) int {
-			return cmp.Or(cmp.Compare(s.prices[a.lane], s.prices[b.lane]), cmp.Compare(a.lane, b.lane), slices.CompareFunc(a.items, b.items, compareItems))
+			return cmp.Or(cmp.Compare(s.prices[a.bin], s.prices[b.bin]), cmp.Compare(a.bin, b.bin), slices.CompareFunc(a.items, b.items, compareItems))
 		})
 		for i := range s.boxes {
 			if s.boxes[i].items == nil || i > 0 && s.same(i, i-1) {
@@ -49,10 +50,10 @@ func (s *search) merge() {
 	}
 }
 
-// same says that two boxes are alike, both not taken.
+// same reports whether two boxes are alike, and neither is merged yet.
 func (s *search) same(i, j int) bool {
 	a, b := &s.boxes[i], &s.boxes[j]
-	return a.lane == b.lane && a.items != nil && b.items != nil && slices.Equal(a.items, b.items)
+	return a.bin == b.bin && a.items != nil && b.items != nil && slices.Equal(a.items, b.items)
 }
 
 // join puts the content of two boxes into one, if that costs no more than a part of the budget.
@@ -79,32 +80,32 @@ func (s *search) joinSeveral(i int, budget float64) (float64, bool) {
 // joinAll puts the content of the boxes into the last of them.
 func (s *search) joinAll(all []int, budget float64) (float64, bool) {
 	first := &s.boxes[all[0]]
-	items, sum, price := slices.Clone(first.items), first.sum.clone(), s.prices[first.lane]
+	items, sum, price := slices.Clone(first.items), first.sum.clone(), s.prices[first.bin]
 	for _, j := range all[1:] {
 		b := &s.boxes[j]
 		sum.add(b.sum, 1)
-		price += s.prices[b.lane]
+		price += s.prices[b.bin]
 		for _, it := range b.items {
-			if !s.kinds[it.Type].free() && s.p.more(items, it.Type, s.lanes[first.lane].pool) < it.N {
+			if !s.types[it.Type].free() && s.p.more(items, it.Type, s.bins[first.bin].pool) < it.N {
 				return 0, false
 			}
 			items = addTo(items, it)
 		}
 	}
 	for _, j := range all {
-		s.p.spend(&s.lanes[s.boxes[j].lane], -1, s.room)
+		s.p.spend(&s.bins[s.boxes[j].bin], -1, s.room)
 	}
-	li := s.cheapest(items, sum, price+min(budget, price*asGood)+1e-12, s.room)
-	if li < 0 {
+	bi := s.cheapest(items, sum, price+min(budget, price*asGood)+1e-12, s.room)
+	if bi < 0 {
 		for _, j := range all {
-			s.p.spend(&s.lanes[s.boxes[j].lane], 1, s.room)
+			s.p.spend(&s.bins[s.boxes[j].bin], 1, s.room)
 		}
 		return 0, false
 	}
-	s.p.spend(&s.lanes[li], 1, s.room)
+	s.p.spend(&s.bins[bi], 1, s.room)
 	for _, j := range all {
 		s.boxes[j].items = nil
 	}
-	s.boxes[all[len(all)-1]] = box{lane: li, items: items, sum: sum}
-	return s.prices[li] - price, true
+	s.boxes[all[len(all)-1]] = box{bin: bi, items: items, sum: sum}
+	return s.prices[bi] - price, true
 }

@@ -1,5 +1,7 @@
 package binpack
 
+import "github.com/slipway-k8s/slipway/plugin/plan/budget"
+
 // What packing may cost, in steps of work. Budgets count work, not time, so that the same input gives the same plan.
 const (
 	valuesWork  = 9_000_000
@@ -22,6 +24,8 @@ type Options struct {
 	Sketch bool
 	// Bound says that a lower bound is wanted as well, and values that prove it.
 	Bound bool
+	// Budget is that of the whole question; nil for one without end.
+	Budget *budget.Budget
 }
 
 // Box is one bin to buy, with what is in it.
@@ -45,32 +49,41 @@ type Result struct {
 	FirstFit float64
 }
 
-// Solve packs the items.
+// Solve packs the items. It begins with a first fit, which is the answer where nothing is left of the budget.
 func Solve(in *Problem, o Options) Result {
 	p := newProblem(in)
-	k := newPacker(p)
-	k.wantsBound = o.Bound
-	var ff []box
-	left := p.counts()
+	k := newPacker(p, meter{budget: o.Budget})
+	best := outcome{left: p.counts()}
 	if !o.Sketch {
-		ff, left = k.firstFit()
+		best = firstFit(k)
 	}
-	best := outcome{boxes: ff, left: left}
-	out := Result{FirstFit: k.bill(ff)}
-	if len(k.lanes) > 0 && len(k.all) > 0 {
-		worth := inProportion(k.pods(p.counts()))
-		for _, effort := range o.Efforts {
-			found, bound := k.plan(effort * worth)
-			if k.better(found, best) {
+	out := Result{FirstFit: p.bill(best.boxes)}
+	if len(k.bins) > 0 && len(k.all) > 0 {
+		worth := inProportion(p.pods(p.counts()))
+		for _, share := range o.Efforts {
+			if k.work.spent() {
+				break
+			}
+			s := attempt{packer: k, share: share * worth, goal: goal{bound: o.Bound}}
+			found, bound := s.pack()
+			if p.better(found, best) {
 				best = found
 			}
-			if o.Bound && k.pods(best.left) == 0 {
-				out.Bound = max(out.Bound, k.lowerBound(bound, k.bill(best.boxes)))
+			if o.Bound && p.pods(best.left) == 0 {
+				out.Bound = max(out.Bound, atLeast(k, bound, p.bill(best.boxes)))
+			}
+			out.Values = s.values
+		}
+		if o.Sketch && k.work.spent() && p.pods(best.left) > 0 {
+			if fit := firstFit(k); p.better(fit, best) {
+				best = fit
 			}
 		}
-		out.Values = k.found
 	}
-	out.Boxes, out.Left = p.split(best.boxes), best.left
+	for _, b := range best.boxes {
+		out.Boxes = append(out.Boxes, Box{Bin: p.bins[b.bin].offer, Items: b.items})
+	}
+	out.Left = best.left
 	return out
 }
 
@@ -82,159 +95,122 @@ type Known struct {
 	Bound, Cost float64
 }
 
-// LowerBound is what no bins for all items can cost less than, in USD per hour.
-func LowerBound(in *Problem, known Known) float64 {
-	k := newPacker(newProblem(in))
-	if len(k.lanes) == 0 {
+// LowerBound returns what no bins for all items can cost less than, in USD per hour. It returns what is known where the
+// budget ends before.
+func LowerBound(in *Problem, known Known, b *budget.Budget) float64 {
+	k := newPacker(newProblem(in), meter{budget: b})
+	if len(k.bins) == 0 {
 		return 0
 	}
-	k.hint, k.proof, k.wantsBound = known.Values, true, true
-	r := k.newRows()
-	return k.lowerBound(max(k.cover(r, 1).bound, known.Bound), known.Cost)
+	s := attempt{packer: k, share: 1, goal: goal{bound: true, proof: true, start: known.Values}}
+	return atLeast(k, max(s.program(newRows(k)).bound, known.Bound), known.Cost)
 }
 
-// split is the boxes with the candidates that their lanes stand for.
-func (p *problem) split(boxes []box) []Box {
-	var out []Box
-	for _, b := range boxes {
-		out = append(out, Box{Bin: p.lanes[b.lane].offer, Items: b.items})
-	}
-	return out
+// attempt packs with a share of the default work.
+type attempt struct {
+	*packer
+	share float64
+	goal  goal
+	// values are those of the item types that the last program ended with.
+	values []float64
 }
 
-// plan packs the kinds, and returns what no packing of them can be cheaper than: rows tolerate more company than kinds,
-// so what bounds them bounds the kinds. Where nodes hold many pods of many kinds, there are too many patterns to look at: if they
-// leave much open, rents are tried as well.
-func (k *packer) plan(share float64) (outcome, float64) {
-	r := k.newRows()
-	best, bound := k.planRows(r, share)
-	if r.forRent || !k.wantsBound || k.bill(best.boxes) <= bound*(1+patternShare) {
+// pack packs the item types, and returns what no packing of them can be cheaper than: rows tolerate more company than item types, so
+// that what bounds them bounds the item types. Where bins hold many items of many types, there are too many patterns to look at: if
+// they leave much open, resource prices are tried as well.
+func (s *attempt) pack() (outcome, float64) {
+	r := newRows(s.packer)
+	best, bound := s.packRows(r)
+	if r.byResources || !s.goal.bound || s.p.bill(best.boxes) <= bound*(1+patternShare) {
 		return best, bound
 	}
-	if r = k.rentedRows(fewRented); r != nil {
-		other, proven := k.planRows(r, share)
+	if r = resourceRows(s.packer, fewAscent); r != nil {
+		other, proven := s.packRows(r)
 		bound = max(bound, proven)
-		if k.better(other, best) {
+		if s.p.better(other, best) {
 			best = other
 		}
 	}
 	return best, bound
 }
 
-func (k *packer) planRows(r *rows, share float64) (outcome, float64) {
-	c := k.cover(r, share)
-	return k.solve(r, c, int(improveWork*share)), c.bound
+func (s *attempt) packRows(r *rows) (outcome, float64) {
+	c := s.program(r)
+	return s.round(r, c), c.bound
 }
 
-// cover solves the covering program of the rows.
-func (k *packer) cover(r *rows, share float64) covering {
-	c := r.values(r.p.counts(), int(valuesWork*share))
-	c.kinds = r.spread(k, r.p.counts(), c.rows)
+// program solves the covering program of the rows, and leaves the values of the item types in s.values.
+func (s *attempt) program(r *rows) coverSolution {
+	g := s.goal
+	g.start = r.start(s.packer, g.start)
+	c := r.solve(g, int(valuesWork*s.share))
+	s.values = r.spread(s.packer, r.p.counts(), c.values)
 	if !r.exact {
-		c.kinds = k.repair(k.p.counts(), c.kinds)
-		c.bound = k.boundOf(c.kinds)
+		s.values = feasible(s.packer, s.p.counts(), s.values)
+		c.bound = boundOf(s.packer, s.values)
 	}
-	k.found = c.kinds
 	return c
 }
 
-// roomBeside is what the limits leave beside the boxes.
-func (k *packer) roomBeside(boxes []box) [][]int64 {
-	room := k.p.cloneRoom()
-	for _, b := range boxes {
-		k.p.spend(&k.lanes[b.lane], 1, room)
-	}
-	return room
-}
-
-// raised gives kinds that the best mix runs for nothing, in the slack of others, a small price: they have to be placed.
-func raised(pi, prices []float64) []float64 {
+// raised gives item types that the best mix runs for nothing, in the slack of others, a small price: they have to be
+// placed.
+func raised(values, prices []float64) []float64 {
 	for i := range prices {
-		prices[i] = max(pi[i], prices[i]/100)
+		prices[i] = max(values[i], prices[i]/100)
 	}
 	return prices
 }
 
-// outcome is boxes and what they leave, by kind.
-type outcome struct {
-	boxes []box
-	left  []int
-}
-
-// solve uses the whole part of the covering program's solution, composes the rest, and improves the result.
-func (k *packer) solve(r *rows, s covering, work int) outcome {
-	counts, room := r.p.counts(), k.p.cloneRoom()
-	s.rows, s.kinds = raised(s.rows, r.prices()), raised(s.kinds, k.prices())
-	var list []repeated
-	for i, c := range s.columns {
-		if c.lane < 0 {
-			continue
-		}
-		pat := pattern{lane: c.lane, items: c.items}
-		n := k.p.affordable(&k.lanes[c.lane], min(int(s.levels[i]+1e-6), copies(pat, counts)), room)
-		if n == 0 {
-			continue
-		}
-		list = append(list, repeated{pat, n})
-		for _, it := range c.items {
-			counts[it.Type] -= n * it.N
-		}
-		k.p.spend(&k.lanes[c.lane], n, room)
+// round uses the whole part of the program's solution, covers the rest greedily, and improves the result.
+func (s *attempt) round(r *rows, c coverSolution) outcome {
+	k, work := s.packer, int(improveWork*s.share)
+	room := k.p.cloneRoom()
+	own := stock{types: k.all, counts: k.p.counts(), values: raised(s.values, sharePrices(k))}
+	var found []box
+	for _, x := range s.roundRows(r, c, room) {
+		found = append(found, r.realize(k, x.pattern, x.n, own.counts)...)
 	}
-	rc := r.newComposer(r.p.counts(), s.rows)
-	rest, _ := rc.compose(counts, s.rows, room, 1e18)
-	list = append(list, rest...)
-	left := k.p.counts()
-	var boxes []box
-	for _, x := range list {
-		boxes = append(boxes, r.realize(k, x.pattern, x.n, left)...)
-	}
-	room = k.roomBeside(boxes)
-	kc := k.newComposer(k.p.counts(), s.kinds)
-	rest, _ = kc.compose(left, s.kinds, room, 1e18)
-	boxes = append(boxes, k.boxes(rest)...)
-	room = k.roomBeside(boxes)
+	room = k.p.roomBeside(found)
+	cover := newGreedyCover(k, k.p.counts(), own.values)
+	rest, _ := cover.cover(own, room, 1e18, coverEffort{effort: thorough()})
+	found = append(found, boxes(k.p, rest)...)
+	room = k.p.roomBeside(found)
 	often := looks
-	if s.columns != nil {
+	if c.columns != nil {
 		often = looksAtPatterns
 	}
 	if !r.exact {
-		// Patterns of rows fit kinds badly: those of the kinds' own values may be better.
-		others, own := k.p.counts(), k.p.cloneRoom()
-		rest, _ = kc.compose(others, s.kinds, own, 1e18)
-		if o := (outcome{k.boxes(rest), others}); k.better(o, outcome{boxes, left}) {
-			boxes, left, room = o.boxes, o.left, own
+		// Patterns of rows fit item types badly: those of their own values may be better.
+		others, free := own, k.p.cloneRoom()
+		others.counts = k.p.counts()
+		rest, _ = cover.cover(others, free, 1e18, coverEffort{effort: thorough()})
+		if o := (outcome{boxes(k.p, rest), others.counts}); k.p.better(o, outcome{found, own.counts}) {
+			found, own.counts, room = o.boxes, o.left, free
 		}
 	}
-	return outcome{kc.improve(boxes, s.kinds, room, effort{work, work / often, s.bound * goodEnough}), left}
+	found = improve(cover, outcome{found, own.counts}, own.values, room, searchLimits{work, work / often, c.bound * goodEnough})
+	return outcome{found, own.counts}
 }
 
-// bill is USD per hour.
-func (k *packer) bill(boxes []box) float64 {
-	prices := make([]float64, len(boxes))
-	for i := range boxes {
-		prices[i] = k.lanes[boxes[i].lane].price
+// roundRows returns the whole part of the program's patterns, and a greedy cover of what they leave of the rows.
+func (s *attempt) roundRows(r *rows, c coverSolution, room [][]int64) []repeated {
+	counts := r.p.counts()
+	var list []repeated
+	for i, x := range c.columns {
+		if x.bin < 0 {
+			continue
+		}
+		n := s.p.affordable(&s.bins[x.bin], min(int(c.levels[i]+1e-6), copies(x.items, counts)), room)
+		if n == 0 {
+			continue
+		}
+		list = append(list, repeated{pattern{bin: x.bin, items: x.items}, n})
+		for _, it := range x.items {
+			counts[it.Type] -= n * it.N
+		}
+		s.p.spend(&s.bins[x.bin], n, room)
 	}
-	return sorted(prices)
-}
-
-// pods counts those that are left.
-func (k *packer) pods(left []int) int {
-	n := 0
-	for ki, c := range left {
-		n += c * k.kinds[ki].pods
-	}
-	return n
-}
-
-// better says that a places more pods than b, or as many for less, or for as much on fewer nodes.
-func (k *packer) better(a, b outcome) bool {
-	if x, y := k.pods(a.left), k.pods(b.left); x != y {
-		return x < y
-	}
-	x, y := k.bill(a.boxes), k.bill(b.boxes)
-	if x < y-1e-9 || x > y+1e-9 {
-		return x < y
-	}
-	return len(a.boxes) < len(b.boxes)
+	values := raised(c.values, sharePrices(r.packer))
+	rest, _ := newGreedyCover(r.packer, r.p.counts(), values).cover(stock{types: r.all, counts: counts, values: values}, room, 1e18, coverEffort{effort: thorough()})
+	return append(list, rest...)
 }

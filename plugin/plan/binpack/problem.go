@@ -68,34 +68,34 @@ type Item struct{ Type, N int }
 
 func compareItems(a, b Item) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.N, b.N)) }
 
-// problem is what packing solves: a Problem without the dimensions that no item needs and the candidates that are never worth buying.
+// problem is a Problem without the dimensions that no item needs and the candidates that are never worth buying.
 type problem struct {
 	// room is what the limits of each pool leave, in the order of its limits.
 	room [][]int64
 	// dims is how many dimensions there are: those that any item needs.
 	dims  int
-	kinds []kind
-	caps  []kindCap
-	// lanes are the candidates worth considering, the cheapest first.
-	lanes []lane
+	types []itemType
+	caps  []binCap
+	// bins are the candidates worth considering, the cheapest first.
+	bins []binType
 }
 
-// kind is an item type.
-type kind struct {
+// itemType is an ItemType.
+type itemType struct {
 	need  Vec
 	count int
 	// pods of one item.
 	pods int
-	// takes are the lanes that take one on an empty node.
+	// takes are the bin types that take one item when they are empty.
 	takes Set
-	// caps are those that concern the kind.
+	// caps are those that concern the type.
 	caps []int
-	// demands as of its item type.
-	demands [][]Choice
+	// choices as of its item type.
+	choices [][]Choice
 }
 
-// kindCap limits the weight on a node that has a subject.
-type kindCap struct {
+// binCap limits the weight of a bin that holds a subject, both by item type.
+type binCap struct {
 	subject []bool
 	weight  []int
 	limit   int
@@ -106,36 +106,36 @@ func newProblem(in *Problem) *problem {
 	p := &problem{room: in.Room, dims: len(asked)}
 	for i := range in.Items {
 		it := &in.Items[i]
-		p.kinds = append(p.kinds, kind{need: compact(it.Need, asked), count: it.Count, pods: it.Pods, demands: it.Choices})
+		p.types = append(p.types, itemType{need: compact(it.Need, asked), count: it.Count, pods: it.Pods, choices: it.Choices})
 	}
 	for _, c := range in.Caps {
-		p.caps = append(p.caps, kindCap{subject: make([]bool, len(p.kinds)), weight: make([]int, len(p.kinds)), limit: c.Limit})
+		p.caps = append(p.caps, binCap{subject: make([]bool, len(p.types)), weight: make([]int, len(p.types)), limit: c.Limit})
 	}
-	for ki := range in.Items {
-		for _, x := range in.Items[ki].Memberships {
-			p.kinds[ki].caps = append(p.kinds[ki].caps, x.Cap)
-			p.caps[x.Cap].subject[ki], p.caps[x.Cap].weight[ki] = x.Subject, x.Weight
+	for ti := range in.Items {
+		for _, x := range in.Items[ti].Memberships {
+			p.types[ti].caps = append(p.types[ti].caps, x.Cap)
+			p.caps[x.Cap].subject[ti], p.caps[x.Cap].weight[ti] = x.Subject, x.Weight
 		}
 	}
-	p.findLanes(in, asked)
+	p.findBins(in, asked)
 	return p
 }
 
-// asked are the dimensions that any item needs, and the first.
+// asked returns the dimensions that any item with a candidate needs, and the first.
 func asked(in *Problem) []int {
 	out := []int{0}
 	if len(in.Items) == 0 {
 		return out
 	}
 	for d := 1; d < len(in.Items[0].Need); d++ {
-		if slices.ContainsFunc(in.Items, func(x ItemType) bool { return x.Count > 0 && x.Need[d] > 0 }) {
+		if slices.ContainsFunc(in.Items, func(x ItemType) bool { return x.Count > 0 && x.Need[d] > 0 && !x.Fits.empty() }) {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-// compact is the asked dimensions of v.
+// compact returns the asked dimensions of v.
 func compact(v Vec, asked []int) Vec {
 	out := make(Vec, len(asked))
 	for i, d := range asked {
@@ -144,17 +144,17 @@ func compact(v Vec, asked []int) Vec {
 	return out
 }
 
-// more is how many of a kind may join the items on a node of the pool, by rules and demands, resources apart.
-func (p *problem) more(items []Item, ki, pool int) int {
+// more returns how many of an item type may join the items in a bin of the pool, by caps and choices, size apart.
+func (p *problem) more(items []Item, ti, pool int) int {
 	best := math.MaxInt32
-	for _, ci := range p.kinds[ki].caps {
+	for _, ci := range p.types[ti].caps {
 		c := &p.caps[ci]
-		subject, weight := c.subject[ki], 0
+		subject, weight := c.subject[ti], 0
 		for _, it := range items {
 			subject = subject || c.subject[it.Type]
 			weight += c.weight[it.Type] * it.N
 		}
-		switch w := c.weight[ki]; {
+		switch w := c.weight[ti]; {
 		case !subject:
 		case weight+w > c.limit:
 			return 0
@@ -162,9 +162,9 @@ func (p *problem) more(items []Item, ki, pool int) int {
 			best = min(best, (c.limit-weight)/w)
 		}
 	}
-	if demands := p.kinds[ki].demands; demands != nil {
+	if choices := p.types[ti].choices; choices != nil {
 		for _, it := range items {
-			if other := p.kinds[it.Type].demands; other != nil && clash(demands[pool], other[pool]) {
+			if other := p.types[it.Type].choices; other != nil && clash(choices[pool], other[pool]) {
 				return 0
 			}
 		}
@@ -172,7 +172,7 @@ func (p *problem) more(items []Item, ki, pool int) int {
 	return best
 }
 
-// clash says that no bin has all the choices, each sorted by key.
+// clash reports whether no bin has all the choices, each sorted by key.
 func clash(a, b []Choice) bool {
 	for len(a) > 0 && len(b) > 0 {
 		switch {
@@ -189,8 +189,17 @@ func clash(a, b []Choice) bool {
 	return false
 }
 
-// free says that company is nobody's business for the kind.
-func (k *kind) free() bool { return len(k.caps) == 0 && k.demands == nil }
+// free reports whether no cap and no choice concerns the type: its size alone decides.
+func (k *itemType) free() bool { return len(k.caps) == 0 && k.choices == nil }
+
+// sumOf returns what the items need together.
+func (p *problem) sumOf(items []Item) Vec {
+	sum := make(Vec, p.dims)
+	for _, it := range items {
+		sum.add(p.types[it.Type].need, int64(it.N))
+	}
+	return sum
+}
 
 func (p *problem) cloneRoom() [][]int64 {
 	out := make([][]int64, len(p.room))
@@ -201,14 +210,14 @@ func (p *problem) cloneRoom() [][]int64 {
 }
 
 func (p *problem) counts() []int {
-	out := make([]int, len(p.kinds))
-	for i := range p.kinds {
-		out[i] = p.kinds[i].count
+	out := make([]int, len(p.types))
+	for i := range p.types {
+		out[i] = p.types[i].count
 	}
 	return out
 }
 
-// sorted is the sum in the order of size.
+// sorted returns the sum in the order of size: the order of the parts does not change its last digit.
 func sorted(prices []float64) float64 {
 	slices.Sort(prices)
 	sum := 0.0

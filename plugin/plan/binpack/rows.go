@@ -6,62 +6,65 @@ import (
 	"slices"
 )
 
-// maxRows is the most kinds for which the covering program is solved over patterns; its cost rises with the square. Where
-// there are more, rents price them, or similar ones count as one of their mean size.
+// maxRows is the most item types for which the covering program is solved over patterns: its cost rises with the square.
+// Where there are more, resource prices value them, or similar ones count as one of their mean size.
 const maxRows = 160
 
-// rows are the kinds as the covering program sees them.
+// rows are aggregated item types, as the covering program sees them, and the packer that fills bins with them.
 type rows struct {
 	*packer
-	// of is the row of each kind, members the kinds of each row, the largest first.
+	// of is the row of each item type, members the item types of each row, the largest first.
 	of      []int
 	members [][]int
-	// exact says that the kinds of a row need the same.
+	// exact says that the item types of a row need the same.
 	exact bool
+	// byResources says that resource prices value the rows: there are too many for a program over patterns.
+	byResources bool
 }
 
-// newRows joins kinds of equal needs, whoever else they tolerate; a limit on their own number per node is kept. Where
-// that leaves too many, kinds whose needs differ little are joined as well: with each try, a little more.
-func (k *packer) newRows() *rows {
-	doors, tight := k.doors(), k.tightCaps()
-	if r := k.rentedRows(maxRows); r != nil {
+// newRows aggregates item types of equal needs whatever caps they are in; a tight cap is kept. Where that leaves too
+// many for patterns, resource prices value them; where those do not, item types whose needs differ little are aggregated
+// as well, by a ratio that grows by more than a half each time, so that some ten tries suffice.
+func newRows(k *packer) *rows {
+	classes, tight := eligibilityClasses(k), tightCaps(k)
+	if r := resourceRows(k, maxRows); r != nil {
 		return r
 	}
 	for ratio := 1.0; ; ratio = 1.03 + (ratio-1)*1.6 {
-		of, n := k.cluster(doors, tight, ratio)
+		of, n := cluster(k, groups{classes, tight, ratio})
 		if n <= maxRows || ratio > 50 {
-			return k.rowsOf(of, n, tight, ratio == 1)
+			return rowsOf(k, clustering{of, n, tight}, ratio == 1)
 		}
 	}
 }
 
-// rentedRows returns rows that resource prices can value, nil where there are no more than few or too many. A tight cap is one more
-// resource of a node, and priced like one.
-func (k *packer) rentedRows(few int) *rows {
-	tight := k.tightCaps()
-	of, n := k.cluster(k.doors(), tight, 1)
-	if n <= few || n > maxRented {
+// resourceRows returns rows that resource prices can value, nil where there are no more than few or too many. A tight
+// cap is one more resource of a bin, and priced like one.
+func resourceRows(k *packer, few int) *rows {
+	tight := tightCaps(k)
+	of, n := cluster(k, groups{eligibilityClasses(k), tight, 1})
+	if n <= few || n > maxAscent {
 		return nil
 	}
-	r := k.rowsOf(of, n, tight, true)
-	r.forRent = true
+	r := rowsOf(k, clustering{of, n, tight}, true)
+	r.byResources = true
 	return r
 }
 
-// doors tells kinds apart by the lanes that are open to them if size does not count.
-func (k *packer) doors() []int {
-	out := make([]int, len(k.kinds))
+// eligibilityClasses tells item types apart by the bin types that are open to them if size does not count.
+func eligibilityClasses(k *packer) []int {
+	out := make([]int, len(k.types))
 	var open []Set
-	fits := newSet(len(k.lanes))
-	for _, ki := range slices.Backward(k.bySize) { // the smallest first: most lanes hold them
+	fits := newSet(len(k.bins))
+	for _, ti := range slices.Backward(k.bySize) { // the smallest first: most bins hold them
 		clear(fits)
-		for li := range k.lanes {
-			if k.lanes[li].free.times(k.kinds[ki].need) > 0 {
-				fits.set(li)
+		for bi := range k.bins {
+			if k.bins[bi].free.times(k.types[ti].need) > 0 {
+				fits.set(bi)
 			}
 		}
 		same := func(o Set) bool {
-			for w, x := range k.kinds[ki].takes {
+			for w, x := range k.types[ti].takes {
 				if x != o[w]&fits[w] {
 					return false
 				}
@@ -71,21 +74,21 @@ func (k *packer) doors() []int {
 		at := slices.IndexFunc(open, same)
 		if at < 0 {
 			at = len(open)
-			open = append(open, k.kinds[ki].takes)
+			open = append(open, k.types[ti].takes)
 		}
-		out[ki] = at
+		out[ti] = at
 	}
 	return out
 }
 
-// tightCaps are the caps that ask for the most nodes: those that limit a kind itself, at least a quarter as hard as the
-// one that does it most. The others are kept to where the rows' patterns are filled with kinds.
-func (k *packer) tightCaps() []bool {
+// tightCaps returns the caps that ask for the most bins: those that limit an item type itself, at least a quarter as
+// hard as the one that does it most. The others are kept to where the rows' patterns are filled with item types.
+func tightCaps(k *packer) []bool {
 	nodes, most := make([]float64, len(k.p.caps)), 0.0
-	for _, ki := range k.all {
-		for _, ci := range k.kinds[ki].caps {
-			if c := &k.p.caps[ci]; c.subject[ki] && c.weight[ki] > 0 {
-				nodes[ci] += float64(k.kinds[ki].count*c.weight[ki]) / float64(max(c.limit, 1))
+	for _, ti := range k.all {
+		for _, ci := range k.types[ti].caps {
+			if c := &k.p.caps[ci]; c.subject[ti] && c.weight[ti] > 0 {
+				nodes[ci] += float64(k.types[ti].count*c.weight[ti]) / float64(max(c.limit, 1))
 				most = max(most, nodes[ci])
 			}
 		}
@@ -97,22 +100,37 @@ func (k *packer) tightCaps() []bool {
 	return out
 }
 
-// cluster numbers the rows of the kinds.
-func (k *packer) cluster(doors []int, tight []bool, ratio float64) ([]int, int) {
-	of, index := make([]int, len(k.kinds)), map[string]int{}
+// groups says which item types count as alike: those of one eligibility class whose tight caps are the same and whose needs differ by
+// less than the ratio.
+type groups struct {
+	classes []int
+	tight   []bool
+	ratio   float64
+}
+
+// clustering is the row of each item type, how many rows there are, and the caps that are a resource to them.
+type clustering struct {
+	of    []int
+	n     int
+	tight []bool
+}
+
+// cluster numbers the rows of the item types.
+func cluster(k *packer, g groups) ([]int, int) {
+	of, index := make([]int, len(k.types)), map[string]int{}
 	var key []byte
-	for _, ki := range k.all {
-		kd := &k.kinds[ki]
-		key = binary.AppendUvarint(key[:0], uint64(doors[ki]))
-		for _, x := range kd.need {
-			if ratio > 1 && x > 0 {
-				x = int64(math.Log(float64(x)) / math.Log(ratio))
+	for _, ti := range k.all {
+		t := &k.types[ti]
+		key = binary.AppendUvarint(key[:0], uint64(g.classes[ti]))
+		for _, x := range t.need {
+			if g.ratio > 1 && x > 0 {
+				x = int64(math.Log(float64(x)) / math.Log(g.ratio))
 			}
 			key = binary.AppendVarint(key, x)
 		}
-		for _, ci := range kd.caps {
-			if c := &k.p.caps[ci]; tight[ci] && c.subject[ki] && c.weight[ki] > 0 {
-				key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(ci)), uint64(c.weight[ki]))
+		for _, ci := range t.caps {
+			if c := &k.p.caps[ci]; g.tight[ci] && c.subject[ti] && c.weight[ti] > 0 {
+				key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(ci)), uint64(c.weight[ti]))
 			}
 		}
 		r, ok := index[string(key)]
@@ -120,17 +138,18 @@ func (k *packer) cluster(doors []int, tight []bool, ratio float64) ([]int, int) 
 			r = len(index)
 			index[string(key)] = r
 		}
-		of[ki] = r
+		of[ti] = r
 	}
 	return of, len(index)
 }
 
-// rowsOf makes the packer of the rows. To rows a tight cap is one more resource, of which a node has as much as the
+// rowsOf makes the packer of the rows. To rows a tight cap is one more dimension, of which a bin has as much as the
 // limit says.
-func (k *packer) rowsOf(of []int, n int, tight []bool, exact bool) *rows {
+func rowsOf(k *packer, c clustering, exact bool) *rows {
+	of, n, tight := c.of, c.n, c.tight
 	p := *k.p
-	p.kinds, p.caps = make([]kind, n), nil
-	p.lanes = slices.Clone(k.lanes)
+	p.types, p.caps = make([]itemType, n), nil
+	p.bins = slices.Clone(k.bins)
 	dim := make([]int, len(tight))
 	for ci, on := range tight {
 		if !on {
@@ -138,52 +157,65 @@ func (k *packer) rowsOf(of []int, n int, tight []bool, exact bool) *rows {
 		}
 		dim[ci] = p.dims
 		p.dims++
-		for li := range p.lanes {
-			p.lanes[li].free = append(slices.Clip(p.lanes[li].free), int64(k.p.caps[ci].limit))
+		for bi := range p.bins {
+			p.bins[bi].free = append(slices.Clip(p.bins[bi].free), int64(k.p.caps[ci].limit))
 		}
 	}
 	members, sums := make([][]int, n), make([][]float64, n)
-	for _, ki := range k.bySize {
-		r, kd := of[ki], &k.kinds[ki]
-		row := &p.kinds[r]
+	for _, ti := range k.bySize {
+		r, t := of[ti], &k.types[ti]
+		row := &p.types[r]
 		if members[r] == nil {
-			row.need, row.takes, sums[r] = make(Vec, p.dims), newSet(len(k.lanes)), make([]float64, len(kd.need))
-			for _, ci := range kd.caps {
-				if c := &k.p.caps[ci]; tight[ci] && c.subject[ki] {
-					row.need[dim[ci]] = int64(c.weight[ki])
+			row.need, row.takes, sums[r] = make(Vec, p.dims), newSet(len(k.bins)), make([]float64, len(t.need))
+			for _, ci := range t.caps {
+				if c := &k.p.caps[ci]; tight[ci] && c.subject[ti] {
+					row.need[dim[ci]] = int64(c.weight[ti])
 				}
 			}
 		}
-		members[r] = append(members[r], ki)
-		row.count += kd.count
-		row.takes.or(kd.takes)
-		for d, x := range kd.need {
-			sums[r][d] += float64(x) * float64(kd.count)
+		members[r] = append(members[r], ti)
+		row.count += t.count
+		row.takes.or(t.takes)
+		for d, x := range t.need {
+			sums[r][d] += float64(x) * float64(t.count)
 		}
 	}
 	for d := range k.p.dims {
-		// In steps that all needs are multiples of.
+		// In steps of which all needs are multiples.
 		step := int64(0)
-		for _, ki := range k.all {
-			step = gcd(step, k.kinds[ki].need[d])
+		for _, ti := range k.all {
+			step = gcd(step, k.types[ti].need[d])
 		}
 		step = max(step, 1)
-		for r := range p.kinds {
-			p.kinds[r].need[d] = step * int64(math.Round(sums[r][d]/float64(p.kinds[r].count)/float64(step)))
+		for r := range p.types {
+			p.types[r].need[d] = step * int64(math.Round(sums[r][d]/float64(p.types[r].count)/float64(step)))
 		}
 	}
-	out := &rows{packer: newPacker(&p), of: of, members: members, exact: exact}
-	out.proof, out.wantsBound = k.proof, k.wantsBound
-	if k.hint != nil {
-		out.hint = make([]float64, n)
-		for _, ki := range k.all {
-			out.hint[of[ki]] += k.hint[ki] * float64(k.kinds[ki].count) / float64(p.kinds[of[ki]].count)
-		}
+	return &rows{packer: newPacker(&p, meter{budget: k.work.budget}), of: of, members: members, exact: exact}
+}
+
+// start returns the rows' values where those of the item types are known; nil where they are not.
+func (r *rows) start(k *packer, values []float64) []float64 {
+	if values == nil {
+		return nil
+	}
+	out := make([]float64, len(r.types))
+	for _, ti := range k.all {
+		out[r.of[ti]] += values[ti] * float64(k.types[ti].count) / float64(r.types[r.of[ti]].count)
 	}
 	return out
 }
 
-// spread gives the kinds the values of their rows, in proportion to their size.
+// solve solves the covering program of the rows with so much work.
+func (r *rows) solve(g goal, work int) coverSolution {
+	if !r.byResources {
+		return solveProgram(r.packer, g, work)
+	}
+	values := resourcePrices(r.packer, r.p.counts(), g, work)
+	return coverSolution{values: values, bound: boundOf(r.packer, values)}
+}
+
+// spread gives the item types the values of their rows, in proportion to their size.
 func (r *rows) spread(k *packer, counts []int, pi []float64) []float64 {
 	r.weigh(counts, pi)
 	size := func(need Vec) float64 {
@@ -193,18 +225,18 @@ func (r *rows) spread(k *packer, counts []int, pi []float64) []float64 {
 		}
 		return s
 	}
-	out := make([]float64, len(k.kinds))
-	for _, ki := range k.all {
-		row := r.of[ki]
-		out[ki] = pi[row]
-		if mean := size(r.kinds[row].need); mean > 0 && !r.exact {
-			out[ki] *= size(k.kinds[ki].need) / mean
+	out := make([]float64, len(k.types))
+	for _, ti := range k.all {
+		row := r.of[ti]
+		out[ti] = pi[row]
+		if mean := size(r.types[row].need); mean > 0 && !r.exact {
+			out[ti] *= size(k.types[ti].need) / mean
 		}
 	}
 	return out
 }
 
-// realize fills n nodes of the pattern of rows with kinds that are left, as far as they tolerate each other.
+// realize fills n bins of the pattern of rows with item types that are left, as far as caps and choices allow.
 func (r *rows) realize(k *packer, pat pattern, n int, left []int) []box {
 	var out []box
 	for range n {
@@ -213,30 +245,30 @@ func (r *rows) realize(k *packer, pat pattern, n int, left []int) []box {
 		for _, it := range pat.items {
 			want := it.N
 			for i := 0; i < len(r.members[it.Type]) && want > 0; i++ {
-				ki := r.members[it.Type][i]
-				if left[ki] == 0 || !k.kinds[ki].takes.has(pat.lane) {
+				ti := r.members[it.Type][i]
+				if left[ti] == 0 || !k.types[ti].takes.has(pat.bin) {
 					continue
 				}
-				if c := k.beside(pat.lane, ki, min(want, left[ki])); c > 0 {
-					k.items = addTo(k.items, Item{ki, c})
-					k.sum.add(k.kinds[ki].need, int64(c))
-					left[ki] -= c
+				if c := k.beside(pat.bin, ti, min(want, left[ti])); c > 0 {
+					k.items = addTo(k.items, Item{ti, c})
+					k.sum.add(k.types[ti].need, int64(c))
+					left[ti] -= c
 					want -= c
 				}
 			}
-			k.work += len(r.members[it.Type])
+			k.work.add(len(r.members[it.Type]))
 			// Used up: the largest first, so that those left at the head are none.
 			r.drop(it.Type, left)
 		}
 		if len(k.items) == 0 {
 			break
 		}
-		out = append(out, box{lane: pat.lane, items: slices.Clone(k.items), sum: k.sum.clone()})
+		out = append(out, box{bin: pat.bin, items: slices.Clone(k.items), sum: k.sum.clone()})
 	}
 	return out
 }
 
-// drop takes the members off the row's list of which none are left, from the front.
+// drop takes the members off the front of the row's list of which none are left.
 func (r *rows) drop(row int, left []int) {
 	for len(r.members[row]) > 0 && left[r.members[row][0]] == 0 {
 		r.members[row] = r.members[row][1:]

@@ -55,6 +55,10 @@ func (b Set) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 func (b Set) set(i int)      { b[i>>6] |= 1 << (i & 63) }
 func (b Set) clone() Set     { return slices.Clone(b) }
 
+func (b Set) empty() bool {
+	return !slices.ContainsFunc(b, func(w uint64) bool { return w != 0 })
+}
+
 // or adds what is in o.
 func (b Set) or(o Set) {
 	for i := range b {

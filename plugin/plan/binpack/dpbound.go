@@ -6,31 +6,32 @@ import (
 	"slices"
 )
 
-// What a thin grid may cost, in cells times wares, and how often the prices of what is not on it are set anew.
+// What a coarse table may cost, in cells times items, and how often the prices of what is not in it are set anew.
 const (
-	thinLimit  = 300_000
-	thinRounds = 4
+	coarseLimit  = 300_000
+	coarseRounds = 4
 )
 
-// onThinGrid is an upper bound of the value of any content of the lane, from a grid of the dimensions that have the fewest
-// steps: those decide where a node holds few pods. For the others the prices are sought at which the bound is least. It
-// looks no further once the bound is floor. False means that no dimension has few enough steps.
-func (k *packer) onThinGrid(li int, list []ware, floor float64) (float64, bool) {
-	most, y := k.useOf(li, list), critical(list)
-	list = slices.DeleteFunc(list, func(w ware) bool { return most-(y*w.size-w.value) <= floor })
+// boundByDP returns an upper bound of the value of any content, from a table of the dimensions that have the fewest
+// steps: those decide where a bin holds few items. For the others it looks for the prices at which the bound is least,
+// by subgradient steps. It looks no further once the bound is floor. It returns false where no dimension has few enough
+// steps.
+func (k *packer) boundByDP(bi int, list []knapItem, floor float64) (float64, bool) {
+	most, y := k.useOf(bi, list), critical(list)
+	list = slices.DeleteFunc(list, func(w knapItem) bool { return most-(y*w.size-w.value) <= floor })
 	if len(list) == 0 {
 		return floor, true
 	}
-	g, size := k.thinGrid(li, list)
+	g, size := k.coarseTable(bi, list)
 	if len(g.axes) == 0 {
 		return most, false
 	}
-	k.gridPrices(li, g, y)
-	free, eta := k.lanes[li].free, 1.0
+	k.tablePrices(bi, g, y)
+	free, eta := k.bins[bi].free, 1.0
 	at, try, used := slices.Clone(k.try), slices.Clone(k.try), make([]float64, len(free))
-	for range thinRounds {
+	for range coarseRounds {
 		g.most, g.last = k.cells(size)
-		upper := k.fillThin(li, g, list, try)
+		upper := k.fillTable(bi, g, list, try)
 		if upper < most {
 			most = upper
 			copy(at, try)
@@ -40,7 +41,7 @@ func (k *packer) onThinGrid(li int, list []ware, floor float64) (float64, bool) 
 		if most <= floor {
 			return floor, true
 		}
-		k.useOfGrid(g, list, used)
+		k.useOfTable(g, list, used)
 		moved := false
 		for d, x := range free {
 			if slices.ContainsFunc(g.axes, func(a axis) bool { return a.dim == d }) {
@@ -62,18 +63,18 @@ func (k *packer) onThinGrid(li int, list []ware, floor float64) (float64, bool) 
 	return most, true
 }
 
-// thinGrid has the dimensions with the fewest steps, as many as the limit permits.
-func (k *packer) thinGrid(li int, list []ware) (*grid, int) {
-	g, size := &grid{}, 1
+// coarseTable chooses the dimensions with the fewest steps, as many as the limit permits.
+func (k *packer) coarseTable(bi int, list []knapItem) (*table, int) {
+	g, size := &table{}, 1
 	var axes []axis
-	for d := range k.lanes[li].free {
-		if x := k.axis(li, list, d); x.step > 0 {
+	for d := range k.bins[bi].free {
+		if x := k.axis(bi, list, d); x.step > 0 {
 			axes = append(axes, x)
 		}
 	}
 	slices.SortStableFunc(axes, func(a, b axis) int { return cmp.Compare(a.cells, b.cells) })
 	for _, x := range axes {
-		if size*x.cells*len(list) > thinLimit {
+		if size*x.cells*len(list) > coarseLimit {
 			break
 		}
 		size *= x.cells
@@ -87,16 +88,16 @@ func (k *packer) thinGrid(li int, list []ware) (*grid, int) {
 	return g, size
 }
 
-// fillThin fills the grid at the prices, and returns the bound.
-func (k *packer) fillThin(li int, g *grid, list []ware, prices []float64) float64 {
-	free, rest := k.lanes[li].free, 0.0
-	k.work += len(g.most) * len(list) / gridSpeed
+// fillTable fills the table at the prices, and returns the bound.
+func (k *packer) fillTable(bi int, g *table, list []knapItem, prices []float64) float64 {
+	free, rest := k.bins[bi].free, 0.0
+	k.work.add(len(g.most) * len(list) / tableSpeed)
 	for d, x := range free {
 		rest += prices[d] * float64(max(x, 0))
 	}
 	for i := range list {
 		w := &list[i]
-		need, value := k.kinds[w.unit].need, w.value
+		need, value := k.types[w.unit].need, w.value
 		for d, p := range prices {
 			value -= p * float64(need[d])
 		}
@@ -111,12 +112,12 @@ func (k *packer) fillThin(li int, g *grid, list []ware, prices []float64) float6
 	return (g.most[len(g.most)-1] + rest) * (1 + 1e-9)
 }
 
-// useOfGrid is what the best content of the grid takes of each dimension.
-func (k *packer) useOfGrid(g *grid, list []ware, used []float64) {
+// useOfTable sums what the best content of the table takes of each dimension.
+func (k *packer) useOfTable(g *table, list []knapItem, used []float64) {
 	clear(used)
 	for at := len(g.most) - 1; g.last[at].n > 0; {
 		p := g.last[at]
-		need := k.kinds[list[p.ware].unit].need
+		need := k.types[list[p.item].unit].need
 		for d, x := range need {
 			used[d] += float64(p.n) * float64(x)
 		}
