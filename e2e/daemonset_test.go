@@ -1,7 +1,10 @@
 package e2e_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/observe"
 )
 
 // high creates a PriorityClass of the test's.
@@ -66,5 +71,61 @@ func TestLimitRangeOfDaemonPods(t *testing.T) {
 		if cpu := p.Object.Spec.Containers[0].Resources.Requests.Cpu(); cpu.MilliValue() != 2000 {
 			t.Errorf("pod %s requests %s: nothing is shown", p.Object.Name, cpu)
 		}
+	}
+}
+
+// Whatever takes the room of a new node before the pods come that it was launched for: the next launch waits, longer each time, and
+// the pod says what it waits for. Here it is a pod that is bound by hand, which nobody can foresee.
+func TestUselessLaunchesAreDelayed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "useless")
+	w.pool("useless", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
+	web := w.podSpec("1500m", "64Mi", nil)
+	w.deployment("web", 1, web)
+	eaten := map[string]bool{}
+	eat := func(most int) {
+		for _, c := range w.everClaimed("useless") {
+			node := w.node(c.Object.Status.NodeName).Object.Name
+			if node == "" || eaten[node] || len(eaten) == most {
+				continue
+			}
+			eaten[node] = true
+			eater := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "eats-" + c.Object.Name}, Spec: web}
+			eater.Spec.SchedulerName = "careless"
+			w.create(eater)
+			if err := w.bindTo(eater, node); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	told := ""
+	w.await(t, "the third node", func() bool {
+		eat(2)
+		for _, p := range w.pods() {
+			for _, c := range p.Object.Status.Conditions {
+				if c.Type == corev1.PodScheduled && strings.Contains(c.Message, "could not run it") {
+					told = c.Message
+				}
+			}
+		}
+		return len(w.everClaimed("useless")) > 2
+	})
+	w.awaitRunning(3)
+	claims := w.everClaimed("useless")
+	slices.SortFunc(claims, func(a, b observe.Claim) int { return a.Created.At.Compare(b.Created.At) })
+	if len(claims) != 3 {
+		t.Fatalf("%d NodeClaims, want 3: the third runs the pod", len(claims))
+	}
+	// The least time between the end of one launch and the next; a busy machine makes it longer.
+	for i, least := range []time.Duration{9 * time.Second, 19 * time.Second} {
+		if waited := claims[i+1].Created.At.Sub(claims[i].Initialized.At); waited < least {
+			t.Errorf("launch %d came %s after the node of the last was initialized, want %s at least", i+2, waited, least)
+		}
+	}
+	if !strings.Contains(told, "(NodeClaim useless-") || !strings.Contains(told, "; next launch after ") {
+		t.Errorf("the pod was told %q", told)
+	}
+	if len(w.events("LaunchDelayed")) == 0 {
+		t.Error("no Event LaunchDelayed on the pod")
 	}
 }

@@ -110,7 +110,7 @@ func newIdlePlanner(t *testing.T) *planner {
 	p := &planner{
 		Plugin: &Plugin{
 			collected: newCollector(), inbox: newInbox(), promises: table, metrics: m, link: l, args: &Args{},
-			status: newStatusWriter(nil, nil, nil), begins: newBeginning(),
+			status: newStatusWriter(nil, nil, nil), begins: newBeginning(), delays: newDelays(m),
 		},
 		view: newView(), kept: bequests{}, consolidator: &consolidator{},
 	}

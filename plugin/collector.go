@@ -27,6 +27,8 @@ type entry struct {
 	hopeless bool
 	// room is when a pod was last seen to end whose room it gets; zero for none.
 	room time.Time
+	// refusal is what the scheduler says of the node that was launched for the pod; empty for none.
+	refusal string
 	// verdict is the scheduler's message about the nodes that exist; empty where it is not known.
 	verdict string
 }

@@ -57,7 +57,12 @@ func (p *planner) pending(ctx context.Context, entries []entry, of purpose) []en
 			p.status.tell(note{ref: refOf(pod), message: explain.NotLaunchable(why, e.verdict), event: "FailedScheduling", warning: true})
 			continue
 		}
-		if p.awaitsRoom(ctx, endings, e, pod) {
+		delayed := func(until time.Time, n note) {
+			p.unplaced[pod.UID] = e
+			p.replan.by(until)
+			p.status.tell(n)
+		}
+		if p.awaitsRoom(ctx, endings, e, pod) || p.delays.holdBack(ctx, e, pod, delayed) {
 			continue
 		}
 		if !of.pending() {
@@ -241,6 +246,7 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 		p.view.record(c, now)
 		p.keep(w, c.Members, bequest{claim: c.Name, made: now})
 		if w.pending() {
+			p.delays.launched(c.Name, c.Members, p.pod, now)
 			p.tellMembers(c.Members, explain.Launching(c), outcomeLaunched)
 		}
 	}

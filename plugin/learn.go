@@ -133,6 +133,7 @@ func (p *planner) shown(ctx context.Context, before, after catalog.InFlightNode,
 				Pod: ref, NodeClaim: after.NodeClaim, Since: now,
 				Deadline: now.Add(p.args.PromiseTimeout.Duration), Message: explain.Joining(after),
 			})
+			p.delays.launchedFor(after.NodeClaim, []catalog.PodRef{ref}, p.pod, now)
 		}
 	}
 	if !after.Deadline.IsZero() {
@@ -179,6 +180,7 @@ func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 	lacked := e.Outcome == api.Outcome_OUTCOME_FAILED && catalog.OfferingsFailed(e.Reason)
 	p.view.offerings.ended(e.Node, lacked, now)
 	p.metrics.probation.Set(float64(p.view.offerings.onProbation(now)))
+	p.delays.ended(e)
 	switch e.Outcome {
 	case api.Outcome_OUTCOME_INITIALIZED:
 		p.view.worked(e.Node.NodePool)

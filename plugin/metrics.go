@@ -15,6 +15,7 @@ const (
 	outcomeUnplaced = "unplaced"
 	outcomeRefused  = "refused"
 	outcomeAside    = "set_aside"
+	outcomeDelayed  = "delayed"
 )
 
 // metrics of the plugin.
@@ -32,7 +33,10 @@ type metrics struct {
 	released    *prometheus.CounterVec
 	answers     prometheus.Counter
 	successors  prometheus.Counter
-	simulations *simulations
+	// uselessLaunches and delayedOwners are of launches whose pods never ran on their node.
+	uselessLaunches prometheus.Counter
+	delayedOwners   prometheus.Gauge
+	simulations     *simulations
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -81,17 +85,23 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		successors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "slipway_successors_total", Help: "Pods that were planned into the room kept for a pod of a node that went.",
 		}),
+		uselessLaunches: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slipway_useless_launches_total", Help: "NodeClaims whose node ran none of the pods that it was launched for.",
+		}),
+		delayedOwners: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "slipway_delayed_owners", Help: "Owners of pods for which nothing is launched for a while, since their last launches were useless.",
+		}),
 		simulations: newSimulations(),
 	}
 	for _, c := range []prometheus.Collector{
 		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.connected, m.trips, m.panics, m.released, m.answers,
-		m.successors, m.simulations,
+		m.successors, m.uselessLaunches, m.delayedOwners, m.simulations,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("plugin metrics: %w", err)
 		}
 	}
-	for _, o := range []string{outcomeLaunched, outcomeInFlight, outcomeExisting, outcomeUnplaced, outcomeRefused, outcomeAside} {
+	for _, o := range []string{outcomeLaunched, outcomeInFlight, outcomeExisting, outcomeUnplaced, outcomeRefused, outcomeAside, outcomeDelayed} {
 		m.pods.WithLabelValues(o)
 	}
 	return m, nil

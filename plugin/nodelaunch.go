@@ -76,7 +76,7 @@ func (n *nodeLaunch) PreFilterExtensions() fwk.PreFilterExtensions { return nil 
 //   - UnschedulableAndUnresolvable where launching goes before preemption (preferLaunch);
 //   - Unschedulable otherwise: whatever comes after, preemption too, may still help. A pod that preempts is not
 //     launched for.
-func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (_ *fwk.PostFilterResult, status *fwk.Status) {
+func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (_ *fwk.PostFilterResult, status *fwk.Status) {
 	defer n.recovered(pointPostFilter, &status)
 	n.injected(pointPostFilter, pod)
 	if p, ok := n.promises.Get(pod.UID); ok {
@@ -88,7 +88,9 @@ func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *core
 	if why := n.pinned(pod); why != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no node is launched: "+why)
 	}
-	n.collect(entry{pod: pod, at: time.Now(), nominated: pod.Status.NominatedNodeName})
+	n.collect(entry{
+		pod: pod, at: time.Now(), nominated: pod.Status.NominatedNodeName, refusal: n.delays.refusal(pod.UID, statuses),
+	})
 	if n.args.PreferLaunch != nil && corev1helpers.PodPriority(pod) < *n.args.PreferLaunch {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.planningMessage())
 	}

@@ -323,6 +323,7 @@ func (p *planner) overdue(now time.Time) {
 	}
 	p.view.forget(now)
 	p.metrics.probation.Set(float64(p.view.offerings.onProbation(now)))
+	p.delays.tidy(now)
 	p.kept.tidy(now, p.pod, p.leaving)
 	for _, r := range p.reserve {
 		if pods := r.lapsed(now); len(pods) > 0 {

@@ -65,6 +65,7 @@ type Plugin struct {
 	needs    *needs
 	busy     *busyView
 	begins   *beginning
+	delays   *delays
 	// nodesSynced and podsSynced say whether the informers have their first lists.
 	nodesSynced, podsSynced cache.InformerSynced
 	installed               atomic.Bool
@@ -102,7 +103,7 @@ func New(o Options) (*Plugin, error) {
 	}
 	p := &Plugin{
 		options: o, metrics: m, collected: newCollector(), inbox: newInbox(), handles: map[string]fwk.Handle{},
-		begins: newBeginning(),
+		begins: newBeginning(), delays: newDelays(m),
 	}
 	p.promises, err = promise.New(p.activate)
 	return p, err

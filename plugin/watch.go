@@ -40,6 +40,9 @@ func (p *Plugin) watch() (err error) {
 	}); err != nil {
 		return err
 	}
+	if err := p.delays.watch(pods); err != nil {
+		return err
+	}
 	nodes := p.informer.Core().V1().Nodes().Informer()
 	_, err = nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { p.nodeChanged() },

@@ -44,7 +44,7 @@ type rule func(*Evidence) []string
 
 // Always returns what must not be at any moment.
 func Always(e Evidence) []string {
-	return apply(&e, onePerLaunch, onePerClaim, guardedInstances, promisedOnce, bindable, protectedStay, emptyMeansEmpty, neverForced, leaderOnly, noSecrets)
+	return apply(&e, onePerLaunch, onePerClaim, guardedInstances, promisedOnce, bindable, protectedStay, emptyMeansEmpty, neverForced, leaderOnly, noSecrets, launchesOfOwners)
 }
 
 // Settled returns what must not be once everything has come to rest, Always included.

@@ -167,6 +167,16 @@ func SetAside(cause string, until time.Time) string {
 	return fmt.Sprintf("no node can be launched: planning this pod failed (%s); it is set aside until %s", cause, until.UTC().Format(time.RFC3339))
 }
 
+// Delayed says that the last node launched for a pod or its siblings ran none of them, why where that is known, and when the next
+// may be launched.
+func Delayed(nodeClaim, why string, until time.Time, verdict string) string {
+	text := fmt.Sprintf("%s: the node launched for this pod (NodeClaim %s) could not run it", noLaunch, nodeClaim)
+	if why != "" {
+		text += ": " + why
+	}
+	return after(verdict, fmt.Sprintf("%s; next launch after %s", text, until.UTC().Format(time.TimeOnly)))
+}
+
 // BackingOff is the NodePool's reason while its launches keep failing.
 func BackingOff(failures int, last string, until time.Time) string {
 	return fmt.Sprintf("%d launches in a row failed, the last with: %s; next try after %s", failures, last, until.UTC().Format(time.TimeOnly))

@@ -1,0 +1,76 @@
+package backoff
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxReason bounds what is kept of a pod's own message, in bytes.
+const maxReason = 300
+
+// Observe notes a pod as the API server shows it. Pods that nothing was launched for cost a look into a map.
+func (l *Launches) Observe(seen *corev1.Pod, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.byPod[seen.UID]
+	if at == nil {
+		return
+	}
+	p := at.pods[seen.UID]
+	if seen.Spec.NodeName == "" {
+		return
+	}
+	p.node = seen.Spec.NodeName
+	if at.node != "" && p.node != at.node {
+		l.drop(seen.UID) // It found room elsewhere.
+		return
+	}
+	if seen.Status.Phase == corev1.PodRunning && p.running.IsZero() {
+		p.running = now
+	}
+	long := !p.running.IsZero() && now.Sub(p.running) >= provenAfter
+	why := drivenOff(seen)
+	switch {
+	case p.lost != "" || p.ran:
+	case long, why == "" && (seen.Status.Phase == corev1.PodSucceeded || seen.Status.Phase == corev1.PodFailed):
+		p.ran = true
+	default:
+		p.lost = why
+	}
+}
+
+// Deleted notes that the pod is gone. One that was lost counts on: another comes in its place.
+func (l *Launches) Deleted(uid types.UID, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := l.byPod[uid]; at != nil && at.pods[uid].lost == "" && !at.proven(now) {
+		l.drop(uid)
+	}
+}
+
+// drivenOff says why the pod's node does not run it, empty while nothing speaks against it: the kubelet has refused or evicted
+// it, or a pod of higher priority takes its place.
+func drivenOff(pod *corev1.Pod) string {
+	s := pod.Status
+	if s.Phase == corev1.PodFailed && s.Reason != "" && s.Reason != "DeadlineExceeded" {
+		return short(s.Reason + ": " + s.Message)
+	}
+	for _, c := range s.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
+			(c.Reason == corev1.PodReasonPreemptionByScheduler || c.Reason == corev1.PodReasonTerminationByKubelet) {
+			return short(c.Reason + ": " + c.Message)
+		}
+	}
+	return ""
+}
+
+func short(s string) string {
+	s = strings.TrimRight(strings.Join(strings.Fields(s), " "), ".: ")
+	if len(s) > maxReason {
+		s = strings.ToValidUTF8(s[:maxReason], "") + " ..."
+	}
+	return s
+}

@@ -1,0 +1,133 @@
+package plugin
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/backoff"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// tidyDelaysEvery is how often launches that were of use are forgotten.
+const tidyDelaysEvery = 10 * time.Second
+
+// delays keep further nodes from being launched for pods whose launches came to nothing. Only tidied is the planner's own.
+type delays struct {
+	*backoff.Launches
+	metrics *metrics
+	tidied  time.Time
+}
+
+func newDelays(m *metrics) *delays { return &delays{Launches: backoff.New(), metrics: m} }
+
+// delayedPod is the pod as the delays count it.
+func delayedPod(pod *corev1.Pod) backoff.Pod {
+	out := backoff.Pod{UID: pod.UID, Owner: pod.UID}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		out.Owner = owner.UID
+	}
+	return out
+}
+
+// watch has the delays see what becomes of pods.
+func (d *delays) watch(pods cache.SharedIndexInformer) error {
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: d.observe, UpdateFunc: func(_, obj any) { d.observe(obj) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			d.observe(obj)
+			if pod, ok := obj.(*corev1.Pod); ok {
+				d.Deleted(pod.UID, time.Now())
+			}
+		},
+	})
+	return err
+}
+
+func (d *delays) observe(obj any) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		d.Observe(pod, time.Now())
+	}
+}
+
+// launched notes a claim that the launcher has recorded.
+func (d *delays) launched(claim string, members []plan.Member, pod func(catalog.PodRef) *corev1.Pod, now time.Time) {
+	for _, m := range members {
+		d.launchedFor(claim, m.Pods, pod, now)
+	}
+}
+
+func (d *delays) launchedFor(claim string, refs []catalog.PodRef, pod func(catalog.PodRef) *corev1.Pod, now time.Time) {
+	var list []backoff.Pod
+	for _, ref := range refs {
+		if found := pod(ref); found != nil {
+			list = append(list, delayedPod(found))
+		}
+	}
+	d.Launched(claim, list, now)
+}
+
+// ended notes how an in-flight node ended.
+func (d *delays) ended(e link.End) {
+	switch e.Outcome {
+	case api.Outcome_OUTCOME_INITIALIZED:
+		d.Initialized(e.Node.NodeClaim, e.Node.NodeName)
+	case api.Outcome_OUTCOME_FAILED:
+		d.Forget(e.Node.NodeClaim)
+	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
+		d.Gone(e.Node.NodeClaim)
+	}
+}
+
+// tidy forgets what is over.
+func (d *delays) tidy(now time.Time) {
+	if now.Sub(d.tidied) >= tidyDelaysEvery {
+		d.tidied = now
+		d.metrics.delayedOwners.Set(float64(d.Tidy(now)))
+	}
+}
+
+// holdBack reports whether the pod has to wait because its owner's last launches came to nothing; wait is then called with the end of
+// the delay, and what the pod shall be told. Pods of nodes that go run, and do not wait.
+func (d *delays) holdBack(ctx context.Context, e entry, pod *corev1.Pod, wait func(time.Time, note)) bool {
+	if pod.Spec.NodeName != "" {
+		return false
+	}
+	delay, waits, found := d.Check(delayedPod(pod), e.refusal, time.Now())
+	for _, claim := range found {
+		d.metrics.uselessLaunches.Inc()
+		klog.FromContext(ctx).Info("None of the pods that a node was launched for ran on it", "nodeClaim", claim, "pod", klog.KObj(pod),
+			"reason", delay.Reason, "nextLaunchAfter", delay.Until)
+	}
+	if !waits {
+		return false
+	}
+	d.metrics.pods.WithLabelValues(outcomeDelayed).Inc()
+	wait(delay.Until, note{
+		ref: refOf(pod), message: explain.Delayed(delay.NodeClaim, delay.Reason, delay.Until, e.verdict), event: "LaunchDelayed", warning: true,
+	})
+	return true
+}
+
+// refusal is why the node that was launched for the pod does not run it, as the scheduler's filters say; empty where none was or
+// they do not say.
+func (d *delays) refusal(uid types.UID, statuses fwk.NodeToStatusReader) string {
+	node := d.NodeOf(uid)
+	if node == "" || statuses == nil {
+		return ""
+	}
+	return statuses.Get(node).Message()
+}

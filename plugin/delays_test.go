@@ -1,0 +1,38 @@
+package plugin_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// A node that was launched for a pod and does not run it costs its owner a delay before the next, and the pod says so. Other owners'
+// pods wait for nothing.
+func TestUselessLaunchDelaysTheNext(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
+	h.pod("a", nil)
+	h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] == 1 })
+	claim := h.launcher.requests()[0].GetClaims()[0].GetName()
+	h.createNode(newNode("small", "100m", map[string]string{"karpenter.sh/nodepool": "default"}))
+	h.launcher.end(claim, "small", api.Outcome_OUTCOME_INITIALIZED)
+	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("a"), "could not run it") })
+	if n := h.launcher.podNames()["a"]; n != 1 {
+		t.Errorf("%d launches for the pod when it is told to wait", n)
+	}
+	message := h.message("a")
+	for _, part := range []string{"NodeClaim " + claim, "Insufficient cpu; next launch after ", "0/2 nodes are available"} {
+		if !strings.Contains(message, part) {
+			t.Errorf("message %q lacks %q", message, part)
+		}
+	}
+	h.pod("b", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "b"} })
+	h.eventually("a launch for another", func() bool { return h.launcher.podNames()["b"] == 1 })
+	if n := h.metric("slipway_useless_launches_total", ""); n != 1 {
+		t.Errorf("slipway_useless_launches_total is %v", n)
+	}
+	h.eventually("the next launch, when the delay is over", func() bool { return h.launcher.podNames()["a"] == 2 })
+}
