@@ -68,17 +68,9 @@ func (m *model) pairRule(ci int, clash func(*class) bool) {
 // part is n pods of a class.
 type part struct{ class, n int }
 
-// canHave says that new nodes may have the label.
+// canHave reports whether new nodes or those with room may have the label.
 func (m *model) canHave(key string) bool {
-	if isHost(key) || key == corev1.LabelTopologyZone || key == labelCapacityType {
-		return true
-	}
-	for pi := range m.pools {
-		if _, open := m.pools[pi].open[key]; open || len(m.offered(&m.pools[pi], key)) > 0 {
-			return true
-		}
-	}
-	return slices.ContainsFunc(m.rooms, func(r room) bool { _, ok := r.labels[key]; return ok })
+	return isHost(key) || m.newLabels[key] || slices.ContainsFunc(m.rooms, func(r room) bool { _, ok := r.labels[key]; return ok })
 }
 
 // company says that pods of the parts may share one new node.

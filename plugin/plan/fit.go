@@ -298,6 +298,28 @@ func (m *model) compileRooms() {
 	})
 }
 
+// newLabels returns the label keys, hostname apart, that a new node of any of the pools may have.
+func newLabels(pools []pool, types []shape) map[string]bool {
+	out := map[string]bool{
+		corev1.LabelTopologyZone: true, labelCapacityType: true, labelZoneID: true, labelRegistered: true, labelInitialized: true,
+		corev1.LabelTopologyRegion: true, corev1.LabelInstanceTypeStable: true,
+	}
+	for i := range pools {
+		for k := range pools[i].labels {
+			out[k] = true
+		}
+		for k := range pools[i].open {
+			out[k] = true
+		}
+	}
+	for i := range types {
+		for k := range types[i].Labels {
+			out[k] = true
+		}
+	}
+	return out
+}
+
 // normalLabels are a node's labels, its name included. A deprecated key without its normal one is none: the scheduler
 // compares keys as they are, and nodes have had both since Kubernetes 1.17.
 func normalLabels(n *Node) map[string]string {

@@ -54,6 +54,8 @@ type model struct {
 	lost, waiting bits
 	// podsPerNode is how many pods the roomiest node has room for.
 	podsPerNode int
+	// newLabels are the label keys, hostname apart, that a new node of any pool may have.
+	newLabels map[string]bool
 	// gangs of the input, in the order of their first class.
 	gangs []gang
 	// problems are mistakes in the input.
@@ -167,6 +169,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.compilePools()
 	m.prepare()
 	m.probation = newProbation(m)
+	m.newLabels = newLabels(m.pools, m.types)
 	m.compileReserved()
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}

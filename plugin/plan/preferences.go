@@ -131,6 +131,34 @@ func podsOf(in Input) int {
 	return n
 }
 
+// maxPreferences is how many preferences of a pod count, the heaviest: the price of each is a question of its own, and the API server takes
+// thousands of them.
+const maxPreferences = 32
+
+// requiredOnly returns a copy of the pod that has its required constraints alone.
+func requiredOnly(pod *corev1.Pod) *corev1.Pod {
+	out := *pod
+	out.Spec.TopologySpreadConstraints = nil
+	for i := range pod.Spec.TopologySpreadConstraints {
+		if c := &pod.Spec.TopologySpreadConstraints[i]; c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			out.Spec.TopologySpreadConstraints = append(out.Spec.TopologySpreadConstraints, *c)
+		}
+	}
+	if a := pod.Spec.Affinity; a != nil {
+		out.Spec.Affinity = &corev1.Affinity{}
+		if a.NodeAffinity != nil {
+			out.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
+		}
+		if a.PodAffinity != nil {
+			out.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
+		}
+		if a.PodAntiAffinity != nil {
+			out.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
+		}
+	}
+	return out.DeepCopy()
+}
+
 // worse are the classes of which b places fewer pods than a.
 func worse(in Input, a, b *Plan) []int {
 	left := make([]int, len(in.Classes))
@@ -155,6 +183,8 @@ type ranking struct {
 	wishes []wish
 	// promising is how many of the first wishes seem to be affordable together.
 	promising int
+	// omitted are the preferences that do not count.
+	omitted []IgnoredPreference
 	// hopeless is why a wish is not among those to be kept, by its place in all.
 	hopeless map[int]string
 }
@@ -172,7 +202,13 @@ func (m *model) rank(budget spending) *ranking {
 		if len(wishes) == 0 {
 			continue
 		}
-		kept := want{pod: c.pod.DeepCopy()}
+		if more := len(wishes) - maxPreferences; more > 0 {
+			r.omitted = append(r.omitted, IgnoredPreference{
+				Class: ci, Preference: plural(more, "more preference"), Reason: fmt.Sprintf("only the %d heaviest preferences of a pod count", maxPreferences),
+			})
+			wishes = wishes[:maxPreferences]
+		}
+		kept := want{pod: requiredOnly(c.pod)}
 		for _, w := range wishes {
 			w.id = len(r.all)
 			r.all = append(r.all, w)
@@ -204,7 +240,7 @@ func (r *ranking) wants(m *model, n int) wants {
 	for _, w := range r.wishes[:n] {
 		o := &out[w.class]
 		if o.pod == nil {
-			o.pod = m.classes[w.class].pod.DeepCopy()
+			o.pod = requiredOnly(m.classes[w.class].pod)
 		}
 		w.grant(o)
 	}
@@ -248,7 +284,7 @@ func (r *ranking) ignored(n int, share float64) []IgnoredPreference {
 		}
 		out = append(out, IgnoredPreference{Class: w.class, Preference: w.text, Reason: why})
 	}
-	return out
+	return append(out, r.omitted...)
 }
 
 func percent(share float64) string { return trimZeros(fmt.Sprintf("%.2f", share*100)) + " %" }

@@ -85,8 +85,11 @@ func (m *model) compileRules() {
 func (m *model) spreadRules(ci int) {
 	pod := m.classes[ci].pod
 	for _, c := range pod.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+			continue
+		}
 		selector, err := spreadSelector(pod, &c)
-		if c.WhenUnsatisfiable != corev1.DoNotSchedule || err != nil {
+		if err != nil {
 			continue
 		}
 		r := rule{kind: spread, key: NormalKey(c.TopologyKey), owner: ci, selector: selector, maxSkew: int(c.MaxSkew), minDomains: 1, policy: c}

@@ -156,6 +156,9 @@ func (m *model) openDomains() {
 			continue
 		}
 		c := &m.classes[r.owner]
+		if !isHost(r.key) && !m.newLabels[r.key] {
+			continue
+		}
 		if r.key == corev1.LabelHostname {
 			if r.closed = m.in.second && m.shut(c); r.closed {
 				m.hosts = append(m.hosts, i)

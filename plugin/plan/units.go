@@ -221,6 +221,8 @@ func (m *model) permitsAll(u *unit, at lookup) bool {
 
 // domainsOf lists the domains in which the unit could be launched now, the cheapest first.
 func (m *model) domainsOf(u *unit, keys []string) []domain {
+	// A label that no new node has makes no domain.
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return !m.newLabels[k] })
 	key, ok := domainKey(u, keys)
 	if ok {
 		if known, seen := m.memo.domains[key]; seen {
@@ -235,6 +237,12 @@ func (m *model) domainsOf(u *unit, keys []string) []domain {
 }
 
 func (m *model) findDomains(u *unit, keys []string) []domain {
+	if len(keys) == 0 {
+		if m.each(u.fits, func(oi int) bool { return m.available.has(oi) && m.withinLimits(oi) }).empty() {
+			return nil
+		}
+		return []domain{{values: map[string]string{}}}
+	}
 	found := map[string]*domain{}
 	for oi := range m.offers {
 		if !u.fits.has(oi) || !m.available.has(oi) || !m.withinLimits(oi) {

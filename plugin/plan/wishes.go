@@ -54,6 +54,8 @@ type wish struct {
 	// host is the spread over hosts that the wish is, nil otherwise; skew is how strong this one is.
 	host *softSpread
 	skew int
+	// over is the label of a spread; empty for other wishes.
+	over string
 	// near is whom it wants to be near; nil if nobody.
 	near *rule
 	// cost is what keeping it may cost more, in USD per hour: a guess that orders the wishes.
@@ -165,7 +167,7 @@ func (m *model) distanceWish(pod *corev1.Pod, t corev1.WeightedPodAffinityTerm) 
 }
 
 func spreadWish(s softSpread, weight int32, text string) wish {
-	w := wish{weight: weight, text: text, apply: func(w *want) { w.spread = append(w.spread, s) }}
+	w := wish{weight: weight, text: text, over: s.key, apply: func(w *want) { w.spread = append(w.spread, s) }}
 	if isHost(s.key) {
 		w.host = &s
 	}

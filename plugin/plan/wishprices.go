@@ -16,6 +16,9 @@ func (m *model) price(kept *want, w wish, budget spending) ([]wish, string) {
 	if w.host != nil {
 		return m.priceHost(w, budget)
 	}
+	if w.over != "" && !m.canHave(w.over) {
+		return nil, "no node has the label " + w.over
+	}
 	before := m.trial(w.class, *kept)
 	with := want{pod: kept.pod.DeepCopy(), spread: kept.spread, untainted: kept.untainted}
 	w.apply(&with)
