@@ -70,7 +70,7 @@ type part struct{ class, n int }
 
 // canHave reports whether new nodes or those with room may have the label.
 func (m *model) canHave(key string) bool {
-	return isHost(key) || m.newLabels[key] || slices.ContainsFunc(m.rooms, func(r room) bool { _, ok := r.labels[key]; return ok })
+	return m.newLabels[key] || slices.ContainsFunc(m.rooms, func(r room) bool { _, ok := r.labels[key]; return ok })
 }
 
 // company says that pods of the parts may share one new node.

@@ -298,10 +298,10 @@ func (m *model) compileRooms() {
 	})
 }
 
-// newLabels returns the label keys, hostname apart, that a new node of any of the pools may have.
+// newLabels returns the label keys that a new node of any of the pools may have.
 func newLabels(pools []pool, types []shape) map[string]bool {
 	out := map[string]bool{
-		corev1.LabelTopologyZone: true, labelCapacityType: true, labelZoneID: true, labelRegistered: true, labelInitialized: true,
+		corev1.LabelHostname: true, corev1.LabelTopologyZone: true, labelCapacityType: true, labelZoneID: true, labelRegistered: true, labelInitialized: true,
 		corev1.LabelTopologyRegion: true, corev1.LabelInstanceTypeStable: true,
 	}
 	for i := range pools {

@@ -60,9 +60,9 @@ func (m *model) compileGangs() {
 	}
 }
 
-// gangsStand says that each gang of which pods are placed is complete. If not, the pods of one that is not are taken off
-// most: that of the lowest priority, of those the one that lacks most.
-func (m *model) gangsStand(placed, most []int) bool {
+// gangsStand reports whether each gang of which pods are placed is complete. If not, the pods of one that is not are taken off most: that
+// of the lowest priority, of those the one that lacks most; or those of all of them if last.
+func (m *model) gangsStand(placed, most []int, last bool) bool {
 	worst, lacks := -1, 0
 	for i := range m.gangs {
 		g := &m.gangs[i]
@@ -74,6 +74,9 @@ func (m *model) gangsStand(placed, most []int) bool {
 			continue
 		}
 		less := g.size - g.running - have
+		if last {
+			g.holdBack(m.lessons, fmt.Sprintf("%d cannot be placed: %s", less, m.lacking(g, placed)), placed, most)
+		}
 		if worst < 0 || cmp.Or(cmp.Compare(m.gangPriority(g), m.gangPriority(&m.gangs[worst])), cmp.Compare(lacks, less)) < 0 {
 			worst, lacks = i, less
 		}
@@ -81,15 +84,21 @@ func (m *model) gangsStand(placed, most []int) bool {
 	if worst < 0 {
 		return true
 	}
-	g := &m.gangs[worst]
-	why := m.lacking(g, placed)
+	if !last {
+		g := &m.gangs[worst]
+		g.holdBack(m.lessons, fmt.Sprintf("%d cannot be placed: %s", lacks, m.lacking(g, placed)), placed, most)
+	}
+	return false
+}
+
+// holdBack takes the pods of the gang off most, and keeps why.
+func (g *gang) holdBack(l *lessons, why string, placed, most []int) {
 	for _, ci := range g.classes {
 		most[ci] = 0
 		if placed[ci] > 0 {
-			m.lessons.held[ci] = Reason{Code: "GangIncomplete", Message: fmt.Sprintf("gang %s runs with %d pods or none, and %d cannot be placed: %s", g.name, g.size, lacks, why)}
+			l.held[ci] = Reason{Code: "GangIncomplete", Message: fmt.Sprintf("gang %s runs with %d pods or none, and %s", g.name, g.size, why)}
 		}
 	}
-	return false
 }
 
 func (m *model) gangPriority(g *gang) int32 {

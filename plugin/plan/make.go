@@ -14,20 +14,51 @@ import (
 // The steps: (1) compile the input to integers; (2) fill the rooms; (3) give each pod that is left the zone, or other
 // domain, that spread and affinity ask for; (4) per weight, pack the pods onto offers and (5) write the claims; (6) if
 // pods that found no node leave the others badly spread or a gang incomplete, plan anew with fewer; (7) say why for what
-// is left.
+// is left. Where the context ends before that, nothing is placed.
 func once(in Input, w wants, most []int) Plan {
 	learned := newLessons()
-	for try := 0; ; try++ {
+	for try := 0; try <= 2*maxTries; try++ {
 		m := compile(in, w, learned)
-		if out, settled := m.plan(most, try == maxTries); settled {
+		if in.budget.Cancelled() {
+			break
+		}
+		if out, settled := m.plan(most, try >= maxTries); settled {
 			return out
 		}
 		// Again, with what plan took off most.
 	}
+	return nothing(in)
 }
 
-// maxTries is how often a plan is made anew with fewer pods before the classes that stay badly spread are left out.
+// lessons are what a try found out for those after it.
+type lessons struct {
+	// held are the reasons of classes that could be placed but must not be, such as the rest of a gang.
+	held map[int]Reason
+	// without are offers that a class cannot use, by class, and notes the reasons, by class and pool.
+	without map[int]bits
+	notes   map[[2]int]Reason
+}
+
+func newLessons() *lessons {
+	return &lessons{held: map[int]Reason{}, without: map[int]bits{}, notes: map[[2]int]Reason{}}
+}
+
+// maxTries is how often a plan is made anew with fewer pods before all classes that stay badly spread and all gangs that stay incomplete
+// are left out. Of those that are tried then each takes off all pods that break the rules of others; a plan of none has none.
 const maxTries = 6
+
+// nothing is the plan that places no pod.
+func nothing(in Input) Plan {
+	var out Plan
+	for ci := range in.Classes {
+		if pods := in.Classes[ci].Pods; len(pods) > 0 {
+			out.Unplaced = append(out.Unplaced, Unplaced{
+				Class: ci, Pods: slices.Clone(pods), Reasons: []Reason{{Code: "NotPlanned", Message: "planning was stopped before the pod had its turn"}},
+			})
+		}
+	}
+	return out
+}
 
 // plan is one try at most pods of each class. Where pods that found no node leave others without what they require, it
 // takes pods off most, all of those classes if last, and returns false.
@@ -37,7 +68,10 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 	var out Plan
 	out.Placements = m.placements(m.fillRooms(left), next) // 2
 	units := m.units(left)                                 // 3
-	for _, weight := range m.weights() {                   // 4
+	if m.in.budget.Cancelled() {
+		return nothing(m.in), true
+	}
+	for _, weight := range m.weights() { // 4
 		pk := m.packRationed(units, weight)
 		out.Claims = append(out.Claims, m.claims(&pk, next)...) // 5
 		for ui := range units {
@@ -53,7 +87,7 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 		}
 		out.FirstFitPerHour += pk.firstFit
 	}
-	if m.again || !m.settle(units, next, most, last) || !m.gangsStand(next, most) { // 6
+	if m.again && !last || !m.settle(units, next, most, last) || !m.gangsStand(next, most, last) { // 6
 		return Plan{}, false
 	}
 	out.Unplaced = m.unplaced(next) // 7

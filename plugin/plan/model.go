@@ -54,25 +54,12 @@ type model struct {
 	lost, waiting bits
 	// podsPerNode is how many pods the roomiest node has room for.
 	podsPerNode int
-	// newLabels are the label keys, hostname apart, that a new node of any pool may have.
+	// newLabels are the label keys that a new node of any pool may have.
 	newLabels map[string]bool
 	// gangs of the input, in the order of their first class.
 	gangs []gang
 	// problems are mistakes in the input.
 	problems []Problem
-}
-
-// lessons are what a try found out for those after it.
-type lessons struct {
-	// held are the reasons of classes that could be placed but must not be, such as the rest of a gang.
-	held map[int]Reason
-	// without are offers that a class cannot use, by class, and notes the reasons, by class and pool.
-	without map[int]bits
-	notes   map[[2]int]Reason
-}
-
-func newLessons() *lessons {
-	return &lessons{held: map[int]Reason{}, without: map[int]bits{}, notes: map[[2]int]Reason{}}
 }
 
 // pool is a NodePool, prepared for matching.
@@ -163,6 +150,7 @@ type room struct {
 	doubtful bool
 }
 
+// compile returns the input as a model. Where the context ends meanwhile, no class fits anything in it.
 func compile(in Input, w wants, l *lessons) *model {
 	m := &model{in: in, lessons: l}
 	m.compileDims()
@@ -186,12 +174,19 @@ func compile(in Input, w wants, l *lessons) *model {
 	}
 	for i, c := range in.Classes {
 		m.classes = append(m.classes, m.newClass(c, w.of(i)))
+		m.classes[i].fits, m.classes[i].demands = newBits(len(m.offers)), make([]catalog.Requirements, len(m.pools))
 	}
+	m.concerns = make([]concern, len(m.classes))
+	// What the rest of this takes, roughly, in the units of packing.
+	in.budget.Spend(len(m.classes) * (len(m.offers) + len(in.Nodes)) / 8)
 	m.compileGangs()
 	m.compileRooms()
 	m.compileRules()
 	known := map[string]fitted{}
 	for i := range m.classes {
+		if in.budget.Cancelled() {
+			return m
+		}
 		c := &m.classes[i]
 		m.applyRejections(c)
 		c.hostile = m.hostile(c)

@@ -30,6 +30,9 @@ func (o Options) budget(ctx context.Context) *budget.Budget {
 	return budget.New(ctx, int(questionWork*max(or(o.Budget, 1), 1)))
 }
 
+// over reports whether no more work is to be done for the question.
+func (in *Input) over() bool { return in.budget.Spent() || in.budget.Cancelled() }
+
 // or is the value, or its default where it is 0.
 func or(value, byDefault float64) float64 {
 	if value == 0 {

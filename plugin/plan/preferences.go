@@ -38,6 +38,7 @@ func Make(ctx context.Context, in Input) Plan {
 	if in.PreferenceShare > 0 {
 		out = withPreferences(in, out)
 	}
+	out.CutShort = in.budget.Cancelled()
 	sayPriorities(in, &out)
 	out.Problems = problems(in)
 	out.nameClaims(in.NewName)
@@ -59,7 +60,7 @@ func withPreferences(in Input, plain Plan) Plan {
 		plans = preferencePlansMany
 	}
 	for range plans { // 3: lo wishes are known to be affordable, hi are known not to be
-		if hi-lo <= 1 {
+		if hi-lo <= 1 || in.over() {
 			break
 		}
 		n := (lo + hi) / 2
@@ -76,8 +77,7 @@ func withPreferences(in Input, plain Plan) Plan {
 			continue
 		}
 		best, lo = p, n
-		enough := p.CostPerHour-plain.CostPerHour >= spentShare*(limit-plain.CostPerHour) || float64(n) >= keptShare*float64(len(ranking.wishes))
-		if plans == preferencePlansMany && enough {
+		if plans == preferencePlansMany && ranking.enough(n, p.CostPerHour-plain.CostPerHour, limit-plain.CostPerHour) {
 			break
 		}
 	}
@@ -210,6 +210,9 @@ func (m *model) rank(budget spending) *ranking {
 		}
 		kept := want{pod: requiredOnly(c.pod)}
 		for _, w := range wishes {
+			if m.in.budget.Cancelled() {
+				return r
+			}
 			w.id = len(r.all)
 			r.all = append(r.all, w)
 			levels, why := m.price(&kept, w, budget)
@@ -232,6 +235,11 @@ func (m *model) rank(budget spending) *ranking {
 	}
 	r.promising = max(r.promising, min(1, len(r.wishes)))
 	return r
+}
+
+// enough reports whether the first n wishes, for which so much of what may be spent is, are worth no further plan.
+func (r *ranking) enough(n int, spent, most float64) bool {
+	return spent >= spentShare*most || float64(n) >= keptShare*float64(len(r.wishes))
 }
 
 // wants are the first n wishes.

@@ -37,7 +37,11 @@ func byPriority(in Input, w wants) Plan {
 	}
 	most := make([]int, len(in.Classes))
 	var floors []floor
+	first := out
 	for i, tier := range tiers(in) {
+		if in.over() {
+			return first // All that have a node there keep it.
+		}
 		plan := func(step int) (Plan, []int, bool) {
 			try := slices.Clone(most)
 			for ci := range in.Classes {
@@ -58,6 +62,9 @@ func byPriority(in Input, w wants) Plan {
 				hi = mid
 			}
 			ok = hi-lo <= 1 && lo > 0
+		}
+		if in.budget.Cancelled() {
+			return first
 		}
 		if ok || i == 0 {
 			out, most = p, try

@@ -77,6 +77,9 @@ func (m *model) compileRules() {
 		r.matched = m.matched(r)
 	}
 	for i := range m.in.Nodes {
+		if m.in.budget.Cancelled() {
+			break
+		}
 		m.countNode(i)
 	}
 	m.joinTallies()

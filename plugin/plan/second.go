@@ -59,6 +59,9 @@ func Extend(ctx context.Context, in Input, p Plan, class, most int) Plan {
 // fillUp adds to the plan what it can of the pods that are asked for and left, and counts them in most.
 func fillUp(in Input, w wants, out *Plan, most, asked []int) {
 	for range maxSecond {
+		if in.over() {
+			return
+		}
 		came := again(in, w, out, asked)
 		if came == nil {
 			return
@@ -116,6 +119,9 @@ func firsts(in Input, w wants, out *Plan, tries [][]int, one bool) []int {
 	for _, try := range tries {
 		if !slices.ContainsFunc(try, func(n int) bool { return n > 0 }) {
 			continue
+		}
+		if in.over() {
+			break
 		}
 		came := (&second{in: in, wants: w, first: out}).plan(try)
 		if came == nil {
@@ -243,6 +249,9 @@ func (s *second) plan(left []int) []int {
 		wanted = subset(wanted, keep)
 	}
 	for range maxRefused {
+		if in.over() {
+			break
+		}
 		p := once(in, wanted, subset(left, keep))
 		p.Restore(keep)
 		s.explain(&p)

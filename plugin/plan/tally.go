@@ -68,7 +68,6 @@ type concern struct {
 
 // findConcerns lists what concerns each class, once the rules are known.
 func (m *model) findConcerns() {
-	m.concerns = make([]concern, len(m.classes))
 	seen := map[*tally]bool{}
 	for i := range m.rules {
 		r := &m.rules[i]

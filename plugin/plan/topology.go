@@ -156,7 +156,7 @@ func (m *model) openDomains() {
 			continue
 		}
 		c := &m.classes[r.owner]
-		if !isHost(r.key) && !m.newLabels[r.key] {
+		if !m.newLabels[r.key] {
 			continue
 		}
 		if r.key == corev1.LabelHostname {

@@ -229,7 +229,7 @@ type Reason struct {
 	NodePool string
 	// Code is one CamelCase word: NotReady, TaintNotTolerated, RequirementsConflict, NoInstanceTypeFits,
 	// NoOfferingAvailable, LimitExceeded, FilterRejected, SpreadUnsatisfiable, AffinityUnsatisfiable, VolumeConflict,
-	// GangIncomplete, PriorityTooLow, NotSupported or InvalidPod.
+	// GangIncomplete, PriorityTooLow, NotSupported, InvalidPod or NotPlanned (the context ended first).
 	Code string
 	// Message for a human, with the figures that decided: what was asked and what is nearest.
 	Message string

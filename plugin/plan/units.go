@@ -96,6 +96,9 @@ func (m *model) units(left []int) []unit {
 			if todo[i].count == 0 {
 				continue
 			}
+			if m.in.budget.Cancelled() {
+				return out
+			}
 			placed := m.assign(&todo[i])
 			progress = progress || len(placed) > 0
 			for _, u := range placed {
