@@ -21,13 +21,13 @@ func (s *rounds) extend(ctx context.Context, verdicts []plan.Rejection) error {
 		in.Classes[ci].Pods = slices.Concat(s.in.Classes[ci].Pods, l.pods)
 	}
 	classes := s.filtered()
-	for tries := maxExtensions; len(classes) > 0; classes = classes[1:] {
+	for tries := (attempts{maxExtensions}); len(classes) > 0; classes = classes[1:] {
 		ci := classes[0]
 		if plan.GangOf(in.Classes[ci].Pod).Name != "" {
 			continue
 		}
 		for most := unplaced(&s.Plan, ci); most > 0; most = min(1, unplaced(&s.Plan, ci)) {
-			if tries--; tries < 0 {
+			if !tries.next(ctx) {
 				return nil
 			}
 			before := unplaced(&s.Plan, ci)
@@ -52,6 +52,15 @@ func (s *rounds) extend(ctx context.Context, verdicts []plan.Rejection) error {
 		}
 	}
 	return nil
+}
+
+// attempts is how many more there may be.
+type attempts struct{ left int }
+
+// next takes one, and reports whether there was one and time for it.
+func (a *attempts) next(ctx context.Context) bool {
+	a.left--
+	return a.left >= 0 && !over(ctx)
 }
 
 // filtered are the classes that lack pods of which filters refused some, in their order. What is said of them may be another thing:
@@ -103,6 +112,9 @@ func (s *rounds) extended(ctx context.Context, in plan.Input, class, most int) (
 	s.VerifyTime += time.Since(planned)
 	if err != nil {
 		return nil, err
+	}
+	if over(ctx) {
+		return nil, nil // What was not asked about is not taken.
 	}
 	was := s.in
 	s.in, s.Plan = in, longer

@@ -41,15 +41,26 @@ func newRounds(p *Provisioner, view *clusterview.View, req Request, in plan.Inpu
 // run plans until the filters agree: each rejection goes into the next plan. What they reject in spite of that, or after
 // the last round, is left out with the filter's reason: first the pods where they were rejected, then, if pods of the same
 // class are rejected again, the class. Each such round leaves out at least one pod, so that the rounds end.
+//
+// When the context's time is nearly over, the last plan is left with what the filters let pass.
 func (s *rounds) run(ctx context.Context) error {
+	within, cancel := partOf(ctx, roundsPart)
+	defer cancel()
 	for round := 1; ; round++ {
-		verdicts, err := s.round(ctx)
+		found, err := s.round(within)
 		if err != nil {
 			return err
 		}
-		if len(verdicts) == 0 {
+		verdicts := slices.Concat(found.Verdicts, s.trim(found.Bad))
+		late := over(within)
+		if late {
+			if err := s.keepPassed(ctx, found, verdicts); err != nil {
+				return err
+			}
+		}
+		if late || len(verdicts) == 0 {
 			s.Plan, s.Rounds, s.Rejected = s.finished(), round, s.in.Rejected[len(s.given):]
-			if err := s.extend(ctx, s.given); err != nil {
+			if err := s.extend(within, s.given); err != nil {
 				return err
 			}
 			s.Plan.Restore(s.was)
@@ -73,18 +84,23 @@ type left struct {
 	why  string
 }
 
-func (s *rounds) round(ctx context.Context) ([]verify.Verdict, error) {
+// round plans within a part of the time, so that the filters have some as well, and asks them.
+func (s *rounds) round(ctx context.Context) (verify.Judgement, error) {
 	start := time.Now()
 	s.in.NewName = s.request.newNames()
-	s.Plan = s.provisioner.make(ctx, s.in)
-	planned := time.Now()
-	s.PlanTime += planned.Sub(start)
+	within, cancel := partOf(ctx, planPart)
+	s.Plan = s.provisioner.make(within, s.in)
+	cancel()
+	s.PlanTime += time.Since(start)
+	return s.check(ctx)
+}
+
+// check asks the filters about the plan.
+func (s *rounds) check(ctx context.Context) (verify.Judgement, error) {
+	start := time.Now()
 	found, err := s.provisioner.verifier.Check(ctx, s.view, s.in.Classes, s.Plan, s.in.Catalog)
-	s.VerifyTime += time.Since(planned)
-	if err == nil {
-		err = ctx.Err()
-	}
-	return append(found.Verdicts, s.trim(found.Bad)...), err
+	s.VerifyTime += time.Since(start)
+	return found, err
 }
 
 // leaveOut takes the rejected pods out of the input. Where some of their class have been left out before, all go.

@@ -41,11 +41,11 @@ type shape struct {
 	allocatable *framework.Resource
 }
 
-// alternatives asks the filters about the other ways in which EC2 may launch the claims, and returns for each claim those
+// alternatives asks the filters about the other ways in which EC2 may launch the claims, and notes for each claim those
 // that would not run its pods. Resources are a matter of sums; filters are asked once for the variants that look alike to
 // the pods, and once for claims that are alike.
-func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*trial) (map[int][]plan.Offer, error) {
-	out := map[int][]plan.Offer{}
+func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*trial, out *Judgement) error {
+	out.Bad = map[int][]plan.Offer{}
 	known := map[string][]plan.Offer{}
 	var classes []*plan.Class
 	for _, index := range s.order {
@@ -61,16 +61,23 @@ func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*tr
 		bad, ok := known[like]
 		if !ok {
 			var err error
-			if bad, err = v.badVariants(ctx, s, i, asked); err != nil {
-				return nil, err
+			if ctx.Err() == nil && len(out.Unchecked) == 0 {
+				bad, err = v.badVariants(ctx, s, i, asked)
+			}
+			if ctx.Err() != nil || len(out.Unchecked) > 0 {
+				out.UncheckedClaims = append(out.UncheckedClaims, i)
+				continue
+			}
+			if err != nil {
+				return err
 			}
 			known[like] = bad
 		}
 		if len(bad) > 0 {
-			out[i] = bad
+			out.Bad[i] = bad
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // likeness is equal for claims that differ in their name and in which pods of a class they have alone.

@@ -1,11 +1,13 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
@@ -103,9 +105,15 @@ type Judgement struct {
 	Verdicts []Verdict
 	// Bad are the alternatives that would not run their claim's pods, by index of the claim; nil while there are Verdicts.
 	Bad map[int][]plan.Offer
+	// Unchecked are the indices of the classes about which the filters were not asked, because the context ended.
+	Unchecked []int
+	// UncheckedClaims are the indices of the claims whose alternatives the filters were not asked about, because the context
+	// ended or a class is unchecked.
+	UncheckedClaims []int
 }
 
-// Check asks the filters about the plan. The classes are those of the plan's input.
+// Check asks the filters about the plan. The classes are those of the plan's input. When the context ends it returns what
+// it has asked until then, and what it has not; that is no error.
 func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []plan.Class, p plan.Plan, cat catalog.State) (Judgement, error) {
 	scene, err := newScene(view, classes, p, cat)
 	if err != nil {
@@ -117,21 +125,62 @@ func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []
 	defer func() { v.lister.target = newOverlay(emptyLister{}, nil) }()
 	var out Judgement
 	asked, among := map[int]*trial{}, neighbours{}
-	for _, c := range scene.order {
+	for _, c := range heavyLast(scene.order, classes) {
 		t, rejected, err := v.preFilter(ctx, scene, c, among)
-		if t != nil {
+		if t != nil && err == nil {
 			asked[c] = t
 			rejected, err = v.class(ctx, t)
 		}
-		if err != nil {
+		switch {
+		case ctx.Err() != nil: // What plugins answer then may rest on half of the nodes.
+			out.Unchecked = append(out.Unchecked, c)
+		case err != nil:
 			return Judgement{}, err
+		default:
+			out.Verdicts = append(out.Verdicts, rejected...)
 		}
-		out.Verdicts = append(out.Verdicts, rejected...)
 	}
 	if len(out.Verdicts) == 0 {
-		out.Bad, err = v.alternatives(ctx, scene, asked)
+		err = v.alternatives(ctx, scene, asked, &out)
 	}
 	return out, err
+}
+
+// manyTerms is from how many constraints and terms on a class is asked about after the others: what one pod's owner wrote
+// takes no time from other pods.
+const manyTerms = 32
+
+// heavyLast returns the classes with those of many constraints and terms at the end, the fewest first.
+func heavyLast(order []int, classes []plan.Class) []int {
+	weight := make(map[int]int, len(order))
+	for _, c := range order {
+		if n := terms(classes[c].Pod); n >= manyTerms {
+			weight[c] = n
+		}
+	}
+	if len(weight) == 0 {
+		return order
+	}
+	return slices.SortedStableFunc(slices.Values(order), func(a, b int) int { return cmp.Compare(weight[a], weight[b]) })
+}
+
+// terms counts what the filters go through for a pod.
+func terms(pod *corev1.Pod) int {
+	n := len(pod.Spec.TopologySpreadConstraints) + len(pod.Spec.Tolerations) + len(requiredTerms(pod))
+	a := pod.Spec.Affinity
+	if a == nil {
+		return n
+	}
+	if a.PodAffinity != nil {
+		n += len(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a.PodAntiAffinity != nil {
+		n += len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	}
+	if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		n += len(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
+	}
+	return n
 }
 
 // class checks one pod of the class on each node that the plan uses for it.
@@ -142,6 +191,11 @@ func (v *Verifier) class(ctx context.Context, t *trial) ([]Verdict, error) {
 		if !t.nodes.AllNodes() && !t.nodes.NodeNames.Has(node) {
 			out = append(out, Verdict{spot.reject(t.class, "the pod is pinned to other nodes", ""), t.index, spot.refs})
 			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		default:
 		}
 		status, err := v.filter(ctx, t, spot, nil)
 		if err != nil {
