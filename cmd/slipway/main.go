@@ -24,12 +24,29 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := newCommand().ExecuteContext(ctx)
-	stop()
-	if err != nil {
-		os.Exit(1)
+	// The first signal ends the command's context: planning stops within moments. Then the default is restored, so that the
+	// second one kills the process, whatever it is at.
+	interrupted, stopInterrupt := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stopTerminate := signal.NotifyContext(interrupted, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })
+	code := exitCode(newCommand().ExecuteContext(ctx), interrupted.Err() != nil, ctx.Err() != nil)
+	stopTerminate()
+	stopInterrupt()
+	os.Exit(code)
+}
+
+// exitCode is 0 for success, and 1 for an error unless a signal caused it: then 128 and the signal's number, as a shell
+// reports of a process that died of it.
+func exitCode(err error, interrupt, terminate bool) int {
+	switch {
+	case err == nil:
+		return 0
+	case interrupt:
+		return 128 + int(syscall.SIGINT)
+	case terminate:
+		return 128 + int(syscall.SIGTERM)
 	}
+	return 1
 }
 
 // options are the flags that every command takes, and the client they lead to.

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -107,7 +108,7 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	out := &Outcome{bound: map[string]string{}}
 	w, err := newWorld(ctx, objects, o.Scheduler)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(cutShort(ctx), err)
 	}
 	defer w.stop()
 	for _, p := range objects.Invalid {
@@ -129,12 +130,24 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("planning: %w", err)
 	}
+	if err := cutShort(ctx); err != nil {
+		return nil, err
+	}
 	out.Input, out.Plan, out.Rounds, out.rejected = result.Input, result.Plan, result.Rounds, result.Rejected
 	out.PlanTime, out.VerifyTime = result.PlanTime, time.Since(start)-result.PlanTime
 	for _, p := range out.Plan.Problems {
 		out.Problems = append(out.Problems, input.Problem{Object: p.Object, Field: p.Field, Message: p.Message})
 	}
 	return out, nil
+}
+
+// cutShort returns why planning was cut short; nil where it was not. What was planned until then has not passed the filters: it
+// would mislead.
+func cutShort(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("planning was cut short: %w", err)
+	}
+	return nil
 }
 
 // distinct drops what was said before.
