@@ -26,6 +26,15 @@ const (
 	giveWayAtMost = 2 * time.Second
 	// decideAtMost bounds one decision.
 	decideAtMost = 50 * time.Second
+	// askAtMost bounds the planning of one question, and askPerPod what each pod of it adds: a plan that is cut short moves
+	// fewer pods. 1,000 pods are planned in half a second.
+	askAtMost = time.Second
+	askPerPod = 2 * time.Millisecond
+	// restAfter is for how long consolidation rests after a decision, as a multiple of what its planning took: whatever runs in the
+	// cluster, it takes a fifth of a CPU at most.
+	restAfter = 4
+	// restUnasked is up to what rest a question waits; in a longer one it is answered at once, with no decision.
+	restUnasked = 2 * time.Second
 )
 
 // consolidator decides which nodes to give up, in a goroutine of its own: it works on a snapshot, promises nothing, and gives
@@ -37,6 +46,8 @@ type consolidator struct {
 	todo        chan decision
 	// busy says that the planner has pods to plan.
 	busy atomic.Bool
+	// rest is when the next decision may be made.
+	rest time.Time
 }
 
 // decision is one that is asked for, with what the planner's goroutine knows.
@@ -97,6 +108,14 @@ func (c *consolidator) safe(ctx context.Context, d decision) (answer *api.Consol
 			answer = &api.ConsolidateAnswer{Message: fmt.Sprintf("panic: %v", cause)}
 		}
 	}()
+	if left := time.Until(c.rest); left > restUnasked {
+		return &api.ConsolidateAnswer{Message: fmt.Sprintf("the last decision took much planning: the next is made in %s", left.Round(time.Second))}
+	} else if left > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(left):
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, decideAtMost)
 	defer cancel()
 	out, err := c.decide(ctx, d)
@@ -119,7 +138,9 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 		o.Allowed[a.GetNodePool()] = consolidate.Allowance{Empty: int(a.GetEmpty()), Underutilized: int(a.GetUnderutilized())}
 	}
 	nodes, pods := c.fleet(q.GetNodes(), d)
-	a := &asker{consolidator: c, decision: d, pods: pods, leaving: setOf(d.question.GetLeaving())}
+	var worked time.Duration
+	defer func() { c.rest = time.Now().Add(restAfter * worked) }()
+	a := &asker{worked: &worked, consolidator: c, decision: d, pods: pods, leaving: setOf(d.question.GetLeaving())}
 	found, err := consolidate.Decide(ctx, nodes, o, a.ask)
 	if err != nil {
 		return nil, err
@@ -190,11 +211,15 @@ type asker struct {
 	pods map[string][]*corev1.Pod
 	// leaving are nodes that go soon: they are no room for pods that move.
 	leaving map[string]bool
+	// worked is how long planning took for the decision's questions.
+	worked *time.Duration
 }
 
 // ask implements consolidate.Ask.
 func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answer, error) {
 	a.giveWay(ctx)
+	began := time.Now()
+	defer func() { *a.worked += time.Since(began) }()
 	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
 	var entries []entry
 	for _, name := range gone {
@@ -211,12 +236,15 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 	req.Now = time.Now()
 	req.Cluster.Snapshot, req.Cluster.Pod, req.Cluster.Going, req.Cluster.Kept = a.snapshot, a.pod, setOf(gone), a.kept.on
 	req.Cluster.Room = func(name string) bool { return !a.leaving[name] && !slices.Contains(avoid, name) }
-	result, err := a.provisioner.Provision(ctx, req)
+	within, cancel := context.WithTimeout(ctx, askAtMost+time.Duration(len(entries))*askPerPod)
+	defer cancel()
+	result, err := a.provisioner.Provision(within, req)
 	if err != nil {
 		return out, fmt.Errorf("planning: %w", err)
 	}
 	readPlan(&out, result.Plan)
-	return out, nil
+	out.CutShort = result.Plan.CutShort && within.Err() != nil
+	return out, ctx.Err()
 }
 
 // giveWay waits while pods wait for a node.

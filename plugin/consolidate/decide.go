@@ -17,7 +17,7 @@ const settleRounds = 6
 // the planner would buy again, then asks about ever smaller sets of the nodes that waste most, and takes the set that
 // earns most within Options.Payback.
 func Decide(ctx context.Context, fleet []Node, o Options, ask Ask) (Decision, error) {
-	s := &search{o: o, ask: ask, kept: map[string]string{}, nodes: map[string]*Node{}, totals: map[string]total{}, going: map[string]int{}}
+	s := &search{o: o, ask: ask, kept: map[string]string{}, nodes: map[string]*Node{}, totals: map[string]total{}, going: map[string]int{}, slow: map[string]bool{}}
 	var candidates []string
 	for i := range fleet {
 		n := &fleet[i]
@@ -68,6 +68,8 @@ type search struct {
 	questions int
 	rejected  []Score
 	timedOut  bool
+	// slow are nodes that this decision asks about no more.
+	slow map[string]bool
 	// avoid are nodes that go next.
 	avoid []string
 }
@@ -195,7 +197,7 @@ func (s *search) waste(name string) float64 {
 
 // settle asks about the nodes, and again without those that are worth keeping, until every move that is left pays.
 func (s *search) settle(ctx context.Context, names []string) (set, error) {
-	going := slices.Clone(names)
+	going := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return s.slow[name] })
 	for round := 0; len(going) > 0 && round < settleRounds && s.questions < s.o.Questions; round++ {
 		s.questions++
 		answer, err := s.ask(ctx, slices.Concat(s.empty, going), s.avoid)
@@ -207,6 +209,7 @@ func (s *search) settle(ctx context.Context, names []string) (set, error) {
 			return set{}, err
 		}
 		stay := s.stranded(going, answer)
+		s.leaveOut(stay, answer)
 		if len(stay) == 0 {
 			stay = s.boughtAgain(going, answer)
 		}
@@ -228,6 +231,17 @@ func (s *search) settle(ctx context.Context, names []string) (set, error) {
 		going = slices.DeleteFunc(going, func(name string) bool { return stay[name] != "" })
 	}
 	return set{}, nil
+}
+
+// leaveOut notes nodes whose pods took longer to plan than a question may: the decision asks about them no more.
+func (s *search) leaveOut(stay map[string]string, a Answer) {
+	if !a.CutShort {
+		return
+	}
+	for name, why := range stay {
+		s.slow[name] = true
+		stay[name] = "planning its pods takes longer than a question may: " + why
+	}
 }
 
 // stranded are the nodes with a pod that would find no other.

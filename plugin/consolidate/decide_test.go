@@ -268,3 +268,40 @@ func TestPayback(t *testing.T) {
 		}
 	}
 }
+
+// Nodes whose pods take too long to plan stay, and are not asked about again in the decision; the others are.
+func TestNodesThatTakeTooLong(t *testing.T) {
+	toy := &toy{}
+	for i := range 4 {
+		name := fmt.Sprintf("n%d", i)
+		toy.fleet = append(toy.fleet, consolidate.Node{
+			Offer: offer(16), Name: name, Policy: consolidate.WhenEmptyOrUnderutilized, Used: 1.0 / 16,
+			Pods: []consolidate.Pod{{Name: "1-" + name, Weight: 1}},
+		})
+	}
+	asked := 0
+	decision, err := consolidate.Decide(t.Context(), toy.fleet, consolidate.DefaultOptions(), func(ctx context.Context, gone, avoid []string) (consolidate.Answer, error) {
+		answer, err := toy.ask(ctx, gone, avoid)
+		if slices.Contains(gone, "n2") {
+			asked++
+			answer.CutShort = true
+			answer.Unplaced["1-n2"] = "planning ran out of time"
+			delete(answer.Existing, "1-n2")
+		}
+		return answer, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked != 1 {
+		t.Errorf("the node was asked about %d times, want once", asked)
+	}
+	if !slices.ContainsFunc(decision.Kept, func(k consolidate.Kept) bool {
+		return k.Node == "n2" && strings.Contains(k.Reason, "takes longer than a question may")
+	}) {
+		t.Errorf("kept %v, want n2 with the reason", decision.Kept)
+	}
+	if len(decision.Moves) == 0 {
+		t.Error("the other nodes were not given up")
+	}
+}

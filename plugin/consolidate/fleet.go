@@ -87,6 +87,8 @@ type Replacement struct {
 
 // Answer is where the pods of nodes that go would run.
 type Answer struct {
+	// CutShort says that planning ran out of time: some pods have no place for that alone.
+	CutShort bool
 	// Replacements to launch.
 	Replacements []Replacement
 	// Existing nodes by the pods that find room there, as namespace/name.
