@@ -122,7 +122,7 @@ func (p *planner) adoptable(pod *corev1.Pod, a *adoption, now time.Time) bool {
 	if _, ok := p.unplaced[pod.UID]; ok {
 		return false
 	}
-	if now.Before(p.aside[pod.UID]) || now.Before(a.rest) || !unschedulable(pod) {
+	if p.aside.holds(pod.UID, now) || now.Before(a.rest) || !unschedulable(pod) {
 		return false
 	}
 	nominated := pod.Status.NominatedNodeName

@@ -1,9 +1,11 @@
 package plugin_test
 
 import (
+	"fmt"
 	"math/bits"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -203,10 +205,51 @@ func TestOnePodIsSetAside(t *testing.T) {
 	})
 	h.deployment("web", 8)
 	h.eventually("the others to be launched for", func() bool { return len(h.launcher.podNames()) == 7 })
-	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("web-2"), "set aside") })
+	h.eventually("the pod to be told", func() bool {
+		return strings.Contains(h.message("web-2"), "planning this pod failed (panic: injected); it is planned again after")
+	})
 	if h.launcher.podNames()["web-2"] != 0 {
 		t.Error("the pod that breaks planning was launched for")
 	}
+}
+
+// A pod that breaks planning holds up the pods of its own namespace alone, and only as long as it does: the others are
+// launched for without being halved, and it is tried again after some seconds.
+func TestFailuresStayInTheirNamespace(t *testing.T) {
+	var mended atomic.Bool
+	var mu sync.Mutex
+	tries := map[string]int{}
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"batchIdle: 1s", "batchMax: 2s"},
+		fault: func(p string, pod *corev1.Pod) {
+			if p != "Plan" {
+				return
+			}
+			mu.Lock()
+			tries[pod.Name]++
+			mu.Unlock()
+			if pod.Namespace == "tenant" && !mended.Load() {
+				panic("injected")
+			}
+		},
+	})
+	for i := range 3 {
+		h.pod(fmt.Sprintf("bad-%d", i), func(p *corev1.Pod) { p.Namespace = "tenant" })
+		h.pod(fmt.Sprintf("good-%d", i), nil)
+	}
+	h.eventually("the others to be launched for", func() bool { return len(h.launcher.podNames()) == 3 })
+	mu.Lock()
+	for i := range 3 {
+		if n := tries[fmt.Sprintf("good-%d", i)]; n > 2 {
+			t.Errorf("pod good-%d was planned %d times, want twice at most: with the tenant's, and without", i, n)
+		}
+	}
+	mu.Unlock()
+	if n := h.metric("slipway_planned_pods_total", "set_aside"); n > 3 {
+		t.Errorf("%v pods were set aside, want the tenant's three at most", n)
+	}
+	mended.Store(true)
+	h.eventually("the tenant's pods to be launched for", func() bool { return len(h.launcher.podNames()) == 6 })
 }
 
 // Pods for which nothing can be launched are not planned again for each word from the launcher.
@@ -231,5 +274,21 @@ func TestHopelessPodsAreLeftAlone(t *testing.T) {
 	h.eventually("another pod's launch", func() bool { return h.launcher.podNames()["other"] == 1 })
 	if n := batches() - before; n != 1 {
 		t.Errorf("%v batches were planned, want the other pod's alone", n)
+	}
+}
+
+// Pods whose plan ran out of time wait for the next one with the reason, and are not set aside: others may have taken the time.
+func TestTimeOfAPlanIsNoFault(t *testing.T) {
+	h := start(t, harnessOptions{
+		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"planTimeout: 1us"},
+	})
+	h.deployment("web", 3)
+	h.eventually("the pods to be told", func() bool { return strings.Contains(h.message("web-2"), "planning ran out of time") })
+	h.eventually("another plan", func() bool { return h.metric("slipway_plans_cut_short_total", "provisioner") > 1 })
+	if n := h.metric("slipway_planned_pods_total", "set_aside"); n > 0 {
+		t.Errorf("%v pods were set aside", n)
+	}
+	if n := len(h.launcher.podNames()); n > 0 {
+		t.Errorf("%d pods were launched for that the filters were not asked about", n)
 	}
 }

@@ -202,7 +202,7 @@ func (h *harness) pod(name string, tweak func(*corev1.Pod)) {
 	if tweak != nil {
 		tweak(pod)
 	}
-	if _, err := h.client.CoreV1().Pods("default").Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
+	if _, err := h.client.CoreV1().Pods(pod.Namespace).Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -125,7 +125,7 @@ func (p *planner) launch(ctx context.Context, w *work) planned {
 		defer p.answered(ctx)
 		var resp *api.LaunchResponse
 		var err error
-		p.meanwhile(ctx, func() { resp, err = p.send(ctx, req) })
+		p.meanwhile(ctx, func() { resp, err = send(ctx, p.link, req) })
 		if err != nil {
 			p.unsent(ctx, w, err)
 			return planned{}
@@ -137,7 +137,7 @@ func (p *planner) launch(ctx context.Context, w *work) planned {
 	names := p.recorded(ctx, w, refused, now)
 	p.existing(ctx, w)
 	p.tellUnplaced(w)
-	p.logProblems(ctx, w.result.Plan.Problems)
+	p.problems.log(ctx, w.result.Plan.Problems)
 	klog.FromContext(ctx).V(1).Info("Batch planned", "batch", batchName, "pods", len(w.entries), "nodeClaims", len(names),
 		"placements", len(w.result.Plan.Placements), "unplaced", len(w.result.Plan.Unplaced), "costPerHour", w.result.Plan.CostPerHour,
 		"firstFitPerHour", w.result.Plan.FirstFitPerHour)
@@ -191,11 +191,11 @@ func (p *planner) hold(w *work, now time.Time) {
 
 // send repeats the request until it is answered: claims have their names already, so that a repetition records nothing
 // twice. It runs beside the planner's goroutine.
-func (p *planner) send(ctx context.Context, req *api.LaunchRequest) (*api.LaunchResponse, error) {
+func send(ctx context.Context, to *link.Link, req *api.LaunchRequest) (*api.LaunchResponse, error) {
 	wait := 50 * time.Millisecond
 	for try := 1; ; try++ {
 		attempt, cancel := context.WithTimeout(ctx, launchTimeout)
-		resp, err := p.link.Launch(attempt, req)
+		resp, err := to.Launch(attempt, req)
 		cancel()
 		if err == nil || try == launchTries || ctx.Err() != nil {
 			return resp, err
@@ -344,7 +344,7 @@ func (p *planner) tellUnplaced(w *work) {
 			if e.hopeless {
 				hopeless--
 			}
-			e.hopeless = true
+			e.hopeless = !w.result.Plan.CutShort
 			p.unplaced[e.pod.UID] = e
 			p.status.tell(note{ref: ref, message: explain.Unplaced(u, e.verdict), event: "FailedScheduling", warning: true})
 		}
@@ -352,22 +352,24 @@ func (p *planner) tellUnplaced(w *work) {
 	if hopeless > 0 {
 		p.replan.placed()
 	}
+	if w.result.Plan.CutShort && len(w.result.Plan.Unplaced) > 0 {
+		p.replan.by(time.Now().Add(max(replanFirst, restFactor*(w.result.PlanTime+w.result.VerifyTime))))
+	}
 }
 
-// logProblems logs the mistakes that the plan found in objects, each once as long as it stays.
-func (p *planner) logProblems(ctx context.Context, problems []plan.Problem) {
+// loggedProblems are the mistakes in objects that the last plan found.
+type loggedProblems map[plan.Problem]bool
+
+// log logs the mistakes that a plan found in objects, each once as long as it stays.
+func (l *loggedProblems) log(ctx context.Context, problems []plan.Problem) {
 	seen := make(map[plan.Problem]bool, len(problems))
 	for _, problem := range problems {
-		if !p.problems[problem] && !seen[problem] {
+		if !(*l)[problem] && !seen[problem] {
 			klog.FromContext(ctx).Info("A mistake in an object is left out of the plan", "object", problem.Object, "field", problem.Field, "problem", problem.Message)
 		}
 		seen[problem] = true
 	}
-	p.problems = seen
-}
-
-func setAsideMessage(cause error, until time.Time) string {
-	return explain.SetAside(cause.Error(), until)
+	*l = seen
 }
 
 // schedulerOnly says why only the scheduler's own cycle may bind pods of the profile: plugins that are not

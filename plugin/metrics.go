@@ -36,6 +36,7 @@ type metrics struct {
 	// uselessLaunches and delayedOwners are of launches whose pods never ran on their node.
 	uselessLaunches prometheus.Counter
 	delayedOwners   prometheus.Gauge
+	cutShort        *prometheus.CounterVec
 	simulations     *simulations
 }
 
@@ -91,11 +92,14 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		delayedOwners: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "slipway_delayed_owners", Help: "Owners of pods for which nothing is launched for a while, since their last launches were useless.",
 		}),
+		cutShort: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slipway_plans_cut_short_total", Help: "Plans that ran out of time and were used as far as they were verified, for pending pods (provisioner) or pods of nodes that go (disruption).",
+		}, []string{"controller"}),
 		simulations: newSimulations(),
 	}
 	for _, c := range []prometheus.Collector{
 		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.connected, m.trips, m.panics, m.released, m.answers,
-		m.successors, m.uselessLaunches, m.delayedOwners, m.simulations,
+		m.successors, m.uselessLaunches, m.delayedOwners, m.cutShort, m.simulations,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("plugin metrics: %w", err)
@@ -103,6 +107,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	for _, o := range []string{outcomeLaunched, outcomeInFlight, outcomeExisting, outcomeUnplaced, outcomeRefused, outcomeAside, outcomeDelayed} {
 		m.pods.WithLabelValues(o)
+	}
+	for _, controller := range []string{provisioner, disruption} {
+		m.cutShort.WithLabelValues(controller)
 	}
 	return m, nil
 }

@@ -25,8 +25,6 @@ const (
 	// poll is how often an open batch is looked at whose owners' pods are being bound elsewhere, and how often an
 	// initialized node is looked for in the scheduler's cache.
 	poll = 20 * time.Millisecond
-	// asideFor is how long a pod is not planned whose planning went wrong.
-	asideFor = 10 * time.Minute
 )
 
 // planner owns everything that its goroutine works on; others reach it through the collector and the inbox. Only the
@@ -46,8 +44,8 @@ type planner struct {
 	batch   *batch.Batch
 	// unplaced are pods for which nothing could be planned: planned again when what can be launched changes.
 	unplaced map[types.UID]entry
-	// aside are pods whose planning went wrong, until when.
-	aside map[types.UID]time.Time
+	// aside are pods whose planning failed.
+	aside asides
 	// told is when a pod of the open batch was last told that the launcher is away.
 	told map[types.UID]time.Time
 	next time.Time
@@ -59,8 +57,8 @@ type planner struct {
 	succeeded map[types.UID]bool
 	// consolidator decides about the nodes there are, beside the planner.
 	consolidator *consolidator
-	// problems are the mistakes in objects that the last plan found.
-	problems map[plan.Problem]bool
+	// problems are the mistakes in objects that were logged.
+	problems loggedProblems
 	// replan is when the unplaced pods are planned again.
 	replan replanning
 	// askedEarly is since when questions of the launcher wait for its state; zero where none do.
@@ -82,7 +80,7 @@ func newPlanner(p *Plugin, provisioner *provision.Provisioner) *planner {
 	})
 	pl := &planner{
 		Plugin: p, provisioner: provisioner, snapshot: internalcache.NewEmptySnapshot(), view: newView(), batch: b,
-		index: map[types.UID]int{}, unplaced: map[types.UID]entry{}, aside: map[types.UID]time.Time{},
+		index: map[types.UID]int{}, unplaced: map[types.UID]entry{}, aside: asides{},
 		told: map[types.UID]time.Time{}, kept: bequests{}, succeeded: map[types.UID]bool{},
 	}
 	p.inbox.mu.Lock()
@@ -174,11 +172,8 @@ func (p *planner) take(now time.Time) {
 		uid := e.pod.UID
 		old := p.unplaced[uid]
 		delete(p.unplaced, uid)
-		if until, ok := p.aside[uid]; ok {
-			if now.Before(until) {
-				continue
-			}
-			delete(p.aside, uid)
+		if p.aside.holds(uid, now) {
+			continue
 		}
 		e.class, e.gang = plan.ClassKey(e.pod), plan.GangOf(e.pod)
 		if old.hopeless && old.class == e.class && e.gang.Name == "" && !slices.ContainsFunc(e.pod.Spec.Volumes, attached) {
@@ -330,10 +325,13 @@ func (p *planner) overdue(now time.Time) {
 			p.activatePods(pods)
 		}
 	}
-	for uid, until := range p.aside {
-		if !now.Before(until) {
+	for uid, x := range p.aside {
+		if pod := p.pod(refOf(x.entry.pod)); pod == nil || pod.UID != uid || pod.Spec.NodeName != "" {
 			delete(p.aside, uid)
 		}
+	}
+	for _, e := range p.aside.due(now) {
+		p.enter(e, now)
 	}
 	for uid, e := range p.unplaced {
 		if pod := p.pod(refOf(e.pod)); pod == nil || pod.Spec.NodeName != "" {

@@ -46,12 +46,17 @@ func newSimulations() *simulations {
 	return s
 }
 
+// controllerOf returns which of Karpenter's controllers would plan for the purpose.
+func controllerOf(of purpose) string {
+	if of.pending() {
+		return provisioner
+	}
+	return disruption
+}
+
 // begin notes that planning begins; what it returns, that it has ended.
 func (s *simulations) begin(of purpose, pods int) func() {
-	controller := provisioner
-	if !of.pending() {
-		controller = disruption
-	}
+	controller := controllerOf(of)
 	now := running{since: time.Now(), pods: pods}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,10 +1,9 @@
 package plugin
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +12,20 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision"
 	"github.com/slipway-k8s/slipway/plugin/verify"
+)
+
+const (
+	// divideWithin is for how many times planTimeout the parts of a batch are tried on which our code fails.
+	divideWithin = 4
+	// postponeFor is how long pods wait that could not be planned for no fault of theirs.
+	postponeFor = 10 * time.Second
+	// restFactor is how long planning rests after a plan that ran out of time, as a multiple of what that took: pods that are
+	// always too much work take a fifth of a CPU, and others are planned meanwhile.
+	restFactor = 4
 )
 
 // work is one batch on its way to the launcher.
@@ -26,9 +36,15 @@ type work struct {
 	result  provision.Result
 }
 
-// plan plans the entries, and launches what is missing. A batch on which our code fails is halved until the one pod is
-// found, which is set aside.
+// plan plans the entries, and launches what is missing. A batch on which our code fails is divided, by namespace first,
+// until the one pod is found that fails alone, which is set aside.
 func (p *planner) plan(ctx context.Context, entries []entry, of purpose) planned {
+	return p.planWithin(ctx, entries, of, time.Now().Add(divideWithin*p.args.PlanTimeout.Duration))
+}
+
+// planWithin plans the entries, in parts where that fails, until the time. Each division makes the parts smaller, so that
+// no more than twice as many plans are made as there are pods.
+func (p *planner) planWithin(ctx context.Context, entries []entry, of purpose, end time.Time) planned {
 	entries = p.pending(ctx, entries, of)
 	if len(entries) == 0 {
 		return planned{}
@@ -36,22 +52,34 @@ func (p *planner) plan(ctx context.Context, entries []entry, of purpose) planned
 	start := time.Now()
 	w, err := p.attempt(ctx, entries, of)
 	p.metrics.planSeconds.Observe(time.Since(start).Seconds())
-	if err == nil {
+	var elsewhere *surroundingsError
+	switch {
+	case err == nil:
+		p.aside.planned(entries)
 		return p.launch(ctx, w)
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return planned{}
+	case errors.As(err, &elsewhere) || time.Now().After(end):
+		klog.FromContext(ctx).Error(err, "A batch could not be planned and is tried again", "pods", len(entries))
+		return p.postpone(entries, of, err)
+	case len(entries) == 1:
+		return p.setAside(ctx, entries[0], of, err)
 	}
-	if len(entries) > 1 {
-		klog.FromContext(ctx).Error(err, "A batch could not be planned and is halved", "pods", len(entries))
-		entries, half := halves(entries)
-		return p.plan(ctx, entries[:half], of).with(p.plan(ctx, entries[half:], of))
+	klog.FromContext(ctx).Error(err, "A batch could not be planned and is divided", "pods", len(entries))
+	var out planned
+	for _, part := range divide(entries) {
+		out = out.with(p.planWithin(ctx, part, of, end))
 	}
-	p.setAside(ctx, entries[0], err)
-	return planned{}
+	return out
 }
 
-// attempt makes and verifies one plan. A panic comes back as an error.
+// surroundingsError is a failure that no pod of the batch has a part in.
+type surroundingsError struct{ error }
+
+// Unwrap returns what went wrong.
+func (e *surroundingsError) Unwrap() error { return e.error }
+
+// attempt makes and verifies one plan within planTimeout. A plan that is cut short is no error. A panic comes back as one.
 func (p *planner) attempt(ctx context.Context, entries []entry, of purpose) (w *work, err error) {
 	defer p.metrics.simulations.begin(of, len(entries))()
 	defer func() {
@@ -60,30 +88,36 @@ func (p *planner) attempt(ctx context.Context, entries []entry, of purpose) (w *
 			err = fmt.Errorf("panic: %v", cause)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, p.args.PlanTimeout.Duration)
-	defer cancel()
 	w = &work{purpose: of, entries: entries, byUID: make(map[types.UID]entry, len(entries))}
 	for _, e := range entries {
 		p.injected(pointPlan, e.pod)
 		w.byUID[e.pod.UID] = e
 	}
-	if err := p.provision(ctx, w); err != nil || len(w.avoid) == 0 || len(w.result.Plan.Unplaced) == 0 {
-		return w, err
+	whole := ctx
+	ctx, cancel := context.WithTimeout(whole, p.args.PlanTimeout.Duration)
+	defer cancel()
+	if err := p.provision(ctx, w); err != nil {
+		return nil, err
 	}
-	// Room that goes soon is better than none.
-	w.avoid = nil
-	return w, p.provision(ctx, w)
+	if len(w.avoid) > 0 && len(w.result.Plan.Unplaced) > 0 && ctx.Err() == nil {
+		// Room that goes soon is better than none.
+		w.avoid = nil
+		if err := p.provision(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	return w, whole.Err()
 }
 
 // provision takes a snapshot and plans the pods of the batch on it.
 func (p *planner) provision(ctx context.Context, w *work) error {
 	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
-		return fmt.Errorf("updating the snapshot of the scheduler's cache: %w", err)
+		return &surroundingsError{fmt.Errorf("updating the snapshot of the scheduler's cache: %w", err)}
 	}
 	now := time.Now()
 	req, err := p.needs.request(p.classes(w.entries), p.view.state(p.promises.Claims(), now))
 	if err != nil {
-		return err
+		return &surroundingsError{err}
 	}
 	req.Now, req.Replaces = now, w.leaving
 	req.Cluster.Snapshot, req.Cluster.Pod, req.Cluster.Going, req.Cluster.Kept = p.snapshot, p.pod, setOf(w.leaving), p.kept.on
@@ -94,7 +128,10 @@ func (p *planner) provision(ctx context.Context, w *work) error {
 		return err
 	}
 	p.metrics.rounds.Observe(float64(w.result.Rounds))
-	return ctx.Err()
+	if w.result.Plan.CutShort {
+		p.metrics.cutShort.WithLabelValues(controllerOf(w.purpose)).Inc()
+	}
+	return nil
 }
 
 // newProvisioner returns one with filters of its own.
@@ -110,37 +147,6 @@ func newProvisioner(ctx context.Context, args *Args, filters verify.Config) (*pr
 			SpotShare: share(args.SpotSharePercent), SpotPremium: share(args.SpotPremiumPercent),
 		},
 	}})
-}
-
-// halves sorts the entries so that the pods of a gang are side by side, and returns where to cut: between two gangs if that
-// leaves something on both sides.
-func halves(entries []entry) ([]entry, int) {
-	first := map[string]int{}
-	for i, e := range entries {
-		if _, ok := first[e.gang.Name]; !ok && e.gang.Name != "" {
-			first[e.gang.Name] = i
-		}
-	}
-	at := map[types.UID]int{}
-	for i, e := range entries {
-		at[e.pod.UID] = i
-		if e.gang.Name != "" {
-			at[e.pod.UID] = first[e.gang.Name]
-		}
-	}
-	out := slices.Clone(entries)
-	slices.SortStableFunc(out, func(a, b entry) int { return cmp.Compare(at[a.pod.UID], at[b.pod.UID]) })
-	half := len(out) / 2
-	whole := func(i int) bool { return out[i].gang.Name == "" || out[i].gang.Name != out[i-1].gang.Name }
-	for d := range half {
-		if whole(half - d) {
-			return out, half - d
-		}
-		if half+d < len(out) && whole(half+d) {
-			return out, half + d
-		}
-	}
-	return out, half
 }
 
 func share(percent *int32) float64 { return float64(*percent) / 100 }
@@ -162,13 +168,34 @@ func newNames(cat catalog.State) func(string) string {
 	}
 }
 
-// setAside keeps a pod from being planned whose planning goes wrong, so that it harms no other.
-func (p *planner) setAside(ctx context.Context, e entry, cause error) {
-	until := time.Now().Add(asideFor)
-	p.aside[e.pod.UID] = until
+// setAside keeps a pod from being planned for a while whose planning failed while it was alone. A pod of a node that
+// leaves is asked about again by the launcher: it has no room until then.
+func (p *planner) setAside(ctx context.Context, e entry, of purpose, cause error) planned {
+	if !of.pending() {
+		return p.postpone([]entry{e}, of, cause)
+	}
+	until := p.aside.failed(e, time.Now())
 	p.metrics.pods.WithLabelValues(outcomeAside).Inc()
 	klog.FromContext(ctx).Error(cause, "Pod is set aside", "pod", klog.KObj(e.pod), "until", until)
-	p.status.tell(note{ref: refOf(e.pod), message: setAsideMessage(cause, until), event: "FailedScheduling", warning: true})
+	p.status.tell(note{ref: refOf(e.pod), message: explain.SetAside(cause.Error(), until), event: "FailedScheduling", warning: true})
+	return planned{}
+}
+
+// postpone leaves pods to a later batch, for what no one of them is known to have done.
+func (p *planner) postpone(entries []entry, of purpose, cause error) planned {
+	u := plan.Unplaced{Reasons: []plan.Reason{{Code: "PlanningFailed", Message: "planning failed and is tried again: " + cause.Error()}}}
+	for _, e := range entries {
+		u.Pods = append(u.Pods, refOf(e.pod))
+	}
+	if !of.pending() {
+		return planned{unplaced: []plan.Unplaced{u}}
+	}
+	for _, e := range entries {
+		p.unplaced[e.pod.UID] = e
+		p.status.tell(note{ref: refOf(e.pod), message: explain.Unplaced(u, e.verdict)})
+	}
+	p.replan.by(time.Now().Add(postponeFor))
+	return planned{}
 }
 
 func (p *planner) activatePods(pods []*corev1.Pod) {

@@ -162,9 +162,9 @@ func Failed(nodeClaim, reason, message string) string {
 	return fmt.Sprintf("NodeClaim %s failed: %s: %s; planning again", nodeClaim, reason, message)
 }
 
-// SetAside says that planning the pod went wrong.
+// SetAside returns the message of a pod whose planning failed.
 func SetAside(cause string, until time.Time) string {
-	return fmt.Sprintf("no node can be launched: planning this pod failed (%s); it is set aside until %s", cause, until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("no node can be launched: planning this pod failed (%s); it is planned again after %s", cause, until.UTC().Format(time.RFC3339))
 }
 
 // Delayed says that the last node launched for a pod or its siblings ran none of them, why where that is known, and when the next
