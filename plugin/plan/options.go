@@ -21,9 +21,9 @@ type Options struct {
 	SpotPremium float64
 }
 
-// questionWork is the most work of one question, in the units of packing: several times what the largest batch is worth, so that only
-// a question that is asked over and over within ends with it.
-const questionWork = 1 << 40
+// questionWork is the most work of one question, in the units of packing: twice what the largest batch is worth where both patterns
+// and resource prices are tried, and some seconds of CPU. Only a question that packs again and again ends with it.
+const questionWork = 100_000_000
 
 // budget returns the budget of one question: of all the work that is done for one call of Make, Extend or LowerBound.
 func (o Options) budget(ctx context.Context) *budget.Budget {

@@ -2,6 +2,7 @@ package binpack
 
 import (
 	"cmp"
+	"encoding/binary"
 	mathbits "math/bits"
 	"slices"
 )
@@ -26,7 +27,7 @@ func (p *problem) findBins(in *Problem, asked []int) {
 	for ti := range p.types {
 		key = key[:0]
 		for _, x := range in.Items[ti].Fits {
-			key = append(key, byte(x), byte(x>>8), byte(x>>16), byte(x>>24), byte(x>>32), byte(x>>40), byte(x>>48), byte(x>>56))
+			key = binary.LittleEndian.AppendUint64(key, x)
 		}
 		di, ok := index[string(key)]
 		if !ok {
@@ -37,15 +38,11 @@ func (p *problem) findBins(in *Problem, asked []int) {
 		classOf[ti] = di
 	}
 	p.bins = paretoOptimal(p.openBins(in, asked, classes))
-	taking := make([]Set, len(classes))
-	for di := range classes {
-		taking[di] = newSet(len(p.bins))
-		for bi := range p.bins {
-			if p.bins[bi].classes[di>>6]&(1<<(di&63)) != 0 {
-				taking[di][bi>>6] |= 1 << (bi & 63)
-			}
-		}
+	open := make([]Set, len(p.bins))
+	for bi := range p.bins {
+		open[bi] = p.bins[bi].classes
 	}
+	taking := transposed(open, len(classes))
 	for ti := range p.types {
 		p.types[ti].takes = taking[classOf[ti]]
 	}
@@ -60,7 +57,7 @@ func (p *problem) openBins(in *Problem, asked []int, classes []Set) []*binType {
 	}
 	var store []binType
 	begin, shape := 0, -1 // where those of this group begin
-	of := newSet(len(classes))
+	classesOf := transposed(classes, len(in.Bins))
 	for w, word := range either {
 		for ; word != 0; word &= word - 1 {
 			oi := w<<6 + mathbits.TrailingZeros64(word)
@@ -68,19 +65,14 @@ func (p *problem) openBins(in *Problem, asked []int, classes []Set) []*binType {
 			if o.Group != shape {
 				begin, shape = len(store), o.Group
 			}
-			clear(of)
-			for di, class := range classes {
-				if class.has(oi) {
-					of.set(di)
-				}
-			}
+			of := classesOf[oi]
 			l := binType{offer: oi, pool: o.Pool, price: o.Price, usage: o.Usage}
 			if i := in.alike(store[begin:], o, of); i >= 0 {
 				if same := &store[begin+i]; l.price < same.price {
 					same.offer, same.price = oi, l.price
 				}
 			} else if p.affordable(&l, 1, p.room) > 0 {
-				l.classes = of.clone()
+				l.classes = of
 				store = append(store, l)
 			}
 		}

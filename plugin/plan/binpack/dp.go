@@ -49,6 +49,8 @@ type dpLimits struct {
 // packer also finds the most valuable content of a single bin by dynamic programming, or bounds it.
 type packer struct {
 	*filler
+	// classes is the eligibility class of each item type; nil until asked for.
+	classes []int
 	// scratch
 	tableMost []float64
 	tableLast []piece
@@ -58,7 +60,7 @@ func newPacker(p *problem, work meter) *packer {
 	return &packer{filler: &filler{relaxer: newRelaxer(p, work), sum: make(Vec, p.dims)}}
 }
 
-// byDP hands contents worth more than the floor to found, and returns an upper bound of the value of any. The list has
+// byDP hands contents worth more than the floor to found, which is nil where the bound alone counts, and returns an upper bound of the value of any. The list has
 // the bin type's weights. It returns false where the table would be more work than the limit.
 func (k *packer) byDP(bi int, list []knapItem, l dpLimits, found func([]Item)) (float64, bool) {
 	floor := l.floor
@@ -89,7 +91,7 @@ func (k *packer) byDP(bi int, list []knapItem, l dpLimits, found func([]Item)) (
 		}
 	}
 	upper := max((g.most[len(g.most)-1]+rest)*(1+1e-9), floor)
-	if upper > floor*(1+1e-9) {
+	if found != nil && upper > floor*(1+1e-9) {
 		k.readAll(bi, g, list, floor-rest, found)
 	}
 	return min(upper, most), true

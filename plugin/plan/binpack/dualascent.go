@@ -8,6 +8,8 @@ import (
 const (
 	// maxAscent is the most rows that are priced by resources.
 	maxAscent = 3000
+	// manyRows is how many rows are aimed at where item types are more than maxAscent.
+	manyRows = 1000
 	// fewAscent is how many rows patterns price well, whatever bins hold.
 	fewAscent = 60
 	// patternShare is what a packing by patterns may cost over its bound before resource prices are tried as well.
@@ -57,15 +59,15 @@ type dualAscent struct {
 	use, costs []float64
 }
 
-// resourcePrices returns the values of the item types at the best resource prices that at most so much work finds.
-func resourcePrices(k *packer, counts []int, g goal, work int) []float64 {
-	s := newDualAscent(k, counts)
+// resourcePrices returns the best resource prices that at most so much work finds.
+func resourcePrices(k *packer, g goal, work int) *dualAscent {
+	s := newDualAscent(k, k.p.counts())
 	until := k.work.done + work
 	rounds := ascentRounds
 	if g.proof {
 		rounds = proofRounds
 	}
-	best, bestPi := 0.0, slices.Clone(s.pi)
+	best, bestPi, bestRate := 0.0, slices.Clone(s.pi), slices.Clone(s.rate)
 	for i := range rounds + 1 {
 		spread := firstSpread * math.Pow(lastSpread/firstSpread, float64(i)/float64(rounds))
 		if i%evaluateEvery == 0 || i == rounds {
@@ -73,6 +75,7 @@ func resourcePrices(k *packer, counts []int, g goal, work int) []float64 {
 			if worth > best {
 				best = worth
 				copy(bestPi, s.pi)
+				copy(bestRate, s.rate)
 			}
 			if i == rounds || k.work.done > until || k.work.spent() {
 				break
@@ -84,7 +87,8 @@ func resourcePrices(k *packer, counts []int, g goal, work int) []float64 {
 		}
 		s.round(spread)
 	}
-	return bestPi
+	s.pi, s.rate = bestPi, bestRate
+	return s
 }
 
 // newDualAscent starts from the values of the LP relaxation with divisible items.

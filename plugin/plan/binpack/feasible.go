@@ -15,10 +15,11 @@ const (
 // feasible lowers the values of item types that together make a bin worth more than it costs, until there is no such bin
 // or for so many sweeps. Values of aggregated rows are not quite those of the item types in them; made feasible duals,
 // they prove a higher bound.
-func feasible(k *packer, counts []int, pi []float64) []float64 {
+func feasible(k *packer, counts []int, pi []float64, work int) []float64 {
 	k.weigh(counts, pi)
 
 	s := stock{types: k.all, counts: counts, values: pi}
+	until := k.work.done + work
 	nap := make([]int, len(k.bins))
 	for sweep := range feasibleSweeps {
 		e := thorough()
@@ -27,7 +28,7 @@ func feasible(k *packer, counts []int, pi []float64) []float64 {
 		}
 		found := false
 		for bi := range k.bins {
-			if k.work.spent() {
+			if !k.work.within(until) {
 				return dearer(k, counts, pi, divisible(k, counts))
 			}
 			if nap[bi] > sweep {

@@ -1,101 +1,187 @@
 package binpack
 
+import "slices"
+
 // firstFit is first fit decreasing as provisioners do it: a bin takes item after item, largest first, as long as any bin
 // type is left that holds them all, and is then bought as the cheapest such type. Bins are filled one after the other,
-// which gives the same bins as offering each item to all of them in turn.
-func firstFit(k *packer) outcome {
-	left, room := k.p.counts(), k.p.cloneRoom()
-	order := k.bySize
-	stuck := make([]bool, len(k.types))
-	var out []box
-	for _, first := range order {
-		for left[first] > 0 && !stuck[first] {
-			b, ok := fillLargest(k, first, order, left, room)
-			if !ok {
-				stuck[first] = true
-				break
-			}
-			n := k.p.affordable(&k.bins[b.bin], copies(b.items, left), room)
-			for _, it := range b.items {
-				left[it.Type] -= it.N * n
-			}
-			k.p.spend(&k.bins[b.bin], n, room)
-			for range n {
-				out = append(out, b)
-			}
+// which gives the same bins as offering each item to all of them in turn. It packs what is left into the room of limits, and takes it
+// off both, onto the bin types of only, nil for all. It ends early, with items left, only where the context of the question has ended.
+func firstFit(k *packer, left []int, room [][]int64, only Set) outcome {
+	f := newFitter(k, left, room)
+	f.only = only
+	for len(f.order) > 0 && !k.work.budget.Cancelled() {
+		first := f.order[0]
+		if !f.fill(first) {
+			f.order = f.order[1:] // No bin is left for it.
+			continue
 		}
+		b := box{bin: f.cands[0], items: slices.Clone(f.items), sum: f.sum.clone()} // The cheapest: they are sorted by price.
+		n := k.p.affordable(&k.bins[b.bin], copies(b.items, f.left), f.room)
+		for _, it := range b.items {
+			f.left[it.Type] -= it.N * n
+		}
+		k.p.spend(&k.bins[b.bin], n, f.room)
+		for range n {
+			f.out = append(f.out, b)
+		}
+		f.order = slices.DeleteFunc(f.order, func(ti int) bool { return f.left[ti] == 0 })
 	}
-	return outcome{out, left}
+	return outcome{f.out, f.left}
 }
 
-// fillLargest opens a bin for the item type and fills it from all item types in order.
-func fillLargest(k *packer, first int, order, left []int, room [][]int64) (box, bool) {
-	cands := candidates(k, first, room)
-	if len(cands) == 0 {
-		return box{}, false
-	}
-	b := box{sum: make(Vec, k.p.dims)}
-	pool := k.bins[cands[0]].pool
-	put := func(ti int) {
-		n := left[ti]
-		if !k.types[ti].free() {
-			n = min(n, k.p.more(b.items, ti, pool))
-		}
-		if n <= 0 {
-			return
-		}
-		if n, cands = narrow(k, cands, b.sum, ti, n); n > 0 {
-			b.items = append(b.items, Item{ti, n})
-			b.sum.add(k.types[ti].need, int64(n))
-		}
-	}
-	put(first)
-	for _, ti := range order {
-		if left[ti] > 0 && ti != first {
-			put(ti)
-		}
-	}
-	b.bin = cands[0] // sorted by price
-	return b, len(b.items) > 0
+// fitter fills one bin at a time. Its cost is near linear in the items: most item types are placed or passed over by the
+// largest and the least that the candidates have free, without a look at each candidate.
+type fitter struct {
+	p    *problem
+	out  []box
+	left []int
+	room [][]int64
+	// only has the bin types that may be used; nil for all.
+	only Set
+	// order is the item types with items left, the largest first.
+	order []int
+	// pools are the bin types of each pool, the cheapest first.
+	pools [][]int
+	// items is what the current bin holds, sum what that takes.
+	items []Item
+	sum   Vec
+	// cands are the bin types that hold it, set the same as a set; most and least are what they have of each dimension.
+	cands       []int
+	set         Set
+	most, least Vec
+	// smallest is the least that any item type needs of each dimension.
+	smallest Vec
+	// holds is scratch, by candidate.
+	holds []int
 }
 
-// candidates returns the affordable bin types of the first pool that has any for the item type.
-func candidates(k *packer, ti int, room [][]int64) []int {
-	for pi := range k.p.room {
-		var out []int
-		for bi := range k.bins {
-			if l := &k.bins[bi]; l.pool == pi && k.types[ti].takes.has(bi) && k.p.affordable(l, 1, room) == 1 {
-				out = append(out, bi)
+func newFitter(k *packer, left []int, room [][]int64) *fitter {
+	f := &fitter{
+		p: k.p, left: left, room: room, order: slices.Clone(k.bySize), pools: make([][]int, len(k.p.room)),
+		sum: make(Vec, k.p.dims), set: newSet(len(k.bins)), most: make(Vec, k.p.dims), least: make(Vec, k.p.dims),
+	}
+	f.order = slices.DeleteFunc(f.order, func(ti int) bool { return left[ti] == 0 })
+	for bi := range k.bins {
+		f.pools[k.bins[bi].pool] = append(f.pools[k.bins[bi].pool], bi)
+	}
+	for i, ti := range k.all {
+		need := k.types[ti].need
+		if i == 0 {
+			f.smallest = need.clone()
+		}
+		for d, n := range need {
+			f.smallest[d] = min(f.smallest[d], n)
+		}
+	}
+	return f
+}
+
+// fill opens a bin for the item type and fills it from all item types in order. It returns false where no bin takes any.
+func (f *fitter) fill(first int) bool {
+	f.items = f.items[:0]
+	clear(f.sum)
+	if !f.open(first) {
+		return false
+	}
+	f.put(first)
+	for _, ti := range f.order {
+		if ti == first {
+			continue
+		}
+		if f.full() {
+			break
+		}
+		f.put(ti)
+	}
+	return len(f.items) > 0
+}
+
+// open makes the affordable bin types of the first pool that has any for the item type the candidates. It returns false for none.
+func (f *fitter) open(ti int) bool {
+	for _, bins := range f.pools {
+		f.cands = f.cands[:0]
+		for _, bi := range bins {
+			if (f.only == nil || f.only.has(bi)) && f.p.types[ti].takes.has(bi) && f.p.affordable(&f.p.bins[bi], 1, f.room) == 1 {
+				f.cands = append(f.cands, bi)
 			}
 		}
-		if len(out) > 0 {
-			return out
+		if len(f.cands) > 0 {
+			f.measure()
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
-// narrow returns the most of an item type, up to n, that any candidate holds beside sum, and the candidates that do.
-func narrow(k *packer, cands []int, sum Vec, ti, n int) (int, []int) {
-	t := &k.types[ti]
+// measure finds what the candidates have.
+func (f *fitter) measure() {
+	clear(f.set)
+	for i, bi := range f.cands {
+		f.set.set(bi)
+		for d, n := range f.p.bins[bi].free {
+			if i == 0 {
+				f.most[d], f.least[d] = n, n
+			}
+			f.most[d], f.least[d] = max(f.most[d], n), min(f.least[d], n)
+		}
+	}
+}
+
+// full reports whether no candidate has room for any item type.
+func (f *fitter) full() bool {
+	for d, n := range f.smallest {
+		if n > 0 && f.most[d]-f.sum[d] < n {
+			return true
+		}
+	}
+	return false
+}
+
+// put puts as many of the item type into the bin as any candidate holds, and keeps the candidates that do.
+func (f *fitter) put(ti int) {
+	t := &f.p.types[ti]
+	n := min(f.left[ti], timesBeside(f.most, f.sum, t.need))
+	if n > 0 && !t.free() {
+		n = min(n, f.p.more(f.items, ti, f.p.bins[f.cands[0]].pool))
+	}
+	if n <= 0 {
+		return
+	}
+	if timesBeside(f.least, f.sum, t.need) < n || !f.set.within(t.takes) {
+		n = f.narrow(t, n)
+	}
+	if n > 0 {
+		f.items = append(f.items, Item{ti, n})
+		f.sum.add(t.need, int64(n))
+	}
+}
+
+// narrow returns the most of an item type, up to n, that any candidate holds, and keeps the candidates that do.
+func (f *fitter) narrow(t *itemType, n int) int {
 	most := 0
-	holds := make([]int, len(cands))
-	for i, bi := range cands {
+	f.holds = f.holds[:0]
+	for _, bi := range f.cands {
+		holds := 0
 		if t.takes.has(bi) {
-			holds[i] = min(n, timesBeside(k.bins[bi].free, sum, t.need))
-			most = max(most, holds[i])
+			holds = min(n, timesBeside(f.p.bins[bi].free, f.sum, t.need))
 		}
+		f.holds = append(f.holds, holds)
+		most = max(most, holds)
 	}
 	if most == 0 {
-		return 0, cands
+		return 0
 	}
-	var out []int
-	for i, bi := range cands {
-		if holds[i] == most {
-			out = append(out, bi)
+	kept := f.cands[:0]
+	for i, bi := range f.cands {
+		if f.holds[i] == most {
+			kept = append(kept, bi)
 		}
 	}
-	return most, out
+	if len(kept) < len(f.holds) {
+		f.cands = kept
+		f.measure()
+	}
+	return most
 }
 
 // timesBeside returns how often need fits into free beside sum.

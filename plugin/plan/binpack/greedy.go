@@ -194,6 +194,18 @@ func (c *greedyCover) settle(i int) {
 // most returns the most value per dollar of any bin type.
 func (c *greedyCover) most() float64 { return max(slices.Max(c.top), 1e-9) }
 
+// economical returns the bin types that may hold at least half as much value per dollar as the best: a first fit of all bin types goes
+// on to fill a bin as long as any is large enough, however dear that is.
+func (c *greedyCover) economical() Set {
+	out := newSet(len(c.bins))
+	for bi, top := range c.top {
+		if top >= c.most()/2 {
+			out.set(bi)
+		}
+	}
+	return out
+}
+
 // boxes returns the bins of the patterns.
 func boxes(p *problem, list []repeated) []box {
 	var out []box

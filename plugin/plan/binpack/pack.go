@@ -1,6 +1,10 @@
 package binpack
 
-import "github.com/slipway-k8s/slipway/plugin/plan/budget"
+import (
+	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/budget"
+)
 
 // What packing may cost, in steps of work. Budgets count work, not time, so that the same input gives the same plan.
 const (
@@ -55,13 +59,13 @@ func Solve(in *Problem, o Options) Result {
 	k := newPacker(p, meter{budget: o.Budget})
 	best := outcome{left: p.counts()}
 	if !o.Sketch {
-		best = firstFit(k)
+		best = firstFit(k, p.counts(), p.cloneRoom(), nil)
 	}
 	out := Result{FirstFit: p.bill(best.boxes)}
 	if len(k.bins) > 0 && len(k.all) > 0 {
 		worth := inProportion(p.pods(p.counts()))
 		for _, share := range o.Efforts {
-			if k.work.spent() {
+			if k.work.spent() && !o.Sketch {
 				break
 			}
 			s := attempt{packer: k, share: share * worth, goal: goal{bound: o.Bound}}
@@ -73,11 +77,6 @@ func Solve(in *Problem, o Options) Result {
 				out.Bound = max(out.Bound, atLeast(k, bound, p.bill(best.boxes)))
 			}
 			out.Values = s.values
-		}
-		if o.Sketch && k.work.spent() && p.pods(best.left) > 0 {
-			if fit := firstFit(k); p.better(fit, best) {
-				best = fit
-			}
 		}
 	}
 	for _, b := range best.boxes {
@@ -144,9 +143,13 @@ func (s *attempt) program(r *rows) coverSolution {
 	g := s.goal
 	g.start = r.start(s.packer, g.start)
 	c := r.solve(g, int(valuesWork*s.share))
+	if r.fine != nil {
+		s.values = r.fine.spread(s.packer, r.fine.p.counts(), c.fine)
+		return c
+	}
 	s.values = r.spread(s.packer, r.p.counts(), c.values)
 	if !r.exact {
-		s.values = feasible(s.packer, s.p.counts(), s.values)
+		s.values = feasible(s.packer, s.p.counts(), s.values, int(valuesWork*s.share))
 		c.bound = boundOf(s.packer, s.values)
 	}
 	return c
@@ -175,6 +178,11 @@ func (s *attempt) round(r *rows, c coverSolution) outcome {
 	rest, _ := cover.cover(own, room, 1e18, coverEffort{effort: thorough()})
 	found = append(found, boxes(k.p, rest)...)
 	room = k.p.roomBeside(found)
+	if k.work.spent() {
+		fit := firstFit(k, own.counts, room, cover.economical())
+		rest := firstFit(k, fit.left, room, nil)
+		return outcome{slices.Concat(found, fit.boxes, rest.boxes), rest.left}
+	}
 	often := looks
 	if c.columns != nil {
 		often = looksAtPatterns

@@ -44,14 +44,17 @@ func (s *pricer) exactPricing(bi, limit int, most float64) (ratio float64, exact
 			}
 		}
 	}
-	add := func(items []Item) {
-		if s.add != nil && s.add(bi, items) {
-			found = true
-		}
+	var add func([]Item)
+	if s.add != nil {
+		add = func(items []Item) { found = s.add(bi, items) || found }
 	}
 	upper, ok := s.byDP(bi, s.byDensity(bi, s.at), dpLimits{floor: price, cells: min(limit, smallTable)}, add)
 	if !ok && limit > smallTable {
-		if limit <= tableLimit {
+		switch {
+		case limit > tableLimit:
+		case add == nil:
+			most = min(most, s.upperBound(bi, s.at, price, tightMoves))
+		default:
 			add(s.best(bi, s.at, price, hasty()).items)
 		}
 		if !found {

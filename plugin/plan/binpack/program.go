@@ -40,7 +40,9 @@ type goal struct {
 // coverSolution is the solution of a covering program: the value of each of its item types, the patterns with how often they are used,
 // and the bound that the values prove.
 type coverSolution struct {
-	values  []float64
+	values []float64
+	// fine are the values of the rows that these aggregate; nil where there are none.
+	fine    []float64
 	columns []column
 	levels  []float64
 	bound   float64
@@ -92,7 +94,7 @@ func solveProgram(k *packer, g goal, work int) coverSolution {
 		s.duals[ti] = max(s.duals[ti], 0)
 	}
 	if s.best < s.m.cost()*(1-feasibleShare) && g.bound {
-		s.at.values = feasible(k, counts, slices.Clone(s.duals))
+		s.at.values = feasible(k, counts, slices.Clone(s.duals), valuesWork)
 		s.best = max(s.best, s.prove())
 	}
 	return coverSolution{values: s.duals, columns: s.m.basis, levels: s.m.level, bound: s.best}

@@ -20,6 +20,8 @@ type rows struct {
 	exact bool
 	// byResources says that resource prices value the rows: there are too many for a program over patterns.
 	byResources bool
+	// fine are the rows of equal needs that these aggregate where those are too many for resource prices; nil where they are not.
+	fine *rows
 }
 
 // newRows aggregates item types of equal needs whatever caps they are in; a tight cap is kept. Where that leaves too
@@ -30,12 +32,39 @@ func newRows(k *packer) *rows {
 	if r := resourceRows(k, maxRows); r != nil {
 		return r
 	}
+	if of, n := cluster(k, groups{classes, tight, 1}); n > maxAscent {
+		if r := coarseRows(k, rowsOf(k, clustering{of, n, tight}, true)); r != nil {
+			return r
+		}
+	}
 	for ratio := 1.0; ; ratio = 1.03 + (ratio-1)*1.6 {
 		of, n := cluster(k, groups{classes, tight, ratio})
 		if n <= maxRows || ratio > 50 {
 			return rowsOf(k, clustering{of, n, tight}, ratio == 1)
 		}
 	}
+}
+
+// coarseRows aggregates rows of equal needs further, until they are few enough for resource prices, which value each item type by its
+// own size all the same; nil where they are too many whatever counts as similar. The ratio grows by two fifths each time: fourteen
+// tries at most.
+func coarseRows(k *packer, fine *rows) *rows {
+	for ratio := 1.01; ratio < 2; ratio = 1 + (ratio-1)*1.4 {
+		of, n := cluster(fine.packer, groups{eligibilityClasses(fine.packer), nil, ratio})
+		if n > manyRows {
+			continue
+		}
+		r := rowsOf(fine.packer, clustering{of, n, nil}, false)
+		r.byResources, r.fine = true, fine
+		r.of = make([]int, len(k.types))
+		r.members = make([][]int, n)
+		for _, ti := range k.bySize {
+			r.of[ti] = of[fine.of[ti]]
+			r.members[r.of[ti]] = append(r.members[r.of[ti]], ti)
+		}
+		return r
+	}
+	return nil
 }
 
 // resourceRows returns rows that resource prices can value, nil where there are no more than few or too many. A tight
@@ -53,9 +82,19 @@ func resourceRows(k *packer, few int) *rows {
 
 // eligibilityClasses tells item types apart by the bin types that are open to them if size does not count.
 func eligibilityClasses(k *packer) []int {
+	if k.classes == nil {
+		k.classes = findClasses(k.relaxer)
+	}
+	return k.classes
+}
+
+// maxClasses is how many eligibility classes each item type is compared with. Beyond that those that the same bin types take are one.
+const maxClasses = 512
+
+func findClasses(k *relaxer) []int {
 	out := make([]int, len(k.types))
 	var open []Set
-	fits := newSet(len(k.bins))
+	fits, later := newSet(len(k.bins)), map[*uint64]int{}
 	for _, ti := range slices.Backward(k.bySize) { // the smallest first: most bins hold them
 		clear(fits)
 		for bi := range k.bins {
@@ -63,18 +102,25 @@ func eligibilityClasses(k *packer) []int {
 				fits.set(bi)
 			}
 		}
+		takes := k.types[ti].takes
 		same := func(o Set) bool {
-			for w, x := range k.types[ti].takes {
+			for w, x := range takes {
 				if x != o[w]&fits[w] {
 					return false
 				}
 			}
 			return true
 		}
-		at := slices.IndexFunc(open, same)
+		at := slices.IndexFunc(open[:min(len(open), maxClasses)], same)
+		if i, known := later[&takes[0]]; at < 0 && known {
+			at = i
+		}
 		if at < 0 {
 			at = len(open)
-			open = append(open, k.types[ti].takes)
+			open = append(open, takes)
+			if at >= maxClasses {
+				later[&takes[0]] = at
+			}
 		}
 		out[ti] = at
 	}
@@ -124,7 +170,7 @@ func cluster(k *packer, g groups) ([]int, int) {
 		key = binary.AppendUvarint(key[:0], uint64(g.classes[ti]))
 		for _, x := range t.need {
 			if g.ratio > 1 && x > 0 {
-				x = int64(math.Log(float64(x)) / math.Log(g.ratio))
+				x = 1 + int64(math.Log(float64(x))/math.Log(g.ratio))
 			}
 			key = binary.AppendVarint(key, x)
 		}
@@ -206,13 +252,44 @@ func (r *rows) start(k *packer, values []float64) []float64 {
 	return out
 }
 
+// boundShare is how much more work a bound takes than one look at each item type and bin type: where that is more than all work of the
+// program, a packing does without a bound.
+const boundShare = 3
+
 // solve solves the covering program of the rows with so much work.
 func (r *rows) solve(g goal, work int) coverSolution {
 	if !r.byResources {
 		return solveProgram(r.packer, g, work)
 	}
-	values := resourcePrices(r.packer, r.p.counts(), g, work)
-	return coverSolution{values: values, bound: boundOf(r.packer, values)}
+	prices := resourcePrices(r.packer, g, work)
+	out := coverSolution{values: prices.pi}
+	bounded, values := r, prices.pi
+	if r.fine != nil {
+		bounded, values = r.fine, r.fine.priced(prices)
+		out.fine = values
+	}
+	if g.proof || len(bounded.all)*len(bounded.bins) < work/boundShare {
+		out.bound = boundOf(bounded.packer, values)
+	}
+	return out
+}
+
+// priced returns the values of the rows at resource prices of a coarser aggregate: what each costs where it costs least.
+func (r *rows) priced(s *dualAscent) []float64 {
+	out := make([]float64, len(r.types))
+	for _, ti := range r.all {
+		t, least := &r.types[ti], math.Inf(1)
+		for bi := range r.bins {
+			if t.takes.has(bi) {
+				least = min(least, s.cost(bi, t.need))
+			}
+		}
+		if !math.IsInf(least, 1) {
+			out[ti] = least
+		}
+	}
+	r.work.add(len(r.all) * len(r.bins) / ascentSpeed)
+	return out
 }
 
 // spread gives the item types the values of their rows, in proportion to their size.

@@ -53,7 +53,6 @@ type Set []uint64
 func newSet(n int) Set       { return make(Set, (n+63)/64) }
 func (b Set) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 func (b Set) set(i int)      { b[i>>6] |= 1 << (i & 63) }
-func (b Set) clone() Set     { return slices.Clone(b) }
 
 func (b Set) empty() bool {
 	return !slices.ContainsFunc(b, func(w uint64) bool { return w != 0 })
@@ -63,5 +62,50 @@ func (b Set) empty() bool {
 func (b Set) or(o Set) {
 	for i := range b {
 		b[i] |= o[i]
+	}
+}
+
+// within reports whether all that is in b is in o as well.
+func (b Set) within(o Set) bool {
+	for i, x := range b {
+		if x&^o[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// transposed returns for each of n elements which of the sets have it. It works on blocks of 64 sets and 64 elements.
+func transposed(sets []Set, n int) []Set {
+	words := (len(sets) + 63) / 64
+	out, memory := make([]Set, n), make(Set, n*words)
+	for i := range out {
+		out[i] = memory[i*words : (i+1)*words : (i+1)*words]
+	}
+	var block [64]uint64
+	for from := 0; from < len(sets); from += 64 {
+		for w := range (n + 63) / 64 {
+			clear(block[:])
+			for i, s := range sets[from:min(from+64, len(sets))] {
+				block[i] = s[w]
+			}
+			transpose(&block)
+			for i, x := range block[:min(64, n-w*64)] {
+				out[w*64+i][from/64] = x
+			}
+		}
+	}
+	return out
+}
+
+// transpose swaps rows and columns of a matrix of bits, by quarters of ever smaller blocks (Warren, Hacker's Delight, 7-3).
+func transpose(m *[64]uint64) {
+	mask := uint64(1)<<32 - 1
+	for half := 32; half > 0; half, mask = half/2, mask^mask<<(half/2) {
+		for i := 0; i < 64; i = (i + half + 1) &^ half {
+			swap := (m[i]>>half ^ m[i+half]) & mask
+			m[i] ^= swap << half
+			m[i+half] ^= swap
+		}
 	}
 }
