@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 
@@ -88,22 +89,30 @@ func (m *model) region(zone string) string {
 	return r
 }
 
-// moreDomains is for a unit whose pods must be apart by a label of which a NodePool takes any value, when each of its domains has one:
-// twice as many values, and the first domain that they open; -1 for none.
+// moreDomains is for a unit whose pods must be apart by labels of which a NodePool takes any value, when each of its domains has one: twice
+// as many values of one such label, or of all of them where each alone does not help, and the first domain that they open; -1 for none.
 func (m *model) moreDomains(u *unit, keys []string, domains []domain) ([]domain, int) {
+	var apart [][]string
 	for _, key := range keys {
-		if !m.apartBy(u, key) {
-			continue
+		if m.apartBy(u, key) {
+			apart = append(apart, []string{key})
 		}
-		before := m.moreValues[key]
-		m.moreValues[key] = 2*before + 1
-		if more := m.findDomains(u, keys); len(more) > len(domains) {
+	}
+	if len(apart) > 1 {
+		apart = append(apart, slices.Concat(apart...))
+	}
+	for _, some := range apart {
+		before := maps.Clone(m.moreValues)
+		for _, key := range some {
+			m.moreValues[key] = 2*m.moreValues[key] + 1
+		}
+		if more := m.findDomains(u, keys); len(more) > len(domains) || len(some) > 1 {
 			if best := m.bestDomain(u, more); best >= 0 {
 				clear(m.memo.domains)
 				return more, best
 			}
 		}
-		m.moreValues[key] = before
+		m.moreValues = before
 	}
 	return domains, -1
 }

@@ -3,7 +3,10 @@ package plan_test
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
@@ -191,6 +194,37 @@ func hostiles() []hostile {
 		}},
 	}
 }
+
+// TestHostileInputsAreBounded plans inputs that ask for the most work, and holds them against 1,000 ordinary pods of the same run.
+func TestHostileInputsAreBounded(t *testing.T) {
+	all := mixes()
+	ordinary := all[slices.IndexFunc(all, func(x mix) bool { return x.name == "diverse-1000" })]
+	spend := func(in plan.Input) time.Duration {
+		best := time.Hour
+		for range 2 {
+			before := cpu(t)
+			plan.Make(t.Context(), in)
+			best = min(best, cpu(t)-before)
+		}
+		return best
+	}
+	limit := hostileShare * spend(ordinary.input(t, 1000, 1))
+	for _, x := range hostiles() {
+		if strings.HasPrefix(x.name, "diverse") {
+			continue // As many pods as they seem: TestMixes is about those.
+		}
+		t.Run(x.name, func(t *testing.T) {
+			in := world(t, 400, x.pool)
+			x.add(newBatch(&in, 1))
+			if spent := spend(in); spent > limit {
+				t.Errorf("%v of CPU, more than %v", spent, limit)
+			}
+		})
+	}
+}
+
+// hostileShare is how many times the CPU of 1,000 ordinary pods a hostile input may take.
+const hostileShare = 5
 
 // BenchmarkHostile prints the seconds of CPU, the memory and the bill of plans for inputs that ask for the most work.
 func BenchmarkHostile(b *testing.B) {

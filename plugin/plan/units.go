@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -246,7 +247,7 @@ func (m *model) findDomains(u *unit, keys []string) []domain {
 		}
 		return []domain{{values: map[string]string{}}}
 	}
-	found := map[string]*domain{}
+	found, alike := map[string]*domain{}, map[string][]*domain{}
 	for oi := range m.offers {
 		if !u.fits.has(oi) || !m.available.has(oi) || !m.withinLimits(oi) {
 			continue
@@ -259,15 +260,27 @@ func (m *model) findDomains(u *unit, keys []string) []domain {
 				continue
 			}
 		}
-		for _, values := range m.tuples(u, oi, keys) {
-			name := domainName(values, keys)
-			if d, ok := found[name]; !ok {
-				found[name] = &domain{values: values, name: name, cost: cost, weight: weight}
-			} else {
-				d.join(cost, weight)
+		of := placeKey(m.offers[oi].pool, keys, func(k string) (string, bool) { return m.label(oi, k) })
+		list, ok := alike[of]
+		if !ok {
+			for _, values := range m.tuples(u, oi, keys) {
+				name := domainName(values, keys)
+				if found[name] == nil {
+					found[name] = &domain{values: values, name: name, cost: cost, weight: weight}
+				}
+				list = append(list, found[name])
 			}
+			alike[of] = list
+		}
+		for _, d := range list {
+			d.join(cost, weight)
 		}
 	}
+	return rankDomains(found)
+}
+
+// rankDomains returns the domains, the cheapest first, those of the heaviest pools before all others.
+func rankDomains(found map[string]*domain) []domain {
 	var out []domain
 	least := math.Inf(1)
 	for _, d := range found {
@@ -303,6 +316,23 @@ func domainName(values map[string]string, keys []string) string {
 	return strings.Join(parts, "\x00")
 }
 
+// maxTuples is how many combinations of the values of labels that a NodePool leaves open are looked at: their number is the product over
+// the labels. Where there are more, each value of a label is combined with another one of the labels before, and not with all of them.
+const maxTuples = 256
+
+// placeKey is equal for places of one NodePool with the same labels under the keys.
+func placeKey(pool int, keys []string, at lookup) string {
+	b := strconv.AppendInt(nil, int64(pool), 10)
+	for _, k := range keys {
+		if v, ok := at(k); ok {
+			b = append(append(b, 0), v...)
+		} else {
+			b = append(b, 1)
+		}
+	}
+	return string(b)
+}
+
 // tuples are the combinations of values that a node of the offer can have under the keys; a key that it lacks is absent.
 func (m *model) tuples(u *unit, oi int, keys []string) []map[string]string {
 	out := []map[string]string{{}}
@@ -312,6 +342,15 @@ func (m *model) tuples(u *unit, oi int, keys []string) []map[string]string {
 			continue
 		}
 		var next []map[string]string
+		if len(out)*len(values) > maxTuples {
+			for i := range min(max(len(out), len(values)), maxTuples) {
+				c := map[string]string{k: values[i%len(values)]}
+				maps.Copy(c, out[i%len(out)])
+				next = append(next, c)
+			}
+			out = next
+			continue
+		}
 		if m.mayLack(u.demands, oi, k) {
 			next = slices.Clone(out)
 		}
