@@ -73,8 +73,9 @@ type statusWriter struct {
 
 // told is an event that a pod got.
 type told struct {
-	reason string
-	at     time.Time
+	reason  string
+	at      time.Time
+	warning bool
 }
 
 func newStatusWriter(c clientset.Interface, pods corelisters.PodLister, r events.EventRecorderLogger) *statusWriter {
@@ -245,11 +246,12 @@ func (w *statusWriter) event(pod *corev1.Pod, n note, now time.Time) {
 	switch {
 	case last.reason == reason:
 		return
-	case now.Before(last.at.Add(eventEvery)):
+	case now.Before(last.at.Add(eventEvery)) && (n.warning || !last.warning):
+		// A launch that follows a warning at once is what its reader waits for.
 		w.later[uid] = n
 		return
 	}
-	w.events[uid] = told{reason: reason, at: now}
+	w.events[uid] = told{reason: reason, at: now, warning: n.warning}
 	kind := corev1.EventTypeNormal
 	if n.warning {
 		kind = corev1.EventTypeWarning

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -155,4 +156,22 @@ func TestClipped(t *testing.T) {
 	if clipped("short") != "short" {
 		t.Error("a short text is cut")
 	}
+}
+
+// TestALaunchIsNotHeldBack shows that the Event of a launch comes at once, also right after a warning, but only once in ten seconds.
+func TestALaunchIsNotHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTeller(t, pending())
+		w.says("a", "")
+		for i, want := range []int{1, 0} {
+			w.tell(note{ref: refOf(w.pod), message: fmt.Sprintf("launching node %d", i), event: "Nominated"})
+			if got := w.sent(); len(got) != want {
+				t.Errorf("launch %d: events %q, want %d", i, got, want)
+			}
+		}
+		time.Sleep(eventEvery)
+		if got := w.sent(); len(got) != 1 {
+			t.Errorf("ten seconds later: events %q", got)
+		}
+	})
 }
