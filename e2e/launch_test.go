@@ -87,7 +87,7 @@ spec:
 		}
 		return strings.Contains(class.Annotations[catalog.LearnedAnnotation], kind)
 	})
-	learned := fromec2.SizesOf(&class)[fromec2.SizesKey(kind, first.Status.ImageID)]
+	learned := fromec2.SizesOf(&class)[fromec2.SizesKey(kind, first.Status.ImageID)][0]
 	same(t, "the learned capacity of memory", learned.Memory, *node.Status.Capacity.Memory())
 	same(t, "the learned allocatable memory", *learned.Allocatable.Memory(), *node.Status.Allocatable.Memory())
 	w.kill("launcher")

@@ -105,24 +105,24 @@ spec:
 func TestR8LessRoomThanPlanned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "r8")
-	w.lessThanPlanned("r8", "cpu: 1000m")
+	w.lessThanPlanned("r8", "cpu: 400m")
 	w.pool("r8", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.NodeClassRef.Name = "r8"
 		require(p, corev1.LabelInstanceTypeStable, "m6i.large", "m6i.xlarge")
 		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
 	})
-	web := w.deployment("web", 1, w.podSpec("1200m", "64Mi", nil))
+	web := w.deployment("web", 1, w.podSpec("1600m", "64Mi", nil))
 	var small string
 	w.await(t, "a kubelet that leaves less to pods than planned", func() bool {
 		for _, c := range w.claimsOf("r8") {
 			n := w.node(c.Object.Status.NodeName)
-			if cpu := n.Object.Status.Allocatable.Cpu(); n.Joined.Seen() && !cpu.IsZero() && cpu.MilliValue() < 1200 {
+			if cpu := n.Object.Status.Allocatable.Cpu(); n.Joined.Seen() && !cpu.IsZero() && cpu.MilliValue() < 1600 {
 				small = n.Object.Name
 			}
 		}
 		return small != ""
 	})
-	careless := w.carelessPod(w.podSpec("1200m", "64Mi", nil))
+	careless := w.carelessPod(w.podSpec("1600m", "64Mi", nil))
 	if err := w.bindTo(careless, small); err != nil {
 		t.Fatal(err)
 	}

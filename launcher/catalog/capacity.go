@@ -85,9 +85,14 @@ func Capacity(f Facts, class NodeClass) corev1.ResourceList {
 // memoryBytes is what nodes of the type and AMI have reported. Before the first, it is the advertised memory less
 // Graviton's contiguous memory and the VM's overhead, rounded down to MiB.
 func memoryBytes(f Facts, class NodeClass) int64 {
-	if n := class.Learned[f.Name].MemoryBytes; n > 0 {
+	computed := computedMemory(f, class)
+	if n, ok := class.Learned[f.Name].memory(computed); ok {
 		return min(n, f.MemoryMiB<<20)
 	}
+	return computed
+}
+
+func computedMemory(f Facts, class NodeClass) int64 {
 	mib := f.MemoryMiB
 	if f.Arch == "arm64" {
 		mib -= armCMAMiB
@@ -210,8 +215,27 @@ func branchENIs(name string) int64 {
 }
 
 // Allocatable returns capacity less kube-reserved, system-reserved and the hard eviction thresholds, never below zero
-// (Kubernetes, "Reserve Compute Resources for System Daemons"), and never more than a node has reported.
+// (Kubernetes, "Reserve Compute Resources for System Daemons"), and never more than nodes have reported as far as they are believed.
 func Allocatable(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
+	out, err := afterReserves(f, class, capacity)
+	learned := class.Learned[f.Name]
+	if err != nil || len(learned) == 0 {
+		return out, err
+	}
+	class.Learned = nil
+	computed, err := afterReserves(f, class, Capacity(f, class))
+	if err != nil {
+		return nil, err
+	}
+	for name, have := range out {
+		if q, ok := learned.allocatable(name, computed[name]); ok && q.Cmp(have) < 0 {
+			out[name] = q
+		}
+	}
+	return out, nil
+}
+
+func afterReserves(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
 	kube, err := kubeReserved(f, class, capacity)
 	if err != nil {
 		return nil, err
@@ -236,11 +260,6 @@ func Allocatable(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1
 				have = resource.Quantity{Format: have.Format}
 			}
 			out[name] = have
-		}
-	}
-	for name, q := range class.Learned[f.Name].Allocatable {
-		if have, ok := out[name]; ok && q.Cmp(have) < 0 {
-			out[name] = q
 		}
 	}
 	return out, nil

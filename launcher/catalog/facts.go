@@ -1,7 +1,5 @@
 package catalog
 
-import corev1 "k8s.io/api/core/v1"
-
 // Facts is what EC2 tells about an instance type (DescribeInstanceTypes), in plain values. A number that EC2 does not
 // tell is zero, a text empty.
 type Facts struct {
@@ -104,16 +102,9 @@ type NodeClass struct {
 	// MemoryOverhead is the share of the advertised memory that firmware and kernel are taken to keep (the setting
 	// VM_MEMORY_OVERHEAD_PERCENT); nil means Karpenter's default of 0.075.
 	MemoryOverhead *float64
-	// Learned is what nodes of the class have reported, by instance type; it counts in place of what is computed.
+	// Learned is what nodes of the class have reported, by instance type; as far as it is believed it counts in place of what is
+	// computed.
 	Learned map[string]Learned
-}
-
-// Learned is what real nodes of one instance type have reported: the least of all.
-type Learned struct {
-	// MemoryBytes is the capacity of memory; 0 where none has reported.
-	MemoryBytes int64
-	// Allocatable holds the resources of which a node left less to pods than was computed.
-	Allocatable corev1.ResourceList
 }
 
 // NetworkInterface is one entry of spec.networkInterfaces.

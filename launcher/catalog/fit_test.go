@@ -88,20 +88,57 @@ func TestSettingsAndLearning(t *testing.T) {
 		"Karpenter's share":          {NodeClass{}, "7577Mi"},
 		"another share":              {NodeClass{MemoryOverhead: new(0.05)}, "7782Mi"},
 		"no share":                   {NodeClass{MemoryOverhead: new(0.0)}, "8Gi"},
-		"what a node reported":       {NodeClass{Learned: learned(Learned{MemoryBytes: 7750 << 20})}, "7750Mi"},
-		"never more than there is":   {NodeClass{Learned: learned(Learned{MemoryBytes: 9000 << 20})}, "8Gi"},
-		"learned of another type":    {NodeClass{Learned: map[string]Learned{"m5.xlarge": {MemoryBytes: 1}}}, "7577Mi"},
-		"learned without its memory": {NodeClass{Learned: learned(Learned{})}, "7577Mi"},
+		"what a node reported":       {NodeClass{Learned: learned(Learned{{MemoryBytes: 7750 << 20}})}, "7750Mi"},
+		"the least of several":       {NodeClass{Learned: learned(Learned{{MemoryBytes: 7750 << 20}, {MemoryBytes: 7740 << 20}})}, "7740Mi"},
+		"one alone reports little":   {NodeClass{Learned: learned(Learned{{MemoryBytes: 7750 << 20}, {MemoryBytes: 1}})}, "5819136Ki"},
+		"two report little":          {NodeClass{Learned: learned(Learned{{MemoryBytes: 4 << 30}, {MemoryBytes: 1 << 30}})}, "4Gi"},
+		"never more than there is":   {NodeClass{Learned: learned(Learned{{MemoryBytes: 9000 << 20}})}, "8Gi"},
+		"learned of another type":    {NodeClass{Learned: map[string]Learned{"m5.xlarge": {{MemoryBytes: 1}}}}, "7577Mi"},
+		"learned without its memory": {NodeClass{Learned: learned(Learned{{}})}, "7577Mi"},
 	} {
 		if got := memory(tc.class); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
-	shape, err := New(nitro("m5.large"), NodeClass{Learned: learned(Learned{Allocatable: corev1.ResourceList{
-		corev1.ResourcePods: resource.MustParse("5"), corev1.ResourceCPU: resource.MustParse("64"),
-	}})})
-	if err != nil || shape.Allocatable.Pods().Value() != 5 || shape.Allocatable.Cpu().String() != "1930m" {
-		t.Errorf("no more than a node left to pods: %v, %v", shape.Allocatable, err)
+}
+
+// One node is believed down to three quarters of what is computed, for less it takes two.
+func TestLearnedAllocatable(t *testing.T) {
+	report := func(cpu, pods string) Reported {
+		return Reported{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourcePods: resource.MustParse(pods)}}
+	}
+	for name, tc := range map[string]struct {
+		reports   Learned
+		cpu, pods string
+	}{
+		"nothing":                 {nil, "1930m", "29"},
+		"a little less":           {Learned{report("1900m", "25")}, "1900m", "25"},
+		"more than there is":      {Learned{report("64", "5000")}, "1930m", "29"},
+		"one, far less":           {Learned{report("20m", "0")}, "1447m", "21"},
+		"another says otherwise":  {Learned{report("20m", "0"), report("1930m", "29"), report("1920m", "28")}, "1447m", "21"},
+		"two, far less":           {Learned{report("20m", "0"), report("930m", "17")}, "930m", "17"},
+		"two, one of them nearly": {Learned{report("20m", "0"), report("1500m", "22")}, "1447m", "21"},
+	} {
+		shape, err := New(nitro("m5.large"), NodeClass{Learned: map[string]Learned{"m5.large": tc.reports}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cpu, pods := shape.Allocatable.Cpu(), shape.Allocatable.Pods(); cpu.String() != tc.cpu || pods.String() != tc.pods {
+			t.Errorf("%s: %s CPU and %s pods, want %s and %s", name, cpu, pods, tc.cpu, tc.pods)
+		}
+	}
+	// The share is of what EC2 says: reports of the capacity do not lower it further.
+	low := Reported{MemoryBytes: 1, Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1")}}
+	plain, err := New(nitro("m5.large"), NodeClass{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attacked, err := New(nitro("m5.large"), NodeClass{Learned: map[string]Learned{"m5.large": {low}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, of := attacked.Allocatable.Memory().Value(), plain.Allocatable.Memory().Value(); got*100 < of*70 {
+		t.Errorf("one node lowers allocatable memory from %d to %d", of, got)
 	}
 }
 

@@ -3,6 +3,7 @@ package nodeclass
 import (
 	"context"
 	"fmt"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -51,9 +51,8 @@ func reporting() predicate.Funcs {
 
 func joined(o client.Object) bool { return o.GetLabels()[karpv1.NodeRegisteredLabelKey] == "true" }
 
-// learn writes down in the class what a node has reported, if that is less than was known. EC2 advertises more memory
-// than the kernel finds, by a share that differs by instance type and AMI: the next node of the kind is planned with what
-// this one has.
+// learn writes down in the class what a node has reported, if that may change what counts. EC2 advertises more memory than the kernel
+// finds, by a share that differs by instance type and AMI: the next node of the kind is planned with what this one has.
 func (c *Controller) learn(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	if err := c.config.Client.Get(ctx, req.NamespacedName, node); err != nil {
@@ -63,35 +62,52 @@ func (c *Controller) learn(ctx context.Context, req reconcile.Request) (reconcil
 	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list NodeClaims of node %s: %w", node.Name, err)
 	}
-	instanceType := node.Labels[corev1.LabelInstanceTypeStable]
-	if len(claims.Items) != 1 || node.Spec.ProviderID == "" || instanceType == "" || node.Status.Capacity.Memory().IsZero() {
+	if len(claims.Items) != 1 || node.Spec.ProviderID == "" || node.Status.Capacity.Memory().Sign() <= 0 {
 		return reconcile.Result{}, nil
 	}
 	claim := &claims.Items[0]
-	if claim.Spec.NodeClassRef == nil || claim.Status.ImageID == "" {
+	// The NodeClaim has what EC2 says; the Node's label is the kubelet's to change.
+	instanceType := claim.Labels[corev1.LabelInstanceTypeStable]
+	if claim.Spec.NodeClassRef == nil || claim.Status.ImageID == "" || instanceType == "" {
 		return reconcile.Result{}, nil
 	}
 	class := &awsv1.EC2NodeClass{}
 	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class); err != nil || class.DeletionTimestamp != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return reconcile.Result{}, c.noteSize(ctx, class, claim, node, fromec2.SizesKey(instanceType, claim.Status.ImageID))
-}
-
-func (c *Controller) noteSize(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, node *corev1.Node, key string) error {
-	sizes := fromec2.SizesOf(class)
-	hash := claim.Annotations[awsv1.AnnotationEC2NodeClassHash]
-	if !sizes.Learn(key, hash, claim.Status.Allocatable, node.Status.Capacity, node.Status.Allocatable) {
-		return nil
-	}
-	sizes.Prune(class)
 	before := class.DeepCopy()
-	metav1.SetMetaDataAnnotation(&class.ObjectMeta, catalog.LearnedAnnotation, sizes.String())
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := c.config.Client.Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write what node %s reports to EC2NodeClass %s: %w", node.Name, class.Name, err)
+	key := fromec2.SizesKey(instanceType, claim.Status.ImageID)
+	news, again := fromec2.Note(class, key, fromec2.Report{
+		NodeClaim: claim.Name, At: metav1.Now(), Memory: *node.Status.Capacity.Memory(), Allocatable: node.Status.Allocatable,
+		Class: claim.Annotations[awsv1.AnnotationEC2NodeClassHash],
+	})
+	if !news {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	if err := c.patchReports(ctx, before, class); err != nil {
+		return reconcile.Result{}, fmt.Errorf("writing what node %s reports: %w", node.Name, err)
 	}
 	klog.FromContext(ctx).Info("learned what nodes of an instance type and AMI report", "nodeClass", klog.KObj(class), "node", klog.KObj(node),
 		"kind", key, "memory", node.Status.Capacity.Memory().String())
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// expireReports forgets what nodes of the class reported too long ago.
+func (c *Controller) expireReports(ctx context.Context, class *awsv1.EC2NodeClass) error {
+	before := class.DeepCopy()
+	if !fromec2.ExpireReports(class, time.Now()) {
+		return nil
+	}
+	if err := c.patchReports(ctx, before, class); err != nil {
+		return fmt.Errorf("forgetting old reports: %w", err)
+	}
+	return nil
+}
+
+func (c *Controller) patchReports(ctx context.Context, before, class *awsv1.EC2NodeClass) error {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.config.Client.Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
+	}
 	return nil
 }

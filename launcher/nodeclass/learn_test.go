@@ -2,6 +2,8 @@ package nodeclass
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -28,59 +31,72 @@ func memoryOf(amount string) corev1.ResourceList {
 func aNode(memory string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{
-			karpv1.NodeRegisteredLabelKey: "true", corev1.LabelInstanceTypeStable: "m5.large",
+			karpv1.NodeRegisteredLabelKey: "true", corev1.LabelInstanceTypeStable: "what-the-kubelet-says",
 		}},
 		Spec:   corev1.NodeSpec{ProviderID: "aws:///a/i-1"},
 		Status: corev1.NodeStatus{Capacity: memoryOf(memory), Allocatable: memoryOf("7000Mi")},
 	}
 }
 
-// What a node reports stands in its class afterwards, where a launcher that starts later finds it.
+// What a node reports stands in its class afterwards, where a launcher that starts later finds it, until it has not been reported for
+// a day.
 func TestLearn(t *testing.T) {
-	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Annotations: map[string]string{awsv1.AnnotationEC2NodeClassHash: "h"}}}
-	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "default"}
-	claim.Status.ProviderID, claim.Status.ImageID, claim.Status.Allocatable = "aws:///a/i-1", "ami-1", memoryOf("7100Mi")
-	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{
-		Name: "default", Annotations: map[string]string{awsv1.AnnotationEC2NodeClassHash: "h"},
-	}}
-	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim, class, aNode("7750Mi"))
-	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
-	api := b.Build()
-	subject, err := New(Config{Client: api, Cloud: memory.New(memory.Config{}), Guard: leadershiptest.Always{}, Events: record.NewFakeRecorder(1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	learned := func() (int64, string) {
-		t.Helper()
-		if _, err := subject.learn(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "n"}}); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: "c", Annotations: map[string]string{awsv1.AnnotationEC2NodeClassHash: "h"}, Labels: map[string]string{corev1.LabelInstanceTypeStable: "m5.large"},
+		}}
+		claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "default"}
+		claim.Status.ProviderID, claim.Status.ImageID = "aws:///a/i-1", "ami-1"
+		class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{
+			Name: "default", Annotations: map[string]string{awsv1.AnnotationEC2NodeClassHash: "h"},
+		}}
+		b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(claim, class, aNode("7750Mi"))
+		index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
+		api := b.Build()
+		subject, err := New(Config{Client: api, Cloud: memory.New(memory.Config{}), Guard: leadershiptest.Always{}, Events: record.NewFakeRecorder(1)})
+		if err != nil {
 			t.Fatal(err)
 		}
-		got := &awsv1.EC2NodeClass{}
-		if err := api.Get(t.Context(), client.ObjectKey{Name: "default"}, got); err != nil {
-			t.Fatal(err)
+		read := func() (*awsv1.EC2NodeClass, catalog.Learned) {
+			t.Helper()
+			got := &awsv1.EC2NodeClass{}
+			if err := api.Get(t.Context(), client.ObjectKey{Name: "default"}, got); err != nil {
+				t.Fatal(err)
+			}
+			learned, _ := fromec2.SizesOf(got).Learned(got, "m5.large", "ami-1")
+			return got, learned
 		}
-		size, _ := fromec2.SizesOf(got).Learned(got, "m5.large", "ami-1")
-		return size.MemoryBytes, size.Allocatable.Memory().String()
-	}
-	if memory, allocatable := learned(); memory != 7750<<20 || allocatable != "7000Mi" {
-		t.Errorf("learned %d, %s", memory, allocatable)
-	}
-	for _, next := range []struct {
-		memory string
-		want   int64
-	}{{"7760Mi", 7750}, {"7740Mi", 7740}} {
-		node := &corev1.Node{}
-		if err := api.Get(t.Context(), client.ObjectKey{Name: "n"}, node); err != nil {
-			t.Fatal(err)
+		for _, memory := range []string{"7750Mi", "7760Mi", "7740Mi"} {
+			node := &corev1.Node{}
+			if err := api.Get(t.Context(), client.ObjectKey{Name: "n"}, node); err != nil {
+				t.Fatal(err)
+			}
+			node.Status = aNode(memory).Status
+			if err := api.Status().Update(t.Context(), node); err != nil {
+				t.Fatal(err)
+			}
+			again, err := subject.learn(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "n"}})
+			if err != nil || again.RequeueAfter != fromec2.ReportAgain {
+				t.Fatalf("%v, again after %s", err, again.RequeueAfter)
+			}
+			_, got := read()
+			want := resource.MustParse(memory)
+			if len(got) != 1 || got[0].MemoryBytes != want.Value() || got[0].Allocatable.Memory().String() != "7000Mi" {
+				t.Errorf("of a node of %s was learned %+v", memory, got)
+			}
+			time.Sleep(time.Minute)
 		}
-		node.Status = aNode(next.memory).Status
-		if err := api.Status().Update(t.Context(), node); err != nil {
-			t.Fatal(err)
+		for _, left := range []int{1, 0} {
+			got, _ := read()
+			if err := subject.expireReports(t.Context(), got); err != nil {
+				t.Fatal(err)
+			}
+			if _, learned := read(); len(learned) != left {
+				t.Errorf("%d reports are left, want %d", len(learned), left)
+			}
+			time.Sleep(fromec2.ReportsCountFor)
 		}
-		if memory, _ := learned(); memory != next.want<<20 {
-			t.Errorf("after a node of %s: %d MiB, want %d", next.memory, memory>>20, next.want)
-		}
-	}
+	})
 }
 
 func TestLearnOnlyFromJoinedNodes(t *testing.T) {

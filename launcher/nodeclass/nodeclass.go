@@ -126,6 +126,9 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := c.stamp(ctx, class); err != nil {
 		return reconcile.Result{}, err
 	}
+	if err := c.expireReports(ctx, class); err != nil {
+		return reconcile.Result{}, err
+	}
 	if err := c.resolve(ctx, class); err != nil {
 		return reconcile.Result{}, err
 	}

@@ -154,12 +154,13 @@ func (c *Controller) learn(ctx context.Context, pod *corev1.Pod, node *corev1.No
 	if err := c.config.Client.List(ctx, &pods, client.MatchingFields{index.PodNodeName: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list pods of node %s: %w", node.Name, err)
 	}
-	facts := Facts{Pod: pod, Promised: claim.Status.Allocatable, Reported: node.Status.Allocatable, Ours: preBound(claim, pod)}
+	facts := Facts{Pod: pod, Node: node, Promised: claim.Status.Allocatable, Ours: preBound(claim, pod)}
 	for i := range pods.Items {
 		facts.OnNode = append(facts.OnNode, &pods.Items[i])
 	}
 	lesson := Judge(facts)
-	instanceType := node.Labels[corev1.LabelInstanceTypeStable]
+	// The NodeClaim has what EC2 says; the Node's label is the kubelet's to change.
+	instanceType := claim.Labels[corev1.LabelInstanceTypeStable]
 	if lesson.Resource == "" || claim.Spec.NodeClassRef == nil || claim.Status.ImageID == "" || instanceType == "" {
 		return nil
 	}
@@ -167,17 +168,15 @@ func (c *Controller) learn(ctx context.Context, pod *corev1.Pod, node *corev1.No
 	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class); err != nil || class.DeletionTimestamp != nil {
 		return client.IgnoreNotFound(err)
 	}
-	allocatable := claim.Status.Allocatable.DeepCopy()
-	if allocatable == nil {
-		return nil
-	}
-	allocatable[lesson.Resource] = lesson.Room
-	sizes, key := fromec2.SizesOf(class), fromec2.SizesKey(instanceType, claim.Status.ImageID)
-	if !sizes.Learn(key, claim.Annotations[awsv1.AnnotationEC2NodeClassHash], claim.Status.Allocatable, node.Status.Capacity, allocatable) {
-		return nil
-	}
 	before := class.DeepCopy()
-	metav1.SetMetaDataAnnotation(&class.ObjectMeta, catalog.LearnedAnnotation, sizes.String())
+	key := fromec2.SizesKey(instanceType, claim.Status.ImageID)
+	news, _ := fromec2.Note(class, key, fromec2.Report{
+		NodeClaim: claim.Name, Rejection: true, At: metav1.Now(), Class: claim.Annotations[awsv1.AnnotationEC2NodeClassHash],
+		Allocatable: corev1.ResourceList{lesson.Resource: lesson.Room},
+	})
+	if !news {
+		return nil
+	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.config.Client.Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write what the rejection of pod %s/%s teaches to EC2NodeClass %s: %w", pod.Namespace, pod.Name, class.Name, err)

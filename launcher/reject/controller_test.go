@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, ours: true}
 	planned := list("1930m", "7Gi", "29")
-	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Annotations: map[string]string{
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Labels: map[string]string{corev1.LabelInstanceTypeStable: "m6i.large"}, Annotations: map[string]string{
 		awsv1.AnnotationEC2NodeClassHash: "h",
 		catalog.PodsAnnotation: record.FormatPods([]catalog.PodRef{
 			{Namespace: "default", Name: "proxy-1", UID: "u-proxy-1"}, {Namespace: "default", Name: "bare-1", UID: "u-bare-1"},
@@ -76,7 +76,7 @@ func newWorld(t *testing.T) *world {
 	}}}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "default"}
 	claim.Status = karpv1.NodeClaimStatus{ProviderID: "aws:///z/i-1", ImageID: "ami-1", Allocatable: planned}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelInstanceTypeStable: "m6i.large"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelInstanceTypeStable: "what-the-kubelet-says"}}}
 	node.Spec.ProviderID = claim.Status.ProviderID
 	node.Status.Capacity, node.Status.Allocatable = list("2", "8Gi", "29"), list("930m", "7Gi", "29")
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{awsv1.AnnotationEC2NodeClassHash: "h"}}}
@@ -121,8 +121,11 @@ func (w *world) learned() resource.Quantity {
 	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "default"}, class); err != nil {
 		w.t.Fatal(err)
 	}
-	l, _ := fromec2.SizesOf(class).Learned(class, "m6i.large", "ami-1")
-	return l.Allocatable[corev1.ResourceCPU]
+	l, ok := fromec2.SizesOf(class).Learned(class, "m6i.large", "ami-1")
+	if !ok {
+		return resource.Quantity{}
+	}
+	return l[0].Allocatable[corev1.ResourceCPU]
 }
 
 // A pod that was bound at launch found less room than planned: what the node has is learned, the pod is replaced, and it is told.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
@@ -37,10 +38,10 @@ func Rejected(pod *corev1.Pod) bool {
 type Facts struct {
 	// Pod that was rejected.
 	Pod *corev1.Pod
+	// Node that it was bound to.
+	Node *corev1.Node
 	// Promised is what the node was planned to have allocatable.
 	Promised corev1.ResourceList
-	// Reported is what it has allocatable.
-	Reported corev1.ResourceList
 	// OnNode are the pods that are bound to it.
 	OnNode []*corev1.Pod
 	// Ours says that slipway bound the pod, by its own count of the node's room.
@@ -62,9 +63,9 @@ func Judge(f Facts) Lesson {
 	if !slices.Contains([]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods}, name) {
 		return Lesson{} // The rest is never planned with a number that can be learned.
 	}
-	promised, room := f.Promised[name], f.Reported[name].DeepCopy()
+	promised, room := f.Promised[name], f.Node.Status.Allocatable[name].DeepCopy()
 	for _, p := range f.OnNode {
-		if _, mirror := p.Annotations[mirrorAnnotation]; mirror {
+		if f.fromFile(p) {
 			room.Sub(asked(p, name))
 		}
 	}
@@ -81,6 +82,16 @@ func Judge(f Facts) Lesson {
 	return Lesson{Resource: name, Room: room}
 }
 
+// fromFile says that the node's kubelet runs the pod from a file. Everybody who may create pods may write the annotation; the kubelet
+// also names its Node as the owner (pkg/kubelet/pod/mirror_client.go) and writes when the pod started, which is not for users to write.
+// A pod that has ended takes no room.
+func (f Facts) fromFile(p *corev1.Pod) bool {
+	_, mirror := p.Annotations[mirrorAnnotation]
+	owner := metav1.GetControllerOf(p)
+	return mirror && p.Status.StartTime != nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded &&
+		owner != nil && owner.APIVersion == "v1" && owner.Kind == "Node" && owner.Name == f.Node.Name && owner.UID == f.Node.UID
+}
+
 // overcommitted says that the pods of the node, the rejected one among them, ask for more than it reports.
 func (f Facts) overcommitted(name corev1.ResourceName) bool {
 	sum := asked(f.Pod, name)
@@ -89,7 +100,7 @@ func (f Facts) overcommitted(name corev1.ResourceName) bool {
 			sum.Add(asked(p, name))
 		}
 	}
-	return sum.Cmp(f.Reported[name]) > 0
+	return sum.Cmp(f.Node.Status.Allocatable[name]) > 0
 }
 
 // shortage reads what lacked, and how much, from a kubelet's message.

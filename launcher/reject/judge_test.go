@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/reject"
 )
@@ -21,10 +22,20 @@ func rejected(reason, message string) *corev1.Pod {
 	return p
 }
 
+// node is one that reports so much.
+func node(reported corev1.ResourceList) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u-n"}}
+	n.Status.Allocatable = reported
+	return n
+}
+
+// mirror is a pod that the node's kubelet runs from a file.
 func mirror(cpu string) *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Annotations = map[string]string{"kubernetes.io/config.mirror": "hash"}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n", UID: "u-n", Controller: new(true)}}
 	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}
+	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &metav1.Time{}}
 	return p
 }
 
@@ -52,7 +63,7 @@ func TestJudge(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := reject.Judge(reject.Facts{Pod: rejected("x", c.message), Promised: planned, Reported: c.reported, OnNode: c.onNode, Ours: true})
+			got := reject.Judge(reject.Facts{Pod: rejected("x", c.message), Node: node(c.reported), Promised: planned, OnNode: c.onNode, Ours: true})
 			if want := resource.MustParse(c.room); got.Resource != c.resource || got.Room.Cmp(want) != 0 {
 				t.Errorf("%s of %q, want %s of %q", got.Room.String(), got.Resource, c.room, c.resource)
 			}
@@ -70,10 +81,34 @@ func TestOthersPodsTeachNothing(t *testing.T) {
 		p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1200m")}}}}
 	}
 	for name, f := range map[string]reject.Facts{
-		"bound by somebody else":          {Pod: pod, Promised: planned, Reported: planned},
-		"beside what somebody else bound": {Pod: pod, Promised: planned, Reported: planned, OnNode: []*corev1.Pod{pod, other}, Ours: true},
+		"bound by somebody else":          {Pod: pod, Node: node(planned), Promised: planned},
+		"beside what somebody else bound": {Pod: pod, Node: node(planned), Promised: planned, OnNode: []*corev1.Pod{pod, other}, Ours: true},
 	} {
 		if got := reject.Judge(f); got.Resource != "" {
+			t.Errorf("%s: teaches that there is room for %s of %s", name, got.Room.String(), got.Resource)
+		}
+	}
+}
+
+// Everybody who may create pods can make one look like a pod that a kubelet runs from a file.
+func TestFakedMirrorPodsTeachNothing(t *testing.T) {
+	const message = "Pod was rejected: Node didn't have enough resource: cpu, requested: 64000, used: 0, capacity: 1930"
+	planned := list("1930m", "7Gi", "29")
+	for name, change := range map[string]func(*corev1.Pod){
+		"no owner":              func(p *corev1.Pod) { p.OwnerReferences = nil },
+		"another node":          func(p *corev1.Pod) { p.OwnerReferences[0].Name = "m" },
+		"a node that was":       func(p *corev1.Pod) { p.OwnerReferences[0].UID = "u-m" },
+		"another kind":          func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "ReplicaSet" },
+		"another group":         func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "example.com/v1" },
+		"an owner among many":   func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil },
+		"failed":                func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
+		"never started":         func(p *corev1.Pod) { p.Status.StartTime = nil },
+		"without the kubelet's": func(p *corev1.Pod) { p.Annotations = nil },
+	} {
+		faked := mirror("1900m")
+		change(faked)
+		got := reject.Judge(reject.Facts{Pod: rejected("OutOfcpu", message), Node: node(planned), Promised: planned, OnNode: []*corev1.Pod{faked}})
+		if got.Resource != "" {
 			t.Errorf("%s: teaches that there is room for %s of %s", name, got.Room.String(), got.Resource)
 		}
 	}

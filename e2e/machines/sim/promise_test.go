@@ -92,6 +92,6 @@ func checkPromise(t *testing.T, facts catalog.Facts, class catalog.NodeClass, co
 		}
 	}
 	check("unknown")
-	class.Learned = map[string]catalog.Learned{facts.Name: {MemoryBytes: reported.capacity.Memory().Value()}}
+	class.Learned = map[string]catalog.Learned{facts.Name: {{MemoryBytes: reported.capacity.Memory().Value()}}}
 	check("learned")
 }

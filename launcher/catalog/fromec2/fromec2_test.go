@@ -1,14 +1,11 @@
 package fromec2
 
 import (
-	"fmt"
 	"testing"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -84,62 +81,5 @@ func TestFamily(t *testing.T) {
 	given := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMIFamily: new("AL2")}}
 	if family := Family(given); family != catalog.FamilyAL2 || !AliasValid(given) {
 		t.Errorf("spec.amiFamily: %s", family)
-	}
-}
-
-func list(memory, pods string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse(pods)}
-}
-
-// What nodes report is kept in the class's annotation: the least of all, and what they promised too much only as long as
-// the class is the same.
-func TestSizes(t *testing.T) {
-	class := &awsv1.EC2NodeClass{}
-	learn := func(hash string, promised, capacity, allocatable corev1.ResourceList) bool {
-		sizes := SizesOf(class)
-		news := sizes.Learn(SizesKey("m5.large", "ami-1"), hash, promised, capacity, allocatable)
-		class.Annotations = map[string]string{catalog.LearnedAnnotation: sizes.String(), awsv1.AnnotationEC2NodeClassHash: "h1"}
-		return news
-	}
-	learned := func() catalog.Learned {
-		out, _ := SizesOf(class).Learned(class, "m5.large", "ami-1")
-		return out
-	}
-	if !learn("h1", list("6000Mi", "29"), list("7751Mi", "29"), list("7000Mi", "29")) || learned().MemoryBytes != 7751<<20 || learned().Allocatable != nil {
-		t.Errorf("the first node: %+v", learned())
-	}
-	if learn("h1", list("6000Mi", "29"), list("7752Mi", "29"), list("7000Mi", "29")) || learned().MemoryBytes != 7751<<20 {
-		t.Errorf("a larger one is no news: %+v", learned())
-	}
-	if !learn("h1", list("7000Mi", "29"), list("7750Mi", "17"), list("6999Mi", "17")) {
-		t.Error("a smaller one is news")
-	}
-	if got := learned(); got.MemoryBytes != 7750<<20 || got.Allocatable.Memory().String() != "6999Mi" || got.Allocatable.Pods().String() != "17" {
-		t.Errorf("less than promised: %+v", got)
-	}
-	class.Annotations[awsv1.AnnotationEC2NodeClassHash] = "h2"
-	if got := learned(); got.MemoryBytes != 7750<<20 || got.Allocatable != nil {
-		t.Errorf("of another class only the memory counts: %+v", got)
-	}
-	if _, ok := SizesOf(class).Learned(class, "m5.large", "ami-2"); ok {
-		t.Error("another AMI has other memory")
-	}
-	class.Annotations[catalog.LearnedAnnotation] = "{"
-	if len(SizesOf(class)) != 0 {
-		t.Error("what cannot be read is forgotten")
-	}
-}
-
-func TestSizesPrune(t *testing.T) {
-	sizes, class := Sizes{}, &awsv1.EC2NodeClass{Status: awsv1.EC2NodeClassStatus{AMIs: []awsv1.AMI{{ID: "ami-new"}}}}
-	for i := range sizesAtMost {
-		sizes[SizesKey(fmt.Sprintf("t%d.large", i), "ami-old")] = Size{}
-	}
-	if sizes.Prune(class); len(sizes) != sizesAtMost {
-		t.Errorf("%d left of what fits", len(sizes))
-	}
-	sizes[SizesKey("t1.large", "ami-new")] = Size{}
-	if sizes.Prune(class); len(sizes) != 1 {
-		t.Errorf("%d left", len(sizes))
 	}
 }

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// options are the flags that every command takes, and the client they lead to.
+type options struct {
+	kubeconfig, context, namespace string
+}
+
+func (o *options) client() (client.Client, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.context}
+	overrides.Context.Namespace = o.namespace
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, "", err
+	}
+	// Karpenter's API packages register their types with client-go's scheme.
+	c, err := client.New(config, client.Options{Scheme: scheme.Scheme})
+	return c, namespace, err
+}
