@@ -43,9 +43,40 @@ func (m *model) compileNodeRules() {
 		if len(c.ports) > 0 {
 			m.pairRule(ci, func(o *class) bool { return portsClash(c.ports, o.ports) })
 		}
-		if len(m.in.Rejected) > 0 {
-			m.pairRule(ci, func(o *class) bool { return m.avoids(c, o) })
+	}
+	m.keepApart()
+}
+
+// keepApart turns the filters' verdicts on classes that share a node into node rules.
+func (m *model) keepApart() {
+	index := make(map[string][]int, len(m.classes))
+	apart := map[string]map[string]bool{}
+	note := func(a, b string) {
+		if apart[a] == nil {
+			apart[a] = map[string]bool{}
 		}
+		apart[a][b] = true
+	}
+	for _, r := range m.in.Rejected {
+		for _, other := range r.With {
+			note(r.ClassKey, other)
+			note(other, r.ClassKey)
+		}
+	}
+	if len(apart) == 0 {
+		return
+	}
+	for ci := range m.classes {
+		index[m.classes[ci].key] = append(index[m.classes[ci].key], ci)
+	}
+	for ci := range m.classes {
+		n := nodeRule{subject: ci, members: newBits(len(m.classes))}
+		for other := range apart[m.classes[ci].key] {
+			for _, oi := range index[other] {
+				n.members.set(oi)
+			}
+		}
+		m.nodeRules = n.appendTo(m.nodeRules)
 	}
 }
 
@@ -57,12 +88,18 @@ func (m *model) pairRule(ci int, clash func(*class) bool) {
 			n.members.set(oi)
 		}
 	}
-	if n.members.has(ci) {
+	m.nodeRules = n.appendTo(m.nodeRules)
+}
+
+// appendTo adds a rule that keeps pods of the subject off those of the members, its own kind included, if there are any.
+func (n nodeRule) appendTo(rules []nodeRule) []nodeRule {
+	if n.members.has(n.subject) {
 		n.limit = 1
 	}
-	if !n.members.empty() {
-		m.nodeRules = append(m.nodeRules, n)
+	if n.members.empty() {
+		return rules
 	}
+	return append(rules, n)
 }
 
 // part is n pods of a class.

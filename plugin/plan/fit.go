@@ -264,13 +264,6 @@ func (m *model) applyRejections(c *class) {
 	}
 }
 
-// avoids says that a filter ruled out that pods of the two classes share a node.
-func (m *model) avoids(a, b *class) bool {
-	return slices.ContainsFunc(m.in.Rejected, func(r Rejection) bool {
-		return r.ClassKey == a.key && slices.Contains(r.With, b.key) || r.ClassKey == b.key && slices.Contains(r.With, a.key)
-	})
-}
-
 // compileRooms lists the nodes that have room.
 func (m *model) compileRooms() {
 	for i := range m.in.Nodes {
