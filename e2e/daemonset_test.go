@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -74,8 +75,8 @@ func TestLimitRangeOfDaemonPods(t *testing.T) {
 	}
 }
 
-// Whatever takes the room of a new node before the pods come that it was launched for: the next launch waits, longer each time, and
-// the pod says what it waits for. Here it is a pod that is bound by hand, which nobody can foresee.
+// TestUselessLaunchesAreDelayed takes the room of each new node before the pod comes that it was launched for: the next launch waits, longer each time, and
+// the pod says what it waits for. Here a pod that is bound by hand takes it, which no plan can foresee.
 func TestUselessLaunchesAreDelayed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "useless")
@@ -101,13 +102,7 @@ func TestUselessLaunchesAreDelayed(t *testing.T) {
 	told := ""
 	w.await(t, "the third node", func() bool {
 		eat(2)
-		for _, p := range w.pods() {
-			for _, c := range p.Object.Status.Conditions {
-				if c.Type == corev1.PodScheduled && strings.Contains(c.Message, "could not run it") {
-					told = c.Message
-				}
-			}
-		}
+		told = cmp.Or(delayOf(w.pods()), told)
 		return len(w.everClaimed("useless")) > 2
 	})
 	w.awaitRunning(3)
@@ -128,4 +123,17 @@ func TestUselessLaunchesAreDelayed(t *testing.T) {
 	if len(w.events("LaunchDelayed")) == 0 {
 		t.Error("no Event LaunchDelayed on the pod")
 	}
+}
+
+// delayOf returns the condition of the last pod that waits because a node launched for it could not run it; empty for none.
+func delayOf(pods []observe.Pod) string {
+	message := ""
+	for _, p := range pods {
+		for _, c := range p.Object.Status.Conditions {
+			if c.Type == corev1.PodScheduled && strings.Contains(c.Message, "could not run it") {
+				message = c.Message
+			}
+		}
+	}
+	return message
 }
