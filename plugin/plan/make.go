@@ -17,7 +17,8 @@ import (
 // is left. Where the context ends before that, nothing is placed.
 func once(in Input, w wants, most []int) Plan {
 	learned := newLessons()
-	for try := 0; try <= 2*maxTries; try++ {
+	// From maxTries on, each try takes all pods of a class at least off most.
+	for try := range maxTries + len(in.Classes) + 1 {
 		m := compile(in, w, learned)
 		if in.budget.Cancelled() {
 			break
@@ -44,8 +45,13 @@ func newLessons() *lessons {
 }
 
 // maxTries is how often a plan is made anew with fewer pods before all classes that stay badly spread and all gangs that stay incomplete
-// are left out. Of those that are tried then each takes off all pods that break the rules of others; a plan of none has none.
+// are left out.
 const maxTries = 6
+
+// OutOfTime returns the reason of pods that have no node since the context of the plan ended before something was done for them.
+func OutOfTime(before string) Reason {
+	return Reason{Code: "PlanningCutShort", Message: "planning ran out of time before " + before + "; it is planned again with the next batch"}
+}
 
 // nothing is the plan that places no pod.
 func nothing(in Input) Plan {
@@ -53,7 +59,7 @@ func nothing(in Input) Plan {
 	for ci := range in.Classes {
 		if pods := in.Classes[ci].Pods; len(pods) > 0 {
 			out.Unplaced = append(out.Unplaced, Unplaced{
-				Class: ci, Pods: slices.Clone(pods), Reasons: []Reason{{Code: "NotPlanned", Message: "planning was stopped before the pod had its turn"}},
+				Class: ci, Pods: slices.Clone(pods), Reasons: []Reason{OutOfTime("the pod had its turn")},
 			})
 		}
 	}

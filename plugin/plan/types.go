@@ -229,7 +229,7 @@ type Reason struct {
 	NodePool string
 	// Code is one CamelCase word: NotReady, TaintNotTolerated, RequirementsConflict, NoInstanceTypeFits,
 	// NoOfferingAvailable, LimitExceeded, FilterRejected, SpreadUnsatisfiable, AffinityUnsatisfiable, VolumeConflict,
-	// GangIncomplete, PriorityTooLow, NotSupported, InvalidPod or NotPlanned (the context ended first).
+	// GangIncomplete, PriorityTooLow, NotSupported, InvalidPod or PlanningCutShort (see OutOfTime).
 	Code string
 	// Message for a human, with the figures that decided: what was asked and what is nearest.
 	Message string

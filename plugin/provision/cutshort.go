@@ -47,7 +47,7 @@ func over(ctx context.Context) bool {
 
 // outOfTime is the reason of pods about which the filters could not be asked.
 func outOfTime() plan.Reason {
-	return plan.Reason{Code: "PlanningCutShort", Message: "planning ran out of time before the scheduler's filters were asked about the pod; it is planned again with the next batch"}
+	return plan.OutOfTime("the scheduler's filters were asked about the pod")
 }
 
 // keepPassed leaves of the last plan what the filters let pass, when the time for rounds is over: what they rejected or were
