@@ -163,7 +163,7 @@ func compile(in Input, w wants, l *lessons) *model {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
 		pod.Namespace, pod.Name = ds.Namespace, ds.Name
 		d := m.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}, want{})
-		if invalidRequest(&pod.Spec) != "" {
+		if invalidRequest(&pod.Spec, PodRequests(pod)) != "" {
 			clear(d.need)
 		}
 		m.daemons = append(m.daemons, d)
@@ -298,14 +298,14 @@ func (m *model) newClass(c Class, w want) class {
 		pod = &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
 		pod.Spec.TopologySpreadConstraints = c.DefaultSpread
 	}
-	out := class{key: c.Key, pod: pod, refs: c.Pods, need: m.dims.pod(c.Pod), ports: hostPorts(&pod.Spec), barred: map[string]string{}, want: w}
+	requests := PodRequests(c.Pod)
+	out := class{key: c.Key, pod: pod, refs: c.Pods, need: m.dims.pod(requests), lacks: m.dims.lacking(requests), ports: hostPorts(&pod.Spec), barred: map[string]string{}, want: w}
 	out.terms, out.termsErr = PodRequirements(pod)
 	out.own = out.terms
 	if w.pod != nil {
 		out.own, _ = PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
 	}
-	out.lacks = m.dims.lacking(c.Pod)
-	if out.broken = unsupported(c.Pod); out.broken == nil {
+	if out.broken = unsupported(c.Pod, requests); out.broken == nil {
 		m.addVolumes(&out, c.Volumes)
 		out.shared = m.sharedVolumes(&out, c.Volumes)
 	}

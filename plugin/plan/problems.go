@@ -12,11 +12,11 @@ import (
 )
 
 // unsupported is why no node is launched for the pod, whatever its shape; nil where one may be.
-func unsupported(pod *corev1.Pod) *Reason {
+func unsupported(pod *corev1.Pod, requests corev1.ResourceList) *Reason {
 	if claims := pod.Spec.ResourceClaims; len(claims) > 0 {
 		return &Reason{Code: "NotSupported", Message: fmt.Sprintf("asks for the ResourceClaim %q: which devices a new node will have is known only once its DRA driver runs, so no node is launched for it", claims[0].Name)}
 	}
-	if why := invalidRequest(&pod.Spec); why != "" {
+	if why := invalidRequest(&pod.Spec, requests); why != "" {
 		return &Reason{Code: "InvalidPod", Message: why}
 	}
 	if what, n := mostRequired(&pod.Spec); n > maxRequired {
@@ -57,7 +57,7 @@ func mostRequired(spec *corev1.PodSpec) (string, int) {
 
 // invalidRequest says which request of the pod cannot be counted, with its container; empty where all can. What a pod asks for in sum is
 // at least 0 and at most maxAmount of each resource, as is what each of its containers asks for.
-func invalidRequest(spec *corev1.PodSpec) string {
+func invalidRequest(spec *corev1.PodSpec, sum corev1.ResourceList) string {
 	ask := func(where string, list corev1.ResourceList) string {
 		for _, name := range sortedNames(list) {
 			switch q := list[name]; {
@@ -84,7 +84,7 @@ func invalidRequest(spec *corev1.PodSpec) string {
 	if why := ask("the overhead of its RuntimeClass", spec.Overhead); why != "" {
 		return why
 	}
-	return ask("the pod in sum", PodRequests(&corev1.Pod{Spec: *spec}))
+	return ask("the pod in sum", sum)
 }
 
 // negative is the first resource, by name, of which the list has less than nothing; empty for none.
@@ -110,7 +110,7 @@ func problems(in Input) []Problem {
 		}
 	}
 	for _, c := range m.in.Classes {
-		if why := invalidRequest(&c.Pod.Spec); why != "" {
+		if why := invalidRequest(&c.Pod.Spec, PodRequests(c.Pod)); why != "" {
 			ref := c.Pod.Name
 			if len(c.Pods) > 0 {
 				ref = c.Pods[0].Name
@@ -123,7 +123,7 @@ func problems(in Input) []Problem {
 	}
 	for i := range m.in.DaemonSets {
 		ds := m.in.DaemonSets[i]
-		if why := invalidRequest(&ds.Spec.Template.Spec); why != "" {
+		if why := invalidRequest(&ds.Spec.Template.Spec, PodRequests(&corev1.Pod{Spec: ds.Spec.Template.Spec})); why != "" {
 			m.problem(fmt.Sprintf("DaemonSet %s/%s", ds.Namespace, ds.Name), "spec.template.spec.containers", "%s. The DaemonSet is not counted", why)
 		}
 	}

@@ -62,7 +62,7 @@ func (m *model) reason(ci, pi int) Reason {
 		return r
 	}
 	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
-		if c.fits.has(oi) && m.available.has(oi) && m.withinLimits(oi) {
+		if c.fits.has(oi) && m.probation.buyable(oi) {
 			// A node that runs one pod could be launched: it is other pods that it lacks, or may not be with.
 			r := Reason{NodePool: p.Name}
 			r.Code, r.Message = m.relation(ci)

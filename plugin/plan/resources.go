@@ -89,15 +89,14 @@ func (d dims) vec(list corev1.ResourceList) vec {
 }
 
 // pod is the vec of a pod's requests, itself counted under `pods`.
-func (d dims) pod(pod *corev1.Pod) vec {
-	v := d.vec(PodRequests(pod))
+func (d dims) pod(requests corev1.ResourceList) vec {
+	v := d.vec(requests)
 	v[dimPods] = 1
 	return v
 }
 
-// lacking returns the first resource, by name, that the pod asks for and that is no dimension; empty for none.
-func (d dims) lacking(pod *corev1.Pod) corev1.ResourceName {
-	requests := PodRequests(pod)
+// lacking returns the first resource, by name, of a pod's requests that is no dimension; empty for none.
+func (d dims) lacking(requests corev1.ResourceList) corev1.ResourceName {
 	for _, name := range sortedNames(requests) {
 		if q := requests[name]; q.Sign() > 0 && !slices.Contains(d, name) {
 			return name

@@ -73,7 +73,10 @@ func (m *model) fillRooms(left []int) []roomFill {
 	for pass, again := 0, true; again && pass < maxPasses; pass++ {
 		again = false
 		for _, ci := range order {
-			for i := 0; i < len(m.rooms) && left[ci] > 0 && !m.in.budget.Cancelled(); i++ {
+			if m.in.budget.Cancelled() {
+				break
+			}
+			for i := 0; i < len(m.rooms) && left[ci] > 0; i++ {
 				n := m.fillRoom(&fills[i], ci, left[ci])
 				left[ci] -= n
 				// What came may be what a pod by affinity waits for.

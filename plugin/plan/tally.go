@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -43,24 +42,14 @@ func (m *model) joinTallies() {
 	}
 }
 
-// evenness is the spreads of one priority class of owners that are judged alike: they count the same pods over the same domains with the
-// same skew.
-type evenness struct {
-	*tally
-	maxSkew, minDomains int
-	domains             map[string]bool
-	// owners are the pods of all of their owners, by domain.
-	owners map[string]int
-}
-
 // concern is what a class has to do with rules.
 type concern struct {
 	// owned are its rules by index, binding those that may keep it out of a domain.
 	owned, binding []int
 	// tallies count its pods.
 	tallies []*tally
-	// counts are the spreads of others that count its pods, keeps those that it owns.
-	counts, keeps []*evenness
+	// counts are the spreads over domains that count its pods, keeps those that it owns: alike ones are one, with the owners of all.
+	counts, keeps []*rule
 	// keys are the label keys, hostname apart, that matter for where its pods go: by its own rules or by those that
 	// count them. Sorted.
 	keys []string
@@ -89,9 +78,10 @@ func (m *model) findConcerns() {
 	m.findKeys()
 }
 
-// groupSpreads groups the spreads over domains, and lists for each class those that count its pods and those that it owns.
+// groupSpreads joins the spreads over domains that are judged alike, since they count the same pods over the same domains with the same
+// skew, and lists for each class those that count its pods and those that it owns.
 func groupSpreads(rules []rule, concerns []concern) {
-	index := map[string]*evenness{}
+	index := map[string]*rule{}
 	place := map[*tally]int{}
 	for i := range rules {
 		r := &rules[i]
@@ -104,17 +94,18 @@ func groupSpreads(rules []rule, concerns []concern) {
 			place[r.tally] = at
 		}
 		key := fmt.Sprint(at, r.maxSkew, r.minDomains, sortedKeys(r.domains))
-		e := index[key]
-		if e == nil {
-			e = &evenness{tally: r.tally, maxSkew: r.maxSkew, minDomains: r.minDomains, domains: r.domains, owners: map[string]int{}}
-			index[key] = e
-			r.classes.each(func(ci int) { concerns[ci].counts = append(concerns[ci].counts, e) })
+		all := index[key]
+		if all == nil {
+			one := *r
+			all, one.owners = &one, map[string]int{}
+			index[key] = all
+			r.classes.each(func(ci int) { concerns[ci].counts = append(concerns[ci].counts, all) })
 		}
 		for v, n := range r.owners {
-			e.owners[v] += n
+			all.owners[v] += n
 		}
-		if c := &concerns[r.owner]; !slices.Contains(c.keeps, e) {
-			c.keeps = append(c.keeps, e)
+		if c := &concerns[r.owner]; !slices.Contains(c.keeps, all) {
+			c.keeps = append(c.keeps, all)
 		}
 	}
 }
@@ -122,35 +113,10 @@ func groupSpreads(rules []rule, concerns []concern) {
 // upsets reports whether n pods at the place leave a spread of other pods more uneven than those require. The scheduler lets them, but
 // those others would then stand where it would not place them again.
 func (c *concern) upsets(n int, at lookup) bool {
-	return slices.ContainsFunc(c.counts, func(e *evenness) bool {
-		v, ok := at(e.key)
-		return ok && !e.stays(v, n)
+	return slices.ContainsFunc(c.counts, func(r *rule) bool {
+		v, ok := at(r.key)
+		return ok && !r.staysEven(v, n)
 	})
-}
-
-// stays reports whether the domains that owners are in stay within the skew with n pods more in one of them.
-func (e *evenness) stays(v string, n int) bool {
-	least := 0
-	if len(e.domains) >= e.minDomains {
-		least = math.MaxInt
-		for d := range e.domains {
-			count := e.counts[d]
-			if d == v {
-				count += n
-			}
-			least = min(least, count)
-		}
-	}
-	for at, owners := range e.owners {
-		count := e.counts[at]
-		if at == v {
-			count += n
-		}
-		if owners > 0 && count-least > e.maxSkew {
-			return false
-		}
-	}
-	return true
 }
 
 // yields says that pods of the class are less important than those of the other: they may not upset its spread.
@@ -205,9 +171,9 @@ func (m *model) record(ci, n int, at lookup) {
 			m.rules[i].owners[v] += n
 		}
 	}
-	for _, e := range c.keeps {
-		if v, ok := at(e.key); ok {
-			e.owners[v] += n
+	for _, r := range c.keeps {
+		if v, ok := at(r.key); ok {
+			r.owners[v] += n
 		}
 	}
 }

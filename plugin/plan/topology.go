@@ -189,7 +189,7 @@ func (m *model) openDomains() {
 // shut says that no node can be launched for the class. One that only a preference keeps it off could be.
 func (m *model) shut(c *class) bool {
 	return c.want.pod == nil && !c.want.untainted &&
-		m.each(c.fits, func(oi int) bool { return m.available.has(oi) && m.withinLimits(oi) }).empty()
+		m.each(c.fits, m.probation.buyable).empty()
 }
 
 // domainsKey tells spreads apart that see different domains; false for classes whose demands make them special.

@@ -242,7 +242,7 @@ func (m *model) domainsOf(u *unit, keys []string) []domain {
 
 func (m *model) findDomains(u *unit, keys []string) []domain {
 	if len(keys) == 0 {
-		if m.each(u.fits, func(oi int) bool { return m.available.has(oi) && m.withinLimits(oi) }).empty() {
+		if m.each(u.fits, m.probation.buyable).empty() {
 			return nil
 		}
 		return []domain{{values: map[string]string{}}}
