@@ -2,7 +2,6 @@ package invariants
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
 )
@@ -12,14 +11,10 @@ import (
 // is allowed for that, since the launcher waits for EC2 to show the instance as terminated. Whoever takes the evidence reads the
 // histories before the instances.
 func guardedInstances(e *Evidence) []string {
-	live := map[string]bool{}
-	for _, i := range e.Instances {
-		live[i.ID] = i.Live()
-	}
+	live := e.live()
 	var out []string
 	for _, c := range e.Claims {
-		id := c.Object.Status.ProviderID
-		id = id[strings.LastIndexByte(id, '/')+1:]
+		id := instanceID(c)
 		switch {
 		case unguardedWhileThere(c):
 			out = append(out, fmt.Sprintf("NodeClaim %s named launch %q and instance %q without the termination finalizer", c.Object.Name,

@@ -39,6 +39,21 @@ type Evidence struct {
 	Secrets []string
 }
 
+// live returns for the id of each instance whether it lives.
+func (e *Evidence) live() map[string]bool {
+	out := make(map[string]bool, len(e.Instances))
+	for _, i := range e.Instances {
+		out[i.ID] = i.Live()
+	}
+	return out
+}
+
+// instanceID returns the id of the NodeClaim's instance; empty for none.
+func instanceID(c observe.Claim) string {
+	id := c.Object.Status.ProviderID
+	return id[strings.LastIndexByte(id, '/')+1:]
+}
+
 // rule finds what contradicts it.
 type rule func(*Evidence) []string
 

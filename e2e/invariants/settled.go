@@ -16,8 +16,7 @@ func ownedInstances(e *Evidence) []string {
 	owned := map[string]bool{}
 	for _, c := range e.Claims {
 		if !c.Deleted.Seen() {
-			id := c.Object.Status.ProviderID
-			owned[id[strings.LastIndexByte(id, '/')+1:]] = true
+			owned[instanceID(c)] = true
 		}
 	}
 	var out []string
@@ -32,21 +31,17 @@ func ownedInstances(e *Evidence) []string {
 
 // livingClaims: each NodeClaim is initialized, stays, and has an instance that lives.
 func livingClaims(e *Evidence) []string {
-	live := map[string]bool{}
-	for _, i := range e.Instances {
-		live[i.ID] = i.Live()
-	}
+	live := e.live()
 	var out []string
 	for _, c := range e.Claims {
-		id := c.Object.Status.ProviderID
 		switch {
 		case c.Deleted.Seen():
 		case c.Leaving.Seen():
 			out = append(out, fmt.Sprintf("NodeClaim %s is still leaving", c.Object.Name))
 		case !c.Object.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
 			out = append(out, fmt.Sprintf("NodeClaim %s is not initialized", c.Object.Name))
-		case !live[id[strings.LastIndexByte(id, '/')+1:]]:
-			out = append(out, fmt.Sprintf("NodeClaim %s has no living instance: %q", c.Object.Name, id))
+		case !live[instanceID(c)]:
+			out = append(out, fmt.Sprintf("NodeClaim %s has no living instance: %q", c.Object.Name, c.Object.Status.ProviderID))
 		}
 	}
 	return out
