@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -81,6 +82,8 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	}
 	h.client = fake.NewClientset(o.objects...)
 	h.client.PrependReactor("create", "pods", h.bind)
+	watched := make(chan struct{})
+	h.client.PrependWatchReactor("pods", h.watchPods(watched))
 	h.informer = scheduler.NewInformerFactory(h.client, 0)
 	profiles := sample(tb, "../manifests/scheduler/beside.yaml", append(o.args, "socket: "+h.launcher.socket)...)
 	if post := profiles[0].Plugins.PostFilter.Enabled; o.launchFirst {
@@ -113,6 +116,7 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	}
 	h.informer.Start(ctx.Done())
 	h.informer.WaitForCacheSync(ctx.Done())
+	<-watched
 	if err := h.sched.WaitForHandlersSync(ctx); err != nil {
 		tb.Fatal(err)
 	}
@@ -125,6 +129,16 @@ func start(tb testing.TB, o harnessOptions) *harness {
 		h.informer.Shutdown()
 	})
 	return h
+}
+
+// watchPods opens a watch of the fake clientset and closes opened. A pod that is created between the informer's list
+// and its watch would be handed to the scheduler as it is stored, not as a copy: the scheduler's informer writes to it.
+func (h *harness) watchPods(opened chan struct{}) clienttesting.WatchReactionFunc {
+	return func(action clienttesting.Action) (bool, watch.Interface, error) {
+		defer close(opened)
+		w, err := h.client.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
+		return true, w, err
+	}
 }
 
 // sample reads a sample configuration with NodeLaunch's args replaced.
