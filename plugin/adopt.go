@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
 )
 
 const (
@@ -103,12 +104,12 @@ func (p *planner) adopt(now time.Time) {
 			}
 			if pod.Status.NominatedNodeName != want && !now.Before(a.written.Add(nominateEvery)) {
 				a.nominated, a.written = want, now
-				p.status.tell(note{ref: refOf(pod), nominate: want})
+				p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(pod), NominatedNode: want})
 			}
 			continue
 		}
 		if p.adoptable(pod, a, now) {
-			p.collected.add(entry{pod: p.ours(pod), at: now, nominated: pod.Status.NominatedNodeName, verdict: conditionMessage(pod)})
+			p.collected.add(entry{pod: p.ours(pod), at: now, nominated: pod.Status.NominatedNodeName, verdict: podstatus.Message(pod)})
 		}
 	}
 	p.adopted.pods = seen

@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
@@ -110,7 +111,7 @@ func newIdlePlanner(t *testing.T) *planner {
 	p := &planner{
 		Plugin: &Plugin{
 			collected: newCollector(), inbox: newInbox(), promises: table, metrics: m, link: l, args: &Args{},
-			status: newStatusWriter(nil, nil, nil), begins: newBeginning(), delays: newDelays(m),
+			status: podstatus.New(podstatus.Config{}), begins: newBeginning(), delays: newDelays(m),
 		},
 		view: newView(), kept: bequests{}, consolidator: &consolidator{},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
 )
 
 // tidyDelaysEvery is how often launches that were of use are forgotten.
@@ -102,7 +103,7 @@ func (d *delays) tidy(now time.Time) {
 
 // holdBack reports whether the pod has to wait because its owner's last launches came to nothing; wait is then called with the end of
 // the delay, and what the pod shall be told. Pods of nodes that go run, and do not wait.
-func (d *delays) holdBack(ctx context.Context, e entry, pod *corev1.Pod, wait func(time.Time, note)) bool {
+func (d *delays) holdBack(ctx context.Context, e entry, pod *corev1.Pod, wait func(time.Time, podstatus.Note)) bool {
 	if pod.Spec.NodeName != "" {
 		return false
 	}
@@ -116,8 +117,8 @@ func (d *delays) holdBack(ctx context.Context, e entry, pod *corev1.Pod, wait fu
 		return false
 	}
 	d.metrics.pods.WithLabelValues(outcomeDelayed).Inc()
-	wait(delay.Until, note{
-		ref: refOf(pod), message: explain.Delayed(delay.NodeClaim, delay.Reason, delay.Until, e.verdict), event: "LaunchDelayed", warning: true,
+	wait(delay.Until, podstatus.Note{
+		Pod: catalog.PodRefOf(pod), Message: explain.Delayed(delay.NodeClaim, delay.Reason, delay.Until, e.verdict), EventReason: "LaunchDelayed", Warning: true,
 	})
 	return true
 }

@@ -136,7 +136,7 @@ func (k *keptNodes) taken(rooms []keptRoom, info fwk.NodeInfo) int {
 
 // left says whether the pod is leaving its node, or gone.
 func (p *Plugin) left(pod *corev1.Pod) bool {
-	current := p.pod(refOf(pod))
+	current := p.pod(catalog.PodRefOf(pod))
 	return current == nil || current.DeletionTimestamp != nil
 }
 

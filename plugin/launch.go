@@ -16,9 +16,11 @@ import (
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
@@ -39,7 +41,7 @@ func (p *planner) pending(ctx context.Context, entries []entry, of purpose) []en
 		klog.FromContext(ctx).Error(err, "The scheduler's cache gave no snapshot")
 	}
 	for _, e := range entries {
-		pod := p.pod(refOf(e.pod))
+		pod := p.pod(catalog.PodRefOf(e.pod))
 		if pod == nil || pod.DeletionTimestamp != nil || of.pending() && p.provided(e, pod) {
 			continue
 		}
@@ -54,13 +56,13 @@ func (p *planner) pending(ctx context.Context, entries []entry, of purpose) []en
 			}
 			p.metrics.pods.WithLabelValues(outcomeUnplaced).Inc()
 			p.unplaced[pod.UID] = e
-			p.status.tell(note{ref: refOf(pod), message: explain.NotLaunchable(why, e.verdict), event: "FailedScheduling", warning: true})
+			p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(pod), Message: explain.NotLaunchable(why, e.verdict), EventReason: "FailedScheduling", Warning: true})
 			continue
 		}
-		delayed := func(until time.Time, n note) {
+		delayed := func(until time.Time, n podstatus.Note) {
 			p.unplaced[pod.UID] = e
 			p.replan.by(until)
-			p.status.tell(n)
+			p.status.Report(n)
 		}
 		if p.awaitsRoom(ctx, endings, e, pod) || p.delays.holdBack(ctx, e, pod, delayed) {
 			continue
@@ -287,7 +289,7 @@ func (p *planner) refuse(ctx context.Context, members []plan.Member, r *api.Resu
 		uids := make([]types.UID, len(m.Pods))
 		for i, ref := range m.Pods {
 			uids[i] = types.UID(ref.UID)
-			p.status.tell(note{ref: ref, message: explain.Refused(r.GetName(), r.GetReason(), r.GetMessage())})
+			p.status.Report(podstatus.Note{Pod: ref, Message: explain.Refused(r.GetName(), r.GetReason(), r.GetMessage())})
 		}
 		p.metrics.pods.WithLabelValues(outcomeRefused).Add(float64(len(uids)))
 		p.count("refused", len(p.promises.Release(uids...)))
@@ -298,7 +300,7 @@ func (p *planner) tellMembers(members []plan.Member, message, outcome string) {
 	for _, m := range members {
 		p.metrics.pods.WithLabelValues(outcome).Add(float64(len(m.Pods)))
 		for _, ref := range m.Pods {
-			p.status.tell(note{ref: ref, message: message, event: "Nominated"})
+			p.status.Report(podstatus.Note{Pod: ref, Message: message, EventReason: "Nominated"})
 		}
 	}
 }
@@ -346,7 +348,7 @@ func (p *planner) tellUnplaced(w *work) {
 			}
 			e.hopeless = !w.result.Plan.CutShort
 			p.unplaced[e.pod.UID] = e
-			p.status.tell(note{ref: ref, message: explain.Unplaced(u, e.verdict), event: "FailedScheduling", warning: true})
+			p.status.Report(podstatus.Note{Pod: ref, Message: explain.Unplaced(u, e.verdict), EventReason: "FailedScheduling", Warning: true})
 		}
 	}
 	if hopeless > 0 {

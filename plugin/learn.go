@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
@@ -197,7 +198,7 @@ func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 	p.kept.failed(name)
 	logger.V(2).Info("In-flight node ended", "nodeClaim", name, "outcome", e.Outcome.String(), "reason", e.Reason)
 	for _, held := range p.promises.OfClaim(name) {
-		p.status.tell(note{ref: held.Pod, message: explain.Failed(name, e.Reason, e.Message)})
+		p.status.Report(podstatus.Note{Pod: held.Pod, Message: explain.Failed(name, e.Reason, e.Message)})
 	}
 	p.count("failed", len(p.promises.ReleaseClaim(name)))
 }

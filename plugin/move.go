@@ -189,7 +189,7 @@ func (p *planner) leftOut(entries, planned []entry) string {
 		have[e.pod.UID] = true
 	}
 	for _, e := range entries {
-		if pod := p.pod(refOf(e.pod)); !have[e.pod.UID] && pod != nil && pod.DeletionTimestamp == nil {
+		if pod := p.pod(catalog.PodRefOf(e.pod)); !have[e.pod.UID] && pod != nil && pod.DeletionTimestamp == nil {
 			return fmt.Sprintf("pod %s can run nowhere else: %s", klog.KObj(pod), p.pinned(pod))
 		}
 	}
@@ -199,7 +199,7 @@ func (p *planner) leftOut(entries, planned []entry) string {
 // roomless names a pod for which no room was kept after all.
 func (p *planner) roomless(w *work) string {
 	for _, e := range w.entries {
-		if _, ok := p.kept[e.pod.UID]; !ok && p.pod(refOf(e.pod)) != nil {
+		if _, ok := p.kept[e.pod.UID]; !ok && p.pod(catalog.PodRefOf(e.pod)) != nil {
 			return fmt.Sprintf("no room was kept for pod %s", klog.KObj(e.pod))
 		}
 	}

@@ -78,7 +78,7 @@ func (p *Plugin) classes(entries []entry) []plan.Class {
 		if _, ok := only[profile]; !ok {
 			only[profile] = p.schedulerOnly(profile)
 		}
-		ref := refOf(e.pod)
+		ref := catalog.PodRefOf(e.pod)
 		ref.SchedulerOnly, ref.Adopted = only[profile], p.adoptedPod(ref)
 		classes.Add(classes.Of(e.pod, e.class), ref)
 	}

@@ -13,9 +13,11 @@ import (
 	"k8s.io/klog/v2"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/batch"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/provision"
 )
 
@@ -326,7 +328,7 @@ func (p *planner) overdue(now time.Time) {
 		}
 	}
 	for uid, x := range p.aside {
-		if pod := p.pod(refOf(x.entry.pod)); pod == nil || pod.UID != uid || pod.Spec.NodeName != "" {
+		if pod := p.pod(catalog.PodRefOf(x.entry.pod)); pod == nil || pod.UID != uid || pod.Spec.NodeName != "" {
 			delete(p.aside, uid)
 		}
 	}
@@ -334,7 +336,7 @@ func (p *planner) overdue(now time.Time) {
 		p.enter(e, now)
 	}
 	for uid, e := range p.unplaced {
-		if pod := p.pod(refOf(e.pod)); pod == nil || pod.Spec.NodeName != "" {
+		if pod := p.pod(catalog.PodRefOf(e.pod)); pod == nil || pod.Spec.NodeName != "" {
 			delete(p.unplaced, uid)
 		}
 	}
@@ -355,7 +357,7 @@ func (p *planner) tellGangs(now time.Time) {
 		}
 		if n := p.batch.Lacking(e.gang.Name, now); n > 0 {
 			p.told[e.pod.UID] = now
-			p.status.tell(note{ref: refOf(e.pod), message: explain.GangWaits(e.gang.Name, n, e.verdict), event: "FailedScheduling"})
+			p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.pod), Message: explain.GangWaits(e.gang.Name, n, e.verdict), EventReason: "FailedScheduling"})
 		}
 	}
 }
@@ -366,7 +368,7 @@ func (p *planner) tellUnreachable(since, now time.Time) {
 	for _, e := range p.entries {
 		if now.Sub(p.told[e.pod.UID]) > time.Minute {
 			p.told[e.pod.UID] = now
-			p.status.tell(note{ref: refOf(e.pod), message: p.unreachable(since, e.verdict)})
+			p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.pod), Message: p.unreachable(since, e.verdict)})
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/plugin/hooks"
 	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
@@ -60,7 +61,7 @@ type Plugin struct {
 	lease    *corev1.ObjectReference
 	link     *link.Link
 	planner  *planner
-	status   *statusWriter
+	status   *podstatus.Writer
 	owners   *owners
 	needs    *needs
 	busy     *busyView
@@ -181,8 +182,9 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 		return err
 	}
 	p.needs = newNeeds(s.Profiles, s.Informers)
-	p.status = newStatusWriter(s.Client, s.Informers.Core().V1().Pods().Lister(), s.Recorder)
-	p.status.adopts = p.adopts
+	p.status = podstatus.New(podstatus.Config{
+		Client: s.Client, Pods: s.Informers.Core().V1().Pods().Lister(), Recorder: s.Recorder, Adopts: p.adopts,
+	})
 	p.planner = newPlanner(p, provisioner)
 	p.planner.consolidator = newConsolidator(p, beside)
 	p.busy = newBusyView(p)

@@ -24,7 +24,7 @@ func (p *Plugin) Run(ctx context.Context) {
 	}()
 	all.Go(func() { p.runPlanner(ctx) })
 	all.Go(func() { p.planner.consolidator.run(ctx) })
-	all.Go(func() { p.status.run(ctx) })
+	all.Go(func() { p.status.Run(ctx) })
 	all.Go(func() { p.link.RunCatalog(ctx) })
 	all.Go(func() { p.link.RunQuestions(ctx) })
 	for range answerers {

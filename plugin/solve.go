@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/provision"
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
@@ -177,7 +178,7 @@ func (p *planner) setAside(ctx context.Context, e entry, of purpose, cause error
 	until := p.aside.failed(e, time.Now())
 	p.metrics.pods.WithLabelValues(outcomeAside).Inc()
 	klog.FromContext(ctx).Error(cause, "Pod is set aside", "pod", klog.KObj(e.pod), "until", until)
-	p.status.tell(note{ref: refOf(e.pod), message: explain.SetAside(cause.Error(), until), event: "FailedScheduling", warning: true})
+	p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.pod), Message: explain.SetAside(cause.Error(), until), EventReason: "FailedScheduling", Warning: true})
 	return planned{}
 }
 
@@ -185,14 +186,14 @@ func (p *planner) setAside(ctx context.Context, e entry, of purpose, cause error
 func (p *planner) postpone(entries []entry, of purpose, cause error) planned {
 	u := plan.Unplaced{Reasons: []plan.Reason{{Code: "PlanningFailed", Message: "planning failed and is tried again: " + cause.Error()}}}
 	for _, e := range entries {
-		u.Pods = append(u.Pods, refOf(e.pod))
+		u.Pods = append(u.Pods, catalog.PodRefOf(e.pod))
 	}
 	if !of.pending() {
 		return planned{unplaced: []plan.Unplaced{u}}
 	}
 	for _, e := range entries {
 		p.unplaced[e.pod.UID] = e
-		p.status.tell(note{ref: refOf(e.pod), message: explain.Unplaced(u, e.verdict)})
+		p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.pod), Message: explain.Unplaced(u, e.verdict)})
 	}
 	p.replan.by(time.Now().Add(postponeFor))
 	return planned{}
@@ -201,7 +202,7 @@ func (p *planner) postpone(entries []entry, of purpose, cause error) planned {
 func (p *planner) activatePods(pods []*corev1.Pod) {
 	refs := make([]catalog.PodRef, len(pods))
 	for i, pod := range pods {
-		refs[i] = refOf(pod)
+		refs[i] = catalog.PodRefOf(pod)
 	}
 	p.activate(refs)
 }

@@ -82,7 +82,7 @@ func (b bequests) on(claim, node string) []*corev1.Pod {
 // tidy notes who has left by now, and forgets what nobody will come for: leaving says whether a node still goes.
 func (b bequests) tidy(now time.Time, pod func(catalog.PodRef) *corev1.Pod, leaving func(node string) bool) {
 	for uid, q := range b {
-		if current := pod(refOf(q.pod)); q.left.IsZero() && (current == nil || current.UID != uid || current.DeletionTimestamp != nil) {
+		if current := pod(catalog.PodRefOf(q.pod)); q.left.IsZero() && (current == nil || current.UID != uid || current.DeletionTimestamp != nil) {
 			q.left = now
 			b[uid] = q
 		}

@@ -9,6 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
 )
 
 // endsWithin is how near the end of a pod has to be for the pod that its controller made instead to wait for its room: no node boots
@@ -107,7 +110,7 @@ func (p *planner) awaitsRoom(ctx context.Context, from *endings, e entry, pod *c
 	switch {
 	case ending != nil:
 		e.room = from.now
-		p.status.tell(note{ref: refOf(pod), message: fmt.Sprintf("no node is launched while pod %s ends, whose room it gets on node %s",
+		p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(pod), Message: fmt.Sprintf("no node is launched while pod %s ends, whose room it gets on node %s",
 			klog.KObj(ending), ending.Spec.NodeName)})
 	case e.room.IsZero() || from.now.Sub(e.room) >= 2*housekeeping:
 		return false

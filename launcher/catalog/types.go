@@ -148,3 +148,8 @@ type PodRef struct {
 	// Adopted says that the pod is another scheduler's, which learns from its nominatedNodeName where it goes.
 	Adopted bool
 }
+
+// PodRefOf returns the pod's namespace, name and UID.
+func PodRefOf(pod *corev1.Pod) PodRef {
+	return PodRef{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
+}

@@ -1,4 +1,4 @@
-package plugin
+package podstatus
 
 import (
 	"context"
@@ -15,13 +15,14 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// teller is a status writer at work in a bubble, on one pod.
-type teller struct {
-	*statusWriter
+// reporter is a Writer at work in a bubble, on one pod.
+type reporter struct {
+	*Writer
 	t        *testing.T
 	client   *fake.Clientset
 	informer informers.SharedInformerFactory
@@ -29,16 +30,19 @@ type teller struct {
 	pod      *corev1.Pod
 }
 
-func newTeller(t *testing.T, pod *corev1.Pod) *teller {
+func newReporter(t *testing.T, pod *corev1.Pod) *reporter {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &teller{t: t, client: fake.NewClientset(pod), recorder: events.NewFakeRecorder(100), pod: pod}
+	w := &reporter{t: t, client: fake.NewClientset(pod), recorder: events.NewFakeRecorder(100), pod: pod}
 	w.informer = informers.NewSharedInformerFactory(w.client, 0)
-	w.statusWriter = newStatusWriter(w.client, w.informer.Core().V1().Pods().Lister(), w.recorder)
+	w.Writer = New(Config{
+		Client: w.client, Pods: w.informer.Core().V1().Pods().Lister(), Recorder: w.recorder,
+		Adopts: func(string) bool { return false },
+	})
 	w.informer.Start(ctx.Done())
 	w.informer.WaitForCacheSync(ctx.Done())
 	done := make(chan struct{})
-	go func() { defer close(done); w.run(ctx) }()
+	go func() { defer close(done); w.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		<-done
@@ -51,14 +55,14 @@ func pending() *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: types.UID("uid-a")}}
 }
 
-// says tells the pod a reason and returns the events that it got by then.
-func (w *teller) says(pool, verdict string) []string {
+// says reports a reason for the pod and returns the Events that it got by then.
+func (w *reporter) says(pool, verdict string) []string {
 	u := plan.Unplaced{Reasons: []plan.Reason{{NodePool: pool, Message: "full"}}}
-	w.tell(note{ref: refOf(w.pod), message: explain.Unplaced(u, verdict), event: "FailedScheduling", warning: true})
+	w.Report(Note{Pod: catalog.PodRefOf(w.pod), Message: explain.Unplaced(u, verdict), EventReason: "FailedScheduling", Warning: true})
 	return w.sent()
 }
 
-func (w *teller) sent() (out []string) {
+func (w *reporter) sent() (out []string) {
 	synctest.Wait()
 	for {
 		select {
@@ -70,19 +74,19 @@ func (w *teller) sent() (out []string) {
 	}
 }
 
-func (w *teller) condition() string {
+func (w *reporter) condition() string {
 	pod, err := w.client.CoreV1().Pods("default").Get(w.t.Context(), "a", metav1.GetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return conditionMessage(pod)
+	return Message(pod)
 }
 
 // A pod gets an event for each reason that is new, one in ten seconds at most, the last one in any case; its condition is
 // always the newest.
 func TestEventsArePerReasonAndSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTeller(t, pending())
+		w := newReporter(t, pending())
 		if got := w.says("a", "0/1 nodes are available: 1 Insufficient cpu."); len(got) != 1 || !strings.Contains(got[0], "NodePool a: full") {
 			t.Fatalf("events %q", got)
 		}
@@ -118,7 +122,7 @@ func TestEventsAfterARestart(t *testing.T) {
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
 			Message: explain.Unplaced(plan.Unplaced{Reasons: []plan.Reason{{NodePool: "a", Message: "full"}}}, "0/1 nodes are available."),
 		}}
-		w := newTeller(t, pod)
+		w := newReporter(t, pod)
 		if got := w.says("a", "0/2 nodes are available."); len(got) != 0 {
 			t.Errorf("events %q", got)
 		}
@@ -128,11 +132,11 @@ func TestEventsAfterARestart(t *testing.T) {
 	})
 }
 
-// A pod that is bound is told nothing any more, but for what it was launched.
+// Nothing is reported on a pod that is bound.
 func TestBoundPodsAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := pending()
-		w := newTeller(t, pod)
+		w := newReporter(t, pod)
 		w.says("a", "")
 		w.says("b", "")
 		bound := pod.DeepCopy()
@@ -161,10 +165,10 @@ func TestClipped(t *testing.T) {
 // TestALaunchIsNotHeldBack shows that the Event of a launch comes at once, also right after a warning, but only once in ten seconds.
 func TestALaunchIsNotHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTeller(t, pending())
+		w := newReporter(t, pending())
 		w.says("a", "")
 		for i, want := range []int{1, 0} {
-			w.tell(note{ref: refOf(w.pod), message: fmt.Sprintf("launching node %d", i), event: "Nominated"})
+			w.Report(Note{Pod: catalog.PodRefOf(w.pod), Message: fmt.Sprintf("launching node %d", i), EventReason: "Nominated"})
 			if got := w.sent(); len(got) != want {
 				t.Errorf("launch %d: events %q, want %d", i, got, want)
 			}

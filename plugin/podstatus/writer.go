@@ -1,0 +1,338 @@
+package podstatus
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientset "k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+)
+
+const (
+	// statusPerSecond and statusBurst bound the writes of conditions and Events: a wave of ten thousand pods must not
+	// take the API server's time from their bindings. Most pods of a wave are bound before their turn and need none.
+	statusPerSecond = 100
+	statusBurst     = 300
+	// noteLimit is the API server's limit on the note of an Event.
+	noteLimit = 1024
+	// eventEvery is the shortest time between two Events of a pod.
+	eventEvery = 10 * time.Second
+	// eventMemory is how long the last Event of a pod is remembered.
+	eventMemory = time.Hour
+)
+
+// Note is what is to be written for one pod.
+type Note struct {
+	// Pod that the note is for.
+	Pod catalog.PodRef
+	// Message of the condition PodScheduled=False, reason Unschedulable. Empty leaves the condition as it is.
+	Message string
+	// EventReason is the reason of an Event with the same text. Empty sends none.
+	EventReason string
+	// Warning makes the Event a warning.
+	Warning bool
+	// NominatedNode is the nominatedNodeName that an adopted pod is to have. Empty leaves it as it is.
+	NominatedNode string
+
+	tries int
+}
+
+// Config is what a Writer needs. All fields are required.
+type Config struct {
+	// Client writes conditions and nominatedNodeName.
+	Client clientset.Interface
+	// Pods are the pods as an informer shows them.
+	Pods corelisters.PodLister
+	// Recorder sends the Events.
+	Recorder events.EventRecorderLogger
+	// Adopts reports whether pods of the named scheduler are adopted: that scheduler writes their condition itself.
+	Adopts func(scheduler string) bool
+}
+
+// Writer writes conditions and Events of pods in the background: the newest note of each pod only, in the order in which
+// the pods were first noted.
+type Writer struct {
+	Config
+
+	limit *rate.Limiter
+	wake  chan struct{}
+
+	mu    sync.Mutex
+	notes map[string]Note
+	order []string
+
+	// The rest is Run's own: the last Event of each pod, and those that are due later. swept is when Events were last
+	// forgotten.
+	events map[string]sentEvent
+	later  map[string]Note
+	swept  time.Time
+}
+
+// sentEvent is an Event that a pod got.
+type sentEvent struct {
+	reason  string
+	at      time.Time
+	warning bool
+}
+
+// New returns a Writer that writes once Run is called.
+func New(c Config) *Writer {
+	return &Writer{
+		Config: c, limit: rate.NewLimiter(statusPerSecond, statusBurst),
+		wake: make(chan struct{}, 1), notes: map[string]Note{}, events: map[string]sentEvent{}, later: map[string]Note{},
+	}
+}
+
+// Report takes a note to be written. It replaces an older note of the pod. It is safe for concurrent use.
+func (w *Writer) Report(n Note) {
+	w.mu.Lock()
+	if old, ok := w.notes[n.Pod.UID]; ok {
+		if n.Message == "" {
+			n.Message = old.Message
+		}
+		if n.NominatedNode == "" {
+			n.NominatedNode = old.NominatedNode
+		} else if n.EventReason == "" {
+			n.EventReason, n.Warning = old.EventReason, old.Warning
+		}
+	} else {
+		w.order = append(w.order, n.Pod.UID)
+	}
+	w.notes[n.Pod.UID] = n
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Writer) pop() (Note, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.order) == 0 {
+		return Note{}, false
+	}
+	uid := w.order[0]
+	w.order = w.order[1:]
+	n := w.notes[uid]
+	delete(w.notes, uid)
+	return n, true
+}
+
+// Run writes until the context ends. Call it once.
+func (w *Writer) Run(ctx context.Context) {
+	for {
+		n, ok := w.pop()
+		if ok && ctx.Err() == nil {
+			w.write(ctx, n)
+			continue
+		}
+		timer := time.NewTimer(time.Until(w.due(time.Now())))
+		select {
+		case <-ctx.Done():
+		case <-w.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// due sends the Events that were held back long enough, forgets old ones, and returns when to look again.
+func (w *Writer) due(now time.Time) time.Time {
+	if now.Sub(w.swept) > eventMemory {
+		w.swept = now
+		maps.DeleteFunc(w.events, func(_ string, e sentEvent) bool { return now.Sub(e.at) > eventMemory })
+	}
+	next := now.Add(eventMemory)
+	for uid, n := range w.later {
+		at := w.events[uid].at.Add(eventEvery)
+		if now.Before(at) {
+			if at.Before(next) {
+				next = at
+			}
+			continue
+		}
+		delete(w.later, uid)
+		if pod, err := w.Pods.Pods(n.Pod.Namespace).Get(n.Pod.Name); err == nil && string(pod.UID) == uid && pod.Spec.NodeName == "" {
+			w.event(pod, n, now)
+		}
+	}
+	return next
+}
+
+func (w *Writer) write(ctx context.Context, n Note) {
+	pod, err := w.Pods.Pods(n.Pod.Namespace).Get(n.Pod.Name)
+	if err != nil || string(pod.UID) != n.Pod.UID {
+		return
+	}
+	if w.Adopts(pod.Spec.SchedulerName) {
+		w.writeAdopted(ctx, pod, n)
+		return
+	}
+	if w.reported(pod, n) {
+		return
+	}
+	bound := pod.Spec.NodeName != ""
+	if bound && n.EventReason == "" || w.limit.Wait(ctx) != nil {
+		return
+	}
+	w.event(pod, n, time.Now())
+	if bound || said(pod, n.Message) {
+		return
+	}
+	w.settle(ctx, pod, n, w.patch(ctx, pod, n.Message))
+}
+
+// settle follows up on what became of a write.
+func (w *Writer) settle(ctx context.Context, pod *corev1.Pod, n Note, err error) {
+	if apierrors.IsConflict(err) && n.tries < 3 {
+		// The pod has changed: look again when the informer has seen it, without a second event.
+		n.tries++
+		n.EventReason = ""
+		w.again(n)
+		return
+	}
+	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+		klog.FromContext(ctx).V(2).Info("Condition of the pod was not written", "pod", klog.KObj(pod), "err", err)
+	}
+}
+
+// writeAdopted sends the Event and writes nominatedNodeName. The pod's own scheduler writes the condition.
+func (w *Writer) writeAdopted(ctx context.Context, pod *corev1.Pod, n Note) {
+	if w.limit.Wait(ctx) != nil {
+		return
+	}
+	if n.Message != "" {
+		w.event(pod, n, time.Now())
+	}
+	if n.NominatedNode == "" || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == n.NominatedNode {
+		return
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+		"status":   map[string]any{"nominatedNodeName": n.NominatedNode},
+	})
+	if err == nil {
+		_, err = w.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
+	}
+	// What did not succeed is written again a second later.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
+		klog.FromContext(ctx).V(2).Info("Pod was not nominated", "pod", klog.KObj(pod), "err", err)
+	}
+}
+
+// reported reports whether all of the note has been written.
+func (w *Writer) reported(pod *corev1.Pod, n Note) bool {
+	return said(pod, n.Message) && (n.EventReason == "" || w.events[n.Pod.UID].reason == explain.Reason(n.Message))
+}
+
+// event sends the note as an Event if its reason differs from that of the pod's last Event. It waits until eventEvery has
+// passed since that one.
+func (w *Writer) event(pod *corev1.Pod, n Note, now time.Time) {
+	if n.EventReason == "" {
+		return
+	}
+	uid, reason := n.Pod.UID, explain.Reason(n.Message)
+	last, known := w.events[uid]
+	if !known {
+		// Before a restart, perhaps.
+		last.reason = explain.Reason(Message(pod))
+	}
+	delete(w.later, uid)
+	switch {
+	case last.reason == reason:
+		return
+	case now.Before(last.at.Add(eventEvery)) && (n.Warning || !last.warning):
+		// A launch that follows a warning at once is what its reader waits for.
+		w.later[uid] = n
+		return
+	}
+	w.events[uid] = sentEvent{reason: reason, at: now, warning: n.Warning}
+	kind := corev1.EventTypeNormal
+	if n.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	w.Recorder.Eventf(pod, nil, kind, n.EventReason, "Scheduling", "%s", clipped(n.Message))
+}
+
+// again puts the note back unless there is a newer one.
+func (w *Writer) again(n Note) {
+	w.mu.Lock()
+	_, newer := w.notes[n.Pod.UID]
+	w.mu.Unlock()
+	if !newer {
+		w.Report(n)
+	}
+}
+
+// said reports whether the pod's condition has this message already.
+func said(pod *corev1.Pod, message string) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == message
+		}
+	}
+	return false
+}
+
+// Message returns the message of the pod's condition PodScheduled, empty where it has none.
+func Message(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// patch writes the condition if the pod is still the one that was read: the condition of a pod that was
+// bound meanwhile must not say that it is unschedulable.
+func (w *Writer) patch(ctx context.Context, pod *corev1.Pod, message string) error {
+	since := metav1.NewTime(time.Now())
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			since = c.LastTransitionTime
+		}
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+		"status": map[string]any{"conditions": []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: message, LastTransitionTime: since, ObservedGeneration: pod.Generation,
+		}}},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = w.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// clipped returns the text cut to noteLimit bytes, between two characters.
+func clipped(s string) string {
+	if len(s) <= noteLimit {
+		return s
+	}
+	cut := noteLimit - 4
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + " ..."
+}
