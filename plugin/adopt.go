@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 )
 
@@ -64,7 +65,7 @@ func (p *Plugin) adoptedPod(ref catalog.PodRef) bool {
 func (p *Plugin) foreignChanged(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" && p.adopts(pod.Spec.SchedulerName) {
 		p.foreign.Store(true)
-		p.collected.notify()
+		p.collected.Notify()
 	}
 }
 
@@ -109,7 +110,7 @@ func (p *planner) adopt(now time.Time) {
 			continue
 		}
 		if p.adoptable(pod, a, now) {
-			p.collected.add(entry{pod: p.ours(pod), at: now, nominated: pod.Status.NominatedNodeName, verdict: podstatus.Message(pod)})
+			p.collected.Add(intake.Entry{Pod: p.ours(pod), At: now, Nominated: pod.Status.NominatedNodeName, Verdict: podstatus.Message(pod)})
 		}
 	}
 	p.adopted.pods = seen
@@ -117,7 +118,7 @@ func (p *planner) adopt(now time.Time) {
 
 // adoptable says whether a pod of another scheduler waits for a node that nobody brings.
 func (p *planner) adoptable(pod *corev1.Pod, a *adoption, now time.Time) bool {
-	if _, ok := p.index[pod.UID]; ok {
+	if p.batch.Has(pod.UID) {
 		return false
 	}
 	if _, ok := p.unplaced[pod.UID]; ok {

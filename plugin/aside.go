@@ -1,11 +1,11 @@
 package plugin
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
 const (
@@ -21,7 +21,7 @@ type asides map[types.UID]*aside
 
 // aside is one of them.
 type aside struct {
-	entry entry
+	entry intake.Entry
 	// until is when it is planned again, wait how long that was from its last failure.
 	until time.Time
 	wait  time.Duration
@@ -30,12 +30,12 @@ type aside struct {
 }
 
 // failed sets a pod aside and returns until when.
-func (a asides) failed(e entry, now time.Time) time.Time {
+func (a asides) failed(e intake.Entry, now time.Time) time.Time {
 	wait := asideFirst
-	if old := a[e.pod.UID]; old != nil {
+	if old := a[e.Pod.UID]; old != nil {
 		wait = min(2*old.wait, asideMost)
 	}
-	a[e.pod.UID] = &aside{entry: e, until: now.Add(wait), wait: wait}
+	a[e.Pod.UID] = &aside{entry: e, until: now.Add(wait), wait: wait}
 	return now.Add(wait)
 }
 
@@ -46,24 +46,24 @@ func (a asides) holds(uid types.UID, now time.Time) bool {
 }
 
 // due returns the pods whose time is over, each once, in the order in which they came.
-func (a asides) due(now time.Time) []entry {
-	var out []entry
+func (a asides) due(now time.Time) []intake.Entry {
+	var out []intake.Entry
 	for _, x := range a {
 		if !x.retried && !now.Before(x.until) {
 			x.retried = true
 			out = append(out, x.entry)
 		}
 	}
-	slices.SortFunc(out, func(a, b entry) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.pod.UID, b.pod.UID)) })
+	intake.Sort(out)
 	return out
 }
 
 // planned forgets the failures of pods that were planned.
-func (a asides) planned(entries []entry) {
+func (a asides) planned(entries []intake.Entry) {
 	if len(a) == 0 {
 		return
 	}
 	for _, e := range entries {
-		delete(a, e.pod.UID)
+		delete(a, e.Pod.UID)
 	}
 }

@@ -8,11 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-func named(namespace, name string) entry {
-	return entry{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name)}}}
+func named(namespace, name string) intake.Entry {
+	return intake.Entry{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name)}}}
 }
 
 // A pod that fails again is set aside for longer, up to ten minutes, and starts anew once it was planned.
@@ -23,15 +24,15 @@ func TestAsideDoubles(t *testing.T) {
 		if got := until.Sub(now); got != want*time.Second {
 			t.Errorf("set aside for %s, want %ds", got, want)
 		}
-		if !list.holds(e.pod.UID, now) || len(list.due(until.Add(-1))) > 0 {
+		if !list.holds(e.Pod.UID, now) || len(list.due(until.Add(-1))) > 0 {
 			t.Error("the pod is not set aside")
 		}
-		if got := list.due(until); len(got) != 1 || len(list.due(until)) > 0 || list.holds(e.pod.UID, until) {
+		if got := list.due(until); len(got) != 1 || len(list.due(until)) > 0 || list.holds(e.Pod.UID, until) {
 			t.Errorf("%d pods are due, want the one, once", len(got))
 		}
 		now = until
 	}
-	list.planned([]entry{e})
+	list.planned([]intake.Entry{e})
 	if got := list.failed(e, now).Sub(now); got != asideFirst {
 		t.Errorf("set aside for %s after it was planned, want %s", got, asideFirst)
 	}
@@ -39,26 +40,26 @@ func TestAsideDoubles(t *testing.T) {
 
 // A batch that fails is tried by namespace, then in halves, gangs whole.
 func TestDivide(t *testing.T) {
-	gang := func(name string) entry {
+	gang := func(name string) intake.Entry {
 		e := named("b", name)
-		e.gang = plan.Gang{Name: "b/g"}
+		e.Gang = plan.Gang{Name: "b/g"}
 		return e
 	}
-	text := func(parts [][]entry) string {
+	text := func(parts [][]intake.Entry) string {
 		out := ""
 		for _, part := range parts {
 			for _, e := range part {
-				out += e.pod.Namespace + e.pod.Name + " "
+				out += e.Pod.Namespace + e.Pod.Name + " "
 			}
 			out += "| "
 		}
 		return out
 	}
-	mixed := []entry{named("a", "1"), named("b", "1"), named("a", "2"), named("c", "1")}
+	mixed := []intake.Entry{named("a", "1"), named("b", "1"), named("a", "2"), named("c", "1")}
 	if got, want := text(divide(mixed)), "a1 a2 | b1 | c1 | "; got != want {
 		t.Errorf("divided into %q, want %q", got, want)
 	}
-	one := []entry{gang("1"), named("b", "2"), gang("3"), gang("4")}
+	one := []intake.Entry{gang("1"), named("b", "2"), gang("3"), gang("4")}
 	if got, want := text(divide(one)), "b1 b3 b4 | b2 | "; got != want {
 		t.Errorf("divided into %q, want %q", got, want)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
@@ -108,13 +110,17 @@ func newIdlePlanner(t *testing.T) *planner {
 			t.Error(err)
 		}
 	})
+	collected := intake.NewCollector()
+	open, err := intake.NewBatch(intake.Config{Windows: batch.Config{Idle: 1, Max: 1, GangTimeout: 1}, Collector: collected})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := &planner{
 		Plugin: &Plugin{
-			collected: newCollector(), inbox: newInbox(), promises: table, metrics: m, link: l, args: &Args{},
+			collected: collected, inbox: newInbox(collected.Notify), promises: table, metrics: m, link: l, args: &Args{},
 			status: podstatus.New(podstatus.Config{}), begins: newBeginning(), delays: newDelays(m),
 		},
-		view: newView(), kept: bequests{}, consolidator: &consolidator{},
+		batch: open, view: newView(), kept: bequests{}, consolidator: &consolidator{},
 	}
-	p.inbox.wake = p.collected.notify
 	return p
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision"
 )
@@ -221,12 +222,12 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 	began := time.Now()
 	defer func() { *a.worked += time.Since(began) }()
 	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
-	var entries []entry
+	var entries []intake.Entry
 	for _, name := range gone {
 		for _, pod := range a.pods[name] {
 			free := *pod
 			free.Spec.NodeName = ""
-			entries = append(entries, entry{pod: a.ours(&free)})
+			entries = append(entries, intake.Entry{Pod: a.ours(&free)})
 		}
 	}
 	req, err := a.needs.request(a.classes(entries), a.catalog)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/plugin/admission"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
 // liveEvery is how often a DaemonSet's newest pod is looked for: to find it, all of them are read.
@@ -29,7 +30,7 @@ const liveEvery = 30 * time.Second
 // daemonSets are the DaemonSets of the cluster with the templates of the pods that the API server will make of them. Plan,
 // filters and reservations all take them from here, so that they count the same room. It is safe for concurrent use.
 type daemonSets struct {
-	pods            cache.Indexer
+	owners          *intake.Owners
 	sets            appslisters.DaemonSetLister
 	limitRanges     corelisters.LimitRangeLister
 	runtimeClasses  nodelisters.RuntimeClassLister
@@ -55,9 +56,9 @@ type completed struct {
 	until time.Time
 }
 
-func newDaemonSets(f informers.SharedInformerFactory, pods cache.Indexer) (*daemonSets, error) {
+func newDaemonSets(f informers.SharedInformerFactory, owners *intake.Owners) (*daemonSets, error) {
 	d := &daemonSets{
-		pods: pods, sets: f.Apps().V1().DaemonSets().Lister(), limitRanges: f.Core().V1().LimitRanges().Lister(),
+		owners: owners, sets: f.Apps().V1().DaemonSets().Lister(), limitRanges: f.Core().V1().LimitRanges().Lister(),
 		runtimeClasses: f.Node().V1().RuntimeClasses().Lister(), priorityClasses: f.Scheduling().V1().PriorityClasses().Lister(),
 		known: map[types.UID]completed{},
 	}
@@ -145,14 +146,9 @@ func (d *daemonSets) complete(logger klog.Logger, rules *admission.Rules, ds *ap
 
 // newest is the youngest pod that was made from the DaemonSet's template; nil for none.
 func (d *daemonSets) newest(ds *appsv1.DaemonSet) *corev1.Pod {
-	list, err := d.pods.ByIndex(byController, string(ds.UID))
-	if err != nil {
-		return nil
-	}
 	var newest *corev1.Pod
-	for _, obj := range list {
-		pod, ok := obj.(*corev1.Pod)
-		if !ok || !admission.Current(ds, pod) {
+	for _, pod := range d.owners.PodsOf(string(ds.UID)) {
+		if !admission.Current(ds, pod) {
 			continue
 		}
 		if newest == nil || cmp.Or(pod.CreationTimestamp.Compare(newest.CreationTimestamp.Time), cmp.Compare(pod.UID, newest.UID)) > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/backoff"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
@@ -103,11 +104,11 @@ func (d *delays) tidy(now time.Time) {
 
 // holdBack reports whether the pod has to wait because its owner's last launches came to nothing; wait is then called with the end of
 // the delay, and what the pod shall be told. Pods of nodes that go run, and do not wait.
-func (d *delays) holdBack(ctx context.Context, e entry, pod *corev1.Pod, wait func(time.Time, podstatus.Note)) bool {
+func (d *delays) holdBack(ctx context.Context, e intake.Entry, pod *corev1.Pod, wait func(time.Time, podstatus.Note)) bool {
 	if pod.Spec.NodeName != "" {
 		return false
 	}
-	delay, waits, found := d.Check(delayedPod(pod), e.refusal, time.Now())
+	delay, waits, found := d.Check(delayedPod(pod), e.Refusal, time.Now())
 	for _, claim := range found {
 		d.metrics.uselessLaunches.Inc()
 		klog.FromContext(ctx).Info("None of the pods that a node was launched for ran on it", "nodeClaim", claim, "pod", klog.KObj(pod),
@@ -118,7 +119,7 @@ func (d *delays) holdBack(ctx context.Context, e entry, pod *corev1.Pod, wait fu
 	}
 	d.metrics.pods.WithLabelValues(outcomeDelayed).Inc()
 	wait(delay.Until, podstatus.Note{
-		Pod: catalog.PodRefOf(pod), Message: explain.Delayed(delay.NodeClaim, delay.Reason, delay.Until, e.verdict), EventReason: "LaunchDelayed", Warning: true,
+		Pod: catalog.PodRefOf(pod), Message: explain.Delayed(delay.NodeClaim, delay.Reason, delay.Until, e.Verdict), EventReason: "LaunchDelayed", Warning: true,
 	})
 	return true
 }

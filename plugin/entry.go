@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -56,11 +57,11 @@ func (h *hookSide) Begin() { h.p.begins.wait() }
 // Waiting says whether the planner has pods whose batch a drained queue would close.
 func (h *hookSide) Waiting() bool {
 	h.p.injected(hooks.NextPod, nil)
-	return h.p.collected.open()
+	return h.p.collected.Open()
 }
 
 // Drained is told that the queue is empty.
-func (h *hookSide) Drained() { h.p.collected.drain() }
+func (h *hookSide) Drained() { h.p.collected.Drain() }
 
 // Promised returns the message of a promise that is not open.
 func (h *hookSide) Promised(pod *corev1.Pod) (string, bool) {
@@ -71,7 +72,7 @@ func (h *hookSide) Promised(pod *corev1.Pod) (string, bool) {
 
 // NoNodes collects a pod that no PostFilter will see.
 func (h *hookSide) NoNodes(pod *corev1.Pod) {
-	h.p.collected.addInCycle(entry{pod: pod, at: time.Now(), noNodes: true})
+	h.p.collected.AddInCycle(intake.Entry{Pod: pod, At: time.Now(), NoNodes: true})
 }
 
 // Class is the planner's, together with the state of the pod's namespace, whose labels other pods' affinity may look at.
@@ -113,7 +114,7 @@ func (h *hookSide) Repeats(pod *corev1.Pod) bool {
 	if h.p.pinned(pod) != "" {
 		return false
 	}
-	h.p.collected.addInCycle(entry{pod: pod, at: time.Now()})
+	h.p.collected.AddInCycle(intake.Entry{Pod: pod, At: time.Now()})
 	h.p.metrics.answers.Inc()
 	return true
 }
@@ -121,11 +122,11 @@ func (h *hookSide) Repeats(pod *corev1.Pod) bool {
 // Collected says whether the planner will tell the pod's story.
 func (h *hookSide) Collected(pod *corev1.Pod, verdict string) bool {
 	h.p.injected(hooks.FailureHandler, pod)
-	return h.p.collected.verdict(pod.UID, verdict)
+	return h.p.collected.Verdict(pod.UID, verdict)
 }
 
 // Preempts forgets the pod.
-func (h *hookSide) Preempts(uid types.UID) { h.p.collected.remove(uid) }
+func (h *hookSide) Preempts(uid types.UID) { h.p.collected.Remove(uid) }
 
 // Serves says whether the profile is ours.
 func (h *hookSide) Serves(profile string) bool { return h.p.serves(profile) }
@@ -181,5 +182,5 @@ func (p *Plugin) setConnected(up bool) {
 	p.metrics.connected.Set(value)
 	p.connection.mu.Unlock()
 	klog.Background().V(1).Info("Connection with the launcher changed", "connected", up)
-	p.collected.notify()
+	p.collected.Notify()
 }

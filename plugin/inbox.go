@@ -13,6 +13,8 @@ import (
 // something in: the receivers must not stand still.
 type inbox struct {
 	questions chan struct{}
+	// wake has the planner look at what came.
+	wake func()
 
 	mu      sync.Mutex
 	updates []link.Update
@@ -20,7 +22,6 @@ type inbox struct {
 	going   []goingRequest
 	moves   []*api.Question
 	placed  []*corev1.Pod
-	wake    func()
 }
 
 // goingRequest asks the planner to plan room for the pods of a node that goes.
@@ -30,23 +31,21 @@ type goingRequest struct {
 	reason   string
 }
 
-func newInbox() *inbox { return &inbox{questions: make(chan struct{}, 1), wake: func() {}} }
+func newInbox(wake func()) *inbox { return &inbox{questions: make(chan struct{}, 1), wake: wake} }
 
 func (i *inbox) update(u link.Update) {
 	i.mu.Lock()
 	i.updates = append(i.updates, u)
-	wake := i.wake
 	i.mu.Unlock()
-	wake()
+	i.wake()
 }
 
 // arrive takes a pod that was placed, of an owner for whose pods room is kept.
 func (i *inbox) arrive(pod *corev1.Pod) {
 	i.mu.Lock()
 	i.placed = append(i.placed, pod)
-	wake := i.wake
 	i.mu.Unlock()
-	wake()
+	i.wake()
 }
 
 // takePlaced hands those pods over.
@@ -61,17 +60,16 @@ func (i *inbox) takePlaced() []*corev1.Pod {
 // question sorts: what needs a plan goes to the planner, the rest to the answerers.
 func (i *inbox) question(q *api.Question) {
 	i.mu.Lock()
-	wake := i.wake
 	if g := q.GetNodeGoing(); g != nil {
 		i.going = append(i.going, goingRequest{question: q, node: g.GetNodeName(), reason: g.GetReason()})
 		i.mu.Unlock()
-		wake()
+		i.wake()
 		return
 	}
 	if q.GetMove() != nil || q.GetConsolidate() != nil {
 		i.moves = append(i.moves, q)
 		i.mu.Unlock()
-		wake()
+		i.wake()
 		return
 	}
 	i.asked = append(i.asked, q)

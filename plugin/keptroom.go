@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
 // keptRoom is the room that is kept on a node for one pod that will leave another, and then for its successor.
@@ -148,7 +149,7 @@ func (p *planner) publishKept() {
 	p.kept.named(p.view.told.InFlight)
 	out := p.kept.published()
 	before := p.keptOn.Swap(out)
-	p.consolidator.busy.Store(len(p.entries) > 0)
+	p.consolidator.busy.Store(len(p.batch.Entries()) > 0)
 	if before == nil || !before.lost(out) {
 		return
 	}
@@ -196,11 +197,11 @@ func (p *planner) arrived(pods []*corev1.Pod, now time.Time) {
 }
 
 // planned notes the successors whose room is given up because they are planned into it.
-func (p *planner) planned(successors []entry) {
+func (p *planner) planned(successors []intake.Entry) {
 	p.metrics.successors.Add(float64(len(successors)))
 	for _, e := range successors {
-		p.succeeded[e.pod.UID] = true
-		p.kept.beside(e.pod)
+		p.succeeded[e.Pod.UID] = true
+		p.kept.beside(e.Pod)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
@@ -33,20 +34,20 @@ const (
 
 // pending drops the pods that need no node any more, tells those that no node can help, and returns the others as they
 // are now.
-func (p *planner) pending(ctx context.Context, entries []entry, of purpose) []entry {
-	var out []entry
+func (p *planner) pending(ctx context.Context, entries []intake.Entry, of purpose) []intake.Entry {
+	var out []intake.Entry
 	var retry []*corev1.Pod
 	endings := p.endings(time.Now(), of)
 	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
 		klog.FromContext(ctx).Error(err, "The scheduler's cache gave no snapshot")
 	}
 	for _, e := range entries {
-		pod := p.pod(catalog.PodRefOf(e.pod))
+		pod := p.pod(catalog.PodRefOf(e.Pod))
 		if pod == nil || pod.DeletionTimestamp != nil || of.pending() && p.provided(e, pod) {
 			continue
 		}
 		pod = p.ours(pod)
-		if e.noNodes && p.snapshot.NumNodesInPlacement() > 0 {
+		if e.NoNodes && p.snapshot.NumNodesInPlacement() > 0 {
 			retry = append(retry, pod)
 			continue
 		}
@@ -56,7 +57,7 @@ func (p *planner) pending(ctx context.Context, entries []entry, of purpose) []en
 			}
 			p.metrics.pods.WithLabelValues(outcomeUnplaced).Inc()
 			p.unplaced[pod.UID] = e
-			p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(pod), Message: explain.NotLaunchable(why, e.verdict), EventReason: "FailedScheduling", Warning: true})
+			p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(pod), Message: explain.NotLaunchable(why, e.Verdict), EventReason: "FailedScheduling", Warning: true})
 			continue
 		}
 		delayed := func(until time.Time, n podstatus.Note) {
@@ -73,8 +74,8 @@ func (p *planner) pending(ctx context.Context, entries []entry, of purpose) []en
 			free.Spec.NodeName = ""
 			pod = &free
 		}
-		if e.pod != pod {
-			e.pod, e.class = pod, ""
+		if e.Pod != pod {
+			e.Pod, e.Class = pod, ""
 		}
 		out = append(out, e)
 	}
@@ -83,7 +84,7 @@ func (p *planner) pending(ctx context.Context, entries []entry, of purpose) []en
 }
 
 // provided says whether the pod has a node by now, a promise, or makes room for itself.
-func (p *planner) provided(e entry, pod *corev1.Pod) bool {
+func (p *planner) provided(e intake.Entry, pod *corev1.Pod) bool {
 	if _, promised := p.promises.Get(pod.UID); promised || pod.Spec.NodeName != "" {
 		return true
 	}
@@ -94,11 +95,11 @@ func (p *planner) provided(e entry, pod *corev1.Pod) bool {
 }
 
 // preempts says whether the pod makes room for itself: it was nominated a node since, or its victims are leaving.
-func (p *planner) preempts(e entry, pod *corev1.Pod) bool {
+func (p *planner) preempts(e intake.Entry, pod *corev1.Pod) bool {
 	if pod.Status.NominatedNodeName == "" {
 		return false
 	}
-	if pod.Status.NominatedNodeName != e.nominated {
+	if pod.Status.NominatedNodeName != e.Nominated {
 		return true
 	}
 	info, err := p.snapshot.Get(pod.Status.NominatedNodeName)
@@ -219,7 +220,7 @@ func (p *planner) unsent(ctx context.Context, w *work, err error) {
 	p.link.Resync()
 	uids := make([]types.UID, len(w.entries))
 	for i, e := range w.entries {
-		uids[i] = e.pod.UID
+		uids[i] = e.Pod.UID
 	}
 	p.count("unsent", len(p.promises.Release(uids...)))
 }
@@ -335,7 +336,7 @@ func (p *planner) tellUnplaced(w *work) {
 	p.replanAfterBackoff(time.Now())
 	hopeless := 0
 	for _, e := range w.entries {
-		if e.hopeless {
+		if e.Hopeless {
 			hopeless++
 		}
 	}
@@ -343,12 +344,12 @@ func (p *planner) tellUnplaced(w *work) {
 		p.metrics.pods.WithLabelValues(outcomeUnplaced).Add(float64(len(u.Pods)))
 		for _, ref := range u.Pods {
 			e := w.byUID[types.UID(ref.UID)]
-			if e.hopeless {
+			if e.Hopeless {
 				hopeless--
 			}
-			e.hopeless = !w.result.Plan.CutShort
-			p.unplaced[e.pod.UID] = e
-			p.status.Report(podstatus.Note{Pod: ref, Message: explain.Unplaced(u, e.verdict), EventReason: "FailedScheduling", Warning: true})
+			e.Hopeless = !w.result.Plan.CutShort
+			p.unplaced[e.Pod.UID] = e
+			p.status.Report(podstatus.Note{Pod: ref, Message: explain.Unplaced(u, e.Verdict), EventReason: "FailedScheduling", Warning: true})
 		}
 	}
 	if hopeless > 0 {

@@ -17,13 +17,13 @@ func logPlan(ctx context.Context, w *work, req *api.LaunchRequest, now time.Time
 	if len(w.entries) == 0 {
 		return
 	}
-	pods, first := make([]klog.ObjectRef, 0, namedPods), w.entries[0].at
+	pods, first := make([]klog.ObjectRef, 0, namedPods), w.entries[0].At
 	for i, e := range w.entries {
 		if i < namedPods {
-			pods = append(pods, klog.KObj(e.pod))
+			pods = append(pods, klog.KObj(e.Pod))
 		}
-		if e.at.Before(first) {
-			first = e.at
+		if e.At.Before(first) {
+			first = e.At
 		}
 	}
 	logger := klog.FromContext(ctx).WithValues("batch", req.GetBatch())

@@ -16,6 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/consolidate/movebound"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
@@ -104,7 +105,7 @@ func (p *planner) cyclesEnd(ctx context.Context) {
 // displaced are the pods of a move that have no room elsewhere yet.
 type displaced struct {
 	purpose
-	entries []entry
+	entries []intake.Entry
 	// offers are what the nodes that leave were bought as.
 	offers []consolidate.Offer
 }
@@ -137,7 +138,7 @@ func (p *planner) ofMove(ctx context.Context, m *api.Move, cat catalog.State, no
 			case !p.serves(pod.Spec.SchedulerName) && !p.adopts(pod.Spec.SchedulerName):
 				return d, fmt.Errorf("pod %s is another scheduler's (%s)", klog.KObj(pod), pod.Spec.SchedulerName)
 			default:
-				d.entries = append(d.entries, entry{pod: pod, at: now})
+				d.entries = append(d.entries, intake.Entry{Pod: pod, At: now})
 			}
 		}
 	}
@@ -183,13 +184,13 @@ func (p *planner) makeRoom(ctx context.Context, m *api.Move, d displaced, answer
 }
 
 // leftOut says which of the pods no plan could be made for: one that has to stay where it is.
-func (p *planner) leftOut(entries, planned []entry) string {
+func (p *planner) leftOut(entries, planned []intake.Entry) string {
 	have := make(map[types.UID]bool, len(planned))
 	for _, e := range planned {
-		have[e.pod.UID] = true
+		have[e.Pod.UID] = true
 	}
 	for _, e := range entries {
-		if pod := p.pod(catalog.PodRefOf(e.pod)); !have[e.pod.UID] && pod != nil && pod.DeletionTimestamp == nil {
+		if pod := p.pod(catalog.PodRefOf(e.Pod)); !have[e.Pod.UID] && pod != nil && pod.DeletionTimestamp == nil {
 			return fmt.Sprintf("pod %s can run nowhere else: %s", klog.KObj(pod), p.pinned(pod))
 		}
 	}
@@ -199,8 +200,8 @@ func (p *planner) leftOut(entries, planned []entry) string {
 // roomless names a pod for which no room was kept after all.
 func (p *planner) roomless(w *work) string {
 	for _, e := range w.entries {
-		if _, ok := p.kept[e.pod.UID]; !ok && p.pod(catalog.PodRefOf(e.pod)) != nil {
-			return fmt.Sprintf("no room was kept for pod %s", klog.KObj(e.pod))
+		if _, ok := p.kept[e.Pod.UID]; !ok && p.pod(catalog.PodRefOf(e.Pod)) != nil {
+			return fmt.Sprintf("no room was kept for pod %s", klog.KObj(e.Pod))
 		}
 	}
 	return ""

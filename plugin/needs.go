@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
@@ -70,17 +71,17 @@ func (n *needs) request(classes []plan.Class, cat catalog.State) (provision.Requ
 }
 
 // classes groups the pods by identical needs, in the order of their first pod.
-func (p *Plugin) classes(entries []entry) []plan.Class {
+func (p *Plugin) classes(entries []intake.Entry) []plan.Class {
 	classes := podclass.New(p.needs.Needs)
 	only := map[string]string{}
 	for _, e := range entries {
-		profile := e.pod.Spec.SchedulerName
+		profile := e.Pod.Spec.SchedulerName
 		if _, ok := only[profile]; !ok {
 			only[profile] = p.schedulerOnly(profile)
 		}
-		ref := catalog.PodRefOf(e.pod)
+		ref := catalog.PodRefOf(e.Pod)
 		ref.SchedulerOnly, ref.Adopted = only[profile], p.adoptedPod(ref)
-		classes.Add(classes.Of(e.pod, e.class), ref)
+		classes.Add(classes.Of(e.Pod, e.Class), ref)
 	}
 	return classes.List()
 }

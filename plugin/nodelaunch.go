@@ -9,6 +9,8 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
 // NodeLaunchName is the name of the plugin in KubeSchedulerConfiguration.
@@ -51,7 +53,7 @@ func (n *nodeLaunch) PreEnqueue(_ context.Context, pod *corev1.Pod) (status *fwk
 	}
 	if n.withoutNodes() {
 		// Without the hooks nobody else sees a pod in a cluster that has no node: it fails before any plugin runs.
-		n.collected.add(entry{pod: pod, at: time.Now(), noNodes: true})
+		n.collected.Add(intake.Entry{Pod: pod, At: time.Now(), NoNodes: true})
 	}
 	return nil
 }
@@ -88,8 +90,8 @@ func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *core
 	if why := n.pinned(pod); why != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no node is launched: "+why)
 	}
-	n.collect(entry{
-		pod: pod, at: time.Now(), nominated: pod.Status.NominatedNodeName, refusal: n.delays.refusal(pod.UID, statuses),
+	n.collect(intake.Entry{
+		Pod: pod, At: time.Now(), Nominated: pod.Status.NominatedNodeName, Refusal: n.delays.refusal(pod.UID, statuses),
 	})
 	if n.args.PreferLaunch != nil && corev1helpers.PodPriority(pod) < *n.args.PreferLaunch {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.planningMessage())
@@ -98,12 +100,12 @@ func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *core
 }
 
 // collect notes the pod. With the hooks the cycle's end is told.
-func (n *nodeLaunch) collect(e entry) {
+func (n *nodeLaunch) collect(e intake.Entry) {
 	if *n.args.Hooks && n.installed.Load() {
-		n.collected.addInCycle(e)
+		n.collected.AddInCycle(e)
 		return
 	}
-	n.collected.add(e)
+	n.collected.Add(e)
 }
 
 // victimsLeave says whether the pod was nominated a node whose lower-priority pods are terminating: its room comes.

@@ -1,14 +1,12 @@
 package plugin
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -16,6 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/batch"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/provision"
@@ -24,8 +23,7 @@ import (
 const (
 	// housekeeping is how often deadlines are looked at.
 	housekeeping = time.Second
-	// poll is how often an open batch is looked at whose owners' pods are being bound elsewhere, and how often an
-	// initialized node is looked for in the scheduler's cache.
+	// poll is how often an initialized node is looked for in the scheduler's cache.
 	poll = 20 * time.Millisecond
 )
 
@@ -40,19 +38,15 @@ type planner struct {
 	snapshot *internalcache.Snapshot
 	view     *view
 
-	// entries are the pods of the open batch, in order.
-	entries []entry
-	index   map[types.UID]int
-	batch   *batch.Batch
+	// batch is the open one.
+	batch *intake.Batch
 	// unplaced are pods for which nothing could be planned: planned again when what can be launched changes.
-	unplaced map[types.UID]entry
+	unplaced map[types.UID]intake.Entry
 	// aside are pods whose planning failed.
 	aside asides
 	// told is when a pod of the open batch was last told that the launcher is away.
 	told map[types.UID]time.Time
 	next time.Time
-	// looked is when the owners of the open batch were last looked at.
-	looked time.Time
 	// kept is the room that was planned for pods of nodes that go.
 	kept bequests
 	// succeeded are pods that are planned into such room, and shall not be taken for heirs of more of it when they come.
@@ -75,20 +69,20 @@ type planner struct {
 	awaited atomic.Int64
 }
 
-func newPlanner(p *Plugin, provisioner *provision.Provisioner) *planner {
-	// The args were validated: the windows are positive and in order.
-	b, _ := batch.New(batch.Config{
-		Idle: p.args.BatchIdle.Duration, Max: p.args.BatchMax.Duration, GangTimeout: p.args.GangTimeout.Duration,
-	})
+func newPlanner(p *Plugin, provisioner *provision.Provisioner) (*planner, error) {
 	pl := &planner{
-		Plugin: p, provisioner: provisioner, snapshot: internalcache.NewEmptySnapshot(), view: newView(), batch: b,
-		index: map[types.UID]int{}, unplaced: map[types.UID]entry{}, aside: asides{},
+		Plugin: p, provisioner: provisioner, snapshot: internalcache.NewEmptySnapshot(), view: newView(),
+		unplaced: map[types.UID]intake.Entry{}, aside: asides{},
 		told: map[types.UID]time.Time{}, kept: bequests{}, succeeded: map[types.UID]bool{},
 	}
-	p.inbox.mu.Lock()
-	p.inbox.wake = p.collected.notify
-	p.inbox.mu.Unlock()
-	return pl
+	var err error
+	pl.batch, err = intake.NewBatch(intake.Config{
+		Windows: batch.Config{
+			Idle: p.args.BatchIdle.Duration, Max: p.args.BatchMax.Duration, GangTimeout: p.args.GangTimeout.Duration,
+		},
+		Collector: p.collected, Owners: p.owners, Tried: pl.tried,
+	})
+	return pl, err
 }
 
 // step does what is due and returns when it wants to be called again without an event. Its order matters:
@@ -110,27 +104,32 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 		p.answer(ctx, now)
 	}
 	p.publishKept()
-	if len(p.entries) == 0 {
-		p.collected.hold(false)
+	if len(p.batch.Entries()) == 0 {
+		p.batch.Hold()
 		return p.earlier(wait, now)
 	}
 	if since, lost := p.connection.lost(); lost || !p.view.synced {
 		p.tellUnreachable(since, now)
 		return p.earlier(wait, now)
 	}
-	verdict := p.check(now)
+	verdict := p.batch.Check(now)
 	if !verdict.Close {
 		if !verdict.Next.IsZero() && verdict.Next.Before(wait) {
 			wait = verdict.Next
 		}
-		if again := now.Add(poll); again.Before(wait) {
+		if again := now.Add(intake.CheckEvery); again.Before(wait) {
 			wait = again
 		}
 		p.tellGangs(now)
-		klog.FromContext(ctx).V(5).Info("Batch is open", "pods", len(p.entries), "waiting", verdict.Waiting)
+		klog.FromContext(ctx).V(5).Info("Batch is open", "pods", len(p.batch.Entries()), "waiting", verdict.Waiting)
 		return p.earlier(wait, now)
 	}
-	entries := p.close(verdict.Reason, now)
+	entries := p.batch.Close(now)
+	for _, e := range entries {
+		delete(p.told, e.Pod.UID)
+	}
+	p.metrics.batches.WithLabelValues(string(verdict.Reason)).Inc()
+	p.metrics.batchSize.Observe(float64(len(entries)))
 	p.kept.tidy(now, p.pod, p.leaving)
 	successors, others := p.kept.divide(entries)
 	p.planned(successors)
@@ -170,107 +169,53 @@ func (p *planner) earlier(wait, now time.Time) time.Time {
 // take puts the collected pods into the open batch.
 func (p *planner) take(now time.Time) {
 	gangs := map[string]bool{}
-	for _, e := range p.collected.take(now) {
-		uid := e.pod.UID
+	for _, e := range p.collected.Take(now) {
+		uid := e.Pod.UID
 		old := p.unplaced[uid]
 		delete(p.unplaced, uid)
 		if p.aside.holds(uid, now) {
 			continue
 		}
-		e.class, e.gang = plan.ClassKey(e.pod), plan.GangOf(e.pod)
-		if old.hopeless && old.class == e.class && e.gang.Name == "" && !slices.ContainsFunc(e.pod.Spec.Volumes, attached) {
+		e.Class, e.Gang = plan.ClassKey(e.Pod), plan.GangOf(e.Pod)
+		if old.Hopeless && old.Class == e.Class && e.Gang.Name == "" && !slices.ContainsFunc(e.Pod.Spec.Volumes, attached) {
 			// It has been tried again because something changed on the nodes, which seldom helps to launch one.
-			e.hopeless = true
+			e.Hopeless = true
 			p.unplaced[uid] = e
 			p.replan.changed(true, now)
 			continue
 		}
-		p.enter(e, e.at)
-		if e.gang.Name != "" {
-			gangs[e.gang.Name] = true
+		p.batch.Add(e, e.At)
+		if e.Gang.Name != "" {
+			gangs[e.Gang.Name] = true
 		}
 	}
 	if len(gangs) > 0 {
-		p.again(now, func(e entry) bool { return gangs[e.gang.Name] })
+		p.again(now, func(e intake.Entry) bool { return gangs[e.Gang.Name] })
 	}
 	if p.replan.due(now) {
-		p.again(now, func(entry) bool { return true })
+		p.again(now, func(intake.Entry) bool { return true })
 	}
-}
-
-// enter puts the pod into the open batch.
-func (p *planner) enter(e entry, at time.Time) {
-	if i, ok := p.index[e.pod.UID]; ok {
-		p.entries[i] = e
-		return
-	}
-	p.index[e.pod.UID] = len(p.entries)
-	p.entries = append(p.entries, e)
-	pod := batch.Pod{UID: string(e.pod.UID), Class: e.class, Gang: e.gang.Name, Namespace: e.pod.Namespace, Related: minds(&e.pod.Spec)}
-	if owner := metav1.GetControllerOf(e.pod); owner != nil {
-		pod.Owner = controllerKey(e.pod.Namespace, owner)
-	}
-	p.batch.Collect(pod, at)
-}
-
-// minds says that where the pod goes may depend on where others of its batch go.
-func minds(spec *corev1.PodSpec) bool {
-	a := spec.Affinity
-	return len(spec.TopologySpreadConstraints) > 0 || a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil)
 }
 
 // again puts unplaced pods into the batch: what can be launched has changed, or their gang.
-func (p *planner) again(now time.Time, which func(entry) bool) {
-	var list []entry
+func (p *planner) again(now time.Time, which func(intake.Entry) bool) {
+	var list []intake.Entry
 	for uid, e := range p.unplaced {
 		if which(e) {
 			list = append(list, e)
 			delete(p.unplaced, uid)
 		}
 	}
-	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.pod.UID, b.pod.UID)) })
+	intake.Sort(list)
 	for _, e := range list {
-		if _, ok := p.index[e.pod.UID]; !ok {
-			p.enter(e, now)
+		if !p.batch.Has(e.Pod.UID) {
+			p.batch.Add(e, now)
 		}
 	}
 }
 
-// check asks whether the batch closes, with the owners and gangs as they are now. While the queue is busy they are looked at
-// now and then: counting their pods for each pod that comes takes the time of all of them squared.
-func (p *planner) check(now time.Time) batch.Verdict {
-	drained := p.collected.hold(true)
-	if !drained && now.Before(p.looked.Add(poll)) {
-		return batch.Verdict{Next: p.looked.Add(poll), Waiting: "for the scheduling queue to drain"}
-	}
-	p.looked = now
-	p.batch.SetDrained(drained)
-	seen, gangs := map[string]bool{}, map[string]plan.Gang{}
-	for _, e := range p.entries {
-		if g := e.gang; g.Name != "" {
-			g.Size = max(g.Size, gangs[g.Name].Size)
-			gangs[g.Name] = g
-		}
-		ref := metav1.GetControllerOf(e.pod)
-		if ref == nil || seen[controllerKey(e.pod.Namespace, ref)] {
-			continue
-		}
-		seen[controllerKey(e.pod.Namespace, ref)] = true
-		if o, ok := p.owners.of(e.pod.Namespace, ref, p.had); ok {
-			p.batch.SetOwner(o, now)
-		}
-	}
-	for _, g := range gangs {
-		p.batch.SetGang(p.owners.gang(g, p.had))
-	}
-	return p.batch.Check(now)
-}
-
-// had says whether the scheduling queue has given us the pod, or placed it.
-func (p *planner) had(pod *corev1.Pod) bool {
-	if _, ok := p.index[pod.UID]; ok {
-		return true
-	}
+// tried reports whether the scheduling queue has given out the pod before, or placed it.
+func (p *planner) tried(pod *corev1.Pod) bool {
 	if _, ok := p.unplaced[pod.UID]; ok {
 		return true
 	}
@@ -282,29 +227,6 @@ func (p *planner) had(pod *corev1.Pod) bool {
 	}
 	assumed, err := p.sched.Cache.IsAssumedPod(pod)
 	return err == nil && assumed
-}
-
-// close takes the batch, but the gangs that still wait for pods.
-func (p *planner) close(why batch.Reason, now time.Time) []entry {
-	all := p.entries
-	var entries []entry
-	p.entries = nil
-	for _, uid := range p.batch.Take(now) {
-		entries = append(entries, all[p.index[types.UID(uid)]])
-		delete(p.index, types.UID(uid))
-		delete(p.told, types.UID(uid))
-	}
-	for _, e := range all {
-		if _, left := p.index[e.pod.UID]; left {
-			p.index[e.pod.UID] = len(p.entries)
-			p.entries = append(p.entries, e)
-		}
-	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.pod.UID, b.pod.UID)) })
-	p.collected.hold(len(p.entries) > 0)
-	p.metrics.batches.WithLabelValues(string(why)).Inc()
-	p.metrics.batchSize.Observe(float64(len(entries)))
-	return entries
 }
 
 // overdue lets go pods whose promise has expired, or whose claim the launcher never showed, and pods that NodeReserve
@@ -328,15 +250,15 @@ func (p *planner) overdue(now time.Time) {
 		}
 	}
 	for uid, x := range p.aside {
-		if pod := p.pod(catalog.PodRefOf(x.entry.pod)); pod == nil || pod.UID != uid || pod.Spec.NodeName != "" {
+		if pod := p.pod(catalog.PodRefOf(x.entry.Pod)); pod == nil || pod.UID != uid || pod.Spec.NodeName != "" {
 			delete(p.aside, uid)
 		}
 	}
 	for _, e := range p.aside.due(now) {
-		p.enter(e, now)
+		p.batch.Add(e, now)
 	}
 	for uid, e := range p.unplaced {
-		if pod := p.pod(catalog.PodRefOf(e.pod)); pod == nil || pod.Spec.NodeName != "" {
+		if pod := p.pod(catalog.PodRefOf(e.Pod)); pod == nil || pod.Spec.NodeName != "" {
 			delete(p.unplaced, uid)
 		}
 	}
@@ -351,24 +273,24 @@ func (p *planner) count(why string, n int) {
 
 // tellGangs says on the pods of gangs that wait for more than a moment what they wait for.
 func (p *planner) tellGangs(now time.Time) {
-	for _, e := range p.entries {
-		if e.gang.Name == "" || now.Sub(e.at) < housekeeping || !p.told[e.pod.UID].IsZero() {
+	for _, e := range p.batch.Entries() {
+		if e.Gang.Name == "" || now.Sub(e.At) < housekeeping || !p.told[e.Pod.UID].IsZero() {
 			continue
 		}
-		if n := p.batch.Lacking(e.gang.Name, now); n > 0 {
-			p.told[e.pod.UID] = now
-			p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.pod), Message: explain.GangWaits(e.gang.Name, n, e.verdict), EventReason: "FailedScheduling"})
+		if n := p.batch.Lacking(e.Gang.Name, now); n > 0 {
+			p.told[e.Pod.UID] = now
+			p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.Pod), Message: explain.GangWaits(e.Gang.Name, n, e.Verdict), EventReason: "FailedScheduling"})
 		}
 	}
 }
 
 // tellUnreachable says on the waiting pods, again each minute, that nothing can be launched.
 func (p *planner) tellUnreachable(since, now time.Time) {
-	p.collected.hold(true)
-	for _, e := range p.entries {
-		if now.Sub(p.told[e.pod.UID]) > time.Minute {
-			p.told[e.pod.UID] = now
-			p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.pod), Message: p.unreachable(since, e.verdict)})
+	p.batch.Hold()
+	for _, e := range p.batch.Entries() {
+		if now.Sub(p.told[e.Pod.UID]) > time.Minute {
+			p.told[e.Pod.UID] = now
+			p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.Pod), Message: p.unreachable(since, e.Verdict)})
 		}
 	}
 }

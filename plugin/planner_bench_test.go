@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
 // What a batch costs from its close to the launch request: snapshot, world, plan, verification. One pod or one Deployment is to
@@ -31,9 +32,9 @@ func BenchmarkBatch(b *testing.B) {
 		for _, pods := range []int{1, 10, 1000} {
 			b.Run(fmt.Sprintf("%dnodes/%dpods", nodes, pods), func(b *testing.B) {
 				p := benchPlanner(b, nodes)
-				var entries []entry
+				var entries []intake.Entry
 				for i := range pods {
-					entries = append(entries, entry{pod: benchPod(fmt.Sprintf("web-%d", i), ""), at: time.Now()})
+					entries = append(entries, intake.Entry{Pod: benchPod(fmt.Sprintf("web-%d", i), ""), At: time.Now()})
 				}
 				for b.Loop() {
 					w, err := p.attempt(b.Context(), entries, purpose{})

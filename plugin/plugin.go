@@ -22,6 +22,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/slipway-k8s/slipway/plugin/hooks"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
@@ -42,7 +43,7 @@ type Options struct {
 type Plugin struct {
 	options    Options
 	metrics    *metrics
-	collected  *collector
+	collected  *intake.Collector
 	promises   *promise.Table
 	inbox      *inbox
 	connection connection
@@ -62,7 +63,7 @@ type Plugin struct {
 	link     *link.Link
 	planner  *planner
 	status   *podstatus.Writer
-	owners   *owners
+	owners   *intake.Owners
 	needs    *needs
 	busy     *busyView
 	begins   *beginning
@@ -102,8 +103,9 @@ func New(o Options) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
+	collected := intake.NewCollector()
 	p := &Plugin{
-		options: o, metrics: m, collected: newCollector(), inbox: newInbox(), handles: map[string]fwk.Handle{},
+		options: o, metrics: m, collected: collected, inbox: newInbox(collected.Notify), handles: map[string]fwk.Handle{},
 		begins: newBeginning(), delays: newDelays(m),
 	}
 	p.promises, err = promise.New(p.activate)
@@ -178,14 +180,16 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	if err != nil {
 		return err
 	}
-	if p.owners, err = newOwners(s.Informers); err != nil {
+	if p.owners, err = intake.NewOwners(s.Informers); err != nil {
 		return err
 	}
 	p.needs = newNeeds(s.Profiles, s.Informers)
 	p.status = podstatus.New(podstatus.Config{
 		Client: s.Client, Pods: s.Informers.Core().V1().Pods().Lister(), Recorder: s.Recorder, Adopts: p.adopts,
 	})
-	p.planner = newPlanner(p, provisioner)
+	if p.planner, err = newPlanner(p, provisioner); err != nil {
+		return err
+	}
 	p.planner.consolidator = newConsolidator(p, beside)
 	p.busy = newBusyView(p)
 	p.nodesSynced = s.Informers.Core().V1().Nodes().Informer().HasSynced

@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -196,7 +197,7 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 	}
 	p.kept.tidy(now, p.pod, p.leaving)
 	cat := p.view.state(nil, now)
-	var entries []entry
+	var entries []intake.Entry
 	leaves, nodes, leaving := map[types.UID]string{}, map[string]bool{}, map[string]bool{}
 	for i, g := range all {
 		own, err := p.podsOf(ctx, g, cat, now)
@@ -209,10 +210,10 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 			leaving[name] = true
 		}
 		for _, e := range own {
-			if leaves[e.pod.UID] == "" { // A node may be asked about twice.
+			if leaves[e.Pod.UID] == "" { // A node may be asked about twice.
 				entries = append(entries, e)
 			}
-			leaves[e.pod.UID] = g.node
+			leaves[e.Pod.UID] = g.node
 		}
 	}
 	of := purpose{leaving: slices.Sorted(maps.Keys(nodes)), avoid: leaving}
@@ -233,7 +234,7 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 }
 
 // podsOf returns the pods that have to move when the node goes and have no room elsewhere yet.
-func (p *planner) podsOf(ctx context.Context, g goingRequest, cat catalog.State, now time.Time) ([]entry, error) {
+func (p *planner) podsOf(ctx context.Context, g goingRequest, cat catalog.State, now time.Time) ([]intake.Entry, error) {
 	node, provided := g.node, p.roomed(g.node, cat)
 	asked := map[types.UID]bool{}
 	for _, uid := range g.question.GetNodeGoing().GetPods() {
@@ -246,7 +247,7 @@ func (p *planner) podsOf(ctx context.Context, g goingRequest, cat catalog.State,
 	if err != nil {
 		return nil, fmt.Errorf("node %s is not in the scheduler's cache", node)
 	}
-	var out []entry
+	var out []intake.Entry
 	for _, pi := range info.GetPods() {
 		pod := pi.GetPod()
 		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
@@ -256,7 +257,7 @@ func (p *planner) podsOf(ctx context.Context, g goingRequest, cat catalog.State,
 		if provided[pod.UID] || len(asked) > 0 && !asked[pod.UID] {
 			continue
 		}
-		out = append(out, entry{pod: pod, at: now})
+		out = append(out, intake.Entry{Pod: pod, At: now})
 	}
 	return out, nil
 }

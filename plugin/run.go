@@ -43,7 +43,7 @@ func (p *Plugin) runPlanner(ctx context.Context) {
 		timer := time.NewTimer(time.Until(next))
 		select {
 		case <-ctx.Done():
-		case <-p.collected.wake:
+		case <-p.collected.Wake():
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -69,7 +69,7 @@ func (p *planner) meanwhile(ctx context.Context, call func()) {
 		call()
 	}()
 	// Whatever woke the planner meanwhile waits for the step after this one.
-	defer p.collected.notify()
+	defer p.collected.Notify()
 	for {
 		select {
 		case cause := <-over:
@@ -77,7 +77,7 @@ func (p *planner) meanwhile(ctx context.Context, call func()) {
 				panic(cause)
 			}
 			return
-		case <-p.collected.wake:
+		case <-p.collected.Wake():
 			p.hear(ctx, time.Now())
 		}
 	}

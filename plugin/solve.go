@@ -13,6 +13,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/provision"
@@ -32,20 +33,20 @@ const (
 // work is one batch on its way to the launcher.
 type work struct {
 	purpose
-	entries []entry
-	byUID   map[types.UID]entry
+	entries []intake.Entry
+	byUID   map[types.UID]intake.Entry
 	result  provision.Result
 }
 
 // plan plans the entries, and launches what is missing. A batch on which our code fails is divided, by namespace first,
 // until the one pod is found that fails alone, which is set aside.
-func (p *planner) plan(ctx context.Context, entries []entry, of purpose) planned {
+func (p *planner) plan(ctx context.Context, entries []intake.Entry, of purpose) planned {
 	return p.planWithin(ctx, entries, of, time.Now().Add(divideWithin*p.args.PlanTimeout.Duration))
 }
 
 // planWithin plans the entries, in parts where that fails, until the time. Each division makes the parts smaller, so that
 // no more than twice as many plans are made as there are pods.
-func (p *planner) planWithin(ctx context.Context, entries []entry, of purpose, end time.Time) planned {
+func (p *planner) planWithin(ctx context.Context, entries []intake.Entry, of purpose, end time.Time) planned {
 	entries = p.pending(ctx, entries, of)
 	if len(entries) == 0 {
 		return planned{}
@@ -81,7 +82,7 @@ type surroundingsError struct{ error }
 func (e *surroundingsError) Unwrap() error { return e.error }
 
 // attempt makes and verifies one plan within planTimeout. A plan that is cut short is no error. A panic comes back as one.
-func (p *planner) attempt(ctx context.Context, entries []entry, of purpose) (w *work, err error) {
+func (p *planner) attempt(ctx context.Context, entries []intake.Entry, of purpose) (w *work, err error) {
 	defer p.metrics.simulations.begin(of, len(entries))()
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -89,10 +90,10 @@ func (p *planner) attempt(ctx context.Context, entries []entry, of purpose) (w *
 			err = fmt.Errorf("panic: %v", cause)
 		}
 	}()
-	w = &work{purpose: of, entries: entries, byUID: make(map[types.UID]entry, len(entries))}
+	w = &work{purpose: of, entries: entries, byUID: make(map[types.UID]intake.Entry, len(entries))}
 	for _, e := range entries {
-		p.injected(pointPlan, e.pod)
-		w.byUID[e.pod.UID] = e
+		p.injected(pointPlan, e.Pod)
+		w.byUID[e.Pod.UID] = e
 	}
 	whole := ctx
 	ctx, cancel := context.WithTimeout(whole, p.args.PlanTimeout.Duration)
@@ -171,29 +172,29 @@ func newNames(cat catalog.State) func(string) string {
 
 // setAside keeps a pod from being planned for a while whose planning failed while it was alone. A pod of a node that
 // leaves is asked about again by the launcher: it has no room until then.
-func (p *planner) setAside(ctx context.Context, e entry, of purpose, cause error) planned {
+func (p *planner) setAside(ctx context.Context, e intake.Entry, of purpose, cause error) planned {
 	if !of.pending() {
-		return p.postpone([]entry{e}, of, cause)
+		return p.postpone([]intake.Entry{e}, of, cause)
 	}
 	until := p.aside.failed(e, time.Now())
 	p.metrics.pods.WithLabelValues(outcomeAside).Inc()
-	klog.FromContext(ctx).Error(cause, "Pod is set aside", "pod", klog.KObj(e.pod), "until", until)
-	p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.pod), Message: explain.SetAside(cause.Error(), until), EventReason: "FailedScheduling", Warning: true})
+	klog.FromContext(ctx).Error(cause, "Pod is set aside", "pod", klog.KObj(e.Pod), "until", until)
+	p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.Pod), Message: explain.SetAside(cause.Error(), until), EventReason: "FailedScheduling", Warning: true})
 	return planned{}
 }
 
 // postpone leaves pods to a later batch, for what no one of them is known to have done.
-func (p *planner) postpone(entries []entry, of purpose, cause error) planned {
+func (p *planner) postpone(entries []intake.Entry, of purpose, cause error) planned {
 	u := plan.Unplaced{Reasons: []plan.Reason{{Code: "PlanningFailed", Message: "planning failed and is tried again: " + cause.Error()}}}
 	for _, e := range entries {
-		u.Pods = append(u.Pods, catalog.PodRefOf(e.pod))
+		u.Pods = append(u.Pods, catalog.PodRefOf(e.Pod))
 	}
 	if !of.pending() {
 		return planned{unplaced: []plan.Unplaced{u}}
 	}
 	for _, e := range entries {
-		p.unplaced[e.pod.UID] = e
-		p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.pod), Message: explain.Unplaced(u, e.verdict)})
+		p.unplaced[e.Pod.UID] = e
+		p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.Pod), Message: explain.Unplaced(u, e.Verdict)})
 	}
 	p.replan.by(time.Now().Add(postponeFor))
 	return planned{}

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -118,7 +119,7 @@ func (b bequests) failed(claim string) {
 
 // divide takes from the entries those that are successors of pods that left, at most one for each, and gives up the room that
 // was kept for them: they are planned before all others, into that room.
-func (b bequests) divide(entries []entry) (successors, others []entry) {
+func (b bequests) divide(entries []intake.Entry) (successors, others []intake.Entry) {
 	if len(b) == 0 {
 		return nil, entries
 	}
@@ -129,8 +130,8 @@ func (b bequests) divide(entries []entry) (successors, others []entry) {
 		}
 	}
 	for _, e := range entries {
-		owner := metav1.GetControllerOf(e.pod)
-		if owner == nil || e.gang.Name != "" || len(left[owner.UID]) == 0 {
+		owner := metav1.GetControllerOf(e.Pod)
+		if owner == nil || e.Gang.Name != "" || len(left[owner.UID]) == 0 {
 			others = append(others, e)
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
@@ -69,7 +70,7 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 			t.Error("the pod of the node that joined is not held until the scheduler sees the node")
 		}
 		select {
-		case <-p.collected.wake:
+		case <-p.collected.Wake():
 		default:
 			t.Error("nobody calls the planner again for what came meanwhile")
 		}
@@ -78,7 +79,8 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 
 // A panic of the call is the planner's own, which goes on with its next step.
 func TestMeanwhilePanics(t *testing.T) {
-	p := &planner{Plugin: &Plugin{collected: newCollector(), inbox: newInbox()}}
+	collected := intake.NewCollector()
+	p := &planner{Plugin: &Plugin{collected: collected, inbox: newInbox(collected.Notify)}}
 	defer func() {
 		if cause := recover(); cause != "broken" {
 			t.Errorf("recovered %v", cause)

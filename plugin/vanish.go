@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 )
 
@@ -22,7 +23,7 @@ const endsWithin = 10 * time.Second
 // endings are the pods that end in a moment, by their controllers. Each makes room for one pod.
 type endings struct {
 	now time.Time
-	// pods lists those of a controller (controllerKey), node returns a Node, nil for none.
+	// pods lists those of a controller (intake.ControllerKey), node returns a Node, nil for none.
 	pods func(controller string) []*corev1.Pod
 	node func(name string) *corev1.Node
 	left map[string][]*corev1.Pod
@@ -35,18 +36,7 @@ func (p *planner) endings(now time.Time, of purpose) *endings {
 	}
 	return &endings{
 		now: now, left: map[string][]*corev1.Pod{},
-		pods: func(controller string) (out []*corev1.Pod) {
-			list, err := p.owners.pods.ByIndex(byController, controller)
-			if err != nil {
-				return nil
-			}
-			for _, obj := range list {
-				if pod, ok := obj.(*corev1.Pod); ok {
-					out = append(out, pod)
-				}
-			}
-			return out
-		},
+		pods: p.owners.PodsOf,
 		node: func(name string) *corev1.Node {
 			node, err := p.informer.Core().V1().Nodes().Lister().Get(name)
 			if err != nil {
@@ -64,7 +54,7 @@ func (e *endings) roomOf(logger klog.Logger, pod *corev1.Pod, at time.Time) *cor
 	if owner == nil || e.now.Sub(at) >= endsWithin {
 		return nil
 	}
-	controller := controllerKey(pod.Namespace, owner)
+	controller := intake.ControllerKey(pod.Namespace, owner)
 	list, known := e.left[controller]
 	if !known {
 		for _, other := range e.pods(controller) {
@@ -102,17 +92,17 @@ func keepsOff(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPrefe
 
 // awaitsRoom has a pod wait that gets the room of one that ends, and says so to it. Once that one has ended the scheduler has a moment
 // to try the pod there.
-func (p *planner) awaitsRoom(ctx context.Context, from *endings, e entry, pod *corev1.Pod) bool {
-	if from == nil || e.gang.Name != "" {
+func (p *planner) awaitsRoom(ctx context.Context, from *endings, e intake.Entry, pod *corev1.Pod) bool {
+	if from == nil || e.Gang.Name != "" {
 		return false
 	}
-	ending := from.roomOf(klog.FromContext(ctx), pod, e.at)
+	ending := from.roomOf(klog.FromContext(ctx), pod, e.At)
 	switch {
 	case ending != nil:
-		e.room = from.now
+		e.EndingSeen = from.now
 		p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(pod), Message: fmt.Sprintf("no node is launched while pod %s ends, whose room it gets on node %s",
 			klog.KObj(ending), ending.Spec.NodeName)})
-	case e.room.IsZero() || from.now.Sub(e.room) >= 2*housekeeping:
+	case e.EndingSeen.IsZero() || from.now.Sub(e.EndingSeen) >= 2*housekeeping:
 		return false
 	}
 	p.unplaced[pod.UID] = e

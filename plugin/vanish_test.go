@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
 // A pod that ends in a moment makes room for one pod of its controller, unless its node takes none, or it is stuck.
@@ -52,7 +54,7 @@ func TestRoomOfAPodThatEnds(t *testing.T) {
 		e := &endings{
 			now: now, left: map[string][]*corev1.Pod{},
 			pods: func(controller string) []*corev1.Pod {
-				if controller != controllerKey(fresh.Namespace, &metav1.OwnerReference{UID: "a"}) {
+				if controller != intake.ControllerKey(fresh.Namespace, &metav1.OwnerReference{UID: "a"}) {
 					return nil
 				}
 				return []*corev1.Pod{ownedPod("serves", "a", "n"), old}
@@ -77,18 +79,18 @@ func TestRoomOfAPodThatEnds(t *testing.T) {
 // Once the old pod has ended the scheduler has a moment to try the new one there, and then it gets a node.
 func TestAwaitsRoom(t *testing.T) {
 	p := newIdlePlanner(t)
-	p.unplaced = map[types.UID]entry{}
+	p.unplaced = map[types.UID]intake.Entry{}
 	start := time.Now()
 	old, fresh := ownedPod("old", "a", "n"), ownedPod("fresh", "a", "")
 	old.DeletionTimestamp = &metav1.Time{Time: start}
-	awaits := func(after time.Duration, e entry, there ...*corev1.Pod) bool {
+	awaits := func(after time.Duration, e intake.Entry, there ...*corev1.Pod) bool {
 		return p.awaitsRoom(t.Context(), &endings{
 			now: start.Add(after), left: map[string][]*corev1.Pod{},
 			pods: func(string) []*corev1.Pod { return there },
 			node: func(string) *corev1.Node { return &corev1.Node{} },
 		}, e, fresh)
 	}
-	if awaits(0, entry{pod: fresh, at: start}) {
+	if awaits(0, intake.Entry{Pod: fresh, At: start}) {
 		t.Error("nothing ends, and the pod waits")
 	}
 	for _, step := range []struct {
@@ -100,7 +102,7 @@ func TestAwaitsRoom(t *testing.T) {
 	} {
 		e, known := p.unplaced[fresh.UID]
 		if !known {
-			e = entry{pod: fresh, at: start}
+			e = intake.Entry{Pod: fresh, At: start}
 		}
 		if got := awaits(step.after, e, step.there...); got != step.want {
 			t.Fatalf("after %s: the pod waits %v, want %v", step.after, got, step.want)

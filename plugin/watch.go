@@ -15,7 +15,7 @@ import (
 // watch registers what the plugin wants to hear of: promised pods that were bound or are gone, nodes that changed (an
 // initialized node counts once the scheduler's cache shows it without its taint).
 func (p *Plugin) watch() (err error) {
-	if p.needs.daemonSets, err = newDaemonSets(p.informer, p.owners.pods); err != nil {
+	if p.needs.daemonSets, err = newDaemonSets(p.informer, p.owners); err != nil {
 		return err
 	}
 	pods := p.informer.Core().V1().Pods().Informer()
@@ -78,7 +78,7 @@ func (p *Plugin) leave(why string, released []promise.Promise) {
 // nodeChanged wakes the planner where it waits for a node; nodes change all the time otherwise.
 func (p *Plugin) nodeChanged() {
 	if p.planner.awaited.Load() > 0 {
-		p.collected.notify()
+		p.collected.Notify()
 	}
 }
 

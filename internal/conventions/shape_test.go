@@ -33,7 +33,7 @@ func overMethods() map[string]int {
 		"launcher/server.Server":        37,
 		"launcher/terminate.Terminator": 44,
 		"plugin.Plugin":                 35,
-		"plugin.planner":                69,
+		"plugin.planner":                66,
 		"plugin/plan.model":             203,
 	}
 }

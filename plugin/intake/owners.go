@@ -1,4 +1,4 @@
-package plugin
+package intake
 
 import (
 	"fmt"
@@ -22,20 +22,21 @@ const (
 	byGang       = "slipway/gang"
 )
 
-// owners knows how many pods the controllers of pods want and have.
-type owners struct {
+// Owners counts how many pods the controllers of pods want and have, as informers show them. It is safe for concurrent use.
+type Owners struct {
 	pods         cache.Indexer
 	replicaSets  appslisters.ReplicaSetLister
 	statefulSets appslisters.StatefulSetLister
 	jobs         batchlisters.JobLister
 }
 
-func newOwners(f informers.SharedInformerFactory) (*owners, error) {
+// NewOwners returns Owners over the informers, which must not run yet: it adds indexes to that of pods.
+func NewOwners(f informers.SharedInformerFactory) (*Owners, error) {
 	pods := f.Core().V1().Pods().Informer()
 	err := pods.AddIndexers(cache.Indexers{byController: func(obj any) ([]string, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {
 			if owner := metav1.GetControllerOf(pod); owner != nil {
-				return []string{controllerKey(pod.Namespace, owner)}, nil
+				return []string{ControllerKey(pod.Namespace, owner)}, nil
 			}
 		}
 		return nil, nil
@@ -48,9 +49,9 @@ func newOwners(f informers.SharedInformerFactory) (*owners, error) {
 		return nil, nil
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("index of pods by controller and gang: %w", err)
+		return nil, fmt.Errorf("indexing pods by controller and gang: %w", err)
 	}
-	return &owners{
+	return &Owners{
 		pods:         pods.GetIndexer(),
 		replicaSets:  f.Apps().V1().ReplicaSets().Lister(),
 		statefulSets: f.Apps().V1().StatefulSets().Lister(),
@@ -58,18 +59,18 @@ func newOwners(f informers.SharedInformerFactory) (*owners, error) {
 	}, nil
 }
 
-// controllerKey names a controller as pods of the namespace do. An owner reference says whatever its author likes: pods that name the
-// controller of another namespace are not that controller's.
-func controllerKey(namespace string, ref *metav1.OwnerReference) string {
+// ControllerKey returns the namespace and the UID of the controller that the reference of a pod in the namespace names. An
+// owner reference is its author's to choose: pods that name the controller of another namespace are not that controller's.
+func ControllerKey(namespace string, ref *metav1.OwnerReference) string {
 	return namespace + "/" + string(ref.UID)
 }
 
-// of returns what is known of the pod's controller. had says whether the scheduling queue has, or had, a pod that is
-// not bound: a pod that the informer has alone has not been tried yet.
+// of returns how many pods the controller wants and has. tried reports whether the scheduling queue has, or tried, a pod that
+// is not bound: the others have not been tried on a node yet.
 //
-// ok is false for a controller that the informer has not seen yet, or no more.
-func (o *owners) of(namespace string, ref *metav1.OwnerReference, had func(*corev1.Pod) bool) (_ batch.Owner, ok bool) {
-	out := batch.Owner{UID: controllerKey(namespace, ref), Kind: batch.KindOf(ref.Kind)}
+// ok is false for a controller that the informer does not show.
+func (o *Owners) of(namespace string, ref *metav1.OwnerReference, tried func(*corev1.Pod) bool) (_ batch.Owner, ok bool) {
+	out := batch.Owner{UID: ControllerKey(namespace, ref), Kind: batch.KindOf(ref.Kind)}
 	switch out.Kind {
 	case batch.ReplicaSet:
 		rs, err := o.replicaSets.ReplicaSets(namespace).Get(ref.Name)
@@ -96,18 +97,18 @@ func (o *owners) of(namespace string, ref *metav1.OwnerReference, had func(*core
 	case batch.Other:
 		return out, true
 	}
-	out.Existing, out.Untried = o.count(byController, out.UID, had)
+	out.Existing, out.Untried = o.count(byController, out.UID, tried)
 	return out, true
 }
 
-// gang returns how many pods of the gang there are.
-func (o *owners) gang(g plan.Gang, had func(*corev1.Pod) bool) batch.Gang {
-	n, _ := o.count(byGang, g.Name, had)
+// gang returns how many pods of the gang exist.
+func (o *Owners) gang(g plan.Gang, tried func(*corev1.Pod) bool) batch.Gang {
+	n, _ := o.count(byGang, g.Name, tried)
 	return batch.Gang{Name: g.Name, Wanted: g.Size, Existing: n}
 }
 
-// count counts pods that are not going: those that are bound or known to the queue, and those that are not.
-func (o *owners) count(index, value string, had func(*corev1.Pod) bool) (existing, untried int) {
+// count counts the pods that do not terminate: those that are bound or were tried, and those that were not.
+func (o *Owners) count(index, value string, tried func(*corev1.Pod) bool) (existing, untried int) {
 	list, err := o.pods.ByIndex(index, value)
 	if err != nil {
 		return 0, 0
@@ -116,7 +117,7 @@ func (o *owners) count(index, value string, had func(*corev1.Pod) bool) (existin
 		pod, ok := obj.(*corev1.Pod)
 		switch {
 		case !ok || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
-		case pod.Spec.NodeName != "" || had(pod):
+		case pod.Spec.NodeName != "" || tried(pod):
 			existing++
 		default:
 			untried++
@@ -130,4 +131,19 @@ func replicas(n *int32) int {
 		return 1
 	}
 	return int(*n)
+}
+
+// PodsOf returns the pods of a controller (ControllerKey).
+func (o *Owners) PodsOf(controller string) []*corev1.Pod {
+	list, err := o.pods.ByIndex(byController, controller)
+	if err != nil {
+		return nil
+	}
+	var out []*corev1.Pod
+	for _, obj := range list {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			out = append(out, pod)
+		}
+	}
+	return out
 }

@@ -1,0 +1,138 @@
+package intake
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// CheckEvery is how often an open batch is looked at whose owners' pods are being bound elsewhere.
+const CheckEvery = 20 * time.Millisecond
+
+// Config is what a Batch needs. All fields are required.
+type Config struct {
+	// Windows after which a batch closes that is not complete.
+	Windows batch.Config
+	// Collector that the pods come from.
+	Collector *Collector
+	// Owners of the pods.
+	Owners *Owners
+	// Tried reports whether the scheduling queue has given out a pod that is not in the batch, or placed it.
+	Tried func(*corev1.Pod) bool
+}
+
+// Batch is the open batch of pods. One goroutine alone uses it.
+type Batch struct {
+	Config
+
+	entries []Entry
+	index   map[types.UID]int
+	rules   *batch.Batch
+	// checked is when the owners were last looked at.
+	checked time.Time
+}
+
+// NewBatch returns an empty batch.
+func NewBatch(c Config) (*Batch, error) {
+	rules, err := batch.New(c.Windows)
+	if err != nil {
+		return nil, err
+	}
+	return &Batch{Config: c, index: map[types.UID]int{}, rules: rules}, nil
+}
+
+// Add puts the pod into the batch, or replaces its entry there.
+func (b *Batch) Add(e Entry, at time.Time) {
+	if i, ok := b.index[e.Pod.UID]; ok {
+		b.entries[i] = e
+		return
+	}
+	b.index[e.Pod.UID] = len(b.entries)
+	b.entries = append(b.entries, e)
+	pod := batch.Pod{
+		UID: string(e.Pod.UID), Class: e.Class, Gang: e.Gang.Name, Namespace: e.Pod.Namespace, Related: relatesToPods(&e.Pod.Spec),
+	}
+	if owner := metav1.GetControllerOf(e.Pod); owner != nil {
+		pod.Owner = ControllerKey(e.Pod.Namespace, owner)
+	}
+	b.rules.Collect(pod, at)
+}
+
+// relatesToPods reports whether the pod's place may depend on the places of others of its batch.
+func relatesToPods(spec *corev1.PodSpec) bool {
+	a := spec.Affinity
+	return len(spec.TopologySpreadConstraints) > 0 || a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil)
+}
+
+// Has reports whether the pod is in the batch.
+func (b *Batch) Has(uid types.UID) bool {
+	_, ok := b.index[uid]
+	return ok
+}
+
+// Entries returns the pods of the batch, in order. The caller must not change the slice.
+func (b *Batch) Entries() []Entry { return b.entries }
+
+// Lacking returns how many pods the gang still waits for.
+func (b *Batch) Lacking(gang string, now time.Time) int { return b.rules.Lacking(gang, now) }
+
+// Hold tells the collector whether the batch has pods, which makes it watch for a queue that drains.
+func (b *Batch) Hold() { b.Collector.hold(len(b.entries) > 0) }
+
+// Check returns whether the batch closes, with the owners and gangs as they are now. While the queue is busy they are looked
+// at every CheckEvery: counting their pods for each pod that comes takes the time of all of them squared.
+func (b *Batch) Check(now time.Time) batch.Verdict {
+	drained := b.Collector.hold(true)
+	if !drained && now.Before(b.checked.Add(CheckEvery)) {
+		return batch.Verdict{Next: b.checked.Add(CheckEvery), Waiting: "for the scheduling queue to drain"}
+	}
+	b.checked = now
+	b.rules.SetDrained(drained)
+	seen, gangs := map[string]bool{}, map[string]plan.Gang{}
+	for _, e := range b.entries {
+		if g := e.Gang; g.Name != "" {
+			g.Size = max(g.Size, gangs[g.Name].Size)
+			gangs[g.Name] = g
+		}
+		ref := metav1.GetControllerOf(e.Pod)
+		if ref == nil || seen[ControllerKey(e.Pod.Namespace, ref)] {
+			continue
+		}
+		seen[ControllerKey(e.Pod.Namespace, ref)] = true
+		if o, ok := b.Owners.of(e.Pod.Namespace, ref, b.tried); ok {
+			b.rules.SetOwner(o, now)
+		}
+	}
+	for _, g := range gangs {
+		b.rules.SetGang(b.Owners.gang(g, b.tried))
+	}
+	return b.rules.Check(now)
+}
+
+// tried reports whether the scheduling queue has given out the pod, or placed it.
+func (b *Batch) tried(pod *corev1.Pod) bool { return b.Has(pod.UID) || b.Tried(pod) }
+
+// Close takes the pods out of the batch and returns them sorted, all but those of gangs that still wait for pods.
+func (b *Batch) Close(now time.Time) []Entry {
+	all := b.entries
+	var out []Entry
+	b.entries = nil
+	for _, uid := range b.rules.Take(now) {
+		out = append(out, all[b.index[types.UID(uid)]])
+		delete(b.index, types.UID(uid))
+	}
+	for _, e := range all {
+		if b.Has(e.Pod.UID) {
+			b.index[e.Pod.UID] = len(b.entries)
+			b.entries = append(b.entries, e)
+		}
+	}
+	Sort(out)
+	b.Hold()
+	return out
+}

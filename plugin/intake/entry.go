@@ -1,0 +1,40 @@
+package intake
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// Entry is a pod that no node takes.
+type Entry struct {
+	// Pod as it was when it was collected.
+	Pod *corev1.Pod
+	// At is when it was collected first.
+	At time.Time
+	// Nominated is the pod's nominatedNodeName when it was collected.
+	Nominated string
+	// NoNodes means that the cluster had no node at all.
+	NoNodes bool
+	// Class is the pod's (plan.ClassKey). It is empty until the planner has taken the pod.
+	Class string
+	// Gang of the pod. It is zero until the planner has taken the pod, and for a pod of no gang.
+	Gang plan.Gang
+	// Hopeless means that a plan has found nothing for the pod.
+	Hopeless bool
+	// EndingSeen is when a pod was last seen to end whose room this one gets. Zero for never.
+	EndingSeen time.Time
+	// Refusal is the scheduler's reason against the node that was launched for the pod. Empty for none.
+	Refusal string
+	// Verdict is the scheduler's message about the nodes that exist. Empty where it is not known.
+	Verdict string
+}
+
+// Sort sorts entries by the time at which they were collected, then by UID.
+func Sort(entries []Entry) {
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Pod.UID, b.Pod.UID)) })
+}
