@@ -44,7 +44,7 @@ const firstStateWithin = 3 * time.Second
 // has just started is asked at once, and a move that it refuses is called off for a minute. Without a state for too long they are
 // answered all the same, by a refusal.
 func (p *planner) early(now time.Time) bool {
-	if p.view.synced || !p.inbox.asking() {
+	if p.view.Synced() || !p.inbox.asking() {
 		p.askedEarly = time.Time{}
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
@@ -120,7 +121,7 @@ func newIdlePlanner(t *testing.T) *planner {
 			collected: collected, inbox: newInbox(collected.Notify), promises: table, metrics: m, link: l, args: &Args{},
 			status: podstatus.New(podstatus.Config{}), begins: newBeginning(), delays: newDelays(m),
 		},
-		batch: open, view: newView(), kept: bequests{}, consolidator: &consolidator{},
+		batch: open, view: catalogview.New(), kept: bequests{}, consolidator: &consolidator{},
 	}
 	return p
 }

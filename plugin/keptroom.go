@@ -146,7 +146,7 @@ func (p *planner) publishKept() {
 	if len(p.kept) == 0 {
 		clear(p.succeeded)
 	}
-	p.kept.named(p.view.told.InFlight)
+	p.kept.named(p.view.InFlight())
 	out := p.kept.published()
 	before := p.keptOn.Swap(out)
 	p.consolidator.busy.Store(len(p.batch.Entries()) > 0)

@@ -216,7 +216,7 @@ func send(ctx context.Context, to *link.Link, req *api.LaunchRequest) (*api.Laun
 // before which nothing is planned.
 func (p *planner) unsent(ctx context.Context, w *work, err error) {
 	klog.FromContext(ctx).Error(err, "The launcher did not answer; its full state will tell what it has recorded")
-	p.view.synced, p.view.distrusted = false, time.Now()
+	p.view.Distrust(time.Now())
 	p.link.Resync()
 	uids := make([]types.UID, len(w.entries))
 	for i, e := range w.entries {
@@ -240,13 +240,13 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 	var names []string
 	for _, c := range w.result.Plan.Claims {
 		if r := refused[c.Name]; r != nil {
-			p.view.failed(c.NodePool, r.GetReason(), now)
+			p.view.Failed(c.NodePool, r.GetReason(), now)
 			p.refuse(ctx, c.Members, r)
 			continue
 		}
 		names = append(names, c.Name)
 		p.promises.Recorded(c.Name, now)
-		p.view.record(c, now)
+		p.view.Record(c, now)
 		p.keep(w, c.Members, bequest{claim: c.Name, made: now})
 		if w.pending() {
 			p.delays.launched(c.Name, c.Members, p.pod, now)

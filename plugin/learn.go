@@ -13,6 +13,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
@@ -57,15 +58,14 @@ func (p *planner) hear(ctx context.Context, now time.Time) {
 
 // learn takes one change of the catalog.
 func (p *planner) learn(ctx context.Context, u link.Update, now time.Time) {
-	before := p.view.told
-	p.view.told = u.State
+	before := p.view.Receive(u.State)
 	if u.Full {
 		p.relearn(ctx, u, now)
 	} else {
 		for _, name := range u.Changed {
 			was, is := before.InFlight[name], u.State.InFlight[name]
 			if was.Phase < catalog.PhaseLaunched && is.Phase >= catalog.PhaseLaunched {
-				p.view.offerings.launched(is)
+				p.view.Launched(is)
 			}
 			p.shown(ctx, was, is, now)
 		}
@@ -78,13 +78,13 @@ func (p *planner) learn(ctx context.Context, u link.Update, now time.Time) {
 		p.ended(ctx, e, now)
 	}
 	if u.Offers && len(p.unplaced) > 0 {
-		p.replan.changed(mayHelp(before, u.State), now)
+		p.replan.changed(catalogview.MayHelp(before, u.State), now)
 	}
 }
 
 // replanAfterBackoff plans the unplaced pods again when the first NodePool or offering may be tried again.
 func (p *planner) replanAfterBackoff(now time.Time) {
-	if until := p.view.backoffEnds(now); !until.IsZero() {
+	if until := p.view.BackoffEnds(now); !until.IsZero() {
 		p.replan.by(until)
 	}
 }
@@ -92,24 +92,13 @@ func (p *planner) replanAfterBackoff(now time.Time) {
 // relearn starts from a full state: promises are as it says. Those that were made after the stream was opened may have
 // missed it; they have to show soon, as any.
 func (p *planner) relearn(ctx context.Context, u link.Update, now time.Time) {
-	// A state that was on its way when a request went unanswered does not tell what became of it.
-	p.view.synced = p.view.synced || !u.Opened.Before(p.view.distrusted)
-	for name, s := range p.view.sent {
-		if _, shown := u.State.InFlight[name]; shown || s.at.Before(u.Opened) {
-			delete(p.view.sent, name)
-		}
-	}
-	known := func(name string) bool {
-		_, told := u.State.InFlight[name]
-		_, settling := p.view.settling[name]
-		return told || settling || p.unanswered.claims[name]
-	}
+	p.view.Resync(u.Opened)
+	known := func(name string) bool { return p.view.Knows(name) || p.unanswered.claims[name] }
 	p.count("unknown", len(p.promises.ReleaseUnknown(known, u.Opened)))
-	clear(p.view.ready)
 	for _, name := range u.Changed {
 		p.shown(ctx, catalog.InFlightNode{}, u.State.InFlight[name], now)
 	}
-	if p.view.synced {
+	if p.view.Synced() {
 		p.begins.know()
 	}
 }
@@ -117,7 +106,6 @@ func (p *planner) relearn(ctx context.Context, u link.Update, now time.Time) {
 // shown is told of an in-flight node that is new or changed. Pods that it newly lists are promised to it: another
 // leader has put them there, or this one before it restarted.
 func (p *planner) shown(ctx context.Context, before, after catalog.InFlightNode, now time.Time) {
-	delete(p.view.sent, after.NodeClaim)
 	listed := make(map[string]bool, len(before.Pods))
 	for _, ref := range before.Pods {
 		listed[ref.UID] = true
@@ -147,7 +135,7 @@ func (p *planner) shown(ctx context.Context, before, after catalog.InFlightNode,
 	if after.Phase >= catalog.PhaseRegistered && (before.Phase < catalog.PhaseRegistered || len(after.Pods) != len(before.Pods)) {
 		p.keepRoom(ctx, after)
 	}
-	p.view.becomes(after)
+	p.view.Shown(after)
 	p.metrics.promises.Set(float64(p.promises.Len()))
 }
 
@@ -176,22 +164,19 @@ func (p *planner) nominate(ctx context.Context, ref catalog.PodRef, nodeName str
 func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 	logger := klog.FromContext(ctx)
 	name := e.Node.NodeClaim
-	delete(p.view.sent, name)
-	delete(p.view.ready, name)
 	lacked := e.Outcome == api.Outcome_OUTCOME_FAILED && catalog.OfferingsFailed(e.Reason)
-	p.view.offerings.ended(e.Node, lacked, now)
-	p.metrics.probation.Set(float64(p.view.offerings.onProbation(now)))
+	p.view.Ended(e.Node, lacked, now)
+	p.metrics.probation.Set(float64(p.view.OnProbation(now)))
 	p.delays.ended(e)
 	switch e.Outcome {
 	case api.Outcome_OUTCOME_INITIALIZED:
-		p.view.worked(e.Node.NodePool)
-		p.view.settling[name] = settlingNode{node: e.Node, until: now.Add(settleWithin)}
+		p.view.Initialized(e.Node, now)
 		p.waiting()
 		p.kept.joined(name, e.Node.NodeName)
 		return
 	case api.Outcome_OUTCOME_FAILED:
 		if !lacked {
-			p.view.failed(e.Node.NodePool, e.Reason, now)
+			p.view.Failed(e.Node.NodePool, e.Reason, now)
 		}
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
 	}
@@ -206,28 +191,23 @@ func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 // settle lets go the pods of initialized nodes once the scheduler's cache shows the node as it is: before that they
 // would fail on its startup taint and be launched for a second time.
 func (p *planner) settle(ctx context.Context, now time.Time) {
-	if len(p.view.settling) == 0 {
+	if p.view.Settling() == 0 {
 		return
 	}
 	p.refresh(ctx)
-	for name, s := range p.view.settling {
-		if !p.sees(s.node.NodeName) && now.Before(s.until) {
-			continue
-		}
-		delete(p.view.settling, name)
-		p.view.settled[s.node.NodeName] = now
-		for _, held := range p.promises.OfClaim(name) {
+	for _, n := range p.view.Settled(now, p.sees) {
+		for _, held := range p.promises.OfClaim(n.NodeClaim) {
 			if held.Pod.SchedulerOnly != "" {
-				p.nominate(ctx, held.Pod, s.node.NodeName)
+				p.nominate(ctx, held.Pod, n.Name)
 			}
 		}
-		p.count("initialized", len(p.promises.ReleaseClaim(name)))
+		p.count("initialized", len(p.promises.ReleaseClaim(n.NodeClaim)))
 	}
 	p.waiting()
 }
 
 // waiting tells how many nodes are awaited in the scheduler's cache.
-func (p *planner) waiting() { p.awaited.Store(int64(len(p.view.settling) + len(p.view.ready))) }
+func (p *planner) waiting() { p.awaited.Store(int64(p.view.Settling() + p.view.Ready())) }
 
 // refresh has the snapshot show what the scheduler's cache does.
 func (p *planner) refresh(ctx context.Context) {

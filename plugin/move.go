@@ -46,12 +46,12 @@ func (p *planner) move(ctx context.Context, q *api.Question, now time.Time) {
 		p.publishKept()
 		p.reply(ctx, &api.Answer{Id: q.GetId(), Kind: &api.Answer_Move{Move: answer}})
 	}()
-	if !p.view.synced {
+	if !p.view.Synced() {
 		answer.Refused = "the catalog is not known yet"
 		return
 	}
 	m := q.GetMove()
-	cat := p.view.state(nil, now)
+	cat := p.view.State(nil, now)
 	for _, name := range slices.Sorted(maps.Keys(cat.InFlight)) {
 		if n := cat.InFlight[name]; slices.ContainsFunc(m.GetNodeNames(), n.ReplacesNode) {
 			answer.NodeClaims = append(answer.NodeClaims, name)
@@ -68,7 +68,7 @@ func (p *planner) move(ctx context.Context, q *api.Question, now time.Time) {
 func (p *planner) roomForAll(ctx context.Context, m *api.Move, avoid []string, answer *api.MoveAnswer) string {
 	for range moveTries {
 		now := time.Now()
-		d, err := p.ofMove(ctx, m, p.view.state(nil, now), now)
+		d, err := p.ofMove(ctx, m, p.view.State(nil, now), now)
 		if err != nil {
 			return err.Error()
 		}

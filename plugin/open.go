@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
-
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 const (
@@ -23,49 +21,21 @@ const (
 	shortestToleration = time.Minute
 )
 
-// readyNode is a node that is Ready and not initialized.
-type readyNode struct {
-	name string
-	// since is when the scheduler's cache was first seen to show it without its startup taint.
-	since time.Time
-}
-
-// becomes notes whether the node of a NodeClaim is Ready.
-func (v *view) becomes(n catalog.InFlightNode) {
-	if n.Phase < catalog.PhaseReady || n.NodeName == "" {
-		delete(v.ready, n.NodeClaim)
-		return
-	}
-	r := v.ready[n.NodeClaim]
-	r.name = n.NodeName
-	v.ready[n.NodeClaim] = r
-}
-
 // open lets the scheduler try the pods that are promised a Ready node, as soon as its cache shows that the node takes them. What is
 // called initialized may come seconds later: kube-controller-manager looks at its NoExecute taints every five, which pods tolerate.
 func (p *planner) open(ctx context.Context, now time.Time) {
-	if len(p.view.ready) == 0 {
+	if p.view.Ready() == 0 {
 		return
 	}
 	p.refresh(ctx)
-	for claim, r := range p.view.ready {
-		if !p.sees(r.name) {
-			continue
-		}
-		if r.since.IsZero() {
-			r.since = now
-			p.view.ready[claim] = r
-		}
-		if now.Sub(r.since) < openAfter {
-			continue
-		}
-		info, err := p.snapshot.Get(r.name)
+	for _, n := range p.view.TakingPods(now, openAfter, p.sees) {
+		info, err := p.snapshot.Get(n.Name)
 		if err != nil {
 			continue
 		}
 		var taken []types.UID
 		left := 0
-		for _, held := range p.promises.OfClaim(claim) {
+		for _, held := range p.promises.OfClaim(n.NodeClaim) {
 			pod := p.pod(held.Pod)
 			switch {
 			case held.Open || pod == nil || p.adopts(pod.Spec.SchedulerName):
@@ -77,7 +47,7 @@ func (p *planner) open(ctx context.Context, now time.Time) {
 		}
 		p.promises.Open(taken...)
 		if left == 0 {
-			delete(p.view.ready, claim)
+			p.view.Tried(n.NodeClaim)
 		}
 	}
 	p.waiting()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -36,7 +37,7 @@ type planner struct {
 	// snapshot is the planner's own view of the scheduler's cache, updated like the scheduler's: under the cache's
 	// lock, and only what changed. The scheduler's own may be read nowhere but in a scheduling cycle.
 	snapshot *internalcache.Snapshot
-	view     *view
+	view     *catalogview.View
 
 	// batch is the open one.
 	batch *intake.Batch
@@ -71,7 +72,7 @@ type planner struct {
 
 func newPlanner(p *Plugin, provisioner *provision.Provisioner) (*planner, error) {
 	pl := &planner{
-		Plugin: p, provisioner: provisioner, snapshot: internalcache.NewEmptySnapshot(), view: newView(),
+		Plugin: p, provisioner: provisioner, snapshot: internalcache.NewEmptySnapshot(), view: catalogview.New(),
 		unplaced: map[types.UID]intake.Entry{}, aside: asides{},
 		told: map[types.UID]time.Time{}, kept: bequests{}, succeeded: map[types.UID]bool{},
 	}
@@ -108,7 +109,7 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 		p.batch.Hold()
 		return p.earlier(wait, now)
 	}
-	if since, lost := p.connection.lost(); lost || !p.view.synced {
+	if since, lost := p.connection.lost(); lost || !p.view.Synced() {
 		p.tellUnreachable(since, now)
 		return p.earlier(wait, now)
 	}
@@ -147,7 +148,7 @@ func (p *planner) answer(ctx context.Context, now time.Time) {
 		if q.GetMove() != nil {
 			p.move(ctx, q, now)
 		} else {
-			p.consolidator.put(ctx, q, p.kept, p.view.state(p.promises.Claims(), now), p.view.synced)
+			p.consolidator.put(ctx, q, p.kept, p.view.State(p.promises.Claims(), now), p.view.Synced())
 		}
 	}
 }
@@ -157,10 +158,10 @@ func (p *planner) earlier(wait, now time.Time) time.Time {
 	if again := p.adopted.looked.Add(adoptEvery); p.foreign.Load() && again.Before(wait) {
 		wait = again
 	}
-	if again := now.Add(poll); len(p.view.settling) > 0 && again.Before(wait) {
+	if again := now.Add(poll); p.view.Settling() > 0 && again.Before(wait) {
 		return again
 	}
-	if again := now.Add(openEvery); len(p.view.ready) > 0 && again.Before(wait) {
+	if again := now.Add(openEvery); p.view.Ready() > 0 && again.Before(wait) {
 		return again
 	}
 	return wait
@@ -237,11 +238,11 @@ func (p *planner) overdue(now time.Time) {
 	}
 	p.next = now.Add(housekeeping)
 	p.count("deadline", len(p.promises.ReleaseExpired(now)))
-	for _, name := range p.view.unconfirmed(now) {
+	for _, name := range p.view.Unconfirmed(now) {
 		p.count("unconfirmed", len(p.promises.ReleaseClaim(name)))
 	}
-	p.view.forget(now)
-	p.metrics.probation.Set(float64(p.view.offerings.onProbation(now)))
+	p.view.Forget(now)
+	p.metrics.probation.Set(float64(p.view.OnProbation(now)))
 	p.delays.tidy(now)
 	p.kept.tidy(now, p.pod, p.leaving)
 	for _, r := range p.reserve {

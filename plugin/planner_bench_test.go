@@ -147,6 +147,7 @@ func benchPlannerOf(b *testing.B, objects []runtime.Object) *planner {
 			b.Error(err)
 		}
 	})
-	p.planner.view.told, p.planner.view.synced = benchCatalog(), true
+	p.planner.view.Receive(benchCatalog())
+	p.planner.view.Resync(time.Now())
 	return p.planner
 }

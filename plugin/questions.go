@@ -189,14 +189,14 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 			p.reply(ctx, &api.Answer{Id: g.question.GetId(), Kind: &api.Answer_NodeGoing{NodeGoing: answer}})
 		}
 	}()
-	if !p.view.synced {
+	if !p.view.Synced() {
 		for i := range answers {
 			answers[i].Message = "the catalog is not known yet"
 		}
 		return
 	}
 	p.kept.tidy(now, p.pod, p.leaving)
-	cat := p.view.state(nil, now)
+	cat := p.view.State(nil, now)
 	var entries []intake.Entry
 	leaves, nodes, leaving := map[types.UID]string{}, map[string]bool{}, map[string]bool{}
 	for i, g := range all {
@@ -218,7 +218,7 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 	}
 	of := purpose{leaving: slices.Sorted(maps.Keys(nodes)), avoid: leaving}
 	missing := roomless(p.plan(ctx, entries, of).unplaced, leaves)
-	cat = p.view.state(nil, now)
+	cat = p.view.State(nil, now)
 	names := slices.Sorted(maps.Keys(cat.InFlight))
 	for i, g := range all {
 		answer := &answers[i]

@@ -117,7 +117,7 @@ func (p *planner) provision(ctx context.Context, w *work) error {
 		return &surroundingsError{fmt.Errorf("updating the snapshot of the scheduler's cache: %w", err)}
 	}
 	now := time.Now()
-	req, err := p.needs.request(p.classes(w.entries), p.view.state(p.promises.Claims(), now))
+	req, err := p.needs.request(p.classes(w.entries), p.view.State(p.promises.Claims(), now))
 	if err != nil {
 		return &surroundingsError{err}
 	}
@@ -125,7 +125,7 @@ func (p *planner) provision(ctx context.Context, w *work) error {
 	req.Cluster.Snapshot, req.Cluster.Pod, req.Cluster.Going, req.Cluster.Kept = p.snapshot, p.pod, setOf(w.leaving), p.kept.on
 	// The scheduler has tried pending pods on every node, but perhaps not on those that came a moment ago; those of a node
 	// that leaves it has tried nowhere.
-	req.Cluster.Room = func(name string) bool { return !w.pending() && !w.avoid[name] || p.view.young(name, now) }
+	req.Cluster.Room = func(name string) bool { return !w.pending() && !w.avoid[name] || p.view.Young(name, now) }
 	if w.result, err = p.provisioner.Provision(ctx, req); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 			Claims: []*api.Claim{{Name: "own"}}, Placements: []*api.InFlightPlacement{{NodeClaim: "joined"}},
 		})
 		p.meanwhile(t.Context(), func() { time.Sleep(20 * time.Second) })
-		if p.view.settling["joined"].until.After(start) {
+		if p.view.Settling() > 0 {
 			t.Error("a node that pods are being promised to was taken for joined before the launcher answered")
 		}
 		p.answered(t.Context())
@@ -66,7 +66,7 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("pods that were let go (-want +got):\n%s", diff)
 		}
-		if _, held := table.Get(types.UID("joined")); !held || p.view.settling["joined"].until.IsZero() {
+		if _, held := table.Get(types.UID("joined")); !held || p.view.Settling() != 1 {
 			t.Error("the pod of the node that joined is not held until the scheduler sees the node")
 		}
 		select {

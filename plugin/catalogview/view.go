@@ -1,0 +1,341 @@
+package catalogview
+
+import (
+	"maps"
+	"math"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+)
+
+const (
+	// confirmWithin is how long a recorded claim may take to show in the catalog.
+	confirmWithin = 30 * time.Second
+	// settleWithin is how long an initialized node may take to show in the scheduler's cache without its taint.
+	settleWithin = 10 * time.Second
+	// freeFailures are the failed launches in a row after which a NodePool has to wait: fewer may be a coincidence.
+	freeFailures = 3
+	// backoffMax bounds that wait.
+	backoffMax = 5 * time.Minute
+)
+
+// View is the launcher's catalog as the planner uses it: as it was last received, with what has happened since. One goroutine
+// alone uses it.
+type View struct {
+	// synced means that the current connection has had its full state.
+	synced bool
+	// distrusted is when a request went unanswered. Streams that were opened before may not show what the launcher made of it.
+	distrusted time.Time
+	received   catalog.State
+	// sent are claims that the launcher has recorded and the catalog does not show yet.
+	sent map[string]sentClaim
+	// settling are initialized nodes that the scheduler's cache does not show as such yet, by NodeClaim.
+	settling map[string]settlingNode
+	// ready are nodes that are Ready and not initialized, by NodeClaim, with pods that the scheduler has not been let try.
+	ready map[string]readyNode
+	pools map[string]poolHistory
+	// offerings are those of launches that failed for want of capacity.
+	offerings failedOfferings
+	// settled is when the scheduler's cache began to show initialized nodes, for a while.
+	settled map[string]time.Time
+}
+
+type sentClaim struct {
+	node     catalog.InFlightNode
+	capacity corev1.ResourceList
+	at       time.Time
+}
+
+type settlingNode struct {
+	node  catalog.InFlightNode
+	until time.Time
+}
+
+// poolHistory counts a NodePool's failed launches since the last that worked, but for those that lacked capacity: they count
+// against their offerings.
+type poolHistory struct {
+	failures int
+	last     string
+	until    time.Time
+}
+
+// readyNode is a node that is Ready and not initialized.
+type readyNode struct {
+	name string
+	// since is when the scheduler's cache was first seen to show that it takes pods.
+	since time.Time
+}
+
+// Node is one of the launcher's nodes.
+type Node struct {
+	// NodeClaim is the name of its NodeClaim, Name that of the Node.
+	NodeClaim, Name string
+}
+
+// New returns the view of a catalog that has not been received.
+func New() *View {
+	return &View{
+		sent: map[string]sentClaim{}, settling: map[string]settlingNode{}, ready: map[string]readyNode{}, pools: map[string]poolHistory{},
+		offerings: newFailedOfferings(), settled: map[string]time.Time{},
+	}
+}
+
+// Synced reports whether the catalog has been received since the last request that went unanswered.
+func (v *View) Synced() bool { return v.synced }
+
+// InFlight returns the nodes in flight as the launcher last reported them. The caller must not change the map.
+func (v *View) InFlight() map[string]catalog.InFlightNode { return v.received.InFlight }
+
+// Receive replaces the catalog, and returns the one before.
+func (v *View) Receive(state catalog.State) (before catalog.State) {
+	before, v.received = v.received, state
+	return before
+}
+
+// Resync takes the received catalog for the full state of a stream that was opened at the time.
+func (v *View) Resync(opened time.Time) {
+	// A state that was on its way when a request went unanswered does not show what became of it.
+	v.synced = v.synced || !opened.Before(v.distrusted)
+	for name, s := range v.sent {
+		if _, shown := v.received.InFlight[name]; shown || s.at.Before(opened) {
+			delete(v.sent, name)
+		}
+	}
+	clear(v.ready)
+}
+
+// Distrust records that a request went unanswered: the view is not synced until a stream that is opened from now on has had
+// its full state.
+func (v *View) Distrust(now time.Time) { v.synced, v.distrusted = false, now }
+
+// Knows reports whether the NodeClaim is in flight, or its node is initialized and not yet in the scheduler's cache.
+func (v *View) Knows(nodeClaim string) bool {
+	_, shown := v.received.InFlight[nodeClaim]
+	_, settling := v.settling[nodeClaim]
+	return shown || settling
+}
+
+// Shown takes a new or changed node in flight.
+func (v *View) Shown(n catalog.InFlightNode) {
+	delete(v.sent, n.NodeClaim)
+	if n.Phase < catalog.PhaseReady || n.NodeName == "" {
+		delete(v.ready, n.NodeClaim)
+		return
+	}
+	r := v.ready[n.NodeClaim]
+	r.name = n.NodeName
+	v.ready[n.NodeClaim] = r
+}
+
+// Launched records that EC2 has launched the node.
+func (v *View) Launched(n catalog.InFlightNode) { v.offerings.launched(n) }
+
+// Ended records that a node is in flight no more. lackedCapacity means that its launch failed for want of capacity.
+func (v *View) Ended(n catalog.InFlightNode, lackedCapacity bool, now time.Time) {
+	delete(v.sent, n.NodeClaim)
+	delete(v.ready, n.NodeClaim)
+	v.offerings.ended(n, lackedCapacity, now)
+}
+
+// Initialized records that the node has joined. Settled returns it once the scheduler's cache shows that.
+func (v *View) Initialized(n catalog.InFlightNode, now time.Time) {
+	delete(v.pools, n.NodePool)
+	v.settling[n.NodeClaim] = settlingNode{node: n, until: now.Add(settleWithin)}
+}
+
+// Settling returns how many initialized nodes the scheduler's cache does not show as such yet.
+func (v *View) Settling() int { return len(v.settling) }
+
+// Settled returns the initialized nodes that the scheduler's cache shows as such since the last call, and those for which it
+// has had settleWithin. sees reports whether the cache shows that a node takes pods.
+func (v *View) Settled(now time.Time, sees func(nodeName string) bool) []Node {
+	var out []Node
+	for name, s := range v.settling {
+		if !sees(s.node.NodeName) && now.Before(s.until) {
+			continue
+		}
+		delete(v.settling, name)
+		v.settled[s.node.NodeName] = now
+		out = append(out, Node{NodeClaim: name, Name: s.node.NodeName})
+	}
+	return out
+}
+
+// Ready returns how many nodes are Ready and not initialized, with pods that the scheduler has not been let try.
+func (v *View) Ready() int { return len(v.ready) }
+
+// TakingPods returns those of them that the scheduler's cache has shown to take pods for the time given.
+func (v *View) TakingPods(now time.Time, since time.Duration, sees func(nodeName string) bool) []Node {
+	var out []Node
+	for claim, r := range v.ready {
+		if !sees(r.name) {
+			continue
+		}
+		if r.since.IsZero() {
+			r.since = now
+			v.ready[claim] = r
+		}
+		if now.Sub(r.since) >= since {
+			out = append(out, Node{NodeClaim: claim, Name: r.name})
+		}
+	}
+	return out
+}
+
+// Tried records that the scheduler may try all pods of a Ready node.
+func (v *View) Tried(nodeClaim string) { delete(v.ready, nodeClaim) }
+
+// OnProbation returns how many offerings are on probation.
+func (v *View) OnProbation(now time.Time) int { return v.offerings.onProbation(now) }
+
+// Young reports whether the node has joined so recently that waiting pods may not have been tried on it.
+func (v *View) Young(nodeName string, now time.Time) bool {
+	at, ok := v.settled[nodeName]
+	return ok && now.Sub(at) < settleWithin
+}
+
+// Forget drops what is out of date: nodes that are not young any more, and failures that do not count any more.
+func (v *View) Forget(now time.Time) {
+	for name := range v.settled {
+		if !v.Young(name, now) {
+			delete(v.settled, name)
+		}
+	}
+	v.offerings.forget(now)
+	v.offerings.keep(func(name string) bool {
+		_, sent := v.sent[name]
+		_, shown := v.received.InFlight[name]
+		return sent || shown
+	})
+}
+
+// Failed counts a failed launch against the pool: the pool, its class or its nodes are at fault.
+func (v *View) Failed(pool, why string, now time.Time) {
+	h := v.pools[pool]
+	h.failures++
+	h.last = why
+	if n := h.failures - freeFailures; n > 0 {
+		wait := time.Duration(math.Min(float64(backoffMax), float64(time.Second)*math.Pow(2, float64(n-1))))
+		h.until = now.Add(wait)
+	}
+	v.pools[pool] = h
+}
+
+// BackoffEnds returns the first moment when a pool or an offering that has to wait may be tried again. Zero if none waits.
+func (v *View) BackoffEnds(now time.Time) time.Time {
+	first := v.offerings.holdEnds(now)
+	for _, h := range v.pools {
+		if h.until.After(now) && (first.IsZero() || h.until.Before(first)) {
+			first = h.until
+		}
+	}
+	return first
+}
+
+// Record adds a claim that the launcher has recorded, until the catalog shows it.
+func (v *View) Record(c plan.Claim, now time.Time) {
+	v.offerings.planned(c)
+	if _, shown := v.received.InFlight[c.Name]; shown {
+		return
+	}
+	n := catalog.InFlightNode{
+		NodeClaim: c.Name, NodePool: c.NodePool, Phase: catalog.PhaseRecorded, Labels: c.Labels, Taints: c.Taints,
+		Allocatable: c.Allocatable, Replaces: strings.Join(c.Replaces, ","),
+		InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone, CapacityType: c.Expected.CapacityType,
+	}
+	for _, m := range c.Members {
+		n.Pods = append(n.Pods, m.Pods...)
+	}
+	v.sent[c.Name] = sentClaim{node: n, capacity: v.capacity(c), at: now}
+}
+
+// capacity returns what the claim's expected instance type counts against the pool's limits.
+func (v *View) capacity(c plan.Claim) corev1.ResourceList {
+	for _, t := range v.received.InstanceTypes[v.received.NodePools[c.NodePool].NodeClass] {
+		if t.Name == c.Expected.InstanceType {
+			return t.Capacity
+		}
+	}
+	return c.Allocatable
+}
+
+// Unconfirmed forgets the claims that the catalog has not shown within confirmWithin, and returns their names.
+func (v *View) Unconfirmed(now time.Time) []string {
+	var out []string
+	for name, s := range v.sent {
+		if v.synced && now.Sub(s.at) > confirmWithin {
+			out = append(out, name)
+			delete(v.sent, name)
+		}
+	}
+	return out
+}
+
+// State returns the catalog for a plan made now: with claims that were sent and are not shown yet, with initialized nodes that
+// the scheduler does not see as such yet, with every promise on its node, and without the pools and offerings that have to wait.
+func (v *View) State(promises map[string][]promise.Promise, now time.Time) catalog.State {
+	out := catalog.State{
+		Generation: v.received.Generation, InstanceTypes: v.offerings.mark(v.received.InstanceTypes, now),
+		NodePools: maps.Clone(v.received.NodePools), InFlight: maps.Clone(v.received.InFlight),
+	}
+	if out.InFlight == nil {
+		out.InFlight = map[string]catalog.InFlightNode{}
+	}
+	for name, s := range v.settling {
+		out.InFlight[name] = s.node
+	}
+	for name, s := range v.sent {
+		out.InFlight[name] = s.node
+		if pool, ok := out.NodePools[s.node.NodePool]; ok {
+			pool.Usage = plus(pool.Usage, s.capacity)
+			out.NodePools[pool.Name] = pool
+		}
+	}
+	for name, list := range promises {
+		n, ok := out.InFlight[name]
+		if !ok {
+			continue
+		}
+		known := make(map[string]bool, len(n.Pods))
+		for _, ref := range n.Pods {
+			known[ref.UID] = true
+		}
+		n.Pods = append([]catalog.PodRef(nil), n.Pods...)
+		for _, p := range list {
+			if !known[p.Pod.UID] {
+				n.Pods = append(n.Pods, p.Pod)
+			}
+		}
+		out.InFlight[name] = n
+	}
+	for name, h := range v.pools {
+		if pool, ok := out.NodePools[name]; ok && h.until.After(now) {
+			pool.Ready, pool.NotReadyMessage = false, explain.BackingOff(h.failures, h.last, h.until)
+			out.NodePools[name] = pool
+		}
+	}
+	return out
+}
+
+func plus(a, b corev1.ResourceList) corev1.ResourceList {
+	out := a.DeepCopy()
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	for name, q := range b {
+		sum := out[name]
+		sum.Add(q)
+		out[name] = sum
+	}
+	nodes := out["nodes"]
+	nodes.Add(*resource.NewQuantity(1, resource.DecimalSI))
+	out["nodes"] = nodes
+	return out
+}
