@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 // The first scheduling cycle begins when the launcher has told the promises, or when it has had its time; no later one waits.
@@ -119,9 +120,9 @@ func newIdlePlanner(t *testing.T) *planner {
 	p := &planner{
 		Plugin: &Plugin{
 			collected: collected, inbox: newInbox(collected.Notify), promises: table, metrics: m, link: l, args: &Args{},
-			status: podstatus.New(podstatus.Config{}), begins: newBeginning(), delays: newDelays(m),
+			reserved: reservations.New(reservations.Config{}), status: podstatus.New(podstatus.Config{}), begins: newBeginning(), delays: newDelays(m),
 		},
-		batch: open, view: catalogview.New(), kept: bequests{}, consolidator: &consolidator{},
+		batch: open, view: catalogview.New(), consolidator: &consolidator{},
 	}
 	return p
 }

@@ -73,7 +73,7 @@ func BenchmarkConsolidate(b *testing.B) {
 			heap, cpu, decisions := watchHeap(b), cpuSeconds(b), 0
 			for b.Loop() {
 				decisions++
-				a, err := p.consolidator.decide(b.Context(), decision{question: q, catalog: p.view.State(nil, time.Now()), kept: p.kept})
+				a, err := p.consolidator.decide(b.Context(), decision{question: q, catalog: p.view.State(nil, time.Now()), reserved: p.reserved.Snapshot()})
 				if err != nil || len(a.GetMoves()) == 0 {
 					b.Fatalf("moves %v, error %v", a.GetMoves(), err)
 				}

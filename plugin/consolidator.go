@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 const (
@@ -55,7 +55,8 @@ type consolidator struct {
 type decision struct {
 	question *api.Question
 	catalog  catalog.State
-	kept     bequests
+	// reserved is the room for pods of nodes that terminate.
+	reserved reservations.Snapshot
 }
 
 func newConsolidator(p *Plugin, provisioner *provision.Provisioner) *consolidator {
@@ -63,13 +64,13 @@ func newConsolidator(p *Plugin, provisioner *provision.Provisioner) *consolidato
 }
 
 // put hands a question over; the planner's goroutine alone calls it. One at a time is worked on.
-func (c *consolidator) put(ctx context.Context, q *api.Question, kept bequests, cat catalog.State, synced bool) {
+func (c *consolidator) put(ctx context.Context, q *api.Question, reserved reservations.Snapshot, cat catalog.State, synced bool) {
 	message := "another decision is being made"
 	if why := untold(q.GetConsolidate(), cat, synced); why != "" {
 		message = why
 	} else {
 		select {
-		case c.todo <- decision{question: q, catalog: cat, kept: maps.Clone(kept)}:
+		case c.todo <- decision{question: q, catalog: cat, reserved: reserved}:
 			return
 		default:
 		}
@@ -176,7 +177,7 @@ func (c *consolidator) fleet(told []*api.FleetNode, d decision) ([]consolidate.N
 		}
 		node.Used = consolidate.Used(info.Node(), all)
 		if node.Blocked == "" {
-			node.Blocked = c.blocked(&node, moving[node.Name], d.kept)
+			node.Blocked = c.blocked(&node, moving[node.Name], d.reserved)
 		}
 		out = append(out, node)
 	}
@@ -184,11 +185,11 @@ func (c *consolidator) fleet(told []*api.FleetNode, d decision) ([]consolidate.N
 }
 
 // blocked says what only the scheduler knows.
-func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, kept bequests) string {
+func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, reserved reservations.Snapshot) string {
 	if n.Price == 0 {
 		return fmt.Sprintf("the price of %s, %s in %s is not known", n.InstanceType, n.CapacityType, n.Zone)
 	}
-	if len(kept.on("", n.Name)) > 0 {
+	if len(reserved.On("", n.Name)) > 0 {
 		return "room is kept on the node for pods of another that goes"
 	}
 	if nominated := c.sched.SchedulingQueue.NominatedPodsForNode(n.Name); len(nominated) > 0 {
@@ -235,7 +236,7 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 		return out, err
 	}
 	req.Now = time.Now()
-	req.Cluster.Snapshot, req.Cluster.Pod, req.Cluster.Going, req.Cluster.Kept = a.snapshot, a.pod, setOf(gone), a.kept.on
+	req.Cluster.Snapshot, req.Cluster.Pod, req.Cluster.Going, req.Cluster.Kept = a.snapshot, a.pod, setOf(gone), a.reserved.On
 	req.Cluster.Room = func(name string) bool { return !a.leaving[name] && !slices.Contains(avoid, name) }
 	within, cancel := context.WithTimeout(ctx, askAtMost+time.Duration(len(entries))*askPerPod)
 	defer cancel()

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 const (
@@ -247,7 +247,7 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 		names = append(names, c.Name)
 		p.promises.Recorded(c.Name, now)
 		p.view.Record(c, now)
-		p.keep(w, c.Members, bequest{claim: c.Name, made: now})
+		p.reserveRoom(w, c.Members, reservations.Place{NodeClaim: c.Name, At: now})
 		if w.pending() {
 			p.delays.launched(c.Name, c.Members, p.pod, now)
 			p.tellMembers(c.Members, explain.Launching(c), outcomeLaunched)
@@ -262,7 +262,7 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 			continue
 		}
 		p.promises.Recorded(pl.Node, now)
-		p.keep(w, pl.Members, bequest{claim: pl.Node, node: w.result.Input.Catalog.InFlight[pl.Node].NodeName, made: now})
+		p.reserveRoom(w, pl.Members, reservations.Place{NodeClaim: pl.Node, Node: w.result.Input.Catalog.InFlight[pl.Node].NodeName, At: now})
 		if w.pending() {
 			p.tellMembers(pl.Members, explain.Joining(w.result.Input.Catalog.InFlight[pl.Node]), outcomeInFlight)
 		}
@@ -270,16 +270,15 @@ func (p *planner) recorded(ctx context.Context, w *work, refused map[string]*api
 	return names
 }
 
-// keep notes the room that was found for pods of a node that goes: until they and their successors have come, no other plan
+// reserveRoom reserves the room that was found for displaced pods: until they and their replacements have come, no other plan
 // counts on it.
-func (p *planner) keep(w *work, members []plan.Member, at bequest) {
+func (p *planner) reserveRoom(w *work, members []plan.Member, at reservations.Place) {
 	if !w.pending() {
-		var on []fwk.PodInfo
-		if info, err := p.snapshot.Get(at.node); at.node != "" && err == nil {
-			on = info.GetPods()
+		if info, err := p.snapshot.Get(at.Node); at.Node != "" && err == nil {
+			at.Beside = info.GetPods()
 		}
-		at.move = w.move
-		p.kept.keep(members, at, on, p.pod)
+		at.InMove = w.move
+		p.reserved.Reserve(members, at)
 	}
 }
 
@@ -315,7 +314,7 @@ func (p *planner) existing(ctx context.Context, w *work) {
 		}
 		if !w.pending() {
 			// They run, and go where the scheduler places their successors.
-			p.keep(w, pl.Members, bequest{node: pl.Node, made: time.Now()})
+			p.reserveRoom(w, pl.Members, reservations.Place{Node: pl.Node, At: time.Now()})
 			continue
 		}
 		for _, m := range pl.Members {

@@ -172,7 +172,7 @@ func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 	case api.Outcome_OUTCOME_INITIALIZED:
 		p.view.Initialized(e.Node, now)
 		p.waiting()
-		p.kept.joined(name, e.Node.NodeName)
+		p.reserved.Joined(name, e.Node.NodeName)
 		return
 	case api.Outcome_OUTCOME_FAILED:
 		if !lacked {
@@ -180,7 +180,7 @@ func (p *planner) ended(ctx context.Context, e link.End, now time.Time) {
 		}
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
 	}
-	p.kept.failed(name)
+	p.reserved.Failed(name)
 	logger.V(2).Info("In-flight node ended", "nodeClaim", name, "outcome", e.Outcome.String(), "reason", e.Reason)
 	for _, held := range p.promises.OfClaim(name) {
 		p.status.Report(podstatus.Note{Pod: held.Pod, Message: explain.Failed(name, e.Reason, e.Message)})

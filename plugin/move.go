@@ -20,8 +20,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
-// leaving says whether a node is cordoned, or gone: as the informers show it.
-func (p *planner) leaving(node string) bool {
+// terminates reports whether a node is cordoned to terminate, or gone: as the informers show it.
+func (p *Plugin) terminates(node string) bool {
 	n, err := p.informer.Core().V1().Nodes().Lister().Get(node)
 	return err != nil || n.DeletionTimestamp != nil ||
 		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == disruptedTaint })
@@ -43,7 +43,7 @@ func (p *planner) move(ctx context.Context, q *api.Question, now time.Time) {
 			p.metrics.panics.WithLabelValues("Move").Inc()
 			answer = &api.MoveAnswer{Refused: fmt.Sprintf("panic: %v", cause)}
 		}
-		p.publishKept()
+		p.publish()
 		p.reply(ctx, &api.Answer{Id: q.GetId(), Kind: &api.Answer_Move{Move: answer}})
 	}()
 	if !p.view.Synced() {
@@ -57,7 +57,7 @@ func (p *planner) move(ctx context.Context, q *api.Question, now time.Time) {
 			answer.NodeClaims = append(answer.NodeClaims, name)
 		}
 	}
-	p.kept.tidy(now, p.pod, p.leaving)
+	p.reserved.Tidy(now)
 	answer.Refused = p.roomForAll(ctx, m, slices.Concat(q.GetLeaving(), m.GetAvoid()), answer)
 	klog.FromContext(ctx).V(1).Info("Planned a move", "nodes", m.GetNodeNames(), "reason", m.GetReason(), "pods", len(m.GetPods()),
 		"nodeClaims", answer.GetNodeClaims(), "costPerHour", answer.GetPerHour(), "mostPerHour", m.GetMostPerHour(), "refused", answer.GetRefused())
@@ -79,13 +79,13 @@ func (p *planner) roomForAll(ctx context.Context, m *api.Move, avoid []string, a
 		if why := p.makeRoom(ctx, m, d, answer); why != "" {
 			return why
 		}
-		p.publishKept()
+		p.publish()
 		p.cyclesEnd(ctx)
 	}
 	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
 		return err.Error()
 	}
-	if taken := p.dropTaken(); taken != "" {
+	if taken := p.reserved.DropTaken(p.snapshot.Get); taken != "" {
 		return fmt.Sprintf("the room that is planned for pod %s is taken by others again and again", taken)
 	}
 	return ""
@@ -116,7 +116,7 @@ func (p *planner) ofMove(ctx context.Context, m *api.Move, cat catalog.State, no
 	if err := p.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), p.snapshot); err != nil {
 		return d, err
 	}
-	p.dropTaken()
+	p.reserved.DropTaken(p.snapshot.Get)
 	asked := make(map[types.UID]bool, len(m.GetPods()))
 	for _, uid := range m.GetPods() {
 		asked[types.UID(uid)] = true
@@ -126,7 +126,7 @@ func (p *planner) ofMove(ctx context.Context, m *api.Move, cat catalog.State, no
 		switch {
 		case err != nil:
 			return d, fmt.Errorf("node %s is not in the scheduler's cache", name)
-		case len(p.kept.on("", name)) > 0:
+		case len(p.reserved.On("", name)) > 0:
 			return d, fmt.Errorf("room is kept on node %s for pods of another that goes", name)
 		}
 		d.offers = append(d.offers, offerOf(info.Node()))
@@ -200,7 +200,7 @@ func (p *planner) leftOut(entries, planned []intake.Entry) string {
 // roomless names a pod for which no room was kept after all.
 func (p *planner) roomless(w *work) string {
 	for _, e := range w.entries {
-		if _, ok := p.kept[e.Pod.UID]; !ok && p.pod(catalog.PodRefOf(e.Pod)) != nil {
+		if !p.reserved.Has(e.Pod.UID) && p.pod(catalog.PodRefOf(e.Pod)) != nil {
 			return fmt.Sprintf("no room was kept for pod %s", klog.KObj(e.Pod))
 		}
 	}

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -11,12 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/controller/daemon"
+
+	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 const (
@@ -35,7 +35,7 @@ const (
 
 // nodeReserve keeps three kinds of room against pods of lower or equal priority, since whoever comes first would take it: that of
 // DaemonSet pods that have not arrived on a young node of ours, on which the plan counted, that of pods which are promised such a
-// node, and that which was planned for the pods of a node that goes, until their successors have come.
+// node, and that which was planned for the pods of a node that goes, until their replacements have come.
 type nodeReserve struct {
 	*Plugin
 	handle fwk.Handle
@@ -44,7 +44,7 @@ type nodeReserve struct {
 	needs map[types.UID]daemonNeeds
 	// rejected are the pods that were kept off, with the moment when the reservation that did it lapses at last.
 	rejected map[types.UID]keptOff
-	// waiting are the pods that were kept off room for successors.
+	// waiting are the pods that were kept off room for replacements.
 	waiting map[types.UID]*corev1.Pod
 }
 
@@ -57,27 +57,7 @@ type keptOff struct {
 type daemonNeeds struct {
 	epoch int64
 	until time.Time
-	pods  []roomNeed
-}
-
-// roomNeed is what room is kept for: a DaemonSet's pod, a pod that is promised the node, or what follows one that goes.
-type roomNeed struct {
-	owner    types.UID
-	name     string
-	priority int32
-	requests corev1.ResourceList
-	// pod whose room it is: it may have host ports, and keep others off.
-	pod *corev1.Pod
-	// successor says that it is room for what follows the pod of this name, and not for a daemon pod.
-	successor bool
-}
-
-// needOf is the room of one pod, under its name.
-func needOf(pod *corev1.Pod) roomNeed {
-	return roomNeed{
-		name: pod.Namespace + "/" + pod.Name, priority: corev1helpers.PodPriority(pod), pod: pod,
-		requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
-	}
+	pods  []reservations.Need
 }
 
 var (
@@ -120,7 +100,7 @@ func daemonPodArrived(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Que
 // SignPod adds the priority to what NodeResourcesFit signs, and the owner where room is kept for the pods of any.
 func (n *nodeReserve) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	out := []fwk.SignFragment{{Key: NodeReserveName, Value: corev1helpers.PodPriority(pod)}}
-	if kept := n.keptOn.Load(); kept == nil || len(kept.rooms) == 0 {
+	if n.reserved.Board().Empty() {
 		return out, nil
 	}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
@@ -137,7 +117,7 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	if node == nil || ownedByDaemonSet(pod) {
 		return nil
 	}
-	var daemons, promised, successors []roomNeed
+	var daemons, promised, replacements []reservations.Need
 	var lapses time.Time
 	if node.Labels[nodePoolLabel] != "" {
 		now := time.Now()
@@ -149,16 +129,16 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 			}
 		}
 	}
-	if kept := n.keptOn.Load(); kept != nil && len(kept.rooms) > 0 {
-		successors = kept.from(pod, info, n.left)
+	if board := n.reserved.Board(); !board.Empty() {
+		replacements = board.Needs(pod, info, n.reserved.Left)
 	}
-	if len(daemons)+len(promised)+len(successors) == 0 {
+	if len(daemons)+len(promised)+len(replacements) == 0 {
 		return nil
 	}
-	waiting := beforeOrBeside(pod, slices.Concat(daemons, promised, successors))
-	what, ok := roomBeside(pod, info, waiting)
-	if ok {
-		what = n.Plugin.needs.clash(pod, node, waiting)
+	waiting := reservations.Against(pod, slices.Concat(daemons, promised, replacements))
+	what := reservations.Short(pod, info, waiting)
+	if what == "" {
+		what = reservations.Clash(pod, node, waiting, n.Plugin.needs.namespaces)
 	}
 	if what == "" {
 		return nil
@@ -170,7 +150,7 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	}
 	whose := "DaemonSet pods that have not arrived: "
 	switch {
-	case len(successors) > 0:
+	case len(replacements) > 0:
 		n.waiting[pod.UID] = pod
 		whose = "pods of a node that goes: "
 	case len(promised) > 0:
@@ -182,13 +162,13 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 // promised lists the pods that are promised the node and are not to be seen on it. Pods and Nodes are heard of apart: that the node
 // takes pods may be known before it is that its own are bound, and before the launcher's word that it has joined. A node takes none
 // before its NodeClaim owns it.
-func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time) []roomNeed {
+func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time) []reservations.Need {
 	node := info.Node()
 	i := slices.IndexFunc(node.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodeClaim" })
 	if i < 0 {
 		return nil
 	}
-	var out []roomNeed
+	var out []reservations.Need
 	for _, held := range n.promises.Coming(node.OwnerReferences[i].Name, now) {
 		other := n.pod(held.Pod)
 		if other == nil || other.UID == pod.UID || other.DeletionTimestamp != nil || podutil.IsPodTerminal(other) ||
@@ -198,12 +178,12 @@ func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time
 		if slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == other.UID }) {
 			continue
 		}
-		out = append(out, needOf(other))
+		out = append(out, reservations.NeedOf(other))
 	}
 	return out
 }
 
-// freed returns the pods that were kept off room for successors; they shall be activated when some of it is free.
+// freed returns the pods that were kept off room for replacements; they shall be activated when some of it is free.
 func (n *nodeReserve) freed() []*corev1.Pod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,12 +206,12 @@ func reservedUntil(node *corev1.Node, now time.Time) (time.Time, bool) {
 }
 
 // missing lists the daemon pods that the node should run and does not.
-func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.NodeInfo) []roomNeed {
+func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.NodeInfo) []reservations.Need {
 	needs := n.needsOf(logger, node)
 	if len(needs) == 0 {
 		return nil
 	}
-	var out []roomNeed
+	var out []reservations.Need
 	arrived := map[types.UID]bool{}
 	for _, p := range info.GetPods() {
 		if owner := metav1.GetControllerOf(p.GetPod()); owner != nil {
@@ -239,14 +219,14 @@ func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.No
 		}
 	}
 	for _, d := range needs {
-		if !arrived[d.owner] {
+		if !arrived[d.Owner] {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []roomNeed {
+func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []reservations.Need {
 	epoch, now := n.Plugin.needs.daemonSets.epoch.Load(), time.Now()
 	n.mu.Lock()
 	have, ok := n.needs[node.UID]
@@ -266,8 +246,8 @@ func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []roomNeed 
 			continue
 		}
 		pod := daemon.NewPod(ds, node.Name)
-		need := needOf(pod)
-		need.owner, need.name = ds.UID, ds.Namespace+"/"+ds.Name
+		need := reservations.NeedOf(pod)
+		need.Owner, need.Name = ds.UID, ds.Namespace+"/"+ds.Name
 		fresh.pods = append(fresh.pods, need)
 	}
 	n.mu.Lock()
@@ -281,62 +261,11 @@ func steadyState(node *corev1.Node) *corev1.Node {
 	out := *node
 	out.Spec.Taints = nil
 	for _, t := range node.Spec.Taints {
-		if !startupTaint(t.Key) {
+		if !reservations.StartupTaint(t.Key) {
 			out.Spec.Taints = append(out.Spec.Taints, t)
 		}
 	}
 	return &out
-}
-
-// beforeOrBeside are the needs of the pod's priority or a higher one: the others give way.
-func beforeOrBeside(pod *corev1.Pod, waiting []roomNeed) []roomNeed {
-	priority := corev1helpers.PodPriority(pod)
-	return slices.DeleteFunc(waiting, func(d roomNeed) bool { return d.priority < priority })
-}
-
-// roomBeside says whether the pod fits beside what is on the node and the needs; if not, which resource is short and by whose need.
-func roomBeside(pod *corev1.Pod, info fwk.NodeInfo, needs []roomNeed) (string, bool) {
-	if len(needs) == 0 {
-		return "", true
-	}
-	kept, count, first := total(needs), len(needs), needs[0].title()
-	wanted := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	have, used := info.GetAllocatable(), info.GetRequested()
-	if len(info.GetPods())+count+1 > have.GetAllowedPodNumber() {
-		return fmt.Sprintf("pods, for %s", first), false
-	}
-	for name, reserved := range kept {
-		q := wanted[name]
-		if q.IsZero() {
-			continue
-		}
-		need := amount(name, q) + amount(name, reserved)
-		if need > available(name, have)-available(name, used) {
-			return fmt.Sprintf("%s of %s, for %s", reserved.String(), name, first), false
-		}
-	}
-	return "", true
-}
-
-// total is what the pods ask for together.
-func total(needs []roomNeed) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for _, d := range needs {
-		for name, q := range d.requests {
-			sum := out[name]
-			sum.Add(q)
-			out[name] = sum
-		}
-	}
-	return out
-}
-
-// title names what the room is for.
-func (d *roomNeed) title() string {
-	if d.successor {
-		return "the successor of " + d.name
-	}
-	return d.name
 }
 
 // lapsed returns the rejected pods whose reservation is over; they shall be activated.

@@ -48,10 +48,6 @@ type planner struct {
 	// told is when a pod of the open batch was last told that the launcher is away.
 	told map[types.UID]time.Time
 	next time.Time
-	// kept is the room that was planned for pods of nodes that go.
-	kept bequests
-	// succeeded are pods that are planned into such room, and shall not be taken for heirs of more of it when they come.
-	succeeded map[types.UID]bool
 	// consolidator decides about the nodes there are, beside the planner.
 	consolidator *consolidator
 	// problems are the mistakes in objects that were logged.
@@ -74,7 +70,7 @@ func newPlanner(p *Plugin, provisioner *provision.Provisioner) (*planner, error)
 	pl := &planner{
 		Plugin: p, provisioner: provisioner, snapshot: internalcache.NewEmptySnapshot(), view: catalogview.New(),
 		unplaced: map[types.UID]intake.Entry{}, aside: asides{},
-		told: map[types.UID]time.Time{}, kept: bequests{}, succeeded: map[types.UID]bool{},
+		told: map[types.UID]time.Time{},
 	}
 	var err error
 	pl.batch, err = intake.NewBatch(intake.Config{
@@ -97,14 +93,14 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	p.settle(ctx, now)
 	p.open(ctx, now)
 	p.overdue(now)
-	p.arrived(p.inbox.takePlaced(), now)
+	p.metrics.successors.Add(float64(p.reserved.Arrived(p.inbox.takePlaced(), now)))
 	p.adopt(now)
 	p.take(now)
 	wait := now.Add(housekeeping)
 	if !p.early(now) {
 		p.answer(ctx, now)
 	}
-	p.publishKept()
+	p.publish()
 	if len(p.batch.Entries()) == 0 {
 		p.batch.Hold()
 		return p.earlier(wait, now)
@@ -131,10 +127,9 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	}
 	p.metrics.batches.WithLabelValues(string(verdict.Reason)).Inc()
 	p.metrics.batchSize.Observe(float64(len(entries)))
-	p.kept.tidy(now, p.pod, p.leaving)
-	successors, others := p.kept.divide(entries)
-	p.planned(successors)
-	p.plan(ctx, successors, purpose{})
+	replacements, others := p.reserved.Divide(entries, now)
+	p.metrics.successors.Add(float64(len(replacements)))
+	p.plan(ctx, replacements, purpose{})
 	p.plan(ctx, others, purpose{})
 	return p.earlier(time.Now().Add(housekeeping), now)
 }
@@ -148,7 +143,7 @@ func (p *planner) answer(ctx context.Context, now time.Time) {
 		if q.GetMove() != nil {
 			p.move(ctx, q, now)
 		} else {
-			p.consolidator.put(ctx, q, p.kept, p.view.State(p.promises.Claims(), now), p.view.Synced())
+			p.consolidator.put(ctx, q, p.reserved.Snapshot(), p.view.State(p.promises.Claims(), now), p.view.Synced())
 		}
 	}
 }
@@ -244,7 +239,7 @@ func (p *planner) overdue(now time.Time) {
 	p.view.Forget(now)
 	p.metrics.probation.Set(float64(p.view.OnProbation(now)))
 	p.delays.tidy(now)
-	p.kept.tidy(now, p.pod, p.leaving)
+	p.reserved.Tidy(now)
 	for _, r := range p.reserve {
 		if pods := r.lapsed(now); len(pods) > 0 {
 			p.activatePods(pods)
@@ -293,5 +288,17 @@ func (p *planner) tellUnreachable(since, now time.Time) {
 			p.told[e.Pod.UID] = now
 			p.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.Pod), Message: p.unreachable(since, e.Verdict)})
 		}
+	}
+}
+
+// publish makes the reservations visible to others, and wakes the pods that were kept off room which is free again.
+func (p *planner) publish() {
+	freed := p.reserved.Publish(p.view.InFlight())
+	p.consolidator.busy.Store(len(p.batch.Entries()) > 0)
+	if !freed {
+		return
+	}
+	for _, r := range p.reserve {
+		p.activatePods(r.freed())
 	}
 }

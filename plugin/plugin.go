@@ -26,6 +26,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
@@ -71,8 +72,8 @@ type Plugin struct {
 	// nodesSynced and podsSynced say whether the informers have their first lists.
 	nodesSynced, podsSynced cache.InformerSynced
 	installed               atomic.Bool
-	// keptOn is the room that is kept on nodes for pods of others that go.
-	keptOn atomic.Pointer[keptNodes]
+	// reserved is the room for the pods of nodes that terminate. Board and Left alone are for other goroutines than the planner's.
+	reserved *reservations.Table
 	// foreign says that a pod of an adopted scheduler has changed.
 	foreign atomic.Bool
 }
@@ -183,6 +184,9 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 	if p.owners, err = intake.NewOwners(s.Informers); err != nil {
 		return err
 	}
+	p.reserved = reservations.New(reservations.Config{
+		Pod: p.pod, Terminates: p.terminates, Namespaces: s.Informers.Core().V1().Namespaces().Lister(),
+	})
 	p.needs = newNeeds(s.Profiles, s.Informers)
 	p.status = podstatus.New(podstatus.Config{
 		Client: s.Client, Pods: s.Informers.Core().V1().Pods().Lister(), Recorder: s.Recorder, Adopts: p.adopts,

@@ -151,7 +151,7 @@ func (b *busyView) chosen(ctx context.Context, node string) (reason string, busy
 	if b.promises.OnNode(node) {
 		return "pods are promised to it", true
 	}
-	if b.keeps(node) {
+	if b.reserved.Board().On(node) {
 		return "room is kept on it for pods of another node that goes", true
 	}
 	b.mu.Lock()
@@ -180,7 +180,7 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 		if cause != nil {
 			p.metrics.panics.WithLabelValues("NodeGoing").Inc()
 		}
-		p.publishKept()
+		p.publish()
 		for i, g := range all {
 			answer := &answers[i]
 			if cause != nil {
@@ -195,7 +195,7 @@ func (p *planner) goingAway(ctx context.Context, all []goingRequest, now time.Ti
 		}
 		return
 	}
-	p.kept.tidy(now, p.pod, p.leaving)
+	p.reserved.Tidy(now)
 	cat := p.view.State(nil, now)
 	var entries []intake.Entry
 	leaves, nodes, leaving := map[types.UID]string{}, map[string]bool{}, map[string]bool{}
@@ -272,7 +272,7 @@ func (p *planner) roomed(node string, cat catalog.State) map[types.UID]bool {
 			}
 		}
 	}
-	for uid := range p.kept {
+	for _, uid := range p.reserved.Displaced() {
 		out[uid] = true
 	}
 	return out

@@ -122,7 +122,7 @@ func (p *planner) provision(ctx context.Context, w *work) error {
 		return &surroundingsError{err}
 	}
 	req.Now, req.Replaces = now, w.leaving
-	req.Cluster.Snapshot, req.Cluster.Pod, req.Cluster.Going, req.Cluster.Kept = p.snapshot, p.pod, setOf(w.leaving), p.kept.on
+	req.Cluster.Snapshot, req.Cluster.Pod, req.Cluster.Going, req.Cluster.Kept = p.snapshot, p.pod, setOf(w.leaving), p.reserved.On
 	// The scheduler has tried pending pods on every node, but perhaps not on those that came a moment ago; those of a node
 	// that leaves it has tried nowhere.
 	req.Cluster.Room = func(name string) bool { return !w.pending() && !w.avoid[name] || p.view.Young(name, now) }

@@ -113,3 +113,10 @@ func TestAwaitsRoom(t *testing.T) {
 		p.replan.at = time.Time{}
 	}
 }
+
+// ownedPod is one of an owner's, on a node.
+func ownedPod(name, owner, node string) *corev1.Pod {
+	pod := benchPod(name, node)
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: new(true)}}
+	return pod
+}

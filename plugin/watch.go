@@ -106,3 +106,17 @@ func (p *Plugin) pod(ref catalog.PodRef) *corev1.Pod {
 	}
 	return pod
 }
+
+// podArrived hands a pod that was placed to the planner, where room is reserved for its owner.
+func (p *Plugin) podArrived(old, obj any) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" {
+		return
+	}
+	if before, ok := old.(*corev1.Pod); ok && before.Spec.NodeName != "" {
+		return
+	}
+	if p.reserved.Board().For(pod) {
+		p.inbox.arrive(pod)
+	}
+}

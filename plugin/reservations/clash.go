@@ -1,35 +1,36 @@
-package plugin
+package reservations
 
 import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// clash says what keeps the pod from running on the node beside those that have room there: a host port, or that one keeps the
-// other off. Empty for nothing.
-func (n *needs) clash(pod *corev1.Pod, node *corev1.Node, waiting []roomNeed) string {
+// Clash returns what keeps the pod from running on the node beside those that have room there: a host port, or the required
+// anti-affinity of either. Empty for nothing.
+func Clash(pod *corev1.Pod, node *corev1.Node, waiting []Need, namespaces corelisters.NamespaceLister) string {
 	for i := range waiting {
 		need := &waiting[i]
-		if need.pod == nil {
+		if need.Pod == nil {
 			continue
 		}
-		if port := samePort(pod, need.pod); port != 0 {
+		if port := samePort(pod, need.Pod); port != 0 {
 			return fmt.Sprintf("host port %d, for %s", port, need.title())
 		}
-		if n.apart(pod, need.pod, node) || n.apart(need.pod, pod, node) {
+		if apart(pod, need.Pod, node, namespaces) || apart(need.Pod, pod, node, namespaces) {
 			return "its anti-affinity, for " + need.title()
 		}
 	}
 	return ""
 }
 
-// samePort is a host port that both pods want; 0 for none.
+// samePort returns a host port that both pods want, 0 for none.
 func samePort(a, b *corev1.Pod) int32 {
 	ports := schedutil.GetHostPorts(a)
 	if len(ports) == 0 {
@@ -47,8 +48,8 @@ func samePort(a, b *corev1.Pod) int32 {
 	return 0
 }
 
-// apart says whether the pod's required anti-affinity keeps the other off its node.
-func (n *needs) apart(pod, other *corev1.Pod, node *corev1.Node) bool {
+// apart reports whether the pod's required anti-affinity keeps the other off its node.
+func apart(pod, other *corev1.Pod, node *corev1.Node, namespaces corelisters.NamespaceLister) bool {
 	if a := pod.Spec.Affinity; a == nil || a.PodAntiAffinity == nil {
 		return false
 	}
@@ -57,7 +58,7 @@ func (n *needs) apart(pod, other *corev1.Pod, node *corev1.Node) bool {
 		return false // InterPodAffinity says so of the pod itself.
 	}
 	var of labels.Set
-	if ns, err := n.namespaces.Get(other.Namespace); err == nil {
+	if ns, err := namespaces.Get(other.Namespace); err == nil {
 		of = ns.Labels
 	}
 	for _, term := range info.GetRequiredAntiAffinityTerms() {
@@ -68,10 +69,10 @@ func (n *needs) apart(pod, other *corev1.Pod, node *corev1.Node) bool {
 	return false
 }
 
-// spoilt says whether a pod on the node keeps one of the needs off it.
-func (n *needs) spoilt(info fwk.NodeInfo, waiting []roomNeed) bool {
+// conflicts reports whether a pod on the node keeps one of the needs off it.
+func conflicts(info fwk.NodeInfo, waiting []Need, namespaces corelisters.NamespaceLister) bool {
 	for _, pi := range info.GetPods() {
-		if p := pi.GetPod(); !podutil.IsPodTerminal(p) && p.DeletionTimestamp == nil && n.clash(p, info.Node(), waiting) != "" {
+		if p := pi.GetPod(); !podutil.IsPodTerminal(p) && p.DeletionTimestamp == nil && Clash(p, info.Node(), waiting, namespaces) != "" {
 			return true
 		}
 	}

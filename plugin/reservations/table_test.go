@@ -1,4 +1,4 @@
-package plugin
+package reservations
 
 import (
 	"maps"
@@ -21,30 +21,30 @@ import (
 
 // ownedPod is one of an owner's, on a node; owner is empty for a bare pod.
 func ownedPod(name, owner, node string) *corev1.Pod {
-	pod := benchPod(name, node)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: node}}
 	if owner != "" {
 		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: new(true)}}
 	}
 	return pod
 }
 
-// keptFor is room on node n for pods named OWNER-NUMBER, or NAME, that leave node old.
-func keptFor(move bool, made time.Time, names ...string) bequests {
-	b := bequests{}
+// reservedFor has room on node n for pods named OWNER-NUMBER, or NAME, of node old, which terminates.
+func reservedFor(inMove bool, made time.Time, names ...string) *Table {
+	t := New(Config{})
 	for _, name := range names {
 		owner, _, owned := strings.Cut(name, "-")
 		if !owned {
 			owner = ""
 		}
-		b[types.UID(name)] = bequest{
-			pod: ownedPod(name, owner, "old"), owner: types.UID(owner), leaves: "old", move: move, node: "n", made: made, beside: map[types.UID]bool{},
+		t.reserved[types.UID(name)] = reservation{
+			pod: ownedPod(name, owner, "old"), owner: types.UID(owner), terminates: "old", inMove: inMove, node: "n", made: made, beside: map[types.UID]bool{},
 		}
 	}
-	return b
+	return t
 }
 
 // What is kept from a pod on a node, as names of the pods that it is for.
-func TestKeptFrom(t *testing.T) {
+func TestNeeds(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// on are the pods on the node by now, beside those of them that were there before; left are the old pods that have.
@@ -53,19 +53,19 @@ func TestKeptFrom(t *testing.T) {
 		want             []string
 	}{
 		{name: "a stranger", pod: "x-1", want: []string{"a-1", "a-2", "b-1", "bare"}},
-		{name: "a pod of the owner, while nobody has left", pod: "a-9", want: []string{"a-1", "a-2", "b-1", "bare"}},
-		{name: "an heir", left: []string{"a-1"}, pod: "a-9", want: []string{"a-2", "b-1", "bare"}},
-		{name: "the second heir has its own slot", left: []string{"a-1", "a-2"}, on: []string{"a-8"}, pod: "a-9", want: []string{"b-1", "bare"}},
-		{name: "a third pod is no heir", left: []string{"a-1"}, on: []string{"a-8"}, pod: "a-9", want: []string{"a-2", "b-1", "bare"}},
-		{name: "who came takes from none but its own", on: []string{"a-8"}, left: []string{"a-1"}, pod: "x-1", want: []string{"a-2", "b-1", "bare"}},
-		{name: "who was there takes nothing", on: []string{"a-7"}, beside: []string{"a-7"}, pod: "x-1", want: []string{"a-1", "a-2", "b-1", "bare"}},
-		{name: "a bare pod has no successor", left: []string{"bare"}, pod: "x-1", want: []string{"a-1", "a-2", "b-1"}},
+		{name: "a pod of the owner, while none has left", pod: "a-9", want: []string{"a-1", "a-2", "b-1", "bare"}},
+		{name: "a replacement", left: []string{"a-1"}, pod: "a-9", want: []string{"a-2", "b-1", "bare"}},
+		{name: "the second replacement has its own room", left: []string{"a-1", "a-2"}, on: []string{"a-8"}, pod: "a-9", want: []string{"b-1", "bare"}},
+		{name: "a third pod is no replacement", left: []string{"a-1"}, on: []string{"a-8"}, pod: "a-9", want: []string{"a-2", "b-1", "bare"}},
+		{name: "a pod that came takes from none but its own", on: []string{"a-8"}, left: []string{"a-1"}, pod: "x-1", want: []string{"a-2", "b-1", "bare"}},
+		{name: "a pod that was there takes nothing", on: []string{"a-7"}, beside: []string{"a-7"}, pod: "x-1", want: []string{"a-1", "a-2", "b-1", "bare"}},
+		{name: "a bare pod has no replacement", left: []string{"bare"}, pod: "x-1", want: []string{"a-1", "a-2", "b-1"}},
 		{name: "the pod itself", pod: "b-1", want: []string{"a-1", "a-2", "bare"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := keptFor(true, time.Now(), "a-1", "a-2", "b-1", "bare")
+			b := reservedFor(true, time.Now(), "a-1", "a-2", "b-1", "bare")
 			for _, name := range c.beside {
-				b.beside(ownedPod(name, "a", "n"))
+				b.exclude(ownedPod(name, "a", "n"))
 			}
 			info := framework.NewNodeInfo()
 			info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
@@ -78,8 +78,8 @@ func TestKeptFrom(t *testing.T) {
 			}
 			owner, _, _ := strings.Cut(c.pod, "-")
 			got := []string{}
-			for _, d := range b.published().from(ownedPod(c.pod, owner, ""), info, func(p *corev1.Pod) bool { return slices.Contains(c.left, p.Name) }) {
-				got = append(got, strings.TrimPrefix(d.name, "default/"))
+			for _, d := range b.reserved.board().Needs(ownedPod(c.pod, owner, ""), info, func(p *corev1.Pod) bool { return slices.Contains(c.left, p.Name) }) {
+				got = append(got, strings.TrimPrefix(d.Name, "default/"))
 			}
 			slices.Sort(got)
 			// Which of an owner's equal slots is meant does not matter.
@@ -100,31 +100,31 @@ func kinds(names []string) map[string]int {
 	return out
 }
 
-// A successor that has a place ends the room of one pod that left: that on its own node first.
-func TestInherited(t *testing.T) {
-	b := keptFor(true, time.Now(), "a-1", "a-2")
-	second := b["a-2"]
+// A replacement pod that has a place ends the reservation of one pod that left: one on its own node first.
+func TestReplacementEndsAReservation(t *testing.T) {
+	b := reservedFor(true, time.Now(), "a-1", "a-2")
+	second := b.reserved["a-2"]
 	second.node = "m"
-	b["a-2"] = second
-	if b.inherited(ownedPod("a-8", "a", "m")) {
-		t.Error("a pod inherits while nobody has left")
+	b.reserved["a-2"] = second
+	if b.endFor(ownedPod("a-8", "a", "m")) {
+		t.Error("a reservation ends while no pod has left")
 	}
-	for uid, q := range b {
+	for uid, q := range b.reserved {
 		q.left = time.Now()
-		b[uid] = q
+		b.reserved[uid] = q
 	}
-	if b.inherited(ownedPod("x-1", "x", "m")) || b.inherited(ownedPod("bare", "", "m")) {
-		t.Error("a stranger inherits")
+	if b.endFor(ownedPod("x-1", "x", "m")) || b.endFor(ownedPod("bare", "", "m")) {
+		t.Error("a stranger ends a reservation")
 	}
-	if !b.inherited(ownedPod("a-8", "a", "m")) || len(b) != 1 || b["a-1"].pod == nil {
-		t.Errorf("%v is left, want the room of a-1 on the other node", slices.Collect(maps.Keys(b)))
+	if !b.endFor(ownedPod("a-8", "a", "m")) || len(b.reserved) != 1 || b.reserved["a-1"].pod == nil {
+		t.Errorf("%v is left, want the room of a-1 on the other node", slices.Collect(maps.Keys(b.reserved)))
 	}
-	if !b.inherited(ownedPod("a-9", "a", "elsewhere")) || len(b) != 0 {
-		t.Error("a successor that went elsewhere leaves the room kept")
+	if !b.endFor(ownedPod("a-9", "a", "elsewhere")) || len(b.reserved) != 0 {
+		t.Error("a replacement that went elsewhere leaves the reservation")
 	}
 }
 
-// When kept room lapses: nobody comes for it, the move was called off, or it has been kept for too long.
+// A reservation lapses when no pod comes for it, the move was called off, or it has lasted too long.
 func TestTidy(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
@@ -139,26 +139,27 @@ func TestTidy(t *testing.T) {
 		{name: "a move that was called off", pod: "a-1", move: true, age: 6 * time.Second},
 		{name: "a node that goes, with no cordon to be seen", pod: "a-1", age: 4 * time.Minute, want: true},
 		{name: "a node that does not go after all", pod: "a-1", age: 6 * time.Minute},
-		{name: "a pod that has just left waits for its successor", pod: "a-1", move: true, age: time.Minute, gone: true, want: true},
-		{name: "its successor is on its way", pod: "a-1", move: true, age: time.Minute, left: 20 * time.Second, gone: true, want: true},
-		{name: "no successor comes", pod: "a-1", move: true, age: time.Minute, left: 31 * time.Second, gone: true},
+		{name: "a pod that has just left waits for its replacement", pod: "a-1", move: true, age: time.Minute, gone: true, want: true},
+		{name: "its replacement is on its way", pod: "a-1", move: true, age: time.Minute, left: 20 * time.Second, gone: true, want: true},
+		{name: "no replacement comes", pod: "a-1", move: true, age: time.Minute, left: 31 * time.Second, gone: true},
 		{name: "nothing follows a bare pod", pod: "bare", move: true, leaving: true, age: time.Minute, gone: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := keptFor(c.move, now.Add(-c.age), c.pod)
-			q := b[types.UID(c.pod)]
+			b := reservedFor(c.move, now.Add(-c.age), c.pod)
+			q := b.reserved[types.UID(c.pod)]
 			if c.left > 0 {
 				q.left = now.Add(-c.left)
-				b[types.UID(c.pod)] = q
+				b.reserved[types.UID(c.pod)] = q
 			}
-			current := func(catalog.PodRef) *corev1.Pod {
+			b.Pod = func(catalog.PodRef) *corev1.Pod {
 				if c.gone {
 					return nil
 				}
 				return q.pod
 			}
-			b.tidy(now, current, func(string) bool { return c.leaving })
-			if _, kept := b[types.UID(c.pod)]; kept != c.want {
+			b.Terminates = func(string) bool { return c.leaving }
+			b.Tidy(now)
+			if _, kept := b.reserved[types.UID(c.pod)]; kept != c.want {
 				t.Errorf("kept: %t, want %t", kept, c.want)
 			}
 		})
@@ -171,17 +172,17 @@ func TestOverdrawn(t *testing.T) {
 	info.SetNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("2"),
 	}}})
-	need := func(cpu string) roomNeed {
-		return roomNeed{requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	need := func(cpu string) Need {
+		return Need{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 	}
 	for _, c := range []struct {
-		needs []roomNeed
+		needs []Need
 		want  bool
 	}{
 		{needs: nil},
-		{needs: []roomNeed{need("1")}},
-		{needs: []roomNeed{need("600m"), need("500m")}, want: true},
-		{needs: []roomNeed{need("1m"), need("1m"), need("1m")}, want: true},
+		{needs: []Need{need("1")}},
+		{needs: []Need{need("600m"), need("500m")}, want: true},
+		{needs: []Need{need("1m"), need("1m"), need("1m")}, want: true},
 	} {
 		if got := overdrawn(info, c.needs); got != c.want {
 			t.Errorf("%d needs are overdrawn: %t, want %t", len(c.needs), got, c.want)
@@ -190,8 +191,8 @@ func TestOverdrawn(t *testing.T) {
 }
 
 // Room whose host port another pod has, or that another keeps off, is given up, whoever came first.
-func TestSpoilt(t *testing.T) {
-	n := &needs{namespaces: corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))}
+func TestConflicts(t *testing.T) {
+	namespaces := corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
 	pod := func(name string, hostPort int32, away string) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"app": name}}}
 		p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: hostPort}}}}
@@ -218,8 +219,8 @@ func TestSpoilt(t *testing.T) {
 	} {
 		info := framework.NewNodeInfo(c.on)
 		info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelHostname: "n"}}})
-		if got := n.spoilt(info, []roomNeed{needOf(c.kept)}); got != c.want {
-			t.Errorf("room for %s beside %s is spoilt: %t, want %t", c.kept.Name, c.on.Name, got, c.want)
+		if got := conflicts(info, []Need{NeedOf(c.kept)}, namespaces); got != c.want {
+			t.Errorf("room for %s beside %s conflicts: %t, want %t", c.kept.Name, c.on.Name, got, c.want)
 		}
 	}
 }

@@ -1,0 +1,131 @@
+package reservations
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Board lists the reservations by the names of their nodes, for those outside the planner's goroutine. It never changes.
+type Board struct {
+	rooms map[string][]room
+	// owners have room reserved for their pods.
+	owners map[types.UID]bool
+}
+
+// room is what is reserved on a node for one displaced pod, and then for its replacement.
+type room struct {
+	need Need
+	pod  *corev1.Pod
+	// beside are the pods of the same owner that were on the node before: they took none of the room.
+	beside map[types.UID]bool
+}
+
+// board returns the reservations as others see them.
+func (s Snapshot) board() *Board {
+	out := &Board{rooms: map[string][]room{}, owners: map[types.UID]bool{}}
+	for _, r := range s {
+		if r.node == "" {
+			continue
+		}
+		out.owners[r.owner] = true
+		need := NeedOf(r.pod)
+		need.Owner, need.Replacement = r.owner, true
+		out.rooms[r.node] = append(out.rooms[r.node], room{need: need, pod: r.pod, beside: r.beside})
+	}
+	for _, rooms := range out.rooms {
+		slices.SortFunc(rooms, func(x, y room) int { return cmp.Compare(x.pod.UID, y.pod.UID) })
+	}
+	return out
+}
+
+// Empty reports whether nothing is reserved on any node.
+func (b *Board) Empty() bool { return len(b.rooms) == 0 }
+
+// On reports whether room is reserved on the node.
+func (b *Board) On(node string) bool { return len(b.rooms[node]) > 0 }
+
+// For reports whether room is reserved for pods of the pod's controller.
+func (b *Board) For(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && b.owners[owner.UID]
+}
+
+// lost reports whether the later board lacks a reservation of this one.
+func (b *Board) lost(later *Board) bool {
+	for node, rooms := range b.rooms {
+		for _, r := range rooms {
+			if !slices.ContainsFunc(later.rooms[node], func(other room) bool { return other.pod.UID == r.pod.UID }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Needs returns what is reserved on the node against the pod. A replacement pod may take its reservation: one for each pod of
+// its owner that has left, less those that others of the owner have taken since. left reports whether a pod has left its node.
+func (b *Board) Needs(pod *corev1.Pod, info fwk.NodeInfo, left func(*corev1.Pod) bool) []Need {
+	rooms := b.rooms[info.Node().Name]
+	if len(rooms) == 0 {
+		return nil
+	}
+	var out []Need
+	own := types.UID("")
+	if ref := metav1.GetControllerOf(pod); ref != nil {
+		own = ref.UID
+	}
+	done := map[types.UID]bool{}
+	for i := range rooms {
+		owner := rooms[i].need.Owner
+		if done[owner] {
+			continue
+		}
+		done[owner] = true
+		free := taken(rooms[i:], info)
+		if owner == own && owner != "" {
+			free += claimable(rooms[i:], free, left)
+		}
+		for _, r := range rooms[i:] {
+			switch {
+			case r.need.Owner != owner, r.pod.UID == pod.UID, owner == "" && left(r.pod):
+			case free > 0:
+				free--
+			default:
+				out = append(out, r.need)
+			}
+		}
+	}
+	return out
+}
+
+// claimable returns 1 where more pods of the first room's owner have left than replacements came, else 0.
+func claimable(rooms []room, taken int, left func(*corev1.Pod) bool) int {
+	gone := 0
+	for _, r := range rooms {
+		if r.need.Owner == rooms[0].need.Owner && left(r.pod) {
+			gone++
+		}
+	}
+	return min(max(gone-taken, 0), 1)
+}
+
+// taken counts the pods of the first room's owner that came to the node since its room is reserved.
+func taken(rooms []room, info fwk.NodeInfo) int {
+	owner, beside := rooms[0].need.Owner, rooms[0].beside
+	if owner == "" {
+		return 0
+	}
+	n := 0
+	for _, pi := range info.GetPods() {
+		p := pi.GetPod()
+		if ref := metav1.GetControllerOf(p); ref != nil && ref.UID == owner && !beside[p.UID] && p.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
