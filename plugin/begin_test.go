@@ -9,16 +9,16 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/plugin/batch"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/pending"
 	"github.com/slipway-k8s/slipway/plugin/podstatus"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
-// The first scheduling cycle begins when the launcher has told the promises, or when it has had its time; no later one waits.
+// The first scheduling cycle begins when the promises are restored, or when the launcher has had its time. No later one waits.
 func TestTheFirstCycleWaitsForThePromises(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -31,7 +31,7 @@ func TestTheFirstCycleWaitsForThePromises(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, start := newBeginning(), time.Now()
-				time.AfterFunc(c.told, func() { b.know(); b.know() })
+				time.AfterFunc(c.told, func() { b.restore(); b.restore() })
 				b.wait()
 				if waited := time.Since(start); waited != c.first {
 					t.Errorf("the first cycle waited %s, want %s", waited, c.first)
@@ -46,7 +46,7 @@ func TestTheFirstCycleWaitsForThePromises(t *testing.T) {
 	}
 }
 
-// What the launcher asks a scheduler that has just started waits for its state, but not for ever.
+// The launcher's questions to a scheduler that has just started wait for its state, but not forever.
 func TestQuestionsWaitForTheFirstState(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -57,7 +57,7 @@ func TestQuestionsWaitForTheFirstState(t *testing.T) {
 		{"silent", time.Hour, firstStateWithin},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newIdlePlanner(t)
+			p := newIdlePlanner(t, func([]catalog.PodRef) {})
 			ask := func() {
 				p.inbox.question(&api.Question{Id: "1", Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: "n"}}})
 			}
@@ -71,7 +71,7 @@ func TestQuestionsWaitForTheFirstState(t *testing.T) {
 			if c.told == c.waits {
 				p.inbox.update(link.Update{Full: true, Opened: now})
 			}
-			if p.hear(t.Context(), now); p.early(now.Add(c.waits)) {
+			if p.updates.drain(t.Context(), now); p.gate.closed(now.Add(c.waits)) {
 				t.Errorf("the question waits for longer than %s", c.waits)
 			}
 			if c.told == c.waits {
@@ -83,26 +83,27 @@ func TestQuestionsWaitForTheFirstState(t *testing.T) {
 				t.Error("the question was not answered")
 			}
 			p.step(t.Context(), now.Add(c.waits))
-			if ask(); !p.early(now.Add(c.waits)) {
+			if ask(); !p.gate.closed(now.Add(c.waits)) {
 				t.Error("the next question does not wait")
 			}
 		})
 	}
 }
 
-// newIdlePlanner is a planner without a scheduler: it can learn, and refuse.
-func newIdlePlanner(t *testing.T) *planner {
+// newIdlePlanner returns a planner without a scheduler, which can apply updates, and refuse. activate gets the pods that are
+// released.
+func newIdlePlanner(t *testing.T, activate func([]catalog.PodRef)) *planner {
 	t.Helper()
 	m, err := newMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := promise.New(func([]catalog.PodRef) {})
+	table, err := promise.New(activate)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l, err := link.New(link.Config{
-		Socket: "nobody", OnCatalog: func(link.Update) {}, OnQuestion: func(*api.Question) {}, OnConnected: func(bool) {},
+		Socket: "none", OnCatalog: func(link.Update) {}, OnQuestion: func(*api.Question) {}, OnConnected: func(bool) {},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -112,17 +113,25 @@ func newIdlePlanner(t *testing.T) *planner {
 			t.Error(err)
 		}
 	})
-	collected := intake.NewCollector()
-	open, err := intake.NewBatch(intake.Config{Windows: batch.Config{Idle: 1, Max: 1, GangTimeout: 1}, Collector: collected})
+	args, err := DecodeArgs(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &planner{
-		Plugin: &Plugin{
-			collected: collected, inbox: newInbox(collected.Notify), promises: table, metrics: m, link: l, args: &Args{},
-			reserved: reservations.New(reservations.Config{}), status: podstatus.New(podstatus.Config{}), begins: newBeginning(), delays: newDelays(m),
+	collected, objects := intake.NewCollector(), &objects{}
+	parts := plannerParts{
+		coreConfig: coreConfig{
+			shared: shared{
+				guard: &guard{metrics: m}, metrics: m, collected: collected, promises: table, inbox: newInbox(collected.Notify),
+				connection: &connection{metrics: m, changed: collected.Notify}, begins: newBeginning(), delays: newDelays(m),
+			},
+			observed: observed{objects: objects, reserved: reservations.New(reservations.Config{})}, args: args,
 		},
-		batch: open, view: catalogview.New(), consolidator: &consolidator{},
+		queue: &queue{objects: objects, profiles: &profiles{}}, link: l, status: podstatus.New(podstatus.Config{}),
+		consolidator: &consolidator{}, view: catalogview.New(), unplaced: pending.New(), snapshot: &snapshot{},
+	}
+	p, err := parts.planner()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return p
 }

@@ -10,13 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
-	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
@@ -25,6 +25,7 @@ import (
 const (
 	// giveWayAtMost is how long one question of a decision waits for pods that wait for a node to be planned.
 	giveWayAtMost = 2 * time.Second
+	giveWayPoll   = 20 * time.Millisecond
 	// decideAtMost bounds one decision.
 	decideAtMost = 50 * time.Second
 	// askAtMost bounds the planning of one question, and askPerPod what each pod of it adds: a plan that is cut short moves
@@ -38,14 +39,23 @@ const (
 	restUnasked = 2 * time.Second
 )
 
+// consolidatorConfig is what a consolidator needs. All fields are required.
+type consolidatorConfig struct {
+	queue *queue
+	needs *needs
+	// planning makes and verifies the plans.
+	planning *provision.Provisioner
+	link     *link.Link
+	metrics  *metrics
+}
+
 // consolidator decides which nodes to give up, in a goroutine of its own: it works on a snapshot, promises nothing, and gives
 // way to the planner.
 type consolidator struct {
-	*Plugin
-	provisioner *provision.Provisioner
-	snapshot    *internalcache.Snapshot
-	todo        chan decision
-	// busy says that the planner has pods to plan.
+	consolidatorConfig
+	snapshot *snapshot
+	todo     chan decision
+	// busy means that the planner has pods to plan.
 	busy atomic.Bool
 	// rest is when the next decision may be made.
 	rest time.Time
@@ -59,14 +69,14 @@ type decision struct {
 	reserved reservations.Snapshot
 }
 
-func newConsolidator(p *Plugin, provisioner *provision.Provisioner) *consolidator {
-	return &consolidator{Plugin: p, provisioner: provisioner, snapshot: internalcache.NewEmptySnapshot(), todo: make(chan decision, 1)}
+func newConsolidator(c consolidatorConfig) *consolidator {
+	return &consolidator{consolidatorConfig: c, snapshot: c.queue.newSnapshot(), todo: make(chan decision, 1)}
 }
 
-// put hands a question over; the planner's goroutine alone calls it. One at a time is worked on.
+// put hands a question over. The planner's goroutine alone calls it. One at a time is worked on.
 func (c *consolidator) put(ctx context.Context, q *api.Question, reserved reservations.Snapshot, cat catalog.State, synced bool) {
 	message := "another decision is being made"
-	if why := untold(q.GetConsolidate(), cat, synced); why != "" {
+	if why := unknown(q.GetConsolidate(), cat, synced); why != "" {
 		message = why
 	} else {
 		select {
@@ -75,11 +85,11 @@ func (c *consolidator) put(ctx context.Context, q *api.Question, reserved reserv
 		default:
 		}
 	}
-	c.reply(ctx, &api.Answer{Id: q.GetId(), Kind: &api.Answer_Consolidate{Consolidate: &api.ConsolidateAnswer{Message: message}}})
+	reply(ctx, c.link, &api.Answer{Id: q.GetId(), Kind: &api.Answer_Consolidate{Consolidate: &api.ConsolidateAnswer{Message: message}}})
 }
 
-// untold says what the question rests on and the scheduler has not been told of; empty for nothing.
-func untold(q *api.Consolidate, cat catalog.State, synced bool) string {
+// unknown returns what the question rests on and the scheduler does not know yet. Empty for nothing.
+func unknown(q *api.Consolidate, cat catalog.State, synced bool) string {
 	if !synced {
 		return "the catalog is not known yet"
 	}
@@ -98,7 +108,7 @@ func (c *consolidator) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case d := <-c.todo:
-			c.reply(ctx, &api.Answer{Id: d.question.GetId(), Kind: &api.Answer_Consolidate{Consolidate: c.safe(ctx, d)}})
+			reply(ctx, c.link, &api.Answer{Id: d.question.GetId(), Kind: &api.Answer_Consolidate{Consolidate: c.safe(ctx, d)}})
 		}
 	}
 }
@@ -129,7 +139,7 @@ func (c *consolidator) safe(ctx context.Context, d decision) (answer *api.Consol
 
 // decide looks at the cluster once, and asks the planner about that.
 func (c *consolidator) decide(ctx context.Context, d decision) (*api.ConsolidateAnswer, error) {
-	if err := c.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), c.snapshot); err != nil {
+	if err := c.snapshot.update(ctx); err != nil {
 		return nil, fmt.Errorf("snapshot of the scheduler's cache: %w", err)
 	}
 	q := d.question.GetConsolidate()
@@ -150,7 +160,7 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 	return encodeDecision(found, o), nil
 }
 
-// fleet completes what the launcher tells of its nodes with what the scheduler knows, and returns the pods that move by their
+// fleet completes what the launcher reports of its nodes with what the scheduler knows, and returns the pods that move by their
 // names.
 func (c *consolidator) fleet(told []*api.FleetNode, d decision) ([]consolidate.Node, map[string][]*corev1.Pod) {
 	out := make([]consolidate.Node, 0, len(told))
@@ -184,7 +194,7 @@ func (c *consolidator) fleet(told []*api.FleetNode, d decision) ([]consolidate.N
 	return out, moving
 }
 
-// blocked says what only the scheduler knows.
+// blocked returns what keeps the node from being given up that only the scheduler knows. Empty for nothing.
 func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, reserved reservations.Snapshot) string {
 	if n.Price == 0 {
 		return fmt.Sprintf("the price of %s, %s in %s is not known", n.InstanceType, n.CapacityType, n.Zone)
@@ -192,14 +202,14 @@ func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, reserved
 	if len(reserved.On("", n.Name)) > 0 {
 		return "room is kept on the node for pods of another that goes"
 	}
-	if nominated := c.sched.SchedulingQueue.NominatedPodsForNode(n.Name); len(nominated) > 0 {
+	if nominated := c.queue.nominated(n.Name); len(nominated) > 0 {
 		return fmt.Sprintf("pod %s is nominated to the node", klog.KObj(nominated[0].GetPod()))
 	}
 	for _, pod := range pods {
 		switch {
 		case pod.DeletionTimestamp != nil:
 			return fmt.Sprintf("pod %s is leaving already", klog.KObj(pod))
-		case !c.serves(pod.Spec.SchedulerName) && !c.adopts(pod.Spec.SchedulerName):
+		case !c.queue.profiles.plans(pod):
 			return fmt.Sprintf("pod %s is another scheduler's (%s)", klog.KObj(pod), pod.Spec.SchedulerName)
 		}
 	}
@@ -211,7 +221,7 @@ type asker struct {
 	*consolidator
 	decision
 	pods map[string][]*corev1.Pod
-	// leaving are nodes that go soon: they are no room for pods that move.
+	// leaving are nodes that terminate soon: they are no room for pods that move.
 	leaving map[string]bool
 	// worked is how long planning took for the decision's questions.
 	worked *time.Duration
@@ -228,19 +238,19 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 		for _, pod := range a.pods[name] {
 			free := *pod
 			free.Spec.NodeName = ""
-			entries = append(entries, intake.Entry{Pod: a.ours(&free)})
+			entries = append(entries, intake.Entry{Pod: a.queue.profiles.ours(&free)})
 		}
 	}
-	req, err := a.needs.request(a.classes(entries), a.catalog)
+	req, err := a.needs.request(entries, a.catalog)
 	if err != nil {
 		return out, err
 	}
 	req.Now = time.Now()
-	req.Cluster.Snapshot, req.Cluster.Pod, req.Cluster.Going, req.Cluster.Kept = a.snapshot, a.pod, setOf(gone), a.reserved.On
+	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = a.snapshot.Snapshot, setOf(gone), a.reserved.On
 	req.Cluster.Room = func(name string) bool { return !a.leaving[name] && !slices.Contains(avoid, name) }
 	within, cancel := context.WithTimeout(ctx, askAtMost+time.Duration(len(entries))*askPerPod)
 	defer cancel()
-	result, err := a.provisioner.Provision(within, req)
+	result, err := a.planning.Provision(within, req)
 	if err != nil {
 		return out, fmt.Errorf("planning: %w", err)
 	}
@@ -255,7 +265,7 @@ func (c *consolidator) giveWay(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(poll):
+		case <-time.After(giveWayPoll):
 		}
 	}
 }

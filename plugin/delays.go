@@ -102,11 +102,11 @@ func (d *delays) tidy(now time.Time) {
 	}
 }
 
-// holdBack reports whether the pod has to wait because its owner's last launches came to nothing; wait is then called with the end of
-// the delay, and what the pod shall be told. Pods of nodes that go run, and do not wait.
-func (d *delays) holdBack(ctx context.Context, e intake.Entry, pod *corev1.Pod, wait func(time.Time, podstatus.Note)) bool {
+// check reports whether the pod has to wait because its owner's last launches came to nothing, until when, and with what note.
+// Displaced pods run, and do not wait.
+func (d *delays) check(ctx context.Context, e intake.Entry, pod *corev1.Pod) (until time.Time, note podstatus.Note, waits bool) {
 	if pod.Spec.NodeName != "" {
-		return false
+		return time.Time{}, podstatus.Note{}, false
 	}
 	delay, waits, found := d.Check(delayedPod(pod), e.Refusal, time.Now())
 	for _, claim := range found {
@@ -115,13 +115,12 @@ func (d *delays) holdBack(ctx context.Context, e intake.Entry, pod *corev1.Pod, 
 			"reason", delay.Reason, "nextLaunchAfter", delay.Until)
 	}
 	if !waits {
-		return false
+		return time.Time{}, podstatus.Note{}, false
 	}
 	d.metrics.pods.WithLabelValues(outcomeDelayed).Inc()
-	wait(delay.Until, podstatus.Note{
+	return delay.Until, podstatus.Note{
 		Pod: catalog.PodRefOf(pod), Message: explain.Delayed(delay.NodeClaim, delay.Reason, delay.Until, e.Verdict), EventReason: "LaunchDelayed", Warning: true,
-	})
-	return true
+	}, true
 }
 
 // refusal is why the node that was launched for the pod does not run it, as the scheduler's filters say; empty where none was or

@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // namedPods is how many pods a line of the log names, as Karpenter's does.
@@ -35,4 +36,19 @@ func logPlan(ctx context.Context, w *work, req *api.LaunchRequest, now time.Time
 	if planned > 0 {
 		logger.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(req.GetClaims()), "pods", planned)
 	}
+}
+
+// loggedProblems are the mistakes in objects that the last plan found.
+type loggedProblems map[plan.Problem]bool
+
+// log logs the mistakes that a plan found in objects, each once as long as it stays.
+func (l *loggedProblems) log(ctx context.Context, problems []plan.Problem) {
+	seen := make(map[plan.Problem]bool, len(problems))
+	for _, problem := range problems {
+		if !(*l)[problem] && !seen[problem] {
+			klog.FromContext(ctx).Info("A mistake in an object is left out of the plan", "object", problem.Object, "field", problem.Field, "problem", problem.Message)
+		}
+		seen[problem] = true
+	}
+	*l = seen
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
 // The outcomes of a planned pod, for the metric.
@@ -108,8 +110,16 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, o := range []string{outcomeLaunched, outcomeInFlight, outcomeExisting, outcomeUnplaced, outcomeRefused, outcomeAside, outcomeDelayed} {
 		m.pods.WithLabelValues(o)
 	}
-	for _, controller := range []string{provisioner, disruption} {
+	for _, controller := range []string{controllerProvisioner, controllerDisruption} {
 		m.cutShort.WithLabelValues(controller)
 	}
 	return m, nil
+}
+
+// release counts promises that were released, by why, and shows how many the table has left.
+func (m *metrics) release(why string, released []promise.Promise, left *promise.Table) {
+	if n := len(released); n > 0 {
+		m.released.WithLabelValues(why).Add(float64(n))
+	}
+	m.promises.Set(float64(left.Len()))
 }

@@ -11,16 +11,26 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
-// NodeLaunchName is the name of the plugin in KubeSchedulerConfiguration.
-const NodeLaunchName = "NodeLaunch"
+// nodeLaunchConfig is what NodeLaunch needs. All fields are required.
+type nodeLaunchConfig struct {
+	guard      *guard
+	args       *Args
+	handle     fwk.Handle
+	collected  *intake.Collector
+	promises   *promise.Table
+	delays     *delays
+	connection *connection
+	// hooked reports whether the hooks report the ends of scheduling cycles.
+	hooked func() bool
+	// unseen reports whether pods fail before PostFilter: the hooks are off and the cluster has no node.
+	unseen func() bool
+}
 
 // nodeLaunch is the scheduler plugin of one profile.
-type nodeLaunch struct {
-	*Plugin
-	handle fwk.Handle
-}
+type nodeLaunch struct{ nodeLaunchConfig }
 
 var (
 	_ fwk.PreEnqueuePlugin  = &nodeLaunch{}
@@ -34,25 +44,25 @@ var (
 func (n *nodeLaunch) Name() string { return NodeLaunchName }
 
 // EventsToRegister returns nothing, on purpose: a pod that waits for its node must not be woken by each node that
-// comes. Who lets a pod out of the promise table activates it.
+// comes. Whatever releases a pod from the promise table activates it.
 func (n *nodeLaunch) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
 
-// SignPod adds nothing: what the plugin says of a pod depends on no node.
+// SignPod adds nothing: the answers of the plugin depend on no node.
 func (n *nodeLaunch) SignPod(context.Context, *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
 }
 
 // PreEnqueue keeps promised pods out of the queue until their node takes them. It is called with the queue's lock held.
 func (n *nodeLaunch) PreEnqueue(_ context.Context, pod *corev1.Pod) (status *fwk.Status) {
-	defer n.recovered(pointPreEnqueue, &status)
-	n.injected(pointPreEnqueue, pod)
+	defer n.guard.recovered(pointPreEnqueue, &status)
+	n.guard.injected(pointPreEnqueue, pod)
 	if p, ok := n.promises.Held(pod.UID); ok {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
 	}
-	if n.withoutNodes() {
-		// Without the hooks nobody else sees a pod in a cluster that has no node: it fails before any plugin runs.
+	if n.unseen() {
+		// Without the hooks nothing else sees a pod in a cluster that has no node: it fails before any plugin runs.
 		n.collected.Add(intake.Entry{Pod: pod, At: time.Now(), NoNodes: true})
 	}
 	return nil
@@ -60,8 +70,8 @@ func (n *nodeLaunch) PreEnqueue(_ context.Context, pod *corev1.Pod) (status *fwk
 
 // PreFilter rejects promised pods that were in the queue already when they were promised their slot, in microseconds.
 func (n *nodeLaunch) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (_ *fwk.PreFilterResult, status *fwk.Status) {
-	defer n.recovered(pointPreFilter, &status)
-	n.injected(pointPreFilter, pod)
+	defer n.guard.recovered(pointPreFilter, &status)
+	n.guard.injected(pointPreFilter, pod)
 	if p, ok := n.promises.Held(pod.UID); ok {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
 	}
@@ -71,7 +81,7 @@ func (n *nodeLaunch) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.
 // PreFilterExtensions has none.
 func (n *nodeLaunch) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// PostFilter notes the pod for the planner and returns at once, without a result: a nominated node would be taken for
+// PostFilter hands the pod to the planner and returns at once, without a result: a nominated node would be taken for
 // a preemption. The framework goes on to the next plugin after Unschedulable and ends after
 // UnschedulableAndUnresolvable; so it is:
 //
@@ -79,36 +89,36 @@ func (n *nodeLaunch) PreFilterExtensions() fwk.PreFilterExtensions { return nil 
 //   - Unschedulable otherwise: whatever comes after, preemption too, may still help. A pod that preempts is not
 //     launched for.
 func (n *nodeLaunch) PostFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (_ *fwk.PostFilterResult, status *fwk.Status) {
-	defer n.recovered(pointPostFilter, &status)
-	n.injected(pointPostFilter, pod)
+	defer n.guard.recovered(pointPostFilter, &status)
+	n.guard.injected(pointPostFilter, pod)
 	if p, ok := n.promises.Get(pod.UID); ok {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
 	}
 	if node, waits := n.victimsLeave(ctx, pod); waits {
 		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no node is launched while the victims on node %s terminate", node))
 	}
-	if why := n.pinned(pod); why != "" {
+	if why := pinned(pod); why != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no node is launched: "+why)
 	}
 	n.collect(intake.Entry{
 		Pod: pod, At: time.Now(), Nominated: pod.Status.NominatedNodeName, Refusal: n.delays.refusal(pod.UID, statuses),
 	})
 	if n.args.PreferLaunch != nil && corev1helpers.PodPriority(pod) < *n.args.PreferLaunch {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.planningMessage())
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, n.connection.planningMessage(n.args.Socket))
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable, n.planningMessage())
+	return nil, fwk.NewStatus(fwk.Unschedulable, n.connection.planningMessage(n.args.Socket))
 }
 
-// collect notes the pod. With the hooks the cycle's end is told.
+// collect hands the pod to the planner. The hooks report the end of the cycle.
 func (n *nodeLaunch) collect(e intake.Entry) {
-	if *n.args.Hooks && n.installed.Load() {
+	if n.hooked() {
 		n.collected.AddInCycle(e)
 		return
 	}
 	n.collected.Add(e)
 }
 
-// victimsLeave says whether the pod was nominated a node whose lower-priority pods are terminating: its room comes.
+// victimsLeave reports whether the pod was nominated a node whose lower-priority pods are terminating: its room comes.
 func (n *nodeLaunch) victimsLeave(ctx context.Context, pod *corev1.Pod) (string, bool) {
 	name := pod.Status.NominatedNodeName
 	if name == "" {
@@ -120,14 +130,4 @@ func (n *nodeLaunch) victimsLeave(ctx context.Context, pod *corev1.Pod) (string,
 		return name, false
 	}
 	return name, victimsTerminating(info, pod)
-}
-
-func victimsTerminating(info fwk.NodeInfo, pod *corev1.Pod) bool {
-	priority := corev1helpers.PodPriority(pod)
-	for _, p := range info.GetPods() {
-		if other := p.GetPod(); other.DeletionTimestamp != nil && corev1helpers.PodPriority(other) < priority {
-			return true
-		}
-	}
-	return false
 }

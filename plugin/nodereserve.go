@@ -16,15 +16,11 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 
+	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
 
 const (
-	// NodeReserveName is the name of the plugin in KubeSchedulerConfiguration.
-	NodeReserveName = "NodeReserve"
-
-	// nodePoolLabel is on every node that was launched for a NodePool.
-	nodePoolLabel = "karpenter.sh/nodepool"
 	// reserveAfterReady is how long room is kept for daemon pods that do not come.
 	reserveAfterReady = 2 * time.Minute
 	// promisedAgain is when a pod is tried again that was kept off room which is promised to others.
@@ -33,12 +29,14 @@ const (
 	needsKeptFor = 10 * time.Second
 )
 
-// nodeReserve keeps three kinds of room against pods of lower or equal priority, since whoever comes first would take it: that of
+// nodeReserve keeps three kinds of room against pods of lower or equal priority, since the first to come would take it: that of
 // DaemonSet pods that have not arrived on a young node of ours, on which the plan counted, that of pods which are promised such a
 // node, and that which was planned for the pods of a node that goes, until their replacements have come.
 type nodeReserve struct {
-	*Plugin
-	handle fwk.Handle
+	guard    *guard
+	objects  *objects
+	promises *promise.Table
+	reserved *reservations.Table
 
 	mu    sync.Mutex
 	needs map[types.UID]daemonNeeds
@@ -66,9 +64,9 @@ var (
 	_ fwk.SignPlugin        = &nodeReserve{}
 )
 
-func newNodeReserve(p *Plugin, h fwk.Handle) *nodeReserve {
+func newNodeReserve(g *guard, o *objects, promises *promise.Table, reserved *reservations.Table) *nodeReserve {
 	return &nodeReserve{
-		Plugin: p, handle: h,
+		guard: g, objects: o, promises: promises, reserved: reserved,
 		needs: map[types.UID]daemonNeeds{}, rejected: map[types.UID]keptOff{}, waiting: map[types.UID]*corev1.Pod{},
 	}
 }
@@ -111,8 +109,8 @@ func (n *nodeReserve) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFra
 
 // Filter rejects the node if, with the pod on it, a daemon pod that should come would not fit any more.
 func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) (status *fwk.Status) {
-	defer n.recovered(pointFilter, &status)
-	n.injected(pointFilter, pod)
+	defer n.guard.recovered(pointFilter, &status)
+	n.guard.injected(pointFilter, pod)
 	node := info.Node()
 	if node == nil || ownedByDaemonSet(pod) {
 		return nil
@@ -138,7 +136,7 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	waiting := reservations.Against(pod, slices.Concat(daemons, promised, replacements))
 	what := reservations.Short(pod, info, waiting)
 	if what == "" {
-		what = reservations.Clash(pod, node, waiting, n.Plugin.needs.namespaces)
+		what = reservations.Clash(pod, node, waiting, n.objects.namespaces)
 	}
 	if what == "" {
 		return nil
@@ -159,8 +157,8 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	return fwk.NewStatus(fwk.Unschedulable, "room is kept for "+whose+what)
 }
 
-// promised lists the pods that are promised the node and are not to be seen on it. Pods and Nodes are heard of apart: that the node
-// takes pods may be known before it is that its own are bound, and before the launcher's word that it has joined. A node takes none
+// promised returns the pods that are promised the node and do not show on it. Pods and Nodes are watched apart: that the node
+// takes pods may show before its own are seen to be bound, and before the launcher reports that it has joined. A node takes none
 // before its NodeClaim owns it.
 func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time) []reservations.Need {
 	node := info.Node()
@@ -170,7 +168,7 @@ func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time
 	}
 	var out []reservations.Need
 	for _, held := range n.promises.Coming(node.OwnerReferences[i].Name, now) {
-		other := n.pod(held.Pod)
+		other := n.objects.pod(held.Pod)
 		if other == nil || other.UID == pod.UID || other.DeletionTimestamp != nil || podutil.IsPodTerminal(other) ||
 			other.Spec.NodeName != "" && other.Spec.NodeName != node.Name {
 			continue
@@ -183,7 +181,7 @@ func (n *nodeReserve) promised(pod *corev1.Pod, info fwk.NodeInfo, now time.Time
 	return out
 }
 
-// freed returns the pods that were kept off room for replacements; they shall be activated when some of it is free.
+// freed returns the pods that were kept off room for replacement pods. They are to be activated when some of it is free.
 func (n *nodeReserve) freed() []*corev1.Pod {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -192,7 +190,7 @@ func (n *nodeReserve) freed() []*corev1.Pod {
 	return out
 }
 
-// reservedUntil says until when room is kept on the node: until some time after it became Ready, or after its creation
+// reservedUntil returns until when room is kept on the node: until some time after it became Ready, or after its creation
 // if it never does.
 func reservedUntil(node *corev1.Node, now time.Time) (time.Time, bool) {
 	for _, c := range node.Status.Conditions {
@@ -205,7 +203,7 @@ func reservedUntil(node *corev1.Node, now time.Time) (time.Time, bool) {
 	return until, now.Before(until)
 }
 
-// missing lists the daemon pods that the node should run and does not.
+// missing returns the daemon pods that the node should run and does not.
 func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.NodeInfo) []reservations.Need {
 	needs := n.needsOf(logger, node)
 	if len(needs) == 0 {
@@ -227,14 +225,14 @@ func (n *nodeReserve) missing(logger klog.Logger, node *corev1.Node, info fwk.No
 }
 
 func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []reservations.Need {
-	epoch, now := n.Plugin.needs.daemonSets.epoch.Load(), time.Now()
+	epoch, now := n.objects.daemonSets.epoch.Load(), time.Now()
 	n.mu.Lock()
 	have, ok := n.needs[node.UID]
 	n.mu.Unlock()
 	if ok && have.epoch == epoch && now.Before(have.until) {
 		return have.pods
 	}
-	all, err := n.Plugin.needs.daemonSets.list(logger, now)
+	all, err := n.objects.daemonSets.list(logger, now)
 	if err != nil {
 		logger.Error(err, "DaemonSets cannot be listed, no room is kept for them", "node", klog.KObj(node))
 		return nil
@@ -256,7 +254,7 @@ func (n *nodeReserve) needsOf(logger klog.Logger, node *corev1.Node) []reservati
 	return fresh.pods
 }
 
-// steadyState is the node without the taints that go before it takes pods.
+// steadyState returns the node without the taints that go before it takes pods.
 func steadyState(node *corev1.Node) *corev1.Node {
 	out := *node
 	out.Spec.Taints = nil
@@ -268,7 +266,7 @@ func steadyState(node *corev1.Node) *corev1.Node {
 	return &out
 }
 
-// lapsed returns the rejected pods whose reservation is over; they shall be activated.
+// lapsed returns the rejected pods whose reservation is over. They are to be activated.
 func (n *nodeReserve) lapsed(now time.Time) []*corev1.Pod {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -37,7 +37,7 @@ func BenchmarkBatch(b *testing.B) {
 					entries = append(entries, intake.Entry{Pod: benchPod(fmt.Sprintf("web-%d", i), ""), At: time.Now()})
 				}
 				for b.Loop() {
-					w, err := p.attempt(b.Context(), entries, purpose{})
+					w, err := p.provisioner.attempt(b.Context(), entries, purpose{})
 					if err != nil || len(w.result.Plan.Claims) == 0 || len(w.result.Plan.Unplaced) > 0 {
 						b.Fatalf("%d claims, unplaced %v, error %v", len(w.result.Plan.Claims), w.result.Plan.Unplaced, err)
 					}
@@ -143,11 +143,12 @@ func benchPlannerOf(b *testing.B, objects []runtime.Object) *planner {
 	b.Cleanup(func() {
 		cancel()
 		factory.Shutdown()
-		if err := p.link.Close(); err != nil {
+		if err := p.core.Load().link.Close(); err != nil {
 			b.Error(err)
 		}
 	})
-	p.planner.view.Receive(benchCatalog())
-	p.planner.view.Resync(time.Now())
-	return p.planner
+	planner := p.core.Load().planner
+	planner.view.Receive(benchCatalog())
+	planner.view.Resync(time.Now())
+	return planner
 }

@@ -1,27 +1,39 @@
 package plugin
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/provision"
 )
 
-// purpose is what a batch is planned for: pending pods, or pods of nodes that leave.
+// purpose is what a batch is planned for: pending pods, or the pods of nodes that terminate.
 type purpose struct {
-	// leaving are the names of the nodes whose pods are planned as if they did not run, sorted; none for pending pods.
-	leaving []string
-	// avoid are nodes that leave soon themselves: they are room only for pods that find no other.
-	avoid map[string]bool
-	// move says that the nodes leave in a move.
+	// terminating are the names of the nodes whose pods are planned as if they did not run, sorted; none for pending pods.
+	terminating []string
+	// soon are nodes that terminate soon themselves: they are room only for pods that find no other.
+	soon map[string]bool
+	// move means that the nodes terminate in a move.
 	move bool
 }
 
 // pending reports whether the pods have no node yet.
-func (p purpose) pending() bool { return len(p.leaving) == 0 }
+func (p purpose) pending() bool { return len(p.terminating) == 0 }
+
+// work is one batch with its plan, on its way to the launcher.
+type work struct {
+	purpose
+	entries []intake.Entry
+	byUID   map[types.UID]intake.Entry
+	result  provision.Result
+}
 
 // planned is what became of a batch.
 type planned struct {
 	// claims are the names of the NodeClaims that were recorded.
 	claims []string
-	// unplaced are the pods of nodes that leave for which no room was found.
+	// unplaced are the pods of nodes that terminate for which no room was found.
 	unplaced []plan.Unplaced
 }
 
@@ -30,7 +42,7 @@ func (p planned) with(other planned) planned {
 	return planned{claims: append(p.claims, other.claims...), unplaced: append(p.unplaced, other.unplaced...)}
 }
 
-// setOf is a set of the names.
+// setOf returns the set of the names.
 func setOf(names []string) map[string]bool {
 	out := make(map[string]bool, len(names))
 	for _, name := range names {

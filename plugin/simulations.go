@@ -7,14 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Who plans, under Karpenter's names of its controllers.
+// What plans, under Karpenter's names of its controllers.
 const (
-	provisioner = "provisioner"
-	disruption  = "disruption"
+	controllerProvisioner = "provisioner"
+	controllerDisruption  = "disruption"
 )
 
-// simulations tells of planning under the names that Karpenter has for its scheduling simulations: what it is to them, a plan is to
-// us. It is safe for concurrent use.
+// simulations exports planning under the names that Karpenter has for its scheduling simulations: a plan is the counterpart of one. It is safe for concurrent use.
 type simulations struct {
 	seconds           *prometheus.HistogramVec
 	depth, unfinished *prometheus.Desc
@@ -38,7 +37,7 @@ func newSimulations() *simulations {
 		}, labels),
 		depth:      prometheus.NewDesc("karpenter_scheduler_queue_depth", "Pods that are being planned now.", labels, nil),
 		unfinished: prometheus.NewDesc("karpenter_scheduler_unfinished_work_seconds", "Seconds since planning that goes on began.", labels, nil),
-		running:    map[string][]running{provisioner: nil, disruption: nil},
+		running:    map[string][]running{controllerProvisioner: nil, controllerDisruption: nil},
 	}
 	for controller := range s.running {
 		s.seconds.WithLabelValues(controller)
@@ -49,12 +48,12 @@ func newSimulations() *simulations {
 // controllerOf returns which of Karpenter's controllers would plan for the purpose.
 func controllerOf(of purpose) string {
 	if of.pending() {
-		return provisioner
+		return controllerProvisioner
 	}
-	return disruption
+	return controllerDisruption
 }
 
-// begin notes that planning begins; what it returns, that it has ended.
+// begin records that planning begins. The function that it returns records the end.
 func (s *simulations) begin(of purpose, pods int) func() {
 	controller := controllerOf(of)
 	now := running{since: time.Now(), pods: pods}

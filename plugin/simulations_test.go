@@ -46,7 +46,7 @@ karpenter_scheduler_unfinished_work_seconds{controller="provisioner"} ` + second
 		for _, f := range families {
 			for _, s := range f.GetMetric() {
 				h := s.GetHistogram()
-				if f.GetName() != want || s.GetLabel()[0].GetValue() != provisioner {
+				if f.GetName() != want || s.GetLabel()[0].GetValue() != controllerProvisioner {
 					continue
 				}
 				if want = ""; h.GetSampleCount() != 1 || h.GetSampleSum() != 2 {

@@ -11,33 +11,28 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
-// released is a pod that was let go, and when.
+// released is a pod that was released, and when.
 type released struct {
 	Pod   string
 	After time.Duration
 }
 
-// While the launcher does not answer a launch, its updates are read: pods of other nodes that fail come back at once. What is told of
-// the request's own claims counts when the answer has come, and a full state that lacks them lets nobody go.
+// While the launcher does not answer a launch, its updates are read: pods of other nodes that fail come back at once. What they report
+// of the request's own claims counts when the answer has come, and a full state that lacks them releases no pod.
 func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var got []released
-		p := newIdlePlanner(t)
-		table, err := promise.New(func(refs []catalog.PodRef) {
+		p := newIdlePlanner(t, func(refs []catalog.PodRef) {
 			for _, ref := range refs {
 				got = append(got, released{ref.UID, time.Since(start)})
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.promises = table
+		table := p.promises
 		for _, name := range []string{"failing", "gone", "own", "joined"} {
 			ref := catalog.PodRef{Name: name, UID: name}
 			table.Hold(promise.Promise{Pod: ref, NodeClaim: name, Since: start})
@@ -53,18 +48,18 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 		tell(3*time.Second, end("joined", api.Outcome_OUTCOME_INITIALIZED))
 		tell(4*time.Second, link.Update{Full: true, Opened: start.Add(4 * time.Second)})
 
-		p.unanswered.asks(&api.LaunchRequest{
+		p.updates.expect(&api.LaunchRequest{
 			Claims: []*api.Claim{{Name: "own"}}, Placements: []*api.InFlightPlacement{{NodeClaim: "joined"}},
 		})
-		p.meanwhile(t.Context(), func() { time.Sleep(20 * time.Second) })
+		p.provisioner.sender.beside(t.Context(), func() { time.Sleep(20 * time.Second) })
 		if p.view.Settling() > 0 {
 			t.Error("a node that pods are being promised to was taken for joined before the launcher answered")
 		}
-		p.answered(t.Context())
+		p.updates.answered(t.Context())
 		slices.SortFunc(got, func(a, b released) int { return int(a.After - b.After) })
 		want := []released{{"failing", time.Second}, {"gone", 4 * time.Second}, {"own", 20 * time.Second}}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("pods that were let go (-want +got):\n%s", diff)
+			t.Errorf("pods that were released (-want +got):\n%s", diff)
 		}
 		if _, held := table.Get(types.UID("joined")); !held || p.view.Settling() != 1 {
 			t.Error("the pod of the node that joined is not held until the scheduler sees the node")
@@ -72,19 +67,17 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 		select {
 		case <-p.collected.Wake():
 		default:
-			t.Error("nobody calls the planner again for what came meanwhile")
+			t.Error("the planner is not called again for what came meanwhile")
 		}
 	})
 }
 
-// A panic of the call is the planner's own, which goes on with its next step.
+// A panic of the call is that of its caller.
 func TestMeanwhilePanics(t *testing.T) {
-	collected := intake.NewCollector()
-	p := &planner{Plugin: &Plugin{collected: collected, inbox: newInbox(collected.Notify)}}
 	defer func() {
 		if cause := recover(); cause != "broken" {
 			t.Errorf("recovered %v", cause)
 		}
 	}()
-	p.meanwhile(t.Context(), func() { panic("broken") })
+	meanwhile(func() { panic("broken") }, nil, nil)
 }

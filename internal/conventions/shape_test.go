@@ -32,8 +32,6 @@ func overMethods() map[string]int {
 		"launcher/cloud/memory.Cloud":   38,
 		"launcher/server.Server":        37,
 		"launcher/terminate.Terminator": 44,
-		"plugin.Plugin":                 34,
-		"plugin.planner":                62,
 		"plugin/plan.model":             203,
 	}
 }
@@ -54,7 +52,6 @@ func overCircle() map[string]int {
 		"launcher/join":         7,
 		"launcher/server":       12,
 		"launcher/terminate":    10,
-		"plugin":                21,
 		"plugin/plan":           46,
 		"plugin/simulate/input": 7,
 	}

@@ -1,11 +1,11 @@
-package plugin
+package pending
 
 import (
 	"testing"
 	"time"
 )
 
-// Planning again waits longer each time that it places nobody.
+// Planning again waits longer each time that it places no pod.
 func TestReplanning(t *testing.T) {
 	now := time.Now()
 	var r replanning
@@ -35,7 +35,7 @@ func TestReplanning(t *testing.T) {
 	}
 	r.changed(false, later)
 	if r.due(later.Add(replanIdle-1)) || !r.due(later.Add(replanIdle)) {
-		t.Error("a change that helps nobody is told after a while")
+		t.Error("a change that helps no pod has its plan after a while")
 	}
 	// After a quiet time the first change counts at once again.
 	r.wait = replanMost

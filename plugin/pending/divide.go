@@ -1,4 +1,4 @@
-package plugin
+package pending
 
 import (
 	"cmp"
@@ -9,10 +9,10 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
-// divide returns the parts of a batch of several pods in which it is tried again after a failure, at least two: one for
+// Divide returns the parts of a batch of several pods in which it is tried again after a failure, at least two: one for
 // each namespace, in the order of their first pods, so that one tenant's pods fail alone; the pods of one namespace in
 // halves, gangs whole where there is more than one.
-func divide(entries []intake.Entry) [][]intake.Entry {
+func Divide(entries []intake.Entry) [][]intake.Entry {
 	var parts [][]intake.Entry
 	of := map[string]int{}
 	for _, e := range entries {

@@ -1,4 +1,4 @@
-package plugin
+package pending
 
 import (
 	"time"
@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// asideFirst is for how long a pod is set aside whose planning failed for the first time, asideMost what that grows to
-	// while it fails again.
+	// asideFirst is how long a pod is set aside whose planning failed for the first time. It doubles with each failure, up to
+	// asideMost.
 	asideFirst = 10 * time.Second
 	asideMost  = 10 * time.Minute
 )
@@ -19,17 +19,17 @@ const (
 // without a failure, so that the next failure sets it aside for longer.
 type asides map[types.UID]*aside
 
-// aside is one of them.
+// aside is a pod that is set aside.
 type aside struct {
 	entry intake.Entry
-	// until is when it is planned again, wait how long that was from its last failure.
+	// until is when it is planned again, wait how long after its last failure that is.
 	until time.Time
 	wait  time.Duration
-	// retried says that it has been given back since.
+	// retried means that it has been given back since.
 	retried bool
 }
 
-// failed sets a pod aside and returns until when.
+// failed sets a pod aside and returns the end of that time.
 func (a asides) failed(e intake.Entry, now time.Time) time.Time {
 	wait := asideFirst
 	if old := a[e.Pod.UID]; old != nil {

@@ -1,4 +1,4 @@
-package plugin
+package pending
 
 import (
 	"time"
@@ -7,17 +7,19 @@ import (
 const (
 	// replanFirst is how long after a change that may help the unplaced pods are planned again: changes come in swarms.
 	replanFirst = time.Second
-	// replanMost bounds what it grows to while that places nobody.
+	// replanMost bounds what it grows to while that places no pod.
 	replanMost = 16 * time.Second
-	// replanIdle is how long after a change that cannot help they are planned again, to be told what is true now.
+	// replanIdle is how long after a change that cannot help they are planned again: their conditions are to be true.
 	replanIdle = time.Minute
+	// restFactor is how long planning rests after a plan that ran out of time, as a multiple of what that took.
+	restFactor = 4
 )
 
-// replanning says when the pods for which nothing could be planned are planned again.
+// replanning is when the pods for which nothing could be planned are planned again.
 type replanning struct {
 	// at is when; zero for when something changes.
 	at time.Time
-	// wait grows while planning again places nobody. last is when it was done.
+	// wait grows while planning again places no pod. last is when it was done.
 	wait time.Duration
 	last time.Time
 }
@@ -29,7 +31,7 @@ func (r *replanning) by(at time.Time) {
 	}
 }
 
-// changed is told that what can be launched has changed, and whether that may help.
+// changed records that what can be launched has changed, and whether that may help.
 func (r *replanning) changed(may bool, now time.Time) {
 	if !may {
 		r.by(now.Add(replanIdle))
@@ -41,7 +43,7 @@ func (r *replanning) changed(may bool, now time.Time) {
 	r.by(now.Add(max(r.wait, replanFirst)))
 }
 
-// due says whether it is time.
+// due reports whether it is time.
 func (r *replanning) due(now time.Time) bool {
 	if r.at.IsZero() || now.Before(r.at) {
 		return false
@@ -51,5 +53,5 @@ func (r *replanning) due(now time.Time) bool {
 	return true
 }
 
-// placed is told that a plan placed pods that had been unplaced.
+// placed records that a plan placed pods that had been unplaced.
 func (r *replanning) placed() { r.wait = 0 }

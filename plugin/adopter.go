@@ -1,0 +1,161 @@
+package plugin
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/pending"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+)
+
+const (
+	// adoptEvery is how often the pods of other schedulers are looked through at most.
+	adoptEvery = 100 * time.Millisecond
+	// adoptAtLeastEvery is how often they are looked through where none has changed.
+	adoptAtLeastEvery = time.Second
+	// nominateEvery is how often a pod's nominatedNodeName is written at most: its scheduler may clear it.
+	nominateEvery = time.Second
+	// theirTurn is how long a pod is left to its scheduler when its node is there, before it is planned again.
+	theirTurn = 30 * time.Second
+)
+
+// adoption is what the planner remembers of a pod that another scheduler found no node for.
+type adoption struct {
+	// nominated is what its nominatedNodeName was written to be, at written.
+	nominated string
+	written   time.Time
+	// rest is until when the pod is left to its scheduler.
+	rest time.Time
+}
+
+// adopterConfig is what an adopter needs. All fields are required.
+type adopterConfig struct {
+	queue     *queue
+	collected *intake.Collector
+	batch     *intake.Batch
+	unplaced  *pending.Pods
+	promises  *promise.Table
+	status    *podstatus.Writer
+}
+
+// adopter collects the pods that other schedulers find no node for. The planner's goroutine alone uses it, podChanged excepted.
+type adopter struct {
+	adopterConfig
+
+	pods map[types.UID]*adoption
+	// looked is when they were looked through last.
+	looked time.Time
+	// changed means that a pod of an adopted scheduler has changed since.
+	changed atomic.Bool
+}
+
+// podChanged notes that a pod of another scheduler may need a node. It is safe for concurrent use.
+func (a *adopter) podChanged(pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" && a.queue.profiles.adopts(pod.Spec.SchedulerName) {
+		a.changed.Store(true)
+		a.collected.Notify()
+	}
+}
+
+// nextLook returns when the pods are looked through again because one has changed. Zero if none has.
+func (a *adopter) nextLook() time.Time {
+	if !a.changed.Load() {
+		return time.Time{}
+	}
+	return a.looked.Add(adoptEvery)
+}
+
+// adopt collects the pods that other schedulers found no node for, and keeps nominatedNodeName on those that have a promise: it
+// shows their scheduler and other autoscalers that the pod is taken.
+func (a *adopter) adopt(now time.Time) {
+	if len(a.queue.profiles.adopted) == 0 {
+		return
+	}
+	due := a.looked.Add(adoptAtLeastEvery)
+	if a.changed.Load() {
+		due = a.looked.Add(adoptEvery)
+	}
+	if now.Before(due) {
+		return
+	}
+	a.changed.Store(false)
+	a.looked = now
+	pods, err := a.queue.objects.pods.List(labels.Everything())
+	if err != nil {
+		return
+	}
+	seen := map[types.UID]*adoption{}
+	for _, pod := range pods {
+		if !a.queue.profiles.adopts(pod.Spec.SchedulerName) || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+			continue
+		}
+		known := a.pods[pod.UID]
+		if known == nil {
+			known = &adoption{}
+		}
+		seen[pod.UID] = known
+		if promise, ok := a.promises.Get(pod.UID); ok {
+			want := promise.NodeName
+			if want == "" {
+				want = promise.NodeClaim
+			}
+			if pod.Status.NominatedNodeName != want && !now.Before(known.written.Add(nominateEvery)) {
+				known.nominated, known.written = want, now
+				a.status.Report(podstatus.Note{Pod: catalog.PodRefOf(pod), NominatedNode: want})
+			}
+			continue
+		}
+		if a.adoptable(pod, known, now) {
+			a.collected.Add(intake.Entry{Pod: a.queue.profiles.ours(pod), At: now, Nominated: pod.Status.NominatedNodeName, Verdict: podstatus.Message(pod)})
+		}
+	}
+	a.pods = seen
+}
+
+// adoptable reports whether a pod of another scheduler waits for a node that no other autoscaler launches.
+func (a *adopter) adoptable(pod *corev1.Pod, known *adoption, now time.Time) bool {
+	if a.batch.Has(pod.UID) {
+		return false
+	}
+	if a.unplaced.Waits(pod.UID, now) || now.Before(known.rest) || !unschedulable(pod) {
+		return false
+	}
+	nominated := pod.Status.NominatedNodeName
+	if nominated == "" {
+		return true
+	}
+	_, err := a.queue.objects.nodes.Get(nominated)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true // The claim that it was promised has ended.
+	case nominated != known.nominated:
+		return false // It preempts, or is another autoscaler's.
+	case known.rest.IsZero():
+		known.rest = now.Add(theirTurn)
+		return false
+	}
+	return true
+}
+
+// leaveBe leaves an adopted pod to its scheduler for a moment.
+func (a *adopter) leaveBe(uid types.UID, now time.Time) {
+	if known := a.pods[uid]; known != nil {
+		known.rest = now.Add(theirTurn)
+	}
+}
+
+// unschedulable reports whether the pod's scheduler has looked for a node and found none.
+func unschedulable(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+	})
+}

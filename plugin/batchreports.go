@@ -1,0 +1,61 @@
+package plugin
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
+)
+
+const (
+	// gangReportAfter is how long a pod waits for its gang before that is reported.
+	gangReportAfter = time.Second
+	// unreachableEvery is how often pods are reported to wait for the launcher.
+	unreachableEvery = time.Minute
+)
+
+// batchReports report on the pods of the open batch what they wait for. The planner's goroutine alone uses them.
+type batchReports struct {
+	batch  *intake.Batch
+	status *podstatus.Writer
+	// socket is the launcher's.
+	socket string
+	// reported is when a pod of the batch was last reported on.
+	reported map[types.UID]time.Time
+}
+
+// gangs reports on the pods of gangs that wait for more than a moment what they wait for.
+func (r *batchReports) gangs(now time.Time) {
+	for _, e := range r.batch.Entries() {
+		if e.Gang.Name == "" || now.Sub(e.At) < gangReportAfter || !r.reported[e.Pod.UID].IsZero() {
+			continue
+		}
+		if n := r.batch.Lacking(e.Gang.Name, now); n > 0 {
+			r.reported[e.Pod.UID] = now
+			r.status.Report(podstatus.Note{
+				Pod: catalog.PodRefOf(e.Pod), Message: explain.GangWaits(e.Gang.Name, n, e.Verdict), EventReason: "FailedScheduling",
+			})
+		}
+	}
+}
+
+// unreachable reports on the waiting pods, again each minute, that nothing can be launched.
+func (r *batchReports) unreachable(since, now time.Time) {
+	for _, e := range r.batch.Entries() {
+		if now.Sub(r.reported[e.Pod.UID]) > unreachableEvery {
+			r.reported[e.Pod.UID] = now
+			r.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.Pod), Message: explain.Unreachable(r.socket, since, e.Verdict)})
+		}
+	}
+}
+
+// closed forgets the pods of a batch that has closed.
+func (r *batchReports) closed(entries []intake.Entry) {
+	for _, e := range entries {
+		delete(r.reported, e.Pod.UID)
+	}
+}

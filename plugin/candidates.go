@@ -1,0 +1,143 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/pending"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+)
+
+// tryAfterEnd is how long the scheduler has to try a pod on the room of one that ended, before a node is planned for it.
+const tryAfterEnd = 2 * time.Second
+
+// candidates choose the pods of a batch that need a node. The planner's goroutine alone uses them.
+type candidates struct {
+	queue    *queue
+	snapshot *snapshot
+	promises *promise.Table
+	unplaced *pending.Pods
+	delays   *delays
+	status   *podstatus.Writer
+	metrics  *metrics
+}
+
+// of drops the pods that need no node any more, reports on those that no node can help, and returns the others as they are now.
+func (c *candidates) of(ctx context.Context, entries []intake.Entry, of purpose) []intake.Entry {
+	var out []intake.Entry
+	var retry []*corev1.Pod
+	var ending *pending.Terminating // Displaced pods run as long as they have no other room.
+	now := time.Now()
+	if of.pending() {
+		ending = pending.NewTerminating(now, c.queue.objects.owners.PodsOf, c.queue.objects.node)
+	}
+	c.snapshot.refresh(ctx)
+	for _, e := range entries {
+		pod := c.needing(e, of)
+		if pod == nil {
+			continue
+		}
+		if e.NoNodes && c.snapshot.NumNodesInPlacement() > 0 {
+			retry = append(retry, pod)
+			continue
+		}
+		if why := pinned(pod); why != "" {
+			if of.pending() {
+				c.holdPinned(e, pod, why)
+			}
+			continue
+		}
+		if of.pending() && c.awaitsRoom(ctx, ending, e, pod, now) || c.delayed(ctx, e, pod) {
+			continue
+		}
+		if !of.pending() {
+			// It runs, and is planned as if it did not.
+			free := *pod
+			free.Spec.NodeName = ""
+			pod = &free
+		}
+		if e.Pod != pod {
+			e.Pod, e.Class = pod, ""
+		}
+		out = append(out, e)
+	}
+	c.queue.activatePods(retry)
+	return out
+}
+
+// needing returns the pod of the entry as it is now, nil if it needs no node any more.
+func (c *candidates) needing(e intake.Entry, of purpose) *corev1.Pod {
+	pod := c.queue.objects.current(e.Pod)
+	if pod == nil || pod.DeletionTimestamp != nil || of.pending() && c.provided(e, pod) {
+		return nil
+	}
+	return c.queue.profiles.ours(pod)
+}
+
+// holdPinned holds a pod that no new node can take.
+func (c *candidates) holdPinned(e intake.Entry, pod *corev1.Pod, why string) {
+	c.metrics.pods.WithLabelValues(outcomeUnplaced).Inc()
+	c.unplaced.Hold(e)
+	c.status.Report(podstatus.Note{
+		Pod: catalog.PodRefOf(pod), Message: explain.NotLaunchable(why, e.Verdict), EventReason: "FailedScheduling", Warning: true,
+	})
+}
+
+// delayed holds a pod that has to wait because its owner's last launches came to nothing, and reports whether it does.
+func (c *candidates) delayed(ctx context.Context, e intake.Entry, pod *corev1.Pod) bool {
+	until, note, waits := c.delays.check(ctx, e, pod)
+	if waits {
+		c.unplaced.Hold(e)
+		c.unplaced.PlanBy(until)
+		c.status.Report(note)
+	}
+	return waits
+}
+
+// provided reports whether the pod has a node by now, a promise, or makes room for itself.
+func (c *candidates) provided(e intake.Entry, pod *corev1.Pod) bool {
+	_, promised := c.promises.Get(pod.UID)
+	return promised || pod.Spec.NodeName != "" || c.queue.assumed(pod) || c.preempts(e, pod)
+}
+
+// preempts reports whether the pod makes room for itself: it was nominated a node since, or its victims are terminating.
+func (c *candidates) preempts(e intake.Entry, pod *corev1.Pod) bool {
+	if pod.Status.NominatedNodeName == "" {
+		return false
+	}
+	if pod.Status.NominatedNodeName != e.Nominated {
+		return true
+	}
+	info, err := c.snapshot.Get(pod.Status.NominatedNodeName)
+	return err == nil && victimsTerminating(info, pod)
+}
+
+// awaitsRoom holds a pod that gets the room of one that ends, and reports whether it does. Once that one has ended the scheduler
+// has a moment to try the pod there.
+func (c *candidates) awaitsRoom(ctx context.Context, from *pending.Terminating, e intake.Entry, pod *corev1.Pod, now time.Time) bool {
+	if e.Gang.Name != "" {
+		return false
+	}
+	ending := from.RoomFor(klog.FromContext(ctx), pod, e.At)
+	switch {
+	case ending != nil:
+		e.EndingSeen = now
+		c.status.Report(podstatus.Note{
+			Pod: catalog.PodRefOf(pod), Message: fmt.Sprintf("no node is launched while pod %s ends, whose room it gets on node %s",
+				klog.KObj(ending), ending.Spec.NodeName),
+		})
+	case e.EndingSeen.IsZero() || now.Sub(e.EndingSeen) >= tryAfterEnd:
+		return false
+	}
+	c.unplaced.Hold(e)
+	c.unplaced.PlanBy(now.Add(time.Second))
+	return true
+}

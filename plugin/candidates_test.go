@@ -1,0 +1,57 @@
+package plugin
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/pending"
+)
+
+// Once the old pod has ended the scheduler has a moment to try the new one there, and then it gets a node.
+func TestAwaitsRoom(t *testing.T) {
+	p := newIdlePlanner(t, func([]catalog.PodRef) {})
+	start := time.Now()
+	old, fresh := ownedPod("old", "a", "n"), ownedPod("fresh", "a", "")
+	old.DeletionTimestamp = &metav1.Time{Time: start}
+	awaits := func(after time.Duration, e intake.Entry, there ...*corev1.Pod) bool {
+		now := start.Add(after)
+		from := pending.NewTerminating(now,
+			func(string) []*corev1.Pod { return there }, func(string) *corev1.Node { return &corev1.Node{} })
+		return p.provisioner.candidates.awaitsRoom(t.Context(), from, e, fresh, now)
+	}
+	if awaits(0, intake.Entry{Pod: fresh, At: start}) {
+		t.Error("nothing ends, and the pod waits")
+	}
+	for _, step := range []struct {
+		after time.Duration
+		there []*corev1.Pod
+		want  bool
+	}{
+		{0, []*corev1.Pod{old}, true}, {4 * time.Second, []*corev1.Pod{old}, true}, {5 * time.Second, nil, true}, {6 * time.Second, nil, false},
+	} {
+		e := p.unplaced.Take(fresh.UID)
+		if e.Pod == nil {
+			e = intake.Entry{Pod: fresh, At: start}
+		}
+		if got := awaits(step.after, e, step.there...); got != step.want {
+			t.Fatalf("after %s: the pod waits %v, want %v", step.after, got, step.want)
+		}
+		again := start.Add(step.after + time.Second)
+		if step.want && (p.unplaced.Due(again.Add(-1)) || !p.unplaced.Due(again)) {
+			t.Errorf("after %s: it is not looked at again a second later", step.after)
+		}
+	}
+}
+
+// ownedPod is one of an owner's, on a node.
+func ownedPod(name, owner, node string) *corev1.Pod {
+	pod := benchPod(name, node)
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: new(true)}}
+	return pod
+}

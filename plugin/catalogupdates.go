@@ -1,0 +1,202 @@
+package plugin
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/catalogview"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/pending"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
+)
+
+// confirmAfter is how much later than the launcher a promise's deadline is, so that the launcher's answer comes first.
+const confirmAfter = time.Second
+
+// unanswered is a request that the launcher has not answered, and may have recorded all the same. Updates are read while it is on
+// its way: what they report of its claims counts once the answer does.
+type unanswered struct {
+	// claims that it is to record, or to promise more pods to.
+	claims map[string]bool
+	// ended are those of them that ended meanwhile.
+	ended []link.End
+}
+
+// catalogUpdatesConfig is what catalogUpdates need. All fields are required.
+type catalogUpdatesConfig struct {
+	inbox    *inbox
+	view     *catalogview.View
+	promises *promise.Table
+	reserved *reservations.Table
+	unplaced *pending.Pods
+	delays   *delays
+	status   *podstatus.Writer
+	queue    *queue
+	snapshot *snapshot
+	begins   *beginning
+	metrics  *metrics
+	// promiseTimeout is how long a promise lasts of which the launcher reports nothing.
+	promiseTimeout time.Duration
+}
+
+// catalogUpdates apply what the launcher reports: to the view of its catalog, to promises, reservations and delays. The planner's
+// goroutine alone uses it, awaited excepted.
+type catalogUpdates struct {
+	catalogUpdatesConfig
+
+	unanswered unanswered
+	// awaited is how many nodes are awaited in the scheduler's cache, to release the pods that are promised them.
+	awaited atomic.Int64
+}
+
+// expect records that a request is being sent.
+func (c *catalogUpdates) expect(req *api.LaunchRequest) {
+	c.unanswered.claims = make(map[string]bool, len(req.GetClaims())+len(req.GetPlacements()))
+	for _, claim := range req.GetClaims() {
+		c.unanswered.claims[claim.GetName()] = true
+	}
+	for _, pl := range req.GetPlacements() {
+		c.unanswered.claims[pl.GetNodeClaim()] = true
+	}
+}
+
+// answered records that the request was answered, and applies what became of its claims before.
+func (c *catalogUpdates) answered(ctx context.Context) {
+	ended := c.unanswered.ended
+	c.unanswered = unanswered{}
+	for _, e := range ended {
+		c.onEnded(ctx, e, time.Now())
+	}
+}
+
+// drain applies what the launcher has reported since the last call.
+func (c *catalogUpdates) drain(ctx context.Context, now time.Time) {
+	for _, u := range c.inbox.takeUpdates() {
+		c.apply(ctx, u, now)
+	}
+}
+
+// apply applies one change of the catalog.
+func (c *catalogUpdates) apply(ctx context.Context, u link.Update, now time.Time) {
+	before := c.view.Receive(u.State)
+	if u.Full {
+		c.resync(ctx, u, now)
+	} else {
+		for _, name := range u.Changed {
+			was, is := before.InFlight[name], u.State.InFlight[name]
+			if was.Phase < catalog.PhaseLaunched && is.Phase >= catalog.PhaseLaunched {
+				c.view.Launched(is)
+			}
+			c.onInFlight(ctx, was, is, now)
+		}
+	}
+	for _, e := range u.Ended {
+		if c.unanswered.claims[e.Node.NodeClaim] {
+			c.unanswered.ended = append(c.unanswered.ended, e)
+			continue
+		}
+		c.onEnded(ctx, e, now)
+	}
+	if u.Offers && c.unplaced.Held() > 0 {
+		c.unplaced.Changed(catalogview.MayHelp(before, u.State), now)
+	}
+}
+
+// resync starts from a full state: promises are as it reports. Those that were made after the stream was opened may be missing in
+// it. They have to show soon, as any.
+func (c *catalogUpdates) resync(ctx context.Context, u link.Update, now time.Time) {
+	c.view.Resync(u.Opened)
+	known := func(name string) bool { return c.view.Knows(name) || c.unanswered.claims[name] }
+	c.metrics.release("unknown", c.promises.ReleaseUnknown(known, u.Opened), c.promises)
+	for _, name := range u.Changed {
+		c.onInFlight(ctx, catalog.InFlightNode{}, u.State.InFlight[name], now)
+	}
+	if c.view.Synced() {
+		c.begins.restore()
+	}
+}
+
+// onInFlight applies an in-flight node that is new or changed. Pods that it newly lists are promised to it: another leader has put
+// them there, or this one before it restarted.
+func (c *catalogUpdates) onInFlight(ctx context.Context, before, after catalog.InFlightNode, now time.Time) {
+	listed := make(map[string]bool, len(before.Pods))
+	for _, ref := range before.Pods {
+		listed[ref.UID] = true
+	}
+	for _, ref := range after.Pods {
+		if listed[ref.UID] {
+			continue
+		}
+		if _, held := c.promises.Get(types.UID(ref.UID)); held {
+			continue
+		}
+		if pod := c.queue.objects.pod(ref); pod != nil && pod.Spec.NodeName == "" {
+			c.promises.Hold(promise.Promise{
+				Pod: ref, NodeClaim: after.NodeClaim, Since: now,
+				Deadline: now.Add(c.promiseTimeout), Message: explain.Joining(after),
+			})
+			c.delays.launchedFor(after.NodeClaim, []catalog.PodRef{ref}, c.queue.objects.pod, now)
+		}
+	}
+	if !after.Deadline.IsZero() {
+		c.promises.Confirm(after.NodeClaim, after.Deadline.Add(confirmAfter))
+	}
+	if after.NodeName != "" && before.NodeName != after.NodeName {
+		c.promises.SetNode(after.NodeClaim, after.NodeName)
+	}
+	if after.Phase >= catalog.PhaseRegistered && (before.Phase < catalog.PhaseRegistered || len(after.Pods) != len(before.Pods)) {
+		c.nominateAll(ctx, after)
+	}
+	c.view.Shown(after)
+	c.metrics.promises.Set(float64(c.promises.Len()))
+}
+
+// nominateAll keeps the room of the promised pods from before others may use the node: in the scheduler's memory, against pods of
+// lower or equal priority, until the scheduler has seen that they are bound. The launcher binds most of them before it removes the
+// node's taint, but the scheduler may see the taint go first.
+func (c *catalogUpdates) nominateAll(ctx context.Context, n catalog.InFlightNode) {
+	for _, held := range c.promises.OfClaim(n.NodeClaim) {
+		c.queue.nominate(ctx, held.Pod, n.NodeName)
+	}
+}
+
+// onEnded applies how an in-flight node ended. Pods of one that failed are released at once and come back through the queue, to be
+// planned without the offering that failed; those of an initialized one when the scheduler sees it.
+func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time) {
+	logger := klog.FromContext(ctx)
+	name := e.Node.NodeClaim
+	lacked := e.Outcome == api.Outcome_OUTCOME_FAILED && catalog.OfferingsFailed(e.Reason)
+	c.view.Ended(e.Node, lacked, now)
+	c.metrics.probation.Set(float64(c.view.OnProbation(now)))
+	c.delays.ended(e)
+	switch e.Outcome {
+	case api.Outcome_OUTCOME_INITIALIZED:
+		c.view.Initialized(e.Node, now)
+		c.countAwaited()
+		c.reserved.Joined(name, e.Node.NodeName)
+		return
+	case api.Outcome_OUTCOME_FAILED:
+		if !lacked {
+			c.view.Failed(e.Node.NodePool, e.Reason, now)
+		}
+	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
+	}
+	c.reserved.Failed(name)
+	logger.V(2).Info("In-flight node ended", "nodeClaim", name, "outcome", e.Outcome.String(), "reason", e.Reason)
+	for _, held := range c.promises.OfClaim(name) {
+		c.status.Report(podstatus.Note{Pod: held.Pod, Message: explain.Failed(name, e.Reason, e.Message)})
+	}
+	c.metrics.release("failed", c.promises.ReleaseClaim(name), c.promises)
+}
+
+// countAwaited counts the nodes that are awaited in the scheduler's cache.
+func (c *catalogUpdates) countAwaited() { c.awaited.Store(int64(c.view.Settling() + c.view.Ready())) }

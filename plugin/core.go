@@ -1,0 +1,181 @@
+package plugin
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/catalogview"
+	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/pending"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
+	"github.com/slipway-k8s/slipway/plugin/provision"
+	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
+	"github.com/slipway-k8s/slipway/plugin/verify"
+)
+
+// coreConfig is what a core is made of. All fields are required.
+type coreConfig struct {
+	shared
+	observed
+	scheduler Scheduler
+	args      *Args
+	// served are the profiles with NodeLaunch, sorted; handle is that of one of them.
+	served  []string
+	handle  fwk.Handle
+	reserve []*nodeReserve
+}
+
+// core is what works behind the two plugins: the planner, and the others that have a goroutine.
+type core struct {
+	queue        *queue
+	link         *link.Link
+	planner      *planner
+	consolidator *consolidator
+	status       *podstatus.Writer
+	answerer     *answerer
+}
+
+// newCore returns a core for the scheduler. It starts nothing.
+func newCore(ctx context.Context, c coreConfig) (*core, error) {
+	s := c.scheduler
+	served := &profiles{served: c.served, adopted: c.args.Adopt, frameworks: s.Scheduler.Profiles}
+	q := &queue{sched: s.Scheduler, objects: c.objects, profiles: served}
+	to, err := link.New(link.Config{
+		Socket: c.args.Socket, Identity: s.Identity, LeaseNamespace: s.LeaseNamespace, LeaseName: s.LeaseName,
+		OnCatalog: c.inbox.update, OnQuestion: c.inbox.question, OnConnected: c.connection.set,
+	})
+	if err != nil {
+		return nil, err
+	}
+	filters := verify.Config{
+		Profiles: s.Profiles, Without: []string{NodeLaunchName, NodeReserveName}, OutOfTree: s.OutOfTree,
+		Informers: s.Informers, Client: s.Client, DRA: c.handle.SharedDRAManager(), CSI: c.handle.SharedCSIManager(),
+	}
+	planning, err := newPlanning(ctx, c.args, filters)
+	if err != nil {
+		return nil, err
+	}
+	beside, err := newPlanning(ctx, c.args, filters)
+	if err != nil {
+		return nil, err
+	}
+	needs := &needs{
+		Needs:   podclass.Needs{Spreads: podclass.NewSpreads(s.Profiles, s.Informers), Volumes: podclass.NewVolumes(s.Informers)},
+		objects: c.objects, profiles: served,
+	}
+	status := podstatus.New(podstatus.Config{Client: s.Client, Pods: c.objects.pods, Recorder: s.Recorder, Adopts: served.adopts})
+	consolidator := newConsolidator(consolidatorConfig{queue: q, needs: needs, planning: beside, link: to, metrics: c.metrics})
+	parts := plannerParts{
+		coreConfig: c, queue: q, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,
+		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(),
+	}
+	planner, err := parts.planner()
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{
+		inbox: c.inbox, collected: c.collected, promises: c.promises, reserved: c.reserved, daemonSets: c.objects.daemonSets,
+		adopter: planner.adopter, updates: planner.updates, metrics: c.metrics,
+	}
+	if err := w.watch(s.Informers); err != nil {
+		return nil, err
+	}
+	if err := c.delays.watch(s.Informers.Core().V1().Pods().Informer()); err != nil {
+		return nil, err
+	}
+	busy := &busyView{queue: q, promises: c.promises, reserved: c.reserved, metrics: c.metrics, snapshot: q.newSnapshot()}
+	return &core{
+		queue: q, link: to, planner: planner, consolidator: consolidator, status: status,
+		answerer: &answerer{inbox: c.inbox, busy: busy, link: to},
+	}, nil
+}
+
+// run starts every goroutine, and returns when all have ended, after the context has.
+func (c *core) run(ctx context.Context) {
+	defer func() {
+		if err := c.link.Close(); err != nil {
+			klog.FromContext(ctx).V(2).Info("Link to the launcher did not close", "err", err)
+		}
+	}()
+	loops := []func(context.Context){c.planner.run, c.consolidator.run, c.status.Run, c.link.RunCatalog, c.link.RunQuestions}
+	for range answerers {
+		loops = append(loops, c.answerer.run)
+	}
+	together(ctx, loops...)
+}
+
+// plannerParts are what the planner and the objects of its goroutine are made of.
+type plannerParts struct {
+	coreConfig
+	queue        *queue
+	link         *link.Link
+	planning     *provision.Provisioner
+	needs        *needs
+	status       *podstatus.Writer
+	consolidator *consolidator
+	view         *catalogview.View
+	unplaced     *pending.Pods
+	snapshot     *snapshot
+}
+
+// planner returns the planner with the objects of its goroutine, each made after those that it needs.
+func (p *plannerParts) planner() (*planner, error) {
+	open, err := intake.NewBatch(intake.Config{
+		Windows: batch.Config{
+			Idle: p.args.BatchIdle.Duration, Max: p.args.BatchMax.Duration, GangTimeout: p.args.GangTimeout.Duration,
+		},
+		Collector: p.collected, Owners: p.objects.owners, Tried: triedPod(p.queue, p.unplaced, p.promises),
+	})
+	if err != nil {
+		return nil, err
+	}
+	updates := &catalogUpdates{catalogUpdatesConfig: catalogUpdatesConfig{
+		inbox: p.inbox, view: p.view, promises: p.promises, reserved: p.reserved, unplaced: p.unplaced, delays: p.delays,
+		status: p.status, queue: p.queue, snapshot: p.snapshot, begins: p.begins, metrics: p.metrics,
+		promiseTimeout: p.args.PromiseTimeout.Duration,
+	}}
+	adopter := &adopter{adopterConfig: adopterConfig{
+		queue: p.queue, collected: p.collected, batch: open, unplaced: p.unplaced, promises: p.promises, status: p.status,
+	}}
+	keptOff := &keptOffPods{reserve: p.reserve, reserved: p.reserved, view: p.view, queue: p.queue}
+	provisioner := p.provisioner(updates, adopter)
+	return &planner{plannerConfig: plannerConfig{
+		inbox: p.inbox, connection: p.connection, collected: p.collected, batch: open, unplaced: p.unplaced, view: p.view,
+		promises: p.promises, reserved: p.reserved, delays: p.delays, objects: p.objects, metrics: p.metrics,
+		updates: updates, adopter: adopter, provisioner: provisioner, consolidator: p.consolidator, keptOff: keptOff,
+		reports: &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}},
+		gate:    &questionGate{inbox: p.inbox, view: p.view},
+		displacer: &displacer{displacerConfig{
+			provisioner: provisioner, view: p.view, reserved: p.reserved, queue: p.queue, snapshot: p.snapshot, link: p.link,
+			metrics: p.metrics, publish: keptOff.publish,
+		}},
+	}}, nil
+}
+
+// provisioner returns what plans and launches.
+func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *provisioner {
+	return &provisioner{
+		candidates: &candidates{
+			queue: p.queue, snapshot: p.snapshot, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status,
+			metrics: p.metrics,
+		},
+		queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved,
+		unplaced: p.unplaced, planning: p.planning, status: p.status, guard: p.guard, timeout: p.args.PlanTimeout.Duration,
+		sender: &launchSender{launchSenderConfig: launchSenderConfig{
+			link: p.link, updates: updates, adopter: adopter, view: p.view, promises: p.promises, reserved: p.reserved,
+			unplaced: p.unplaced, delays: p.delays, status: p.status, queue: p.queue, snapshot: p.snapshot, metrics: p.metrics,
+			promiseTimeout: p.args.PromiseTimeout.Duration,
+			beside: func(ctx context.Context, call func()) {
+				// Whatever woke the planner meanwhile waits for the step after this one.
+				defer p.collected.Notify()
+				meanwhile(call, p.collected.Wake(), func(now time.Time) { updates.drain(ctx, now) })
+			},
+		}},
+	}
+}

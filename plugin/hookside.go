@@ -1,0 +1,101 @@
+package plugin
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/slipway-k8s/slipway/plugin/hooks"
+	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+)
+
+// hookSide is the plugin as the hooks see it.
+type hookSide struct {
+	guard     *guard
+	begins    *beginning
+	collected *intake.Collector
+	promises  *promise.Table
+	objects   *objects
+	profiles  *profiles
+	recorder  events.EventRecorderLogger
+	// lease is what Events about the hooks are on.
+	lease *corev1.ObjectReference
+}
+
+var _ hooks.Plugin = &hookSide{}
+
+// Begin waits once until the promises of the process before are restored.
+func (h *hookSide) Begin() { h.begins.wait() }
+
+// Waiting reports whether the planner has pods whose batch a drained queue would close.
+func (h *hookSide) Waiting() bool {
+	h.guard.injected(hooks.NextPod, nil)
+	return h.collected.Open()
+}
+
+// Drained records that the queue is empty.
+func (h *hookSide) Drained() { h.collected.Drain() }
+
+// Promised returns the message of a promise that is not open.
+func (h *hookSide) Promised(pod *corev1.Pod) (string, bool) {
+	h.guard.injected(hooks.SchedulePod, pod)
+	promise, ok := h.promises.Held(pod.UID)
+	return promise.Message, ok
+}
+
+// NoNodes collects a pod that no PostFilter will see.
+func (h *hookSide) NoNodes(pod *corev1.Pod) {
+	h.collected.AddInCycle(intake.Entry{Pod: pod, At: time.Now(), NoNodes: true})
+}
+
+// Class returns the planner's class, together with the state of the pod's namespace, whose labels other pods' affinity may look at.
+//
+// It leaves out pods whose failure depends on more than the nodes and the pods on them: those with volumes that are attached,
+// with resource claims, in a scheduling group, with a namespace selector, and those with a nominated node, which is tried
+// first.
+func (h *hookSide) Class(pod *corev1.Pod) (string, bool) {
+	s := &pod.Spec
+	if pod.Status.NominatedNodeName != "" || len(s.ResourceClaims) > 0 || s.SchedulingGroup != nil ||
+		slices.ContainsFunc(s.Volumes, attached) || selectsNamespaces(pod) {
+		return "", false
+	}
+	namespace := ""
+	if ns, err := h.objects.namespaces.Get(pod.Namespace); err == nil {
+		namespace = ns.ResourceVersion
+	}
+	return plan.ClassKey(pod) + "/" + namespace, true
+}
+
+// Repeats collects a pod that no PostFilter will see, unless PostFilter would not have.
+func (h *hookSide) Repeats(pod *corev1.Pod) bool {
+	if pinned(pod) != "" {
+		return false
+	}
+	h.collected.AddInCycle(intake.Entry{Pod: pod, At: time.Now()})
+	h.guard.metrics.answers.Inc()
+	return true
+}
+
+// Collected reports whether the planner will report on the pod.
+func (h *hookSide) Collected(pod *corev1.Pod, verdict string) bool {
+	h.guard.injected(hooks.FailureHandler, pod)
+	return h.collected.Verdict(pod.UID, verdict)
+}
+
+// Preempts forgets the pod.
+func (h *hookSide) Preempts(uid types.UID) { h.collected.Remove(uid) }
+
+// Serves reports whether the profile is ours.
+func (h *hookSide) Serves(profile string) bool { return h.profiles.serves(profile) }
+
+// Tripped counts and reports a hook that is switched off.
+func (h *hookSide) Tripped(hook string, cause any) {
+	h.guard.metrics.trips.WithLabelValues(hook).Inc()
+	h.recorder.Eventf(h.lease, nil, corev1.EventTypeWarning, "HookTripped", "Scheduling",
+		"slipway's hook on %s panicked (%v) and is off for ten minutes; scheduling goes on", hook, cause)
+}

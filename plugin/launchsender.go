@@ -1,0 +1,311 @@
+package plugin
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/plugin/catalogview"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/link"
+	"github.com/slipway-k8s/slipway/plugin/pending"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/podstatus"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+	"github.com/slipway-k8s/slipway/plugin/reservations"
+)
+
+const (
+	// launchTries and launchTimeout bound how long one batch is sent; after that the next full state shows what of it
+	// was recorded.
+	launchTries   = 5
+	launchTimeout = 5 * time.Second
+)
+
+// launchSenderConfig is what a launchSender needs. All fields are required.
+type launchSenderConfig struct {
+	link     *link.Link
+	updates  *catalogUpdates
+	adopter  *adopter
+	view     *catalogview.View
+	promises *promise.Table
+	reserved *reservations.Table
+	unplaced *pending.Pods
+	delays   *delays
+	status   *podstatus.Writer
+	queue    *queue
+	snapshot *snapshot
+	metrics  *metrics
+	// promiseTimeout is how long a promise lasts of which the launcher reports nothing.
+	promiseTimeout time.Duration
+	// beside makes a call in a goroutine of its own and reads what the launcher reports until it is over.
+	beside func(ctx context.Context, call func())
+}
+
+// launchSender sends plans to the launcher. The planner's goroutine alone uses it.
+type launchSender struct {
+	launchSenderConfig
+	// problems are the mistakes in objects that were logged.
+	problems loggedProblems
+}
+
+// launch promises the plan's pods their slots and sends the plan. Its order matters:
+//
+//  1. promise, so that the scheduler leaves the pods alone from now on;
+//  2. send, until the launcher has answered, and apply meanwhile what it reports of other claims;
+//  3. release the pods of what it refused, and keep the rest in view until the catalog shows it;
+//  4. nominate pods to existing nodes with room, and report on all pods.
+func (s *launchSender) launch(ctx context.Context, w *work) planned {
+	now := time.Now()
+	batchName := "batch-" + rand.String(8)
+	if w.pending() {
+		s.hold(w, now)
+	} else {
+		s.narrow(w)
+	}
+	req := link.Request(batchName, w.result.Plan, w.result.Input.Classes)
+	logPlan(ctx, w, req, now)
+	var refused map[string]*api.Result
+	if len(req.GetClaims())+len(req.GetPlacements()) > 0 {
+		s.updates.expect(req)
+		defer s.updates.answered(ctx)
+		var resp *api.LaunchResponse
+		var err error
+		s.beside(ctx, func() { resp, err = send(ctx, s.link, req) })
+		if err != nil {
+			s.unsent(ctx, w, err)
+			return planned{}
+		}
+		refused = refusals(resp)
+		// A full state of a stream that was opened before this answer may lack what the launcher has just recorded.
+		now = time.Now()
+	}
+	names := s.recorded(ctx, w, refused, now)
+	s.existing(ctx, w)
+	s.reportUnplaced(w)
+	s.problems.log(ctx, w.result.Plan.Problems)
+	klog.FromContext(ctx).V(1).Info("Batch planned", "batch", batchName, "pods", len(w.entries), "nodeClaims", len(names),
+		"placements", len(w.result.Plan.Placements), "unplaced", len(w.result.Plan.Unplaced), "costPerHour", w.result.Plan.CostPerHour,
+		"firstFitPerHour", w.result.Plan.FirstFitPerHour)
+	if w.pending() {
+		return planned{claims: names}
+	}
+	return planned{claims: names, unplaced: w.result.Plan.Unplaced}
+}
+
+// narrow has each claim replace those nodes alone whose pods it takes.
+func (s *launchSender) narrow(w *work) {
+	for i := range w.result.Plan.Claims {
+		c, nodes := &w.result.Plan.Claims[i], sets.New[string]()
+		for _, m := range c.Members {
+			for _, ref := range m.Pods {
+				if pod := s.queue.objects.pod(ref); pod != nil && pod.Spec.NodeName != "" {
+					nodes.Insert(pod.Spec.NodeName)
+				}
+			}
+		}
+		if len(nodes) > 0 {
+			c.Replaces = sets.List(nodes)
+		}
+	}
+}
+
+// hold enters the promises.
+func (s *launchSender) hold(w *work, now time.Time) {
+	var list []promise.Promise
+	add := func(members []plan.Member, node, message string) {
+		for _, m := range members {
+			for _, ref := range m.Pods {
+				list = append(list, promise.Promise{
+					Pod: ref, NodeClaim: node, NodeName: w.result.Input.Catalog.InFlight[node].NodeName, Since: now,
+					Deadline: now.Add(s.promiseTimeout), Message: message,
+				})
+			}
+		}
+	}
+	for _, c := range w.result.Plan.Claims {
+		add(c.Members, c.Name, explain.Launching(c))
+	}
+	for _, pl := range w.result.Plan.Placements {
+		if pl.InFlight {
+			add(pl.Members, pl.Node, explain.Joining(w.result.Input.Catalog.InFlight[pl.Node]))
+		}
+	}
+	s.promises.Hold(list...)
+	s.metrics.promises.Set(float64(s.promises.Len()))
+}
+
+// send repeats the request until it is answered: claims have their names already, so that a repetition records nothing
+// twice. It runs beside the planner's goroutine.
+func send(ctx context.Context, to *link.Link, req *api.LaunchRequest) (*api.LaunchResponse, error) {
+	wait := 50 * time.Millisecond
+	for try := 1; ; try++ {
+		attempt, cancel := context.WithTimeout(ctx, launchTimeout)
+		resp, err := to.Launch(attempt, req)
+		cancel()
+		if err == nil || try == launchTries || ctx.Err() != nil {
+			return resp, err
+		}
+		klog.FromContext(ctx).V(2).Info("Launch was not answered, will send it again", "batch", req.GetBatch(), "try", try, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		wait *= 4
+	}
+}
+
+// unsent releases the pods. What the launcher may have recorded shows in the full state of a stream that is opened from now on,
+// before which nothing is planned.
+func (s *launchSender) unsent(ctx context.Context, w *work, err error) {
+	klog.FromContext(ctx).Error(err, "The launcher did not answer; its full state will tell what it has recorded")
+	s.view.Distrust(time.Now())
+	s.link.Resync()
+	uids := make([]types.UID, len(w.entries))
+	for i, e := range w.entries {
+		uids[i] = e.Pod.UID
+	}
+	s.metrics.release("unsent", s.promises.Release(uids...), s.promises)
+}
+
+func refusals(resp *api.LaunchResponse) map[string]*api.Result {
+	out := map[string]*api.Result{}
+	for _, r := range slices.Concat(resp.GetClaims(), resp.GetPlacements()) {
+		if !r.GetRecorded() {
+			out[r.GetName()] = r
+		}
+	}
+	return out
+}
+
+// recorded keeps what was recorded in view, releases the pods of what was refused, and returns the new claims' names.
+func (s *launchSender) recorded(ctx context.Context, w *work, refused map[string]*api.Result, now time.Time) []string {
+	var names []string
+	for _, c := range w.result.Plan.Claims {
+		if r := refused[c.Name]; r != nil {
+			s.view.Failed(c.NodePool, r.GetReason(), now)
+			s.refuse(ctx, c.Members, r)
+			continue
+		}
+		names = append(names, c.Name)
+		s.promises.Recorded(c.Name, now)
+		s.view.Record(c, now)
+		s.reserveRoom(w, c.Members, reservations.Place{NodeClaim: c.Name, At: now})
+		if w.pending() {
+			s.delays.launched(c.Name, c.Members, s.queue.objects.pod, now)
+			s.reportMembers(c.Members, explain.Launching(c), outcomeLaunched)
+		}
+	}
+	for _, pl := range w.result.Plan.Placements {
+		if !pl.InFlight {
+			continue
+		}
+		if r := refused[pl.Node]; r != nil {
+			s.refuse(ctx, pl.Members, r)
+			continue
+		}
+		s.promises.Recorded(pl.Node, now)
+		s.reserveRoom(w, pl.Members, reservations.Place{NodeClaim: pl.Node, Node: w.result.Input.Catalog.InFlight[pl.Node].NodeName, At: now})
+		if w.pending() {
+			s.reportMembers(pl.Members, explain.Joining(w.result.Input.Catalog.InFlight[pl.Node]), outcomeInFlight)
+		}
+	}
+	return names
+}
+
+// reserveRoom reserves the room that was found for displaced pods: until they and their replacements have come, no other plan
+// counts on it.
+func (s *launchSender) reserveRoom(w *work, members []plan.Member, at reservations.Place) {
+	if !w.pending() {
+		if info, err := s.snapshot.Get(at.Node); at.Node != "" && err == nil {
+			at.Beside = info.GetPods()
+		}
+		at.InMove = w.move
+		s.reserved.Reserve(members, at)
+	}
+}
+
+// refuse releases the pods of a claim that was not recorded. They come back through the queue.
+func (s *launchSender) refuse(ctx context.Context, members []plan.Member, r *api.Result) {
+	klog.FromContext(ctx).V(1).Info("The launcher refused", "nodeClaim", r.GetName(), "reason", r.GetReason(), "message", r.GetMessage())
+	for _, m := range members {
+		uids := make([]types.UID, len(m.Pods))
+		for i, ref := range m.Pods {
+			uids[i] = types.UID(ref.UID)
+			s.status.Report(podstatus.Note{Pod: ref, Message: explain.Refused(r.GetName(), r.GetReason(), r.GetMessage())})
+		}
+		s.metrics.pods.WithLabelValues(outcomeRefused).Add(float64(len(uids)))
+		s.metrics.release("refused", s.promises.Release(uids...), s.promises)
+	}
+}
+
+func (s *launchSender) reportMembers(members []plan.Member, message, outcome string) {
+	for _, m := range members {
+		s.metrics.pods.WithLabelValues(outcome).Add(float64(len(m.Pods)))
+		for _, ref := range m.Pods {
+			s.status.Report(podstatus.Note{Pod: ref, Message: message, EventReason: "Nominated"})
+		}
+	}
+}
+
+// existing nominates pods to nodes that exist: the room is theirs against pods of their priority or a lower one, and
+// the scheduler places them as any other.
+func (s *launchSender) existing(ctx context.Context, w *work) {
+	for _, pl := range w.result.Plan.Placements {
+		if pl.InFlight {
+			continue
+		}
+		if !w.pending() {
+			// They run, and go where the scheduler places their replacements.
+			s.reserveRoom(w, pl.Members, reservations.Place{Node: pl.Node, At: time.Now()})
+			continue
+		}
+		for _, m := range pl.Members {
+			for _, ref := range m.Pods {
+				s.queue.nominate(ctx, ref, pl.Node)
+				s.adopter.leaveBe(types.UID(ref.UID), time.Now())
+			}
+			s.queue.activate(m.Pods)
+		}
+		s.reportMembers(pl.Members, explain.Existing(pl.Node), outcomeExisting)
+	}
+}
+
+func (s *launchSender) reportUnplaced(w *work) {
+	if !w.pending() {
+		return
+	}
+	if until := s.view.BackoffEnds(time.Now()); !until.IsZero() {
+		s.unplaced.PlanBy(until)
+	}
+	hopeless := 0
+	for _, e := range w.entries {
+		if e.Hopeless {
+			hopeless++
+		}
+	}
+	for _, u := range w.result.Plan.Unplaced {
+		s.metrics.pods.WithLabelValues(outcomeUnplaced).Add(float64(len(u.Pods)))
+		for _, ref := range u.Pods {
+			e := w.byUID[types.UID(ref.UID)]
+			if e.Hopeless {
+				hopeless--
+			}
+			e.Hopeless = !w.result.Plan.CutShort
+			s.unplaced.Hold(e)
+			s.status.Report(podstatus.Note{Pod: ref, Message: explain.Unplaced(u, e.Verdict), EventReason: "FailedScheduling", Warning: true})
+		}
+	}
+	if hopeless > 0 {
+		s.unplaced.Placed()
+	}
+	if w.result.Plan.CutShort && len(w.result.Plan.Unplaced) > 0 {
+		s.unplaced.PlanAfterRest(w.result.PlanTime+w.result.VerifyTime, time.Now())
+	}
+}

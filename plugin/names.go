@@ -1,0 +1,11 @@
+package plugin
+
+const (
+	// NodeLaunchName is the name of the plugin in KubeSchedulerConfiguration.
+	NodeLaunchName = "NodeLaunch"
+	// NodeReserveName is the name of the plugin in KubeSchedulerConfiguration.
+	NodeReserveName = "NodeReserve"
+
+	// nodePoolLabel is on every node that was launched for a NodePool.
+	nodePoolLabel = "karpenter.sh/nodepool"
+)

@@ -1,0 +1,106 @@
+package pending
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/plugin/intake"
+)
+
+// Pods are the pods for which no node is being launched. One goroutine alone uses it.
+type Pods struct {
+	// unplaced are pods for which nothing could be planned.
+	unplaced map[types.UID]intake.Entry
+	// aside are pods whose planning failed.
+	aside asides
+	// replan is when the unplaced pods are planned again.
+	replan replanning
+}
+
+// New returns an empty list.
+func New() *Pods { return &Pods{unplaced: map[types.UID]intake.Entry{}, aside: asides{}} }
+
+// Hold keeps a pod for which nothing could be planned until it is planned again.
+func (p *Pods) Hold(e intake.Entry) { p.unplaced[e.Pod.UID] = e }
+
+// Take removes the pod from those for which nothing could be planned, and returns it as it was held. The zero entry is returned
+// for any other pod.
+func (p *Pods) Take(uid types.UID) intake.Entry {
+	e := p.unplaced[uid]
+	delete(p.unplaced, uid)
+	return e
+}
+
+// Held returns how many pods there are for which nothing could be planned.
+func (p *Pods) Held() int { return len(p.unplaced) }
+
+// Knows reports whether the pod was planned before, without success.
+func (p *Pods) Knows(uid types.UID) bool {
+	_, unplaced := p.unplaced[uid]
+	_, failed := p.aside[uid]
+	return unplaced || failed
+}
+
+// IsAside reports whether the pod is set aside at the time.
+func (p *Pods) IsAside(uid types.UID, now time.Time) bool { return p.aside.holds(uid, now) }
+
+// Waits reports whether the pod is held, or set aside at the time.
+func (p *Pods) Waits(uid types.UID, now time.Time) bool {
+	_, unplaced := p.unplaced[uid]
+	return unplaced || p.aside.holds(uid, now)
+}
+
+// SetAside keeps a pod from being planned whose planning failed while it was planned alone. It returns until when.
+func (p *Pods) SetAside(e intake.Entry, now time.Time) time.Time { return p.aside.failed(e, now) }
+
+// Planned forgets the failures of pods that were planned.
+func (p *Pods) Planned(entries []intake.Entry) { p.aside.planned(entries) }
+
+// Again removes the held pods that are chosen, and returns them sorted.
+func (p *Pods) Again(which func(intake.Entry) bool) []intake.Entry {
+	var out []intake.Entry
+	for uid, e := range p.unplaced {
+		if which(e) {
+			out = append(out, e)
+			delete(p.unplaced, uid)
+		}
+	}
+	intake.Sort(out)
+	return out
+}
+
+// Due reports whether it is time to plan the held pods again. The next time is then that of the next change.
+func (p *Pods) Due(now time.Time) bool { return p.replan.due(now) }
+
+// PlanBy has the held pods planned again at the time, unless they are planned earlier.
+func (p *Pods) PlanBy(at time.Time) { p.replan.by(at) }
+
+// Changed records a change of what can be launched. mayHelp means that a held pod may find something now.
+func (p *Pods) Changed(mayHelp bool, now time.Time) { p.replan.changed(mayHelp, now) }
+
+// Placed records that a plan placed pods for which nothing could be planned before: the next change counts at once again.
+func (p *Pods) Placed() { p.replan.placed() }
+
+// PlanAfterRest has the held pods planned again after a plan ran out of time: after replanFirst, or restFactor times what the
+// plan took. Pods that are always too much work take a fifth of a CPU, and others are planned meanwhile.
+func (p *Pods) PlanAfterRest(took time.Duration, now time.Time) {
+	p.PlanBy(now.Add(max(replanFirst, restFactor*took)))
+}
+
+// Tidy forgets the pods that need no node any more, and returns those whose time aside is over, sorted. gone reports whether a
+// pod is deleted or has a node.
+func (p *Pods) Tidy(now time.Time, gone func(*corev1.Pod) bool) (due []intake.Entry) {
+	for uid, x := range p.aside {
+		if gone(x.entry.Pod) {
+			delete(p.aside, uid)
+		}
+	}
+	for uid, e := range p.unplaced {
+		if gone(e.Pod) {
+			delete(p.unplaced, uid)
+		}
+	}
+	return p.aside.due(now)
+}

@@ -1,0 +1,104 @@
+package plugin
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
+)
+
+// pinned returns why no new node can take the pod, by its spec alone. Empty if one might. A DaemonSet's pod belongs to a node
+// that exists.
+func pinned(pod *corev1.Pod) string {
+	if ownedByDaemonSet(pod) {
+		return "a DaemonSet's pod runs on the node it was made for"
+	}
+	if name, ok := nodeByName(pod); ok {
+		return "the pod is pinned to node " + name
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return "pods with resourceClaims run on existing nodes only, so far"
+	}
+	return ""
+}
+
+// nodeByName returns the node's name that each of the pod's required node selector terms asks for.
+func nodeByName(pod *corev1.Pod) (string, bool) {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return "", false
+	}
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	name := ""
+	for _, t := range terms {
+		i := slices.IndexFunc(t.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
+			return r.Key == "metadata.name" && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) > 0
+		})
+		if i < 0 {
+			return "", false
+		}
+		name = t.MatchFields[i].Values[0]
+	}
+	return name, name != ""
+}
+
+// ownedByDaemonSet reports whether a DaemonSet controls the pod.
+func ownedByDaemonSet(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+// victimsTerminating reports whether pods of lower priority are terminating on the node.
+func victimsTerminating(info fwk.NodeInfo, pod *corev1.Pod) bool {
+	priority := corev1helpers.PodPriority(pod)
+	for _, p := range info.GetPods() {
+		if other := p.GetPod(); other.DeletionTimestamp != nil && corev1helpers.PodPriority(other) < priority {
+			return true
+		}
+	}
+	return false
+}
+
+// refNames names the first of the pods, and how many more there are.
+func refNames(refs []catalog.PodRef) string {
+	if len(refs) == 0 {
+		return ""
+	}
+	name := refs[0].Namespace + "/" + refs[0].Name
+	if more := len(refs) - 1; more > 0 {
+		name += fmt.Sprintf(" (and %d more)", more)
+	}
+	return name
+}
+
+// offerOf returns what a node was bought as, by its labels.
+func offerOf(n *corev1.Node) consolidate.Offer {
+	return consolidate.Offer{
+		NodePool: n.Labels[nodePoolLabel], InstanceType: n.Labels[corev1.LabelInstanceTypeStable],
+		Zone: n.Labels[corev1.LabelTopologyZone], CapacityType: n.Labels[clusterview.LabelCapacityType],
+	}
+}
+
+// attached reports whether a node must be able to take the volume.
+func attached(v corev1.Volume) bool {
+	return v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.Projected == nil && v.EmptyDir == nil &&
+		v.HostPath == nil && v.Image == nil
+}
+
+// selectsNamespaces reports whether a required affinity term of the pod has a namespace selector.
+func selectsNamespaces(pod *corev1.Pod) bool {
+	if pod.Spec.Affinity == nil {
+		return false
+	}
+	selects := func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }
+	with, without := pod.Spec.Affinity.PodAffinity, pod.Spec.Affinity.PodAntiAffinity
+	return with != nil && slices.ContainsFunc(with.RequiredDuringSchedulingIgnoredDuringExecution, selects) ||
+		without != nil && slices.ContainsFunc(without.RequiredDuringSchedulingIgnoredDuringExecution, selects)
+}

@@ -1,0 +1,67 @@
+package plugin
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+)
+
+// profiles are the schedulers whose pods are served: the scheduler's own profiles, and other schedulers that are adopted. It never
+// changes.
+type profiles struct {
+	// served are the names of the profiles with NodeLaunch, sorted.
+	served []string
+	// adopted are the names of other schedulers.
+	adopted []string
+	// frameworks are the scheduler's, by the names of the profiles.
+	frameworks profile.Map
+}
+
+// serves reports whether the profile has NodeLaunch.
+func (p *profiles) serves(name string) bool { return slices.Contains(p.served, name) }
+
+// adopts reports whether pods of that scheduler are served when it finds no node for them.
+func (p *profiles) adopts(scheduler string) bool { return slices.Contains(p.adopted, scheduler) }
+
+// plans reports whether nodes are planned for the pod.
+func (p *profiles) plans(pod *corev1.Pod) bool {
+	return p.serves(pod.Spec.SchedulerName) || p.adopts(pod.Spec.SchedulerName)
+}
+
+// ours returns an adopted pod as one of the default profile, which judges the nodes that are planned for it, and any other pod as
+// it is.
+func (p *profiles) ours(pod *corev1.Pod) *corev1.Pod {
+	if !p.adopts(pod.Spec.SchedulerName) {
+		return pod
+	}
+	out := *pod
+	out.Spec.SchedulerName = p.served[0]
+	return &out
+}
+
+// schedulerOnly returns why only the scheduler's own cycle may bind pods of the profile: plugins that are not Kubernetes' own are
+// called between the choice of a node and the binding. Empty if there are none.
+func (p *profiles) schedulerOnly(name string) string {
+	fw, ok := p.frameworks[name]
+	if !ok {
+		return ""
+	}
+	inTree := sets.KeySet(frameworkplugins.NewInTreeRegistry())
+	plugins := fw.ListPlugins()
+	for _, point := range []struct {
+		name string
+		set  config.PluginSet
+	}{{"Reserve", plugins.Reserve}, {"Permit", plugins.Permit}, {"PreBind", plugins.PreBind}} {
+		for _, pl := range point.set.Enabled {
+			if !inTree.Has(pl.Name) && pl.Name != NodeLaunchName && pl.Name != NodeReserveName {
+				return fmt.Sprintf("plugin %s at %s", pl.Name, point.name)
+			}
+		}
+	}
+	return ""
+}
