@@ -30,11 +30,11 @@ type Args struct {
 	// BatchMax is how old a batch gets at most. Default 10s.
 	BatchMax *metav1.Duration `json:"batchMax,omitempty"`
 	// GangTimeout is how long the pods of a gang (label slipway.dev/gang, size slipway.dev/gang-size) wait for those that it
-	// lacks before they are told so; they hold no other pod back. Default 30s.
+	// lacks before that is reported on them; they hold no other pod back. Default 30s.
 	GangTimeout *metav1.Duration `json:"gangTimeout,omitempty"`
 	// PlanTimeout is how long one plan may take before its batch is halved. Default 5s.
 	PlanTimeout *metav1.Duration `json:"planTimeout,omitempty"`
-	// PromiseTimeout is when a promised pod is let go whose launcher says nothing more: above the launcher's own join
+	// PromiseTimeout is when a promised pod is released of which the launcher reports nothing more: above the launcher's own join
 	// deadline. Default 6m.
 	PromiseTimeout *metav1.Duration `json:"promiseTimeout,omitempty"`
 	// PreferencePercent is how much more than the bill without them the preferences of a batch may cost: preferred node and pod
@@ -59,7 +59,7 @@ type Args struct {
 	// keeps the slots by nominatedNodeName. Default: none.
 	Adopt []string `json:"adopt,omitempty"`
 	// PreferLaunch is the priority below which a pod gets a new node rather than preempt others; it takes effect where
-	// NodeLaunch comes before DefaultPreemption in the profile's postFilter. Default: none, who can preempt does.
+	// NodeLaunch comes before DefaultPreemption in the profile's postFilter. Default: none, every pod that can preempt does.
 	PreferLaunch *int32 `json:"preferLaunch,omitempty"`
 }
 

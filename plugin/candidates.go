@@ -30,8 +30,8 @@ type candidates struct {
 	metrics  *metrics
 }
 
-// of drops the pods that need no node any more, reports on those that no node can help, and returns the others as they are now.
-func (c *candidates) of(ctx context.Context, entries []intake.Entry, of purpose) []intake.Entry {
+// choose drops the pods that need no node any more, reports on those that no node can help, and returns the others as they are now.
+func (c *candidates) choose(ctx context.Context, entries []intake.Entry, of purpose) []intake.Entry {
 	var out []intake.Entry
 	var retry []*corev1.Pod
 	var ending *pending.Terminating // Displaced pods run as long as they have no other room.

@@ -61,7 +61,7 @@ type consolidator struct {
 	rest time.Time
 }
 
-// decision is one that is asked for, with what the planner's goroutine knows.
+// decision is one that is asked for, with what the planner's goroutine has at the time.
 type decision struct {
 	question *api.Question
 	catalog  catalog.State
@@ -150,9 +150,8 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 		o.Allowed[a.GetNodePool()] = consolidate.Allowance{Empty: int(a.GetEmpty()), Underutilized: int(a.GetUnderutilized())}
 	}
 	nodes, pods := c.fleet(q.GetNodes(), d)
-	var worked time.Duration
-	defer func() { c.rest = time.Now().Add(restAfter * worked) }()
-	a := &asker{worked: &worked, consolidator: c, decision: d, pods: pods, leaving: setOf(d.question.GetLeaving())}
+	a := &asker{consolidator: c, decision: d, pods: pods, leaving: setOf(d.question.GetLeaving())}
+	defer func() { c.rest = time.Now().Add(restAfter * a.worked) }()
 	found, err := consolidate.Decide(ctx, nodes, o, a.ask)
 	if err != nil {
 		return nil, err
@@ -160,12 +159,12 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 	return encodeDecision(found, o), nil
 }
 
-// fleet completes what the launcher reports of its nodes with what the scheduler knows, and returns the pods that move by their
+// fleet completes what the launcher reports of its nodes with the scheduler's view of them, and returns the pods that move by their
 // names.
-func (c *consolidator) fleet(told []*api.FleetNode, d decision) ([]consolidate.Node, map[string][]*corev1.Pod) {
-	out := make([]consolidate.Node, 0, len(told))
-	moving, now := make(map[string][]*corev1.Pod, len(told)), time.Now()
-	for _, t := range told {
+func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolidate.Node, map[string][]*corev1.Pod) {
+	out := make([]consolidate.Node, 0, len(reported))
+	moving, now := make(map[string][]*corev1.Pod, len(reported)), time.Now()
+	for _, t := range reported {
 		info, err := c.snapshot.Get(t.GetName())
 		if err != nil || info.Node() == nil {
 			continue
@@ -194,7 +193,7 @@ func (c *consolidator) fleet(told []*api.FleetNode, d decision) ([]consolidate.N
 	return out, moving
 }
 
-// blocked returns what keeps the node from being given up that only the scheduler knows. Empty for nothing.
+// blocked returns what keeps the node from being given up that the launcher cannot see. Empty for nothing.
 func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, reserved reservations.Snapshot) string {
 	if n.Price == 0 {
 		return fmt.Sprintf("the price of %s, %s in %s is not known", n.InstanceType, n.CapacityType, n.Zone)
@@ -224,14 +223,14 @@ type asker struct {
 	// leaving are nodes that terminate soon: they are no room for pods that move.
 	leaving map[string]bool
 	// worked is how long planning took for the decision's questions.
-	worked *time.Duration
+	worked time.Duration
 }
 
 // ask implements consolidate.Ask.
 func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answer, error) {
 	a.giveWay(ctx)
 	began := time.Now()
-	defer func() { *a.worked += time.Since(began) }()
+	defer func() { a.worked += time.Since(began) }()
 	out := consolidate.Answer{Existing: map[string]string{}, Unplaced: map[string]string{}}
 	var entries []intake.Entry
 	for _, name := range gone {

@@ -51,7 +51,7 @@ type completed struct {
 	rules int64
 	// out is nil where the API server refuses the pods.
 	out *appsv1.DaemonSet
-	// live says that a pod of the DaemonSet was the model; it is looked for again at until.
+	// live means that a pod of the DaemonSet was the model. It is looked for again at until.
 	live  bool
 	until time.Time
 }

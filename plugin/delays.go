@@ -33,7 +33,7 @@ type delays struct {
 
 func newDelays(m *metrics) *delays { return &delays{Launches: backoff.New(), metrics: m} }
 
-// delayedPod is the pod as the delays count it.
+// delayedPod returns the pod as the delays count it.
 func delayedPod(pod *corev1.Pod) backoff.Pod {
 	out := backoff.Pod{UID: pod.UID, Owner: pod.UID}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
@@ -42,7 +42,7 @@ func delayedPod(pod *corev1.Pod) backoff.Pod {
 	return out
 }
 
-// watch has the delays see what becomes of pods.
+// watch registers the delays with the informer of pods.
 func (d *delays) watch(pods cache.SharedIndexInformer) error {
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: d.observe, UpdateFunc: func(_, obj any) { d.observe(obj) },
@@ -65,13 +65,14 @@ func (d *delays) observe(obj any) {
 	}
 }
 
-// launched notes a claim that the launcher has recorded.
+// launched records a claim that the launcher has recorded.
 func (d *delays) launched(claim string, members []plan.Member, pod func(catalog.PodRef) *corev1.Pod, now time.Time) {
 	for _, m := range members {
 		d.launchedFor(claim, m.Pods, pod, now)
 	}
 }
 
+// launchedFor records that a claim was launched for the pods.
 func (d *delays) launchedFor(claim string, refs []catalog.PodRef, pod func(catalog.PodRef) *corev1.Pod, now time.Time) {
 	var list []backoff.Pod
 	for _, ref := range refs {
@@ -82,7 +83,7 @@ func (d *delays) launchedFor(claim string, refs []catalog.PodRef, pod func(catal
 	d.Launched(claim, list, now)
 }
 
-// ended notes how an in-flight node ended.
+// ended records how an in-flight node ended.
 func (d *delays) ended(e link.End) {
 	switch e.Outcome {
 	case api.Outcome_OUTCOME_INITIALIZED:
@@ -123,8 +124,8 @@ func (d *delays) check(ctx context.Context, e intake.Entry, pod *corev1.Pod) (un
 	}, true
 }
 
-// refusal is why the node that was launched for the pod does not run it, as the scheduler's filters say; empty where none was or
-// they do not say.
+// refusal returns why the node that was launched for the pod does not run it, by the scheduler's filters. Empty where no node was
+// launched, or the filters give no reason.
 func (d *delays) refusal(uid types.UID, statuses fwk.NodeToStatusReader) string {
 	node := d.NodeOf(uid)
 	if node == "" || statuses == nil {

@@ -161,7 +161,7 @@ func (d *displacer) ofMove(ctx context.Context, m *api.Move, cat catalog.State, 
 
 // makeRoom plans, checks the bound and launches. It returns why it did not.
 func (d *displacer) makeRoom(ctx context.Context, m *api.Move, of displaced, answer *api.MoveAnswer) string {
-	planned := d.provisioner.candidates.of(ctx, of.entries, of.purpose)
+	planned := d.provisioner.candidates.choose(ctx, of.entries, of.purpose)
 	if why := d.leftOut(of.entries, planned); why != "" {
 		return why
 	}

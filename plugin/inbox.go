@@ -9,8 +9,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/link"
 )
 
-// inbox takes what the receivers get to those who work on it. Nothing in it is ever dropped, and nobody waits to put
-// something in: the receivers must not stand still.
+// inbox hands what the receivers get to the goroutines that work on it. Nothing in it is ever dropped, and putting something in
+// never blocks: the receivers must not stand still.
 type inbox struct {
 	questions chan struct{}
 	// wake has the planner look at what came.
@@ -19,13 +19,13 @@ type inbox struct {
 	mu      sync.Mutex
 	updates []link.Update
 	asked   []*api.Question
-	going   []goingRequest
+	ends    []terminationRequest
 	moves   []*api.Question
 	placed  []*corev1.Pod
 }
 
-// goingRequest asks the planner to plan room for the pods of a node that goes.
-type goingRequest struct {
+// terminationRequest asks the planner to plan room for the pods of a node that terminates.
+type terminationRequest struct {
 	question *api.Question
 	node     string
 	reason   string
@@ -33,6 +33,7 @@ type goingRequest struct {
 
 func newInbox(wake func()) *inbox { return &inbox{questions: make(chan struct{}, 1), wake: wake} }
 
+// update takes a change of the catalog.
 func (i *inbox) update(u link.Update) {
 	i.mu.Lock()
 	i.updates = append(i.updates, u)
@@ -57,11 +58,11 @@ func (i *inbox) takePlaced() []*corev1.Pod {
 	return placed
 }
 
-// question sorts: what needs a plan goes to the planner, the rest to the answerers.
+// question takes a question of the launcher. Those that need a plan are for the planner, the others for the answerers.
 func (i *inbox) question(q *api.Question) {
 	i.mu.Lock()
 	if g := q.GetNodeGoing(); g != nil {
-		i.going = append(i.going, goingRequest{question: q, node: g.GetNodeName(), reason: g.GetReason()})
+		i.ends = append(i.ends, terminationRequest{question: q, node: g.GetNodeName(), reason: g.GetReason()})
 		i.mu.Unlock()
 		i.wake()
 		return
@@ -80,11 +81,11 @@ func (i *inbox) question(q *api.Question) {
 	}
 }
 
-// asking says whether there are questions for the planner.
+// asking reports whether there are questions for the planner.
 func (i *inbox) asking() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return len(i.going)+len(i.moves) > 0
+	return len(i.ends)+len(i.moves) > 0
 }
 
 // takeUpdates hands over the catalog updates.
@@ -96,13 +97,13 @@ func (i *inbox) takeUpdates() []link.Update {
 	return updates
 }
 
-// takeGoing hands over the requests for plans.
-func (i *inbox) takeGoing() []goingRequest {
+// takeTerminations hands over the requests for plans.
+func (i *inbox) takeTerminations() []terminationRequest {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	going := i.going
-	i.going = nil
-	return going
+	ends := i.ends
+	i.ends = nil
+	return ends
 }
 
 // takeMoves hands over the questions about moves.
@@ -114,7 +115,7 @@ func (i *inbox) takeMoves() []*api.Question {
 	return moves
 }
 
-// takeQuestion hands over one question, nil if there is none, and says whether there are more.
+// takeQuestion hands over one question, nil if there is none, and reports whether there are more.
 func (i *inbox) takeQuestion() (q *api.Question, more bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // namedPods is how many pods a line of the log names, as Karpenter's does.
 const namedPods = 5
 
-// logPlan tells of a plan in Karpenter's words, for which people look in logs.
+// logPlan logs a plan in Karpenter's words, which people search logs for.
 func logPlan(ctx context.Context, w *work, req *api.LaunchRequest, now time.Time) {
 	if len(w.entries) == 0 {
 		return

@@ -31,7 +31,7 @@ const (
 
 // nodeReserve keeps three kinds of room against pods of lower or equal priority, since the first to come would take it: that of
 // DaemonSet pods that have not arrived on a young node of ours, on which the plan counted, that of pods which are promised such a
-// node, and that which was planned for the pods of a node that goes, until their replacements have come.
+// node, and that which was planned for the pods of a node that terminates, until their replacements have come.
 type nodeReserve struct {
 	guard    *guard
 	objects  *objects

@@ -141,8 +141,8 @@ func (p *planner) planBatch(ctx context.Context, now time.Time) time.Time {
 
 // answer plans what the launcher asks for.
 func (p *planner) answer(ctx context.Context, now time.Time) {
-	if going := p.inbox.takeGoing(); len(going) > 0 {
-		p.displacer.terminating(ctx, going, now)
+	if nodes := p.inbox.takeTerminations(); len(nodes) > 0 {
+		p.displacer.terminating(ctx, nodes, now)
 	}
 	for _, q := range p.inbox.takeMoves() {
 		if q.GetMove() != nil {

@@ -56,7 +56,7 @@ func (p *provisioner) plan(ctx context.Context, entries []intake.Entry, of purpo
 // planWithin plans the entries, in parts where that fails, until the time. Each division makes the parts smaller, so that
 // no more than twice as many plans are made as there are pods.
 func (p *provisioner) planWithin(ctx context.Context, entries []intake.Entry, of purpose, end time.Time) planned {
-	entries = p.candidates.of(ctx, entries, of)
+	entries = p.candidates.choose(ctx, entries, of)
 	if len(entries) == 0 {
 		return planned{}
 	}
@@ -109,7 +109,7 @@ func (p *provisioner) attempt(ctx context.Context, entries []intake.Entry, of pu
 	defer cancel()
 	result, err := p.provision(within, entries, of)
 	if err == nil && len(of.soon) > 0 && len(result.Plan.Unplaced) > 0 && within.Err() == nil {
-		// Room that goes soon is better than none.
+		// A node that terminates soon is better than none.
 		of.soon = nil
 		result, err = p.provision(within, entries, of)
 	}

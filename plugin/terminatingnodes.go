@@ -22,7 +22,7 @@ import (
 
 // terminating plans room for the pods of nodes that will terminate, of all that wait together in one plan, and launches what is
 // missing. Asked again about one, it plans for the pods whose room was lost since; the others have theirs.
-func (d *displacer) terminating(ctx context.Context, all []goingRequest, now time.Time) {
+func (d *displacer) terminating(ctx context.Context, all []terminationRequest, now time.Time) {
 	answers := make([]api.NodeGoingAnswer, len(all))
 	defer func() {
 		cause := recover()
@@ -83,7 +83,7 @@ func (d *displacer) terminating(ctx context.Context, all []goingRequest, now tim
 }
 
 // podsOf returns the pods that have to move when the node terminates and have no room elsewhere yet.
-func (d *displacer) podsOf(ctx context.Context, g goingRequest, cat catalog.State, now time.Time) ([]intake.Entry, error) {
+func (d *displacer) podsOf(ctx context.Context, g terminationRequest, cat catalog.State, now time.Time) ([]intake.Entry, error) {
 	node, provided := g.node, d.provided(g.node, cat)
 	asked := map[types.UID]bool{}
 	for _, uid := range g.question.GetNodeGoing().GetPods() {

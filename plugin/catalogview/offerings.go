@@ -36,22 +36,22 @@ type offeringFailures struct {
 	last   time.Time
 }
 
-// heldUntil is when it is tried again.
+// heldUntil returns when it is tried again.
 func (f offeringFailures) heldUntil() time.Time {
 	return f.last.Add(doubled(holdFirst, f.inARow, holdMost)).Truncate(holdStep).Add(holdStep)
 }
 
-// probationUntil is when it is trusted again.
+// probationUntil returns when it is trusted again.
 func (f offeringFailures) probationUntil() time.Time {
 	return f.last.Add(doubled(probationFirst, f.inARow, probationMost))
 }
 
-// forgottenAt is when a failure counts as the first again.
+// forgottenAt returns when a failure counts as the first again.
 func (f offeringFailures) forgottenAt() time.Time {
 	return f.probationUntil().Add(f.probationUntil().Sub(f.last))
 }
 
-// doubled is first, doubled for each failure after the first, up to most.
+// doubled returns first, doubled for each failure after the first, up to most.
 func doubled(first time.Duration, failures int, most time.Duration) time.Duration {
 	for range failures - 1 {
 		if first *= 2; first >= most {
@@ -79,7 +79,7 @@ func newFailedOfferings() failedOfferings {
 	return failedOfferings{failures: map[offering]offeringFailures{}, claims: map[string]claimOfferings{}}
 }
 
-// planned notes the offerings of a claim that the launcher has recorded.
+// planned records the offerings of a claim that the launcher has recorded.
 func (o *failedOfferings) planned(c plan.Claim) {
 	of := claimOfferings{
 		instanceTypes: c.Alternatives, zones: []string{c.Expected.Zone}, capacityTypes: []string{c.Expected.CapacityType},
@@ -130,7 +130,7 @@ func (o *failedOfferings) fail(k offering, now time.Time) {
 	o.until = time.Time{}
 }
 
-// launched notes that EC2 has launched the node: its offering has capacity.
+// launched records that EC2 has launched the node: its offering has capacity.
 func (o *failedOfferings) launched(n catalog.InFlightNode) {
 	k := offering{n.InstanceType, n.Zone, n.CapacityType}
 	if _, failed := o.failures[k]; failed {
@@ -144,7 +144,7 @@ func (o *failedOfferings) forget(now time.Time) {
 	maps.DeleteFunc(o.failures, func(_ offering, f offeringFailures) bool { return !now.Before(f.forgottenAt()) })
 }
 
-// onProbation counts the offerings that are.
+// onProbation returns how many offerings are on probation.
 func (o *failedOfferings) onProbation(now time.Time) int {
 	n := 0
 	for _, f := range o.failures {
@@ -155,7 +155,7 @@ func (o *failedOfferings) onProbation(now time.Time) int {
 	return n
 }
 
-// holdEnds is the first moment when an offering that is held is tried again; zero for none.
+// holdEnds returns the first moment when an offering that is held is tried again; zero for none.
 func (o *failedOfferings) holdEnds(now time.Time) time.Time {
 	var first time.Time
 	for _, f := range o.failures {
@@ -166,7 +166,7 @@ func (o *failedOfferings) holdEnds(now time.Time) time.Time {
 	return first
 }
 
-// mark is the instance types with the failed offerings marked: not available while they are held, and on probation for longer.
+// mark returns the instance types with the failed offerings marked: not available while they are held, and on probation for longer.
 // What did not change since the last call is the same slice, so that plans need not compile it again.
 func (o *failedOfferings) mark(types map[string][]catalog.InstanceType, now time.Time) map[string][]catalog.InstanceType {
 	if len(o.failures) == 0 {
@@ -220,7 +220,7 @@ func (o *failedOfferings) markOfferings(t *catalog.InstanceType, now time.Time) 
 	return out
 }
 
-// sameTypes says that the two are one slice.
+// sameTypes reports whether the two are one slice.
 func sameTypes(a, b []catalog.InstanceType) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -81,7 +81,7 @@ func (b *Batch) Entries() []Entry { return b.entries }
 // Lacking returns how many pods the gang still waits for.
 func (b *Batch) Lacking(gang string, now time.Time) int { return b.rules.Lacking(gang, now) }
 
-// Hold tells the collector whether the batch has pods, which makes it watch for a queue that drains.
+// Hold records in the collector whether the batch has pods: a queue that drains is then reported.
 func (b *Batch) Hold() { b.Collector.hold(len(b.entries) > 0) }
 
 // Check returns whether the batch closes, with the owners and gangs as they are now. While the queue is busy they are looked

@@ -124,7 +124,7 @@ func (c *Collector) Take(now time.Time) []Entry {
 		delete(c.entries, uid)
 	}
 	c.order = append(c.order[:0], left...)
-	// Until the planner says otherwise (hold): a queue that drains in between must be noticed.
+	// Until the planner records otherwise (hold): a queue that drains in between must be noticed.
 	c.held = c.held || len(out) > 0
 	return out
 }

@@ -194,13 +194,13 @@ func (w *Writer) write(ctx context.Context, n Note) {
 		return
 	}
 	w.event(pod, n, time.Now())
-	if bound || said(pod, n.Message) {
+	if bound || hasCondition(pod, n.Message) {
 		return
 	}
 	w.settle(ctx, pod, n, w.patch(ctx, pod, n.Message))
 }
 
-// settle follows up on what became of a write.
+// settle writes the note again after a conflict, and logs other failures.
 func (w *Writer) settle(ctx context.Context, pod *corev1.Pod, n Note, err error) {
 	if apierrors.IsConflict(err) && n.tries < 3 {
 		// The pod has changed: look again when the informer has seen it, without a second event.
@@ -240,7 +240,7 @@ func (w *Writer) writeAdopted(ctx context.Context, pod *corev1.Pod, n Note) {
 
 // reported reports whether all of the note has been written.
 func (w *Writer) reported(pod *corev1.Pod, n Note) bool {
-	return said(pod, n.Message) && (n.EventReason == "" || w.events[n.Pod.UID].reason == explain.Reason(n.Message))
+	return hasCondition(pod, n.Message) && (n.EventReason == "" || w.events[n.Pod.UID].reason == explain.Reason(n.Message))
 }
 
 // event sends the note as an Event if its reason differs from that of the pod's last Event. It waits until eventEvery has
@@ -282,8 +282,8 @@ func (w *Writer) again(n Note) {
 	}
 }
 
-// said reports whether the pod's condition has this message already.
-func said(pod *corev1.Pod, message string) bool {
+// hasCondition reports whether the pod's condition has this message already.
+func hasCondition(pod *corev1.Pod, message string) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
 			return c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == message

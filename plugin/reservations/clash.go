@@ -55,7 +55,7 @@ func apart(pod, other *corev1.Pod, node *corev1.Node, namespaces corelisters.Nam
 	}
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
-		return false // InterPodAffinity says so of the pod itself.
+		return false // InterPodAffinity reports that on the pod itself.
 	}
 	var of labels.Set
 	if ns, err := namespaces.Get(other.Namespace); err == nil {
