@@ -19,10 +19,12 @@ const (
 	holdMost  = 10 * time.Minute
 	// holdStep is what the ends of holds are rounded up to: what failed in turn is tried again at once.
 	holdStep = 15 * time.Second
-	// probationFirst is how long an offering is on probation after such a failure. It doubles with each failure in a row, up to
-	// probationMost.
-	probationFirst = 10 * time.Minute
-	probationMost  = time.Hour
+	// unavailableFor is how long the launcher does not try an offering again that EC2 lacked capacity of, as Karpenter does not.
+	unavailableFor = 3 * time.Minute
+	// retriedWithin is how long an offering is on probation once it may be tried again: until then the pods that nothing else can run
+	// have tried it. Spot capacity that came back is worth most of the bill, so that it is no longer.
+	retriedWithin = 2 * time.Minute
+	probationMost = holdMost + holdStep + retriedWithin
 	// capacityReserved is the capacity type of capacity reservations.
 	capacityReserved = "reserved"
 )
@@ -43,7 +45,11 @@ func (f offeringFailures) heldUntil() time.Time {
 
 // probationUntil returns when it is trusted again.
 func (f offeringFailures) probationUntil() time.Time {
-	return f.last.Add(doubled(probationFirst, f.inARow, probationMost))
+	tried := f.heldUntil()
+	if t := f.last.Add(unavailableFor); t.After(tried) {
+		tried = t
+	}
+	return tried.Add(retriedWithin)
 }
 
 // forgottenAt returns when a failure counts as the first again.

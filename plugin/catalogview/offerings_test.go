@@ -55,17 +55,23 @@ func TestFailedOfferings(t *testing.T) {
 	fail(time.Second) // Under way when the first failed.
 	expect(2*time.Second, false, true)
 	expect(time.Minute, true, true)
-	expect(10*time.Minute, true, false)
-	fail(11 * time.Minute) // The second in a row.
-	expect(11*time.Minute+50*time.Second, false, true)
-	expect(13*time.Minute, true, true)
-	expect(30*time.Minute, true, true)
+	expect(4*time.Minute, true, true)
+	expect(5*time.Minute, true, false)
+	fail(6 * time.Minute) // The second in a row.
+	expect(6*time.Minute+50*time.Second, false, true)
+	expect(8*time.Minute, true, true)
+	expect(11*time.Minute, true, false)
+	fail(12 * time.Minute)
+	fail(15 * time.Minute)
+	fail(20 * time.Minute) // Held for longer than the launcher does not try it.
+	expect(23*time.Minute, false, true)
+	expect(29*time.Minute, true, true)
 	expect(31*time.Minute, true, false)
-	if n := o.onProbation(start.Add(30 * time.Minute)); n != 2 {
+	if n := o.onProbation(start.Add(29 * time.Minute)); n != 2 {
 		t.Errorf("%d offerings are on probation, want both of the claim", n)
 	}
 	o.launched(catalog.InFlightNode{InstanceType: "a", Zone: "z1", CapacityType: "spot"})
-	if got := o.mark(types, start.Add(30*time.Minute))["default"][0].Offerings; got[0].Probation || !got[1].Probation {
+	if got := o.mark(types, start.Add(29*time.Minute))["default"][0].Offerings; got[0].Probation || !got[1].Probation {
 		t.Errorf("after a launch in z1 the offerings are %+v", got)
 	}
 	o.forget(start.Add(2 * time.Hour))
