@@ -9,7 +9,7 @@ const (
 	// maxAscent is the most rows that are priced by resources.
 	maxAscent = 3000
 	// manyRows is how many rows are aimed at where item types are more than maxAscent.
-	manyRows = 1000
+	manyRows = 300
 	// fewAscent is how many rows patterns price well, whatever bins hold.
 	fewAscent = 60
 	// patternShare is what a packing by patterns may cost over its bound before resource prices are tried as well.

@@ -1,6 +1,9 @@
 package binpack
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // greedyCover covers items bin by bin, each time with the content of the most value per dollar (greedy set cover). It is lazy: a bin
 // type's value per dollar only falls while the stock does, so that the last one known is an upper bound, and most bin types are
@@ -100,6 +103,36 @@ func (c *greedyCover) cover(s stock, room [][]int64, limit float64, how coverEff
 		})
 	}
 	return out, cost < limit && len(s.types) == 0
+}
+
+// partTypes is how many item types are covered together at most. A look at a bin type takes as long as there are item types, and there
+// are as many looks as boxes: the work grows with the square. A box holds few item types, so that parts that resemble the whole are covered
+// as well as the whole, and the search exchanges items between their boxes.
+const partTypes = 500
+
+// inParts covers the stock, in parts of equal size that each have every n-th item type by size.
+func (c *greedyCover) inParts(s stock, room [][]int64) []repeated {
+	n := (len(s.types) + partTypes - 1) / partTypes
+	parts, in := make([][]int, n), newSet(len(c.types))
+	for _, ti := range s.types {
+		in.set(ti)
+	}
+	at := 0
+	for _, ti := range c.bySize {
+		if in.has(ti) {
+			parts[at%n] = append(parts[at%n], ti)
+			at++
+		}
+	}
+	var out []repeated
+	for _, types := range parts {
+		slices.Sort(types)
+		part := s
+		part.types = types
+		list, _ := c.cover(part, room, math.Inf(1), coverEffort{effort: thorough()})
+		out = append(out, list...)
+	}
+	return out
 }
 
 // pick returns the bin type with the most value per dollar, or one within the tolerance of it, its pattern in cached; -1 if

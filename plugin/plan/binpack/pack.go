@@ -10,6 +10,8 @@ import (
 const (
 	valuesWork  = 9_000_000
 	improveWork = 6_000_000
+	// manyTypes is how many item types the search improves with improveWork; more have more in proportion.
+	manyTypes = 4000
 	// A batch of fullBatch pods gets all of it, one of few pods leastWork of it.
 	fullBatch = 2000
 	leastWork = 0.2
@@ -166,7 +168,7 @@ func raised(values, prices []float64) []float64 {
 
 // round uses the whole part of the program's solution, covers the rest greedily, and improves the result.
 func (s *attempt) round(r *rows, c coverSolution) outcome {
-	k, work := s.packer, int(improveWork*s.share)
+	k, work := s.packer, int(improveWork*s.share*max(1, float64(len(s.all))/manyTypes))
 	room := k.p.cloneRoom()
 	own := stock{types: k.all, counts: k.p.counts(), values: raised(s.values, sharePrices(k))}
 	var found []box
@@ -175,8 +177,7 @@ func (s *attempt) round(r *rows, c coverSolution) outcome {
 	}
 	room = k.p.roomBeside(found)
 	cover := newGreedyCover(k, k.p.counts(), own.values)
-	rest, _ := cover.cover(own, room, 1e18, coverEffort{effort: thorough()})
-	found = append(found, boxes(k.p, rest)...)
+	found = append(found, boxes(k.p, cover.inParts(own, room))...)
 	room = k.p.roomBeside(found)
 	if k.work.spent() {
 		fit := firstFit(k, own.counts, room, cover.economical())
@@ -191,8 +192,7 @@ func (s *attempt) round(r *rows, c coverSolution) outcome {
 		// Patterns of rows fit item types badly: those of their own values may be better.
 		others, free := own, k.p.cloneRoom()
 		others.counts = k.p.counts()
-		rest, _ = cover.cover(others, free, 1e18, coverEffort{effort: thorough()})
-		if o := (outcome{boxes(k.p, rest), others.counts}); k.p.better(o, outcome{found, own.counts}) {
+		if o := (outcome{boxes(k.p, cover.inParts(others, free)), others.counts}); k.p.better(o, outcome{found, own.counts}) {
 			found, own.counts, room = o.boxes, o.left, free
 		}
 	}

@@ -254,7 +254,7 @@ func (r *rows) start(k *packer, values []float64) []float64 {
 
 // boundShare is how much more work a bound takes than one look at each item type and bin type: where that is more than all work of the
 // program, a packing does without a bound.
-const boundShare = 3
+const boundShare = 15
 
 // solve solves the covering program of the rows with so much work.
 func (r *rows) solve(g goal, work int) coverSolution {
