@@ -175,7 +175,8 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 	logger := klog.FromContext(ctx)
 	name := e.Node.NodeClaim
 	lacked := e.Outcome == api.Outcome_OUTCOME_FAILED && catalog.OfferingsFailed(e.Reason)
-	c.view.Ended(e.Node, lacked, now)
+	// Without the role of EC2 Spot no spot offering of the account works: the launcher offers none until it tries again.
+	c.view.Ended(e.Node, lacked && e.Reason != catalog.ReasonSpotRole, now)
 	c.metrics.probation.Set(float64(c.view.OnProbation(now)))
 	c.delays.ended(e)
 	switch e.Outcome {

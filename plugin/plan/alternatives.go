@@ -12,7 +12,7 @@ const maxAlternatives = 60
 // lets them be launched; those that squander accelerators only where minValues need them. Dearer ones may also be larger: they are
 // taken as long as the limits hold even if EC2 picks the largest. False if minValues of the pool cannot be met.
 func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bool) {
-	pool := &m.pools[expected.pool]
+	pool := &m.market.pools[expected.pool]
 	type alt struct {
 		shape     int
 		price     float64
@@ -51,7 +51,7 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 		}
 		extra := int64(0)
 		for _, ti := range out {
-			extra = max(extra, m.types[ti].usage[i]-m.types[expected.shape].usage[i])
+			extra = max(extra, m.market.types[ti].usage[i]-m.market.types[expected.shape].usage[i])
 		}
 		slack[i] -= extra
 	}
@@ -61,8 +61,8 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 // squanders says that the type has accelerators or the like that the expected one has not: nobody on the node asks for
 // them.
 func (m *model) squanders(ti, expected int) bool {
-	for _, name := range m.types[ti].devices {
-		if !slices.Contains(m.types[expected].devices, name) {
+	for _, name := range m.market.types[ti].devices {
+		if !slices.Contains(m.market.types[expected].devices, name) {
 			return true
 		}
 	}
@@ -71,7 +71,7 @@ func (m *model) squanders(ti, expected int) bool {
 
 func (m *model) withinSlack(ti, expected int, slack []int64) bool {
 	for i, room := range slack {
-		if extra := m.types[ti].usage[i] - m.types[expected].usage[i]; extra > 0 && extra > room {
+		if extra := m.market.types[ti].usage[i] - m.market.types[expected].usage[i]; extra > 0 && extra > room {
 			return false
 		}
 	}
@@ -81,8 +81,8 @@ func (m *model) withinSlack(ti, expected int, slack []int64) bool {
 // spanPrice is the least price of the type in the span, if it is offered there and each of its offerings there will do.
 func (m *model) spanPrice(sp span, ti int) (float64, bool) {
 	price, found := 0.0, false
-	for oi := m.types[ti].offers[0]; oi < m.types[ti].offers[1]; oi++ {
-		o := &m.offers[oi]
+	for oi := m.market.types[ti].offers[0]; oi < m.market.types[ti].offers[1]; oi++ {
+		o := &m.market.offers[oi]
 		if !slices.Contains(sp.zones, o.Zone) || !slices.Contains(sp.capacity, o.CapacityType) {
 			continue
 		}

@@ -14,19 +14,19 @@ const maxPairs = 64
 // bundles joins pods that require others on their own node (affinity by hostname) with those others, and takes them off
 // left. Pods for whom that cannot be done are set to none left, so that nobody plans them.
 func (m *model) bundles(left []int) []unit {
-	if !slices.ContainsFunc(m.rules, func(r rule) bool { return r.kind == affinity && isHost(r.key) }) {
+	if !slices.ContainsFunc(m.relations.rules, func(r rule) bool { return r.kind == affinity && isHost(r.key) }) {
 		return nil
 	}
 	var out []unit
 	done := make([]bool, len(m.classes))
 	m.lost, m.waiting = m.hopeless(left), newBits(len(m.classes))
-	for i := range m.rules {
-		if r := &m.rules[i]; r.kind == affinity {
+	for i := range m.relations.rules {
+		if r := &m.relations.rules[i]; r.kind == affinity {
 			m.waiting.set(r.owner)
 		}
 	}
 	for ci := range m.classes {
-		if left[ci] == 0 || done[ci] || !m.follows(ci) {
+		if left[ci] == 0 || done[ci] || !m.relations.follows(ci) {
 			continue
 		}
 		group, ok := m.group(ci, left)
@@ -39,7 +39,7 @@ func (m *model) bundles(left []int) []unit {
 			continue
 		}
 		for _, g := range group {
-			done[g] = done[g] || m.follows(g)
+			done[g] = done[g] || m.relations.follows(g)
 		}
 		out = append(out, units...)
 	}
@@ -47,9 +47,9 @@ func (m *model) bundles(left []int) []unit {
 }
 
 // follows says that pods of the class require other pods on their node.
-func (m *model) follows(ci int) bool {
-	for _, i := range m.concerns[ci].owned {
-		if r := &m.rules[i]; r.kind == affinity && r.key == corev1.LabelHostname {
+func (re *relations) follows(ci int) bool {
+	for _, i := range re.concerns[ci].owned {
+		if r := &re.rules[i]; r.kind == affinity && r.key == corev1.LabelHostname {
 			return true
 		}
 	}
@@ -62,8 +62,8 @@ func (m *model) group(ci int, left []int) ([]int, bool) {
 	group, in := []int{ci}, newBits(len(m.classes))
 	in.set(ci)
 	for next := 0; next < len(group); next++ {
-		for _, i := range m.concerns[group[next]].owned {
-			r := &m.rules[i]
+		for _, i := range m.relations.concerns[group[next]].owned {
+			r := &m.relations.rules[i]
 			if r.kind != affinity || r.key != corev1.LabelHostname {
 				continue
 			}
@@ -83,11 +83,11 @@ func (m *model) group(ci int, left []int) ([]int, bool) {
 // closed adds to a group in which everybody follows somebody all those that can follow nobody else: the first pod to
 // come decides for a node, and then no other node will do.
 func (m *model) closed(group []int, in bits, left []int) []int {
-	if slices.ContainsFunc(group, func(g int) bool { return !m.follows(g) }) {
+	if slices.ContainsFunc(group, func(g int) bool { return !m.relations.follows(g) }) {
 		return group
 	}
-	for i := 0; i < len(m.rules) && len(group) <= m.podsPerNode; i++ {
-		r := &m.rules[i]
+	for i := 0; i < len(m.relations.rules) && len(group) <= m.podsPerNode; i++ {
+		r := &m.relations.rules[i]
 		if r.kind != affinity || !isHost(r.key) || left[r.owner] == 0 || in.has(r.owner) || !r.classes.meets(in) {
 			continue
 		}
@@ -95,7 +95,7 @@ func (m *model) closed(group []int, in bits, left []int) []int {
 		r.classes.each(func(ci int) {
 			if left[ci] > 0 {
 				near = near || in.has(ci)
-				others = others || !m.follows(ci)
+				others = others || !m.relations.follows(ci)
 			}
 		})
 		if near && !others {
@@ -142,8 +142,8 @@ func (m *model) hopeless(left []int) bits {
 	}
 	for again := true; again; {
 		again = false
-		for i := range m.rules {
-			if r := &m.rules[i]; !out.has(r.owner) && m.unmeetable(r, left, out) {
+		for i := range m.relations.rules {
+			if r := &m.relations.rules[i]; !out.has(r.owner) && m.unmeetable(r, left, out) {
 				out.set(r.owner)
 				again = true
 			}
@@ -171,14 +171,14 @@ func (m *model) unmeetable(r *rule, left []int, lost bits) bool {
 // bundle makes units of the group, none if no node takes one of each. The followers share as few nodes as they can; companions that follow
 // nobody are one per node.
 func (m *model) bundle(ci int, group, left []int) []unit {
-	if len(group) == 2 && !m.follows(group[1]) {
+	if len(group) == 2 && !m.relations.follows(group[1]) {
 		return m.pairs(ci, group[1], left)
 	}
 	parts := func(k int) []part {
 		var out []part
 		for _, g := range group {
 			n := 1
-			if m.follows(g) {
+			if m.relations.follows(g) {
 				n = min(k, left[g])
 			}
 			out = append(out, part{g, n})
@@ -199,7 +199,7 @@ func (m *model) bundle(ci int, group, left []int) []unit {
 	}
 	// The others would have to join the same node, and it is full.
 	for _, g := range group {
-		if m.follows(g) {
+		if m.relations.follows(g) {
 			left[g] = 0
 		}
 	}
@@ -240,9 +240,9 @@ func (m *model) pairs(follower, companion int, left []int) []unit {
 // cheapestAlone is the price of the cheapest node that holds the parts; infinite if there is none.
 func (m *model) cheapestAlone(parts []part) float64 {
 	u, best := m.newUnit(parts, 1), math.Inf(1)
-	for oi := range m.offers {
-		if u.fits.has(oi) && m.available.has(oi) {
-			best = min(best, m.offers[oi].Price)
+	for oi := range m.market.offers {
+		if u.fits.has(oi) && m.market.available.has(oi) {
+			best = min(best, m.market.offers[oi].Price)
 		}
 	}
 	return best
@@ -256,8 +256,8 @@ func (m *model) largest(limit int, parts func(int) []part) int {
 			return true
 		}
 		u := m.newUnit(p, 1)
-		u.fits.and(m.available)
-		if keys := m.keys(&u); len(keys) > 0 && m.bestDomain(&u, m.domainsOf(&u, keys)) < 0 {
+		u.fits.and(m.market.available)
+		if keys := m.relations.keys(&u); len(keys) > 0 && m.relations.bestDomain(&u, m.domainsOf(&u, keys)) < 0 {
 			return true
 		}
 		return u.fits.empty()

@@ -17,12 +17,12 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 	p := pk.problem
 	nodes := pk.best.nodes
 	slices.SortStableFunc(nodes, func(a, b node) int {
-		x, y := &m.offers[a.offer], &m.offers[b.offer]
+		x, y := &m.market.offers[a.offer], &m.market.offers[b.offer]
 		return cmp.Or(cmp.Compare(x.pool, y.pool), cmp.Compare(y.Price, x.Price), cmp.Compare(a.offer, b.offer), slices.CompareFunc(a.items, b.items, compareItems))
 	})
 	slack := map[int][]int64{}
-	for pi := range m.pools {
-		for _, l := range m.pools[pi].limits {
+	for pi := range m.market.pools {
+		for _, l := range m.market.pools[pi].limits {
 			slack[pi] = append(slack[pi], l.max-l.used)
 		}
 	}
@@ -30,7 +30,7 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 	var out []Claim
 	var kept []node
 	for _, n := range nodes {
-		pool := m.offers[n.offer].pool
+		pool := m.market.offers[n.offer].pool
 		if last := len(kept) - 1; last >= 0 && len(slack[pool]) == 0 && kept[last].offer == n.offer && slices.Equal(kept[last].items, n.items) {
 			out, kept = append(out, m.copyClaim(&out[last], next)), append(kept, n)
 			continue
@@ -39,9 +39,9 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 			out, kept = append(out, c), append(kept, n)
 			continue
 		}
-		m.book([]node{n}, -1)
+		m.market.book([]node{n}, -1)
 		m.bookReserved([]node{n}, -1)
-		m.reserve(n.offer, -1, slack[pool])
+		m.market.reserve(n.offer, -1, slack[pool])
 		claims, parts := m.inParts(pk, n, slack[pool], next)
 		out, kept = append(out, claims...), append(kept, parts...)
 	}
@@ -64,9 +64,9 @@ func compareItems(a, b item) int { return cmp.Or(cmp.Compare(a.unit, b.unit), cm
 
 // claim is for one node; kinds lets it name every capacity type, should minValues need that. False if they cannot be kept.
 func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool) (Claim, bool) {
-	o := &m.offers[n.offer]
-	s, pool := &m.types[o.shape], &m.pools[o.pool]
-	ok := m.shared(p, n)
+	o := &m.market.offers[n.offer]
+	s, pool := &m.market.types[o.shape], &m.market.pools[o.pool]
+	ok := m.market.shared(p, n)
 	sp := m.span(p, n, ok)
 	f, fine := (*form)(nil), false
 	if apart, crowded := m.uncrowded(sp, n); crowded {
@@ -102,8 +102,8 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	requests.add(o.free, -1)
 	requests.add(n.sum, 1)
 	c.Requests = m.dims.list(requests)
-	values := m.openValues(p, n)
-	c.Labels = m.nodeLabels(o, values)
+	values := m.market.openValues(p, n)
+	c.Labels = m.market.nodeLabels(o, values)
 	m.write(&c, f, sp, pool, values)
 	for _, part := range parts {
 		c.Members = append(c.Members, Member{Class: part.class, Pods: m.take(part, next)})
@@ -123,19 +123,19 @@ func (p *problem) parts(n node) []part {
 }
 
 // shared are the offers of the node's pool that hold all of its units.
-func (m *model) shared(p *problem, n node) bits {
+func (mk *market) shared(p *problem, n node) bits {
 	both := p.units[n.items[0].unit].fits.clone()
 	for _, it := range n.items[1:] {
 		both.and(p.units[it.unit].fits)
 	}
-	out, in := newBits(len(m.offers)), m.pools[m.offers[n.offer].pool].offers
+	out, in := newBits(len(mk.offers)), mk.pools[mk.offers[n.offer].pool].offers
 	var free vec // Offers of a type share what they have.
 	large := false
 	for oi := in[0]; oi < in[1]; oi++ {
 		if !both.has(oi) {
 			continue
 		}
-		if has := m.offers[oi].free; free == nil || &has[0] != &free[0] {
+		if has := mk.offers[oi].free; free == nil || &has[0] != &free[0] {
 			free, large = has, has.holds(n.sum)
 		}
 		if large {
@@ -155,15 +155,15 @@ type span struct {
 // holds the pods; and the expected capacity type, so that the price is the one that was planned, unless the pool's
 // minValues ask for more.
 func (m *model) span(p *problem, n node, ok bits) span {
-	o := &m.offers[n.offer]
+	o := &m.market.offers[n.offer]
 	pinned := slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned })
-	several := slices.ContainsFunc(m.pools[o.pool].Requirements, func(r catalog.Requirement) bool {
+	several := slices.ContainsFunc(m.market.pools[o.pool].Requirements, func(r catalog.Requirement) bool {
 		return NormalKey(r.Key) == labelCapacityType && r.MinValues > 1
 	})
 	sp := span{shared: ok, zones: []string{o.Zone}, capacity: []string{o.CapacityType}}
-	s := &m.types[o.shape]
+	s := &m.market.types[o.shape]
 	for oi := s.offers[0]; oi < s.offers[1]; oi++ {
-		x := &m.offers[oi]
+		x := &m.market.offers[oi]
 		if left, limited := m.reserved[x.ReservationID]; !ok.has(oi) || !x.Available || limited && left <= 0 && oi != n.offer {
 			continue
 		}
@@ -189,8 +189,8 @@ func (m *model) widened(p *problem, n node, sp span, kinds bool) span {
 		}
 	}
 	sp.zones, sp.capacity = slices.Clone(sp.zones), slices.Clone(sp.capacity)
-	for oi := range m.offers {
-		o := &m.offers[oi]
+	for oi := range m.market.offers {
+		o := &m.market.offers[oi]
 		if left, limited := m.reserved[o.ReservationID]; !sp.shared.has(oi) || !o.Available || limited && left <= 0 && oi != n.offer {
 			continue
 		}
@@ -210,10 +210,10 @@ func (m *model) widened(p *problem, n node, sp span, kinds bool) span {
 }
 
 // openValues are the values of those labels that the pool leaves to the pods of the node.
-func (m *model) openValues(p *problem, n node) catalog.Requirements {
-	pi := m.offers[n.offer].pool
+func (mk *market) openValues(p *problem, n node) catalog.Requirements {
+	pi := mk.offers[n.offer].pool
 	out := catalog.Requirements{}
-	maps.Copy(out, m.pools[pi].open)
+	maps.Copy(out, mk.pools[pi].open)
 	for _, it := range n.items {
 		out = out.Intersect(p.units[it.unit].demands[pi])
 	}
@@ -234,29 +234,11 @@ func pick(s catalog.Set) (string, bool) {
 	return "", false
 }
 
-// picks are up to n numbers of a set that lists none.
-func picks(s catalog.Set, n int) []string {
-	from := int64(1)
-	switch {
-	case s.Min != nil:
-		from = *s.Min
-	case s.Max != nil:
-		from = *s.Max - int64(len(s.Values)+n-1)
-	}
-	var out []string
-	for i := 0; i < len(s.Values)+n && len(out) < n; i++ {
-		if v := itoa(from + int64(i)); s.Has(v) {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
 // nodeLabels are those of a node of the offer, deprecated names of labels included: some nodeSelectors have them.
-func (m *model) nodeLabels(o *offer, open catalog.Requirements) map[string]string {
+func (mk *market) nodeLabels(o *offer, open catalog.Requirements) map[string]string {
 	out := map[string]string{}
-	maps.Copy(out, m.types[o.shape].Labels)
-	maps.Copy(out, m.pools[o.pool].labels)
+	maps.Copy(out, mk.types[o.shape].Labels)
+	maps.Copy(out, mk.pools[o.pool].labels)
 	out[corev1.LabelTopologyZone], out[labelCapacityType] = o.Zone, o.CapacityType
 	if o.ZoneID != "" {
 		out[labelZoneID] = o.ZoneID
@@ -265,7 +247,7 @@ func (m *model) nodeLabels(o *offer, open catalog.Requirements) map[string]strin
 		out[corev1.LabelTopologyRegion] = o.region
 	}
 	if out[corev1.LabelInstanceTypeStable] == "" {
-		out[corev1.LabelInstanceTypeStable] = m.types[o.shape].Name
+		out[corev1.LabelInstanceTypeStable] = mk.types[o.shape].Name
 	}
 	for k, s := range open {
 		if v, ok := pick(s); ok {
@@ -286,7 +268,7 @@ func (m *model) claimRequirements(pool *pool, alts []int, sp span, open catalog.
 		labelNodePool: {pool.Name}, corev1.LabelTopologyZone: sp.zones, labelCapacityType: sp.capacity,
 	}
 	for _, ti := range alts {
-		narrowed[corev1.LabelInstanceTypeStable] = append(narrowed[corev1.LabelInstanceTypeStable], m.types[ti].Name)
+		narrowed[corev1.LabelInstanceTypeStable] = append(narrowed[corev1.LabelInstanceTypeStable], m.market.types[ti].Name)
 	}
 	for _, k := range []string{corev1.LabelArchStable, corev1.LabelOSStable} {
 		if vs := m.distinct(k, alts, sp); len(vs) > 0 {

@@ -18,8 +18,8 @@ type nodeRule struct {
 // compileNodeRules turns spread by hostname, anti-affinity by any key, host ports and the filters' verdicts into node rules.
 // A spread over hosts limits a node because a new one, empty, could be launched any time; where that is not so, it does not.
 func (m *model) compileNodeRules() {
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range m.relations.rules {
+		r := &m.relations.rules[i]
 		// Pods on one node share all domains: who may not share a zone may not share a node either.
 		if r.closed || r.kind == affinity || r.kind == attended || r.kind == spread && r.key != corev1.LabelHostname {
 			continue
@@ -102,12 +102,9 @@ func (n nodeRule) appendTo(rules []nodeRule) []nodeRule {
 	return append(rules, n)
 }
 
-// part is n pods of a class.
-type part struct{ class, n int }
-
 // canHave reports whether new nodes or those with room may have the label.
 func (m *model) canHave(key string) bool {
-	return m.newLabels[key] || slices.ContainsFunc(m.rooms, func(r room) bool { _, ok := r.labels[key]; return ok })
+	return m.market.newLabels[key] || slices.ContainsFunc(m.rooms, func(r room) bool { _, ok := r.labels[key]; return ok })
 }
 
 // company says that pods of the parts may share one new node.

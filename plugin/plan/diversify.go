@@ -38,7 +38,7 @@ func (m *model) diversify(p *problem, nodes []node) {
 }
 
 func (m *model) spotKey(oi int) (spotKey, bool) {
-	o := &m.offers[oi]
+	o := &m.market.offers[oi]
 	return spotKey{o.shape, o.Zone}, o.CapacityType == capacitySpot
 }
 
@@ -77,13 +77,15 @@ func (m *model) uncrowded(sp span, n node) (span, bool) {
 		return sp, false // Where the price does not let it be, any other zone is welcome.
 	}
 	sp.zones, sp.shared = []string{own.zone}, sp.shared.clone()
-	pool := &m.pools[m.offers[n.offer].pool]
-	for oi := pool.offers[0]; oi < pool.offers[1]; oi++ {
+	sp.shared.each(func(oi int) {
+		if m.market.offers[oi].Zone != own.zone {
+			return
+		}
 		key, ok := m.spotKey(oi)
-		if ok && key.zone == own.zone && key != own && m.crowds.held[key] > 0 && m.crowds.held[key]+n.sum[dimPods] > m.crowds.limit {
+		if held := m.crowds.held[key]; ok && key != own && held > 0 && held+n.sum[dimPods] > m.crowds.limit {
 			sp.shared[oi>>6] &^= 1 << (oi & 63)
 		}
-	}
+	})
 	return sp, true
 }
 
@@ -97,7 +99,7 @@ func (m *model) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
 				continue
 			}
 			if oi := m.roomy(others[i], nodes[i].sum[dimPods], l); oi >= 0 {
-				extra := (m.offers[oi].Price - m.offers[nodes[i].offer].Price) / float64(nodes[i].sum[dimPods])
+				extra := (m.market.offers[oi].Price - m.market.offers[nodes[i].offer].Price) / float64(nodes[i].sum[dimPods])
 				if best < 0 || extra < least-1e-12 {
 					best, to, least = i, oi, extra
 				}
@@ -146,12 +148,12 @@ func (m *model) roomy(offers []int, pods int64, l spotLimit) int {
 // substitutes are the other offers that run the node's pods for little more and count no more against the limits of the pool, the
 // cheapest first.
 func (m *model) substitutes(p *problem, n *node) []int {
-	now := &m.offers[n.offer]
+	now := &m.market.offers[n.offer]
 	most := now.Price * (1 + or(m.in.Options.SpotPremium, defaultSpotPremium))
 	own, _ := m.spotKey(n.offer)
 	var out []int
-	for oi := m.pools[now.pool].offers[0]; oi < m.pools[now.pool].offers[1]; oi++ {
-		o := &m.offers[oi]
+	for oi := m.market.pools[now.pool].offers[0]; oi < m.market.pools[now.pool].offers[1]; oi++ {
+		o := &m.market.offers[oi]
 		if o.Price > most || !p.may.has(oi) || !o.free.holds(n.sum) || !m.countsNoMore(o.shape, now.shape) {
 			continue
 		}
@@ -162,14 +164,14 @@ func (m *model) substitutes(p *problem, n *node) []int {
 			out = append(out, oi)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(m.offers[a].Price, m.offers[b].Price) })
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(m.market.offers[a].Price, m.market.offers[b].Price) })
 	return out
 }
 
 // countsNoMore says that a node of the shape counts no more against the limits than one of the other.
 func (m *model) countsNoMore(shape, other int) bool {
-	for i, n := range m.types[shape].usage {
-		if n > m.types[other].usage[i] {
+	for i, n := range m.market.types[shape].usage {
+		if n > m.market.types[other].usage[i] {
 			return false
 		}
 	}

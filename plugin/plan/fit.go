@@ -1,11 +1,8 @@
 package plan
 
 import (
-	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,52 +10,12 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// fitted is what fit found; nobody changes it.
-type fitted struct {
-	fits    bits
-	demands []catalog.Requirements
-}
-
 // fit finds the offers whose nodes can run one pod of the class by its labels, taints, ports and resources, and what it demands of
-// the open keys of each pool; known remembers it for classes that ask for the same.
-func (m *model) fit(c *class, known map[string]fitted) (bits, []catalog.Requirements) {
-	key, plain := c.fitKey()
-	if f, ok := known[key]; plain && ok {
-		return f.fits.clone(), slices.Clone(f.demands)
-	}
-	fits, demands := m.findFit(c)
-	if plain {
-		known[key] = fitted{fits.clone(), slices.Clone(demands)}
-	}
-	return fits, demands
-}
-
-// fitKey is equal for classes that fit the same offers; false for a class to which more matters than what it asks for and tolerates.
-func (c *class) fitKey() (string, bool) {
-	if c.broken != nil || c.lacks != "" || c.termsErr != nil || len(c.ports)+len(c.hostile)+len(c.blocked)+len(c.rejected) > 0 {
-		return "", false
-	}
-	key := make([]byte, 0, 128)
-	for _, n := range c.need {
-		key = binary.AppendVarint(key, n)
-	}
-	key = strconv.AppendBool(key, c.want.untainted)
-	for _, t := range c.pod.Spec.Tolerations {
-		key = fmt.Appendf(key, "%q%q%q%q", t.Key, t.Operator, t.Value, t.Effect)
-	}
-	for _, term := range c.terms {
-		key = append(key, '|')
-		for _, k := range slices.Sorted(maps.Keys(term)) {
-			key = fmt.Appendf(key, "%q%q%t", k, term[k].String(), term[k].Absent)
-		}
-	}
-	return string(key), true
-}
-
-func (m *model) findFit(c *class) (bits, []catalog.Requirements) {
-	out, demands := newBits(len(m.offers)), make([]catalog.Requirements, len(m.pools))
-	for pi := range m.pools {
-		p := &m.pools[pi]
+// the open keys of each pool.
+func (m *model) fit(c *class) (bits, []catalog.Requirements) {
+	out, demands := newBits(len(m.market.offers)), make([]catalog.Requirements, len(m.market.pools))
+	for pi := range m.market.pools {
+		p := &m.market.pools[pi]
 		if !c.tolerates(p.Taints) || !p.Ready || p.broken != nil || c.broken != nil || c.lacks != "" {
 			continue
 		}
@@ -89,13 +46,12 @@ func (m *model) fitPool(c *class, p *pool) (bits, catalog.Requirements) {
 
 // fitTerms is fitPool; with open, of several alternatives only those of which EC2 has capacity.
 func (m *model) fitTerms(c *class, p *pool, open bool) (bits, catalog.Requirements) {
-	found := newBits(len(m.offers))
+	found := newBits(len(m.market.offers))
 	var demand catalog.Requirements
 	for _, term := range c.terms {
-		one := newBits(len(m.offers))
-		m.match(p, term, one)
-		m.dropUnfit(c, p, one)
-		if one.empty() || open && len(c.terms) > 1 && m.each(one, m.available.has).empty() {
+		one := m.market.matching(p, term).clone()
+		m.dropUnfit(c, one)
+		if one.empty() || open && len(c.terms) > 1 && m.market.each(one, m.market.available.has).empty() {
 			continue
 		}
 		want := demandOf(p, term)
@@ -110,20 +66,16 @@ func (m *model) fitTerms(c *class, p *pool, open bool) (bits, catalog.Requiremen
 }
 
 // dropUnfit removes offers that are too small, whose daemon pods hold a port, or that a filter or a neighbour rules out.
-func (m *model) dropUnfit(c *class, p *pool, set bits) {
-	var free vec // Offers of a type share what they have.
-	large := false
-	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
-		if !set.has(oi) {
-			continue
-		}
-		if has := m.offers[oi].free; free == nil || &has[0] != &free[0] {
-			free, large = has, has.holds(c.need)
-		}
-		if !large || m.daemonPort(c, oi) || m.daemonApart(c, oi) || m.isBlocked(c, oi) || m.rejects(c, oi) {
+func (m *model) dropUnfit(c *class, set bits) {
+	m.market.sizes.keep(set, c.need)
+	if len(c.ports)+len(c.hostile)+len(c.blocked)+len(c.rejected) == 0 {
+		return
+	}
+	set.each(func(oi int) {
+		if m.daemonPort(c, oi) || m.daemonApart(c, oi) || m.isBlocked(c, oi) || m.rejects(c, oi) {
 			set[oi>>6] &^= 1 << (oi & 63)
 		}
-	}
+	})
 }
 
 func (m *model) daemonPort(c *class, oi int) bool {
@@ -138,17 +90,11 @@ func (m *model) daemonPort(c *class, oi int) bool {
 	return false
 }
 
-// hostility is a daemon that required anti-affinity keeps apart from a class, on whichever side it is, on nodes that have one of the keys.
-type hostility struct {
-	daemon int
-	keys   []string
-}
-
 func (m *model) hostile(c *class) []hostility {
 	var out []hostility
 	for i := range m.daemons {
 		d := &m.daemons[i]
-		if keys := append(m.repelled(c.pod, d.pod), m.repelled(d.pod, c.pod)...); len(keys) > 0 {
+		if keys := append(m.relations.repelled(c.pod, d.pod), m.relations.repelled(d.pod, c.pod)...); len(keys) > 0 {
 			out = append(out, hostility{i, keys})
 		}
 	}
@@ -156,13 +102,13 @@ func (m *model) hostile(c *class) []hostility {
 }
 
 // repelled are the keys by which required anti-affinity of the pod matches the other one. Pods on one node share all of its domains.
-func (m *model) repelled(pod, other *corev1.Pod) []string {
+func (re *relations) repelled(pod, other *corev1.Pod) []string {
 	if !repels(pod) {
 		return nil
 	}
 	var keys []string
 	for _, t := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		if r, err := m.termRule(pod, &t, true); err == nil && r.matches(other) {
+		if r, err := re.termRule(pod, &t, true); err == nil && r.matches(other) {
 			keys = append(keys, r.key)
 		}
 	}
@@ -171,19 +117,19 @@ func (m *model) repelled(pod, other *corev1.Pod) []string {
 
 func (m *model) daemonApart(c *class, oi int) bool {
 	return slices.ContainsFunc(c.hostile, func(h hostility) bool {
-		return m.daemons[h.daemon].fits.has(oi) && slices.ContainsFunc(h.keys, func(key string) bool { return m.bears(oi, key) })
+		return m.daemons[h.daemon].fits.has(oi) && slices.ContainsFunc(h.keys, func(key string) bool { return m.market.bears(oi, key) })
 	})
 }
 
 // bears says that a node of the offer has the label, or may have it: without it a node is no domain.
-func (m *model) bears(oi int, key string) bool {
+func (mk *market) bears(oi int, key string) bool {
 	if isHost(key) {
 		return true
 	}
-	if _, ok := m.label(oi, key); ok {
+	if _, ok := mk.label(oi, key); ok {
 		return true
 	}
-	_, open := m.pools[m.offers[oi].pool].open[key]
+	_, open := mk.pools[mk.offers[oi].pool].open[key]
 	return open
 }
 
@@ -192,17 +138,11 @@ func (m *model) isBlocked(c *class, oi int) bool {
 		return false
 	}
 	for key, values := range c.blocked {
-		if v, ok := m.label(oi, key); ok && values[v] {
+		if v, ok := m.market.label(oi, key); ok && values[v] {
 			return true
 		}
 	}
 	return false
-}
-
-// label is labelOf for an offer.
-func (m *model) label(oi int, key string) (string, bool) {
-	o := &m.offers[oi]
-	return labelOf(&m.pools[o.pool], &m.types[o.shape], o, key)
 }
 
 // demandOf is the part of the requirements that the pool leaves to the pods, narrowed by what the pool allows.
@@ -235,15 +175,15 @@ func demandsClash(a, b catalog.Requirements) bool {
 }
 
 // matchesOffer says that the rejection speaks of this offer.
-func (m *model) matchesOffer(r *Rejection, oi int) bool {
-	o := &m.offers[oi]
+func (mk *market) matchesOffer(r *Rejection, oi int) bool {
+	o := &mk.offers[oi]
 	is := func(want, have string) bool { return want == "" || want == have }
-	return is(r.NodePool, m.pools[o.pool].Name) && is(r.InstanceType, m.types[o.shape].Name) && is(r.Zone, o.Zone) && is(r.CapacityType, o.CapacityType)
+	return is(r.NodePool, mk.pools[o.pool].Name) && is(r.InstanceType, mk.types[o.shape].Name) && is(r.Zone, o.Zone) && is(r.CapacityType, o.CapacityType)
 }
 
 // rejects says that a filter does not let the class onto the offer at all.
 func (m *model) rejects(c *class, oi int) bool {
-	return len(c.rejected) > 0 && slices.ContainsFunc(c.rejected, func(r Rejection) bool { return m.matchesOffer(&r, oi) })
+	return len(c.rejected) > 0 && slices.ContainsFunc(c.rejected, func(r Rejection) bool { return m.market.matchesOffer(&r, oi) })
 }
 
 // plain says that the rejection is of the node itself, not of the company on it.
@@ -289,44 +229,6 @@ func (m *model) compileRooms() {
 		}
 		return strings.Compare(a.node.Name, b.node.Name)
 	})
-}
-
-// newLabels returns the label keys that a new node of any of the pools may have.
-func newLabels(pools []pool, types []shape) map[string]bool {
-	out := map[string]bool{
-		corev1.LabelHostname: true, corev1.LabelTopologyZone: true, labelCapacityType: true, labelZoneID: true, labelRegistered: true, labelInitialized: true,
-		corev1.LabelTopologyRegion: true, corev1.LabelInstanceTypeStable: true,
-	}
-	for i := range pools {
-		for k := range pools[i].labels {
-			out[k] = true
-		}
-		for k := range pools[i].open {
-			out[k] = true
-		}
-	}
-	for i := range types {
-		for k := range types[i].Labels {
-			out[k] = true
-		}
-	}
-	return out
-}
-
-// normalLabels are a node's labels, its name included. A deprecated key without its normal one is none: the scheduler
-// compares keys as they are, and nodes have had both since Kubernetes 1.17.
-func normalLabels(n *Node) map[string]string {
-	out := make(map[string]string, len(n.Labels)+2)
-	for k, v := range n.Labels {
-		if NormalKey(k) == k {
-			out[k] = v
-		}
-	}
-	out[fieldName] = n.Name
-	if out[corev1.LabelHostname] == "" {
-		out[corev1.LabelHostname] = n.Name
-	}
-	return out
 }
 
 // admits says whether the room's labels and taints let the class in.

@@ -52,7 +52,7 @@ func (m *model) form(sp span, expected *offer, slack []int64) *form {
 func (m *model) write(c *Claim, f *form, sp span, pool *pool, open catalog.Requirements) {
 	if f.names == nil {
 		for _, ti := range f.alts {
-			f.names = append(f.names, m.types[ti].Name)
+			f.names = append(f.names, m.market.types[ti].Name)
 		}
 	}
 	c.Alternatives = slices.Clip(f.names)

@@ -12,43 +12,43 @@ import (
 // of the newcomers minds its zone. False if the pool's minValues are lost by that, or the expected
 // offer does not hold all.
 func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
-	pi := slices.IndexFunc(m.pools, func(p pool) bool { return p.Name == c.NodePool })
-	oi := slices.IndexFunc(m.offers, func(o offer) bool {
-		return o.pool == pi && m.types[o.shape].Name == c.Expected.InstanceType && o.Zone == c.Expected.Zone && o.CapacityType == c.Expected.CapacityType
+	pi := slices.IndexFunc(m.market.pools, func(p pool) bool { return p.Name == c.NodePool })
+	oi := slices.IndexFunc(m.market.offers, func(o offer) bool {
+		return o.pool == pi && m.market.types[o.shape].Name == c.Expected.InstanceType && o.Zone == c.Expected.Zone && o.CapacityType == c.Expected.CapacityType
 	})
 	if pi < 0 || oi < 0 {
 		return *c, false
 	}
 	out := *c
 	out.Members = joinMembers(c.Members, more)
-	sum, shared := m.sumOf(out.Members), newBits(len(m.offers))
-	for i := range m.offers {
-		if m.offers[i].pool == pi {
+	sum, shared := m.sumOf(out.Members), newBits(len(m.market.offers))
+	for i := range m.market.offers {
+		if m.market.offers[i].pool == pi {
 			shared.set(i)
 		}
 	}
 	for _, x := range out.Members {
 		shared.and(m.classes[x.Class].fits)
 	}
-	shared = m.each(shared, func(i int) bool { return m.offers[i].free.holds(sum) })
+	shared = m.market.each(shared, func(i int) bool { return m.market.offers[i].free.holds(sum) })
 	if !shared.has(oi) {
 		return *c, false
 	}
 	sp := span{shared: shared, zones: []string{c.Expected.Zone}, capacity: valuesIn(c.Requirements, labelCapacityType)}
-	if !slices.ContainsFunc(more, func(x Member) bool { return len(m.keysOf(x.Class)) > 0 }) {
-		sp.zones = m.zonesLeft(sp, m.offers[oi].shape, valuesIn(c.Requirements, corev1.LabelTopologyZone))
+	if !slices.ContainsFunc(more, func(x Member) bool { return len(m.relations.keysOf(x.Class)) > 0 }) {
+		sp.zones = m.market.zonesLeft(sp, m.market.offers[oi].shape, valuesIn(c.Requirements, corev1.LabelTopologyZone))
 	}
 	fit := m.stillFit(c, oi, sp)
-	alts, ok := m.keepMinValues(&m.pools[pi], fit, len(fit), sp)
+	alts, ok := m.keepMinValues(&m.market.pools[pi], fit, len(fit), sp)
 	if !ok {
 		return *c, false
 	}
 	out.Alternatives = nil
 	for _, ti := range alts {
-		out.Alternatives = append(out.Alternatives, m.types[ti].Name)
+		out.Alternatives = append(out.Alternatives, m.market.types[ti].Name)
 	}
-	requests := m.dims.vec(m.types[m.offers[oi].shape].Allocatable)
-	requests.add(m.offers[oi].free, -1)
+	requests := m.dims.vec(m.market.types[m.market.offers[oi].shape].Allocatable)
+	requests.add(m.market.offers[oi].free, -1)
 	requests.add(sum, 1)
 	out.Requests = m.dims.list(requests)
 	out.Requirements = m.narrowed(c.Requirements, alts, sp)
@@ -57,9 +57,9 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 
 // stillFit are the expected type and those of the claim's alternatives that fit the span.
 func (m *model) stillFit(c *Claim, expected int, sp span) []int {
-	out := []int{m.offers[expected].shape}
+	out := []int{m.market.offers[expected].shape}
 	for _, name := range c.Alternatives[1:] {
-		ti := slices.IndexFunc(m.types, func(s shape) bool { return s.pool == m.offers[expected].pool && s.Name == name })
+		ti := slices.IndexFunc(m.market.types, func(s shape) bool { return s.pool == m.market.offers[expected].pool && s.Name == name })
 		if ti < 0 {
 			continue
 		}
@@ -71,10 +71,10 @@ func (m *model) stillFit(c *Claim, expected int, sp span) []int {
 }
 
 // zonesLeft are those of the zones in which the expected shape still holds the pods.
-func (m *model) zonesLeft(sp span, shape int, zones []string) []string {
+func (mk *market) zonesLeft(sp span, shape int, zones []string) []string {
 	var out []string
-	for oi := m.types[shape].offers[0]; oi < m.types[shape].offers[1]; oi++ {
-		o := &m.offers[oi]
+	for oi := mk.types[shape].offers[0]; oi < mk.types[shape].offers[1]; oi++ {
+		o := &mk.offers[oi]
 		if sp.shared.has(oi) && slices.Contains(zones, o.Zone) && slices.Contains(sp.capacity, o.CapacityType) && !slices.Contains(out, o.Zone) {
 			out = append(out, o.Zone)
 		}
@@ -94,7 +94,7 @@ func (m *model) narrowed(in []catalog.Requirement, alts []int, sp span) []catalo
 		case corev1.LabelInstanceTypeStable:
 			r.Values = nil
 			for _, ti := range alts {
-				r.Values = append(r.Values, m.types[ti].Name)
+				r.Values = append(r.Values, m.market.types[ti].Name)
 			}
 		case corev1.LabelArchStable, corev1.LabelOSStable:
 			if vs := m.distinct(r.Key, alts, sp); len(vs) > 0 {

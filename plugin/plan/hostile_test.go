@@ -223,6 +223,29 @@ func TestHostileInputsAreBounded(t *testing.T) {
 	}
 }
 
+// Pods that are classes of their own take time in proportion to their number, and their bill stays as near to the bound.
+func TestClassesOfTheirOwn(t *testing.T) {
+	spend := func(n int) (time.Duration, float64) {
+		in := world(t, 400, poolYAML{Name: "default"})
+		diverseFreely(newBatch(&in, 1), n)
+		before := cpu(t)
+		p := plan.Make(t.Context(), in)
+		took := cpu(t) - before
+		if len(p.Unplaced) > 0 {
+			t.Errorf("%d classes of %d are left: %v", len(p.Unplaced), n, p.Unplaced[0].Reasons)
+		}
+		return took, p.CostPerHour / plan.LowerBound(t.Context(), in, &p)
+	}
+	few, fewShare := spend(1000)
+	many, manyShare := spend(10000)
+	if many > 12*few {
+		t.Errorf("10,000 pods take %v of CPU, 1,000 %v", many, few)
+	}
+	if fewShare > 1.10 || manyShare > 1.14 {
+		t.Errorf("the plan of 1,000 pods costs %.3f times the bound, of 10,000 pods %.3f times", fewShare, manyShare)
+	}
+}
+
 // hostileShare is how many times the CPU of 1,000 ordinary pods a hostile input may take.
 const hostileShare = 5
 

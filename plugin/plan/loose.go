@@ -14,8 +14,8 @@ func zonal(key string) bool { return key == corev1.LabelTopologyZone || key == l
 // alone says that no pod but those of the parts, on one node, has to do with the rules over zones that concern them: whichever zone
 // the node comes up in, they are the first.
 func (m *model) alone(parts []part) bool {
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range m.relations.rules {
+		r := &m.relations.rules[i]
 		if !zonal(r.key) || r.kind == attended {
 			continue
 		}
@@ -54,14 +54,14 @@ func (m *model) unpinned(p *problem, n node) bits {
 		}
 		free := m.newUnit(u.parts, u.count)
 		var keys []string
-		for _, k := range m.keys(u) {
+		for _, k := range m.relations.keys(u) {
 			if !zonal(k) {
 				keys = append(keys, k)
 			}
 		}
 		u.fits = m.pinnedFits(&free, keys, u.domain)
 	}
-	return m.shared(&loose, n)
+	return m.market.shared(&loose, n)
 }
 
 // loose says that the claim's zone is open though rules over zones concern its pods: they were alone with them.
@@ -69,7 +69,7 @@ func (m *model) loose(c *Claim) bool {
 	if len(valuesIn(c.Requirements, corev1.LabelTopologyZone)) < 2 {
 		return false
 	}
-	return slices.ContainsFunc(c.Members, func(x Member) bool { return slices.ContainsFunc(m.keysOf(x.Class), zonal) })
+	return slices.ContainsFunc(c.Members, func(x Member) bool { return slices.ContainsFunc(m.relations.keysOf(x.Class), zonal) })
 }
 
 // untied is left without the classes that rules over zones tie to pods of claims whose zone is open: where those will be is not known
@@ -99,8 +99,8 @@ func (s *second) mayBeLoose(c Claim) bool {
 // tied are the classes of the rules over zones that concern the claim's pods.
 func (m *model) tied(c *Claim) bits {
 	out := newBits(len(m.classes))
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range m.relations.rules {
+		r := &m.relations.rules[i]
 		if zonal(r.key) && slices.ContainsFunc(c.Members, func(x Member) bool { return x.Class == r.owner || r.classes.has(x.Class) }) {
 			out.set(r.owner)
 			out.or(r.classes)

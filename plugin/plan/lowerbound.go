@@ -10,16 +10,6 @@ import (
 // provenShare is what may be open between a plan and the bound that was proven on the way, to leave it at that.
 const provenShare = 1e-5
 
-// proof is what packing for the pools of one weight learned of their pods: what LowerBound starts from.
-type proof struct {
-	weight int32
-	// values are what one pod of each class was taken to be worth, in USD per hour; 0 for unknown.
-	values []float64
-	// pods are how many of each class bound is for, in USD per hour; it is 0 where none was proven on the way.
-	pods  []int
-	bound float64
-}
-
 // prove is what was learned from the packing, by class.
 func (m *model) prove(pk *packing) proof {
 	p := pk.problem
@@ -60,7 +50,7 @@ func LowerBound(ctx context.Context, in Input, p *Plan) float64 {
 	m := compile(in, nil, newLessons())
 	relaxed := m.relax(p)
 	sum := 0.0
-	for _, weight := range m.weights() {
+	for _, weight := range m.market.weights() {
 		pods, prices := make([]int, len(in.Classes)), []float64(nil)
 		for i := range p.Claims {
 			c := &p.Claims[i]

@@ -1,10 +1,8 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 )
 
 // once plans up to most pods of each class, held to the wanted preferences: first onto the rooms of the input's nodes,
@@ -77,7 +75,7 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 	if m.in.budget.Cancelled() {
 		return nothing(m.in), true
 	}
-	for _, weight := range m.weights() { // 4
+	for _, weight := range m.market.weights() { // 4
 		pk := m.packRationed(units, weight)
 		out.Claims = append(out.Claims, m.claims(&pk, next)...) // 5
 		for ui := range units {
@@ -93,7 +91,7 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 		}
 		out.FirstFitPerHour += pk.firstFit
 	}
-	if m.again && !last || !m.settle(units, next, most, last) || !m.gangsStand(next, most, last) { // 6
+	if m.again && !last || !m.relations.settle(units, next, most, last) || !m.gangsStand(next, most, last) { // 6
 		return Plan{}, false
 	}
 	out.Unplaced = m.unplaced(next) // 7
@@ -101,38 +99,15 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 	return out, true
 }
 
-// weights are those of the pools, highest first.
-func (m *model) weights() []int32 {
-	var out []int32
-	for _, p := range m.pools {
-		if !slices.Contains(out, p.Weight) {
-			out = append(out, p.Weight)
-		}
-	}
-	slices.SortFunc(out, func(a, b int32) int { return cmp.Compare(b, a) })
-	return out
-}
-
 // book adds the nodes to the usage of their pools, times times.
-func (m *model) book(nodes []node, times int64) {
+func (mk *market) book(nodes []node, times int64) {
 	for _, n := range nodes {
-		o := &m.offers[n.offer]
-		limits := m.pools[o.pool].limits
-		for i, used := range m.types[o.shape].usage {
+		o := &mk.offers[n.offer]
+		limits := mk.pools[o.pool].limits
+		for i, used := range mk.types[o.shape].usage {
 			limits[i].used += times * used
 		}
 	}
-}
-
-// withinLimits says that the limits have room for a node of the offer.
-func (m *model) withinLimits(oi int) bool {
-	o := &m.offers[oi]
-	for i, used := range m.types[o.shape].usage {
-		if l := m.pools[o.pool].limits[i]; l.used+used > l.max {
-			return false
-		}
-	}
-	return true
 }
 
 // nameClaims gives each claim without one a name that no other has. A name function that repeats itself gets a number behind its answer.
@@ -165,5 +140,3 @@ func numberedNames() func(string) string {
 		return fmt.Sprintf("%s-%d", pool, n)
 	}
 }
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }

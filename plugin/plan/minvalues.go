@@ -75,8 +75,8 @@ func (m *model) distinct(key string, types []int, sp span) []string {
 	}
 	var out []string
 	for _, ti := range types {
-		s := &m.types[ti]
-		if v, ok := labelOf(&m.pools[s.pool], s, &m.offers[s.offers[0]], key); ok && !slices.Contains(out, v) {
+		s := &m.market.types[ti]
+		if v, ok := labelOf(&m.market.pools[s.pool], s, &m.market.offers[s.offers[0]], key); ok && !slices.Contains(out, v) {
 			out = append(out, v)
 		}
 	}
@@ -119,7 +119,7 @@ func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim
 				continue
 			}
 			for _, q := range p.units[it.unit].parts {
-				m.avoid(q.class, m.offers[n.offer].pool, p.units[it.unit].fits)
+				m.avoid(q.class, m.market.offers[n.offer].pool, p.units[it.unit].fits)
 			}
 		}
 		return nil, nil
@@ -140,7 +140,7 @@ func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim
 // crowdedOut says that the node could keep its pool's minValues if no other of the plan counted against the pool's limits.
 func (m *model) crowdedOut(p *problem, n node) bool {
 	var free []int64
-	for _, l := range m.pools[m.offers[n.offer].pool].limits {
+	for _, l := range m.market.pools[m.market.offers[n.offer].pool].limits {
 		free = append(free, l.max-l.before)
 	}
 	if len(free) == 0 {
@@ -149,8 +149,8 @@ func (m *model) crowdedOut(p *problem, n node) bool {
 	for _, oi := range m.cheapestShared(p, n, free) {
 		other, rest := n, slices.Clone(free)
 		other.offer = oi
-		m.reserve(oi, 1, rest)
-		if m.form(m.span(p, other, m.shared(p, other)), &m.offers[oi], rest).fine {
+		m.market.reserve(oi, 1, rest)
+		if m.form(m.span(p, other, m.market.shared(p, other)), &m.market.offers[oi], rest).fine {
 			return true
 		}
 	}
@@ -162,20 +162,20 @@ func (m *model) otherwise(p *problem, n node, slack []int64, next []int, kinds b
 	for _, oi := range m.cheapestShared(p, n, slack) {
 		other := n
 		other.offer = oi
-		m.reserve(oi, 1, slack)
+		m.market.reserve(oi, 1, slack)
 		if c, ok := m.claim(p, other, slack, next, kinds); ok {
-			m.book([]node{other}, 1)
+			m.market.book([]node{other}, 1)
 			m.bookReserved([]node{other}, 1)
 			return c, other, true
 		}
-		m.reserve(oi, -1, slack)
+		m.market.reserve(oi, -1, slack)
 	}
 	return Claim{}, node{}, false
 }
 
 // reserve takes n nodes of the offer off what the limits of its pool leave.
-func (m *model) reserve(oi int, n int64, slack []int64) {
-	for i, used := range m.types[m.offers[oi].shape].usage {
+func (mk *market) reserve(oi int, n int64, slack []int64) {
+	for i, used := range mk.types[mk.offers[oi].shape].usage {
 		slack[i] -= n * used
 	}
 }
@@ -183,22 +183,22 @@ func (m *model) reserve(oi int, n int64, slack []int64) {
 // cheapestShared are offers of the node's pool that hold its pods and that limits and reservations leave room for, the cheapest
 // first.
 func (m *model) cheapestShared(p *problem, n node, slack []int64) []int {
-	shared := m.shared(p, n)
+	shared := m.market.shared(p, n)
 	var out []int
-	for oi := range m.offers {
-		left, limited := m.reserved[m.offers[oi].ReservationID]
-		if !shared.has(oi) || !m.available.has(oi) || limited && left <= 0 {
+	for oi := range m.market.offers {
+		left, limited := m.reserved[m.market.offers[oi].ReservationID]
+		if !shared.has(oi) || !m.market.available.has(oi) || limited && left <= 0 {
 			continue
 		}
 		roomy := true
-		for i, used := range m.types[m.offers[oi].shape].usage {
+		for i, used := range m.market.types[m.market.offers[oi].shape].usage {
 			roomy = roomy && used <= slack[i]
 		}
 		if roomy {
 			out = append(out, oi)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(m.offers[a].Price, m.offers[b].Price) })
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(m.market.offers[a].Price, m.market.offers[b].Price) })
 	return out[:min(len(out), maxOtherTypes)]
 }
 
@@ -224,9 +224,9 @@ func halves(items []item) (left, right []item) {
 // avoid keeps the class off the offers of the pool in the plans to come of the same input.
 func (m *model) avoid(ci, pi int, offers bits) {
 	if m.lessons.without[ci] == nil {
-		m.lessons.without[ci] = newBits(len(m.offers))
+		m.lessons.without[ci] = newBits(len(m.market.offers))
 	}
-	for oi := m.pools[pi].offers[0]; oi < m.pools[pi].offers[1]; oi++ {
+	for oi := m.market.pools[pi].offers[0]; oi < m.market.pools[pi].offers[1]; oi++ {
 		if offers.has(oi) {
 			m.lessons.without[ci].set(oi)
 		}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -16,27 +15,13 @@ import (
 type model struct {
 	in        Input
 	dims      dims
-	pools     []pool
-	offers    []offer
-	types     []shape
 	classes   []class
 	daemons   []class
 	rooms     []room
-	rules     []rule
 	nodeRules []nodeRule
-	concerns  []concern
-	// hosts are the spreads over hosts that are closed, by index.
-	hosts []int
-	peers peers
-	memo  domainMemo
-	// moreValues is how many values of a label, beside one, stand for an endless choice, by key.
-	moreValues map[string]int
-	// regions by zone.
-	regions map[string]string
+	memo      domainMemo
 	// bins are the offers as packing sees them; nil until it asks.
 	bins []binpack.Bin
-	// available holds the offers that can be bought now.
-	available bits
 	// probation is the offers whose launches failed lately.
 	probation probation
 	// reserved is how many instances each capacity reservation still holds, by its id; nil for none.
@@ -54,87 +39,12 @@ type model struct {
 	lost, waiting bits
 	// podsPerNode is how many pods the roomiest node has room for.
 	podsPerNode int
-	// newLabels are the label keys that a new node of any pool may have.
-	newLabels map[string]bool
 	// gangs of the input, in the order of their first class.
 	gangs []gang
 	// problems are mistakes in the input.
-	problems []Problem
-}
-
-// pool is a NodePool, prepared for matching.
-type pool struct {
-	catalog.NodePool
-	// reqs are the template's requirements under normal keys; broken says why they cannot be read.
-	reqs   catalog.Requirements
-	broken error
-	labels map[string]string
-	// open are the keys whose value the pods of a node choose.
-	open   map[string]catalog.Set
-	limits []limit
-	// types and offers are ranges of the model's lists.
-	types, offers [2]int
-}
-
-// limit is one entry of a NodePool's limits.
-type limit struct {
-	name corev1.ResourceName
-	// before is what was used before this plan.
-	max, used, before int64
-}
-
-// shape is an instance type of a pool.
-type shape struct {
-	*catalog.InstanceType
-	pool   int
-	offers [2]int
-	// usage is what one node counts against each of the pool's limits.
-	usage []int64
-	// devices are the resources other than a node's own that it has: accelerators and the like.
-	devices []corev1.ResourceName
-}
-
-// offer is an offering of a shape. What its nodes have free for pods has the daemon pods already taken off.
-type offer struct {
-	catalog.Offering
-	shape, pool int
-	region      string
-	free        vec
-}
-
-// class is an Input.Class, or a DaemonSet seen as one.
-type class struct {
-	key      string
-	pod      *corev1.Pod
-	refs     []catalog.PodRef
-	need     vec
-	terms    []catalog.Requirements
-	termsErr error
-	// own are the terms without what volumes and preferences add: they say which nodes a topology spread counts.
-	own   []catalog.Requirements
-	ports []port
-	// shared are those of its volumes that other pods may use as well.
-	shared []sharedVolume
-	// fits are the offers one of whose nodes could run a pod of the class, were they available.
-	fits bits
-	// demands are what the class wants of the open keys, by pool; nil for nothing.
-	demands []catalog.Requirements
-	// rejected are the filters' verdicts on offers; barred are those on rooms, by the node's name.
-	rejected []Rejection
-	barred   map[string]string
-	// perNode is how many one node may hold by a filter's verdict; 0 for any.
-	perNode int
-	// blocked are label values on which pods that exist do not tolerate the class.
-	blocked map[string]map[string]bool
-	// lacks is the first resource, by name, that the class asks for and that is no dimension: no instance type and no node has any. Empty
-	// for none.
-	lacks corev1.ResourceName
-	// broken is why no node at all will do; nil where some might.
-	broken *Reason
-	// want are the preferences that the class is held to.
-	want want
-	// hostile are the daemons whose pods do not bear the class on their node, or the class them.
-	hostile []hostility
+	problems  []Problem
+	market    market
+	relations relations
 }
 
 // room is a node that exists or is in flight and has free resources.
@@ -157,7 +67,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.compilePools()
 	m.prepare()
 	m.probation = newProbation(m)
-	m.newLabels = newLabels(m.pools, m.types)
+	m.market.newLabels = newLabels(m.market.pools, m.market.types)
 	m.compileReserved()
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
@@ -169,20 +79,20 @@ func compile(in Input, w wants, l *lessons) *model {
 		m.daemons = append(m.daemons, d)
 	}
 	m.takeDaemons()
-	for i := range m.offers {
-		m.podsPerNode = max(m.podsPerNode, int(m.offers[i].free[dimPods]))
+	m.market.sizes = newSizes(m.market.offers, len(m.dims))
+	for i := range m.market.offers {
+		m.podsPerNode = max(m.podsPerNode, int(m.market.offers[i].free[dimPods]))
 	}
 	for i, c := range in.Classes {
 		m.classes = append(m.classes, m.newClass(c, w.of(i)))
-		m.classes[i].fits, m.classes[i].demands = newBits(len(m.offers)), make([]catalog.Requirements, len(m.pools))
+		m.classes[i].fits, m.classes[i].demands = newBits(len(m.market.offers)), make([]catalog.Requirements, len(m.market.pools))
 	}
-	m.concerns = make([]concern, len(m.classes))
+	m.relations = relations{in: &m.in, classes: m.classes, concerns: make([]concern, len(m.classes))}
 	// What the rest of this takes, roughly, in the units of packing.
-	in.budget.Spend(len(m.classes) * (len(m.offers) + len(in.Nodes)) / 8)
+	in.budget.Spend(len(m.classes) * (len(m.market.offers) + len(in.Nodes)) / 8)
 	m.compileGangs()
 	m.compileRooms()
-	m.compileRules()
-	known := map[string]fitted{}
+	m.relations.compileRules()
 	for i := range m.classes {
 		if in.budget.Cancelled() {
 			return m
@@ -190,7 +100,7 @@ func compile(in Input, w wants, l *lessons) *model {
 		c := &m.classes[i]
 		m.applyRejections(c)
 		c.hostile = m.hostile(c)
-		c.fits, c.demands = m.fit(c, known)
+		c.fits, c.demands = m.fit(c)
 		for w, unfit := range m.lessons.without[i] {
 			c.fits[w] &^= unfit
 		}
@@ -202,7 +112,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.softDomains()
 	m.openDomains()
 	m.compileNodeRules()
-	m.findConcerns()
+	m.relations.findConcerns()
 	return m
 }
 
@@ -228,64 +138,9 @@ func (m *model) compileDims() {
 // compilePools sorts the pools by weight, highest first, then by name.
 func (m *model) compilePools() {
 	for _, name := range slices.Sorted(maps.Keys(m.in.Catalog.NodePools)) {
-		m.pools = append(m.pools, newPool(m.in.Catalog.NodePools[name]))
+		m.market.pools = append(m.market.pools, newPool(m.in.Catalog.NodePools[name]))
 	}
-	slices.SortStableFunc(m.pools, func(a, b pool) int { return cmp.Compare(b.Weight, a.Weight) })
-}
-
-func newPool(np catalog.NodePool) pool {
-	p := pool{NodePool: np, labels: map[string]string{}, open: map[string]catalog.Set{}}
-	maps.Copy(p.labels, np.Labels)
-	for _, k := range []struct{ key, value string }{{labelNodePool, np.Name}, {labelNodeClass, np.NodeClass}} {
-		if _, ok := p.labels[k.key]; !ok {
-			p.labels[k.key] = k.value
-		}
-	}
-	normal := slices.Clone(np.Requirements)
-	for i := range normal {
-		normal[i].Key = NormalKey(normal[i].Key)
-	}
-	p.reqs, p.broken = catalog.NewRequirements(normal)
-	if key, bad := p.reqs.Conflict(); bad {
-		p.broken = fmt.Errorf("they contradict each other: no value of %s is allowed", key)
-	}
-	for k, s := range p.reqs {
-		if _, fixed := p.labels[k]; !fixed && !wellKnown(k) {
-			p.open[k] = s
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(np.Limits)) {
-		q, used := np.Limits[name], np.Usage[name]
-		p.limits = append(p.limits, limit{name: name, max: amount(name, q), used: amount(name, used), before: amount(name, used)})
-	}
-	return p
-}
-
-// labelOf is the value of a node's label under a normal key, if the offer decides it.
-func labelOf(p *pool, s *shape, o *offer, key string) (string, bool) {
-	switch key {
-	case corev1.LabelTopologyZone:
-		return o.Zone, true
-	case labelCapacityType:
-		return o.CapacityType, true
-	case labelZoneID:
-		return o.ZoneID, o.ZoneID != ""
-	case labelRegistered, labelInitialized:
-		return "true", true // Every node gets them once it is there; the claim does not carry them.
-	}
-	if v, ok := p.labels[key]; ok {
-		return v, true
-	}
-	if v, ok := s.Labels[key]; ok {
-		return v, true
-	}
-	switch key {
-	case corev1.LabelTopologyRegion:
-		return o.region, true
-	case corev1.LabelInstanceTypeStable:
-		return s.Name, true
-	}
-	return "", false
+	slices.SortStableFunc(m.market.pools, func(a, b pool) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 
 // newClass reads the needs of the class, held to what is wanted of its preferences.
@@ -316,26 +171,26 @@ func (m *model) newClass(c Class, w want) class {
 func (m *model) takeDaemons() {
 	for i := range m.daemons {
 		d := &m.daemons[i]
-		d.fits = newBits(len(m.offers))
-		for pi := range m.pools {
-			p := &m.pools[pi]
+		d.fits = newBits(len(m.market.offers))
+		for pi := range m.market.pools {
+			p := &m.market.pools[pi]
 			if _, ok := Tolerates(d.pod.Spec.Tolerations, p.Taints); !ok || p.broken != nil {
 				continue
 			}
 			for _, term := range d.terms {
-				m.match(p, term, d.fits)
+				d.fits.or(m.market.matching(p, term))
 			}
 		}
 	}
 	if len(m.daemons) == 0 {
 		return
 	}
-	m.offers = slices.Clone(m.offers) // Others may have them, too.
+	m.market.offers = slices.Clone(m.market.offers) // Others may have them, too.
 	// Offers of a type share what they have.
 	var from, last vec
 	were, are := make([]bool, len(m.daemons)), make([]bool, len(m.daemons))
-	for i := range m.offers {
-		o := &m.offers[i]
+	for i := range m.market.offers {
+		o := &m.market.offers[i]
 		for j := range m.daemons {
 			are[j] = m.daemons[j].fits.has(i)
 		}
@@ -352,44 +207,23 @@ func (m *model) takeDaemons() {
 	}
 }
 
-// match adds to out the pool's offers whose labels meet the requirements; open keys are met if any value is left.
-func (m *model) match(p *pool, reqs catalog.Requirements, out bits) {
-	var byType, byOffer []string
-	for _, k := range slices.Sorted(maps.Keys(reqs)) {
-		set, ok := p.open[k]
-		switch {
-		case ok:
-			if set.Intersect(reqs[k]).Empty() {
-				return
-			}
-		case k == corev1.LabelTopologyZone || k == labelCapacityType || k == labelZoneID || k == corev1.LabelTopologyRegion:
-			byOffer = append(byOffer, k)
-		default:
-			byType = append(byType, k)
-		}
-	}
-	for ti := p.types[0]; ti < p.types[1]; ti++ {
-		s := &m.types[ti]
-		if !meets(reqs, byType, p, s, &m.offers[s.offers[0]]) {
-			continue
-		}
-		for oi := s.offers[0]; oi < s.offers[1]; oi++ {
-			if meets(reqs, byOffer, p, s, &m.offers[oi]) {
-				out.set(oi)
+// resources are those that any instance type or node of the input has.
+func (in *Input) resources() map[corev1.ResourceName]bool {
+	out := map[corev1.ResourceName]bool{}
+	add := func(list corev1.ResourceList) {
+		for name, q := range list {
+			if q.Sign() > 0 {
+				out[name] = true
 			}
 		}
 	}
-}
-
-func meets(reqs catalog.Requirements, keys []string, p *pool, s *shape, o *offer) bool {
-	for _, k := range keys {
-		set := reqs[k]
-		v, ok := labelOf(p, s, o, k)
-		if !ok && !set.Absent || ok && !set.Has(v) {
-			return false
+	for _, types := range in.Catalog.InstanceTypes {
+		for i := range types {
+			add(types[i].Allocatable)
 		}
 	}
-	return true
+	for i := range in.Nodes {
+		add(in.Nodes[i].Free)
+	}
+	return out
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

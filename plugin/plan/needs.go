@@ -66,16 +66,6 @@ func NormalKey(key string) string {
 	return key
 }
 
-// wellKnown says that only the instance type, the offering or the NodePool itself set the label, never a pod.
-func wellKnown(key string) bool {
-	switch key {
-	case corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
-		corev1.LabelOSStable, corev1.LabelWindowsBuild, corev1.LabelHostname, labelZoneID, fieldName:
-		return true
-	}
-	return strings.HasPrefix(key, "karpenter.k8s.aws/") || strings.HasPrefix(key, "karpenter.sh/")
-}
-
 // PodRequirements is what a pod demands of a node's labels, as alternatives of which one must be met: its nodeSelector
 // joined with each term of its required node affinity, all keys normal (NormalKey). A demand on the node's name has the
 // key metadata.name. A pod without demands has one alternative, an empty one. Terms that are not valid match no node;
@@ -176,18 +166,6 @@ func compares(t corev1.Toleration, taint corev1.Taint) bool {
 // RegionOf derives the region from the name of a zone.
 func RegionOf(zone string) string { return regionOf(zone) }
 
-// regionOf derives the region from the name of a zone: us-east-1 of us-east-1a and of us-east-1-bos-1a.
-func regionOf(zone string) string {
-	parts := strings.Split(zone, "-")
-	for i, p := range parts {
-		if p != "" && p[0] >= '0' && p[0] <= '9' {
-			parts[i] = strings.TrimRight(p, "abcdefghijklmnopqrstuvwxyz")
-			return strings.Join(parts[:i+1], "-")
-		}
-	}
-	return zone
-}
-
 // port is a host port that a pod takes on its node.
 type port struct {
 	ip       string
@@ -238,3 +216,18 @@ func portsClash(a, b []port) bool {
 	}
 	return false
 }
+
+// regionOf derives the region from the name of a zone: us-east-1 of us-east-1a and of us-east-1-bos-1a.
+func regionOf(zone string) string {
+	parts := strings.Split(zone, "-")
+	for i, p := range parts {
+		if p != "" && p[0] >= '0' && p[0] <= '9' {
+			parts[i] = strings.TrimRight(p, "abcdefghijklmnopqrstuvwxyz")
+			return strings.Join(parts[:i+1], "-")
+		}
+	}
+	return zone
+}
+
+// isHost says that the label tells nodes apart.
+func isHost(key string) bool { return key == corev1.LabelHostname }

@@ -12,34 +12,34 @@ import (
 
 // compileOffers lists what the requirements of the pools let be bought.
 func (m *model) compileOffers() {
-	for pi := range m.pools {
-		p := &m.pools[pi]
-		p.types[0], p.offers[0] = len(m.types), len(m.offers)
+	for pi := range m.market.pools {
+		p := &m.market.pools[pi]
+		p.types[0], p.offers[0] = len(m.market.types), len(m.market.offers)
 		list := m.in.Catalog.InstanceTypes[p.NodeClass]
 		byName := func(a, b catalog.InstanceType) int { return strings.Compare(a.Name, b.Name) }
 		if !slices.IsSortedFunc(list, byName) {
 			list = slices.Clone(list)
 			slices.SortFunc(list, byName)
 		}
-		m.types, m.offers = slices.Grow(m.types, len(list)), slices.Grow(m.offers, 3*len(list))
+		m.market.types, m.market.offers = slices.Grow(m.market.types, len(list)), slices.Grow(m.market.offers, 3*len(list))
 		for i := range list {
 			if p.broken == nil {
 				m.addShape(pi, &list[i])
 			}
 		}
-		p.types[1], p.offers[1] = len(m.types), len(m.offers)
+		p.types[1], p.offers[1] = len(m.market.types), len(m.market.offers)
 	}
-	m.available = newBits(len(m.offers))
-	for i := range m.offers {
-		if m.offers[i].Available {
-			m.available.set(i)
+	m.market.available = newBits(len(m.market.offers))
+	for i := range m.market.offers {
+		if m.market.offers[i].Available {
+			m.market.available.set(i)
 		}
 	}
 }
 
 func (m *model) addShape(pi int, it *catalog.InstanceType) {
-	p := &m.pools[pi]
-	s := shape{InstanceType: it, pool: pi, offers: [2]int{len(m.offers), 0}}
+	p := &m.market.pools[pi]
+	s := shape{InstanceType: it, pool: pi, offers: [2]int{len(m.market.offers), 0}}
 	free := m.dims.node(it.Allocatable, attachLimits(it))
 	byZone := func(a, b catalog.Offering) int {
 		return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.CapacityType, b.CapacityType))
@@ -53,15 +53,15 @@ func (m *model) addShape(pi int, it *catalog.InstanceType) {
 	for i := range offerings {
 		of := &offerings[i]
 		if of.Zone != zone {
-			zone, region = of.Zone, m.region(of.Zone)
+			zone, region = of.Zone, m.market.region(of.Zone)
 		}
-		o := offer{Offering: *of, shape: len(m.types), pool: pi, region: region, free: free}
-		if !priced(of) || !m.poolAllows(p, &s, &o) {
+		o := offer{Offering: *of, shape: len(m.market.types), pool: pi, region: region, free: free}
+		if !priced(of) || !m.market.poolAllows(p, &s, &o) {
 			continue
 		}
-		m.offers = append(m.offers, o)
+		m.market.offers = append(m.market.offers, o)
 	}
-	s.offers[1] = len(m.offers)
+	s.offers[1] = len(m.market.offers)
 	if s.offers[0] == s.offers[1] {
 		return
 	}
@@ -73,7 +73,7 @@ func (m *model) addShape(pi int, it *catalog.InstanceType) {
 		}
 		s.usage = append(s.usage, used)
 	}
-	m.types = append(m.types, s)
+	m.market.types = append(m.market.types, s)
 }
 
 // devices are the names with a domain and a quantity.
@@ -87,7 +87,7 @@ func devices(list corev1.ResourceList) []corev1.ResourceName {
 	return out
 }
 
-func (m *model) poolAllows(p *pool, s *shape, o *offer) bool {
+func (mk *market) poolAllows(p *pool, s *shape, o *offer) bool {
 	for k, set := range p.reqs {
 		if _, open := p.open[k]; open {
 			continue
@@ -116,19 +116,19 @@ type offerName struct{ pool, instanceType, zone, capacityType string }
 // newProbation lists the model's offers on probation. Those of a pool with strict minValues are left out: without them the
 // pool might lack the values that it needs for a node of other offers.
 func newProbation(m *model) probation {
-	p := probation{names: map[offerName]bool{}, buyable: func(oi int) bool { return m.available.has(oi) && m.withinLimits(oi) }}
+	p := probation{names: map[offerName]bool{}, buyable: func(oi int) bool { return m.market.available.has(oi) && m.market.withinLimits(oi) }}
 	several := func(r catalog.Requirement) bool { return r.MinValues > 1 }
-	for oi := range m.offers {
-		o := &m.offers[oi]
-		in := &m.pools[o.pool]
+	for oi := range m.market.offers {
+		o := &m.market.offers[oi]
+		in := &m.market.pools[o.pool]
 		if !o.Probation || !m.in.MinValuesBestEffort && slices.ContainsFunc(in.Requirements, several) {
 			continue
 		}
 		if p.offers == nil {
-			p.offers = newBits(len(m.offers))
+			p.offers = newBits(len(m.market.offers))
 		}
 		p.offers.set(oi)
-		p.names[offerName{in.Name, m.types[o.shape].Name, o.Zone, o.CapacityType}] = true
+		p.names[offerName{in.Name, m.market.types[o.shape].Name, o.Zone, o.CapacityType}] = true
 	}
 	return p
 }

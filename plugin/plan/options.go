@@ -60,25 +60,3 @@ func (o Options) efforts(sketch bool) []float64 {
 	}
 	return out
 }
-
-// batch is how many pods the input has.
-func (m *model) batch() int {
-	n := 0
-	for i := range m.classes {
-		n += len(m.classes[i].refs)
-	}
-	return n
-}
-
-// nodeLimit is how many pods one node may hold by Options.NodeShare; 0 for any number.
-func (p *problem) nodeLimit() int64 {
-	share := p.m.in.Options.NodeShare
-	if share <= 0 || share >= 1 {
-		return 0
-	}
-	limit := max(int64(share*float64(p.m.batch())), 1)
-	for ui := range p.units {
-		limit = max(limit, p.units[ui].need[dimPods])
-	}
-	return limit
-}

@@ -27,7 +27,7 @@ func (m *model) pack(units []unit, weight int32) packing {
 	})
 	pk := packing{problem: p, best: p.split(found.Boxes), firstFit: found.FirstFit, values: found.Values, bound: found.Bound}
 	m.diversify(p, pk.best.nodes)
-	m.book(pk.best.nodes, 1)
+	m.market.book(pk.best.nodes, 1)
 	return pk
 }
 

@@ -68,7 +68,7 @@ func (p *peers) candidates(s labels.Selector) ([]int, bool) {
 }
 
 // groupPeers finds the groups.
-func (m *model) groupPeers() {
+func (re *relations) groupPeers() {
 	p := peers{index: map[string]int{}, matched: map[string]matched{}, labelled: map[labelValue][]int{}}
 	known := map[*corev1.Pod]int{}
 	var key []byte
@@ -92,17 +92,17 @@ func (m *model) groupPeers() {
 		known[pod] = g
 		return g
 	}
-	for ci := range m.classes {
-		p.class = append(p.class, group(m.classes[ci].pod))
+	for ci := range re.classes {
+		p.class = append(p.class, group(re.classes[ci].pod))
 	}
-	for i := range m.in.Nodes {
+	for i := range re.in.Nodes {
 		var of []int
-		for _, pod := range m.in.Nodes[i].Pods {
+		for _, pod := range re.in.Nodes[i].Pods {
 			of = append(of, group(pod))
 		}
 		p.node = append(p.node, of)
 	}
-	m.peers = p
+	re.peers = p
 }
 
 // whom tells rules apart that speak of different pods.
@@ -123,35 +123,35 @@ func (r *rule) whom() string {
 type matched struct{ groups, classes bits }
 
 // matched finds whom the rule speaks of.
-func (m *model) matched(r *rule) matched {
+func (re *relations) matched(r *rule) matched {
 	key := r.whom()
-	out, ok := m.peers.matched[key]
+	out, ok := re.peers.matched[key]
 	if ok {
 		return out
 	}
-	out = matched{newBits(len(m.peers.pods)), newBits(len(m.classes))}
-	if some, ok := m.peers.candidates(r.selector); ok {
+	out = matched{newBits(len(re.peers.pods)), newBits(len(re.classes))}
+	if some, ok := re.peers.candidates(r.selector); ok {
 		for _, g := range some {
-			if r.matches(m.peers.pods[g]) {
+			if r.matches(re.peers.pods[g]) {
 				out.groups.set(g)
 			}
 		}
 	} else {
-		for g, pod := range m.peers.pods {
+		for g, pod := range re.peers.pods {
 			if r.matches(pod) {
 				out.groups.set(g)
 			}
 		}
 	}
 	if out.groups.empty() {
-		m.peers.matched[key] = out
+		re.peers.matched[key] = out
 		return out
 	}
-	for ci, g := range m.peers.class {
+	for ci, g := range re.peers.class {
 		if out.groups.has(g) {
 			out.classes.set(ci)
 		}
 	}
-	m.peers.matched[key] = out
+	re.peers.matched[key] = out
 	return out
 }

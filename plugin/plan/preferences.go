@@ -297,5 +297,8 @@ func (r *ranking) ignored(n int, share float64) []IgnoredPreference {
 
 func percent(share float64) string { return trimZeros(fmt.Sprintf("%.2f", share*100)) + " %" }
 
-// isHost says that the label tells nodes apart.
-func isHost(key string) bool { return key == corev1.LabelHostname }
+// Make plans the pods of the input.
+func (k *Maker) Make(ctx context.Context, in Input) Plan {
+	in.maker = k
+	return Make(ctx, in)
+}

@@ -5,20 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // tierSteps is into how many parts the pods of one priority are cut to find how many the limits leave room for.
 const tierSteps = 8
-
-// priority of the pod; 0 unless a PriorityClass or the pod says otherwise.
-func priority(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
-}
 
 func allPods(in Input) []int {
 	most := make([]int, len(in.Classes))

@@ -40,14 +40,14 @@ type solution struct {
 }
 
 func (m *model) newProblem(units []unit, weight int32) *problem {
-	p := &problem{m: m, units: units, weight: weight, may: m.available.clone()}
+	p := &problem{m: m, units: units, weight: weight, may: m.market.available.clone()}
 	var room [][]int64
-	for pi := range m.pools {
-		if m.pools[pi].Weight != weight {
-			m.dropPool(p.may, pi)
+	for pi := range m.market.pools {
+		if m.market.pools[pi].Weight != weight {
+			m.market.dropPool(p.may, pi)
 		}
 		var left []int64
-		for _, l := range m.pools[pi].limits {
+		for _, l := range m.market.pools[pi].limits {
 			left = append(left, l.max-l.used)
 		}
 		room = append(room, left)
@@ -60,10 +60,10 @@ func (m *model) newProblem(units []unit, weight int32) *problem {
 // candidates returns the offers as bins, made when they are first asked for.
 func candidates(m *model) []binpack.Bin {
 	if m.bins == nil {
-		m.bins = make([]binpack.Bin, len(m.offers))
-		for oi := range m.offers {
-			o := &m.offers[oi]
-			m.bins[oi] = binpack.Bin{Pool: o.pool, Group: o.shape, Price: o.Price, Free: binpack.Vec(o.free), Usage: m.types[o.shape].usage}
+		m.bins = make([]binpack.Bin, len(m.market.offers))
+		for oi := range m.market.offers {
+			o := &m.market.offers[oi]
+			m.bins[oi] = binpack.Bin{Pool: o.pool, Group: o.shape, Price: o.Price, Free: binpack.Vec(o.free), Usage: m.market.types[o.shape].usage}
 		}
 	}
 	return m.bins
@@ -207,7 +207,7 @@ func (p *problem) cost(nodes []node) float64 {
 	// Summed in the order of prices, so that the order of nodes does not change the last digit.
 	prices := make([]float64, len(nodes))
 	for i := range nodes {
-		prices[i] = p.m.offers[nodes[i].offer].Price
+		prices[i] = p.m.market.offers[nodes[i].offer].Price
 	}
 	return sorted(prices)
 }
@@ -250,4 +250,26 @@ func (p *problem) split(boxes []binpack.Box) solution {
 		s.nodes = append(s.nodes, n)
 	}
 	return s
+}
+
+// batch is how many pods the input has.
+func (m *model) batch() int {
+	n := 0
+	for i := range m.classes {
+		n += len(m.classes[i].refs)
+	}
+	return n
+}
+
+// nodeLimit is how many pods one node may hold by Options.NodeShare; 0 for any number.
+func (p *problem) nodeLimit() int64 {
+	share := p.m.in.Options.NodeShare
+	if share <= 0 || share >= 1 {
+		return 0
+	}
+	limit := max(int64(share*float64(p.m.batch())), 1)
+	for ui := range p.units {
+		limit = max(limit, p.units[ui].need[dimPods])
+	}
+	return limit
 }

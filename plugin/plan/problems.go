@@ -101,8 +101,8 @@ func negative(list corev1.ResourceList) (corev1.ResourceName, string) {
 func problems(in Input) []Problem {
 	m := &model{in: in}
 	m.compilePools()
-	for pi := range m.pools {
-		m.poolProblems(&m.pools[pi])
+	for pi := range m.market.pools {
+		m.poolProblems(&m.market.pools[pi])
 	}
 	for _, class := range sortedKeys(m.in.Catalog.InstanceTypes) {
 		for i := range m.in.Catalog.InstanceTypes[class] {

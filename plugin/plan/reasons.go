@@ -15,7 +15,7 @@ func (m *model) note(ci, pi int, code, message string) {
 	if m.notes == nil {
 		m.notes = map[[2]int]Reason{}
 	}
-	m.notes[[2]int{ci, pi}] = Reason{NodePool: m.pools[pi].Name, Code: code, Message: message}
+	m.notes[[2]int{ci, pi}] = Reason{NodePool: m.market.pools[pi].Name, Code: code, Message: message}
 }
 
 // unplaced lists the pods that next does not name, with one reason per pool.
@@ -39,11 +39,11 @@ func (m *model) reasons(ci int) []Reason {
 	if r, ok := m.lessons.held[ci]; ok {
 		return []Reason{r}
 	}
-	if len(m.pools) == 0 {
+	if len(m.market.pools) == 0 {
 		return []Reason{{Code: "NotReady", Message: "there is no NodePool"}}
 	}
 	var out []Reason
-	for pi := range m.pools {
+	for pi := range m.market.pools {
 		out = append(out, m.reason(ci, pi))
 	}
 	return out
@@ -51,7 +51,7 @@ func (m *model) reasons(ci int) []Reason {
 
 // reason is the first thing that keeps the class out of the pool.
 func (m *model) reason(ci, pi int) Reason {
-	c, p := &m.classes[ci], &m.pools[pi]
+	c, p := &m.classes[ci], &m.market.pools[pi]
 	say := func(code, format string, args ...any) Reason {
 		return Reason{NodePool: p.Name, Code: code, Message: fmt.Sprintf(format, args...)}
 	}
@@ -84,12 +84,12 @@ func (m *model) reason(ci, pi int) Reason {
 	if p.types[0] == p.types[1] {
 		return say("NoInstanceTypeFits", "%s", m.noTypes(p))
 	}
-	labelled := newBits(len(m.offers))
+	labelled := newBits(len(m.market.offers))
 	for _, term := range c.terms {
-		m.match(p, term, labelled)
+		labelled.or(m.market.matching(p, term))
 	}
 	if labelled.empty() {
-		return say("RequirementsConflict", "%s", m.conflict(c, p))
+		return say("RequirementsConflict", "%s", m.market.conflict(c, p))
 	}
 	return m.reasonBySize(ci, p, labelled)
 }
@@ -103,63 +103,53 @@ func (m *model) reasonBySize(ci int, p *pool, labelled bits) Reason {
 		r.Code, r.Message = "NoInstanceTypeFits", fmt.Sprintf("asks for %s %s; no type of the pool has any", figure(c.lacks, amount(c.lacks, q)), resourceText(c.lacks))
 		return r
 	}
-	fits := m.each(labelled, func(oi int) bool { return m.offers[oi].free.times(c.need) > 0 })
+	fits := m.market.each(labelled, func(oi int) bool { return m.market.offers[oi].free.times(c.need) > 0 })
 	if fits.empty() {
 		r.Code, r.Message = "NoInstanceTypeFits", m.tooLarge(c, labelled)
 		return r
 	}
-	free := m.each(fits, func(oi int) bool { return !m.daemonPort(c, oi) })
+	free := m.market.each(fits, func(oi int) bool { return !m.daemonPort(c, oi) })
 	if free.empty() {
 		r.Code, r.Message = "NoInstanceTypeFits", "asks for a host port that a daemon pod takes on every node of the pool"
 		return r
 	}
-	free = m.each(free, func(oi int) bool { return !m.daemonApart(c, oi) })
+	free = m.market.each(free, func(oi int) bool { return !m.daemonApart(c, oi) })
 	if free.empty() {
 		r.Code, r.Message = "AffinityUnsatisfiable", "required anti-affinity keeps it apart from the pods of DaemonSet "+m.daemons[c.hostile[0].daemon].pod.Name+", which run on every node of the pool"
 		return r
 	}
-	near := m.each(free, func(oi int) bool { return !m.isBlocked(c, oi) })
+	near := m.market.each(free, func(oi int) bool { return !m.isBlocked(c, oi) })
 	if near.empty() {
 		r.Code, r.Message = "AffinityUnsatisfiable", "running pods have required anti-affinity against it wherever the pool can launch"
 		return r
 	}
-	kept := m.each(near, func(oi int) bool { return !m.rejects(c, oi) })
+	kept := m.market.each(near, func(oi int) bool { return !m.rejects(c, oi) })
 	if kept.empty() {
 		r.Code, r.Message = "FilterRejected", m.verdicts(c)
 		return r
 	}
-	open := m.each(kept, m.available.has)
+	open := m.market.each(kept, m.market.available.has)
 	if open.empty() {
-		r.Code, r.Message = "NoOfferingAvailable", m.sold(kept)
+		r.Code, r.Message = "NoOfferingAvailable", m.market.sold(kept)
 		return r
 	}
-	if m.each(open, m.withinLimits).empty() {
-		r.Code, r.Message = "LimitExceeded", m.overLimit(p, open)
+	if m.market.each(open, m.market.withinLimits).empty() {
+		r.Code, r.Message = "LimitExceeded", m.market.overLimit(p, open)
 		return r
 	}
 	r.Code, r.Message = m.relation(ci)
 	return r
 }
 
-func (m *model) each(set bits, keep func(int) bool) bits {
-	out := newBits(len(m.offers))
-	set.each(func(oi int) {
-		if keep(oi) {
-			out.set(oi)
-		}
-	})
-	return out
-}
-
 // conflict names for each alternative of the class what it requires and the pool has not: the first key of it for which
 // no offer of the pool has a value.
-func (m *model) conflict(c *class, p *pool) string {
+func (mk *market) conflict(c *class, p *pool) string {
 	var all []string
 	for _, term := range c.terms {
 		for _, k := range sortedKeys(term) {
-			one := newBits(len(m.offers))
-			m.match(p, catalog.Requirements{k: term[k]}, one)
-			if text := fmt.Sprintf("requires %s %s; %s", k, setText(term[k]), m.allows(p, k, term[k])); one.empty() {
+			one := newBits(len(mk.offers))
+			one.or(mk.matching(p, catalog.Requirements{k: term[k]}))
+			if text := fmt.Sprintf("requires %s %s; %s", k, setText(term[k]), mk.allows(p, k, term[k])); one.empty() {
 				if !slices.Contains(all, text) {
 					all = append(all, text)
 				}
@@ -184,7 +174,7 @@ func setText(s catalog.Set) string {
 }
 
 // allows says why the pool has no value for the key that the class asks for.
-func (m *model) allows(p *pool, key string, asked catalog.Set) string {
+func (mk *market) allows(p *pool, key string, asked catalog.Set) string {
 	if key == corev1.LabelHostname || key == fieldName {
 		return "the names of nodes to launch are not known before"
 	}
@@ -198,7 +188,7 @@ func (m *model) allows(p *pool, key string, asked catalog.Set) string {
 	if _, ok := p.open[key]; ok {
 		return "the pool allows " + setText(set)
 	}
-	values := m.offered(p, key)
+	values := mk.offered(p, key)
 	switch {
 	case len(values) == 0:
 		return fmt.Sprintf("no node of the pool has the label %s", key)
@@ -211,10 +201,10 @@ func (m *model) allows(p *pool, key string, asked catalog.Set) string {
 }
 
 // offered are the values of the key over the offers of the pool, sorted.
-func (m *model) offered(p *pool, key string) []string {
+func (mk *market) offered(p *pool, key string) []string {
 	var values []string
 	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
-		if v, ok := m.label(oi, key); ok && !slices.Contains(values, v) {
+		if v, ok := mk.label(oi, key); ok && !slices.Contains(values, v) {
 			values = append(values, v)
 		}
 	}
@@ -225,18 +215,18 @@ func (m *model) offered(p *pool, key string) []string {
 // tooLarge names the resource that decides, and the node that comes nearest.
 func (m *model) tooLarge(c *class, set bits) string {
 	best, bestShare := -1, 0.0
-	for oi := range m.offers {
+	for oi := range m.market.offers {
 		if !set.has(oi) {
 			continue
 		}
-		if s := share(c.need, m.offers[oi].free); best < 0 || s < bestShare {
+		if s := share(c.need, m.market.offers[oi].free); best < 0 || s < bestShare {
 			best, bestShare = oi, s
 		}
 	}
-	o := &m.offers[best]
+	o := &m.market.offers[best]
 	var asks, has []string
 	for d, n := range c.need {
-		if n > 0 && m.each(set, func(oi int) bool { return m.offers[oi].free[d] > 0 }).empty() {
+		if n > 0 && m.market.each(set, func(oi int) bool { return m.market.offers[oi].free[d] > 0 }).empty() {
 			return fmt.Sprintf("asks for %s %s; no type of the pool has any", figure(m.dims[d], n), resourceText(m.dims[d]))
 		}
 		if n > max(o.free[d], 0) {
@@ -245,7 +235,7 @@ func (m *model) tooLarge(c *class, set bits) string {
 		}
 	}
 	return fmt.Sprintf("asks for %s; nearest type of the pool, %s, has %s allocatable beside daemon pods",
-		strings.Join(asks, " and "), m.types[o.shape].Name, strings.Join(has, " and "))
+		strings.Join(asks, " and "), m.market.types[o.shape].Name, strings.Join(has, " and "))
 }
 
 // figure prints a quantity for a human: 95.69, 1.5Gi, 4.

@@ -27,17 +27,17 @@ func (m *model) verdicts(c *class) string {
 }
 
 // sold says which offerings would do and when one of them is tried again.
-func (m *model) sold(set bits) string {
+func (mk *market) sold(set bits) string {
 	n, names := 0, []string{}
 	var again time.Time
-	for oi := range m.offers {
+	for oi := range mk.offers {
 		if !set.has(oi) {
 			continue
 		}
-		o := &m.offers[oi]
+		o := &mk.offers[oi]
 		n++
 		if len(names) < 3 {
-			names = append(names, fmt.Sprintf("%s %s in %s", m.types[o.shape].Name, o.CapacityType, o.Zone))
+			names = append(names, fmt.Sprintf("%s %s in %s", mk.types[o.shape].Name, o.CapacityType, o.Zone))
 		}
 		if t := o.UnavailableUntil; !t.IsZero() && (again.IsZero() || t.Before(again)) {
 			again = t
@@ -54,26 +54,26 @@ func (m *model) sold(set bits) string {
 }
 
 // overLimit names the limit that the node which comes nearest to keeping them would break.
-func (m *model) overLimit(p *pool, set bits) string {
+func (mk *market) overLimit(p *pool, set bits) string {
 	best, over, extra := -1, 0, 0.0
-	for oi := range m.offers {
+	for oi := range mk.offers {
 		if !set.has(oi) {
 			continue
 		}
-		i, x := m.excess(p, oi)
-		if best < 0 || x < extra || x == extra && m.offers[oi].Price < m.offers[best].Price {
+		i, x := mk.excess(p, oi)
+		if best < 0 || x < extra || x == extra && mk.offers[oi].Price < mk.offers[best].Price {
 			best, over, extra = oi, i, x
 		}
 	}
-	s, l := &m.types[m.offers[best].shape], p.limits[over]
+	s, l := &mk.types[mk.offers[best].shape], p.limits[over]
 	return fmt.Sprintf("limit %s of %s reached: %s in use, the smallest node that fits, %s, adds %s",
 		l.name, figure(l.name, l.max), figure(l.name, l.used), s.Name, figure(l.name, s.usage[over]))
 }
 
 // excess is the limit that a node of the offer exceeds most, and by how much of what it allows.
-func (m *model) excess(p *pool, oi int) (worst int, share float64) {
+func (mk *market) excess(p *pool, oi int) (worst int, share float64) {
 	share = -1
-	for i, used := range m.types[m.offers[oi].shape].usage {
+	for i, used := range mk.types[mk.offers[oi].shape].usage {
 		l := &p.limits[i]
 		if x := float64(l.used+used-l.max) / float64(max(l.max, 1)); x > share {
 			worst, share = i, x
@@ -87,8 +87,8 @@ const affinityTo = "required pod affinity by"
 
 // relation is the reason of pods that would fit, but not beside or away from others as they require.
 func (m *model) relation(ci int) (code, message string) {
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range m.relations.rules {
+		r := &m.relations.rules[i]
 		if r.owner != ci {
 			continue
 		}
@@ -108,15 +108,15 @@ func (m *model) relation(ci int) (code, message string) {
 
 // relationOfOthers is the reason of pods that rules of others keep off.
 func (m *model) relationOfOthers(ci int) (code, message string) {
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range m.relations.rules {
+		r := &m.relations.rules[i]
 		if !r.classes.has(ci) || r.key == corev1.LabelHostname {
 			continue
 		}
 		switch {
 		case r.kind == antiAffinity:
 			return "AffinityUnsatisfiable", fmt.Sprintf("pods of the same batch have required anti-affinity by %s to it in every domain", r.key)
-		case r.kind == spread && !r.soft && len(r.owners) > 0 && m.yields(ci, r.owner):
+		case r.kind == spread && !r.soft && len(r.owners) > 0 && m.relations.yields(ci, r.owner):
 			return "SpreadUnsatisfiable", fmt.Sprintf("pods of higher priority of the same batch count it in their topology spread over %s with maxSkew %d: %s", r.key, r.maxSkew, r.state())
 		}
 	}

@@ -48,17 +48,17 @@ func (m *model) relaxVolumes() bool {
 func (m *model) relaxRules(p *Plan) bool {
 	var endless bits
 	closed := false
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range m.relations.rules {
+		r := &m.relations.rules[i]
 		c := &m.classes[r.owner]
 		switch {
 		case r.kind == antiAffinity && !isHost(r.key):
-			r.closed = !m.each(c.fits, func(oi int) bool { return m.mayLack(c.demands, oi, r.key) }).empty()
+			r.closed = !m.market.each(c.fits, func(oi int) bool { return m.market.mayLack(c.demands, oi, r.key) }).empty()
 		case r.kind == spread && !r.soft && r.key == corev1.LabelHostname:
 			if endless == nil {
 				endless = m.endless(p)
 			}
-			r.closed = m.each(c.fits, endless.has).empty()
+			r.closed = m.market.each(c.fits, endless.has).empty()
 		default:
 			continue
 		}
@@ -76,12 +76,12 @@ func (m *model) endless(p *Plan) bits {
 		np.Usage = s.usage(np, &p.Claims[i])
 		pools[np.Name] = np
 	}
-	out := newBits(len(m.offers))
-	for pi := range m.pools {
-		left := m.beside(pi, pools[m.pools[pi].Name].Usage, p.CostPerHour)
-		for oi := m.pools[pi].offers[0]; oi < m.pools[pi].offers[1]; oi++ {
-			room := m.available.has(oi) && m.offers[oi].ReservationID == ""
-			for i, used := range m.types[m.offers[oi].shape].usage {
+	out := newBits(len(m.market.offers))
+	for pi := range m.market.pools {
+		left := m.market.beside(pi, pools[m.market.pools[pi].Name].Usage, p.CostPerHour)
+		for oi := m.market.pools[pi].offers[0]; oi < m.market.pools[pi].offers[1]; oi++ {
+			room := m.market.available.has(oi) && m.market.offers[oi].ReservationID == ""
+			for i, used := range m.market.types[m.market.offers[oi].shape].usage {
 				room = room && float64(used) <= left[i]
 			}
 			if room {
@@ -94,15 +94,15 @@ func (m *model) endless(p *Plan) bits {
 
 // beside is what each limit of the pool leaves beside what is used, and beside the most that reservations and so many USD per hour
 // can use up.
-func (m *model) beside(pi int, used corev1.ResourceList, bill float64) []float64 {
-	p := &m.pools[pi]
+func (mk *market) beside(pi int, used corev1.ResourceList, bill float64) []float64 {
+	p := &mk.pools[pi]
 	left := make([]float64, len(p.limits))
 	for i, l := range p.limits {
 		perDollar, reserved := 0.0, 0.0
 		for oi := p.offers[0]; oi < p.offers[1]; oi++ {
-			o := &m.offers[oi]
-			switch one := float64(m.types[o.shape].usage[i]); {
-			case !m.available.has(oi) || one == 0:
+			o := &mk.offers[oi]
+			switch one := float64(mk.types[o.shape].usage[i]); {
+			case !mk.available.has(oi) || one == 0:
 			case o.ReservationID != "":
 				reserved += one * float64(o.Remaining)
 			default:

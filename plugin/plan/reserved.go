@@ -10,8 +10,8 @@ import (
 
 // compileReserved notes how many instances each capacity reservation still holds.
 func (m *model) compileReserved() {
-	for oi := range m.offers {
-		o := &m.offers[oi]
+	for oi := range m.market.offers {
+		o := &m.market.offers[oi]
 		if o.ReservationID == "" {
 			continue
 		}
@@ -25,9 +25,9 @@ func (m *model) compileReserved() {
 
 // closeReserved takes the offers of reservations that hold no more instances off those that can be bought.
 func (m *model) closeReserved() {
-	for oi := range m.offers {
-		if left, limited := m.reserved[m.offers[oi].ReservationID]; limited && left <= 0 {
-			m.available[oi>>6] &^= 1 << (oi & 63)
+	for oi := range m.market.offers {
+		if left, limited := m.reserved[m.market.offers[oi].ReservationID]; limited && left <= 0 {
+			m.market.available[oi>>6] &^= 1 << (oi & 63)
 		}
 	}
 }
@@ -35,7 +35,7 @@ func (m *model) closeReserved() {
 // bookReserved takes the nodes off their reservations, times times.
 func (m *model) bookReserved(nodes []node, times int64) {
 	for _, n := range nodes {
-		if id := m.offers[n.offer].ReservationID; id != "" {
+		if id := m.market.offers[n.offer].ReservationID; id != "" {
 			m.reserved[id] -= times
 		}
 	}
@@ -55,10 +55,10 @@ func (m *model) packRationed(units []unit, weight int32) packing {
 		return pk
 	}
 	m.bookReserved(pk.best.nodes, -1)
-	m.book(pk.best.nodes, -1)
+	m.market.book(pk.best.nodes, -1)
 	kept := m.ration(pk.problem, pk.best.nodes)
 	m.bookReserved(kept, 1)
-	m.book(kept, 1)
+	m.market.book(kept, 1)
 	m.closeReserved()
 	left := slices.Clone(units)
 	for _, n := range kept {
@@ -81,7 +81,7 @@ func (m *model) ration(p *problem, nodes []node) []node {
 	}
 	byID := map[string][]worth{}
 	for i := range nodes {
-		if id := m.offers[nodes[i].offer].ReservationID; id != "" {
+		if id := m.market.offers[nodes[i].offer].ReservationID; id != "" {
 			byID[id] = append(byID[id], worth{i, m.elsewhere(p, &nodes[i])})
 		}
 	}
@@ -100,8 +100,8 @@ func (m *model) ration(p *problem, nodes []node) []node {
 // dearest price where none holds them all.
 func (m *model) elsewhere(p *problem, n *node) float64 {
 	best, dearest := 0.0, 0.0
-	for oi := range m.offers {
-		o := &m.offers[oi]
+	for oi := range m.market.offers {
+		o := &m.market.offers[oi]
 		if o.ReservationID != "" || !p.may.has(oi) {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	mathbits "math/bits"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,27 +55,6 @@ func newDims(lists []corev1.ResourceList, offered map[corev1.ResourceName]bool, 
 	}
 	slices.Sort(d[dimFirstExtended:])
 	return d
-}
-
-// resources are those that any instance type or node of the input has.
-func (in *Input) resources() map[corev1.ResourceName]bool {
-	out := map[corev1.ResourceName]bool{}
-	add := func(list corev1.ResourceList) {
-		for name, q := range list {
-			if q.Sign() > 0 {
-				out[name] = true
-			}
-		}
-	}
-	for _, types := range in.Catalog.InstanceTypes {
-		for i := range types {
-			add(types[i].Allocatable)
-		}
-	}
-	for i := range in.Nodes {
-		add(in.Nodes[i].Free)
-	}
-	return out
 }
 
 // vec is the quantities of the list; one pod where the list is a pod's.
@@ -261,3 +241,27 @@ func (b bits) empty() bool {
 func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(list))
 }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// share is the largest fraction of any resource that need takes of free.
+func share(need, free vec) float64 {
+	s := 0.0
+	for d, n := range need {
+		if n > 0 {
+			s = max(s, float64(n)/float64(max(free[d], 1)))
+		}
+	}
+	return s
+}
+
+const (
+	// attachPrefix begins the name of the dimension that counts the volumes of a CSI driver on a node.
+	attachPrefix = "attachable-volumes-csi-"
+	// driverEBS is the CSI driver whose limit EC2 instance types have.
+	driverEBS = "ebs.csi.aws.com"
+	// unlimited is more than any node can have of anything.
+	unlimited = int64(1) << 40
+	// maxTerms bounds the alternatives that the volumes of one pod may add up to.
+	maxTerms = 256
+)

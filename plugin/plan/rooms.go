@@ -13,8 +13,8 @@ import (
 // other pods by affinity come last.
 func (m *model) order() []int {
 	largest := make(vec, len(m.dims))
-	for i := range m.offers {
-		for d, n := range m.offers[i].free {
+	for i := range m.market.offers {
+		for d, n := range m.market.offers[i].free {
 			largest[d] = max(largest[d], n)
 		}
 	}
@@ -23,8 +23,8 @@ func (m *model) order() []int {
 	for ci := range m.classes {
 		out[ci], size[ci] = ci, share(m.classes[ci].need, largest)
 	}
-	for i := range m.rules {
-		switch r := &m.rules[i]; {
+	for i := range m.relations.rules {
+		switch r := &m.relations.rules[i]; {
 		case r.kind == affinity:
 			follows[r.owner] = true
 		case r.kind == spread && !r.soft && !isHost(r.key):
@@ -41,17 +41,6 @@ func (m *model) order() []int {
 		return cmp.Or(cmp.Compare(priority(m.classes[b].pod), priority(m.classes[a].pod)), cmp.Compare(evens[a], evens[b]), cmp.Compare(size[b], size[a]), strings.Compare(m.classes[a].key, m.classes[b].key))
 	})
 	return out
-}
-
-// share is the largest fraction of any resource that need takes of free.
-func share(need, free vec) float64 {
-	s := 0.0
-	for d, n := range need {
-		if n > 0 {
-			s = max(s, float64(n)/float64(max(free[d], 1)))
-		}
-	}
-	return s
 }
 
 // roomFill is what was put into a room.
@@ -100,11 +89,11 @@ func (m *model) fillRoom(f *roomFill, ci, want int) int {
 	at := func(key string) (string, bool) { v, ok := r.labels[key]; return v, ok }
 	placed := 0
 	for placed < want && r.free.holds(need) {
-		if !m.permits(part{ci, 1}, at, false) || !m.staysEven(ci, at) || !m.fitsCompany(f.parts, ci, r, at) {
+		if !m.relations.permits(part{ci, 1}, at, false) || !m.relations.staysEven(ci, at) || !m.fitsCompany(f.parts, ci, r, at) {
 			break
 		}
 		f.parts = addPart(f.parts, ci, 1)
-		m.record(ci, 1, at)
+		m.relations.record(ci, 1, at)
 		r.free.add(need, -1)
 		if len(c.shared) > 0 {
 			r.attach(c.pod.Namespace, c.pod.Spec.Volumes)
@@ -126,9 +115,9 @@ func (r *room) blocks(c *class) bool {
 }
 
 // staysEven says that one more pod of the class leaves the spread of others on the node as even as they require.
-func (m *model) staysEven(ci int, at lookup) bool {
-	for _, i := range m.hosts {
-		r := &m.rules[i]
+func (re *relations) staysEven(ci int, at lookup) bool {
+	for _, i := range re.hosts {
+		r := &re.rules[i]
 		if v, ok := at(r.key); ok && r.owner != ci && r.classes.has(ci) && !r.staysEven(v, 1) {
 			return false
 		}

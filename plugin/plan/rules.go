@@ -50,43 +50,43 @@ type rule struct {
 }
 
 // compileRules reads the constraints of the classes and counts the pods that exist.
-func (m *model) compileRules() {
-	for ci := range m.classes {
-		if m.classes[ci].broken != nil {
+func (re *relations) compileRules() {
+	for ci := range re.classes {
+		if re.classes[ci].broken != nil {
 			continue // It goes nowhere.
 		}
-		m.spreadRules(ci)
-		for _, s := range m.classes[ci].want.spread {
-			m.rules = append(m.rules, rule{
+		re.spreadRules(ci)
+		for _, s := range re.classes[ci].want.spread {
+			re.rules = append(re.rules, rule{
 				kind: spread, key: NormalKey(s.key), owner: ci, selector: s.selector, inNS: s.inNS, maxSkew: s.maxSkew, minDomains: 1, soft: true,
 			})
 		}
-		if a := m.classes[ci].pod.Spec.Affinity; a != nil {
+		if a := re.classes[ci].pod.Spec.Affinity; a != nil {
 			if a.PodAffinity != nil {
-				m.affinityRules(ci, affinity, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+				re.affinityRules(ci, affinity, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 			}
 			if a.PodAntiAffinity != nil {
-				m.affinityRules(ci, antiAffinity, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+				re.affinityRules(ci, antiAffinity, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 			}
 		}
 	}
-	m.groupPeers()
-	for i := range m.rules {
-		r := &m.rules[i]
+	re.groupPeers()
+	for i := range re.rules {
+		r := &re.rules[i]
 		r.tally, r.owners, r.domains = &tally{counts: map[string]int{}}, map[string]int{}, map[string]bool{}
-		r.matched = m.matched(r)
+		r.matched = re.matched(r)
 	}
-	for i := range m.in.Nodes {
-		if m.in.budget.Cancelled() {
+	for i := range re.in.Nodes {
+		if re.in.budget.Cancelled() {
 			break
 		}
-		m.countNode(i)
+		re.countNode(i)
 	}
-	m.joinTallies()
+	re.joinTallies()
 }
 
-func (m *model) spreadRules(ci int) {
-	pod := m.classes[ci].pod
+func (re *relations) spreadRules(ci int) {
+	pod := re.classes[ci].pod
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
 			continue
@@ -104,7 +104,7 @@ func (m *model) spreadRules(ci int) {
 			// The scheduler counts no pod at all for a selector that matches all (countPodsMatchSelector in PodTopologySpread).
 			r.inNS = nobody()
 		}
-		m.rules = append(m.rules, r)
+		re.rules = append(re.rules, r)
 	}
 }
 
@@ -133,10 +133,10 @@ func matchKeys(s labels.Selector, pod *corev1.Pod, op selection.Operator, keys [
 
 // affinityRules reads required terms. Pods count for affinity only where they match all terms of the owner at once, as
 // the scheduler counts them.
-func (m *model) affinityRules(ci int, kind ruleKind, terms []corev1.PodAffinityTerm) {
+func (re *relations) affinityRules(ci int, kind ruleKind, terms []corev1.PodAffinityTerm) {
 	var own []rule
 	for i := range terms {
-		if r, err := m.termRule(m.classes[ci].pod, &terms[i], kind == antiAffinity); err == nil {
+		if r, err := re.termRule(re.classes[ci].pod, &terms[i], kind == antiAffinity); err == nil {
 			r.kind, r.owner = kind, ci
 			own = append(own, r)
 		}
@@ -147,24 +147,24 @@ func (m *model) affinityRules(ci int, kind ruleKind, terms []corev1.PodAffinityT
 			own[i].also = parts
 		}
 	}
-	m.rules = append(m.rules, own...)
+	re.rules = append(re.rules, own...)
 }
 
 // termRule is whom the term of the pod speaks of, with matchLabelKeys and mismatchLabelKeys (KEP-3633).
-func (m *model) termRule(pod *corev1.Pod, t *corev1.PodAffinityTerm, careful bool) (rule, error) {
+func (re *relations) termRule(pod *corev1.Pod, t *corev1.PodAffinityTerm, careful bool) (rule, error) {
 	selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
 	if err != nil {
 		return rule{}, fmt.Errorf("pod affinity by %s: %w", t.TopologyKey, err)
 	}
 	selector = matchKeys(selector, pod, selection.In, t.MatchLabelKeys)
 	selector = matchKeys(selector, pod, selection.NotIn, t.MismatchLabelKeys)
-	return rule{key: NormalKey(t.TopologyKey), selector: selector, inNS: m.namespacesOf(t, pod.Namespace, careful)}, nil
+	return rule{key: NormalKey(t.TopologyKey), selector: selector, inNS: re.namespacesOf(t, pod.Namespace, careful)}, nil
 }
 
 // namespacesOf says which namespaces a term speaks of: those listed and those whose labels the selector matches; the
 // pod's own where it has neither. Where labels of namespaces are not known, a selector that is not empty is read as all
 // namespaces if that is the careful reading, as none otherwise.
-func (m *model) namespacesOf(t *corev1.PodAffinityTerm, own string, careful bool) scope {
+func (re *relations) namespacesOf(t *corev1.PodAffinityTerm, own string, careful bool) scope {
 	listed := strings.Join(t.Namespaces, ",")
 	if t.NamespaceSelector == nil {
 		if len(t.Namespaces) == 0 {
@@ -176,11 +176,11 @@ func (m *model) namespacesOf(t *corev1.PodAffinityTerm, own string, careful bool
 		return scope{"all", func(string) bool { return true }}
 	}
 	selector, err := metav1.LabelSelectorAsSelector(t.NamespaceSelector)
-	if m.in.Namespaces == nil || err != nil {
+	if re.in.Namespaces == nil || err != nil {
 		return scope{fmt.Sprintf("unknown or %s, %t", listed, careful), func(ns string) bool { return careful || slices.Contains(t.Namespaces, ns) }}
 	}
 	return scope{selector.String() + " or " + listed, func(ns string) bool {
-		return slices.Contains(t.Namespaces, ns) || selector.Matches(labels.Set(m.in.Namespaces[ns]))
+		return slices.Contains(t.Namespaces, ns) || selector.Matches(labels.Set(re.in.Namespaces[ns]))
 	}}
 }
 
@@ -194,4 +194,15 @@ func (r *rule) matches(pod *corev1.Pod) bool {
 		}
 	}
 	return true
+}
+
+// relations are the required constraints between the pods of the classes, and between them and those that exist: where a class may go, given what is there.
+type relations struct {
+	in       *Input
+	classes  []class
+	rules    []rule
+	concerns []concern
+	// hosts are the spreads over hosts that are closed, by index.
+	hosts []int
+	peers peers
 }

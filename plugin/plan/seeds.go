@@ -12,8 +12,8 @@ const unwelcome = 1 << 20
 // can be in: a pod whose volume is in one zone decides for those that could be anywhere.
 func (m *model) byFreedom(todo []unit) {
 	joins := newBits(len(m.classes))
-	for i := range m.rules {
-		if r := &m.rules[i]; r.kind == affinity && !isHost(r.key) {
+	for i := range m.relations.rules {
+		if r := &m.relations.rules[i]; r.kind == affinity && !isHost(r.key) {
 			joins.set(r.owner)
 			joins.or(r.classes)
 		}
@@ -27,9 +27,9 @@ func (m *model) byFreedom(todo []unit) {
 	}
 	all := make([]ranked, len(todo))
 	for i := range todo {
-		all[i] = ranked{todo[i], len(m.offers) + 1}
+		all[i] = ranked{todo[i], len(m.market.offers) + 1}
 		if slices.ContainsFunc(todo[i].parts, func(p part) bool { return joins.has(p.class) }) {
-			all[i].domains = len(m.domainsOf(&todo[i], m.keys(&todo[i])))
+			all[i].domains = len(m.domainsOf(&todo[i], m.relations.keys(&todo[i])))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.domains, b.domains) })
@@ -38,25 +38,61 @@ func (m *model) byFreedom(todo []unit) {
 	}
 }
 
-// helpful ranks last the domains where pods that have to join the unit cannot be.
-func (m *model) helpful(u *unit, domains []domain) {
-	changed := false
-	for i := range m.rules {
-		r := &m.rules[i]
+// joining are pods that have to join others by one label: classes whose affinity speaks of the same pods.
+type joining struct {
+	key     string
+	classes bits
+	tally   *tally
+	// owners are the classes that have to join.
+	owners []int
+	// reach are the values of the label that pods of each owner can be launched into; nil before they are asked for.
+	reach []map[string]bool
+}
+
+// findJoining groups the rules of affinity over domains, but those whose pods have somewhere to go: pods that they match exist.
+func (re *relations) findJoining() []joining {
+	var out []joining
+	index := map[*tally]int{}
+	for i := range re.rules {
+		r := &re.rules[i]
 		if r.kind != affinity || isHost(r.key) || r.total > 0 {
 			continue
 		}
-		mine := slices.ContainsFunc(u.parts, func(p part) bool { return r.classes.has(p.class) })
-		owner := slices.ContainsFunc(u.parts, func(p part) bool { return p.class == r.owner })
-		if !mine || owner {
+		at, ok := index[r.tally]
+		if !ok {
+			at = len(out)
+			index[r.tally] = at
+			out = append(out, joining{key: r.key, classes: r.classes, tally: r.tally})
+		}
+		out[at].owners = append(out[at].owners, r.owner)
+	}
+	return out
+}
+
+// helpful ranks last the domains where pods that have to join the unit cannot be.
+func (m *model) helpful(u *unit, domains []domain) {
+	changed := false
+	for i := range m.memo.joining {
+		j := &m.memo.joining[i]
+		if j.tally.total > 0 || !slices.ContainsFunc(u.parts, func(p part) bool { return j.classes.has(p.class) }) {
 			continue
 		}
-		can, self := m.reach(r.owner, r.key), r.classes.has(r.owner)
-		for d := range domains {
-			// Out of all domains the pod is no help, and no hindrance to those that keep each other company.
-			if v, ok := domains[d].values[r.key]; len(can) > 0 && (ok && !can[v] || !ok && !self) {
-				domains[d].rank += unwelcome
-				changed = true
+		if j.reach == nil {
+			for _, ci := range j.owners {
+				j.reach = append(j.reach, m.reach(ci, j.key))
+			}
+		}
+		for at, owner := range j.owners {
+			can, self := j.reach[at], j.classes.has(owner)
+			if len(can) == 0 || slices.ContainsFunc(u.parts, func(p part) bool { return p.class == owner }) {
+				continue
+			}
+			for d := range domains {
+				// Out of all domains the pod is no help, and no hindrance to those that keep each other company.
+				if v, ok := domains[d].values[j.key]; ok && !can[v] || !ok && !self {
+					domains[d].rank += unwelcome
+					changed = true
+				}
 			}
 		}
 	}
@@ -67,19 +103,24 @@ func (m *model) helpful(u *unit, domains []domain) {
 
 // reach returns the values of the label that pods of the class can be launched into.
 func (m *model) reach(ci int, key string) map[string]bool {
-	c := &m.classes[ci]
-	known, plain := domainsKey(c.fits, c.demands, key)
-	if out, ok := m.memo.reach[known]; plain && ok {
+	c, out := &m.classes[ci], map[string]bool{}
+	if u := (unit{demands: c.demands}); u.modest() {
+		for _, p := range m.placesOf([]string{key}) {
+			if !p.set.meets(c.fits) {
+				continue
+			}
+			for _, values := range p.values {
+				if v, ok := values[key]; ok {
+					out[v] = true
+				}
+			}
+		}
 		return out
 	}
-	out := map[string]bool{}
 	c.fits.each(func(oi int) {
-		if m.available.has(oi) {
-			m.addValues(out, c.demands, oi, key)
+		if m.market.available.has(oi) {
+			m.market.addValues(out, c.demands, oi, key)
 		}
 	})
-	if plain && m.memo.reach != nil {
-		m.memo.reach[known] = out
-	}
 	return out
 }

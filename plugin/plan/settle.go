@@ -4,17 +4,17 @@ import corev1 "k8s.io/api/core/v1"
 
 // settle takes the units that found no node out of the counts, and says whether the pods that have one still keep their
 // rules. If not, most is lowered for the classes concerned: to what could be even, or to none if last.
-func (m *model) settle(units []unit, placed, most []int, last bool) bool {
+func (re *relations) settle(units []unit, placed, most []int, last bool) bool {
 	lost := false
 	for i := range units {
 		if u := &units[i]; u.count > 0 {
-			m.recordUnit(u, -u.count, u.domain)
+			re.recordUnit(u, -u.count, u.domain)
 			lost = true
 		}
 	}
 	settled := true
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range re.rules {
+		r := &re.rules[i]
 		if !lost || r.soft || r.key == corev1.LabelHostname || placed[r.owner] == 0 {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -17,11 +18,11 @@ type tally struct {
 }
 
 // joinTallies has rules share a tally that will stay equal: of the same key and members, where what exists counts the same.
-func (m *model) joinTallies() {
+func (re *relations) joinTallies() {
 	index := map[string]*tally{}
 	var key []byte
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range re.rules {
+		r := &re.rules[i]
 		key = append(binary.AppendUvarint(key[:0], uint64(len(r.key))), r.key...)
 		for _, w := range r.classes {
 			key = binary.LittleEndian.AppendUint64(key, w)
@@ -44,48 +45,53 @@ func (m *model) joinTallies() {
 
 // concern is what a class has to do with rules.
 type concern struct {
-	// owned are its rules by index, binding those that may keep it out of a domain.
-	owned, binding []int
+	// owned are its rules by index, yields the spreads of more important pods over domains that count its own.
+	owned, yields []int
 	// tallies count its pods.
 	tallies []*tally
-	// counts are the spreads over domains that count its pods, keeps those that it owns: alike ones are one, with the owners of all.
-	counts, keeps []*rule
+	// counts are the spreads over domains that count its pods, avoids the anti-affinity that matches them, keeps those of both that it
+	// owns: alike ones are one, with the owners of all.
+	counts, avoids, keeps []*rule
 	// keys are the label keys, hostname apart, that matter for where its pods go: by its own rules or by those that
 	// count them. Sorted.
 	keys []string
 }
 
 // findConcerns lists what concerns each class, once the rules are known.
-func (m *model) findConcerns() {
+func (re *relations) findConcerns() {
 	seen := map[*tally]bool{}
-	for i := range m.rules {
-		r := &m.rules[i]
-		c := &m.concerns[r.owner]
-		c.owned, c.binding = append(c.owned, i), append(c.binding, i)
-		if r.kind == antiAffinity || r.kind == spread && !r.soft && !isHost(r.key) {
+	least := int32(math.MaxInt32)
+	for ci := range re.classes {
+		least = min(least, priority(re.classes[ci].pod))
+	}
+	for i := range re.rules {
+		r := &re.rules[i]
+		c := &re.concerns[r.owner]
+		c.owned = append(c.owned, i)
+		if priority(re.classes[r.owner].pod) > least && r.kind == spread && !r.soft && !isHost(r.key) {
 			r.classes.each(func(ci int) {
-				if ci != r.owner && (r.kind == antiAffinity || m.yields(ci, r.owner)) {
-					m.concerns[ci].binding = append(m.concerns[ci].binding, i)
+				if ci != r.owner && re.yields(ci, r.owner) {
+					re.concerns[ci].yields = append(re.concerns[ci].yields, i)
 				}
 			})
 		}
 		if !seen[r.tally] {
 			seen[r.tally] = true
-			r.classes.each(func(ci int) { m.concerns[ci].tallies = append(m.concerns[ci].tallies, r.tally) })
+			r.classes.each(func(ci int) { re.concerns[ci].tallies = append(re.concerns[ci].tallies, r.tally) })
 		}
 	}
-	groupSpreads(m.rules, m.concerns)
-	m.findKeys()
+	groupAlike(re.rules, re.concerns)
+	re.findKeys()
 }
 
-// groupSpreads joins the spreads over domains that are judged alike, since they count the same pods over the same domains with the same
-// skew, and lists for each class those that count its pods and those that it owns.
-func groupSpreads(rules []rule, concerns []concern) {
+// groupAlike joins the spreads over domains that are judged alike, since they count the same pods over the same domains with the same
+// skew, and the anti-affinity that matches the same pods. It lists for each class those that count its pods and those that it owns.
+func groupAlike(rules []rule, concerns []concern) {
 	index := map[string]*rule{}
 	place := map[*tally]int{}
 	for i := range rules {
 		r := &rules[i]
-		if r.kind != spread || r.soft || isHost(r.key) {
+		if r.kind != antiAffinity && (r.kind != spread || r.soft || isHost(r.key)) {
 			continue
 		}
 		at, ok := place[r.tally]
@@ -93,13 +99,19 @@ func groupSpreads(rules []rule, concerns []concern) {
 			at = len(place)
 			place[r.tally] = at
 		}
-		key := fmt.Sprint(at, r.maxSkew, r.minDomains, sortedKeys(r.domains))
+		key := fmt.Sprint(r.kind, at, r.maxSkew, r.minDomains, sortedKeys(r.domains))
 		all := index[key]
 		if all == nil {
 			one := *r
 			all, one.owners = &one, map[string]int{}
 			index[key] = all
-			r.classes.each(func(ci int) { concerns[ci].counts = append(concerns[ci].counts, all) })
+			r.classes.each(func(ci int) {
+				if c := &concerns[ci]; r.kind == antiAffinity {
+					c.avoids = append(c.avoids, all)
+				} else {
+					c.counts = append(c.counts, all)
+				}
+			})
 		}
 		for v, n := range r.owners {
 			all.owners[v] += n
@@ -119,25 +131,34 @@ func (c *concern) upsets(n int, at lookup) bool {
 	})
 }
 
+// avoided reports whether pods whose anti-affinity matches the class are at the place already; on a new node (fresh) those by hostname are
+// the packing's business.
+func (c *concern) avoided(at lookup, fresh bool) bool {
+	return slices.ContainsFunc(c.avoids, func(r *rule) bool {
+		v, ok := at(r.key)
+		return ok && r.owners[v] > 0 && (!fresh || !isHost(r.key))
+	})
+}
+
 // yields says that pods of the class are less important than those of the other: they may not upset its spread.
-func (m *model) yields(ci, to int) bool {
-	return priority(m.classes[ci].pod) < priority(m.classes[to].pod)
+func (re *relations) yields(ci, to int) bool {
+	return priority(re.classes[ci].pod) < priority(re.classes[to].pod)
 }
 
 // findKeys lists the keys of the rules that concern each class.
-func (m *model) findKeys() {
+func (re *relations) findKeys() {
 	type whose struct {
 		key     string
 		classes *uint64
 	}
 	seen := map[whose]bool{}
-	for i := range m.rules {
-		r := &m.rules[i]
+	for i := range re.rules {
+		r := &re.rules[i]
 		if isHost(r.key) || r.kind == attended {
 			continue
 		}
 		add := func(ci int) {
-			if c := &m.concerns[ci]; !slices.Contains(c.keys, r.key) {
+			if c := &re.concerns[ci]; !slices.Contains(c.keys, r.key) {
 				c.keys = append(c.keys, r.key)
 			}
 		}
@@ -148,14 +169,14 @@ func (m *model) findKeys() {
 			r.classes.each(add)
 		}
 	}
-	for ci := range m.concerns {
-		slices.Sort(m.concerns[ci].keys)
+	for ci := range re.concerns {
+		slices.Sort(re.concerns[ci].keys)
 	}
 }
 
 // record counts n pods of the class at a place.
-func (m *model) record(ci, n int, at lookup) {
-	c := &m.concerns[ci]
+func (re *relations) record(ci, n int, at lookup) {
+	c := &re.concerns[ci]
 	for _, t := range c.tallies {
 		v, ok := at(t.key)
 		if ok {
@@ -167,8 +188,8 @@ func (m *model) record(ci, n int, at lookup) {
 		}
 	}
 	for _, i := range c.owned {
-		if v, ok := at(m.rules[i].key); ok {
-			m.rules[i].owners[v] += n
+		if v, ok := at(re.rules[i].key); ok {
+			re.rules[i].owners[v] += n
 		}
 	}
 	for _, r := range c.keeps {
@@ -179,4 +200,4 @@ func (m *model) record(ci, n int, at lookup) {
 }
 
 // keysOf are the label keys that matter for where pods of the class go.
-func (m *model) keysOf(ci int) []string { return m.concerns[ci].keys }
+func (re *relations) keysOf(ci int) []string { return re.concerns[ci].keys }

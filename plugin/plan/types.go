@@ -234,3 +234,13 @@ type Reason struct {
 	// Message for a human, with the figures that decided: what was asked and what is nearest.
 	Message string
 }
+
+// proof is what packing for the pools of one weight learned of their pods: what LowerBound starts from.
+type proof struct {
+	weight int32
+	// values are what one pod of each class was taken to be worth, in USD per hour; 0 for unknown.
+	values []float64
+	// pods are how many of each class bound is for, in USD per hour; it is 0 where none was proven on the way.
+	pods  []int
+	bound float64
+}

@@ -9,17 +9,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-const (
-	// attachPrefix begins the name of the dimension that counts the volumes of a CSI driver on a node.
-	attachPrefix = "attachable-volumes-csi-"
-	// driverEBS is the CSI driver whose limit EC2 instance types have.
-	driverEBS = "ebs.csi.aws.com"
-	// unlimited is more than any node can have of anything.
-	unlimited = int64(1) << 40
-	// maxTerms bounds the alternatives that the volumes of one pod may add up to.
-	maxTerms = 256
-)
-
 func attachments(driver string) corev1.ResourceName {
 	return corev1.ResourceName(attachPrefix + driver)
 }
@@ -79,12 +68,6 @@ func termRequirements(terms []corev1.NodeSelectorTerm) ([]catalog.Requirements, 
 		return nil, fmt.Errorf("the volume's node affinity has no term that can match")
 	}
 	return out, nil
-}
-
-// sharedVolume is a volume claim that other pods may use as well: a node attaches its volume once for all of them.
-type sharedVolume struct {
-	claim string
-	dim   int
 }
 
 // sharedVolumes are those of the class that count against what a node can attach.

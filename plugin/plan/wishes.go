@@ -7,40 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
-
-// wants are the preferences that a plan is held to, by class; nil for none.
-type wants []want
-
-func (w wants) of(ci int) want {
-	if w == nil {
-		return want{}
-	}
-	return w[ci]
-}
-
-// want is the preferences of one class that a plan is held to.
-type want struct {
-	// pod is the class's with preferred affinity turned into required; nil for as it is.
-	pod *corev1.Pod
-	// spread are the soft spreads to keep.
-	spread []softSpread
-	// untainted keeps off nodes with a PreferNoSchedule taint that the pod does not tolerate.
-	untainted bool
-}
-
-// softSpread wants the matching pods even over the values of a label.
-type softSpread struct {
-	// id of the wish it comes from, plus one; 0 for none.
-	id       int
-	key      string
-	selector labels.Selector
-	inNS     scope
-	maxSkew  int
-}
 
 // wish is one preference of a class.
 type wish struct {
@@ -88,7 +57,7 @@ func (m *model) wishes(ci int) []wish {
 			out = append(out, spreadWish(s, spreadWeight, fmt.Sprintf("topology spread over %s with maxSkew %d (ScheduleAnyway)", c.TopologyKey, c.MaxSkew)))
 		}
 	}
-	if slices.ContainsFunc(m.pools, func(p pool) bool { return !toleratesSoft(pod.Spec.Tolerations, p.Taints) }) {
+	if slices.ContainsFunc(m.market.pools, func(p pool) bool { return !toleratesSoft(pod.Spec.Tolerations, p.Taints) }) {
 		out = append(out, wish{weight: spreadWeight, text: "no node with a PreferNoSchedule taint", apply: func(w *want) { w.untainted = true }})
 	}
 	for i := range out {
@@ -137,7 +106,7 @@ func requireNode(pod *corev1.Pod, p corev1.NodeSelectorTerm) {
 func (m *model) companyWishes(pod *corev1.Pod, terms []corev1.WeightedPodAffinityTerm) []wish {
 	var out []wish
 	for _, t := range terms {
-		r, err := m.termRule(pod, &t.PodAffinityTerm, false)
+		r, err := m.relations.termRule(pod, &t.PodAffinityTerm, false)
 		if err != nil {
 			continue
 		}
@@ -157,7 +126,7 @@ func (m *model) companyWishes(pod *corev1.Pod, terms []corev1.WeightedPodAffinit
 // apart but can be even; to others it is kept or not.
 func (m *model) distanceWish(pod *corev1.Pod, t corev1.WeightedPodAffinityTerm) wish {
 	text := fmt.Sprintf("preferred pod anti-affinity by %s to %s", t.PodAffinityTerm.TopologyKey, metav1.FormatLabelSelector(t.PodAffinityTerm.LabelSelector))
-	if r, err := m.termRule(pod, &t.PodAffinityTerm, false); err == nil && r.matches(pod) {
+	if r, err := m.relations.termRule(pod, &t.PodAffinityTerm, false); err == nil && r.matches(pod) {
 		return spreadWish(softSpread{key: r.key, selector: r.selector, inNS: r.inNS, maxSkew: 1}, t.Weight, text)
 	}
 	return wish{weight: t.Weight, text: text, apply: func(w *want) {

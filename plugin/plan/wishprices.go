@@ -52,17 +52,17 @@ func (m *model) trial(ci int, w want) class {
 	m.applyRejections(&c)
 	c.blocked = m.classes[ci].blocked
 	c.hostile = m.hostile(&c)
-	c.fits, c.demands = m.findFit(&c)
-	c.fits.and(m.available)
+	c.fits, c.demands = m.fit(&c)
+	c.fits.and(m.market.available)
 	return c
 }
 
 // perPod is the least price of a pod's share of a node; infinite if it fits none.
 func (m *model) perPod(c *class) float64 {
 	best := math.Inf(1)
-	for oi := range m.offers {
+	for oi := range m.market.offers {
 		if c.fits.has(oi) {
-			best = min(best, m.offers[oi].Price*share(c.need, m.offers[oi].free))
+			best = min(best, m.market.offers[oi].Price*share(c.need, m.market.offers[oi].free))
 		}
 	}
 	return best
@@ -71,12 +71,12 @@ func (m *model) perPod(c *class) float64 {
 // unevenness is how much more a pod costs on average if the values of the label are used alike.
 func (m *model) unevenness(c *class, key string) float64 {
 	least := map[string]float64{}
-	for oi := range m.offers {
+	for oi := range m.market.offers {
 		if !c.fits.has(oi) {
 			continue
 		}
-		price := m.offers[oi].Price * share(c.need, m.offers[oi].free)
-		for _, v := range m.values(c.demands, oi, key) {
+		price := m.market.offers[oi].Price * share(c.need, m.market.offers[oi].free)
+		for _, v := range m.market.values(c.demands, oi, key) {
 			if have, ok := least[v]; !ok || price < have {
 				least[v] = price
 			}
@@ -100,9 +100,9 @@ const looser = 2
 func (m *model) priceHost(w wish, budget spending) ([]wish, string) {
 	c := m.trial(w.class, want{})
 	cheapest := math.Inf(1)
-	for oi := range m.offers {
+	for oi := range m.market.offers {
 		if c.fits.has(oi) {
-			cheapest = min(cheapest, m.offers[oi].Price)
+			cheapest = min(cheapest, m.market.offers[oi].Price)
 		}
 	}
 	if math.IsInf(cheapest, 1) {

@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// class is an Input.Class, or a DaemonSet seen as one.
+type class struct {
+	key      string
+	pod      *corev1.Pod
+	refs     []catalog.PodRef
+	need     vec
+	terms    []catalog.Requirements
+	termsErr error
+	// own are the terms without what volumes and preferences add: they say which nodes a topology spread counts.
+	own   []catalog.Requirements
+	ports []port
+	// shared are those of its volumes that other pods may use as well.
+	shared []sharedVolume
+	// fits are the offers one of whose nodes could run a pod of the class, were they available.
+	fits bits
+	// demands are what the class wants of the open keys, by pool; nil for nothing.
+	demands []catalog.Requirements
+	// rejected are the filters' verdicts on offers; barred are those on rooms, by the node's name.
+	rejected []Rejection
+	barred   map[string]string
+	// perNode is how many one node may hold by a filter's verdict; 0 for any.
+	perNode int
+	// blocked are label values on which pods that exist do not tolerate the class.
+	blocked map[string]map[string]bool
+	// lacks is the first resource, by name, that the class asks for and that is no dimension: no instance type and no node has any. Empty
+	// for none.
+	lacks corev1.ResourceName
+	// broken is why no node at all will do; nil where some might.
+	broken *Reason
+	// want are the preferences that the class is held to.
+	want want
+	// hostile are the daemons whose pods do not bear the class on their node, or the class them.
+	hostile []hostility
+}
+
+// part is n pods of a class.
+type part struct{ class, n int }
+
+// want is the preferences of one class that a plan is held to.
+type want struct {
+	// pod is the class's with preferred affinity turned into required; nil for as it is.
+	pod *corev1.Pod
+	// spread are the soft spreads to keep.
+	spread []softSpread
+	// untainted keeps off nodes with a PreferNoSchedule taint that the pod does not tolerate.
+	untainted bool
+}
+
+// sharedVolume is a volume claim that other pods may use as well: a node attaches its volume once for all of them.
+type sharedVolume struct {
+	claim string
+	dim   int
+}
+
+// hostility is a daemon that required anti-affinity keeps apart from a class, on whichever side it is, on nodes that have one of the keys.
+type hostility struct {
+	daemon int
+	keys   []string
+}
+
+// softSpread wants the matching pods even over the values of a label.
+type softSpread struct {
+	// id of the wish it comes from, plus one; 0 for none.
+	id       int
+	key      string
+	selector labels.Selector
+	inNS     scope
+	maxSkew  int
+}
+
+// wants are the preferences that a plan is held to, by class; nil for none.
+type wants []want
+
+func (w wants) of(ci int) want {
+	if w == nil {
+		return want{}
+	}
+	return w[ci]
+}
+
+// unit is what packing moves: one pod, or several that must share a node.
+type unit struct {
+	parts []part
+	count int
+	need  vec
+	// fits are the offers that take one unit on an empty node; demands what it wants of the open keys, by pool.
+	fits    bits
+	demands []catalog.Requirements
+	// last are the offers that a unit without a domain falls back on: with those on probation that fits lacks; nil for none.
+	last bits
+	// pinned says that the unit was given its domain: a node with it has to be in the zone it was planned in.
+	pinned bool
+	// domain is what it was given; nil for none.
+	domain map[string]string
+}
+
+// modest says that the unit demands nothing of labels that NodePools leave open.
+func (u *unit) modest() bool {
+	return !slices.ContainsFunc(u.demands, func(d catalog.Requirements) bool { return len(d) > 0 })
+}
+
+// priority of the pod; 0 unless a PriorityClass or the pod says otherwise.
+func priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}

@@ -1,0 +1,301 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// pool is a NodePool, prepared for matching.
+type pool struct {
+	catalog.NodePool
+	// reqs are the template's requirements under normal keys; broken says why they cannot be read.
+	reqs   catalog.Requirements
+	broken error
+	labels map[string]string
+	// open are the keys whose value the pods of a node choose.
+	open   map[string]catalog.Set
+	limits []limit
+	// types and offers are ranges of the model's lists.
+	types, offers [2]int
+}
+
+// limit is one entry of a NodePool's limits.
+type limit struct {
+	name corev1.ResourceName
+	// before is what was used before this plan.
+	max, used, before int64
+}
+
+// shape is an instance type of a pool.
+type shape struct {
+	*catalog.InstanceType
+	pool   int
+	offers [2]int
+	// usage is what one node counts against each of the pool's limits.
+	usage []int64
+	// devices are the resources other than a node's own that it has: accelerators and the like.
+	devices []corev1.ResourceName
+}
+
+// offer is an offering of a shape. What its nodes have free for pods has the daemon pods already taken off.
+type offer struct {
+	catalog.Offering
+	shape, pool int
+	region      string
+	free        vec
+}
+
+// market is what can be bought: the NodePools, their instance types and their offers, each known by its index.
+type market struct {
+	pools  []pool
+	offers []offer
+	types  []shape
+	// moreValues is how many values of a label, beside one, stand for an endless choice, by key.
+	moreValues map[string]int
+	// regions by zone.
+	regions map[string]string
+	// sizes finds the offers that are large enough; known once the daemon pods are taken off.
+	sizes *sizes
+	// matched are the offers that requirements match, by pool and requirements. Nobody changes them.
+	matches map[string]bits
+	// available holds the offers that can be bought now.
+	available bits
+	// newLabels are the label keys that a new node of any pool may have.
+	newLabels map[string]bool
+}
+
+func newPool(np catalog.NodePool) pool {
+	p := pool{NodePool: np, labels: map[string]string{}, open: map[string]catalog.Set{}}
+	maps.Copy(p.labels, np.Labels)
+	for _, k := range []struct{ key, value string }{{labelNodePool, np.Name}, {labelNodeClass, np.NodeClass}} {
+		if _, ok := p.labels[k.key]; !ok {
+			p.labels[k.key] = k.value
+		}
+	}
+	normal := slices.Clone(np.Requirements)
+	for i := range normal {
+		normal[i].Key = NormalKey(normal[i].Key)
+	}
+	p.reqs, p.broken = catalog.NewRequirements(normal)
+	if key, bad := p.reqs.Conflict(); bad {
+		p.broken = fmt.Errorf("they contradict each other: no value of %s is allowed", key)
+	}
+	for k, s := range p.reqs {
+		if _, fixed := p.labels[k]; !fixed && !wellKnown(k) {
+			p.open[k] = s
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(np.Limits)) {
+		q, used := np.Limits[name], np.Usage[name]
+		p.limits = append(p.limits, limit{name: name, max: amount(name, q), used: amount(name, used), before: amount(name, used)})
+	}
+	return p
+}
+
+// newLabels returns the label keys that a new node of any of the pools may have.
+func newLabels(pools []pool, types []shape) map[string]bool {
+	out := map[string]bool{
+		corev1.LabelHostname: true, corev1.LabelTopologyZone: true, labelCapacityType: true, labelZoneID: true, labelRegistered: true, labelInitialized: true,
+		corev1.LabelTopologyRegion: true, corev1.LabelInstanceTypeStable: true,
+	}
+	for i := range pools {
+		for k := range pools[i].labels {
+			out[k] = true
+		}
+		for k := range pools[i].open {
+			out[k] = true
+		}
+	}
+	for i := range types {
+		for k := range types[i].Labels {
+			out[k] = true
+		}
+	}
+	return out
+}
+
+// labelOf is the value of a node's label under a normal key, if the offer decides it.
+func labelOf(p *pool, s *shape, o *offer, key string) (string, bool) {
+	switch key {
+	case corev1.LabelTopologyZone:
+		return o.Zone, true
+	case labelCapacityType:
+		return o.CapacityType, true
+	case labelZoneID:
+		return o.ZoneID, o.ZoneID != ""
+	case labelRegistered, labelInitialized:
+		return "true", true // Every node gets them once it is there; the claim does not carry them.
+	}
+	if v, ok := p.labels[key]; ok {
+		return v, true
+	}
+	if v, ok := s.Labels[key]; ok {
+		return v, true
+	}
+	switch key {
+	case corev1.LabelTopologyRegion:
+		return o.region, true
+	case corev1.LabelInstanceTypeStable:
+		return s.Name, true
+	}
+	return "", false
+}
+
+// label is labelOf for an offer.
+func (mk *market) label(oi int, key string) (string, bool) {
+	o := &mk.offers[oi]
+	return labelOf(&mk.pools[o.pool], &mk.types[o.shape], o, key)
+}
+
+// weights are those of the pools, highest first.
+func (mk *market) weights() []int32 {
+	var out []int32
+	for _, p := range mk.pools {
+		if !slices.Contains(out, p.Weight) {
+			out = append(out, p.Weight)
+		}
+	}
+	slices.SortFunc(out, func(a, b int32) int { return cmp.Compare(b, a) })
+	return out
+}
+
+// withinLimits says that the limits have room for a node of the offer.
+func (mk *market) withinLimits(oi int) bool {
+	o := &mk.offers[oi]
+	for i, used := range mk.types[o.shape].usage {
+		if l := mk.pools[o.pool].limits[i]; l.used+used > l.max {
+			return false
+		}
+	}
+	return true
+}
+
+func (mk *market) each(set bits, keep func(int) bool) bits {
+	out := newBits(len(mk.offers))
+	set.each(func(oi int) {
+		if keep(oi) {
+			out.set(oi)
+		}
+	})
+	return out
+}
+
+func (mk *market) dropPool(set bits, pi int) {
+	for oi := mk.pools[pi].offers[0]; oi < mk.pools[pi].offers[1]; oi++ {
+		set[oi>>6] &^= 1 << (oi & 63)
+	}
+}
+
+// region is regionOf, remembered.
+func (mk *market) region(zone string) string {
+	r, ok := mk.regions[zone]
+	if !ok {
+		if mk.regions == nil {
+			mk.regions = map[string]string{}
+		}
+		r = regionOf(zone)
+		mk.regions[zone] = r
+	}
+	return r
+}
+
+// values are what a node of the offer may have under the key: one, unless the pool leaves the choice to the pods. Where
+// that choice is endless, one value stands for all, or so many more as pods that must be apart need.
+func (mk *market) values(demands []catalog.Requirements, oi int, key string) []string {
+	if v, ok := mk.label(oi, key); ok {
+		return []string{v}
+	}
+	p := mk.offers[oi].pool
+	set, ok := mk.pools[p].open[key]
+	if asked, demanded := demands[p][key]; demanded {
+		set = asked
+	}
+	if !ok || !set.Complement {
+		return set.List()
+	}
+	set.Absent = false
+	return picks(set, 1+mk.moreValues[key])
+}
+
+// addValues adds values to a set of them. Most offers share a label's few values: looking is cheaper than writing.
+func (mk *market) addValues(set map[string]bool, demands []catalog.Requirements, oi int, key string) {
+	if v, ok := mk.label(oi, key); ok {
+		if !set[v] {
+			set[v] = true
+		}
+		return
+	}
+	for _, v := range mk.values(demands, oi, key) {
+		set[v] = true
+	}
+}
+
+// mayLack says that a node of the offer may be without the label.
+func (mk *market) mayLack(demands []catalog.Requirements, oi int, key string) bool {
+	if _, ok := mk.label(oi, key); ok {
+		return false
+	}
+	p := mk.offers[oi].pool
+	set, ok := mk.pools[p].open[key]
+	if asked, demanded := demands[p][key]; demanded {
+		set = asked
+	}
+	return !ok || set.Absent
+}
+
+// inDomain says that a node of the offer can have the values, and none of the keys that have no value.
+func (mk *market) inDomain(demands []catalog.Requirements, oi int, keys []string, values map[string]string) bool {
+	for _, k := range keys {
+		v, has := values[k]
+		if own, fixed := mk.label(oi, k); fixed {
+			if !has || own != v {
+				return false
+			}
+			continue
+		}
+		if has && !slices.Contains(mk.values(demands, oi, k), v) || !has && !mk.mayLack(demands, oi, k) {
+			return false
+		}
+	}
+	return true
+}
+
+// picks are up to n numbers of a set that lists none.
+func picks(s catalog.Set, n int) []string {
+	from := int64(1)
+	switch {
+	case s.Min != nil:
+		from = *s.Min
+	case s.Max != nil:
+		from = *s.Max - int64(len(s.Values)+n-1)
+	}
+	var out []string
+	for i := 0; i < len(s.Values)+n && len(out) < n; i++ {
+		if v := itoa(from + int64(i)); s.Has(v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// lookup gives the labels of a place.
+type lookup func(key string) (string, bool)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// wellKnown says that only the instance type, the offering or the NodePool itself set the label, never a pod.
+func wellKnown(key string) bool {
+	switch key {
+	case corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
+		corev1.LabelOSStable, corev1.LabelWindowsBuild, corev1.LabelHostname, labelZoneID, fieldName:
+		return true
+	}
+	return strings.HasPrefix(key, "karpenter.k8s.aws/") || strings.HasPrefix(key, "karpenter.sh/")
+}

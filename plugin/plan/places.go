@@ -1,0 +1,204 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// places are the combinations of label values under some keys that a new node can have, for units that leave open keys open.
+// Units ask for them again and again: where one can go costs a look at a few offers, not at each.
+type places []place
+
+// place is the offers of a NodePool whose nodes can have the same values, that can be bought now.
+type place struct {
+	weight int32
+	// values are the combinations, names tells them apart.
+	values []map[string]string
+	names  []string
+	set    bits
+	offers []int
+	// asked is how often the place was asked what it costs.
+	asked int
+	// rates are the offers by what they charge for one of a dimension, the cheapest first; nil for a dimension that was not asked for.
+	rates [][]rate
+}
+
+// rate is what an offer charges for one of a dimension, in USD per hour.
+type rate struct {
+	price float64
+	offer int
+}
+
+// domains returns the domains in which some of the offers take the need, the cheapest first.
+func (l places) domains(offers []offer, fits bits, need vec) []domain {
+	found := map[string]*domain{}
+	for i := range l {
+		p := &l[i]
+		cost := p.cheapest(offers, fits, need)
+		if math.IsInf(cost, 1) {
+			continue
+		}
+		for j, name := range p.names {
+			if d := found[name]; d != nil {
+				d.join(cost, p.weight)
+			} else {
+				found[name] = &domain{values: p.values[j], name: name, cost: cost, weight: p.weight}
+			}
+		}
+	}
+	return rankDomains(found)
+}
+
+// fewQuestions is how often a place looks at all of its offers before sorting them is worth it.
+const fewQuestions = 16
+
+// cheapest returns the least price of the need's share of an offer in USD per hour, infinite if none of the offers takes it.
+func (p *place) cheapest(offers []offer, fits bits, need vec) float64 {
+	best := math.Inf(1)
+	if p.asked++; p.asked <= fewQuestions {
+		for _, oi := range p.offers {
+			if fits.has(oi) {
+				best = min(best, offers[oi].Price*share(need, offers[oi].free))
+			}
+		}
+		return best
+	}
+	scarce, most := -1, 0.0
+	for d, n := range need {
+		if n > 0 {
+			rates := p.ratesOf(offers, d)
+			if x := rates[len(rates)/2].price * float64(n); scarce < 0 || x > most {
+				scarce, most = d, x
+			}
+		}
+	}
+	if scarce < 0 {
+		return best
+	}
+	for _, r := range p.rates[scarce] {
+		// A share of a node costs at least what its part of one dimension does.
+		if r.price*float64(need[scarce]) >= best {
+			break
+		}
+		if fits.has(r.offer) {
+			best = min(best, offers[r.offer].Price*share(need, offers[r.offer].free))
+		}
+	}
+	return best
+}
+
+// ratesOf returns the rates of the dimension.
+func (p *place) ratesOf(offers []offer, d int) []rate {
+	if p.rates[d] == nil {
+		p.rates[d] = make([]rate, len(p.offers))
+		for i, oi := range p.offers {
+			p.rates[d][i] = rate{offers[oi].Price / float64(max(offers[oi].free[d], 1)), oi}
+		}
+		slices.SortStableFunc(p.rates[d], func(a, b rate) int { return cmp.Compare(a.price, b.price) })
+	}
+	return p.rates[d]
+}
+
+// domain is one combination of values of the keys that matter to a unit.
+type domain struct {
+	values map[string]string
+	name   string
+	// weight is that of the heaviest pool that has it: its domains come first.
+	weight int32
+	// rank orders by the price of the unit's share of a node, in steps of 2 %.
+	rank int
+	cost float64
+}
+
+// join adds another offer to the domain: those of the heaviest pools tell what it costs.
+func (d *domain) join(cost float64, weight int32) {
+	switch {
+	case weight > d.weight:
+		d.cost, d.weight = cost, weight
+	case weight == d.weight:
+		d.cost = min(d.cost, cost)
+	}
+}
+
+// rankDomains returns the domains, the cheapest first, those of the heaviest pools before all others.
+func rankDomains(found map[string]*domain) []domain {
+	var out []domain
+	least := math.Inf(1)
+	for _, d := range found {
+		out = append(out, *d)
+		least = min(least, d.cost)
+	}
+	for i := range out {
+		if least > 0 {
+			out[i].rank = int(math.Log(out[i].cost/least) / math.Log(1.02))
+		}
+	}
+	slices.SortFunc(out, func(a, b domain) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.rank, b.rank), strings.Compare(a.name, b.name))
+	})
+	return out
+}
+
+func domainName(values map[string]string, keys []string) string {
+	parts := make([]string, len(keys))
+	for i, k := range keys {
+		parts[i] = values[k]
+	}
+	return strings.Join(parts, "\x00")
+}
+
+// maxTuples is how many combinations of the values of labels that a NodePool leaves open are looked at: their number is the product over
+// the labels. Where there are more, each value of a label is combined with another one of the labels before, and not with all of them.
+const maxTuples = 256
+
+// placeKey is equal for places of one NodePool with the same labels under the keys.
+func placeKey(pool int, keys []string, at lookup) string {
+	b := strconv.AppendInt(nil, int64(pool), 10)
+	for _, k := range keys {
+		if v, ok := at(k); ok {
+			b = append(append(b, 0), v...)
+		} else {
+			b = append(b, 1)
+		}
+	}
+	return string(b)
+}
+
+// tuples are the combinations of values that a node of the offer can have under the keys; a key that it lacks is absent.
+func (mk *market) tuples(demands []catalog.Requirements, oi int, keys []string) []map[string]string {
+	out := []map[string]string{{}}
+	for _, k := range keys {
+		values := mk.values(demands, oi, k)
+		if len(values) == 0 {
+			continue
+		}
+		var next []map[string]string
+		if len(out)*len(values) > maxTuples {
+			for i := range min(max(len(out), len(values)), maxTuples) {
+				c := map[string]string{k: values[i%len(values)]}
+				maps.Copy(c, out[i%len(out)])
+				next = append(next, c)
+			}
+			out = next
+			continue
+		}
+		if mk.mayLack(demands, oi, k) {
+			next = slices.Clone(out)
+		}
+		for _, t := range out {
+			for _, v := range values {
+				c := map[string]string{k: v}
+				maps.Copy(c, t)
+				next = append(next, c)
+			}
+		}
+		out = next
+	}
+	return out
+}
