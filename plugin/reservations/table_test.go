@@ -14,9 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // ownedPod is one of an owner's, on a node; owner is empty for a bare pod.
@@ -221,6 +224,85 @@ func TestConflicts(t *testing.T) {
 		info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelHostname: "n"}}})
 		if got := conflicts(info, []Need{NeedOf(c.kept)}, namespaces); got != c.want {
 			t.Errorf("room for %s beside %s conflicts: %t, want %t", c.kept.Name, c.on.Name, got, c.want)
+		}
+	}
+}
+
+// A replacement pod is planned before all others, into the room of one displaced pod that has left, which is not counted again
+// when the replacement comes.
+func TestDivide(t *testing.T) {
+	now := time.Now()
+	b := reservedFor(true, now, "a-1", "a-2")
+	gone := map[string]bool{"a-1": true}
+	b.Pod = func(ref catalog.PodRef) *corev1.Pod {
+		if gone[ref.Name] {
+			return nil
+		}
+		return ownedPod(ref.Name, "a", "old")
+	}
+	b.Terminates = func(string) bool { return true }
+	entry := func(name, owner string) intake.Entry { return intake.Entry{Pod: ownedPod(name, owner, "")} }
+	whole := entry("a-7", "a")
+	whole.Gang = plan.Gang{Name: "g"}
+	first, others := b.Divide([]intake.Entry{entry("x-1", "x"), whole, entry("a-8", "a"), entry("a-9", "a")}, now)
+	if len(first) != 1 || first[0].Pod.Name != "a-8" || len(others) != 3 || b.Has("a-1") || !b.Has("a-2") {
+		t.Fatalf("%d replacement pods, %d others, %v is reserved", len(first), len(others), b.Displaced())
+	}
+	gone["a-2"] = true
+	came := ownedPod("a-8", "a", "n")
+	if ended := b.Arrived([]*corev1.Pod{came}, now); ended != 0 || !b.Has("a-2") {
+		t.Errorf("%d reservations ended for a pod whose own had ended", ended)
+	}
+	if ended := b.Arrived([]*corev1.Pod{ownedPod("a-9", "a", "n")}, now); ended != 1 || b.Has("a-2") {
+		t.Errorf("%d reservations ended for the second replacement", ended)
+	}
+}
+
+// What is published names the Nodes of claims in flight, and room that is free again is noticed once.
+func TestPublish(t *testing.T) {
+	b := reservedFor(true, time.Now(), "a-1")
+	r := b.reserved["a-1"]
+	r.node, r.claim = "", "claim"
+	b.reserved["a-1"] = r
+	b.Publish(nil)
+	if !b.Board().Empty() {
+		t.Error("room is published whose Node is not known")
+	}
+	if b.Publish(map[string]catalog.InFlightNode{"claim": {NodeName: "n"}}) || !b.Board().On("n") || !b.Board().For(ownedPod("a-9", "a", "")) {
+		t.Error("the room of a node in flight is not published")
+	}
+	b.Failed("claim")
+	if !b.Publish(nil) || b.Publish(nil) || b.Board().On("n") {
+		t.Error("room that is free again is not noticed once")
+	}
+}
+
+// Room that others have taken is given up, except on a node that takes no pods yet.
+func TestDropTaken(t *testing.T) {
+	for _, c := range []struct {
+		name, cpu string
+		taint     string
+		want      bool
+	}{
+		{name: "there is room", cpu: "2"},
+		{name: "there is none", cpu: "100m", want: true},
+		{name: "the node has not joined", cpu: "100m", taint: catalog.StartingTaintKey},
+	} {
+		b := reservedFor(true, time.Now(), "a-1")
+		b.Pod = func(catalog.PodRef) *corev1.Pod { return b.reserved["a-1"].pod }
+		pod := b.reserved["a-1"].pod
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}}
+		info := framework.NewNodeInfo()
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(c.cpu), corev1.ResourcePods: resource.MustParse("10"),
+		}}}
+		if c.taint != "" {
+			node.Spec.Taints = []corev1.Taint{{Key: c.taint}}
+		}
+		info.SetNode(node)
+		lost := b.DropTaken(func(string) (fwk.NodeInfo, error) { return info, nil })
+		if got := lost == "default/a-1"; got != c.want || b.Has("a-1") == c.want {
+			t.Errorf("%s: lost %q, reserved %t", c.name, lost, b.Has("a-1"))
 		}
 	}
 }

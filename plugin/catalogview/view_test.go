@@ -1,0 +1,128 @@
+package catalogview
+
+import (
+	"testing"
+	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/promise"
+)
+
+// receivedView is a view whose catalog came at the time.
+func receivedView(at time.Time) *View {
+	v := New()
+	v.Receive(smallCatalog(nil))
+	v.Resync(at)
+	return v
+}
+
+// A claim that the launcher has recorded is in flight, with its pods and against its pool's limits, until the catalog shows it or
+// too long has passed.
+func TestRecordedClaims(t *testing.T) {
+	now := time.Unix(1000, 0)
+	v := receivedView(now)
+	v.Record(plan.Claim{
+		Name: "n", NodePool: "p", Expected: plan.Offer{InstanceType: "t", Zone: "a"}, Allocatable: cpus("3"),
+		Members: []plan.Member{{Pods: []catalog.PodRef{{UID: "1"}}}},
+	}, now)
+	got := v.State(map[string][]promise.Promise{"n": {{Pod: catalog.PodRef{UID: "1"}}, {Pod: catalog.PodRef{UID: "2"}}}}, now)
+	if n := got.InFlight["n"]; n.InstanceType != "t" || len(n.Pods) != 2 {
+		t.Errorf("in flight %v, want the recorded claim with its pod and the promised one", n)
+	}
+	if nodes := got.NodePools["p"].Usage["nodes"]; nodes.Value() != 1 {
+		t.Errorf("usage %v, want one node", got.NodePools["p"].Usage)
+	}
+	if late := v.Unconfirmed(now.Add(confirmWithin)); len(late) != 0 {
+		t.Errorf("%v are given up in time", late)
+	}
+	v.Distrust(now)
+	if late := v.Unconfirmed(now.Add(time.Hour)); len(late) != 0 || v.Synced() {
+		t.Errorf("%v are given up while the view is not synced", late)
+	}
+	v.Resync(now.Add(-1))
+	if v.Synced() {
+		t.Error("a stream that was opened before the request went unanswered is trusted")
+	}
+	v.Resync(now)
+	if late := v.Unconfirmed(now.Add(confirmWithin + 1)); len(late) != 1 || len(v.State(nil, now).InFlight) != 0 {
+		t.Errorf("%v are given up, want the claim", late)
+	}
+}
+
+// The node of a claim is awaited in the scheduler's cache when it is initialized, for a while, and is young afterwards.
+func TestSettled(t *testing.T) {
+	now := time.Unix(1000, 0)
+	never := func(string) bool { return false }
+	for name, c := range map[string]struct {
+		after time.Duration
+		sees  func(string) bool
+		want  int
+	}{
+		"seen":             {0, func(node string) bool { return node == "ip-1" }, 1},
+		"not seen yet":     {settleWithin - 1, never, 0},
+		"not seen in time": {settleWithin, never, 1},
+	} {
+		v := receivedView(now)
+		v.Initialized(catalog.InFlightNode{NodeClaim: "n", NodeName: "ip-1", NodePool: "p"}, now)
+		if !v.Knows("n") || v.Settling() != 1 || len(v.State(nil, now).InFlight) != 1 {
+			t.Errorf("%s: the node is not awaited", name)
+		}
+		at := now.Add(c.after)
+		if got := v.Settled(at, c.sees); len(got) != c.want || c.want == 1 && got[0] != (Node{NodeClaim: "n", Name: "ip-1"}) {
+			t.Errorf("%s: %v have settled, want %d", name, got, c.want)
+		}
+		if v.Young("ip-1", at) != (c.want == 1) || v.Settling() != 1-c.want {
+			t.Errorf("%s: young is %t, %d are settling", name, v.Young("ip-1", at), v.Settling())
+		}
+		if v.Forget(at.Add(settleWithin)); v.Young("ip-1", at.Add(settleWithin)) {
+			t.Errorf("%s: the node is young for too long", name)
+		}
+	}
+}
+
+// The pods of a Ready node may be tried when the scheduler's cache has shown for a moment that it takes pods.
+func TestTakingPods(t *testing.T) {
+	now := time.Unix(1000, 0)
+	v := receivedView(now)
+	sees := false
+	taking := func(at time.Time) int { return len(v.TakingPods(at, time.Second, func(string) bool { return sees })) }
+	v.Shown(catalog.InFlightNode{NodeClaim: "n", NodeName: "ip-1", Phase: catalog.PhaseRegistered})
+	if v.Ready() != 0 {
+		t.Error("a node is Ready that has only registered")
+	}
+	v.Shown(catalog.InFlightNode{NodeClaim: "n", NodeName: "ip-1", Phase: catalog.PhaseReady})
+	if v.Ready() != 1 || taking(now) != 0 {
+		t.Error("a node takes pods that the scheduler does not see")
+	}
+	sees = true
+	if taking(now.Add(time.Second)) != 0 || taking(now.Add(2*time.Second)) != 1 {
+		t.Error("a node does not take pods a moment after it was first seen")
+	}
+	if v.Tried("n"); v.Ready() != 0 {
+		t.Error("the node is looked at after all its pods were tried")
+	}
+}
+
+// Launches that fail in a row make their pool wait, and one that works ends that.
+func TestPoolsBackOff(t *testing.T) {
+	now := time.Unix(1000, 0)
+	v := receivedView(now)
+	for i := range freeFailures + 1 {
+		if pool := v.State(nil, now).NodePools["p"]; !pool.Ready || !v.BackoffEnds(now).IsZero() {
+			t.Errorf("the pool waits after %d failures", i)
+		}
+		v.Failed("p", "NodeClassNotReady", now)
+	}
+	until := v.BackoffEnds(now)
+	if pool := v.State(nil, now).NodePools["p"]; pool.Ready || !until.Equal(now.Add(time.Second)) {
+		t.Errorf("after %d failures the pool waits until %s, ready %t", freeFailures+1, until, pool.Ready)
+	}
+	if !v.State(nil, until).NodePools["p"].Ready {
+		t.Error("the pool is not ready when its time is over")
+	}
+	v.Failed("p", "NodeClassNotReady", now)
+	if v.Initialized(catalog.InFlightNode{NodeClaim: "n", NodePool: "p"}, now); !v.State(nil, now).NodePools["p"].Ready {
+		t.Error("the pool waits after a launch that worked")
+	}
+}

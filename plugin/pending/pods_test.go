@@ -1,0 +1,74 @@
+package pending
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/intake"
+)
+
+// A pod that is held waits until it is taken, or planned again.
+func TestHeldPods(t *testing.T) {
+	p, now := New(), time.Unix(0, 0)
+	early, late := named("a", "early"), named("a", "late")
+	early.At, late.At, late.Hopeless = now, now.Add(time.Second), true
+	p.Hold(late)
+	p.Hold(early)
+	if !p.Waits(late.Pod.UID, now) || !p.Knows(late.Pod.UID) || p.IsAside(late.Pod.UID, now) || p.Held() != 2 {
+		t.Error("the pods are not held")
+	}
+	if e := p.Take(late.Pod.UID); !e.Hopeless || p.Waits(late.Pod.UID, now) {
+		t.Errorf("took %v", e)
+	}
+	if e := p.Take(late.Pod.UID); e.Pod != nil {
+		t.Errorf("took %v for the second time", e)
+	}
+	p.Hold(late)
+	if got := p.Again(func(e intake.Entry) bool { return e.Hopeless }); len(got) != 1 || got[0].Pod != late.Pod || p.Held() != 1 {
+		t.Errorf("%d pods are planned again", len(got))
+	}
+	p.Hold(late)
+	if got := p.Again(func(intake.Entry) bool { return true }); len(got) != 2 || got[0].Pod != early.Pod {
+		t.Errorf("%d pods are planned again, the first of them %v", len(got), got)
+	}
+}
+
+// Pods that are gone or have a node are forgotten, and those whose time aside is over come back once.
+func TestTidyPods(t *testing.T) {
+	p, now := New(), time.Unix(0, 0)
+	held, failed, gone := named("a", "held"), named("a", "failed"), named("a", "gone")
+	p.Hold(held)
+	p.Hold(gone)
+	p.SetAside(gone, now)
+	until := p.SetAside(failed, now)
+	isGone := func(pod *corev1.Pod) bool { return pod.Name == "gone" }
+	if due := p.Tidy(until.Add(-1), isGone); len(due) != 0 || p.Held() != 1 || p.Knows(gone.Pod.UID) {
+		t.Errorf("%d pods are due, %d held", len(due), p.Held())
+	}
+	if !p.IsAside(failed.Pod.UID, until.Add(-1)) || !p.Waits(failed.Pod.UID, until.Add(-1)) {
+		t.Error("the pod is not set aside")
+	}
+	if due := p.Tidy(until, isGone); len(due) != 1 || due[0].Pod != failed.Pod {
+		t.Errorf("%v are due", due)
+	}
+	if !p.Knows(failed.Pod.UID) || len(p.Tidy(until, isGone)) != 0 {
+		t.Error("the pod comes back twice, or its failure is forgotten before it was planned")
+	}
+	p.Planned([]intake.Entry{failed})
+	if p.Knows(failed.Pod.UID) {
+		t.Error("the failure of a pod that was planned is remembered")
+	}
+}
+
+// After a plan that ran out of time planning rests for a multiple of what that took.
+func TestPlanAfterRest(t *testing.T) {
+	p, now := New(), time.Unix(0, 0)
+	for took, want := range map[time.Duration]time.Duration{100 * time.Millisecond: replanFirst, 5 * time.Second: 20 * time.Second} {
+		p.PlanAfterRest(took, now)
+		if p.Due(now.Add(want-1)) || !p.Due(now.Add(want)) {
+			t.Errorf("a plan that took %s is not followed by the next after %s", took, want)
+		}
+	}
+}
