@@ -109,18 +109,35 @@ func (s *second) planned(i int) Node {
 		}
 	}
 	at := normalLabels(&n)
-	for _, ds := range s.in.DaemonSets {
-		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
-		pod.Namespace, pod.Name = ds.Namespace, ds.Name
-		terms, err := PodRequirements(pod)
-		if _, ok := Tolerates(pod.Spec.Tolerations, c.Taints); err != nil || !ok {
-			continue
-		}
-		if slices.ContainsFunc(terms, func(t catalog.Requirements) bool { _, ok := t.Match(at); return ok }) {
-			n.Pods = append(n.Pods, pod)
+	for _, d := range s.daemons() {
+		_, ok := Tolerates(d.pod.Spec.Tolerations, c.Taints)
+		if ok && slices.ContainsFunc(d.terms, func(t catalog.Requirements) bool { _, ok := t.Match(at); return ok }) {
+			n.Pods = append(n.Pods, d.pod)
 		}
 	}
 	return n
+}
+
+// daemon is a pod of a DaemonSet, with the node affinity that it requires.
+type daemon struct {
+	pod   *corev1.Pod
+	terms []catalog.Requirements
+}
+
+// daemons are those of the DaemonSets whose pods can run. They are read once for all planned nodes.
+func (s *second) daemons() []daemon {
+	if s.read {
+		return s.daemonsRead
+	}
+	s.read = true
+	for _, ds := range s.in.DaemonSets {
+		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
+		pod.Namespace, pod.Name = ds.Namespace, ds.Name
+		if terms, err := PodRequirements(pod); err == nil && InvalidRequest(pod) == "" {
+			s.daemonsRead = append(s.daemonsRead, daemon{pod, terms})
+		}
+	}
+	return s.daemonsRead
 }
 
 // nodeLimit is Options.NodeShare of the whole input; 0 for any number.

@@ -39,9 +39,13 @@ type needs struct {
 	OS                                           *corev1.PodOS
 	HostUsers                                    *bool
 	HostNetwork                                  bool
+	// GangSize may differ among pods that are alike otherwise: the largest counts, whichever pod stands for the class.
+	GangSize int `json:",omitempty"`
+	// Invalid is why the requests cannot be counted: a negative one may hide in a sum that others have too.
+	Invalid string `json:",omitempty"`
 }
 
-// ClassKey is equal for pods of identical scheduling needs: namespace, scheduler, priority, labels, requests, node
+// ClassKey is equal for pods of identical scheduling needs: namespace, scheduler, priority, labels, size of the gang, requests, node
 // selector, affinities, tolerations, spread, host ports, volumes that are not made from the pod's own spec, resource
 // claims, runtime class and operating system. Labels that only number the pods of a StatefulSet or an indexed Job do not
 // count, unless one of the pod's own selectors names them.
@@ -51,7 +55,7 @@ func ClassKey(pod *corev1.Pod) string {
 		Namespace: pod.Namespace, Scheduler: s.SchedulerName, NodeName: s.NodeName,
 		Preemption: s.PreemptionPolicy, NodeSelector: s.NodeSelector, Tolerations: s.Tolerations,
 		Spread: s.TopologySpreadConstraints, Volumes: realVolumes(s.Volumes), Claims: s.ResourceClaims,
-		Gates: s.SchedulingGates, OS: s.OS, HostUsers: s.HostUsers, HostNetwork: s.HostNetwork,
+		Gates: s.SchedulingGates, OS: s.OS, HostUsers: s.HostUsers, HostNetwork: s.HostNetwork, GangSize: GangOf(pod).Size,
 	}
 	if s.RuntimeClassName != nil {
 		n.RuntimeClass = *s.RuntimeClassName
@@ -63,6 +67,7 @@ func ClassKey(pod *corev1.Pod) string {
 		n.NodeAffinity, n.PodAffinity, n.PodAntiAffinity = s.Affinity.NodeAffinity, s.Affinity.PodAffinity, s.Affinity.PodAntiAffinity
 	}
 	requests := PodRequests(pod)
+	n.Invalid = invalidRequest(s, requests)
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		q := requests[name]
 		n.Requests = append(n.Requests, string(name)+"="+q.String())

@@ -108,6 +108,22 @@ func preferredNodes(n int) func(*corev1.Pod) {
 	}
 }
 
+// selectorAndTerms asks for n labels and for one of n node affinity terms.
+func selectorAndTerms(n int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		required := &corev1.NodeSelector{}
+		p.Spec.NodeSelector = map[string]string{}
+		for i := range n {
+			key := fmt.Sprintf("example.com/key-%d", i)
+			p.Spec.NodeSelector[key] = "x"
+			required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpExists}},
+			})
+		}
+		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
+	}
+}
+
 // ring has n pods, each with required affinity to the next one.
 func ring(b *batch, n int, topology string) {
 	for i := range n {
@@ -179,6 +195,16 @@ func hostiles() []hostile {
 		{"open-keys-4x6", keys, func(b *batch) {
 			own := selector("app", "x")
 			b.add(10, 100, 128, label("app", "x"), spread("example.com/open-0", own), spread("example.com/open-1", own), spread("example.com/open-2", own), spread("example.com/open-3", own))
+		}},
+		{"selector-and-terms-3000x3000", open, func(b *batch) { b.add(1, 100, 128, selectorAndTerms(3000)) }},
+		{"labels-20x1000", open, func(b *batch) {
+			for i := range 20 {
+				b.add(1, 50+i, 64, apart(selector("app", "x")), func(p *corev1.Pod) {
+					for k := range 1000 {
+						p.Labels[fmt.Sprintf("%0253d/%063d", k, k)] = strings.Repeat("v", 63)
+					}
+				})
+			}
 		}},
 		{"overflow", open, func(b *batch) {
 			b.add(1, 100, 128, func(p *corev1.Pod) {

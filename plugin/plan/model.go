@@ -72,11 +72,9 @@ func compile(in Input, w wants, l *lessons) *model {
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
 		pod.Namespace, pod.Name = ds.Namespace, ds.Name
-		d := m.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}, want{})
-		if invalidRequest(&pod.Spec, PodRequests(pod)) != "" {
-			clear(d.need)
+		if InvalidRequest(pod) == "" {
+			m.daemons = append(m.daemons, m.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}, want{}))
 		}
-		m.daemons = append(m.daemons, d)
 	}
 	m.takeDaemons()
 	m.market.sizes = newSizes(m.market.offers, len(m.dims))

@@ -80,6 +80,9 @@ func PodRequirements(pod *corev1.Pod) ([]catalog.Requirements, error) {
 		r, err := catalog.NewRequirements(base)
 		return []catalog.Requirements{r}, err
 	}
+	if why := tooManyTerms(&pod.Spec); why != "" {
+		return nil, fmt.Errorf("pod %s/%s: %s", pod.Namespace, pod.Name, why)
+	}
 	var out []catalog.Requirements
 	err := fmt.Errorf("pod %s/%s: spec.affinity.nodeAffinity has no term that can match", pod.Namespace, pod.Name)
 	for i, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
@@ -103,6 +106,23 @@ func PodRequirements(pod *corev1.Pod) ([]catalog.Requirements, error) {
 		return out, nil
 	}
 	return nil, err
+}
+
+// maxCombined is how many labels of a node selector and terms of node affinity a pod may have, multiplied: each term is read together with
+// all of the labels. A megabyte has room for ten thousand of both.
+const maxCombined = 1 << 14
+
+// tooManyTerms says that the pod is above maxCombined; empty if not.
+func tooManyTerms(spec *corev1.PodSpec) string {
+	a := spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	labels, terms := len(spec.NodeSelector), len(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
+	if labels*terms <= maxCombined {
+		return ""
+	}
+	return fmt.Sprintf("has %d labels in its node selector and %d required node affinity terms; slipway launches nodes for pods with at most %d combinations of them", labels, terms, maxCombined)
 }
 
 // Tolerates says whether the tolerations let a pod onto a node with these taints; if not, it returns the first taint in

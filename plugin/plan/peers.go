@@ -76,9 +76,9 @@ func (re *relations) groupPeers() {
 		if g, ok := known[pod]; ok {
 			return g
 		}
-		key = strconv.AppendQuote(key[:0], pod.Namespace)
+		key = appendSized(key[:0], pod.Namespace)
 		for _, k := range slices.Sorted(maps.Keys(pod.Labels)) {
-			key = strconv.AppendQuote(strconv.AppendQuote(key, k), pod.Labels[k])
+			key = appendSized(appendSized(key, k), pod.Labels[k])
 		}
 		g, ok := p.index[string(key)]
 		if !ok {
@@ -103,6 +103,12 @@ func (re *relations) groupPeers() {
 		p.node = append(p.node, of)
 	}
 	re.peers = p
+}
+
+// appendSized appends the string behind its length, so that no two lists of strings look alike. Labels may be most of a pod's megabyte,
+// and quoting them takes ten times as long.
+func appendSized(key []byte, s string) []byte {
+	return append(append(strconv.AppendInt(key, int64(len(s)), 10), ':'), s...)
 }
 
 // whom tells rules apart that speak of different pods.

@@ -19,6 +19,9 @@ func unsupported(pod *corev1.Pod, requests corev1.ResourceList) *Reason {
 	if why := invalidRequest(&pod.Spec, requests); why != "" {
 		return &Reason{Code: "InvalidPod", Message: why}
 	}
+	if why := tooManyTerms(&pod.Spec); why != "" {
+		return &Reason{Code: "NotSupported", Message: why}
+	}
 	if what, n := mostRequired(&pod.Spec); n > maxRequired {
 		return &Reason{Code: "NotSupported", Message: fmt.Sprintf("has %d %s; slipway launches nodes for pods with at most %d", n, what, maxRequired)}
 	}
@@ -53,38 +56,6 @@ func mostRequired(spec *corev1.PodSpec) (string, int) {
 		}
 	}
 	return what, most
-}
-
-// invalidRequest says which request of the pod cannot be counted, with its container; empty where all can. What a pod asks for in sum is
-// at least 0 and at most maxAmount of each resource, as is what each of its containers asks for.
-func invalidRequest(spec *corev1.PodSpec, sum corev1.ResourceList) string {
-	ask := func(where string, list corev1.ResourceList) string {
-		for _, name := range sortedNames(list) {
-			switch q := list[name]; {
-			case q.Sign() < 0:
-				return fmt.Sprintf("%s requests %s of %s; a request is 0 or more", where, q.String(), name)
-			case amount(name, q) >= maxAmount:
-				return fmt.Sprintf("%s requests %s of %s, more than any node can have", where, q.String(), name)
-			}
-		}
-		return ""
-	}
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			if why := ask("container "+list[i].Name, list[i].Resources.Requests); why != "" {
-				return why
-			}
-		}
-	}
-	if spec.Resources != nil {
-		if why := ask("the pod", spec.Resources.Requests); why != "" {
-			return why
-		}
-	}
-	if why := ask("the overhead of its RuntimeClass", spec.Overhead); why != "" {
-		return why
-	}
-	return ask("the pod in sum", sum)
 }
 
 // negative is the first resource, by name, of which the list has less than nothing; empty for none.

@@ -16,6 +16,12 @@ import (
 // requests and the overhead of its RuntimeClass; of a pod that is being resized in place the larger of what it has and
 // what it asks for.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
+	if pod.Spec.Resources != nil {
+		// Requests of the pod itself are not copied there: adding the overhead to one beyond an int64 would change the pod.
+		own := *pod
+		own.Spec.Resources = pod.Spec.Resources.DeepCopy()
+		pod = &own
+	}
 	return podresource.PodRequests(pod, podresource.PodResourcesOptions{UseStatusResources: true})
 }
 
@@ -123,13 +129,13 @@ func amount(name corev1.ResourceName, q resource.Quantity) int64 {
 		return -maxAmount
 	}
 	if name == corev1.ResourceCPU {
-		if q.CmpInt64(maxAmount/1000) > 0 {
+		if q.CmpInt64(maxAmount/1000+1) > 0 {
 			return maxAmount
 		}
-		if q.CmpInt64(-maxAmount/1000) < 0 {
+		if q.CmpInt64(-maxAmount/1000-1) < 0 {
 			return -maxAmount
 		}
-		return q.MilliValue()
+		return min(max(q.MilliValue(), -maxAmount), maxAmount)
 	}
 	return q.Value()
 }

@@ -237,6 +237,9 @@ type second struct {
 	first *Plan
 	// m is the input compiled anew, for claims that get more pods.
 	m *model
+	// daemonsRead is what daemons returns once read is set.
+	daemonsRead []daemon
+	read        bool
 }
 
 // plan adds to the first plan what it can of left, and returns how many pods of each class that is; nil for none.

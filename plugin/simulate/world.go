@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 	"github.com/slipway-k8s/slipway/plugin/provision/podclass"
 	"github.com/slipway-k8s/slipway/plugin/simulate/apiserver"
@@ -128,15 +129,18 @@ func (w *world) place(logger klog.Logger) {
 	}
 	for _, info := range w.nodes {
 		for _, ds := range w.objects.DaemonSets {
-			if daemons[info.Node().Name][ds.Namespace+"/"+ds.Name] {
-				continue
-			}
-			if run, _ := daemon.NodeShouldRunDaemonPod(logger, info.Node(), ds); run {
+			if !daemons[info.Node().Name][ds.Namespace+"/"+ds.Name] && shouldRun(logger, info.Node(), ds) {
 				add(info, daemonPod(ds, info.Node().Name))
 			}
 		}
 	}
 	slices.SortFunc(w.nodes, func(a, b *framework.NodeInfo) int { return cmp.Compare(a.Node().Name, b.Node().Name) })
+}
+
+// shouldRun reports whether a pod of the DaemonSet will run on the node. One with an impossible request never does.
+func shouldRun(logger klog.Logger, node *corev1.Node, ds *appsv1.DaemonSet) bool {
+	run, _ := daemon.NodeShouldRunDaemonPod(logger, node, ds)
+	return run && plan.InvalidRequest(daemonPod(ds, node.Name)) == ""
 }
 
 func daemonPod(ds *appsv1.DaemonSet, node string) *corev1.Pod {

@@ -3,11 +3,8 @@ package clusterview
 import (
 	"maps"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kubernetes/pkg/controller/daemon"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -101,11 +98,4 @@ func addAliases(labels map[string]string) {
 			labels[a.alias] = value
 		}
 	}
-}
-
-func daemonPod(ds *appsv1.DaemonSet, node string) *corev1.Pod {
-	pod := daemon.NewPod(ds, node)
-	pod.UID = types.UID("daemon/" + string(ds.UID) + "/" + node)
-	pod.Name = ds.Name + "-" + node
-	return pod
 }

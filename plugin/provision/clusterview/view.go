@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -52,11 +51,13 @@ type View struct {
 	base       fwk.SharedLister
 	existing   []*framework.NodeInfo
 	inFlight   map[string]*framework.NodeInfo
-	daemonSets []*appsv1.DaemonSet
-	logger     klog.Logger
-	room       func(string) bool
-	volumes    *podclass.Volumes
-	csiNodes   fwk.CSINodeLister
+	daemonSets []*daemonSet
+	// compiled are daemonSets by the object of the Source.
+	compiled map[*appsv1.DaemonSet]*daemonSet
+	logger   klog.Logger
+	room     func(string) bool
+	volumes  *podclass.Volumes
+	csiNodes fwk.CSINodeLister
 	// starting are the nodes in flight, types the instance types by NodePool.
 	starting map[string]catalog.InFlightNode
 	types    map[string][]catalog.InstanceType
@@ -73,9 +74,10 @@ func New(logger klog.Logger, src Source) (*View, error) {
 	}
 	v := &View{
 		base: src.Snapshot, inFlight: map[string]*framework.NodeInfo{},
-		daemonSets: src.DaemonSets, logger: logger, room: src.Room, volumes: src.Volumes, csiNodes: src.CSINodes,
+		compiled: map[*appsv1.DaemonSet]*daemonSet{}, logger: logger, room: src.Room, volumes: src.Volumes, csiNodes: src.CSINodes,
 		starting: src.Catalog.InFlight, types: map[string][]catalog.InstanceType{},
 	}
+	v.compile(src.DaemonSets)
 	v.learnTypes(src.Catalog)
 	starting := map[string]catalog.InFlightNode{}
 	for _, n := range src.Catalog.InFlight {
@@ -100,6 +102,15 @@ func New(logger klog.Logger, src Source) (*View, error) {
 		}
 	}
 	return v, nil
+}
+
+// compile reads the DaemonSets, but for those whose pods can never run: counted, they would fill every node.
+func (v *View) compile(list []*appsv1.DaemonSet) {
+	for _, ds := range list {
+		if d := newDaemonSet(ds); plan.InvalidRequest(d.template.Pod) == "" {
+			v.daemonSets, v.compiled[ds] = append(v.daemonSets, d), d
+		}
+	}
 }
 
 // learnTypes notes the instance types of each NodePool.
@@ -212,10 +223,10 @@ func (v *View) AddDaemons(ni *framework.NodeInfo, have map[types.UID]bool) map[t
 		if have[ds.UID] {
 			continue
 		}
-		if run, _ := daemon.NodeShouldRunDaemonPod(v.logger, ni.Node(), ds); run {
-			pod := daemonPod(ds, ni.Node().Name)
-			addPod(ni, pod)
-			out[pod.UID] = ds
+		if ds.runsOn(ni.Node()) {
+			info := ds.pod(ni.Node().Name)
+			ni.AddPodInfo(info)
+			out[info.Pod.UID] = ds.DaemonSet
 		}
 	}
 	return out
@@ -230,10 +241,10 @@ func (v *View) Existing() []*framework.NodeInfo { return v.existing }
 // InFlight returns the nodes in flight by NodeClaim, as they will be once initialized. Callers must not change them.
 func (v *View) InFlight() map[string]*framework.NodeInfo { return v.inFlight }
 
-// RunsAll reports whether the node runs pods of all of the DaemonSets.
+// RunsAll reports whether the node runs pods of all of the DaemonSets, which are of the View.
 func (v *View) RunsAll(node *corev1.Node, daemons map[types.UID]*appsv1.DaemonSet) bool {
 	for _, ds := range daemons {
-		if run, _ := daemon.NodeShouldRunDaemonPod(v.logger, node, ds); !run {
+		if !v.compiled[ds].runsOn(node) {
 			return false
 		}
 	}
@@ -287,9 +298,11 @@ func free(ni *framework.NodeInfo) corev1.ResourceList {
 	return out
 }
 
-func addPod(ni *framework.NodeInfo, pod *corev1.Pod) {
-	// The error tells of affinity terms that the API server accepted and nobody can parse; the pod counts without them,
+func addPod(ni *framework.NodeInfo, pod *corev1.Pod) { ni.AddPodInfo(podInfo(pod)) }
+
+func podInfo(pod *corev1.Pod) *framework.PodInfo {
+	// The error is of affinity terms that the API server accepted and that cannot be parsed; the pod counts without them,
 	// as in the scheduler's cache.
 	info, _ := framework.NewPodInfo(pod)
-	ni.AddPodInfo(info)
+	return info
 }
