@@ -100,8 +100,8 @@ day: ## Replay a generated day with consolidation off, greedy and on: dollars, e
 	GOGC=400 go test -count 1 -timeout 60m -run '^$$' -bench Day -benchtime 1x -v ./e2e/day -day.seed=$(or $(SEED),1) -day.from=$(or $(FROM),0) -day.minutes=$(or $(MINUTES),0)
 
 .PHONY: fuzz-planner
-fuzz-planner: ## Plan random clusters against the scheduler's own filters; DURATION=10m SEED=n (the first) PROCS=n
-	go test -count 1 -timeout 0 ./plugin/parity -run TestParity -v -args -duration=$(or $(DURATION),10m) -seed=$(or $(SEED),0) -procs=$(or $(PROCS),0)
+fuzz-planner: ## Plan random clusters against the scheduler's own filters; DURATION=10m SEED=n (the first) PROCS=n HOSTILE=true (hostile cases alone)
+	go test -count 1 -timeout 0 ./plugin/parity -run TestParity -v -args -duration=$(or $(DURATION),10m) -seed=$(or $(SEED),0) -procs=$(or $(PROCS),0) -hostile=$(or $(HOSTILE),false)
 
 .PHONY: lint
 lint: ## Run the linter (it is built the first time: about three minutes)

@@ -30,7 +30,7 @@ func nothingLeftOut(ctx context.Context, l *lab, o *outcome) []string {
 	var out []string
 	for _, u := range o.plan.Unplaced {
 		pod := o.pending[u.Pods[0].UID]
-		if plan.GangOf(pod).Name != "" || len(pod.Spec.ResourceClaims) > 0 {
+		if plan.GangOf(pod).Name != "" || len(pod.Spec.ResourceClaims) > 0 || beyondBounds(pod) {
 			continue // It may wait for others; see devicesDeclined.
 		}
 		candidates := o.candidates(pod, o.plan.Claims)
@@ -127,7 +127,7 @@ func withPod(machines []machine, pod *corev1.Pod, on string) []machine {
 	out := slices.Clone(machines)
 	for i := range out {
 		if out[i].node.Name == on {
-			out[i].pods = append(slices.Clone(out[i].pods), pod)
+			out[i].pods, out[i].known = append(slices.Clone(out[i].pods), pod), nil
 		}
 	}
 	return out

@@ -14,6 +14,8 @@ import (
 
 // cluster is one case: all that a plan depends on, as the objects that `slipway simulate` reads.
 type cluster struct {
+	// seed of the case; 0 where it is read from a file.
+	seed       uint64
 	zones      []string
 	types      []instance
 	pools      []catalog.NodePool

@@ -22,7 +22,7 @@ type dice struct {
 }
 
 func newDice(seed uint64) dice {
-	d := dice{Rand: rand.New(rand.NewPCG(seed, 2026)), features: map[string]bool{}}
+	d := dice{Rand: newRand([2]uint64{seed, 2026}), features: map[string]bool{}}
 	all := []string{
 		"selector", "nodeAffinity", "taint", "spread", "affinity", "antiAffinity", "port", "volume", "daemon", "node",
 		"limit", "weight", "poolRequirement", "openLabel", "minValues", "sold", "namespace", "init", "version", "spot",
@@ -33,6 +33,8 @@ func newDice(seed uint64) dice {
 	}
 	return d
 }
+
+func newRand(seed [2]uint64) *rand.Rand { return rand.New(rand.NewPCG(seed[0], seed[1])) }
 
 // on says whether to use the feature here: in half of the places of a case that uses it at all.
 func (d dice) on(feature string) bool { return d.features[feature] && d.IntN(2) == 0 }
@@ -83,6 +85,16 @@ func facts() []catalog.Facts {
 // generate makes the case of the seed.
 func generate(seed uint64) *cluster {
 	d := newDice(seed)
+	c := d.ordinary()
+	c.seed = seed
+	if seed%hostileEvery == 0 {
+		d.hostility(c)
+	}
+	return c
+}
+
+// ordinary is a case of what users mean.
+func (d dice) ordinary() *cluster {
 	c := &cluster{zones: []string{"us-east-1a", "us-east-1b", "us-east-1c"}[:1+d.IntN(3)]}
 	if d.on("preference") {
 		c.preferenceShare = 0.1

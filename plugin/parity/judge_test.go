@@ -18,9 +18,14 @@ type machine struct {
 	pods []*corev1.Pod
 	// attach is how many EBS volumes it takes; negative for no limit.
 	attach int64
+	// known is what info returns of a machine that does not change any more; nil until then.
+	known *framework.NodeInfo
 }
 
 func (m machine) info() *framework.NodeInfo {
+	if m.known != nil {
+		return m.known
+	}
 	ni := framework.NewNodeInfo(m.pods...)
 	ni.SetNode(m.node)
 	return ni
@@ -120,7 +125,7 @@ func withoutPod(machines []machine, pod *corev1.Pod) []machine {
 	for i := range out {
 		at := slices.IndexFunc(out[i].pods, func(p *corev1.Pod) bool { return p.UID == pod.UID })
 		if at >= 0 {
-			out[i].pods = slices.Delete(slices.Clone(out[i].pods), at, at+1)
+			out[i].pods, out[i].known = slices.Delete(slices.Clone(out[i].pods), at, at+1), nil
 		}
 	}
 	return out

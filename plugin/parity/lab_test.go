@@ -36,6 +36,8 @@ type lab struct {
 	judge    framework.Framework
 	view     *view
 	csi      *csi
+	// alone lets one case at a time be measured; nil where no others run.
+	alone *crowd
 }
 
 // csi is the CSI manager that verification asks about nodes that exist.

@@ -107,7 +107,7 @@ func importantFirst(ctx context.Context, l *lab, o *outcome) []string {
 	for _, u := range o.plan.Unplaced {
 		pod := o.pending[u.Pods[0].UID]
 		lesser := func(p *corev1.Pod) bool { return priority(p) < priority(pod) }
-		if plan.GangOf(pod).Name != "" || len(pod.Spec.ResourceClaims) > 0 || !slices.ContainsFunc(slices.Collect(maps.Values(o.pending)), lesser) {
+		if plan.GangOf(pod).Name != "" || len(pod.Spec.ResourceClaims) > 0 || beyondBounds(pod) || !slices.ContainsFunc(slices.Collect(maps.Values(o.pending)), lesser) {
 			continue
 		}
 		less := *o

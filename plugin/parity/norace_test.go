@@ -2,5 +2,9 @@
 
 package parity_test
 
-// cases is how many TestParity runs.
-const cases = 2000
+const (
+	// cases is how many TestParity runs.
+	cases = 2000
+	// dearer is how many times the CPU and the memory of others a case takes.
+	dearer = 1
+)

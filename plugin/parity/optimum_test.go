@@ -53,7 +53,7 @@ const (
 
 // tiny is the case of the seed cut down to at most six pods and four types, without what relates pods to each other.
 func tiny(seed uint64) *cluster {
-	c := generate(seed)
+	c := newDice(seed).ordinary()
 	c.nodes, c.types, c.preferenceShare = nil, c.types[:min(4, len(c.types))], 0
 	for i := range c.types {
 		c.types[i].reserved = 0 // A reservation runs out: its nodes have not one price.

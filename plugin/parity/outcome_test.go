@@ -3,9 +3,11 @@ package parity_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/daemon"
@@ -28,11 +30,15 @@ type outcome struct {
 	state    catalog.State
 	// pending pods by UID, as the scheduler knows them.
 	pending map[string]*corev1.Pod
+	// cost of the plan with its filters, of a case with hostile pods.
+	cost cost
+	// daemonRuns are the answers of runs.
+	daemonRuns map[string]bool
 }
 
 // solve plans the case as plugin and simulate do.
 func (l *lab) solve(ctx context.Context, c *cluster) (*outcome, error) {
-	o := &outcome{c: c, pending: map[string]*corev1.Pod{}}
+	o := &outcome{c: c, pending: map[string]*corev1.Pod{}, daemonRuns: map[string]bool{}}
 	var err error
 	if o.state, err = c.state(); err != nil {
 		return nil, err
@@ -107,17 +113,33 @@ func (o *outcome) machine(name string, pool catalog.NodePool, it catalog.Instanc
 	return m
 }
 
-// daemonsOn are the daemon pods that the node will have.
+// daemonsOn are the daemon pods that the node will have: those with requests that no node can meet never run.
 func (o *outcome) daemonsOn(n *corev1.Node) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, ds := range o.c.daemonSets {
-		if run, _ := daemon.NodeShouldRunDaemonPod(klog.Background(), n, ds); run {
+		if len(impossibleAsks(&ds.Spec.Template.Spec)) > 0 {
+			continue
+		}
+		if o.runs(ds, n) {
 			p := daemon.NewPod(ds, n.Name)
 			p.Name, p.UID, p.Spec.NodeName = ds.Name+"-"+n.Name, ds.UID+"/"+n.UID, n.Name
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// runs says whether the DaemonSet has a pod on nodes like this one. To ask takes long of hostile ones.
+func (o *outcome) runs(ds *appsv1.DaemonSet, n *corev1.Node) bool {
+	labels := maps.Clone(n.Labels)
+	delete(labels, corev1.LabelHostname)
+	key := fmt.Sprint(ds.UID, labels, n.Spec.Taints)
+	run, known := o.daemonRuns[key]
+	if !known {
+		run, _ = daemon.NodeShouldRunDaemonPod(klog.Background(), n, ds)
+		o.daemonRuns[key] = run
+	}
+	return run
 }
 
 // final is the cluster once the plan has come true.
@@ -149,6 +171,9 @@ func (o *outcome) final() ([]machine, error) {
 		}
 		m.pods = append(m.pods, o.members(c.Members)...)
 		out = append(out, m)
+	}
+	for i := range out {
+		out[i].known = out[i].info()
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) {
 	flag.Duration("duration", 0, "run cases for so long instead")
 	flag.Uint64("procs", 0, "in so many goroutines; 0 for one per processor")
 	flag.Bool("all", false, "go on after a failure")
+	flag.Bool("hostile", false, "run the cases with hostile pods alone")
 	os.Exit(m.Run())
 }
 
@@ -30,6 +32,8 @@ func number(name string) uint64 {
 	return n
 }
 
+func on(name string) bool { return flag.Lookup(name).Value.String() == "true" }
+
 // failure is a property that a case does not keep.
 type failure struct {
 	property string
@@ -40,11 +44,11 @@ type failure struct {
 func (l *lab) try(ctx context.Context, c *cluster) (found *failure) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			found = &failure{"no panic", []string{fmt.Sprint(cause)}}
+			found = &failure{"no panic in " + panicked(), []string{fmt.Sprint(cause)}}
 		}
 	}()
 	l.load(c)
-	o, err := l.solve(ctx, c)
+	o, err := l.measured(ctx, c)
 	if err != nil {
 		return &failure{"no error", []string{err.Error()}}
 	}
@@ -54,6 +58,21 @@ func (l *lab) try(ctx context.Context, c *cluster) (found *failure) {
 		}
 	}
 	return nil
+}
+
+// panicked is the function of the project that a panic came out of: a case is shrunk to the smallest one with the same panic.
+func panicked() string {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
+	for raised := false; ; {
+		f, more := frames.Next()
+		if raised && strings.Contains(f.Function, "slipway/plugin/") {
+			return f.Function[strings.LastIndex(f.Function, "/")+1:]
+		}
+		if raised = raised || f.Function == "runtime.gopanic"; !more {
+			return "the test"
+		}
+	}
 }
 
 // TestParity plans random clusters and holds the plans against the scheduler's own filters: a fixed set of cases, or new
@@ -73,19 +92,27 @@ func TestParity(t *testing.T) {
 		procs = uint64(runtime.GOMAXPROCS(0))
 	}
 	end := time.Now().Add(length)
-	first := max(seed, 1)
+	first, step := max(seed, 1), uint64(1)
+	if on("hostile") {
+		step = hostileEvery
+		first = (first + step - 1) / step * step
+	}
+	alone := newCrowd(procs)
+	t.Cleanup(func() { t.Log(alone) }) // once the workers are done
 	for worker := range procs {
 		t.Run(fmt.Sprintf("worker %d", worker), func(t *testing.T) {
 			t.Parallel()
-			for from := first + worker*share; ; from += procs * share {
-				if length > 0 && time.Now().After(end) || length == 0 && from >= first+number("cases") {
+			alone.join()
+			defer alone.leave()
+			for from := first + worker*share*step; ; from += procs * share * step {
+				if length > 0 && time.Now().After(end) || length == 0 && from >= first+number("cases")*step {
 					return
 				}
-				if !shareOf(t, from) {
+				if !shareOf(t, alone, from, step) {
 					return
 				}
 				if length > 0 && worker == 0 {
-					t.Logf("about %d cases, %s left", from+procs*share-first, time.Until(end).Round(time.Second))
+					t.Logf("about %d cases, %s left", (from-first)/step+procs*share, time.Until(end).Round(time.Second))
 				}
 			}
 		})
@@ -96,15 +123,15 @@ func TestParity(t *testing.T) {
 const share = 100
 
 // shareOf tries the cases from the seed on, and says whether to go on.
-func shareOf(t *testing.T, from uint64) bool {
+func shareOf(t *testing.T, alone *crowd, from, step uint64) bool {
 	t.Helper()
-	all := flag.Lookup("all").Value.String() == "true"
 	bubble(t, func(ctx context.Context, l *lab) {
-		for seed := from; seed < from+share && (all || !t.Failed()); seed++ {
+		l.alone = alone
+		for seed := from; seed < from+share*step && (on("all") || !t.Failed()); seed += step {
 			l.run(ctx, t, seed)
 		}
 	})
-	return all || !t.Failed()
+	return on("all") || !t.Failed()
 }
 
 // bubble runs f with a lab of its own.
@@ -128,6 +155,7 @@ func (l *lab) run(ctx context.Context, t *testing.T, seed uint64) {
 	if first == nil {
 		return
 	}
+	t.Logf("seed %d: %s does not hold; looking for a smaller case", seed, first.property)
 	small := shrink(c, func(c *cluster) bool {
 		f := l.try(ctx, c)
 		return f != nil && f.property == first.property
@@ -138,5 +166,5 @@ func (l *lab) run(ctx context.Context, t *testing.T, seed uint64) {
 	if err := os.WriteFile(file, small.archive(comment, last.what), 0o600); err != nil {
 		t.Error(err)
 	}
-	t.Errorf("%s; the smallest such case is in %s:\n%q", comment, file, last.what)
+	t.Errorf("%s; the smallest such case that was found is in %s:\n%.2000q", comment, file, last.what)
 }

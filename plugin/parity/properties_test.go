@@ -35,6 +35,11 @@ func properties() []property {
 		{name: "gangs are whole", check: gangsWhole},
 		{name: "preferences are priced", check: preferencesArePriced},
 		{name: "claims are true", check: claimsAreTrue},
+		{name: "impossible requests are refused", check: impossibleRefused},
+		{name: "no negative requests", check: nothingNegative},
+		{name: "others are placed as without hostile pods", check: othersPlaced},
+		{name: "CPU within its bound", check: cpuBounded},
+		{name: "memory within its bound", check: memoryBounded},
 	}
 }
 
