@@ -57,7 +57,7 @@ func TestAdoptedPods(t *testing.T) {
 	}
 	for _, p := range h.launcher.claims()[0].GetPods() {
 		if !p.GetAdopted() {
-			t.Errorf("the launcher is not told that pod %s is another scheduler's", p.GetName())
+			t.Errorf("the launcher is not informed that pod %s is another scheduler's", p.GetName())
 		}
 	}
 	claim := h.launcher.claims()[0].GetName()

@@ -38,7 +38,7 @@ func TestDecodeArgs(t *testing.T) {
 		{name: "relative socket", text: "socket: launcher.sock", wantErr: []string{"args.socket", "absolute"}},
 		{name: "all errors at once", text: "socket: x\nplanTimeout: 0s", wantErr: []string{"args.socket", "args.planTimeout"}},
 		{name: "adopted twice", text: "adopt: [default-scheduler, default-scheduler]", wantErr: []string{"args.adopt[1]", "once"}},
-		{name: "adopted nobody", text: "adopt: [\"\"]", wantErr: []string{"args.adopt[0]"}},
+		{name: "adopted none", text: "adopt: [\"\"]", wantErr: []string{"args.adopt[0]"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			args, err := plugin.DecodeArgs(&runtime.Unknown{Raw: []byte(tc.text)})

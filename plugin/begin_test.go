@@ -22,16 +22,16 @@ import (
 func TestTheFirstCycleWaitsForThePromises(t *testing.T) {
 	for _, c := range []struct {
 		name        string
-		told        time.Duration
+		known       time.Duration
 		first, next time.Duration
 	}{
-		{"told", 300 * time.Millisecond, 300 * time.Millisecond, 0},
+		{"known", 300 * time.Millisecond, 300 * time.Millisecond, 0},
 		{"silent", time.Hour, beginWithin, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, start := newBeginning(), time.Now()
-				time.AfterFunc(c.told, func() { b.restore(); b.restore() })
+				time.AfterFunc(c.known, func() { b.restore(); b.restore() })
 				b.wait()
 				if waited := time.Since(start); waited != c.first {
 					t.Errorf("the first cycle waited %s, want %s", waited, c.first)
@@ -50,10 +50,10 @@ func TestTheFirstCycleWaitsForThePromises(t *testing.T) {
 func TestQuestionsWaitForTheFirstState(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		told  time.Duration
+		known time.Duration
 		waits time.Duration
 	}{
-		{"told", time.Second, time.Second},
+		{"known", time.Second, time.Second},
 		{"silent", time.Hour, firstStateWithin},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -68,13 +68,13 @@ func TestQuestionsWaitForTheFirstState(t *testing.T) {
 					t.Fatalf("the question was answered after %s, want %s", waited, c.waits)
 				}
 			}
-			if c.told == c.waits {
+			if c.known == c.waits {
 				p.inbox.update(link.Update{Full: true, Opened: now})
 			}
 			if p.updates.drain(t.Context(), now); p.gate.closed(now.Add(c.waits)) {
 				t.Errorf("the question waits for longer than %s", c.waits)
 			}
-			if c.told == c.waits {
+			if c.known == c.waits {
 				return
 			}
 			// Refused: the next one has its own time.

@@ -33,7 +33,7 @@ func TestCapacityFailuresAreTheOfferings(t *testing.T) {
 	for _, c := range h.launcher.claims() {
 		h.launcher.end(c.GetName(), "", api.Outcome_OUTCOME_FAILED)
 	}
-	h.eventually("all of them to be told", func() bool {
+	h.eventually("the conditions of all of them", func() bool {
 		return !slices.ContainsFunc(named, func(name string) bool {
 			return !strings.Contains(h.message(name), "EC2 has no capacity") || !strings.Contains(h.message(name), "tried again at")
 		})

@@ -29,7 +29,7 @@ func TestOneFailureSpeaksForItsClass(t *testing.T) {
 	if answers == 0 {
 		t.Error("every pod was tried on the nodes")
 	}
-	h.eventually("the last pod to be told", func() bool { return strings.Contains(h.message("web-19"), "launching") })
+	h.eventually("the last pod's condition", func() bool { return strings.Contains(h.message("web-19"), "launching") })
 	h.createNode(newNode("room", "600m", nil))
 	h.eventually("the node to be seen", func() bool { return len(h.sched.Cache.Dump().Nodes) == 2 })
 	h.pod("late", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} })
@@ -39,15 +39,15 @@ func TestOneFailureSpeaksForItsClass(t *testing.T) {
 	}
 }
 
-// What the scheduler says of the nodes that exist is told to the pods that were not tried, too.
-func TestRepeatedVerdictIsTold(t *testing.T) {
+// The scheduler's verdict on the nodes that exist is reported on the pods that were not tried, too.
+func TestRepeatedVerdictIsReported(t *testing.T) {
 	objects := []runtime.Object{newNode("full", "100m", nil)}
 	for i := range 5 {
 		objects = append(objects, newPod(fmt.Sprintf("big-%d", i), "500", "512Mi"))
 	}
 	h := start(t, harnessOptions{objects: objects})
 	for i := range 5 {
-		h.eventually("the pod to be told", func() bool {
+		h.eventually("the pod's condition", func() bool {
 			m := h.message(fmt.Sprintf("big-%d", i))
 			return strings.HasPrefix(m, "0/1 nodes are available: 1 Insufficient cpu") && strings.Contains(m, "No node can be launched: NodePool default: ")
 		})

@@ -22,8 +22,8 @@ import (
 )
 
 // halfEmptyFleet is nodes of the catalogue's types, on demand, about half full with pods of twenty Deployments, and what the launcher
-// tells of them.
-func halfEmptyFleet(cat catalog.State, nodes int) (objects []apiruntime.Object, told []*api.FleetNode) {
+// reports of them.
+func halfEmptyFleet(cat catalog.State, nodes int) (objects []apiruntime.Object, reported []*api.FleetNode) {
 	kinds := slices.DeleteFunc(slices.Clone(cat.InstanceTypes["default"]), func(t catalog.InstanceType) bool {
 		cpu := t.Allocatable.Cpu().MilliValue()
 		return cpu < 3000 || cpu > 17000
@@ -42,7 +42,7 @@ func halfEmptyFleet(cat catalog.State, nodes int) (objects []apiruntime.Object, 
 				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 			},
 		})
-		told = append(told, &api.FleetNode{Name: name, Policy: "WhenEmptyOrUnderutilized"})
+		reported = append(reported, &api.FleetNode{Name: name, Policy: "WhenEmptyOrUnderutilized"})
 		for used := int64(0); used < t.Allocatable.Cpu().MilliValue()*int64(20+(i*13)%60)/100; pods++ {
 			app := fmt.Sprintf("app-%d", pods%20)
 			pod := benchPod(fmt.Sprintf("%s-%d", app, pods), name)
@@ -54,7 +54,7 @@ func halfEmptyFleet(cat catalog.State, nodes int) (objects []apiruntime.Object, 
 			objects = append(objects, pod)
 		}
 	}
-	return objects, told
+	return objects, reported
 }
 
 // One decision about a whole fleet, as the launcher asks for it, over the scheduler's cache: snapshot, all questions to the planner,
@@ -63,11 +63,11 @@ func BenchmarkConsolidate(b *testing.B) {
 	for _, c := range []struct{ nodes, percent int }{{100, 100}, {1000, 10}, {1000, 100}} {
 		b.Run(fmt.Sprintf("%dnodes/%dpercent", c.nodes, c.percent), func(b *testing.B) {
 			cat := benchCatalog()
-			objects, told := halfEmptyFleet(cat, c.nodes)
+			objects, reported := halfEmptyFleet(cat, c.nodes)
 			p := benchPlannerOf(b, objects)
 			may := int32(c.nodes * c.percent / 100)
 			q := &api.Question{Kind: &api.Question_Consolidate{Consolidate: &api.Consolidate{
-				Nodes: told, Payback: (2 * time.Hour).Milliseconds(), MinSaving: 0.005,
+				Nodes: reported, Payback: (2 * time.Hour).Milliseconds(), MinSaving: 0.005,
 				Allowances: []*api.Allowance{{NodePool: "default", Empty: may, Underutilized: may}},
 			}}}
 			heap, cpu, decisions := watchHeap(b), cpuSeconds(b), 0

@@ -19,9 +19,9 @@ func TestUselessLaunchDelaysTheNext(t *testing.T) {
 	claim := h.launcher.requests()[0].GetClaims()[0].GetName()
 	h.createNode(newNode("small", "100m", map[string]string{"karpenter.sh/nodepool": "default"}))
 	h.launcher.end(claim, "small", api.Outcome_OUTCOME_INITIALIZED)
-	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("a"), "could not run it") })
+	h.eventually("the pod's condition", func() bool { return strings.Contains(h.message("a"), "could not run it") })
 	if n := h.launcher.podNames()["a"]; n != 1 {
-		t.Errorf("%d launches for the pod when it is told to wait", n)
+		t.Errorf("%d launches for the pod when its condition says that it waits", n)
 	}
 	message := h.message("a")
 	for _, part := range []string{"NodeClaim " + claim, "Insufficient cpu; next launch after ", "0/2 nodes are available"} {

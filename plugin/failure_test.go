@@ -21,7 +21,7 @@ func TestLauncherAway(t *testing.T) {
 	h.pod("fits", nil)
 	h.eventually("scheduling on existing nodes", func() bool { return h.bound() == 1 })
 	h.pod("waits", nil)
-	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("waits"), "slipway-launcher cannot be reached") })
+	h.eventually("the pod's condition", func() bool { return strings.Contains(h.message("waits"), "slipway-launcher cannot be reached") })
 	if got := h.message("waits"); !strings.Contains(got, "0/1 nodes are available") {
 		t.Errorf("message %q does not say what the scheduler found", got)
 	}
@@ -35,11 +35,11 @@ func TestLauncherAway(t *testing.T) {
 	}
 	lead := h.launcher.leads[0]
 	if lead.GetIdentity() != "me" || lead.GetLeaseName() != "slipway-scheduler" {
-		t.Errorf("the launcher was told %v", lead)
+		t.Errorf("the launcher got %v", lead)
 	}
 }
 
-// A launcher that dies in the middle of a launch has recorded all of it or nothing: the full state tells.
+// A launcher that dies in the middle of a launch has recorded all of it or nothing: the full state shows which.
 func TestUnansweredLaunch(t *testing.T) {
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)},
@@ -64,13 +64,13 @@ func TestFullStateFromBeforeTheAnswer(t *testing.T) {
 	})
 	h.pod("a", nil)
 	h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] > 0 })
-	// What the new stream tells next is told when its full state has been taken in.
+	// What the new stream sends next is applied after its full state.
 	h.pod("amd", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/arch": "amd64"} })
 	h.eventually("the reason", func() bool { return strings.Contains(h.message("amd"), "NodePool default") })
 	h.launcher.offerAMD()
 	h.eventually("a launch of what is offered since", func() bool { return h.launcher.podNames()["amd"] == 1 })
 	if n := h.metric("slipway_released_pods_total", "unknown"); n != 0 {
-		t.Errorf("%v promises were let go because the launcher did not know them", n)
+		t.Errorf("%v promises were released because the launcher did not know them", n)
 	}
 	if n := h.launcher.podNames()["a"]; n != 1 {
 		t.Errorf("the pod was launched for %d times", n)
@@ -107,7 +107,7 @@ func TestBackOffPerNodePool(t *testing.T) {
 	})
 	begin := time.Now()
 	h.pod("a", nil)
-	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("a"), "launches in a row failed") })
+	h.eventually("the pod's condition", func() bool { return strings.Contains(h.message("a"), "launches in a row failed") })
 	// Four at once, and then twice the time after each.
 	if n, most := len(h.launcher.requests()), 5+bits.Len(uint(time.Since(begin).Seconds())); n > most {
 		t.Errorf("%d launches in %s, want %d at most", n, time.Since(begin), most)
@@ -205,7 +205,7 @@ func TestOnePodIsSetAside(t *testing.T) {
 	})
 	h.deployment("web", 8)
 	h.eventually("the others to be launched for", func() bool { return len(h.launcher.podNames()) == 7 })
-	h.eventually("the pod to be told", func() bool {
+	h.eventually("the pod's condition", func() bool {
 		return strings.Contains(h.message("web-2"), "planning this pod failed (panic: injected); it is planned again after")
 	})
 	if h.launcher.podNames()["web-2"] != 0 {
@@ -283,7 +283,7 @@ func TestTimeOfAPlanIsNoFault(t *testing.T) {
 		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"planTimeout: 1us"},
 	})
 	h.deployment("web", 3)
-	h.eventually("the pods to be told", func() bool { return strings.Contains(h.message("web-2"), "planning ran out of time") })
+	h.eventually("the pods' conditions", func() bool { return strings.Contains(h.message("web-2"), "planning ran out of time") })
 	h.eventually("another plan", func() bool { return h.metric("slipway_plans_cut_short_total", "provisioner") > 1 })
 	if n := h.metric("slipway_planned_pods_total", "set_aside"); n > 0 {
 		t.Errorf("%v pods were set aside", n)

@@ -18,7 +18,7 @@ func inGang(size int) func(*corev1.Pod) {
 	}
 }
 
-// A gang is launched for when its last pod has come, and holds nobody back meanwhile.
+// A gang is launched for when its last pod has come, and holds no other pod back meanwhile.
 func TestGangWaitsForItsPods(t *testing.T) {
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"gangTimeout: 1h", "batchIdle: 1m", "batchMax: 2m"},
@@ -27,7 +27,7 @@ func TestGangWaitsForItsPods(t *testing.T) {
 	h.pod("g-1", inGang(3))
 	h.pod("alone", nil)
 	h.eventually("the pod that is in no gang", func() bool { return h.launcher.podNames()["alone"] == 1 })
-	h.eventually("the gang's pods to be told", func() bool { return strings.Contains(h.message("g-0"), "waits for 1 more pods of gang default/g") })
+	h.eventually("the conditions of the gang's pods", func() bool { return strings.Contains(h.message("g-0"), "waits for 1 more pods of gang default/g") })
 	if pods := h.launcher.podNames(); len(pods) != 1 {
 		t.Fatalf("launched for %v", pods)
 	}
@@ -44,7 +44,7 @@ func TestGangThatComesLate(t *testing.T) {
 		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"gangTimeout: 50ms", "batchIdle: 50ms"},
 	})
 	h.pod("g-0", inGang(2))
-	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("g-0"), "waits for its pods: 1 of 2") })
+	h.eventually("the pod's condition", func() bool { return strings.Contains(h.message("g-0"), "waits for its pods: 1 of 2") })
 	h.pod("g-1", inGang(2))
 	h.eventually("the gang", func() bool { return len(h.launcher.podNames()) == 2 })
 	if requests := h.launcher.requests(); len(requests) != 1 {

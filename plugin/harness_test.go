@@ -111,7 +111,7 @@ func start(tb testing.TB, o harnessOptions) *harness {
 	done := make(chan struct{})
 	go func() { defer close(done); h.plugin.Run(ctx) }()
 	if !o.absent {
-		// As in a scheduler that starts: what the launcher tells may come before anything is known of pods and nodes.
+		// As in a scheduler that starts: what the launcher sends may come before anything is known of pods and nodes.
 		h.eventually("the catalog", func() bool { return h.metric("slipway_launcher_connected", "") == 1 })
 	}
 	h.informer.Start(ctx.Done())

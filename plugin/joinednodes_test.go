@@ -9,7 +9,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
-// ready tells that the node of a claim is Ready, and not initialized.
+// ready reports that the node of a claim is Ready, and not initialized.
 func (l *testLauncher) ready(name, nodeName string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -238,7 +238,7 @@ func (l *testLauncher) allocatable(c *api.Claim) map[string]string {
 	return nil
 }
 
-// end tells how an in-flight node ended.
+// end reports how an in-flight node ended.
 func (l *testLauncher) end(name, nodeName string, outcome api.Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -98,13 +98,13 @@ func TestConsolidate(t *testing.T) {
 	h.launchedNothing()
 }
 
-// What the launcher has seen of a NodePool and the scheduler has not been told yet is not decided about: its nodes would go for less
+// What the launcher has seen of a NodePool and has not reached the scheduler is not decided about: its nodes would go for less
 // than what may come for them now.
 func TestConsolidateKnowsTheNodePools(t *testing.T) {
 	h := twoHalfEmpty(t)
 	q := &api.Consolidate{
 		Payback: 7_200_000, MinSaving: 0.005, Nodes: []*api.FleetNode{{Name: "one", Policy: "WhenEmptyOrUnderutilized"}, {Name: "two", Policy: "WhenEmptyOrUnderutilized"}},
-		Allowances: []*api.Allowance{{NodePool: "default", Empty: 2, Underutilized: 2, Generation: 2}, {NodePool: "nobody-knows-it", Generation: 7}},
+		Allowances: []*api.Allowance{{NodePool: "default", Empty: 2, Underutilized: 2, Generation: 2}, {NodePool: "unknown", Generation: 7}},
 	}
 	ask := func(id string) *api.ConsolidateAnswer {
 		return h.ask(&api.Question{Id: id, Kind: &api.Question_Consolidate{Consolidate: q}}).GetConsolidate()
@@ -112,13 +112,13 @@ func TestConsolidateKnowsTheNodePools(t *testing.T) {
 	if a := ask("1"); a.GetMessage() != "NodePool default is not known yet as it is now" || len(a.GetMoves()) != 0 {
 		t.Errorf("answer %v, the scheduler knows generation 0 of NodePool default", a)
 	}
-	told := pool("default")
-	told.Generation = 2
+	newer := pool("default")
+	newer.Generation = 2
 	h.launcher.mu.Lock()
-	h.launcher.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{NodePools: []*api.NodePool{told}} })
+	h.launcher.publish(func() *api.CatalogUpdate { return &api.CatalogUpdate{NodePools: []*api.NodePool{newer}} })
 	h.launcher.mu.Unlock()
 	n := 1
-	h.eventually("a decision, once the NodePool is told", func() bool {
+	h.eventually("a decision, once the NodePool is known", func() bool {
 		n++
 		a := ask(fmt.Sprint(n))
 		return a.GetMessage() == "" && len(onlyMove(t, a).GetNodeNames()) == 2

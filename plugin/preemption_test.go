@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Who can preempt does, as Kubernetes' users expect; below preferLaunch a pod gets a node instead.
+// A pod that can preempt does, as Kubernetes' users expect; below preferLaunch a pod gets a node instead.
 func TestPreemptOrLaunch(t *testing.T) {
 	for _, tc := range []struct {
 		name        string

@@ -136,7 +136,7 @@ func TestNodeGoing(t *testing.T) {
 	if len(second.GetNodeClaims()) != len(first.GetNodeClaims()) || len(h.launcher.claims()) != len(claims) {
 		t.Errorf("asked again, the answer is %v and %d claims", second, len(h.launcher.claims()))
 	}
-	// The pods are evicted, and their successors take that room.
+	// The pods are evicted, and their replacements take that room.
 	for _, name := range []string{"a", "b", "c"} {
 		if err := h.client.CoreV1().Pods("default").Delete(h.ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -144,8 +144,8 @@ func TestNodeGoing(t *testing.T) {
 	}
 	h.updateNode(newNode("going", "4", nil, disrupted()))
 	h.eventually("the taint to be seen", func() bool { return h.tainted("going") })
-	h.deployment("successor", 3)
-	h.eventually("the successors", func() bool { return len(h.launcher.podNames()) == 6 })
+	h.deployment("replacement", 3)
+	h.eventually("the replacements", func() bool { return len(h.launcher.podNames()) == 6 })
 	if n := len(h.launcher.claims()); n != len(claims) {
 		t.Errorf("%d claims, want the %d launched for the node", n, len(claims))
 	}
@@ -210,6 +210,6 @@ func TestResign(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !h.launcher.resigned {
-		t.Error("the launcher did not hear of it")
+		t.Error("the launcher does not know of it")
 	}
 }

@@ -41,7 +41,7 @@ func (h *harness) going(node string, pods ...string) *api.NodeGoingAnswer {
 
 // Room that was planned for the pods of a node that goes is theirs, then that of the pods their controller creates: others
 // that come first do not take it.
-func TestSuccessorsTakeTheRoomPlannedForThem(t *testing.T) {
+func TestReplacementsTakeTheRoomPlannedForThem(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil), replicaSet("web", 3)}})
 	for _, name := range []string{"a", "b", "c"} {
 		h.on("going", name)
@@ -63,13 +63,13 @@ func TestSuccessorsTakeTheRoomPlannedForThem(t *testing.T) {
 	h.pod("stranger", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *milli(1700) })
 	h.eventually("the stranger to be planned", func() bool { return h.launcher.podNames()["stranger"] == 1 })
 	for i := range 3 {
-		h.pod(fmt.Sprint("successor-", i), func(p *corev1.Pod) {
+		h.pod(fmt.Sprint("replacement-", i), func(p *corev1.Pod) {
 			ownedBy("web")(p)
 			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *milli(600)
 		})
 	}
 	var there []string
-	h.eventually("the successors to be planned", func() bool {
+	h.eventually("the replacements to be planned", func() bool {
 		there = nil
 		for _, r := range h.launcher.requests() {
 			for _, p := range r.GetPlacements() {
@@ -83,7 +83,7 @@ func TestSuccessorsTakeTheRoomPlannedForThem(t *testing.T) {
 		return len(h.launcher.podNames()) == 7
 	})
 	slices.Sort(there)
-	if want := []string{"successor-0", "successor-1", "successor-2"}; !slices.Equal(there, want) {
+	if want := []string{"replacement-0", "replacement-1", "replacement-2"}; !slices.Equal(there, want) {
 		t.Errorf("%v were promised room on %s, want %v", there, replacement, want)
 	}
 	if n := h.metric("slipway_successors_total", ""); n != 3 {
@@ -182,7 +182,7 @@ func roomOfAPodThatEnds(t *testing.T) (launches int, took time.Duration) {
 	})
 	h.asks("new", 600, ownedBy("web"))
 	launched := func() bool { return len(h.launcher.requests()) > 0 }
-	h.eventually("the new pod to be told whose room it gets", func() bool { return launched() || strings.Contains(h.message("new"), "pod default/old ends") })
+	h.eventually("the condition to name the pod whose room the new one gets", func() bool { return launched() || strings.Contains(h.message("new"), "pod default/old ends") })
 	if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "old", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestRoomOfDaemonPodsIsKept(t *testing.T) {
 	h.pod("first", nil)
 	h.eventually("a pod that leaves room", func() bool { return h.bound() == 1 })
 	h.pod("second", func(p *corev1.Pod) { p.Spec.Containers = newPod("x", "300m", "64Mi").Spec.Containers })
-	h.eventually("the second pod to be told", func() bool { return strings.Contains(h.message("second"), "0/1 nodes are available") })
+	h.eventually("the second pod's condition", func() bool { return strings.Contains(h.message("second"), "0/1 nodes are available") })
 	if h.bound() != 1 {
 		t.Fatal("the second pod took the room of the DaemonSet's pod")
 	}
@@ -83,7 +83,7 @@ func TestRoomOfDaemonPodsAsAdmissionMakesThem(t *testing.T) {
 		return err == nil && len(list) == 1
 	})
 	h.pod("second", func(p *corev1.Pod) { p.Spec.Containers = newPod("x", "400m", "64Mi").Spec.Containers })
-	h.eventually("the second pod to be told", func() bool { return strings.Contains(h.message("second"), "0/1 nodes are available") })
+	h.eventually("the second pod's condition", func() bool { return strings.Contains(h.message("second"), "0/1 nodes are available") })
 	if h.bound() != 1 {
 		t.Error("the second pod took the room of the DaemonSet's pod")
 	}

@@ -49,8 +49,8 @@ func (h *harness) goesAndLeaves() {
 	h.eventually("the taint to be seen", func() bool { return h.tainted("going") })
 }
 
-// The room that was planned on a running node for a pod that has to move is its successor's: kube-scheduler places nobody else
-// there, but whoever fits beside it or has a higher priority.
+// The room that was planned on a running node for a pod that has to move is its replacement's: kube-scheduler places no other pod
+// there, unless it fits beside it or has a higher priority.
 func TestKeptRoomIsNotTaken(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
 	h.on("going", "a")
@@ -58,9 +58,9 @@ func TestKeptRoomIsNotTaken(t *testing.T) {
 	h.asks("stranger", 500, nil)
 	h.eventually("a node to be launched for the stranger", func() bool { return h.launcher.podNames()["stranger"] == 1 })
 	h.asks("sibling", 500, func(p *corev1.Pod) { ownedBy("web")(p) })
-	h.eventually("one for the other of its owner too, while nobody has left", func() bool { return h.launcher.podNames()["sibling"] == 1 })
+	h.eventually("one for the other of its owner too, while none has left", func() bool { return h.launcher.podNames()["sibling"] == 1 })
 	h.asks("waits", 500, pinnedTo("room"))
-	h.eventually("the reason to be told", func() bool {
+	h.eventually("the reason in the condition", func() bool {
 		return strings.Contains(h.message("waits"), "room is kept for pods of a node that goes: 600m of cpu, for the successor of default/a")
 	})
 	h.asks("small", 300, nil)
@@ -68,17 +68,17 @@ func TestKeptRoomIsNotTaken(t *testing.T) {
 	if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.asks("successor", 600, ownedBy("web"))
-	h.eventually("the successor", func() bool { return h.nodeOf("successor") == "room" })
+	h.asks("replacement", 600, ownedBy("web"))
+	h.eventually("the replacement", func() bool { return h.nodeOf("replacement") == "room" })
 	if n := h.bound(); n != 2 {
-		t.Errorf("%d pods are placed, want the small one and the successor", n)
+		t.Errorf("%d pods are placed, want the small one and the replacement", n)
 	}
 	h.eventually("the room to be given up", func() bool {
 		return !h.askBusy("busy", "going").GetBusy() && h.metric("slipway_successors_total", "") == 1
 	})
 }
 
-// Kept with the room are its host port and whom it must not run beside: a pod that would take either goes elsewhere, whichever of
+// Kept with the room are its host port and the pods that it must not run beside: a pod that would take either goes elsewhere, whichever of
 // them says so, and one that does not may come.
 func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
 	port := func(p *corev1.Pod) {
@@ -121,7 +121,7 @@ func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
 			h.asks("a", 600, with(c.leaving, ownedBy("web"), func(p *corev1.Pod) { p.Spec.NodeName = "going" }))
 			h.goesAndLeaves()
 			h.asks("clashes", 100, with(c.coming, pinnedTo("room")))
-			h.eventually("the reason to be told", func() bool {
+			h.eventually("the reason in the condition", func() bool {
 				return strings.Contains(h.message("clashes"), "room is kept for pods of a node that goes: "+c.want)
 			})
 			h.asks("other", 100, pinnedTo("room"))
@@ -129,13 +129,13 @@ func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
 			if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "a", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			h.asks("successor", 600, with(c.leaving, ownedBy("web")))
-			h.eventually("the successor", func() bool { return h.nodeOf("successor") == "room" })
+			h.asks("replacement", 600, with(c.leaving, ownedBy("web")))
+			h.eventually("the replacement", func() bool { return h.nodeOf("replacement") == "room" })
 		})
 	}
 }
 
-// A pod of higher priority takes the room; who asks again gets other room.
+// A pod of higher priority takes the room. The launcher gets other room when it asks again.
 func TestKeptRoomGivesWayToPriority(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
 	h.on("going", "a")
@@ -149,7 +149,7 @@ func TestKeptRoomGivesWayToPriority(t *testing.T) {
 	}
 }
 
-// Who was kept off is tried again when the successor has gone elsewhere.
+// A pod that was kept off is tried again when the replacement has gone elsewhere.
 func TestKeptRoomIsGivenBack(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
 	h.on("going", "a")
@@ -160,14 +160,14 @@ func TestKeptRoomIsGivenBack(t *testing.T) {
 	if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.asks("successor", 600, func(p *corev1.Pod) {
+	h.asks("replacement", 600, func(p *corev1.Pod) {
 		ownedBy("web")(p)
 		pinnedTo("elsewhere")(p)
 	})
-	h.eventually("the room to be free again", func() bool { return h.nodeOf("successor") == "elsewhere" && h.nodeOf("waits") == "room" })
+	h.eventually("the room to be free again", func() bool { return h.nodeOf("replacement") == "elsewhere" && h.nodeOf("waits") == "room" })
 }
 
-// A pod that is placed while the room is planned takes it: the move gets other room before it is told that it has any.
+// A pod that is placed while the room is planned takes it: the move gets other room before the launcher is answered that it has any.
 func TestRoomTakenWhileItIsPlanned(t *testing.T) {
 	var h *harness
 	var once sync.Once

@@ -24,7 +24,7 @@ func hooksOnAndOff() map[string][]string {
 	}
 }
 
-// The way of a pod: pending, launched for, promised, and let go when its node is there.
+// The way of a pod: pending, launched for, promised, and released when its node is there.
 func TestPendingPodsGetNodes(t *testing.T) {
 	for name, args := range hooksOnAndOff() {
 		t.Run(name, func(t *testing.T) {
@@ -39,11 +39,11 @@ func TestPendingPodsGetNodes(t *testing.T) {
 					t.Errorf("pod %s was sent %d times", pod, n)
 				}
 			}
-			// Without the hooks nobody knows when the queue has drained, and time decides.
+			// Without the hooks nothing reports when the queue has drained, and time decides.
 			if n := len(h.launcher.requests()); n != 1 && name == "with hooks" {
 				t.Errorf("%d batches for one Deployment: %v", n, h.launcher.requests())
 			}
-			h.eventually("the pods to be told", func() bool {
+			h.eventually("the pods' conditions", func() bool {
 				return strings.Contains(h.message("web-0"), "launching m7g.") && strings.Contains(h.message("web-5"), "NodeClaim default-")
 			})
 			claims := h.launcher.claims()
@@ -107,7 +107,7 @@ func TestSecondWaveUsesRoomInFlight(t *testing.T) {
 			h.deployment("first", 2)
 			h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 2 })
 			if silent {
-				// The room is known although no stream told of it: nothing new may be launched. A placement on a claim
+				// The room is known although no stream reported it: nothing new may be launched. A placement on a claim
 				// that the launcher's double does not show cannot be answered there.
 				h.launcher.mu.Lock()
 				for _, c := range h.launcher.launches[0].GetClaims() {
@@ -124,7 +124,7 @@ func TestSecondWaveUsesRoomInFlight(t *testing.T) {
 	}
 }
 
-// Pods that wait in an open batch while a node comes take the room on it that nobody was promised.
+// Pods that wait in an open batch while a node comes take the room on it that no pod was promised.
 func TestOpenBatchUsesNodeThatCame(t *testing.T) {
 	h := start(t, harnessOptions{
 		args:    []string{"batchIdle: 1m", "batchMax: 2m"},
@@ -147,7 +147,7 @@ func TestOpenBatchUsesNodeThatCame(t *testing.T) {
 	}
 }
 
-// A scheduler that starts anew hears what was promised before it knows any pod: the promises hold all the same, from the first cycle on.
+// A scheduler that starts anew gets the promises before it knows any pod: the promises hold all the same, from the first cycle on.
 func TestPromisesOutliveTheScheduler(t *testing.T) {
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), newNode("free", "600m", nil)},
@@ -170,7 +170,7 @@ func TestPromisesOutliveTheScheduler(t *testing.T) {
 	}
 }
 
-// The scheduler may hear that a node's taint is gone before it hears that the node's pods are bound: their room is theirs.
+// The scheduler may see that a node's taint is gone before it sees that the node's pods are bound: their room is theirs.
 func TestRoomOfPromisedPodsIsKept(t *testing.T) {
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), newNode("ip-1", "600m", nil, starting())},
@@ -192,7 +192,7 @@ func TestRoomOfPromisedPodsIsKept(t *testing.T) {
 	}
 }
 
-// Until the launcher says that a node has joined, which comes late where it is asked much, the scheduler may hear that the node's
+// Until the launcher reports that a node has joined, which comes late where it is asked much, the scheduler may see that the node's
 // taint is gone: the room of those that are promised the node is theirs all the same.
 func TestRoomOfPromisedPodsIsKeptBeforeTheLauncherTells(t *testing.T) {
 	node := func(taints ...corev1.Taint) *corev1.Node {

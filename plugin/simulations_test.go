@@ -10,15 +10,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// Planning is told while it goes on and when it has ended, under the names by which Karpenter's users know it.
-func TestSimulationsAreTold(t *testing.T) {
+// Planning is exported while it goes on and when it has ended, under the names by which Karpenter's users know it.
+func TestSimulationsAreExported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewPedanticRegistry()
 		m, err := newMetrics(registry)
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := func(depth, seconds string) {
+		expect := func(depth, seconds string) {
 			t.Helper()
 			want := `# HELP karpenter_scheduler_queue_depth Pods that are being planned now.
 # TYPE karpenter_scheduler_queue_depth gauge
@@ -35,9 +35,9 @@ karpenter_scheduler_unfinished_work_seconds{controller="provisioner"} ` + second
 		}
 		end := m.simulations.begin(purpose{}, 5)
 		time.Sleep(2 * time.Second)
-		told("5", "2")
+		expect("5", "2")
 		end()
-		told("0", "0")
+		expect("0", "0")
 		want := "karpenter_scheduler_scheduling_duration_seconds"
 		families, err := registry.Gather()
 		if err != nil {

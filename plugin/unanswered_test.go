@@ -40,13 +40,13 @@ func TestUpdatesAreReadBeforeTheAnswer(t *testing.T) {
 		end := func(name string, outcome api.Outcome) link.Update {
 			return link.Update{Ended: []link.End{{Node: catalog.InFlightNode{NodeClaim: name}, Outcome: outcome}}}
 		}
-		tell := func(after time.Duration, u link.Update) {
+		send := func(after time.Duration, u link.Update) {
 			time.AfterFunc(after, func() { p.inbox.update(u) })
 		}
-		tell(time.Second, end("failing", api.Outcome_OUTCOME_FAILED))
-		tell(2*time.Second, end("own", api.Outcome_OUTCOME_FAILED))
-		tell(3*time.Second, end("joined", api.Outcome_OUTCOME_INITIALIZED))
-		tell(4*time.Second, link.Update{Full: true, Opened: start.Add(4 * time.Second)})
+		send(time.Second, end("failing", api.Outcome_OUTCOME_FAILED))
+		send(2*time.Second, end("own", api.Outcome_OUTCOME_FAILED))
+		send(3*time.Second, end("joined", api.Outcome_OUTCOME_INITIALIZED))
+		send(4*time.Second, link.Update{Full: true, Opened: start.Add(4 * time.Second)})
 
 		p.updates.expect(&api.LaunchRequest{
 			Claims: []*api.Claim{{Name: "own"}}, Placements: []*api.InFlightPlacement{{NodeClaim: "joined"}},

@@ -37,7 +37,7 @@ func claim() *corev1.PersistentVolumeClaim {
 	}
 }
 
-// A pod is launched for where its volume is, once its claim is there, and told what is missing before.
+// A pod is launched for where its volume is, once its claim is there, and its condition says what is missing before.
 func TestNodeComesWhereTheVolumeIs(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{
 		newNode("full", "100m", nil), disk(),
@@ -48,7 +48,7 @@ func TestNodeComesWhereTheVolumeIs(t *testing.T) {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
 		}}}
 	})
-	h.eventually("the pod to be told", func() bool { return strings.Contains(h.message("db"), `"data" not found`) })
+	h.eventually("the pod's condition", func() bool { return strings.Contains(h.message("db"), `"data" not found`) })
 	if _, err := h.client.CoreV1().PersistentVolumeClaims("default").Create(h.ctx, claim(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

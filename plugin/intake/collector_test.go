@@ -54,7 +54,7 @@ func TestVerdictComesWithThePod(t *testing.T) {
 	}
 }
 
-// Whatever ends the cycle, or tells nothing of its end, the pod is handed over.
+// Whatever ends the cycle, also where nothing reports its end, the pod is handed over.
 func TestEveryCycleEnds(t *testing.T) {
 	now := time.Now()
 	for name, tc := range map[string]struct {
@@ -106,7 +106,7 @@ func TestDrainIsNoticedWhilePodsAreHandedOver(t *testing.T) {
 		t.Fatalf("took %v", got)
 	}
 	if !c.Open() {
-		t.Fatal("nobody would look whether the queue has drained")
+		t.Fatal("a queue that drains is not noticed")
 	}
 	c.Drain()
 	if !c.hold(true) {

@@ -41,7 +41,7 @@ func TestRoomOfAPodThatEnds(t *testing.T) {
 			node.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}},
 		{name: "it is another controller's", ends: new(time.Duration(0)), tweak: func(_ *corev1.Pod, _ *corev1.Node, fresh *corev1.Pod) { fresh.OwnerReferences[0].UID = "b" }},
-		{name: "nobody makes it again", ends: new(time.Duration(0)), tweak: func(_ *corev1.Pod, _ *corev1.Node, fresh *corev1.Pod) { fresh.OwnerReferences = nil }},
+		{name: "no controller makes it again", ends: new(time.Duration(0)), tweak: func(_ *corev1.Pod, _ *corev1.Node, fresh *corev1.Pod) { fresh.OwnerReferences = nil }},
 	} {
 		old, fresh := ownedPod("old", "n"), ownedPod("fresh", "")
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}

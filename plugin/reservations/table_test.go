@@ -193,7 +193,7 @@ func TestOverdrawn(t *testing.T) {
 	}
 }
 
-// Room whose host port another pod has, or that another keeps off, is given up, whoever came first.
+// Room whose host port another pod has, or that another keeps off, is given up, whichever came first.
 func TestConflicts(t *testing.T) {
 	namespaces := corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
 	pod := func(name string, hostPort int32, away string) *corev1.Pod {
