@@ -1,0 +1,63 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// softSpreads is how many topology spread constraints each hostile pod has: a pod of one megabyte.
+const softSpreads = 8000
+
+// launched is how long it takes from the creation of the Deployment until n pods of its namespace run.
+func (w *world) launched(n int, create func()) time.Duration {
+	begin := time.Now()
+	create()
+	w.awaitRunning(n)
+	return time.Since(begin)
+}
+
+// Four pods of a megabyte each, made by someone who may edit one namespace, hold up no pods of another: these get their nodes about as
+// soon as if they were alone, no pod is set aside, and the hostile ones run as well. They go on running while more ordinary pods come.
+func TestHostilePodsHoldUpNoOtherPods(t *testing.T) {
+	w := newWorld(t, "hostile")
+	w.pool("hostile", func(p *karpv1.NodePool) { require(p, karpv1.CapacityTypeLabelKey, "on-demand") })
+	other := newWorld(t, "hostile-other")
+	t.Cleanup(func() {
+		ctx, cancel := cleanupContext()
+		defer cancel()
+		other.clear(ctx)
+	})
+	ordinary := func(name string) { other.deployment(name, 20, w.podSpec("1500m", "500Mi", nil)) }
+	alone := other.launched(20, func() { ordinary("alone") })
+
+	for i := range 4 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "hostile", Name: fmt.Sprintf("spread-%d", i), Labels: map[string]string{"app": "x"}}}
+		pod.Spec = w.podSpec(fmt.Sprintf("%dm", 30+i), "64Mi", func(spec *corev1.PodSpec) {
+			for k := range softSpreads {
+				spec.TopologySpreadConstraints = append(spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+					MaxSkew: 1, TopologyKey: fmt.Sprintf("k%d", k), WhenUnsatisfiable: corev1.ScheduleAnyway,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}},
+				})
+			}
+		})
+		w.create(pod)
+	}
+	beside := other.launched(40, func() { ordinary("beside") })
+	w.awaitRunning(4)
+	after := other.launched(60, func() { ordinary("after") })
+	t.Logf("20 ordinary pods ran after %v; beside pods that wait with %d constraints each after %v; beside such pods that run after %v", alone, softSpreads, beside, after)
+	if most := 4*alone + 10*time.Second; max(beside, after) > most {
+		t.Errorf("20 ordinary pods ran after %v and %v, more than %v: alone it took %v", beside, after, most, alone)
+	}
+	for _, e := range append(w.events("FailedScheduling"), other.events("FailedScheduling")...) {
+		if strings.Contains(e.Message, "planning this pod failed") {
+			t.Errorf("pod %s: %s", e.InvolvedObject.Name, e.Message)
+		}
+	}
+}
