@@ -80,7 +80,13 @@ func panicked() string {
 func TestParity(t *testing.T) {
 	seed, duration := number("seed"), flag.Lookup("duration").Value.String()
 	if seed != 0 && duration == "0s" {
-		bubble(t, func(ctx context.Context, l *lab) { l.run(ctx, t, seed) })
+		alone := newCrowd(1)
+		alone.join()
+		bubble(t, func(ctx context.Context, l *lab) {
+			l.alone = alone
+			l.run(ctx, t, seed)
+		})
+		t.Log(alone)
 		return
 	}
 	length, err := time.ParseDuration(duration)
