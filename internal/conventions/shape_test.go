@@ -32,7 +32,6 @@ func overMethods() map[string]int {
 		"launcher/cloud/memory.Cloud":   38,
 		"launcher/server.Server":        37,
 		"launcher/terminate.Terminator": 44,
-		"plugin/plan.model":             147,
 	}
 }
 
@@ -52,7 +51,6 @@ func overCircle() map[string]int {
 		"launcher/join":         7,
 		"launcher/server":       12,
 		"launcher/terminate":    10,
-		"plugin/plan":           36,
 		"plugin/simulate/input": 7,
 	}
 }

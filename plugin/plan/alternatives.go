@@ -11,8 +11,8 @@ const maxAlternatives = 60
 // alternatives are the instance types, the expected one first, then the cheapest, that hold the pods wherever the span
 // lets them be launched; those that squander accelerators only where minValues need them. Dearer ones may also be larger: they are
 // taken as long as the limits hold even if EC2 picks the largest. False if minValues of the pool cannot be met.
-func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bool) {
-	pool := &m.market.pools[expected.pool]
+func (cf *claimForms) alternatives(sp span, expected *offer, slack []int64) ([]int, bool) {
+	pool := &cf.market.pools[expected.pool]
 	type alt struct {
 		shape     int
 		price     float64
@@ -20,11 +20,11 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 	}
 	all := make([]alt, 0, pool.types[1]-pool.types[0])
 	for ti := pool.types[0]; ti < pool.types[1]; ti++ {
-		if ti == expected.shape || !m.withinSlack(ti, expected.shape, slack) {
+		if ti == expected.shape || !cf.withinSlack(ti, expected.shape, slack) {
 			continue
 		}
-		if price, ok := m.spanPrice(sp, ti); ok {
-			all = append(all, alt{ti, price, m.squanders(ti, expected.shape)})
+		if price, ok := cf.reservations.spanPrice(sp, ti); ok {
+			all = append(all, alt{ti, price, cf.squanders(ti, expected.shape)})
 		}
 	}
 	slices.SortFunc(all, func(a, b alt) int {
@@ -44,14 +44,14 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 			plain++
 		}
 	}
-	out, ok := m.keepMinValues(pool, out, plain, sp)
+	out, ok := cf.keepMinValues(pool, out, plain, sp)
 	for i := range slack {
 		if !ok {
 			break
 		}
 		extra := int64(0)
 		for _, ti := range out {
-			extra = max(extra, m.market.types[ti].usage[i]-m.market.types[expected.shape].usage[i])
+			extra = max(extra, cf.market.types[ti].usage[i]-cf.market.types[expected.shape].usage[i])
 		}
 		slack[i] -= extra
 	}
@@ -60,18 +60,18 @@ func (m *model) alternatives(sp span, expected *offer, slack []int64) ([]int, bo
 
 // squanders says that the type has accelerators or the like that the expected one has not: nobody on the node asks for
 // them.
-func (m *model) squanders(ti, expected int) bool {
-	for _, name := range m.market.types[ti].devices {
-		if !slices.Contains(m.market.types[expected].devices, name) {
+func (cf *claimForms) squanders(ti, expected int) bool {
+	for _, name := range cf.market.types[ti].devices {
+		if !slices.Contains(cf.market.types[expected].devices, name) {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *model) withinSlack(ti, expected int, slack []int64) bool {
+func (cf *claimForms) withinSlack(ti, expected int, slack []int64) bool {
 	for i, room := range slack {
-		if extra := m.market.types[ti].usage[i] - m.market.types[expected].usage[i]; extra > 0 && extra > room {
+		if extra := cf.market.types[ti].usage[i] - cf.market.types[expected].usage[i]; extra > 0 && extra > room {
 			return false
 		}
 	}
@@ -79,17 +79,17 @@ func (m *model) withinSlack(ti, expected int, slack []int64) bool {
 }
 
 // spanPrice is the least price of the type in the span, if it is offered there and each of its offerings there will do.
-func (m *model) spanPrice(sp span, ti int) (float64, bool) {
+func (cr *capacityReservations) spanPrice(sp span, ti int) (float64, bool) {
 	price, found := 0.0, false
-	for oi := m.market.types[ti].offers[0]; oi < m.market.types[ti].offers[1]; oi++ {
-		o := &m.market.offers[oi]
+	for oi := cr.market.types[ti].offers[0]; oi < cr.market.types[ti].offers[1]; oi++ {
+		o := &cr.market.offers[oi]
 		if !slices.Contains(sp.zones, o.Zone) || !slices.Contains(sp.capacity, o.CapacityType) {
 			continue
 		}
 		if !sp.shared.has(oi) {
 			return 0, false
 		}
-		if left, limited := m.reserved[o.ReservationID]; limited && left <= 0 {
+		if left, limited := cr.left[o.ReservationID]; limited && left <= 0 {
 			return 0, false // Other claims have it.
 		}
 		if o.Available && (!found || o.Price < price) {

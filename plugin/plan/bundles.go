@@ -13,33 +13,33 @@ const maxPairs = 64
 
 // bundles joins pods that require others on their own node (affinity by hostname) with those others, and takes them off
 // left. Pods for whom that cannot be done are set to none left, so that nobody plans them.
-func (m *model) bundles(left []int) []unit {
-	if !slices.ContainsFunc(m.relations.rules, func(r rule) bool { return r.kind == affinity && isHost(r.key) }) {
+func (co *colocation) bundles(left []int) []unit {
+	if !slices.ContainsFunc(co.relations.rules, func(r rule) bool { return r.kind == affinity && isHost(r.key) }) {
 		return nil
 	}
 	var out []unit
-	done := make([]bool, len(m.classes))
-	m.lost, m.waiting = m.hopeless(left), newBits(len(m.classes))
-	for i := range m.relations.rules {
-		if r := &m.relations.rules[i]; r.kind == affinity {
-			m.waiting.set(r.owner)
+	done := make([]bool, len(co.classes))
+	co.lost, co.waiting = co.hopeless(left), newBits(len(co.classes))
+	for i := range co.relations.rules {
+		if r := &co.relations.rules[i]; r.kind == affinity {
+			co.waiting.set(r.owner)
 		}
 	}
-	for ci := range m.classes {
-		if left[ci] == 0 || done[ci] || !m.relations.follows(ci) {
+	for ci := range co.classes {
+		if left[ci] == 0 || done[ci] || !co.relations.follows(ci) {
 			continue
 		}
-		group, ok := m.group(ci, left)
+		group, ok := co.group(ci, left)
 		var units []unit
-		if ok && !m.lost.has(ci) {
-			units = m.bundle(ci, group, left)
+		if ok && !co.lost.has(ci) {
+			units = co.bundle(ci, group, left)
 		}
 		if units == nil {
 			left[ci] = 0 // The others may do without it.
 			continue
 		}
 		for _, g := range group {
-			done[g] = done[g] || m.relations.follows(g)
+			done[g] = done[g] || co.relations.follows(g)
 		}
 		out = append(out, units...)
 	}
@@ -58,17 +58,17 @@ func (re *relations) follows(ci int) bool {
 
 // group collects the class and one companion for each of its rules, and theirs; false if there is none, or if they are more than any node
 // has room for.
-func (m *model) group(ci int, left []int) ([]int, bool) {
-	group, in := []int{ci}, newBits(len(m.classes))
+func (co *colocation) group(ci int, left []int) ([]int, bool) {
+	group, in := []int{ci}, newBits(len(co.classes))
 	in.set(ci)
 	for next := 0; next < len(group); next++ {
-		for _, i := range m.relations.concerns[group[next]].owned {
-			r := &m.relations.rules[i]
+		for _, i := range co.relations.concerns[group[next]].owned {
+			r := &co.relations.rules[i]
 			if r.kind != affinity || r.key != corev1.LabelHostname {
 				continue
 			}
-			other, ok := m.companion(r, in, left)
-			if !ok || len(group) >= m.podsPerNode {
+			other, ok := co.companion(r, in, left)
+			if !ok || len(group) >= co.podsPerNode {
 				return group, false
 			}
 			if other >= 0 {
@@ -77,17 +77,17 @@ func (m *model) group(ci int, left []int) ([]int, bool) {
 			}
 		}
 	}
-	return m.closed(group, in, left), true
+	return co.closed(group, in, left), true
 }
 
 // closed adds to a group in which everybody follows somebody all those that can follow nobody else: the first pod to
 // come decides for a node, and then no other node will do.
-func (m *model) closed(group []int, in bits, left []int) []int {
-	if slices.ContainsFunc(group, func(g int) bool { return !m.relations.follows(g) }) {
+func (co *colocation) closed(group []int, in bits, left []int) []int {
+	if slices.ContainsFunc(group, func(g int) bool { return !co.relations.follows(g) }) {
 		return group
 	}
-	for i := 0; i < len(m.relations.rules) && len(group) <= m.podsPerNode; i++ {
-		r := &m.relations.rules[i]
+	for i := 0; i < len(co.relations.rules) && len(group) <= co.podsPerNode; i++ {
+		r := &co.relations.rules[i]
 		if r.kind != affinity || !isHost(r.key) || left[r.owner] == 0 || in.has(r.owner) || !r.classes.meets(in) {
 			continue
 		}
@@ -95,7 +95,7 @@ func (m *model) closed(group []int, in bits, left []int) []int {
 		r.classes.each(func(ci int) {
 			if left[ci] > 0 {
 				near = near || in.has(ci)
-				others = others || !m.relations.follows(ci)
+				others = others || !co.relations.follows(ci)
 			}
 		})
 		if near && !others {
@@ -109,16 +109,16 @@ func (m *model) closed(group []int, in bits, left []int) []int {
 
 // companion is the class to join for the sake of the rule; -1 where the group has one already. A class that only its own
 // pods would keep company founds a group of its own if no others are planned that match: else it has to join those.
-func (m *model) companion(r *rule, group bits, left []int) (int, bool) {
+func (co *colocation) companion(r *rule, group bits, left []int) (int, bool) {
 	found, had := -1, false
 	r.classes.each(func(ci int) {
 		switch {
 		case ci == r.owner:
 		case group.has(ci):
 			had = true
-		case left[ci] == 0 || m.lost.has(ci):
+		case left[ci] == 0 || co.lost.has(ci):
 		// Best one that waits for nobody itself.
-		case found < 0 || m.waiting.has(found) && !m.waiting.has(ci):
+		case found < 0 || co.waiting.has(found) && !co.waiting.has(ci):
 			found = ci
 		}
 	})
@@ -133,17 +133,17 @@ func (m *model) companion(r *rule, group bits, left []int) (int, bool) {
 
 // hopeless are the classes that will find no node: they fit none, or require others that do not exist, are not planned or
 // are hopeless themselves.
-func (m *model) hopeless(left []int) bits {
-	out := newBits(len(m.classes))
-	for ci := range m.classes {
-		if m.classes[ci].fits.empty() {
+func (co *colocation) hopeless(left []int) bits {
+	out := newBits(len(co.classes))
+	for ci := range co.classes {
+		if co.classes[ci].fits.empty() {
 			out.set(ci)
 		}
 	}
 	for again := true; again; {
 		again = false
-		for i := range m.relations.rules {
-			if r := &m.relations.rules[i]; !out.has(r.owner) && m.unmeetable(r, left, out) {
+		for i := range co.relations.rules {
+			if r := &co.relations.rules[i]; !out.has(r.owner) && co.unmeetable(r, left, out) {
 				out.set(r.owner)
 				again = true
 			}
@@ -154,11 +154,11 @@ func (m *model) hopeless(left []int) bits {
 
 // unmeetable says that the rule requires a label that no node has, or pods that exist nowhere and are not planned either,
 // but for the lost.
-func (m *model) unmeetable(r *rule, left []int, lost bits) bool {
+func (co *colocation) unmeetable(r *rule, left []int, lost bits) bool {
 	switch {
 	case r.kind != affinity:
 		return false
-	case !m.canHave(r.key):
+	case !co.canHave(r.key):
 		return true
 	case r.total > 0 || r.classes.has(r.owner):
 		return false
@@ -170,15 +170,15 @@ func (m *model) unmeetable(r *rule, left []int, lost bits) bool {
 
 // bundle makes units of the group, none if no node takes one of each. The followers share as few nodes as they can; companions that follow
 // nobody are one per node.
-func (m *model) bundle(ci int, group, left []int) []unit {
-	if len(group) == 2 && !m.relations.follows(group[1]) {
-		return m.pairs(ci, group[1], left)
+func (co *colocation) bundle(ci int, group, left []int) []unit {
+	if len(group) == 2 && !co.relations.follows(group[1]) {
+		return co.pairs(ci, group[1], left)
 	}
 	parts := func(k int) []part {
 		var out []part
 		for _, g := range group {
 			n := 1
-			if m.relations.follows(g) {
+			if co.relations.follows(g) {
 				n = min(k, left[g])
 			}
 			out = append(out, part{g, n})
@@ -189,17 +189,17 @@ func (m *model) bundle(ci int, group, left []int) []unit {
 	for _, g := range group {
 		most = max(most, left[g])
 	}
-	k := m.largest(most, parts)
+	k := co.largest(most, parts)
 	if k == 0 {
 		return nil
 	}
-	u := m.newUnit(parts(k), 1)
+	u := co.placer.newUnit(parts(k), 1)
 	for _, p := range u.parts {
 		left[p.class] -= p.n
 	}
 	// The others would have to join the same node, and it is full.
 	for _, g := range group {
-		if m.relations.follows(g) {
+		if co.relations.follows(g) {
 			left[g] = 0
 		}
 	}
@@ -208,20 +208,20 @@ func (m *model) bundle(ci int, group, left []int) []unit {
 
 // pairs puts the pods of the follower beside pods of the companion: beside as many of them as is cheapest, if each such
 // pair, and each companion that is left alone, had a node of its own.
-func (m *model) pairs(follower, companion int, left []int) []unit {
+func (co *colocation) pairs(follower, companion int, left []int) []unit {
 	beside := func(k int) []part { return []part{{companion, 1}, {follower, k}} }
-	most := m.largest(left[follower], beside)
+	most := co.largest(left[follower], beside)
 	if most == 0 {
 		return nil
 	}
 	n := min(left[follower], left[companion]*most)
-	alone := m.cheapestAlone([]part{{companion, 1}})
+	alone := co.placer.cheapestAlone([]part{{companion, 1}})
 	best, bestCost := (n+most-1)/most, math.Inf(1)
 	for nodes := best; nodes <= min(left[companion], n, best+maxPairs); nodes++ {
 		k, longer := n/nodes, n%nodes
-		cost := float64(nodes-longer)*m.cheapestAlone(beside(k)) + float64(left[companion]-nodes)*alone
+		cost := float64(nodes-longer)*co.placer.cheapestAlone(beside(k)) + float64(left[companion]-nodes)*alone
 		if longer > 0 {
-			cost += float64(longer) * m.cheapestAlone(beside(k+1))
+			cost += float64(longer) * co.placer.cheapestAlone(beside(k+1))
 		}
 		if cost < bestCost-1e-9 {
 			best, bestCost = nodes, cost
@@ -232,34 +232,49 @@ func (m *model) pairs(follower, companion int, left []int) []unit {
 	var out []unit
 	k, longer := n/best, n%best
 	if longer > 0 {
-		out = append(out, m.newUnit(beside(k+1), longer))
+		out = append(out, co.placer.newUnit(beside(k+1), longer))
 	}
-	return append(out, m.newUnit(beside(k), best-longer))
+	return append(out, co.placer.newUnit(beside(k), best-longer))
 }
 
 // cheapestAlone is the price of the cheapest node that holds the parts; infinite if there is none.
-func (m *model) cheapestAlone(parts []part) float64 {
-	u, best := m.newUnit(parts, 1), math.Inf(1)
-	for oi := range m.market.offers {
-		if u.fits.has(oi) && m.market.available.has(oi) {
-			best = min(best, m.market.offers[oi].Price)
+func (pl *placer) cheapestAlone(parts []part) float64 {
+	u, best := pl.newUnit(parts, 1), math.Inf(1)
+	for oi := range pl.market.offers {
+		if u.fits.has(oi) && pl.market.available.has(oi) {
+			best = min(best, pl.market.offers[oi].Price)
 		}
 	}
 	return best
 }
 
 // largest is the most pods, up to limit, for which the parts can share some node.
-func (m *model) largest(limit int, parts func(int) []part) int {
+func (co *colocation) largest(limit int, parts func(int) []part) int {
 	return sort.Search(limit, func(k int) bool {
 		p := parts(k + 1)
-		if !m.company(p) {
+		if !co.company(p) {
 			return true
 		}
-		u := m.newUnit(p, 1)
-		u.fits.and(m.market.available)
-		if keys := m.relations.keys(&u); len(keys) > 0 && m.relations.bestDomain(&u, m.domainsOf(&u, keys)) < 0 {
+		u := co.placer.newUnit(p, 1)
+		u.fits.and(co.market.available)
+		if keys := co.relations.keys(&u); len(keys) > 0 && co.relations.bestDomain(&u, co.placer.domainsOf(&u, keys)) < 0 {
 			return true
 		}
 		return u.fits.empty()
 	})
+}
+
+// colocation says which pods share a node and which may not: by required affinity, anti-affinity, spread and ports over hosts.
+type colocation struct {
+	// lost are the classes that will find no node, waiting those that require others; known once bundles are made.
+	lost, waiting bits
+	in            *Input
+	market        *market
+	relations     *relations
+	placer        *placer
+	classes       []class
+	rooms         []room
+	nodeRules     []nodeRule
+	// podsPerNode is how many pods the roomiest node has room for.
+	podsPerNode int
 }

@@ -26,7 +26,7 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 			slack[pi] = append(slack[pi], l.max-l.used)
 		}
 	}
-	m.crowds = m.spotCrowds(nodes)
+	m.spotSpread.crowds = m.spotSpread.spotCrowds(nodes)
 	var out []Claim
 	var kept []node
 	for _, n := range nodes {
@@ -40,7 +40,7 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 			continue
 		}
 		m.market.book([]node{n}, -1)
-		m.bookReserved([]node{n}, -1)
+		m.reservations.book([]node{n}, -1)
 		m.market.reserve(n.offer, -1, slack[pool])
 		claims, parts := m.inParts(pk, n, slack[pool], next)
 		out, kept = append(out, claims...), append(kept, parts...)
@@ -55,7 +55,7 @@ func (m *model) copyClaim(of *Claim, next []int) Claim {
 	c.Requirements, c.Labels, c.Taints = slices.Clone(of.Requirements), maps.Clone(of.Labels), slices.Clone(of.Taints)
 	c.Members = make([]Member, 0, len(of.Members))
 	for _, x := range of.Members {
-		c.Members = append(c.Members, Member{Class: x.Class, Pods: m.take(part{x.Class, len(x.Pods)}, next)})
+		c.Members = append(c.Members, Member{Class: x.Class, Pods: take(m.classes, part{x.Class, len(x.Pods)}, next)})
 	}
 	return c
 }
@@ -67,20 +67,20 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	o := &m.market.offers[n.offer]
 	s, pool := &m.market.types[o.shape], &m.market.pools[o.pool]
 	ok := m.market.shared(p, n)
-	sp := m.span(p, n, ok)
+	sp := m.claimForms.span(p, n, ok)
 	f, fine := (*form)(nil), false
-	if apart, crowded := m.uncrowded(sp, n); crowded {
-		f = m.form(apart, o, slack)
+	if apart, crowded := m.spotSpread.uncrowded(sp, n); crowded {
+		f = m.claimForms.form(apart, o, slack)
 		if fine = f.fine; fine {
 			sp = apart
 		}
 	}
 	if !fine {
-		f = m.form(sp, o, slack)
+		f = m.claimForms.form(sp, o, slack)
 	}
 	if !f.fine {
 		if wide := m.widened(p, n, sp, kinds); len(wide.zones)+len(wide.capacity) > len(sp.zones)+len(sp.capacity) {
-			if more := m.form(wide, o, slack); more.fine {
+			if more := m.claimForms.form(wide, o, slack); more.fine {
 				sp, f = wide, more
 			}
 		}
@@ -88,7 +88,7 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	parts := p.parts(n)
 	if !f.fine {
 		for _, part := range parts {
-			m.note(part.class, o.pool, "RequirementsConflict", minValuesLost+" for a node that runs the pod: "+m.minValuesText(pool, f.alts, sp))
+			m.explainer.note(part.class, o.pool, "RequirementsConflict", minValuesLost+" for a node that runs the pod: "+m.claimForms.minValuesText(pool, f.alts, sp))
 		}
 		return Claim{}, false
 	}
@@ -104,9 +104,9 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	c.Requests = m.dims.list(requests)
 	values := m.market.openValues(p, n)
 	c.Labels = m.market.nodeLabels(o, values)
-	m.write(&c, f, sp, pool, values)
+	m.claimForms.write(&c, f, sp, pool, values)
 	for _, part := range parts {
-		c.Members = append(c.Members, Member{Class: part.class, Pods: m.take(part, next)})
+		c.Members = append(c.Members, Member{Class: part.class, Pods: take(m.classes, part, next)})
 	}
 	return c, true
 }
@@ -154,17 +154,17 @@ type span struct {
 // span keeps the expected zone where a pod of the node was planned for it, otherwise all in which the expected type
 // holds the pods; and the expected capacity type, so that the price is the one that was planned, unless the pool's
 // minValues ask for more.
-func (m *model) span(p *problem, n node, ok bits) span {
-	o := &m.market.offers[n.offer]
+func (cf *claimForms) span(p *problem, n node, ok bits) span {
+	o := &cf.market.offers[n.offer]
 	pinned := slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned })
-	several := slices.ContainsFunc(m.market.pools[o.pool].Requirements, func(r catalog.Requirement) bool {
+	several := slices.ContainsFunc(cf.market.pools[o.pool].Requirements, func(r catalog.Requirement) bool {
 		return NormalKey(r.Key) == labelCapacityType && r.MinValues > 1
 	})
 	sp := span{shared: ok, zones: []string{o.Zone}, capacity: []string{o.CapacityType}}
-	s := &m.market.types[o.shape]
+	s := &cf.market.types[o.shape]
 	for oi := s.offers[0]; oi < s.offers[1]; oi++ {
-		x := &m.market.offers[oi]
-		if left, limited := m.reserved[x.ReservationID]; !ok.has(oi) || !x.Available || limited && left <= 0 && oi != n.offer {
+		x := &cf.market.offers[oi]
+		if left, limited := cf.reservations.left[x.ReservationID]; !ok.has(oi) || !x.Available || limited && left <= 0 && oi != n.offer {
 			continue
 		}
 		if !pinned && x.CapacityType == o.CapacityType && !slices.Contains(sp.zones, x.Zone) {
@@ -185,13 +185,13 @@ func (m *model) widened(p *problem, n node, sp span, kinds bool) span {
 	zones := true
 	if slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned }) {
 		if zones = m.alone(p.parts(n)); zones {
-			sp.shared = m.unpinned(p, n)
+			sp.shared = m.placer.unpinned(p, n)
 		}
 	}
 	sp.zones, sp.capacity = slices.Clone(sp.zones), slices.Clone(sp.capacity)
 	for oi := range m.market.offers {
 		o := &m.market.offers[oi]
-		if left, limited := m.reserved[o.ReservationID]; !sp.shared.has(oi) || !o.Available || limited && left <= 0 && oi != n.offer {
+		if left, limited := m.reservations.left[o.ReservationID]; !sp.shared.has(oi) || !o.Available || limited && left <= 0 && oi != n.offer {
 			continue
 		}
 		kind, zone := slices.Contains(sp.capacity, o.CapacityType), slices.Contains(sp.zones, o.Zone)
@@ -263,15 +263,15 @@ func (mk *market) nodeLabels(o *offer, open catalog.Requirements) map[string]str
 }
 
 // claimRequirements are the pool's, narrowed to the alternatives and to what the pods ask for, sorted by key.
-func (m *model) claimRequirements(pool *pool, alts []int, sp span, open catalog.Requirements) []catalog.Requirement {
+func (cf *claimForms) claimRequirements(pool *pool, alts []int, sp span, open catalog.Requirements) []catalog.Requirement {
 	narrowed := map[string][]string{
 		labelNodePool: {pool.Name}, corev1.LabelTopologyZone: sp.zones, labelCapacityType: sp.capacity,
 	}
 	for _, ti := range alts {
-		narrowed[corev1.LabelInstanceTypeStable] = append(narrowed[corev1.LabelInstanceTypeStable], m.market.types[ti].Name)
+		narrowed[corev1.LabelInstanceTypeStable] = append(narrowed[corev1.LabelInstanceTypeStable], cf.market.types[ti].Name)
 	}
 	for _, k := range []string{corev1.LabelArchStable, corev1.LabelOSStable} {
-		if vs := m.distinct(k, alts, sp); len(vs) > 0 {
+		if vs := cf.distinct(k, alts, sp); len(vs) > 0 {
 			narrowed[k] = vs
 		}
 	}
@@ -289,13 +289,13 @@ func (m *model) claimRequirements(pool *pool, alts []int, sp span, open catalog.
 			continue
 		}
 		r.Values = slices.Clone(r.Values)
-		if m.in.MinValuesBestEffort {
-			r.MinValues = min(r.MinValues, int32(len(m.distinct(r.Key, alts, sp))))
+		if cf.in.MinValuesBestEffort {
+			r.MinValues = min(r.MinValues, int32(len(cf.distinct(r.Key, alts, sp))))
 		}
 		out = append(out, r)
 	}
 	for k, vs := range narrowed {
-		if m.in.MinValuesBestEffort {
+		if cf.in.MinValuesBestEffort {
 			minValues[k] = min(minValues[k], int32(len(vs)))
 		}
 		out = append(out, catalog.Requirement{Key: k, Operator: corev1.NodeSelectorOpIn, Values: vs, MinValues: minValues[k]})

@@ -117,3 +117,27 @@ func priority(pod *corev1.Pod) int32 {
 	}
 	return *pod.Spec.Priority
 }
+
+// newClass reads the needs of the class, held to what is wanted of its preferences.
+func (d dims) newClass(c Class, w want) class {
+	pod := c.Pod
+	if w.pod != nil {
+		pod = w.pod
+	}
+	if len(pod.Spec.TopologySpreadConstraints) == 0 && len(c.DefaultSpread) > 0 {
+		pod = &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+		pod.Spec.TopologySpreadConstraints = c.DefaultSpread
+	}
+	requests := PodRequests(c.Pod)
+	out := class{key: c.Key, pod: pod, refs: c.Pods, need: d.pod(requests), lacks: d.lacking(requests), ports: hostPorts(&pod.Spec), barred: map[string]string{}, want: w}
+	out.terms, out.termsErr = PodRequirements(pod)
+	out.own = out.terms
+	if w.pod != nil {
+		out.own, _ = PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
+	}
+	if out.broken = unsupported(c.Pod, requests); out.broken == nil {
+		d.addVolumes(&out, c.Volumes)
+		out.shared = d.sharedVolumes(&out, c.Volumes)
+	}
+	return out
+}

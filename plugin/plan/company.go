@@ -17,39 +17,39 @@ type nodeRule struct {
 
 // compileNodeRules turns spread by hostname, anti-affinity by any key, host ports and the filters' verdicts into node rules.
 // A spread over hosts limits a node because a new one, empty, could be launched any time; where that is not so, it does not.
-func (m *model) compileNodeRules() {
-	for i := range m.relations.rules {
-		r := &m.relations.rules[i]
+func (co *colocation) compileNodeRules() {
+	for i := range co.relations.rules {
+		r := &co.relations.rules[i]
 		// Pods on one node share all domains: who may not share a zone may not share a node either.
 		if r.closed || r.kind == affinity || r.kind == attended || r.kind == spread && r.key != corev1.LabelHostname {
 			continue
 		}
-		if r.kind == antiAffinity && !m.canHave(r.key) {
+		if r.kind == antiAffinity && !co.canHave(r.key) {
 			continue // A node without the label is no domain.
 		}
 		n := nodeRule{key: r.key, subject: r.owner, members: r.classes, limit: r.maxSkew}
 		if r.kind == antiAffinity && r.classes.has(r.owner) {
 			n.limit = 1
 		}
-		m.nodeRules = append(m.nodeRules, n)
+		co.nodeRules = append(co.nodeRules, n)
 	}
-	for ci := range m.classes {
-		c := &m.classes[ci]
+	for ci := range co.classes {
+		c := &co.classes[ci]
 		if c.perNode > 0 {
-			self := newBits(len(m.classes))
+			self := newBits(len(co.classes))
 			self.set(ci)
-			m.nodeRules = append(m.nodeRules, nodeRule{subject: ci, members: self, limit: c.perNode})
+			co.nodeRules = append(co.nodeRules, nodeRule{subject: ci, members: self, limit: c.perNode})
 		}
 		if len(c.ports) > 0 {
-			m.pairRule(ci, func(o *class) bool { return portsClash(c.ports, o.ports) })
+			co.pairRule(ci, func(o *class) bool { return portsClash(c.ports, o.ports) })
 		}
 	}
-	m.keepApart()
+	co.keepApart()
 }
 
 // keepApart turns the filters' verdicts on classes that share a node into node rules.
-func (m *model) keepApart() {
-	index := make(map[string][]int, len(m.classes))
+func (co *colocation) keepApart() {
+	index := make(map[string][]int, len(co.classes))
 	apart := map[string]map[string]bool{}
 	note := func(a, b string) {
 		if apart[a] == nil {
@@ -57,7 +57,7 @@ func (m *model) keepApart() {
 		}
 		apart[a][b] = true
 	}
-	for _, r := range m.in.Rejected {
+	for _, r := range co.in.Rejected {
 		for _, other := range r.With {
 			note(r.ClassKey, other)
 			note(other, r.ClassKey)
@@ -66,29 +66,29 @@ func (m *model) keepApart() {
 	if len(apart) == 0 {
 		return
 	}
-	for ci := range m.classes {
-		index[m.classes[ci].key] = append(index[m.classes[ci].key], ci)
+	for ci := range co.classes {
+		index[co.classes[ci].key] = append(index[co.classes[ci].key], ci)
 	}
-	for ci := range m.classes {
-		n := nodeRule{subject: ci, members: newBits(len(m.classes))}
-		for other := range apart[m.classes[ci].key] {
+	for ci := range co.classes {
+		n := nodeRule{subject: ci, members: newBits(len(co.classes))}
+		for other := range apart[co.classes[ci].key] {
 			for _, oi := range index[other] {
 				n.members.set(oi)
 			}
 		}
-		m.nodeRules = n.appendTo(m.nodeRules)
+		co.nodeRules = n.appendTo(co.nodeRules)
 	}
 }
 
 // pairRule keeps pods of the class off those that clash with it, their own kind included.
-func (m *model) pairRule(ci int, clash func(*class) bool) {
-	n := nodeRule{subject: ci, members: newBits(len(m.classes))}
-	for oi := range m.classes {
-		if clash(&m.classes[oi]) {
+func (co *colocation) pairRule(ci int, clash func(*class) bool) {
+	n := nodeRule{subject: ci, members: newBits(len(co.classes))}
+	for oi := range co.classes {
+		if clash(&co.classes[oi]) {
 			n.members.set(oi)
 		}
 	}
-	m.nodeRules = n.appendTo(m.nodeRules)
+	co.nodeRules = n.appendTo(co.nodeRules)
 }
 
 // appendTo adds a rule that keeps pods of the subject off those of the members, its own kind included, if there are any.
@@ -103,18 +103,18 @@ func (n nodeRule) appendTo(rules []nodeRule) []nodeRule {
 }
 
 // canHave reports whether new nodes or those with room may have the label.
-func (m *model) canHave(key string) bool {
-	return m.market.newLabels[key] || slices.ContainsFunc(m.rooms, func(r room) bool { _, ok := r.labels[key]; return ok })
+func (co *colocation) canHave(key string) bool {
+	return co.market.newLabels[key] || slices.ContainsFunc(co.rooms, func(r room) bool { _, ok := r.labels[key]; return ok })
 }
 
 // company says that pods of the parts may share one new node.
-func (m *model) company(parts []part) bool {
-	return m.companyAt(parts, func(string) (string, bool) { return "", true })
+func (co *colocation) company(parts []part) bool {
+	return co.companyAt(parts, func(string) (string, bool) { return "", true })
 }
 
 // companyAt says that pods of the parts may share the node with these labels.
-func (m *model) companyAt(parts []part, at lookup) bool {
-	for _, r := range m.nodeRules {
+func (co *colocation) companyAt(parts []part, at lookup) bool {
+	for _, r := range co.nodeRules {
 		if _, ok := at(r.key); r.key != "" && !ok {
 			continue
 		}

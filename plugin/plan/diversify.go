@@ -13,15 +13,15 @@ type spotKey struct {
 
 // diversify buys other instances for some of the nodes where too many of the batch's pods would be on spot instances of
 // one type in one zone (Options.SpotShare), the cheapest moves first.
-func (m *model) diversify(p *problem, nodes []node) {
-	share := or(m.in.Options.SpotShare, defaultSpotShare)
+func (ss *spotSpread) diversify(p *problem, nodes []node) {
+	share := or(ss.in.Options.SpotShare, defaultSpotShare)
 	if share >= 1 || len(nodes) < 2 {
 		return
 	}
-	limit := int64(max(share, 0) * float64(m.batch()))
+	limit := int64(max(share, 0) * float64(batchSize(ss.classes)))
 	held := map[spotKey]int64{}
 	for i := range nodes {
-		if key, ok := m.spotKey(nodes[i].offer); ok {
+		if key, ok := ss.spotKey(nodes[i].offer); ok {
 			held[key] += nodes[i].sum[dimPods]
 		}
 	}
@@ -33,12 +33,12 @@ func (m *model) diversify(p *problem, nodes []node) {
 	}
 	slices.SortFunc(over, func(a, b spotKey) int { return cmp.Or(a.shape-b.shape, cmp.Compare(a.zone, b.zone)) })
 	for _, key := range over {
-		m.spreadOut(p, nodes, key, spotLimit{limit: limit, held: held})
+		ss.spreadOut(p, nodes, key, spotLimit{limit: limit, held: held})
 	}
 }
 
-func (m *model) spotKey(oi int) (spotKey, bool) {
-	o := &m.market.offers[oi]
+func (ss *spotSpread) spotKey(oi int) (spotKey, bool) {
+	o := &ss.market.offers[oi]
 	return spotKey{o.shape, o.Zone}, o.CapacityType == capacitySpot
 }
 
@@ -49,15 +49,15 @@ type spotLimit struct {
 }
 
 // spotCrowds counts the pods of the nodes by what AWS takes back together; nil where the limit cannot be exceeded.
-func (m *model) spotCrowds(nodes []node) *spotLimit {
-	share := or(m.in.Options.SpotShare, defaultSpotShare)
+func (ss *spotSpread) spotCrowds(nodes []node) *spotLimit {
+	share := or(ss.in.Options.SpotShare, defaultSpotShare)
 	if share >= 1 || len(nodes) < 2 {
 		return nil
 	}
-	l := spotLimit{limit: int64(max(share, 0) * float64(m.batch())), held: map[spotKey]int64{}}
+	l := spotLimit{limit: int64(max(share, 0) * float64(batchSize(ss.classes))), held: map[spotKey]int64{}}
 	sum := int64(0)
 	for i := range nodes {
-		if key, ok := m.spotKey(nodes[i].offer); ok {
+		if key, ok := ss.spotKey(nodes[i].offer); ok {
 			l.held[key] += nodes[i].sum[dimPods]
 			sum += nodes[i].sum[dimPods]
 		}
@@ -71,18 +71,18 @@ func (m *model) spotCrowds(nodes []node) *spotLimit {
 // uncrowded is the span without the choices by which EC2 could put more pods on spot instances of one type in one zone
 // than Options.SpotShare allows: the expected zone alone, and there no type that others fill already. Should EC2 have none
 // of what is left, the launch fails and the pods are planned again, without what was sold out.
-func (m *model) uncrowded(sp span, n node) (span, bool) {
-	own, spot := m.spotKey(n.offer)
-	if m.crowds == nil || !spot || m.crowds.held[own] > m.crowds.limit {
+func (ss *spotSpread) uncrowded(sp span, n node) (span, bool) {
+	own, spot := ss.spotKey(n.offer)
+	if ss.crowds == nil || !spot || ss.crowds.held[own] > ss.crowds.limit {
 		return sp, false // Where the price does not let it be, any other zone is welcome.
 	}
 	sp.zones, sp.shared = []string{own.zone}, sp.shared.clone()
 	sp.shared.each(func(oi int) {
-		if m.market.offers[oi].Zone != own.zone {
+		if ss.market.offers[oi].Zone != own.zone {
 			return
 		}
-		key, ok := m.spotKey(oi)
-		if held := m.crowds.held[key]; ok && key != own && held > 0 && held+n.sum[dimPods] > m.crowds.limit {
+		key, ok := ss.spotKey(oi)
+		if held := ss.crowds.held[key]; ok && key != own && held > 0 && held+n.sum[dimPods] > ss.crowds.limit {
 			sp.shared[oi>>6] &^= 1 << (oi & 63)
 		}
 	})
@@ -90,16 +90,16 @@ func (m *model) uncrowded(sp span, n node) (span, bool) {
 }
 
 // spreadOut moves nodes from the key until it holds no more than the limit.
-func (m *model) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
-	others := m.elsewheres(p, nodes, key)
+func (ss *spotSpread) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
+	others := ss.elsewheres(p, nodes, key)
 	for l.held[key] > l.limit {
 		best, to, least := -1, -1, 0.0
 		for i := range nodes {
 			if others[i] == nil || i > 0 && best >= 0 && alike(&nodes[i], &nodes[i-1]) {
 				continue
 			}
-			if oi := m.roomy(others[i], nodes[i].sum[dimPods], l); oi >= 0 {
-				extra := (m.market.offers[oi].Price - m.market.offers[nodes[i].offer].Price) / float64(nodes[i].sum[dimPods])
+			if oi := ss.roomy(others[i], nodes[i].sum[dimPods], l); oi >= 0 {
+				extra := (ss.market.offers[oi].Price - ss.market.offers[nodes[i].offer].Price) / float64(nodes[i].sum[dimPods])
 				if best < 0 || extra < least-1e-12 {
 					best, to, least = i, oi, extra
 				}
@@ -109,7 +109,7 @@ func (m *model) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
 			return
 		}
 		l.held[key] -= nodes[best].sum[dimPods]
-		if k, ok := m.spotKey(to); ok {
+		if k, ok := ss.spotKey(to); ok {
 			l.held[k] += nodes[best].sum[dimPods]
 		}
 		nodes[best].offer = to
@@ -118,17 +118,17 @@ func (m *model) spreadOut(p *problem, nodes []node, key spotKey, l spotLimit) {
 }
 
 // elsewheres are the substitutes of the key's nodes, by index.
-func (m *model) elsewheres(p *problem, nodes []node, key spotKey) map[int][]int {
+func (ss *spotSpread) elsewheres(p *problem, nodes []node, key spotKey) map[int][]int {
 	out := map[int][]int{}
 	for i := range nodes {
-		if k, ok := m.spotKey(nodes[i].offer); !ok || k != key {
+		if k, ok := ss.spotKey(nodes[i].offer); !ok || k != key {
 			continue
 		}
 		if i > 0 && out[i-1] != nil && alike(&nodes[i], &nodes[i-1]) {
 			out[i] = out[i-1]
 			continue
 		}
-		out[i] = m.substitutes(p, &nodes[i])
+		out[i] = ss.substitutes(p, &nodes[i])
 	}
 	return out
 }
@@ -136,9 +136,9 @@ func (m *model) elsewheres(p *problem, nodes []node, key spotKey) map[int][]int 
 func alike(a, b *node) bool { return a.offer == b.offer && slices.Equal(a.items, b.items) }
 
 // roomy is the first of the offers that may hold so many pods more; -1 if none may.
-func (m *model) roomy(offers []int, pods int64, l spotLimit) int {
+func (ss *spotSpread) roomy(offers []int, pods int64, l spotLimit) int {
 	for _, oi := range offers {
-		if key, spot := m.spotKey(oi); !spot || l.held[key]+pods <= l.limit {
+		if key, spot := ss.spotKey(oi); !spot || l.held[key]+pods <= l.limit {
 			return oi
 		}
 	}
@@ -147,33 +147,42 @@ func (m *model) roomy(offers []int, pods int64, l spotLimit) int {
 
 // substitutes are the other offers that run the node's pods for little more and count no more against the limits of the pool, the
 // cheapest first.
-func (m *model) substitutes(p *problem, n *node) []int {
-	now := &m.market.offers[n.offer]
-	most := now.Price * (1 + or(m.in.Options.SpotPremium, defaultSpotPremium))
-	own, _ := m.spotKey(n.offer)
+func (ss *spotSpread) substitutes(p *problem, n *node) []int {
+	now := &ss.market.offers[n.offer]
+	most := now.Price * (1 + or(ss.in.Options.SpotPremium, defaultSpotPremium))
+	own, _ := ss.spotKey(n.offer)
 	var out []int
-	for oi := m.market.pools[now.pool].offers[0]; oi < m.market.pools[now.pool].offers[1]; oi++ {
-		o := &m.market.offers[oi]
-		if o.Price > most || !p.may.has(oi) || !o.free.holds(n.sum) || !m.countsNoMore(o.shape, now.shape) {
+	for oi := ss.market.pools[now.pool].offers[0]; oi < ss.market.pools[now.pool].offers[1]; oi++ {
+		o := &ss.market.offers[oi]
+		if o.Price > most || !p.may.has(oi) || !o.free.holds(n.sum) || !ss.countsNoMore(o.shape, now.shape) {
 			continue
 		}
-		if key, _ := m.spotKey(oi); key == own {
+		if key, _ := ss.spotKey(oi); key == own {
 			continue
 		}
 		if !slices.ContainsFunc(n.items, func(it item) bool { return !p.units[it.unit].fits.has(oi) }) {
 			out = append(out, oi)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(m.market.offers[a].Price, m.market.offers[b].Price) })
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(ss.market.offers[a].Price, ss.market.offers[b].Price) })
 	return out
 }
 
 // countsNoMore says that a node of the shape counts no more against the limits than one of the other.
-func (m *model) countsNoMore(shape, other int) bool {
-	for i, n := range m.market.types[shape].usage {
-		if n > m.market.types[other].usage[i] {
+func (ss *spotSpread) countsNoMore(shape, other int) bool {
+	for i, n := range ss.market.types[shape].usage {
+		if n > ss.market.types[other].usage[i] {
 			return false
 		}
 	}
 	return true
+}
+
+// spotSpread spreads pods on spot instances over types and zones: what AWS takes back together.
+type spotSpread struct {
+	in      *Input
+	market  *market
+	classes []class
+	// crowds are the pods on spot instances of one type in one zone where there is a limit to them; nil for none.
+	crowds *spotLimit
 }

@@ -21,14 +21,14 @@ type domainMemo struct {
 }
 
 // pinnedFits is what the domain leaves of the unit's offers.
-func (m *model) pinnedFits(u *unit, keys []string, values map[string]string) bits {
+func (pl *placer) pinnedFits(u *unit, keys []string, values map[string]string) bits {
 	fits := u.fits.clone()
 	if u.modest() {
-		fits.and(m.inside(keys, values))
+		fits.and(pl.inside(keys, values))
 		return fits
 	}
-	for oi := range m.market.offers {
-		if fits.has(oi) && !m.market.inDomain(u.demands, oi, keys, values) {
+	for oi := range pl.market.offers {
+		if fits.has(oi) && !pl.market.inDomain(u.demands, oi, keys, values) {
 			fits[oi>>6] &^= 1 << (oi & 63)
 		}
 	}
@@ -36,21 +36,21 @@ func (m *model) pinnedFits(u *unit, keys []string, values map[string]string) bit
 }
 
 // inside returns the offers whose nodes can have the values, for units that demand nothing of open labels. Nobody may change it.
-func (m *model) inside(keys []string, values map[string]string) bits {
+func (pl *placer) inside(keys []string, values map[string]string) bits {
 	joined := strings.Join(keys, "\x00") + "\x00\x00" + domainName(values, keys)
-	out, known := m.memo.inside[joined]
+	out, known := pl.memo.inside[joined]
 	if known {
 		return out
 	}
-	out = newBits(len(m.market.offers))
-	anything := make([]catalog.Requirements, len(m.market.pools))
-	for oi := range m.market.offers {
-		if m.market.inDomain(anything, oi, keys, values) {
+	out = newBits(len(pl.market.offers))
+	anything := make([]catalog.Requirements, len(pl.market.pools))
+	for oi := range pl.market.offers {
+		if pl.market.inDomain(anything, oi, keys, values) {
 			out.set(oi)
 		}
 	}
-	if m.memo.inside != nil && len(m.memo.inside) < maxInside {
-		m.memo.inside[joined] = out
+	if pl.memo.inside != nil && len(pl.memo.inside) < maxInside {
+		pl.memo.inside[joined] = out
 	}
 	return out
 }
@@ -63,10 +63,10 @@ func onlyZone(keys []string) bool { return len(keys) == 1 && keys[0] == corev1.L
 
 // moreDomains is for a unit whose pods must be apart by labels of which a NodePool takes any value, when each of its domains has one: twice
 // as many values of one such label, or of all of them where each alone does not help, and the first domain that they open; -1 for none.
-func (m *model) moreDomains(u *unit, keys []string, domains []domain) ([]domain, int) {
+func (pl *placer) moreDomains(u *unit, keys []string, domains []domain) ([]domain, int) {
 	var apart [][]string
 	for _, key := range keys {
-		if m.relations.apartBy(u, key) {
+		if pl.relations.apartBy(u, key) {
 			apart = append(apart, []string{key})
 		}
 	}
@@ -74,18 +74,18 @@ func (m *model) moreDomains(u *unit, keys []string, domains []domain) ([]domain,
 		apart = append(apart, slices.Concat(apart...))
 	}
 	for _, some := range apart {
-		before := maps.Clone(m.market.moreValues)
+		before := maps.Clone(pl.market.moreValues)
 		for _, key := range some {
-			m.market.moreValues[key] = 2*m.market.moreValues[key] + 1
+			pl.market.moreValues[key] = 2*pl.market.moreValues[key] + 1
 		}
-		if more := m.findDomains(u, keys); len(more) > len(domains) || len(some) > 1 {
-			if best := m.relations.bestDomain(u, more); best >= 0 {
-				clear(m.memo.places)
-				clear(m.memo.inside)
+		if more := pl.findDomains(u, keys); len(more) > len(domains) || len(some) > 1 {
+			if best := pl.relations.bestDomain(u, more); best >= 0 {
+				clear(pl.memo.places)
+				clear(pl.memo.inside)
 				return more, best
 			}
 		}
-		m.market.moreValues = before
+		pl.market.moreValues = before
 	}
 	return domains, -1
 }
@@ -107,25 +107,25 @@ func (re *relations) apartBy(u *unit, key string) bool {
 }
 
 // placesOf returns the places under the keys.
-func (m *model) placesOf(keys []string) places {
+func (pl *placer) placesOf(keys []string) places {
 	joined := strings.Join(keys, "\x00")
-	out, known := m.memo.places[joined]
+	out, known := pl.memo.places[joined]
 	if known {
 		return out
 	}
-	anything := make([]catalog.Requirements, len(m.market.pools))
+	anything := make([]catalog.Requirements, len(pl.market.pools))
 	index := map[string]int{}
-	for oi := range m.market.offers {
-		if !m.market.available.has(oi) || !m.market.withinLimits(oi) {
+	for oi := range pl.market.offers {
+		if !pl.market.available.has(oi) || !pl.market.withinLimits(oi) {
 			continue
 		}
-		at := placeKey(m.market.offers[oi].pool, keys, func(k string) (string, bool) { return m.market.label(oi, k) })
+		at := placeKey(pl.market.offers[oi].pool, keys, func(k string) (string, bool) { return pl.market.label(oi, k) })
 		i, ok := index[at]
 		if !ok {
 			i = len(out)
 			index[at] = i
-			p := place{weight: m.market.pools[m.market.offers[oi].pool].Weight, set: newBits(len(m.market.offers)), rates: make([][]rate, len(m.dims))}
-			for _, values := range m.market.tuples(anything, oi, keys) {
+			p := place{weight: pl.market.pools[pl.market.offers[oi].pool].Weight, set: newBits(len(pl.market.offers)), rates: make([][]rate, len(pl.dims))}
+			for _, values := range pl.market.tuples(anything, oi, keys) {
 				p.values, p.names = append(p.values, values), append(p.names, domainName(values, keys))
 			}
 			out = append(out, p)
@@ -133,8 +133,8 @@ func (m *model) placesOf(keys []string) places {
 		out[i].set.set(oi)
 		out[i].offers = append(out[i].offers, oi)
 	}
-	if m.memo.places != nil && len(m.memo.places) < maxPlaces {
-		m.memo.places[joined] = out
+	if pl.memo.places != nil && len(pl.memo.places) < maxPlaces {
+		pl.memo.places[joined] = out
 	}
 	return out
 }

@@ -3,7 +3,6 @@ package plan
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,15 +11,15 @@ import (
 
 // fit finds the offers whose nodes can run one pod of the class by its labels, taints, ports and resources, and what it demands of
 // the open keys of each pool.
-func (m *model) fit(c *class) (bits, []catalog.Requirements) {
-	out, demands := newBits(len(m.market.offers)), make([]catalog.Requirements, len(m.market.pools))
-	for pi := range m.market.pools {
-		p := &m.market.pools[pi]
+func (ft *fitter) fit(c *class) (bits, []catalog.Requirements) {
+	out, demands := newBits(len(ft.market.offers)), make([]catalog.Requirements, len(ft.market.pools))
+	for pi := range ft.market.pools {
+		p := &ft.market.pools[pi]
 		if !c.tolerates(p.Taints) || !p.Ready || p.broken != nil || c.broken != nil || c.lacks != "" {
 			continue
 		}
 		var got bits
-		got, demands[pi] = m.fitPool(c, p)
+		got, demands[pi] = ft.fitPool(c, p)
 		out.or(got)
 	}
 	return out, demands
@@ -37,21 +36,21 @@ func (c *class) tolerates(taints []corev1.Taint) bool {
 
 // fitPool tries the alternatives of the class in their order. Those that demand the same of the open keys count
 // together: the first one that fits, and can be had, decides which.
-func (m *model) fitPool(c *class, p *pool) (bits, catalog.Requirements) {
-	if found, demand := m.fitTerms(c, p, true); len(c.terms) < 2 || !found.empty() {
+func (ft *fitter) fitPool(c *class, p *pool) (bits, catalog.Requirements) {
+	if found, demand := ft.fitTerms(c, p, true); len(c.terms) < 2 || !found.empty() {
 		return found, demand
 	}
-	return m.fitTerms(c, p, false)
+	return ft.fitTerms(c, p, false)
 }
 
 // fitTerms is fitPool; with open, of several alternatives only those of which EC2 has capacity.
-func (m *model) fitTerms(c *class, p *pool, open bool) (bits, catalog.Requirements) {
-	found := newBits(len(m.market.offers))
+func (ft *fitter) fitTerms(c *class, p *pool, open bool) (bits, catalog.Requirements) {
+	found := newBits(len(ft.market.offers))
 	var demand catalog.Requirements
 	for _, term := range c.terms {
-		one := m.market.matching(p, term).clone()
-		m.dropUnfit(c, one)
-		if one.empty() || open && len(c.terms) > 1 && m.market.each(one, m.market.available.has).empty() {
+		one := ft.market.matching(p, term).clone()
+		ft.dropUnfit(c, one)
+		if one.empty() || open && len(c.terms) > 1 && ft.market.each(one, ft.market.available.has).empty() {
 			continue
 		}
 		want := demandOf(p, term)
@@ -66,35 +65,35 @@ func (m *model) fitTerms(c *class, p *pool, open bool) (bits, catalog.Requiremen
 }
 
 // dropUnfit removes offers that are too small, whose daemon pods hold a port, or that a filter or a neighbour rules out.
-func (m *model) dropUnfit(c *class, set bits) {
-	m.market.sizes.keep(set, c.need)
+func (ft *fitter) dropUnfit(c *class, set bits) {
+	ft.market.sizes.keep(set, c.need)
 	if len(c.ports)+len(c.hostile)+len(c.blocked)+len(c.rejected) == 0 {
 		return
 	}
 	set.each(func(oi int) {
-		if m.daemonPort(c, oi) || m.daemonApart(c, oi) || m.isBlocked(c, oi) || m.rejects(c, oi) {
+		if ft.daemonPort(c, oi) || ft.daemonApart(c, oi) || ft.isBlocked(c, oi) || ft.rejects(c, oi) {
 			set[oi>>6] &^= 1 << (oi & 63)
 		}
 	})
 }
 
-func (m *model) daemonPort(c *class, oi int) bool {
+func (ft *fitter) daemonPort(c *class, oi int) bool {
 	if len(c.ports) == 0 {
 		return false
 	}
-	for i := range m.daemons {
-		if m.daemons[i].fits.has(oi) && portsClash(m.daemons[i].ports, c.ports) {
+	for i := range ft.daemons {
+		if ft.daemons[i].fits.has(oi) && portsClash(ft.daemons[i].ports, c.ports) {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *model) hostile(c *class) []hostility {
+func (ft *fitter) hostile(c *class) []hostility {
 	var out []hostility
-	for i := range m.daemons {
-		d := &m.daemons[i]
-		if keys := append(m.relations.repelled(c.pod, d.pod), m.relations.repelled(d.pod, c.pod)...); len(keys) > 0 {
+	for i := range ft.daemons {
+		d := &ft.daemons[i]
+		if keys := append(ft.relations.repelled(c.pod, d.pod), ft.relations.repelled(d.pod, c.pod)...); len(keys) > 0 {
 			out = append(out, hostility{i, keys})
 		}
 	}
@@ -115,9 +114,9 @@ func (re *relations) repelled(pod, other *corev1.Pod) []string {
 	return keys
 }
 
-func (m *model) daemonApart(c *class, oi int) bool {
+func (ft *fitter) daemonApart(c *class, oi int) bool {
 	return slices.ContainsFunc(c.hostile, func(h hostility) bool {
-		return m.daemons[h.daemon].fits.has(oi) && slices.ContainsFunc(h.keys, func(key string) bool { return m.market.bears(oi, key) })
+		return ft.daemons[h.daemon].fits.has(oi) && slices.ContainsFunc(h.keys, func(key string) bool { return ft.market.bears(oi, key) })
 	})
 }
 
@@ -133,12 +132,12 @@ func (mk *market) bears(oi int, key string) bool {
 	return open
 }
 
-func (m *model) isBlocked(c *class, oi int) bool {
+func (ft *fitter) isBlocked(c *class, oi int) bool {
 	if len(c.blocked) == 0 {
 		return false
 	}
 	for key, values := range c.blocked {
-		if v, ok := m.market.label(oi, key); ok && values[v] {
+		if v, ok := ft.market.label(oi, key); ok && values[v] {
 			return true
 		}
 	}
@@ -182,18 +181,17 @@ func (mk *market) matchesOffer(r *Rejection, oi int) bool {
 }
 
 // rejects says that a filter does not let the class onto the offer at all.
-func (m *model) rejects(c *class, oi int) bool {
-	return len(c.rejected) > 0 && slices.ContainsFunc(c.rejected, func(r Rejection) bool { return m.market.matchesOffer(&r, oi) })
+func (ft *fitter) rejects(c *class, oi int) bool {
+	return len(c.rejected) > 0 && slices.ContainsFunc(c.rejected, func(r Rejection) bool { return ft.market.matchesOffer(&r, oi) })
 }
 
 // plain says that the rejection is of the node itself, not of the company on it.
 func (r *Rejection) plain() bool { return r.Node == "" && len(r.With) == 0 && r.MaxPerNode <= 0 }
 
-// applyRejections notes the verdicts that are about the class alone.
-func (m *model) applyRejections(c *class) {
-	for _, r := range m.in.Rejected {
+// apply notes the verdicts that are about the class alone.
+func (c *class) apply(verdicts []Rejection) {
+	for _, r := range verdicts {
 		switch {
-		case r.ClassKey != c.key:
 		case r.Node != "":
 			c.barred[r.Node] = r.Reason
 		case r.MaxPerNode > 0 && (c.perNode == 0 || r.MaxPerNode < c.perNode):
@@ -204,31 +202,13 @@ func (m *model) applyRejections(c *class) {
 	}
 }
 
-// compileRooms lists the nodes that have room.
-func (m *model) compileRooms() {
-	for i := range m.in.Nodes {
-		n := &m.in.Nodes[i]
-		if n.Free == nil {
-			continue
-		}
-		_, inFlight := m.in.Catalog.InFlight[n.Name]
-		r := room{node: n, inFlight: inFlight, labels: normalLabels(n), free: m.dims.node(n.Free, n.Attachable), doubtful: m.probation.doubtful(n, m.in.Catalog.InFlight)}
-		for _, p := range n.Pods {
-			r.ports = append(r.ports, hostPorts(&p.Spec)...)
-			r.attach(p.Namespace, p.Spec.Volumes)
-		}
-		m.rooms = append(m.rooms, r)
+// byClass returns the rejections by the key of their class.
+func byClass(list []Rejection) map[string][]Rejection {
+	out := map[string][]Rejection{}
+	for _, r := range list {
+		out[r.ClassKey] = append(out[r.ClassKey], r)
 	}
-	// Nodes that run already come first: their room is there now.
-	slices.SortStableFunc(m.rooms, func(a, b room) int {
-		if a.inFlight != b.inFlight {
-			if b.inFlight {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.node.Name, b.node.Name)
-	})
+	return out
 }
 
 // admits says whether the room's labels and taints let the class in.
@@ -243,4 +223,11 @@ func (r *room) admits(c *class) bool {
 		_, ok := t.Match(r.labels)
 		return ok
 	})
+}
+
+// fitter finds the offers whose nodes can run a pod of a class, the daemon pods there included.
+type fitter struct {
+	market    *market
+	relations *relations
+	daemons   []class
 }

@@ -20,10 +20,10 @@ type form struct {
 
 // form finds the alternatives of a claim, or remembers them where no limit and no reservation makes them differ from one claim to the
 // next.
-func (m *model) form(sp span, expected *offer, slack []int64) *form {
-	if len(slack) > 0 || len(m.reserved) > 0 {
+func (cf *claimForms) form(sp span, expected *offer, slack []int64) *form {
+	if len(slack) > 0 || len(cf.reservations.left) > 0 {
 		f := &form{}
-		f.alts, f.fine = m.alternatives(sp, expected, slack)
+		f.alts, f.fine = cf.alternatives(sp, expected, slack)
 		return f
 	}
 	key := binary.AppendUvarint(make([]byte, 0, 8*len(sp.shared)+64), uint64(expected.shape))
@@ -36,32 +36,41 @@ func (m *model) form(sp span, expected *offer, slack []int64) *form {
 	for _, w := range sp.shared {
 		key = binary.LittleEndian.AppendUint64(key, w)
 	}
-	f, ok := m.forms[string(key)]
+	f, ok := cf.forms[string(key)]
 	if !ok {
 		f = &form{}
-		f.alts, f.fine = m.alternatives(sp, expected, slack)
-		if m.forms == nil {
-			m.forms = map[string]*form{}
+		f.alts, f.fine = cf.alternatives(sp, expected, slack)
+		if cf.forms == nil {
+			cf.forms = map[string]*form{}
 		}
-		m.forms[string(key)] = f
+		cf.forms[string(key)] = f
 	}
 	return f
 }
 
 // write enters the alternatives and requirements of the form into the claim. Claims may share the lists of names and values.
-func (m *model) write(c *Claim, f *form, sp span, pool *pool, open catalog.Requirements) {
+func (cf *claimForms) write(c *Claim, f *form, sp span, pool *pool, open catalog.Requirements) {
 	if f.names == nil {
 		for _, ti := range f.alts {
-			f.names = append(f.names, m.market.types[ti].Name)
+			f.names = append(f.names, cf.market.types[ti].Name)
 		}
 	}
 	c.Alternatives = slices.Clip(f.names)
 	if len(open) > 0 {
-		c.Requirements = m.claimRequirements(pool, f.alts, sp, open)
+		c.Requirements = cf.claimRequirements(pool, f.alts, sp, open)
 		return
 	}
 	if f.requirements == nil {
-		f.requirements = m.claimRequirements(pool, f.alts, sp, open)
+		f.requirements = cf.claimRequirements(pool, f.alts, sp, open)
 	}
 	c.Requirements = slices.Clone(f.requirements)
+}
+
+// claimForms writes what claims ask for: the requirements and alternatives that the pods of a node and the minValues of its NodePool leave.
+type claimForms struct {
+	in           *Input
+	market       *market
+	reservations *capacityReservations
+	// forms are what claims have in common.
+	forms map[string]*form
 }

@@ -15,45 +15,45 @@ type gang struct {
 }
 
 // compileGangs collects the gangs. Of one that has too few pods none can be placed.
-func (m *model) compileGangs() {
+func (gr *gangRules) compileGangs() {
 	at := map[string]int{}
-	for ci := range m.classes {
-		g := GangOf(m.classes[ci].pod)
+	for ci := range gr.classes {
+		g := GangOf(gr.classes[ci].pod)
 		if g.Name == "" {
 			continue
 		}
 		i, ok := at[g.Name]
 		if !ok {
-			i = len(m.gangs)
+			i = len(gr.gangs)
 			at[g.Name] = i
-			m.gangs = append(m.gangs, gang{name: g.Name})
+			gr.gangs = append(gr.gangs, gang{name: g.Name})
 		}
-		m.gangs[i].size = max(m.gangs[i].size, g.Size)
-		m.gangs[i].classes = append(m.gangs[i].classes, ci)
+		gr.gangs[i].size = max(gr.gangs[i].size, g.Size)
+		gr.gangs[i].classes = append(gr.gangs[i].classes, ci)
 	}
-	if len(m.gangs) == 0 {
+	if len(gr.gangs) == 0 {
 		return
 	}
-	for _, n := range m.in.Nodes {
+	for _, n := range gr.in.Nodes {
 		for _, p := range n.Pods {
 			g := GangOf(p)
 			if i, ok := at[g.Name]; ok && p.DeletionTimestamp == nil {
-				m.gangs[i].size = max(m.gangs[i].size, g.Size)
-				m.gangs[i].running++
+				gr.gangs[i].size = max(gr.gangs[i].size, g.Size)
+				gr.gangs[i].running++
 			}
 		}
 	}
-	for i := range m.gangs {
-		g := &m.gangs[i]
+	for i := range gr.gangs {
+		g := &gr.gangs[i]
 		all := g.running
 		for _, ci := range g.classes {
-			all += len(m.classes[ci].refs)
+			all += len(gr.classes[ci].refs)
 		}
 		if g.size == 0 {
 			g.size = all
 		}
 		for _, ci := range g.classes {
-			if c := &m.classes[ci]; all < g.size && c.broken == nil {
+			if c := &gr.classes[ci]; all < g.size && c.broken == nil {
 				c.broken = &Reason{Code: "GangIncomplete", Message: fmt.Sprintf("gang %s waits for its pods: %d of %d are there", g.name, all, g.size)}
 			}
 		}
@@ -62,10 +62,10 @@ func (m *model) compileGangs() {
 
 // gangsStand reports whether each gang of which pods are placed is complete. If not, the pods of one that is not are taken off most: that
 // of the lowest priority, of those the one that lacks most; or those of all of them if last.
-func (m *model) gangsStand(placed, most []int, last bool) bool {
+func (gr *gangRules) gangsStand(placed, most []int, last bool) bool {
 	worst, lacks := -1, 0
-	for i := range m.gangs {
-		g := &m.gangs[i]
+	for i := range gr.gangs {
+		g := &gr.gangs[i]
 		have := 0
 		for _, ci := range g.classes {
 			have += placed[ci]
@@ -75,9 +75,9 @@ func (m *model) gangsStand(placed, most []int, last bool) bool {
 		}
 		less := g.size - g.running - have
 		if last {
-			g.holdBack(m.lessons, fmt.Sprintf("%d cannot be placed: %s", less, m.lacking(g, placed)), placed, most)
+			g.holdBack(gr.lessons, fmt.Sprintf("%d cannot be placed: %s", less, gr.explainer.lacking(g, placed)), placed, most)
 		}
-		if worst < 0 || cmp.Or(cmp.Compare(m.gangPriority(g), m.gangPriority(&m.gangs[worst])), cmp.Compare(lacks, less)) < 0 {
+		if worst < 0 || cmp.Or(cmp.Compare(gr.gangPriority(g), gr.gangPriority(&gr.gangs[worst])), cmp.Compare(lacks, less)) < 0 {
 			worst, lacks = i, less
 		}
 	}
@@ -85,8 +85,8 @@ func (m *model) gangsStand(placed, most []int, last bool) bool {
 		return true
 	}
 	if !last {
-		g := &m.gangs[worst]
-		g.holdBack(m.lessons, fmt.Sprintf("%d cannot be placed: %s", lacks, m.lacking(g, placed)), placed, most)
+		g := &gr.gangs[worst]
+		g.holdBack(gr.lessons, fmt.Sprintf("%d cannot be placed: %s", lacks, gr.explainer.lacking(g, placed)), placed, most)
 	}
 	return false
 }
@@ -101,25 +101,35 @@ func (g *gang) holdBack(l *lessons, why string, placed, most []int) {
 	}
 }
 
-func (m *model) gangPriority(g *gang) int32 {
-	most := priority(m.classes[g.classes[0]].pod)
+func (gr *gangRules) gangPriority(g *gang) int32 {
+	most := priority(gr.classes[g.classes[0]].pod)
 	for _, ci := range g.classes {
-		most = max(most, priority(m.classes[ci].pod))
+		most = max(most, priority(gr.classes[ci].pod))
 	}
 	return most
 }
 
 // lacking is the reason of the first pod of the gang that found no node.
-func (m *model) lacking(g *gang, placed []int) string {
-	i := slices.IndexFunc(g.classes, func(ci int) bool { return placed[ci] < len(m.classes[ci].refs) })
+func (ex *explainer) lacking(g *gang, placed []int) string {
+	i := slices.IndexFunc(g.classes, func(ci int) bool { return placed[ci] < len(ex.classes[ci].refs) })
 	if i < 0 {
 		return "not all of its pods are planned"
 	}
 	ci := g.classes[i]
-	ref := m.classes[ci].refs[placed[ci]]
-	r := m.reasons(ci)[0]
+	ref := ex.classes[ci].refs[placed[ci]]
+	r := ex.reasons(ci)[0]
 	if r.NodePool != "" {
 		return fmt.Sprintf("pod %s in NodePool %s %s", ref.Name, r.NodePool, r.Message)
 	}
 	return fmt.Sprintf("pod %s: %s", ref.Name, r.Message)
+}
+
+// gangRules keep gangs whole: all of their pods have nodes, or none.
+type gangRules struct {
+	in        *Input
+	explainer *explainer
+	classes   []class
+	lessons   *lessons
+	// gangs of the input, in the order of their first class.
+	gangs []gang
 }

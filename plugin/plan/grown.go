@@ -38,8 +38,8 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 	if !slices.ContainsFunc(more, func(x Member) bool { return len(m.relations.keysOf(x.Class)) > 0 }) {
 		sp.zones = m.market.zonesLeft(sp, m.market.offers[oi].shape, valuesIn(c.Requirements, corev1.LabelTopologyZone))
 	}
-	fit := m.stillFit(c, oi, sp)
-	alts, ok := m.keepMinValues(&m.market.pools[pi], fit, len(fit), sp)
+	fit := m.claimForms.stillFit(c, oi, sp)
+	alts, ok := m.claimForms.keepMinValues(&m.market.pools[pi], fit, len(fit), sp)
 	if !ok {
 		return *c, false
 	}
@@ -51,19 +51,19 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 	requests.add(m.market.offers[oi].free, -1)
 	requests.add(sum, 1)
 	out.Requests = m.dims.list(requests)
-	out.Requirements = m.narrowed(c.Requirements, alts, sp)
+	out.Requirements = m.claimForms.narrowed(c.Requirements, alts, sp)
 	return out, true
 }
 
 // stillFit are the expected type and those of the claim's alternatives that fit the span.
-func (m *model) stillFit(c *Claim, expected int, sp span) []int {
-	out := []int{m.market.offers[expected].shape}
+func (cf *claimForms) stillFit(c *Claim, expected int, sp span) []int {
+	out := []int{cf.market.offers[expected].shape}
 	for _, name := range c.Alternatives[1:] {
-		ti := slices.IndexFunc(m.market.types, func(s shape) bool { return s.pool == m.market.offers[expected].pool && s.Name == name })
+		ti := slices.IndexFunc(cf.market.types, func(s shape) bool { return s.pool == cf.market.offers[expected].pool && s.Name == name })
 		if ti < 0 {
 			continue
 		}
-		if _, ok := m.spanPrice(sp, ti); ok {
+		if _, ok := cf.reservations.spanPrice(sp, ti); ok {
 			out = append(out, ti)
 		}
 	}
@@ -84,7 +84,7 @@ func (mk *market) zonesLeft(sp span, shape int, zones []string) []string {
 }
 
 // narrowed is a claim's requirements for fewer alternatives.
-func (m *model) narrowed(in []catalog.Requirement, alts []int, sp span) []catalog.Requirement {
+func (cf *claimForms) narrowed(in []catalog.Requirement, alts []int, sp span) []catalog.Requirement {
 	out := slices.Clone(in)
 	for i := range out {
 		r := &out[i]
@@ -94,15 +94,15 @@ func (m *model) narrowed(in []catalog.Requirement, alts []int, sp span) []catalo
 		case corev1.LabelInstanceTypeStable:
 			r.Values = nil
 			for _, ti := range alts {
-				r.Values = append(r.Values, m.market.types[ti].Name)
+				r.Values = append(r.Values, cf.market.types[ti].Name)
 			}
 		case corev1.LabelArchStable, corev1.LabelOSStable:
-			if vs := m.distinct(r.Key, alts, sp); len(vs) > 0 {
+			if vs := cf.distinct(r.Key, alts, sp); len(vs) > 0 {
 				r.Values = vs
 			}
 		}
-		if m.in.MinValuesBestEffort {
-			r.MinValues = min(r.MinValues, int32(max(len(m.distinct(r.Key, alts, sp)), 0)))
+		if cf.in.MinValuesBestEffort {
+			r.MinValues = min(r.MinValues, int32(max(len(cf.distinct(r.Key, alts, sp)), 0)))
 		}
 	}
 	return out
@@ -116,4 +116,21 @@ func valuesIn(list []catalog.Requirement, key string) []string {
 		}
 	}
 	return nil
+}
+
+// sumOf is what the members take of one node together: a volume that several of them use is attached once.
+func (m *model) sumOf(members []Member) vec {
+	sum, seen := make(vec, len(m.dims)), map[string]bool{}
+	for _, x := range members {
+		c := &m.classes[x.Class]
+		sum.add(c.need, int64(len(x.Pods)))
+		for _, v := range c.shared {
+			sum[v.dim] -= int64(len(x.Pods))
+			if !seen[v.claim] {
+				sum[v.dim]++
+			}
+			seen[v.claim] = true
+		}
+	}
+	return sum
 }

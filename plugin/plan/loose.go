@@ -44,7 +44,7 @@ func (m *model) alone(parts []part) bool {
 }
 
 // unpinned is shared without the zones that the node's units were given.
-func (m *model) unpinned(p *problem, n node) bits {
+func (pl *placer) unpinned(p *problem, n node) bits {
 	loose := *p
 	loose.units = slices.Clone(p.units)
 	for _, it := range n.items {
@@ -52,16 +52,16 @@ func (m *model) unpinned(p *problem, n node) bits {
 		if !u.pinned {
 			continue
 		}
-		free := m.newUnit(u.parts, u.count)
+		free := pl.newUnit(u.parts, u.count)
 		var keys []string
-		for _, k := range m.relations.keys(u) {
+		for _, k := range pl.relations.keys(u) {
 			if !zonal(k) {
 				keys = append(keys, k)
 			}
 		}
-		u.fits = m.pinnedFits(&free, keys, u.domain)
+		u.fits = pl.pinnedFits(&free, keys, u.domain)
 	}
-	return m.market.shared(&loose, n)
+	return pl.market.shared(&loose, n)
 }
 
 // loose says that the claim's zone is open though rules over zones concern its pods: they were alone with them.

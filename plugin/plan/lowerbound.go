@@ -48,7 +48,7 @@ func LowerBound(ctx context.Context, in Input, p *Plan) float64 {
 		at[w] = i
 	}
 	m := compile(in, nil, newLessons())
-	relaxed := m.relax(p)
+	relaxed := newRelaxation(m).relax(p)
 	sum := 0.0
 	for _, weight := range m.market.weights() {
 		pods, prices := make([]int, len(in.Classes)), []float64(nil)
@@ -93,7 +93,7 @@ func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
 	var units []unit
 	for ci, n := range pods {
 		if n > 0 {
-			units = append(units, m.newUnit([]part{{ci, 1}}, n))
+			units = append(units, m.placer.newUnit([]part{{ci, 1}}, n))
 		}
 	}
 	if len(units) == 0 {

@@ -29,19 +29,6 @@ func once(in Input, w wants, most []int) Plan {
 	return nothing(in)
 }
 
-// lessons are what a try found out for those after it.
-type lessons struct {
-	// held are the reasons of classes that could be placed but must not be, such as the rest of a gang.
-	held map[int]Reason
-	// without are offers that a class cannot use, by class, and notes the reasons, by class and pool.
-	without map[int]bits
-	notes   map[[2]int]Reason
-}
-
-func newLessons() *lessons {
-	return &lessons{held: map[int]Reason{}, without: map[int]bits{}, notes: map[[2]int]Reason{}}
-}
-
 // maxTries is how often a plan is made anew with fewer pods before all classes that stay badly spread and all gangs that stay incomplete
 // are left out.
 const maxTries = 6
@@ -70,8 +57,9 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 	left := slices.Clone(most)          // pods not placed yet, by class
 	next := make([]int, len(m.classes)) // pods named in the plan, by class
 	var out Plan
-	out.Placements = m.placements(m.fillRooms(left), next) // 2
-	units := m.units(left)                                 // 3
+	filler := newRoomFiller(m)
+	out.Placements = filler.placements(filler.fillRooms(left), next) // 2
+	units := m.units(left)                                           // 3
 	if m.in.budget.Cancelled() {
 		return nothing(m.in), true
 	}
@@ -91,10 +79,10 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 		}
 		out.FirstFitPerHour += pk.firstFit
 	}
-	if m.again && !last || !m.relations.settle(units, next, most, last) || !m.gangsStand(next, most, last) { // 6
+	if m.again && !last || !m.relations.settle(units, next, most, last) || !m.gangRules.gangsStand(next, most, last) { // 6
 		return Plan{}, false
 	}
-	out.Unplaced = m.unplaced(next) // 7
+	out.Unplaced = m.explainer.unplaced(next) // 7
 	out.PlainCostPerHour = out.CostPerHour
 	return out, true
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -54,9 +55,11 @@ type offer struct {
 
 // market is what can be bought: the NodePools, their instance types and their offers, each known by its index.
 type market struct {
-	pools  []pool
-	offers []offer
-	types  []shape
+	// probation is the offers whose launches failed lately.
+	probation probation
+	pools     []pool
+	offers    []offer
+	types     []shape
 	// moreValues is how many values of a label, beside one, stand for an endless choice, by key.
 	moreValues map[string]int
 	// regions by zone.
@@ -299,3 +302,6 @@ func wellKnown(key string) bool {
 	}
 	return strings.HasPrefix(key, "karpenter.k8s.aws/") || strings.HasPrefix(key, "karpenter.sh/")
 }
+
+// priced says that the offering has a price to reckon with.
+func priced(o *catalog.Offering) bool { return o.Price > 0 && !math.IsInf(o.Price, 1) }

@@ -17,7 +17,7 @@ const minValuesLost = "minValues of the pool cannot be kept"
 // keepMinValues cuts the list of types to what a claim may name, keeping as many distinct values as the pool's minValues
 // ask for: a type further down that brings a new value displaces the last one that brings none, or joins where there is room.
 // Types from the plain-th on are named for that only.
-func (m *model) keepMinValues(pool *pool, all []int, plain int, sp span) ([]int, bool) {
+func (cf *claimForms) keepMinValues(pool *pool, all []int, plain int, sp span) ([]int, bool) {
 	out := all[:min(plain, maxAlternatives)]
 	for _, r := range pool.Requirements {
 		if r.MinValues <= 0 {
@@ -25,38 +25,38 @@ func (m *model) keepMinValues(pool *pool, all []int, plain int, sp span) ([]int,
 		}
 		key := NormalKey(r.Key)
 		for _, ti := range all[len(out):] {
-			have := m.distinct(key, out, sp)
+			have := cf.distinct(key, out, sp)
 			if len(have) >= int(r.MinValues) {
 				break
 			}
-			if more := m.distinct(key, append(slices.Clone(out), ti), sp); len(more) > len(have) {
-				out = m.join(pool, out, ti, sp)
+			if more := cf.distinct(key, append(slices.Clone(out), ti), sp); len(more) > len(have) {
+				out = cf.join(pool, out, ti, sp)
 			}
 		}
 	}
 	for _, r := range pool.Requirements {
-		if len(m.distinct(NormalKey(r.Key), out, sp)) < int(r.MinValues) && !m.in.MinValuesBestEffort {
+		if len(cf.distinct(NormalKey(r.Key), out, sp)) < int(r.MinValues) && !cf.in.MinValuesBestEffort {
 			return out, false
 		}
 	}
 	return out, true
 }
 
-func (m *model) join(pool *pool, list []int, ti int, sp span) []int {
+func (cf *claimForms) join(pool *pool, list []int, ti int, sp span) []int {
 	if len(list) < maxAlternatives {
 		return append(slices.Clip(list), ti)
 	}
-	return m.displace(pool, list, ti, sp)
+	return cf.displace(pool, list, ti, sp)
 }
 
 // displace puts the type in the place of the last one without which no minValues is lost.
-func (m *model) displace(pool *pool, list []int, ti int, sp span) []int {
+func (cf *claimForms) displace(pool *pool, list []int, ti int, sp span) []int {
 	for i := len(list) - 1; i > 0; i-- {
 		without := slices.Delete(slices.Clone(list), i, i+1)
 		loses := slices.ContainsFunc(pool.Requirements, func(r catalog.Requirement) bool {
 			key := NormalKey(r.Key)
-			before := len(m.distinct(key, list, sp))
-			return r.MinValues > 0 && before <= int(r.MinValues) && len(m.distinct(key, without, sp)) < before
+			before := len(cf.distinct(key, list, sp))
+			return r.MinValues > 0 && before <= int(r.MinValues) && len(cf.distinct(key, without, sp)) < before
 		})
 		if !loses {
 			return append(without, ti)
@@ -66,7 +66,7 @@ func (m *model) displace(pool *pool, list []int, ti int, sp span) []int {
 }
 
 // distinct are the values of the key over the types and the span, sorted.
-func (m *model) distinct(key string, types []int, sp span) []string {
+func (cf *claimForms) distinct(key string, types []int, sp span) []string {
 	switch key {
 	case corev1.LabelTopologyZone:
 		return sp.zones
@@ -75,8 +75,8 @@ func (m *model) distinct(key string, types []int, sp span) []string {
 	}
 	var out []string
 	for _, ti := range types {
-		s := &m.market.types[ti]
-		if v, ok := labelOf(&m.market.pools[s.pool], s, &m.market.offers[s.offers[0]], key); ok && !slices.Contains(out, v) {
+		s := &cf.market.types[ti]
+		if v, ok := labelOf(&cf.market.pools[s.pool], s, &cf.market.offers[s.offers[0]], key); ok && !slices.Contains(out, v) {
 			out = append(out, v)
 		}
 	}
@@ -85,10 +85,10 @@ func (m *model) distinct(key string, types []int, sp span) []string {
 }
 
 // minValuesText says which minValues are not met.
-func (m *model) minValuesText(pool *pool, types []int, sp span) string {
+func (cf *claimForms) minValuesText(pool *pool, types []int, sp span) string {
 	var out []string
 	for _, r := range pool.Requirements {
-		if have := m.distinct(NormalKey(r.Key), types, sp); len(have) < int(r.MinValues) {
+		if have := cf.distinct(NormalKey(r.Key), types, sp); len(have) < int(r.MinValues) {
 			out = append(out, fmt.Sprintf("%s asks for %d values, %d fit", r.Key, r.MinValues, len(have)))
 		}
 	}
@@ -111,7 +111,7 @@ func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim
 		if c, other, ok := m.otherwise(p, n, slack, next, true); ok {
 			return []Claim{c}, []node{other}
 		}
-		crowded := m.crowdedOut(p, n)
+		crowded := m.claimForms.crowdedOut(p, n)
 		for _, it := range left {
 			pk.best.left[it.unit] += it.n
 			if crowded {
@@ -138,19 +138,19 @@ func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim
 }
 
 // crowdedOut says that the node could keep its pool's minValues if no other of the plan counted against the pool's limits.
-func (m *model) crowdedOut(p *problem, n node) bool {
+func (cf *claimForms) crowdedOut(p *problem, n node) bool {
 	var free []int64
-	for _, l := range m.market.pools[m.market.offers[n.offer].pool].limits {
+	for _, l := range cf.market.pools[cf.market.offers[n.offer].pool].limits {
 		free = append(free, l.max-l.before)
 	}
 	if len(free) == 0 {
 		return false
 	}
-	for _, oi := range m.cheapestShared(p, n, free) {
+	for _, oi := range cf.cheapestShared(p, n, free) {
 		other, rest := n, slices.Clone(free)
 		other.offer = oi
-		m.market.reserve(oi, 1, rest)
-		if m.form(m.span(p, other, m.market.shared(p, other)), &m.market.offers[oi], rest).fine {
+		cf.market.reserve(oi, 1, rest)
+		if cf.form(cf.span(p, other, cf.market.shared(p, other)), &cf.market.offers[oi], rest).fine {
 			return true
 		}
 	}
@@ -159,13 +159,13 @@ func (m *model) crowdedOut(p *problem, n node) bool {
 
 // otherwise plans the node as the cheapest of its pool's offers with which minValues can be kept.
 func (m *model) otherwise(p *problem, n node, slack []int64, next []int, kinds bool) (Claim, node, bool) {
-	for _, oi := range m.cheapestShared(p, n, slack) {
+	for _, oi := range m.claimForms.cheapestShared(p, n, slack) {
 		other := n
 		other.offer = oi
 		m.market.reserve(oi, 1, slack)
 		if c, ok := m.claim(p, other, slack, next, kinds); ok {
 			m.market.book([]node{other}, 1)
-			m.bookReserved([]node{other}, 1)
+			m.reservations.book([]node{other}, 1)
 			return c, other, true
 		}
 		m.market.reserve(oi, -1, slack)
@@ -182,23 +182,23 @@ func (mk *market) reserve(oi int, n int64, slack []int64) {
 
 // cheapestShared are offers of the node's pool that hold its pods and that limits and reservations leave room for, the cheapest
 // first.
-func (m *model) cheapestShared(p *problem, n node, slack []int64) []int {
-	shared := m.market.shared(p, n)
+func (cf *claimForms) cheapestShared(p *problem, n node, slack []int64) []int {
+	shared := cf.market.shared(p, n)
 	var out []int
-	for oi := range m.market.offers {
-		left, limited := m.reserved[m.market.offers[oi].ReservationID]
-		if !shared.has(oi) || !m.market.available.has(oi) || limited && left <= 0 {
+	for oi := range cf.market.offers {
+		left, limited := cf.reservations.left[cf.market.offers[oi].ReservationID]
+		if !shared.has(oi) || !cf.market.available.has(oi) || limited && left <= 0 {
 			continue
 		}
 		roomy := true
-		for i, used := range m.market.types[m.market.offers[oi].shape].usage {
+		for i, used := range cf.market.types[cf.market.offers[oi].shape].usage {
 			roomy = roomy && used <= slack[i]
 		}
 		if roomy {
 			out = append(out, oi)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(m.market.offers[a].Price, m.market.offers[b].Price) })
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(cf.market.offers[a].Price, cf.market.offers[b].Price) })
 	return out[:min(len(out), maxOtherTypes)]
 }
 
@@ -231,6 +231,6 @@ func (m *model) avoid(ci, pi int, offers bits) {
 			m.lessons.without[ci].set(oi)
 		}
 	}
-	m.lessons.notes[[2]int{ci, pi}] = m.notes[[2]int{ci, pi}]
+	m.lessons.notes[[2]int{ci, pi}] = m.explainer.notes[[2]int{ci, pi}]
 	m.again = true
 }

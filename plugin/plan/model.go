@@ -1,9 +1,8 @@
 package plan
 
 import (
-	"cmp"
-	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -13,103 +12,88 @@ import (
 
 // model is the input compiled to small integers: pools, offers and classes are known by their index.
 type model struct {
-	in        Input
-	dims      dims
-	classes   []class
-	daemons   []class
-	rooms     []room
-	nodeRules []nodeRule
-	memo      domainMemo
+	in      Input
+	dims    dims
+	classes []class
+	rooms   []room
 	// bins are the offers as packing sees them; nil until it asks.
 	bins []binpack.Bin
-	// probation is the offers whose launches failed lately.
-	probation probation
-	// reserved is how many instances each capacity reservation still holds, by its id; nil for none.
-	reserved map[string]int64
-	// crowds are the pods on spot instances of one type in one zone where there is a limit to them; nil for none.
-	crowds *spotLimit
-	// forms are what claims have in common.
-	forms map[string]*form
-	// notes are reasons found on the way, by class and pool.
-	notes map[[2]int]Reason
 	// lessons are of earlier tries; again says that there are new ones, so that the plan has to be made anew.
-	lessons *lessons
-	again   bool
-	// lost are the classes that will find no node, waiting those that require others; known once bundles are made.
-	lost, waiting bits
-	// podsPerNode is how many pods the roomiest node has room for.
-	podsPerNode int
-	// gangs of the input, in the order of their first class.
-	gangs []gang
-	// problems are mistakes in the input.
-	problems  []Problem
-	market    market
-	relations relations
-}
-
-// room is a node that exists or is in flight and has free resources.
-type room struct {
-	node     *Node
-	inFlight bool
-	labels   map[string]string
-	free     vec
-	ports    []port
-	// attached are the volume claims of the pods there.
-	attached map[string]bool
-	// doubtful says that the node may never come.
-	doubtful bool
+	lessons      *lessons
+	again        bool
+	market       market
+	relations    relations
+	fitter       fitter
+	placer       placer
+	colocation   colocation
+	reservations capacityReservations
+	claimForms   claimForms
+	spotSpread   spotSpread
+	explainer    explainer
+	gangRules    gangRules
 }
 
 // compile returns the input as a model. Where the context ends meanwhile, no class fits anything in it.
 func compile(in Input, w wants, l *lessons) *model {
 	m := &model{in: in, lessons: l}
+	m.fitter = fitter{market: &m.market, relations: &m.relations}
 	m.compileDims()
-	m.compilePools()
-	m.prepare()
-	m.probation = newProbation(m)
+	builder := marketBuilder{in: &m.in, market: &m.market, dims: m.dims}
+	builder.compilePools()
+	builder.prepare()
+	m.market.probation = newProbation(&m.market, in.MinValuesBestEffort)
 	m.market.newLabels = newLabels(m.market.pools, m.market.types)
-	m.compileReserved()
+	m.reservations = capacityReservations{market: &m.market}
+	m.claimForms = claimForms{in: &m.in, market: &m.market, reservations: &m.reservations}
+	m.reservations.compile()
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
 		pod.Namespace, pod.Name = ds.Namespace, ds.Name
 		if InvalidRequest(pod) == "" {
-			m.daemons = append(m.daemons, m.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}, want{}))
+			m.fitter.daemons = append(m.fitter.daemons, m.dims.newClass(Class{Key: "daemonset " + itoa(int64(i)), Pod: pod}, want{}))
 		}
 	}
-	m.takeDaemons()
+	m.fitter.takeDaemons()
 	m.market.sizes = newSizes(m.market.offers, len(m.dims))
-	for i := range m.market.offers {
-		m.podsPerNode = max(m.podsPerNode, int(m.market.offers[i].free[dimPods]))
-	}
 	for i, c := range in.Classes {
-		m.classes = append(m.classes, m.newClass(c, w.of(i)))
+		m.classes = append(m.classes, m.dims.newClass(c, w.of(i)))
 		m.classes[i].fits, m.classes[i].demands = newBits(len(m.market.offers)), make([]catalog.Requirements, len(m.market.pools))
 	}
 	m.relations = relations{in: &m.in, classes: m.classes, concerns: make([]concern, len(m.classes))}
+	m.placer = placer{market: &m.market, relations: &m.relations, classes: m.classes, dims: m.dims}
+	m.explainer = explainer{in: &m.in, market: &m.market, relations: &m.relations, fitter: &m.fitter, classes: m.classes, dims: m.dims, lessons: l}
+	m.spotSpread = spotSpread{in: &m.in, market: &m.market, classes: m.classes}
 	// What the rest of this takes, roughly, in the units of packing.
 	in.budget.Spend(len(m.classes) * (len(m.market.offers) + len(in.Nodes)) / 8)
-	m.compileGangs()
+	m.gangRules = gangRules{in: &m.in, explainer: &m.explainer, classes: m.classes, lessons: l}
+	m.gangRules.compileGangs()
 	m.compileRooms()
+	m.colocation = colocation{in: &m.in, market: &m.market, relations: &m.relations, placer: &m.placer, classes: m.classes, rooms: m.rooms}
+	for i := range m.market.offers {
+		m.colocation.podsPerNode = max(m.colocation.podsPerNode, int(m.market.offers[i].free[dimPods]))
+	}
 	m.relations.compileRules()
+	rejected := byClass(in.Rejected)
 	for i := range m.classes {
 		if in.budget.Cancelled() {
 			return m
 		}
 		c := &m.classes[i]
-		m.applyRejections(c)
-		c.hostile = m.hostile(c)
-		c.fits, c.demands = m.fit(c)
+		c.apply(rejected[c.key])
+		c.hostile = m.fitter.hostile(c)
+		c.fits, c.demands = m.fitter.fit(c)
 		for w, unfit := range m.lessons.without[i] {
 			c.fits[w] &^= unfit
 		}
 		if c.want.pod != nil {
-			c.fits = m.probation.without(c.fits) // A preference is no need to wait for it.
+			c.fits = m.market.probation.without(c.fits) // A preference is no need to wait for it.
 		}
 	}
-	m.attend()
-	m.softDomains()
-	m.openDomains()
-	m.compileNodeRules()
+	opened := openDomains{in: &m.in, market: &m.market, relations: &m.relations, fitter: &m.fitter, classes: m.classes}
+	opened.attend()
+	opened.softDomains()
+	opened.openDomains()
+	m.colocation.compileNodeRules()
 	m.relations.findConcerns()
 	return m
 }
@@ -133,70 +117,38 @@ func (m *model) compileDims() {
 	m.dims = newDims(lists, m.in.resources(), drivers)
 }
 
-// compilePools sorts the pools by weight, highest first, then by name.
-func (m *model) compilePools() {
-	for _, name := range slices.Sorted(maps.Keys(m.in.Catalog.NodePools)) {
-		m.market.pools = append(m.market.pools, newPool(m.in.Catalog.NodePools[name]))
-	}
-	slices.SortStableFunc(m.market.pools, func(a, b pool) int { return cmp.Compare(b.Weight, a.Weight) })
-}
-
-// newClass reads the needs of the class, held to what is wanted of its preferences.
-func (m *model) newClass(c Class, w want) class {
-	pod := c.Pod
-	if w.pod != nil {
-		pod = w.pod
-	}
-	if len(pod.Spec.TopologySpreadConstraints) == 0 && len(c.DefaultSpread) > 0 {
-		pod = &corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
-		pod.Spec.TopologySpreadConstraints = c.DefaultSpread
-	}
-	requests := PodRequests(c.Pod)
-	out := class{key: c.Key, pod: pod, refs: c.Pods, need: m.dims.pod(requests), lacks: m.dims.lacking(requests), ports: hostPorts(&pod.Spec), barred: map[string]string{}, want: w}
-	out.terms, out.termsErr = PodRequirements(pod)
-	out.own = out.terms
-	if w.pod != nil {
-		out.own, _ = PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
-	}
-	if out.broken = unsupported(c.Pod, requests); out.broken == nil {
-		m.addVolumes(&out, c.Volumes)
-		out.shared = m.sharedVolumes(&out, c.Volumes)
-	}
-	return out
-}
-
 // takeDaemons takes the daemon pods that run on a node off its free resources.
-func (m *model) takeDaemons() {
-	for i := range m.daemons {
-		d := &m.daemons[i]
-		d.fits = newBits(len(m.market.offers))
-		for pi := range m.market.pools {
-			p := &m.market.pools[pi]
+func (ft *fitter) takeDaemons() {
+	for i := range ft.daemons {
+		d := &ft.daemons[i]
+		d.fits = newBits(len(ft.market.offers))
+		for pi := range ft.market.pools {
+			p := &ft.market.pools[pi]
 			if _, ok := Tolerates(d.pod.Spec.Tolerations, p.Taints); !ok || p.broken != nil {
 				continue
 			}
 			for _, term := range d.terms {
-				d.fits.or(m.market.matching(p, term))
+				d.fits.or(ft.market.matching(p, term))
 			}
 		}
 	}
-	if len(m.daemons) == 0 {
+	if len(ft.daemons) == 0 {
 		return
 	}
-	m.market.offers = slices.Clone(m.market.offers) // Others may have them, too.
+	ft.market.offers = slices.Clone(ft.market.offers) // Others may have them, too.
 	// Offers of a type share what they have.
 	var from, last vec
-	were, are := make([]bool, len(m.daemons)), make([]bool, len(m.daemons))
-	for i := range m.market.offers {
-		o := &m.market.offers[i]
-		for j := range m.daemons {
-			are[j] = m.daemons[j].fits.has(i)
+	were, are := make([]bool, len(ft.daemons)), make([]bool, len(ft.daemons))
+	for i := range ft.market.offers {
+		o := &ft.market.offers[i]
+		for j := range ft.daemons {
+			are[j] = ft.daemons[j].fits.has(i)
 		}
 		if last == nil || &o.free[0] != &from[0] || !slices.Equal(are, were) {
 			from, last = o.free, o.free.clone()
-			for j := range m.daemons {
+			for j := range ft.daemons {
 				if are[j] {
-					last.add(m.daemons[j].need, -1)
+					last.add(ft.daemons[j].need, -1)
 				}
 			}
 			copy(were, are)
@@ -224,4 +176,50 @@ func (in *Input) resources() map[corev1.ResourceName]bool {
 		add(in.Nodes[i].Free)
 	}
 	return out
+}
+
+// newRoomFiller returns the filler of the model's rooms.
+func newRoomFiller(m *model) *roomFiller {
+	return &roomFiller{
+		in: &m.in, market: &m.market, relations: &m.relations, colocation: &m.colocation, classes: m.classes, dims: m.dims, rooms: m.rooms,
+	}
+}
+
+// newRelaxation returns the relaxation of the model.
+func newRelaxation(m *model) *relaxation {
+	return &relaxation{in: &m.in, market: &m.market, relations: &m.relations, colocation: &m.colocation, classes: m.classes}
+}
+
+// newPreferenceCosts returns the estimates for the model's classes.
+func newPreferenceCosts(m *model) *preferenceCosts {
+	return &preferenceCosts{
+		in: &m.in, market: &m.market, relations: &m.relations, fitter: &m.fitter, colocation: &m.colocation, classes: m.classes, dims: m.dims, rooms: m.rooms,
+	}
+}
+
+// compileRooms lists the nodes that have room.
+func (m *model) compileRooms() {
+	for i := range m.in.Nodes {
+		n := &m.in.Nodes[i]
+		if n.Free == nil {
+			continue
+		}
+		_, inFlight := m.in.Catalog.InFlight[n.Name]
+		r := room{node: n, inFlight: inFlight, labels: normalLabels(n), free: m.dims.node(n.Free, n.Attachable), doubtful: m.market.probation.doubtful(n, m.in.Catalog.InFlight)}
+		for _, p := range n.Pods {
+			r.ports = append(r.ports, hostPorts(&p.Spec)...)
+			r.attach(p.Namespace, p.Spec.Volumes)
+		}
+		m.rooms = append(m.rooms, r)
+	}
+	// Nodes that run already come first: their room is there now.
+	slices.SortStableFunc(m.rooms, func(a, b room) int {
+		if a.inFlight != b.inFlight {
+			if b.inFlight {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.node.Name, b.node.Name)
+	})
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,36 +12,36 @@ import (
 )
 
 // compileOffers lists what the requirements of the pools let be bought.
-func (m *model) compileOffers() {
-	for pi := range m.market.pools {
-		p := &m.market.pools[pi]
-		p.types[0], p.offers[0] = len(m.market.types), len(m.market.offers)
-		list := m.in.Catalog.InstanceTypes[p.NodeClass]
+func (mb *marketBuilder) compileOffers() {
+	for pi := range mb.market.pools {
+		p := &mb.market.pools[pi]
+		p.types[0], p.offers[0] = len(mb.market.types), len(mb.market.offers)
+		list := mb.in.Catalog.InstanceTypes[p.NodeClass]
 		byName := func(a, b catalog.InstanceType) int { return strings.Compare(a.Name, b.Name) }
 		if !slices.IsSortedFunc(list, byName) {
 			list = slices.Clone(list)
 			slices.SortFunc(list, byName)
 		}
-		m.market.types, m.market.offers = slices.Grow(m.market.types, len(list)), slices.Grow(m.market.offers, 3*len(list))
+		mb.market.types, mb.market.offers = slices.Grow(mb.market.types, len(list)), slices.Grow(mb.market.offers, 3*len(list))
 		for i := range list {
 			if p.broken == nil {
-				m.addShape(pi, &list[i])
+				mb.addShape(pi, &list[i])
 			}
 		}
-		p.types[1], p.offers[1] = len(m.market.types), len(m.market.offers)
+		p.types[1], p.offers[1] = len(mb.market.types), len(mb.market.offers)
 	}
-	m.market.available = newBits(len(m.market.offers))
-	for i := range m.market.offers {
-		if m.market.offers[i].Available {
-			m.market.available.set(i)
+	mb.market.available = newBits(len(mb.market.offers))
+	for i := range mb.market.offers {
+		if mb.market.offers[i].Available {
+			mb.market.available.set(i)
 		}
 	}
 }
 
-func (m *model) addShape(pi int, it *catalog.InstanceType) {
-	p := &m.market.pools[pi]
-	s := shape{InstanceType: it, pool: pi, offers: [2]int{len(m.market.offers), 0}}
-	free := m.dims.node(it.Allocatable, attachLimits(it))
+func (mb *marketBuilder) addShape(pi int, it *catalog.InstanceType) {
+	p := &mb.market.pools[pi]
+	s := shape{InstanceType: it, pool: pi, offers: [2]int{len(mb.market.offers), 0}}
+	free := mb.dims.node(it.Allocatable, attachLimits(it))
 	byZone := func(a, b catalog.Offering) int {
 		return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.CapacityType, b.CapacityType))
 	}
@@ -53,15 +54,15 @@ func (m *model) addShape(pi int, it *catalog.InstanceType) {
 	for i := range offerings {
 		of := &offerings[i]
 		if of.Zone != zone {
-			zone, region = of.Zone, m.market.region(of.Zone)
+			zone, region = of.Zone, mb.market.region(of.Zone)
 		}
-		o := offer{Offering: *of, shape: len(m.market.types), pool: pi, region: region, free: free}
-		if !priced(of) || !m.market.poolAllows(p, &s, &o) {
+		o := offer{Offering: *of, shape: len(mb.market.types), pool: pi, region: region, free: free}
+		if !priced(of) || !mb.market.poolAllows(p, &s, &o) {
 			continue
 		}
-		m.market.offers = append(m.market.offers, o)
+		mb.market.offers = append(mb.market.offers, o)
 	}
-	s.offers[1] = len(m.market.offers)
+	s.offers[1] = len(mb.market.offers)
 	if s.offers[0] == s.offers[1] {
 		return
 	}
@@ -73,7 +74,7 @@ func (m *model) addShape(pi int, it *catalog.InstanceType) {
 		}
 		s.usage = append(s.usage, used)
 	}
-	m.market.types = append(m.market.types, s)
+	mb.market.types = append(mb.market.types, s)
 }
 
 // devices are the names with a domain and a quantity.
@@ -100,68 +101,17 @@ func (mk *market) poolAllows(p *pool, s *shape, o *offer) bool {
 	return true
 }
 
-// probation is the offers whose launches failed lately. A node of them may never come: it is to hold only pods that can run
-// nowhere else.
-type probation struct {
-	// offers on probation; nil for none.
-	offers bits
-	names  map[offerName]bool
-	// buyable says that a node of an offer can be launched now.
-	buyable func(oi int) bool
+// marketBuilder compiles what can be bought.
+type marketBuilder struct {
+	in     *Input
+	market *market
+	dims   dims
 }
 
-// offerName is how the catalog names an offer.
-type offerName struct{ pool, instanceType, zone, capacityType string }
-
-// newProbation lists the model's offers on probation. Those of a pool with strict minValues are left out: without them the
-// pool might lack the values that it needs for a node of other offers.
-func newProbation(m *model) probation {
-	p := probation{names: map[offerName]bool{}, buyable: func(oi int) bool { return m.market.available.has(oi) && m.market.withinLimits(oi) }}
-	several := func(r catalog.Requirement) bool { return r.MinValues > 1 }
-	for oi := range m.market.offers {
-		o := &m.market.offers[oi]
-		in := &m.market.pools[o.pool]
-		if !o.Probation || !m.in.MinValuesBestEffort && slices.ContainsFunc(in.Requirements, several) {
-			continue
-		}
-		if p.offers == nil {
-			p.offers = newBits(len(m.market.offers))
-		}
-		p.offers.set(oi)
-		p.names[offerName{in.Name, m.market.types[o.shape].Name, o.Zone, o.CapacityType}] = true
+// compilePools sorts the pools by weight, highest first, then by name.
+func (mb *marketBuilder) compilePools() {
+	for _, name := range slices.Sorted(maps.Keys(mb.in.Catalog.NodePools)) {
+		mb.market.pools = append(mb.market.pools, newPool(mb.in.Catalog.NodePools[name]))
 	}
-	return p
-}
-
-// spared is fits without the offers on probation if others can be bought; else it is fits itself, and false.
-func (p *probation) spared(fits bits) (bits, bool) {
-	if p.offers == nil {
-		return fits, false
-	}
-	out, proven := p.without(fits), false
-	out.each(func(oi int) { proven = proven || p.buyable(oi) })
-	if !proven {
-		return fits, false
-	}
-	return out, true
-}
-
-// without is fits less the offers on probation.
-func (p *probation) without(fits bits) bits {
-	out := fits.clone()
-	for w, x := range p.offers {
-		out[w] &^= x
-	}
-	return out
-}
-
-// doubtful says that a node of the catalog, or a claim of this plan, may never come: EC2 has not launched it, and the offering
-// that it is expected to have is on probation.
-func (p *probation) doubtful(n *Node, inFlight map[string]catalog.InFlightNode) bool {
-	if f, ok := inFlight[n.Name]; ok {
-		return f.Phase <= catalog.PhaseRecorded && p.names[offerName{f.NodePool, f.InstanceType, f.Zone, f.CapacityType}]
-	}
-	l := n.Labels
-	return strings.HasPrefix(n.Name, plannedPrefix) &&
-		p.names[offerName{l[labelNodePool], l[corev1.LabelInstanceTypeStable], l[corev1.LabelTopologyZone], l[labelCapacityType]}]
+	slices.SortStableFunc(mb.market.pools, func(a, b pool) int { return cmp.Compare(b.Weight, a.Weight) })
 }

@@ -12,78 +12,78 @@ import (
 
 // attend finds the affinity that daemon pods meet on new nodes: the class is kept to the offers whose nodes have them, if
 // there are any.
-func (m *model) attend() {
-	if len(m.daemons) == 0 {
+func (od *openDomains) attend() {
+	if len(od.fitter.daemons) == 0 {
 		return
 	}
 	owned := map[int][]int{}
-	for i := range m.relations.rules {
-		if r := &m.relations.rules[i]; r.kind == affinity {
+	for i := range od.relations.rules {
+		if r := &od.relations.rules[i]; r.kind == affinity {
 			owned[r.owner] = append(owned[r.owner], i)
 		}
 	}
 	for ci, own := range owned {
-		c := &m.classes[ci]
+		c := &od.classes[ci]
 		near := c.fits.clone()
 		for _, i := range own {
-			near.and(m.daemonsFor(&m.relations.rules[i]))
+			near.and(od.fitter.daemonsFor(&od.relations.rules[i]))
 		}
-		if !near.meets(m.market.available) {
+		if !near.meets(od.market.available) {
 			continue
 		}
 		c.fits = near
 		for _, i := range own {
-			m.relations.rules[i].kind = attended
+			od.relations.rules[i].kind = attended
 		}
 	}
 }
 
 // daemonsFor are the offers whose nodes have the label of the rule, and a daemon pod that it matches.
-func (m *model) daemonsFor(r *rule) bits {
-	out := newBits(len(m.market.offers))
-	for i := range m.daemons {
-		if r.matches(m.daemons[i].pod) {
-			out.or(m.daemons[i].fits)
+func (ft *fitter) daemonsFor(r *rule) bits {
+	out := newBits(len(ft.market.offers))
+	for i := range ft.daemons {
+		if r.matches(ft.daemons[i].pod) {
+			out.or(ft.daemons[i].fits)
 		}
 	}
 	if isHost(r.key) {
 		return out
 	}
-	return m.market.each(out, func(oi int) bool { _, ok := m.market.label(oi, r.key); return ok })
+	return ft.market.each(out, func(oi int) bool { _, ok := ft.market.label(oi, r.key); return ok })
 }
 
 // openDomains adds to each spread the domains that a node could be launched into, as its inclusion policy sees nodes: by
 // labels, whether or not one of them is large enough. A spread counts an empty zone that its pods cannot use, and so
 // does the scheduler once anybody's node is there.
-func (m *model) openDomains() {
+func (od *openDomains) openDomains() {
 	found := map[string]map[string]bool{} // Spreads of many classes see the same.
-	for i := range m.relations.rules {
-		r := &m.relations.rules[i]
+	for i := range od.relations.rules {
+		r := &od.relations.rules[i]
 		if r.kind != spread || r.soft {
 			continue
 		}
-		c := &m.classes[r.owner]
-		if !m.market.newLabels[r.key] {
+		c := &od.classes[r.owner]
+		if !od.market.newLabels[r.key] {
 			continue
 		}
 		if r.key == corev1.LabelHostname {
-			if r.closed = m.in.second && m.shut(c); r.closed {
-				m.relations.hosts = append(m.relations.hosts, i)
+			if r.closed = od.in.second && od.shut(c); r.closed {
+				od.relations.hosts = append(od.relations.hosts, i)
 			}
 			continue
 		}
-		seen := m.counted(r)
-		seen.and(m.market.available)
-		seen, _ = m.probation.spared(seen)
+		seen := od.counted(r)
+		seen.and(od.market.available)
+		seen, _ = od.market.probation.spared(seen)
 		at, known := domainsKey(seen, c.demands, r.key)
 		if known && found[at] != nil {
 			maps.Copy(r.domains, found[at])
 			continue
 		}
 		open := map[string]bool{}
-		for oi := range m.market.offers {
-			if seen.has(oi) && (!m.in.second || m.market.withinLimits(oi)) {
-				m.market.addValues(open, c.demands, oi, r.key)
+		for oi := range od.market.offers {
+			if seen.has(oi) && (!od.in.second || od.market.withinLimits(oi)) {
+				od.market.addValues(open, c.demands, oi, r.key)
 			}
 		}
 		maps.Copy(r.domains, open)
@@ -94,9 +94,9 @@ func (m *model) openDomains() {
 }
 
 // shut says that no node can be launched for the class. One that only a preference keeps it off could be.
-func (m *model) shut(c *class) bool {
+func (od *openDomains) shut(c *class) bool {
 	return c.want.pod == nil && !c.want.untainted &&
-		m.market.each(c.fits, m.probation.buyable).empty()
+		od.market.each(c.fits, od.market.probation.buyable).empty()
 }
 
 // domainsKey tells spreads apart that see different domains; false for classes whose demands make them special.
@@ -112,10 +112,10 @@ func domainsKey(seen bits, demands []catalog.Requirements, key string) (string, 
 }
 
 // counted are the offers whose nodes the spread counts by its inclusion policies.
-func (m *model) counted(r *rule) bits {
-	c, seen := &m.classes[r.owner], newBits(len(m.market.offers))
-	for pi := range m.market.pools {
-		p := &m.market.pools[pi]
+func (od *openDomains) counted(r *rule) bits {
+	c, seen := &od.classes[r.owner], newBits(len(od.market.offers))
+	for pi := range od.market.pools {
+		p := &od.market.pools[pi]
 		_, tolerated := Tolerates(c.pod.Spec.Tolerations, p.Taints)
 		if policy := r.policy.NodeTaintsPolicy; !p.Ready || !tolerated && policy != nil && *policy == corev1.NodeInclusionPolicyHonor {
 			continue
@@ -124,25 +124,34 @@ func (m *model) counted(r *rule) bits {
 			if policy := r.policy.NodeAffinityPolicy; policy != nil && *policy == corev1.NodeInclusionPolicyIgnore {
 				term = nil
 			}
-			seen.or(m.market.matching(p, term))
+			seen.or(od.market.matching(p, term))
 		}
 	}
 	return seen
 }
 
 // softDomains are those that the owner's pods can be launched into now.
-func (m *model) softDomains() {
-	for i := range m.relations.rules {
-		r := &m.relations.rules[i]
+func (od *openDomains) softDomains() {
+	for i := range od.relations.rules {
+		r := &od.relations.rules[i]
 		if !r.soft || r.key == corev1.LabelHostname {
 			continue
 		}
-		c := &m.classes[r.owner]
-		fits, _ := m.probation.spared(c.fits)
-		for oi := range m.market.offers {
-			if fits.has(oi) && m.market.available.has(oi) && m.market.withinLimits(oi) {
-				m.market.addValues(r.domains, c.demands, oi, r.key)
+		c := &od.classes[r.owner]
+		fits, _ := od.market.probation.spared(c.fits)
+		for oi := range od.market.offers {
+			if fits.has(oi) && od.market.available.has(oi) && od.market.withinLimits(oi) {
+				od.market.addValues(r.domains, c.demands, oi, r.key)
 			}
 		}
 	}
+}
+
+// openDomains finds the domains of relations that new nodes open.
+type openDomains struct {
+	in        *Input
+	market    *market
+	relations *relations
+	fitter    *fitter
+	classes   []class
 }

@@ -26,7 +26,7 @@ func (m *model) pack(units []unit, weight int32) packing {
 		Efforts: m.in.Options.efforts(m.in.sketch), Sketch: m.in.sketch, Bound: !m.in.sketch && p.plain(), Budget: m.in.budget,
 	})
 	pk := packing{problem: p, best: p.split(found.Boxes), firstFit: found.FirstFit, values: found.Values, bound: found.Bound}
-	m.diversify(p, pk.best.nodes)
+	m.spotSpread.diversify(p, pk.best.nodes)
 	m.market.book(pk.best.nodes, 1)
 	return pk
 }
@@ -39,4 +39,49 @@ func (p *problem) plain() bool {
 		}
 	}
 	return true
+}
+
+// units turns what is left of the classes into units, each with its domain. What can have none stays out.
+func (m *model) units(left []int) []unit {
+	m.placer.memo = domainMemo{places: map[string]places{}, inside: map[string]bits{}, joining: m.relations.findJoining()}
+	defer func() { m.placer.memo = domainMemo{} }()
+	m.market.moreValues = map[string]int{}
+	rest := slices.Clone(left)
+	todo := m.colocation.bundles(rest)
+	for _, ci := range newRoomFiller(m).order() {
+		if rest[ci] > 0 {
+			todo = append(todo, m.placer.newUnit([]part{{ci, 1}}, rest[ci]))
+		}
+	}
+	m.placer.byFreedom(todo)
+	var out []unit
+	// Pods that follow others by affinity may have to wait until those have their domains. Each round gives a domain to one pod
+	// at least, but for the last one before the last resort, and the last of all.
+	for pass, progress, resorted := 0, true, false; progress && pass < maxPasses; pass++ {
+		progress = false
+		for i := range todo {
+			if todo[i].count == 0 {
+				continue
+			}
+			if m.in.budget.Cancelled() {
+				return out
+			}
+			placed := m.placer.assign(&todo[i])
+			progress = progress || len(placed) > 0
+			for _, u := range placed {
+				u.fits, _ = m.market.probation.spared(u.fits)
+				out = append(out, u)
+			}
+		}
+		if progress || resorted {
+			continue
+		}
+		resorted = true
+		for i := range todo {
+			if todo[i].count > 0 && todo[i].last != nil {
+				todo[i].fits, progress = todo[i].last, true
+			}
+		}
+	}
+	return out
 }

@@ -51,7 +51,7 @@ func withPreferences(in Input, plain Plan) Plan {
 		return plain // Room that is there costs nothing: a tenth more of that is no node.
 	}
 	m := compile(in, nil, newLessons())
-	ranking := m.rank(spending{plain: plain.CostPerHour, more: in.PreferenceShare * plain.CostPerHour}) // 2
+	ranking := newPreferenceCosts(m).rank(spending{plain: plain.CostPerHour, more: in.PreferenceShare * plain.CostPerHour}) // 2
 	in.sketch = true
 	best, lo, hi := plain, 0, len(ranking.wishes)+1
 	limit := plain.CostPerHour*(1+in.PreferenceShare) + 1e-9
@@ -191,14 +191,14 @@ type ranking struct {
 
 // rank orders the wishes by what they seem to cost per pod and weight. Those that alone cost more than the budget, or
 // that no node can meet, stay out.
-func (m *model) rank(budget spending) *ranking {
+func (pc *preferenceCosts) rank(budget spending) *ranking {
 	r := &ranking{hopeless: map[int]string{}}
-	for ci := range m.classes {
-		c := &m.classes[ci]
+	for ci := range pc.classes {
+		c := &pc.classes[ci]
 		if c.broken != nil || len(c.refs) == 0 {
 			continue
 		}
-		wishes := m.wishes(ci)
+		wishes := pc.wishes(ci)
 		if len(wishes) == 0 {
 			continue
 		}
@@ -210,12 +210,12 @@ func (m *model) rank(budget spending) *ranking {
 		}
 		kept := want{pod: requiredOnly(c.pod)}
 		for _, w := range wishes {
-			if m.in.budget.Cancelled() {
+			if pc.in.budget.Cancelled() {
 				return r
 			}
 			w.id = len(r.all)
 			r.all = append(r.all, w)
-			levels, why := m.price(&kept, w, budget)
+			levels, why := pc.price(&kept, w, budget)
 			if why != "" {
 				r.hopeless[w.id] = why
 			}
@@ -223,7 +223,7 @@ func (m *model) rank(budget spending) *ranking {
 		}
 	}
 	perPod := func(w *wish) float64 {
-		return w.cost / (float64(w.weight) * float64(len(m.classes[w.class].refs)))
+		return w.cost / (float64(w.weight) * float64(len(pc.classes[w.class].refs)))
 	}
 	slices.SortStableFunc(r.wishes, func(a, b wish) int {
 		return cmp.Or(cmp.Compare(perPod(&a), perPod(&b)), cmp.Compare(b.weight, a.weight), cmp.Compare(a.class, b.class), cmp.Compare(b.skew, a.skew))

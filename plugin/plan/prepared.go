@@ -10,35 +10,35 @@ import (
 )
 
 // prepare is compileOffers, from what was compiled last if that will do.
-func (m *model) prepare() {
-	if m.in.maker == nil {
-		m.compileOffers()
+func (mb *marketBuilder) prepare() {
+	if mb.in.maker == nil {
+		mb.compileOffers()
 		return
 	}
-	key, lists := m.preparedKey()
-	maker := m.in.maker
+	key, lists := mb.preparedKey()
+	maker := mb.in.maker
 	i := slices.IndexFunc(maker.known, func(p *prepared) bool { return p.key == key })
 	if i >= 0 && slices.EqualFunc(maker.known[i].lists, lists, sameList) {
 		p := maker.known[i]
-		m.market.types, m.market.offers, m.market.available = p.types, p.offers, p.available.clone()
+		mb.market.types, mb.market.offers, mb.market.available = p.types, p.offers, p.available.clone()
 		for i, r := range p.ranges {
-			m.market.pools[i].types, m.market.pools[i].offers = r[0], r[1]
+			mb.market.pools[i].types, mb.market.pools[i].offers = r[0], r[1]
 		}
 		if i > 0 {
 			maker.remember(p)
 		}
 		return
 	}
-	m.compileOffers()
-	p := &prepared{key: key, lists: lists, types: m.market.types, offers: m.market.offers, available: m.market.available.clone()}
-	for i := range m.market.pools {
-		p.ranges = append(p.ranges, [2][2]int{m.market.pools[i].types, m.market.pools[i].offers})
+	mb.compileOffers()
+	p := &prepared{key: key, lists: lists, types: mb.market.types, offers: mb.market.offers, available: mb.market.available.clone()}
+	for i := range mb.market.pools {
+		p.ranges = append(p.ranges, [2][2]int{mb.market.pools[i].types, mb.market.pools[i].offers})
 	}
 	maker.remember(p)
 }
 
 // preparedKey is what compiled offers depend on, lists of instance types apart.
-func (m *model) preparedKey() (string, [][]catalog.InstanceType) {
+func (mb *marketBuilder) preparedKey() (string, [][]catalog.InstanceType) {
 	var b strings.Builder
 	put := func(words ...string) {
 		for _, w := range words {
@@ -46,13 +46,13 @@ func (m *model) preparedKey() (string, [][]catalog.InstanceType) {
 		}
 		b.WriteByte('\n')
 	}
-	for _, d := range m.dims {
+	for _, d := range mb.dims {
 		put(string(d))
 	}
 	var lists [][]catalog.InstanceType
-	for i := range m.market.pools {
-		p := &m.market.pools[i]
-		lists = append(lists, m.in.Catalog.InstanceTypes[p.NodeClass])
+	for i := range mb.market.pools {
+		p := &mb.market.pools[i]
+		lists = append(lists, mb.in.Catalog.InstanceTypes[p.NodeClass])
 		put("pool", p.Name, p.NodeClass, strconv.FormatBool(p.broken != nil))
 		for _, k := range slices.Sorted(maps.Keys(p.reqs)) {
 			put(k, p.reqs[k].String(), strconv.FormatBool(p.reqs[k].Absent))

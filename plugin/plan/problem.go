@@ -71,7 +71,7 @@ func candidates(m *model) []binpack.Bin {
 
 // findItems joins units that packing cannot tell apart.
 func (p *problem) findItems() {
-	rules, index, choices := p.m.joinedRules(), map[string]int{}, choiceIndex{}
+	rules, index, choices := p.m.colocation.joinedRules(), map[string]int{}, choiceIndex{}
 	var key []byte
 	for ui := range p.units {
 		u := &p.units[ui]
@@ -165,10 +165,10 @@ type joined struct {
 	limits   []int
 }
 
-func (m *model) joinedRules() *joined {
+func (co *colocation) joinedRules() *joined {
 	j, index := &joined{}, map[string]int{}
 	var key []byte
-	for _, r := range m.nodeRules {
+	for _, r := range co.nodeRules {
 		key = binary.AppendUvarint(key[:0], uint64(r.limit))
 		for _, x := range r.members {
 			key = binary.LittleEndian.AppendUint64(key, x)
@@ -177,7 +177,7 @@ func (m *model) joinedRules() *joined {
 		if !ok {
 			i = len(j.limits)
 			index[string(key)] = i
-			j.members, j.subjects, j.limits = append(j.members, r.members), append(j.subjects, newBits(len(m.classes))), append(j.limits, r.limit)
+			j.members, j.subjects, j.limits = append(j.members, r.members), append(j.subjects, newBits(len(co.classes))), append(j.limits, r.limit)
 		}
 		j.subjects[i].set(r.subject)
 	}
@@ -252,11 +252,11 @@ func (p *problem) split(boxes []binpack.Box) solution {
 	return s
 }
 
-// batch is how many pods the input has.
-func (m *model) batch() int {
+// batchSize is how many pods the classes have.
+func batchSize(classes []class) int {
 	n := 0
-	for i := range m.classes {
-		n += len(m.classes[i].refs)
+	for i := range classes {
+		n += len(classes[i].refs)
 	}
 	return n
 }
@@ -267,7 +267,7 @@ func (p *problem) nodeLimit() int64 {
 	if share <= 0 || share >= 1 {
 		return 0
 	}
-	limit := max(int64(share*float64(p.m.batch())), 1)
+	limit := max(int64(share*float64(batchSize(p.m.classes))), 1)
 	for ui := range p.units {
 		limit = max(limit, p.units[ui].need[dimPods])
 	}

@@ -11,61 +11,61 @@ import (
 )
 
 // note keeps a reason that was found on the way, for a class in a pool.
-func (m *model) note(ci, pi int, code, message string) {
-	if m.notes == nil {
-		m.notes = map[[2]int]Reason{}
+func (ex *explainer) note(ci, pi int, code, message string) {
+	if ex.notes == nil {
+		ex.notes = map[[2]int]Reason{}
 	}
-	m.notes[[2]int{ci, pi}] = Reason{NodePool: m.market.pools[pi].Name, Code: code, Message: message}
+	ex.notes[[2]int{ci, pi}] = Reason{NodePool: ex.market.pools[pi].Name, Code: code, Message: message}
 }
 
 // unplaced lists the pods that next does not name, with one reason per pool.
-func (m *model) unplaced(next []int) []Unplaced {
+func (ex *explainer) unplaced(next []int) []Unplaced {
 	var out []Unplaced
-	for ci := range m.classes {
-		c := &m.classes[ci]
+	for ci := range ex.classes {
+		c := &ex.classes[ci]
 		if next[ci] == len(c.refs) {
 			continue
 		}
-		out = append(out, Unplaced{Class: ci, Pods: slices.Clone(c.refs[next[ci]:]), Reasons: m.reasons(ci)})
+		out = append(out, Unplaced{Class: ci, Pods: slices.Clone(c.refs[next[ci]:]), Reasons: ex.reasons(ci)})
 	}
 	return out
 }
 
 // reasons are why pods of the class found no node: one that holds for all pools, or one per pool.
-func (m *model) reasons(ci int) []Reason {
-	if r := m.classes[ci].broken; r != nil {
+func (ex *explainer) reasons(ci int) []Reason {
+	if r := ex.classes[ci].broken; r != nil {
 		return []Reason{*r}
 	}
-	if r, ok := m.lessons.held[ci]; ok {
+	if r, ok := ex.lessons.held[ci]; ok {
 		return []Reason{r}
 	}
-	if len(m.market.pools) == 0 {
+	if len(ex.market.pools) == 0 {
 		return []Reason{{Code: "NotReady", Message: "there is no NodePool"}}
 	}
 	var out []Reason
-	for pi := range m.market.pools {
-		out = append(out, m.reason(ci, pi))
+	for pi := range ex.market.pools {
+		out = append(out, ex.reason(ci, pi))
 	}
 	return out
 }
 
 // reason is the first thing that keeps the class out of the pool.
-func (m *model) reason(ci, pi int) Reason {
-	c, p := &m.classes[ci], &m.market.pools[pi]
+func (ex *explainer) reason(ci, pi int) Reason {
+	c, p := &ex.classes[ci], &ex.market.pools[pi]
 	say := func(code, format string, args ...any) Reason {
 		return Reason{NodePool: p.Name, Code: code, Message: fmt.Sprintf(format, args...)}
 	}
-	if r, ok := m.notes[[2]int{ci, pi}]; ok {
+	if r, ok := ex.notes[[2]int{ci, pi}]; ok {
 		return r
 	}
-	if r, ok := m.lessons.notes[[2]int{ci, pi}]; ok {
+	if r, ok := ex.lessons.notes[[2]int{ci, pi}]; ok {
 		return r
 	}
 	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
-		if c.fits.has(oi) && m.probation.buyable(oi) {
+		if c.fits.has(oi) && ex.market.probation.buyable(oi) {
 			// A node that runs one pod could be launched: it is other pods that it lacks, or may not be with.
 			r := Reason{NodePool: p.Name}
-			r.Code, r.Message = m.relation(ci)
+			r.Code, r.Message = ex.relation(ci)
 			return r
 		}
 	}
@@ -82,62 +82,62 @@ func (m *model) reason(ci, pi int) Reason {
 		return say("RequirementsConflict", "%v", c.termsErr)
 	}
 	if p.types[0] == p.types[1] {
-		return say("NoInstanceTypeFits", "%s", m.noTypes(p))
+		return say("NoInstanceTypeFits", "%s", ex.noTypes(p))
 	}
-	labelled := newBits(len(m.market.offers))
+	labelled := newBits(len(ex.market.offers))
 	for _, term := range c.terms {
-		labelled.or(m.market.matching(p, term))
+		labelled.or(ex.market.matching(p, term))
 	}
 	if labelled.empty() {
-		return say("RequirementsConflict", "%s", m.market.conflict(c, p))
+		return say("RequirementsConflict", "%s", ex.market.conflict(c, p))
 	}
-	return m.reasonBySize(ci, p, labelled)
+	return ex.reasonBySize(ci, p, labelled)
 }
 
 // reasonBySize goes on from the offers whose labels match.
-func (m *model) reasonBySize(ci int, p *pool, labelled bits) Reason {
-	c := &m.classes[ci]
+func (ex *explainer) reasonBySize(ci int, p *pool, labelled bits) Reason {
+	c := &ex.classes[ci]
 	r := Reason{NodePool: p.Name}
 	if c.lacks != "" {
 		q := PodRequests(c.pod)[c.lacks]
 		r.Code, r.Message = "NoInstanceTypeFits", fmt.Sprintf("asks for %s %s; no type of the pool has any", figure(c.lacks, amount(c.lacks, q)), resourceText(c.lacks))
 		return r
 	}
-	fits := m.market.each(labelled, func(oi int) bool { return m.market.offers[oi].free.times(c.need) > 0 })
+	fits := ex.market.each(labelled, func(oi int) bool { return ex.market.offers[oi].free.times(c.need) > 0 })
 	if fits.empty() {
-		r.Code, r.Message = "NoInstanceTypeFits", m.tooLarge(c, labelled)
+		r.Code, r.Message = "NoInstanceTypeFits", ex.tooLarge(c, labelled)
 		return r
 	}
-	free := m.market.each(fits, func(oi int) bool { return !m.daemonPort(c, oi) })
+	free := ex.market.each(fits, func(oi int) bool { return !ex.fitter.daemonPort(c, oi) })
 	if free.empty() {
 		r.Code, r.Message = "NoInstanceTypeFits", "asks for a host port that a daemon pod takes on every node of the pool"
 		return r
 	}
-	free = m.market.each(free, func(oi int) bool { return !m.daemonApart(c, oi) })
+	free = ex.market.each(free, func(oi int) bool { return !ex.fitter.daemonApart(c, oi) })
 	if free.empty() {
-		r.Code, r.Message = "AffinityUnsatisfiable", "required anti-affinity keeps it apart from the pods of DaemonSet "+m.daemons[c.hostile[0].daemon].pod.Name+", which run on every node of the pool"
+		r.Code, r.Message = "AffinityUnsatisfiable", "required anti-affinity keeps it apart from the pods of DaemonSet "+ex.fitter.daemons[c.hostile[0].daemon].pod.Name+", which run on every node of the pool"
 		return r
 	}
-	near := m.market.each(free, func(oi int) bool { return !m.isBlocked(c, oi) })
+	near := ex.market.each(free, func(oi int) bool { return !ex.fitter.isBlocked(c, oi) })
 	if near.empty() {
 		r.Code, r.Message = "AffinityUnsatisfiable", "running pods have required anti-affinity against it wherever the pool can launch"
 		return r
 	}
-	kept := m.market.each(near, func(oi int) bool { return !m.rejects(c, oi) })
+	kept := ex.market.each(near, func(oi int) bool { return !ex.fitter.rejects(c, oi) })
 	if kept.empty() {
-		r.Code, r.Message = "FilterRejected", m.verdicts(c)
+		r.Code, r.Message = "FilterRejected", ex.verdicts(c)
 		return r
 	}
-	open := m.market.each(kept, m.market.available.has)
+	open := ex.market.each(kept, ex.market.available.has)
 	if open.empty() {
-		r.Code, r.Message = "NoOfferingAvailable", m.market.sold(kept)
+		r.Code, r.Message = "NoOfferingAvailable", ex.market.sold(kept)
 		return r
 	}
-	if m.market.each(open, m.market.withinLimits).empty() {
-		r.Code, r.Message = "LimitExceeded", m.market.overLimit(p, open)
+	if ex.market.each(open, ex.market.withinLimits).empty() {
+		r.Code, r.Message = "LimitExceeded", ex.market.overLimit(p, open)
 		return r
 	}
-	r.Code, r.Message = m.relation(ci)
+	r.Code, r.Message = ex.relation(ci)
 	return r
 }
 
@@ -164,13 +164,6 @@ func (mk *market) conflict(c *class, p *pool) string {
 		all = append(all[:3], fmt.Sprintf("and %d more alternatives", len(all)-3))
 	}
 	return strings.Join(all, "; or ")
-}
-
-func setText(s catalog.Set) string {
-	if s.Absent && !s.Complement && len(s.Values) == 0 {
-		return "to be absent"
-	}
-	return s.String()
 }
 
 // allows says why the pool has no value for the key that the class asks for.
@@ -213,47 +206,30 @@ func (mk *market) offered(p *pool, key string) []string {
 }
 
 // tooLarge names the resource that decides, and the node that comes nearest.
-func (m *model) tooLarge(c *class, set bits) string {
+func (ex *explainer) tooLarge(c *class, set bits) string {
 	best, bestShare := -1, 0.0
-	for oi := range m.market.offers {
+	for oi := range ex.market.offers {
 		if !set.has(oi) {
 			continue
 		}
-		if s := share(c.need, m.market.offers[oi].free); best < 0 || s < bestShare {
+		if s := share(c.need, ex.market.offers[oi].free); best < 0 || s < bestShare {
 			best, bestShare = oi, s
 		}
 	}
-	o := &m.market.offers[best]
+	o := &ex.market.offers[best]
 	var asks, has []string
 	for d, n := range c.need {
-		if n > 0 && m.market.each(set, func(oi int) bool { return m.market.offers[oi].free[d] > 0 }).empty() {
-			return fmt.Sprintf("asks for %s %s; no type of the pool has any", figure(m.dims[d], n), resourceText(m.dims[d]))
+		if n > 0 && ex.market.each(set, func(oi int) bool { return ex.market.offers[oi].free[d] > 0 }).empty() {
+			return fmt.Sprintf("asks for %s %s; no type of the pool has any", figure(ex.dims[d], n), resourceText(ex.dims[d]))
 		}
 		if n > max(o.free[d], 0) {
-			asks = append(asks, figure(m.dims[d], n)+" "+resourceText(m.dims[d]))
-			has = append(has, figure(m.dims[d], max(o.free[d], 0)))
+			asks = append(asks, figure(ex.dims[d], n)+" "+resourceText(ex.dims[d]))
+			has = append(has, figure(ex.dims[d], max(o.free[d], 0)))
 		}
 	}
 	return fmt.Sprintf("asks for %s; nearest type of the pool, %s, has %s allocatable beside daemon pods",
-		strings.Join(asks, " and "), m.market.types[o.shape].Name, strings.Join(has, " and "))
+		strings.Join(asks, " and "), ex.market.types[o.shape].Name, strings.Join(has, " and "))
 }
-
-// figure prints a quantity for a human: 95.69, 1.5Gi, 4.
-func figure(name corev1.ResourceName, n int64) string {
-	switch name {
-	case corev1.ResourceCPU:
-		return trimZeros(fmt.Sprintf("%.3f", float64(n)/1000))
-	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
-		if n >= 1<<30 {
-			return trimZeros(fmt.Sprintf("%.2f", float64(n)/(1<<30))) + "Gi"
-		}
-		return trimZeros(fmt.Sprintf("%.2f", float64(n)/(1<<20))) + "Mi"
-	default:
-		return itoa(n)
-	}
-}
-
-func trimZeros(s string) string { return strings.TrimRight(strings.TrimRight(s, "0"), ".") }
 
 // resourceText is the resource as a human would call it.
 func resourceText(name corev1.ResourceName) string {
@@ -268,4 +244,30 @@ func plural(n int, word string) string {
 		return "1 " + word
 	}
 	return itoa(int64(n)) + " " + word + "s"
+}
+
+// explainer says why pods have no node.
+type explainer struct {
+	in        *Input
+	market    *market
+	relations *relations
+	fitter    *fitter
+	classes   []class
+	dims      dims
+	lessons   *lessons
+	// notes are reasons found on the way, by class and pool.
+	notes map[[2]int]Reason
+}
+
+// lessons are what a try found out for those after it.
+type lessons struct {
+	// held are the reasons of classes that could be placed but must not be, such as the rest of a gang.
+	held map[int]Reason
+	// without are offers that a class cannot use, by class, and notes the reasons, by class and pool.
+	without map[int]bits
+	notes   map[[2]int]Reason
+}
+
+func newLessons() *lessons {
+	return &lessons{held: map[int]Reason{}, without: map[int]bits{}, notes: map[[2]int]Reason{}}
 }

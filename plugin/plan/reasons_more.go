@@ -13,9 +13,9 @@ import (
 )
 
 // verdicts are the filters' words about the class.
-func (m *model) verdicts(c *class) string {
+func (ex *explainer) verdicts(c *class) string {
 	var out []string
-	for _, r := range m.in.Rejected {
+	for _, r := range ex.in.Rejected {
 		if r.ClassKey == c.key && r.Reason != "" && !slices.Contains(out, r.Reason) {
 			out = append(out, r.Reason)
 		}
@@ -86,9 +86,9 @@ func (mk *market) excess(p *pool, oi int) (worst int, share float64) {
 const affinityTo = "required pod affinity by"
 
 // relation is the reason of pods that would fit, but not beside or away from others as they require.
-func (m *model) relation(ci int) (code, message string) {
-	for i := range m.relations.rules {
-		r := &m.relations.rules[i]
+func (ex *explainer) relation(ci int) (code, message string) {
+	for i := range ex.relations.rules {
+		r := &ex.relations.rules[i]
 		if r.owner != ci {
 			continue
 		}
@@ -103,20 +103,20 @@ func (m *model) relation(ci int) (code, message string) {
 			return "AffinityUnsatisfiable", fmt.Sprintf("required pod anti-affinity by %s to %s: every domain that can be launched into has such a pod (%s)", r.key, r.selector, r.state())
 		}
 	}
-	return m.relationOfOthers(ci)
+	return ex.relationOfOthers(ci)
 }
 
 // relationOfOthers is the reason of pods that rules of others keep off.
-func (m *model) relationOfOthers(ci int) (code, message string) {
-	for i := range m.relations.rules {
-		r := &m.relations.rules[i]
+func (ex *explainer) relationOfOthers(ci int) (code, message string) {
+	for i := range ex.relations.rules {
+		r := &ex.relations.rules[i]
 		if !r.classes.has(ci) || r.key == corev1.LabelHostname {
 			continue
 		}
 		switch {
 		case r.kind == antiAffinity:
 			return "AffinityUnsatisfiable", fmt.Sprintf("pods of the same batch have required anti-affinity by %s to it in every domain", r.key)
-		case r.kind == spread && !r.soft && len(r.owners) > 0 && m.relations.yields(ci, r.owner):
+		case r.kind == spread && !r.soft && len(r.owners) > 0 && ex.relations.yields(ci, r.owner):
 			return "SpreadUnsatisfiable", fmt.Sprintf("pods of higher priority of the same batch count it in their topology spread over %s with maxSkew %d: %s", r.key, r.maxSkew, r.state())
 		}
 	}
@@ -143,8 +143,8 @@ func (r *rule) state() string {
 }
 
 // noTypes says why the pool can launch nothing at all.
-func (m *model) noTypes(p *pool) string {
-	list := m.in.Catalog.InstanceTypes[p.NodeClass]
+func (ex *explainer) noTypes(p *pool) string {
+	list := ex.in.Catalog.InstanceTypes[p.NodeClass]
 	if len(list) == 0 {
 		return fmt.Sprintf("its EC2NodeClass %s has no instance type", p.NodeClass)
 	}
@@ -179,15 +179,4 @@ func valuesOf(p *pool, list []catalog.InstanceType, key string) []string {
 	}
 	slices.Sort(values)
 	return values
-}
-
-// listText prints the first values.
-func listText(values []string) string {
-	switch n := len(values); {
-	case n == 0:
-		return "none"
-	case n > 8:
-		return fmt.Sprintf("[%s and %d more]", strings.Join(values[:8], " "), n-8)
-	}
-	return "[" + strings.Join(values, " ") + "]"
 }

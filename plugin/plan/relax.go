@@ -15,25 +15,25 @@ import (
 //     only for classes that could have a node more beside whatever else the plan's bill buys;
 //   - required anti-affinity by a label limits no node that may be launched without the label;
 //   - a volume that several pods use is attached once to a node, however many of them are there.
-func (m *model) relax(p *Plan) bool {
-	shared, closed := m.relaxVolumes(), m.relaxRules(p)
+func (rx *relaxation) relax(p *Plan) bool {
+	shared, closed := rx.relaxVolumes(), rx.relaxRules(p)
 	if closed {
-		m.nodeRules = nil
-		m.compileNodeRules()
+		rx.colocation.nodeRules = nil
+		rx.colocation.compileNodeRules()
 	}
 	return shared || closed
 }
 
 // relaxVolumes attaches volumes of several pods with none of them.
-func (m *model) relaxVolumes() bool {
+func (rx *relaxation) relaxVolumes() bool {
 	relaxed, users := false, map[string]int{}
-	for ci := range m.classes {
-		for _, v := range m.classes[ci].shared {
-			users[v.claim] += len(m.classes[ci].refs)
+	for ci := range rx.classes {
+		for _, v := range rx.classes[ci].shared {
+			users[v.claim] += len(rx.classes[ci].refs)
 		}
 	}
-	for ci := range m.classes {
-		c := &m.classes[ci]
+	for ci := range rx.classes {
+		c := &rx.classes[ci]
 		for _, v := range c.shared {
 			if users[v.claim] > 1 {
 				c.need[v.dim]--
@@ -45,20 +45,20 @@ func (m *model) relaxVolumes() bool {
 }
 
 // relaxRules closes the rules that limit no node.
-func (m *model) relaxRules(p *Plan) bool {
+func (rx *relaxation) relaxRules(p *Plan) bool {
 	var endless bits
 	closed := false
-	for i := range m.relations.rules {
-		r := &m.relations.rules[i]
-		c := &m.classes[r.owner]
+	for i := range rx.relations.rules {
+		r := &rx.relations.rules[i]
+		c := &rx.classes[r.owner]
 		switch {
 		case r.kind == antiAffinity && !isHost(r.key):
-			r.closed = !m.market.each(c.fits, func(oi int) bool { return m.market.mayLack(c.demands, oi, r.key) }).empty()
+			r.closed = !rx.market.each(c.fits, func(oi int) bool { return rx.market.mayLack(c.demands, oi, r.key) }).empty()
 		case r.kind == spread && !r.soft && r.key == corev1.LabelHostname:
 			if endless == nil {
-				endless = m.endless(p)
+				endless = rx.endless(p)
 			}
-			r.closed = m.market.each(c.fits, endless.has).empty()
+			r.closed = rx.market.each(c.fits, endless.has).empty()
 		default:
 			continue
 		}
@@ -68,20 +68,20 @@ func (m *model) relaxRules(p *Plan) bool {
 }
 
 // endless are the offers of which one more can be bought beside the nodes of the plan, and beside any others that cost no more.
-func (m *model) endless(p *Plan) bits {
-	pools := maps.Clone(m.in.Catalog.NodePools)
-	s := second{in: m.in, first: p}
+func (rx *relaxation) endless(p *Plan) bits {
+	pools := maps.Clone(rx.in.Catalog.NodePools)
+	s := second{in: *rx.in, first: p}
 	for i := range p.Claims {
 		np := pools[p.Claims[i].NodePool]
 		np.Usage = s.usage(np, &p.Claims[i])
 		pools[np.Name] = np
 	}
-	out := newBits(len(m.market.offers))
-	for pi := range m.market.pools {
-		left := m.market.beside(pi, pools[m.market.pools[pi].Name].Usage, p.CostPerHour)
-		for oi := m.market.pools[pi].offers[0]; oi < m.market.pools[pi].offers[1]; oi++ {
-			room := m.market.available.has(oi) && m.market.offers[oi].ReservationID == ""
-			for i, used := range m.market.types[m.market.offers[oi].shape].usage {
+	out := newBits(len(rx.market.offers))
+	for pi := range rx.market.pools {
+		left := rx.market.beside(pi, pools[rx.market.pools[pi].Name].Usage, p.CostPerHour)
+		for oi := rx.market.pools[pi].offers[0]; oi < rx.market.pools[pi].offers[1]; oi++ {
+			room := rx.market.available.has(oi) && rx.market.offers[oi].ReservationID == ""
+			for i, used := range rx.market.types[rx.market.offers[oi].shape].usage {
 				room = room && float64(used) <= left[i]
 			}
 			if room {
@@ -112,4 +112,13 @@ func (mk *market) beside(pi int, used corev1.ResourceList, bill float64) []float
 		left[i] = float64(l.max) - max(float64(amount(l.name, used[l.name])), float64(l.used)+reserved+math.Ceil(bill*perDollar))
 	}
 	return left
+}
+
+// relaxation drops what a lower bound does without.
+type relaxation struct {
+	in         *Input
+	market     *market
+	relations  *relations
+	colocation *colocation
+	classes    []class
 }

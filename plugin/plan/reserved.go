@@ -9,34 +9,34 @@ import (
 )
 
 // compileReserved notes how many instances each capacity reservation still holds.
-func (m *model) compileReserved() {
-	for oi := range m.market.offers {
-		o := &m.market.offers[oi]
+func (cr *capacityReservations) compile() {
+	for oi := range cr.market.offers {
+		o := &cr.market.offers[oi]
 		if o.ReservationID == "" {
 			continue
 		}
-		if m.reserved == nil {
-			m.reserved = map[string]int64{}
+		if cr.left == nil {
+			cr.left = map[string]int64{}
 		}
-		m.reserved[o.ReservationID] = max(o.Remaining, 0)
+		cr.left[o.ReservationID] = max(o.Remaining, 0)
 	}
-	m.closeReserved()
+	cr.closeEmpty()
 }
 
 // closeReserved takes the offers of reservations that hold no more instances off those that can be bought.
-func (m *model) closeReserved() {
-	for oi := range m.market.offers {
-		if left, limited := m.reserved[m.market.offers[oi].ReservationID]; limited && left <= 0 {
-			m.market.available[oi>>6] &^= 1 << (oi & 63)
+func (cr *capacityReservations) closeEmpty() {
+	for oi := range cr.market.offers {
+		if left, limited := cr.left[cr.market.offers[oi].ReservationID]; limited && left <= 0 {
+			cr.market.available[oi>>6] &^= 1 << (oi & 63)
 		}
 	}
 }
 
 // bookReserved takes the nodes off their reservations, times times.
-func (m *model) bookReserved(nodes []node, times int64) {
+func (cr *capacityReservations) book(nodes []node, times int64) {
 	for _, n := range nodes {
-		if id := m.market.offers[n.offer].ReservationID; id != "" {
-			m.reserved[id] -= times
+		if id := cr.market.offers[n.offer].ReservationID; id != "" {
+			cr.left[id] -= times
 		}
 	}
 }
@@ -45,21 +45,21 @@ func (m *model) bookReserved(nodes []node, times int64) {
 // stay, and the pods of the others are packed again without the reservation.
 func (m *model) packRationed(units []unit, weight int32) packing {
 	pk := m.pack(units, weight)
-	if m.reserved == nil {
+	if m.reservations.left == nil {
 		return pk
 	}
-	m.bookReserved(pk.best.nodes, 1)
-	over := slices.ContainsFunc(slices.Collect(maps.Values(m.reserved)), func(left int64) bool { return left < 0 })
+	m.reservations.book(pk.best.nodes, 1)
+	over := slices.ContainsFunc(slices.Collect(maps.Values(m.reservations.left)), func(left int64) bool { return left < 0 })
 	if !over {
-		m.closeReserved()
+		m.reservations.closeEmpty()
 		return pk
 	}
-	m.bookReserved(pk.best.nodes, -1)
+	m.reservations.book(pk.best.nodes, -1)
 	m.market.book(pk.best.nodes, -1)
-	kept := m.ration(pk.problem, pk.best.nodes)
-	m.bookReserved(kept, 1)
+	kept := m.reservations.ration(pk.problem, pk.best.nodes)
+	m.reservations.book(kept, 1)
 	m.market.book(kept, 1)
-	m.closeReserved()
+	m.reservations.closeEmpty()
 	left := slices.Clone(units)
 	for _, n := range kept {
 		for _, it := range n.items {
@@ -74,22 +74,22 @@ func (m *model) packRationed(units []unit, weight int32) packing {
 
 // ration is the nodes that are kept: of each reservation as many as it holds, those first whose pods would cost most on
 // other offers; of the others none, since what is packed anew may share nodes with their pods.
-func (m *model) ration(p *problem, nodes []node) []node {
+func (cr *capacityReservations) ration(p *problem, nodes []node) []node {
 	type worth struct {
 		node  int
 		price float64
 	}
 	byID := map[string][]worth{}
 	for i := range nodes {
-		if id := m.market.offers[nodes[i].offer].ReservationID; id != "" {
-			byID[id] = append(byID[id], worth{i, m.elsewhere(p, &nodes[i])})
+		if id := cr.market.offers[nodes[i].offer].ReservationID; id != "" {
+			byID[id] = append(byID[id], worth{i, cr.elsewhere(p, &nodes[i])})
 		}
 	}
 	var out []node
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		list := byID[id]
 		slices.SortStableFunc(list, func(a, b worth) int { return cmp.Compare(b.price, a.price) })
-		for _, w := range list[:min(int64(len(list)), m.reserved[id])] {
+		for _, w := range list[:min(int64(len(list)), cr.left[id])] {
 			out = append(out, nodes[w.node])
 		}
 	}
@@ -98,10 +98,10 @@ func (m *model) ration(p *problem, nodes []node) []node {
 
 // elsewhere is what the node's pods would cost on the cheapest offer outside reservations that holds them; a share of the
 // dearest price where none holds them all.
-func (m *model) elsewhere(p *problem, n *node) float64 {
+func (cr *capacityReservations) elsewhere(p *problem, n *node) float64 {
 	best, dearest := 0.0, 0.0
-	for oi := range m.market.offers {
-		o := &m.market.offers[oi]
+	for oi := range cr.market.offers {
+		o := &cr.market.offers[oi]
 		if o.ReservationID != "" || !p.may.has(oi) {
 			continue
 		}
@@ -148,4 +148,11 @@ func (in *Input) remaining(claims []Claim) map[string][]catalog.InstanceType {
 		out[class] = types
 	}
 	return out
+}
+
+// capacityReservations counts the instances that capacity reservations still hold.
+type capacityReservations struct {
+	market *market
+	// left is how many instances each capacity reservation still holds, by its id; nil for none.
+	left map[string]int64
 }

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	podresource "k8s.io/component-helpers/resource"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // PodRequests is what the scheduler counts for a pod: its containers, sidecars, the largest init container, pod-level
@@ -271,3 +273,11 @@ const (
 	// maxTerms bounds the alternatives that the volumes of one pod may add up to.
 	maxTerms = 256
 )
+
+// attachLimits is how many volumes a new node of the type can attach, by driver.
+func attachLimits(it *catalog.InstanceType) map[string]int64 {
+	if it.VolumeAttachments <= 0 {
+		return nil
+	}
+	return map[string]int64{driverEBS: it.VolumeAttachments}
+}

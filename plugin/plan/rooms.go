@@ -11,20 +11,20 @@ import (
 // order returns the classes by falling priority and size of one pod, the largest share of any resource of the largest node that there
 // is. Those that spread over domains come after others of their priority, around whose pods they can become even; those that follow
 // other pods by affinity come last.
-func (m *model) order() []int {
-	largest := make(vec, len(m.dims))
-	for i := range m.market.offers {
-		for d, n := range m.market.offers[i].free {
+func (rf *roomFiller) order() []int {
+	largest := make(vec, len(rf.dims))
+	for i := range rf.market.offers {
+		for d, n := range rf.market.offers[i].free {
 			largest[d] = max(largest[d], n)
 		}
 	}
-	size, follows, evens := make([]float64, len(m.classes)), make([]bool, len(m.classes)), make([]int, len(m.classes))
-	out := make([]int, len(m.classes))
-	for ci := range m.classes {
-		out[ci], size[ci] = ci, share(m.classes[ci].need, largest)
+	size, follows, evens := make([]float64, len(rf.classes)), make([]bool, len(rf.classes)), make([]int, len(rf.classes))
+	out := make([]int, len(rf.classes))
+	for ci := range rf.classes {
+		out[ci], size[ci] = ci, share(rf.classes[ci].need, largest)
 	}
-	for i := range m.relations.rules {
-		switch r := &m.relations.rules[i]; {
+	for i := range rf.relations.rules {
+		switch r := &rf.relations.rules[i]; {
 		case r.kind == affinity:
 			follows[r.owner] = true
 		case r.kind == spread && !r.soft && !isHost(r.key):
@@ -38,7 +38,7 @@ func (m *model) order() []int {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(priority(m.classes[b].pod), priority(m.classes[a].pod)), cmp.Compare(evens[a], evens[b]), cmp.Compare(size[b], size[a]), strings.Compare(m.classes[a].key, m.classes[b].key))
+		return cmp.Or(cmp.Compare(priority(rf.classes[b].pod), priority(rf.classes[a].pod)), cmp.Compare(evens[a], evens[b]), cmp.Compare(size[b], size[a]), strings.Compare(rf.classes[a].key, rf.classes[b].key))
 	})
 	return out
 }
@@ -50,23 +50,23 @@ type roomFill struct {
 }
 
 // fillRooms puts as many pods as it can into the rooms, first-fit, and takes them off left.
-func (m *model) fillRooms(left []int) []roomFill {
-	fills := make([]roomFill, len(m.rooms))
+func (rf *roomFiller) fillRooms(left []int) []roomFill {
+	fills := make([]roomFill, len(rf.rooms))
 	for i := range fills {
 		fills[i].room = i
 	}
-	if len(m.rooms) == 0 {
+	if len(rf.rooms) == 0 {
 		return nil
 	}
-	order := m.order()
+	order := rf.order()
 	for pass, again := 0, true; again && pass < maxPasses; pass++ {
 		again = false
 		for _, ci := range order {
-			if m.in.budget.Cancelled() {
+			if rf.in.budget.Cancelled() {
 				break
 			}
-			for i := 0; i < len(m.rooms) && left[ci] > 0; i++ {
-				n := m.fillRoom(&fills[i], ci, left[ci])
+			for i := 0; i < len(rf.rooms) && left[ci] > 0; i++ {
+				n := rf.fillRoom(&fills[i], ci, left[ci])
 				left[ci] -= n
 				// What came may be what a pod by affinity waits for.
 				again = again || n > 0
@@ -77,23 +77,23 @@ func (m *model) fillRooms(left []int) []roomFill {
 }
 
 // fillRoom puts up to want pods of the class into a room and returns how many.
-func (m *model) fillRoom(f *roomFill, ci, want int) int {
-	r, c := &m.rooms[f.room], &m.classes[ci]
+func (rf *roomFiller) fillRoom(f *roomFill, ci, want int) int {
+	r, c := &rf.rooms[f.room], &rf.classes[ci]
 	need := r.needAt(c)
 	if !r.free.holds(need) || !r.admits(c) || r.blocks(c) {
 		return 0
 	}
-	if _, others := m.probation.spared(c.fits); r.doubtful && others {
+	if _, others := rf.market.probation.spared(c.fits); r.doubtful && others {
 		return 0
 	}
 	at := func(key string) (string, bool) { v, ok := r.labels[key]; return v, ok }
 	placed := 0
 	for placed < want && r.free.holds(need) {
-		if !m.relations.permits(part{ci, 1}, at, false) || !m.relations.staysEven(ci, at) || !m.fitsCompany(f.parts, ci, r, at) {
+		if !rf.relations.permits(part{ci, 1}, at, false) || !rf.relations.staysEven(ci, at) || !rf.colocation.fitsCompany(f.parts, ci, r, at) {
 			break
 		}
 		f.parts = addPart(f.parts, ci, 1)
-		m.relations.record(ci, 1, at)
+		rf.relations.record(ci, 1, at)
 		r.free.add(need, -1)
 		if len(c.shared) > 0 {
 			r.attach(c.pod.Namespace, c.pod.Spec.Volumes)
@@ -126,8 +126,8 @@ func (re *relations) staysEven(ci int, at lookup) bool {
 }
 
 // fitsCompany says that one more pod of the class may join the parts, by those rules that are not counted by permits.
-func (m *model) fitsCompany(parts []part, ci int, r *room, at lookup) bool {
-	return m.companyAt(addPart(slices.Clone(parts), ci, 1), at) && (m.classes[ci].perNode == 0 || r.siblings(&m.classes[ci]) < m.classes[ci].perNode)
+func (co *colocation) fitsCompany(parts []part, ci int, r *room, at lookup) bool {
+	return co.companyAt(addPart(slices.Clone(parts), ci, 1), at) && (co.classes[ci].perNode == 0 || r.siblings(&co.classes[ci]) < co.classes[ci].perNode)
 }
 
 // siblings counts the pods in the room that look like the class's.
@@ -152,23 +152,23 @@ func addPart(parts []part, ci, n int) []part {
 }
 
 // placements names the pods of the fills; next counts how many of each class have been named.
-func (m *model) placements(fills []roomFill, next []int) []Placement {
+func (rf *roomFiller) placements(fills []roomFill, next []int) []Placement {
 	var out []Placement
 	for _, f := range fills {
-		r := &m.rooms[f.room]
+		r := &rf.rooms[f.room]
 		p := Placement{Node: r.node.Name, InFlight: r.inFlight}
 		for _, part := range sortedParts(f.parts) {
-			p.Members = append(p.Members, Member{Class: part.class, Pods: m.take(part, next)})
+			p.Members = append(p.Members, Member{Class: part.class, Pods: take(rf.classes, part, next)})
 		}
 		out = append(out, p)
 	}
 	return out
 }
 
-func (m *model) take(p part, next []int) []catalog.PodRef {
+func take(classes []class, p part, next []int) []catalog.PodRef {
 	from := next[p.class]
 	next[p.class] += p.n
-	return slices.Clone(m.classes[p.class].refs[from : from+p.n])
+	return slices.Clone(classes[p.class].refs[from : from+p.n])
 }
 
 func sortedParts(parts []part) []part {
@@ -176,3 +176,32 @@ func sortedParts(parts []part) []part {
 	slices.SortFunc(out, func(a, b part) int { return a.class - b.class })
 	return out
 }
+
+// roomFiller puts pods into the free room of nodes.
+type roomFiller struct {
+	in         *Input
+	market     *market
+	relations  *relations
+	colocation *colocation
+	classes    []class
+	dims       dims
+	rooms      []room
+}
+
+// room is a node that exists or is in flight and has free resources.
+type room struct {
+	node     *Node
+	inFlight bool
+	labels   map[string]string
+	free     vec
+	ports    []port
+	// attached are the volume claims of the pods there.
+	attached map[string]bool
+	// doubtful says that the node may never come.
+	doubtful bool
+}
+
+// maxPasses bounds how often pods that wait for others, by affinity or by spread, are tried again after some of those have got their place.
+// A pass places all that wait in its order; only chains in the opposite order need one pass for each link. What is left then is
+// inserted when the plan is filled up.
+const maxPasses = 32

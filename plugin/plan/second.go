@@ -20,8 +20,6 @@ const (
 	maxSingles = 16
 	// maxRefused is how often that is tried without a claim that cannot take what was put on it.
 	maxRefused = 8
-	// plannedPrefix begins the name of a planned node where it stands for one that exists: no Node can be called so.
-	plannedPrefix = "planned/"
 )
 
 // attempt plans up to most pods of each class, held to the wanted preferences: once for all of them, then once more for

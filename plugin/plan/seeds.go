@@ -10,10 +10,10 @@ const unwelcome = 1 << 20
 
 // byFreedom puts first the units that others must join, or that must join others, in the order of how many domains they
 // can be in: a pod whose volume is in one zone decides for those that could be anywhere.
-func (m *model) byFreedom(todo []unit) {
-	joins := newBits(len(m.classes))
-	for i := range m.relations.rules {
-		if r := &m.relations.rules[i]; r.kind == affinity && !isHost(r.key) {
+func (pl *placer) byFreedom(todo []unit) {
+	joins := newBits(len(pl.classes))
+	for i := range pl.relations.rules {
+		if r := &pl.relations.rules[i]; r.kind == affinity && !isHost(r.key) {
 			joins.set(r.owner)
 			joins.or(r.classes)
 		}
@@ -27,9 +27,9 @@ func (m *model) byFreedom(todo []unit) {
 	}
 	all := make([]ranked, len(todo))
 	for i := range todo {
-		all[i] = ranked{todo[i], len(m.market.offers) + 1}
+		all[i] = ranked{todo[i], len(pl.market.offers) + 1}
 		if slices.ContainsFunc(todo[i].parts, func(p part) bool { return joins.has(p.class) }) {
-			all[i].domains = len(m.domainsOf(&todo[i], m.relations.keys(&todo[i])))
+			all[i].domains = len(pl.domainsOf(&todo[i], pl.relations.keys(&todo[i])))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.domains, b.domains) })
@@ -70,16 +70,16 @@ func (re *relations) findJoining() []joining {
 }
 
 // helpful ranks last the domains where pods that have to join the unit cannot be.
-func (m *model) helpful(u *unit, domains []domain) {
+func (pl *placer) helpful(u *unit, domains []domain) {
 	changed := false
-	for i := range m.memo.joining {
-		j := &m.memo.joining[i]
+	for i := range pl.memo.joining {
+		j := &pl.memo.joining[i]
 		if j.tally.total > 0 || !slices.ContainsFunc(u.parts, func(p part) bool { return j.classes.has(p.class) }) {
 			continue
 		}
 		if j.reach == nil {
 			for _, ci := range j.owners {
-				j.reach = append(j.reach, m.reach(ci, j.key))
+				j.reach = append(j.reach, pl.reach(ci, j.key))
 			}
 		}
 		for at, owner := range j.owners {
@@ -102,10 +102,10 @@ func (m *model) helpful(u *unit, domains []domain) {
 }
 
 // reach returns the values of the label that pods of the class can be launched into.
-func (m *model) reach(ci int, key string) map[string]bool {
-	c, out := &m.classes[ci], map[string]bool{}
+func (pl *placer) reach(ci int, key string) map[string]bool {
+	c, out := &pl.classes[ci], map[string]bool{}
 	if u := (unit{demands: c.demands}); u.modest() {
-		for _, p := range m.placesOf([]string{key}) {
+		for _, p := range pl.placesOf([]string{key}) {
 			if !p.set.meets(c.fits) {
 				continue
 			}
@@ -118,8 +118,8 @@ func (m *model) reach(ci int, key string) map[string]bool {
 		return out
 	}
 	c.fits.each(func(oi int) {
-		if m.market.available.has(oi) {
-			m.market.addValues(out, c.demands, oi, key)
+		if pl.market.available.has(oi) {
+			pl.market.addValues(out, c.demands, oi, key)
 		}
 	})
 	return out

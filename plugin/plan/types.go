@@ -244,3 +244,6 @@ type proof struct {
 	pods  []int
 	bound float64
 }
+
+// plannedPrefix begins the name of a planned node where it stands for one that exists: no Node can be called so.
+const plannedPrefix = "planned/"

@@ -13,22 +13,14 @@ func attachments(driver string) corev1.ResourceName {
 	return corev1.ResourceName(attachPrefix + driver)
 }
 
-// attachLimits is how many volumes a new node of the type can attach, by driver.
-func attachLimits(it *catalog.InstanceType) map[string]int64 {
-	if it.VolumeAttachments <= 0 {
-		return nil
-	}
-	return map[string]int64{driverEBS: it.VolumeAttachments}
-}
-
 // addVolumes counts the attachments of the class and joins its terms with those of each volume.
-func (m *model) addVolumes(c *class, volumes []Volume) {
+func (d dims) addVolumes(c *class, volumes []Volume) {
 	for _, v := range volumes {
 		if v.Problem != "" {
 			c.broken = &Reason{Code: "VolumeConflict", Message: fmt.Sprintf("volume claim %s: %s", v.Claim, v.Problem)}
 			return
 		}
-		for d, name := range m.dims {
+		for d, name := range d {
 			if v.Driver != "" && name == attachments(v.Driver) {
 				c.need[d]++
 			}
@@ -71,10 +63,10 @@ func termRequirements(terms []corev1.NodeSelectorTerm) ([]catalog.Requirements, 
 }
 
 // sharedVolumes are those of the class that count against what a node can attach.
-func (m *model) sharedVolumes(c *class, volumes []Volume) []sharedVolume {
+func (d dims) sharedVolumes(c *class, volumes []Volume) []sharedVolume {
 	var out []sharedVolume
 	for _, v := range volumes {
-		dim := slices.Index(m.dims, attachments(v.Driver))
+		dim := slices.Index(d, attachments(v.Driver))
 		if v.Driver != "" && dim >= 0 && claims(c.pod, v.Claim) {
 			out = append(out, sharedVolume{claim: c.pod.Namespace + "/" + v.Claim, dim: dim})
 		}
@@ -114,21 +106,4 @@ func (r *room) attach(namespace string, volumes []corev1.Volume) {
 		}
 		r.attached[namespace+"/"+v.PersistentVolumeClaim.ClaimName] = true
 	}
-}
-
-// sumOf is what the members take of one node together: a volume that several of them use is attached once.
-func (m *model) sumOf(members []Member) vec {
-	sum, seen := make(vec, len(m.dims)), map[string]bool{}
-	for _, x := range members {
-		c := &m.classes[x.Class]
-		sum.add(c.need, int64(len(x.Pods)))
-		for _, v := range c.shared {
-			sum[v.dim] -= int64(len(x.Pods))
-			if !seen[v.claim] {
-				sum[v.dim]++
-			}
-			seen[v.claim] = true
-		}
-	}
-	return sum
 }

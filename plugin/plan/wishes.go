@@ -3,12 +3,9 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // wish is one preference of a class.
@@ -35,19 +32,19 @@ type wish struct {
 const spreadWeight = 50
 
 // wishes are the preferences of the class, the heaviest first.
-func (m *model) wishes(ci int) []wish {
-	pod := m.classes[ci].pod
+func (pc *preferenceCosts) wishes(ci int) []wish {
+	pod := pc.classes[ci].pod
 	var out []wish
 	if a := pod.Spec.Affinity; a != nil {
 		if a.NodeAffinity != nil {
 			out = append(out, nodeWishes(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
 		}
 		if a.PodAffinity != nil {
-			out = append(out, m.companyWishes(pod, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
+			out = append(out, pc.companyWishes(pod, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
 		}
 		if a.PodAntiAffinity != nil {
 			for _, t := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-				out = append(out, m.distanceWish(pod, t))
+				out = append(out, pc.distanceWish(pod, t))
 			}
 		}
 	}
@@ -57,7 +54,7 @@ func (m *model) wishes(ci int) []wish {
 			out = append(out, spreadWish(s, spreadWeight, fmt.Sprintf("topology spread over %s with maxSkew %d (ScheduleAnyway)", c.TopologyKey, c.MaxSkew)))
 		}
 	}
-	if slices.ContainsFunc(m.market.pools, func(p pool) bool { return !toleratesSoft(pod.Spec.Tolerations, p.Taints) }) {
+	if slices.ContainsFunc(pc.market.pools, func(p pool) bool { return !toleratesSoft(pod.Spec.Tolerations, p.Taints) }) {
 		out = append(out, wish{weight: spreadWeight, text: "no node with a PreferNoSchedule taint", apply: func(w *want) { w.untainted = true }})
 	}
 	for i := range out {
@@ -103,10 +100,10 @@ func requireNode(pod *corev1.Pod, p corev1.NodeSelectorTerm) {
 }
 
 // companyWishes are preferred pod affinity.
-func (m *model) companyWishes(pod *corev1.Pod, terms []corev1.WeightedPodAffinityTerm) []wish {
+func (pc *preferenceCosts) companyWishes(pod *corev1.Pod, terms []corev1.WeightedPodAffinityTerm) []wish {
 	var out []wish
 	for _, t := range terms {
-		r, err := m.relations.termRule(pod, &t.PodAffinityTerm, false)
+		r, err := pc.relations.termRule(pod, &t.PodAffinityTerm, false)
 		if err != nil {
 			continue
 		}
@@ -124,9 +121,9 @@ func (m *model) companyWishes(pod *corev1.Pod, terms []corev1.WeightedPodAffinit
 
 // distanceWish is preferred pod anti-affinity: to pods of its own kind it is a spread, since those cannot all be kept
 // apart but can be even; to others it is kept or not.
-func (m *model) distanceWish(pod *corev1.Pod, t corev1.WeightedPodAffinityTerm) wish {
+func (pc *preferenceCosts) distanceWish(pod *corev1.Pod, t corev1.WeightedPodAffinityTerm) wish {
 	text := fmt.Sprintf("preferred pod anti-affinity by %s to %s", t.PodAffinityTerm.TopologyKey, metav1.FormatLabelSelector(t.PodAffinityTerm.LabelSelector))
-	if r, err := m.relations.termRule(pod, &t.PodAffinityTerm, false); err == nil && r.matches(pod) {
+	if r, err := pc.relations.termRule(pod, &t.PodAffinityTerm, false); err == nil && r.matches(pod) {
 		return spreadWish(softSpread{key: r.key, selector: r.selector, inNS: r.inNS, maxSkew: 1}, t.Weight, text)
 	}
 	return wish{weight: t.Weight, text: text, apply: func(w *want) {
@@ -141,17 +138,4 @@ func spreadWish(s softSpread, weight int32, text string) wish {
 		w.host = &s
 	}
 	return w
-}
-
-// termsText prints alternatives of requirements.
-func termsText(terms []catalog.Requirements) string {
-	var all []string
-	for _, term := range terms {
-		var keys []string
-		for _, k := range sortedKeys(term) {
-			keys = append(keys, k+" "+setText(term[k]))
-		}
-		all = append(all, strings.Join(keys, " and "))
-	}
-	return strings.Join(all, ", or ")
 }

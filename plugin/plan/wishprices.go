@@ -12,22 +12,22 @@ type spending struct{ plain, more float64 }
 
 // price guesses what the wish costs beside those of its class that are kept so far, and adds it to them. It returns the
 // wish, in several strengths where it is about hosts; or why it is hopeless.
-func (m *model) price(kept *want, w wish, budget spending) ([]wish, string) {
+func (pc *preferenceCosts) price(kept *want, w wish, budget spending) ([]wish, string) {
 	if w.host != nil {
-		return m.priceHost(w, budget)
+		return pc.priceHost(w, budget)
 	}
-	if w.over != "" && !m.canHave(w.over) {
+	if w.over != "" && !pc.colocation.canHave(w.over) {
 		return nil, "no node has the label " + w.over
 	}
-	before := m.trial(w.class, *kept)
+	before := pc.trial(w.class, *kept)
 	with := want{pod: kept.pod.DeepCopy(), spread: kept.spread, untainted: kept.untainted}
 	w.apply(&with)
-	after := m.trial(w.class, with)
-	if w.near != nil && !m.hasCompany(w.near) {
+	after := pc.trial(w.class, with)
+	if w.near != nil && !pc.hasCompany(w.near) {
 		return nil, "there is no such pod"
 	}
-	n := float64(len(m.classes[w.class].refs))
-	low, lowWith := m.perPod(&before), m.perPod(&after)
+	n := float64(len(pc.classes[w.class].refs))
+	low, lowWith := pc.perPod(&before), pc.perPod(&after)
 	switch {
 	case math.IsInf(low, 1):
 		w.cost = 0 // The class needs rooms; whether it keeps them shows.
@@ -37,7 +37,7 @@ func (m *model) price(kept *want, w wish, budget spending) ([]wish, string) {
 		w.cost = n * (lowWith - low)
 	}
 	for i := len(kept.spread); i < len(with.spread); i++ {
-		w.cost += n * m.unevenness(&after, with.spread[i].key)
+		w.cost += n * pc.unevenness(&after, with.spread[i].key)
 	}
 	if w.cost > budget.more {
 		return nil, ""
@@ -47,36 +47,36 @@ func (m *model) price(kept *want, w wish, budget spending) ([]wish, string) {
 }
 
 // trial is the class as it would be if held to the want.
-func (m *model) trial(ci int, w want) class {
-	c := m.newClass(m.in.Classes[ci], w)
-	m.applyRejections(&c)
-	c.blocked = m.classes[ci].blocked
-	c.hostile = m.hostile(&c)
-	c.fits, c.demands = m.fit(&c)
-	c.fits.and(m.market.available)
+func (pc *preferenceCosts) trial(ci int, w want) class {
+	c := pc.dims.newClass(pc.in.Classes[ci], w)
+	c.apply(byClass(pc.in.Rejected)[c.key])
+	c.blocked = pc.classes[ci].blocked
+	c.hostile = pc.fitter.hostile(&c)
+	c.fits, c.demands = pc.fitter.fit(&c)
+	c.fits.and(pc.market.available)
 	return c
 }
 
 // perPod is the least price of a pod's share of a node; infinite if it fits none.
-func (m *model) perPod(c *class) float64 {
+func (pc *preferenceCosts) perPod(c *class) float64 {
 	best := math.Inf(1)
-	for oi := range m.market.offers {
+	for oi := range pc.market.offers {
 		if c.fits.has(oi) {
-			best = min(best, m.market.offers[oi].Price*share(c.need, m.market.offers[oi].free))
+			best = min(best, pc.market.offers[oi].Price*share(c.need, pc.market.offers[oi].free))
 		}
 	}
 	return best
 }
 
 // unevenness is how much more a pod costs on average if the values of the label are used alike.
-func (m *model) unevenness(c *class, key string) float64 {
+func (pc *preferenceCosts) unevenness(c *class, key string) float64 {
 	least := map[string]float64{}
-	for oi := range m.market.offers {
+	for oi := range pc.market.offers {
 		if !c.fits.has(oi) {
 			continue
 		}
-		price := m.market.offers[oi].Price * share(c.need, m.market.offers[oi].free)
-		for _, v := range m.market.values(c.demands, oi, key) {
+		price := pc.market.offers[oi].Price * share(c.need, pc.market.offers[oi].free)
+		for _, v := range pc.market.values(c.demands, oi, key) {
 			if have, ok := least[v]; !ok || price < have {
 				least[v] = price
 			}
@@ -97,20 +97,20 @@ const looser = 2
 
 // priceHost asks for at most k pods per node, for k from the wish's own skew on, doubled each time: that needs so many
 // nodes, of which the cheapest cost so much. What the plan without preferences costs is had for nothing.
-func (m *model) priceHost(w wish, budget spending) ([]wish, string) {
-	c := m.trial(w.class, want{})
+func (pc *preferenceCosts) priceHost(w wish, budget spending) ([]wish, string) {
+	c := pc.trial(w.class, want{})
 	cheapest := math.Inf(1)
-	for oi := range m.market.offers {
+	for oi := range pc.market.offers {
 		if c.fits.has(oi) {
-			cheapest = min(cheapest, m.market.offers[oi].Price)
+			cheapest = min(cheapest, pc.market.offers[oi].Price)
 		}
 	}
 	if math.IsInf(cheapest, 1) {
 		return nil, "no node can be launched for the pod"
 	}
 	n := 0
-	for ci := range m.classes {
-		if o := &m.classes[ci]; w.host.inNS.has(o.pod.Namespace) && w.host.selector.Matches(labels.Set(o.pod.Labels)) {
+	for ci := range pc.classes {
+		if o := &pc.classes[ci]; w.host.inNS.has(o.pod.Namespace) && w.host.selector.Matches(labels.Set(o.pod.Labels)) {
 			n += len(o.refs)
 		}
 	}
@@ -152,16 +152,28 @@ func (w *wish) grant(o *want) {
 }
 
 // hasCompany says that a pod that exists or is planned matches the rule.
-func (m *model) hasCompany(r *rule) bool {
-	for ci := range m.classes {
-		if len(m.classes[ci].refs) > 0 && r.matches(m.classes[ci].pod) {
+func (pc *preferenceCosts) hasCompany(r *rule) bool {
+	for ci := range pc.classes {
+		if len(pc.classes[ci].refs) > 0 && r.matches(pc.classes[ci].pod) {
 			return true
 		}
 	}
-	for i := range m.in.Nodes {
-		if slices.ContainsFunc(m.in.Nodes[i].Pods, r.matches) {
+	for i := range pc.in.Nodes {
+		if slices.ContainsFunc(pc.in.Nodes[i].Pods, r.matches) {
 			return true
 		}
 	}
 	return false
+}
+
+// preferenceCosts estimates what preferences cost.
+type preferenceCosts struct {
+	in         *Input
+	market     *market
+	relations  *relations
+	fitter     *fitter
+	colocation *colocation
+	classes    []class
+	dims       dims
+	rooms      []room
 }

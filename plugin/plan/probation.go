@@ -1,0 +1,76 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// probation is the offers whose launches failed lately. A node of them may never come: it is to hold only pods that can run
+// nowhere else.
+type probation struct {
+	// offers on probation; nil for none.
+	offers bits
+	names  map[offerName]bool
+	// buyable says that a node of an offer can be launched now.
+	buyable func(oi int) bool
+}
+
+// offerName is how the catalog names an offer.
+type offerName struct{ pool, instanceType, zone, capacityType string }
+
+// newProbation lists the model's offers on probation. Those of a pool with strict minValues are left out: without them the
+// pool might lack the values that it needs for a node of other offers.
+func newProbation(mk *market, minValuesBestEffort bool) probation {
+	p := probation{names: map[offerName]bool{}, buyable: func(oi int) bool { return mk.available.has(oi) && mk.withinLimits(oi) }}
+	several := func(r catalog.Requirement) bool { return r.MinValues > 1 }
+	for oi := range mk.offers {
+		o := &mk.offers[oi]
+		in := &mk.pools[o.pool]
+		if !o.Probation || !minValuesBestEffort && slices.ContainsFunc(in.Requirements, several) {
+			continue
+		}
+		if p.offers == nil {
+			p.offers = newBits(len(mk.offers))
+		}
+		p.offers.set(oi)
+		p.names[offerName{in.Name, mk.types[o.shape].Name, o.Zone, o.CapacityType}] = true
+	}
+	return p
+}
+
+// spared is fits without the offers on probation if others can be bought; else it is fits itself, and false.
+func (p *probation) spared(fits bits) (bits, bool) {
+	if p.offers == nil {
+		return fits, false
+	}
+	out, proven := p.without(fits), false
+	out.each(func(oi int) { proven = proven || p.buyable(oi) })
+	if !proven {
+		return fits, false
+	}
+	return out, true
+}
+
+// without is fits less the offers on probation.
+func (p *probation) without(fits bits) bits {
+	out := fits.clone()
+	for w, x := range p.offers {
+		out[w] &^= x
+	}
+	return out
+}
+
+// doubtful says that a node of the catalog, or a claim of this plan, may never come: EC2 has not launched it, and the offering
+// that it is expected to have is on probation.
+func (p *probation) doubtful(n *Node, inFlight map[string]catalog.InFlightNode) bool {
+	if f, ok := inFlight[n.Name]; ok {
+		return f.Phase <= catalog.PhaseRecorded && p.names[offerName{f.NodePool, f.InstanceType, f.Zone, f.CapacityType}]
+	}
+	l := n.Labels
+	return strings.HasPrefix(n.Name, plannedPrefix) &&
+		p.names[offerName{l[labelNodePool], l[corev1.LabelInstanceTypeStable], l[corev1.LabelTopologyZone], l[labelCapacityType]}]
+}

@@ -1,0 +1,58 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// termsText prints alternatives of requirements.
+func termsText(terms []catalog.Requirements) string {
+	var all []string
+	for _, term := range terms {
+		var keys []string
+		for _, k := range sortedKeys(term) {
+			keys = append(keys, k+" "+setText(term[k]))
+		}
+		all = append(all, strings.Join(keys, " and "))
+	}
+	return strings.Join(all, ", or ")
+}
+
+func setText(s catalog.Set) string {
+	if s.Absent && !s.Complement && len(s.Values) == 0 {
+		return "to be absent"
+	}
+	return s.String()
+}
+
+// listText prints the first values.
+func listText(values []string) string {
+	switch n := len(values); {
+	case n == 0:
+		return "none"
+	case n > 8:
+		return fmt.Sprintf("[%s and %d more]", strings.Join(values[:8], " "), n-8)
+	}
+	return "[" + strings.Join(values, " ") + "]"
+}
+
+// figure prints a quantity for a human: 95.69, 1.5Gi, 4.
+func figure(name corev1.ResourceName, n int64) string {
+	switch name {
+	case corev1.ResourceCPU:
+		return trimZeros(fmt.Sprintf("%.3f", float64(n)/1000))
+	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		if n >= 1<<30 {
+			return trimZeros(fmt.Sprintf("%.2f", float64(n)/(1<<30))) + "Gi"
+		}
+		return trimZeros(fmt.Sprintf("%.2f", float64(n)/(1<<20))) + "Mi"
+	default:
+		return itoa(n)
+	}
+}
+
+func trimZeros(s string) string { return strings.TrimRight(strings.TrimRight(s, "0"), ".") }
