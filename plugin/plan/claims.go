@@ -88,7 +88,10 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	parts := p.parts(n)
 	if !f.fine {
 		for _, part := range parts {
-			m.explainer.note(part.class, o.pool, "RequirementsConflict", minValuesLost+" for a node that runs the pod: "+m.claimForms.minValuesText(pool, f.alts, sp))
+			m.explainer.note(part.class, o.pool, Reason{
+				Code: "RequirementsConflict", cause: minValuesLost,
+				Message: "minValues of the pool cannot be kept for a node that runs the pod: " + m.claimForms.minValuesText(pool, f.alts, sp),
+			})
 		}
 		return Claim{}, false
 	}

@@ -11,9 +11,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// minValuesLost begins the reason of pods for whom a NodePool's minValues cannot be kept.
-const minValuesLost = "minValues of the pool cannot be kept"
-
 // keepMinValues cuts the list of types to what a claim may name, keeping as many distinct values as the pool's minValues
 // ask for: a type further down that brings a new value displaces the last one that brings none, or joins where there is room.
 // Types from the plain-th on are named for that only.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // tierSteps is into how many parts the pods of one priority are cut to find how many the limits leave room for.
@@ -117,7 +116,7 @@ func inverted(in Input, p *Plan) bool {
 
 // limited says that limits may be what the reason is about: of more types than one a claim counts as the largest.
 func (r *Reason) limited(in Input) bool {
-	return r.Code == "LimitExceeded" || strings.HasPrefix(r.Message, minValuesLost) && len(in.Catalog.NodePools[r.NodePool].Limits) > 0
+	return r.Code == "LimitExceeded" || r.cause == minValuesLost && len(in.Catalog.NodePools[r.NodePool].Limits) > 0
 }
 
 // placed counts the pods of at least the priority that have a node.

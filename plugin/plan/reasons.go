@@ -11,11 +11,12 @@ import (
 )
 
 // note keeps a reason that was found on the way, for a class in a pool.
-func (ex *explainer) note(ci, pi int, code, message string) {
+func (ex *explainer) note(ci, pi int, r Reason) {
 	if ex.notes == nil {
 		ex.notes = map[[2]int]Reason{}
 	}
-	ex.notes[[2]int{ci, pi}] = Reason{NodePool: ex.market.pools[pi].Name, Code: code, Message: message}
+	r.NodePool = ex.market.pools[pi].Name
+	ex.notes[[2]int{ci, pi}] = r
 }
 
 // unplaced lists the pods that next does not name, with one reason per pool.
@@ -64,8 +65,8 @@ func (ex *explainer) reason(ci, pi int) Reason {
 	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
 		if c.fits.has(oi) && ex.market.probation.buyable(oi) {
 			// A node that runs one pod could be launched: it is other pods that it lacks, or may not be with.
-			r := Reason{NodePool: p.Name}
-			r.Code, r.Message = ex.relation(ci)
+			r := ex.relation(ci)
+			r.NodePool = p.Name
 			return r
 		}
 	}
@@ -137,7 +138,8 @@ func (ex *explainer) reasonBySize(ci int, p *pool, labelled bits) Reason {
 		r.Code, r.Message = "LimitExceeded", ex.market.overLimit(p, open)
 		return r
 	}
-	r.Code, r.Message = ex.relation(ci)
+	r = ex.relation(ci)
+	r.NodePool = p.Name
 	return r
 }
 

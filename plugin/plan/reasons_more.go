@@ -82,11 +82,8 @@ func (mk *market) excess(p *pool, oi int) (worst int, share float64) {
 	return worst, share
 }
 
-// affinityTo begins the reason of pods that must be near others.
-const affinityTo = "required pod affinity by"
-
-// relation is the reason of pods that would fit, but not beside or away from others as they require.
-func (ex *explainer) relation(ci int) (code, message string) {
+// relation returns the reason of pods that would fit, but not beside or away from others as they require.
+func (ex *explainer) relation(ci int) Reason {
 	for i := range ex.relations.rules {
 		r := &ex.relations.rules[i]
 		if r.owner != ci {
@@ -94,20 +91,20 @@ func (ex *explainer) relation(ci int) (code, message string) {
 		}
 		switch {
 		case r.kind == spread && r.key != corev1.LabelHostname:
-			return "SpreadUnsatisfiable", fmt.Sprintf("topology spread over %s with maxSkew %d: %s; no further domain can take the pod", r.key, r.maxSkew, r.state())
+			return Reason{Code: "SpreadUnsatisfiable", Message: fmt.Sprintf("topology spread over %s with maxSkew %d: %s; no further domain can take the pod", r.key, r.maxSkew, r.state())}
 		case r.kind == affinity && r.key == corev1.LabelHostname && r.total > 0:
-			return "AffinityUnsatisfiable", fmt.Sprintf(affinityTo+" %s to %s: the nodes that have or get such pods are full", r.key, r.selector)
+			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("required pod affinity by %s to %s: the nodes that have or get such pods are full", r.key, r.selector), cause: noNeighbor}
 		case r.kind == affinity:
-			return "AffinityUnsatisfiable", fmt.Sprintf(affinityTo+" %s to %s: no node that can be launched joins such a pod (%s)", r.key, r.selector, r.state())
+			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("required pod affinity by %s to %s: no node that can be launched joins such a pod (%s)", r.key, r.selector, r.state()), cause: noNeighbor}
 		case r.kind == antiAffinity && r.key != corev1.LabelHostname:
-			return "AffinityUnsatisfiable", fmt.Sprintf("required pod anti-affinity by %s to %s: every domain that can be launched into has such a pod (%s)", r.key, r.selector, r.state())
+			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("required pod anti-affinity by %s to %s: every domain that can be launched into has such a pod (%s)", r.key, r.selector, r.state())}
 		}
 	}
 	return ex.relationOfOthers(ci)
 }
 
-// relationOfOthers is the reason of pods that rules of others keep off.
-func (ex *explainer) relationOfOthers(ci int) (code, message string) {
+// relationOfOthers returns the reason of pods that rules of others keep off.
+func (ex *explainer) relationOfOthers(ci int) Reason {
 	for i := range ex.relations.rules {
 		r := &ex.relations.rules[i]
 		if !r.classes.has(ci) || r.key == corev1.LabelHostname {
@@ -115,12 +112,12 @@ func (ex *explainer) relationOfOthers(ci int) (code, message string) {
 		}
 		switch {
 		case r.kind == antiAffinity:
-			return "AffinityUnsatisfiable", fmt.Sprintf("pods of the same batch have required anti-affinity by %s to it in every domain", r.key)
+			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("pods of the same batch have required anti-affinity by %s to it in every domain", r.key)}
 		case r.kind == spread && !r.soft && len(r.owners) > 0 && ex.relations.yields(ci, r.owner):
-			return "SpreadUnsatisfiable", fmt.Sprintf("pods of higher priority of the same batch count it in their topology spread over %s with maxSkew %d: %s", r.key, r.maxSkew, r.state())
+			return Reason{Code: "SpreadUnsatisfiable", Message: fmt.Sprintf("pods of higher priority of the same batch count it in their topology spread over %s with maxSkew %d: %s", r.key, r.maxSkew, r.state())}
 		}
 	}
-	return "LimitExceeded", "the pods that were planned before use what the limits of the pool leave"
+	return Reason{Code: "LimitExceeded", Message: "the pods that were planned before use what the limits of the pool leave"}
 }
 
 // state prints the counts by domain.

@@ -223,7 +223,7 @@ func sociable(r Reason, rooms bool) bool {
 	case "LimitExceeded", "SpreadUnsatisfiable", "AffinityUnsatisfiable", "GangIncomplete", "FilterRejected":
 		return true
 	case "RequirementsConflict":
-		return rooms || strings.HasPrefix(r.Message, minValuesLost)
+		return rooms || r.cause == minValuesLost
 	}
 	return rooms
 }
@@ -267,9 +267,7 @@ func (s *second) plan(left []int) []int {
 
 // explain takes over what the second plan says of pods that must be near others: those have nodes by now.
 func (s *second) explain(p *Plan) {
-	near := func(r Reason) bool {
-		return r.Code == "AffinityUnsatisfiable" && strings.HasPrefix(r.Message, affinityTo)
-	}
+	near := func(r Reason) bool { return r.cause == noNeighbor }
 	for _, u := range p.Unplaced {
 		at := slices.IndexFunc(s.first.Unplaced, func(o Unplaced) bool { return o.Class == u.Class })
 		if at < 0 || len(s.first.Unplaced[at].Reasons) != len(u.Reasons) {

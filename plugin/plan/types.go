@@ -233,7 +233,20 @@ type Reason struct {
 	Code string
 	// Message for a human, with the figures that decided: what was asked and what is nearest.
 	Message string
+	// cause narrows the code for what the planner does next.
+	cause cause
 }
+
+// cause is what decides whether planning again may help.
+type cause int
+
+const (
+	_ cause = iota
+	// minValuesLost means that a node for the pod cannot keep minValues of its NodePool.
+	minValuesLost
+	// noNeighbor means that required pod affinity finds no pod that it can join.
+	noNeighbor
+)
 
 // proof is what packing for the pools of one weight learned of their pods: what LowerBound starts from.
 type proof struct {
