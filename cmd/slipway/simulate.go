@@ -34,7 +34,7 @@ func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, else those of the objects)")
 	f.StringVar(&s.config, "config", "", "file with the scheduler's KubeSchedulerConfiguration: its plugins and default constraints (default: kube-scheduler's default profile)")
 	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")
-	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more than the bill without them preferences may cost; 0 to ignore preferences")
+	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more preferences may cost than the pods that have them cost without; 0 to ignore preferences")
 	f.Float64Var(&s.options.Plan.SpotShare, "spot-share", 0.5, "largest share of the pods on spot instances of one type in one zone; 1 for no limit")
 	f.Float64Var(&s.options.Plan.SpotPremium, "spot-premium", 0.1, "how much more a node may cost for the sake of --spot-share")
 	f.Float64Var(&s.options.Plan.NodeShare, "node-share", 0, "largest share of the pods on one node; 0 for no limit")

@@ -18,10 +18,13 @@ const (
 	// how much of all preferences.
 	spentShare = 0.75
 	keptShare  = 0.9
+	// packingNoise is how much two packings of nearly equal pods may differ: the bill of a batch says no more about the preferences of a
+	// few of its pods.
+	packingNoise = 0.003
 )
 
 // Make plans the pods of the input for as few USD per hour as it finds, with as many of their preferences kept as cost at
-// most Input.PreferenceShare more. The same input gives the same plan,
+// most Input.PreferenceShare more than the pods that have them cost without. The same input gives the same plan,
 // in whatever order its classes, nodes and instance types come.
 //
 // The steps: (1) plan without preferences, which says what may be spent on them; (2) list the preferences, each with a
@@ -51,10 +54,10 @@ func withPreferences(in Input, plain Plan) Plan {
 		return plain // Room that is there costs nothing: a tenth more of that is no node.
 	}
 	m := compile(in, nil, newLessons())
-	ranking := newPreferenceCosts(m).rank(spending{plain: plain.CostPerHour, more: in.PreferenceShare * plain.CostPerHour}) // 2
+	budget := newSpending(m, &plain, in.PreferenceShare)
+	ranking := newPreferenceCosts(m).rank(budget) // 2
 	in.sketch = true
 	best, lo, hi := plain, 0, len(ranking.wishes)+1
-	limit := plain.CostPerHour*(1+in.PreferenceShare) + 1e-9
 	plans := preferencePlans
 	if podsOf(in) > manyPods {
 		plans = preferencePlansMany
@@ -67,6 +70,7 @@ func withPreferences(in Input, plain Plan) Plan {
 		if lo == 0 && hi > len(ranking.wishes) {
 			n = ranking.promising
 		}
+		limit := plain.CostPerHour*(1+packingNoise) + budget.within(ranking.wishes[:n])
 		p := byPriority(in, ranking.wants(m, n))
 		if hurt := worse(in, &plain, &p); len(hurt) > 0 && ranking.drop(hurt, n) {
 			// Without the wishes of those that would find no node.
@@ -228,8 +232,9 @@ func (pc *preferenceCosts) rank(budget spending) *ranking {
 	slices.SortStableFunc(r.wishes, func(a, b wish) int {
 		return cmp.Or(cmp.Compare(perPod(&a), perPod(&b)), cmp.Compare(b.weight, a.weight), cmp.Compare(a.class, b.class), cmp.Compare(b.skew, a.skew))
 	})
-	for sum := 0.0; r.promising < len(r.wishes); r.promising++ {
-		if sum += r.wishes[r.promising].cost; sum > budget.more {
+	for sum := make([]float64, len(pc.classes)); r.promising < len(r.wishes); r.promising++ {
+		w := &r.wishes[r.promising]
+		if sum[w.class] += w.cost; sum[w.class] > budget.more[w.class] {
 			break
 		}
 	}
@@ -286,9 +291,9 @@ func (r *ranking) ignored(n int, share float64) []IgnoredPreference {
 		case ok && (w.host == nil || got == w.host.maxSkew):
 			continue
 		case ok:
-			why = fmt.Sprintf("kept as at most %d pods per node: fewer would cost more than %s above the bill without preferences", got, percent(share))
+			why = fmt.Sprintf("kept as at most %d pods per node: fewer would cost more than %s above what the pods cost without preferences", got, percent(share))
 		case why == "":
-			why = fmt.Sprintf("it would cost more than %s above the bill without preferences", percent(share))
+			why = fmt.Sprintf("it would cost more than %s above what the pods cost without preferences", percent(share))
 		}
 		out = append(out, IgnoredPreference{Class: w.class, Preference: w.text, Reason: why})
 	}

@@ -30,7 +30,7 @@ type Input struct {
 	Replaces []string
 	// Namespaces are the labels of each namespace by its name, for namespaceSelectors; nil where they are not known.
 	Namespaces map[string]map[string]string
-	// PreferenceShare is how much more than the bill without them preferences may cost: 0.1 for a tenth. Preferred node
+	// PreferenceShare is how much more preferences may cost than the pods that have them cost without: 0.1 for a tenth. Preferred node
 	// and pod affinity, ScheduleAnyway spread and PreferNoSchedule taints are not looked at where it is 0 or less.
 	PreferenceShare float64
 	// MinValuesBestEffort keeps as many of a NodePool's minValues as can be had (Karpenter's minValuesPolicy BestEffort);

@@ -7,8 +7,42 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// spending is what the plan costs without preferences, and how much more with them at most.
-type spending struct{ plain, more float64 }
+// spending is what a plan costs without preferences, in USD per hour, and how much more the preferences of each class may cost: a share of
+// what its own pods cost.
+type spending struct {
+	plain float64
+	more  []float64
+}
+
+// newSpending divides the bill of the plan among the classes, that of a node by the parts of it that their pods take.
+func newSpending(m *model, p *Plan, part float64) spending {
+	out := spending{plain: p.CostPerHour, more: make([]float64, len(m.classes))}
+	for i := range p.Claims {
+		c := &p.Claims[i]
+		parts, sum := make([]float64, len(c.Members)), 0.0
+		free := m.dims.vec(c.Allocatable)
+		for j, x := range c.Members {
+			parts[j] = float64(len(x.Pods)) * share(m.classes[x.Class].need, free)
+			sum += parts[j]
+		}
+		for j, x := range c.Members {
+			out.more[x.Class] += part * c.Expected.Price * parts[j] / sum
+		}
+	}
+	return out
+}
+
+// within returns how much more the wishes may cost together: what the classes that have them may spend.
+func (s *spending) within(wishes []wish) float64 {
+	sum, seen := 0.0, make([]bool, len(s.more))
+	for i := range wishes {
+		if ci := wishes[i].class; !seen[ci] {
+			seen[ci] = true
+			sum += s.more[ci]
+		}
+	}
+	return sum
+}
 
 // price guesses what the wish costs beside those of its class that are kept so far, and adds it to them. It returns the
 // wish, in several strengths where it is about hosts; or why it is hopeless.
@@ -39,7 +73,7 @@ func (pc *preferenceCosts) price(kept *want, w wish, budget spending) ([]wish, s
 	for i := len(kept.spread); i < len(with.spread); i++ {
 		w.cost += n * pc.unevenness(&after, with.spread[i].key)
 	}
-	if w.cost > budget.more {
+	if w.cost > budget.more[w.class] {
 		return nil, ""
 	}
 	*kept = with
@@ -123,7 +157,7 @@ func (pc *preferenceCosts) priceHost(w wish, budget spending) ([]wish, string) {
 		if level.cost == 0 {
 			free++
 		}
-		if level.cost <= budget.more {
+		if level.cost <= budget.more[w.class] {
 			out = append(out, level)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // Settings say how plans are made.
 type Settings struct {
-	// PreferenceShare is how much more than the bill without them preferences may cost: 0.1 for a tenth.
+	// PreferenceShare is how much more preferences may cost than the pods that have them cost without: 0.1 for a tenth.
 	PreferenceShare float64
 	// MinValuesBestEffort keeps as many of a NodePool's minValues as can be had, instead of launching nothing without them.
 	MinValuesBestEffort bool
