@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -76,9 +77,11 @@ func (s *rounds) keepPassed(ctx context.Context, found verify.Judgement, verdict
 		}
 		verdicts = slices.Concat(found.Verdicts, s.trim(found.Bad))
 	}
+	rest := withdrawal{}
 	for ci := range s.in.Classes {
-		s.withhold(ci, nil, outOfTime())
+		rest.add(ci, nil, outOfTime())
 	}
+	s.withdraw(rest)
 	return nil
 }
 
@@ -86,105 +89,152 @@ func (s *rounds) keepPassed(ctx context.Context, found verify.Judgement, verdict
 // were not asked about where the NodePool's minValues need these. Other such claims are left with what was expected of
 // them. It reports whether any pod was taken out.
 func (s *rounds) takeOut(found verify.Judgement, verdicts []verify.Verdict) bool {
-	taken := false
+	out := withdrawal{}
 	for _, x := range verdicts {
-		reason := plan.Reason{Code: "FilterRejected", Message: "the scheduler's filters reject the node that was planned: " + x.Reason}
-		taken = s.withhold(x.Class, x.Pods, reason) || taken
+		out.add(x.Class, x.Pods, plan.Reason{Code: "FilterRejected", Message: "the scheduler's filters reject the node that was planned: " + x.Reason})
 	}
 	for _, ci := range found.Unchecked {
-		taken = s.withhold(ci, nil, outOfTime()) || taken
+		out.add(ci, nil, outOfTime())
 	}
-	if taken {
+	if s.withdraw(out) {
 		return true // The indices of claims are others now; all are asked about again.
 	}
-	var lacking []plan.Member
+	lacking := withdrawal{}
 	for _, i := range found.UncheckedClaims {
 		c := &s.Plan.Claims[i]
 		c.Narrow(corev1.LabelTopologyZone, func(zone string) bool { return zone == c.Expected.Zone })
 		c.Narrow(clusterview.LabelCapacityType, func(capacityType string) bool { return capacityType == c.Expected.CapacityType })
 		c.NarrowTypes(func(string) bool { return false })
 		if !s.in.MinValuesBestEffort && !s.keepsMinValues(c) {
-			lacking = append(lacking, c.Members...)
+			for _, m := range c.Members {
+				lacking.add(m.Class, m.Pods, outOfTime())
+			}
 		}
 	}
-	for _, m := range lacking {
-		taken = s.withhold(m.Class, m.Pods, outOfTime()) || taken
-	}
-	return taken
+	return s.withdraw(lacking)
 }
 
-// withhold takes pods of a class out of the plan, all of them where pods is nil, and with a pod of a gang the gang. It
-// reports whether there were any.
-func (s *rounds) withhold(class int, pods []catalog.PodRef, why plan.Reason) bool {
-	gang := plan.GangOf(s.in.Classes[class].Pod).Name
-	if gang == "" {
-		return s.takeClass(class, pods, why)
-	}
-	taken := false
-	for ci := range s.in.Classes {
-		if plan.GangOf(s.in.Classes[ci].Pod).Name == gang {
-			taken = s.takeClass(ci, nil, why) || taken
-		}
-	}
-	return taken
+// withdrawal is pods to take out of a plan, by class.
+type withdrawal map[int]*withdrawn
+
+// withdrawn is pods of one class to take out of a plan.
+type withdrawn struct {
+	// all says that it is all of them; else those of the UIDs.
+	all     bool
+	uids    map[string]bool
+	reasons []plan.Reason
+	// taken are those that the plan had a place for.
+	taken []catalog.PodRef
 }
 
-// takeClass takes pods of one class out of the plan, and claims without pods with them.
-func (s *rounds) takeClass(class int, pods []catalog.PodRef, why plan.Reason) bool {
-	gone := make(map[string]bool, len(pods))
+// add adds pods of a class, all of them where pods is nil.
+func (w withdrawal) add(class int, pods []catalog.PodRef, why plan.Reason) {
+	x := w[class]
+	if x == nil {
+		x = &withdrawn{uids: map[string]bool{}}
+		w[class] = x
+	}
+	x.all = x.all || pods == nil
 	for _, ref := range pods {
-		gone[ref.UID] = true
+		x.uids[ref.UID] = true
 	}
-	var taken []catalog.PodRef
-	shorter := func(members []plan.Member) ([]plan.Member, int) {
-		var out []plan.Member
-		n := 0
-		for _, m := range members {
-			if m.Class == class {
-				kept := slices.DeleteFunc(slices.Clone(m.Pods), func(ref catalog.PodRef) bool {
-					goes := pods == nil || gone[ref.UID]
-					if goes {
-						taken = append(taken, ref)
-						n++
-					}
-					return goes
-				})
-				m.Pods = kept
-			}
-			if len(m.Pods) > 0 {
-				out = append(out, m)
-			}
+	if !slices.Contains(x.reasons, why) {
+		x.reasons = append(x.reasons, why)
+	}
+}
+
+// addGangs adds the rest of the gangs that pods are taken out of.
+func (w withdrawal) addGangs(classes []plan.Class) {
+	reasons := map[string]plan.Reason{}
+	for _, ci := range slices.Sorted(maps.Keys(w)) {
+		gang := plan.GangOf(classes[ci].Pod).Name
+		if _, known := reasons[gang]; gang != "" && !known {
+			reasons[gang] = w[ci].reasons[0]
 		}
-		return out, n
 	}
-	var claims []plan.Claim
+	if len(reasons) == 0 {
+		return
+	}
+	for ci := range classes {
+		if why, ok := reasons[plan.GangOf(classes[ci].Pod).Name]; ok {
+			w.add(ci, nil, why)
+		}
+	}
+}
+
+// from returns the members without the pods that are taken out, and how many those are by class.
+func (w withdrawal) from(members []plan.Member) ([]plan.Member, map[int]int) {
+	var out []plan.Member
+	var gone map[int]int
+	for _, m := range members {
+		x := w[m.Class]
+		if x == nil {
+			out = append(out, m)
+			continue
+		}
+		kept := slices.DeleteFunc(slices.Clone(m.Pods), func(ref catalog.PodRef) bool {
+			goes := x.all || x.uids[ref.UID]
+			if goes {
+				x.taken = append(x.taken, ref)
+			}
+			return goes
+		})
+		if n := len(m.Pods) - len(kept); n > 0 {
+			if gone == nil {
+				gone = map[int]int{}
+			}
+			gone[m.Class] += n
+		}
+		if m.Pods = kept; len(kept) > 0 {
+			out = append(out, m)
+		}
+	}
+	return out, gone
+}
+
+// withdraw takes pods out of the plan, with a pod of a gang the gang, and claims without pods with them. It reports whether there were any.
+func (s *rounds) withdraw(w withdrawal) bool {
+	w.addGangs(s.in.Classes)
+	claims := make([]plan.Claim, 0, len(s.Plan.Claims))
 	for _, c := range s.Plan.Claims {
-		var n int
-		if c.Members, n = shorter(c.Members); len(c.Members) == 0 {
+		var gone map[int]int
+		if c.Members, gone = w.from(c.Members); len(c.Members) == 0 {
 			s.Plan.CostPerHour -= c.Expected.Price
 			continue
 		}
-		c.Requests = without(c.Requests, s.in.Classes[class].Pod, n)
+		for _, class := range slices.Sorted(maps.Keys(gone)) {
+			c.Requests = without(c.Requests, s.in.Classes[class].Pod, gone[class])
+		}
 		claims = append(claims, c)
 	}
-	var placements []plan.Placement
+	placements := make([]plan.Placement, 0, len(s.Plan.Placements))
 	for _, p := range s.Plan.Placements {
-		if p.Members, _ = shorter(p.Members); len(p.Members) > 0 {
+		if p.Members, _ = w.from(p.Members); len(p.Members) > 0 {
 			placements = append(placements, p)
 		}
 	}
-	if len(taken) == 0 {
-		return false
+	at := map[int]int{}
+	for i := range s.Plan.Unplaced {
+		at[s.Plan.Unplaced[i].Class] = i
 	}
-	s.Plan.Claims, s.Plan.Placements = claims, placements
-	at := slices.IndexFunc(s.Plan.Unplaced, func(u plan.Unplaced) bool { return u.Class == class })
-	if at < 0 {
-		s.Plan.Unplaced = append(s.Plan.Unplaced, plan.Unplaced{Class: class, Pods: taken, Reasons: []plan.Reason{why}})
-		return true
+	taken := false
+	for _, class := range slices.Sorted(maps.Keys(w)) {
+		x := w[class]
+		if len(x.taken) == 0 {
+			continue
+		}
+		taken = true
+		if i, known := at[class]; known {
+			u := &s.Plan.Unplaced[i]
+			u.Pods, u.Reasons = slices.Concat(u.Pods, x.taken), slices.Concat(u.Reasons, x.reasons)
+			continue
+		}
+		s.Plan.Unplaced = append(s.Plan.Unplaced, plan.Unplaced{Class: class, Pods: x.taken, Reasons: x.reasons})
 	}
-	u := &s.Plan.Unplaced[at]
-	u.Pods, u.Reasons = slices.Concat(u.Pods, taken), slices.Concat(u.Reasons, []plan.Reason{why})
-	return true
+	if taken {
+		s.Plan.Claims, s.Plan.Placements = claims, placements
+	}
+	return taken
 }
 
 // without returns the requests less those of n pods.

@@ -2,6 +2,7 @@ package provision_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -109,5 +110,38 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	})
 	if err != nil || len(r.Plan.Claims) > 0 || !r.Plan.CutShort {
 		t.Errorf("plan %+v, error %v: want no claim", r.Plan, err)
+	}
+}
+
+// A plan of many classes that is stopped is taken back in time proportional to its size: 16 times as many take nowhere near 256 times as long.
+func TestStoppedWithManyClasses(t *testing.T) {
+	stop := func(n int) time.Duration {
+		classes := make([]plan.Class, 0, n)
+		for i := range n {
+			name := fmt.Sprintf("c-%d", i)
+			classes = append(classes, verifytest.Class(name, 1, verifytest.Pod(name)))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var stopped time.Time
+		p, err := provision.New(provision.Config{Verifier: verifytest.New(t), Make: func(ctx context.Context, in plan.Input) plan.Plan {
+			out := oneEach(ctx, in)
+			cancel()
+			stopped = time.Now()
+			return out
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.Provision(ctx, provision.Request{Classes: classes, Cluster: clusterview.Source{
+			Snapshot: internalcache.NewSnapshot(nil, nil), Catalog: verifytest.Zones("z1"), Pod: func(catalog.PodRef) *corev1.Pod { return nil },
+		}})
+		if err != nil || len(r.Plan.Claims) > 0 || len(r.Plan.Unplaced) != n {
+			t.Fatalf("%d claims, %d classes unplaced, %v: want nothing to launch and a reason for each of %d", len(r.Plan.Claims), len(r.Plan.Unplaced), err, n)
+		}
+		return time.Since(stopped)
+	}
+	few, many := max(stop(500), time.Millisecond), stop(8000)
+	if many > 80*few {
+		t.Errorf("500 classes are taken back in %v, 8,000 in %v", few, many)
 	}
 }

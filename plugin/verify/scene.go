@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,7 +52,7 @@ type scene struct {
 	keys []string
 }
 
-func newScene(view *clusterview.View, classes []plan.Class, p plan.Plan, cat catalog.State) (*scene, error) {
+func newScene(ctx context.Context, view *clusterview.View, classes []plan.Class, p plan.Plan, cat catalog.State) (*scene, error) {
 	s := &scene{
 		view: view, claims: p.Claims, cat: cat, classes: classes, spots: map[int][]*spot{}, changed: map[string]*framework.NodeInfo{},
 		ofClaim: map[int][]*spot{}, shapes: map[string]*shape{}, known: map[string]map[place]*variant{},
@@ -60,6 +61,9 @@ func newScene(view *clusterview.View, classes []plan.Class, p plan.Plan, cat cat
 	infos := map[int]*framework.PodInfo{}
 	var err error
 	for i := range p.Claims {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("placing the pods of %d claims: %w", len(p.Claims), ctx.Err())
+		}
 		c := &p.Claims[i]
 		ni := framework.NewNodeInfo()
 		ni.SetNode(clusterview.VirtualNode(c.Name, clusterview.ClaimLabels(c), c.Taints, c.Allocatable))

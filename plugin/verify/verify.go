@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,8 +116,11 @@ type Judgement struct {
 // Check asks the filters about the plan. The classes are those of the plan's input. When the context ends it returns what
 // it has asked until then, and what it has not; that is no error.
 func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []plan.Class, p plan.Plan, cat catalog.State) (Judgement, error) {
-	scene, err := newScene(view, classes, p, cat)
-	if err != nil {
+	scene, err := newScene(ctx, view, classes, p, cat)
+	switch {
+	case ctx.Err() != nil:
+		return Judgement{Unchecked: placed(p)}, nil
+	case err != nil:
 		return Judgement{}, err
 	}
 	all := newOverlay(view.Base(), scene.nodes())
@@ -126,6 +130,10 @@ func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []
 	var out Judgement
 	asked, among := map[int]*trial{}, neighbours{}
 	for _, c := range heavyLast(scene.order, classes) {
+		if ctx.Err() != nil {
+			out.Unchecked = append(out.Unchecked, c)
+			continue
+		}
 		t, rejected, err := v.preFilter(ctx, scene, c, among)
 		if t != nil && err == nil {
 			asked[c] = t
@@ -144,6 +152,22 @@ func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []
 		err = v.alternatives(ctx, scene, asked, &out)
 	}
 	return out, err
+}
+
+// placed returns the classes that the plan has a place for, sorted.
+func placed(p plan.Plan) []int {
+	out := map[int]bool{}
+	for i := range p.Claims {
+		for _, m := range p.Claims[i].Members {
+			out[m.Class] = true
+		}
+	}
+	for i := range p.Placements {
+		for _, m := range p.Placements[i].Members {
+			out[m.Class] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(out))
 }
 
 // manyTerms is from how many constraints and terms on a class is asked about after the others: what one pod's owner wrote
