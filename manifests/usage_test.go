@@ -67,7 +67,7 @@ func schedulerNeeds() []need {
 		{"limitranges", watched, "plugin/daemonsets.go", "LimitRanges()"},
 		{"runtimeclasses", watched, "plugin/daemonsets.go", "RuntimeClasses()"},
 		{"priorityclasses", watched, "plugin/daemonsets.go", "PriorityClasses()"},
-		{"jobs", watched, "plugin/owners.go", "Jobs()"},
+		{"jobs", watched, "plugin/intake/owners.go", "Jobs()"},
 		// k8s.io/apiserver: who may read its metrics (authentication-reader, of kube-system).
 		{"configmaps", watched, "", ""},
 		// kube-scheduler's own too, where the cluster has their feature gates on.
