@@ -231,3 +231,43 @@ type fitter struct {
 	relations *relations
 	daemons   []class
 }
+
+// takeDaemons takes the daemon pods that run on a node off its free resources.
+func (ft *fitter) takeDaemons() {
+	for i := range ft.daemons {
+		d := &ft.daemons[i]
+		d.fits = newBits(len(ft.market.offers))
+		for pi := range ft.market.pools {
+			p := &ft.market.pools[pi]
+			if _, ok := Tolerates(d.pod.Spec.Tolerations, p.Taints); !ok || p.broken != nil {
+				continue
+			}
+			for _, term := range d.terms {
+				d.fits.or(ft.market.matching(p, term))
+			}
+		}
+	}
+	if len(ft.daemons) == 0 {
+		return
+	}
+	ft.market.offers = slices.Clone(ft.market.offers) // Others may have them, too.
+	// Offers of a type share what they have.
+	var from, last vec
+	were, are := make([]bool, len(ft.daemons)), make([]bool, len(ft.daemons))
+	for i := range ft.market.offers {
+		o := &ft.market.offers[i]
+		for j := range ft.daemons {
+			are[j] = ft.daemons[j].fits.has(i)
+		}
+		if last == nil || &o.free[0] != &from[0] || !slices.Equal(are, were) {
+			from, last = o.free, o.free.clone()
+			for j := range ft.daemons {
+				if are[j] {
+					last.add(ft.daemons[j].need, -1)
+				}
+			}
+			copy(were, are)
+		}
+		o.free = last
+	}
+}

@@ -124,7 +124,7 @@ func (ex *explainer) lacking(g *gang, placed []int) string {
 	return fmt.Sprintf("pod %s: %s", ref.Name, r.Message)
 }
 
-// gangRules keep gangs whole: all of their pods have nodes, or none.
+// gangRules keeps gangs whole: all of their pods have nodes, or none.
 type gangRules struct {
 	in        *Input
 	explainer *explainer

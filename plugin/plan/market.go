@@ -23,7 +23,7 @@ type pool struct {
 	// open are the keys whose value the pods of a node choose.
 	open   map[string]catalog.Set
 	limits []limit
-	// types and offers are ranges of the model's lists.
+	// types and offers are ranges of the market's lists.
 	types, offers [2]int
 }
 

@@ -22,7 +22,7 @@ type probation struct {
 // offerName is how the catalog names an offer.
 type offerName struct{ pool, instanceType, zone, capacityType string }
 
-// newProbation lists the model's offers on probation. Those of a pool with strict minValues are left out: without them the
+// newProbation lists the market's offers on probation. Those of a pool with strict minValues are left out: without them the
 // pool might lack the values that it needs for a node of other offers.
 func newProbation(mk *market, minValuesBestEffort bool) probation {
 	p := probation{names: map[offerName]bool{}, buyable: func(oi int) bool { return mk.available.has(oi) && mk.withinLimits(oi) }}
