@@ -12,7 +12,7 @@ import (
 
 // domainMemo remembers what does not depend on sizes while units are made: many classes ask the same. The limits do not change meanwhile.
 type domainMemo struct {
-	// places are the combinations of values of label keys, by the keys.
+	// places are the combinations of values of label keys, by the keys and how many values stand for an endless choice.
 	places map[string]places
 	// inside are the offers whose nodes can have values, by the keys and the values.
 	inside map[string]bits
@@ -78,10 +78,8 @@ func (pl *placer) moreDomains(u *unit, keys []string, domains []domain) ([]domai
 		for _, key := range some {
 			pl.market.moreValues[key] = 2*pl.market.moreValues[key] + 1
 		}
-		if more := pl.findDomains(u, keys); len(more) > len(domains) || len(some) > 1 {
+		if more := pl.domainsOf(u, keys); len(more) > len(domains) || len(some) > 1 {
 			if best := pl.relations.bestDomain(u, more); best >= 0 {
-				clear(pl.memo.places)
-				clear(pl.memo.inside)
 				return more, best
 			}
 		}
@@ -108,7 +106,13 @@ func (re *relations) apartBy(u *unit, key string) bool {
 
 // placesOf returns the places under the keys.
 func (pl *placer) placesOf(keys []string) places {
-	joined := strings.Join(keys, "\x00")
+	parts := slices.Clone(keys)
+	for _, k := range keys {
+		if n := pl.market.moreValues[k]; n > 0 {
+			parts = append(parts, k+"="+itoa(int64(n)))
+		}
+	}
+	joined := strings.Join(parts, "\x00")
 	out, known := pl.memo.places[joined]
 	if known {
 		return out

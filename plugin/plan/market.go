@@ -215,16 +215,21 @@ func (mk *market) values(demands []catalog.Requirements, oi int, key string) []s
 	if v, ok := mk.label(oi, key); ok {
 		return []string{v}
 	}
-	p := mk.offers[oi].pool
-	set, ok := mk.pools[p].open[key]
-	if asked, demanded := demands[p][key]; demanded {
-		set = asked
-	}
-	if !ok || !set.Complement {
+	set := mk.openTo(demands, oi, key)
+	if !set.Complement {
 		return set.List()
 	}
 	set.Absent = false
 	return picks(set, 1+mk.moreValues[key])
+}
+
+// openTo returns the values of a label that the offer's pool leaves to pods with the demands; none for other labels.
+func (mk *market) openTo(demands []catalog.Requirements, oi int, key string) catalog.Set {
+	p := mk.offers[oi].pool
+	if asked, demanded := demands[p][key]; demanded {
+		return asked
+	}
+	return mk.pools[p].open[key]
 }
 
 // addValues adds values to a set of them. Most offers share a label's few values: looking is cheaper than writing.
@@ -263,7 +268,7 @@ func (mk *market) inDomain(demands []catalog.Requirements, oi int, keys []string
 			}
 			continue
 		}
-		if has && !slices.Contains(mk.values(demands, oi, k), v) || !has && !mk.mayLack(demands, oi, k) {
+		if has && !mk.openTo(demands, oi, k).Has(v) || !has && !mk.mayLack(demands, oi, k) {
 			return false
 		}
 	}
