@@ -71,12 +71,7 @@ func TestSoldOutTypesHoldUpNoOtherPods(t *testing.T) {
 		onlyTypes(p, append(soldOutTypes(), "m5.xlarge", "m5.2xlarge")...)
 		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
 	})
-	s.other = newWorld(t, "sold-out-other")
-	t.Cleanup(func() {
-		ctx, cancel := cleanupContext()
-		defer cancel()
-		s.other.clear(ctx)
-	})
+	s.other = newTenant(t, "sold-out-other")
 	stock := func(without time.Duration) {
 		for _, instanceType := range s.soldOut {
 			shared.AWS().ICE(instanceType, "all", "all", without)

@@ -27,12 +27,7 @@ func (w *world) launched(n int, create func()) time.Duration {
 func TestHostilePodsHoldUpNoOtherPods(t *testing.T) {
 	w := newWorld(t, "hostile")
 	w.pool("hostile", func(p *karpv1.NodePool) { require(p, karpv1.CapacityTypeLabelKey, "on-demand") })
-	other := newWorld(t, "hostile-other")
-	t.Cleanup(func() {
-		ctx, cancel := cleanupContext()
-		defer cancel()
-		other.clear(ctx)
-	})
+	other := newTenant(t, "hostile-other")
 	ordinary := func(name string) { other.deployment(name, 20, w.podSpec("1500m", "500Mi", nil)) }
 	alone := other.launched(20, func() { ordinary("alone") })
 

@@ -38,6 +38,18 @@ func newWorld(t *testing.T, name string) *world {
 	return w
 }
 
+// newTenant returns another world of the test, whose pods run on nodes of the first one's NodePools.
+func newTenant(t *testing.T, name string) *world {
+	t.Helper()
+	w := newWorld(t, name)
+	t.Cleanup(func() {
+		ctx, cancel := cleanupContext()
+		defer cancel()
+		w.clear(ctx)
+	})
+	return w
+}
+
 // clear deletes the test's namespace with its pods: they must not wait for nodes that will not come.
 func (w *world) clear(ctx context.Context) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
