@@ -105,9 +105,9 @@ type unit struct {
 	domain map[string]string
 }
 
-// modest says that the unit demands nothing of labels that NodePools leave open.
-func (u *unit) modest() bool {
-	return !slices.ContainsFunc(u.demands, func(d catalog.Requirements) bool { return len(d) > 0 })
+// modest reports whether the demands leave all labels as open as the NodePools do.
+func modest(demands []catalog.Requirements) bool {
+	return !slices.ContainsFunc(demands, func(d catalog.Requirements) bool { return len(d) > 0 })
 }
 
 // priority of the pod; 0 unless a PriorityClass or the pod says otherwise.

@@ -83,7 +83,7 @@ func (ss *spotSpread) uncrowded(sp span, n node) (span, bool) {
 		}
 		key, ok := ss.spotKey(oi)
 		if held := ss.crowds.held[key]; ok && key != own && held > 0 && held+n.sum[dimPods] > ss.crowds.limit {
-			sp.shared[oi>>6] &^= 1 << (oi & 63)
+			sp.shared.unset(oi)
 		}
 	})
 	return sp, true

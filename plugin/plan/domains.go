@@ -5,12 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// domainMemo remembers what does not depend on sizes while units are made: many classes ask the same. The limits do not change meanwhile.
+// domainMemo remembers what does not depend on sizes, for units that demand nothing of open labels: many classes ask the same. The limits do not change meanwhile.
 type domainMemo struct {
 	// places are the combinations of values of label keys, by the keys and how many values stand for an endless choice.
 	places map[string]places
@@ -23,33 +21,24 @@ type domainMemo struct {
 // pinnedFits is what the domain leaves of the unit's offers.
 func (pl *placer) pinnedFits(u *unit, keys []string, values map[string]string) bits {
 	fits := u.fits.clone()
-	if u.modest() {
-		fits.and(pl.inside(keys, values))
-		return fits
-	}
-	for oi := range pl.market.offers {
-		if fits.has(oi) && !pl.market.inDomain(u.demands, oi, keys, values) {
-			fits[oi>>6] &^= 1 << (oi & 63)
-		}
-	}
+	fits.and(pl.inside(u.demands, keys, values))
 	return fits
 }
 
-// inside returns the offers whose nodes can have the values, for units that demand nothing of open labels. Nobody may change it.
-func (pl *placer) inside(keys []string, values map[string]string) bits {
+// inside returns the offers whose nodes can have the values, for units with the demands. Nobody may change it.
+func (pl *placer) inside(demands []catalog.Requirements, keys []string, values map[string]string) bits {
 	joined := strings.Join(keys, "\x00") + "\x00\x00" + domainName(values, keys)
-	out, known := pl.memo.inside[joined]
-	if known {
+	remember := modest(demands)
+	if out, known := pl.memo.inside[joined]; known && remember {
 		return out
 	}
-	out = newBits(len(pl.market.offers))
-	anything := make([]catalog.Requirements, len(pl.market.pools))
+	out := newBits(len(pl.market.offers))
 	for oi := range pl.market.offers {
-		if pl.market.inDomain(anything, oi, keys, values) {
+		if pl.market.inDomain(demands, oi, keys, values) {
 			out.set(oi)
 		}
 	}
-	if pl.memo.inside != nil && len(pl.memo.inside) < maxInside {
+	if remember && pl.memo.inside != nil && len(pl.memo.inside) < maxInside {
 		pl.memo.inside[joined] = out
 	}
 	return out
@@ -57,9 +46,6 @@ func (pl *placer) inside(keys []string, values map[string]string) bits {
 
 // maxInside is how many combinations of values are remembered.
 const maxInside = 4096
-
-// onlyZone says that the zone is the only key, and the offer alone decides it.
-func onlyZone(keys []string) bool { return len(keys) == 1 && keys[0] == corev1.LabelTopologyZone }
 
 // moreDomains is for a unit whose pods must be apart by labels of which a NodePool takes any value, when each of its domains has one: twice
 // as many values of one such label, or of all of them where each alone does not help, and the first domain that they open; -1 for none.
@@ -104,8 +90,8 @@ func (re *relations) apartBy(u *unit, key string) bool {
 	return apart && !isHost(key)
 }
 
-// placesOf returns the places under the keys.
-func (pl *placer) placesOf(keys []string) places {
+// placesOf returns the places under the keys, for units with the demands.
+func (pl *placer) placesOf(demands []catalog.Requirements, keys []string) places {
 	parts := slices.Clone(keys)
 	for _, k := range keys {
 		if n := pl.market.moreValues[k]; n > 0 {
@@ -113,11 +99,11 @@ func (pl *placer) placesOf(keys []string) places {
 		}
 	}
 	joined := strings.Join(parts, "\x00")
-	out, known := pl.memo.places[joined]
-	if known {
+	remember := modest(demands)
+	if out, known := pl.memo.places[joined]; known && remember {
 		return out
 	}
-	anything := make([]catalog.Requirements, len(pl.market.pools))
+	var out places
 	index := map[string]int{}
 	for oi := range pl.market.offers {
 		if !pl.market.available.has(oi) || !pl.market.withinLimits(oi) {
@@ -129,7 +115,7 @@ func (pl *placer) placesOf(keys []string) places {
 			i = len(out)
 			index[at] = i
 			p := place{weight: pl.market.pools[pl.market.offers[oi].pool].Weight, set: newBits(len(pl.market.offers)), rates: make([][]rate, len(pl.dims))}
-			for _, values := range pl.market.tuples(anything, oi, keys) {
+			for _, values := range pl.market.tuples(demands, oi, keys) {
 				p.values, p.names = append(p.values, values), append(p.names, domainName(values, keys))
 			}
 			out = append(out, p)
@@ -137,7 +123,7 @@ func (pl *placer) placesOf(keys []string) places {
 		out[i].set.set(oi)
 		out[i].offers = append(out[i].offers, oi)
 	}
-	if pl.memo.places != nil && len(pl.memo.places) < maxPlaces {
+	if remember && pl.memo.places != nil && len(pl.memo.places) < maxPlaces {
 		pl.memo.places[joined] = out
 	}
 	return out

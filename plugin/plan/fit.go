@@ -72,7 +72,7 @@ func (ft *fitter) dropUnfit(c *class, set bits) {
 	}
 	set.each(func(oi int) {
 		if ft.daemonPort(c, oi) || ft.daemonApart(c, oi) || ft.isBlocked(c, oi) || ft.rejects(c, oi) {
-			set[oi>>6] &^= 1 << (oi & 63)
+			set.unset(oi)
 		}
 	})
 }

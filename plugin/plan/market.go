@@ -192,7 +192,7 @@ func (mk *market) each(set bits, keep func(int) bool) bits {
 
 func (mk *market) dropPool(set bits, pi int) {
 	for oi := mk.pools[pi].offers[0]; oi < mk.pools[pi].offers[1]; oi++ {
-		set[oi>>6] &^= 1 << (oi & 63)
+		set.unset(oi)
 	}
 }
 

@@ -3,7 +3,6 @@ package plan
 import (
 	"encoding/binary"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -101,7 +100,7 @@ func (od *openDomains) shut(c *class) bool {
 
 // domainsKey tells spreads apart that see different domains; false for classes whose demands make them special.
 func domainsKey(seen bits, demands []catalog.Requirements, key string) (string, bool) {
-	if slices.ContainsFunc(demands, func(d catalog.Requirements) bool { return len(d) > 0 }) {
+	if !modest(demands) {
 		return "", false
 	}
 	b := make([]byte, 0, 8*len(seen)+len(key))

@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// places are the combinations of label values under some keys that a new node can have, for units that leave open keys open.
+// places are the combinations of label values under some keys that a new node can have.
 // Units ask for them again and again: where one can go costs a look at a few offers, not at each.
 type places []place
 

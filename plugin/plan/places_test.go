@@ -50,7 +50,7 @@ func TestOffersBySizeAndPrice(t *testing.T) {
 					continue
 				}
 				if !offers[oi].free.holds(need) {
-					want[oi>>6] &^= 1 << (oi & 63)
+					want.unset(oi)
 					continue
 				}
 				least = min(least, offers[oi].Price*share(need, offers[oi].free))

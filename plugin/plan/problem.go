@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
 )
 
@@ -128,7 +127,7 @@ type choiceIndex struct{ keys, values map[string]int }
 
 // of are the demands of a unit, by pool; nil for none.
 func (x *choiceIndex) of(u *unit) [][]binpack.Choice {
-	if !slices.ContainsFunc(u.demands, func(d catalog.Requirements) bool { return len(d) > 0 }) {
+	if modest(u.demands) {
 		return nil
 	}
 	if x.keys == nil {

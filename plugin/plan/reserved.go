@@ -27,7 +27,7 @@ func (cr *capacityReservations) compile() {
 func (cr *capacityReservations) closeEmpty() {
 	for oi := range cr.market.offers {
 		if left, limited := cr.left[cr.market.offers[oi].ReservationID]; limited && left <= 0 {
-			cr.market.available[oi>>6] &^= 1 << (oi & 63)
+			cr.market.available.unset(oi)
 		}
 	}
 }

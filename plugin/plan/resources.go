@@ -207,6 +207,7 @@ type bits []uint64
 func newBits(n int) bits      { return make(bits, (n+63)/64) }
 func (b bits) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 func (b bits) set(i int)      { b[i>>6] |= 1 << (i & 63) }
+func (b bits) unset(i int)    { b[i>>6] &^= 1 << (i & 63) }
 func (b bits) clone() bits    { return slices.Clone(b) }
 
 // and keeps what is in o as well.

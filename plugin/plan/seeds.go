@@ -104,8 +104,8 @@ func (pl *placer) helpful(u *unit, domains []domain) {
 // reach returns the values of the label that pods of the class can be launched into.
 func (pl *placer) reach(ci int, key string) map[string]bool {
 	c, out := &pl.classes[ci], map[string]bool{}
-	if u := (unit{demands: c.demands}); u.modest() {
-		for _, p := range pl.placesOf([]string{key}) {
+	if modest(c.demands) {
+		for _, p := range pl.placesOf(c.demands, []string{key}) {
 			if !p.set.meets(c.fits) {
 				continue
 			}

@@ -32,7 +32,7 @@ func (pl *placer) newUnit(parts []part, count int) unit {
 	if len(parts) > 1 || parts[0].n > 1 {
 		for oi := range pl.market.offers {
 			if u.fits.has(oi) && pl.market.offers[oi].free.times(u.need) < 1 {
-				u.fits[oi>>6] &^= 1 << (oi & 63)
+				u.fits.unset(oi)
 			}
 		}
 	}
@@ -80,49 +80,13 @@ func (pl *placer) assign(u *unit) []unit {
 func (pl *placer) domainsOf(u *unit, keys []string) []domain {
 	// A label that no new node has makes no domain.
 	keys = slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return !pl.market.newLabels[k] })
-	if len(keys) > 0 && u.modest() {
-		return pl.placesOf(keys).domains(pl.market.offers, u.fits, u.need)
-	}
-	return pl.findDomains(u, keys)
-}
-
-func (pl *placer) findDomains(u *unit, keys []string) []domain {
 	if len(keys) == 0 {
 		if pl.market.each(u.fits, pl.market.probation.buyable).empty() {
 			return nil
 		}
 		return []domain{{values: map[string]string{}}}
 	}
-	found, alike := map[string]*domain{}, map[string][]*domain{}
-	for oi := range pl.market.offers {
-		if !u.fits.has(oi) || !pl.market.available.has(oi) || !pl.market.withinLimits(oi) {
-			continue
-		}
-		cost := pl.market.offers[oi].Price * share(u.need, pl.market.offers[oi].free)
-		weight := pl.market.pools[pl.market.offers[oi].pool].Weight
-		if onlyZone(keys) {
-			if d, ok := found[pl.market.offers[oi].Zone]; ok {
-				d.join(cost, weight)
-				continue
-			}
-		}
-		of := placeKey(pl.market.offers[oi].pool, keys, func(k string) (string, bool) { return pl.market.label(oi, k) })
-		list, ok := alike[of]
-		if !ok {
-			for _, values := range pl.market.tuples(u.demands, oi, keys) {
-				name := domainName(values, keys)
-				if found[name] == nil {
-					found[name] = &domain{values: values, name: name, cost: cost, weight: weight}
-				}
-				list = append(list, found[name])
-			}
-			alike[of] = list
-		}
-		for _, d := range list {
-			d.join(cost, weight)
-		}
-	}
-	return rankDomains(found)
+	return pl.placesOf(u.demands, keys).domains(pl.market.offers, u.fits, u.need)
 }
 
 // pin is n units narrowed to a domain: one value of each key, or none where it has none.
