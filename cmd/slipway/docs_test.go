@@ -10,15 +10,19 @@ import (
 	"testing"
 )
 
-// pages are README.md and all of docs/, by path.
+// pages are README.md, CONTRIBUTING.md, ARCHITECTURE.md and all of docs/, the lab notebook included, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("pages %v, %v", paths, err)
+	paths := []string{"../../README.md", "../../CONTRIBUTING.md", "../../ARCHITECTURE.md"}
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/lab/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("pages %s: %v, %v", pattern, found, err)
+		}
+		paths = append(paths, found...)
 	}
 	out := map[string]string{}
-	for _, path := range append(paths, "../../README.md", "../../CONTRIBUTING.md") {
+	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
