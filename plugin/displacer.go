@@ -126,7 +126,7 @@ type displaced struct {
 
 // ofMove returns the pods that the move displaces.
 func (d *displacer) ofMove(ctx context.Context, m *api.Move, cat catalog.State, now time.Time) (displaced, error) {
-	out := displaced{purpose: purpose{terminating: slices.Sorted(slices.Values(m.GetNodeNames())), move: true}}
+	out := displaced{purpose: purpose{kind: api.Purpose_PURPOSE_MOVE, terminating: slices.Sorted(slices.Values(m.GetNodeNames()))}}
 	if err := d.snapshot.update(ctx); err != nil {
 		return out, err
 	}

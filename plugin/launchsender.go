@@ -69,7 +69,7 @@ func (s *launchSender) launch(ctx context.Context, w *work) planned {
 	} else {
 		s.narrow(w)
 	}
-	req := link.Request(batchName, w.result.Plan, w.result.Input.Classes)
+	req := link.Request(batchName, w.kind, w.result.Plan, w.result.Input.Classes)
 	logPlan(ctx, w, req, now)
 	var refused map[string]*api.Result
 	if len(req.GetClaims())+len(req.GetPlacements()) > 0 {
@@ -226,7 +226,7 @@ func (s *launchSender) reserveRoom(w *work, members []plan.Member, at reservatio
 		if info, err := s.snapshot.Get(at.Node); at.Node != "" && err == nil {
 			at.Beside = info.GetPods()
 		}
-		at.InMove = w.move
+		at.InMove = w.kind == api.Purpose_PURPOSE_MOVE
 		s.reserved.Reserve(members, at)
 	}
 }

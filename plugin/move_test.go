@@ -31,6 +31,15 @@ func (h *harness) launchedNothing() {
 	}
 }
 
+// launchedFor checks the purpose of the first launch, and the nodes that its first claim replaces.
+func (h *harness) launchedFor(purpose api.Purpose, nodes ...string) {
+	h.t.Helper()
+	first := h.launcher.requests()[0]
+	if got := first.GetClaims()[0].GetReplaces(); first.GetPurpose() != purpose || !slices.Equal(got, nodes) {
+		h.t.Errorf("launched for %s, replacing %v; want %s, %v", first.GetPurpose(), got, purpose, nodes)
+	}
+}
+
 // twoHalfEmpty are two nodes of 0.16 USD per hour with a pod of 600m each.
 func twoHalfEmpty(t *testing.T) *harness {
 	t.Helper()
@@ -141,9 +150,7 @@ func TestMove(t *testing.T) {
 	if len(first.GetNodeClaims()) != 1 || first.GetRefused() != "" || len(claims) != 1 || len(claims[0].GetPods()) != 2 {
 		t.Fatalf("answer %v, launched %v", first, claims)
 	}
-	if claims[0].GetReplaces() != "one,two" {
-		t.Errorf("launched for %q", claims[0].GetReplaces())
-	}
+	h.launchedFor(api.Purpose_PURPOSE_MOVE, "one", "two")
 	// m7g.4xlarge would cost more than the bound, and m7g.xlarge spot 0.056.
 	if slices.Contains(claims[0].GetInstanceTypes(), "m7g.4xlarge") {
 		t.Errorf("m7g.4xlarge may be launched, which costs more than the move may: %v", claims[0])

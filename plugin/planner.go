@@ -134,8 +134,8 @@ func (p *planner) planBatch(ctx context.Context, now time.Time) time.Time {
 	p.metrics.batchSize.Observe(float64(len(entries)))
 	replacements, others := p.reserved.Divide(entries, now)
 	p.metrics.successors.Add(float64(len(replacements)))
-	p.provisioner.plan(ctx, replacements, purpose{})
-	p.provisioner.plan(ctx, others, purpose{})
+	p.provisioner.plan(ctx, replacements, pendingPods())
+	p.provisioner.plan(ctx, others, pendingPods())
 	return time.Now().Add(housekeeping)
 }
 

@@ -37,7 +37,7 @@ func BenchmarkBatch(b *testing.B) {
 					entries = append(entries, intake.Entry{Pod: benchPod(fmt.Sprintf("web-%d", i), ""), At: time.Now()})
 				}
 				for b.Loop() {
-					w, err := p.provisioner.attempt(b.Context(), entries, purpose{})
+					w, err := p.provisioner.attempt(b.Context(), entries, pendingPods())
 					if err != nil || len(w.result.Plan.Claims) == 0 || len(w.result.Plan.Unplaced) > 0 {
 						b.Fatalf("%d claims, unplaced %v, error %v", len(w.result.Plan.Claims), w.result.Plan.Unplaced, err)
 					}

@@ -3,6 +3,7 @@ package plugin
 import (
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision"
@@ -10,16 +11,19 @@ import (
 
 // purpose is what a batch is planned for: pending pods, or the pods of nodes that terminate.
 type purpose struct {
+	// kind says which of the two, and for nodes that terminate whether they do so in a move.
+	kind api.Purpose
 	// terminating are the names of the nodes whose pods are planned as if they did not run, sorted; none for pending pods.
 	terminating []string
 	// soon are nodes that terminate soon themselves: they are room only for pods that find no other.
 	soon map[string]bool
-	// move means that the nodes terminate in a move.
-	move bool
 }
 
+// pendingPods is the purpose of a batch of pods that have no node yet.
+func pendingPods() purpose { return purpose{kind: api.Purpose_PURPOSE_PENDING_PODS} }
+
 // pending reports whether the pods have no node yet.
-func (p purpose) pending() bool { return len(p.terminating) == 0 }
+func (p purpose) pending() bool { return p.kind == api.Purpose_PURPOSE_PENDING_PODS }
 
 // work is one batch with its plan, on its way to the launcher.
 type work struct {

@@ -33,7 +33,7 @@ karpenter_scheduler_unfinished_work_seconds{controller="provisioner"} ` + second
 				t.Error(err)
 			}
 		}
-		end := m.simulations.begin(purpose{}, 5)
+		end := m.simulations.begin(pendingPods(), 5)
 		time.Sleep(2 * time.Second)
 		expect("5", "2")
 		end()

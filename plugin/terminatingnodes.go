@@ -65,7 +65,7 @@ func (d *displacer) terminating(ctx context.Context, all []terminationRequest, n
 			from[e.Pod.UID] = g.node
 		}
 	}
-	of := purpose{terminating: slices.Sorted(maps.Keys(nodes)), soon: soon}
+	of := purpose{kind: api.Purpose_PURPOSE_TERMINATION, terminating: slices.Sorted(maps.Keys(nodes)), soon: soon}
 	missing := missingRoom(d.provisioner.plan(ctx, entries, of).unplaced, from)
 	cat = d.view.State(nil, now)
 	names := slices.Sorted(maps.Keys(cat.InFlight))

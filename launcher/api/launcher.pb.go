@@ -142,6 +142,62 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{1}
 }
 
+// Purpose is what nodes are launched for.
+type Purpose int32
+
+const (
+	Purpose_PURPOSE_UNSPECIFIED Purpose = 0
+	// Pods that have no node.
+	Purpose_PURPOSE_PENDING_PODS Purpose = 1
+	// Pods of nodes that terminate whether there is room for their pods or not: room for as many of them as possible.
+	Purpose_PURPOSE_TERMINATION Purpose = 2
+	// Pods of nodes that terminate together, and only once each of their pods has room: room for all of them, or none.
+	Purpose_PURPOSE_MOVE Purpose = 3
+)
+
+// Enum value maps for Purpose.
+var (
+	Purpose_name = map[int32]string{
+		0: "PURPOSE_UNSPECIFIED",
+		1: "PURPOSE_PENDING_PODS",
+		2: "PURPOSE_TERMINATION",
+		3: "PURPOSE_MOVE",
+	}
+	Purpose_value = map[string]int32{
+		"PURPOSE_UNSPECIFIED":  0,
+		"PURPOSE_PENDING_PODS": 1,
+		"PURPOSE_TERMINATION":  2,
+		"PURPOSE_MOVE":         3,
+	}
+)
+
+func (x Purpose) Enum() *Purpose {
+	p := new(Purpose)
+	*p = x
+	return p
+}
+
+func (x Purpose) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Purpose) Descriptor() protoreflect.EnumDescriptor {
+	return file_launcher_api_launcher_proto_enumTypes[2].Descriptor()
+}
+
+func (Purpose) Type() protoreflect.EnumType {
+	return &file_launcher_api_launcher_proto_enumTypes[2]
+}
+
+func (x Purpose) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Purpose.Descriptor instead.
+func (Purpose) EnumDescriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{2}
+}
+
 type WatchCatalogRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -821,8 +877,8 @@ type InFlightNode struct {
 	Allocatable map[string]string `protobuf:"bytes,7,rep,name=allocatable,proto3" json:"allocatable,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Pods whose slot is on this node, bound ones included.
 	Pods []*PodRef `protobuf:"bytes,8,rep,name=pods,proto3" json:"pods,omitempty"`
-	// Name of the node whose pods this one is meant for; empty otherwise.
-	Replaces string `protobuf:"bytes,9,opt,name=replaces,proto3" json:"replaces,omitempty"`
+	// Names of the nodes that terminate whose pods this one is for, sorted; empty where it is for pending pods.
+	Replaces []string `protobuf:"bytes,9,rep,name=replaces,proto3" json:"replaces,omitempty"`
 	// Milliseconds since the epoch: the join deadline.
 	Deadline      int64  `protobuf:"varint,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	InstanceType  string `protobuf:"bytes,11,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
@@ -918,11 +974,11 @@ func (x *InFlightNode) GetPods() []*PodRef {
 	return nil
 }
 
-func (x *InFlightNode) GetReplaces() string {
+func (x *InFlightNode) GetReplaces() []string {
 	if x != nil {
 		return x.Replaces
 	}
-	return ""
+	return nil
 }
 
 func (x *InFlightNode) GetDeadline() int64 {
@@ -1121,9 +1177,11 @@ func (x *PodRef) GetAdopted() bool {
 type LaunchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names the batch in logs and events.
-	Batch         string               `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"`
-	Claims        []*Claim             `protobuf:"bytes,2,rep,name=claims,proto3" json:"claims,omitempty"`
-	Placements    []*InFlightPlacement `protobuf:"bytes,3,rep,name=placements,proto3" json:"placements,omitempty"`
+	Batch      string               `protobuf:"bytes,1,opt,name=batch,proto3" json:"batch,omitempty"`
+	Claims     []*Claim             `protobuf:"bytes,2,rep,name=claims,proto3" json:"claims,omitempty"`
+	Placements []*InFlightPlacement `protobuf:"bytes,3,rep,name=placements,proto3" json:"placements,omitempty"`
+	// What the pods of all claims and placements are.
+	Purpose       Purpose `protobuf:"varint,4,opt,name=purpose,proto3,enum=slipway.launcher.v1.Purpose" json:"purpose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1179,6 +1237,13 @@ func (x *LaunchRequest) GetPlacements() []*InFlightPlacement {
 	return nil
 }
 
+func (x *LaunchRequest) GetPurpose() Purpose {
+	if x != nil {
+		return x.Purpose
+	}
+	return Purpose_PURPOSE_UNSPECIFIED
+}
+
 // Claim is one node to launch.
 type Claim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1193,8 +1258,8 @@ type Claim struct {
 	Requests map[string]string `protobuf:"bytes,5,rep,name=requests,proto3" json:"requests,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Pods     []*PodRef         `protobuf:"bytes,6,rep,name=pods,proto3" json:"pods,omitempty"`
 	Expected *Expected         `protobuf:"bytes,7,opt,name=expected,proto3" json:"expected,omitempty"`
-	// Name of the node whose pods this claim is meant for; empty otherwise.
-	Replaces string `protobuf:"bytes,8,opt,name=replaces,proto3" json:"replaces,omitempty"`
+	// Names of the nodes that terminate whose pods this claim is for, sorted; empty where it is for pending pods.
+	Replaces []string `protobuf:"bytes,8,rep,name=replaces,proto3" json:"replaces,omitempty"`
 	// Claims and placements of one group hold the pods of a gang: all of them are recorded or none. Empty for none.
 	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1280,11 +1345,11 @@ func (x *Claim) GetExpected() *Expected {
 	return nil
 }
 
-func (x *Claim) GetReplaces() string {
+func (x *Claim) GetReplaces() []string {
 	if x != nil {
 		return x.Replaces
 	}
-	return ""
+	return nil
 }
 
 func (x *Claim) GetGroup() string {
@@ -2987,7 +3052,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x06taints\x18\x06 \x03(\v2\x1a.slipway.launcher.v1.TaintR\x06taints\x12T\n" +
 	"\vallocatable\x18\a \x03(\v22.slipway.launcher.v1.InFlightNode.AllocatableEntryR\vallocatable\x12/\n" +
 	"\x04pods\x18\b \x03(\v2\x1b.slipway.launcher.v1.PodRefR\x04pods\x12\x1a\n" +
-	"\breplaces\x18\t \x01(\tR\breplaces\x12\x1a\n" +
+	"\breplaces\x18\t \x03(\tR\breplaces\x12\x1a\n" +
 	"\bdeadline\x18\n" +
 	" \x01(\x03R\bdeadline\x12#\n" +
 	"\rinstance_type\x18\v \x01(\tR\finstanceType\x12\x12\n" +
@@ -3012,13 +3077,14 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12%\n" +
 	"\x0escheduler_only\x18\x04 \x01(\tR\rschedulerOnly\x12\x18\n" +
-	"\aadopted\x18\x05 \x01(\bR\aadopted\"\xa1\x01\n" +
+	"\aadopted\x18\x05 \x01(\bR\aadopted\"\xd9\x01\n" +
 	"\rLaunchRequest\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\tR\x05batch\x122\n" +
 	"\x06claims\x18\x02 \x03(\v2\x1a.slipway.launcher.v1.ClaimR\x06claims\x12F\n" +
 	"\n" +
 	"placements\x18\x03 \x03(\v2&.slipway.launcher.v1.InFlightPlacementR\n" +
-	"placements\"\xc6\x03\n" +
+	"placements\x126\n" +
+	"\apurpose\x18\x04 \x01(\x0e2\x1c.slipway.launcher.v1.PurposeR\apurpose\"\xc6\x03\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tnode_pool\x18\x02 \x01(\tR\bnodePool\x12D\n" +
@@ -3027,7 +3093,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\brequests\x18\x05 \x03(\v2(.slipway.launcher.v1.Claim.RequestsEntryR\brequests\x12/\n" +
 	"\x04pods\x18\x06 \x03(\v2\x1b.slipway.launcher.v1.PodRefR\x04pods\x129\n" +
 	"\bexpected\x18\a \x01(\v2\x1d.slipway.launcher.v1.ExpectedR\bexpected\x12\x1a\n" +
-	"\breplaces\x18\b \x01(\tR\breplaces\x12\x14\n" +
+	"\breplaces\x18\b \x03(\tR\breplaces\x12\x14\n" +
 	"\x05group\x18\t \x01(\tR\x05group\x1a;\n" +
 	"\rRequestsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -3166,7 +3232,12 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13OUTCOME_INITIALIZED\x10\x01\x12\x12\n" +
 	"\x0eOUTCOME_FAILED\x10\x02\x12\x13\n" +
-	"\x0fOUTCOME_DELETED\x10\x032\xa4\x03\n" +
+	"\x0fOUTCOME_DELETED\x10\x03*g\n" +
+	"\aPurpose\x12\x17\n" +
+	"\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14PURPOSE_PENDING_PODS\x10\x01\x12\x17\n" +
+	"\x13PURPOSE_TERMINATION\x10\x02\x12\x10\n" +
+	"\fPURPOSE_MOVE\x10\x032\xa4\x03\n" +
 	"\bLauncher\x12^\n" +
 	"\fWatchCatalog\x12(.slipway.launcher.v1.WatchCatalogRequest\x1a\".slipway.launcher.v1.CatalogUpdate0\x01\x12Q\n" +
 	"\x06Launch\x12\".slipway.launcher.v1.LaunchRequest\x1a#.slipway.launcher.v1.LaunchResponse\x12E\n" +
@@ -3186,118 +3257,120 @@ func file_launcher_api_launcher_proto_rawDescGZIP() []byte {
 	return file_launcher_api_launcher_proto_rawDescData
 }
 
-var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_launcher_api_launcher_proto_goTypes = []any{
 	(Phase)(0),                  // 0: slipway.launcher.v1.Phase
 	(Outcome)(0),                // 1: slipway.launcher.v1.Outcome
-	(*WatchCatalogRequest)(nil), // 2: slipway.launcher.v1.WatchCatalogRequest
-	(*CatalogUpdate)(nil),       // 3: slipway.launcher.v1.CatalogUpdate
-	(*NodePool)(nil),            // 4: slipway.launcher.v1.NodePool
-	(*Requirement)(nil),         // 5: slipway.launcher.v1.Requirement
-	(*Taint)(nil),               // 6: slipway.launcher.v1.Taint
-	(*InstanceTypes)(nil),       // 7: slipway.launcher.v1.InstanceTypes
-	(*InstanceType)(nil),        // 8: slipway.launcher.v1.InstanceType
-	(*Offering)(nil),            // 9: slipway.launcher.v1.Offering
-	(*InFlightNode)(nil),        // 10: slipway.launcher.v1.InFlightNode
-	(*InFlightEnd)(nil),         // 11: slipway.launcher.v1.InFlightEnd
-	(*PodRef)(nil),              // 12: slipway.launcher.v1.PodRef
-	(*LaunchRequest)(nil),       // 13: slipway.launcher.v1.LaunchRequest
-	(*Claim)(nil),               // 14: slipway.launcher.v1.Claim
-	(*Expected)(nil),            // 15: slipway.launcher.v1.Expected
-	(*InFlightPlacement)(nil),   // 16: slipway.launcher.v1.InFlightPlacement
-	(*LaunchResponse)(nil),      // 17: slipway.launcher.v1.LaunchResponse
-	(*Result)(nil),              // 18: slipway.launcher.v1.Result
-	(*Question)(nil),            // 19: slipway.launcher.v1.Question
-	(*NodeGoing)(nil),           // 20: slipway.launcher.v1.NodeGoing
-	(*NodeBusy)(nil),            // 21: slipway.launcher.v1.NodeBusy
-	(*Move)(nil),                // 22: slipway.launcher.v1.Move
-	(*Consolidate)(nil),         // 23: slipway.launcher.v1.Consolidate
-	(*FleetNode)(nil),           // 24: slipway.launcher.v1.FleetNode
-	(*Allowance)(nil),           // 25: slipway.launcher.v1.Allowance
-	(*Answer)(nil),              // 26: slipway.launcher.v1.Answer
-	(*NodeGoingAnswer)(nil),     // 27: slipway.launcher.v1.NodeGoingAnswer
-	(*NodeBusyAnswer)(nil),      // 28: slipway.launcher.v1.NodeBusyAnswer
-	(*MoveAnswer)(nil),          // 29: slipway.launcher.v1.MoveAnswer
-	(*ConsolidateAnswer)(nil),   // 30: slipway.launcher.v1.ConsolidateAnswer
-	(*BalancedScore)(nil),       // 31: slipway.launcher.v1.BalancedScore
-	(*PlannedMove)(nil),         // 32: slipway.launcher.v1.PlannedMove
-	(*KeptNode)(nil),            // 33: slipway.launcher.v1.KeptNode
-	(*LeadRequest)(nil),         // 34: slipway.launcher.v1.LeadRequest
-	(*LeadResponse)(nil),        // 35: slipway.launcher.v1.LeadResponse
-	(*ResignRequest)(nil),       // 36: slipway.launcher.v1.ResignRequest
-	(*ResignResponse)(nil),      // 37: slipway.launcher.v1.ResignResponse
-	nil,                         // 38: slipway.launcher.v1.NodePool.LabelsEntry
-	nil,                         // 39: slipway.launcher.v1.NodePool.LimitsEntry
-	nil,                         // 40: slipway.launcher.v1.NodePool.UsageEntry
-	nil,                         // 41: slipway.launcher.v1.InstanceType.LabelsEntry
-	nil,                         // 42: slipway.launcher.v1.InstanceType.CapacityEntry
-	nil,                         // 43: slipway.launcher.v1.InstanceType.AllocatableEntry
-	nil,                         // 44: slipway.launcher.v1.InFlightNode.LabelsEntry
-	nil,                         // 45: slipway.launcher.v1.InFlightNode.AllocatableEntry
-	nil,                         // 46: slipway.launcher.v1.Claim.RequestsEntry
+	(Purpose)(0),                // 2: slipway.launcher.v1.Purpose
+	(*WatchCatalogRequest)(nil), // 3: slipway.launcher.v1.WatchCatalogRequest
+	(*CatalogUpdate)(nil),       // 4: slipway.launcher.v1.CatalogUpdate
+	(*NodePool)(nil),            // 5: slipway.launcher.v1.NodePool
+	(*Requirement)(nil),         // 6: slipway.launcher.v1.Requirement
+	(*Taint)(nil),               // 7: slipway.launcher.v1.Taint
+	(*InstanceTypes)(nil),       // 8: slipway.launcher.v1.InstanceTypes
+	(*InstanceType)(nil),        // 9: slipway.launcher.v1.InstanceType
+	(*Offering)(nil),            // 10: slipway.launcher.v1.Offering
+	(*InFlightNode)(nil),        // 11: slipway.launcher.v1.InFlightNode
+	(*InFlightEnd)(nil),         // 12: slipway.launcher.v1.InFlightEnd
+	(*PodRef)(nil),              // 13: slipway.launcher.v1.PodRef
+	(*LaunchRequest)(nil),       // 14: slipway.launcher.v1.LaunchRequest
+	(*Claim)(nil),               // 15: slipway.launcher.v1.Claim
+	(*Expected)(nil),            // 16: slipway.launcher.v1.Expected
+	(*InFlightPlacement)(nil),   // 17: slipway.launcher.v1.InFlightPlacement
+	(*LaunchResponse)(nil),      // 18: slipway.launcher.v1.LaunchResponse
+	(*Result)(nil),              // 19: slipway.launcher.v1.Result
+	(*Question)(nil),            // 20: slipway.launcher.v1.Question
+	(*NodeGoing)(nil),           // 21: slipway.launcher.v1.NodeGoing
+	(*NodeBusy)(nil),            // 22: slipway.launcher.v1.NodeBusy
+	(*Move)(nil),                // 23: slipway.launcher.v1.Move
+	(*Consolidate)(nil),         // 24: slipway.launcher.v1.Consolidate
+	(*FleetNode)(nil),           // 25: slipway.launcher.v1.FleetNode
+	(*Allowance)(nil),           // 26: slipway.launcher.v1.Allowance
+	(*Answer)(nil),              // 27: slipway.launcher.v1.Answer
+	(*NodeGoingAnswer)(nil),     // 28: slipway.launcher.v1.NodeGoingAnswer
+	(*NodeBusyAnswer)(nil),      // 29: slipway.launcher.v1.NodeBusyAnswer
+	(*MoveAnswer)(nil),          // 30: slipway.launcher.v1.MoveAnswer
+	(*ConsolidateAnswer)(nil),   // 31: slipway.launcher.v1.ConsolidateAnswer
+	(*BalancedScore)(nil),       // 32: slipway.launcher.v1.BalancedScore
+	(*PlannedMove)(nil),         // 33: slipway.launcher.v1.PlannedMove
+	(*KeptNode)(nil),            // 34: slipway.launcher.v1.KeptNode
+	(*LeadRequest)(nil),         // 35: slipway.launcher.v1.LeadRequest
+	(*LeadResponse)(nil),        // 36: slipway.launcher.v1.LeadResponse
+	(*ResignRequest)(nil),       // 37: slipway.launcher.v1.ResignRequest
+	(*ResignResponse)(nil),      // 38: slipway.launcher.v1.ResignResponse
+	nil,                         // 39: slipway.launcher.v1.NodePool.LabelsEntry
+	nil,                         // 40: slipway.launcher.v1.NodePool.LimitsEntry
+	nil,                         // 41: slipway.launcher.v1.NodePool.UsageEntry
+	nil,                         // 42: slipway.launcher.v1.InstanceType.LabelsEntry
+	nil,                         // 43: slipway.launcher.v1.InstanceType.CapacityEntry
+	nil,                         // 44: slipway.launcher.v1.InstanceType.AllocatableEntry
+	nil,                         // 45: slipway.launcher.v1.InFlightNode.LabelsEntry
+	nil,                         // 46: slipway.launcher.v1.InFlightNode.AllocatableEntry
+	nil,                         // 47: slipway.launcher.v1.Claim.RequestsEntry
 }
 var file_launcher_api_launcher_proto_depIdxs = []int32{
-	4,  // 0: slipway.launcher.v1.CatalogUpdate.node_pools:type_name -> slipway.launcher.v1.NodePool
-	7,  // 1: slipway.launcher.v1.CatalogUpdate.instance_types:type_name -> slipway.launcher.v1.InstanceTypes
-	10, // 2: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
-	11, // 3: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
-	38, // 4: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
-	6,  // 5: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
-	6,  // 6: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
-	5,  // 7: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
-	39, // 8: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
-	40, // 9: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
-	8,  // 10: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
-	41, // 11: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
-	42, // 12: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
-	43, // 13: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
-	9,  // 14: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
+	5,  // 0: slipway.launcher.v1.CatalogUpdate.node_pools:type_name -> slipway.launcher.v1.NodePool
+	8,  // 1: slipway.launcher.v1.CatalogUpdate.instance_types:type_name -> slipway.launcher.v1.InstanceTypes
+	11, // 2: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
+	12, // 3: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
+	39, // 4: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
+	7,  // 5: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
+	7,  // 6: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
+	6,  // 7: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
+	40, // 8: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
+	41, // 9: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
+	9,  // 10: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
+	42, // 11: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
+	43, // 12: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
+	44, // 13: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
+	10, // 14: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
 	0,  // 15: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
-	44, // 16: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
-	6,  // 17: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
-	45, // 18: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
-	12, // 19: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
+	45, // 16: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
+	7,  // 17: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
+	46, // 18: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
+	13, // 19: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
 	1,  // 20: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
-	14, // 21: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
-	16, // 22: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
-	5,  // 23: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
-	46, // 24: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
-	12, // 25: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
-	15, // 26: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
-	12, // 27: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
-	18, // 28: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
-	18, // 29: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
-	20, // 30: slipway.launcher.v1.Question.node_going:type_name -> slipway.launcher.v1.NodeGoing
-	21, // 31: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
-	22, // 32: slipway.launcher.v1.Question.move:type_name -> slipway.launcher.v1.Move
-	23, // 33: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
-	24, // 34: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
-	25, // 35: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
-	27, // 36: slipway.launcher.v1.Answer.node_going:type_name -> slipway.launcher.v1.NodeGoingAnswer
-	28, // 37: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
-	29, // 38: slipway.launcher.v1.Answer.move:type_name -> slipway.launcher.v1.MoveAnswer
-	30, // 39: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
-	32, // 40: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
-	33, // 41: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
-	31, // 42: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
-	15, // 43: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
-	31, // 44: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
-	2,  // 45: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
-	13, // 46: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
-	26, // 47: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
-	34, // 48: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
-	36, // 49: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
-	3,  // 50: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
-	17, // 51: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
-	19, // 52: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
-	35, // 53: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
-	37, // 54: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
-	50, // [50:55] is the sub-list for method output_type
-	45, // [45:50] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	15, // 21: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
+	17, // 22: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
+	2,  // 23: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
+	6,  // 24: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
+	47, // 25: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
+	13, // 26: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
+	16, // 27: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
+	13, // 28: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
+	19, // 29: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
+	19, // 30: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
+	21, // 31: slipway.launcher.v1.Question.node_going:type_name -> slipway.launcher.v1.NodeGoing
+	22, // 32: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
+	23, // 33: slipway.launcher.v1.Question.move:type_name -> slipway.launcher.v1.Move
+	24, // 34: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
+	25, // 35: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
+	26, // 36: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
+	28, // 37: slipway.launcher.v1.Answer.node_going:type_name -> slipway.launcher.v1.NodeGoingAnswer
+	29, // 38: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
+	30, // 39: slipway.launcher.v1.Answer.move:type_name -> slipway.launcher.v1.MoveAnswer
+	31, // 40: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
+	33, // 41: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
+	34, // 42: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
+	32, // 43: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
+	16, // 44: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
+	32, // 45: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
+	3,  // 46: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
+	14, // 47: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
+	27, // 48: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
+	35, // 49: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
+	37, // 50: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
+	4,  // 51: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
+	18, // 52: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
+	20, // 53: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
+	36, // 54: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
+	38, // 55: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
+	51, // [51:56] is the sub-list for method output_type
+	46, // [46:51] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_launcher_api_launcher_proto_init() }
@@ -3322,7 +3395,7 @@ func file_launcher_api_launcher_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_api_launcher_proto_rawDesc), len(file_launcher_api_launcher_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,

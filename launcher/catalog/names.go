@@ -21,7 +21,7 @@ const (
 	// InstanceTypesAnnotation on a NodeClaim lists its instance types, cheapest first, joined by commas: requirements
 	// have no order.
 	InstanceTypesAnnotation = "slipway.dev/instance-types"
-	// ReplacesAnnotation on a NodeClaim names the node for whose pods it was launched; several are separated by commas.
+	// ReplacesAnnotation on a NodeClaim names the nodes that terminate for whose pods it was launched, separated by commas.
 	ReplacesAnnotation = "slipway.dev/replaces"
 	// NodeAgeAnnotation on a NodePool is how long its nodes are left alone by consolidation after they were bought, in place of the
 	// launcher's setting.

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,17 +123,17 @@ type InFlightNode struct {
 	Allocatable corev1.ResourceList
 	// Pods whose slot is on this node, bound ones included.
 	Pods []PodRef
-	// Replaces is the name of the node whose pods this one is meant for, several separated by commas; empty otherwise.
-	Replaces string
+	// Replaces are the names of the nodes that terminate whose pods this one is for, sorted; empty where it is for pending pods.
+	Replaces []string
 	// Deadline by which it must have joined.
 	Deadline time.Time
 	// InstanceType, Zone and CapacityType: expected until EC2 has chosen, then real.
 	InstanceType, Zone, CapacityType string
 }
 
-// ReplacesNode says whether the node is meant for pods of the one named.
+// ReplacesNode reports whether the node is for pods of the named one, which terminates.
 func (n InFlightNode) ReplacesNode(name string) bool {
-	return name != "" && slices.Contains(strings.Split(n.Replaces, ","), name)
+	return name != "" && slices.Contains(n.Replaces, name)
 }
 
 // PodRef names one pod.

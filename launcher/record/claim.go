@@ -109,9 +109,17 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool, cl
 	if e := claim.GetExpected(); e != nil {
 		out.Annotations[catalog.ExpectedAnnotation] = FormatExpected(e.GetInstanceType(), e.GetZone(), e.GetCapacityType(), e.GetPrice())
 	}
-	if claim.GetReplaces() != "" {
-		out.Annotations[catalog.ReplacesAnnotation] = claim.GetReplaces()
+	if nodes := claim.GetReplaces(); len(nodes) > 0 {
+		out.Annotations[catalog.ReplacesAnnotation] = strings.Join(nodes, ",")
 	}
+}
+
+// Replaces returns the names of the nodes that terminate for whose pods the NodeClaim was launched; none for pending pods.
+func Replaces(claim *karpv1.NodeClaim) []string {
+	if text := claim.Annotations[catalog.ReplacesAnnotation]; text != "" {
+		return strings.Split(text, ",")
+	}
+	return nil
 }
 
 // relaxed says that the plan keeps fewer of a key's values than the NodePool's minValues ask for.

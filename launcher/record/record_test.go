@@ -38,7 +38,7 @@ func class() *awsv1.EC2NodeClass {
 
 func planned() *api.Claim {
 	return &api.Claim{
-		Name: "default-1", NodePool: "default", InstanceTypes: []string{"m7g.large", "m6g.large"}, Replaces: "node-0",
+		Name: "default-1", NodePool: "default", InstanceTypes: []string{"m7g.large", "m6g.large"}, Replaces: []string{"node-0", "node-1"},
 		Requirements: []*api.Requirement{
 			{Key: corev1.LabelTopologyZone, Operator: "In", Values: []string{"us-east-1a"}},
 			{Key: corev1.LabelInstanceTypeStable, Operator: "In", Values: []string{"m7g.large", "m6g.large"}, MinValues: 2},
@@ -66,12 +66,15 @@ func TestNewNodeClaim(t *testing.T) {
 		"note": "hello", karpv1.NodePoolHashAnnotationKey: p.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
 		awsv1.AnnotationEC2NodeClassHash: "42", awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
 		catalog.InstanceTypesAnnotation: "m7g.large,m6g.large", catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.01234",
-		catalog.ReplacesAnnotation: "node-0", karpv1.NodeClaimMinValuesRelaxedAnnotationKey: "false",
+		catalog.ReplacesAnnotation: "node-0,node-1", karpv1.NodeClaimMinValuesRelaxedAnnotationKey: "false",
 		catalog.PodsAnnotation: `[{"namespace":"default","name":"web-1","uid":"u1"},` +
 			`{"namespace":"default","name":"gpu-1","uid":"u2","schedulerOnly":"GPU","adopted":true}]`,
 	}
 	if diff := cmp.Diff(wantAnnotations, got.Annotations); diff != "" {
 		t.Errorf("annotations, -want +got:\n%s", diff)
+	}
+	if nodes := record.Replaces(got); !slices.Equal(nodes, []string{"node-0", "node-1"}) || record.Replaces(&karpv1.NodeClaim{}) != nil {
+		t.Errorf("replaces %v", nodes)
 	}
 	if diff := cmp.Diff([]string{karpv1.TerminationFinalizer}, got.Finalizers); diff != "" {
 		t.Errorf("finalizers, -want +got:\n%s", diff)

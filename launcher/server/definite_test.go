@@ -72,11 +72,32 @@ func TestBoundPodKeepsItsPromise(t *testing.T) {
 	bound := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-u1", UID: "u1"}, Spec: corev1.PodSpec{NodeName: "ip-1"}}
 	w := newWorld(t, append(ready("default", nil), bound)...)
 	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1", "u2")}})
-	got := w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-2", "default", "u1"), planned("default-3", "default", "u1", "u2")}})
+	got := w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-2", "default", "u1"), planned("default-3", "default", "u1", "u2")}, Purpose: api.Purpose_PURPOSE_PENDING_PODS})
 	if r := got["default-2"]; r.GetRecorded() || r.GetReason() != "PodsBound" || !got["default-3"].GetRecorded() {
 		t.Errorf("results: %v", got)
 	}
 	w.wantPromises(map[string][]string{"default-1": {"u1"}, "default-3": {"u2"}})
+}
+
+// The pods of nodes that terminate are bound, to those nodes: each is promised where it moves to, whether that node is new or on its
+// way, and no more where it was promised before.
+func TestDisplacedPodIsPromisedWhereItMoves(t *testing.T) {
+	for _, purpose := range []api.Purpose{api.Purpose_PURPOSE_TERMINATION, api.Purpose_PURPOSE_MOVE} {
+		objects := ready("default", nil)
+		for _, meta := range []metav1.ObjectMeta{{Namespace: "default", Name: "pod-u1", UID: "u1"}, {Namespace: "default", Name: "pod-u2", UID: "u2"}} {
+			objects = append(objects, &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "ip-1"}})
+		}
+		w := newWorld(t, objects...)
+		w.launch(&api.LaunchRequest{
+			Claims: []*api.Claim{planned("default-1", "default", "u1", "u2"), planned("default-2", "default", "u3")}, Purpose: api.Purpose_PURPOSE_PENDING_PODS,
+		})
+		w.launch(&api.LaunchRequest{
+			Claims:     []*api.Claim{planned("default-3", "default", "u1")},
+			Placements: []*api.InFlightPlacement{{NodeClaim: "default-2", Pods: []*api.PodRef{{Namespace: "default", Name: "pod-u2", Uid: "u2"}}}},
+			Purpose:    purpose,
+		})
+		w.wantPromises(map[string][]string{"default-1": nil, "default-2": {"u3", "u2"}, "default-3": {"u1"}})
+	}
 }
 
 var errReset = errors.New("read tcp: connection reset by peer")

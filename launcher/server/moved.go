@@ -30,9 +30,11 @@ import (
 // refused in over.
 func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest, over []error) error {
 	leaving := map[string]sets.Set[string]{}
+	// Pods of nodes that terminate are bound, to the nodes that they leave.
+	bound := in.GetPurpose() == api.Purpose_PURPOSE_TERMINATION || in.GetPurpose() == api.Purpose_PURPOSE_MOVE
 	for i, c := range in.GetClaims() {
 		had := len(c.GetPods())
-		kept, err := s.leave(ctx, leaving, c.GetName(), c.GetReplaces(), c.GetPods())
+		kept, err := s.leave(ctx, leaving, c.GetName(), bound, c.GetPods())
 		if err != nil {
 			return err
 		}
@@ -41,7 +43,7 @@ func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest, over []erro
 		}
 	}
 	for _, p := range in.GetPlacements() {
-		kept, err := s.leave(ctx, leaving, p.GetNodeClaim(), "", p.GetPods())
+		kept, err := s.leave(ctx, leaving, p.GetNodeClaim(), bound, p.GetPods())
 		if err != nil {
 			return err
 		}
@@ -55,8 +57,9 @@ func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest, over []erro
 	return nil
 }
 
-// leave notes which NodeClaims pods leave that are promised anew, and returns those that do.
-func (s *Server) leave(ctx context.Context, leaving map[string]sets.Set[string], to, replaces string, pods []*api.PodRef) ([]*api.PodRef, error) {
+// leave notes which NodeClaims pods leave that are promised anew, and returns those that do. bound means that the pods run on nodes
+// that terminate.
+func (s *Server) leave(ctx context.Context, leaving map[string]sets.Set[string], to string, bound bool, pods []*api.PodRef) ([]*api.PodRef, error) {
 	var kept []*api.PodRef
 	for _, p := range pods {
 		var list karpv1.NodeClaimList
@@ -64,7 +67,7 @@ func (s *Server) leave(ctx context.Context, leaving map[string]sets.Set[string],
 			return nil, fmt.Errorf("listing the NodeClaims that promise room to pod %s/%s: %w", p.GetNamespace(), p.GetName(), err)
 		}
 		list.Items = slices.DeleteFunc(slices.Clone(list.Items), func(c karpv1.NodeClaim) bool { return c.Name == to || !c.DeletionTimestamp.IsZero() })
-		if len(list.Items) > 0 && replaces == "" {
+		if len(list.Items) > 0 && !bound {
 			pod := &corev1.Pod{}
 			err := s.config.Reader.Get(ctx, types.NamespacedName{Namespace: p.GetNamespace(), Name: p.GetName()}, pod)
 			if client.IgnoreNotFound(err) != nil {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -66,8 +65,12 @@ func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
 	fmt.Fprintf(w, "NodeClaim %s: %s\n", claim.Name, row.State)
 	fmt.Fprintf(w, "  %s, %s in %s, %.4f USD per hour, NodePool %s, created %s ago\n", row.InstanceType, row.CapacityType,
 		row.Zone, row.Price, row.NodePool, age(now, claim.CreationTimestamp.Time))
-	if replaced := claim.Annotations[catalog.ReplacesAnnotation]; replaced != "" {
-		fmt.Fprintf(w, "  launched for the pods of node %s\n", replaced)
+	switch nodes := record.Replaces(claim); len(nodes) {
+	case 0:
+	case 1:
+		fmt.Fprintf(w, "  launched for the pods of node %s\n", nodes[0])
+	default:
+		fmt.Fprintf(w, "  launched for the pods of nodes %s\n", strings.Join(nodes, ", "))
 	}
 	explainBinding(w, pod, claim)
 	for _, c := range claim.Status.Conditions {

@@ -3,7 +3,6 @@ package catalogview
 import (
 	"maps"
 	"math"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -247,7 +246,7 @@ func (v *View) Record(c plan.Claim, now time.Time) {
 	}
 	n := catalog.InFlightNode{
 		NodeClaim: c.Name, NodePool: c.NodePool, Phase: catalog.PhaseRecorded, Labels: c.Labels, Taints: c.Taints,
-		Allocatable: c.Allocatable, Replaces: strings.Join(c.Replaces, ","),
+		Allocatable: c.Allocatable, Replaces: c.Replaces,
 		InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone, CapacityType: c.Expected.CapacityType,
 	}
 	for _, m := range c.Members {

@@ -1,8 +1,6 @@
 package link
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -10,10 +8,10 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// Request is the plan as the launcher takes it: its claims, and its placements on in-flight nodes. Placements on nodes
+// Request returns the plan as the launcher takes it: its claims, and its placements on in-flight nodes. Placements on nodes
 // that exist are the scheduler's own affair. classes are those of the plan's input.
-func Request(batch string, p plan.Plan, classes []plan.Class) *api.LaunchRequest {
-	req := &api.LaunchRequest{Batch: batch}
+func Request(batch string, purpose api.Purpose, p plan.Plan, classes []plan.Class) *api.LaunchRequest {
+	req := &api.LaunchRequest{Batch: batch, Purpose: purpose}
 	var nodes [][]plan.Member
 	for _, c := range p.Claims {
 		req.Claims = append(req.Claims, claim(c))
@@ -38,7 +36,7 @@ func Request(batch string, p plan.Plan, classes []plan.Class) *api.LaunchRequest
 func claim(c plan.Claim) *api.Claim {
 	out := &api.Claim{
 		Name: c.Name, NodePool: c.NodePool, InstanceTypes: c.Alternatives, Requests: texts(c.Requests),
-		Pods: podRefs(c.Members), Replaces: strings.Join(c.Replaces, ","),
+		Pods: podRefs(c.Members), Replaces: c.Replaces,
 		Expected: &api.Expected{
 			InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
 			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price,

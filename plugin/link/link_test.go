@@ -249,9 +249,9 @@ func TestQuestions(t *testing.T) {
 
 func TestRequest(t *testing.T) {
 	pods := []plan.Member{{Pods: []catalog.PodRef{{Namespace: "n", Name: "p", UID: "u", SchedulerOnly: "why", Adopted: true}}}}
-	req := link.Request("b", plan.Plan{
+	req := link.Request("b", api.Purpose_PURPOSE_MOVE, plan.Plan{
 		Claims: []plan.Claim{{
-			Name: "default-1", NodePool: "default", Alternatives: []string{"x", "y"}, Members: pods, Replaces: []string{"old"},
+			Name: "default-1", NodePool: "default", Alternatives: []string{"x", "y"}, Members: pods, Replaces: []string{"old", "older"},
 			Requirements: []catalog.Requirement{{Key: "k", Operator: corev1.NodeSelectorOpIn, Values: []string{"v"}, MinValues: 2}},
 			Expected:     plan.Offer{InstanceType: "x", Zone: "z", CapacityType: "spot", Price: 0.5},
 			Requests:     corev1.ResourceList{"cpu": resource.MustParse("1500m")},
@@ -260,8 +260,11 @@ func TestRequest(t *testing.T) {
 	}, []plan.Class{{Pod: &corev1.Pod{}}})
 	c := req.GetClaims()[0]
 	if c.GetName() != "default-1" || c.GetRequests()["cpu"] != "1500m" || c.GetRequirements()[0].GetMinValues() != 2 ||
-		c.GetExpected().GetPrice() != 0.5 || c.GetPods()[0].GetSchedulerOnly() != "why" || !c.GetPods()[0].GetAdopted() || c.GetReplaces() != "old" {
+		c.GetExpected().GetPrice() != 0.5 || c.GetPods()[0].GetSchedulerOnly() != "why" || !c.GetPods()[0].GetAdopted() || !slices.Equal(c.GetReplaces(), []string{"old", "older"}) {
 		t.Errorf("claim %v", c)
+	}
+	if req.GetPurpose() != api.Purpose_PURPOSE_MOVE {
+		t.Errorf("purpose %s", req.GetPurpose())
 	}
 	if len(req.GetPlacements()) != 1 || req.GetPlacements()[0].GetNodeClaim() != "default-0" {
 		t.Errorf("placements %v: those on nodes that exist are none of the launcher's business", req.GetPlacements())
@@ -285,7 +288,7 @@ func TestRequestGroups(t *testing.T) {
 		}
 		return c
 	}
-	req := link.Request("b", plan.Plan{
+	req := link.Request("b", api.Purpose_PURPOSE_MOVE, plan.Plan{
 		Claims:     []plan.Claim{claim(0), claim(2, 0), claim(1, 2), claim(3)},
 		Placements: []plan.Placement{{Node: "exists", Members: claim(3).Members}, {Node: "f", InFlight: true, Members: claim(0, 1).Members}},
 	}, classes)

@@ -140,7 +140,7 @@ func (h *churn) boots(nodes ...*corev1.Node) {
 	h.inFlight(func(of map[string]catalog.InFlightNode) {
 		for _, n := range nodes {
 			of[n.Name] = catalog.InFlightNode{
-				NodeClaim: n.Name, NodePool: "default", Phase: catalog.PhaseRecorded, Labels: n.Labels, Allocatable: n.Status.Allocatable, Replaces: "old0,old1,old2",
+				NodeClaim: n.Name, NodePool: "default", Phase: catalog.PhaseRecorded, Labels: n.Labels, Allocatable: n.Status.Allocatable, Replaces: []string{"old0", "old1", "old2"},
 				InstanceType: n.Labels[corev1.LabelInstanceTypeStable], Zone: n.Labels[corev1.LabelTopologyZone], CapacityType: n.Labels[karpv1.CapacityTypeLabelKey],
 			}
 		}
