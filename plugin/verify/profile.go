@@ -1,38 +1,58 @@
 package verify
 
 import (
+	"encoding/json"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// profile is a scheduler's profile in two frameworks: own has the plugins that look at a pod and one node; among has
-// PodTopologySpread and InterPodAffinity, which look at all nodes and are asked once for the classes that they cannot
-// tell apart. Where the profile cannot be divided, own has all plugins and among is nil.
+// profile is a scheduler's profile in several frameworks: own has the plugins that look at a pod and one node, among has one
+// framework for each plugin that looks at all nodes and is asked once for the classes that it cannot tell apart. Where the
+// profile cannot be divided, own has all plugins and among is empty.
 type profile struct {
-	own, among framework.Framework
+	own   framework.Framework
+	among []allNodes
+}
+
+// allNodes is the framework of one plugin that looks at all nodes. Its key is equal for pods that the plugin cannot tell apart.
+type allNodes struct {
+	fw   framework.Framework
+	name string
+	key  func(*corev1.Pod) string
 }
 
 func newProfile(build func(*config.KubeSchedulerProfile) (framework.Framework, error), of *config.KubeSchedulerProfile, leave []string) (profile, error) {
-	own, among := stripped(of, dropping(append(apart(), leave...))), stripped(of, func(name string) bool {
-		return !slices.Contains(append(apart(), names.PrioritySort, names.DefaultBinder), name)
-	})
-	var p profile
-	var err error
-	if p.among, err = build(among); err == nil {
-		if p.own, err = build(own); err == nil {
-			return p, nil
-		}
+	p, err := divided(build, of, leave)
+	if err == nil {
+		return p, nil
 	}
-	p.among = nil
-	p.own, err = build(stripped(of, dropping(leave)))
-	return p, err
+	own, err := build(stripped(of, dropping(leave)))
+	return profile{own: own}, err
 }
 
-// apart are the plugins that look at all nodes.
-func apart() []string { return []string{names.PodTopologySpread, names.InterPodAffinity} }
+// divided returns the profile in parts.
+func divided(build func(*config.KubeSchedulerProfile) (framework.Framework, error), of *config.KubeSchedulerProfile, leave []string) (profile, error) {
+	var p profile
+	apart := []allNodes{{name: names.PodTopologySpread, key: spreadKey}, {name: names.InterPodAffinity, key: affinityKey}}
+	for _, x := range apart {
+		keep := []string{x.name, names.PrioritySort, names.DefaultBinder}
+		fw, err := build(stripped(of, func(name string) bool { return !slices.Contains(keep, name) }))
+		if err != nil {
+			return profile{}, err
+		}
+		x.fw = fw
+		p.among = append(p.among, x)
+		leave = append(leave, x.name)
+	}
+	own, err := build(stripped(of, dropping(leave)))
+	p.own = own
+	return p, err
+}
 
 func dropping(list []string) func(string) bool {
 	return func(name string) bool { return slices.Contains(list, name) }
@@ -53,4 +73,51 @@ func stripped(profile *config.KubeSchedulerProfile, drop func(string) bool) *con
 	}
 	out.PluginConfig = slices.DeleteFunc(out.PluginConfig, func(a config.PluginConfig) bool { return drop(a.Name) })
 	return out
+}
+
+// spreadKey is equal for pods that PodTopologySpread counts the same pods of the same nodes for. Labels of the pod itself
+// matter where a constraint names keys of them, and where the constraints are the profile's, which select by service and owner.
+func spreadKey(pod *corev1.Pod) string {
+	s := &pod.Spec
+	var labels map[string]string
+	var owner *metav1.OwnerReference
+	if len(s.TopologySpreadConstraints) == 0 || slices.ContainsFunc(s.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
+		return len(c.MatchLabelKeys) > 0
+	}) {
+		labels, owner = pod.Labels, metav1.GetControllerOf(pod)
+	}
+	var nodes *corev1.NodeAffinity
+	if s.Affinity != nil {
+		nodes = s.Affinity.NodeAffinity
+	}
+	return keyOf(pod, struct {
+		Labels, Selector map[string]string
+		Owner            *metav1.OwnerReference
+		Nodes            *corev1.NodeAffinity
+		Tolerations      []corev1.Toleration
+		Spread           []corev1.TopologySpreadConstraint
+	}{labels, s.NodeSelector, owner, nodes, s.Tolerations, s.TopologySpreadConstraints})
+}
+
+// affinityKey is equal for pods that InterPodAffinity cannot tell apart.
+func affinityKey(pod *corev1.Pod) string {
+	var near *corev1.PodAffinity
+	var apart *corev1.PodAntiAffinity
+	if a := pod.Spec.Affinity; a != nil {
+		near, apart = a.PodAffinity, a.PodAntiAffinity
+	}
+	return keyOf(pod, struct {
+		Labels map[string]string
+		Near   *corev1.PodAffinity
+		Apart  *corev1.PodAntiAffinity
+	}{pod.Labels, near, apart})
+}
+
+// keyOf writes what a plugin looks at, and the pod's profile and namespace.
+func keyOf(pod *corev1.Pod, looksAt any) string {
+	text, err := json.Marshal(looksAt)
+	if err != nil {
+		return string(pod.UID) // Only a channel or a function cannot be marshaled, and a pod has none.
+	}
+	return pod.Spec.SchedulerName + "/" + pod.Namespace + "/" + string(text)
 }

@@ -2,11 +2,9 @@ package verify
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -31,63 +29,52 @@ type part struct {
 	state fwk.CycleState
 }
 
-// neighbours remembers the parts that look at other nodes' pods, which are dear and the same for many classes.
-type neighbours map[string]*part
+// partKey names a part that looks at all nodes: its plugin, and the plugin's key of the pods that it serves.
+type partKey struct{ plugin, pods string }
+
+// shared remembers the parts that look at all nodes, which are dear and the same for many classes.
+type shared map[partKey]*part
 
 // preFilter runs the profile's PreFilter plugins for the class: a trial, or why it is rejected wherever it goes.
-func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known neighbours) (*trial, []Verdict, error) {
+func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known shared) (*trial, []Verdict, error) {
 	class := s.classes[index]
 	p, ok := v.profiles[class.Pod.Spec.SchedulerName]
 	if !ok {
 		return nil, nil, fmt.Errorf("pod %s: no profile is named %q", klog.KObj(class.Pod), class.Pod.Spec.SchedulerName)
 	}
 	t := &trial{scene: s, class: class, index: index}
-	for _, fw := range []framework.Framework{p.own, p.among} {
-		if fw == nil {
+	rejected, err := t.begin(ctx, p.own)
+	for _, among := range p.among {
+		if rejected != nil || err != nil {
+			break
+		}
+		key := partKey{among.name, among.key(class.Pod)}
+		if have := known[key]; have != nil {
+			t.asked = append(t.asked, have)
 			continue
 		}
-		key := ""
-		if fw == p.among {
-			key = neighbourKey(class.Pod)
-			if have := known[key]; have != nil {
-				t.asked = append(t.asked, have)
-				continue
-			}
+		if rejected, err = t.begin(ctx, among.fw); rejected == nil && err == nil {
+			known[key] = t.asked[len(t.asked)-1]
 		}
-		one := &part{fw: fw, state: framework.NewCycleState()}
-		result, status, _ := fw.RunPreFilterPlugins(ctx, one.state, class.Pod)
-		if !status.IsSuccess() {
-			if !status.IsRejected() {
-				return nil, nil, fmt.Errorf("pod %s: PreFilter: %w", klog.KObj(class.Pod), status.AsError())
-			}
-			return nil, []Verdict{{plan.Rejection{ClassKey: class.Key, Reason: reason(status)}, index, class.Pods}}, nil
-		}
-		t.asked, t.nodes = append(t.asked, one), t.nodes.Merge(result)
-		if key != "" {
-			known[key] = one
-		}
+	}
+	if rejected != nil || err != nil {
+		return nil, rejected, err
 	}
 	return t, nil, nil
 }
 
-// neighbourKey is equal for pods that PodTopologySpread and InterPodAffinity cannot tell apart.
-func neighbourKey(pod *corev1.Pod) string {
-	s := &pod.Spec
-	text, err := json.Marshal(struct {
-		Scheduler, Namespace string
-		Labels, Selector     map[string]string
-		Owner                *metav1.OwnerReference
-		Affinity             *corev1.Affinity
-		Tolerations          []corev1.Toleration
-		Spread               []corev1.TopologySpreadConstraint
-	}{
-		s.SchedulerName, pod.Namespace, pod.Labels, s.NodeSelector, metav1.GetControllerOf(pod), s.Affinity, s.Tolerations,
-		s.TopologySpreadConstraints,
-	})
-	if err != nil {
-		return string(pod.UID) // Only a channel or a function cannot be marshalled, and a pod has none.
+// begin runs the framework's PreFilter plugins, and adds it to those that are asked.
+func (t *trial) begin(ctx context.Context, fw framework.Framework) ([]Verdict, error) {
+	one := &part{fw: fw, state: framework.NewCycleState()}
+	result, status, _ := fw.RunPreFilterPlugins(ctx, one.state, t.class.Pod)
+	switch {
+	case status.IsSuccess():
+		t.asked, t.nodes = append(t.asked, one), t.nodes.Merge(result)
+		return nil, nil
+	case status.IsRejected():
+		return []Verdict{{plan.Rejection{ClassKey: t.class.Key, Reason: reason(status)}, t.index, t.class.Pods}}, nil
 	}
-	return string(text)
+	return nil, fmt.Errorf("pod %s: PreFilter: %w", klog.KObj(t.class.Pod), status.AsError())
 }
 
 // count enters a pod that came to the node into what PreFilter counted, or one that went.

@@ -128,7 +128,7 @@ func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []
 	v.lister.target = all
 	defer func() { v.lister.target = newOverlay(emptyLister{}, nil) }()
 	var out Judgement
-	asked, among := map[int]*trial{}, neighbours{}
+	asked, among := map[int]*trial{}, shared{}
 	for _, c := range heavyLast(scene.order, classes) {
 		if ctx.Err() != nil {
 			out.Unchecked = append(out.Unchecked, c)
