@@ -26,7 +26,7 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 			slack[pi] = append(slack[pi], l.max-l.used)
 		}
 	}
-	m.spotSpread.crowds = m.spotSpread.spotCrowds(nodes)
+	m.spotSpread.crowds = m.spotSpread.crowdsOf(nodes)
 	var out []Claim
 	var kept []node
 	for _, n := range nodes {

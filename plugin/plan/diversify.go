@@ -48,24 +48,36 @@ type spotLimit struct {
 	held  map[spotKey]int64
 }
 
-// spotCrowds counts the pods of the nodes by what AWS takes back together; nil where the limit cannot be exceeded.
-func (ss *spotSpread) spotCrowds(nodes []node) *spotLimit {
+// spotCrowds is how many pods there may be on what AWS takes back together, and how many there are, by offer; 0 for offers that are no
+// spot ones.
+type spotCrowds struct {
+	limit int64
+	held  []int64
+}
+
+// crowdsOf counts the pods of the nodes by what AWS takes back together; nil where the limit cannot be exceeded.
+func (ss *spotSpread) crowdsOf(nodes []node) *spotCrowds {
 	share := or(ss.in.Options.SpotShare, defaultSpotShare)
 	if share >= 1 || len(nodes) < 2 {
 		return nil
 	}
-	l := spotLimit{limit: int64(max(share, 0) * float64(batchSize(ss.classes))), held: map[spotKey]int64{}}
-	sum := int64(0)
+	held, sum := map[spotKey]int64{}, int64(0)
 	for i := range nodes {
 		if key, ok := ss.spotKey(nodes[i].offer); ok {
-			l.held[key] += nodes[i].sum[dimPods]
+			held[key] += nodes[i].sum[dimPods]
 			sum += nodes[i].sum[dimPods]
 		}
 	}
-	if sum <= l.limit {
+	out := &spotCrowds{limit: int64(max(share, 0) * float64(batchSize(ss.classes))), held: make([]int64, len(ss.market.offers))}
+	if sum <= out.limit {
 		return nil
 	}
-	return &l
+	for oi := range ss.market.offers {
+		if key, ok := ss.spotKey(oi); ok {
+			out.held[oi] = held[key]
+		}
+	}
+	return out
 }
 
 // uncrowded is the span without the choices by which EC2 could put more pods on spot instances of one type in one zone
@@ -73,16 +85,13 @@ func (ss *spotSpread) spotCrowds(nodes []node) *spotLimit {
 // of what is left, the launch fails and the pods are planned again, without what was sold out.
 func (ss *spotSpread) uncrowded(sp span, n node) (span, bool) {
 	own, spot := ss.spotKey(n.offer)
-	if ss.crowds == nil || !spot || ss.crowds.held[own] > ss.crowds.limit {
+	if ss.crowds == nil || !spot || ss.crowds.held[n.offer] > ss.crowds.limit {
 		return sp, false // Where the price does not let it be, any other zone is welcome.
 	}
 	sp.zones, sp.shared = []string{own.zone}, sp.shared.clone()
 	sp.shared.each(func(oi int) {
-		if ss.market.offers[oi].Zone != own.zone {
-			return
-		}
-		key, ok := ss.spotKey(oi)
-		if held := ss.crowds.held[key]; ok && key != own && held > 0 && held+n.sum[dimPods] > ss.crowds.limit {
+		o, held := &ss.market.offers[oi], ss.crowds.held[oi]
+		if held > 0 && held+n.sum[dimPods] > ss.crowds.limit && o.Zone == own.zone && o.shape != own.shape {
 			sp.shared.unset(oi)
 		}
 	})
@@ -184,5 +193,5 @@ type spotSpread struct {
 	market  *market
 	classes []class
 	// crowds are the pods on spot instances of one type in one zone where there is a limit to them; nil for none.
-	crowds *spotLimit
+	crowds *spotCrowds
 }

@@ -12,6 +12,8 @@ type greedyCover struct {
 	*packer
 	// top is an upper bound of each bin type's value per dollar for the whole stock.
 	top []float64
+	// most is the highest of them.
+	most float64
 	// scratch, by bin type: the bound of the value per dollar that is in force, that of the value of one bin, and what is known
 	// of the best pattern.
 	bound, ceiling []float64
@@ -50,6 +52,7 @@ func newGreedyCover(k *packer, counts []int, values []float64) *greedyCover {
 	k.weigh(counts, values)
 	for bi := range k.bins {
 		c.top[bi] = perDollar(k.relaxed(bi, stock{k.all, counts, values}), k.bins[bi].price)
+		c.most = max(c.most, c.top[bi], 1e-9)
 	}
 	return c
 }
@@ -108,7 +111,11 @@ func (c *greedyCover) cover(s stock, room [][]int64, limit float64, how coverEff
 // partTypes is how many item types are covered together at most. A look at a bin type takes as long as there are item types, and there
 // are as many looks as boxes: the work grows with the square. A box holds few item types, so that parts that resemble the whole are covered
 // as well as the whole, and the search exchanges items between their boxes.
-const partTypes = 500
+const partTypes = 300
+
+// coverTolerance is how much less value per dollar than the best a pattern of a part may have: looks at bin types that are hardly better
+// are most of the work, and the search that follows finds what they would.
+const coverTolerance = 0.01
 
 // inParts covers the stock, in parts of equal size that each have every n-th item type by size.
 func (c *greedyCover) inParts(s stock, room [][]int64) []repeated {
@@ -129,7 +136,7 @@ func (c *greedyCover) inParts(s stock, room [][]int64) []repeated {
 		slices.Sort(types)
 		part := s
 		part.types = types
-		list, _ := c.cover(part, room, math.Inf(1), coverEffort{effort: thorough()})
+		list, _ := c.cover(part, room, math.Inf(1), coverEffort{effort: thorough(), tolerance: coverTolerance})
 		out = append(out, list...)
 	}
 	return out
@@ -224,15 +231,12 @@ func (c *greedyCover) settle(i int) {
 	}
 }
 
-// most returns the most value per dollar of any bin type.
-func (c *greedyCover) most() float64 { return max(slices.Max(c.top), 1e-9) }
-
 // economical returns the bin types that may hold at least half as much value per dollar as the best: a first fit of all bin types goes
 // on to fill a bin as long as any is large enough, however dear that is.
 func (c *greedyCover) economical() Set {
 	out := newSet(len(c.bins))
 	for bi, top := range c.top {
-		if top >= c.most()/2 {
+		if top >= c.most/2 {
 			out.set(bi)
 		}
 	}

@@ -11,7 +11,7 @@ const (
 	valuesWork  = 9_000_000
 	improveWork = 6_000_000
 	// manyTypes is how many item types the search improves with improveWork; more have more in proportion.
-	manyTypes = 4000
+	manyTypes = 5000
 	// A batch of fullBatch pods gets all of it, one of few pods leastWork of it.
 	fullBatch = 2000
 	leastWork = 0.2
@@ -166,16 +166,18 @@ func raised(values, prices []float64) []float64 {
 	return prices
 }
 
-// round uses the whole part of the program's solution, covers the rest greedily, and improves the result.
+// round uses the whole part of the program's solution, covers the rest greedily, and improves the result. Patterns of rows whose item
+// types differ fit item types badly: there all is covered greedily.
 func (s *attempt) round(r *rows, c coverSolution) outcome {
 	k, work := s.packer, int(improveWork*s.share*max(1, float64(len(s.all))/manyTypes))
-	room := k.p.cloneRoom()
 	own := stock{types: k.all, counts: k.p.counts(), values: raised(s.values, sharePrices(k))}
 	var found []box
-	for _, x := range s.roundRows(r, c, room) {
-		found = append(found, r.realize(k, x.pattern, x.n, own.counts)...)
+	if r.exact {
+		for _, x := range s.roundRows(r, c, k.p.cloneRoom()) {
+			found = append(found, r.realize(k, x.pattern, x.n, own.counts)...)
+		}
 	}
-	room = k.p.roomBeside(found)
+	room := k.p.roomBeside(found)
 	cover := newGreedyCover(k, k.p.counts(), own.values)
 	found = append(found, boxes(k.p, cover.inParts(own, room))...)
 	room = k.p.roomBeside(found)
@@ -187,14 +189,6 @@ func (s *attempt) round(r *rows, c coverSolution) outcome {
 	often := looks
 	if c.columns != nil {
 		often = looksAtPatterns
-	}
-	if !r.exact {
-		// Patterns of rows fit item types badly: those of their own values may be better.
-		others, free := own, k.p.cloneRoom()
-		others.counts = k.p.counts()
-		if o := (outcome{boxes(k.p, cover.inParts(others, free)), others.counts}); k.p.better(o, outcome{found, own.counts}) {
-			found, own.counts, room = o.boxes, o.left, free
-		}
 	}
 	found = improve(cover, outcome{found, own.counts}, own.values, room, searchLimits{work, work / often, c.bound * goodEnough})
 	return outcome{found, own.counts}

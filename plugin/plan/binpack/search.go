@@ -114,7 +114,7 @@ func (s *search) shrink() {
 // cheapest returns the cheapest bin type for less than the price that holds the items, -1 if there is none.
 func (s *search) cheapest(items []Item, sum Vec, below float64, room [][]int64) int {
 	// No bin holds more than top value per dollar.
-	from := sort.SearchFloat64s(s.prices, worth(items, s.pi)/s.most()*(1-1e-6))
+	from := sort.SearchFloat64s(s.prices, worth(items, s.pi)/s.most*(1-1e-6))
 	for bi := from; bi < len(s.bins) && s.prices[bi] < below; bi++ {
 		s.work.add(1)
 		l := &s.bins[bi]
@@ -250,7 +250,7 @@ func (s *search) recreate(value, limit float64, how coverEffort) ([]box, bool) {
 	if len(s.removed) == 0 {
 		return nil, true
 	}
-	if value/s.most() >= limit {
+	if value/s.most >= limit {
 		return nil, false
 	}
 	all, alone := box{sum: make(Vec, s.p.dims)}, true
@@ -327,27 +327,22 @@ func (s *search) fillRoom(ruined []int) {
 	}
 }
 
-// findRoomy finds the boxes with the most room.
+// findRoomy finds the boxes with the most room, of equal ones those with the lowest index.
 func (s *search) findRoomy() {
 	s.looked = lookAgain
-	room := make([]float64, len(s.boxes))
 	s.roomy = s.roomy[:0]
+	most := make([]float64, 0, roomyBoxes+1)
 	for i := range s.boxes {
-		b := &s.boxes[i]
+		b, room := &s.boxes[i], 0.0
 		for d, n := range s.bins[b.bin].free {
-			room[i] += s.scale[d] * float64(n-b.sum[d])
+			room += s.scale[d] * float64(n-b.sum[d])
 		}
-		s.roomy = append(s.roomy, i)
+		if len(most) == roomyBoxes && room <= most[roomyBoxes-1] {
+			continue
+		}
+		at := sort.Search(len(most), func(j int) bool { return most[j] < room })
+		most, s.roomy = slices.Insert(most, at, room), slices.Insert(s.roomy, at, i)
+		most, s.roomy = most[:min(len(most), roomyBoxes)], s.roomy[:min(len(s.roomy), roomyBoxes)]
 	}
 	s.work.add(len(s.boxes))
-	slices.SortStableFunc(s.roomy, func(a, b int) int {
-		switch {
-		case room[a] > room[b]:
-			return -1
-		case room[a] < room[b]:
-			return 1
-		}
-		return 0
-	})
-	s.roomy = s.roomy[:min(len(s.roomy), roomyBoxes)]
 }
