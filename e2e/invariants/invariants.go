@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/tap"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/launcher/drain"
 )
 
 // launchTag is the tag that carries a launch id.
@@ -183,7 +183,7 @@ func protectedStay(e *Evidence) []string {
 	empty := neverJoined(e)
 	return e.moved("create pods/eviction", func(p observe.Pod) string {
 		givenBack := !p.Running.Seen() && empty[p.Object.Spec.NodeName]
-		if !givenBack && drain.ProtectionOf(p.Object, time.Time{}).Active {
+		if !givenBack && disruption.ProtectionOf(p.Object, time.Time{}).Active {
 			return "it says do-not-disrupt"
 		}
 		return ""

@@ -1,10 +1,9 @@
-// Package budget is the one ledger of disruption budgets: how many nodes of a NodePool may be taken away now, for which reason.
-// Everybody who takes nodes away of his own accord (empty, underutilized, drifted, soon expired) asks the Ledger for a place
-// first, and the Ledger looks and answers under one lock, so that several who decide at the same moment never take more together
-// than the budgets allow.
+// Package budget is the one ledger of disruption budgets: whatever disrupts nodes without being asked to (empty, underutilized,
+// drifted, soon expired) reserves a place for each node first. The Ledger looks at the cluster and answers under one lock, so that
+// several decisions of the same moment never take more nodes together than the budgets allow.
 //
-// Allowed and Count are pure functions; the Ledger holds what was promised and does not show in the cache yet. The package imports
-// no clients: what the cluster looks like it is told by an Observe function.
+// What the budgets allow is computed by package disruption. The Ledger holds what was reserved and does not show in the cache yet.
+// The package imports no clients: an Observe function shows it the cluster.
 //
 // It has no goroutines.
 package budget

@@ -7,9 +7,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
 // maxLeaving is how many nodes may be leaving in the whole cluster, for whatever reason, when another is taken away: the API server
@@ -18,6 +21,16 @@ const maxLeaving = 200
 
 // blocking is Karpenter's word for a budget that lets no more nodes go.
 const blocking = "blocking budget"
+
+// View is what the cluster looks like at one moment.
+type View struct {
+	// Now is that moment.
+	Now time.Time
+	// Pools are the NodePools by name.
+	Pools map[string]*karpv1.NodePool
+	// Nodes are those of all NodeClaims.
+	Nodes []disruption.BudgetNode
+}
 
 // Observe returns what the cluster looks like now. What it returns is at least as new as what it returned before: a cache does.
 type Observe func(ctx context.Context) (View, error)
@@ -69,7 +82,7 @@ func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, cl
 		return err
 	}
 	leaving := len(l.held)
-	known := map[types.UID]Node{}
+	known := map[types.UID]disruption.BudgetNode{}
 	for _, n := range view.Nodes {
 		known[n.Claim] = n
 		if n.Deleting {
@@ -111,13 +124,13 @@ func places(view View, held map[types.UID]string, reason karpv1.DisruptionReason
 			need[n.Pool]++
 		}
 	}
-	tallies := Count(view.Nodes, held)
+	tallies := disruption.TallyNodes(view.Nodes, held)
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		pool := view.Pools[name]
 		if pool == nil {
 			return &RefusedError{NodePool: name, Reason: reason, Why: fmt.Sprintf("NodePool %q, which is not there", name)}
 		}
-		allowed, err := Allowed(pool, tallies[name].Nodes, reason, view.Now)
+		allowed, err := disruption.AllowedDisruptions(pool, tallies[name].Nodes, reason, view.Now)
 		switch {
 		case err != nil:
 			return &RefusedError{NodePool: name, Reason: reason, Why: "a budget that cannot be read: " + err.Error()}
@@ -169,10 +182,10 @@ func (l *Ledger) Allowed(ctx context.Context, reason karpv1.DisruptionReason) (m
 	if err != nil {
 		return nil, err
 	}
-	tallies := Count(view.Nodes, l.held)
+	tallies := disruption.TallyNodes(view.Nodes, l.held)
 	out := make(map[string]int, len(view.Pools))
 	for name, pool := range view.Pools {
-		if out[name], err = Left(pool, tallies[name], reason, view.Now); err != nil {
+		if out[name], err = disruption.DisruptionsLeft(pool, tallies[name], reason, view.Now); err != nil {
 			out[name] = 0
 		}
 	}
@@ -189,7 +202,7 @@ type Standing struct {
 	Allowed, Consuming int
 }
 
-// Standings lists how all budgets stand, in the order of NodePools and Reasons.
+// Standings lists how all budgets stand, in the order of NodePools and disruption.BudgetReasons.
 func (l *Ledger) Standings(ctx context.Context) ([]Standing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,12 +210,12 @@ func (l *Ledger) Standings(ctx context.Context) ([]Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	tallies := Count(view.Nodes, l.held)
+	tallies := disruption.TallyNodes(view.Nodes, l.held)
 	var out []Standing
 	for _, name := range slices.Sorted(maps.Keys(view.Pools)) {
-		for _, reason := range Reasons() {
+		for _, reason := range disruption.BudgetReasons() {
 			s := Standing{NodePool: name, Reason: reason, Consuming: tallies[name].Disrupted}
-			if s.Allowed, err = Allowed(view.Pools[name], tallies[name].Nodes, reason, view.Now); err != nil {
+			if s.Allowed, err = disruption.AllowedDisruptions(view.Pools[name], tallies[name].Nodes, reason, view.Now); err != nil {
 				s.Allowed = 0
 			}
 			out = append(out, s)

@@ -11,26 +11,17 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 )
-
-// at is a clock that stands still: Karpenter's budgets ask for the time by themselves.
-type at struct {
-	clock.RealClock
-	now time.Time
-}
-
-// Now implements clock.Clock.
-func (a at) Now() time.Time { return a.now }
 
 // fleet is a cluster and a cache of it that lags: what is done shows there only after it was told so.
 type fleet struct {
 	mu           sync.Mutex
 	pools        map[string]*karpv1.NodePool
-	real, cached []budget.Node
+	real, cached []disruption.BudgetNode
 }
 
 func newFleet(nodes int, budgets ...karpv1.Budget) *fleet {
@@ -38,7 +29,7 @@ func newFleet(nodes int, budgets ...karpv1.Budget) *fleet {
 	pool.Name, pool.Spec.Disruption.Budgets = "default", budgets
 	f := &fleet{pools: map[string]*karpv1.NodePool{pool.Name: pool}}
 	for i := range nodes {
-		f.real = append(f.real, budget.Node{Claim: uid(i), Pool: pool.Name, Counts: true})
+		f.real = append(f.real, disruption.BudgetNode{Claim: uid(i), Pool: pool.Name, Counts: true})
 	}
 	f.cached = slices.Clone(f.real)
 	return f
@@ -59,7 +50,7 @@ func (f *fleet) observe(context.Context) (budget.View, error) {
 }
 
 // change changes nodes in the cluster, and says how many are disrupted in it.
-func (f *fleet) change(i int, change func(*budget.Node)) {
+func (f *fleet) change(i int, change func(*disruption.BudgetNode)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(&f.real[i])
@@ -103,7 +94,7 @@ func TestPlaceIsKeptUntilItShows(t *testing.T) {
 	if r := reserve(0); r == nil || !r.Taken {
 		t.Errorf("the same node twice: %v", r)
 	}
-	f.change(0, func(n *budget.Node) { n.Disrupted = true })
+	f.change(0, func(n *disruption.BudgetNode) { n.Disrupted = true })
 	f.catchUp(0)
 	if r := reserve(1); r != nil {
 		t.Errorf("a node that is cordoned and has a place was counted twice: %v", r)
@@ -116,7 +107,7 @@ func TestPlaceIsKeptUntilItShows(t *testing.T) {
 		t.Errorf("after a release: %v", r)
 	}
 	// Gone for good: the place is free, and the node no longer one of the NodePool's.
-	f.change(0, func(n *budget.Node) { n.Deleting, n.Counts = true, false })
+	f.change(0, func(n *disruption.BudgetNode) { n.Deleting, n.Counts = true, false })
 	f.catchUp(0)
 	if r := reserve(3); r != nil || l.Held(uid(0)) {
 		t.Errorf("after one has left: %v, still held: %v", r, l.Held(uid(0)))
@@ -224,7 +215,7 @@ func (tr *trial) ail(i int) bool {
 	if tr.out[i] {
 		return false
 	}
-	tr.fleet.change(i, func(n *budget.Node) { n.Disrupted = true })
+	tr.fleet.change(i, func(n *disruption.BudgetNode) { n.Disrupted = true })
 	tr.fleet.catchUp(i)
 	tr.out[i], tr.sick[i] = true, true
 	return true
@@ -238,12 +229,12 @@ func (tr *trial) repair(rounds, nodes int) {
 		if !tr.ail(i) {
 			continue
 		}
-		renew := func(n *budget.Node) { n.Disrupted = false }
+		renew := func(n *disruption.BudgetNode) { n.Disrupted = false }
 		if rng.IntN(2) == 0 {
-			tr.fleet.change(i, func(n *budget.Node) { n.Deleting = true })
+			tr.fleet.change(i, func(n *disruption.BudgetNode) { n.Deleting = true })
 			tr.fleet.catchUp(rng.IntN(nodes))
-			renew = func(n *budget.Node) {
-				*n = budget.Node{Claim: types.UID(fmt.Sprint("repaired-", round)), Pool: n.Pool, Counts: true}
+			renew = func(n *disruption.BudgetNode) {
+				*n = disruption.BudgetNode{Claim: types.UID(fmt.Sprint("repaired-", round)), Pool: n.Pool, Counts: true}
 			}
 		}
 		tr.back(i, func() {
@@ -279,7 +270,7 @@ func TestBudgetsAreNeverExceeded(t *testing.T) {
 					f.catchUp(i)
 				}
 			}
-			reason := budget.Reasons()[d%3]
+			reason := disruption.BudgetReasons()[d%3]
 			for round := range 400 {
 				f.catchUp(rng.IntN(nodes))
 				i := rng.IntN(nodes)
@@ -287,19 +278,19 @@ func TestBudgetsAreNeverExceeded(t *testing.T) {
 				if !ok {
 					continue
 				}
-				f.change(i, func(n *budget.Node) { n.Disrupted = true })
+				f.change(i, func(n *disruption.BudgetNode) { n.Disrupted = true })
 				maybe(i)
 				if rng.IntN(2) == 0 {
-					f.change(i, func(n *budget.Node) { n.Disrupted = false })
+					f.change(i, func(n *disruption.BudgetNode) { n.Disrupted = false })
 					maybe(i)
 					tr.back(i, func() { tr.ledger.Release(c.UID) })
 					continue
 				}
-				f.change(i, func(n *budget.Node) { n.Deleting = true })
+				f.change(i, func(n *disruption.BudgetNode) { n.Deleting = true })
 				maybe(i)
 				tr.back(i, func() {
-					f.change(i, func(n *budget.Node) {
-						*n = budget.Node{Claim: types.UID(fmt.Sprint(c.UID, "-", d, "-", round)), Pool: n.Pool, Counts: true}
+					f.change(i, func(n *disruption.BudgetNode) {
+						*n = disruption.BudgetNode{Claim: types.UID(fmt.Sprint(c.UID, "-", d, "-", round)), Pool: n.Pool, Counts: true}
 					})
 				})
 			}

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
-	"github.com/slipway-k8s/slipway/launcher/node"
 )
 
 // Reason is the reason that a collected NodeClaim's end carries: Karpenter's label value.
@@ -131,7 +131,7 @@ func (c *Collector) observe(ctx context.Context) (State, error) {
 	ready := map[string]bool{}
 	for i := range nodes.Items {
 		if id := nodes.Items[i].Spec.ProviderID; id != "" {
-			ready[id] = ready[id] || node.Ready(&nodes.Items[i])
+			ready[id] = ready[id] || conditions.NodeReady(&nodes.Items[i])
 		}
 	}
 	foreign := map[string]bool{}

@@ -216,7 +216,7 @@ func (c *Consolidator) question(f *fleet) *api.Consolidate {
 	for _, n := range f.nodes {
 		q.Nodes = append(q.Nodes, &api.FleetNode{
 			Name: n.node.Name, Policy: string(n.pool.Spec.Disruption.ConsolidationPolicy), Blocked: n.blocked,
-			PodAge: catalog.AgeOf(n.pool.Annotations, PodAgeAnnotation, s.PodAge).Milliseconds(),
+			PodAge: catalog.AgeOf(n.pool.Annotations, catalog.PodAgeAnnotation, s.PodAge).Milliseconds(),
 		})
 	}
 	for _, pool := range slices.Sorted(maps.Keys(f.underutilized)) {

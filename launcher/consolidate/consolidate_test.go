@@ -24,6 +24,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/consolidate"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -258,7 +259,7 @@ func TestPodAge(t *testing.T) {
 			if err := w.api.Get(t.Context(), client.ObjectKey{Name: "default"}, pool); err != nil {
 				t.Fatal(err)
 			}
-			pool.Annotations = map[string]string{consolidate.PodAgeAnnotation: c.annotation}
+			pool.Annotations = map[string]string{catalog.PodAgeAnnotation: c.annotation}
 			if err := w.api.Update(t.Context(), pool); err != nil {
 				t.Fatal(err)
 			}

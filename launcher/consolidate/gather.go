@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/index"
-	"github.com/slipway-k8s/slipway/launcher/protect"
-	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // fleet is the nodes of NodePools at one moment.
@@ -68,12 +68,12 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 	for i := range nodes.Items {
 		nodeOf[nodes.Items[i].Name] = &nodes.Items[i]
 	}
-	guards, now := protect.Read(budgets.Items), time.Now()
+	guards, now := disruption.ReadPodBudgets(budgets.Items), time.Now()
 	var parts []string
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		n := &member{claim: claim, node: nodeOf[claim.Status.NodeName], pool: f.pools[claim.Labels[karpv1.NodePoolLabelKey]]}
-		if n.node == nil || n.pool == nil || !record.Is(claim, karpv1.ConditionTypeInitialized) || !c.config.Ours(claim) {
+		if n.node == nil || n.pool == nil || !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) || !c.config.Ours(claim) {
 			continue
 		}
 		said, err := c.judge(ctx, n, guards, now)
@@ -99,7 +99,7 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 }
 
 // judge says whether the node may be touched, and in one line all that a decision about it depends on.
-func (c *Consolidator) judge(ctx context.Context, n *member, guards []protect.Budget, now time.Time) (string, error) {
+func (c *Consolidator) judge(ctx context.Context, n *member, guards []disruption.PodBudget, now time.Time) (string, error) {
 	list := &corev1.PodList{}
 	if err := c.config.Client.List(ctx, list, client.MatchingFields{index.PodNodeName: n.node.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("list pods of Node %s: %w", n.node.Name, err)
@@ -110,10 +110,10 @@ func (c *Consolidator) judge(ctx context.Context, n *member, guards []protect.Bu
 		pods = append(pods, &list.Items[i])
 		said = append(said, string(list.Items[i].UID))
 	}
-	n.blocked, n.passing = Blocked(Facts{
-		Now: now, Claim: n.claim, Node: n.node, Pool: n.pool, NodeAge: c.config.Settings.NodeAge,
-		Moving: c.config.Mover.Moving(n.claim.UID), Rest: c.config.Mover.NotBefore(n.claim.UID),
-		Protected: protect.Look(protect.Facts{Now: now, Node: n.node, Claim: n.claim, Pods: pods, Budgets: guards}).Why,
+	n.blocked, n.passing = disruption.BlocksConsolidation(disruption.ConsolidationFacts{
+		Candidate: disruption.Candidate{Now: now, Claim: n.claim, Node: n.node, Pool: n.pool, Pods: pods},
+		Moving:    c.config.Mover.Moving(n.claim.UID), Rest: c.config.Mover.NotBefore(n.claim.UID),
+		NodeAge: c.config.Settings.NodeAge, Budgets: guards,
 	})
 	n.pods = pods
 	slices.Sort(said)

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
 // Karpenter's Events about pods whose do-not-disrupt is a duration.
@@ -18,10 +18,10 @@ const (
 // timed says of the node's pods whose do-not-disrupt is a duration when that ends, and a while long that it has.
 func (c *Consolidator) timed(n *member, now time.Time) {
 	for _, pod := range n.pods {
-		if drain.Terminal(pod) || pod.DeletionTimestamp != nil {
+		if disruption.Terminal(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
-		p := drain.ProtectionOf(pod, now)
+		p := disruption.ProtectionOf(pod, now)
 		switch {
 		case p.Until.IsZero():
 		case p.Active && c.news(untilEvent, string(pod.UID), ""):

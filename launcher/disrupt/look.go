@@ -9,13 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/index"
-	"github.com/slipway-k8s/slipway/launcher/protect"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
@@ -41,7 +39,7 @@ func (e *Executor) look(ctx context.Context, m *moving) (*sight, error) {
 	if !m.asked.IsZero() {
 		s.facts.Silent = now.Sub(m.asked)
 	}
-	guards := protect.Read(budgets.Items)
+	guards := disruption.ReadPodBudgets(budgets.Items)
 	for i := range m.Claims {
 		node, err := e.lookAt(ctx, m, i, s, guards)
 		if err != nil {
@@ -63,7 +61,7 @@ func (e *Executor) look(ctx context.Context, m *moving) (*sight, error) {
 }
 
 // lookAt sees how one node stands.
-func (e *Executor) lookAt(ctx context.Context, m *moving, i int, s *sight, budgets []protect.Budget) (NodeFacts, error) {
+func (e *Executor) lookAt(ctx context.Context, m *moving, i int, s *sight, budgets []disruption.PodBudget) (NodeFacts, error) {
 	f := NodeFacts{Name: m.nodes[i], Idle: m.idle[m.nodes[i]], Busy: m.busy[m.nodes[i]]}
 	claim, node := &karpv1.NodeClaim{}, &corev1.Node{}
 	err := errors.Join(
@@ -87,7 +85,7 @@ func (e *Executor) lookAt(ctx context.Context, m *moving, i int, s *sight, budge
 	for j := range pods.Items {
 		pod := &pods.Items[j]
 		on = append(on, pod)
-		if !moves(pod) {
+		if !disruption.NeedsRoom(pod) {
 			continue
 		}
 		s.pods = append(s.pods, pod)
@@ -95,16 +93,10 @@ func (e *Executor) lookAt(ctx context.Context, m *moving, i int, s *sight, budge
 			f.Uncovered = pod.Namespace + "/" + pod.Name
 		}
 	}
-	if v := protect.Look(protect.Facts{Now: time.Now(), Node: node, Claim: claim, Pods: on, Budgets: budgets}); !v.ByPods || !m.Eventual {
+	if v := disruption.BlockOf(disruption.Candidate{Now: time.Now(), Node: node, Claim: claim, Pods: on}, budgets); !v.ByPods || !m.Eventual {
 		f.Protected = v.Why
 	}
 	return f, nil
-}
-
-// moves says whether a pod needs room elsewhere: one that will be made again, did not come with the node, and has not ended.
-func moves(pod *corev1.Pod) bool {
-	return !drain.Terminal(pod) && !drain.OfDaemonSet(pod) && !drain.Static(pod) && pod.DeletionTimestamp == nil &&
-		metav1.GetControllerOf(pod) != nil
 }
 
 // replacements are the claims that were launched for the move, as the cache shows them; one that it does not show yet is young.

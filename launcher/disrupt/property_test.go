@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
-	"github.com/slipway-k8s/slipway/launcher/protect"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
@@ -146,7 +146,7 @@ func (c *chance) check(ctx context.Context, claim *karpv1.NodeClaim) {
 			note("node %s goes, and its pod %s has no room", name, pods.Items[i].Name)
 		}
 	}
-	if v := protect.Look(protect.Facts{Now: time.Now(), Node: node, Claim: claim, Pods: on, Budgets: protect.Read(budgets.Items)}); v.Why != "" {
+	if v := disruption.BlockOf(disruption.Candidate{Now: time.Now(), Node: node, Claim: claim, Pods: on}, disruption.ReadPodBudgets(budgets.Items)); v.Why != "" {
 		note("node %s goes: %s", name, v.Why)
 	}
 	for _, launched := range c.launched[name] {

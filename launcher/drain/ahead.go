@@ -1,11 +1,6 @@
 package drain
 
-import (
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import "time"
 
 const (
 	// askPatience is how long the scheduler is asked for a plan. A drain lasts 5 s at least; of a spot interruption's two
@@ -63,19 +58,4 @@ func NextAhead(r Replacement) Ahead {
 		return AwaitLaunch
 	}
 	return Evict
-}
-
-// Moving lists the pods that need room elsewhere: those that leave and come back as others of their controller. Pods that
-// do-not-disrupt holds do not, unless the node is doomed, which takes them along.
-func Moving(in Input, doomed bool) []*corev1.Pod {
-	var out []*corev1.Pod
-	for _, pod := range in.Pods {
-		if !Holds(pod, in.Now) || pod.DeletionTimestamp != nil || OfDaemonSet(pod) || metav1.GetControllerOf(pod) == nil {
-			continue
-		}
-		if doomed || !in.Deadline.IsZero() || !ProtectionOf(pod, in.Now).Active {
-			out = append(out, pod)
-		}
-	}
-	return out
 }

@@ -1,6 +1,4 @@
-// Package drain decides, as a pure function of a node's pods and the time, which of them to evict now, which must be
-// deleted because the NodeClaim's termination grace period runs out, and which hold the node. The order and the
-// exceptions are Karpenter's; so are the meanings of karpenter.sh/do-not-disrupt.
-//
-// It knows Kubernetes' API types and nothing else: no client, no clock.
+// Package drain decides, as a pure function, what happens before the first pod of a terminating node is evicted: room for its
+// pods is planned and launched first, as long as that does not take too long. Which pods are evicted, and in which order, is
+// decided by package disruption.
 package drain

@@ -15,6 +15,8 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 )
 
 // within bounds how long one answer may take: the cache may not have been filled yet.
@@ -187,23 +189,13 @@ func (c *Collector) pod(to chan<- prometheus.Metric, pod *corev1.Pod, node *core
 		node.Labels[karpv1.NodePoolLabelKey], node.Labels[corev1.LabelTopologyZone], node.Labels[corev1.LabelArchStable],
 		node.Labels[karpv1.CapacityTypeLabelKey], node.Labels[corev1.LabelInstanceTypeStable],
 		phase(string(pod.Status.Phase), "Pending", "Running", "Succeeded", "Failed", "Unknown"),
-		strconv.FormatBool(condition(pod, corev1.PodReady) != nil), strconv.FormatBool(managed(node)))
+		strconv.FormatBool(conditions.PodIs(pod, corev1.PodReady)), strconv.FormatBool(managed(node)))
 	if pod.Status.Phase != corev1.PodPending {
 		return
 	}
 	age := time.Since(pod.CreationTimestamp.Time).Seconds()
 	to <- gauge(c.unstarted, age, pod.Name, pod.Namespace)
-	if condition(pod, corev1.PodScheduled) == nil {
+	if !conditions.PodIs(pod, corev1.PodScheduled) {
 		to <- gauge(c.unbound, age, pod.Name, pod.Namespace)
 	}
-}
-
-// condition returns a condition that is true, or nil.
-func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
-			return c
-		}
-	}
-	return nil
 }

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 
-	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
 // sum returns what pods of a node ask for together of the named resources, by the metric that reports it.
@@ -13,14 +13,14 @@ func sum(pods []*corev1.Pod, names []corev1.ResourceName) map[string]amounts {
 		"total_pod_requests": {}, "total_pod_limits": {}, "total_daemon_requests": {}, "total_daemon_limits": {},
 	}
 	for _, pod := range pods {
-		if drain.Terminal(pod) {
+		if disruption.Terminal(pod) {
 			continue
 		}
 		requests := amountsOf(resource.PodRequests(pod, resource.PodResourcesOptions{}), names)
 		limits := amountsOf(resource.PodLimits(pod, resource.PodResourcesOptions{}), names)
 		out["total_pod_requests"].add(requests)
 		out["total_pod_limits"].add(limits)
-		if drain.OfDaemonSet(pod) {
+		if disruption.OfDaemonSet(pod) {
 			out["total_daemon_requests"].add(requests)
 			out["total_daemon_limits"].add(limits)
 		}

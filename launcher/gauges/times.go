@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
@@ -143,11 +144,10 @@ func (t *Times) claimed(ctx context.Context, node *corev1.Node) map[string]strin
 // observe tells the time until a condition that has just become true for the first time. A pod that was ready before and is
 // again is not new.
 func observe(to prometheus.Observer, kind corev1.PodConditionType, was, is *corev1.Pod) {
-	since := condition(is, kind)
-	if since == nil || condition(was, kind) != nil || restarted(is) && kind == corev1.PodReady {
+	if !conditions.PodIs(is, kind) || conditions.PodIs(was, kind) || restarted(is) && kind == corev1.PodReady {
 		return
 	}
-	to.Observe(since.LastTransitionTime.Sub(is.CreationTimestamp.Time).Seconds())
+	to.Observe(conditions.Pod(is, kind).LastTransitionTime.Sub(is.CreationTimestamp.Time).Seconds())
 }
 
 func restarted(pod *corev1.Pod) bool {

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
-	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -115,12 +115,12 @@ type Decision struct {
 
 // Decide says what to do for one claim.
 func Decide(o Observed) Decision {
-	conditions := o.Claim.StatusConditions()
-	registered := conditions.Get(karpv1.ConditionTypeRegistered).IsTrue()
-	if conditions.Get(karpv1.ConditionTypeInitialized).IsTrue() {
+	have := o.Claim.StatusConditions()
+	registered := have.Get(karpv1.ConditionTypeRegistered).IsTrue()
+	if have.Get(karpv1.ConditionTypeInitialized).IsTrue() {
 		return Decision{}
 	}
-	ready := o.Node != nil && node.Ready(o.Node)
+	ready := o.Node != nil && conditions.NodeReady(o.Node)
 	left := deadline(o).Sub(o.Now)
 	if reason, message := failure(o, left); reason != "" {
 		return Decision{End: reason, EndMessage: message}
@@ -134,7 +134,7 @@ func Decide(o Observed) Decision {
 		return Decision{Unregistered: multipleNodes, Message: "Node " + o.Duplicate + " has the same providerID", After: left}
 	}
 	d := Decision{Refused: map[types.UID]string{}, After: left, RemovePlaceholder: o.Placeholder != nil, Plan: plan(o)}
-	joined := hasReadyCondition(o.Node)
+	joined := conditions.Posted(o.Node) != nil
 	d.RenewLease = !joined
 	d.Register = joined && !registered
 	if d.RenewLease {
@@ -192,7 +192,7 @@ func (d *Decision) bindings(o Observed, ready bool) {
 
 func facts(o Observed, s Slot) bind.Facts {
 	taints := record.Taints(o.Claim)
-	if hasReadyCondition(o.Node) {
+	if conditions.Posted(o.Node) != nil {
 		taints = o.Node.Spec.Taints
 	}
 	return bind.Facts{
@@ -267,7 +267,7 @@ func (d *Decision) initialize(o Observed, ready, registered bool) {
 	switch {
 	case !ready:
 		d.Waiting, d.Message = "NodeNotReady", "Node status is NotReady"
-		if c := readyCondition(o.Node); c != nil && c.Message != "" {
+		if c := conditions.Ready(o.Node); c != nil && c.Message != "" {
 			d.Message += ": " + c.Message
 		}
 	case !registered:

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
-	"github.com/slipway-k8s/slipway/launcher/node"
 )
 
 // The reasons for which a claim ends whose node did not join: label values of Karpenter's metrics, but for the second, which
@@ -27,9 +27,9 @@ const (
 // the deadline.
 func failure(o Observed, left time.Duration) (reason, message string) {
 	id := index.InstanceID(o.Claim.Status.ProviderID)
-	joined := o.Node != nil && hasReadyCondition(o.Node)
+	joined := o.Node != nil && conditions.Posted(o.Node) != nil
 	switch {
-	case o.Node != nil && node.Ready(o.Node):
+	case o.Node != nil && conditions.NodeReady(o.Node):
 		return "", ""
 	case over(o.Instance):
 		return instanceTerminated, fmt.Sprintf("instance %s is %s before its node was ready", id, o.Instance)
@@ -39,7 +39,7 @@ func failure(o Observed, left time.Duration) (reason, message string) {
 	within := patience(o)
 	switch {
 	case joined:
-		c := readyCondition(o.Node)
+		c := conditions.Ready(o.Node)
 		return readinessTimeout, fmt.Sprintf("node %s registered but was not ready within %s: %s: %s", o.Node.Name, within, c.Reason, c.Message)
 	case o.Instance == cloud.StatePending:
 		return registrationTimeout, fmt.Sprintf("instance %s is still pending %s after its launch: it did not boot", id, within)

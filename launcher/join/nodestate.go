@@ -6,26 +6,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 )
 
-// hasReadyCondition says that the kubelet has posted its status. A condition that the node lifecycle controller writes for want
-// of one says the contrary (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
-func hasReadyCondition(node *corev1.Node) bool {
-	c := readyCondition(node)
-	return c != nil && c.Reason != "NodeStatusNeverUpdated"
-}
-
-func readyCondition(node *corev1.Node) *corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
 func joinedAt(node *corev1.Node) time.Time {
-	if c := readyCondition(node); c != nil {
+	if c := conditions.Ready(node); c != nil {
 		return c.LastTransitionTime.Time
 	}
 	return node.CreationTimestamp.Time
@@ -48,7 +34,7 @@ func hasTaint(node *corev1.Node, key string) bool {
 
 // networkLate says that the kubelet runs and that its network does not yet (pkg/kubelet/nodestatus/setters.go).
 func networkLate(node *corev1.Node) bool {
-	c := readyCondition(node)
-	return hasReadyCondition(node) && c.Status != corev1.ConditionTrue &&
+	c := conditions.Posted(node)
+	return c != nil && c.Status != corev1.ConditionTrue &&
 		(strings.Contains(c.Message, "network not ready") || strings.Contains(c.Message, "NetworkReady=false"))
 }

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
-	"github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -44,14 +44,14 @@ func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Obse
 		o.OnNode = append(o.OnNode, &pods.Items[i])
 	}
 	o.Known = c.memory.known(claim.UID, o.Node.Name, o.Slots, o.Now)
-	o.ReadySince, o.Answered = c.memory.ready(claim.UID, node.Ready(o.Node), o.Now)
+	o.ReadySince, o.Answered = c.memory.ready(claim.UID, conditions.NodeReady(o.Node), o.Now)
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
-	c.memory.network(claim.UID, hasReadyCondition(o.Node), networkLate(o.Node))
+	c.memory.network(claim.UID, conditions.Posted(o.Node) != nil, networkLate(o.Node))
 	o.NetworkAtStart = c.memory.networkAtStart(pool)
 	if o.SwitchedOff, err = c.switchedOff(ctx, pool); err != nil {
 		return o, err
 	}
-	if hasReadyCondition(o.Node) && !node.Ready(o.Node) {
+	if conditions.Posted(o.Node) != nil && !conditions.NodeReady(o.Node) {
 		o.DaemonKeptOff, err = c.daemonKeptOff(ctx, o.Node)
 	}
 	return o, err
@@ -77,7 +77,7 @@ const (
 // nothing, and a cluster without a queue hears of it from nobody.
 func (c *Controller) askInstance(ctx context.Context, o *Observed) {
 	launched := o.Claim.StatusConditions().Get(karpv1.ConditionTypeLaunched)
-	if o.Node == nil || node.Ready(o.Node) || !launched.IsTrue() || o.Now.Sub(launched.LastTransitionTime.Time) < bootTime {
+	if o.Node == nil || conditions.NodeReady(o.Node) || !launched.IsTrue() || o.Now.Sub(launched.LastTransitionTime.Time) < bootTime {
 		return
 	}
 	state, due := c.memory.instance(o.Claim.UID, o.Now.Truncate(askEvery))
@@ -108,11 +108,11 @@ func (c *Controller) nodesOf(ctx context.Context, o *Observed) error {
 		switch {
 		case o.Node == nil:
 			o.Node = n
-		case hasReadyCondition(o.Node) && hasReadyCondition(n):
+		case conditions.Posted(o.Node) != nil && conditions.Posted(n) != nil:
 			o.Duplicate = n.Name
-		case hasReadyCondition(o.Node):
+		case conditions.Posted(o.Node) != nil:
 			o.Placeholder = n
-		case hasReadyCondition(n):
+		case conditions.Posted(n) != nil:
 			o.Node, o.Placeholder = n, o.Node
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/record"
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 )
 
 // SetConditions derives a pool's conditions from what it says, its class (nil where there is none) and its claims.
@@ -91,7 +91,7 @@ func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, cl
 		if class != nil {
 			current = current && claims[i].Annotations[awsv1.AnnotationEC2NodeClassHash] == class.Annotations[awsv1.AnnotationEC2NodeClassHash]
 		}
-		if current && record.Is(&claims[i], karpv1.ConditionTypeRegistered) {
+		if current && conditions.ClaimIs(&claims[i], karpv1.ConditionTypeRegistered) {
 			set.SetTrue(karpv1.ConditionTypeNodeRegistrationHealthy)
 			return
 		}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -107,7 +107,7 @@ func operators() []corev1.NodeSelectorOperator {
 
 func validateBudget(path *field.Path, b karpv1.Budget) field.ErrorList {
 	var out field.ErrorList
-	if _, err := budget.Share(b.Nodes, 1); err != nil {
+	if _, err := disruption.BudgetShare(b.Nodes, 1); err != nil {
 		out = append(out, field.Invalid(path.Child("nodes"), b.Nodes, err.Error()))
 	}
 	if (b.Schedule == nil) != (b.Duration == nil) {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -78,7 +79,7 @@ func (c *Controller) Seen(ctx context.Context, obj client.Object) []reconcile.Re
 		return nil
 	}
 	c.sizes.learn(node.Status.Images)
-	if node.Spec.ProviderID == "" || nodeobj.Ready(node) {
+	if node.Spec.ProviderID == "" || conditions.NodeReady(node) {
 		return nil
 	}
 	var list karpv1.NodeClaimList
@@ -124,7 +125,7 @@ func (c *Controller) booting(ctx context.Context, claim *karpv1.NodeClaim) (*cor
 	if err := c.config.Client.List(ctx, &nodes, client.MatchingFields{index.NodeProviderID: claim.Status.ProviderID}); err != nil {
 		return nil, err
 	}
-	if len(nodes.Items) == 0 || slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return nodeobj.Ready(&n) }) {
+	if len(nodes.Items) == 0 || slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return conditions.NodeReady(&n) }) {
 		return nil, nil
 	}
 	class := &awsv1.EC2NodeClass{}

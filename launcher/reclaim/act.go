@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
@@ -74,7 +75,7 @@ func (r *Reclaimer) free(ctx context.Context, v *view) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if pod := occupant(pods); pod != nil {
+	if pod := disruption.Occupant(pods); pod != nil {
 		return fmt.Sprintf("pod %s/%s came", pod.Namespace, pod.Name), nil
 	}
 	return "", nil

@@ -157,6 +157,15 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 	return ""
 }
 
+func parse(t *testing.T, s string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 func (f *flow) addPool(ctx context.Context, budget string, d *datadriven.TestData) {
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: budget}}

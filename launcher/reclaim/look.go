@@ -12,8 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
@@ -23,7 +22,7 @@ type view struct {
 	claim        *karpv1.NodeClaim
 	node         *corev1.Node
 	pool         *karpv1.NodePool
-	facts        Facts
+	facts        disruption.EmptyFacts
 	cordonedByUs bool
 }
 
@@ -56,24 +55,11 @@ func (r *Reclaimer) look(ctx context.Context, claim *karpv1.NodeClaim) (*view, e
 	return v, nil
 }
 
-// facts translates the objects for Decide.
-func facts(v *view, pods []*corev1.Pod, lastEvent, now time.Time) Facts {
-	f := Facts{
-		Now: now, Deleting: v.claim.DeletionTimestamp != nil || v.node.DeletionTimestamp != nil, Pods: pods,
-		LastPodEvent: lastEvent, Replaces: v.claim.Annotations[catalog.ReplacesAnnotation] != "",
-	}
-	if c := v.claim.StatusConditions().Get(karpv1.ConditionTypeInitialized); c.IsTrue() {
-		f.InitializedAt = c.LastTransitionTime.Time
-	}
-	if t := v.claim.Status.LastPodEventTime.Time; t.After(f.LastPodEvent) {
-		f.LastPodEvent = t
-	}
-	if v.pool != nil && v.pool.Spec.Replicas == nil {
-		f.ConsolidateAfter = v.pool.Spec.Disruption.ConsolidateAfter.Duration
-	}
-	f.Protection = drain.ProtectionOfNode(v.node.Annotations, v.node.CreationTimestamp.Time, now)
-	if !f.Protection.Active {
-		f.Protection = drain.ProtectionOfNode(v.claim.Annotations, v.claim.CreationTimestamp.Time, now)
+// facts translates the objects for disruption.DecideEmpty. lastEvent is when a pod last came or went, as the watched pods show.
+func facts(v *view, pods []*corev1.Pod, lastEvent, now time.Time) disruption.EmptyFacts {
+	f := disruption.EmptyFactsOf(disruption.Candidate{Now: now, Claim: v.claim, Node: v.node, Pool: v.pool, Pods: pods})
+	if lastEvent.After(f.LastPodEvent) {
+		f.LastPodEvent = lastEvent
 	}
 	if by := v.node.Annotations[terminate.CordonedByAnnotation]; terminate.Cordoned(v.node) && by != Reason {
 		f.CordonedBy = by
@@ -98,7 +84,7 @@ func podsOn(ctx context.Context, reader client.Reader, node string) ([]*corev1.P
 }
 
 // saveStatus writes lastPodEventTime and Consolidatable where they changed.
-func (r *Reclaimer) saveStatus(ctx context.Context, v *view, d Decision) error {
+func (r *Reclaimer) saveStatus(ctx context.Context, v *view, d disruption.EmptyDecision) error {
 	before := v.claim.DeepCopy()
 	if last := v.facts.LastPodEvent; last.Sub(v.claim.Status.LastPodEventTime.Time) >= statusEvery {
 		v.claim.Status.LastPodEventTime = metav1.NewTime(last)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
 // podEvents remembers when a pod last came to or went from each node. Status keeps it too, but only every so often.
@@ -49,7 +49,7 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 func (p *podEvents) handler(claims func(ctx context.Context, nodeName string) []reconcile.Request) handler.EventHandler {
 	note := func(ctx context.Context, o client.Object, at time.Time, q queue) {
 		pod, ok := o.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName == "" || !Counts(pod) {
+		if !ok || pod.Spec.NodeName == "" || !counts(pod) {
 			return
 		}
 		p.note(pod.Spec.NodeName, at)
@@ -87,6 +87,9 @@ func boundAt(pod *corev1.Pod) time.Time {
 // moved says that the pod was bound, came to its end, or began to terminate.
 func moved(before, after *corev1.Pod) bool {
 	return before.Spec.NodeName != after.Spec.NodeName ||
-		drain.Terminal(before) != drain.Terminal(after) ||
+		disruption.Terminal(before) != disruption.Terminal(after) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil)
 }
+
+// counts reports whether the coming and going of the pod matters to when a node is empty.
+func counts(pod *corev1.Pod) bool { return !disruption.OfDaemonSet(pod) && !disruption.Static(pod) }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -166,7 +167,7 @@ func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (recon
 	if err != nil || v == nil {
 		return reconcile.Result{}, err
 	}
-	decision := Decide(v.facts)
+	decision := disruption.DecideEmpty(v.facts)
 	if err := r.saveStatus(ctx, v, decision); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -174,7 +175,7 @@ func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (recon
 	if !decision.At.IsZero() {
 		wait = max(time.Until(decision.At), time.Millisecond)
 	}
-	if decision.Verdict == Reclaim {
+	if decision.Verdict == disruption.Reclaim {
 		if left := r.notBefore(claim.UID, v.facts.Now); left > 0 {
 			return reconcile.Result{RequeueAfter: left}, nil
 		}

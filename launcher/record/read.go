@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -120,7 +121,7 @@ const LaunchTimeout = 5 * time.Minute
 
 // Deadline is when a claim's node must be Ready, patience after its launch; before the launch, the latest that it can be.
 func Deadline(claim *karpv1.NodeClaim, patience time.Duration) time.Time {
-	if c := Condition(claim, karpv1.ConditionTypeLaunched); c.IsTrue() {
+	if c := conditions.Claim(claim, karpv1.ConditionTypeLaunched); c.IsTrue() {
 		return c.LastTransitionTime.Add(patience)
 	}
 	return claim.CreationTimestamp.Add(LaunchTimeout + patience)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
@@ -136,7 +137,7 @@ func promised(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 // claim is initialized is true.
 func untold(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 	return promised(claim, pod) && !preBound(claim, pod) && metav1.GetControllerOf(pod) != nil &&
-		!record.Is(claim, karpv1.ConditionTypeInitialized)
+		!conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
 }
 
 // preBound says that the claim promised its node to the pod, and that slipway was to bind it itself.

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/expire"
-	"github.com/slipway-k8s/slipway/launcher/protect"
-	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // The reasons why a node is to be replaced, as metrics and conditions tell them.
@@ -33,7 +33,7 @@ type Due struct {
 
 // DueOf says whether the node of a claim is to be replaced; window is how long its soft window before its expiry is.
 func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
-	if claim.DeletionTimestamp != nil || !record.Is(claim, karpv1.ConditionTypeInitialized) {
+	if claim.DeletionTimestamp != nil || !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) {
 		return Due{}
 	}
 	for i := range claim.Status.Conditions {
@@ -61,7 +61,7 @@ type Candidate struct {
 	// Sick says that the node is not Ready: it counts in the budgets already.
 	Sick bool
 	// Protection is what keeps the node.
-	Protection protect.Verdict
+	Protection disruption.Block
 }
 
 // Blocked is what keeps the candidate from being replaced; empty for nothing. A drifted node with a termination grace period is not

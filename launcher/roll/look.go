@@ -10,15 +10,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/index"
-	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
-	"github.com/slipway-k8s/slipway/launcher/protect"
 )
 
 // look says how the nodes of candidates stand; those without a Node are left out: they are ended by those who find that.
 func (r *Roller) look(ctx context.Context, list []Candidate, policies *policyv1.PodDisruptionBudgetList, now time.Time) ([]Candidate, error) {
-	budgets := protect.Read(policies.Items)
+	budgets := disruption.ReadPodBudgets(policies.Items)
 	out := list[:0]
 	for _, c := range list {
 		node := &corev1.Node{}
@@ -37,19 +36,9 @@ func (r *Roller) look(ctx context.Context, list []Candidate, policies *policyv1.
 		for i := range bound.Items {
 			pods = append(pods, &bound.Items[i])
 		}
-		c.Node, c.Empty, c.Sick = node, empty(pods), !nodeobj.Ready(node)
-		c.Protection = protect.Look(protect.Facts{Now: now, Node: node, Claim: c.Claim, Pods: pods, Budgets: budgets})
+		c.Node, c.Empty, c.Sick = node, disruption.Occupant(pods) == nil, !conditions.NodeReady(node)
+		c.Protection = disruption.BlockOf(disruption.Candidate{Now: now, Node: node, Claim: c.Claim, Pods: pods}, budgets)
 		out = append(out, c)
 	}
 	return out, nil
-}
-
-// empty says that no pod would have to move: all are DaemonSets' or static, or at their end.
-func empty(pods []*corev1.Pod) bool {
-	for _, pod := range pods {
-		if !drain.OfDaemonSet(pod) && !drain.Static(pod) && !drain.Terminal(pod) {
-			return false
-		}
-	}
-	return true
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
@@ -100,7 +101,7 @@ func (s *Server) collect(ctx context.Context, before memory) (told, memory, erro
 // inFlight says that a claim's node is on its way: not initialized, and not leaving. It is asked of every claim in the cache at each
 // change, and writes to none.
 func inFlight(claim *karpv1.NodeClaim) bool {
-	return claim.DeletionTimestamp.IsZero() && !record.Is(claim, karpv1.ConditionTypeInitialized)
+	return claim.DeletionTimestamp.IsZero() && !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
 }
 
 func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, classes map[string]offered) *api.InFlightNode {
@@ -179,11 +180,8 @@ func reported(expected, kubelet corev1.ResourceList) corev1.ResourceList {
 }
 
 func readyStatus(node *corev1.Node) corev1.ConditionStatus {
-	for _, c := range node.Status.Conditions {
-		// The node lifecycle controller writes one where no kubelet has.
-		if c.Type == corev1.NodeReady && c.Reason != "NodeStatusNeverUpdated" {
-			return c.Status
-		}
+	if c := conditions.Posted(node); c != nil {
+		return c.Status
 	}
 	return ""
 }
@@ -193,7 +191,7 @@ func (s *Server) explainEnd(ctx context.Context, e *api.InFlightEnd, known *api.
 	claim := &karpv1.NodeClaim{}
 	found := s.config.Client.Get(ctx, types.NamespacedName{Name: e.GetNodeClaim()}, claim) == nil
 	switch {
-	case found && record.Is(claim, karpv1.ConditionTypeInitialized):
+	case found && conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized):
 		e.Outcome, e.Reason, e.Message = api.Outcome_OUTCOME_INITIALIZED, "Initialized", "the node is an ordinary one by now"
 	default:
 		e.Outcome, e.Reason, e.Message = api.Outcome_OUTCOME_DELETED, "Deleted", "the NodeClaim was deleted"

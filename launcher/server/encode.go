@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 func instanceType(t catalog.InstanceType) *api.InstanceType {
@@ -88,7 +88,7 @@ func notReady(p *karpv1.NodePool, o offered) string {
 	switch {
 	case !p.DeletionTimestamp.IsZero():
 		return "the NodePool is being deleted"
-	case !record.PoolReady(p):
+	case !conditions.PoolReady(p):
 		for _, c := range p.Status.Conditions {
 			if c.Type != status.ConditionReady && c.Status == "False" && c.Message != "" {
 				return fmt.Sprintf("%s is False: %s", c.Type, c.Message)

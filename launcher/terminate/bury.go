@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
@@ -39,7 +39,7 @@ func (t *Terminator) bury(ctx context.Context, s *scope) (time.Duration, error) 
 	}
 	var errs []error
 	for _, pod := range pods {
-		if !drain.Terminal(pod) || failedByUs(pod) {
+		if !disruption.Terminal(pod) || failedByUs(pod) {
 			errs = append(errs, t.buryPod(ctx, pod))
 		}
 	}
@@ -55,8 +55,8 @@ func (t *Terminator) giveBack(ctx context.Context, s *scope) (time.Duration, err
 		return 0, err
 	}
 	for _, pod := range pods {
-		waits := pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && drain.Holds(pod, s.now)
-		if !waits || drain.OfDaemonSet(pod) || !t.evictor.backoff.due(pod.UID, s.now) {
+		waits := pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending && disruption.Holds(pod, s.now)
+		if !waits || disruption.OfDaemonSet(pod) || !t.evictor.backoff.due(pod.UID, s.now) {
 			continue
 		}
 		// The instance ends whatever comes of it.

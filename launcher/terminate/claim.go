@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -103,20 +104,11 @@ func joined(s *scope) bool {
 		return true
 	}
 	for _, node := range s.nodes {
-		if c := readyCondition(node); c != nil && c.Reason != "NodeStatusNeverUpdated" {
+		if conditions.Posted(node) != nil {
 			return true
 		}
 	}
 	return false
-}
-
-func readyCondition(node *corev1.Node) *corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == corev1.NodeReady {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 func (t *Terminator) recordDeadline(ctx context.Context, s *scope) (time.Duration, error) {
@@ -169,7 +161,7 @@ func (t *Terminator) checkAlive(_ context.Context, s *scope) (time.Duration, err
 	}
 	// An instance that EC2 takes is looked at while its node is still Ready: the API server would hear of its death 40 s late.
 	for _, node := range s.nodes {
-		if c := readyCondition(node); c != nil && c.Status == corev1.ConditionTrue && !doomed(reasonOf(s.claim)) {
+		if c := conditions.Ready(node); c != nil && c.Status == corev1.ConditionTrue && !doomed(reasonOf(s.claim)) {
 			return 0, nil
 		}
 	}
@@ -257,9 +249,9 @@ func (t *Terminator) patchClaim(ctx context.Context, s *scope, change func(*karp
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("change NodeClaim %s: %w", s.claim.Name, err)
 	}
-	conditions := s.claim.Status.Conditions
+	kept := s.claim.Status.Conditions
 	s.stored, s.claim = next, next.DeepCopy()
-	s.claim.Status.Conditions = conditions
+	s.claim.Status.Conditions = kept
 	return nil
 }
 

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
@@ -30,7 +30,7 @@ const (
 	named = 5
 )
 
-// drain does what package drain decides, and writes the condition Drained.
+// drain does what package disruption decides, and writes the condition Drained.
 func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error) {
 	conditions := s.claim.StatusConditions()
 	if s.died || conditions.IsTrue(karpv1.ConditionTypeDrained) {
@@ -41,7 +41,7 @@ func (t *Terminator) drain(ctx context.Context, s *scope) (time.Duration, error)
 	if err != nil {
 		return 0, err
 	}
-	plan := drain.Decide(drain.Input{Pods: pods, Now: s.now, Deadline: s.deadline})
+	plan := disruption.DecideDrain(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline})
 	if err := t.evictor.carryOut(ctx, s, plan); err != nil {
 		return 0, err
 	}
@@ -77,13 +77,13 @@ func (t *Terminator) podsOn(ctx context.Context, reader client.Reader, nodes []*
 	return out, nil
 }
 
-func (e *evictor) carryOut(ctx context.Context, s *scope, plan drain.Plan) error {
+func (e *evictor) carryOut(ctx context.Context, s *scope, plan disruption.DrainPlan) error {
 	first := s.claim.StatusConditions().Get(karpv1.ConditionTypeDrained) == nil
 	for _, pod := range plan.Invalid {
 		if !first {
 			break
 		}
-		e.config.Events.Eventf(pod, corev1.EventTypeWarning, "InvalidDoNotDisruptAnnotation", "%s", drain.ProtectionOf(pod, s.now).Invalid)
+		e.config.Events.Eventf(pod, corev1.EventTypeWarning, "InvalidDoNotDisruptAnnotation", "%s", disruption.ProtectionOf(pod, s.now).Invalid)
 	}
 	reason := reasonOf(s.claim)
 	var errs []error
@@ -98,7 +98,7 @@ func (e *evictor) carryOut(ctx context.Context, s *scope, plan drain.Plan) error
 	return errors.Join(errs...)
 }
 
-func (e *evictor) delete(ctx context.Context, s *scope, d drain.Deletion, reason string) error {
+func (e *evictor) delete(ctx context.Context, s *scope, d disruption.Deletion, reason string) error {
 	pod := d.Pod
 	err := e.config.Client.Delete(ctx, pod, client.GracePeriodSeconds(d.GraceSeconds), client.Preconditions{UID: &pod.UID})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/drain"
 )
@@ -87,7 +88,7 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 		return 0, err
 	}
 	reason := reasonOf(s.claim)
-	moving := drain.Moving(drain.Input{Pods: pods, Now: s.now, Deadline: s.deadline}, doomed(reason))
+	moving := disruption.DisplacedPods(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline}, doomed(reason))
 	if len(moving) == 0 {
 		t.evictFrom(ctx, s, have, aheadUnneeded)
 		return 0, nil

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
 // waitVolumes waits until the volumes of the pods that left are detached: an instance that is terminated with a volume
@@ -80,7 +80,7 @@ func (t *Terminator) stayingVolumes(ctx context.Context, s *scope) (map[string]b
 	}
 	out := map[string]bool{}
 	for _, pod := range pods {
-		if drain.Drainable(pod, s.now) {
+		if disruption.Drainable(pod, s.now) {
 			continue
 		}
 		for _, v := range pod.Spec.Volumes {

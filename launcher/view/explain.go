@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -18,7 +19,7 @@ import (
 // the scheduler's words, the node that is on its way, and its events. now tells the ages.
 func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event, now time.Time) {
 	fmt.Fprintf(w, "Pod %s/%s: %s\n", pod.Namespace, pod.Name, podState(pod))
-	if c := condition(pod, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
+	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
 		fmt.Fprintf(w, "  %s, for %s:\n", cmp.Or(c.Reason, "Pending"), age(now, c.LastTransitionTime.Time))
 		for line := range strings.SplitSeq(strings.TrimSpace(c.Message), "\n") {
 			fmt.Fprintf(w, "    %s\n", line)
@@ -96,15 +97,6 @@ func nodeOf(claim *karpv1.NodeClaim, nodes []corev1.Node) *corev1.Node {
 	for i := range nodes {
 		if claim.Status.NodeName != "" && nodes[i].Name == claim.Status.NodeName {
 			return &nodes[i]
-		}
-	}
-	return nil
-}
-
-func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == t {
-			return &pod.Status.Conditions[i]
 		}
 	}
 	return nil

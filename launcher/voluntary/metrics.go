@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 )
 
@@ -74,7 +75,7 @@ func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() b
 		m.decisions.WithLabelValues(Delete, reason, "")
 		m.decisions.WithLabelValues(Replace, reason, "")
 	}
-	for _, reason := range budget.Reasons() {
+	for _, reason := range disruption.BudgetReasons() {
 		m.eligible.WithLabelValues(strings.ToLower(string(reason)))
 	}
 	budgets := &budgets{

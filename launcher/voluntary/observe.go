@@ -3,16 +3,14 @@ package voluntary
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
-	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
-	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // Observe looks at NodePools, NodeClaims and Nodes in the cache.
@@ -24,7 +22,7 @@ func Observe(cache client.Reader) budget.Observe {
 				return budget.View{}, fmt.Errorf("list %T: %w", list, err)
 			}
 		}
-		view := budget.View{Now: time.Now(), Pools: make(map[string]*karpv1.NodePool, len(pools.Items)), Nodes: make([]budget.Node, 0, len(claims.Items))}
+		view := budget.View{Now: time.Now(), Pools: make(map[string]*karpv1.NodePool, len(pools.Items)), Nodes: make([]disruption.BudgetNode, 0, len(claims.Items))}
 		for i := range pools.Items {
 			view.Pools[pools.Items[i].Name] = &pools.Items[i]
 		}
@@ -33,22 +31,8 @@ func Observe(cache client.Reader) budget.Observe {
 			byName[nodes.Items[i].Name] = &nodes.Items[i]
 		}
 		for i := range claims.Items {
-			view.Nodes = append(view.Nodes, tell(&claims.Items[i], byName[claims.Items[i].Status.NodeName]))
+			view.Nodes = append(view.Nodes, disruption.BudgetNodeOf(&claims.Items[i], byName[claims.Items[i].Status.NodeName]))
 		}
 		return view, nil
 	}
-}
-
-// tell says what counts of a NodeClaim and its Node, nil where there is none.
-func tell(claim *karpv1.NodeClaim, node *corev1.Node) budget.Node {
-	out := budget.Node{
-		Claim: claim.UID, Pool: claim.Labels[karpv1.NodePoolLabelKey], Deleting: claim.DeletionTimestamp != nil,
-		Counts: record.Is(claim, karpv1.ConditionTypeInitialized) && !record.Is(claim, karpv1.ConditionTypeInstanceTerminating),
-	}
-	out.Disrupted = out.Deleting || node == nil || node.DeletionTimestamp != nil || !nodeobj.Ready(node) || cordoned(node)
-	return out
-}
-
-func cordoned(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
 }

@@ -1,4 +1,4 @@
-package drain_test
+package disruption_test
 
 import (
 	"fmt"
@@ -10,30 +10,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/drain"
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
 func epoch() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// TestDecide runs the files of testdata, with these commands:
+// TestDecideDrain runs the files of testdata/drain, with these commands:
 //
 //	drain now=DURATION [deadline=DURATION]              what to do about the pods
 //	moving now=DURATION [deadline=DURATION] [doomed]    which of them need room elsewhere
-//	ahead waited=DURATION [doomed] [late] [answered] [launching=N] [failed=N]
-//	                                                    what to do about that room before the first eviction
 //	POD [daemonset] [static] [bare] [critical] [tolerates=exists|key] [do-not-disrupt=V] [do-not-evict=V] [started=D]
 //	    [grace=SECONDS] [terminating=D] [phase=P]
 //
 // Durations count from the beginning of the scenario; terminating is the pod's deletion timestamp, grace included.
-func TestDecide(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+func TestDecideDrain(t *testing.T) {
+	datadriven.Walk(t, "testdata/drain", func(t *testing.T, path string) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
-			if d.Cmd == "ahead" {
-				return ahead(t, d)
-			}
-			in, doomed := drain.Input{}, false
+			in, doomed := disruption.DrainFacts{}, false
 			for _, arg := range d.CmdArgs {
 				switch arg.Key {
 				case "now":
@@ -50,33 +45,11 @@ func TestDecide(t *testing.T) {
 				in.Pods = append(in.Pods, parsePod(t, line))
 			}
 			if d.Cmd == "moving" {
-				return moving(drain.Moving(in, doomed))
+				return moving(disruption.DisplacedPods(in, doomed))
 			}
-			return render(drain.Decide(in))
+			return render(disruption.DecideDrain(in))
 		})
 	})
-}
-
-func ahead(t *testing.T, d *datadriven.TestData) string {
-	t.Helper()
-	var r drain.Replacement
-	for _, arg := range d.CmdArgs {
-		switch arg.Key {
-		case "waited":
-			r.Waited = at(t, arg.Vals[0]).Sub(epoch())
-		case "doomed":
-			r.Doomed = true
-		case "late":
-			r.Late = true
-		case "answered":
-			r.Answered = true
-		case "launching":
-			d.ScanArgs(t, arg.Key, &r.Launching)
-		case "failed":
-			d.ScanArgs(t, arg.Key, &r.Failed)
-		}
-	}
-	return string(drain.NextAhead(r)) + "\n"
 }
 
 func moving(pods []*corev1.Pod) string {
@@ -87,7 +60,7 @@ func moving(pods []*corev1.Pod) string {
 	return strings.Join(names, " ") + "\n"
 }
 
-func render(p drain.Plan) string {
+func render(p disruption.DrainPlan) string {
 	var b strings.Builder
 	list := func(what string, pods []*corev1.Pod) {
 		for _, pod := range pods {

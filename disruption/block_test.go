@@ -1,4 +1,4 @@
-package protect_test
+package disruption_test
 
 import (
 	"testing"
@@ -11,10 +11,10 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/slipway-k8s/slipway/launcher/protect"
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
-// scene are the words of a scenario. Pods run in the namespace default, and a ReplicaSet controls them where they do not say otherwise.
+// scene is what a scenario describes. Pods run in the namespace default, and a ReplicaSet controls them where they do not say otherwise.
 type scene struct {
 	Node    corev1.Node
 	Claim   karpv1.NodeClaim
@@ -22,10 +22,10 @@ type scene struct {
 	Budgets []policyv1.PodDisruptionBudget
 }
 
-// TestLook runs testdata/*.txt: a node in YAML at noon of 2026-01-05, and what keeps it.
-func TestLook(t *testing.T) {
+// TestBlockOf runs testdata/block/*.txt: a node in YAML at noon of 2026-01-05, and what blocks it.
+func TestBlockOf(t *testing.T) {
 	noon := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/block", func(t *testing.T, path string) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
@@ -47,7 +47,7 @@ func TestLook(t *testing.T) {
 					s.Budgets[i].Namespace = "default"
 				}
 			}
-			got := protect.Look(protect.Facts{Now: noon, Node: &s.Node, Claim: &s.Claim, Pods: s.Pods, Budgets: protect.Read(s.Budgets)})
+			got := disruption.BlockOf(disruption.Candidate{Now: noon, Node: &s.Node, Claim: &s.Claim, Pods: s.Pods}, disruption.ReadPodBudgets(s.Budgets))
 			switch {
 			case got.Why == "":
 				return "may go\n"

@@ -1,4 +1,4 @@
-package drain
+package disruption
 
 import (
 	"slices"
@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Input of one decision.
-type Input struct {
+// DrainFacts are what one step of a drain rests on.
+type DrainFacts struct {
 	// Pods bound to the node.
 	Pods []*corev1.Pod
 	// Now is the time of the decision.
@@ -17,8 +17,8 @@ type Input struct {
 	Deadline time.Time
 }
 
-// Plan says what to do about a node's pods now.
-type Plan struct {
+// DrainPlan says what to do about a node's pods now.
+type DrainPlan struct {
 	// Evict through the Eviction API, which may refuse: pods of the first tier that is not empty.
 	Evict []*corev1.Pod
 	// Delete although a budget or an annotation may protect them: the deadline comes before their grace period ends.
@@ -33,7 +33,7 @@ type Plan struct {
 	Done bool
 }
 
-// Deletion of one pod.
+// Deletion is the deletion of one pod.
 type Deletion struct {
 	// Pod to delete.
 	Pod *corev1.Pod
@@ -41,7 +41,7 @@ type Deletion struct {
 	GraceSeconds int64
 }
 
-// Tiers of eviction, in their order: a tier is begun when the one before it has left.
+// Tiers of eviction, in their order: a tier begins when the one before it has left.
 const (
 	TierOrdinary = iota
 	TierDaemonSet
@@ -50,7 +50,7 @@ const (
 	tiers
 )
 
-// Tier that the pod is evicted in.
+// Tier returns the tier that the pod is evicted in.
 func Tier(pod *corev1.Pod) int {
 	tier := TierOrdinary
 	if OfDaemonSet(pod) {
@@ -62,9 +62,10 @@ func Tier(pod *corev1.Pod) int {
 	return tier
 }
 
-// Decide plans one step of a drain.
-func Decide(in Input) Plan {
-	var out Plan
+// DecideDrain plans one step of a drain. The order and the exceptions are Karpenter's: each tier is evicted when the one before
+// it has left.
+func DecideDrain(in DrainFacts) DrainPlan {
+	var out DrainPlan
 	var byTier [tiers][]*corev1.Pod
 	for _, pod := range in.Pods {
 		if !Holds(pod, in.Now) {
@@ -97,8 +98,8 @@ func Decide(in Input) Plan {
 	return out
 }
 
-// deletion says whether the pod must be deleted now for its grace period to end by the deadline, and the grace it gets.
-func deletion(pod *corev1.Pod, in Input) (int64, bool) {
+// deletion reports whether the pod must be deleted now for its grace period to end by the deadline, and the grace it gets.
+func deletion(pod *corev1.Pod, in DrainFacts) (int64, bool) {
 	if in.Deadline.IsZero() {
 		return 0, false
 	}
@@ -113,4 +114,20 @@ func deletion(pod *corev1.Pod, in Input) (int64, bool) {
 		grace = *pod.Spec.TerminationGracePeriodSeconds
 	}
 	return left, !in.Now.Before(in.Deadline.Add(-time.Duration(grace) * time.Second))
+}
+
+// DisplacedPods returns the pods that need room on other nodes: those that the drain evicts and whose controllers create
+// replacements. Pods that do-not-disrupt protects are among them only if something ends their protection: the deadline, or that
+// the node is doomed, because EC2 terminates its instance soon.
+func DisplacedPods(in DrainFacts, doomed bool) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range in.Pods {
+		if !NeedsRoom(pod) || !Holds(pod, in.Now) {
+			continue
+		}
+		if doomed || !in.Deadline.IsZero() || !ProtectionOf(pod, in.Now).Active {
+			out = append(out, pod)
+		}
+	}
+	return out
 }

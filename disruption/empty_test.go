@@ -1,4 +1,4 @@
-package reclaim_test
+package disruption_test
 
 import (
 	"fmt"
@@ -10,41 +10,40 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/slipway-k8s/slipway/launcher/drain"
-	"github.com/slipway-k8s/slipway/launcher/reclaim"
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
-func epoch() time.Time { return time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) }
+func monday() time.Time { return time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) }
 
-// TestDecide runs the files of testdata/decide:
+// TestDecideEmpty runs the files of testdata/empty:
 //
 //	decide now=D [after=D] [initialized=D] [last=D] [deleting] [protected[=D]] [replaces] [cordoned=BY]
 //	POD [daemonset] [static] [terminating] [phase=PHASE]
 //
 // Durations count from the beginning of the scenario; without after, consolidateAfter is Never.
-func TestDecide(t *testing.T) {
-	datadriven.Walk(t, "testdata/decide", func(t *testing.T, path string) {
+func TestDecideEmpty(t *testing.T) {
+	datadriven.Walk(t, "testdata/empty", func(t *testing.T, path string) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
 			if d.Cmd != "decide" {
 				d.Fatalf(t, "unknown command %s", d.Cmd)
 			}
-			return decide(t, d)
+			return decideEmpty(t, d)
 		})
 	})
 }
 
-func decide(t *testing.T, d *datadriven.TestData) string {
+func decideEmpty(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	f := parseFacts(t, d)
 	for line := range strings.Lines(d.Input) {
-		f.Pods = append(f.Pods, parsePod(t, line))
+		f.Pods = append(f.Pods, emptyPod(t, line))
 	}
-	got := reclaim.Decide(f)
+	got := disruption.DecideEmpty(f)
 	out := fmt.Sprintf("%s: %s", got.Verdict, got.Reason)
 	if !got.At.IsZero() {
-		out += fmt.Sprintf("; again at %s", got.At.Sub(epoch()))
+		out += fmt.Sprintf("; again at %s", got.At.Sub(monday()))
 	}
 	if got.Consolidatable {
 		out += "; consolidatable"
@@ -52,9 +51,9 @@ func decide(t *testing.T, d *datadriven.TestData) string {
 	return out + "\n"
 }
 
-func parseFacts(t *testing.T, d *datadriven.TestData) reclaim.Facts {
+func parseFacts(t *testing.T, d *datadriven.TestData) disruption.EmptyFacts {
 	t.Helper()
-	f := reclaim.Facts{}
+	f := disruption.EmptyFacts{}
 	for _, arg := range d.CmdArgs {
 		value := ""
 		if len(arg.Vals) > 0 {
@@ -62,20 +61,20 @@ func parseFacts(t *testing.T, d *datadriven.TestData) reclaim.Facts {
 		}
 		switch arg.Key {
 		case "now":
-			f.Now = epoch().Add(parse(t, value))
+			f.Now = monday().Add(duration(t, value))
 		case "after":
-			after := parse(t, value)
+			after := duration(t, value)
 			f.ConsolidateAfter = &after
 		case "initialized":
-			f.InitializedAt = epoch().Add(parse(t, value))
+			f.InitializedAt = monday().Add(duration(t, value))
 		case "last":
-			f.LastPodEvent = epoch().Add(parse(t, value))
+			f.LastPodEvent = monday().Add(duration(t, value))
 		case "deleting":
 			f.Deleting = true
 		case "protected":
-			f.Protection = drain.Protection{Active: true}
+			f.Protection = disruption.Protection{Active: true}
 			if value != "" {
-				f.Protection.Until = epoch().Add(parse(t, value))
+				f.Protection.Until = monday().Add(duration(t, value))
 			}
 		case "replaces":
 			f.Replaces = true
@@ -88,7 +87,7 @@ func parseFacts(t *testing.T, d *datadriven.TestData) reclaim.Facts {
 	return f
 }
 
-func parse(t *testing.T, s string) time.Duration {
+func duration(t *testing.T, s string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -97,7 +96,7 @@ func parse(t *testing.T, s string) time.Duration {
 	return d
 }
 
-func parsePod(t *testing.T, line string) *corev1.Pod {
+func emptyPod(t *testing.T, line string) *corev1.Pod {
 	t.Helper()
 	fields := strings.Fields(line)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fields[0]}}
@@ -109,7 +108,7 @@ func parsePod(t *testing.T, line string) *corev1.Pod {
 		case "static":
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node"}}
 		case "terminating":
-			pod.DeletionTimestamp = &metav1.Time{Time: epoch()}
+			pod.DeletionTimestamp = &metav1.Time{Time: monday()}
 		case "phase":
 			pod.Status.Phase = corev1.PodPhase(value)
 		default:

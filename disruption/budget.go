@@ -1,4 +1,4 @@
-package budget
+package disruption
 
 import (
 	"errors"
@@ -8,23 +8,26 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 )
 
-// defaultNodes is the budget of a NodePool that says none: the default of the CRD, for one that came without it.
+// defaultNodes is the budget of a NodePool without any: the default of its CRD, for one that came without it.
 const defaultNodes = "10%"
 
-// Reasons are those that budgets know, in a fixed order.
-func Reasons() []karpv1.DisruptionReason {
+// BudgetReasons returns the reasons that budgets know, in a fixed order.
+func BudgetReasons() []karpv1.DisruptionReason {
 	return []karpv1.DisruptionReason{karpv1.DisruptionReasonEmpty, karpv1.DisruptionReasonUnderutilized, karpv1.DisruptionReasonDrifted}
 }
 
-// Allowed is how many of a NodePool's nodes may be on their way out together for a reason, by the strictest of its budgets that
-// are active now; percentages round up, and a budget that names no reason is about all of them. One budget that cannot be read
-// allows none, whatever reason it is about; the error names its field.
-func Allowed(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (int, error) {
+// AllowedDisruptions returns how many of a NodePool's nodes may be disrupted together for a reason, by the strictest of its budgets
+// that are active now. Percentages round up, and a budget that names no reason is about all of them. One budget that cannot be
+// read allows none, whatever reason it is about; the error names its field.
+func AllowedDisruptions(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (int, error) {
 	budgets := pool.Spec.Disruption.Budgets
 	if len(budgets) == 0 {
 		budgets = []karpv1.Budget{{Nodes: defaultNodes}}
@@ -59,7 +62,7 @@ func most(b *karpv1.Budget, nodes int, now time.Time) (int, error) {
 		return 0, err
 	}
 	// Read although it may not be active: what cannot be read is not found out only when its hour comes.
-	n, err := Share(b.Nodes, nodes)
+	n, err := BudgetShare(b.Nodes, nodes)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf(".nodes: %q is %w", b.Nodes, err)
@@ -69,9 +72,9 @@ func most(b *karpv1.Budget, nodes int, now time.Time) (int, error) {
 	return n, nil
 }
 
-// Share is how many of so many nodes the `nodes` of a budget are, a number or a percentage, which is rounded up. The error goes
-// on after "is".
-func Share(value string, nodes int) (int, error) {
+// BudgetShare returns how many of so many nodes the field nodes of a budget allows: a number, or a percentage that is rounded up.
+// The error goes on after "is".
+func BudgetShare(value string, nodes int) (int, error) {
 	parsed := intstr.Parse(value)
 	n, err := intstr.GetScaledValueFromIntOrPercent(&parsed, nodes, true)
 	switch {
@@ -101,42 +104,42 @@ func active(b *karpv1.Budget, now time.Time) (bool, error) {
 	return !hit.IsZero() && !hit.After(now.UTC()), nil
 }
 
-// Node is what counts of a NodeClaim and its node.
-type Node struct {
+// BudgetNode is what counts of a NodeClaim and its node for the budgets of its NodePool.
+type BudgetNode struct {
 	// Claim is the NodeClaim's UID.
 	Claim types.UID
 	// Pool is the NodePool's name.
 	Pool string
-	// Counts says that the node is initialized and its instance is not being terminated: others are no part of the NodePool's
+	// Counts is true where the node is initialized and its instance is not being terminated. Others are no part of the NodePool's
 	// number of nodes, and of the disrupted ones.
 	Counts bool
-	// Deleting says that the NodeClaim is.
+	// Deleting is true where the NodeClaim is being deleted.
 	Deleting bool
-	// Disrupted says that the node is not what its pods can count on: it is not Ready, its NodeClaim or itself is being deleted, or
-	// somebody cordoned it with the disruption taint.
+	// Disrupted is true where the node is not what its pods can count on: it is not Ready, its NodeClaim or itself is being
+	// deleted, or it has the disruption taint.
 	Disrupted bool
 }
 
-// View is what the cluster looks like at one moment.
-type View struct {
-	// Now is that moment.
-	Now time.Time
-	// Pools are the NodePools by name.
-	Pools map[string]*karpv1.NodePool
-	// Nodes are those of all NodeClaims.
-	Nodes []Node
+// BudgetNodeOf returns what counts of a NodeClaim and its Node, which is nil where there is none.
+func BudgetNodeOf(claim *karpv1.NodeClaim, node *corev1.Node) BudgetNode {
+	out := BudgetNode{
+		Claim: claim.UID, Pool: claim.Labels[karpv1.NodePoolLabelKey], Deleting: claim.DeletionTimestamp != nil,
+		Counts: conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) && !conditions.ClaimIs(claim, karpv1.ConditionTypeInstanceTerminating),
+	}
+	out.Disrupted = out.Deleting || node == nil || node.DeletionTimestamp != nil || !conditions.NodeReady(node) || tainted(node)
+	return out
 }
 
-// Tally of a NodePool.
+// Tally counts the nodes of a NodePool.
 type Tally struct {
 	// Nodes is the number that percentages are of.
 	Nodes int
-	// Disrupted of them are on their way out, not Ready, or promised to somebody who takes them away.
+	// Disrupted of them are terminating, not Ready, or reserved by a decision that does not show yet.
 	Disrupted int
 }
 
-// Count counts the nodes of each NodePool; those in held are on their way out, though the view does not show it yet.
-func Count(nodes []Node, held map[types.UID]string) map[string]Tally {
+// TallyNodes counts the nodes of each NodePool. Those in held are disrupted, though their objects do not show it yet.
+func TallyNodes(nodes []BudgetNode, held map[types.UID]string) map[string]Tally {
 	out := map[string]Tally{}
 	for _, n := range nodes {
 		if !n.Counts {
@@ -152,8 +155,8 @@ func Count(nodes []Node, held map[types.UID]string) map[string]Tally {
 	return out
 }
 
-// Left is how many more nodes of a NodePool may be taken away for a reason.
-func Left(pool *karpv1.NodePool, t Tally, reason karpv1.DisruptionReason, now time.Time) (int, error) {
-	allowed, err := Allowed(pool, t.Nodes, reason, now)
+// DisruptionsLeft returns how many more nodes of a NodePool may be disrupted for a reason. The error is AllowedDisruptions'.
+func DisruptionsLeft(pool *karpv1.NodePool, t Tally, reason karpv1.DisruptionReason, now time.Time) (int, error) {
+	allowed, err := AllowedDisruptions(pool, t.Nodes, reason, now)
 	return max(allowed-t.Disrupted, 0), err
 }

@@ -1,4 +1,4 @@
-package budget_test
+package disruption_test
 
 import (
 	"fmt"
@@ -7,24 +7,34 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"k8s.io/utils/clock"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
-// TestAllowed runs the files of testdata/allowed:
+// still is a clock that stands still: Karpenter's budgets read the time themselves.
+type still struct {
+	clock.RealClock
+	now time.Time
+}
+
+// Now implements clock.Clock.
+func (s still) Now() time.Time { return s.now }
+
+// TestDisruptionsLeft runs the files of testdata/allowed:
 //
 //	budget nodes=N disrupted=N at=TIME [reason=REASON]
 //	the NodePool's budgets as YAML
 //
 // and prints how many more may go; the reason is Empty where it is not said.
-func TestAllowed(t *testing.T) {
+func TestDisruptionsLeft(t *testing.T) {
 	datadriven.Walk(t, "testdata/allowed", func(t *testing.T, path string) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
-			var tally budget.Tally
+			var tally disruption.Tally
 			var at string
 			reason := string(karpv1.DisruptionReasonEmpty)
 			d.ScanArgs(t, "nodes", &tally.Nodes)
@@ -41,7 +51,7 @@ func TestAllowed(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(d.Input), &pool.Spec.Disruption.Budgets); err != nil {
 				t.Fatal(err)
 			}
-			left, err := budget.Left(pool, tally, karpv1.DisruptionReason(reason), now)
+			left, err := disruption.DisruptionsLeft(pool, tally, karpv1.DisruptionReason(reason), now)
 			if err != nil {
 				return fmt.Sprintf("%d: %v\n", left, err)
 			}
@@ -69,12 +79,12 @@ func TestAllowedAsKarpenterDoes(t *testing.T) {
 		}
 		for minute := 0; minute < 3*24*60; minute += 7 {
 			now := start.Add(time.Duration(minute) * time.Minute)
-			for _, reason := range budget.Reasons() {
-				got, err := budget.Allowed(pool, minute%23, reason, now)
+			for _, reason := range disruption.BudgetReasons() {
+				got, err := disruption.AllowedDisruptions(pool, minute%23, reason, now)
 				if err != nil {
 					t.Fatal(err)
 				}
-				want, err := theirs.GetAllowedDisruptionsByReason(at{now: now}, minute%23, reason)
+				want, err := theirs.GetAllowedDisruptionsByReason(still{now: now}, minute%23, reason)
 				if err != nil || got != want {
 					t.Fatalf("budgets %d at %s for %s: %d, Karpenter allows %d (%v)", i, now, reason, got, want, err)
 				}

@@ -1,0 +1,68 @@
+package disruption
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/slipway-k8s/slipway/disruption/conditions"
+)
+
+// PodBudget is a PodDisruptionBudget whose selector has been read.
+type PodBudget struct {
+	policy   *policyv1.PodDisruptionBudget
+	selector labels.Selector
+}
+
+// ReadPodBudgets reads PodDisruptionBudgets once for many nodes. The API server accepts no selector that
+// cannot be read. If there is one all the same, its budget selects every pod of its namespace.
+func ReadPodBudgets(list []policyv1.PodDisruptionBudget) []PodBudget {
+	out := make([]PodBudget, 0, len(list))
+	for i := range list {
+		selector, err := metav1.LabelSelectorAsSelector(list[i].Spec.Selector)
+		if err != nil {
+			selector = labels.Everything()
+		}
+		out = append(out, PodBudget{policy: &list[i], selector: selector})
+	}
+	return out
+}
+
+// held says which budget would have the Eviction API refuse the pod now; empty for none. A budget that allows one disruption
+// holds no pod: the drain evicts its pods one after the other.
+func held(pod *corev1.Pod, budgets []PodBudget, now time.Time) string {
+	if !Holds(pod, now) || pod.DeletionTimestamp != nil {
+		return ""
+	}
+	var of []*policyv1.PodDisruptionBudget
+	for _, b := range budgets {
+		if b.policy.Namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels)) {
+			of = append(of, b.policy)
+		}
+	}
+	switch {
+	case len(of) == 0, pod.Status.Phase == corev1.PodPending:
+		return "" // What does not run yet may always go.
+	case len(of) > 1:
+		return fmt.Sprintf("Pod %s/%s has more than one PodDisruptionBudget (%s, %s), which eviction does not support", pod.Namespace, pod.Name, of[0].Name, of[1].Name)
+	case of[0].Status.DisruptionsAllowed > 0 || sick(pod, of[0]):
+		return ""
+	}
+	return fmt.Sprintf("PDB %s/%s prevents eviction of pod %s", of[0].Namespace, of[0].Name, pod.Name)
+}
+
+// sick reports whether the pod is not ready and its budget does not guard such pods: never (AlwaysAllow), or not while enough
+// others are healthy (IfHealthyBudget, the default).
+func sick(pod *corev1.Pod, b *policyv1.PodDisruptionBudget) bool {
+	if conditions.PodIs(pod, corev1.PodReady) {
+		return false
+	}
+	if p := b.Spec.UnhealthyPodEvictionPolicy; p != nil && *p == policyv1.AlwaysAllow {
+		return true
+	}
+	return b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0
+}

@@ -1,0 +1,94 @@
+package disruption
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// stuckAfter is how long after its grace period a pod that is still there no longer holds its node.
+const stuckAfter = time.Minute
+
+// Terminal reports whether the pod has run to its end.
+func Terminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// OfDaemonSet reports whether a DaemonSet controls the pod.
+func OfDaemonSet(pod *corev1.Pod) bool { return ownedBy(pod, "apps/v1", "DaemonSet") }
+
+// Static reports whether the pod is the mirror of one of the kubelet's own: the API server cannot end it.
+func Static(pod *corev1.Pod) bool {
+	return ownedBy(pod, "v1", "Node") || pod.Annotations[corev1.MirrorPodAnnotationKey] != ""
+}
+
+func ownedBy(pod *corev1.Pod, apiVersion, kind string) bool {
+	for _, o := range pod.OwnerReferences {
+		if o.APIVersion == apiVersion && o.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// Tolerates reports whether the pod tolerates karpenter.sh/disrupted:NoSchedule. Its controller would put it on the node again
+// at once, so a drain leaves it there until the instance terminates.
+func Tolerates(pod *corev1.Pod) bool {
+	for _, t := range pod.Spec.Tolerations {
+		effect := t.Effect == "" || t.Effect == corev1.TaintEffectNoSchedule
+		key := t.Key == karpv1.DisruptedTaintKey || t.Key == "" && t.Operator == corev1.TolerationOpExists
+		value := t.Operator == corev1.TolerationOpExists || (t.Operator == "" || t.Operator == corev1.TolerationOpEqual) && t.Value == ""
+		if effect && key && value {
+			return true
+		}
+	}
+	return false
+}
+
+// Holds reports whether a drain waits for the pod: it is not terminal, not static, does not tolerate the disruption taint, and
+// is not stuck in termination.
+func Holds(pod *corev1.Pod, now time.Time) bool {
+	return !Terminal(pod) && Drainable(pod, now)
+}
+
+// Drainable reports what Holds does, for a pod in any phase.
+func Drainable(pod *corev1.Pod, now time.Time) bool {
+	stuck := pod.DeletionTimestamp != nil && now.Sub(pod.DeletionTimestamp.Time) > stuckAfter
+	return !Tolerates(pod) && !Static(pod) && !stuck
+}
+
+// Occupies reports whether the pod makes its node not empty: it is neither a DaemonSet's nor static nor terminal. A
+// terminating pod still runs.
+func Occupies(pod *corev1.Pod) bool {
+	return !OfDaemonSet(pod) && !Static(pod) && !Terminal(pod)
+}
+
+// Occupant returns the first pod that makes the node not empty; nil where it is empty.
+func Occupant(pods []*corev1.Pod) *corev1.Pod {
+	for _, pod := range pods {
+		if Occupies(pod) {
+			return pod
+		}
+	}
+	return nil
+}
+
+// NeedsRoom reports whether the pod needs room on another node when its node terminates: it occupies the node, is not
+// terminating, and has a controller that creates a replacement.
+func NeedsRoom(pod *corev1.Pod) bool {
+	return Occupies(pod) && pod.DeletionTimestamp == nil && metav1.GetControllerOf(pod) != nil
+}
+
+// Terminating says which of the pods that occupy a node terminates already: its replacement has a place by now, or waits for
+// one. Empty for none.
+func Terminating(pods []*corev1.Pod) string {
+	for _, pod := range pods {
+		if Occupies(pod) && pod.DeletionTimestamp != nil {
+			return fmt.Sprintf("pod %s/%s is terminating", pod.Namespace, pod.Name)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,62 @@
+package disruption
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// DoNotEvictAnnotation is what karpenter.sh/do-not-disrupt was called before v1. Policies still write it.
+const DoNotEvictAnnotation = "karpenter.sh/do-not-evict"
+
+// Protection is what an object says about its own disruption.
+type Protection struct {
+	// Active says that the object may not be disrupted now.
+	Active bool
+	// Until is when that ends; zero for one without an end.
+	Until time.Time
+	// Invalid says what is wrong with an annotation that was ignored; empty where there is nothing wrong.
+	Invalid string
+}
+
+// ProtectionOf reads karpenter.sh/do-not-disrupt ("true", or how long the pod must have run) and the older
+// karpenter.sh/do-not-evict ("true") of a pod.
+func ProtectionOf(pod *corev1.Pod, now time.Time) Protection {
+	return protection(pod.Annotations, started(pod), now)
+}
+
+// ProtectionOfNode reads the same annotations of a Node or NodeClaim; a duration counts from its creation.
+func ProtectionOfNode(annotations map[string]string, created, now time.Time) Protection {
+	return protection(annotations, created, now)
+}
+
+func protection(annotations map[string]string, since, now time.Time) Protection {
+	if annotations[DoNotEvictAnnotation] == "true" {
+		return Protection{Active: true}
+	}
+	value, ok := annotations[karpv1.DoNotDisruptAnnotationKey]
+	switch {
+	case !ok, value == "false":
+		return Protection{}
+	case value == "true":
+		return Protection{Active: true}
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return Protection{Invalid: fmt.Sprintf("annotation %s: %q is neither \"true\" nor a positive duration such as \"30m\"", karpv1.DoNotDisruptAnnotationKey, value)}
+	}
+	if since.IsZero() {
+		return Protection{Active: true}
+	}
+	until := since.Add(d)
+	return Protection{Active: now.Before(until), Until: until}
+}
+
+func started(pod *corev1.Pod) time.Time {
+	if pod.Status.StartTime == nil {
+		return time.Time{}
+	}
+	return pod.Status.StartTime.Time
+}
