@@ -249,6 +249,56 @@ func TestHostileInputsAreBounded(t *testing.T) {
 	}
 }
 
+// shapes2000 is 10,000 pods of 2,000 classes: those of diverseFreely, five of each.
+func shapes2000(tb testing.TB) plan.Input {
+	tb.Helper()
+	in := world(tb, 1300, poolYAML{Name: "default"})
+	b := newBatch(&in, 1)
+	diverseFreely(b, 2000)
+	for i := range in.Classes {
+		c := &in.Classes[i]
+		for n := range 4 {
+			ref := c.Pods[0]
+			ref.Name, ref.UID = fmt.Sprint(ref.Name, "-", n), fmt.Sprint(ref.UID, "-", n)
+			c.Pods = append(c.Pods, ref)
+		}
+	}
+	return in
+}
+
+// A plan whose work is spent from the beginning places all pods by first fit, in a small part of the time.
+func TestFirstFitPlacesAll(t *testing.T) {
+	in := shapes2000(t)
+	before := cpu(t)
+	whole := plan.Make(t.Context(), in)
+	took := cpu(t) - before
+	before = cpu(t)
+	first := plan.MakeWithin(t.Context(), in, 1)
+	spent := cpu(t) - before
+	if placed, left := accounted(&first); placed != 10000 || left > 0 {
+		t.Errorf("first fit places %d pods and leaves %d, want all of 10,000", placed, left)
+	}
+	if first.CostPerHour < whole.CostPerHour {
+		t.Errorf("first fit costs %v USD per hour, the whole plan %v", first.CostPerHour, whole.CostPerHour)
+	}
+	if spent > took/2 {
+		t.Errorf("first fit took %v of CPU, the whole plan %v", spent, took)
+	}
+}
+
+// BenchmarkFirstFit prints the seconds of CPU until 10,000 pods of 2,000 classes have a valid plan, before anything is improved.
+func BenchmarkFirstFit(b *testing.B) {
+	in := shapes2000(b)
+	before := cpu(b)
+	var p plan.Plan
+	for b.Loop() {
+		p = plan.MakeWithin(b.Context(), in, 1)
+	}
+	b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
+	b.ReportMetric(p.CostPerHour, "USD/h")
+	b.ReportMetric(float64(len(p.Unplaced)), "unplaced")
+}
+
 // Pods that are classes of their own take time in proportion to their number, and their bill stays as near to the bound.
 func TestClassesOfTheirOwn(t *testing.T) {
 	spend := func(n int) (time.Duration, float64) {

@@ -36,7 +36,9 @@ func Make(ctx context.Context, in Input) Plan {
 	if in.maker == nil {
 		in.maker = &Maker{} // A plan is made of several.
 	}
-	in.budget = in.Options.budget(ctx)
+	if in.budget == nil {
+		in.budget = in.Options.budget(ctx)
+	}
 	out := byPriority(in, nil) // 1
 	if in.PreferenceShare > 0 {
 		out = withPreferences(in, out)
