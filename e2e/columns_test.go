@@ -122,4 +122,8 @@ func TestColumns(t *testing.T) {
 			t.Errorf("GET %s: columns %q, with -o wide %q", c.path, got.columns, got.wide)
 		}
 	}
+	w.await(t, "status.lastPodEventTime of the NodeClaim to be the pod's", func() bool {
+		at := w.claimsOf("columns")[0].Object.Status.LastPodEventTime
+		return !at.IsZero() && !at.Before(&claim.CreationTimestamp)
+	})
 }

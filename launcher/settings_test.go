@@ -67,10 +67,10 @@ func TestLoadMistakes(t *testing.T) {
 
 func TestFromEnvironment(t *testing.T) {
 	s := launcher.Defaults()
-	s.ClusterName, s.ClusterEndpoint = "file", "https://file"
+	s.ClusterName, s.ClusterEndpoint, s.BindAt = "file", "https://file", "never"
 	err := s.FromEnvironment(func(name string) string {
 		return map[string]string{
-			"CLUSTER_NAME": "env", "INTERRUPTION_QUEUE": "queue", "CLUSTER_CA_BUNDLE": "ca", "ISOLATED_VPC": "true", "RESERVED_ENIS": "1",
+			"CLUSTER_NAME": "env", "CLUSTER_ENDPOINT": "https://env", "INTERRUPTION_QUEUE": "queue", "CLUSTER_CA_BUNDLE": "ca", "ISOLATED_VPC": "true", "RESERVED_ENIS": "1",
 			"FEATURE_GATES": "NodeRepair=true", "VM_MEMORY_OVERHEAD_PERCENT": "0.05", "AMI_REFRESH_INTERVAL": "5m", "SUBNET_REFRESH_INTERVAL": "2m",
 		}[name]
 	})
@@ -81,7 +81,7 @@ func TestFromEnvironment(t *testing.T) {
 	if gates, err := launcher.ParseGates(s.FeatureGates); err != nil || !gates.NodeRepair || gates.SpotToSpotConsolidation {
 		t.Errorf("gates %+v of %q, %v", gates, s.FeatureGates, err)
 	}
-	if s.ClusterName != "env" || s.ClusterEndpoint != "https://file" || s.InterruptionQueue != "queue" || s.ClusterCABundle != "ca" {
+	if s.ClusterName != "env" || s.ClusterEndpoint != "https://env" || s.BindAt != "never" || s.InterruptionQueue != "queue" || s.ClusterCABundle != "ca" {
 		t.Errorf("settings %+v", s)
 	}
 }

@@ -2,12 +2,7 @@ package manifests_test
 
 import (
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,52 +12,42 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// literals are the strings of a file that registers metrics.
-type literals map[string]bool
-
-// registers says whether a file has a metric's name: as a whole, or as namespace, subsystem and name.
-func (l literals) registers(metric string) bool {
-	if l[metric] {
-		return true
-	}
-	for i, r := range metric {
-		if r == '_' && l[metric[:i]] && l.registers(metric[i+1:]) {
-			return true
-		}
-	}
-	return false
-}
-
-// registering are all files metrics.go of the two binaries.
-func registering(t *testing.T) []literals {
+// types are the metrics of docs/metrics.md by name: counter, gauge, histogram or summary. Tests of both binaries hold that page against
+// what they register.
+func types(t *testing.T) map[string]string {
 	t.Helper()
-	var out []literals
-	for _, root := range []string{"../launcher", "../plugin"} {
-		err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
-			if err != nil || filepath.Base(path) != "metrics.go" {
-				return err
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				return err
-			}
-			found := literals{}
-			ast.Inspect(file, func(n ast.Node) bool {
-				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
-					if text, err := strconv.Unquote(l.Value); err == nil {
-						found[text] = true
-					}
-				}
-				return true
-			})
-			out = append(out, found)
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+	out := map[string]string{}
+	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (counter|gauge|histogram|summary) \\|")
+	for _, cells := range row.FindAllStringSubmatch(read(t, "../docs/metrics.md"), -1) {
+		out[cells[1]] = cells[2]
+	}
+	if len(out) < 80 {
+		t.Fatalf("docs/metrics.md has %d metrics with a type", len(out))
 	}
 	return out
+}
+
+// queried returns why a series of this name is not there; empty if it is. A histogram has the series _bucket, _sum and _count, a summary
+// has _sum, _count and one for each quantile under its own name.
+func queried(series string, types map[string]string) string {
+	switch types[series] {
+	case "counter", "gauge", "summary":
+		return ""
+	case "histogram":
+		return "a histogram has no series of its own name"
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		base, found := strings.CutSuffix(series, suffix)
+		kind := types[base]
+		switch {
+		case !found || kind == "":
+		case kind == "histogram", kind == "summary" && suffix != "_bucket":
+			return ""
+		default:
+			return "a " + kind + " has no series " + suffix
+		}
+	}
+	return "no binary registers it"
 }
 
 // expressions are all queries of the dashboard and of the alerts, by where they stand.
@@ -110,7 +95,7 @@ func expressions(t *testing.T) map[string]string {
 }
 
 func TestQueriesNameMetricsThatExist(t *testing.T) {
-	files := registering(t)
+	metricTypes := types(t)
 	// kube-scheduler's own.
 	stock := []string{"scheduler_pending_pods"}
 	name := regexp.MustCompile(`\b(?:slipway|karpenter|scheduler|controller_runtime|workqueue)_[a-z0-9_]+`)
@@ -123,12 +108,8 @@ func TestQueriesNameMetricsThatExist(t *testing.T) {
 		}
 		for _, metric := range metrics {
 			total++
-			base := metric
-			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-				base = strings.TrimSuffix(base, suffix)
-			}
-			if !slices.Contains(stock, base) && !slices.ContainsFunc(files, func(l literals) bool { return l.registers(base) }) {
-				t.Errorf("%s: no binary registers %s", where, base)
+			if why := queried(metric, metricTypes); why != "" && !slices.Contains(stock, metric) {
+				t.Errorf("%s: %s: %s", where, metric, why)
 			}
 		}
 		if strings.Count(all[where], "(") != strings.Count(all[where], ")") {
@@ -137,5 +118,18 @@ func TestQueriesNameMetricsThatExist(t *testing.T) {
 	}
 	if total < 20 {
 		t.Errorf("%d metrics were found", total)
+	}
+}
+
+func TestSeriesThatAreNotThereAreFound(t *testing.T) {
+	types := map[string]string{"a_total": "counter", "nodes_count": "gauge", "h_seconds": "histogram", "s_seconds": "summary"}
+	for series, there := range map[string]bool{
+		"a_total": true, "nodes_count": true, "h_seconds_bucket": true, "h_seconds_sum": true, "h_seconds_count": true, "s_seconds": true,
+		"s_seconds_sum": true, "s_seconds_count": true,
+		"s_seconds_bucket": false, "h_seconds": false, "a_total_sum": false, "nodes": false, "other": false,
+	} {
+		if why := queried(series, types); (why == "") != there {
+			t.Errorf("%s: %q", series, why)
+		}
 	}
 }

@@ -101,7 +101,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	for _, c := range []prometheus.Collector{
 		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.connected, m.trips, m.panics, m.released, m.answers,
-		m.successors, m.uselessLaunches, m.delayedOwners, m.cutShort, m.simulations,
+		m.successors, m.uselessLaunches, m.delayedOwners, m.cutShort, m.simulations, m.simulations.seconds,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("plugin metrics: %w", err)

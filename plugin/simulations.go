@@ -15,6 +15,7 @@ const (
 
 // simulations exports planning under the names that Karpenter has for its scheduling simulations: a plan is the counterpart of one. It is safe for concurrent use.
 type simulations struct {
+	// seconds is registered beside the collector, which computes gauges alone.
 	seconds           *prometheus.HistogramVec
 	depth, unfinished *prometheus.Desc
 
@@ -75,14 +76,12 @@ func (s *simulations) begin(of purpose, pods int) func() {
 
 // Describe implements prometheus.Collector.
 func (s *simulations) Describe(to chan<- *prometheus.Desc) {
-	s.seconds.Describe(to)
 	to <- s.depth
 	to <- s.unfinished
 }
 
 // Collect implements prometheus.Collector.
 func (s *simulations) Collect(to chan<- prometheus.Metric) {
-	s.seconds.Collect(to)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for controller, all := range s.running {

@@ -8,8 +8,8 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
-// checkMessages holds what was logged on the way of a node against the words of Karpenter's log, for which people and alerts
-// look, and the fields that they read.
+// checkMessages holds what was logged on the way of a node against the messages of Karpenter's log, for which people and alerts
+// search. The keys are Kubernetes' own: Karpenter has NodeClaim and provider-id where slipway has nodeClaim and instanceID.
 func (s *scene) checkMessages() {
 	s.t.Helper()
 	for _, want := range []struct {

@@ -42,9 +42,21 @@ func (r *Registerer) Register(c prometheus.Collector) error {
 			unread = fmt.Errorf("unreadable metric %s", d)
 			continue
 		}
-		r.rows[parts[1]] = fmt.Sprintf("| `%s` | %s | %s |", parts[1], strings.ReplaceAll(parts[3], ",", ", "), strings.ReplaceAll(parts[2], `\"`, `"`))
+		r.rows[parts[1]] = fmt.Sprintf("| `%s` | %s | %s | %s |", parts[1], kind(c), strings.ReplaceAll(parts[3], ",", ", "), strings.ReplaceAll(parts[2], `\"`, `"`))
 	}
 	return unread
+}
+
+// kind returns the type of the metrics of a collector. Collectors of this project's own compute gauges when they are asked; what is
+// counted or observed is one of the library's types, which it exports by interfaces that do not differ.
+func kind(c prometheus.Collector) string {
+	name := strings.ToLower(fmt.Sprintf("%T", c))
+	for _, kind := range []string{"counter", "histogram", "summary"} {
+		if strings.HasPrefix(name, "*prometheus.") && strings.Contains(name, kind) {
+			return kind
+		}
+	}
+	return "gauge"
 }
 
 // MustRegister implements prometheus.Registerer.

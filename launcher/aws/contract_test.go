@@ -232,3 +232,33 @@ func TestTenancyOnTheWire(t *testing.T) {
 		}
 	}
 }
+
+// An SSM parameter's value is the AMI; one that does not exist selects none.
+func TestSSMParameterOnTheWire(t *testing.T) {
+	server := startAWS(t)
+	c := newCloud(t, server)
+	const name = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/arm64/standard/recommended/image_id"
+	of := class()
+	of.Spec.AMIFamily = new("AL2023")
+	resolve := func(term awsv1.AMISelectorTerm) []awsv1.AMI {
+		of.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{term}
+		status, err := c.Resolve(t.Context(), of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status.AMIs
+	}
+	want := resolve(awsv1.AMISelectorTerm{SSMParameter: name})
+	if len(want) != 1 || want[0].ID == "" {
+		t.Fatalf("AMIs %+v", want)
+	}
+	for _, parameter := range []string{name, "/aws/service/none"} {
+		got := resolve(awsv1.AMISelectorTerm{SSMParameter: parameter})
+		if found := len(got) == 1 && got[0].ID == want[0].ID; found != (parameter == name) {
+			t.Errorf("%s: AMIs %+v, want %s", parameter, got, want[0].ID)
+		}
+	}
+	if byID := resolve(awsv1.AMISelectorTerm{ID: want[0].ID}); len(byID) != 1 || byID[0].Name != want[0].Name {
+		t.Errorf("the AMI of that id: %+v, want %+v", byID, want)
+	}
+}

@@ -54,10 +54,10 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		Name: "slipway_aws_refresh_failures_total", Help: "Times that a part of what AWS offers could not be refreshed; its last answer stays in use.",
 	}, []string{"part"})
 	m.refreshedAt = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "slipway_aws_refreshed_timestamp_seconds", Help: "When AWS last told a part of what it offers.",
+		Name: "slipway_aws_refreshed_timestamp_seconds", Help: "When AWS last answered about a part of what it offers.",
 	}, []string{"part"})
 	m.builtin = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "slipway_aws_builtin_prices", Help: "1 while the built-in on-demand prices are used because the Price List API told none.",
+		Name: "slipway_aws_builtin_prices", Help: "1 while the built-in on-demand prices are used because the Price List API has none.",
 	})
 	for _, part := range []string{partTypes, partOnDemand, partSpot} {
 		m.refreshFails.WithLabelValues(part)

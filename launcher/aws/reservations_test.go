@@ -10,6 +10,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -166,5 +167,14 @@ func TestReservationOf(t *testing.T) {
 		if ok != tc.ok || ok && got.State != tc.state {
 			t.Errorf("%s: %+v, %v", name, got, ok)
 		}
+	}
+	got, _ := reservationOf(whole(func(r *ec2types.CapacityReservation) { r.Interruptible = new(true) }), now)
+	want := awsv1.CapacityReservation{
+		ID: "cr-1", InstanceType: "p5.48xlarge", AvailabilityZone: "us-east-1a", OwnerID: "1", InstanceMatchCriteria: "targeted",
+		ReservationType: awsv1.CapacityReservationTypeCapacityBlock, Interruptible: true, EndTime: &metav1.Time{Time: now.Add(time.Hour)},
+		State: awsv1.CapacityReservationStateActive,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("a reservation (-want +got):\n%s", diff)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // refuseIAM is an error of IAM, which has a form of its own.
@@ -171,5 +173,51 @@ func TestReleaseDeletesWhatTheClassOwns(t *testing.T) {
 	}
 	if f := w.made("DescribeLaunchTemplates")[0]; f.Get("Filter.3.Name") != "tag:karpenter.k8s.aws/ec2nodeclass" || f.Get("Filter.3.Value.1") != "default" {
 		t.Errorf("asked for the launch templates of %s=%s", f.Get("Filter.3.Name"), f.Get("Filter.3.Value.1"))
+	}
+}
+
+// The status lists what the selectors found: subnets and security groups by id, AMIs with what they are built for.
+func TestResolveFillsTheStatus(t *testing.T) {
+	w, c, class := newAccount(t)
+	w.on("DescribeSubnets", ok(`<DescribeSubnetsResponse><subnetSet>`+subnetXML("subnet-2", "us-east-1b", 10)+subnetXML("subnet-1", "us-east-1a", 20)+
+		`</subnetSet></DescribeSubnetsResponse>`))
+	w.on("DescribeSecurityGroups", ok("<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>sg-2</groupId><groupName>b</groupName></item>"+
+		"<item><groupId>sg-1</groupId><groupName>nodes</groupName></item></securityGroupInfo></DescribeSecurityGroupsResponse>"))
+	status, err := c.Resolve(t.Context(), class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status.Conditions, status.InstanceProfile = nil, ""
+	want := awsv1.EC2NodeClassStatus{
+		Subnets:        []awsv1.Subnet{{ID: "subnet-1", Zone: "us-east-1a", ZoneID: "use1-a"}, {ID: "subnet-2", Zone: "us-east-1b", ZoneID: "use1-b"}},
+		SecurityGroups: []awsv1.SecurityGroup{{ID: "sg-1", Name: "nodes"}, {ID: "sg-2", Name: "b"}},
+		AMIs: []awsv1.AMI{{ID: "ami-1", Name: "mine", Requirements: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}},
+		}}},
+	}
+	if diff := cmp.Diff(want, status); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// A profile that the class names is used as it is: where IAM has it, and where the role may not ask.
+func TestGivenInstanceProfile(t *testing.T) {
+	for name, tc := range map[string]answer{
+		"is there":    profileXML("GetInstanceProfile", "node"),
+		"not allowed": refuseIAM(http.StatusForbidden, "AccessDenied"),
+	} {
+		w, c, class := newAccount(t)
+		class.Spec.Role, class.Spec.InstanceProfile = "", new("mine")
+		w.on("GetInstanceProfile", tc)
+		status, err := c.Resolve(t.Context(), class)
+		if err != nil || status.InstanceProfile != "mine" || len(w.made("CreateInstanceProfile")) != 0 {
+			t.Errorf("%s: %q, %v", name, status.InstanceProfile, err)
+		}
+	}
+	w, c, class := newAccount(t)
+	class.Spec.Role, class.Spec.InstanceProfile = "", new("mine")
+	w.on("GetInstanceProfile", refuseIAM(http.StatusServiceUnavailable, "ServiceUnavailable"))
+	if _, err := c.Resolve(t.Context(), class); err == nil {
+		t.Error("IAM does not answer, and the class is resolved")
 	}
 }

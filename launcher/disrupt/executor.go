@@ -138,7 +138,7 @@ type Executor struct {
 	config Config
 
 	mu sync.Mutex
-	// ctx is Run's; nil before and after.
+	// start runs a move; nil unless Run is active.
 	start func(*moving)
 	// claims and nodes that are in a move.
 	claims map[types.UID]bool

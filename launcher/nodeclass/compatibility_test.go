@@ -1,9 +1,12 @@
 package nodeclass_test
 
 import (
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +17,13 @@ import (
 )
 
 // row is one line of a table of docs/compatibility.md.
-type row struct{ verdict, how string }
+type row struct {
+	verdict, how string
+	// tests are the Go tests and scenario files that the row names.
+	tests []string
+}
 
-// compatibility reads the tables by section: the first column, in backticks, is the name.
+// compatibility reads the tables by section: the first column is the name, in backticks where it is one of an API.
 func compatibility(t *testing.T) map[string]map[string]row {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/compatibility.md")
@@ -30,16 +37,24 @@ func compatibility(t *testing.T) map[string]map[string]row {
 			section = title
 			out[section] = map[string]row{}
 		}
-		cells := strings.Split(line, " | ")
-		if len(cells) != 3 || !strings.HasPrefix(line, "| `") {
+		cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "|"), "|"), "|")
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || len(cells) > 1 && strings.TrimSpace(cells[1]) == "verdict" {
 			continue
 		}
-		for name := range strings.SplitSeq(strings.Trim(cells[0], "| "), ", ") {
+		if len(cells) != 4 {
+			t.Errorf("%s: %d cells, want name, verdict, how and test: %s", section, len(cells), line)
+			continue
+		}
+		parsed := row{verdict: strings.TrimSpace(cells[1]), how: strings.TrimSpace(cells[2])}
+		for _, match := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[3], -1) {
+			parsed.tests = append(parsed.tests, match[1])
+		}
+		for name := range strings.SplitSeq(strings.TrimSpace(cells[0]), ", ") {
 			name = strings.Trim(name, "`")
 			if _, twice := out[section][name]; twice {
 				t.Errorf("%s: %s has two rows", section, name)
 			}
-			out[section][name] = row{strings.TrimSpace(cells[1]), strings.TrimSpace(strings.TrimSuffix(cells[2], "|"))}
+			out[section][name] = parsed
 		}
 	}
 	return out
@@ -142,6 +157,69 @@ func names(list []corev1.ResourceName) []string {
 		out = append(out, string(n))
 	}
 	return out
+}
+
+// goTests are the names of all Go tests of the module.
+func goTests(t *testing.T, root string) map[string]bool {
+	t.Helper()
+	out, function := map[string]bool{}, regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(t \*testing\.T\)`)
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != root || entry.Name() == "bin"):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, match := range function.FindAllStringSubmatch(string(text), -1) {
+			out[match[1]] = true
+		}
+		return err
+	})
+	if err != nil || len(out) < 100 {
+		t.Fatalf("%d Go tests below %s, %v", len(out), root, err)
+	}
+	return out
+}
+
+// untested returns why a row is not shown by a test: it works and names none, or names one that does not exist.
+func untested(r row, known func(test string) bool) string {
+	if r.verdict == "works" && len(r.tests) == 0 {
+		return "works, but names no test"
+	}
+	for _, test := range r.tests {
+		if !known(test) {
+			return "there is no test " + test
+		}
+	}
+	return ""
+}
+
+// What works is shown by a test that exists: a Go test of the module, or a scenario file by its path.
+func TestRowsNameTheirTests(t *testing.T) {
+	const root = "../.."
+	tests := goTests(t, root)
+	known := func(test string) bool {
+		if !strings.Contains(test, "/") {
+			return tests[test]
+		}
+		info, err := os.Stat(filepath.Join(root, test))
+		return err == nil && info.Mode().IsRegular() && strings.Contains(test, "/testdata/")
+	}
+	for section, table := range compatibility(t) {
+		for name, r := range table {
+			if why := untested(r, known); why != "" {
+				t.Errorf("docs/compatibility.md, section %s, %s: %s", section, name, why)
+			}
+		}
+	}
+	for _, r := range []row{{verdict: "works"}, {verdict: "differs", tests: []string{"TestThatIsNotThere"}}, {verdict: "works", tests: []string{"README.md", "docs/none.txt"}}} {
+		if untested(r, known) == "" {
+			t.Errorf("%+v is not found", r)
+		}
+	}
 }
 
 // A row says one of three things, and where slipway is not like Karpenter, in what.

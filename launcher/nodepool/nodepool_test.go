@@ -167,13 +167,18 @@ func TestStatus(t *testing.T) {
 		c.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 		return c
 	}
-	c, api := newController(t, validPool(t), class(t, "ready"), claim("a", "default", "2"), claim("b", "default", "1500m"), claim("c", "other", "64"))
+	ready := class(t, "ready")
+	ready.Generation = 3
+	c, api := newController(t, validPool(t), ready, claim("a", "default", "2"), claim("b", "default", "1500m"), claim("c", "other", "64"))
 	pool := reconcileOnce(t, c, api, "default")
 	if got := pool.Status.Resources.Cpu().String(); got != "3500m" {
 		t.Errorf("status.resources.cpu %s, want 3500m", got)
 	}
 	if got := pool.Status.Nodes; got == nil || *got != 2 {
 		t.Errorf("status.nodes %v, want 2", got)
+	}
+	if got := pool.Status.NodeClassObservedGeneration; got != 3 {
+		t.Errorf("status.nodeClassObservedGeneration %d, want 3", got)
 	}
 	if got := pool.Annotations[karpv1.NodePoolHashAnnotationKey]; got != validPool(t).Hash() {
 		t.Errorf("hash %q, want %q", got, validPool(t).Hash())

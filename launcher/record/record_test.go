@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +29,8 @@ func pool() *karpv1.NodePool {
 		StartupTaints: []corev1.Taint{{Key: "cni", Effect: corev1.TaintEffectNoExecute}},
 		NodeClassRef:  &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"},
 		ExpireAfter:   karpv1.MustParseNillableDuration("720h"),
+
+		TerminationGracePeriod: &metav1.Duration{Duration: time.Hour},
 	}
 	return p
 }
@@ -104,6 +107,15 @@ func checkSpec(t *testing.T, got *karpv1.NodeClaim, p *karpv1.NodePool) {
 	}
 	if cpu := got.Spec.Resources.Requests[corev1.ResourceCPU]; cpu.String() != "1500m" {
 		t.Errorf("requests %v", got.Spec.Resources.Requests)
+	}
+	if diff := cmp.Diff(p.Spec.Template.Spec.Taints, got.Spec.Taints); diff != "" {
+		t.Errorf("taints, -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(p.Spec.Template.Spec.StartupTaints, got.Spec.StartupTaints); diff != "" {
+		t.Errorf("startup taints, -want +got:\n%s", diff)
+	}
+	if d := got.Spec.TerminationGracePeriod; d == nil || d.Duration != time.Hour {
+		t.Errorf("termination grace period %v", d)
 	}
 	if got.Spec.NodeClassRef.Name != "default" || *got.Spec.ExpireAfter.Duration != *p.Spec.Template.Spec.ExpireAfter.Duration {
 		t.Errorf("spec %+v", got.Spec)

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	orphan                                           the NodeClaim vanishes, finalizer and all
 //	foreground                                       somebody deletes the NodeClaim in the foreground
 //	strip                                            somebody removes our finalizer from the NodeClaim
-//	pod NAME [daemonset] [critical] [tolerates] [protected] [owned] [pending] [exit=DURATION] [refuse=N] [ending]
+//	pod NAME [daemonset] [critical] [tolerates] [protected[=VALUE]] [owned] [pending] [exit=DURATION] [refuse=N] [ending]
 //	scheduler silent | scheduler NODECLAIM...         what it launches when it is asked for room; without this: nothing
 //	replacement NODECLAIM launching|launched|gone    how far such a NodeClaim is
 //	volume NAME pod=POD detach=SECONDS               a VolumeAttachment of the pod's volume
@@ -252,6 +252,9 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 			pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		case arg.Key == "protected":
 			pod.Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
+			if len(arg.Vals) > 0 {
+				pod.Annotations[karpv1.DoNotDisruptAnnotationKey] = arg.Vals[0]
+			}
 		case arg.Key == "owned":
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}}
 		case arg.Key == "pending":

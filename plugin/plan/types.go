@@ -95,7 +95,7 @@ type Node struct {
 	Attachable map[string]int64
 }
 
-// Plan is what to do: launch Claims, promise InFlight, and tell why for Unplaced. It prints well.
+// Plan lists the NodeClaims to launch, the placements on existing and in-flight nodes, and the pods that could not be placed, with reasons.
 type Plan struct {
 	// Claims to launch.
 	Claims []Claim

@@ -61,7 +61,7 @@ func TestBootstrapScriptIsShell(t *testing.T) {
 			"--register-with-taints=slipway.dev/starting:NoSchedule,dedicated=batch:NoExecute", "--max-pods=29", "--pods-per-core=5", "--registry-burst=110",
 			"--system-reserved=cpu=100m,memory=100Mi", "--kube-reserved=cpu=200m", "--eviction-hard=memory.available<5%",
 			"--eviction-soft=memory.available<10%", "--eviction-soft-grace-period=memory.available=1m0s",
-			"--image-gc-high-threshold=80", "--cpu-cfs-quota=true",
+			"--eviction-max-pod-grace-period=90", "--image-gc-high-threshold=80", "--image-gc-low-threshold=50", "--cpu-cfs-quota=true",
 		}, " "),
 		"--local-disks", "raid0",
 	}

@@ -49,7 +49,7 @@ func input(family string, change ...func(*Input)) Input {
 }
 
 func kubelet(in *Input) {
-	five, eighty, yes := int32(5), int32(80), true
+	five, fifty, eighty, ninety, yes := int32(5), int32(50), int32(80), int32(90), true
 	in.Kubelet = &awsv1.KubeletConfiguration{
 		ClusterDNS: []string{"10.100.0.10"}, PodsPerCore: &five,
 		SystemReserved:              map[string]string{"cpu": "100m", "memory": "100Mi"},
@@ -57,7 +57,8 @@ func kubelet(in *Input) {
 		EvictionHard:                map[string]string{"memory.available": "5%"},
 		EvictionSoft:                map[string]string{"memory.available": "10%"},
 		EvictionSoftGracePeriod:     map[string]metav1.Duration{"memory.available": {Duration: time.Minute}},
-		ImageGCHighThresholdPercent: &eighty, CPUCFSQuota: &yes,
+		EvictionMaxPodGracePeriod:   &ninety,
+		ImageGCHighThresholdPercent: &eighty, ImageGCLowThresholdPercent: &fifty, CPUCFSQuota: &yes,
 	}
 }
 
