@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
-	"github.com/slipway-k8s/slipway/launcher/consolidate"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // shrinking is a NodePool of small nodes that gives up what is not needed at once; change adapts it.
@@ -27,7 +27,7 @@ func (w *world) shrinking(change func(*karpv1.NodePool)) {
 	w.pool(w.name, func(p *karpv1.NodePool) {
 		onlyTypes(p, "m6i.large")
 		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
-		p.Annotations = map[string]string{consolidate.NodeAgeAnnotation: "0s", consolidate.PodAgeAnnotation: "0s"}
+		p.Annotations = map[string]string{catalog.NodeAgeAnnotation: "0s", catalog.PodAgeAnnotation: "0s"}
 		p.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized
 		p.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("1s")
 		if change != nil {
@@ -93,7 +93,7 @@ spec:
       - {key: node.kubernetes.io/instance-type, operator: In, values: [m6i.large]}
       - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
   disruption: {consolidationPolicy: WhenUnderutilized, budgets: [{nodes: 100%%}]}
-`, w.name, worldKey, consolidate.NodeAgeAnnotation, consolidate.PodAgeAnnotation)
+`, w.name, worldKey, catalog.NodeAgeAnnotation, catalog.PodAgeAnnotation)
 	file := filepath.Join(w.t.TempDir(), "v1beta1.yaml")
 	if err := os.WriteFile(file, []byte(old), 0o600); err != nil {
 		w.t.Fatal(err)

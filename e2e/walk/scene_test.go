@@ -28,7 +28,6 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/launcher/consolidate"
 )
 
 // patience is how long a wait goes on without any effect of the processes: far above what anything takes, a fail-over included.
@@ -107,7 +106,7 @@ spec:
 	}
 	// Nodes may be given up as soon as they are Ready, their pods moved as soon as they run.
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
-		consolidate.NodeAgeAnnotation: "0s", consolidate.PodAgeAnnotation: "0s",
+		catalog.NodeAgeAnnotation: "0s", catalog.PodAgeAnnotation: "0s",
 	}}}
 	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
