@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/collect"
@@ -223,7 +224,7 @@ func (s *lateServer) recheck() { s.server.Recheck() }
 
 func (s *lateServer) inMove(node string) bool { return s.mover.InMove(node) }
 
-// Going implements terminate.Asker.
-func (s *lateServer) Going(ctx context.Context, node, reason string, pods []string) ([]string, error) {
-	return s.server.Going(ctx, node, reason, pods)
+// MakeRoom implements terminate.Asker.
+func (s *lateServer) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
+	return s.server.MakeRoom(ctx, q)
 }

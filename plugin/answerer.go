@@ -36,8 +36,11 @@ func (a *answerer) run(ctx context.Context) {
 			}
 			continue
 		}
+		answer := &api.Answer{Id: q.GetId()}
 		if b := q.GetNodeBusy(); b != nil {
-			reply(ctx, a.link, &api.Answer{Id: q.GetId(), Kind: &api.Answer_NodeBusy{NodeBusy: a.busy.safe(ctx, b.GetNodeName())}})
+			answer.Kind = &api.Answer_NodeBusy{NodeBusy: a.busy.safe(ctx, b.GetNodeName())}
 		}
+		// A question that only a newer launcher asks has no answer, which the launcher need not wait for.
+		reply(ctx, a.link, answer)
 	}
 }

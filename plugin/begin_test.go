@@ -59,7 +59,7 @@ func TestQuestionsWaitForTheFirstState(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newIdlePlanner(t, func([]catalog.PodRef) {})
 			ask := func() {
-				p.inbox.question(&api.Question{Id: "1", Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: "n"}}})
+				p.inbox.question(&api.Question{Id: "1", Kind: &api.Question_MakeRoom{MakeRoom: &api.MakeRoom{NodeNames: []string{"n"}, Purpose: api.Purpose_PURPOSE_TERMINATION}}})
 			}
 			ask()
 			now := time.Now()

@@ -13,8 +13,8 @@ func TestReplacementsOfACalledOffMove(t *testing.T) {
 	h := twoHalfEmpty(t)
 	h.disrupt("one")
 	h.disrupt("two")
-	launched := h.move("1", &api.Move{NodeNames: []string{"one", "two"}, Pods: []string{"uid-a", "uid-b"}, Bounded: true, MostPerHour: 0.1})
-	if len(launched.GetNodeClaims()) != 1 || launched.GetRefused() != "" {
+	launched := h.move("1", &api.MakeRoom{NodeNames: []string{"one", "two"}, Pods: []string{"uid-a", "uid-b"}, Bound: &api.LaunchBound{MostPerHour: 0.1}})
+	if len(launched.GetNodeClaims()) != 1 || launched.GetNoRoom() != "" {
 		t.Fatalf("answer %v, want one node for both pods", launched)
 	}
 	for _, name := range []string{"one", "two"} {

@@ -150,7 +150,7 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 		o.Allowed[a.GetNodePool()] = consolidate.Allowance{Empty: int(a.GetEmpty()), Underutilized: int(a.GetUnderutilized())}
 	}
 	nodes, pods := c.fleet(q.GetNodes(), d)
-	a := &asker{consolidator: c, decision: d, pods: pods, leaving: setOf(d.question.GetLeaving())}
+	a := &asker{consolidator: c, decision: d, pods: pods, leaving: setOf(d.question.GetConsolidate().GetAvoid())}
 	defer func() { c.rest = time.Now().Add(restAfter * a.worked) }()
 	found, err := consolidate.Decide(ctx, nodes, o, a.ask)
 	if err != nil {

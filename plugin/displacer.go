@@ -13,19 +13,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
-	"github.com/slipway-k8s/slipway/plugin/consolidate"
-	"github.com/slipway-k8s/slipway/plugin/consolidate/movebound"
-	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
-)
-
-const (
-	// moveTries is how often room is planned anew for those whose slot was taken while it was planned.
-	moveTries = 3
-	// cyclesAtMost is how long the planner waits for the scheduling cycles under way to end: one takes milliseconds.
-	cyclesAtMost = 250 * time.Millisecond
 )
 
 // displacerConfig is what a displacer needs. All fields are required.
@@ -51,170 +41,123 @@ func reply(ctx context.Context, to *link.Link, a *api.Answer) {
 	}
 }
 
-// move plans room for the pods of nodes that terminate together, launches what is missing, and keeps the room as long as the nodes
-// are cordoned. Where a pod finds none, or not within the bound, it launches nothing.
-func (d *displacer) move(ctx context.Context, q *api.Question, now time.Time) {
-	answer := &api.MoveAnswer{}
+// roomRequest is a question of the launcher for room, with its answer as far as it is known.
+type roomRequest struct {
+	id     string
+	asked  *api.MakeRoom
+	answer *api.MakeRoomAnswer
+	// pods that have to move, by UID.
+	pods map[types.UID]bool
+}
+
+func newRoomRequest(q *api.Question) *roomRequest {
+	r := &roomRequest{id: q.GetId(), asked: q.GetMakeRoom(), answer: &api.MakeRoomAnswer{}, pods: map[types.UID]bool{}}
+	for _, uid := range r.asked.GetPods() {
+		r.pods[types.UID(uid)] = true
+	}
+	return r
+}
+
+// makeRoom answers the questions for room: those about terminations by one plan, each about a move by a plan of its own.
+func (d *displacer) makeRoom(ctx context.Context, questions []*api.Question, now time.Time) {
+	var terminations []*roomRequest
+	var apart [][]*roomRequest
+	for _, q := range questions {
+		if r := newRoomRequest(q); r.asked.GetPurpose() == api.Purpose_PURPOSE_TERMINATION {
+			terminations = append(terminations, r)
+		} else {
+			apart = append(apart, []*roomRequest{r})
+		}
+	}
+	if len(terminations) > 0 {
+		apart = slices.Insert(apart, 0, terminations)
+	}
+	for _, requests := range apart {
+		d.answer(ctx, requests, now)
+	}
+}
+
+// answer plans room for requests of one purpose, and answers them. A panic is an answer too.
+func (d *displacer) answer(ctx context.Context, requests []*roomRequest, now time.Time) {
 	defer func() {
-		if cause := recover(); cause != nil {
-			d.metrics.panics.WithLabelValues("Move").Inc()
-			answer = &api.MoveAnswer{Refused: fmt.Sprintf("panic: %v", cause)}
+		cause := recover()
+		if cause != nil {
+			d.metrics.panics.WithLabelValues("MakeRoom").Inc()
 		}
 		d.publish()
-		reply(ctx, d.link, &api.Answer{Id: q.GetId(), Kind: &api.Answer_Move{Move: answer}})
+		for _, r := range requests {
+			if cause != nil {
+				r.answer = &api.MakeRoomAnswer{NoRoom: fmt.Sprintf("panic: %v", cause)}
+			}
+			reply(ctx, d.link, &api.Answer{Id: r.id, Kind: &api.Answer_MakeRoom{MakeRoom: r.answer}})
+		}
 	}()
 	if !d.view.Synced() {
-		answer.Refused = "the catalog is not known yet"
+		for _, r := range requests {
+			r.answer.NoRoom = "the catalog is not known yet"
+		}
 		return
 	}
-	m := q.GetMove()
-	cat := d.view.State(nil, now)
-	for _, name := range slices.Sorted(maps.Keys(cat.InFlight)) {
-		if n := cat.InFlight[name]; slices.ContainsFunc(m.GetNodeNames(), n.ReplacesNode) {
-			answer.NodeClaims = append(answer.NodeClaims, name)
-		}
-	}
 	d.reserved.Tidy(now)
-	answer.Refused = d.roomForAll(ctx, m, slices.Concat(q.GetLeaving(), m.GetAvoid()), answer)
-	klog.FromContext(ctx).V(1).Info("Planned a move", "nodes", m.GetNodeNames(), "reason", m.GetReason(), "pods", len(m.GetPods()),
-		"nodeClaims", answer.GetNodeClaims(), "costPerHour", answer.GetPerHour(), "mostPerHour", m.GetMostPerHour(), "refused", answer.GetRefused())
-}
-
-// roomForAll plans until every pod has room that no other pod has taken: what was planned is reserved from the moment when it is
-// published, and pods may be placed until then. It returns why a pod has none.
-func (d *displacer) roomForAll(ctx context.Context, m *api.Move, soon []string, answer *api.MoveAnswer) string {
-	for range moveTries {
-		now := time.Now()
-		of, err := d.ofMove(ctx, m, d.view.State(nil, now), now)
-		if err != nil {
-			return err.Error()
+	switch first := requests[0]; first.asked.GetPurpose() {
+	case api.Purpose_PURPOSE_TERMINATION:
+		d.roomForMost(ctx, requests, now)
+	case api.Purpose_PURPOSE_MOVE:
+		first.answer.NoRoom = d.roomForAll(ctx, first)
+	case api.Purpose_PURPOSE_UNSPECIFIED, api.Purpose_PURPOSE_PENDING_PODS:
+		fallthrough
+	default:
+		first.answer.NoRoom = fmt.Sprintf("nodes do not terminate for purpose %s", first.asked.GetPurpose())
+	}
+	inFlight := d.view.State(nil, now).InFlight
+	for _, r := range requests {
+		for _, name := range slices.Sorted(maps.Keys(inFlight)) {
+			if slices.ContainsFunc(r.asked.GetNodeNames(), inFlight[name].ReplacesNode) {
+				r.answer.NodeClaims = append(r.answer.NodeClaims, name)
+			}
 		}
-		if len(of.entries) == 0 {
-			return ""
-		}
-		of.soon = setOf(soon)
-		if why := d.makeRoom(ctx, m, of, answer); why != "" {
-			return why
-		}
-		d.publish()
-		d.cyclesEnd(ctx)
+		klog.FromContext(ctx).V(1).Info("Planned room for pods of nodes that terminate", "nodes", r.asked.GetNodeNames(), "reason", r.asked.GetReason(),
+			"purpose", r.asked.GetPurpose(), "pods", len(r.pods), "together", len(requests), "nodeClaims", r.answer.GetNodeClaims(),
+			"costPerHour", r.answer.GetPerHour(), "bound", r.asked.GetBound(), "noRoom", r.answer.GetNoRoom())
 	}
-	if err := d.snapshot.update(ctx); err != nil {
-		return err.Error()
-	}
-	if taken := d.reserved.DropTaken(d.snapshot.Get); taken != "" {
-		return fmt.Sprintf("the room that is planned for pod %s is taken by others again and again", taken)
-	}
-	return ""
 }
 
-// cyclesEnd waits until the scheduling cycles that began before now are over.
-func (d *displacer) cyclesEnd(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, cyclesAtMost)
-	defer cancel()
-	before := d.queue.cycles()
-	waitUntil(ctx, func() bool { return d.queue.cyclesOver(before) })
-}
-
-// displaced are the pods of a move that have no room elsewhere yet.
-type displaced struct {
-	purpose
-	entries []intake.Entry
-	// offers are what the nodes that terminate were bought as.
-	offers []consolidate.Offer
-}
-
-// ofMove returns the pods that the move displaces.
-func (d *displacer) ofMove(ctx context.Context, m *api.Move, cat catalog.State, now time.Time) (displaced, error) {
-	out := displaced{purpose: purpose{kind: api.Purpose_PURPOSE_MOVE, terminating: slices.Sorted(slices.Values(m.GetNodeNames()))}}
-	if err := d.snapshot.update(ctx); err != nil {
-		return out, err
-	}
-	d.reserved.DropTaken(d.snapshot.Get)
-	asked := make(map[types.UID]bool, len(m.GetPods()))
-	for _, uid := range m.GetPods() {
-		asked[types.UID(uid)] = true
-	}
-	for _, name := range m.GetNodeNames() {
+// displaced returns the pods of the request that have no room elsewhere yet, and why others of its pods cannot be planned. It reads
+// the snapshot.
+func (d *displacer) displaced(r *roomRequest, cat catalog.State, now time.Time) (entries []intake.Entry, problems []string) {
+	for _, name := range r.asked.GetNodeNames() {
 		info, err := d.snapshot.Get(name)
-		switch {
-		case err != nil:
-			return out, fmt.Errorf("node %s is not in the scheduler's cache", name)
-		case len(d.reserved.On("", name)) > 0:
-			return out, fmt.Errorf("room is kept on node %s for pods of another that goes", name)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("node %s is not in the scheduler's cache", name))
+			continue
 		}
-		out.offers = append(out.offers, offerOf(info.Node()))
 		provided := d.provided(name, cat)
 		for _, pi := range info.GetPods() {
 			pod := pi.GetPod()
 			switch {
-			case !asked[pod.UID] || pod.DeletionTimestamp != nil || provided[pod.UID]:
+			case !r.pods[pod.UID] || pod.DeletionTimestamp != nil || provided[pod.UID]:
 			case !d.queue.profiles.plans(pod):
-				return out, fmt.Errorf("pod %s is another scheduler's (%s)", klog.KObj(pod), pod.Spec.SchedulerName)
+				problems = append(problems, fmt.Sprintf("pod %s is another scheduler's (%s)", klog.KObj(pod), pod.Spec.SchedulerName))
 			default:
-				out.entries = append(out.entries, intake.Entry{Pod: pod, At: now})
+				entries = append(entries, intake.Entry{Pod: pod, At: now})
 			}
 		}
 	}
-	return out, nil
+	return entries, problems
 }
 
-// makeRoom plans, checks the bound and launches. It returns why it did not.
-func (d *displacer) makeRoom(ctx context.Context, m *api.Move, of displaced, answer *api.MoveAnswer) string {
-	planned := d.provisioner.candidates.choose(ctx, of.entries, of.purpose)
-	if why := d.leftOut(of.entries, planned); why != "" {
-		return why
-	}
-	if len(planned) == 0 {
-		return ""
-	}
-	w, err := d.provisioner.attempt(ctx, planned, of.purpose)
-	switch {
-	case err != nil:
-		return err.Error()
-	case len(w.result.Plan.Unplaced) > 0:
-		u := w.result.Plan.Unplaced[0]
-		return fmt.Sprintf("pod %s would find no other node: %s", refNames(u.Pods), explain.Unplaced(u, ""))
-	}
-	if m.GetBounded() {
-		b := movebound.Bound{
-			Most: m.GetMostPerHour() - answer.GetPerHour(), Going: of.offers, SpotToSpot: m.GetSpotToSpot(), Catalog: w.result.Input.Catalog,
-		}
-		if why := b.Keep(w.result.Plan.Claims); why != "" {
-			return why
+// provided returns the pods that room is reserved for, and those that nodes in flight were launched for because of the node.
+func (d *displacer) provided(node string, cat catalog.State) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for _, n := range cat.InFlight {
+		for _, ref := range n.Pods {
+			if n.ReplacesNode(node) {
+				out[types.UID(ref.UID)] = true
+			}
 		}
 	}
-	for _, c := range w.result.Plan.Claims {
-		answer.PerHour += c.Expected.Price
+	for _, uid := range d.reserved.Displaced() {
+		out[uid] = true
 	}
-	names := d.provisioner.sender.launch(ctx, w).claims
-	answer.NodeClaims = append(answer.NodeClaims, names...)
-	if lacking := len(w.result.Plan.Claims) - len(names); lacking > 0 {
-		return fmt.Sprintf("%d of %d NodeClaims were not recorded", lacking, len(w.result.Plan.Claims))
-	}
-	return d.withoutRoom(w)
-}
-
-// leftOut names one of the pods that no plan could be made for: one that has to stay where it is.
-func (d *displacer) leftOut(entries, planned []intake.Entry) string {
-	have := make(map[types.UID]bool, len(planned))
-	for _, e := range planned {
-		have[e.Pod.UID] = true
-	}
-	for _, e := range entries {
-		if pod := d.queue.objects.current(e.Pod); !have[e.Pod.UID] && pod != nil && pod.DeletionTimestamp == nil {
-			return fmt.Sprintf("pod %s can run nowhere else: %s", klog.KObj(pod), pinned(pod))
-		}
-	}
-	return ""
-}
-
-// withoutRoom names a pod for which no room was reserved after all.
-func (d *displacer) withoutRoom(w *work) string {
-	for _, e := range w.entries {
-		if !d.reserved.Has(e.Pod.UID) && d.queue.objects.current(e.Pod) != nil {
-			return fmt.Sprintf("no room was kept for pod %s", klog.KObj(e.Pod))
-		}
-	}
-	return ""
+	return out
 }

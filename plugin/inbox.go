@@ -18,17 +18,9 @@ type inbox struct {
 
 	mu      sync.Mutex
 	updates []link.Update
-	asked   []*api.Question
-	ends    []terminationRequest
-	moves   []*api.Question
 	placed  []*corev1.Pod
-}
-
-// terminationRequest asks the planner to plan room for the pods of a node that terminates.
-type terminationRequest struct {
-	question *api.Question
-	node     string
-	reason   string
+	// rooms are questions for room, decisions those about consolidation, asked all others.
+	rooms, decisions, asked []*api.Question
 }
 
 func newInbox(wake func()) *inbox { return &inbox{questions: make(chan struct{}, 1), wake: wake} }
@@ -60,32 +52,37 @@ func (i *inbox) takePlaced() []*corev1.Pod {
 
 // question takes a question of the launcher. Those that need a plan are for the planner, the others for the answerers.
 func (i *inbox) question(q *api.Question) {
-	i.mu.Lock()
-	if g := q.GetNodeGoing(); g != nil {
-		i.ends = append(i.ends, terminationRequest{question: q, node: g.GetNodeName(), reason: g.GetReason()})
-		i.mu.Unlock()
+	if i.put(q) {
 		i.wake()
 		return
 	}
-	if q.GetMove() != nil || q.GetConsolidate() != nil {
-		i.moves = append(i.moves, q)
-		i.mu.Unlock()
-		i.wake()
-		return
-	}
-	i.asked = append(i.asked, q)
-	i.mu.Unlock()
 	select {
 	case i.questions <- struct{}{}:
 	default:
 	}
 }
 
+// put keeps a question, and reports whether it is for the planner.
+func (i *inbox) put(q *api.Question) (planner bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case q.GetMakeRoom() != nil:
+		i.rooms = append(i.rooms, q)
+	case q.GetConsolidate() != nil:
+		i.decisions = append(i.decisions, q)
+	default:
+		i.asked = append(i.asked, q)
+		return false
+	}
+	return true
+}
+
 // asking reports whether there are questions for the planner.
 func (i *inbox) asking() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return len(i.ends)+len(i.moves) > 0
+	return len(i.rooms)+len(i.decisions) > 0
 }
 
 // takeUpdates hands over the catalog updates.
@@ -97,22 +94,13 @@ func (i *inbox) takeUpdates() []link.Update {
 	return updates
 }
 
-// takeTerminations hands over the requests for plans.
-func (i *inbox) takeTerminations() []terminationRequest {
+// takePlans hands over the questions for the planner: for room, and about consolidation.
+func (i *inbox) takePlans() (rooms, decisions []*api.Question) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	ends := i.ends
-	i.ends = nil
-	return ends
-}
-
-// takeMoves hands over the questions about moves.
-func (i *inbox) takeMoves() []*api.Question {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	moves := i.moves
-	i.moves = nil
-	return moves
+	rooms, decisions = i.rooms, i.decisions
+	i.rooms, i.decisions = nil, nil
+	return rooms, decisions
 }
 
 // takeQuestion hands over one question, nil if there is none, and reports whether there are more.

@@ -19,9 +19,11 @@ func bought(instanceType, capacityType string) map[string]string {
 	}
 }
 
-func (h *harness) move(id string, m *api.Move) *api.MoveAnswer {
+// move asks for room for the pods of a move.
+func (h *harness) move(id string, q *api.MakeRoom) *api.MakeRoomAnswer {
 	h.t.Helper()
-	return h.ask(&api.Question{Id: id, Kind: &api.Question_Move{Move: m}}).GetMove()
+	q.Purpose = api.Purpose_PURPOSE_MOVE
+	return h.ask(&api.Question{Id: id, Kind: &api.Question_MakeRoom{MakeRoom: q}}).GetMakeRoom()
 }
 
 func (h *harness) launchedNothing() {
@@ -139,15 +141,15 @@ func TestMove(t *testing.T) {
 	h := twoHalfEmpty(t)
 	h.disrupt("one")
 	h.disrupt("two")
-	m := &api.Move{NodeNames: []string{"one", "two"}, Reason: "underutilized", Pods: []string{"uid-a", "uid-b"}, Bounded: true, MostPerHour: 0.02}
-	if a := h.move("1", m); !strings.Contains(a.GetRefused(), "costs 0.0280 USD/h") || len(a.GetNodeClaims()) != 0 {
+	m := &api.MakeRoom{NodeNames: []string{"one", "two"}, Reason: "underutilized", Pods: []string{"uid-a", "uid-b"}, Bound: &api.LaunchBound{MostPerHour: 0.02}}
+	if a := h.move("1", m); !strings.Contains(a.GetNoRoom(), "costs 0.0280 USD/h") || len(a.GetNodeClaims()) != 0 {
 		t.Errorf("answer %v: nothing is to be had for 0.02 USD per hour", a)
 	}
 	h.launchedNothing()
-	m.MostPerHour = 0.1
+	m.Bound.MostPerHour = 0.1
 	first := h.move("2", m)
 	claims := h.launcher.claims()
-	if len(first.GetNodeClaims()) != 1 || first.GetRefused() != "" || len(claims) != 1 || len(claims[0].GetPods()) != 2 {
+	if len(first.GetNodeClaims()) != 1 || first.GetNoRoom() != "" || len(claims) != 1 || len(claims[0].GetPods()) != 2 {
 		t.Fatalf("answer %v, launched %v", first, claims)
 	}
 	h.launchedFor(api.Purpose_PURPOSE_MOVE, "one", "two")
@@ -155,7 +157,7 @@ func TestMove(t *testing.T) {
 	if slices.Contains(claims[0].GetInstanceTypes(), "m7g.4xlarge") {
 		t.Errorf("m7g.4xlarge may be launched, which costs more than the move may: %v", claims[0])
 	}
-	if again := h.move("3", m); len(again.GetNodeClaims()) != 1 || again.GetRefused() != "" || again.GetPerHour() != 0 || len(h.launcher.claims()) != 1 {
+	if again := h.move("3", m); len(again.GetNodeClaims()) != 1 || again.GetNoRoom() != "" || again.GetPerHour() != 0 || len(h.launcher.claims()) != 1 {
 		t.Errorf("asked again, the answer is %v and there are %d claims", again, len(h.launcher.claims()))
 	}
 	// What terminate asks when the nodes go finds the room that is kept.
@@ -174,8 +176,8 @@ func TestPodsMoveOnce(t *testing.T) {
 	going := m.GetNodeNames()[0]
 	pod := map[string]string{"one": "uid-a", "two": "uid-b"}[going]
 	h.disrupt(going)
-	a := h.move("2", &api.Move{NodeNames: m.GetNodeNames(), Pods: []string{pod}, Bounded: true, MostPerHour: m.GetMostPerHour(), Avoid: m.GetAvoid()})
-	if a.GetRefused() != "" || len(a.GetNodeClaims()) != 1 {
+	a := h.move("2", &api.MakeRoom{NodeNames: m.GetNodeNames(), Pods: []string{pod}, Bound: &api.LaunchBound{MostPerHour: m.GetMostPerHour()}, Avoid: m.GetAvoid()})
+	if a.GetNoRoom() != "" || len(a.GetNodeClaims()) != 1 {
 		t.Errorf("answer %v: want the node that both pods end on", a)
 	}
 }
@@ -198,14 +200,14 @@ func TestMoveBuysNothingEqual(t *testing.T) {
 		{node: "large", pod: "uid-b", want: "SpotToSpotConsolidation"},
 		{node: "large", pod: "uid-b", want: "only where there are 15", spotToSpot: true},
 	} {
-		a := h.move(c.node+c.want, &api.Move{NodeNames: []string{c.node}, Pods: []string{c.pod}, Bounded: true, MostPerHour: 1, SpotToSpot: c.spotToSpot})
-		if !strings.Contains(a.GetRefused(), c.want) {
-			t.Errorf("node %s: refused with %q, want %q", c.node, a.GetRefused(), c.want)
+		a := h.move(c.node+c.want, &api.MakeRoom{NodeNames: []string{c.node}, Pods: []string{c.pod}, Bound: &api.LaunchBound{MostPerHour: 1, SpotToSpot: c.spotToSpot}})
+		if !strings.Contains(a.GetNoRoom(), c.want) {
+			t.Errorf("node %s: refused with %q, want %q", c.node, a.GetNoRoom(), c.want)
 		}
 	}
 	h.launchedNothing()
 	// Without a bound, for a node that has drifted, an equal one is what is wanted.
-	if a := h.move("drift", &api.Move{NodeNames: []string{"spot"}, Reason: "drifted", Pods: []string{"uid-a"}}); a.GetRefused() != "" || len(a.GetNodeClaims()) != 1 {
+	if a := h.move("drift", &api.MakeRoom{NodeNames: []string{"spot"}, Reason: "drifted", Pods: []string{"uid-a"}}); a.GetNoRoom() != "" || len(a.GetNodeClaims()) != 1 {
 		t.Errorf("a drifted node is replaced by its like: %v", a)
 	}
 }

@@ -141,15 +141,10 @@ func (p *planner) planBatch(ctx context.Context, now time.Time) time.Time {
 
 // answer plans what the launcher asks for.
 func (p *planner) answer(ctx context.Context, now time.Time) {
-	if nodes := p.inbox.takeTerminations(); len(nodes) > 0 {
-		p.displacer.terminating(ctx, nodes, now)
-	}
-	for _, q := range p.inbox.takeMoves() {
-		if q.GetMove() != nil {
-			p.displacer.move(ctx, q, now)
-		} else {
-			p.consolidator.put(ctx, q, p.reserved.Snapshot(), p.view.State(p.promises.Claims(), now), p.view.Synced())
-		}
+	rooms, decisions := p.inbox.takePlans()
+	p.displacer.makeRoom(ctx, rooms, now)
+	for _, q := range decisions {
+		p.consolidator.put(ctx, q, p.reserved.Snapshot(), p.view.State(p.promises.Claims(), now), p.view.Synced())
 	}
 }
 

@@ -108,9 +108,9 @@ func (p *provisioner) attempt(ctx context.Context, entries []intake.Entry, of pu
 	within, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	result, err := p.provision(within, entries, of)
-	if err == nil && len(of.soon) > 0 && len(result.Plan.Unplaced) > 0 && within.Err() == nil {
+	if err == nil && len(of.avoid) > 0 && len(result.Plan.Unplaced) > 0 && within.Err() == nil {
 		// A node that terminates soon is better than none.
-		of.soon = nil
+		of.avoid = nil
 		result, err = p.provision(within, entries, of)
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = p.snapshot.Snapshot, setOf(of.terminating), p.reserved.On
 	// The scheduler has tried pending pods on every node, but perhaps not on those that came a moment ago; those of a node
 	// that terminates it has tried nowhere.
-	req.Cluster.Room = func(name string) bool { return !of.pending() && !of.soon[name] || p.view.Young(name, now) }
+	req.Cluster.Room = func(name string) bool { return !of.pending() && !of.avoid[name] || p.view.Young(name, now) }
 	result, err := p.planning.Provision(ctx, req)
 	if err != nil {
 		return provision.Result{}, err

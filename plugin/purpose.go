@@ -15,8 +15,8 @@ type purpose struct {
 	kind api.Purpose
 	// terminating are the names of the nodes whose pods are planned as if they did not run, sorted; none for pending pods.
 	terminating []string
-	// soon are nodes that terminate soon themselves: they are room only for pods that find no other.
-	soon map[string]bool
+	// avoid are nodes that terminate soon themselves: they are room only for pods that find no other.
+	avoid map[string]bool
 }
 
 // pendingPods is the purpose of a batch of pods that have no node yet.

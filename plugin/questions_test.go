@@ -103,8 +103,8 @@ func TestPromisedNodeIsBusy(t *testing.T) {
 	}
 }
 
-// The pods of a node that goes get room before they lose it: on other nodes first, then on new ones.
-func TestNodeGoing(t *testing.T) {
+// The pods of a node that terminates get room before they lose it: on other nodes first, then on new ones.
+func TestRoomForATermination(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("daemons", "100m", nil)}})
 	for _, name := range []string{"a", "b", "c"} {
 		h.pod(name, func(p *corev1.Pod) { p.Spec.NodeName = "going" })
@@ -118,11 +118,8 @@ func TestNodeGoing(t *testing.T) {
 		info, ok := h.sched.Cache.Dump().Nodes["going"]
 		return ok && len(info.Pods) == 4
 	})
-	going := func(id string) *api.NodeGoingAnswer {
-		return h.ask(&api.Question{Id: id, Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: "going", Reason: "spot_interrupted"}}}).GetNodeGoing()
-	}
-	first := going("1")
-	if len(first.GetNodeClaims()) == 0 || first.GetMessage() != "" {
+	first := h.going("going", "uid-a", "uid-b", "uid-c")
+	if len(first.GetNodeClaims()) == 0 || first.GetNoRoom() != "" {
 		t.Fatalf("answer %v", first)
 	}
 	claims := h.launcher.claims()
@@ -133,7 +130,7 @@ func TestNodeGoing(t *testing.T) {
 	if pods := h.launcher.podNames(); len(pods) != 3 || pods["daemon"] != 0 {
 		t.Errorf("planned for %v, want a, b and c", pods)
 	}
-	second := going("2")
+	second := h.going("going", "uid-a", "uid-b", "uid-c")
 	if len(second.GetNodeClaims()) != len(first.GetNodeClaims()) || len(h.launcher.claims()) != len(claims) {
 		t.Errorf("asked again, the answer is %v and %d claims", second, len(h.launcher.claims()))
 	}
@@ -172,19 +169,21 @@ func TestNodesGoTogether(t *testing.T) {
 	// While the planner waits for the launcher, questions gather; that the last one is answered says that all have come.
 	h.pod("huge", func(p *corev1.Pod) { p.Spec.Containers = newPod("x", "15500m", "1Gi").Spec.Containers })
 	<-blocked
-	for _, node := range []string{"one", "two", "three"} {
-		h.launcher.questions <- &api.Question{Id: node, Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: node}}}
+	for node, pod := range map[string]string{"one": "uid-a", "two": "uid-b", "three": "uid-c"} {
+		h.launcher.questions <- &api.Question{Id: node, Kind: &api.Question_MakeRoom{MakeRoom: &api.MakeRoom{
+			NodeNames: []string{node}, Pods: []string{pod}, Purpose: api.Purpose_PURPOSE_TERMINATION,
+		}}}
 	}
 	h.askBusy("last", "gone")
 	close(goOn)
 	named := map[string]int{}
 	for range 3 {
 		a := <-h.launcher.answers
-		if len(a.GetNodeGoing().GetNodeClaims()) != 1 {
-			t.Errorf("answer about %s: %v", a.GetId(), a.GetNodeGoing())
+		if len(a.GetMakeRoom().GetNodeClaims()) != 1 {
+			t.Errorf("answer about %s: %v", a.GetId(), a.GetMakeRoom())
 			continue
 		}
-		named[a.GetNodeGoing().GetNodeClaims()[0]]++
+		named[a.GetMakeRoom().GetNodeClaims()[0]]++
 	}
 	claims := h.launcher.claims()
 	if len(claims) != 2 || named[claims[1].GetName()] != 3 || !slices.Equal(claims[1].GetReplaces(), []string{"one", "three", "two"}) {
@@ -192,16 +191,45 @@ func TestNodesGoTogether(t *testing.T) {
 	}
 }
 
-func TestNodeGoingWithRoomElsewhere(t *testing.T) {
+func TestRoomForATerminationElsewhere(t *testing.T) {
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "4", nil)}})
 	h.pod("a", func(p *corev1.Pod) { p.Spec.NodeName = "going" })
 	h.eventually("the pod to be known", func() bool {
 		info, ok := h.sched.Cache.Dump().Nodes["going"]
 		return ok && len(info.Pods) == 1
 	})
-	a := h.ask(&api.Question{Id: "1", Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: "going"}}}).GetNodeGoing()
-	if len(a.GetNodeClaims()) != 0 || a.GetMessage() != "" || len(h.launcher.claims()) != 0 {
+	a := h.going("going")
+	if len(a.GetNodeClaims()) != 0 || a.GetNoRoom() != "" || len(h.launcher.claims()) != 0 {
 		t.Errorf("answer %v, claims %v: there is room on another node", a, h.launcher.claims())
+	}
+}
+
+// What cannot be planned is said, and keeps nothing else from being planned.
+func TestRoomForWhatCanBePlanned(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil)}})
+	h.pod("theirs", func(p *corev1.Pod) { p.Spec.NodeName, p.Spec.SchedulerName = "going", "volcano" })
+	h.pod("ours", func(p *corev1.Pod) { p.Spec.NodeName = "going" })
+	h.known("going", 2)
+	q := &api.MakeRoom{NodeNames: []string{"gone", "going"}, Pods: []string{"uid-theirs", "uid-ours"}}
+	const want = "node gone is not in the scheduler's cache; pod default/theirs is another scheduler's (volcano)"
+	if a := h.move("move", q); a.GetNoRoom() != want || len(a.GetNodeClaims()) != 0 {
+		t.Errorf("answer %v: a move has room for all its pods or for none", a)
+	}
+	h.launchedNothing()
+	if a := h.terminates(q); a.GetNoRoom() != want || len(a.GetNodeClaims()) != 1 || h.launcher.podNames()["ours"] != 1 {
+		t.Errorf("answer %v, launched for %v: want room for the one pod that can have it", a, h.launcher.podNames())
+	}
+}
+
+// A newer launcher may ask what this scheduler does not know. It gets an answer all the same, at once, which is no yes.
+func TestUnknownQuestions(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("n", "4", nil)}})
+	if a := h.ask(&api.Question{Id: "kind"}); a.GetKind() != nil {
+		t.Errorf("answer %v to a question of no kind", a)
+	}
+	q := &api.Question{Id: "purpose", Kind: &api.Question_MakeRoom{MakeRoom: &api.MakeRoom{NodeNames: []string{"n"}, Purpose: 77}}}
+	if a := h.ask(q).GetMakeRoom(); a.GetNoRoom() != "nodes do not terminate for purpose 77" {
+		t.Errorf("answer %v to a question for an unknown purpose", a)
 	}
 }
 

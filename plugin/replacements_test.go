@@ -33,10 +33,22 @@ func (h *harness) known(node string, pods int) {
 	})
 }
 
-func (h *harness) going(node string, pods ...string) *api.NodeGoingAnswer {
+// going asks for room for pods of a node that terminates: for all that it has where none is named.
+func (h *harness) going(node string, pods ...string) *api.MakeRoomAnswer {
 	h.t.Helper()
-	q := &api.NodeGoing{NodeName: node, Reason: "spot_interrupted", Pods: pods}
-	return h.ask(&api.Question{Id: fmt.Sprint("going-", node, len(h.launcher.requests())), Kind: &api.Question_NodeGoing{NodeGoing: q}}).GetNodeGoing()
+	if len(pods) == 0 {
+		for _, p := range h.sched.Cache.Dump().Nodes[node].Pods {
+			pods = append(pods, string(p.GetPod().UID))
+		}
+	}
+	return h.terminates(&api.MakeRoom{NodeNames: []string{node}, Reason: "spot_interrupted", Pods: pods})
+}
+
+// terminates asks for room for pods of nodes that terminate.
+func (h *harness) terminates(q *api.MakeRoom) *api.MakeRoomAnswer {
+	h.t.Helper()
+	q.Purpose = api.Purpose_PURPOSE_TERMINATION
+	return h.ask(&api.Question{Id: fmt.Sprint(q.GetNodeNames(), len(h.launcher.requests())), Kind: &api.Question_MakeRoom{MakeRoom: q}}).GetMakeRoom()
 }
 
 // Room that was planned for the pods of a node that goes is theirs, then that of the pods their controller creates: others
@@ -100,7 +112,7 @@ func TestNodesGoingTogetherDoNotShareRoom(t *testing.T) {
 		h.on(name, "on-"+name)
 		h.known(name, 1)
 	}
-	if a := h.going("one"); len(a.GetNodeClaims()) != 0 || a.GetMessage() != "" {
+	if a := h.going("one"); len(a.GetNodeClaims()) != 0 || a.GetNoRoom() != "" {
 		t.Fatalf("the pod fits on node room; answer %v", a)
 	}
 	second := h.going("two")
@@ -108,7 +120,7 @@ func TestNodesGoingTogetherDoNotShareRoom(t *testing.T) {
 		t.Fatalf("the room is taken; answer %v", second)
 	}
 	// The new node has room for a second pod: that of the second node keeps its own.
-	if third := h.going("three"); len(third.GetNodeClaims()) != 0 || third.GetMessage() != "" {
+	if third := h.going("three"); len(third.GetNodeClaims()) != 0 || third.GetNoRoom() != "" {
 		t.Errorf("answer %v, want the room left on %v", third, second.GetNodeClaims())
 	}
 	if got := h.launcher.podNames(); got["on-two"] != 1 || got["on-three"] != 1 || len(got) != 2 {

@@ -42,7 +42,7 @@ func pinnedTo(node string) func(*corev1.Pod) {
 func (h *harness) goesAndLeaves() {
 	h.t.Helper()
 	h.known("going", 1)
-	if a := h.going("going"); len(a.GetNodeClaims()) != 0 || a.GetMessage() != "" {
+	if a := h.going("going"); len(a.GetNodeClaims()) != 0 || a.GetNoRoom() != "" {
 		h.t.Fatalf("answer %v: there is room on another node", a)
 	}
 	h.updateNode(newNode("going", "4", nil, disrupted()))
@@ -143,8 +143,8 @@ func TestKeptRoomGivesWayToPriority(t *testing.T) {
 	h.asks("urgent", 500, func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) })
 	h.eventually("the urgent pod", func() bool { return h.nodeOf("urgent") == "room" })
 	h.known("room", 1)
-	a := h.move("again", &api.Move{NodeNames: []string{"going"}, Pods: []string{"uid-a"}})
-	if len(a.GetNodeClaims()) != 1 || a.GetRefused() != "" {
+	a := h.move("again", &api.MakeRoom{NodeNames: []string{"going"}, Pods: []string{"uid-a"}})
+	if len(a.GetNodeClaims()) != 1 || a.GetNoRoom() != "" {
 		t.Errorf("answer %v: the room is gone, another node is needed", a)
 	}
 }
@@ -185,8 +185,8 @@ func TestRoomTakenWhileItIsPlanned(t *testing.T) {
 	h.on("going", "a")
 	h.on("going", "b")
 	h.known("going", 2)
-	a := h.move("1", &api.Move{NodeNames: []string{"going"}, Pods: []string{"uid-a", "uid-b"}, Bounded: true, MostPerHour: 1})
-	if a.GetRefused() != "" {
+	a := h.move("1", &api.MakeRoom{NodeNames: []string{"going"}, Pods: []string{"uid-a", "uid-b"}, Bound: &api.LaunchBound{MostPerHour: 1}})
+	if a.GetNoRoom() != "" {
 		t.Fatalf("answer %v", a)
 	}
 	if planned := h.launcher.podNames(); planned["a"] != 1 || planned["b"] != 1 {
@@ -201,22 +201,18 @@ func TestNoRoomOnNodesThatLeaveSoon(t *testing.T) {
 	}})
 	h.on("going", "a")
 	h.known("going", 1)
-	ask := func(id string, cpu int64) *api.MoveAnswer {
+	ask := func(id string, cpu int64) *api.MakeRoomAnswer {
 		h.asks(id, cpu, func(p *corev1.Pod) {
 			ownedBy("web")(p)
 			p.Spec.NodeName = "going"
 		})
 		h.eventually("the pod to be known", func() bool { return len(h.sched.Cache.Dump().Nodes["going"].Pods) > 1 })
-		return h.ask(&api.Question{Id: id, Leaving: []string{"going", "drifted"}, Kind: &api.Question_Move{
-			Move: &api.Move{NodeNames: []string{"going"}, Pods: []string{"uid-" + id}},
-		}}).GetMove()
+		return h.move(id, &api.MakeRoom{NodeNames: []string{"going"}, Pods: []string{"uid-" + id}, Avoid: []string{"going", "drifted"}})
 	}
-	if a := ask("b", 600); len(a.GetNodeClaims()) != 1 || a.GetRefused() != "" {
+	if a := ask("b", 600); len(a.GetNodeClaims()) != 1 || a.GetNoRoom() != "" {
 		t.Errorf("answer %v: want a new node rather than room on one that has drifted", a)
 	}
-	going := h.ask(&api.Question{Id: "going", Leaving: []string{"drifted"}, Kind: &api.Question_NodeGoing{
-		NodeGoing: &api.NodeGoing{NodeName: "going", Pods: []string{"uid-a"}},
-	}}).GetNodeGoing()
+	going := h.terminates(&api.MakeRoom{NodeNames: []string{"going"}, Pods: []string{"uid-a"}, Avoid: []string{"drifted"}})
 	if len(going.GetNodeClaims()) != 1 || h.launcher.podNames()["a"] != 1 {
 		t.Errorf("answer %v, launched for %v: want room on the new node", going, h.launcher.podNames())
 	}
@@ -232,10 +228,8 @@ func TestRoomOnNodesThatLeaveSoonIfNeedBe(t *testing.T) {
 		p.Spec.NodeName = "going"
 	})
 	h.known("going", 1)
-	a := h.ask(&api.Question{Id: "1", Leaving: []string{"drifted"}, Kind: &api.Question_Move{
-		Move: &api.Move{NodeNames: []string{"going"}, Pods: []string{"uid-huge"}},
-	}}).GetMove()
-	if len(a.GetNodeClaims()) != 0 || a.GetRefused() != "" {
+	a := h.move("1", &api.MakeRoom{NodeNames: []string{"going"}, Pods: []string{"uid-huge"}, Avoid: []string{"drifted"}})
+	if len(a.GetNodeClaims()) != 0 || a.GetNoRoom() != "" {
 		t.Errorf("answer %v: there is room on the drifted node alone", a)
 	}
 }

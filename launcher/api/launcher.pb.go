@@ -1618,14 +1618,10 @@ type Question struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Types that are valid to be assigned to Kind:
 	//
-	//	*Question_NodeGoing
 	//	*Question_NodeBusy
-	//	*Question_Move
 	//	*Question_Consolidate
-	Kind isQuestion_Kind `protobuf_oneof:"kind"`
-	// Names of nodes that are to be replaced soon, or are being moved off: for pods that move, room is planned on them only where
-	// there is none elsewhere. Not set for node_busy.
-	Leaving       []string `protobuf:"bytes,6,rep,name=leaving,proto3" json:"leaving,omitempty"`
+	//	*Question_MakeRoom
+	Kind          isQuestion_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1674,28 +1670,10 @@ func (x *Question) GetKind() isQuestion_Kind {
 	return nil
 }
 
-func (x *Question) GetNodeGoing() *NodeGoing {
-	if x != nil {
-		if x, ok := x.Kind.(*Question_NodeGoing); ok {
-			return x.NodeGoing
-		}
-	}
-	return nil
-}
-
 func (x *Question) GetNodeBusy() *NodeBusy {
 	if x != nil {
 		if x, ok := x.Kind.(*Question_NodeBusy); ok {
 			return x.NodeBusy
-		}
-	}
-	return nil
-}
-
-func (x *Question) GetMove() *Move {
-	if x != nil {
-		if x, ok := x.Kind.(*Question_Move); ok {
-			return x.Move
 		}
 	}
 	return nil
@@ -1710,9 +1688,11 @@ func (x *Question) GetConsolidate() *Consolidate {
 	return nil
 }
 
-func (x *Question) GetLeaving() []string {
+func (x *Question) GetMakeRoom() *MakeRoom {
 	if x != nil {
-		return x.Leaving
+		if x, ok := x.Kind.(*Question_MakeRoom); ok {
+			return x.MakeRoom
+		}
 	}
 	return nil
 }
@@ -1721,56 +1701,58 @@ type isQuestion_Kind interface {
 	isQuestion_Kind()
 }
 
-type Question_NodeGoing struct {
-	NodeGoing *NodeGoing `protobuf:"bytes,2,opt,name=node_going,json=nodeGoing,proto3,oneof"`
-}
-
 type Question_NodeBusy struct {
 	NodeBusy *NodeBusy `protobuf:"bytes,3,opt,name=node_busy,json=nodeBusy,proto3,oneof"`
-}
-
-type Question_Move struct {
-	Move *Move `protobuf:"bytes,4,opt,name=move,proto3,oneof"`
 }
 
 type Question_Consolidate struct {
 	Consolidate *Consolidate `protobuf:"bytes,5,opt,name=consolidate,proto3,oneof"`
 }
 
-func (*Question_NodeGoing) isQuestion_Kind() {}
+type Question_MakeRoom struct {
+	MakeRoom *MakeRoom `protobuf:"bytes,7,opt,name=make_room,json=makeRoom,proto3,oneof"`
+}
 
 func (*Question_NodeBusy) isQuestion_Kind() {}
 
-func (*Question_Move) isQuestion_Kind() {}
-
 func (*Question_Consolidate) isQuestion_Kind() {}
 
-// NodeGoing: this node will go; plan room for its pods now and launch what is missing.
-type NodeGoing struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	NodeName string                 `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
-	// One word, such as spot_interrupted.
-	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// UIDs of the pods that will have to move; empty means all but those of DaemonSets and static ones.
-	Pods          []string `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
+func (*Question_MakeRoom) isQuestion_Kind() {}
+
+// MakeRoom: these nodes terminate; plan room for these pods on other nodes, launch what is missing, and reserve the room for them and
+// their replacement pods. A pod that has room keeps it: asked again, the scheduler plans what is missing by then.
+type MakeRoom struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of the nodes. A move asks after they were cordoned, and its room is reserved as long as they are.
+	NodeNames []string `protobuf:"bytes,1,rep,name=node_names,json=nodeNames,proto3" json:"node_names,omitempty"`
+	// UIDs of the pods on them that have to move.
+	Pods []string `protobuf:"bytes,2,rep,name=pods,proto3" json:"pods,omitempty"`
+	// PURPOSE_TERMINATION or PURPOSE_MOVE. Terminations that are asked about together are planned together.
+	Purpose Purpose `protobuf:"varint,3,opt,name=purpose,proto3,enum=slipway.launcher.v1.Purpose" json:"purpose,omitempty"`
+	// One word, such as spot_interrupted or underutilized.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What may be launched; not set for anything. For PURPOSE_MOVE only.
+	Bound *LaunchBound `protobuf:"bytes,5,opt,name=bound,proto3" json:"bound,omitempty"`
+	// Names of nodes that terminate soon themselves: they are room for the pods only where there is no other.
+	Avoid         []string `protobuf:"bytes,6,rep,name=avoid,proto3" json:"avoid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *NodeGoing) Reset() {
-	*x = NodeGoing{}
+func (x *MakeRoom) Reset() {
+	*x = MakeRoom{}
 	mi := &file_launcher_api_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *NodeGoing) String() string {
+func (x *MakeRoom) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*NodeGoing) ProtoMessage() {}
+func (*MakeRoom) ProtoMessage() {}
 
-func (x *NodeGoing) ProtoReflect() protoreflect.Message {
+func (x *MakeRoom) ProtoReflect() protoreflect.Message {
 	mi := &file_launcher_api_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1782,30 +1764,106 @@ func (x *NodeGoing) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use NodeGoing.ProtoReflect.Descriptor instead.
-func (*NodeGoing) Descriptor() ([]byte, []int) {
+// Deprecated: Use MakeRoom.ProtoReflect.Descriptor instead.
+func (*MakeRoom) Descriptor() ([]byte, []int) {
 	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *NodeGoing) GetNodeName() string {
+func (x *MakeRoom) GetNodeNames() []string {
 	if x != nil {
-		return x.NodeName
+		return x.NodeNames
 	}
-	return ""
+	return nil
 }
 
-func (x *NodeGoing) GetReason() string {
+func (x *MakeRoom) GetPods() []string {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *MakeRoom) GetPurpose() Purpose {
+	if x != nil {
+		return x.Purpose
+	}
+	return Purpose_PURPOSE_UNSPECIFIED
+}
+
+func (x *MakeRoom) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *NodeGoing) GetPods() []string {
+func (x *MakeRoom) GetBound() *LaunchBound {
 	if x != nil {
-		return x.Pods
+		return x.Bound
 	}
 	return nil
+}
+
+func (x *MakeRoom) GetAvoid() []string {
+	if x != nil {
+		return x.Avoid
+	}
+	return nil
+}
+
+// LaunchBound is what may be launched for pods that move: no node that is equal to one that terminates, and none beyond the costs.
+type LaunchBound struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// USD per hour that everything launched for one question may cost at most, whichever alternative EC2 picks.
+	MostPerHour float64 `protobuf:"fixed64,1,opt,name=most_per_hour,json=mostPerHour,proto3" json:"most_per_hour,omitempty"`
+	// Whether spot nodes may be launched in place of spot nodes.
+	SpotToSpot    bool `protobuf:"varint,2,opt,name=spot_to_spot,json=spotToSpot,proto3" json:"spot_to_spot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LaunchBound) Reset() {
+	*x = LaunchBound{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LaunchBound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LaunchBound) ProtoMessage() {}
+
+func (x *LaunchBound) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LaunchBound.ProtoReflect.Descriptor instead.
+func (*LaunchBound) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LaunchBound) GetMostPerHour() float64 {
+	if x != nil {
+		return x.MostPerHour
+	}
+	return 0
+}
+
+func (x *LaunchBound) GetSpotToSpot() bool {
+	if x != nil {
+		return x.SpotToSpot
+	}
+	return false
 }
 
 // NodeBusy: is anything assumed, nominated or promised on this node? Asked after the node was cordoned.
@@ -1818,7 +1876,7 @@ type NodeBusy struct {
 
 func (x *NodeBusy) Reset() {
 	*x = NodeBusy{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1888,7 @@ func (x *NodeBusy) String() string {
 func (*NodeBusy) ProtoMessage() {}
 
 func (x *NodeBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1901,7 @@ func (x *NodeBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusy.ProtoReflect.Descriptor instead.
 func (*NodeBusy) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{19}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeBusy) GetNodeName() string {
@@ -1851,106 +1909,6 @@ func (x *NodeBusy) GetNodeName() string {
 		return x.NodeName
 	}
 	return ""
-}
-
-// Move: these nodes will go together; plan room for the pods of all of them at once, launch what is missing, and keep the room as
-// long as the nodes are cordoned. Asked again it plans what is still lacking. Asked after the nodes were cordoned.
-type Move struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	NodeNames []string               `protobuf:"bytes,1,rep,name=node_names,json=nodeNames,proto3" json:"node_names,omitempty"`
-	// One word, such as underutilized.
-	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// UIDs of the pods that have to move.
-	Pods []string `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
-	// Whether what is launched is bounded: by most_per_hour, and so that no node is bought which is equal to one that goes.
-	Bounded bool `protobuf:"varint,4,opt,name=bounded,proto3" json:"bounded,omitempty"`
-	// USD per hour that everything launched for the move may cost at most, whichever alternative EC2 picks.
-	MostPerHour float64 `protobuf:"fixed64,5,opt,name=most_per_hour,json=mostPerHour,proto3" json:"most_per_hour,omitempty"`
-	// Whether spot nodes may be bought for spot nodes.
-	SpotToSpot bool `protobuf:"varint,6,opt,name=spot_to_spot,json=spotToSpot,proto3" json:"spot_to_spot,omitempty"`
-	// Nodes that are no room for the pods: they go next.
-	Avoid         []string `protobuf:"bytes,7,rep,name=avoid,proto3" json:"avoid,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Move) Reset() {
-	*x = Move{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Move) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Move) ProtoMessage() {}
-
-func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Move.ProtoReflect.Descriptor instead.
-func (*Move) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *Move) GetNodeNames() []string {
-	if x != nil {
-		return x.NodeNames
-	}
-	return nil
-}
-
-func (x *Move) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *Move) GetPods() []string {
-	if x != nil {
-		return x.Pods
-	}
-	return nil
-}
-
-func (x *Move) GetBounded() bool {
-	if x != nil {
-		return x.Bounded
-	}
-	return false
-}
-
-func (x *Move) GetMostPerHour() float64 {
-	if x != nil {
-		return x.MostPerHour
-	}
-	return 0
-}
-
-func (x *Move) GetSpotToSpot() bool {
-	if x != nil {
-		return x.SpotToSpot
-	}
-	return false
-}
-
-func (x *Move) GetAvoid() []string {
-	if x != nil {
-		return x.Avoid
-	}
-	return nil
 }
 
 // Consolidate: which of these nodes are worth giving up? Nothing is launched or promised.
@@ -1962,8 +1920,10 @@ type Consolidate struct {
 	// A move must have earned what it costs by then, in milliseconds.
 	Payback int64 `protobuf:"varint,3,opt,name=payback,proto3" json:"payback,omitempty"`
 	// USD per hour that a move has to save at least.
-	MinSaving     float64 `protobuf:"fixed64,4,opt,name=min_saving,json=minSaving,proto3" json:"min_saving,omitempty"`
-	SpotToSpot    bool    `protobuf:"varint,5,opt,name=spot_to_spot,json=spotToSpot,proto3" json:"spot_to_spot,omitempty"`
+	MinSaving  float64 `protobuf:"fixed64,4,opt,name=min_saving,json=minSaving,proto3" json:"min_saving,omitempty"`
+	SpotToSpot bool    `protobuf:"varint,5,opt,name=spot_to_spot,json=spotToSpot,proto3" json:"spot_to_spot,omitempty"`
+	// Names of nodes that terminate soon: they are room for pods that move only where there is no other.
+	Avoid         []string `protobuf:"bytes,6,rep,name=avoid,proto3" json:"avoid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2031,6 +1991,13 @@ func (x *Consolidate) GetSpotToSpot() bool {
 		return x.SpotToSpot
 	}
 	return false
+}
+
+func (x *Consolidate) GetAvoid() []string {
+	if x != nil {
+		return x.Avoid
+	}
+	return nil
 }
 
 // FleetNode is a node of a NodePool; the scheduler knows its labels and pods.
@@ -2180,10 +2147,9 @@ type Answer struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Types that are valid to be assigned to Kind:
 	//
-	//	*Answer_NodeGoing
 	//	*Answer_NodeBusy
-	//	*Answer_Move
 	//	*Answer_Consolidate
+	//	*Answer_MakeRoom
 	Kind          isAnswer_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2233,28 +2199,10 @@ func (x *Answer) GetKind() isAnswer_Kind {
 	return nil
 }
 
-func (x *Answer) GetNodeGoing() *NodeGoingAnswer {
-	if x != nil {
-		if x, ok := x.Kind.(*Answer_NodeGoing); ok {
-			return x.NodeGoing
-		}
-	}
-	return nil
-}
-
 func (x *Answer) GetNodeBusy() *NodeBusyAnswer {
 	if x != nil {
 		if x, ok := x.Kind.(*Answer_NodeBusy); ok {
 			return x.NodeBusy
-		}
-	}
-	return nil
-}
-
-func (x *Answer) GetMove() *MoveAnswer {
-	if x != nil {
-		if x, ok := x.Kind.(*Answer_Move); ok {
-			return x.Move
 		}
 	}
 	return nil
@@ -2269,58 +2217,64 @@ func (x *Answer) GetConsolidate() *ConsolidateAnswer {
 	return nil
 }
 
-type isAnswer_Kind interface {
-	isAnswer_Kind()
+func (x *Answer) GetMakeRoom() *MakeRoomAnswer {
+	if x != nil {
+		if x, ok := x.Kind.(*Answer_MakeRoom); ok {
+			return x.MakeRoom
+		}
+	}
+	return nil
 }
 
-type Answer_NodeGoing struct {
-	NodeGoing *NodeGoingAnswer `protobuf:"bytes,2,opt,name=node_going,json=nodeGoing,proto3,oneof"`
+type isAnswer_Kind interface {
+	isAnswer_Kind()
 }
 
 type Answer_NodeBusy struct {
 	NodeBusy *NodeBusyAnswer `protobuf:"bytes,3,opt,name=node_busy,json=nodeBusy,proto3,oneof"`
 }
 
-type Answer_Move struct {
-	Move *MoveAnswer `protobuf:"bytes,4,opt,name=move,proto3,oneof"`
-}
-
 type Answer_Consolidate struct {
 	Consolidate *ConsolidateAnswer `protobuf:"bytes,5,opt,name=consolidate,proto3,oneof"`
 }
 
-func (*Answer_NodeGoing) isAnswer_Kind() {}
+type Answer_MakeRoom struct {
+	MakeRoom *MakeRoomAnswer `protobuf:"bytes,6,opt,name=make_room,json=makeRoom,proto3,oneof"`
+}
 
 func (*Answer_NodeBusy) isAnswer_Kind() {}
 
-func (*Answer_Move) isAnswer_Kind() {}
-
 func (*Answer_Consolidate) isAnswer_Kind() {}
 
-type NodeGoingAnswer struct {
+func (*Answer_MakeRoom) isAnswer_Kind() {}
+
+type MakeRoomAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of the claims launched for the node's pods; empty where they fit elsewhere.
+	// Names of the NodeClaims launched for pods of the nodes, those of earlier questions included; empty where the pods fit elsewhere.
 	NodeClaims []string `protobuf:"bytes,1,rep,name=node_claims,json=nodeClaims,proto3" json:"node_claims,omitempty"`
-	// Set where nothing could be planned, for a human.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Which pods have no room, or none within the bound, and why, for a human. Empty where every pod has its room. For a move that has
+	// no room, nothing is launched, unless the launcher recorded only a part of it.
+	NoRoom string `protobuf:"bytes,2,opt,name=no_room,json=noRoom,proto3" json:"no_room,omitempty"`
+	// USD per hour that the NodeClaims launched for this question are expected to cost.
+	PerHour       float64 `protobuf:"fixed64,3,opt,name=per_hour,json=perHour,proto3" json:"per_hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *NodeGoingAnswer) Reset() {
-	*x = NodeGoingAnswer{}
+func (x *MakeRoomAnswer) Reset() {
+	*x = MakeRoomAnswer{}
 	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *NodeGoingAnswer) String() string {
+func (x *MakeRoomAnswer) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*NodeGoingAnswer) ProtoMessage() {}
+func (*MakeRoomAnswer) ProtoMessage() {}
 
-func (x *NodeGoingAnswer) ProtoReflect() protoreflect.Message {
+func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
 	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2332,23 +2286,30 @@ func (x *NodeGoingAnswer) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use NodeGoingAnswer.ProtoReflect.Descriptor instead.
-func (*NodeGoingAnswer) Descriptor() ([]byte, []int) {
+// Deprecated: Use MakeRoomAnswer.ProtoReflect.Descriptor instead.
+func (*MakeRoomAnswer) Descriptor() ([]byte, []int) {
 	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *NodeGoingAnswer) GetNodeClaims() []string {
+func (x *MakeRoomAnswer) GetNodeClaims() []string {
 	if x != nil {
 		return x.NodeClaims
 	}
 	return nil
 }
 
-func (x *NodeGoingAnswer) GetMessage() string {
+func (x *MakeRoomAnswer) GetNoRoom() string {
 	if x != nil {
-		return x.Message
+		return x.NoRoom
 	}
 	return ""
+}
+
+func (x *MakeRoomAnswer) GetPerHour() float64 {
+	if x != nil {
+		return x.PerHour
+	}
+	return 0
 }
 
 type NodeBusyAnswer struct {
@@ -2404,69 +2365,6 @@ func (x *NodeBusyAnswer) GetReason() string {
 	return ""
 }
 
-type MoveAnswer struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of the claims launched for the move, those of earlier questions about it included.
-	NodeClaims []string `protobuf:"bytes,1,rep,name=node_claims,json=nodeClaims,proto3" json:"node_claims,omitempty"`
-	// Why there is no room, or none within the bound, for a human; empty where every pod has its slot. Nothing is launched then.
-	Refused string `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"`
-	// USD per hour that the claims launched now are expected to cost.
-	PerHour       float64 `protobuf:"fixed64,3,opt,name=per_hour,json=perHour,proto3" json:"per_hour,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MoveAnswer) Reset() {
-	*x = MoveAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MoveAnswer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MoveAnswer) ProtoMessage() {}
-
-func (x *MoveAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MoveAnswer.ProtoReflect.Descriptor instead.
-func (*MoveAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *MoveAnswer) GetNodeClaims() []string {
-	if x != nil {
-		return x.NodeClaims
-	}
-	return nil
-}
-
-func (x *MoveAnswer) GetRefused() string {
-	if x != nil {
-		return x.Refused
-	}
-	return ""
-}
-
-func (x *MoveAnswer) GetPerHour() float64 {
-	if x != nil {
-		return x.PerHour
-	}
-	return 0
-}
-
 type ConsolidateAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Moves []*PlannedMove         `protobuf:"bytes,1,rep,name=moves,proto3" json:"moves,omitempty"`
@@ -2486,7 +2384,7 @@ type ConsolidateAnswer struct {
 
 func (x *ConsolidateAnswer) Reset() {
 	*x = ConsolidateAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2396,7 @@ func (x *ConsolidateAnswer) String() string {
 func (*ConsolidateAnswer) ProtoMessage() {}
 
 func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2409,7 @@ func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsolidateAnswer.ProtoReflect.Descriptor instead.
 func (*ConsolidateAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ConsolidateAnswer) GetMoves() []*PlannedMove {
@@ -2574,7 +2472,7 @@ type BalancedScore struct {
 
 func (x *BalancedScore) Reset() {
 	*x = BalancedScore{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2484,7 @@ func (x *BalancedScore) String() string {
 func (*BalancedScore) ProtoMessage() {}
 
 func (x *BalancedScore) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2497,7 @@ func (x *BalancedScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalancedScore.ProtoReflect.Descriptor instead.
 func (*BalancedScore) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BalancedScore) GetNodePool() string {
@@ -2659,7 +2557,7 @@ type PlannedMove struct {
 
 func (x *PlannedMove) Reset() {
 	*x = PlannedMove{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +2569,7 @@ func (x *PlannedMove) String() string {
 func (*PlannedMove) ProtoMessage() {}
 
 func (x *PlannedMove) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +2582,7 @@ func (x *PlannedMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
 func (*PlannedMove) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PlannedMove) GetNodeNames() []string {
@@ -2746,7 +2644,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +2656,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +2669,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *KeptNode) GetName() string {
@@ -2800,7 +2698,7 @@ type LeadRequest struct {
 
 func (x *LeadRequest) Reset() {
 	*x = LeadRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +2710,7 @@ func (x *LeadRequest) String() string {
 func (*LeadRequest) ProtoMessage() {}
 
 func (x *LeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +2723,7 @@ func (x *LeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadRequest.ProtoReflect.Descriptor instead.
 func (*LeadRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LeadRequest) GetIdentity() string {
@@ -2857,7 +2755,7 @@ type LeadResponse struct {
 
 func (x *LeadResponse) Reset() {
 	*x = LeadResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +2767,7 @@ func (x *LeadResponse) String() string {
 func (*LeadResponse) ProtoMessage() {}
 
 func (x *LeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +2780,7 @@ func (x *LeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadResponse.ProtoReflect.Descriptor instead.
 func (*LeadResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 type ResignRequest struct {
@@ -2893,7 +2791,7 @@ type ResignRequest struct {
 
 func (x *ResignRequest) Reset() {
 	*x = ResignRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +2803,7 @@ func (x *ResignRequest) String() string {
 func (*ResignRequest) ProtoMessage() {}
 
 func (x *ResignRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +2816,7 @@ func (x *ResignRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignRequest.ProtoReflect.Descriptor instead.
 func (*ResignRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 type ResignResponse struct {
@@ -2929,7 +2827,7 @@ type ResignResponse struct {
 
 func (x *ResignResponse) Reset() {
 	*x = ResignResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2941,7 +2839,7 @@ func (x *ResignResponse) String() string {
 func (*ResignResponse) ProtoMessage() {}
 
 func (x *ResignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2954,7 +2852,7 @@ func (x *ResignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignResponse.ProtoReflect.Descriptor instead.
 func (*ResignResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 var File_launcher_api_launcher_proto protoreflect.FileDescriptor
@@ -3117,32 +3015,28 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brecorded\x18\x02 \x01(\bR\brecorded\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\xb2\x02\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\x91\x02\n" +
 	"\bQuestion\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12?\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12<\n" +
+	"\tnode_busy\x18\x03 \x01(\v2\x1d.slipway.launcher.v1.NodeBusyH\x00R\bnodeBusy\x12D\n" +
+	"\vconsolidate\x18\x05 \x01(\v2 .slipway.launcher.v1.ConsolidateH\x00R\vconsolidate\x12<\n" +
+	"\tmake_room\x18\a \x01(\v2\x1d.slipway.launcher.v1.MakeRoomH\x00R\bmakeRoomB\x06\n" +
+	"\x04kindJ\x04\b\x02\x10\x03J\x04\b\x04\x10\x05J\x04\b\x06\x10\aR\n" +
+	"node_goingR\x04moveR\aleaving\"\xdb\x01\n" +
+	"\bMakeRoom\x12\x1d\n" +
 	"\n" +
-	"node_going\x18\x02 \x01(\v2\x1e.slipway.launcher.v1.NodeGoingH\x00R\tnodeGoing\x12<\n" +
-	"\tnode_busy\x18\x03 \x01(\v2\x1d.slipway.launcher.v1.NodeBusyH\x00R\bnodeBusy\x12/\n" +
-	"\x04move\x18\x04 \x01(\v2\x19.slipway.launcher.v1.MoveH\x00R\x04move\x12D\n" +
-	"\vconsolidate\x18\x05 \x01(\v2 .slipway.launcher.v1.ConsolidateH\x00R\vconsolidate\x12\x18\n" +
-	"\aleaving\x18\x06 \x03(\tR\aleavingB\x06\n" +
-	"\x04kind\"T\n" +
-	"\tNodeGoing\x12\x1b\n" +
-	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
-	"\x04pods\x18\x03 \x03(\tR\x04pods\"'\n" +
+	"node_names\x18\x01 \x03(\tR\tnodeNames\x12\x12\n" +
+	"\x04pods\x18\x02 \x03(\tR\x04pods\x126\n" +
+	"\apurpose\x18\x03 \x01(\x0e2\x1c.slipway.launcher.v1.PurposeR\apurpose\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x126\n" +
+	"\x05bound\x18\x05 \x01(\v2 .slipway.launcher.v1.LaunchBoundR\x05bound\x12\x14\n" +
+	"\x05avoid\x18\x06 \x03(\tR\x05avoid\"S\n" +
+	"\vLaunchBound\x12\"\n" +
+	"\rmost_per_hour\x18\x01 \x01(\x01R\vmostPerHour\x12 \n" +
+	"\fspot_to_spot\x18\x02 \x01(\bR\n" +
+	"spotToSpot\"'\n" +
 	"\bNodeBusy\x12\x1b\n" +
-	"\tnode_name\x18\x01 \x01(\tR\bnodeName\"\xc7\x01\n" +
-	"\x04Move\x12\x1d\n" +
-	"\n" +
-	"node_names\x18\x01 \x03(\tR\tnodeNames\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
-	"\x04pods\x18\x03 \x03(\tR\x04pods\x12\x18\n" +
-	"\abounded\x18\x04 \x01(\bR\abounded\x12\"\n" +
-	"\rmost_per_hour\x18\x05 \x01(\x01R\vmostPerHour\x12 \n" +
-	"\fspot_to_spot\x18\x06 \x01(\bR\n" +
-	"spotToSpot\x12\x14\n" +
-	"\x05avoid\x18\a \x03(\tR\x05avoid\"\xde\x01\n" +
+	"\tnode_name\x18\x01 \x01(\tR\bnodeName\"\xf4\x01\n" +
 	"\vConsolidate\x124\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x1e.slipway.launcher.v1.FleetNodeR\x05nodes\x12>\n" +
 	"\n" +
@@ -3152,7 +3046,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\n" +
 	"min_saving\x18\x04 \x01(\x01R\tminSaving\x12 \n" +
 	"\fspot_to_spot\x18\x05 \x01(\bR\n" +
-	"spotToSpot\"j\n" +
+	"spotToSpot\x12\x14\n" +
+	"\x05avoid\x18\x06 \x03(\tR\x05avoid\"j\n" +
 	"\tFleetNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x18\n" +
@@ -3164,28 +3059,22 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\runderutilized\x18\x03 \x01(\x05R\runderutilized\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x03R\n" +
-	"generation\"\xae\x02\n" +
+	"generation\"\x92\x02\n" +
 	"\x06Answer\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12E\n" +
-	"\n" +
-	"node_going\x18\x02 \x01(\v2$.slipway.launcher.v1.NodeGoingAnswerH\x00R\tnodeGoing\x12B\n" +
-	"\tnode_busy\x18\x03 \x01(\v2#.slipway.launcher.v1.NodeBusyAnswerH\x00R\bnodeBusy\x125\n" +
-	"\x04move\x18\x04 \x01(\v2\x1f.slipway.launcher.v1.MoveAnswerH\x00R\x04move\x12J\n" +
-	"\vconsolidate\x18\x05 \x01(\v2&.slipway.launcher.v1.ConsolidateAnswerH\x00R\vconsolidateB\x06\n" +
-	"\x04kind\"L\n" +
-	"\x0fNodeGoingAnswer\x12\x1f\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12B\n" +
+	"\tnode_busy\x18\x03 \x01(\v2#.slipway.launcher.v1.NodeBusyAnswerH\x00R\bnodeBusy\x12J\n" +
+	"\vconsolidate\x18\x05 \x01(\v2&.slipway.launcher.v1.ConsolidateAnswerH\x00R\vconsolidate\x12B\n" +
+	"\tmake_room\x18\x06 \x01(\v2#.slipway.launcher.v1.MakeRoomAnswerH\x00R\bmakeRoomB\x06\n" +
+	"\x04kindJ\x04\b\x02\x10\x03J\x04\b\x04\x10\x05R\n" +
+	"node_goingR\x04move\"e\n" +
+	"\x0eMakeRoomAnswer\x12\x1f\n" +
 	"\vnode_claims\x18\x01 \x03(\tR\n" +
-	"nodeClaims\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"<\n" +
+	"nodeClaims\x12\x17\n" +
+	"\ano_room\x18\x02 \x01(\tR\x06noRoom\x12\x19\n" +
+	"\bper_hour\x18\x03 \x01(\x01R\aperHour\"<\n" +
 	"\x0eNodeBusyAnswer\x12\x12\n" +
 	"\x04busy\x18\x01 \x01(\bR\x04busy\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"b\n" +
-	"\n" +
-	"MoveAnswer\x12\x1f\n" +
-	"\vnode_claims\x18\x01 \x03(\tR\n" +
-	"nodeClaims\x12\x18\n" +
-	"\arefused\x18\x02 \x01(\tR\arefused\x12\x19\n" +
-	"\bper_hour\x18\x03 \x01(\x01R\aperHour\"\x93\x02\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x93\x02\n" +
 	"\x11ConsolidateAnswer\x126\n" +
 	"\x05moves\x18\x01 \x03(\v2 .slipway.launcher.v1.PlannedMoveR\x05moves\x121\n" +
 	"\x04kept\x18\x02 \x03(\v2\x1d.slipway.launcher.v1.KeptNodeR\x04kept\x12\x1c\n" +
@@ -3258,7 +3147,7 @@ func file_launcher_api_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_launcher_api_launcher_proto_goTypes = []any{
 	(Phase)(0),                  // 0: slipway.launcher.v1.Phase
 	(Outcome)(0),                // 1: slipway.launcher.v1.Outcome
@@ -3281,91 +3170,90 @@ var file_launcher_api_launcher_proto_goTypes = []any{
 	(*LaunchResponse)(nil),      // 18: slipway.launcher.v1.LaunchResponse
 	(*Result)(nil),              // 19: slipway.launcher.v1.Result
 	(*Question)(nil),            // 20: slipway.launcher.v1.Question
-	(*NodeGoing)(nil),           // 21: slipway.launcher.v1.NodeGoing
-	(*NodeBusy)(nil),            // 22: slipway.launcher.v1.NodeBusy
-	(*Move)(nil),                // 23: slipway.launcher.v1.Move
+	(*MakeRoom)(nil),            // 21: slipway.launcher.v1.MakeRoom
+	(*LaunchBound)(nil),         // 22: slipway.launcher.v1.LaunchBound
+	(*NodeBusy)(nil),            // 23: slipway.launcher.v1.NodeBusy
 	(*Consolidate)(nil),         // 24: slipway.launcher.v1.Consolidate
 	(*FleetNode)(nil),           // 25: slipway.launcher.v1.FleetNode
 	(*Allowance)(nil),           // 26: slipway.launcher.v1.Allowance
 	(*Answer)(nil),              // 27: slipway.launcher.v1.Answer
-	(*NodeGoingAnswer)(nil),     // 28: slipway.launcher.v1.NodeGoingAnswer
+	(*MakeRoomAnswer)(nil),      // 28: slipway.launcher.v1.MakeRoomAnswer
 	(*NodeBusyAnswer)(nil),      // 29: slipway.launcher.v1.NodeBusyAnswer
-	(*MoveAnswer)(nil),          // 30: slipway.launcher.v1.MoveAnswer
-	(*ConsolidateAnswer)(nil),   // 31: slipway.launcher.v1.ConsolidateAnswer
-	(*BalancedScore)(nil),       // 32: slipway.launcher.v1.BalancedScore
-	(*PlannedMove)(nil),         // 33: slipway.launcher.v1.PlannedMove
-	(*KeptNode)(nil),            // 34: slipway.launcher.v1.KeptNode
-	(*LeadRequest)(nil),         // 35: slipway.launcher.v1.LeadRequest
-	(*LeadResponse)(nil),        // 36: slipway.launcher.v1.LeadResponse
-	(*ResignRequest)(nil),       // 37: slipway.launcher.v1.ResignRequest
-	(*ResignResponse)(nil),      // 38: slipway.launcher.v1.ResignResponse
-	nil,                         // 39: slipway.launcher.v1.NodePool.LabelsEntry
-	nil,                         // 40: slipway.launcher.v1.NodePool.LimitsEntry
-	nil,                         // 41: slipway.launcher.v1.NodePool.UsageEntry
-	nil,                         // 42: slipway.launcher.v1.InstanceType.LabelsEntry
-	nil,                         // 43: slipway.launcher.v1.InstanceType.CapacityEntry
-	nil,                         // 44: slipway.launcher.v1.InstanceType.AllocatableEntry
-	nil,                         // 45: slipway.launcher.v1.InFlightNode.LabelsEntry
-	nil,                         // 46: slipway.launcher.v1.InFlightNode.AllocatableEntry
-	nil,                         // 47: slipway.launcher.v1.Claim.RequestsEntry
+	(*ConsolidateAnswer)(nil),   // 30: slipway.launcher.v1.ConsolidateAnswer
+	(*BalancedScore)(nil),       // 31: slipway.launcher.v1.BalancedScore
+	(*PlannedMove)(nil),         // 32: slipway.launcher.v1.PlannedMove
+	(*KeptNode)(nil),            // 33: slipway.launcher.v1.KeptNode
+	(*LeadRequest)(nil),         // 34: slipway.launcher.v1.LeadRequest
+	(*LeadResponse)(nil),        // 35: slipway.launcher.v1.LeadResponse
+	(*ResignRequest)(nil),       // 36: slipway.launcher.v1.ResignRequest
+	(*ResignResponse)(nil),      // 37: slipway.launcher.v1.ResignResponse
+	nil,                         // 38: slipway.launcher.v1.NodePool.LabelsEntry
+	nil,                         // 39: slipway.launcher.v1.NodePool.LimitsEntry
+	nil,                         // 40: slipway.launcher.v1.NodePool.UsageEntry
+	nil,                         // 41: slipway.launcher.v1.InstanceType.LabelsEntry
+	nil,                         // 42: slipway.launcher.v1.InstanceType.CapacityEntry
+	nil,                         // 43: slipway.launcher.v1.InstanceType.AllocatableEntry
+	nil,                         // 44: slipway.launcher.v1.InFlightNode.LabelsEntry
+	nil,                         // 45: slipway.launcher.v1.InFlightNode.AllocatableEntry
+	nil,                         // 46: slipway.launcher.v1.Claim.RequestsEntry
 }
 var file_launcher_api_launcher_proto_depIdxs = []int32{
 	5,  // 0: slipway.launcher.v1.CatalogUpdate.node_pools:type_name -> slipway.launcher.v1.NodePool
 	8,  // 1: slipway.launcher.v1.CatalogUpdate.instance_types:type_name -> slipway.launcher.v1.InstanceTypes
 	11, // 2: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
 	12, // 3: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
-	39, // 4: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
+	38, // 4: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
 	7,  // 5: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
 	7,  // 6: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
 	6,  // 7: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
-	40, // 8: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
-	41, // 9: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
+	39, // 8: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
+	40, // 9: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
 	9,  // 10: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
-	42, // 11: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
-	43, // 12: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
-	44, // 13: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
+	41, // 11: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
+	42, // 12: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
+	43, // 13: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
 	10, // 14: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
 	0,  // 15: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
-	45, // 16: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
+	44, // 16: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
 	7,  // 17: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
-	46, // 18: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
+	45, // 18: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
 	13, // 19: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
 	1,  // 20: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
 	15, // 21: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
 	17, // 22: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
 	2,  // 23: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
 	6,  // 24: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
-	47, // 25: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
+	46, // 25: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
 	13, // 26: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
 	16, // 27: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
 	13, // 28: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
 	19, // 29: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
 	19, // 30: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
-	21, // 31: slipway.launcher.v1.Question.node_going:type_name -> slipway.launcher.v1.NodeGoing
-	22, // 32: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
-	23, // 33: slipway.launcher.v1.Question.move:type_name -> slipway.launcher.v1.Move
-	24, // 34: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
-	25, // 35: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
-	26, // 36: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
-	28, // 37: slipway.launcher.v1.Answer.node_going:type_name -> slipway.launcher.v1.NodeGoingAnswer
+	23, // 31: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
+	24, // 32: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
+	21, // 33: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
+	2,  // 34: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
+	22, // 35: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
+	25, // 36: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
+	26, // 37: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
 	29, // 38: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
-	30, // 39: slipway.launcher.v1.Answer.move:type_name -> slipway.launcher.v1.MoveAnswer
-	31, // 40: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
-	33, // 41: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
-	34, // 42: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
-	32, // 43: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
+	30, // 39: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
+	28, // 40: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
+	32, // 41: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
+	33, // 42: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
+	31, // 43: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
 	16, // 44: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
-	32, // 45: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
+	31, // 45: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
 	3,  // 46: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
 	14, // 47: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
 	27, // 48: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
-	35, // 49: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
-	37, // 50: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
+	34, // 49: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
+	36, // 50: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
 	4,  // 51: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
 	18, // 52: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
 	20, // 53: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
-	36, // 54: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
-	38, // 55: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
+	35, // 54: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
+	37, // 55: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
 	51, // [51:56] is the sub-list for method output_type
 	46, // [46:51] is the sub-list for method input_type
 	46, // [46:46] is the sub-list for extension type_name
@@ -3379,16 +3267,14 @@ func file_launcher_api_launcher_proto_init() {
 		return
 	}
 	file_launcher_api_launcher_proto_msgTypes[17].OneofWrappers = []any{
-		(*Question_NodeGoing)(nil),
 		(*Question_NodeBusy)(nil),
-		(*Question_Move)(nil),
 		(*Question_Consolidate)(nil),
+		(*Question_MakeRoom)(nil),
 	}
 	file_launcher_api_launcher_proto_msgTypes[24].OneofWrappers = []any{
-		(*Answer_NodeGoing)(nil),
 		(*Answer_NodeBusy)(nil),
-		(*Answer_Move)(nil),
 		(*Answer_Consolidate)(nil),
+		(*Answer_MakeRoom)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3396,7 +3282,7 @@ func file_launcher_api_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_api_launcher_proto_rawDesc), len(file_launcher_api_launcher_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   45,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -230,17 +230,17 @@ func (m *moving) answered() { m.asked = time.Time{} }
 
 // askRoom asks for room for all pods that move: those that have it keep it.
 func (e *Executor) askRoom(ctx context.Context, m *moving, seen *sight) error {
-	q := &api.Move{NodeNames: m.nodes, Reason: m.why(), SpotToSpot: e.config.SpotToSpot, Avoid: m.Avoid}
+	q := &api.MakeRoom{NodeNames: m.nodes, Purpose: api.Purpose_PURPOSE_MOVE, Reason: m.why(), Avoid: m.Avoid}
 	for _, pod := range seen.pods {
 		q.Pods = append(q.Pods, string(pod.UID))
 	}
 	if m.MostPerHour != nil {
-		q.Bounded, q.MostPerHour = true, max(*m.MostPerHour-m.spent, 0)
+		q.Bound = &api.LaunchBound{MostPerHour: max(*m.MostPerHour-m.spent, 0), SpotToSpot: e.config.SpotToSpot}
 	}
 	m.wait()
 	askCtx, cancel := context.WithTimeout(ctx, roomTimeout)
 	defer cancel()
-	answer, err := e.config.Asker.Move(askCtx, q)
+	answer, err := e.config.Asker.MakeRoom(askCtx, q)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (e *Executor) askRoom(ctx context.Context, m *moving, seen *sight) error {
 		}
 	}
 	m.spent += answer.GetPerHour()
-	if m.refused = answer.GetRefused(); m.refused != "" {
+	if m.refused = answer.GetNoRoom(); m.refused != "" {
 		return nil
 	}
 	m.confirmed, m.covered = time.Now(), make(map[types.UID]bool, len(seen.pods))

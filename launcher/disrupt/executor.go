@@ -44,8 +44,8 @@ var ErrNotRunning = errors.New("the executor of moves is not running")
 type Asker interface {
 	// Busy says whether anything is assumed, nominated or promised on a cordoned node, with a reason for a human.
 	Busy(ctx context.Context, node string) (busy bool, reason string, err error)
-	// Move asks for room for the pods of nodes that go together.
-	Move(ctx context.Context, q *api.Move) (*api.MoveAnswer, error)
+	// MakeRoom asks for room for pods of nodes that terminate.
+	MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error)
 }
 
 // Ender ends nodes; *terminate.Terminator is one.

@@ -198,11 +198,6 @@ func (f *flow) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	}
 }
 
-// Going implements terminate.Asker: nothing is drained here.
-func (f *flow) Going(context.Context, string, string, []string) ([]string, error) {
-	return nil, errors.New("not here")
-}
-
 // Busy implements disrupt.Asker.
 func (f *flow) Busy(_ context.Context, node string) (bool, string, error) {
 	says := f.said()
@@ -213,24 +208,27 @@ func (f *flow) Busy(_ context.Context, node string) (bool, string, error) {
 	return says.busy != "", says.busy, nil
 }
 
-// Move implements disrupt.Asker.
-func (f *flow) Move(ctx context.Context, q *api.Move) (*api.MoveAnswer, error) {
+// MakeRoom implements disrupt.Asker, and terminate.Asker: nothing is drained here.
+func (f *flow) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
+	if q.GetPurpose() != api.Purpose_PURPOSE_MOVE {
+		return nil, errors.New("not here")
+	}
 	says := f.said()
 	if says.silent {
 		return nil, errors.New("no stream")
 	}
 	bound := ""
-	if q.GetBounded() {
-		bound = fmt.Sprintf(" for %.2f USD/h at most", q.GetMostPerHour())
+	if q.GetBound() != nil {
+		bound = fmt.Sprintf(" for %.2f USD/h at most", q.GetBound().GetMostPerHour())
 	}
 	if avoid := q.GetAvoid(); len(avoid) > 0 {
 		bound += ", not on " + strings.Join(avoid, " ")
 	}
 	f.log("asked for room for %s of %s%s", strings.Join(slices.Sorted(slices.Values(q.GetPods())), " "), strings.Join(q.GetNodeNames(), " "), bound)
 	if says.refused != "" {
-		return &api.MoveAnswer{Refused: says.refused}, nil
+		return &api.MakeRoomAnswer{NoRoom: says.refused}, nil
 	}
-	answer := &api.MoveAnswer{}
+	answer := &api.MakeRoomAnswer{}
 	for _, name := range says.rooms {
 		answer.NodeClaims = append(answer.NodeClaims, name)
 		answer.PerHour += 0.05

@@ -76,18 +76,18 @@ func (c *chance) Busy(context.Context, string) (bool, string, error) {
 	return false, "", nil
 }
 
-// Move implements disrupt.Asker.
-func (c *chance) Move(ctx context.Context, q *api.Move) (*api.MoveAnswer, error) {
+// MakeRoom implements disrupt.Asker.
+func (c *chance) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
 	switch {
 	case c.roll(10):
 		return nil, errors.New("no stream")
 	case c.roll(12):
-		return &api.MoveAnswer{Refused: "it costs too much"}, nil
+		return &api.MakeRoomAnswer{NoRoom: "it costs too much"}, nil
 	}
 	launch := c.roll(3)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	answer := &api.MoveAnswer{}
+	answer := &api.MakeRoomAnswer{}
 	if launch {
 		answer.NodeClaims = []string{fmt.Sprintf("default-%d", c.names)}
 		c.names++

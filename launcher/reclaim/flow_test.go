@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
@@ -99,8 +100,8 @@ func (f *flow) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	}
 }
 
-// Going implements terminate.Asker: nobody asks for the pods of an empty node.
-func (f *flow) Going(context.Context, string, string, []string) ([]string, error) {
+// MakeRoom implements terminate.Asker: an empty node has no pods to ask for.
+func (f *flow) MakeRoom(context.Context, *api.MakeRoom) (*api.MakeRoomAnswer, error) {
 	return nil, errors.New("not here")
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"k8s.io/klog/v2"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
@@ -126,18 +126,19 @@ func (a *asks) ask(ctx context.Context, q *api.Question) (*api.Answer, error) {
 	}
 }
 
-// Going asks for room for those pods of a node that will go which pods names by UID, all that move where it is empty; it
-// returns the NodeClaims launched for them.
-func (s *Server) Going(ctx context.Context, node, reason string, pods []string) ([]string, error) {
-	answer, err := s.asks.ask(ctx, &api.Question{Leaving: s.config.Leaving(ctx), Kind: &api.Question_NodeGoing{NodeGoing: &api.NodeGoing{NodeName: node, Reason: reason, Pods: pods}}})
+// MakeRoom asks for room for pods of nodes that terminate; nodes that terminate soon are added to those that the question avoids. An
+// error means that there was no answer.
+func (s *Server) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
+	q = proto.CloneOf(q)
+	q.Avoid = append(q.Avoid, s.config.Leaving(ctx)...)
+	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_MakeRoom{MakeRoom: q}})
 	if err != nil {
 		return nil, err
 	}
-	going := answer.GetNodeGoing()
-	if message := going.GetMessage(); message != "" {
-		klog.FromContext(ctx).Info("No complete plan for the pods of a node that goes", "node", node, "message", message)
+	if got := answer.GetMakeRoom(); got != nil {
+		return got, nil
 	}
-	return going.GetNodeClaims(), nil
+	return nil, ErrNoAnswer
 }
 
 // Busy asks whether the scheduler has anything on a cordoned node. An error means that there was no answer.
@@ -153,21 +154,12 @@ func (s *Server) Busy(ctx context.Context, node string) (busy bool, reason strin
 	return got.GetBusy(), got.GetReason(), nil
 }
 
-// Move asks for room for the pods of nodes that go together. An error means that there was no answer.
-func (s *Server) Move(ctx context.Context, q *api.Move) (*api.MoveAnswer, error) {
-	answer, err := s.asks.ask(ctx, &api.Question{Leaving: s.config.Leaving(ctx), Kind: &api.Question_Move{Move: q}})
-	if err != nil {
-		return nil, err
-	}
-	if got := answer.GetMove(); got != nil {
-		return got, nil
-	}
-	return nil, ErrNoAnswer
-}
-
-// Consolidate asks which nodes are worth giving up. An error means that there was no answer.
+// Consolidate asks which nodes are worth giving up; nodes that terminate soon are added to those that the question avoids. An error
+// means that there was no answer.
 func (s *Server) Consolidate(ctx context.Context, q *api.Consolidate) (*api.ConsolidateAnswer, error) {
-	answer, err := s.asks.ask(ctx, &api.Question{Leaving: s.config.Leaving(ctx), Kind: &api.Question_Consolidate{Consolidate: q}})
+	q = proto.CloneOf(q)
+	q.Avoid = append(q.Avoid, s.config.Leaving(ctx)...)
+	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_Consolidate{Consolidate: q}})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,9 +55,12 @@ func (w *world) busy(ctx context.Context) (busy bool, reason string, err error) 
 func TestQuestions(t *testing.T) {
 	w := newWorld(t)
 	w.scheduler(func(q *api.Question) *api.Answer {
-		if going := q.GetNodeGoing(); going != nil {
-			claims := append([]string{"for-" + going.GetNodeName(), going.GetReason()}, q.GetLeaving()...)
-			return &api.Answer{Kind: &api.Answer_NodeGoing{NodeGoing: &api.NodeGoingAnswer{NodeClaims: claims}}}
+		if room := q.GetMakeRoom(); room != nil {
+			claims := append([]string{"for-" + room.GetNodeNames()[0], room.GetReason()}, room.GetAvoid()...)
+			return &api.Answer{Kind: &api.Answer_MakeRoom{MakeRoom: &api.MakeRoomAnswer{NodeClaims: claims}}}
+		}
+		if fleet := q.GetConsolidate(); fleet != nil {
+			return &api.Answer{Kind: &api.Answer_Consolidate{Consolidate: &api.ConsolidateAnswer{Message: strings.Join(fleet.GetAvoid(), " ")}}}
 		}
 		return &api.Answer{Kind: &api.Answer_NodeBusy{NodeBusy: &api.NodeBusyAnswer{Busy: true, Reason: q.GetNodeBusy().GetNodeName() + " has a nominated pod"}}}
 	})
@@ -64,16 +68,22 @@ func TestQuestions(t *testing.T) {
 	if !busy || reason != "node-1 has a nominated pod" || err != nil {
 		t.Errorf("busy %t, %q, %v", busy, reason, err)
 	}
-	claims, err := w.subject.Going(t.Context(), "node-2", "spot_interrupted", nil)
-	if diff := cmp.Diff([]string{"for-node-2", "spot_interrupted", "drifted"}, claims); diff != "" || err != nil {
-		t.Errorf("error %v, -want +got:\n%s", err, diff)
+	q := &api.MakeRoom{NodeNames: []string{"node-2"}, Reason: "spot_interrupted", Avoid: []string{"next"}}
+	for range 2 { // What is asked is left as it is.
+		room, err := w.subject.MakeRoom(t.Context(), q)
+		if diff := cmp.Diff([]string{"for-node-2", "spot_interrupted", "next", "drifted"}, room.GetNodeClaims()); diff != "" || err != nil {
+			t.Errorf("error %v, -want +got:\n%s", err, diff)
+		}
+	}
+	if fleet, err := w.subject.Consolidate(t.Context(), &api.Consolidate{}); fleet.GetMessage() != "drifted" || err != nil {
+		t.Errorf("avoids %q, error %v", fleet.GetMessage(), err)
 	}
 }
 
 // No scheduler, a silent one, and one that answers something else: none of it counts as a yes.
 func TestQuestionsWithoutAnAnswer(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.subject.Going(t.Context(), "node-1", "empty", nil); !errors.Is(err, server.ErrNoAnswer) {
+	if _, err := w.subject.MakeRoom(t.Context(), &api.MakeRoom{NodeNames: []string{"node-1"}}); !errors.Is(err, server.ErrNoAnswer) {
 		t.Errorf("without a scheduler: %v", err)
 	}
 	heard := make(chan struct{}, 1000)
@@ -91,7 +101,7 @@ func TestQuestionsWithoutAnAnswer(t *testing.T) {
 		t.Errorf("a silent scheduler: %v", err)
 	}
 	w.scheduler(func(*api.Question) *api.Answer {
-		return &api.Answer{Kind: &api.Answer_NodeGoing{NodeGoing: &api.NodeGoingAnswer{}}}
+		return &api.Answer{Kind: &api.Answer_Consolidate{Consolidate: &api.ConsolidateAnswer{}}}
 	})
 	for began := time.Now(); time.Since(began) < patience; {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -104,6 +114,9 @@ func TestQuestionsWithoutAnAnswer(t *testing.T) {
 	}
 	if !errors.Is(err, server.ErrNoAnswer) {
 		t.Errorf("another kind of answer: %v", err)
+	}
+	if _, err := w.subject.MakeRoom(t.Context(), &api.MakeRoom{NodeNames: []string{"node-1"}}); !errors.Is(err, server.ErrNoAnswer) {
+		t.Errorf("another kind of answer about room: %v", err)
 	}
 }
 

@@ -277,7 +277,7 @@ func TestAsk(t *testing.T) {
 			case q.GetNodeBusy() != nil:
 				answer.Kind = &api.Answer_NodeBusy{NodeBusy: &api.NodeBusyAnswer{Busy: true, Reason: q.GetNodeBusy().GetNodeName() + " has pods"}}
 			default:
-				answer.Kind = &api.Answer_NodeGoing{NodeGoing: &api.NodeGoingAnswer{NodeClaims: []string{"default-9"}}}
+				answer.Kind = &api.Answer_MakeRoom{MakeRoom: &api.MakeRoomAnswer{NodeClaims: []string{"default-9"}}}
 			}
 			_ = stream.Send(answer)
 		}
@@ -294,8 +294,8 @@ func TestAsk(t *testing.T) {
 			break
 		}
 	}
-	claims, err := w.subject.Going(ctx, "n", "spot_interrupted", nil)
-	if err != nil || !cmp.Equal(claims, []string{"default-9"}) {
-		t.Errorf("got %v, %v", claims, err)
+	room, err := w.subject.MakeRoom(ctx, &api.MakeRoom{NodeNames: []string{"n"}})
+	if err != nil || !cmp.Equal(room.GetNodeClaims(), []string{"default-9"}) {
+		t.Errorf("got %v, %v", room, err)
 	}
 }

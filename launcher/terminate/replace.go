@@ -14,16 +14,16 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/drain"
 )
 
 // Asker asks the scheduler.
 type Asker interface {
-	// Going tells that a node will go, so that room for those of its pods that pods names by UID is planned and recorded now.
-	// It answers with the NodeClaims launched for them, none where they fit elsewhere. Asked again it plans what is still
-	// lacking. An error means that there was no answer.
-	Going(ctx context.Context, node, reason string, pods []string) (claims []string, err error)
+	// MakeRoom asks for room for pods of nodes that terminate. Asked again, the scheduler plans what is missing by then. An error
+	// means that there was no answer.
+	MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error)
 }
 
 const (
@@ -102,7 +102,8 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 	}
 	switch drain.NextAhead(facts) {
 	case drain.Ask:
-		return aheadPeriod, t.askFor(ctx, s, have, moving)
+		t.askFor(ctx, s, have, moving)
+		return aheadPeriod, nil
 	case drain.AwaitLaunch:
 		return aheadPeriod, nil
 	case drain.Evict:
@@ -131,31 +132,30 @@ func (t *Terminator) evictFrom(ctx context.Context, s *scope, have replacement, 
 	}
 }
 
-// askFor asks for room for the pods, node by node. No answer is no error: it is asked again.
-func (t *Terminator) askFor(ctx context.Context, s *scope, have replacement, moving []*corev1.Pod) error {
+// askFor asks for room for the pods. No answer is no error: it is asked again.
+func (t *Terminator) askFor(ctx context.Context, s *scope, have replacement, moving []*corev1.Pod) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	have.answered, have.claims = true, nil
-	for _, node := range s.nodes {
-		var uids []string
-		for _, pod := range moving {
-			if pod.Spec.NodeName == node.Name {
-				uids = append(uids, string(pod.UID))
-			}
+	q := &api.MakeRoom{Purpose: api.Purpose_PURPOSE_TERMINATION, Reason: reasonOf(s.claim)}
+	for _, pod := range moving {
+		q.Pods = append(q.Pods, string(pod.UID))
+		if !slices.Contains(q.NodeNames, pod.Spec.NodeName) {
+			q.NodeNames = append(q.NodeNames, pod.Spec.NodeName)
 		}
-		if len(uids) == 0 {
-			continue
-		}
-		claims, err := t.config.Asker.Going(ctx, node.Name, reasonOf(s.claim), uids)
-		if err != nil {
-			klog.FromContext(ctx).V(2).Info("No replacement was planned yet", "node", klog.KObj(node), "err", err)
-			have.answered = false
-			continue
-		}
-		have.claims = append(have.claims, claims...)
 	}
+	logger := klog.FromContext(ctx).WithValues("nodeClaim", klog.KObj(s.claim), "nodes", q.GetNodeNames())
+	answer, err := t.config.Asker.MakeRoom(ctx, q)
+	if err != nil {
+		logger.V(2).Info("No room was planned for the pods yet", "err", err)
+		have.answered, have.claims = false, nil
+		t.ahead.set(s.claim.UID, have)
+		return
+	}
+	if why := answer.GetNoRoom(); why != "" {
+		logger.Info("Pods of a node that terminates have no room", "message", why)
+	}
+	have.answered, have.claims = true, answer.GetNodeClaims()
 	t.ahead.set(s.claim.UID, have)
-	return nil
 }
 
 // launches counts the claims that EC2 has not answered for, and those that are gone.

@@ -38,7 +38,7 @@ type Config struct {
 	Reader client.Reader
 	// Cloud has the instances.
 	Cloud Instances
-	// Asker asks the scheduler for room for the pods of a node that leaves.
+	// Asker asks the scheduler for room for the pods of a node that terminates.
 	Asker Asker
 	// Guard lets effects happen while leading only.
 	Guard leadership.Guard

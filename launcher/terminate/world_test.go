@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -129,13 +130,16 @@ func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) 
 	w.log("event %s %s: %s", obj.GetName(), reason, message)
 }
 
-// Going implements terminate.Asker.
-func (w *world) Going(_ context.Context, node, reason string, pods []string) ([]string, error) {
+// MakeRoom implements terminate.Asker.
+func (w *world) MakeRoom(_ context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
 	if w.silent {
 		return nil, errors.New("no stream")
 	}
-	w.log("scheduler: %s goes, %s, with %s: launches %v", node, reason, strings.Join(pods, " "), w.planned)
-	return w.planned, nil
+	if q.GetPurpose() != api.Purpose_PURPOSE_TERMINATION || q.GetBound() != nil {
+		w.log("scheduler: no termination: %v", q)
+	}
+	w.log("scheduler: %s goes, %s, with %s: launches %v", strings.Join(q.GetNodeNames(), " "), q.GetReason(), strings.Join(q.GetPods(), " "), w.planned)
+	return &api.MakeRoomAnswer{NodeClaims: w.planned}, nil
 }
 
 type tracedCloud struct{ w *world }

@@ -1,0 +1,62 @@
+package plugin
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+// roomForMost plans room for as many as possible of the pods of nodes that terminate whatever the answer is, and launches what is
+// missing. All requests have one plan, so that pods of different nodes share new ones.
+func (d *displacer) roomForMost(ctx context.Context, requests []*roomRequest, now time.Time) {
+	if err := d.snapshot.update(ctx); err != nil {
+		for _, r := range requests {
+			r.answer.NoRoom = err.Error()
+		}
+		return
+	}
+	d.reserved.DropTaken(d.snapshot.Get)
+	cat := d.view.State(nil, now)
+	entries := map[types.UID]intake.Entry{} // Two requests may name one pod.
+	nodes, avoid := map[string]bool{}, map[string]bool{}
+	problems := make([][]string, len(requests))
+	for i, r := range requests {
+		var own []intake.Entry
+		own, problems[i] = d.displaced(r, cat, now)
+		for _, e := range own {
+			entries[e.Pod.UID] = e
+		}
+		maps.Copy(nodes, setOf(r.asked.GetNodeNames()))
+		maps.Copy(avoid, setOf(r.asked.GetAvoid()))
+	}
+	of := purpose{kind: api.Purpose_PURPOSE_TERMINATION, terminating: slices.Sorted(maps.Keys(nodes)), avoid: avoid}
+	ordered := make([]intake.Entry, 0, len(entries))
+	for _, uid := range slices.Sorted(maps.Keys(entries)) {
+		ordered = append(ordered, entries[uid])
+	}
+	unplaced := d.provisioner.plan(ctx, ordered, of).unplaced
+	for i, r := range requests {
+		r.answer.NoRoom = strings.Join(append(problems[i], r.reasons(unplaced)...), "; ")
+	}
+}
+
+// reasons returns why pods of the request are not placed.
+func (r *roomRequest) reasons(unplaced []plan.Unplaced) []string {
+	var out []string
+	for _, u := range unplaced {
+		if slices.ContainsFunc(u.Pods, func(ref catalog.PodRef) bool { return r.pods[types.UID(ref.UID)] }) {
+			out = append(out, explain.Unplaced(u, ""))
+		}
+	}
+	return out
+}
