@@ -94,11 +94,11 @@ func BenchmarkConsolidate(b *testing.B) {
 }
 
 // cpuSeconds is what the process has used of the processors.
-func cpuSeconds(b *testing.B) float64 {
-	b.Helper()
+func cpuSeconds(tb testing.TB) float64 {
+	tb.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
 }

@@ -106,22 +106,22 @@ func benchPlanner(b *testing.B, nodes int) *planner {
 }
 
 // benchPlannerOf is the planner of a scheduler that does not run and whose cache has the objects.
-func benchPlannerOf(b *testing.B, objects []runtime.Object) *planner {
-	b.Helper()
-	ctx, cancel := context.WithCancel(b.Context())
+func benchPlannerOf(tb testing.TB, objects []runtime.Object) *planner {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(tb.Context())
 	client := fake.NewClientset(append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})...)
 	factory := scheduler.NewInformerFactory(client, 0)
 	p, err := New(Options{Registerer: prometheus.NewRegistry()})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	text, err := os.ReadFile("../manifests/scheduler/beside.yaml")
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	profiles := obj.(*config.KubeSchedulerConfiguration).Profiles
 	recorder := events.NewFakeRecorder(10)
@@ -130,21 +130,21 @@ func benchPlannerOf(b *testing.B, objects []runtime.Object) *planner {
 			NodeLaunchName: p.NodeLaunch, NodeReserveName: p.NodeReserve,
 		}))
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := p.Install(ctx, Scheduler{Scheduler: sched, Profiles: profiles, Informers: factory, Client: client, Recorder: recorder}); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := sched.WaitForHandlersSync(ctx); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	b.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		factory.Shutdown()
 		if err := p.core.Load().link.Close(); err != nil {
-			b.Error(err)
+			tb.Error(err)
 		}
 	})
 	planner := p.core.Load().planner

@@ -79,8 +79,11 @@ func (re *relations) included(r *rule, n *Node, at map[string]string) bool {
 func (re *relations) block(p *corev1.Pod, at map[string]string) {
 	for _, t := range p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 		v, ok := at[NormalKey(t.TopologyKey)]
+		if !ok {
+			continue
+		}
 		r, err := re.termRule(p, &t, true)
-		if err != nil || !ok {
+		if err != nil {
 			continue
 		}
 		away := re.matched(&r).classes

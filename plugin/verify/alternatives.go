@@ -51,7 +51,7 @@ func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*tr
 	for _, index := range s.order {
 		classes = append(classes, &s.classes[index])
 	}
-	s.keys = slices.Sorted(maps.Keys(keysThatMatter(classes, s.nodes())))
+	s.keys = keysThatMatter(classes, s.nodes())
 	for i := range s.claims {
 		c := &s.claims[i]
 		if len(c.Alternatives) == 0 {
@@ -322,9 +322,15 @@ func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering, open map[s
 	x.daemons = framework.NewNodeInfo()
 	x.daemons.SetNode(clusterview.VirtualNode("variant", maps.Clone(labels), c.Taints, sh.Allocatable))
 	var b strings.Builder
-	for _, k := range s.keys {
-		value, ok := x.labels[k]
-		b.WriteString(value + strconv.FormatBool(ok) + ";")
+	var matter []string // The labels of a node are few, what pods may name is not.
+	for k := range x.labels {
+		if s.keys[k] {
+			matter = append(matter, k)
+		}
+	}
+	slices.Sort(matter)
+	for _, k := range matter {
+		b.WriteString(k + "=" + x.labels[k] + ";")
 	}
 	for _, ds := range slices.SortedFunc(maps.Values(s.view.AddDaemons(x.daemons, nil)), byName) {
 		b.WriteString(ds.Namespace + "/" + ds.Name + ";")

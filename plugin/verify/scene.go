@@ -48,8 +48,8 @@ type scene struct {
 	known   map[string]map[place]*variant
 	// variantsOf are those of claims, by what claims of the same ones have in common.
 	variantsOf map[string][]*variant
-	// keys are the labels of nodes that matter to any pod, sorted.
-	keys []string
+	// keys are those of the labels of nodes that matter to any pod.
+	keys map[string]bool
 }
 
 func newScene(ctx context.Context, view *clusterview.View, classes []plan.Class, p plan.Plan, cat catalog.State) (*scene, error) {
