@@ -26,16 +26,42 @@ func TestEventsAreDocumented(t *testing.T) {
 	}
 	for reason, where := range announced {
 		if !documented[reason] {
-			t.Errorf("docs/events.md does not tell of %s, which package %s announces", reason, where)
+			t.Errorf("docs/events.md does not list %s, which package %s writes", reason, where)
 		}
 	}
 	for reason := range documented {
 		if !literals[reason] {
-			t.Errorf("docs/events.md tells of %s, which nobody announces", reason)
+			t.Errorf("docs/events.md lists %s, which no package writes", reason)
 		}
 	}
 	if len(announced) < 10 {
 		t.Errorf("only %d reasons were found: %v", len(announced), announced)
+	}
+}
+
+// docs/events.md names the packages that write each Event: where its message is changed.
+func TestEventsNameTheirPackages(t *testing.T) {
+	literals := map[string]map[string]bool{}
+	_, files := tree(t)
+	for _, f := range files {
+		if f.isTest() {
+			continue
+		}
+		if literals[f.dir()] == nil {
+			literals[f.dir()] = map[string]bool{}
+		}
+		readEvents(f.file, map[string]string{}, literals[f.dir()])
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\|.*\\| (`[^|]+`) \\|$").FindAllStringSubmatch(docsPage(t, "events.md"), -1)
+	for _, row := range rows {
+		for dir := range strings.SplitSeq(row[2], ", ") {
+			if dir = strings.Trim(dir, "`"); !literals[dir][row[1]] {
+				t.Errorf("docs/events.md: package %s does not write %s", dir, row[1])
+			}
+		}
+	}
+	if len(rows) < len(documentedEvents(t)) {
+		t.Errorf("%d rows name a package, of %d Events", len(rows), len(documentedEvents(t)))
 	}
 }
 

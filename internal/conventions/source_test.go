@@ -166,3 +166,66 @@ func startsGoroutine(n ast.Node) bool {
 	sel, ok := call.Fun.(*ast.SelectorExpr)
 	return ok && (sel.Sel.Name == "Go" || sel.Sel.Name == "AfterFunc")
 }
+
+// ARCHITECTURE.md's arrows are imports that the code has, and the files that it sends a reader to exist.
+func TestArchitectureIsTrue(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, files := tree(t)
+	imports := map[string]map[string]bool{}
+	for _, f := range files {
+		if f.isTest() {
+			continue
+		}
+		if imports[f.dir()] == nil {
+			imports[f.dir()] = map[string]bool{}
+		}
+		for _, spec := range f.file.Imports {
+			path := strings.TrimPrefix(strings.Trim(spec.Path.Value, `"`), module+"/")
+			imports[f.dir()][path] = true
+		}
+	}
+	_, block, found := strings.Cut(string(text), "```imports\n")
+	block, _, closed := strings.Cut(block, "```")
+	if !found || !closed {
+		t.Fatal("ARCHITECTURE.md has no block of imports")
+	}
+	for line := range strings.Lines(block) {
+		from, to, _ := strings.Cut(strings.TrimSpace(line), " -> ")
+		for path := range strings.FieldsSeq(to) {
+			if !imports[from][path] {
+				t.Errorf("ARCHITECTURE.md: %s does not import %s", from, path)
+			}
+		}
+	}
+	named := regexp.MustCompile("`([a-z0-9_/]+/[a-z0-9_]+\\.[a-z]+)`").FindAllStringSubmatch(string(text), -1)
+	for _, match := range named {
+		if _, err := os.Stat(filepath.Join(moduleRoot(t), match[1])); err != nil {
+			t.Errorf("ARCHITECTURE.md names a file that is not there: %v", err)
+		}
+	}
+	if len(named) < 15 {
+		t.Errorf("ARCHITECTURE.md names %d files", len(named))
+	}
+}
+
+// The ways of the stranger's test end at functions that exist.
+func TestStrangersWaysEnd(t *testing.T) {
+	rows := regexp.MustCompile("(?m)^\\| [^|]+ \\| `([^`]+)` \\| (?:`([A-Za-z]+)`)? *\\| [0-9]").FindAllStringSubmatch(docsPage(t, "lab/stranger.md"), -1)
+	for _, row := range rows {
+		text, err := os.ReadFile(filepath.Join(moduleRoot(t), row[1]))
+		if err != nil {
+			t.Errorf("docs/lab/stranger.md: %v", err)
+			continue
+		}
+		declared := regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type )` + regexp.QuoteMeta(row[2]) + `\b`)
+		if row[2] != "" && !declared.Match(text) {
+			t.Errorf("docs/lab/stranger.md: %s does not declare %s", row[1], row[2])
+		}
+	}
+	if len(rows) != 10 {
+		t.Errorf("docs/lab/stranger.md has %d ways, want 10", len(rows))
+	}
+}
