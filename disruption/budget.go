@@ -24,9 +24,23 @@ func BudgetReasons() []karpv1.DisruptionReason {
 	return []karpv1.DisruptionReason{karpv1.DisruptionReasonEmpty, karpv1.DisruptionReasonUnderutilized, karpv1.DisruptionReasonDrifted}
 }
 
+// BudgetError says which field of a NodePool's budgets cannot be read.
+type BudgetError struct {
+	// Field such as spec.disruption.budgets[0].schedule.
+	Field string
+	// Err is what is wrong with it.
+	Err error
+}
+
+// Error names the field and what is wrong with it.
+func (e *BudgetError) Error() string { return e.Field + ": " + e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *BudgetError) Unwrap() error { return e.Err }
+
 // AllowedDisruptions returns how many of a NodePool's nodes may be disrupted together for a reason, by the strictest of its budgets
 // that are active now. Percentages round up, and a budget that names no reason is about all of them. One budget that cannot be
-// read allows none, whatever reason it is about; the error names its field.
+// read allows none, whatever reason it is about. The error joins a *BudgetError for each that cannot.
 func AllowedDisruptions(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (int, error) {
 	budgets := pool.Spec.Disruption.Budgets
 	if len(budgets) == 0 {
@@ -36,9 +50,9 @@ func AllowedDisruptions(pool *karpv1.NodePool, nodes int, reason karpv1.Disrupti
 	var errs []error
 	for i := range budgets {
 		b := &budgets[i]
-		most, err := most(b, nodes, now)
+		most, field, err := most(b, nodes, now)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("spec.disruption.budgets[%d]%w", i, err))
+			errs = append(errs, &BudgetError{Field: fmt.Sprintf("spec.disruption.budgets[%d].%s", i, field), Err: err})
 			continue
 		}
 		if about(b, reason) {
@@ -55,21 +69,21 @@ func about(b *karpv1.Budget, reason karpv1.DisruptionReason) bool {
 	return len(b.Reasons) == 0 || slices.Contains(b.Reasons, reason)
 }
 
-// most is how many of so many nodes a budget allows now: any number while it is not active.
-func most(b *karpv1.Budget, nodes int, now time.Time) (int, error) {
-	on, err := active(b, now)
+// most returns how many of so many nodes a budget allows now: any number while it is not active. The field is that of the error.
+func most(b *karpv1.Budget, nodes int, now time.Time) (n int, field string, err error) {
+	on, field, err := active(b, now)
 	if err != nil {
-		return 0, err
+		return 0, field, err
 	}
 	// Read although it may not be active: what cannot be read is not found out only when its hour comes.
-	n, err := BudgetShare(b.Nodes, nodes)
+	n, err = BudgetShare(b.Nodes, nodes)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf(".nodes: %q is %w", b.Nodes, err)
+		return 0, "nodes", fmt.Errorf("%q is %w", b.Nodes, err)
 	case !on:
-		return math.MaxInt32, nil
+		return math.MaxInt32, "", nil
 	}
-	return n, nil
+	return n, "", nil
 }
 
 // BudgetShare returns how many of so many nodes the field nodes of a budget allows: a number, or a percentage that is rounded up.
@@ -86,22 +100,23 @@ func BudgetShare(value string, nodes int) (int, error) {
 	return n, nil
 }
 
-// active says whether now is within duration after one of the times of the schedule; cron in UTC.
-func active(b *karpv1.Budget, now time.Time) (bool, error) {
+// active reports whether now is within duration after one of the times of the schedule, cron in UTC. The field is that of the
+// error.
+func active(b *karpv1.Budget, now time.Time) (on bool, field string, err error) {
 	switch {
 	case b.Schedule == nil && b.Duration == nil:
-		return true, nil
+		return true, "", nil
 	case b.Schedule == nil:
-		return false, errors.New(".schedule: schedule and duration must be set together")
+		return false, "schedule", errors.New("schedule and duration must be set together")
 	case b.Duration == nil:
-		return false, errors.New(".duration: schedule and duration must be set together")
+		return false, "duration", errors.New("schedule and duration must be set together")
 	}
 	schedule, err := cron.ParseStandard("TZ=UTC " + *b.Schedule)
 	if err != nil {
-		return false, fmt.Errorf(".schedule: %q: %w", *b.Schedule, err)
+		return false, "schedule", fmt.Errorf("%q: %w", *b.Schedule, err)
 	}
 	hit := schedule.Next(now.UTC().Add(-b.Duration.Duration))
-	return !hit.IsZero() && !hit.After(now.UTC()), nil
+	return !hit.IsZero() && !hit.After(now.UTC()), "", nil
 }
 
 // BudgetNode is what counts of a NodeClaim and its node for the budgets of its NodePool.
@@ -126,7 +141,7 @@ func BudgetNodeOf(claim *karpv1.NodeClaim, node *corev1.Node) BudgetNode {
 		Claim: claim.UID, Pool: claim.Labels[karpv1.NodePoolLabelKey], Deleting: claim.DeletionTimestamp != nil,
 		Counts: conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) && !conditions.ClaimIs(claim, karpv1.ConditionTypeInstanceTerminating),
 	}
-	out.Disrupted = out.Deleting || node == nil || node.DeletionTimestamp != nil || !conditions.NodeReady(node) || tainted(node)
+	out.Disrupted = out.Deleting || node == nil || node.DeletionTimestamp != nil || !conditions.NodeReady(node) || Tainted(node)
 	return out
 }
 

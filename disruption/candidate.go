@@ -23,11 +23,11 @@ type Candidate struct {
 
 // cordoned reports whether new pods are kept off the node, by the disruption taint or by kubectl cordon.
 func cordoned(node *corev1.Node) bool {
-	return node.Spec.Unschedulable || tainted(node)
+	return node.Spec.Unschedulable || Tainted(node)
 }
 
-// tainted reports whether the node has the disruption taint.
-func tainted(node *corev1.Node) bool {
+// Tainted reports whether the node has the disruption taint.
+func Tainted(node *corev1.Node) bool {
 	for _, t := range node.Spec.Taints {
 		if t.Key == karpv1.DisruptedTaintKey {
 			return true

@@ -10,6 +10,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
+// DefaultNodeAge is how long consolidation leaves a node alone after it was bought, where neither the launcher's settings nor its
+// NodePool say otherwise: its pods have hardly started.
+const DefaultNodeAge = 10 * time.Minute
+
 // ConsolidationFacts are what a decision rests on whether the pods of a node may be moved to save money.
 type ConsolidationFacts struct {
 	Candidate

@@ -109,7 +109,7 @@ func DecideEmpty(f EmptyFacts) EmptyDecision {
 		return out
 	}
 	if p := f.Protection; p.Active {
-		out.Reason = "do-not-disrupt"
+		out.Reason = fmt.Sprintf("the node has the %q annotation", karpv1.DoNotDisruptAnnotationKey)
 		if !p.Until.IsZero() {
 			return waitFor(out, p.Until)
 		}
@@ -130,7 +130,7 @@ func DecideEmpty(f EmptyFacts) EmptyDecision {
 // decideNever decides about nodes of NodePools that consolidate nothing. One that was launched for the pods of another node and
 // got none of them belongs to a move that was called off: it is given back all the same.
 func decideNever(f EmptyFacts) EmptyDecision {
-	stays := EmptyDecision{Verdict: Keep, Reason: "consolidateAfter is Never"}
+	stays := EmptyDecision{Verdict: Keep, Reason: "its NodePool consolidates nothing (consolidateAfter Never)"}
 	if !f.Replaces || !f.LastPodEvent.IsZero() || Occupant(f.Pods) != nil || f.CordonedBy != "" || f.Protection.Active {
 		return stays
 	}

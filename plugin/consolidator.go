@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
@@ -175,7 +176,7 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 		for _, pi := range info.GetPods() {
 			pod := pi.GetPod()
 			all = append(all, pod)
-			if !consolidate.Moves(pod) {
+			if !disruption.Occupies(pod) {
 				continue
 			}
 			moving[node.Name] = append(moving[node.Name], pod)
@@ -195,8 +196,8 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 
 // blocked returns what keeps the node from being given up that the launcher cannot see. Empty for nothing.
 func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, reserved reservations.Snapshot) string {
-	if n.Price == 0 {
-		return fmt.Sprintf("the price of %s, %s in %s is not known", n.InstanceType, n.CapacityType, n.Zone)
+	if why := n.Unpriced(); why != "" {
+		return why
 	}
 	if len(reserved.On("", n.Name)) > 0 {
 		return "room is kept on the node for pods of another that goes"
@@ -205,14 +206,11 @@ func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, reserved
 		return fmt.Sprintf("pod %s is nominated to the node", klog.KObj(nominated[0].GetPod()))
 	}
 	for _, pod := range pods {
-		switch {
-		case pod.DeletionTimestamp != nil:
-			return fmt.Sprintf("pod %s is leaving already", klog.KObj(pod))
-		case !c.queue.profiles.plans(pod):
+		if !c.queue.profiles.plans(pod) {
 			return fmt.Sprintf("pod %s is another scheduler's (%s)", klog.KObj(pod), pod.Spec.SchedulerName)
 		}
 	}
-	return ""
+	return disruption.Terminating(pods)
 }
 
 // asker answers what one decision asks, all about the same moment.

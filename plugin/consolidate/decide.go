@@ -156,6 +156,9 @@ func (s *search) limitEmpty() {
 		return cmp.Or(cmp.Compare(s.nodes[b].Price, s.nodes[a].Price), strings.Compare(a, b))
 	})
 	s.empty = slices.DeleteFunc(s.empty, func(name string) bool {
+		if s.nodes[name].Disrupted {
+			return false
+		}
 		pool := s.nodes[name].NodePool
 		limit, ok := s.o.Allowed[pool]
 		if ok && s.going[pool] >= limit.Empty {
@@ -167,9 +170,14 @@ func (s *search) limitEmpty() {
 	})
 }
 
+// OverBudget says that the budgets of a NodePool keep a node.
+func OverBudget(nodePool string) string {
+	return "the budgets of NodePool " + nodePool + " let no more nodes go now"
+}
+
 func (s *search) overBudget(names []string) {
 	for _, name := range names {
-		s.kept[name] = "the budgets of NodePool " + s.nodes[name].NodePool + " let no more nodes go now"
+		s.kept[name] = OverBudget(s.nodes[name].NodePool)
 	}
 }
 

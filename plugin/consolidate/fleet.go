@@ -2,6 +2,7 @@ package consolidate
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -25,6 +26,14 @@ type Offer struct {
 	Price float64
 }
 
+// Unpriced says that the price of the offer is not known; empty where it is.
+func (o Offer) Unpriced() string {
+	if o.Price > 0 {
+		return ""
+	}
+	return fmt.Sprintf("the price of %s, %s in %s is not known", o.InstanceType, o.CapacityType, o.Zone)
+}
+
 // equal says whether buying b for a changes nothing.
 func (o Offer) equal(b Offer) bool {
 	return o.InstanceType == b.InstanceType && o.CapacityType == b.CapacityType && o.NodePool == b.NodePool
@@ -39,6 +48,8 @@ type Node struct {
 	Policy Policy
 	// Blocked is why it may not be touched now: do-not-disrupt, a PodDisruptionBudget, too young; empty for nothing.
 	Blocked string
+	// Disrupted is true where the node counts as disrupted in its NodePool's budgets already: it takes no place of what is left.
+	Disrupted bool
 	// Pods that have to move when it goes; those of DaemonSets and static ones do not.
 	Pods []Pod
 	// Used is the largest share of cpu or memory that pods ask for, 0 to 1.

@@ -5,18 +5,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
-
-// Moves says whether a pod has to go elsewhere when its node goes: not if it came with the node, or has run to its end.
-func Moves(p *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(p)
-	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
-	over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	return !static && !over && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
-}
 
 // Weight of an eviction, after Karpenter's EvictionCost (pkg/utils/disruption): 1, more for a high priority or deletion
 // cost, less for a low one, between -10 and 10 there and never below zero here.

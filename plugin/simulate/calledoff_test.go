@@ -12,8 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -64,7 +66,7 @@ func TestCalledOffMoveIsNotPaidTwice(t *testing.T) {
 				t.Errorf("then the bill is %v, was to be %v; and there is %+v", h.bill(), aim, again)
 			}
 			// By then the new nodes are no longer left alone.
-			h.now = h.now.Add(2 * youngest)
+			h.now = h.now.Add(2 * disruption.DefaultNodeAge)
 			if again := h.decide(); len(again) != 0 {
 				t.Errorf("a fleet at rest moves again: %+v", again)
 			}
@@ -115,18 +117,28 @@ func (h *churn) decide() []consolidate.Move {
 	h.t.Helper()
 	h.now = h.now.Add(time.Minute)
 	o := consolidate.DefaultOptions()
-	o.Allowed, _ = allowances(h.c.objects, h.now)
-	d, err := consolidate.Decide(h.t.Context(), fleet(h.c.objects, h.c.cat, h.now, podAge), o, h.c.ask)
+	o.Allowed, _ = observe(h.c.objects, h.now).allowances(h.c.objects.NodePools)
+	d, err := consolidate.Decide(h.t.Context(), observe(h.c.objects, h.now).fleet(h.c.cat, podAge), o, h.c.ask)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return d.Moves
 }
 
-// joins has nodes be there, which do not boot any more.
+// joins has nodes be there, which do not boot any more: launched for the pods of the three, they are kept for these for a while.
 func (h *churn) joins(nodes ...*corev1.Node) {
 	after := *h.c.objects
 	after.Nodes = append(slices.Clone(after.Nodes), nodes...)
+	after.NodeClaims = slices.Clone(after.NodeClaims)
+	for _, n := range nodes {
+		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: n.Name, UID: types.UID(n.Name), Labels: n.Labels, Annotations: map[string]string{catalog.ReplacesAnnotation: "old0,old1,old2"},
+		}}
+		claim.Status.NodeName = n.Name
+		set(claim, karpv1.ConditionTypeInitialized, metav1.NewTime(h.now))
+		set(claim, karpv1.ConditionTypeConsolidatable, metav1.NewTime(h.now))
+		after.NodeClaims = append(after.NodeClaims, claim)
+	}
 	h.c.objects = &after
 	h.inFlight(func(of map[string]catalog.InFlightNode) {
 		for _, n := range nodes {

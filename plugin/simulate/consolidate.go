@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/plan"
@@ -94,14 +95,15 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	for _, n := range objects.Nodes {
 		c.o.taken = append(c.o.taken, n.Name)
 	}
-	out.Before = fleet(settled, cat, o.Now, o.podAge)
+	seen := observe(settled, o.Now)
+	out.Before = seen.fleet(cat, o.podAge)
 	out.Owners, out.Outside = owners(objects), len(objects.Nodes)-len(out.Before)
 	out.After = out.Before
 	if out.AnewPerHour, err = c.anew(ctx, out.Before); err != nil {
 		return nil, err
 	}
 	for out.Steps < maxSteps {
-		o.Consolidate.Allowed, problems = allowances(c.objects, o.Now)
+		o.Consolidate.Allowed, problems = seen.allowances(objects.NodePools)
 		decision, err := consolidate.Decide(ctx, out.After, o.Consolidate, c.ask)
 		if err != nil {
 			return nil, err
@@ -118,7 +120,8 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		if err := c.apply(ctx, decision.Moves, o.Now); err != nil {
 			return nil, err
 		}
-		out.After = fleet(c.objects, cat, o.Now, o.podAge)
+		seen = observe(c.objects, o.Now)
+		out.After = seen.fleet(cat, o.podAge)
 	}
 	out.Problems = distinct(slices.Concat(out.Problems, problems))
 	out.Took = time.Since(start)
@@ -145,7 +148,8 @@ func owners(objects *input.Objects) map[string]string {
 	return out
 }
 
-// withPending binds the pending pods that fit a node to it, and leaves out the others, which it counts.
+// withPending binds the pending pods that fit a node to it, where they are taken to run, and leaves out the others, which it
+// counts.
 func withPending(ctx context.Context, objects *input.Objects, cat catalog.State, o Options) (*input.Objects, int, error) {
 	out := *objects
 	out.Pods = nil
@@ -172,15 +176,14 @@ func withPending(ctx context.Context, objects *input.Objects, cat catalog.State,
 	}
 	left := 0
 	for _, p := range objects.Pods {
-		at := p.Spec.NodeName
-		if at == "" {
-			at = node[p.Namespace+"/"+p.Name]
+		if p.Spec.NodeName == "" {
+			at := node[p.Namespace+"/"+p.Name]
+			if at == "" {
+				left++
+				continue
+			}
+			p.Pod = started(onNode(p.Pod, at))
 		}
-		if at == "" {
-			left++
-			continue
-		}
-		p.Pod = onNode(p.Pod, at)
 		out.Pods = append(out.Pods, p)
 	}
 	return &out, left, nil
@@ -222,11 +225,12 @@ func (c *cluster) without(ctx context.Context, gone, avoid []string) (*Outcome, 
 	}
 	after := *c.objects
 	after.Nodes = slices.DeleteFunc(slices.Clone(c.objects.Nodes), func(n *corev1.Node) bool { return going[n.Name] })
+	after.NodeClaims = slices.DeleteFunc(slices.Clone(c.objects.NodeClaims), func(n *karpv1.NodeClaim) bool { return going[n.Status.NodeName] })
 	after.Pods = make([]input.Pod, 0, len(c.objects.Pods))
 	for _, p := range c.objects.Pods {
 		switch {
 		case !going[p.Spec.NodeName]:
-		case !consolidate.Moves(p.Pod):
+		case !disruption.Occupies(p.Pod):
 			continue
 		default:
 			p.Pod = onNode(p.Pod, "")

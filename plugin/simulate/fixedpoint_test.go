@@ -160,7 +160,7 @@ func (h *churn) pod(node string, i, cpu int) *corev1.Pod {
 func podAge(*karpv1.NodePool) time.Duration { return consolidate.DefaultPodAge }
 
 func (h *churn) bill() (sum float64) {
-	for _, n := range fleet(h.c.objects, h.c.cat, h.now, podAge) {
+	for _, n := range observe(h.c.objects, h.now).fleet(h.c.cat, podAge) {
 		sum += n.Price
 	}
 	return sum
@@ -176,8 +176,8 @@ func (h *churn) settle(calledOff float64) {
 		}
 		h.now = h.now.Add(11 * time.Minute)
 		o := consolidate.DefaultOptions()
-		o.Allowed, _ = allowances(h.c.objects, h.now)
-		nodes := fleet(h.c.objects, h.c.cat, h.now, podAge)
+		o.Allowed, _ = observe(h.c.objects, h.now).allowances(h.c.objects.NodePools)
+		nodes := observe(h.c.objects, h.now).fleet(h.c.cat, podAge)
 		d, err := consolidate.Decide(h.t.Context(), nodes, o, h.c.ask)
 		if err != nil {
 			h.t.Fatal(err)

@@ -30,7 +30,7 @@ type SavingResult struct {
 	EvictedPods int `json:"evictedPods"`
 	// NodePools with what their nodes cost, by name.
 	NodePools []PoolResult `json:"nodePools"`
-	// Unpriced nodes of NodePools have no price: they stay, and are in none of the costs.
+	// Unpriced nodes of NodePools have no price: they are in none of the costs, and only empty ones go.
 	Unpriced int `json:"unpriced"`
 	// Outside are the nodes that belong to no NodePool: nothing is asked about them, and they are in none of the figures.
 	Outside int `json:"outside"`
@@ -64,7 +64,7 @@ type MoveResult struct {
 	Evictions map[string]string `json:"evictions"`
 	// Workloads are the controllers of the evicted pods with the number of pods, such as "Deployment shop/web".
 	Workloads map[string]int `json:"workloads"`
-	// SavingPerHour in USD.
+	// SavingPerHour in USD; 0 where the price of the empty node that goes is not known.
 	SavingPerHour float64 `json:"savingPerHour"`
 	// CostOnce in USD is what evictions and the time in which both are paid count for.
 	CostOnce float64 `json:"costOnce"`
@@ -98,7 +98,7 @@ type OldNode struct {
 	Zone string `json:"zone"`
 	// CapacityType is spot, on-demand or reserved.
 	CapacityType string `json:"capacityType"`
-	// Price in USD per hour.
+	// Price in USD per hour; 0 where it is not known.
 	Price float64 `json:"price"`
 }
 

@@ -42,8 +42,12 @@ func (r *SavingResult) bill(w io.Writer) error {
 	if len(r.Moves) == 0 {
 		fmt.Fprintln(w, "Nothing to gain: no move pays.")
 	} else {
+		share := 0.0
+		if r.CostPerHour > 0 {
+			share = 100 * saving / r.CostPerHour
+		}
 		fmt.Fprintf(w, "Then  %s, %.4f USD per hour: saves %.4f (%.0f %%), %.0f USD per month of %d hours\n", count(r.NodesThen, "node"), r.CostPerHourThen,
-			saving, 100*saving/r.CostPerHour, saving*hoursPerMonth, hoursPerMonth)
+			saving, share, saving*hoursPerMonth, hoursPerMonth)
 		fmt.Fprintf(w, "By    %s in %s with %s%s\n", count(len(r.Moves), "move"), count(r.Steps, "step"), count(r.Evictions, "eviction"), r.of())
 		if r.Evictions > r.EvictedPods {
 			fmt.Fprintf(w, "      of %s, %d of which move more than once\n", count(r.EvictedPods, "pod"), r.again())
@@ -158,10 +162,18 @@ func (m *MoveResult) table(w io.Writer) error {
 	if len(m.Evictions) > 0 {
 		what = fmt.Sprintf("evicts %s; paid back after %s", workloads(m.Workloads), minutes(m.PaybackSeconds))
 	}
-	fmt.Fprintf(w, "  saves %.4f USD per hour, %s\n", m.SavingPerHour, what)
+	if m.SavingPerHour == 0 {
+		fmt.Fprintf(w, "  saves a price that is not known, %s\n", what)
+	} else {
+		fmt.Fprintf(w, "  saves %.4f USD per hour, %s\n", m.SavingPerHour, what)
+	}
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	line := func(sign string, n OldNode, what string) {
-		fmt.Fprintf(tw, "    %s %s\t%s\t%s\t%s\t%s\t%.4f\t%s\n", sign, n.Name, n.InstanceType, n.CapacityType, n.Zone, n.NodePool, n.Price, what)
+		price := "?"
+		if n.Price > 0 {
+			price = fmt.Sprintf("%.4f", n.Price)
+		}
+		fmt.Fprintf(tw, "    %s %s\t%s\t%s\t%s\t%s\t%s\t%s\n", sign, n.Name, n.InstanceType, n.CapacityType, n.Zone, n.NodePool, price, what)
 	}
 	to := map[string]int{}
 	for _, node := range m.Evictions {
