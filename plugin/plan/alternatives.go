@@ -86,7 +86,7 @@ func (cr *capacityReservations) spanPrice(sp span, ti int) (float64, bool) {
 		if !slices.Contains(sp.zones, o.Zone) || !slices.Contains(sp.capacity, o.CapacityType) {
 			continue
 		}
-		if !sp.shared.has(oi) {
+		if !sp.shared.Has(oi) {
 			return 0, false
 		}
 		if left, limited := cr.left[o.ReservationID]; limited && left <= 0 {

@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // maxPairs bounds how many ways to pair followers with companions are compared.
@@ -19,10 +21,10 @@ func (co *colocation) bundles(left []int) []unit {
 	}
 	var out []unit
 	done := make([]bool, len(co.classes))
-	co.lost, co.waiting = co.hopeless(left), newBits(len(co.classes))
+	co.lost, co.waiting = co.hopeless(left), bitset.New(len(co.classes))
 	for i := range co.relations.rules {
 		if r := &co.relations.rules[i]; r.kind == affinity {
-			co.waiting.set(r.owner)
+			co.waiting.Add(r.owner)
 		}
 	}
 	for ci := range co.classes {
@@ -31,7 +33,7 @@ func (co *colocation) bundles(left []int) []unit {
 		}
 		group, ok := co.group(ci, left)
 		var units []unit
-		if ok && !co.lost.has(ci) {
+		if ok && !co.lost.Has(ci) {
 			units = co.bundle(ci, group, left)
 		}
 		if units == nil {
@@ -59,8 +61,8 @@ func (re *relations) follows(ci int) bool {
 // group collects the class and one companion for each of its rules, and theirs; false if there is none, or if they are more than any node
 // has room for.
 func (co *colocation) group(ci int, left []int) ([]int, bool) {
-	group, in := []int{ci}, newBits(len(co.classes))
-	in.set(ci)
+	group, in := []int{ci}, bitset.New(len(co.classes))
+	in.Add(ci)
 	for next := 0; next < len(group); next++ {
 		for _, i := range co.relations.concerns[group[next]].owned {
 			r := &co.relations.rules[i]
@@ -73,7 +75,7 @@ func (co *colocation) group(ci int, left []int) ([]int, bool) {
 			}
 			if other >= 0 {
 				group = append(group, other)
-				in.set(other)
+				in.Add(other)
 			}
 		}
 	}
@@ -82,25 +84,25 @@ func (co *colocation) group(ci int, left []int) ([]int, bool) {
 
 // closed adds to a group in which everybody follows somebody all those that can follow nobody else: the first pod to
 // come decides for a node, and then no other node will do.
-func (co *colocation) closed(group []int, in bits, left []int) []int {
+func (co *colocation) closed(group []int, in bitset.Set, left []int) []int {
 	if slices.ContainsFunc(group, func(g int) bool { return !co.relations.follows(g) }) {
 		return group
 	}
 	for i := 0; i < len(co.relations.rules) && len(group) <= co.podsPerNode; i++ {
 		r := &co.relations.rules[i]
-		if r.kind != affinity || !isHost(r.key) || left[r.owner] == 0 || in.has(r.owner) || !r.classes.meets(in) {
+		if r.kind != affinity || !isHost(r.key) || left[r.owner] == 0 || in.Has(r.owner) || !r.classes.Meets(in) {
 			continue
 		}
 		near, others := false, false
-		r.classes.each(func(ci int) {
+		r.classes.Each(func(ci int) {
 			if left[ci] > 0 {
-				near = near || in.has(ci)
+				near = near || in.Has(ci)
 				others = others || !co.relations.follows(ci)
 			}
 		})
 		if near && !others {
 			group = append(group, r.owner)
-			in.set(r.owner)
+			in.Add(r.owner)
 			i = -1 // Others may follow this one.
 		}
 	}
@@ -109,16 +111,16 @@ func (co *colocation) closed(group []int, in bits, left []int) []int {
 
 // companion is the class to join for the sake of the rule; -1 where the group has one already. A class that only its own
 // pods would keep company founds a group of its own if no others are planned that match: else it has to join those.
-func (co *colocation) companion(r *rule, group bits, left []int) (int, bool) {
+func (co *colocation) companion(r *rule, group bitset.Set, left []int) (int, bool) {
 	found, had := -1, false
-	r.classes.each(func(ci int) {
+	r.classes.Each(func(ci int) {
 		switch {
 		case ci == r.owner:
-		case group.has(ci):
+		case group.Has(ci):
 			had = true
-		case left[ci] == 0 || co.lost.has(ci):
+		case left[ci] == 0 || co.lost.Has(ci):
 		// Best one that waits for nobody itself.
-		case found < 0 || co.waiting.has(found) && !co.waiting.has(ci):
+		case found < 0 || co.waiting.Has(found) && !co.waiting.Has(ci):
 			found = ci
 		}
 	})
@@ -128,23 +130,23 @@ func (co *colocation) companion(r *rule, group bits, left []int) (int, bool) {
 	if found >= 0 {
 		return found, true
 	}
-	return -1, r.classes.has(r.owner) && r.total == 0
+	return -1, r.classes.Has(r.owner) && r.total == 0
 }
 
 // hopeless are the classes that will find no node: they fit none, or require others that do not exist, are not planned or
 // are hopeless themselves.
-func (co *colocation) hopeless(left []int) bits {
-	out := newBits(len(co.classes))
+func (co *colocation) hopeless(left []int) bitset.Set {
+	out := bitset.New(len(co.classes))
 	for ci := range co.classes {
-		if co.classes[ci].fits.empty() {
-			out.set(ci)
+		if co.classes[ci].fits.Empty() {
+			out.Add(ci)
 		}
 	}
 	for again := true; again; {
 		again = false
 		for i := range co.relations.rules {
-			if r := &co.relations.rules[i]; !out.has(r.owner) && co.unmeetable(r, left, out) {
-				out.set(r.owner)
+			if r := &co.relations.rules[i]; !out.Has(r.owner) && co.unmeetable(r, left, out) {
+				out.Add(r.owner)
 				again = true
 			}
 		}
@@ -154,17 +156,17 @@ func (co *colocation) hopeless(left []int) bits {
 
 // unmeetable says that the rule requires a label that no node has, or pods that exist nowhere and are not planned either,
 // but for the lost.
-func (co *colocation) unmeetable(r *rule, left []int, lost bits) bool {
+func (co *colocation) unmeetable(r *rule, left []int, lost bitset.Set) bool {
 	switch {
 	case r.kind != affinity:
 		return false
 	case !co.canHave(r.key):
 		return true
-	case r.total > 0 || r.classes.has(r.owner):
+	case r.total > 0 || r.classes.Has(r.owner):
 		return false
 	}
 	some := false
-	r.classes.each(func(ci int) { some = some || left[ci] > 0 && !lost.has(ci) })
+	r.classes.Each(func(ci int) { some = some || left[ci] > 0 && !lost.Has(ci) })
 	return !some
 }
 
@@ -241,7 +243,7 @@ func (co *colocation) pairs(follower, companion int, left []int) []unit {
 func (pl *placer) cheapestAlone(parts []part) float64 {
 	u, best := pl.newUnit(parts, 1), math.Inf(1)
 	for oi := range pl.market.offers {
-		if u.fits.has(oi) && pl.market.available.has(oi) {
+		if u.fits.Has(oi) && pl.market.available.Has(oi) {
 			best = min(best, pl.market.offers[oi].Price)
 		}
 	}
@@ -256,18 +258,18 @@ func (co *colocation) largest(limit int, parts func(int) []part) int {
 			return true
 		}
 		u := co.placer.newUnit(p, 1)
-		u.fits.and(co.market.available)
+		u.fits.Intersect(co.market.available)
 		if keys := co.relations.keys(&u); len(keys) > 0 && co.relations.bestDomain(&u, co.placer.domainsOf(&u, keys)) < 0 {
 			return true
 		}
-		return u.fits.empty()
+		return u.fits.Empty()
 	})
 }
 
 // colocation says which pods share a node and which may not: by required affinity, anti-affinity, spread and ports over hosts.
 type colocation struct {
 	// lost are the classes that will find no node, waiting those that require others; known once bundles are made.
-	lost, waiting bits
+	lost, waiting bitset.Set
 	in            *Input
 	market        *market
 	relations     *relations

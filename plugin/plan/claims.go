@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // claims writes one claim per node, the dearest first. A node for which a NodePool's minValues cannot be kept is launched
@@ -126,23 +127,23 @@ func (p *problem) parts(n node) []part {
 }
 
 // shared are the offers of the node's pool that hold all of its units.
-func (mk *market) shared(p *problem, n node) bits {
-	both := p.units[n.items[0].unit].fits.clone()
+func (mk *market) shared(p *problem, n node) bitset.Set {
+	both := p.units[n.items[0].unit].fits.Clone()
 	for _, it := range n.items[1:] {
-		both.and(p.units[it.unit].fits)
+		both.Intersect(p.units[it.unit].fits)
 	}
-	out, in := newBits(len(mk.offers)), mk.pools[mk.offers[n.offer].pool].offers
+	out, in := bitset.New(len(mk.offers)), mk.pools[mk.offers[n.offer].pool].offers
 	var free vec // Offers of a type share what they have.
 	large := false
 	for oi := in[0]; oi < in[1]; oi++ {
-		if !both.has(oi) {
+		if !both.Has(oi) {
 			continue
 		}
 		if has := mk.offers[oi].free; free == nil || &has[0] != &free[0] {
 			free, large = has, has.holds(n.sum)
 		}
 		if large {
-			out.set(oi)
+			out.Add(oi)
 		}
 	}
 	return out
@@ -150,14 +151,14 @@ func (mk *market) shared(p *problem, n node) bits {
 
 // span is the zones and capacity types of a claim: its instance types may be launched in any combination of them.
 type span struct {
-	shared          bits
+	shared          bitset.Set
 	zones, capacity []string
 }
 
 // span keeps the expected zone where a pod of the node was planned for it, otherwise all in which the expected type
 // holds the pods; and the expected capacity type, so that the price is the one that was planned, unless the pool's
 // minValues ask for more.
-func (cf *claimForms) span(p *problem, n node, ok bits) span {
+func (cf *claimForms) span(p *problem, n node, ok bitset.Set) span {
 	o := &cf.market.offers[n.offer]
 	pinned := slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned })
 	several := slices.ContainsFunc(cf.market.pools[o.pool].Requirements, func(r catalog.Requirement) bool {
@@ -167,7 +168,7 @@ func (cf *claimForms) span(p *problem, n node, ok bits) span {
 	s := &cf.market.types[o.shape]
 	for oi := s.offers[0]; oi < s.offers[1]; oi++ {
 		x := &cf.market.offers[oi]
-		if left, limited := cf.reservations.left[x.ReservationID]; !ok.has(oi) || !x.Available || limited && left <= 0 && oi != n.offer {
+		if left, limited := cf.reservations.left[x.ReservationID]; !ok.Has(oi) || !x.Available || limited && left <= 0 && oi != n.offer {
 			continue
 		}
 		if !pinned && x.CapacityType == o.CapacityType && !slices.Contains(sp.zones, x.Zone) {
@@ -194,7 +195,7 @@ func (m *model) widened(p *problem, n node, sp span, kinds bool) span {
 	sp.zones, sp.capacity = slices.Clone(sp.zones), slices.Clone(sp.capacity)
 	for oi := range m.market.offers {
 		o := &m.market.offers[oi]
-		if left, limited := m.reservations.left[o.ReservationID]; !sp.shared.has(oi) || !o.Available || limited && left <= 0 && oi != n.offer {
+		if left, limited := m.reservations.left[o.ReservationID]; !sp.shared.Has(oi) || !o.Available || limited && left <= 0 && oi != n.offer {
 			continue
 		}
 		kind, zone := slices.Contains(sp.capacity, o.CapacityType), slices.Contains(sp.zones, o.Zone)

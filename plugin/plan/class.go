@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // class is an Input.Class, or a DaemonSet seen as one.
@@ -23,7 +24,7 @@ type class struct {
 	// shared are those of its volumes that other pods may use as well.
 	shared []sharedVolume
 	// fits are the offers one of whose nodes could run a pod of the class, were they available.
-	fits bits
+	fits bitset.Set
 	// demands are what the class wants of the open keys, by pool; nil for nothing.
 	demands []catalog.Requirements
 	// rejected are the filters' verdicts on offers; barred are those on rooms, by the node's name.
@@ -95,10 +96,10 @@ type unit struct {
 	count int
 	need  vec
 	// fits are the offers that take one unit on an empty node; demands what it wants of the open keys, by pool.
-	fits    bits
+	fits    bitset.Set
 	demands []catalog.Requirements
 	// last are the offers that a unit without a domain falls back on: with those on probation that fits lacks; nil for none.
-	last bits
+	last bitset.Set
 	// pinned says that the unit was given its domain: a node with it has to be in the zone it was planned in.
 	pinned bool
 	// domain is what it was given; nil for none.

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // nodeRule limits who shares a node: where a pod of the subject is, at most limit pods of the members are.
@@ -11,7 +13,7 @@ type nodeRule struct {
 	// key of the label without which a node is not concerned; empty for all nodes.
 	key     string
 	subject int
-	members bits
+	members bitset.Set
 	limit   int
 }
 
@@ -28,7 +30,7 @@ func (co *colocation) compileNodeRules() {
 			continue // A node without the label is no domain.
 		}
 		n := nodeRule{key: r.key, subject: r.owner, members: r.classes, limit: r.maxSkew}
-		if r.kind == antiAffinity && r.classes.has(r.owner) {
+		if r.kind == antiAffinity && r.classes.Has(r.owner) {
 			n.limit = 1
 		}
 		co.nodeRules = append(co.nodeRules, n)
@@ -36,8 +38,8 @@ func (co *colocation) compileNodeRules() {
 	for ci := range co.classes {
 		c := &co.classes[ci]
 		if c.perNode > 0 {
-			self := newBits(len(co.classes))
-			self.set(ci)
+			self := bitset.New(len(co.classes))
+			self.Add(ci)
 			co.nodeRules = append(co.nodeRules, nodeRule{subject: ci, members: self, limit: c.perNode})
 		}
 		if len(c.ports) > 0 {
@@ -70,10 +72,10 @@ func (co *colocation) keepApart() {
 		index[co.classes[ci].key] = append(index[co.classes[ci].key], ci)
 	}
 	for ci := range co.classes {
-		n := nodeRule{subject: ci, members: newBits(len(co.classes))}
+		n := nodeRule{subject: ci, members: bitset.New(len(co.classes))}
 		for other := range apart[co.classes[ci].key] {
 			for _, oi := range index[other] {
-				n.members.set(oi)
+				n.members.Add(oi)
 			}
 		}
 		co.nodeRules = n.appendTo(co.nodeRules)
@@ -82,10 +84,10 @@ func (co *colocation) keepApart() {
 
 // pairRule keeps pods of the class off those that clash with it, their own kind included.
 func (co *colocation) pairRule(ci int, clash func(*class) bool) {
-	n := nodeRule{subject: ci, members: newBits(len(co.classes))}
+	n := nodeRule{subject: ci, members: bitset.New(len(co.classes))}
 	for oi := range co.classes {
 		if clash(&co.classes[oi]) {
-			n.members.set(oi)
+			n.members.Add(oi)
 		}
 	}
 	co.nodeRules = n.appendTo(co.nodeRules)
@@ -93,10 +95,10 @@ func (co *colocation) pairRule(ci int, clash func(*class) bool) {
 
 // appendTo adds a rule that keeps pods of the subject off those of the members, its own kind included, if there are any.
 func (n nodeRule) appendTo(rules []nodeRule) []nodeRule {
-	if n.members.has(n.subject) {
+	if n.members.Has(n.subject) {
 		n.limit = 1
 	}
-	if n.members.empty() {
+	if n.members.Empty() {
 		return rules
 	}
 	return append(rules, n)
@@ -121,7 +123,7 @@ func (co *colocation) companyAt(parts []part, at lookup) bool {
 		subject, members := false, 0
 		for _, p := range parts {
 			subject = subject || p.class == r.subject && p.n > 0
-			if r.members.has(p.class) {
+			if r.members.Has(p.class) {
 				members += p.n
 			}
 		}

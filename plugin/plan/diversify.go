@@ -88,11 +88,11 @@ func (ss *spotSpread) uncrowded(sp span, n node) (span, bool) {
 	if ss.crowds == nil || !spot || ss.crowds.held[n.offer] > ss.crowds.limit {
 		return sp, false // Where the price does not let it be, any other zone is welcome.
 	}
-	sp.zones, sp.shared = []string{own.zone}, sp.shared.clone()
-	sp.shared.each(func(oi int) {
+	sp.zones, sp.shared = []string{own.zone}, sp.shared.Clone()
+	sp.shared.Each(func(oi int) {
 		o, held := &ss.market.offers[oi], ss.crowds.held[oi]
 		if held > 0 && held+n.sum[dimPods] > ss.crowds.limit && o.Zone == own.zone && o.shape != own.shape {
-			sp.shared.unset(oi)
+			sp.shared.Remove(oi)
 		}
 	})
 	return sp, true
@@ -163,13 +163,13 @@ func (ss *spotSpread) substitutes(p *problem, n *node) []int {
 	var out []int
 	for oi := ss.market.pools[now.pool].offers[0]; oi < ss.market.pools[now.pool].offers[1]; oi++ {
 		o := &ss.market.offers[oi]
-		if o.Price > most || !p.may.has(oi) || !o.free.holds(n.sum) || !ss.countsNoMore(o.shape, now.shape) {
+		if o.Price > most || !p.may.Has(oi) || !o.free.holds(n.sum) || !ss.countsNoMore(o.shape, now.shape) {
 			continue
 		}
 		if key, _ := ss.spotKey(oi); key == own {
 			continue
 		}
-		if !slices.ContainsFunc(n.items, func(it item) bool { return !p.units[it.unit].fits.has(oi) }) {
+		if !slices.ContainsFunc(n.items, func(it item) bool { return !p.units[it.unit].fits.Has(oi) }) {
 			out = append(out, oi)
 		}
 	}

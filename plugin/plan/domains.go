@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // domainMemo remembers what does not depend on sizes, for units that demand nothing of open labels: many classes ask the same. The limits do not change meanwhile.
@@ -13,29 +14,29 @@ type domainMemo struct {
 	// places are the combinations of values of label keys, by the keys and how many values stand for an endless choice.
 	places map[string]places
 	// inside are the offers whose nodes can have values, by the keys and the values.
-	inside map[string]bits
+	inside map[string]bitset.Set
 	// joining are the pods that have to join others.
 	joining []joining
 }
 
 // pinnedFits is what the domain leaves of the unit's offers.
-func (pl *placer) pinnedFits(u *unit, keys []string, values map[string]string) bits {
-	fits := u.fits.clone()
-	fits.and(pl.inside(u.demands, keys, values))
+func (pl *placer) pinnedFits(u *unit, keys []string, values map[string]string) bitset.Set {
+	fits := u.fits.Clone()
+	fits.Intersect(pl.inside(u.demands, keys, values))
 	return fits
 }
 
 // inside returns the offers whose nodes can have the values, for units with the demands. Nobody may change it.
-func (pl *placer) inside(demands []catalog.Requirements, keys []string, values map[string]string) bits {
+func (pl *placer) inside(demands []catalog.Requirements, keys []string, values map[string]string) bitset.Set {
 	joined := strings.Join(keys, "\x00") + "\x00\x00" + domainName(values, keys)
 	remember := modest(demands)
 	if out, known := pl.memo.inside[joined]; known && remember {
 		return out
 	}
-	out := newBits(len(pl.market.offers))
+	out := bitset.New(len(pl.market.offers))
 	for oi := range pl.market.offers {
 		if pl.market.inDomain(demands, oi, keys, values) {
-			out.set(oi)
+			out.Add(oi)
 		}
 	}
 	if remember && pl.memo.inside != nil && len(pl.memo.inside) < maxInside {
@@ -85,7 +86,7 @@ func (re *relations) apartBy(u *unit, key string) bool {
 		if r.kind == spread {
 			return false
 		}
-		apart = apart || r.kind == antiAffinity && slices.ContainsFunc(u.parts, func(p part) bool { return r.owner == p.class || r.classes.has(p.class) })
+		apart = apart || r.kind == antiAffinity && slices.ContainsFunc(u.parts, func(p part) bool { return r.owner == p.class || r.classes.Has(p.class) })
 	}
 	return apart && !isHost(key)
 }
@@ -106,7 +107,7 @@ func (pl *placer) placesOf(demands []catalog.Requirements, keys []string) places
 	var out places
 	index := map[string]int{}
 	for oi := range pl.market.offers {
-		if !pl.market.available.has(oi) || !pl.market.withinLimits(oi) {
+		if !pl.market.available.Has(oi) || !pl.market.withinLimits(oi) {
 			continue
 		}
 		at := placeKey(pl.market.offers[oi].pool, keys, func(k string) (string, bool) { return pl.market.label(oi, k) })
@@ -114,13 +115,13 @@ func (pl *placer) placesOf(demands []catalog.Requirements, keys []string) places
 		if !ok {
 			i = len(out)
 			index[at] = i
-			p := place{weight: pl.market.pools[pl.market.offers[oi].pool].Weight, set: newBits(len(pl.market.offers)), rates: make([][]rate, len(pl.dims))}
+			p := place{weight: pl.market.pools[pl.market.offers[oi].pool].Weight, set: bitset.New(len(pl.market.offers)), rates: make([][]rate, len(pl.dims))}
 			for _, values := range pl.market.tuples(demands, oi, keys) {
 				p.values, p.names = append(p.values, values), append(p.names, domainName(values, keys))
 			}
 			out = append(out, p)
 		}
-		out[i].set.set(oi)
+		out[i].set.Add(oi)
 		out[i].offers = append(out[i].offers, oi)
 	}
 	if remember && pl.memo.places != nil && len(pl.memo.places) < maxPlaces {

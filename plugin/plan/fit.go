@@ -7,20 +7,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // fit finds the offers whose nodes can run one pod of the class by its labels, taints, ports and resources, and what it demands of
 // the open keys of each pool.
-func (ft *fitter) fit(c *class) (bits, []catalog.Requirements) {
-	out, demands := newBits(len(ft.market.offers)), make([]catalog.Requirements, len(ft.market.pools))
+func (ft *fitter) fit(c *class) (bitset.Set, []catalog.Requirements) {
+	out, demands := bitset.New(len(ft.market.offers)), make([]catalog.Requirements, len(ft.market.pools))
 	for pi := range ft.market.pools {
 		p := &ft.market.pools[pi]
 		if !c.tolerates(p.Taints) || !p.Ready || p.broken != nil || c.broken != nil || c.lacks != "" {
 			continue
 		}
-		var got bits
+		var got bitset.Set
 		got, demands[pi] = ft.fitPool(c, p)
-		out.or(got)
+		out.Union(got)
 	}
 	return out, demands
 }
@@ -36,43 +37,43 @@ func (c *class) tolerates(taints []corev1.Taint) bool {
 
 // fitPool tries the alternatives of the class in their order. Those that demand the same of the open keys count
 // together: the first one that fits, and can be had, decides which.
-func (ft *fitter) fitPool(c *class, p *pool) (bits, catalog.Requirements) {
-	if found, demand := ft.fitTerms(c, p, true); len(c.terms) < 2 || !found.empty() {
+func (ft *fitter) fitPool(c *class, p *pool) (bitset.Set, catalog.Requirements) {
+	if found, demand := ft.fitTerms(c, p, true); len(c.terms) < 2 || !found.Empty() {
 		return found, demand
 	}
 	return ft.fitTerms(c, p, false)
 }
 
 // fitTerms is fitPool; with open, of several alternatives only those of which EC2 has capacity.
-func (ft *fitter) fitTerms(c *class, p *pool, open bool) (bits, catalog.Requirements) {
-	found := newBits(len(ft.market.offers))
+func (ft *fitter) fitTerms(c *class, p *pool, open bool) (bitset.Set, catalog.Requirements) {
+	found := bitset.New(len(ft.market.offers))
 	var demand catalog.Requirements
 	for _, term := range c.terms {
-		one := ft.market.matching(p, term).clone()
+		one := ft.market.matching(p, term).Clone()
 		ft.dropUnfit(c, one)
-		if one.empty() || open && len(c.terms) > 1 && ft.market.each(one, ft.market.available.has).empty() {
+		if one.Empty() || open && len(c.terms) > 1 && ft.market.each(one, ft.market.available.Has).Empty() {
 			continue
 		}
 		want := demandOf(p, term)
-		if found.empty() {
+		if found.Empty() {
 			demand = want
 		}
 		if sameDemand(demand, want) {
-			found.or(one)
+			found.Union(one)
 		}
 	}
 	return found, demand
 }
 
 // dropUnfit removes offers that are too small, whose daemon pods hold a port, or that a filter or a neighbour rules out.
-func (ft *fitter) dropUnfit(c *class, set bits) {
+func (ft *fitter) dropUnfit(c *class, set bitset.Set) {
 	ft.market.sizes.keep(set, c.need)
 	if len(c.ports)+len(c.hostile)+len(c.blocked)+len(c.rejected) == 0 {
 		return
 	}
-	set.each(func(oi int) {
+	set.Each(func(oi int) {
 		if ft.daemonPort(c, oi) || ft.daemonApart(c, oi) || ft.isBlocked(c, oi) || ft.rejects(c, oi) {
-			set.unset(oi)
+			set.Remove(oi)
 		}
 	})
 }
@@ -82,7 +83,7 @@ func (ft *fitter) daemonPort(c *class, oi int) bool {
 		return false
 	}
 	for i := range ft.daemons {
-		if ft.daemons[i].fits.has(oi) && portsClash(ft.daemons[i].ports, c.ports) {
+		if ft.daemons[i].fits.Has(oi) && portsClash(ft.daemons[i].ports, c.ports) {
 			return true
 		}
 	}
@@ -116,7 +117,7 @@ func (re *relations) repelled(pod, other *corev1.Pod) []string {
 
 func (ft *fitter) daemonApart(c *class, oi int) bool {
 	return slices.ContainsFunc(c.hostile, func(h hostility) bool {
-		return ft.daemons[h.daemon].fits.has(oi) && slices.ContainsFunc(h.keys, func(key string) bool { return ft.market.bears(oi, key) })
+		return ft.daemons[h.daemon].fits.Has(oi) && slices.ContainsFunc(h.keys, func(key string) bool { return ft.market.bears(oi, key) })
 	})
 }
 
@@ -236,14 +237,14 @@ type fitter struct {
 func (ft *fitter) takeDaemons() {
 	for i := range ft.daemons {
 		d := &ft.daemons[i]
-		d.fits = newBits(len(ft.market.offers))
+		d.fits = bitset.New(len(ft.market.offers))
 		for pi := range ft.market.pools {
 			p := &ft.market.pools[pi]
 			if _, ok := Tolerates(d.pod.Spec.Tolerations, p.Taints); !ok || p.broken != nil {
 				continue
 			}
 			for _, term := range d.terms {
-				d.fits.or(ft.market.matching(p, term))
+				d.fits.Union(ft.market.matching(p, term))
 			}
 		}
 	}
@@ -257,7 +258,7 @@ func (ft *fitter) takeDaemons() {
 	for i := range ft.market.offers {
 		o := &ft.market.offers[i]
 		for j := range ft.daemons {
-			are[j] = ft.daemons[j].fits.has(i)
+			are[j] = ft.daemons[j].fits.Has(i)
 		}
 		if last == nil || &o.free[0] != &from[0] || !slices.Equal(are, were) {
 			from, last = o.free, o.free.clone()

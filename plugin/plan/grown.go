@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // grown is the claim with more pods: narrowed to the alternatives that hold them too, and to the expected zone where one
@@ -21,17 +22,17 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 	}
 	out := *c
 	out.Members = joinMembers(c.Members, more)
-	sum, shared := m.sumOf(out.Members), newBits(len(m.market.offers))
+	sum, shared := m.sumOf(out.Members), bitset.New(len(m.market.offers))
 	for i := range m.market.offers {
 		if m.market.offers[i].pool == pi {
-			shared.set(i)
+			shared.Add(i)
 		}
 	}
 	for _, x := range out.Members {
-		shared.and(m.classes[x.Class].fits)
+		shared.Intersect(m.classes[x.Class].fits)
 	}
 	shared = m.market.each(shared, func(i int) bool { return m.market.offers[i].free.holds(sum) })
-	if !shared.has(oi) {
+	if !shared.Has(oi) {
 		return *c, false
 	}
 	sp := span{shared: shared, zones: []string{c.Expected.Zone}, capacity: valuesIn(c.Requirements, labelCapacityType)}
@@ -75,7 +76,7 @@ func (mk *market) zonesLeft(sp span, shape int, zones []string) []string {
 	var out []string
 	for oi := mk.types[shape].offers[0]; oi < mk.types[shape].offers[1]; oi++ {
 		o := &mk.offers[oi]
-		if sp.shared.has(oi) && slices.Contains(zones, o.Zone) && slices.Contains(sp.capacity, o.CapacityType) && !slices.Contains(out, o.Zone) {
+		if sp.shared.Has(oi) && slices.Contains(zones, o.Zone) && slices.Contains(sp.capacity, o.CapacityType) && !slices.Contains(out, o.Zone) {
 			out = append(out, o.Zone)
 		}
 	}

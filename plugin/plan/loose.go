@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // zonal says that the label is one by which a unit is pinned to a zone.
@@ -21,7 +22,7 @@ func (m *model) alone(parts []part) bool {
 		}
 		members, owners, concerned := 0, 0, false
 		for _, p := range parts {
-			if r.classes.has(p.class) {
+			if r.classes.Has(p.class) {
 				members += p.n
 				concerned = true
 			}
@@ -44,7 +45,7 @@ func (m *model) alone(parts []part) bool {
 }
 
 // unpinned is shared without the zones that the node's units were given.
-func (pl *placer) unpinned(p *problem, n node) bits {
+func (pl *placer) unpinned(p *problem, n node) bitset.Set {
 	loose := *p
 	loose.units = slices.Clone(p.units)
 	for _, it := range n.items {
@@ -81,7 +82,7 @@ func (s *second) untied(left []int) []int {
 	m := compile(s.in, s.wants, newLessons())
 	for i := range s.first.Claims {
 		if c := &s.first.Claims[i]; m.loose(c) {
-			m.tied(c).each(func(ci int) { left[ci] = 0 })
+			m.tied(c).Each(func(ci int) { left[ci] = 0 })
 		}
 	}
 	if !slices.ContainsFunc(left, func(n int) bool { return n > 0 }) {
@@ -97,13 +98,13 @@ func (s *second) mayBeLoose(c Claim) bool {
 }
 
 // tied are the classes of the rules over zones that concern the claim's pods.
-func (m *model) tied(c *Claim) bits {
-	out := newBits(len(m.classes))
+func (m *model) tied(c *Claim) bitset.Set {
+	out := bitset.New(len(m.classes))
 	for i := range m.relations.rules {
 		r := &m.relations.rules[i]
-		if zonal(r.key) && slices.ContainsFunc(c.Members, func(x Member) bool { return x.Class == r.owner || r.classes.has(x.Class) }) {
-			out.set(r.owner)
-			out.or(r.classes)
+		if zonal(r.key) && slices.ContainsFunc(c.Members, func(x Member) bool { return x.Class == r.owner || r.classes.Has(x.Class) }) {
+			out.Add(r.owner)
+			out.Union(r.classes)
 		}
 	}
 	return out

@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/slipway-k8s/slipway/launcher/catalog"
+import (
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+)
 
 // Maker makes plans like Make, and remembers the offers that it compiled last: where the next input has the same lists of
 // instance types (the same slices, which nobody may change any more), the same NodePools but for their usage, and asks for
@@ -21,7 +24,7 @@ type prepared struct {
 	lists     [][]catalog.InstanceType
 	types     []shape
 	offers    []offer
-	available bits
+	available bitset.Set
 	// ranges are the pools' of types and offers.
 	ranges [][2][2]int
 }

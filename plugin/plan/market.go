@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // pool is a NodePool, prepared for matching.
@@ -67,9 +68,9 @@ type market struct {
 	// sizes finds the offers that are large enough; known once the daemon pods are taken off.
 	sizes *sizes
 	// matched are the offers that requirements match, by pool and requirements. Nobody changes them.
-	matches map[string]bits
+	matches map[string]bitset.Set
 	// available holds the offers that can be bought now.
-	available bits
+	available bitset.Set
 	// newLabels are the label keys that a new node of any pool may have.
 	newLabels map[string]bool
 }
@@ -180,19 +181,19 @@ func (mk *market) withinLimits(oi int) bool {
 	return true
 }
 
-func (mk *market) each(set bits, keep func(int) bool) bits {
-	out := newBits(len(mk.offers))
-	set.each(func(oi int) {
+func (mk *market) each(set bitset.Set, keep func(int) bool) bitset.Set {
+	out := bitset.New(len(mk.offers))
+	set.Each(func(oi int) {
 		if keep(oi) {
-			out.set(oi)
+			out.Add(oi)
 		}
 	})
 	return out
 }
 
-func (mk *market) dropPool(set bits, pi int) {
+func (mk *market) dropPool(set bitset.Set, pi int) {
 	for oi := mk.pools[pi].offers[0]; oi < mk.pools[pi].offers[1]; oi++ {
-		set.unset(oi)
+		set.Remove(oi)
 	}
 }
 

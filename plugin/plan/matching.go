@@ -9,13 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // maxMatches is how many requirements the offers that match are remembered of.
 const maxMatches = 4096
 
 // matching returns the pool's offers that match the requirements. Nobody may change it.
-func (mk *market) matching(p *pool, reqs catalog.Requirements) bits {
+func (mk *market) matching(p *pool, reqs catalog.Requirements) bitset.Set {
 	key := strconv.AppendInt(strconv.AppendInt(nil, int64(p.offers[0]), 10), int64(-p.offers[1]), 10)
 	for _, k := range slices.Sorted(maps.Keys(reqs)) {
 		key = fmt.Appendf(key, "%q%q%t", k, reqs[k].String(), reqs[k].Absent)
@@ -23,10 +24,10 @@ func (mk *market) matching(p *pool, reqs catalog.Requirements) bits {
 	if out, known := mk.matches[string(key)]; known {
 		return out
 	}
-	out := newBits(len(mk.offers))
+	out := bitset.New(len(mk.offers))
 	mk.match(p, reqs, out)
 	if mk.matches == nil {
-		mk.matches = map[string]bits{}
+		mk.matches = map[string]bitset.Set{}
 	}
 	if len(mk.matches) < maxMatches {
 		mk.matches[string(key)] = out
@@ -35,7 +36,7 @@ func (mk *market) matching(p *pool, reqs catalog.Requirements) bits {
 }
 
 // match adds to out the pool's offers whose labels meet the requirements; open keys are met if any value is left.
-func (mk *market) match(p *pool, reqs catalog.Requirements, out bits) {
+func (mk *market) match(p *pool, reqs catalog.Requirements, out bitset.Set) {
 	var byType, byOffer []string
 	for _, k := range slices.Sorted(maps.Keys(reqs)) {
 		set, ok := p.open[k]
@@ -57,7 +58,7 @@ func (mk *market) match(p *pool, reqs catalog.Requirements, out bits) {
 		}
 		for oi := s.offers[0]; oi < s.offers[1]; oi++ {
 			if meets(reqs, byOffer, p, s, &mk.offers[oi]) {
-				out.set(oi)
+				out.Add(oi)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // keepMinValues cuts the list of types to what a claim may name, keeping as many distinct values as the pool's minValues
@@ -184,7 +185,7 @@ func (cf *claimForms) cheapestShared(p *problem, n node, slack []int64) []int {
 	var out []int
 	for oi := range cf.market.offers {
 		left, limited := cf.reservations.left[cf.market.offers[oi].ReservationID]
-		if !shared.has(oi) || !cf.market.available.has(oi) || limited && left <= 0 {
+		if !shared.Has(oi) || !cf.market.available.Has(oi) || limited && left <= 0 {
 			continue
 		}
 		roomy := true
@@ -219,13 +220,13 @@ func halves(items []item) (left, right []item) {
 }
 
 // avoid keeps the class off the offers of the pool in the plans to come of the same input.
-func (m *model) avoid(ci, pi int, offers bits) {
+func (m *model) avoid(ci, pi int, offers bitset.Set) {
 	if m.lessons.without[ci] == nil {
-		m.lessons.without[ci] = newBits(len(m.market.offers))
+		m.lessons.without[ci] = bitset.New(len(m.market.offers))
 	}
 	for oi := m.market.pools[pi].offers[0]; oi < m.market.pools[pi].offers[1]; oi++ {
-		if offers.has(oi) {
-			m.lessons.without[ci].set(oi)
+		if offers.Has(oi) {
+			m.lessons.without[ci].Add(oi)
 		}
 	}
 	m.lessons.notes[[2]int{ci, pi}] = m.explainer.notes[[2]int{ci, pi}]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // model is the input compiled to small integers: pools, offers and classes are known by their index.
@@ -57,7 +58,7 @@ func compile(in Input, w wants, l *lessons) *model {
 	m.market.sizes = newSizes(m.market.offers, len(m.dims))
 	for i, c := range in.Classes {
 		m.classes = append(m.classes, m.dims.newClass(c, w.of(i)))
-		m.classes[i].fits, m.classes[i].demands = newBits(len(m.market.offers)), make([]catalog.Requirements, len(m.market.pools))
+		m.classes[i].fits, m.classes[i].demands = bitset.New(len(m.market.offers)), make([]catalog.Requirements, len(m.market.pools))
 	}
 	m.relations = relations{in: &m.in, classes: m.classes, concerns: make([]concern, len(m.classes))}
 	m.placer = placer{market: &m.market, relations: &m.relations, classes: m.classes, dims: m.dims}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // compileOffers lists what the requirements of the pools let be bought.
@@ -30,10 +31,10 @@ func (mb *marketBuilder) compileOffers() {
 		}
 		p.types[1], p.offers[1] = len(mb.market.types), len(mb.market.offers)
 	}
-	mb.market.available = newBits(len(mb.market.offers))
+	mb.market.available = bitset.New(len(mb.market.offers))
 	for i := range mb.market.offers {
 		if mb.market.offers[i].Available {
-			mb.market.available.set(i)
+			mb.market.available.Add(i)
 		}
 	}
 }

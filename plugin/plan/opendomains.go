@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // attend finds the affinity that daemon pods meet on new nodes: the class is kept to the offers whose nodes have them, if
@@ -23,11 +24,11 @@ func (od *openDomains) attend() {
 	}
 	for ci, own := range owned {
 		c := &od.classes[ci]
-		near := c.fits.clone()
+		near := c.fits.Clone()
 		for _, i := range own {
-			near.and(od.fitter.daemonsFor(&od.relations.rules[i]))
+			near.Intersect(od.fitter.daemonsFor(&od.relations.rules[i]))
 		}
-		if !near.meets(od.market.available) {
+		if !near.Meets(od.market.available) {
 			continue
 		}
 		c.fits = near
@@ -38,11 +39,11 @@ func (od *openDomains) attend() {
 }
 
 // daemonsFor are the offers whose nodes have the label of the rule, and a daemon pod that it matches.
-func (ft *fitter) daemonsFor(r *rule) bits {
-	out := newBits(len(ft.market.offers))
+func (ft *fitter) daemonsFor(r *rule) bitset.Set {
+	out := bitset.New(len(ft.market.offers))
 	for i := range ft.daemons {
 		if r.matches(ft.daemons[i].pod) {
-			out.or(ft.daemons[i].fits)
+			out.Union(ft.daemons[i].fits)
 		}
 	}
 	if isHost(r.key) {
@@ -72,7 +73,7 @@ func (od *openDomains) openDomains() {
 			continue
 		}
 		seen := od.counted(r)
-		seen.and(od.market.available)
+		seen.Intersect(od.market.available)
 		seen, _ = od.market.probation.spared(seen)
 		at, known := domainsKey(seen, c.demands, r.key)
 		if known && found[at] != nil {
@@ -81,7 +82,7 @@ func (od *openDomains) openDomains() {
 		}
 		open := map[string]bool{}
 		for oi := range od.market.offers {
-			if seen.has(oi) && (!od.in.second || od.market.withinLimits(oi)) {
+			if seen.Has(oi) && (!od.in.second || od.market.withinLimits(oi)) {
 				od.market.addValues(open, c.demands, oi, r.key)
 			}
 		}
@@ -95,11 +96,11 @@ func (od *openDomains) openDomains() {
 // shut says that no node can be launched for the class. One that only a preference keeps it off could be.
 func (od *openDomains) shut(c *class) bool {
 	return c.want.pod == nil && !c.want.untainted &&
-		od.market.each(c.fits, od.market.probation.buyable).empty()
+		od.market.each(c.fits, od.market.probation.buyable).Empty()
 }
 
 // domainsKey tells spreads apart that see different domains; false for classes whose demands make them special.
-func domainsKey(seen bits, demands []catalog.Requirements, key string) (string, bool) {
+func domainsKey(seen bitset.Set, demands []catalog.Requirements, key string) (string, bool) {
 	if !modest(demands) {
 		return "", false
 	}
@@ -111,8 +112,8 @@ func domainsKey(seen bits, demands []catalog.Requirements, key string) (string, 
 }
 
 // counted are the offers whose nodes the spread counts by its inclusion policies.
-func (od *openDomains) counted(r *rule) bits {
-	c, seen := &od.classes[r.owner], newBits(len(od.market.offers))
+func (od *openDomains) counted(r *rule) bitset.Set {
+	c, seen := &od.classes[r.owner], bitset.New(len(od.market.offers))
 	for pi := range od.market.pools {
 		p := &od.market.pools[pi]
 		_, tolerated := Tolerates(c.pod.Spec.Tolerations, p.Taints)
@@ -123,7 +124,7 @@ func (od *openDomains) counted(r *rule) bits {
 			if policy := r.policy.NodeAffinityPolicy; policy != nil && *policy == corev1.NodeInclusionPolicyIgnore {
 				term = nil
 			}
-			seen.or(od.market.matching(p, term))
+			seen.Union(od.market.matching(p, term))
 		}
 	}
 	return seen
@@ -139,7 +140,7 @@ func (od *openDomains) softDomains() {
 		c := &od.classes[r.owner]
 		fits, _ := od.market.probation.spared(c.fits)
 		for oi := range od.market.offers {
-			if fits.has(oi) && od.market.available.has(oi) && od.market.withinLimits(oi) {
+			if fits.Has(oi) && od.market.available.Has(oi) && od.market.withinLimits(oi) {
 				od.market.addValues(r.domains, c.demands, oi, r.key)
 			}
 		}

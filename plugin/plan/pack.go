@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // packing is the result for the pools of one weight.
@@ -43,7 +44,7 @@ func (p *problem) plain() bool {
 
 // units turns what is left of the classes into units, each with its domain. What can have none stays out.
 func (m *model) units(left []int) []unit {
-	m.placer.memo = domainMemo{places: map[string]places{}, inside: map[string]bits{}, joining: m.relations.findJoining()}
+	m.placer.memo = domainMemo{places: map[string]places{}, inside: map[string]bitset.Set{}, joining: m.relations.findJoining()}
 	defer func() { m.placer.memo = domainMemo{} }()
 	m.market.moreValues = map[string]int{}
 	rest := slices.Clone(left)

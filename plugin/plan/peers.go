@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // scope is the namespaces that a rule speaks of. Equal keys mean equal namespaces.
@@ -126,7 +128,7 @@ func (r *rule) whom() string {
 }
 
 // matched are the groups and the classes that a rule speaks of. Nobody changes them.
-type matched struct{ groups, classes bits }
+type matched struct{ groups, classes bitset.Set }
 
 // matched finds whom the rule speaks of.
 func (re *relations) matched(r *rule) matched {
@@ -135,27 +137,27 @@ func (re *relations) matched(r *rule) matched {
 	if ok {
 		return out
 	}
-	out = matched{newBits(len(re.peers.pods)), newBits(len(re.classes))}
+	out = matched{bitset.New(len(re.peers.pods)), bitset.New(len(re.classes))}
 	if some, ok := re.peers.candidates(r.selector); ok {
 		for _, g := range some {
 			if r.matches(re.peers.pods[g]) {
-				out.groups.set(g)
+				out.groups.Add(g)
 			}
 		}
 	} else {
 		for g, pod := range re.peers.pods {
 			if r.matches(pod) {
-				out.groups.set(g)
+				out.groups.Add(g)
 			}
 		}
 	}
-	if out.groups.empty() {
+	if out.groups.Empty() {
 		re.peers.matched[key] = out
 		return out
 	}
 	for ci, g := range re.peers.class {
-		if out.groups.has(g) {
-			out.classes.set(ci)
+		if out.groups.Has(g) {
+			out.classes.Add(ci)
 		}
 	}
 	re.peers.matched[key] = out

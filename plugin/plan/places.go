@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // places are the combinations of label values under some keys that a new node can have.
@@ -21,7 +22,7 @@ type place struct {
 	// values are the combinations, names tells them apart.
 	values []map[string]string
 	names  []string
-	set    bits
+	set    bitset.Set
 	offers []int
 	// asked is how often the place was asked what it costs.
 	asked int
@@ -36,7 +37,7 @@ type rate struct {
 }
 
 // domains returns the domains in which some of the offers take the need, the cheapest first.
-func (l places) domains(offers []offer, fits bits, need vec) []domain {
+func (l places) domains(offers []offer, fits bitset.Set, need vec) []domain {
 	found := map[string]*domain{}
 	for i := range l {
 		p := &l[i]
@@ -59,11 +60,11 @@ func (l places) domains(offers []offer, fits bits, need vec) []domain {
 const fewQuestions = 16
 
 // cheapest returns the least price of the need's share of an offer in USD per hour, infinite if none of the offers takes it.
-func (p *place) cheapest(offers []offer, fits bits, need vec) float64 {
+func (p *place) cheapest(offers []offer, fits bitset.Set, need vec) float64 {
 	best := math.Inf(1)
 	if p.asked++; p.asked <= fewQuestions {
 		for _, oi := range p.offers {
-			if fits.has(oi) {
+			if fits.Has(oi) {
 				best = min(best, offers[oi].Price*share(need, offers[oi].free))
 			}
 		}
@@ -86,7 +87,7 @@ func (p *place) cheapest(offers []offer, fits bits, need vec) float64 {
 		if r.price*float64(need[scarce]) >= best {
 			break
 		}
-		if fits.has(r.offer) {
+		if fits.Has(r.offer) {
 			best = min(best, offers[r.offer].Price*share(need, offers[r.offer].free))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // randomOffers returns offers with some free resources, of which types of equal size share what they have.
@@ -38,27 +39,27 @@ func TestOffersBySizeAndPrice(t *testing.T) {
 			p.offers = append(p.offers, oi)
 		}
 		for range 3 * fewQuestions {
-			need, fits := randomNeed(rng), newBits(len(offers))
+			need, fits := randomNeed(rng), bitset.New(len(offers))
 			for oi := range offers {
 				if rng.IntN(3) > 0 {
-					fits.set(oi)
+					fits.Add(oi)
 				}
 			}
-			want, least := fits.clone(), math.Inf(1)
+			want, least := fits.Clone(), math.Inf(1)
 			for oi := range offers {
-				if !want.has(oi) {
+				if !want.Has(oi) {
 					continue
 				}
 				if !offers[oi].free.holds(need) {
-					want.unset(oi)
+					want.Remove(oi)
 					continue
 				}
 				least = min(least, offers[oi].Price*share(need, offers[oi].free))
 			}
 			by.keep(fits, need)
 			for oi := range offers {
-				if fits.has(oi) != want.has(oi) {
-					t.Fatalf("an offer with %v free is kept for %v: %t", offers[oi].free, need, fits.has(oi))
+				if fits.Has(oi) != want.Has(oi) {
+					t.Fatalf("an offer with %v free is kept for %v: %t", offers[oi].free, need, fits.Has(oi))
 				}
 			}
 			if got := p.cheapest(offers, fits, need); got != least && math.Abs(got-least) > 1e-9*least {

@@ -20,7 +20,7 @@ func (mb *marketBuilder) prepare() {
 	i := slices.IndexFunc(maker.known, func(p *prepared) bool { return p.key == key })
 	if i >= 0 && slices.EqualFunc(maker.known[i].lists, lists, sameList) {
 		p := maker.known[i]
-		mb.market.types, mb.market.offers, mb.market.available = p.types, p.offers, p.available.clone()
+		mb.market.types, mb.market.offers, mb.market.available = p.types, p.offers, p.available.Clone()
 		for i, r := range p.ranges {
 			mb.market.pools[i].types, mb.market.pools[i].offers = r[0], r[1]
 		}
@@ -30,7 +30,7 @@ func (mb *marketBuilder) prepare() {
 		return
 	}
 	mb.compileOffers()
-	p := &prepared{key: key, lists: lists, types: mb.market.types, offers: mb.market.offers, available: mb.market.available.clone()}
+	p := &prepared{key: key, lists: lists, types: mb.market.types, offers: mb.market.offers, available: mb.market.available.Clone()}
 	for i := range mb.market.pools {
 		p.ranges = append(p.ranges, [2][2]int{mb.market.pools[i].types, mb.market.pools[i].offers})
 	}

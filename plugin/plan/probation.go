@@ -7,13 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // probation is the offers whose launches failed lately. A node of them may never come: it is to hold only pods that can run
 // nowhere else.
 type probation struct {
 	// offers on probation; nil for none.
-	offers bits
+	offers bitset.Set
 	names  map[offerName]bool
 	// buyable says that a node of an offer can be launched now.
 	buyable func(oi int) bool
@@ -25,7 +26,7 @@ type offerName struct{ pool, instanceType, zone, capacityType string }
 // newProbation lists the market's offers on probation. Those of a pool with strict minValues are left out: without them the
 // pool might lack the values that it needs for a node of other offers.
 func newProbation(mk *market, minValuesBestEffort bool) probation {
-	p := probation{names: map[offerName]bool{}, buyable: func(oi int) bool { return mk.available.has(oi) && mk.withinLimits(oi) }}
+	p := probation{names: map[offerName]bool{}, buyable: func(oi int) bool { return mk.available.Has(oi) && mk.withinLimits(oi) }}
 	several := func(r catalog.Requirement) bool { return r.MinValues > 1 }
 	for oi := range mk.offers {
 		o := &mk.offers[oi]
@@ -34,21 +35,21 @@ func newProbation(mk *market, minValuesBestEffort bool) probation {
 			continue
 		}
 		if p.offers == nil {
-			p.offers = newBits(len(mk.offers))
+			p.offers = bitset.New(len(mk.offers))
 		}
-		p.offers.set(oi)
+		p.offers.Add(oi)
 		p.names[offerName{in.Name, mk.types[o.shape].Name, o.Zone, o.CapacityType}] = true
 	}
 	return p
 }
 
 // spared is fits without the offers on probation if others can be bought; else it is fits itself, and false.
-func (p *probation) spared(fits bits) (bits, bool) {
+func (p *probation) spared(fits bitset.Set) (bitset.Set, bool) {
 	if p.offers == nil {
 		return fits, false
 	}
 	out, proven := p.without(fits), false
-	out.each(func(oi int) { proven = proven || p.buyable(oi) })
+	out.Each(func(oi int) { proven = proven || p.buyable(oi) })
 	if !proven {
 		return fits, false
 	}
@@ -56,8 +57,8 @@ func (p *probation) spared(fits bits) (bits, bool) {
 }
 
 // without is fits less the offers on probation.
-func (p *probation) without(fits bits) bits {
-	out := fits.clone()
+func (p *probation) without(fits bitset.Set) bitset.Set {
+	out := fits.Clone()
 	for w, x := range p.offers {
 		out[w] &^= x
 	}

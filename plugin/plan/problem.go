@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // problem is what packing solves at one time: units onto new nodes of the pools of one weight.
@@ -15,7 +16,7 @@ type problem struct {
 	// weight of the pools.
 	weight int32
 	// may are the offers of these pools that are available.
-	may bits
+	may bitset.Set
 	// packing is the same in terms of items and bins: units that cannot be told apart are one item type, offers are bins.
 	packing binpack.Problem
 	// of are the units of each item type.
@@ -39,7 +40,7 @@ type solution struct {
 }
 
 func (m *model) newProblem(units []unit, weight int32) *problem {
-	p := &problem{m: m, units: units, weight: weight, may: m.market.available.clone()}
+	p := &problem{m: m, units: units, weight: weight, may: m.market.available.Clone()}
 	var room [][]int64
 	for pi := range m.market.pools {
 		if m.market.pools[pi].Weight != weight {
@@ -77,9 +78,9 @@ func (p *problem) findItems() {
 		if u.count == 0 {
 			continue
 		}
-		fits := u.fits.clone()
-		fits.and(p.may)
-		it := binpack.ItemType{Need: binpack.Vec(u.need), Fits: binpack.Set(fits), Memberships: rules.of(u), Choices: choices.of(u)}
+		fits := u.fits.Clone()
+		fits.Intersect(p.may)
+		it := binpack.ItemType{Need: binpack.Vec(u.need), Fits: bitset.Set(fits), Memberships: rules.of(u), Choices: choices.of(u)}
 		for _, part := range u.parts {
 			it.Pods += part.n
 		}
@@ -159,8 +160,8 @@ func number(index map[string]int, text string) int {
 
 // joined are the node rules, those with the same members and limit as one: their subjects are as good as one.
 type joined struct {
-	members  []bits
-	subjects []bits
+	members  []bitset.Set
+	subjects []bitset.Set
 	limits   []int
 }
 
@@ -176,9 +177,9 @@ func (co *colocation) joinedRules() *joined {
 		if !ok {
 			i = len(j.limits)
 			index[string(key)] = i
-			j.members, j.subjects, j.limits = append(j.members, r.members), append(j.subjects, newBits(len(co.classes))), append(j.limits, r.limit)
+			j.members, j.subjects, j.limits = append(j.members, r.members), append(j.subjects, bitset.New(len(co.classes))), append(j.limits, r.limit)
 		}
-		j.subjects[i].set(r.subject)
+		j.subjects[i].Add(r.subject)
 	}
 	return j
 }
@@ -189,8 +190,8 @@ func (j *joined) of(u *unit) []binpack.Membership {
 	for i := range j.limits {
 		w := binpack.Membership{Cap: i}
 		for _, part := range u.parts {
-			w.Subject = w.Subject || j.subjects[i].has(part.class)
-			if j.members[i].has(part.class) {
+			w.Subject = w.Subject || j.subjects[i].Has(part.class)
+			if j.members[i].Has(part.class) {
 				w.Weight += part.n
 			}
 		}

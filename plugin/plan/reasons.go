@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // note keeps a reason that was found on the way, for a class in a pool.
@@ -63,7 +64,7 @@ func (ex *explainer) reason(ci, pi int) Reason {
 		return r
 	}
 	for oi := p.offers[0]; oi < p.offers[1]; oi++ {
-		if c.fits.has(oi) && ex.market.probation.buyable(oi) {
+		if c.fits.Has(oi) && ex.market.probation.buyable(oi) {
 			// A node that runs one pod could be launched: it is other pods that it lacks, or may not be with.
 			r := ex.relation(ci)
 			r.NodePool = p.Name
@@ -85,18 +86,18 @@ func (ex *explainer) reason(ci, pi int) Reason {
 	if p.types[0] == p.types[1] {
 		return say("NoInstanceTypeFits", "%s", ex.noTypes(p))
 	}
-	labelled := newBits(len(ex.market.offers))
+	labelled := bitset.New(len(ex.market.offers))
 	for _, term := range c.terms {
-		labelled.or(ex.market.matching(p, term))
+		labelled.Union(ex.market.matching(p, term))
 	}
-	if labelled.empty() {
+	if labelled.Empty() {
 		return say("RequirementsConflict", "%s", ex.market.conflict(c, p))
 	}
 	return ex.reasonBySize(ci, p, labelled)
 }
 
 // reasonBySize goes on from the offers whose labels match.
-func (ex *explainer) reasonBySize(ci int, p *pool, labelled bits) Reason {
+func (ex *explainer) reasonBySize(ci int, p *pool, labelled bitset.Set) Reason {
 	c := &ex.classes[ci]
 	r := Reason{NodePool: p.Name}
 	if c.lacks != "" {
@@ -105,36 +106,36 @@ func (ex *explainer) reasonBySize(ci int, p *pool, labelled bits) Reason {
 		return r
 	}
 	fits := ex.market.each(labelled, func(oi int) bool { return ex.market.offers[oi].free.times(c.need) > 0 })
-	if fits.empty() {
+	if fits.Empty() {
 		r.Code, r.Message = "NoInstanceTypeFits", ex.tooLarge(c, labelled)
 		return r
 	}
 	free := ex.market.each(fits, func(oi int) bool { return !ex.fitter.daemonPort(c, oi) })
-	if free.empty() {
+	if free.Empty() {
 		r.Code, r.Message = "NoInstanceTypeFits", "asks for a host port that a daemon pod takes on every node of the pool"
 		return r
 	}
 	free = ex.market.each(free, func(oi int) bool { return !ex.fitter.daemonApart(c, oi) })
-	if free.empty() {
+	if free.Empty() {
 		r.Code, r.Message = "AffinityUnsatisfiable", "required anti-affinity keeps it apart from the pods of DaemonSet "+ex.fitter.daemons[c.hostile[0].daemon].pod.Name+", which run on every node of the pool"
 		return r
 	}
 	near := ex.market.each(free, func(oi int) bool { return !ex.fitter.isBlocked(c, oi) })
-	if near.empty() {
+	if near.Empty() {
 		r.Code, r.Message = "AffinityUnsatisfiable", "running pods have required anti-affinity against it wherever the pool can launch"
 		return r
 	}
 	kept := ex.market.each(near, func(oi int) bool { return !ex.fitter.rejects(c, oi) })
-	if kept.empty() {
+	if kept.Empty() {
 		r.Code, r.Message = "FilterRejected", ex.verdicts(c)
 		return r
 	}
-	open := ex.market.each(kept, ex.market.available.has)
-	if open.empty() {
+	open := ex.market.each(kept, ex.market.available.Has)
+	if open.Empty() {
 		r.Code, r.Message = "NoOfferingAvailable", ex.market.sold(kept)
 		return r
 	}
-	if ex.market.each(open, ex.market.withinLimits).empty() {
+	if ex.market.each(open, ex.market.withinLimits).Empty() {
 		r.Code, r.Message = "LimitExceeded", ex.market.overLimit(p, open)
 		return r
 	}
@@ -149,9 +150,9 @@ func (mk *market) conflict(c *class, p *pool) string {
 	var all []string
 	for _, term := range c.terms {
 		for _, k := range sortedKeys(term) {
-			one := newBits(len(mk.offers))
-			one.or(mk.matching(p, catalog.Requirements{k: term[k]}))
-			if text := fmt.Sprintf("requires %s %s; %s", k, setText(term[k]), mk.allows(p, k, term[k])); one.empty() {
+			one := bitset.New(len(mk.offers))
+			one.Union(mk.matching(p, catalog.Requirements{k: term[k]}))
+			if text := fmt.Sprintf("requires %s %s; %s", k, setText(term[k]), mk.allows(p, k, term[k])); one.Empty() {
 				if !slices.Contains(all, text) {
 					all = append(all, text)
 				}
@@ -208,10 +209,10 @@ func (mk *market) offered(p *pool, key string) []string {
 }
 
 // tooLarge names the resource that decides, and the node that comes nearest.
-func (ex *explainer) tooLarge(c *class, set bits) string {
+func (ex *explainer) tooLarge(c *class, set bitset.Set) string {
 	best, bestShare := -1, 0.0
 	for oi := range ex.market.offers {
-		if !set.has(oi) {
+		if !set.Has(oi) {
 			continue
 		}
 		if s := share(c.need, ex.market.offers[oi].free); best < 0 || s < bestShare {
@@ -221,7 +222,7 @@ func (ex *explainer) tooLarge(c *class, set bits) string {
 	o := &ex.market.offers[best]
 	var asks, has []string
 	for d, n := range c.need {
-		if n > 0 && ex.market.each(set, func(oi int) bool { return ex.market.offers[oi].free[d] > 0 }).empty() {
+		if n > 0 && ex.market.each(set, func(oi int) bool { return ex.market.offers[oi].free[d] > 0 }).Empty() {
 			return fmt.Sprintf("asks for %s %s; no type of the pool has any", figure(ex.dims[d], n), resourceText(ex.dims[d]))
 		}
 		if n > max(o.free[d], 0) {
@@ -266,10 +267,10 @@ type lessons struct {
 	// held are the reasons of classes that could be placed but must not be, such as the rest of a gang.
 	held map[int]Reason
 	// without are offers that a class cannot use, by class, and notes the reasons, by class and pool.
-	without map[int]bits
+	without map[int]bitset.Set
 	notes   map[[2]int]Reason
 }
 
 func newLessons() *lessons {
-	return &lessons{held: map[int]Reason{}, without: map[int]bits{}, notes: map[[2]int]Reason{}}
+	return &lessons{held: map[int]Reason{}, without: map[int]bitset.Set{}, notes: map[[2]int]Reason{}}
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // verdicts are the filters' words about the class.
@@ -27,11 +28,11 @@ func (ex *explainer) verdicts(c *class) string {
 }
 
 // sold says which offerings would do and when one of them is tried again.
-func (mk *market) sold(set bits) string {
+func (mk *market) sold(set bitset.Set) string {
 	n, names := 0, []string{}
 	var again time.Time
 	for oi := range mk.offers {
-		if !set.has(oi) {
+		if !set.Has(oi) {
 			continue
 		}
 		o := &mk.offers[oi]
@@ -54,10 +55,10 @@ func (mk *market) sold(set bits) string {
 }
 
 // overLimit names the limit that the node which comes nearest to keeping them would break.
-func (mk *market) overLimit(p *pool, set bits) string {
+func (mk *market) overLimit(p *pool, set bitset.Set) string {
 	best, over, extra := -1, 0, 0.0
 	for oi := range mk.offers {
-		if !set.has(oi) {
+		if !set.Has(oi) {
 			continue
 		}
 		i, x := mk.excess(p, oi)
@@ -107,7 +108,7 @@ func (ex *explainer) relation(ci int) Reason {
 func (ex *explainer) relationOfOthers(ci int) Reason {
 	for i := range ex.relations.rules {
 		r := &ex.relations.rules[i]
-		if !r.classes.has(ci) || r.key == corev1.LabelHostname {
+		if !r.classes.Has(ci) || r.key == corev1.LabelHostname {
 			continue
 		}
 		switch {

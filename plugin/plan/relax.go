@@ -5,6 +5,8 @@ import (
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // relax takes out of the model what a plan keeps to though other nodes for the same pods need not, so that a bound is one for all of
@@ -46,19 +48,19 @@ func (rx *relaxation) relaxVolumes() bool {
 
 // relaxRules closes the rules that limit no node.
 func (rx *relaxation) relaxRules(p *Plan) bool {
-	var endless bits
+	var endless bitset.Set
 	closed := false
 	for i := range rx.relations.rules {
 		r := &rx.relations.rules[i]
 		c := &rx.classes[r.owner]
 		switch {
 		case r.kind == antiAffinity && !isHost(r.key):
-			r.closed = !rx.market.each(c.fits, func(oi int) bool { return rx.market.mayLack(c.demands, oi, r.key) }).empty()
+			r.closed = !rx.market.each(c.fits, func(oi int) bool { return rx.market.mayLack(c.demands, oi, r.key) }).Empty()
 		case r.kind == spread && !r.soft && r.key == corev1.LabelHostname:
 			if endless == nil {
 				endless = rx.endless(p)
 			}
-			r.closed = rx.market.each(c.fits, endless.has).empty()
+			r.closed = rx.market.each(c.fits, endless.Has).Empty()
 		default:
 			continue
 		}
@@ -68,7 +70,7 @@ func (rx *relaxation) relaxRules(p *Plan) bool {
 }
 
 // endless are the offers of which one more can be bought beside the nodes of the plan, and beside any others that cost no more.
-func (rx *relaxation) endless(p *Plan) bits {
+func (rx *relaxation) endless(p *Plan) bitset.Set {
 	pools := maps.Clone(rx.in.Catalog.NodePools)
 	s := second{in: *rx.in, first: p}
 	for i := range p.Claims {
@@ -76,16 +78,16 @@ func (rx *relaxation) endless(p *Plan) bits {
 		np.Usage = s.usage(np, &p.Claims[i])
 		pools[np.Name] = np
 	}
-	out := newBits(len(rx.market.offers))
+	out := bitset.New(len(rx.market.offers))
 	for pi := range rx.market.pools {
 		left := rx.market.beside(pi, pools[rx.market.pools[pi].Name].Usage, p.CostPerHour)
 		for oi := rx.market.pools[pi].offers[0]; oi < rx.market.pools[pi].offers[1]; oi++ {
-			room := rx.market.available.has(oi) && rx.market.offers[oi].ReservationID == ""
+			room := rx.market.available.Has(oi) && rx.market.offers[oi].ReservationID == ""
 			for i, used := range rx.market.types[rx.market.offers[oi].shape].usage {
 				room = room && float64(used) <= left[i]
 			}
 			if room {
-				out.set(oi)
+				out.Add(oi)
 			}
 		}
 	}
@@ -102,7 +104,7 @@ func (mk *market) beside(pi int, used corev1.ResourceList, bill float64) []float
 		for oi := p.offers[0]; oi < p.offers[1]; oi++ {
 			o := &mk.offers[oi]
 			switch one := float64(mk.types[o.shape].usage[i]); {
-			case !mk.available.has(oi) || one == 0:
+			case !mk.available.Has(oi) || one == 0:
 			case o.ReservationID != "":
 				reserved += one * float64(o.Remaining)
 			default:

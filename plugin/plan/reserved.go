@@ -27,7 +27,7 @@ func (cr *capacityReservations) compile() {
 func (cr *capacityReservations) closeEmpty() {
 	for oi := range cr.market.offers {
 		if left, limited := cr.left[cr.market.offers[oi].ReservationID]; limited && left <= 0 {
-			cr.market.available.unset(oi)
+			cr.market.available.Remove(oi)
 		}
 	}
 }
@@ -102,14 +102,14 @@ func (cr *capacityReservations) elsewhere(p *problem, n *node) float64 {
 	best, dearest := 0.0, 0.0
 	for oi := range cr.market.offers {
 		o := &cr.market.offers[oi]
-		if o.ReservationID != "" || !p.may.has(oi) {
+		if o.ReservationID != "" || !p.may.Has(oi) {
 			continue
 		}
 		dearest = max(dearest, o.Price*share(n.sum, o.free))
 		if !o.free.holds(n.sum) || best > 0 && o.Price >= best {
 			continue
 		}
-		if !slices.ContainsFunc(n.items, func(it item) bool { return !p.units[it.unit].fits.has(oi) }) {
+		if !slices.ContainsFunc(n.items, func(it item) bool { return !p.units[it.unit].fits.Has(oi) }) {
 			best = o.Price
 		}
 	}

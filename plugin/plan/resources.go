@@ -2,7 +2,6 @@ package plan
 
 import (
 	"maps"
-	mathbits "math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,52 +198,6 @@ func (v vec) holds(sum vec) bool {
 		}
 	}
 	return true
-}
-
-// bits is a set of small integers.
-type bits []uint64
-
-func newBits(n int) bits      { return make(bits, (n+63)/64) }
-func (b bits) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
-func (b bits) set(i int)      { b[i>>6] |= 1 << (i & 63) }
-func (b bits) unset(i int)    { b[i>>6] &^= 1 << (i & 63) }
-func (b bits) clone() bits    { return slices.Clone(b) }
-
-// and keeps what is in o as well.
-func (b bits) and(o bits) {
-	for i := range b {
-		b[i] &= o[i]
-	}
-}
-
-// meets reports whether any of b is in o.
-func (b bits) meets(o bits) bool {
-	for i := range b {
-		if b[i]&o[i] != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// or adds what is in o.
-func (b bits) or(o bits) {
-	for i := range b {
-		b[i] |= o[i]
-	}
-}
-
-// each calls do for what is in b, in order.
-func (b bits) each(do func(i int)) {
-	for w, word := range b {
-		for ; word != 0; word &= word - 1 {
-			do(w<<6 + mathbits.TrailingZeros64(word))
-		}
-	}
-}
-
-func (b bits) empty() bool {
-	return !slices.ContainsFunc(b, func(w uint64) bool { return w != 0 })
 }
 
 func sortedNames(list corev1.ResourceList) []corev1.ResourceName {

@@ -118,7 +118,7 @@ func (r *room) blocks(c *class) bool {
 func (re *relations) staysEven(ci int, at lookup) bool {
 	for _, i := range re.hosts {
 		r := &re.rules[i]
-		if v, ok := at(r.key); ok && r.owner != ci && r.classes.has(ci) && !r.staysEven(v, 1) {
+		if v, ok := at(r.key); ok && r.owner != ci && r.classes.Has(ci) && !r.staysEven(v, 1) {
 			return false
 		}
 	}

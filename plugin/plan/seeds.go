@@ -3,6 +3,8 @@ package plan
 import (
 	"cmp"
 	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // unwelcome raises a domain's rank above that of any price.
@@ -11,14 +13,14 @@ const unwelcome = 1 << 20
 // byFreedom puts first the units that others must join, or that must join others, in the order of how many domains they
 // can be in: a pod whose volume is in one zone decides for those that could be anywhere.
 func (pl *placer) byFreedom(todo []unit) {
-	joins := newBits(len(pl.classes))
+	joins := bitset.New(len(pl.classes))
 	for i := range pl.relations.rules {
 		if r := &pl.relations.rules[i]; r.kind == affinity && !isHost(r.key) {
-			joins.set(r.owner)
-			joins.or(r.classes)
+			joins.Add(r.owner)
+			joins.Union(r.classes)
 		}
 	}
-	if joins.empty() {
+	if joins.Empty() {
 		return
 	}
 	type ranked struct {
@@ -28,7 +30,7 @@ func (pl *placer) byFreedom(todo []unit) {
 	all := make([]ranked, len(todo))
 	for i := range todo {
 		all[i] = ranked{todo[i], len(pl.market.offers) + 1}
-		if slices.ContainsFunc(todo[i].parts, func(p part) bool { return joins.has(p.class) }) {
+		if slices.ContainsFunc(todo[i].parts, func(p part) bool { return joins.Has(p.class) }) {
 			all[i].domains = len(pl.domainsOf(&todo[i], pl.relations.keys(&todo[i])))
 		}
 	}
@@ -41,7 +43,7 @@ func (pl *placer) byFreedom(todo []unit) {
 // joining are pods that have to join others by one label: classes whose affinity speaks of the same pods.
 type joining struct {
 	key     string
-	classes bits
+	classes bitset.Set
 	tally   *tally
 	// owners are the classes that have to join.
 	owners []int
@@ -74,7 +76,7 @@ func (pl *placer) helpful(u *unit, domains []domain) {
 	changed := false
 	for i := range pl.memo.joining {
 		j := &pl.memo.joining[i]
-		if j.tally.total > 0 || !slices.ContainsFunc(u.parts, func(p part) bool { return j.classes.has(p.class) }) {
+		if j.tally.total > 0 || !slices.ContainsFunc(u.parts, func(p part) bool { return j.classes.Has(p.class) }) {
 			continue
 		}
 		if j.reach == nil {
@@ -83,7 +85,7 @@ func (pl *placer) helpful(u *unit, domains []domain) {
 			}
 		}
 		for at, owner := range j.owners {
-			can, self := j.reach[at], j.classes.has(owner)
+			can, self := j.reach[at], j.classes.Has(owner)
 			if len(can) == 0 || slices.ContainsFunc(u.parts, func(p part) bool { return p.class == owner }) {
 				continue
 			}
@@ -106,7 +108,7 @@ func (pl *placer) reach(ci int, key string) map[string]bool {
 	c, out := &pl.classes[ci], map[string]bool{}
 	if modest(c.demands) {
 		for _, p := range pl.placesOf(c.demands, []string{key}) {
-			if !p.set.meets(c.fits) {
+			if !p.set.Meets(c.fits) {
 				continue
 			}
 			for _, values := range p.values {
@@ -117,8 +119,8 @@ func (pl *placer) reach(ci int, key string) map[string]bool {
 		}
 		return out
 	}
-	c.fits.each(func(oi int) {
-		if pl.market.available.has(oi) {
+	c.fits.Each(func(oi int) {
+		if pl.market.available.Has(oi) {
 			pl.market.addValues(out, c.demands, oi, key)
 		}
 	})

@@ -3,6 +3,8 @@ package plan
 import (
 	"cmp"
 	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // sizes finds the offers whose nodes are large enough for a need, without a look at each offer.
@@ -15,7 +17,7 @@ type sizes struct {
 // sizeStep is the offers that have at least so much free of a dimension.
 type sizeStep struct {
 	free   int64
-	offers bits
+	offers bitset.Set
 }
 
 // newSizes returns the sizes of the offers, whose free resources must not change any more.
@@ -24,7 +26,7 @@ func newSizes(offers []offer, dims int) *sizes {
 }
 
 // keep removes from the set the offers whose nodes do not hold the need when they are empty.
-func (s *sizes) keep(set bits, need vec) {
+func (s *sizes) keep(set bitset.Set, need vec) {
 	for d, n := range need {
 		if n <= 0 {
 			continue
@@ -35,7 +37,7 @@ func (s *sizes) keep(set bits, need vec) {
 			clear(set)
 			return
 		}
-		set.and(steps[at].offers)
+		set.Intersect(steps[at].offers)
 	}
 }
 
@@ -49,12 +51,12 @@ func (s *sizes) stepsOf(d int) []sizeStep {
 		order[oi] = oi
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(s.offers[b].free[d], s.offers[a].free[d]) })
-	set := newBits(len(s.offers))
+	set := bitset.New(len(s.offers))
 	var steps []sizeStep
 	for i, oi := range order {
-		set.set(oi)
+		set.Add(oi)
 		if free := s.offers[oi].free[d]; i+1 == len(order) || s.offers[order[i+1]].free[d] < free {
-			steps = append(steps, sizeStep{free, set.clone()})
+			steps = append(steps, sizeStep{free, set.Clone()})
 		}
 	}
 	slices.Reverse(steps)

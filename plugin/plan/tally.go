@@ -69,7 +69,7 @@ func (re *relations) findConcerns() {
 		c := &re.concerns[r.owner]
 		c.owned = append(c.owned, i)
 		if priority(re.classes[r.owner].pod) > least && r.kind == spread && !r.soft && !isHost(r.key) {
-			r.classes.each(func(ci int) {
+			r.classes.Each(func(ci int) {
 				if ci != r.owner && re.yields(ci, r.owner) {
 					re.concerns[ci].yields = append(re.concerns[ci].yields, i)
 				}
@@ -77,7 +77,7 @@ func (re *relations) findConcerns() {
 		}
 		if !seen[r.tally] {
 			seen[r.tally] = true
-			r.classes.each(func(ci int) { re.concerns[ci].tallies = append(re.concerns[ci].tallies, r.tally) })
+			r.classes.Each(func(ci int) { re.concerns[ci].tallies = append(re.concerns[ci].tallies, r.tally) })
 		}
 	}
 	groupAlike(re.rules, re.concerns)
@@ -105,7 +105,7 @@ func groupAlike(rules []rule, concerns []concern) {
 			one := *r
 			all, one.owners = &one, map[string]int{}
 			index[key] = all
-			r.classes.each(func(ci int) {
+			r.classes.Each(func(ci int) {
 				if c := &concerns[ci]; r.kind == antiAffinity {
 					c.avoids = append(c.avoids, all)
 				} else {
@@ -166,7 +166,7 @@ func (re *relations) findKeys() {
 		// Rules that speak of the same pods share the list of their classes.
 		if of := (whose{r.key, &r.classes[0]}); !seen[of] {
 			seen[of] = true
-			r.classes.each(add)
+			r.classes.Each(add)
 		}
 	}
 	for ci := range re.concerns {

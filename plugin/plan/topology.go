@@ -37,7 +37,7 @@ func (re *relations) countNode(ni int) {
 func (re *relations) countPods(r *rule, ni int, v string) {
 	pods := re.in.Nodes[ni].Pods
 	for k, g := range re.peers.node[ni] {
-		if r.groups.has(g) && (r.kind != spread || pods[k].DeletionTimestamp == nil) {
+		if r.groups.Has(g) && (r.kind != spread || pods[k].DeletionTimestamp == nil) {
 			r.counts[v]++
 			r.total++
 		}
@@ -89,7 +89,7 @@ func (re *relations) block(p *corev1.Pod, at map[string]string) {
 		away := re.matched(&r).classes
 		for ci := range re.classes {
 			c := &re.classes[ci]
-			if !away.has(ci) {
+			if !away.Has(ci) {
 				continue
 			}
 			if c.blocked == nil {
@@ -142,7 +142,7 @@ func (r *rule) staysEven(v string, n int) bool {
 
 func (r *rule) allows(p part, v string, ok bool) bool {
 	self := 0
-	if r.classes.has(p.class) {
+	if r.classes.Has(p.class) {
 		self = p.n
 	}
 	switch r.kind {

@@ -1,17 +1,21 @@
 package plan
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+)
 
 // inTurn says that the parts of the unit may come to a new node one after the other: each finds there already whom its affinity
 // asks for, or needs nobody.
 func (re *relations) inTurn(u *unit, at lookup) bool {
-	came := newBits(len(re.classes))
+	came := bitset.New(len(re.classes))
 	n := 0
 	for range u.parts {
 		before := n
 		for _, p := range u.parts {
-			if !came.has(p.class) && re.mayCome(p, came, at) {
-				came.set(p.class)
+			if !came.Has(p.class) && re.mayCome(p, came, at) {
+				came.Add(p.class)
 				n++
 			}
 		}
@@ -23,13 +27,13 @@ func (re *relations) inTurn(u *unit, at lookup) bool {
 }
 
 // mayCome is permits on a new node where some are already.
-func (re *relations) mayCome(p part, came bits, at lookup) bool {
+func (re *relations) mayCome(p part, came bitset.Set, at lookup) bool {
 	for _, i := range re.concerns[p.class].owned {
 		r := &re.rules[i]
 		if r.kind == attended {
 			continue
 		}
-		if r.kind == affinity && r.classes.meets(came) {
+		if r.kind == affinity && r.classes.Meets(came) {
 			continue
 		}
 		v, ok := at(r.key)
@@ -39,7 +43,7 @@ func (re *relations) mayCome(p part, came bits, at lookup) bool {
 				return false
 			}
 		case r.kind == affinity:
-			if r.total > 0 || !r.classes.has(p.class) {
+			if r.total > 0 || !r.classes.Has(p.class) {
 				return false
 			}
 		}

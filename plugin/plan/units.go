@@ -15,11 +15,11 @@ func (pl *placer) newUnit(parts []part, count int) unit {
 		c := &pl.classes[p.class]
 		u.need.add(c.need, int64(p.n))
 		if i == 0 {
-			u.fits = c.fits.clone()
+			u.fits = c.fits.Clone()
 			copy(u.demands, c.demands)
 			continue
 		}
-		u.fits.and(c.fits)
+		u.fits.Intersect(c.fits)
 		for pi := range pl.market.pools {
 			if demandsClash(u.demands[pi], c.demands[pi]) {
 				pl.market.dropPool(u.fits, pi)
@@ -31,8 +31,8 @@ func (pl *placer) newUnit(parts []part, count int) unit {
 	}
 	if len(parts) > 1 || parts[0].n > 1 {
 		for oi := range pl.market.offers {
-			if u.fits.has(oi) && pl.market.offers[oi].free.times(u.need) < 1 {
-				u.fits.unset(oi)
+			if u.fits.Has(oi) && pl.market.offers[oi].free.times(u.need) < 1 {
+				u.fits.Remove(oi)
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func (pl *placer) domainsOf(u *unit, keys []string) []domain {
 	// A label that no new node has makes no domain.
 	keys = slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return !pl.market.newLabels[k] })
 	if len(keys) == 0 {
-		if pl.market.each(u.fits, pl.market.probation.buyable).empty() {
+		if pl.market.each(u.fits, pl.market.probation.buyable).Empty() {
 			return nil
 		}
 		return []domain{{values: map[string]string{}}}

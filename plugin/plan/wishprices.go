@@ -87,7 +87,7 @@ func (pc *preferenceCosts) trial(ci int, w want) class {
 	c.blocked = pc.classes[ci].blocked
 	c.hostile = pc.fitter.hostile(&c)
 	c.fits, c.demands = pc.fitter.fit(&c)
-	c.fits.and(pc.market.available)
+	c.fits.Intersect(pc.market.available)
 	return c
 }
 
@@ -95,7 +95,7 @@ func (pc *preferenceCosts) trial(ci int, w want) class {
 func (pc *preferenceCosts) perPod(c *class) float64 {
 	best := math.Inf(1)
 	for oi := range pc.market.offers {
-		if c.fits.has(oi) {
+		if c.fits.Has(oi) {
 			best = min(best, pc.market.offers[oi].Price*share(c.need, pc.market.offers[oi].free))
 		}
 	}
@@ -106,7 +106,7 @@ func (pc *preferenceCosts) perPod(c *class) float64 {
 func (pc *preferenceCosts) unevenness(c *class, key string) float64 {
 	least := map[string]float64{}
 	for oi := range pc.market.offers {
-		if !c.fits.has(oi) {
+		if !c.fits.Has(oi) {
 			continue
 		}
 		price := pc.market.offers[oi].Price * share(c.need, pc.market.offers[oi].free)
@@ -135,7 +135,7 @@ func (pc *preferenceCosts) priceHost(w wish, budget spending) ([]wish, string) {
 	c := pc.trial(w.class, want{})
 	cheapest := math.Inf(1)
 	for oi := range pc.market.offers {
-		if c.fits.has(oi) {
+		if c.fits.Has(oi) {
 			cheapest = min(cheapest, pc.market.offers[oi].Price)
 		}
 	}

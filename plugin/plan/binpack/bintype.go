@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	mathbits "math/bits"
 	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // binType is a candidate that is worth considering.
@@ -15,14 +17,14 @@ type binType struct {
 	// usage is what a bin counts against each of the pool's limits.
 	usage []int64
 	// classes are the eligibility classes that may use it: item types that fit the same candidates are one.
-	classes Set
+	classes bitset.Set
 }
 
 // findBins lists the Pareto-optimal candidates: those that no other one dominates by being as cheap, as large and open to the same
 // eligibility classes while it counts no more against the limits of the pool.
 func (p *problem) findBins(in *Problem, asked []int) {
 	classOf, index := make([]int, len(p.types)), map[string]int{}
-	var classes []Set
+	var classes []bitset.Set
 	var key []byte
 	for ti := range p.types {
 		key = key[:0]
@@ -38,7 +40,7 @@ func (p *problem) findBins(in *Problem, asked []int) {
 		classOf[ti] = di
 	}
 	p.bins = paretoOptimal(p.openBins(in, asked, classes))
-	open := make([]Set, len(p.bins))
+	open := make([]bitset.Set, len(p.bins))
 	for bi := range p.bins {
 		open[bi] = p.bins[bi].classes
 	}
@@ -50,10 +52,10 @@ func (p *problem) findBins(in *Problem, asked []int) {
 
 // openBins returns the candidates that the limits allow and that any class may use, sorted by price. Of the candidates of a group that
 // serve alike it has the cheapest alone.
-func (p *problem) openBins(in *Problem, asked []int, classes []Set) []*binType {
-	either := newSet(len(in.Bins))
+func (p *problem) openBins(in *Problem, asked []int, classes []bitset.Set) []*binType {
+	either := bitset.New(len(in.Bins))
 	for _, class := range classes {
-		either.or(class)
+		either.Union(class)
 	}
 	var store []binType
 	begin, shape := 0, -1 // where those of this group begin
@@ -97,7 +99,7 @@ func (p *problem) openBins(in *Problem, asked []int, classes []Set) []*binType {
 }
 
 // alike returns the index of the bin type with as much room as the candidate and the same classes; -1 for none.
-func (p *Problem) alike(bins []binType, o *Bin, classes Set) int {
+func (p *Problem) alike(bins []binType, o *Bin, classes bitset.Set) int {
 	return slices.IndexFunc(bins, func(l binType) bool {
 		return slices.Equal(l.classes, classes) && slices.Equal(p.Bins[l.offer].Free, o.Free)
 	})

@@ -16,7 +16,7 @@ func atLeast(k *packer, proven, cost float64) float64 {
 	best := proven
 	for _, ti := range k.all {
 		for bi := range k.bins { // sorted by price
-			if k.types[ti].takes.has(bi) {
+			if k.types[ti].takes.Has(bi) {
 				best = max(best, k.bins[bi].price)
 				break
 			}

@@ -1,5 +1,7 @@
 package binpack
 
+import "github.com/slipway-k8s/slipway/plugin/plan/bitset"
+
 // divisible returns values of the item types by their size alone: the duals of the LP relaxation with divisible items,
 // one for each eligibility class, found by a search along the axes. No bin then holds more value than it costs.
 func divisible(k *packer, counts []int) []float64 {
@@ -17,9 +19,9 @@ func divisible(k *packer, counts []int) []float64 {
 			continue
 		}
 		total := make([]float64, k.p.dims)
-		open := newSet(len(k.bins))
+		open := bitset.New(len(k.bins))
 		for _, ti := range members {
-			open.or(k.types[ti].takes)
+			open.Union(k.types[ti].takes)
 			for d, n := range k.types[ti].need {
 				total[d] += float64(counts[ti]) * float64(n)
 			}
@@ -36,11 +38,11 @@ func divisible(k *packer, counts []int) []float64 {
 
 // divisiblePrices returns the value of one of each dimension at which total is worth most and no open bin type more than
 // its price.
-func divisiblePrices(k *packer, total []float64, open Set) []float64 {
+func divisiblePrices(k *packer, total []float64, open bitset.Set) []float64 {
 	at, try := make([]float64, len(total)), make([]float64, len(total))
 	var bins []int
 	for bi := range k.bins {
-		if open.has(bi) {
+		if open.Has(bi) {
 			bins = append(bins, bi)
 		}
 	}

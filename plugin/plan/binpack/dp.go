@@ -3,6 +3,8 @@ package binpack
 import (
 	"cmp"
 	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // What a table may cost, in cells times items: at first and at most while columns are sought, for the bound, and where a
@@ -100,18 +102,18 @@ func (k *packer) byDP(bi int, list []knapItem, l dpLimits, found func([]Item)) (
 // readAll hands over the best content, and, for each item that is in none so far, the best one with it that is worth
 // more than floor.
 func (k *packer) readAll(bi int, g *table, list []knapItem, floor float64, found func([]Item)) {
-	covered := newSet(len(k.types))
+	covered := bitset.New(len(k.types))
 	read := func(first int) {
 		items := k.readTable(bi, g, list, first)
 		for _, it := range items {
-			covered.set(it.Type)
+			covered.Add(it.Type)
 		}
 		found(items)
 	}
 	read(-1)
 	for i := range list {
 		at := len(g.most) - 1 - g.offset(k.types[list[i].unit].need)
-		if !covered.has(list[i].unit) && at >= 0 && g.most[at]+list[i].value > floor*(1+1e-6) {
+		if !covered.Has(list[i].unit) && at >= 0 && g.most[at]+list[i].value > floor*(1+1e-6) {
 			read(i)
 		}
 	}

@@ -1,12 +1,16 @@
 package binpack
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+)
 
 // firstFit is first fit decreasing as provisioners do it: a bin takes item after item, largest first, as long as any bin
 // type is left that holds them all, and is then bought as the cheapest such type. Bins are filled one after the other,
 // which gives the same bins as offering each item to all of them in turn. It packs what is left into the room of limits, and takes it
 // off both, onto the bin types of only, nil for all. It ends early, with items left, only where the context of the question has ended.
-func firstFit(k *packer, left []int, room [][]int64, only Set) outcome {
+func firstFit(k *packer, left []int, room [][]int64, only bitset.Set) outcome {
 	f := newFitter(k, left, room)
 	f.only = only
 	for len(f.order) > 0 && !k.work.budget.Cancelled() {
@@ -37,7 +41,7 @@ type fitter struct {
 	left []int
 	room [][]int64
 	// only has the bin types that may be used; nil for all.
-	only Set
+	only bitset.Set
 	// order is the item types with items left, the largest first.
 	order []int
 	// pools are the bin types of each pool, the cheapest first.
@@ -47,7 +51,7 @@ type fitter struct {
 	sum   Vec
 	// cands are the bin types that hold it, set the same as a set; most and least are what they have of each dimension.
 	cands       []int
-	set         Set
+	set         bitset.Set
 	most, least Vec
 	// smallest is the least that any item type needs of each dimension.
 	smallest Vec
@@ -58,7 +62,7 @@ type fitter struct {
 func newFitter(k *packer, left []int, room [][]int64) *fitter {
 	f := &fitter{
 		p: k.p, left: left, room: room, order: slices.Clone(k.bySize), pools: make([][]int, len(k.p.room)),
-		sum: make(Vec, k.p.dims), set: newSet(len(k.bins)), most: make(Vec, k.p.dims), least: make(Vec, k.p.dims),
+		sum: make(Vec, k.p.dims), set: bitset.New(len(k.bins)), most: make(Vec, k.p.dims), least: make(Vec, k.p.dims),
 	}
 	f.order = slices.DeleteFunc(f.order, func(ti int) bool { return left[ti] == 0 })
 	for bi := range k.bins {
@@ -101,7 +105,7 @@ func (f *fitter) open(ti int) bool {
 	for _, bins := range f.pools {
 		f.cands = f.cands[:0]
 		for _, bi := range bins {
-			if (f.only == nil || f.only.has(bi)) && f.p.types[ti].takes.has(bi) && f.p.affordable(&f.p.bins[bi], 1, f.room) == 1 {
+			if (f.only == nil || f.only.Has(bi)) && f.p.types[ti].takes.Has(bi) && f.p.affordable(&f.p.bins[bi], 1, f.room) == 1 {
 				f.cands = append(f.cands, bi)
 			}
 		}
@@ -117,7 +121,7 @@ func (f *fitter) open(ti int) bool {
 func (f *fitter) measure() {
 	clear(f.set)
 	for i, bi := range f.cands {
-		f.set.set(bi)
+		f.set.Add(bi)
 		for d, n := range f.p.bins[bi].free {
 			if i == 0 {
 				f.most[d], f.least[d] = n, n
@@ -147,7 +151,7 @@ func (f *fitter) put(ti int) {
 	if n <= 0 {
 		return
 	}
-	if timesBeside(f.least, f.sum, t.need) < n || !f.set.within(t.takes) {
+	if timesBeside(f.least, f.sum, t.need) < n || !f.set.Within(t.takes) {
 		n = f.narrow(t, n)
 	}
 	if n > 0 {
@@ -162,7 +166,7 @@ func (f *fitter) narrow(t *itemType, n int) int {
 	f.holds = f.holds[:0]
 	for _, bi := range f.cands {
 		holds := 0
-		if t.takes.has(bi) {
+		if t.takes.Has(bi) {
 			holds = min(n, timesBeside(f.p.bins[bi].free, f.sum, t.need))
 		}
 		f.holds = append(f.holds, holds)

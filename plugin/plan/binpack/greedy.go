@@ -3,6 +3,8 @@ package binpack
 import (
 	"math"
 	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // greedyCover covers items bin by bin, each time with the content of the most value per dollar (greedy set cover). It is lazy: a bin
@@ -120,13 +122,13 @@ const coverTolerance = 0.01
 // inParts covers the stock, in parts of equal size that each have every n-th item type by size.
 func (c *greedyCover) inParts(s stock, room [][]int64) []repeated {
 	n := (len(s.types) + partTypes - 1) / partTypes
-	parts, in := make([][]int, n), newSet(len(c.types))
+	parts, in := make([][]int, n), bitset.New(len(c.types))
 	for _, ti := range s.types {
-		in.set(ti)
+		in.Add(ti)
 	}
 	at := 0
 	for _, ti := range c.bySize {
-		if in.has(ti) {
+		if in.Has(ti) {
 			parts[at%n] = append(parts[at%n], ti)
 			at++
 		}
@@ -233,11 +235,11 @@ func (c *greedyCover) settle(i int) {
 
 // economical returns the bin types that may hold at least half as much value per dollar as the best: a first fit of all bin types goes
 // on to fill a bin as long as any is large enough, however dear that is.
-func (c *greedyCover) economical() Set {
-	out := newSet(len(c.bins))
+func (c *greedyCover) economical() bitset.Set {
+	out := bitset.New(len(c.bins))
 	for bi, top := range c.top {
 		if top >= c.most/2 {
-			out.set(bi)
+			out.Add(bi)
 		}
 	}
 	return out

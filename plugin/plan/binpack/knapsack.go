@@ -82,7 +82,7 @@ func (k *relaxer) held(bi int) []int32 {
 	b := &k.bins[bi]
 	for ti := range k.types {
 		t := &k.types[ti]
-		if !t.takes.has(bi) {
+		if !t.takes.Has(bi) {
 			continue
 		}
 		n := b.free.times(t.need)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // Problem is item types to pack into bins for as few dollars as possible.
@@ -26,7 +28,7 @@ type ItemType struct {
 	// Count is how many items there are, Pods how much it counts to pack one of them.
 	Count, Pods int
 	// Fits are the candidates that take one item when they are empty.
-	Fits Set
+	Fits bitset.Set
 	// Memberships are the caps that concern the type, in their order.
 	Memberships []Membership
 	// Choices are what an item asks of a bin of each pool; nil for nothing in any pool.
@@ -87,7 +89,7 @@ type itemType struct {
 	// pods of one item.
 	pods int
 	// takes are the bin types that take one item when they are empty.
-	takes Set
+	takes bitset.Set
 	// caps are those that concern the type.
 	caps []int
 	// choices as of its item type.
@@ -128,7 +130,7 @@ func asked(in *Problem) []int {
 		return out
 	}
 	for d := 1; d < len(in.Items[0].Need); d++ {
-		if slices.ContainsFunc(in.Items, func(x ItemType) bool { return x.Count > 0 && x.Need[d] > 0 && !x.Fits.empty() }) {
+		if slices.ContainsFunc(in.Items, func(x ItemType) bool { return x.Count > 0 && x.Need[d] > 0 && !x.Fits.Empty() }) {
 			out = append(out, d)
 		}
 	}

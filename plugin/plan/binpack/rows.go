@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // maxRows is the most item types for which the covering program is solved over patterns: its cost rises with the square.
@@ -93,17 +95,17 @@ const maxClasses = 512
 
 func findClasses(k *relaxer) []int {
 	out := make([]int, len(k.types))
-	var open []Set
-	fits, later := newSet(len(k.bins)), map[*uint64]int{}
+	var open []bitset.Set
+	fits, later := bitset.New(len(k.bins)), map[*uint64]int{}
 	for _, ti := range slices.Backward(k.bySize) { // the smallest first: most bins hold them
 		clear(fits)
 		for bi := range k.bins {
 			if k.bins[bi].free.times(k.types[ti].need) > 0 {
-				fits.set(bi)
+				fits.Add(bi)
 			}
 		}
 		takes := k.types[ti].takes
-		same := func(o Set) bool {
+		same := func(o bitset.Set) bool {
 			for w, x := range takes {
 				if x != o[w]&fits[w] {
 					return false
@@ -212,7 +214,7 @@ func rowsOf(k *packer, c clustering, exact bool) *rows {
 		r, t := of[ti], &k.types[ti]
 		row := &p.types[r]
 		if members[r] == nil {
-			row.need, row.takes, sums[r] = make(Vec, p.dims), newSet(len(k.bins)), make([]float64, len(t.need))
+			row.need, row.takes, sums[r] = make(Vec, p.dims), bitset.New(len(k.bins)), make([]float64, len(t.need))
 			for _, ci := range t.caps {
 				if c := &k.p.caps[ci]; tight[ci] && c.subject[ti] {
 					row.need[dim[ci]] = int64(c.weight[ti])
@@ -221,7 +223,7 @@ func rowsOf(k *packer, c clustering, exact bool) *rows {
 		}
 		members[r] = append(members[r], ti)
 		row.count += t.count
-		row.takes.or(t.takes)
+		row.takes.Union(t.takes)
 		for d, x := range t.need {
 			sums[r][d] += float64(x) * float64(t.count)
 		}
@@ -280,7 +282,7 @@ func (r *rows) priced(s *dualAscent) []float64 {
 	for _, ti := range r.all {
 		t, least := &r.types[ti], math.Inf(1)
 		for bi := range r.bins {
-			if t.takes.has(bi) {
+			if t.takes.Has(bi) {
 				least = min(least, s.cost(bi, t.need))
 			}
 		}
@@ -323,7 +325,7 @@ func (r *rows) realize(k *packer, pat pattern, n int, left []int) []box {
 			want := it.N
 			for i := 0; i < len(r.members[it.Type]) && want > 0; i++ {
 				ti := r.members[it.Type][i]
-				if left[ti] == 0 || !k.types[ti].takes.has(pat.bin) {
+				if left[ti] == 0 || !k.types[ti].takes.Has(pat.bin) {
 					continue
 				}
 				if c := k.beside(pat.bin, ti, min(want, left[ti])); c > 0 {

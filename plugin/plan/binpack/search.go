@@ -127,7 +127,7 @@ func (s *search) cheapest(items []Item, sum Vec, below float64, room [][]int64) 
 
 func (s *search) takesAll(bi int, items []Item) bool {
 	for i, it := range items {
-		if !s.types[it.Type].takes.has(bi) {
+		if !s.types[it.Type].takes.Has(bi) {
 			return false
 		}
 		if len(s.types[it.Type].choices) > 0 && s.p.more(items[:i], it.Type, s.bins[bi].pool) < it.N {
@@ -158,7 +158,7 @@ func (s *search) pickRuined() []int {
 		next, most := -1, 0.0
 		for range 4 {
 			i := s.rng.IntN(n)
-			if !s.types[ti].takes.has(s.boxes[i].bin) || slices.Contains(out, i) {
+			if !s.types[ti].takes.Has(s.boxes[i].bin) || slices.Contains(out, i) {
 				continue
 			}
 			if w := s.waste(i); next < 0 || w > most {
@@ -301,7 +301,7 @@ func (s *search) fillRoom(ruined []int) {
 		b, copied := s.boxes[i], false
 		l := &s.bins[b.bin]
 		for _, ti := range s.removed {
-			if s.counts[ti] == 0 || !s.types[ti].takes.has(b.bin) {
+			if s.counts[ti] == 0 || !s.types[ti].takes.Has(b.bin) {
 				continue
 			}
 			c := min(s.counts[ti], timesBeside(l.free, b.sum, s.types[ti].need))

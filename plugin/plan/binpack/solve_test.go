@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 	"github.com/slipway-k8s/slipway/plugin/plan/budget"
 )
 
@@ -22,7 +23,7 @@ func instance(types, count, bins int, classes bool) *binpack.Problem {
 		p.Bins = append(p.Bins, binpack.Bin{Group: i, Price: float64(cpu)*2e-5 + float64(memory)*3e-6 + rng.Float64()*1e-2, Free: binpack.Vec{110, cpu, memory}})
 	}
 	for range types {
-		fits := make(binpack.Set, (bins+63)/64)
+		fits := bitset.New(bins)
 		need := binpack.Vec{1, int64(100 + 10*rng.IntN(141)), int64(100 + rng.IntN(3997))}
 		for bi, b := range p.Bins {
 			if b.Free[1] >= need[1] && b.Free[2] >= need[2] && (!classes || rng.IntN(2) == 0) {

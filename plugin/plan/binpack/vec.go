@@ -1,6 +1,10 @@
 package binpack
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+)
 
 // Vec is quantities by dimension.
 type Vec []int64
@@ -47,38 +51,10 @@ func share(need, free Vec) float64 {
 	return s
 }
 
-// Set is a set of small integers.
-type Set []uint64
-
-func newSet(n int) Set       { return make(Set, (n+63)/64) }
-func (b Set) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
-func (b Set) set(i int)      { b[i>>6] |= 1 << (i & 63) }
-
-func (b Set) empty() bool {
-	return !slices.ContainsFunc(b, func(w uint64) bool { return w != 0 })
-}
-
-// or adds what is in o.
-func (b Set) or(o Set) {
-	for i := range b {
-		b[i] |= o[i]
-	}
-}
-
-// within reports whether all that is in b is in o as well.
-func (b Set) within(o Set) bool {
-	for i, x := range b {
-		if x&^o[i] != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // transposed returns for each of n elements which of the sets have it. It works on blocks of 64 sets and 64 elements.
-func transposed(sets []Set, n int) []Set {
+func transposed(sets []bitset.Set, n int) []bitset.Set {
 	words := (len(sets) + 63) / 64
-	out, memory := make([]Set, n), make(Set, n*words)
+	out, memory := make([]bitset.Set, n), make(bitset.Set, n*words)
 	for i := range out {
 		out[i] = memory[i*words : (i+1)*words : (i+1)*words]
 	}
