@@ -147,6 +147,32 @@ func TestTextsAreInPlainWords(t *testing.T) {
 	}
 }
 
+// Each banned word is in CONTRIBUTING.md's table, where a contributor finds what to write instead. The table has at most 40 rows, since a longer
+// one is not read, and README.md at most 90 lines.
+func TestGlossaryHasTheBannedWords(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(moduleRoot(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	_, words, _ := strings.Cut(read("CONTRIBUTING.md"), "\n## Words\n")
+	table, _, _ := strings.Cut(words, "\nA sentence has one fact.")
+	for list := range bannedWords() {
+		first, _, _ := strings.Cut(list, "|")
+		if !regexp.MustCompile(`\b` + regexp.QuoteMeta(first)).MatchString(table) {
+			t.Errorf("CONTRIBUTING.md, section Words, has no row for %q", first)
+		}
+	}
+	if rows := strings.Count(table, "\n| ") - 1; rows < 20 || rows > 40 {
+		t.Errorf("the glossary has %d rows, want 20 to 40", rows)
+	}
+	if lines := strings.Count(read("README.md"), "\n"); lines > 90 {
+		t.Errorf("README.md has %d lines, want 90 at most", lines)
+	}
+}
+
 func TestBannedWordsAreFound(t *testing.T) {
 	const page = "# Told\n`told`\n```\nheirs\n```\n[a](nobody.md) LANES=2\nWhom, dearer.\n## Words\ntold\n## More\nkept slots\n"
 	got := findBanned(prose(page, "Words"))
