@@ -35,6 +35,7 @@ type parts struct {
 	leader     *leadership.Leadership
 	terminator *terminate.Terminator
 	server     *server.Server
+	peer       *server.Peer
 	launcher   *launch.Launcher
 	health     *health.Health
 	beside     *neighbour
@@ -56,6 +57,7 @@ func (l *Launcher) wire() error {
 		l.leaving(p),
 		l.consolidation(p),
 		l.exchange(p),
+		l.manager.AddReadyzCheck("scheduler", p.peer.Ready),
 		probes(l.manager, l.config.Settings.Socket, map[string]healthz.Checker{"leadership": p.leader.Alive, "launch": p.launcher.Alive}),
 	)
 }
@@ -92,9 +94,12 @@ func (l *Launcher) parts() (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
+	if p.peer, err = server.NewPeer(l.registerer); err != nil {
+		return p, err
+	}
 	p.server, err = server.New(server.Config{
 		Socket: settings.Socket, Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Offers: l.config.Cloud,
-		Leader: p.leader, Launcher: p.launcher, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Gate: p.health.Gate,
+		Leader: p.leader, Launcher: p.launcher, Peer: p.peer, JoinDeadline: settings.JoinDeadline.Duration, Manages: p.beside.manages, Gate: p.health.Gate,
 		Leaving: leavingSoon(mgr.GetClient(), settings.ExpiryWindow.Duration, late.inMove),
 	})
 	late.server = p.server

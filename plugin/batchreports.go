@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
@@ -26,6 +27,8 @@ type batchReports struct {
 	socket string
 	// reported is when a pod of the batch was last reported on.
 	reported map[types.UID]time.Time
+	// outage is the one that was reported last.
+	outage outage
 }
 
 // gangs reports on the pods of gangs that wait for more than a moment what they wait for.
@@ -43,13 +46,20 @@ func (r *batchReports) gangs(now time.Time) {
 	}
 }
 
-// unreachable reports on the waiting pods, again each minute, that nothing can be launched.
-func (r *batchReports) unreachable(since, now time.Time) {
+// unreachable reports on the waiting pods that nothing can be launched: again each minute, and when the cause changes.
+func (r *batchReports) unreachable(cause outage, now time.Time) {
+	changed := r.outage != cause
+	r.outage = cause
 	for _, e := range r.batch.Entries() {
-		if now.Sub(r.reported[e.Pod.UID]) > unreachableEvery {
-			r.reported[e.Pod.UID] = now
-			r.status.Report(podstatus.Note{Pod: catalog.PodRefOf(e.Pod), Message: explain.Unreachable(r.socket, since, e.Verdict)})
+		if !changed && now.Sub(r.reported[e.Pod.UID]) <= unreachableEvery {
+			continue
 		}
+		r.reported[e.Pod.UID] = now
+		note := podstatus.Note{Pod: catalog.PodRefOf(e.Pod), Message: cause.message(r.socket, e.Verdict)}
+		if cause.Skew == api.SkewMajor {
+			note.EventReason, note.Warning = "FailedScheduling", true
+		}
+		r.status.Report(note)
 	}
 }
 

@@ -103,7 +103,7 @@ func newIdlePlanner(t *testing.T, activate func([]catalog.PodRef)) *planner {
 		t.Fatal(err)
 	}
 	l, err := link.New(link.Config{
-		Socket: "none", OnCatalog: func(link.Update) {}, OnQuestion: func(*api.Question) {}, OnConnected: func(bool) {},
+		Socket: "none", OnCatalog: func(link.Update) {}, OnQuestion: func(*api.Question) {}, OnConnection: func(link.Connection) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,9 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/link"
 )
 
 // connection is whether the launcher's catalog is being received. It is safe for concurrent use.
@@ -16,35 +18,53 @@ type connection struct {
 	changed func()
 
 	mu    sync.Mutex
-	up    bool
+	now   link.Connection
 	since time.Time
 }
 
-// set records that the connection has come up, or was lost.
-func (c *connection) set(up bool) {
-	value := 0.0
-	if up {
-		value = 1
-	}
+// set records a change of the connection.
+func (c *connection) set(now link.Connection) {
 	c.mu.Lock()
-	c.up, c.since = up, time.Now()
-	c.metrics.connected.Set(value)
+	c.now, c.since = now, time.Now()
+	c.metrics.connection(now)
 	c.mu.Unlock()
-	klog.Background().V(1).Info("Connection with the launcher changed", "connected", up)
+	logger := klog.Background().WithValues("launcher", now.Launcher, "scheduler", api.OwnVersion().Text())
+	switch now.Skew {
+	case api.SkewMajor:
+		logger.Error(nil, "The launcher speaks another version of the contract: no node is launched until both are of one release")
+	case api.SkewMinor:
+		logger.Info("The launcher speaks another minor version of the contract: what only one side knows is not used")
+	case api.SkewNone:
+	}
+	logger.V(1).Info("Connection with the launcher changed", "connected", now.Up)
 	c.changed()
 }
 
-// lost reports whether there is no connection, and since when.
-func (c *connection) lost() (since time.Time, ok bool) {
+// outage is why nothing can be launched, and since when.
+type outage struct {
+	link.Connection
+	since time.Time
+}
+
+// lost returns the outage where there is no connection.
+func (c *connection) lost() (outage, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.since, !c.up
+	return outage{c.now, c.since}, !c.now.Up
+}
+
+// message returns what is said of a pod meanwhile. socket is the launcher's, verdict the scheduler's on the nodes that exist.
+func (o outage) message(socket, verdict string) string {
+	if o.Skew == api.SkewMajor {
+		return explain.Incompatible(o.Launcher, api.OwnVersion().Text(), verdict)
+	}
+	return explain.Unreachable(socket, o.since, verdict)
 }
 
 // planningMessage returns PostFilter's message, before the planner has reported on the pod. socket is the launcher's.
 func (c *connection) planningMessage(socket string) string {
-	if since, ok := c.lost(); ok {
-		return explain.Unreachable(socket, since, "")
+	if o, ok := c.lost(); ok {
+		return o.message(socket, "")
 	}
 	return "slipway plans a node for it"
 }

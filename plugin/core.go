@@ -48,7 +48,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	q := &queue{sched: s.Scheduler, objects: c.objects, profiles: served}
 	to, err := link.New(link.Config{
 		Socket: c.args.Socket, Identity: s.Identity, LeaseNamespace: s.LeaseNamespace, LeaseName: s.LeaseName,
-		OnCatalog: c.inbox.update, OnQuestion: c.inbox.question, OnConnected: c.connection.set,
+		OnCatalog: c.inbox.update, OnQuestion: c.inbox.question, OnConnection: c.connection.set,
 	})
 	if err != nil {
 		return nil, err

@@ -104,8 +104,6 @@ func (d *displacer) answer(ctx context.Context, requests []*roomRequest, now tim
 		d.roomForMost(ctx, requests, now)
 	case api.Purpose_PURPOSE_MOVE:
 		first.answer.NoRoom = d.roomForAll(ctx, first)
-	case api.Purpose_PURPOSE_UNSPECIFIED, api.Purpose_PURPOSE_PENDING_PODS:
-		fallthrough
 	default:
 		first.answer.NoRoom = fmt.Sprintf("nodes do not terminate for purpose %s", first.asked.GetPurpose())
 	}

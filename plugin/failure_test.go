@@ -39,6 +39,57 @@ func TestLauncherAway(t *testing.T) {
 	}
 }
 
+// A launcher of another version of the contract: pods say so, those that fit are scheduled, and what is promised is kept. Once the
+// launcher is of the same release, nodes are launched.
+func TestLauncherOfAnotherVersion(t *testing.T) {
+	h := start(t, harnessOptions{
+		absent: true, objects: []runtime.Object{newNode("small", "600m", nil)},
+		prepare: func(l *testLauncher) {
+			l.version = &api.Version{Major: api.ProtocolMajor + 1}
+			// As it would be in the state of a launcher that this scheduler does not understand.
+			l.pools, l.types = nil, nil
+		},
+	})
+	h.launcher.serve(t)
+	h.pod("fits", nil)
+	h.eventually("scheduling on existing nodes", func() bool { return h.bound() == 1 })
+	h.pod("waits", nil)
+	want := fmt.Sprintf("slipway-launcher speaks version %d.0 of the contract between slipway's containers, slipway-scheduler version %s: run both from one release",
+		api.ProtocolMajor+1, api.OwnVersion().Text())
+	h.eventually("the pod's condition", func() bool { return strings.Contains(h.message("waits"), want) })
+	if got := h.message("waits"); !strings.Contains(got, "0/1 nodes are available") {
+		t.Errorf("message %q does not say what the scheduler found", got)
+	}
+	h.eventually("a Warning", func() bool { return h.warned(want) })
+	other := h.launcher.version.Text()
+	if v, info := h.metric("slipway_launcher_connected", ""), h.metric("slipway_protocol_info", other); v != 0 || info != 1 {
+		t.Errorf("slipway_launcher_connected is %v, slipway_protocol_info of launcher %s %v", v, other, info)
+	}
+	h.launchedNothing()
+	h.launcher.mu.Lock()
+	h.launcher.version = api.OwnVersion()
+	h.launcher.pools, h.launcher.types = []*api.NodePool{pool("default")}, []*api.InstanceTypes{{NodeClass: "default", Types: instanceTypes()}}
+	h.launcher.mu.Unlock()
+	h.eventually("a launch when both are of one release", func() bool { return h.launcher.podNames()["waits"] == 1 })
+	if old, own := h.metric("slipway_protocol_info", other), h.metric("slipway_protocol_info", api.OwnVersion().Text()); old != 0 || own != 1 {
+		t.Errorf("slipway_protocol_info of launcher %s is %v, of the same version %v", other, old, own)
+	}
+}
+
+// warned reads the Events that were sent since it was called last, and reports whether a Warning among them says the text.
+func (h *harness) warned(text string) bool {
+	for {
+		select {
+		case e := <-h.recorder.Events:
+			if strings.HasPrefix(e, corev1.EventTypeWarning) && strings.Contains(e, text) {
+				return true
+			}
+		default:
+			return false
+		}
+	}
+}
+
 // A launcher that dies in the middle of a launch has recorded all of it or nothing: the full state shows which.
 func TestUnansweredLaunch(t *testing.T) {
 	h := start(t, harnessOptions{

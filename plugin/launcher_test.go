@@ -46,12 +46,14 @@ type testLauncher struct {
 	unanswered int
 	questions  chan *api.Question
 	answers    chan *api.Answer
+	// version of the contract that it speaks.
+	version *api.Version
 }
 
 func newTestLauncher(tb testing.TB) *testLauncher {
 	tb.Helper()
 	l := &testLauncher{
-		socket:   filepath.Join(tb.TempDir(), "l.sock"),
+		socket: filepath.Join(tb.TempDir(), "l.sock"), version: api.OwnVersion(),
 		inFlight: map[string]*api.InFlightNode{}, watchers: map[chan *api.CatalogUpdate]struct{}{},
 		questions: make(chan *api.Question, 10), answers: make(chan *api.Answer, 10),
 		pools: []*api.NodePool{pool("default")},
@@ -108,7 +110,7 @@ func instanceTypes() []*api.InstanceType {
 func (l *testLauncher) WatchCatalog(_ *api.WatchCatalogRequest, s grpc.ServerStreamingServer[api.CatalogUpdate]) error {
 	updates := make(chan *api.CatalogUpdate, 1000)
 	l.mu.Lock()
-	full := &api.CatalogUpdate{Generation: 1, Full: true, NodePools: l.pools, InstanceTypes: l.types}
+	full := &api.CatalogUpdate{Generation: 1, Full: true, Version: l.version, NodePools: l.pools, InstanceTypes: l.types}
 	for _, n := range l.inFlight {
 		full.InFlight = append(full.InFlight, n)
 	}
@@ -265,6 +267,12 @@ func (l *testLauncher) Resign(context.Context, *api.ResignRequest) (*api.ResignR
 }
 
 func (l *testLauncher) Ask(s grpc.BidiStreamingServer[api.Answer, api.Question]) error {
+	l.mu.Lock()
+	version := l.version
+	l.mu.Unlock()
+	if err := s.Send(&api.Question{Version: version}); err != nil {
+		return err
+	}
 	go func() {
 		for {
 			a, err := s.Recv()

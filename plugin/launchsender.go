@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -149,7 +150,8 @@ func send(ctx context.Context, to *link.Link, req *api.LaunchRequest) (*api.Laun
 		attempt, cancel := context.WithTimeout(ctx, launchTimeout)
 		resp, err := to.Launch(attempt, req)
 		cancel()
-		if err == nil || try == launchTries || ctx.Err() != nil {
+		var refused *api.IncompatibleError
+		if err == nil || try == launchTries || ctx.Err() != nil || errors.As(err, &refused) {
 			return resp, err
 		}
 		klog.FromContext(ctx).V(2).Info("Launch was not answered, will send it again", "batch", req.GetBatch(), "try", try, "err", err)

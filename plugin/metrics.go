@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/plugin/link"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
@@ -30,6 +32,7 @@ type metrics struct {
 	promises    prometheus.Gauge
 	probation   prometheus.Gauge
 	connected   prometheus.Gauge
+	versions    *prometheus.GaugeVec
 	trips       *prometheus.CounterVec
 	panics      *prometheus.CounterVec
 	released    *prometheus.CounterVec
@@ -73,6 +76,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "slipway_launcher_connected", Help: "1 while the launcher's catalog is received.",
 		}),
+		versions: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "slipway_protocol_info",
+			Help: "1 for the versions of the contract that the launcher and the scheduler speak. With skew major nothing is launched or moved.",
+		}, []string{"launcher", "scheduler", "skew"}),
 		trips: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slipway_hook_trips_total", Help: "Times a hook on the scheduler was switched off for ten minutes.",
 		}, []string{"hook"}),
@@ -100,7 +107,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		simulations: newSimulations(),
 	}
 	for _, c := range []prometheus.Collector{
-		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.connected, m.trips, m.panics, m.released, m.answers,
+		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.connected, m.versions, m.trips, m.panics, m.released, m.answers,
 		m.successors, m.uselessLaunches, m.delayedOwners, m.cutShort, m.simulations, m.simulations.seconds,
 	} {
 		if err := r.Register(c); err != nil {
@@ -114,6 +121,19 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		m.cutShort.WithLabelValues(controller)
 	}
 	return m, nil
+}
+
+// connection shows whether the launcher's catalog is received, and the versions of the contract once the launcher's is known.
+func (m *metrics) connection(c link.Connection) {
+	value := 0.0
+	if c.Up {
+		value = 1
+	}
+	m.connected.Set(value)
+	if c.Launcher != "" {
+		m.versions.Reset()
+		m.versions.WithLabelValues(c.Launcher, api.OwnVersion().Text(), string(c.Skew)).Set(1)
+	}
 }
 
 // release counts promises that were released, by why, and shows how many the table has left.

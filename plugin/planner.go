@@ -111,9 +111,9 @@ func (p *planner) planBatch(ctx context.Context, now time.Time) time.Time {
 		p.batch.Hold()
 		return wait
 	}
-	if since, lost := p.connection.lost(); lost || !p.view.Synced() {
+	if cause, lost := p.connection.lost(); lost || !p.view.Synced() {
 		p.batch.Hold()
-		p.reports.unreachable(since, now)
+		p.reports.unreachable(cause, now)
 		return wait
 	}
 	verdict := p.batch.Check(now)

@@ -76,8 +76,8 @@ func (s *Sandbox) Catalog(ctx context.Context) (catalog.State, error) {
 			default:
 			}
 		},
-		OnQuestion:  func(*api.Question) {},
-		OnConnected: func(bool) {},
+		OnQuestion:   func(*api.Question) {},
+		OnConnection: func(link.Connection) {},
 	})
 	if err != nil {
 		cancel()

@@ -198,15 +198,71 @@ func (Purpose) EnumDescriptor() ([]byte, []int) {
 	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{2}
 }
 
-type WatchCatalogRequest struct {
+// Version of this contract. A higher major version is incompatible with a lower one, a higher minor version adds to it. Before 1.0,
+// versions were not sent.
+type Version struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Major         uint32                 `protobuf:"varint,1,opt,name=major,proto3" json:"major,omitempty"`
+	Minor         uint32                 `protobuf:"varint,2,opt,name=minor,proto3" json:"minor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Version) Reset() {
+	*x = Version{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Version) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Version) ProtoMessage() {}
+
+func (x *Version) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Version.ProtoReflect.Descriptor instead.
+func (*Version) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Version) GetMajor() uint32 {
+	if x != nil {
+		return x.Major
+	}
+	return 0
+}
+
+func (x *Version) GetMinor() uint32 {
+	if x != nil {
+		return x.Minor
+	}
+	return 0
+}
+
+type WatchCatalogRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The plugin's.
+	Version       *Version `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchCatalogRequest) Reset() {
 	*x = WatchCatalogRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[0]
+	mi := &file_launcher_api_launcher_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -218,7 +274,7 @@ func (x *WatchCatalogRequest) String() string {
 func (*WatchCatalogRequest) ProtoMessage() {}
 
 func (x *WatchCatalogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[0]
+	mi := &file_launcher_api_launcher_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -231,7 +287,14 @@ func (x *WatchCatalogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCatalogRequest.ProtoReflect.Descriptor instead.
 func (*WatchCatalogRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{0}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *WatchCatalogRequest) GetVersion() *Version {
+	if x != nil {
+		return x.Version
+	}
+	return nil
 }
 
 type CatalogUpdate struct {
@@ -251,14 +314,16 @@ type CatalogUpdate struct {
 	// In-flight nodes that are new or changed, each whole.
 	InFlight []*InFlightNode `protobuf:"bytes,7,rep,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
 	// In-flight nodes that ended, and how. Changes of offerings that belong to an ending come in the same message.
-	Ended         []*InFlightEnd `protobuf:"bytes,8,rep,name=ended,proto3" json:"ended,omitempty"`
+	Ended []*InFlightEnd `protobuf:"bytes,8,rep,name=ended,proto3" json:"ended,omitempty"`
+	// The launcher's; in the first message of a stream only.
+	Version       *Version `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CatalogUpdate) Reset() {
 	*x = CatalogUpdate{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[1]
+	mi := &file_launcher_api_launcher_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -270,7 +335,7 @@ func (x *CatalogUpdate) String() string {
 func (*CatalogUpdate) ProtoMessage() {}
 
 func (x *CatalogUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[1]
+	mi := &file_launcher_api_launcher_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -283,7 +348,7 @@ func (x *CatalogUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogUpdate.ProtoReflect.Descriptor instead.
 func (*CatalogUpdate) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{1}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *CatalogUpdate) GetGeneration() uint64 {
@@ -342,6 +407,13 @@ func (x *CatalogUpdate) GetEnded() []*InFlightEnd {
 	return nil
 }
 
+func (x *CatalogUpdate) GetVersion() *Version {
+	if x != nil {
+		return x.Version
+	}
+	return nil
+}
+
 // NodePool is what the planner needs of a karpenter.sh/v1 NodePool.
 type NodePool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -369,7 +441,7 @@ type NodePool struct {
 
 func (x *NodePool) Reset() {
 	*x = NodePool{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[2]
+	mi := &file_launcher_api_launcher_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -381,7 +453,7 @@ func (x *NodePool) String() string {
 func (*NodePool) ProtoMessage() {}
 
 func (x *NodePool) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[2]
+	mi := &file_launcher_api_launcher_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -394,7 +466,7 @@ func (x *NodePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodePool.ProtoReflect.Descriptor instead.
 func (*NodePool) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{2}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *NodePool) GetName() string {
@@ -495,7 +567,7 @@ type Requirement struct {
 
 func (x *Requirement) Reset() {
 	*x = Requirement{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[3]
+	mi := &file_launcher_api_launcher_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +579,7 @@ func (x *Requirement) String() string {
 func (*Requirement) ProtoMessage() {}
 
 func (x *Requirement) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[3]
+	mi := &file_launcher_api_launcher_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +592,7 @@ func (x *Requirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requirement.ProtoReflect.Descriptor instead.
 func (*Requirement) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{3}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Requirement) GetKey() string {
@@ -562,7 +634,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[4]
+	mi := &file_launcher_api_launcher_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -574,7 +646,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[4]
+	mi := &file_launcher_api_launcher_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -587,7 +659,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{4}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Taint) GetKey() string {
@@ -621,7 +693,7 @@ type InstanceTypes struct {
 
 func (x *InstanceTypes) Reset() {
 	*x = InstanceTypes{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[5]
+	mi := &file_launcher_api_launcher_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +705,7 @@ func (x *InstanceTypes) String() string {
 func (*InstanceTypes) ProtoMessage() {}
 
 func (x *InstanceTypes) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[5]
+	mi := &file_launcher_api_launcher_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +718,7 @@ func (x *InstanceTypes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceTypes.ProtoReflect.Descriptor instead.
 func (*InstanceTypes) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{5}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *InstanceTypes) GetNodeClass() string {
@@ -679,7 +751,7 @@ type InstanceType struct {
 
 func (x *InstanceType) Reset() {
 	*x = InstanceType{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[6]
+	mi := &file_launcher_api_launcher_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +763,7 @@ func (x *InstanceType) String() string {
 func (*InstanceType) ProtoMessage() {}
 
 func (x *InstanceType) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[6]
+	mi := &file_launcher_api_launcher_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +776,7 @@ func (x *InstanceType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceType.ProtoReflect.Descriptor instead.
 func (*InstanceType) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{6}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *InstanceType) GetName() string {
@@ -770,7 +842,7 @@ type Offering struct {
 
 func (x *Offering) Reset() {
 	*x = Offering{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[7]
+	mi := &file_launcher_api_launcher_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +854,7 @@ func (x *Offering) String() string {
 func (*Offering) ProtoMessage() {}
 
 func (x *Offering) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[7]
+	mi := &file_launcher_api_launcher_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +867,7 @@ func (x *Offering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offering.ProtoReflect.Descriptor instead.
 func (*Offering) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{7}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Offering) GetZone() string {
@@ -890,7 +962,7 @@ type InFlightNode struct {
 
 func (x *InFlightNode) Reset() {
 	*x = InFlightNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[8]
+	mi := &file_launcher_api_launcher_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +974,7 @@ func (x *InFlightNode) String() string {
 func (*InFlightNode) ProtoMessage() {}
 
 func (x *InFlightNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[8]
+	mi := &file_launcher_api_launcher_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +987,7 @@ func (x *InFlightNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlightNode.ProtoReflect.Descriptor instead.
 func (*InFlightNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{8}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *InFlightNode) GetNodeClaim() string {
@@ -1026,7 +1098,7 @@ type InFlightEnd struct {
 
 func (x *InFlightEnd) Reset() {
 	*x = InFlightEnd{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[9]
+	mi := &file_launcher_api_launcher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1110,7 @@ func (x *InFlightEnd) String() string {
 func (*InFlightEnd) ProtoMessage() {}
 
 func (x *InFlightEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[9]
+	mi := &file_launcher_api_launcher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1123,7 @@ func (x *InFlightEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlightEnd.ProtoReflect.Descriptor instead.
 func (*InFlightEnd) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{9}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *InFlightEnd) GetNodeClaim() string {
@@ -1111,7 +1183,7 @@ type PodRef struct {
 
 func (x *PodRef) Reset() {
 	*x = PodRef{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[10]
+	mi := &file_launcher_api_launcher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1195,7 @@ func (x *PodRef) String() string {
 func (*PodRef) ProtoMessage() {}
 
 func (x *PodRef) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[10]
+	mi := &file_launcher_api_launcher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1208,7 @@ func (x *PodRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodRef.ProtoReflect.Descriptor instead.
 func (*PodRef) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{10}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PodRef) GetNamespace() string {
@@ -1181,14 +1253,16 @@ type LaunchRequest struct {
 	Claims     []*Claim             `protobuf:"bytes,2,rep,name=claims,proto3" json:"claims,omitempty"`
 	Placements []*InFlightPlacement `protobuf:"bytes,3,rep,name=placements,proto3" json:"placements,omitempty"`
 	// What the pods of all claims and placements are.
-	Purpose       Purpose `protobuf:"varint,4,opt,name=purpose,proto3,enum=slipway.launcher.v1.Purpose" json:"purpose,omitempty"`
+	Purpose Purpose `protobuf:"varint,4,opt,name=purpose,proto3,enum=slipway.launcher.v1.Purpose" json:"purpose,omitempty"`
+	// The plugin's.
+	Version       *Version `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LaunchRequest) Reset() {
 	*x = LaunchRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[11]
+	mi := &file_launcher_api_launcher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1274,7 @@ func (x *LaunchRequest) String() string {
 func (*LaunchRequest) ProtoMessage() {}
 
 func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[11]
+	mi := &file_launcher_api_launcher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1287,7 @@ func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchRequest.ProtoReflect.Descriptor instead.
 func (*LaunchRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{11}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LaunchRequest) GetBatch() string {
@@ -1244,6 +1318,13 @@ func (x *LaunchRequest) GetPurpose() Purpose {
 	return Purpose_PURPOSE_UNSPECIFIED
 }
 
+func (x *LaunchRequest) GetVersion() *Version {
+	if x != nil {
+		return x.Version
+	}
+	return nil
+}
+
 // Claim is one node to launch.
 type Claim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1268,7 +1349,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[12]
+	mi := &file_launcher_api_launcher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1361,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[12]
+	mi := &file_launcher_api_launcher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1374,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{12}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Claim) GetName() string {
@@ -1373,7 +1454,7 @@ type Expected struct {
 
 func (x *Expected) Reset() {
 	*x = Expected{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[13]
+	mi := &file_launcher_api_launcher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1466,7 @@ func (x *Expected) String() string {
 func (*Expected) ProtoMessage() {}
 
 func (x *Expected) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[13]
+	mi := &file_launcher_api_launcher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1479,7 @@ func (x *Expected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expected.ProtoReflect.Descriptor instead.
 func (*Expected) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{13}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Expected) GetInstanceType() string {
@@ -1442,7 +1523,7 @@ type InFlightPlacement struct {
 
 func (x *InFlightPlacement) Reset() {
 	*x = InFlightPlacement{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[14]
+	mi := &file_launcher_api_launcher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1535,7 @@ func (x *InFlightPlacement) String() string {
 func (*InFlightPlacement) ProtoMessage() {}
 
 func (x *InFlightPlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[14]
+	mi := &file_launcher_api_launcher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1548,7 @@ func (x *InFlightPlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlightPlacement.ProtoReflect.Descriptor instead.
 func (*InFlightPlacement) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{14}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *InFlightPlacement) GetNodeClaim() string {
@@ -1501,7 +1582,7 @@ type LaunchResponse struct {
 
 func (x *LaunchResponse) Reset() {
 	*x = LaunchResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[15]
+	mi := &file_launcher_api_launcher_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1594,7 @@ func (x *LaunchResponse) String() string {
 func (*LaunchResponse) ProtoMessage() {}
 
 func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[15]
+	mi := &file_launcher_api_launcher_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1607,7 @@ func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResponse.ProtoReflect.Descriptor instead.
 func (*LaunchResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{15}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LaunchResponse) GetClaims() []*Result {
@@ -1557,7 +1638,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[16]
+	mi := &file_launcher_api_launcher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1650,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[16]
+	mi := &file_launcher_api_launcher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1663,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{16}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Result) GetName() string {
@@ -1613,9 +1694,11 @@ func (x *Result) GetMessage() string {
 	return ""
 }
 
+// Question's first message on a stream has an empty id, and the launcher's version.
 type Question struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Version *Version               `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*Question_NodeBusy
@@ -1628,7 +1711,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[17]
+	mi := &file_launcher_api_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1723,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[17]
+	mi := &file_launcher_api_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1736,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{17}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Question) GetId() string {
@@ -1661,6 +1744,13 @@ func (x *Question) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *Question) GetVersion() *Version {
+	if x != nil {
+		return x.Version
+	}
+	return nil
 }
 
 func (x *Question) GetKind() isQuestion_Kind {
@@ -1741,7 +1831,7 @@ type MakeRoom struct {
 
 func (x *MakeRoom) Reset() {
 	*x = MakeRoom{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[18]
+	mi := &file_launcher_api_launcher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1843,7 @@ func (x *MakeRoom) String() string {
 func (*MakeRoom) ProtoMessage() {}
 
 func (x *MakeRoom) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[18]
+	mi := &file_launcher_api_launcher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1856,7 @@ func (x *MakeRoom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeRoom.ProtoReflect.Descriptor instead.
 func (*MakeRoom) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{18}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MakeRoom) GetNodeNames() []string {
@@ -1824,7 +1914,7 @@ type LaunchBound struct {
 
 func (x *LaunchBound) Reset() {
 	*x = LaunchBound{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1926,7 @@ func (x *LaunchBound) String() string {
 func (*LaunchBound) ProtoMessage() {}
 
 func (x *LaunchBound) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1939,7 @@ func (x *LaunchBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchBound.ProtoReflect.Descriptor instead.
 func (*LaunchBound) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{19}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LaunchBound) GetMostPerHour() float64 {
@@ -1876,7 +1966,7 @@ type NodeBusy struct {
 
 func (x *NodeBusy) Reset() {
 	*x = NodeBusy{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	mi := &file_launcher_api_launcher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +1978,7 @@ func (x *NodeBusy) String() string {
 func (*NodeBusy) ProtoMessage() {}
 
 func (x *NodeBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	mi := &file_launcher_api_launcher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1901,7 +1991,7 @@ func (x *NodeBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusy.ProtoReflect.Descriptor instead.
 func (*NodeBusy) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NodeBusy) GetNodeName() string {
@@ -1930,7 +2020,7 @@ type Consolidate struct {
 
 func (x *Consolidate) Reset() {
 	*x = Consolidate{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	mi := &file_launcher_api_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2032,7 @@ func (x *Consolidate) String() string {
 func (*Consolidate) ProtoMessage() {}
 
 func (x *Consolidate) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	mi := &file_launcher_api_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2045,7 @@ func (x *Consolidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidate.ProtoReflect.Descriptor instead.
 func (*Consolidate) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{21}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Consolidate) GetNodes() []*FleetNode {
@@ -2016,7 +2106,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2118,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2131,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{22}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FleetNode) GetName() string {
@@ -2085,7 +2175,7 @@ type Allowance struct {
 
 func (x *Allowance) Reset() {
 	*x = Allowance{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2187,7 @@ func (x *Allowance) String() string {
 func (*Allowance) ProtoMessage() {}
 
 func (x *Allowance) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2200,7 @@ func (x *Allowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allowance.ProtoReflect.Descriptor instead.
 func (*Allowance) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Allowance) GetNodePool() string {
@@ -2141,10 +2231,11 @@ func (x *Allowance) GetGeneration() int64 {
 	return 0
 }
 
-// Answer's first message on a stream has an empty id: it opens the stream.
+// Answer's first message on a stream has an empty id, and the plugin's version: it opens the stream.
 type Answer struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Version *Version               `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*Answer_NodeBusy
@@ -2157,7 +2248,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2260,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2273,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Answer) GetId() string {
@@ -2190,6 +2281,13 @@ func (x *Answer) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *Answer) GetVersion() *Version {
+	if x != nil {
+		return x.Version
+	}
+	return nil
 }
 
 func (x *Answer) GetKind() isAnswer_Kind {
@@ -2263,7 +2361,7 @@ type MakeRoomAnswer struct {
 
 func (x *MakeRoomAnswer) Reset() {
 	*x = MakeRoomAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2373,7 @@ func (x *MakeRoomAnswer) String() string {
 func (*MakeRoomAnswer) ProtoMessage() {}
 
 func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2386,7 @@ func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeRoomAnswer.ProtoReflect.Descriptor instead.
 func (*MakeRoomAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MakeRoomAnswer) GetNodeClaims() []string {
@@ -2323,7 +2421,7 @@ type NodeBusyAnswer struct {
 
 func (x *NodeBusyAnswer) Reset() {
 	*x = NodeBusyAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2433,7 @@ func (x *NodeBusyAnswer) String() string {
 func (*NodeBusyAnswer) ProtoMessage() {}
 
 func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2446,7 @@ func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusyAnswer.ProtoReflect.Descriptor instead.
 func (*NodeBusyAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeBusyAnswer) GetBusy() bool {
@@ -2384,7 +2482,7 @@ type ConsolidateAnswer struct {
 
 func (x *ConsolidateAnswer) Reset() {
 	*x = ConsolidateAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2494,7 @@ func (x *ConsolidateAnswer) String() string {
 func (*ConsolidateAnswer) ProtoMessage() {}
 
 func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2507,7 @@ func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsolidateAnswer.ProtoReflect.Descriptor instead.
 func (*ConsolidateAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ConsolidateAnswer) GetMoves() []*PlannedMove {
@@ -2472,7 +2570,7 @@ type BalancedScore struct {
 
 func (x *BalancedScore) Reset() {
 	*x = BalancedScore{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2582,7 @@ func (x *BalancedScore) String() string {
 func (*BalancedScore) ProtoMessage() {}
 
 func (x *BalancedScore) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2595,7 @@ func (x *BalancedScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalancedScore.ProtoReflect.Descriptor instead.
 func (*BalancedScore) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BalancedScore) GetNodePool() string {
@@ -2557,7 +2655,7 @@ type PlannedMove struct {
 
 func (x *PlannedMove) Reset() {
 	*x = PlannedMove{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2667,7 @@ func (x *PlannedMove) String() string {
 func (*PlannedMove) ProtoMessage() {}
 
 func (x *PlannedMove) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2582,7 +2680,7 @@ func (x *PlannedMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
 func (*PlannedMove) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PlannedMove) GetNodeNames() []string {
@@ -2644,7 +2742,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2754,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2767,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *KeptNode) GetName() string {
@@ -2698,7 +2796,7 @@ type LeadRequest struct {
 
 func (x *LeadRequest) Reset() {
 	*x = LeadRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2710,7 +2808,7 @@ func (x *LeadRequest) String() string {
 func (*LeadRequest) ProtoMessage() {}
 
 func (x *LeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2723,7 +2821,7 @@ func (x *LeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadRequest.ProtoReflect.Descriptor instead.
 func (*LeadRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LeadRequest) GetIdentity() string {
@@ -2755,7 +2853,7 @@ type LeadResponse struct {
 
 func (x *LeadResponse) Reset() {
 	*x = LeadResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +2865,7 @@ func (x *LeadResponse) String() string {
 func (*LeadResponse) ProtoMessage() {}
 
 func (x *LeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +2878,7 @@ func (x *LeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadResponse.ProtoReflect.Descriptor instead.
 func (*LeadResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 type ResignRequest struct {
@@ -2791,7 +2889,7 @@ type ResignRequest struct {
 
 func (x *ResignRequest) Reset() {
 	*x = ResignRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2803,7 +2901,7 @@ func (x *ResignRequest) String() string {
 func (*ResignRequest) ProtoMessage() {}
 
 func (x *ResignRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2816,7 +2914,7 @@ func (x *ResignRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignRequest.ProtoReflect.Descriptor instead.
 func (*ResignRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 type ResignResponse struct {
@@ -2827,7 +2925,7 @@ type ResignResponse struct {
 
 func (x *ResignResponse) Reset() {
 	*x = ResignResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +2937,7 @@ func (x *ResignResponse) String() string {
 func (*ResignResponse) ProtoMessage() {}
 
 func (x *ResignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,15 +2950,19 @@ func (x *ResignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignResponse.ProtoReflect.Descriptor instead.
 func (*ResignResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
 }
 
 var File_launcher_api_launcher_proto protoreflect.FileDescriptor
 
 const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\n" +
-	"\x1blauncher/api/launcher.proto\x12\x13slipway.launcher.v1\"\x15\n" +
-	"\x13WatchCatalogRequest\"\xa4\x03\n" +
+	"\x1blauncher/api/launcher.proto\x12\x13slipway.launcher.v1\"5\n" +
+	"\aVersion\x12\x14\n" +
+	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
+	"\x05minor\x18\x02 \x01(\rR\x05minor\"M\n" +
+	"\x13WatchCatalogRequest\x126\n" +
+	"\aversion\x18\x01 \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xdc\x03\n" +
 	"\rCatalogUpdate\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -2872,7 +2974,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x0einstance_types\x18\x05 \x03(\v2\".slipway.launcher.v1.InstanceTypesR\rinstanceTypes\x120\n" +
 	"\x14removed_node_classes\x18\x06 \x03(\tR\x12removedNodeClasses\x12>\n" +
 	"\tin_flight\x18\a \x03(\v2!.slipway.launcher.v1.InFlightNodeR\binFlight\x126\n" +
-	"\x05ended\x18\b \x03(\v2 .slipway.launcher.v1.InFlightEndR\x05ended\"\xea\x05\n" +
+	"\x05ended\x18\b \x03(\v2 .slipway.launcher.v1.InFlightEndR\x05ended\x126\n" +
+	"\aversion\x18\t \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xea\x05\n" +
 	"\bNodePool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -2975,14 +3078,15 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12%\n" +
 	"\x0escheduler_only\x18\x04 \x01(\tR\rschedulerOnly\x12\x18\n" +
-	"\aadopted\x18\x05 \x01(\bR\aadopted\"\xd9\x01\n" +
+	"\aadopted\x18\x05 \x01(\bR\aadopted\"\x91\x02\n" +
 	"\rLaunchRequest\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\tR\x05batch\x122\n" +
 	"\x06claims\x18\x02 \x03(\v2\x1a.slipway.launcher.v1.ClaimR\x06claims\x12F\n" +
 	"\n" +
 	"placements\x18\x03 \x03(\v2&.slipway.launcher.v1.InFlightPlacementR\n" +
 	"placements\x126\n" +
-	"\apurpose\x18\x04 \x01(\x0e2\x1c.slipway.launcher.v1.PurposeR\apurpose\"\xc6\x03\n" +
+	"\apurpose\x18\x04 \x01(\x0e2\x1c.slipway.launcher.v1.PurposeR\apurpose\x126\n" +
+	"\aversion\x18\x05 \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xc6\x03\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tnode_pool\x18\x02 \x01(\tR\bnodePool\x12D\n" +
@@ -3015,9 +3119,10 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brecorded\x18\x02 \x01(\bR\brecorded\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\x91\x02\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\xc9\x02\n" +
 	"\bQuestion\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12<\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x126\n" +
+	"\aversion\x18\b \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\x12<\n" +
 	"\tnode_busy\x18\x03 \x01(\v2\x1d.slipway.launcher.v1.NodeBusyH\x00R\bnodeBusy\x12D\n" +
 	"\vconsolidate\x18\x05 \x01(\v2 .slipway.launcher.v1.ConsolidateH\x00R\vconsolidate\x12<\n" +
 	"\tmake_room\x18\a \x01(\v2\x1d.slipway.launcher.v1.MakeRoomH\x00R\bmakeRoomB\x06\n" +
@@ -3059,9 +3164,10 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\runderutilized\x18\x03 \x01(\x05R\runderutilized\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x03R\n" +
-	"generation\"\x92\x02\n" +
+	"generation\"\xca\x02\n" +
 	"\x06Answer\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12B\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x126\n" +
+	"\aversion\x18\a \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\x12B\n" +
 	"\tnode_busy\x18\x03 \x01(\v2#.slipway.launcher.v1.NodeBusyAnswerH\x00R\bnodeBusy\x12J\n" +
 	"\vconsolidate\x18\x05 \x01(\v2&.slipway.launcher.v1.ConsolidateAnswerH\x00R\vconsolidate\x12B\n" +
 	"\tmake_room\x18\x06 \x01(\v2#.slipway.launcher.v1.MakeRoomAnswerH\x00R\bmakeRoomB\x06\n" +
@@ -3147,118 +3253,124 @@ func file_launcher_api_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_launcher_api_launcher_proto_goTypes = []any{
 	(Phase)(0),                  // 0: slipway.launcher.v1.Phase
 	(Outcome)(0),                // 1: slipway.launcher.v1.Outcome
 	(Purpose)(0),                // 2: slipway.launcher.v1.Purpose
-	(*WatchCatalogRequest)(nil), // 3: slipway.launcher.v1.WatchCatalogRequest
-	(*CatalogUpdate)(nil),       // 4: slipway.launcher.v1.CatalogUpdate
-	(*NodePool)(nil),            // 5: slipway.launcher.v1.NodePool
-	(*Requirement)(nil),         // 6: slipway.launcher.v1.Requirement
-	(*Taint)(nil),               // 7: slipway.launcher.v1.Taint
-	(*InstanceTypes)(nil),       // 8: slipway.launcher.v1.InstanceTypes
-	(*InstanceType)(nil),        // 9: slipway.launcher.v1.InstanceType
-	(*Offering)(nil),            // 10: slipway.launcher.v1.Offering
-	(*InFlightNode)(nil),        // 11: slipway.launcher.v1.InFlightNode
-	(*InFlightEnd)(nil),         // 12: slipway.launcher.v1.InFlightEnd
-	(*PodRef)(nil),              // 13: slipway.launcher.v1.PodRef
-	(*LaunchRequest)(nil),       // 14: slipway.launcher.v1.LaunchRequest
-	(*Claim)(nil),               // 15: slipway.launcher.v1.Claim
-	(*Expected)(nil),            // 16: slipway.launcher.v1.Expected
-	(*InFlightPlacement)(nil),   // 17: slipway.launcher.v1.InFlightPlacement
-	(*LaunchResponse)(nil),      // 18: slipway.launcher.v1.LaunchResponse
-	(*Result)(nil),              // 19: slipway.launcher.v1.Result
-	(*Question)(nil),            // 20: slipway.launcher.v1.Question
-	(*MakeRoom)(nil),            // 21: slipway.launcher.v1.MakeRoom
-	(*LaunchBound)(nil),         // 22: slipway.launcher.v1.LaunchBound
-	(*NodeBusy)(nil),            // 23: slipway.launcher.v1.NodeBusy
-	(*Consolidate)(nil),         // 24: slipway.launcher.v1.Consolidate
-	(*FleetNode)(nil),           // 25: slipway.launcher.v1.FleetNode
-	(*Allowance)(nil),           // 26: slipway.launcher.v1.Allowance
-	(*Answer)(nil),              // 27: slipway.launcher.v1.Answer
-	(*MakeRoomAnswer)(nil),      // 28: slipway.launcher.v1.MakeRoomAnswer
-	(*NodeBusyAnswer)(nil),      // 29: slipway.launcher.v1.NodeBusyAnswer
-	(*ConsolidateAnswer)(nil),   // 30: slipway.launcher.v1.ConsolidateAnswer
-	(*BalancedScore)(nil),       // 31: slipway.launcher.v1.BalancedScore
-	(*PlannedMove)(nil),         // 32: slipway.launcher.v1.PlannedMove
-	(*KeptNode)(nil),            // 33: slipway.launcher.v1.KeptNode
-	(*LeadRequest)(nil),         // 34: slipway.launcher.v1.LeadRequest
-	(*LeadResponse)(nil),        // 35: slipway.launcher.v1.LeadResponse
-	(*ResignRequest)(nil),       // 36: slipway.launcher.v1.ResignRequest
-	(*ResignResponse)(nil),      // 37: slipway.launcher.v1.ResignResponse
-	nil,                         // 38: slipway.launcher.v1.NodePool.LabelsEntry
-	nil,                         // 39: slipway.launcher.v1.NodePool.LimitsEntry
-	nil,                         // 40: slipway.launcher.v1.NodePool.UsageEntry
-	nil,                         // 41: slipway.launcher.v1.InstanceType.LabelsEntry
-	nil,                         // 42: slipway.launcher.v1.InstanceType.CapacityEntry
-	nil,                         // 43: slipway.launcher.v1.InstanceType.AllocatableEntry
-	nil,                         // 44: slipway.launcher.v1.InFlightNode.LabelsEntry
-	nil,                         // 45: slipway.launcher.v1.InFlightNode.AllocatableEntry
-	nil,                         // 46: slipway.launcher.v1.Claim.RequestsEntry
+	(*Version)(nil),             // 3: slipway.launcher.v1.Version
+	(*WatchCatalogRequest)(nil), // 4: slipway.launcher.v1.WatchCatalogRequest
+	(*CatalogUpdate)(nil),       // 5: slipway.launcher.v1.CatalogUpdate
+	(*NodePool)(nil),            // 6: slipway.launcher.v1.NodePool
+	(*Requirement)(nil),         // 7: slipway.launcher.v1.Requirement
+	(*Taint)(nil),               // 8: slipway.launcher.v1.Taint
+	(*InstanceTypes)(nil),       // 9: slipway.launcher.v1.InstanceTypes
+	(*InstanceType)(nil),        // 10: slipway.launcher.v1.InstanceType
+	(*Offering)(nil),            // 11: slipway.launcher.v1.Offering
+	(*InFlightNode)(nil),        // 12: slipway.launcher.v1.InFlightNode
+	(*InFlightEnd)(nil),         // 13: slipway.launcher.v1.InFlightEnd
+	(*PodRef)(nil),              // 14: slipway.launcher.v1.PodRef
+	(*LaunchRequest)(nil),       // 15: slipway.launcher.v1.LaunchRequest
+	(*Claim)(nil),               // 16: slipway.launcher.v1.Claim
+	(*Expected)(nil),            // 17: slipway.launcher.v1.Expected
+	(*InFlightPlacement)(nil),   // 18: slipway.launcher.v1.InFlightPlacement
+	(*LaunchResponse)(nil),      // 19: slipway.launcher.v1.LaunchResponse
+	(*Result)(nil),              // 20: slipway.launcher.v1.Result
+	(*Question)(nil),            // 21: slipway.launcher.v1.Question
+	(*MakeRoom)(nil),            // 22: slipway.launcher.v1.MakeRoom
+	(*LaunchBound)(nil),         // 23: slipway.launcher.v1.LaunchBound
+	(*NodeBusy)(nil),            // 24: slipway.launcher.v1.NodeBusy
+	(*Consolidate)(nil),         // 25: slipway.launcher.v1.Consolidate
+	(*FleetNode)(nil),           // 26: slipway.launcher.v1.FleetNode
+	(*Allowance)(nil),           // 27: slipway.launcher.v1.Allowance
+	(*Answer)(nil),              // 28: slipway.launcher.v1.Answer
+	(*MakeRoomAnswer)(nil),      // 29: slipway.launcher.v1.MakeRoomAnswer
+	(*NodeBusyAnswer)(nil),      // 30: slipway.launcher.v1.NodeBusyAnswer
+	(*ConsolidateAnswer)(nil),   // 31: slipway.launcher.v1.ConsolidateAnswer
+	(*BalancedScore)(nil),       // 32: slipway.launcher.v1.BalancedScore
+	(*PlannedMove)(nil),         // 33: slipway.launcher.v1.PlannedMove
+	(*KeptNode)(nil),            // 34: slipway.launcher.v1.KeptNode
+	(*LeadRequest)(nil),         // 35: slipway.launcher.v1.LeadRequest
+	(*LeadResponse)(nil),        // 36: slipway.launcher.v1.LeadResponse
+	(*ResignRequest)(nil),       // 37: slipway.launcher.v1.ResignRequest
+	(*ResignResponse)(nil),      // 38: slipway.launcher.v1.ResignResponse
+	nil,                         // 39: slipway.launcher.v1.NodePool.LabelsEntry
+	nil,                         // 40: slipway.launcher.v1.NodePool.LimitsEntry
+	nil,                         // 41: slipway.launcher.v1.NodePool.UsageEntry
+	nil,                         // 42: slipway.launcher.v1.InstanceType.LabelsEntry
+	nil,                         // 43: slipway.launcher.v1.InstanceType.CapacityEntry
+	nil,                         // 44: slipway.launcher.v1.InstanceType.AllocatableEntry
+	nil,                         // 45: slipway.launcher.v1.InFlightNode.LabelsEntry
+	nil,                         // 46: slipway.launcher.v1.InFlightNode.AllocatableEntry
+	nil,                         // 47: slipway.launcher.v1.Claim.RequestsEntry
 }
 var file_launcher_api_launcher_proto_depIdxs = []int32{
-	5,  // 0: slipway.launcher.v1.CatalogUpdate.node_pools:type_name -> slipway.launcher.v1.NodePool
-	8,  // 1: slipway.launcher.v1.CatalogUpdate.instance_types:type_name -> slipway.launcher.v1.InstanceTypes
-	11, // 2: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
-	12, // 3: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
-	38, // 4: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
-	7,  // 5: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
-	7,  // 6: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
-	6,  // 7: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
-	39, // 8: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
-	40, // 9: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
-	9,  // 10: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
-	41, // 11: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
-	42, // 12: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
-	43, // 13: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
-	10, // 14: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
-	0,  // 15: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
-	44, // 16: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
-	7,  // 17: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
-	45, // 18: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
-	13, // 19: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
-	1,  // 20: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
-	15, // 21: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
-	17, // 22: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
-	2,  // 23: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
-	6,  // 24: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
-	46, // 25: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
-	13, // 26: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
-	16, // 27: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
-	13, // 28: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
-	19, // 29: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
-	19, // 30: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
-	23, // 31: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
-	24, // 32: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
-	21, // 33: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
-	2,  // 34: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
-	22, // 35: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
-	25, // 36: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
-	26, // 37: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
-	29, // 38: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
-	30, // 39: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
-	28, // 40: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
-	32, // 41: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
-	33, // 42: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
-	31, // 43: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
-	16, // 44: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
-	31, // 45: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
-	3,  // 46: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
-	14, // 47: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
-	27, // 48: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
-	34, // 49: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
-	36, // 50: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
-	4,  // 51: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
-	18, // 52: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
-	20, // 53: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
-	35, // 54: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
-	37, // 55: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
-	51, // [51:56] is the sub-list for method output_type
-	46, // [46:51] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	3,  // 0: slipway.launcher.v1.WatchCatalogRequest.version:type_name -> slipway.launcher.v1.Version
+	6,  // 1: slipway.launcher.v1.CatalogUpdate.node_pools:type_name -> slipway.launcher.v1.NodePool
+	9,  // 2: slipway.launcher.v1.CatalogUpdate.instance_types:type_name -> slipway.launcher.v1.InstanceTypes
+	12, // 3: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
+	13, // 4: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
+	3,  // 5: slipway.launcher.v1.CatalogUpdate.version:type_name -> slipway.launcher.v1.Version
+	39, // 6: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
+	8,  // 7: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
+	8,  // 8: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
+	7,  // 9: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
+	40, // 10: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
+	41, // 11: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
+	10, // 12: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
+	42, // 13: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
+	43, // 14: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
+	44, // 15: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
+	11, // 16: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
+	0,  // 17: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
+	45, // 18: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
+	8,  // 19: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
+	46, // 20: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
+	14, // 21: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
+	1,  // 22: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
+	16, // 23: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
+	18, // 24: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
+	2,  // 25: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
+	3,  // 26: slipway.launcher.v1.LaunchRequest.version:type_name -> slipway.launcher.v1.Version
+	7,  // 27: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
+	47, // 28: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
+	14, // 29: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
+	17, // 30: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
+	14, // 31: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
+	20, // 32: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
+	20, // 33: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
+	3,  // 34: slipway.launcher.v1.Question.version:type_name -> slipway.launcher.v1.Version
+	24, // 35: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
+	25, // 36: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
+	22, // 37: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
+	2,  // 38: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
+	23, // 39: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
+	26, // 40: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
+	27, // 41: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
+	3,  // 42: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
+	30, // 43: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
+	31, // 44: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
+	29, // 45: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
+	33, // 46: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
+	34, // 47: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
+	32, // 48: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
+	17, // 49: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
+	32, // 50: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
+	4,  // 51: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
+	15, // 52: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
+	28, // 53: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
+	35, // 54: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
+	37, // 55: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
+	5,  // 56: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
+	19, // 57: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
+	21, // 58: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
+	36, // 59: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
+	38, // 60: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
+	56, // [56:61] is the sub-list for method output_type
+	51, // [51:56] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_launcher_api_launcher_proto_init() }
@@ -3266,12 +3378,12 @@ func file_launcher_api_launcher_proto_init() {
 	if File_launcher_api_launcher_proto != nil {
 		return
 	}
-	file_launcher_api_launcher_proto_msgTypes[17].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[18].OneofWrappers = []any{
 		(*Question_NodeBusy)(nil),
 		(*Question_Consolidate)(nil),
 		(*Question_MakeRoom)(nil),
 	}
-	file_launcher_api_launcher_proto_msgTypes[24].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[25].OneofWrappers = []any{
 		(*Answer_NodeBusy)(nil),
 		(*Answer_Consolidate)(nil),
 		(*Answer_MakeRoom)(nil),
@@ -3282,7 +3394,7 @@ func file_launcher_api_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_api_launcher_proto_rawDesc), len(file_launcher_api_launcher_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   44,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

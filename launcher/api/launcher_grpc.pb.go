@@ -35,6 +35,11 @@ const (
 //
 // Launcher is served by slipway-launcher and used by the plugin in slipway-scheduler. Either side may restart at any
 // time: the plugin opens its streams again and starts from a full state, the launcher re-reads the API server and EC2.
+//
+// Each side sends its version of the contract, and checks the other's: a request of another major version is refused
+// (FailedPrecondition, with the launcher's Version as detail), and a stream of another major version is closed. Lead and Resign are
+// the same in every version: a launcher that is refused, or refuses, still acts on the nodes that exist. With another minor version
+// both go on: fields that one side does not know are lost, and questions that it does not know have an answer of no kind.
 type LauncherClient interface {
 	// WatchCatalog streams what can be launched and what is being launched. The first message has full set and replaces
 	// all that the client knew; each later one holds only what changed. Generations rise by one within a stream.
@@ -129,6 +134,11 @@ func (c *launcherClient) Resign(ctx context.Context, in *ResignRequest, opts ...
 //
 // Launcher is served by slipway-launcher and used by the plugin in slipway-scheduler. Either side may restart at any
 // time: the plugin opens its streams again and starts from a full state, the launcher re-reads the API server and EC2.
+//
+// Each side sends its version of the contract, and checks the other's: a request of another major version is refused
+// (FailedPrecondition, with the launcher's Version as detail), and a stream of another major version is closed. Lead and Resign are
+// the same in every version: a launcher that is refused, or refuses, still acts on the nodes that exist. With another minor version
+// both go on: fields that one side does not know are lost, and questions that it does not know have an answer of no kind.
 type LauncherServer interface {
 	// WatchCatalog streams what can be launched and what is being launched. The first message has full set and replaces
 	// all that the client knew; each later one holds only what changed. Generations rise by one within a stream.

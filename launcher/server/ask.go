@@ -34,7 +34,14 @@ func newAsks() *asks { return &asks{pending: map[string]chan *api.Answer{}} }
 
 // Ask implements api.LauncherServer. Of several streams the one opened last has the questions.
 func (s *Server) Ask(stream api.Launcher_AskServer) error {
-	if _, err := stream.Recv(); err != nil {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	if err := s.config.Peer.check(stream.Context(), first.GetVersion()); err != nil {
+		return err
+	}
+	if err := stream.Send(&api.Question{Version: api.OwnVersion()}); err != nil {
 		return err
 	}
 	questions := s.asks.open()

@@ -32,6 +32,9 @@ func (w *world) scheduler(answer func(q *api.Question) *api.Answer) {
 			if err != nil {
 				return
 			}
+			if q.GetId() == "" {
+				continue // It opens the stream.
+			}
 			if a := answer(q); a != nil {
 				a.Id = q.GetId()
 				if stream.Send(a) != nil {
@@ -129,6 +132,9 @@ func TestAskEndsWithItsClient(t *testing.T) {
 	}
 	if err := errors.Join(stream.Send(&api.Answer{}), stream.CloseSend()); err != nil {
 		t.Fatal(err)
+	}
+	if q, err := stream.Recv(); err != nil || q.GetId() != "" || api.SkewOf(q.GetVersion()) != api.SkewNone {
+		t.Errorf("the stream opens with %v, error %v", q, err)
 	}
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("error %v", err)

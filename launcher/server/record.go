@@ -30,7 +30,7 @@ func (r *refusal) Error() string { return r.message }
 
 // Launch implements api.LauncherServer:
 //
-//  1. wait for the Launch before it, whose scheduler may be gone;
+//  1. refuse a scheduler of another major version, and wait for the Launch before it, whose scheduler may be gone;
 //  2. refuse everything while not leading, what would exceed a NodePool's limits, and what is in a group with that;
 //  3. take the pods out of what other NodeClaims promise;
 //  4. write a NodeClaim for every claim, all at once, and then the promises of every placement;
@@ -38,6 +38,9 @@ func (r *refusal) Error() string { return r.message }
 //  6. hand the NodeClaims on to be launched;
 //  7. wait until the cache has them, and answer, unless the API server left anything unanswered: then it has to be sent again.
 func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.LaunchResponse, error) {
+	if err := s.config.Peer.check(ctx, in.GetVersion()); err != nil {
+		return nil, err
+	}
 	done, err := s.takeTurn(ctx)
 	if err != nil {
 		return nil, err

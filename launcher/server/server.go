@@ -70,6 +70,8 @@ type Config struct {
 	Leader Leader
 	// Launcher of recorded claims.
 	Launcher Launcher
+	// Peer is what the scheduler says of itself.
+	Peer *Peer
 	// JoinDeadline is how long a node with promised pods may take to become Ready.
 	JoinDeadline time.Duration
 	// Manages says whether a NodePool is ours; nil means all are. The message says why not.
@@ -99,9 +101,9 @@ const maxMessage = 256 << 20
 
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
-	complete := c.Socket != "" && c.Client != nil && c.Reader != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil
+	complete := c.Socket != "" && c.Client != nil && c.Reader != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil && c.Peer != nil
 	if !complete || c.JoinDeadline <= 0 {
-		return nil, errors.New("server: Socket, Client, Reader, Cache, Offers, Leader, Launcher and JoinDeadline are required")
+		return nil, errors.New("server: Socket, Client, Reader, Cache, Offers, Leader, Launcher, Peer and JoinDeadline are required")
 	}
 	if c.Manages == nil {
 		c.Manages = func(*karpv1.NodePool) (bool, string) { return true, "" }
@@ -182,7 +184,7 @@ func (s *Server) Lead(ctx context.Context, in *api.LeadRequest) (*api.LeadRespon
 	if err := s.config.Leader.Lead(in.GetIdentity(), in.GetLeaseNamespace(), in.GetLeaseName()); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	klog.FromContext(ctx).Info("The scheduler has told its identity", "identity", in.GetIdentity())
+	s.config.Peer.leads(ctx, in.GetIdentity())
 	return &api.LeadResponse{}, nil
 }
 

@@ -41,8 +41,11 @@ func (s *Server) begin(ctx context.Context) error {
 }
 
 // WatchCatalog implements api.LauncherServer.
-func (s *Server) WatchCatalog(_ *api.WatchCatalogRequest, stream api.Launcher_WatchCatalogServer) error {
+func (s *Server) WatchCatalog(in *api.WatchCatalogRequest, stream api.Launcher_WatchCatalogServer) error {
 	ctx := stream.Context()
+	if err := s.config.Peer.check(ctx, in.GetVersion()); err != nil {
+		return err
+	}
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
@@ -55,7 +58,9 @@ func (s *Server) WatchCatalog(_ *api.WatchCatalogRequest, stream api.Launcher_Wa
 		}
 		remembered = next
 		update := diff(known, now)
-		update.Full = generation == 0
+		if generation == 0 {
+			update.Full, update.Version = true, api.OwnVersion()
+		}
 		if update.GetFull() || !empty(update) {
 			generation++
 			update.Generation = generation

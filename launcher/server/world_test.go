@@ -11,6 +11,7 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -46,6 +47,8 @@ type world struct {
 	cloud   *memory.Cloud
 	subject *server.Server
 	client  api.LauncherClient
+	peer    *server.Peer
+	metrics *prometheus.Registry
 	// standby says that the scheduler beside the server does not lead.
 	standby atomic.Bool
 	// foreign says that every NodePool is a live Karpenter's.
@@ -69,7 +72,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, types []catalog.InstanceType, objects ...client.Object) *world {
 	tb.Helper()
 	w := &world{
-		t: tb, socket: filepath.Join(tb.TempDir(), "launcher.sock"), cache: &informertest.FakeInformers{},
+		t: tb, socket: filepath.Join(tb.TempDir(), "launcher.sock"), cache: &informertest.FakeInformers{}, metrics: prometheus.NewRegistry(),
 		cloud: memory.New(memory.Config{Types: types}), handed: make(chan string, 10_000),
 	}
 	for _, o := range []client.Object{&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &awsv1.EC2NodeClass{}} {
@@ -81,9 +84,13 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 		WithStatusSubresource(&karpv1.NodeClaim{}, &karpv1.NodePool{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { builder.WithIndex(o, field, value) })
 	w.api = builder.Build()
-	var err error
+	peer, err := server.NewPeer(w.metrics)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.peer = peer
 	w.subject, err = server.New(server.Config{
-		Socket: w.socket, Client: through(w.api), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w},
+		Socket: w.socket, Client: through(w.api), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w}, Peer: peer,
 		JoinDeadline: 5 * time.Minute, Leaving: func(context.Context) []string { return []string{"drifted"} },
 		Manages: func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
 		Gate: func(*karpv1.NodePool) health.Gate {
@@ -126,9 +133,13 @@ func (w *world) run() {
 	}
 }
 
-func (w *world) dial() api.LauncherClient {
-	conn, err := grpc.NewClient("unix://"+w.socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))
+// dial is a scheduler of the same version.
+func (w *world) dial() api.LauncherClient { return w.dialAs(api.OwnVersion()) }
+
+// dialAs is a scheduler that speaks a version of the contract.
+func (w *world) dialAs(version *api.Version) api.LauncherClient {
+	conn, err := grpc.NewClient("unix://"+w.socket, append(speaking(version), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)))...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -152,6 +152,13 @@ func Unreachable(socket string, since time.Time, verdict string) string {
 	return after(verdict, text+"; will plan as soon as it is back")
 }
 
+// Incompatible returns the message of a pod while the two containers are of releases that do not go together. launcher and scheduler
+// are the versions of the contract that they speak.
+func Incompatible(launcher, scheduler, verdict string) string {
+	return after(verdict, fmt.Sprintf("%s: slipway-launcher speaks version %s of the contract between slipway's containers, "+
+		"slipway-scheduler version %s: run both from one release", noLaunch, launcher, scheduler))
+}
+
 // Refused says that the launcher did not record a claim.
 func Refused(nodeClaim, reason, message string) string {
 	return fmt.Sprintf("NodeClaim %s was refused: %s: %s; planning again", nodeClaim, reason, message)

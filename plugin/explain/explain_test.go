@@ -34,6 +34,11 @@ func TestMessages(t *testing.T) {
 		},
 		{"no NodePool at all", explain.Unplaced(plan.Unplaced{}, ""), "no node can be launched: there is no NodePool"},
 		{
+			"incompatible", explain.Incompatible("2.0", "1.0", "0/1 nodes are available: 1 Insufficient cpu."),
+			"0/1 nodes are available: 1 Insufficient cpu. No node can be launched: slipway-launcher speaks version 2.0 of the contract between " +
+				"slipway's containers, slipway-scheduler version 1.0: run both from one release",
+		},
+		{
 			"unreachable", explain.Unreachable("/s", at, ""),
 			"no node can be launched: slipway-launcher cannot be reached at /s since 2026-01-02T03:04:05Z; will plan as soon as it is back",
 		},

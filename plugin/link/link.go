@@ -38,8 +38,24 @@ type Config struct {
 	OnCatalog func(Update)
 	// OnQuestion receives each question, from the receiver's goroutine; it must not block. Answer with Reply. Required.
 	OnQuestion func(*api.Question)
-	// OnConnected is told when the catalog stream has had its first message and when it has broken. Required.
-	OnConnected func(bool)
+	// OnConnection receives each change of the connection, from the receiver's goroutine. Required.
+	OnConnection func(Connection)
+}
+
+// Connection is whether the catalog is being received. The zero value is that of a launcher which cannot be reached.
+type Connection struct {
+	// Up means that the catalog stream is open and has had its first message.
+	Up bool
+	// Launcher is the version of the contract that the launcher speaks, such as "1.0"; empty where it is not known.
+	Launcher string
+	// Skew is how that differs from this side's version. With api.SkewMajor the catalog is not received. Empty where it is not known.
+	Skew api.Skew
+}
+
+// connectionWith returns the connection with a launcher of the version.
+func connectionWith(launcher *api.Version) Connection {
+	skew := api.SkewOf(launcher)
+	return Connection{Up: skew != api.SkewMajor, Launcher: launcher.Text(), Skew: skew}
 }
 
 // Update is the catalog after one message of the stream.
@@ -67,6 +83,8 @@ type Link struct {
 	mu      sync.Mutex
 	answers grpc.BidiStreamingClient[api.Answer, api.Question]
 	cancel  context.CancelFunc
+	// reported is the last connection that was reported. RunCatalog alone uses it.
+	reported Connection
 }
 
 // New checks the configuration and prepares a connection, which is opened on first use.
@@ -74,8 +92,8 @@ func New(cfg Config) (*Link, error) {
 	switch {
 	case cfg.Socket == "":
 		return nil, errors.New("link: Socket is required")
-	case cfg.OnCatalog == nil || cfg.OnQuestion == nil || cfg.OnConnected == nil:
-		return nil, errors.New("link: OnCatalog, OnQuestion and OnConnected are required")
+	case cfg.OnCatalog == nil || cfg.OnQuestion == nil || cfg.OnConnection == nil:
+		return nil, errors.New("link: OnCatalog, OnQuestion and OnConnection are required")
 	}
 	conn, err := grpc.NewClient("unix:"+cfg.Socket,
 		// The socket's mode is 0600 and both containers share a Pod: who can open it may use it.
@@ -94,11 +112,13 @@ func New(cfg Config) (*Link, error) {
 // Close ends the connection.
 func (l *Link) Close() error { return l.conn.Close() }
 
-// Launch sends one batch and returns what was recorded.
+// Launch sends one batch and returns what was recorded. The error is an *api.IncompatibleError where the launcher speaks another
+// version of the contract: nothing was recorded then.
 func (l *Link) Launch(ctx context.Context, req *api.LaunchRequest) (*api.LaunchResponse, error) {
+	req.Version = api.OwnVersion()
 	resp, err := l.client.Launch(ctx, req)
 	if err != nil {
-		return nil, fmt.Errorf("launch batch %s: %w", req.GetBatch(), err)
+		return nil, fmt.Errorf("launching batch %s: %w", req.GetBatch(), api.RefusedBy(api.SideLauncher, err))
 	}
 	return resp, nil
 }
@@ -122,7 +142,27 @@ func (l *Link) Resync() {
 
 // RunCatalog keeps the catalog stream open until the context ends.
 func (l *Link) RunCatalog(ctx context.Context) {
-	l.keep(ctx, "catalog", l.watchCatalog)
+	l.keep(ctx, "catalog", func(ctx context.Context) (worked bool, err error) {
+		worked, err = l.watchCatalog(ctx)
+		err = api.RefusedBy(api.SideLauncher, err)
+		var refused *api.IncompatibleError
+		switch {
+		case ctx.Err() != nil && !worked:
+		case errors.As(err, &refused):
+			l.report(connectionWith(refused.Version))
+		default:
+			l.report(Connection{})
+		}
+		return worked, err
+	})
+}
+
+// report reports the connection where it has changed.
+func (l *Link) report(c Connection) {
+	if c != l.reported {
+		l.reported = c
+		l.cfg.OnConnection(c)
+	}
 }
 
 // RunQuestions keeps the stream of questions open until the context ends.
@@ -172,21 +212,25 @@ func (l *Link) watchCatalog(ctx context.Context) (worked bool, err error) {
 		return false, err
 	}
 	opened := time.Now()
-	stream, err := l.client.WatchCatalog(ctx, &api.WatchCatalogRequest{})
+	stream, err := l.client.WatchCatalog(ctx, &api.WatchCatalogRequest{Version: api.OwnVersion()})
 	if err != nil {
 		return false, err
 	}
 	var state catalog.State
+	var launcher *api.Version
 	for {
 		msg, err := stream.Recv()
 		if err != nil {
-			if worked {
-				l.cfg.OnConnected(false)
-			}
 			return worked, err
 		}
-		if !worked && !msg.GetFull() {
-			return false, errors.New("the catalog stream did not start with a full state")
+		if !worked {
+			launcher = msg.GetVersion()
+			if api.SkewOf(launcher) == api.SkewMajor {
+				return false, &api.IncompatibleError{Side: api.SideLauncher, Version: launcher}
+			}
+			if !msg.GetFull() {
+				return false, errors.New("the catalog stream did not start with a full state")
+			}
 		}
 		update := apply(state, msg)
 		update.Opened = opened
@@ -194,7 +238,7 @@ func (l *Link) watchCatalog(ctx context.Context) (worked bool, err error) {
 		l.cfg.OnCatalog(update)
 		if !worked {
 			worked = true
-			l.cfg.OnConnected(true)
+			l.report(connectionWith(launcher))
 		}
 	}
 }
@@ -207,8 +251,16 @@ func (l *Link) receiveQuestions(ctx context.Context) (worked bool, err error) {
 		return false, err
 	}
 	// The first message opens the stream.
-	if err := stream.Send(&api.Answer{}); err != nil {
+	if err := stream.Send(&api.Answer{Version: api.OwnVersion()}); err != nil {
 		return false, err
+	}
+	// So does the launcher's, which is no question yet.
+	first, err := stream.Recv()
+	switch {
+	case err != nil:
+		return false, api.RefusedBy(api.SideLauncher, err)
+	case api.SkewOf(first.GetVersion()) == api.SkewMajor:
+		return false, &api.IncompatibleError{Side: api.SideLauncher, Version: first.GetVersion()}
 	}
 	l.mu.Lock()
 	l.answers = stream
@@ -221,9 +273,8 @@ func (l *Link) receiveQuestions(ctx context.Context) (worked bool, err error) {
 	for {
 		question, err := stream.Recv()
 		if err != nil {
-			return worked, err
+			return true, err
 		}
-		worked = true
 		l.cfg.OnQuestion(question)
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,8 +38,14 @@ type server struct {
 	streams int
 	// script is what each catalog stream sends before it waits or breaks.
 	script [][]*api.CatalogUpdate
-	asks   chan *api.Question
-	got    chan *api.Answer
+	// speaks returns the version that it sends. The same as the client's where it is not set.
+	speaks func() *api.Version
+	// refuses has it refuse all calls, as a launcher of that version does.
+	refuses bool
+	// heard are the versions that clients sent, by call.
+	heard sync.Map
+	asks  chan *api.Question
+	got   chan *api.Answer
 }
 
 func (s *server) Lead(context.Context, *api.LeadRequest) (*api.LeadResponse, error) {
@@ -46,13 +55,43 @@ func (s *server) Lead(context.Context, *api.LeadRequest) (*api.LeadResponse, err
 	return &api.LeadResponse{}, nil
 }
 
-func (s *server) WatchCatalog(_ *api.WatchCatalogRequest, stream grpc.ServerStreamingServer[api.CatalogUpdate]) error {
+// version notes what a client sent with a call, and returns the server's version, or why it refuses the client.
+func (s *server) version(call string, client *api.Version) (*api.Version, error) {
+	s.heard.Store(call, client.Text())
+	own := api.OwnVersion()
+	if s.speaks != nil {
+		own = s.speaks()
+	}
+	if !s.refuses {
+		return own, nil
+	}
+	refused, err := status.New(codes.FailedPrecondition, "another version").WithDetails(own)
+	if err != nil {
+		return nil, err
+	}
+	return nil, refused.Err()
+}
+
+func (s *server) Launch(_ context.Context, in *api.LaunchRequest) (*api.LaunchResponse, error) {
+	_, err := s.version("Launch", in.GetVersion())
+	return &api.LaunchResponse{}, err
+}
+
+func (s *server) WatchCatalog(in *api.WatchCatalogRequest, stream grpc.ServerStreamingServer[api.CatalogUpdate]) error {
+	version, err := s.version("WatchCatalog", in.GetVersion())
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	turn := s.streams
 	s.streams++
 	s.mu.Unlock()
 	if turn < len(s.script) {
-		for _, m := range s.script[turn] {
+		for i, m := range s.script[turn] {
+			if i == 0 {
+				m = proto.CloneOf(m)
+				m.Version = version
+			}
 			if err := stream.Send(m); err != nil {
 				return err
 			}
@@ -69,6 +108,13 @@ func (s *server) Ask(stream grpc.BidiStreamingServer[api.Answer, api.Question]) 
 	first, err := stream.Recv()
 	if err != nil || first.GetId() != "" {
 		return errors.New("the stream must be opened with an empty answer")
+	}
+	version, err := s.version("Ask", first.GetVersion())
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(&api.Question{Version: version}); err != nil {
+		return err
 	}
 	for {
 		select {
@@ -90,7 +136,7 @@ func (s *server) Ask(stream grpc.BidiStreamingServer[api.Answer, api.Question]) 
 type client struct {
 	*link.Link
 	updates   chan link.Update
-	connected chan bool
+	connected chan link.Connection
 	questions chan *api.Question
 }
 
@@ -110,11 +156,11 @@ func connect(t *testing.T, s *server, late time.Duration) *client {
 		}
 		go func() { _ = g.Serve(lis) }()
 	}()
-	c := &client{updates: make(chan link.Update, 100), connected: make(chan bool, 100), questions: make(chan *api.Question, 100)}
+	c := &client{updates: make(chan link.Update, 100), connected: make(chan link.Connection, 100), questions: make(chan *api.Question, 100)}
 	var err error
 	c.Link, err = link.New(link.Config{
 		Socket: socket, Identity: "me",
-		OnCatalog: func(u link.Update) { c.updates <- u }, OnConnected: func(up bool) { c.connected <- up },
+		OnCatalog: func(u link.Update) { c.updates <- u }, OnConnection: func(now link.Connection) { c.connected <- now },
 		OnQuestion: func(q *api.Question) { c.questions <- q },
 	})
 	if err != nil {
@@ -194,9 +240,10 @@ func TestReconnection(t *testing.T) {
 	s := &server{script: script()}
 	c := connect(t, s, 0)
 	first := receive(t, c.updates)
-	for _, want := range []bool{true, false, true} {
+	up := link.Connection{Up: true, Launcher: api.OwnVersion().Text(), Skew: api.SkewNone}
+	for _, want := range []link.Connection{up, {}, up} {
 		if got := receive(t, c.connected); got != want {
-			t.Errorf("connected: %t, want %t", got, want)
+			t.Errorf("connection %v, want %v", got, want)
 		}
 	}
 	var again link.Update

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/klog/v2"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// Peer is what the scheduler beside the launcher says of itself. It is safe for concurrent use.
+type Peer struct {
+	versions *prometheus.GaugeVec
+
+	mu sync.Mutex
+	// asked means that a scheduler has sent its version since the process began, version is what it sent last.
+	asked   bool
+	version *api.Version
+	// identity under which it takes part in leader election; empty before it has said so.
+	identity string
+}
+
+// NewPeer returns a Peer of which nothing is known, and registers its metric.
+func NewPeer(registerer prometheus.Registerer) (*Peer, error) {
+	versions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "slipway_protocol_info",
+		Help: "1 for the versions of the contract that the launcher and the scheduler speak. With skew major nothing is launched or moved.",
+	}, []string{"launcher", "scheduler", "skew"})
+	return &Peer{versions: versions}, registerer.Register(versions)
+}
+
+// check notes the version that the scheduler sent with a call, and returns an *api.IncompatibleError where the call is to be refused.
+func (p *Peer) check(ctx context.Context, theirs *api.Version) error {
+	skew := api.SkewOf(theirs)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.asked || !proto.Equal(p.version, theirs) {
+		p.versions.Reset()
+		p.versions.WithLabelValues(api.OwnVersion().Text(), theirs.Text(), string(skew)).Set(1)
+		logger := klog.FromContext(ctx).WithValues("scheduler", theirs.Text(), "launcher", api.OwnVersion().Text())
+		switch skew {
+		case api.SkewMajor:
+			logger.Error(nil, "The scheduler speaks another version of the contract and is refused: nothing is launched or moved until both are of one release")
+		case api.SkewMinor:
+			logger.Info("The scheduler speaks another minor version of the contract: what only one side knows is not used")
+		case api.SkewNone:
+			logger.V(2).Info("The scheduler speaks the same version of the contract")
+		}
+	}
+	p.asked, p.version = true, theirs
+	if skew == api.SkewMajor {
+		return &api.IncompatibleError{Side: api.SideScheduler, Version: theirs}
+	}
+	return nil
+}
+
+// leads notes the identity under which the scheduler takes part in leader election.
+func (p *Peer) leads(ctx context.Context, identity string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.identity != identity {
+		klog.FromContext(ctx).Info("The scheduler takes part in leader election", "identity", identity)
+	}
+	p.identity = identity
+}
+
+// Ready fails while the scheduler that called last is refused. It is a check of /readyz: a rollout of two images that do not go
+// together stops there.
+func (p *Peer) Ready(*http.Request) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked && api.SkewOf(p.version) == api.SkewMajor {
+		return &api.IncompatibleError{Side: api.SideScheduler, Version: p.version}
+	}
+	return nil
+}
