@@ -77,7 +77,7 @@ func untilLaunched(tb testing.TB, c *aws.Cloud, in cloud.LaunchInput) []string {
 	}
 }
 
-// tally counts the calls of EC2 that a launch makes, and tells them.
+// tally counts the EC2 calls of a launch, and returns them as text.
 func tally(calls map[string]int) (total int, text string) {
 	var parts []string
 	for _, action := range []string{"CreateFleet", "CreateLaunchTemplate", "DescribeInstances", "CreateTags", "TerminateInstances"} {
@@ -87,8 +87,8 @@ func tally(calls map[string]int) (total int, text string) {
 	return total, strings.Join(parts, ", ")
 }
 
-// A burst of 1,000 launches, of 20 shapes, stays inside the request limits that EC2 gives every account, and comes to its end:
-// nothing is refused, because the launcher waits for its turn and merges what it asks.
+// TestBurstOfLaunches launches 1,000 nodes of 20 shapes. The burst stays inside the request limits of every EC2 account and finishes:
+// nothing is throttled, because the launcher waits for tokens and merges its requests.
 func TestBurstOfLaunches(t *testing.T) {
 	server := startAWS(t)
 	c, class := newCloud(t, server), class()

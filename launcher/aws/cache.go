@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// cached remembers values for a period by key. Two callers that miss at the same moment both ask; the later answer
-// stays.
+// cached keeps values for a period by key. Two callers that miss at the same moment both load the value; the later answer is kept.
 type cached[V any] struct {
 	period time.Duration
-	// part names what is remembered in logs and metrics, and refreshed takes note of each answer and failure; without them
-	// a value whose time is over is forgotten, with them it stays in use for as long as AWS cannot be asked.
+	// part names the cached data in logs and metrics. refreshed records each answer and each failure. Without them an expired value is
+	// dropped; with them it stays in use for up to staleFor while AWS cannot be reached.
 	part      string
 	refreshed func(part string, err error) error
 
@@ -21,14 +20,14 @@ type cached[V any] struct {
 
 type cacheEntry[V any] struct {
 	value V
-	// until is when the value is asked for again; told is when AWS told it.
-	until, told time.Time
+	// until is when the value is loaded again; answeredAt is when AWS returned it.
+	until, answeredAt time.Time
 }
 
 const (
-	// staleFor is how long a value may stay in use that AWS cannot be asked for.
+	// staleFor is how long an expired value stays in use while AWS cannot be reached.
 	staleFor = 24 * time.Hour
-	// staleRetry is when it is asked for again.
+	// staleRetry is the pause before AWS is asked again for an expired value.
 	staleRetry = 5 * time.Second
 )
 
@@ -36,7 +35,7 @@ func newCached[V any](period time.Duration) *cached[V] {
 	return &cached[V]{period: period, entries: map[string]cacheEntry[V]{}}
 }
 
-// newKept is a cache that keeps the last answer while AWS cannot be asked.
+// newKept returns a cache that keeps its last answer while AWS cannot be reached.
 func newKept[V any](period time.Duration, part string, m *metrics) *cached[V] {
 	m.refreshFails.WithLabelValues(part)
 	c := newCached[V](period)
@@ -44,7 +43,7 @@ func newKept[V any](period time.Duration, part string, m *metrics) *cached[V] {
 	return c
 }
 
-// get returns what is remembered for key, or what load returns; errors are not remembered.
+// get returns the cached value of key, or else what load returns. Errors are not cached.
 func (c *cached[V]) get(ctx context.Context, key string, load func(context.Context) (V, error)) (V, error) {
 	if v, ok := c.peek(key); ok {
 		return v, nil
@@ -63,13 +62,13 @@ func (c *cached[V]) get(ctx context.Context, key string, load func(context.Conte
 	return v, err
 }
 
-// last is the last answer, where the failure is one that passes.
+// last returns the last answer if err is transient and the answer is younger than staleFor.
 func (c *cached[V]) last(key string, err error) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
 	e, ok := c.entries[key]
-	if !ok || c.refreshed == nil || !isTransient(err) || now.After(e.told.Add(staleFor)) {
+	if !ok || c.refreshed == nil || !isTransient(err) || now.After(e.answeredAt.Add(staleFor)) {
 		return e.value, false
 	}
 	e.until = now.Add(min(c.period, staleRetry))
@@ -84,17 +83,17 @@ func (c *cached[V]) peek(key string) (V, bool) {
 	return e.value, ok && time.Now().Before(e.until)
 }
 
-// put remembers a value, and forgets all whose time is over.
+// put stores a value and drops all that have expired.
 func (c *cached[V]) put(key string, v V, period time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
 	for k, e := range c.entries {
-		if now.After(e.until) && (c.refreshed == nil || now.After(e.told.Add(staleFor))) {
+		if now.After(e.until) && (c.refreshed == nil || now.After(e.answeredAt.Add(staleFor))) {
 			delete(c.entries, k)
 		}
 	}
-	c.entries[key] = cacheEntry[V]{value: v, until: now.Add(period), told: now}
+	c.entries[key] = cacheEntry[V]{value: v, until: now.Add(period), answeredAt: now}
 }
 
 func (c *cached[V]) forget(key string) {
@@ -103,7 +102,7 @@ func (c *cached[V]) forget(key string) {
 	delete(c.entries, key)
 }
 
-// signal tells any number of waiters that something changed.
+// signal notifies any number of waiters of a change.
 type signal struct {
 	mu sync.Mutex
 	ch chan struct{}

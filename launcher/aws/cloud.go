@@ -24,8 +24,8 @@ type Cloud struct {
 	cfg     Config
 	metrics *metrics
 
-	// ec2 is for calls that read, writes for those that change anything: the SDK slows a client down as a whole where EC2
-	// throttles one of its calls.
+	// ec2 makes the calls that read, writes those that change something: the SDK slows down a whole client when EC2 throttles one of its
+	// calls.
 	ec2     *ec2.Client
 	writes  *ec2.Client
 	eks     *eks.Client
@@ -52,7 +52,7 @@ type Cloud struct {
 	templates  *templateUse
 	profileUse *templateUse
 	swept      sweeps
-	// zoneIDs are ids by zone, both strings.
+	// zoneIDs maps zone name to zone ID, both strings.
 	zoneIDs   sync.Map
 	throttle  *throttle
 	described *merger[[]string, map[string]cloud.Instance]
@@ -64,7 +64,7 @@ type Cloud struct {
 	changed   *signal
 }
 
-// New checks the configuration and makes the clients; it asks AWS for nothing.
+// New validates cfg and makes the clients. It calls no AWS API.
 func New(cfg Config) (*Cloud, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

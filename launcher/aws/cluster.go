@@ -13,16 +13,16 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/aws/userdata"
 )
 
-// cluster is what the launcher knows of the EKS cluster.
+// cluster holds the properties of the EKS cluster that launches depend on.
 type cluster struct {
 	userdata.Cluster
-	// version such as 1.36.
+	// version is the Kubernetes version, such as 1.36.
 	version string
-	// ipv6 says that pods and Services have IPv6 addresses.
+	// ipv6 reports whether pods and Services have IPv6 addresses.
 	ipv6 bool
 }
 
-// describeCluster returns what the configuration says, and what it leaves open from EKS.
+// describeCluster returns the cluster's properties from the configuration, and from EKS those that the configuration leaves empty.
 func (c *Cloud) describeCluster(ctx context.Context) (cluster, error) {
 	own := cluster{
 		Cluster: userdata.Cluster{
@@ -53,26 +53,26 @@ func (c *Cloud) describeCluster(ctx context.Context) (cluster, error) {
 	})
 }
 
-// fewAttempts has the SDK give up soon where somebody else can be asked.
+// fewAttempts limits the SDK's retries, because the configuration's Fallback can answer instead.
 func (c *Cloud) fewAttempts(o *eks.Options) {
 	if c.cfg.Fallback != nil {
 		o.Retryer = retry.AddWithMaxAttempts(o.Retryer, optionalAttempts)
 	}
 }
 
-// ClusterFacts is what nodes are told of their cluster.
+// ClusterFacts are the cluster's properties that a node needs to join.
 type ClusterFacts struct {
 	// Endpoint is the API server's URL.
 	Endpoint string
-	// CertificateAuthority of the API server, PEM in base64.
+	// CertificateAuthority is the API server's, PEM in base64.
 	CertificateAuthority string
-	// ServiceCIDR of the cluster's Services, IPv4.
+	// ServiceCIDR is the range of the cluster's Services, IPv4.
 	ServiceCIDR string
-	// KubernetesVersion such as 1.36.
+	// KubernetesVersion is the control plane's, such as 1.36.
 	KubernetesVersion string
 }
 
-// described is the same as EKS would tell it.
+// described returns the facts in the form in which EKS returns them.
 func (f ClusterFacts) described() *ekstypes.Cluster {
 	return &ekstypes.Cluster{
 		Endpoint: &f.Endpoint, Version: &f.KubernetesVersion, CertificateAuthority: &ekstypes.Certificate{Data: &f.CertificateAuthority},

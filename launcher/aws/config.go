@@ -16,42 +16,42 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config is what a Cloud depends on.
+// Config holds the dependencies and settings of a Cloud.
 type Config struct {
 	// AWS holds region, credentials, endpoint and retry policy: see LoadConfig. The region is required.
 	AWS awssdk.Config
-	// ClusterName of the EKS cluster; required.
+	// ClusterName is the name of the EKS cluster; required.
 	ClusterName string
-	// ClusterEndpoint is the API server's URL; empty asks EKS.
+	// ClusterEndpoint is the API server's URL; empty means that EKS is asked.
 	ClusterEndpoint string
-	// ClusterCA is the API server's certificate authority, PEM in base64; empty asks EKS.
+	// ClusterCA is the API server's certificate authority, PEM in base64; empty means that EKS is asked.
 	ClusterCA string
-	// ServiceCIDR of the cluster's Services, IPv4; empty asks EKS.
+	// ServiceCIDR is the range of the cluster's Services, IPv4; empty means that EKS is asked.
 	ServiceCIDR string
-	// KubernetesVersion such as 1.36, which AMI aliases depend on; empty asks EKS.
+	// KubernetesVersion is the version that AMI aliases are resolved for, such as 1.36; empty means that EKS is asked.
 	KubernetesVersion string
-	// Fallback tells of the cluster where EKS does not; nil asks nobody else.
+	// Fallback returns the cluster's facts when EKS cannot; nil means that there is no second source.
 	Fallback func(ctx context.Context) (ClusterFacts, error)
-	// InterruptionQueue is the name of the SQS queue; empty receives nothing.
+	// InterruptionQueue is the name of the SQS queue; with an empty name no message is received.
 	InterruptionQueue string
-	// ReservedENIs are network interfaces of each node that pods get no addresses of.
+	// ReservedENIs is the number of network interfaces of each node that give no addresses to pods.
 	ReservedENIs int64
-	// MemoryOverhead is the share of an instance type's memory that firmware and kernel are taken to keep until a node has
-	// told; nil means 0.075.
+	// MemoryOverhead is the share of an instance type's memory that firmware and kernel are assumed to use until a node has reported its
+	// capacity; nil means 0.075.
 	MemoryOverhead *float64
-	// IsolatedVPC says that the Price List API, which has no VPC endpoint, cannot be reached: the built-in prices count.
+	// IsolatedVPC means that the Price List API, which has no VPC endpoint, cannot be reached: the built-in prices are used.
 	IsolatedVPC bool
-	// Logger for what happens in Refresh; other methods take theirs from ctx.
+	// Logger logs what happens in Refresh; other methods take their logger from ctx.
 	Logger logr.Logger
-	// Metrics to register with; nil registers nothing.
+	// Metrics is the registry for the metrics; nil registers none.
 	Metrics prometheus.Registerer
-	// Periods of the caches; a zero period means Karpenter's.
+	// Periods are the lifetimes of the caches; a zero period means Karpenter's.
 	Periods Periods
 }
 
-// Periods says how long what AWS told is believed.
+// Periods says for how long each part of AWS's answers is cached.
 type Periods struct {
-	// InstanceTypes and the zones they are offered in; default 12 h.
+	// InstanceTypes and the zones in which they are offered; default 12 h.
 	InstanceTypes time.Duration
 	// OnDemandPrices and SpotPrices; default 12 h.
 	OnDemandPrices, SpotPrices time.Duration
@@ -61,15 +61,15 @@ type Periods struct {
 	Reservations time.Duration
 	// SecurityGroups and Cluster; default 5 min.
 	SecurityGroups, Cluster time.Duration
-	// InstanceProfiles; default 15 min.
+	// InstanceProfiles are cached for this long; default 15 min.
 	InstanceProfiles time.Duration
-	// Parameters of SSM that name one version; default 24 h. Those that move, such as recommended, 5 min at most.
+	// Parameters of SSM that name one version; default 24 h. Those whose value changes, such as recommended, are cached for at most 5 min.
 	Parameters time.Duration
 	// Unavailable is how long an offering without capacity is not tried again; default 3 min.
 	Unavailable time.Duration
-	// LaunchTemplates that no launch has used for so long are deleted; default 1 h.
+	// LaunchTemplates is how long a launch template stays unused before it is deleted; default 1 h.
 	LaunchTemplates time.Duration
-	// Profiles is how long an instance profile of ours may be no class's and no instance's before it is deleted; default 1 h.
+	// Profiles is how long one of the launcher's instance profiles stays without a class and an instance before it is deleted; default 1 h.
 	Profiles time.Duration
 }
 
@@ -118,16 +118,17 @@ func (c *Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// answerWithin is how long one attempt may take: three times the longest poll of SQS. Without it an endpoint that takes
-// connections and never answers would hold a call for ever.
+// answerWithin bounds one attempt of a call: three times the longest poll of SQS. Without it, an endpoint that accepts connections and never
+// answers would block a call forever.
 const answerWithin = time.Minute
 
-// maxAttempts of the SDK for one call: with its backoff of 20 s at most, throttling for a minute or two passes unseen.
+// maxAttempts is the number of attempts for one call. With the SDK's backoff of at most 20 s, a call outlasts one to two minutes of
+// throttling.
 const maxAttempts = 10
 
-// LoadConfig reads the SDK's default configuration (environment, shared files, IRSA or Pod Identity; AWS_ENDPOINT_URL
-// moves every service) with more attempts than the SDK's own three, exponential backoff with jitter, and the SDK's adaptive mode,
-// which slows a client down where AWS throttles it.
+// LoadConfig reads the SDK's default configuration: environment, shared files, IRSA or Pod Identity. AWS_ENDPOINT_URL moves every service.
+// It allows more attempts than the SDK's three, with exponential backoff and jitter, and uses the SDK's adaptive mode, which slows a client
+// down when AWS throttles it.
 func LoadConfig(ctx context.Context) (awssdk.Config, error) {
 	cfg, err := awsconfig.LoadDefaultConfig(ctx,
 		awsconfig.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(answerWithin)),
@@ -136,7 +137,7 @@ func LoadConfig(ctx context.Context) (awssdk.Config, error) {
 				o.StandardOptions = append(o.StandardOptions, func(o *retry.StandardOptions) {
 					o.MaxAttempts = maxAttempts
 					o.MaxBackoff = 20 * time.Second
-					// The SDK's retry quota would fail calls early just when EC2 throttles many at once.
+					// The SDK's retry quota would fail calls early exactly when EC2 throttles many at once.
 					o.RateLimiter = ratelimit.None
 				})
 			})

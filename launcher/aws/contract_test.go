@@ -174,7 +174,7 @@ func TestAliasesOnTheWire(t *testing.T) {
 	}
 }
 
-// The launcher's calls outlive a throttled AWS: slower, and with nothing launched twice.
+// The launcher's calls succeed while AWS throttles: they are slower, and nothing is launched twice.
 func TestThrottledOnTheWire(t *testing.T) {
 	server := startAWS(t)
 	c, of := newCloud(t, server), class()
@@ -199,7 +199,7 @@ func TestThrottledOnTheWire(t *testing.T) {
 	}
 }
 
-// What a claim asks of its tenancy is what EC2 launches and tells.
+// EC2 launches and reports the tenancy that a claim requests.
 func TestTenancyOnTheWire(t *testing.T) {
 	server := startAWS(t)
 	c, of := newCloud(t, server), class()

@@ -11,14 +11,14 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// optionalAttempts is how often a call is tried whose answer can be done without.
+// optionalAttempts is the number of attempts for a call whose answer is optional.
 const optionalAttempts = 3
 
-// optional is for calls of EC2 whose answer can be done without.
+// optional configures an EC2 call whose answer is optional.
 func optional(o *ec2.Options) { o.Retryer = retry.AddWithMaxAttempts(o.Retryer, optionalAttempts) }
 
-// isNotImplemented says that the endpoint does not know the action at all, as a stand-in for AWS may not: it says so, or
-// answers that the server has failed with a page that is not in AWS's form.
+// isNotImplemented reports whether the endpoint does not implement the action, as an AWS stand-in may not: its error says so, or it answers
+// with a server error whose body is not in AWS's format.
 func isNotImplemented(err error) bool {
 	if slices.Contains([]string{
 		"NotImplemented", "NotImplementedError", "InvalidAction", "UnknownOperationException", "UnknownAction", "APINotSupported",
@@ -34,8 +34,8 @@ func isNotImplemented(err error) bool {
 	return status == http.StatusNotImplemented || !readable && (status == http.StatusInternalServerError || status == http.StatusNotFound)
 }
 
-// isUnknownReservation says that EC2 does not know a capacity reservation. "InvalidCapacityReservationId.NotFound: The
-// specified Capacity Reservation 'cr-x' does not exist.".
+// isUnknownReservation reports whether EC2 has no such capacity reservation. "InvalidCapacityReservationId.NotFound: The specified Capacity
+// Reservation 'cr-x' does not exist.".
 func isUnknownReservation(err error) bool {
 	return slices.Contains([]string{"InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"}, code(err))
 }

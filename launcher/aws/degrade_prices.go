@@ -7,9 +7,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 )
 
-// onDemandPrices asks the Price List API, and says whether it told. Where it did not the built-in prices are the answer;
-// the error, if any, is a reason to ask again soon: one that repeating does not mend (no permission, no such API) is none.
-func (c *Cloud) onDemandPrices(ctx context.Context) (prices onDemandPrices, told bool, err error) {
+// onDemandPrices asks the Price List API for prices, and reports whether it returned them. If it did not, the built-in prices are returned;
+// a non-nil error then means that a retry soon may succeed. A missing permission or a missing API is not such an error.
+func (c *Cloud) onDemandPrices(ctx context.Context) (prices onDemandPrices, answered bool, err error) {
 	why := "the settings say that the VPC is isolated"
 	if !c.cfg.IsolatedVPC {
 		if prices, err = c.fetchOnDemandPrices(ctx); err == nil {
@@ -50,11 +50,11 @@ func builtinPrices() (onDemandPrices, error) {
 	return out, nil
 }
 
-// spotPrices asks for the spot prices. An endpoint that does not know them, or does not let us ask, offers no spot.
+// spotPrices asks EC2 for the spot prices. If the endpoint has none, or denies access, no spot capacity is offered.
 func (c *Cloud) spotPrices(ctx context.Context) (spotPrices, error) {
 	prices, err := c.fetchSpotPrices(ctx)
 	if isNotImplemented(err) || isDenied(code(err)) {
-		c.cfg.Logger.Info("Nothing is bought on spot: EC2 does not tell its prices", "why", err.Error())
+		c.cfg.Logger.Info("Spot capacity is not used: EC2 returns no spot prices", "why", err.Error())
 		return spotPrices{}, nil
 	}
 	return prices, err

@@ -24,8 +24,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud/cloudtest"
 )
 
-// elsewhere is a fixture at an endpoint that is not the sandbox's: a network, a role and a queue of its own, under a
-// cluster name that nobody else has. What the endpoint has no hand for, such as want of capacity, is not part of its contract.
+// elsewhere returns a fixture at an endpoint that is not the sandbox's. It has its own network, role and queue, under a unique cluster name.
+// What the endpoint cannot simulate, such as a lack of capacity, is not part of its contract.
 func elsewhere(t *testing.T) cloudtest.Fixture {
 	t.Helper()
 	cfg, err := aws.LoadConfig(t.Context())
@@ -111,7 +111,7 @@ func makeNetwork(t *testing.T, client *ec2.Client, tags map[string]string) {
 	}
 }
 
-// launchesTwice asks the endpoint itself, with nothing of the launcher's, whether it ignores client tokens.
+// launchesTwice asks the endpoint itself, with none of the launcher's code, whether it ignores client tokens.
 func launchesTwice(t *testing.T, client *ec2.Client, image string) bool {
 	t.Helper()
 	in := &ec2.RunInstancesInput{

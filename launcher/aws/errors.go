@@ -8,7 +8,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// The error codes of EC2 that mean something here (EC2 API reference, "Error codes for the Amazon EC2 API").
+// These are the error codes of EC2 that the launcher handles (EC2 API reference, "Error codes for the Amazon EC2 API").
 const (
 	codeInsufficientInstanceCapacity = "InsufficientInstanceCapacity"
 	codeUnfulfillableCapacity        = "UnfulfillableCapacity"
@@ -23,7 +23,7 @@ const (
 	codeSpotServiceLinkedRole        = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 )
 
-// code returns AWS's error code, empty where err is none of AWS's.
+// code returns AWS's error code, or "" if err is not an AWS error.
 func code(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return bare(api.ErrorCode())
@@ -31,8 +31,8 @@ func code(err error) string {
 	return ""
 }
 
-// bare is a code without the side that EC2 sometimes names before it: fleets and spot requests answer with
-// Server.InsufficientInstanceCapacity too.
+// bare returns the code without the prefix "Server." or "Client.": fleets and spot requests answer with Server.InsufficientInstanceCapacity
+// too.
 func bare(c string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(c, "Server."), "Client.")
 }
@@ -44,7 +44,7 @@ func message(err error) string {
 	return err.Error()
 }
 
-// isCapacityCode says that an offering has no capacity now and may have later.
+// isCapacityCode reports whether the code means that an offering has no capacity now and may have some later.
 func isCapacityCode(c string) bool {
 	return slices.Contains([]string{
 		codeInsufficientInstanceCapacity, "InsufficientHostCapacity", "InsufficientCapacity", "InsufficientCapacityOnHost",
@@ -53,7 +53,7 @@ func isCapacityCode(c string) bool {
 	}, c)
 }
 
-// isQuotaCode says that the account may not have more for now.
+// isQuotaCode reports whether the code means that the account has reached a quota.
 func isQuotaCode(c string) bool {
 	return slices.Contains([]string{
 		codeVcpuLimitExceeded, codeMaxSpotInstanceCountExceeded, codeMaxFleetCountExceeded, codeInstanceLimitExceeded,
@@ -62,45 +62,45 @@ func isQuotaCode(c string) bool {
 	}, c)
 }
 
-// isAddressCode says that a subnet has no address, or no block of addresses, left.
+// isAddressCode reports whether the code means that a subnet has no free address, or no free block of addresses.
 func isAddressCode(c string) bool {
 	return c == codeInsufficientFreeAddresses || c == codeInsufficientCidrBlocks
 }
 
-// isTemplateGone says that EC2 does not know a launch template. "InvalidLaunchTemplateName.NotFoundException: The
+// isTemplateGone reports whether the code means that a launch template does not exist. "InvalidLaunchTemplateName.NotFoundException: The
 // specified launch template, with template name X, does not exist.".
 func isTemplateGone(c string) bool {
 	return strings.HasPrefix(c, "InvalidLaunchTemplateName.NotFound") || strings.HasPrefix(c, "InvalidLaunchTemplateId.NotFound")
 }
 
-// isTemplateThere says that a launch template of that name exists already.
+// isTemplateThere reports whether a launch template of that name exists already.
 func isTemplateThere(err error) bool {
 	return strings.HasPrefix(code(err), "InvalidLaunchTemplateName.AlreadyExists")
 }
 
-// isInstanceUnknown says that EC2 does not know an instance. "InvalidInstanceID.NotFound: The instance ID 'i-x' does
+// isInstanceUnknown reports whether the code means that an instance does not exist. "InvalidInstanceID.NotFound: The instance ID 'i-x' does
 // not exist.".
 func isInstanceUnknown(c string) bool {
 	return c == "InvalidInstanceID.NotFound" || c == "InvalidInstanceID.Malformed"
 }
 
-// isAbsent says that what was asked for by name does not exist in IAM, SSM or EKS.
+// isAbsent reports whether the named entity does not exist in IAM, SSM or EKS.
 func isAbsent(err error) bool {
 	return slices.Contains([]string{
 		"NoSuchEntity", "ParameterNotFound", "ParameterVersionNotFound", "ResourceNotFoundException",
 	}, code(err))
 }
 
-// isQueueGone says that SQS has no such queue.
+// isQueueGone reports whether the SQS queue does not exist.
 func isQueueGone(err error) bool {
 	c := code(err)
 	return strings.HasSuffix(c, "NonExistentQueue") || strings.HasSuffix(c, "QueueDoesNotExist")
 }
 
-// isThere says that IAM has an entity of that name already.
+// isThere reports whether IAM has an entity of that name already.
 func isThere(err error) bool { return code(err) == "EntityAlreadyExists" }
 
-// isDenied says that the caller lacks a permission.
+// isDenied reports whether the code means that the caller lacks a permission.
 func isDenied(c string) bool {
 	return slices.Contains([]string{
 		"UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "AuthFailure", "OptInRequired", "PendingVerification",
@@ -108,7 +108,7 @@ func isDenied(c string) bool {
 	}, c)
 }
 
-// isThrottled says that there were too many requests.
+// isThrottled reports whether the code means that AWS throttled the request.
 func isThrottled(c string) bool {
 	return slices.Contains([]string{
 		"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
@@ -116,7 +116,7 @@ func isThrottled(c string) bool {
 	}, c)
 }
 
-// isTransient says that the same call may succeed a moment later.
+// isTransient reports whether the same call may succeed a moment later.
 func isTransient(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
@@ -131,7 +131,7 @@ func isServersFault(c string) bool {
 	}, c)
 }
 
-// isParameterCode says that EC2 refuses what the class says: repeating it as it is cannot help.
+// isParameterCode reports whether the code means that EC2 rejects a setting of the class: the same call fails again.
 func isParameterCode(c string) bool {
 	return slices.Contains([]string{
 		"InvalidUserData.Malformed", "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameter", "InvalidInput",
@@ -147,8 +147,8 @@ func isParameterCode(c string) bool {
 	}, c)
 }
 
-// isProfilePropagating says that EC2 does not know an instance profile yet, which takes IAM some seconds. "Value (x)
-// for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name".
+// isProfilePropagating reports whether EC2 cannot use an instance profile yet: a new one takes IAM some seconds to propagate. "Value (x) for
+// parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name".
 func isProfilePropagating(text string) bool {
 	return strings.Contains(strings.ToLower(text), "iam instance profile") || strings.Contains(text, "iamInstanceProfile")
 }

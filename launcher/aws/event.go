@@ -8,7 +8,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// event is an EventBridge event as far as it is read here (Amazon EventBridge user guide, "AWS service event metadata").
+// event holds the fields of an EventBridge event that are read (Amazon EventBridge user guide, "AWS service event metadata").
 type event struct {
 	Source     string          `json:"source"`
 	DetailType string          `json:"detail-type"`
@@ -16,8 +16,8 @@ type event struct {
 	Detail     json.RawMessage `json:"detail"`
 }
 
-// instanceDetail is the detail of EC2's events: spot interruption, rebalance recommendation, interruption of a capacity
-// reservation's instance, and state change (EC2 user guide, "Monitor events for EC2").
+// instanceDetail is the detail of EC2's events: spot interruption, rebalance recommendation, interruption of a capacity reservation's
+// instance, and state change (EC2 user guide, "Monitor events for EC2").
 type instanceDetail struct {
 	InstanceID string `json:"instance-id"`
 	State      string `json:"state"`
@@ -32,8 +32,8 @@ type healthDetail struct {
 	} `json:"affectedEntities"`
 }
 
-// ParseEvent reads the body of an interruption message. A body that is no event, or one of a known kind without its
-// instance, comes with Err set; an event of another kind is a no-op.
+// ParseEvent parses the body of an interruption message. Err is set if the body is not an event, or if an event of a supported kind has no
+// instance. An event of another kind becomes a no-op.
 func ParseEvent(body string) cloud.Message {
 	var e event
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
@@ -73,7 +73,7 @@ func ParseEvent(body string) cloud.Message {
 	case cloud.StateShuttingDown, cloud.StateTerminated:
 		m.Kind = cloud.InstanceTerminated
 	default:
-		// The other kinds have no state; pending and running are nothing to act on.
+		// The other kinds have no state; pending and running need no action.
 	}
 	return m
 }

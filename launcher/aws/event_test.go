@@ -90,7 +90,7 @@ func TestParseEventRejects(t *testing.T) {
 	}
 }
 
-// Whatever comes over the queue is read or refused, never a panic; and what is acted on names its instance.
+// Every message body is parsed or rejected, without a panic; a message that is acted on names its instance.
 func FuzzParseEvent(f *testing.F) {
 	for _, body := range []string{
 		"", "null", "{}", "[]", `{"source":"aws.ec2"}`, `{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":"i-1"}}`,

@@ -14,7 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// fleetFailure is a failed offering with the subnet that it was tried in.
+// fleetFailure is a failed offering with the subnet in which it was tried.
 type fleetFailure struct {
 	cloud.OfferingFailure
 	subnet, zoneID string
@@ -28,7 +28,7 @@ func plain(failures []fleetFailure) []cloud.OfferingFailure {
 	return out
 }
 
-// createFleet makes the call, and once more after making the launch templates again where EC2 says that one is gone.
+// createFleet makes the call. If EC2 reports that a launch template does not exist, it makes the templates again and repeats the call once.
 func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.CreateFleetOutput, error) {
 	out, err := c.writes.CreateFleet(ctx, request.fleet)
 	if err == nil || !isTemplateGone(code(err)) {
@@ -47,8 +47,8 @@ func (c *Cloud) forgetTemplates(request *launchRequest) {
 	}
 }
 
-// launchError reads an error of the call itself: a fault of the class, want of capacity that concerns all options, or
-// one that passes.
+// launchError classifies an error of the call itself: a fault of the class, a shortage of capacity that concerns all options, or a transient
+// error.
 func (c *Cloud) launchError(request *launchRequest, err error) (cloud.LaunchOutput, error) {
 	v := judge(err)
 	switch v.cause {
@@ -63,8 +63,7 @@ func (c *Cloud) launchError(request *launchRequest, err error) (cloud.LaunchOutp
 	}
 }
 
-// launchOutput reads the answer of the call. Where nothing was launched and every offering failed for what the class
-// says, that is the error.
+// launchOutput reads the answer of the call. If nothing was launched and every offering failed because of the class, it returns that error.
 func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput) (cloud.LaunchOutput, error) {
 	var result cloud.LaunchOutput
 	for _, instance := range out.Instances {
@@ -81,7 +80,7 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	}
 	failures := request.failures(out.Errors)
 	if len(result.InstanceIDs) < request.count && len(failures) == 0 {
-		// Not remembered against any offering: EC2 named none.
+		// These failures are not remembered for any offering: EC2 named none.
 		result.Failures = plain(slices.Concat(request.skipped, request.all(codeUnfulfillableCapacity,
 			"EC2 launched fewer instances than asked for and gave no reason", verdict{cause: cloud.CauseCapacity, reason: "InsufficientCapacity"})))
 		return result, nil
@@ -106,7 +105,7 @@ func (c *Cloud) remember(failures []fleetFailure) {
 	c.without.remember(failures, time.Now())
 }
 
-// classFault returns the first failure where all are the class's fault.
+// classFault returns the first failure if the class caused all of them.
 func classFault(failures []fleetFailure) (fleetFailure, bool) {
 	for _, f := range failures {
 		if f.Cause != cloud.CauseInvalid && f.Cause != cloud.CauseUnauthorized {
@@ -119,8 +118,8 @@ func classFault(failures []fleetFailure) (fleetFailure, bool) {
 	return failures[0], true
 }
 
-// failures says which options failed, each once, with the first reason that EC2 gave; an error that names no offering
-// of the request counts for all.
+// failures returns the options that failed, each once with the first reason that EC2 gave. An error that names no offering of the request
+// counts for all.
 func (r *launchRequest) failures(errors []ec2types.CreateFleetError) []fleetFailure {
 	var out []fleetFailure
 	seen := map[poolKey]bool{}
@@ -147,7 +146,7 @@ func (r *launchRequest) failures(errors []ec2types.CreateFleetError) []fleetFail
 	return out
 }
 
-// failed is a failure of an option. What EC2 says of its capacity stays in its own words.
+// failed returns the failure of an option. EC2's text about its capacity is kept verbatim.
 func failed(o cloud.Option, code, text string, v verdict) fleetFailure {
 	f := fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: code, Message: text, Cause: v.cause, Condition: v.reason}}
 	if v.cause != cloud.CauseCapacity && v.message != "" {
@@ -156,7 +155,7 @@ func failed(o cloud.Option, code, text string, v verdict) fleetFailure {
 	return f
 }
 
-// all is the same failure for each offering that was asked for.
+// all returns the same failure for each requested offering.
 func (r *launchRequest) all(code, text string, v verdict) []fleetFailure {
 	skipped := map[cloud.Option]bool{}
 	for _, f := range r.skipped {
@@ -171,7 +170,7 @@ func (r *launchRequest) all(code, text string, v verdict) []fleetFailure {
 	return out
 }
 
-// pool names the pool of an answer, by its zone or else by its subnet's, and the subnet.
+// pool returns the capacity pool and the subnet that an answer is about. The zone is the answer's, or else its subnet's.
 func (r *launchRequest) pool(in *ec2types.LaunchTemplateAndOverridesResponse) (poolKey, string) {
 	if in == nil || in.Overrides == nil {
 		return poolKey{}, ""
@@ -183,7 +182,7 @@ func (r *launchRequest) pool(in *ec2types.LaunchTemplateAndOverridesResponse) (p
 	return poolKey{string(in.Overrides.InstanceType), zone, r.reservation(in)}, id
 }
 
-// reservation is the id of the capacity reservation that the answer's launch template launches into, if any.
+// reservation returns the ID of the capacity reservation that the answer's launch template launches into, or "".
 func (r *launchRequest) reservation(in *ec2types.LaunchTemplateAndOverridesResponse) string {
 	if in.LaunchTemplateSpecification == nil {
 		return ""

@@ -25,9 +25,8 @@ func resolving(s *shop) {
 	s.set("GetParameter", ok(`{"Parameter":{"Value":"ami-1"}}`))
 }
 
-// FuzzResolve holds the reading of an EC2NodeClass to this, whatever is written in it: nothing panics or ends the process;
-// every condition that Ready depends on is decided; what is found valid gives instance types and a whole launch template,
-// and what is not gives neither.
+// FuzzResolve checks the reading of any EC2NodeClass: nothing panics or ends the process; every condition that Ready depends on is set; a
+// valid class gives instance types and a complete launch template, and an invalid one gives neither.
 func FuzzResolve(f *testing.F) {
 	for _, text := range []string{
 		`{}`,

@@ -18,7 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
-// variant is what an AMI of an alias is built for, beside its architecture.
+// variant is the kind of hardware that an alias's AMI is built for, besides its architecture.
 type variant int
 
 const (
@@ -28,8 +28,8 @@ const (
 	variantNeuron
 )
 
-// requirements on the instance type's labels: the standard AMI is for types without accelerators, the others for those
-// that have theirs.
+// requirements returns the variant's requirements on an instance type's labels: the standard AMI is for types without accelerators, each
+// other one for types with its accelerator.
 func (v variant) requirements() []corev1.NodeSelectorRequirement {
 	exists, absent := corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist
 	switch v {
@@ -52,8 +52,8 @@ type imageParameter struct {
 	variants []variant
 }
 
-// aliasParameters lists the parameters of an alias (EKS user guide, "Retrieve recommended Amazon Linux AMI IDs" and
-// "Retrieve recommended Bottlerocket AMI IDs"); nil for a family without.
+// aliasParameters lists the SSM parameters of an alias (EKS user guide, "Retrieve recommended Amazon Linux AMI IDs" and "Retrieve
+// recommended Bottlerocket AMI IDs"); nil for a family without aliases.
 func aliasParameters(family, version, kubernetes string) []imageParameter {
 	latest := version == awsv1.AliasVersionLatest
 	switch family {
@@ -100,8 +100,8 @@ func aliasParameters(family, version, kubernetes string) []imageParameter {
 	return nil
 }
 
-// selectImages returns the AMIs that the class's terms select, newest first; of several for the same instance types
-// only the newest.
+// selectImages returns the AMIs that the class's terms select, newest first. Of several AMIs for the same instance types it keeps only the
+// newest.
 func (c *Cloud) selectImages(ctx context.Context, class *awsv1.EC2NodeClass) ([]awsv1.AMI, error) {
 	version := ""
 	if _, _, ok := fromec2.Alias(class); ok {
@@ -125,7 +125,7 @@ func (c *Cloud) selectImages(ctx context.Context, class *awsv1.EC2NodeClass) ([]
 	})
 }
 
-// image is an AMI with what it is built for.
+// image is an AMI with the architecture and variant that it is built for.
 type image struct {
 	ec2types.Image
 	variant variant
@@ -140,7 +140,7 @@ func (c *Cloud) imagesOfTerm(ctx context.Context, class *awsv1.EC2NodeClass, ter
 		family, release, _ := fromec2.Alias(class)
 		variants, err = c.imageIDs(ctx, aliasParameters(family, release, version), release == awsv1.AliasVersionLatest)
 	case term.SSMParameter != "":
-		// The parameter may be given as an ARN too; its value may move.
+		// The parameter may be given as an ARN; its value may change.
 		variants, err = c.imageIDs(ctx, []imageParameter{{term.SSMParameter, []variant{variantAny}}}, true)
 	case term.ID != "":
 		variants = map[string][]variant{term.ID: {variantAny}}
@@ -149,7 +149,7 @@ func (c *Cloud) imagesOfTerm(ctx context.Context, class *awsv1.EC2NodeClass, ter
 		if term.Name != "" {
 			in.Filters = append(in.Filters, filter("name", term.Name))
 		}
-		// Names are not unique among all accounts: without an owner only one's own and Amazon's count.
+		// Names are not unique across accounts: without an owner only the account's own AMIs and Amazon's are searched.
 		in.Owners = []string{"self", "amazon"}
 		if term.Owner != "" {
 			in.Owners = []string{term.Owner}
@@ -189,7 +189,7 @@ func (c *Cloud) describeImages(ctx context.Context, in *ec2.DescribeImagesInput,
 	return out, nil
 }
 
-// imageIDs reads the parameters that exist.
+// imageIDs reads the AMI IDs from those parameters that exist.
 func (c *Cloud) imageIDs(ctx context.Context, parameters []imageParameter, mutable bool) (map[string][]variant, error) {
 	out := map[string][]variant{}
 	for _, p := range parameters {
@@ -204,10 +204,10 @@ func (c *Cloud) imageIDs(ctx context.Context, parameters []imageParameter, mutab
 	return out, nil
 }
 
-// mutableParameters is how long the value of a parameter that moves is believed at most.
+// mutableParameters bounds how long the value of a parameter that may change is cached.
 const mutableParameters = 5 * time.Minute
 
-// parameter returns the value of an SSM parameter, empty where there is none.
+// parameter returns the value of an SSM parameter, or "" if it does not exist.
 func (c *Cloud) parameter(ctx context.Context, name string, mutable bool) (string, error) {
 	if v, ok := c.parameters.peek(name); ok {
 		return v, nil
@@ -228,8 +228,8 @@ func (c *Cloud) parameter(ctx context.Context, name string, mutable bool) (strin
 	return awssdk.ToString(out.Parameter.Value), nil
 }
 
-// newest turns images into the status entries of a class: one per set of requirements, the newest, by id where two are
-// equally old.
+// newest converts images to the entries of a class's status: for each set of requirements the newest image. Of equally old ones it takes the
+// lowest ID.
 func newest(images []image, now time.Time) []awsv1.AMI {
 	slices.SortStableFunc(images, func(a, b image) int {
 		return cmp.Or(
@@ -261,7 +261,7 @@ func newest(images []image, now time.Time) []awsv1.AMI {
 	return out
 }
 
-// passed says whether a time that EC2 wrote lies in the past; a text that is no time does not.
+// passed reports whether a time in EC2's format lies in the past; false for a text that is not a time.
 func passed(text string, now time.Time) bool {
 	t, err := time.Parse(time.RFC3339, text)
 	return err == nil && t.Before(now)

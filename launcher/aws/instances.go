@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// filterValues is how many values one filter takes (EC2 user guide, "List and filter using the CLI and API").
+	// filterValues is the maximum number of values of one filter (EC2 user guide, "List and filter using the CLI and API").
 	filterValues = 200
-	// terminateAtOnce is how many instances one call ends; EC2 takes 1,000 and advises fewer.
+	// terminateAtOnce is the number of instances in one TerminateInstances call; EC2 accepts 1,000 and recommends fewer.
 	terminateAtOnce = 500
-	// tagAtOnce is how many resources one call tags at most (API reference, CreateTags: 1,000 at most, 25 or fewer advised).
+	// tagAtOnce is the maximum number of resources in one CreateTags call (API reference, CreateTags: at most 1,000, recommended 25 or
+	// fewer).
 	tagAtOnce = 25
 )
 
-// Instances implements cloud.Cloud. Ids are asked for with a filter: an id that EC2 does not know (yet) is missing from
-// the answer and no error.
+// Instances implements cloud.Cloud. IDs are requested with a filter: an ID that does not exist (yet) is missing from the answer and is not
+// an error.
 func (c *Cloud) Instances(ctx context.Context, sel cloud.Selector) (_ []cloud.Instance, err error) {
 	defer c.metrics.measure("List")(&err)
 	if len(sel.IDs) == 0 && len(sel.LaunchIDs) == 0 {
@@ -61,13 +62,13 @@ func (c *Cloud) Instances(ctx context.Context, sel cloud.Selector) (_ []cloud.In
 	return out, nil
 }
 
-// ours selects what this cluster's classes launched: managed node groups carry kubernetes.io/cluster/NAME too, these two tags only
-// what a class launched.
+// ours returns the filters that select the instances of this cluster's classes. Managed node groups carry kubernetes.io/cluster/NAME as
+// well; only instances of a class carry both tags.
 func (c *Cloud) ours() []ec2types.Filter {
 	return []ec2types.Filter{filter("tag:"+awsv1.EKSClusterNameTagKey, c.cfg.ClusterName), filter("tag-key", awsv1.NodeClassTagKey)}
 }
 
-// describeAll describes the instances that several callers ask for.
+// describeAll describes the instances that several callers request.
 func (c *Cloud) describeAll(ctx context.Context, asked [][]string) (map[string]cloud.Instance, error) {
 	ids := slices.Concat(asked...)
 	slices.Sort(ids)
@@ -114,7 +115,7 @@ func (c *Cloud) describeInstances(ctx context.Context, filters []ec2types.Filter
 	return out, nil
 }
 
-// completed fills in the zone's id, which is not in every answer, where a subnet has told it.
+// completed adds the zone ID, which not every answer contains, if a subnet's description had it.
 func (c *Cloud) completed(i cloud.Instance) cloud.Instance {
 	if id, ok := c.zoneIDs.Load(i.Zone); ok && i.ZoneID == "" {
 		i.ZoneID, _ = id.(string)
@@ -135,8 +136,8 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	if in.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
 		out.CapacityType = karpv1.CapacityTypeSpot
 	}
-	// Targeted at launch, and still there: one that EC2 put into an open reservation is on-demand to whoever launched it, and so is
-	// one whose reservation has ended.
+	// The capacity type is reserved if the launch targeted the reservation and the instance still runs in it. An instance that EC2 put into
+	// an open reservation was launched as on-demand, and one whose reservation has ended is on-demand too.
 	if id := awssdk.ToString(in.CapacityReservationId); id != "" && targeted(in.CapacityReservationSpecification) {
 		out.CapacityType, out.ReservationID = karpv1.CapacityTypeReserved, id
 	}
@@ -153,13 +154,13 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	return out
 }
 
-// targeted says that an instance was launched for reserved capacity alone.
+// targeted reports whether an instance was launched for reserved capacity only.
 func targeted(r *ec2types.CapacityReservationSpecificationResponse) bool {
 	return r != nil && (r.CapacityReservationPreference == ec2types.CapacityReservationPreferenceCapacityReservationsOnly ||
 		r.CapacityReservationTarget != nil && awssdk.ToString(r.CapacityReservationTarget.CapacityReservationId) != "")
 }
 
-// Tag implements cloud.Cloud. Instances that are to have the same tags share a call.
+// Tag implements cloud.Cloud. Instances that get the same tags share a call.
 func (c *Cloud) Tag(ctx context.Context, instanceID string, tags map[string]string) (err error) {
 	defer c.metrics.measure("Tag")(&err)
 	failed, err := c.tagged.do(ctx, tagRequest{instanceID, tags})
@@ -169,13 +170,13 @@ func (c *Cloud) Tag(ctx context.Context, instanceID string, tags map[string]stri
 	return failed[instanceID]
 }
 
-// tagRequest is one instance's new tags.
+// tagRequest holds the new tags of one instance.
 type tagRequest struct {
 	id   string
 	tags map[string]string
 }
 
-// tagAll writes the tags that several callers ask for and returns the errors by instance.
+// tagAll writes the tags for several callers and returns the errors by instance.
 func (c *Cloud) tagAll(ctx context.Context, asked []tagRequest) (map[string]error, error) {
 	byTags := map[string][]string{}
 	tags := map[string]map[string]string{}
@@ -211,8 +212,8 @@ func (c *Cloud) tagSome(ctx context.Context, ids []string, tags map[string]strin
 	}
 }
 
-// Terminate implements cloud.Cloud. One id that EC2 refuses spoils a whole call: such a call is split until the rest is
-// ended.
+// Terminate implements cloud.Cloud. One ID that EC2 rejects fails a whole call: such a call is split until all other instances are
+// terminated.
 func (c *Cloud) Terminate(ctx context.Context, instanceIDs []string) (err error) {
 	defer c.metrics.measure("Delete")(&err)
 	if len(instanceIDs) == 0 {
@@ -229,13 +230,13 @@ func (c *Cloud) Terminate(ctx context.Context, instanceIDs []string) (err error)
 	return errors.Join(errs...)
 }
 
-// terminateAll ends the instances that several callers name and returns the errors by instance.
+// terminateAll terminates the instances of several callers and returns the errors by instance.
 func (c *Cloud) terminateAll(ctx context.Context, asked [][]string) (map[string]error, error) {
 	ids := slices.Concat(asked...)
 	slices.Sort(ids)
 	failed := map[string]error{}
 	for chunk := range slices.Chunk(slices.Compact(ids), terminateAtOnce) {
-		// EC2 counts instances too.
+		// EC2 limits the number of instances as well as the number of calls.
 		if err := c.throttle.instances.WaitN(ctx, len(chunk)); err != nil {
 			return failed, fmt.Errorf("waiting to terminate %d instances: %w", len(chunk), err)
 		}
@@ -260,8 +261,8 @@ func (c *Cloud) terminate(ctx context.Context, ids []string, failed map[string]e
 	}
 }
 
-// isUnknown says that a call was refused because EC2 does not know the instance. The launcher's policy speaks of instances with the
-// cluster's tags alone, and one that does not exist has none: EC2 calls that unauthorized.
+// isUnknown reports whether a call was denied because the instance does not exist. The launcher's IAM policy allows instances with the
+// cluster's tags only. An instance that does not exist has no tags, so EC2 answers UnauthorizedOperation.
 func (c *Cloud) isUnknown(ctx context.Context, id string, refused error) bool {
 	if !isDenied(code(refused)) {
 		return isInstanceUnknown(code(refused))

@@ -97,7 +97,7 @@ func TestInstancesAsksInChunksAndPages(t *testing.T) {
 	}
 }
 
-// Launch templates are swept only when nobody used them, and only ours.
+// Only launch templates of this cluster that were not used are swept.
 func TestSweepTemplates(t *testing.T) {
 	w, c := newWire(t)
 	c.cfg.Periods.LaunchTemplates = 0

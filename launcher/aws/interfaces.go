@@ -11,8 +11,8 @@ import (
 
 type networkInterface = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
 
-// setNetwork puts the security groups where EC2 wants them: beside the network interfaces' settings where there are any, else on
-// the template itself. The interfaces are those of the class, or one EFA per network card where a pod asks for EFA, or one.
+// setNetwork puts the security groups where EC2 expects them: into the network interfaces if there are any, otherwise into the template
+// itself. The interfaces are those of the class, or one EFA per network card if a pod requests EFA, or one.
 func (s templateSpec) setNetwork(data *ec2types.RequestLaunchTemplateData) {
 	groups := make([]string, 0, len(s.class.Status.SecurityGroups))
 	for _, g := range s.class.Status.SecurityGroups {
@@ -26,7 +26,7 @@ func (s templateSpec) setNetwork(data *ec2types.RequestLaunchTemplateData) {
 		}
 	case s.efas > 0:
 		for card := range int32(s.efas) {
-			// The first device of the first card is the primary interface; EC2 takes no second 0.
+			// The first device of the first card is the primary interface; EC2 rejects a second device 0.
 			nic := addressed(spec, groups)
 			nic.NetworkCardIndex, nic.DeviceIndex = awssdk.Int32(card), awssdk.Int32(min(card, 1))
 			nic.InterfaceType = awssdk.String(string(ec2types.NetworkInterfaceTypeEfa))
@@ -41,8 +41,7 @@ func (s templateSpec) setNetwork(data *ec2types.RequestLaunchTemplateData) {
 	}
 }
 
-// classInterface is one of spec.networkInterfaces. An interface that is EFA alone has no address, and EC2 refuses whatever
-// belongs to one.
+// classInterface converts one entry of spec.networkInterfaces. An EFA-only interface has no address, and EC2 rejects address settings on it.
 func classInterface(spec awsv1.EC2NodeClassSpec, in *awsv1.NetworkInterface, groups []string) networkInterface {
 	nic := networkInterface{Groups: groups}
 	if in.InterfaceType != awsv1.InterfaceTypeEFAOnly {
@@ -78,8 +77,8 @@ func cpuOptions(in *awsv1.CPUOptions) *ec2types.LaunchTemplateCpuOptionsRequest 
 	}
 }
 
-// setReservation has a reserved launch use its capacity reservation and no other, and keeps other launches of a class that names
-// reservations out of them: they are counted one by one. A class that names none leaves open reservations to EC2.
+// setReservation makes a reserved launch use its capacity reservation only. It keeps other launches of a class that selects reservations out
+// of all reservations, because their instances are counted. A class that selects none leaves open reservations to EC2.
 func (s templateSpec) setReservation(data *ec2types.RequestLaunchTemplateData) {
 	switch {
 	case s.capacityType == karpv1.CapacityTypeReserved:

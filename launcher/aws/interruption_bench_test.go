@@ -18,8 +18,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 )
 
-// BenchmarkInterruptions drains a queue over SQS's own protocol, each message about another node, of four kinds in equal parts, as
-// Karpenter's benchmark does: spot interruptions, scheduled changes, changes of state, and what nobody knows.
+// BenchmarkInterruptions drains a queue over SQS's own protocol. Each message is about another node. Four kinds occur equally often, as in
+// Karpenter's benchmark: spot interruptions, scheduled changes, state changes, and messages of an unknown kind.
 func BenchmarkInterruptions(b *testing.B) {
 	for _, n := range []int{100, 1000, 10000} {
 		b.Run(fmt.Sprintf("%dmessages", n), func(b *testing.B) {

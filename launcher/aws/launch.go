@@ -19,16 +19,16 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// launchMemory is how long the request of a launch id is kept that is not settled, so that a repetition is the same to the letter: EC2
-// refuses a client token that comes with other parameters.
+// launchMemory is how long the request of an unsettled launch ID is kept. A retry must repeat it exactly: EC2 rejects a client token with
+// other parameters.
 const launchMemory = 15 * time.Minute
 
-// maxTemplates is what EC2 takes in one fleet (EC2 user guide, "Quotas for EC2 Fleet"). Overrides it limits for fleets of other
-// types than instant only.
+// maxTemplates is the maximum number of launch templates in one fleet (EC2 user guide, "Quotas for EC2 Fleet"). EC2 limits overrides only
+// for fleets that are not of type instant.
 const maxTemplates = 50
 
-// Launch implements cloud.Cloud. One call buys one capacity type, in Karpenter's order: reserved if any reserved option may
-// have capacity, else spot, else on-demand.
+// Launch implements cloud.Cloud. One call buys one capacity type, in Karpenter's order: reserved if any reserved option may have capacity,
+// else spot, else on-demand.
 func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.LaunchOutput, err error) {
 	defer c.metrics.measure("Create")(&err)
 	if in.LaunchID == "" || in.Class == nil || len(in.Claims) == 0 || len(in.Options) == 0 {
@@ -36,7 +36,7 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.Launc
 	}
 	request, ok := c.launches.peek(in.LaunchID)
 	if !ok {
-		// 1. What is wrong with the class is said before anything is made.
+		// 1. Faults of the class are returned before anything is created.
 		known, err := c.describeCluster(ctx)
 		if err != nil {
 			return cloud.LaunchOutput{}, err
@@ -44,12 +44,12 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.Launc
 		if f, ok := launchFault(in.Class, known); ok {
 			return cloud.LaunchOutput{}, &cloud.NodeClassError{Class: in.Class.Name, Reason: f.reason, Message: f.message}
 		}
-		// 2. Of the options, those to try.
+		// 2. Select the options to try.
 		options, failures := c.toTry(in.Options, time.Now())
 		if len(options) == 0 {
 			return cloud.LaunchOutput{Failures: failures}, nil
 		}
-		// 3. The request, and the launch templates that it names.
+		// 3. Build the request, and create the launch templates that it names.
 		if request, err = c.prepare(ctx, in, options, known); err != nil {
 			return cloud.LaunchOutput{}, err
 		}
@@ -57,19 +57,19 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (_ cloud.Launc
 			return cloud.LaunchOutput{Failures: plain(request.skipped)}, nil
 		}
 	}
-	// 4. The call.
+	// 4. Make the call.
 	out, err := c.createFleet(ctx, request)
 	if err != nil {
 		return c.launchError(request, err)
 	}
-	// 5. What EC2 answered.
+	// 5. Read EC2's answer.
 	return c.launchOutput(request, out)
 }
 
-// Settled implements cloud.Cloud: the request is forgotten, which may be tens of kilobytes.
+// Settled implements cloud.Cloud: it drops the kept request, which may have tens of kilobytes.
 func (c *Cloud) Settled(launchID string) { c.launches.forget(launchID) }
 
-// launchFault says why the class cannot launch.
+// launchFault returns the reason why the class cannot launch, if there is one.
 func launchFault(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {
 	status := class.Status
 	for _, part := range []struct {
@@ -88,7 +88,7 @@ func launchFault(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {
 	return faultOf(class, known)
 }
 
-// toTry returns the options of the capacity type to buy that may have capacity; where none has, a failure for each.
+// toTry returns the options of the capacity type to buy that may have capacity. If none has, it returns a failure for each.
 func (c *Cloud) toTry(options []cloud.Option, now time.Time) ([]cloud.Option, []cloud.OfferingFailure) {
 	var usable []cloud.Option
 	var failures []cloud.OfferingFailure
@@ -109,8 +109,7 @@ func (c *Cloud) toTry(options []cloud.Option, now time.Time) ([]cloud.Option, []
 	return ofFirstKind(usable), failures
 }
 
-// ofFirstKind keeps the options that one call can buy: of the first capacity type that there is, and of one kind of
-// reservations.
+// ofFirstKind returns the options that one call can buy: those of the first capacity type present, and of one type of reservation.
 func ofFirstKind(options []cloud.Option) []cloud.Option {
 	for _, kind := range []string{karpv1.CapacityTypeReserved, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand} {
 		i := slices.IndexFunc(options, func(o cloud.Option) bool { return o.CapacityType == kind })
@@ -130,7 +129,7 @@ func isSpot(o cloud.Option) bool { return o.CapacityType == karpv1.CapacityTypeS
 // poolKey names a capacity pool of one request.
 type poolKey struct{ instanceType, zone, reservation string }
 
-// launchRequest is one CreateFleet call with what is needed to read its answer.
+// launchRequest is one CreateFleet call with the data needed to read its answer.
 type launchRequest struct {
 	class     string
 	count     int
@@ -138,9 +137,9 @@ type launchRequest struct {
 	templates []*ec2.CreateLaunchTemplateInput
 	options   map[poolKey]cloud.Option
 	subnets   map[string]subnet
-	// reservations by the name of the launch template that launches into them.
+	// reservations maps the name of a launch template to the capacity reservation that it launches into.
 	reservations map[string]string
-	// skipped are the options that could not even be asked for.
+	// skipped are the options that could not be requested.
 	skipped []fleetFailure
 }
 
@@ -156,7 +155,7 @@ func (c *Cloud) prepare(ctx context.Context, in cloud.LaunchInput, options []clo
 	return request, nil
 }
 
-// templateError says whose fault it is that a launch template could not be made.
+// templateError classifies the error of creating a launch template.
 func templateError(class string, err error) error {
 	v := judge(err)
 	switch v.cause {
@@ -167,7 +166,7 @@ func templateError(class string, err error) error {
 	}
 }
 
-// group is the options that share a launch template.
+// group identifies the options that share a launch template.
 type group struct {
 	imageID       string
 	maxPods, efas int64
@@ -241,8 +240,8 @@ func (r *launchRequest) skip(o cloud.Option, reason, message string) {
 	})
 }
 
-// launchTags are the tags of all that a launch makes, its launch id excepted: Karpenter's, which users' IAM policies
-// and cost reports ask for, over the class's own.
+// launchTags returns the tags of everything that a launch creates, except its launch ID: the class's own tags, overridden by Karpenter's,
+// which users' IAM policies and cost reports require.
 func (c *Cloud) launchTags(in cloud.LaunchInput) map[string]string {
 	tags := map[string]string{}
 	maps.Copy(tags, in.Class.Spec.Tags)
@@ -250,7 +249,7 @@ func (c *Cloud) launchTags(in cloud.LaunchInput) map[string]string {
 	if pool == "" {
 		pool = in.Labels[karpv1.NodePoolLabelKey]
 	}
-	// A claim of no pool has the tag too, with no value: Karpenter's IAM policy asks for it.
+	// A NodeClaim without a NodePool has the tag too, with an empty value: Karpenter's IAM policy requires it.
 	tags[awsv1.NodePoolTagKey] = pool
 	tags[awsv1.NodeClassTagKey] = in.Class.Name
 	tags[awsv1.EKSClusterNameTagKey] = c.cfg.ClusterName
@@ -258,7 +257,7 @@ func (c *Cloud) launchTags(in cloud.LaunchInput) map[string]string {
 	return tags
 }
 
-// launchSubnets returns, by zone, the subnet of the class with the most free addresses.
+// launchSubnets returns, by zone, the class's subnet with the most free addresses.
 func (c *Cloud) launchSubnets(ctx context.Context, class *awsv1.EC2NodeClass) (map[string]subnet, error) {
 	found, err := c.selectSubnets(ctx, class.Spec.SubnetSelectorTerms)
 	if err != nil {

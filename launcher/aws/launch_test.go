@@ -179,15 +179,15 @@ func TestLaunchWithoutCapacity(t *testing.T) {
 	if available(t, c, a) || !available(t, c, b) {
 		t.Error("want the first option unavailable and the second available")
 	}
-	// A launch that asks for it all the same is answered without a call.
+	// A launch that requests it anyway is answered without a call.
 	out, err = c.Launch(t.Context(), launchInput("launch-2", 1, a))
 	if err != nil || len(out.Failures) != 1 || len(w.made("CreateFleet")) != 1 {
 		t.Errorf("%+v, %v, %d calls", out, err, len(w.made("CreateFleet")))
 	}
 }
 
-// When an offering may be there again, that is told as any change.
-func TestEndOfAStockOutIsTold(t *testing.T) {
+// The end of an offering's unavailability is signaled like any change.
+func TestEndOfAStockOutIsSignaled(t *testing.T) {
 	w, c := newWire(t, func(cfg *Config) { cfg.Periods.Unavailable = 100 * time.Millisecond })
 	w.on("DescribeLaunchTemplates", ok("<DescribeLaunchTemplatesResponse/>"))
 	w.on("DescribeInstanceTypeOfferings", refuse(http.StatusBadRequest, "NotNow", "no"))
@@ -201,7 +201,7 @@ func TestEndOfAStockOutIsTold(t *testing.T) {
 		select {
 		case <-changed:
 		case <-time.After(time.Minute):
-			t.Fatal("the end was not told")
+			t.Fatal("the end was not signaled")
 		}
 	}
 }

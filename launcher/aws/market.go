@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
-// fetchFacts asks EC2 for the instance types that Linux nodes can use, with the zones they are offered in.
+// fetchFacts asks EC2 for the instance types that Linux nodes can use, and for the zones in which they are offered.
 func (c *Cloud) fetchFacts(ctx context.Context) (map[string]catalog.Facts, error) {
 	zones, err := c.fetchZones(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Cloud) fetchFacts(ctx context.Context) (map[string]catalog.Facts, error
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("EC2 tells no instance type for region %s", c.cfg.AWS.Region)
+		return nil, fmt.Errorf("EC2 returned no instance type for region %s", c.cfg.AWS.Region)
 	}
 	return out, nil
 }

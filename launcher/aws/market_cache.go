@@ -12,20 +12,20 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// market is what can be bought and for how much. Its maps are never changed once they are shared.
+// market holds the instance types and their prices. Its maps are not changed once they are shared.
 type market struct {
 	facts    map[string]catalog.Facts
 	onDemand onDemandPrices
 	spot     spotPrices
-	// onDemandAt and spotAt say when AWS told the prices; zero where it has not, and the built-in on-demand prices count or
-	// no spot prices.
+	// onDemandAt and spotAt are when AWS last returned the prices; zero if it has not. Then the built-in on-demand prices are used, and no
+	// spot prices.
 	onDemandAt, spotAt time.Time
-	// generation rises with each change of facts.
+	// generation increases with each change of facts.
 	generation uint64
 }
 
-// marketCache keeps one market. loading is held, as a slot of a channel so that waiting honours ctx, by who asks AWS for
-// the first one.
+// marketCache keeps one market. loading is a lock, held by the caller that loads the first market. It is a channel so that waiting for it
+// ends with ctx.
 type marketCache struct {
 	loading chan struct{}
 
@@ -59,7 +59,7 @@ func (m *marketCache) update(change func(*market)) {
 	m.current = &next
 }
 
-// market returns what is known, asking AWS for all of it where nothing is.
+// market returns the current market. If there is none, it loads all parts from AWS.
 func (c *Cloud) market(ctx context.Context) (*market, error) {
 	if m := c.known.get(); m != nil {
 		return m, nil
@@ -83,10 +83,10 @@ func (c *Cloud) market(ctx context.Context) (*market, error) {
 	return c.known.get(), nil
 }
 
-// patience is how long the first market waits for prices: the built-in ones are better than none.
+// patience is how long the first market waits for prices; after that it uses the built-in ones.
 const patience = 15 * time.Second
 
-// firstMarket asks for everything. It fails without instance types; prices may come later.
+// firstMarket loads all parts. It fails without instance types; prices may be missing.
 func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 	now := time.Now()
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -98,8 +98,8 @@ func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 	group.Go(func() error {
 		soon, cancel := context.WithTimeout(groupCtx, patience)
 		defer cancel()
-		prices, told, err := c.onDemandPrices(soon)
-		if next.onDemand = prices; told {
+		prices, answered, err := c.onDemandPrices(soon)
+		if next.onDemand = prices; answered {
 			next.onDemandAt = now
 		}
 		return c.later(groupCtx, partOnDemand, err)
@@ -116,7 +116,7 @@ func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 	return next, group.Wait()
 }
 
-// later notes that a part of the first market has to be asked for again; only the end of ctx is an error.
+// later records that a part of the first market must be loaded again. It returns an error only when ctx has ended.
 func (c *Cloud) later(ctx context.Context, part string, err error) error {
 	if c.metrics.refreshed(part, err) != nil && ctx.Err() == nil {
 		c.cfg.Logger.Error(err, "What AWS offers is not complete yet; it is asked for again", "what", part)
@@ -124,27 +124,27 @@ func (c *Cloud) later(ctx context.Context, part string, err error) error {
 	return ctx.Err()
 }
 
-// The parts of what AWS offers, as logs and metrics name them.
+// These are the parts of AWS's offer, as logs and metrics name them.
 const (
 	partTypes    = "instance types"
 	partOnDemand = "on-demand prices"
 	partSpot     = "spot prices"
-	// What follows is asked for when it is needed.
+	// The following parts are loaded when they are needed.
 	partCluster = "cluster"
 	partSubnets = "subnets"
 	partGroups  = "security groups"
 	partImages  = "images"
 )
 
-// task is something that Refresh does again and again.
+// task is periodic work of Refresh.
 type task struct {
 	name   string
 	period time.Duration
 	run    func(context.Context) error
 }
 
-// Refresh implements cloud.Cloud. Each task has a goroutine, so that one whose service does not answer holds up no other.
-// What fails is tried again soon; what is known stays in use meanwhile. It returns nil when ctx has ended and all have.
+// Refresh implements cloud.Cloud. Each task has its own goroutine, so that a service that does not answer delays no other task. A failed
+// task is retried soon; the last answer stays in use meanwhile. Refresh returns nil after ctx has ended and all tasks have returned.
 func (c *Cloud) Refresh(ctx context.Context) error {
 	p := c.cfg.Periods
 	var group sync.WaitGroup
@@ -160,10 +160,10 @@ func (c *Cloud) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// expire forgets what EC2 had no capacity for when its time is over.
+// expire drops unavailable offerings when their time is over.
 func (c *Cloud) expire(ctx context.Context) {
 	for {
-		// An offering that becomes unavailable meanwhile may be the next to end.
+		// An offering that becomes unavailable meanwhile may be the next to expire.
 		changed := c.changed.wait()
 		var timer <-chan time.Time
 		if next := c.without.expire(time.Now()); !next.IsZero() {
@@ -178,7 +178,7 @@ func (c *Cloud) expire(ctx context.Context) {
 	}
 }
 
-// keep runs a task again and again; after a failure its next time is soon, later with each failure.
+// keep runs a task periodically. After a failure it runs it again soon, with a delay that grows with each failure.
 func (c *Cloud) keep(ctx context.Context, t task) {
 	for failed := 0; ; {
 		wait := t.period
@@ -199,10 +199,10 @@ func (c *Cloud) keep(ctx context.Context, t task) {
 	}
 }
 
-// jittered is a period less up to a tenth of it, so that processes started together do not ask together for ever.
+// jittered returns a period shortened by up to a tenth, so that processes that started together do not call AWS at the same times.
 func jittered(d time.Duration) time.Duration { return d - rand.N(d/10+1) }
 
-// recent says whether a part that was told at a time needs no refresh yet: Refresh begins beside the first market.
+// recent reports whether a part loaded at that time needs no refresh yet: Refresh begins at the same time as the first market.
 func recent(at time.Time, period time.Duration) bool {
 	return !at.IsZero() && time.Since(at) < period/2
 }
@@ -227,9 +227,9 @@ func (c *Cloud) refreshOnDemand(ctx context.Context) error {
 	if err != nil || recent(known.onDemandAt, c.cfg.Periods.OnDemandPrices) {
 		return err
 	}
-	prices, told, err := c.onDemandPrices(ctx)
-	if !told {
-		return err // What is known stays: AWS's last answer, or the built-in prices.
+	prices, answered, err := c.onDemandPrices(ctx)
+	if !answered {
+		return err // The previous prices stay: AWS's last answer, or the built-in prices.
 	}
 	c.known.update(func(m *market) { m.onDemand, m.onDemandAt = prices, time.Now() })
 	if !maps.Equal(prices, known.onDemand) {

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// shop is what sells: the actions of EC2 and the operations of the Price List API that tell what there is.
+// shop implements the actions of EC2 and the operations of the Price List API that return types and prices.
 type shop struct {
 	mu      sync.Mutex
 	answers map[string]answer
@@ -105,7 +105,7 @@ func offered(t *testing.T, c *Cloud) map[string]float64 {
 	return out
 }
 
-// Without the Price List API the built-in prices count, without spot prices nothing is bought on spot.
+// Without the Price List API the built-in prices are used. Without spot prices no spot capacity is bought.
 func TestMarketDegrades(t *testing.T) {
 	table, err := builtinPrices()
 	if err != nil {

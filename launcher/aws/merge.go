@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// gather is how long a call waits for others of its kind: long enough for what a wave of nodes asks at once, too short to be felt.
+// gather is how long a call waits for others of its kind. It is long enough for the requests of one wave of nodes, and too short to delay a
+// launch noticeably.
 const gather = 20 * time.Millisecond
 
-// merger gathers requests of one kind that come within a moment, and makes one of them: EC2 counts calls. The answer of the one
-// call is every caller's.
+// merger combines requests of one kind that arrive within a moment into one call, because EC2 limits the number of calls. Every caller gets
+// the answer of that call.
 type merger[Q, A any] struct {
 	// window is how long the first request waits for others.
 	window time.Duration
-	// call makes the one call. Its context ends when all its callers have given up.
+	// call makes the call. Its context ends when all its callers have given up.
 	call func(ctx context.Context, requests []Q) (A, error)
 
 	mu   sync.Mutex
 	next *merged[Q, A]
 }
 
-// merged is one call, on its way or made.
+// merged is one call, pending or done.
 type merged[Q, A any] struct {
 	requests []Q
 	waiting  int
@@ -35,7 +36,7 @@ func newMerger[Q, A any](window time.Duration, call func(context.Context, []Q) (
 	return &merger[Q, A]{window: window, call: call}
 }
 
-// do joins the next call and waits for its answer.
+// do adds the request to the next call and waits for its answer.
 func (m *merger[Q, A]) do(ctx context.Context, request Q) (A, error) {
 	var none A
 	if err := ctx.Err(); err != nil {
@@ -61,7 +62,7 @@ func (m *merger[Q, A]) do(ctx context.Context, request Q) (A, error) {
 		if b.waiting--; b.waiting == 0 {
 			b.cancel()
 			if m.next == b {
-				m.next = nil // Nobody may join a call that is given up.
+				m.next = nil // No request may join a call that was given up.
 			}
 		}
 		return none, ctx.Err()

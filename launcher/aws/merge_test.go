@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What comes within the window shares a call; what comes later has its own.
+// Requests within the window share a call; a later request has its own.
 func TestMergerSharesCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls [][]int
@@ -37,7 +37,7 @@ func TestMergerSharesCalls(t *testing.T) {
 	})
 }
 
-// A caller that gives up takes nobody along; when all have, the call ends too.
+// A caller that gives up does not end the call for others; when all have given up, the call ends too.
 func TestMergerOutlivesItsFirstCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := 0
@@ -74,7 +74,7 @@ func TestMergerOutlivesItsFirstCaller(t *testing.T) {
 		if ended != 1 {
 			t.Errorf("%d calls were ended, want the last", ended)
 		}
-		// Nobody joins what was given up.
+		// No request joins a call that was given up.
 		gone, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(gather/2, cancel)
 		_, _ = m.do(gone, 4)

@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// metrics are Karpenter's karpenter_cloudprovider_* as far as they fit, under their names and labels.
+// metrics are Karpenter's karpenter_cloudprovider_* metrics where they fit, with their names and labels.
 type metrics struct {
 	duration    *prometheus.HistogramVec
 	errors      *prometheus.CounterVec
@@ -21,7 +21,7 @@ type metrics struct {
 	available   *prometheus.GaugeVec
 	launchFails *prometheus.CounterVec
 	throttled   *prometheus.CounterVec
-	// refreshFails and refreshedAt are slipway's own: whether what AWS told is fresh.
+	// refreshFails and refreshedAt are slipway's own. They show how old AWS's answers are.
 	refreshFails *prometheus.CounterVec
 	refreshedAt  *prometheus.GaugeVec
 	builtin      prometheus.Gauge
@@ -46,7 +46,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		price: gauge("instance_type_offering_price_estimate",
 			"Estimated hourly price of an offering.", "instance_type", "capacity_type", "zone"),
 		available: gauge("instance_type_offering_available",
-			"Whether an offering has capacity as far as is known.", "instance_type", "capacity_type", "zone"),
+			"Whether an offering is believed to have capacity.", "instance_type", "capacity_type", "zone"),
 		launchFails: counter("instance_launch_failures_total",
 			"CreateFleet failures by offering.", "zone", "zone_id", "capacity_type", "reason"),
 	}
@@ -91,7 +91,7 @@ func (m *metrics) waited(action string, d time.Duration) {
 	m.throttled.WithLabelValues(action).Add(d.Seconds())
 }
 
-// measure starts a call of a method and returns what ends it.
+// measure starts the timer of a method and returns the function that stops it.
 func (m *metrics) measure(method string) func(*error) {
 	start := time.Now()
 	return func(err *error) {
@@ -102,7 +102,7 @@ func (m *metrics) measure(method string) func(*error) {
 	}
 }
 
-// errorLabel is Karpenter's name of an error's kind.
+// errorLabel returns Karpenter's name for an error's type.
 func errorLabel(err error) string {
 	_, class := cloud.IsNodeClass(err)
 	switch {
@@ -115,7 +115,7 @@ func errorLabel(err error) string {
 }
 
 func (m *metrics) types(known market) {
-	m.cores.Reset() // What EC2 no longer offers goes.
+	m.cores.Reset() // Series of types that EC2 no longer offers are removed.
 	m.memory.Reset()
 	for name, f := range known.facts {
 		m.cores.WithLabelValues(name).Set(float64(f.VCPUs))
@@ -123,7 +123,7 @@ func (m *metrics) types(known market) {
 	}
 }
 
-// offerings writes what changed: rewriting some 5,000 series with each answer costs more than the answer.
+// offerings writes only what changed: rewriting about 5,000 series with each answer costs more than the answer.
 func (m *metrics) offerings(change offersChange) {
 	for _, k := range change.gone {
 		m.price.DeleteLabelValues(k.instanceType, k.capacityType, k.zone)

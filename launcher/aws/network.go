@@ -15,7 +15,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 )
 
-// subnet is what the launcher needs of an EC2 subnet.
+// subnet holds the fields of an EC2 subnet that launches need.
 type subnet struct {
 	id, zone, zoneID string
 	free             int64
@@ -25,7 +25,7 @@ func filter(name string, values ...string) ec2types.Filter {
 	return ec2types.Filter{Name: &name, Values: values}
 }
 
-// tagFilters turns the tags of a selector term into filters; the value * stands for any.
+// tagFilters converts the tags of a selector term to filters; the value * matches any value.
 func tagFilters(tags map[string]string) []ec2types.Filter {
 	var out []ec2types.Filter
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
@@ -41,13 +41,13 @@ func tagFilters(tags map[string]string) []ec2types.Filter {
 func cacheKey(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		// Selector terms are texts and maps of texts: they always marshal.
+		// Selector terms consist of strings and maps of strings: marshaling cannot fail.
 		return fmt.Sprintf("%#v", v)
 	}
 	return string(text)
 }
 
-// selectSubnets returns the subnets that any of the terms selects, sorted by id.
+// selectSubnets returns the subnets that any of the terms selects, sorted by ID.
 func (c *Cloud) selectSubnets(ctx context.Context, terms []awsv1.SubnetSelectorTerm) ([]subnet, error) {
 	return c.subnets.get(ctx, cacheKey(terms), func(ctx context.Context) ([]subnet, error) {
 		found := map[string]subnet{}
@@ -76,7 +76,7 @@ func (c *Cloud) selectSubnets(ctx context.Context, terms []awsv1.SubnetSelectorT
 	})
 }
 
-// selectSecurityGroups returns the security groups that any of the terms selects, sorted by id.
+// selectSecurityGroups returns the security groups that any of the terms selects, sorted by ID.
 func (c *Cloud) selectSecurityGroups(ctx context.Context, terms []awsv1.SecurityGroupSelectorTerm) ([]awsv1.SecurityGroup, error) {
 	return c.groups.get(ctx, cacheKey(terms), func(ctx context.Context) ([]awsv1.SecurityGroup, error) {
 		found := map[string]awsv1.SecurityGroup{}
@@ -108,7 +108,7 @@ func sorted[V any](m map[string]V, compare func(a, b V) int) []V {
 	return slices.SortedFunc(maps.Values(m), compare)
 }
 
-// takenAddresses counts the addresses that our launches took since EC2 last told how many are free.
+// takenAddresses counts the addresses used by launches since EC2 last returned the number of free ones.
 type takenAddresses struct {
 	mu sync.Mutex
 	by map[string]int64

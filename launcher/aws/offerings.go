@@ -17,11 +17,11 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
-// InstanceTypes implements cloud.Cloud. A class without subnets or AMIs in its status can launch nothing: the list is
-// empty then.
+// InstanceTypes implements cloud.Cloud. A class without subnets or AMIs in its status can launch nothing: its list is empty.
 func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_ []catalog.InstanceType, err error) {
 	defer c.metrics.measure("GetInstanceTypes")(&err)
-	// Taken before what it speaks of: a change meanwhile makes the answer old, never a stale one new.
+	// The signal is read before the data: a change in between then only causes a needless refresh and never makes a stale answer look
+	// current.
 	changed := c.changed.wait()
 	known, err := c.market(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 	return next.types, nil
 }
 
-// zoneSubnets is what a class has in one zone.
+// zoneSubnets are a class's subnets in one zone.
 type zoneSubnets struct {
 	zoneID  string
 	subnets []string
@@ -70,8 +70,8 @@ func zonesOf(class *awsv1.EC2NodeClass) map[string]zoneSubnets {
 	return out
 }
 
-// offerings of an instance type in the zones of a class, sorted by capacity type and zone. One without a known price is
-// left out: nothing is bought blindly.
+// offerings returns the offerings of an instance type in the zones of a class, sorted by capacity type and zone. An offering without a price
+// is left out, so that nothing is bought at an unknown price.
 func (c *Cloud) offerings(known *market, name string, zones map[string]zoneSubnets, now time.Time) []catalog.Offering {
 	facts := known.facts[name]
 	out := make([]catalog.Offering, 0, len(facts.CapacityTypes)*min(len(facts.Zones), len(zones)))
@@ -102,9 +102,9 @@ func (c *Cloud) offerings(known *market, name string, zones map[string]zoneSubne
 	return out
 }
 
-// believable is a spot price, but a tenth of the on-demand price where it is below a twentieth: EC2 sells for 90 % less at
-// most (EC2 pricing page, "Amazon EC2 Spot"), and a stand-in for EC2 that tells one tiny price for all would have the
-// largest instance types bought.
+// believable returns the spot price, or a tenth of the on-demand price if the spot price is below a twentieth of it. EC2's discount is at
+// most 90 % (EC2 pricing page, "Amazon EC2 Spot"). A stand-in for EC2 that returns one tiny price for all types would otherwise make the
+// launcher buy the largest ones.
 func believable(spot, onDemand float64) float64 {
 	if spot < onDemand/20 {
 		return onDemand / 10
@@ -112,7 +112,7 @@ func believable(spot, onDemand float64) float64 {
 	return spot
 }
 
-// exhaustedUntil is when the first of the subnets may have addresses again; zero where one may have now.
+// exhaustedUntil returns when the first of the subnets may have free addresses again; zero if one may have some now.
 func (c *Cloud) exhaustedUntil(subnets []string, now time.Time) time.Time {
 	var first time.Time
 	for _, s := range subnets {
@@ -127,7 +127,7 @@ func (c *Cloud) exhaustedUntil(subnets []string, now time.Time) time.Time {
 	return first
 }
 
-// classImages is the AMIs of a class with what they require of an instance type's labels.
+// classImages are the AMIs of a class with their requirements on an instance type's labels.
 type classImages []classImage
 
 type classImage struct {
@@ -155,7 +155,7 @@ func requirementsOf(in []corev1.NodeSelectorRequirement) []catalog.Requirement {
 	return out
 }
 
-// pick returns the first AMI, so the newest, that runs on an instance type with these labels.
+// pick returns the first AMI, which is the newest, that runs on an instance type with these labels.
 func (images classImages) pick(labels map[string]string) (string, bool) {
 	for _, i := range images {
 		if _, ok := i.requires.Match(labels); ok {
@@ -165,8 +165,8 @@ func (images classImages) pick(labels map[string]string) (string, bool) {
 	return "", false
 }
 
-// shapeCache remembers, by class, the instance types that an AMI of the class runs on, without their offerings, for as
-// long as neither the class's settings and AMIs nor EC2's facts change.
+// shapeCache keeps, by class, the instance types on which an AMI of the class runs, without their offerings. An entry is valid until the
+// class's settings, its AMIs or EC2's facts change.
 type shapeCache struct {
 	reservedENIs   int64
 	memoryOverhead *float64
@@ -175,10 +175,10 @@ type shapeCache struct {
 	by map[string]classShapes
 }
 
-// classShapes is what a class can launch, sorted by name. Its lists and maps are shared: only Offerings may be set, on a
+// classShapes are the instance types that a class can launch, sorted by name. The lists and maps are shared: only Offerings may be set, on a
 // copy.
 type classShapes struct {
-	// follows is all of the class that the list follows from.
+	// follows is a key of all the fields of the class that the list depends on.
 	follows    string
 	generation uint64
 	list       []catalog.InstanceType

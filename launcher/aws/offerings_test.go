@@ -60,7 +60,7 @@ func TestInstanceTypesFollowTheClass(t *testing.T) {
 	}
 }
 
-// A type whose price nobody tells is not bought.
+// A type without a price is not bought.
 func TestInstanceTypesNeedPrices(t *testing.T) {
 	_, c := newWire(t)
 	manyTypes(c, 2)
@@ -85,8 +85,8 @@ func TestSpotPricesAreBelievable(t *testing.T) {
 	}
 }
 
-// BenchmarkCatalog is one look at what ten EC2NodeClasses offer, of 900 instance types in three zones: the first, one after a
-// change of the spot prices, one after a stock-out, and one with nothing changed since.
+// BenchmarkCatalog reads the instance types of ten EC2NodeClasses, with 900 types in three zones: the first time, after a change of the spot
+// prices, after a stock-out, and with no change.
 func BenchmarkCatalog(b *testing.B) {
 	c, err := New(Config{AWS: awssdk.Config{Region: "us-east-1"}, ClusterName: "prod"})
 	if err != nil {
@@ -146,7 +146,7 @@ func BenchmarkCatalog(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has used: on a busy machine the wall clock says little.
+// processorTime returns the CPU time of this process: on a busy machine the wall clock says little.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

@@ -12,32 +12,32 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// offersCache remembers, by class, the last answer of InstanceTypes with all that it followed from: where nothing of that
-// has changed, the same lists are the answer, and no metric is written.
+// offersCache keeps, by class, the last answer of InstanceTypes and the inputs that it was computed from. While the inputs are the same, it
+// returns the same lists, and no metric is written.
 type offersCache struct {
 	mu sync.Mutex
 	by map[string]classOffers
 }
 
 type classOffers struct {
-	// known and changed tell by their identity that neither market nor availability has changed since.
+	// known and changed are compared by identity: if both are the same, neither market nor availability has changed.
 	known   *market
 	changed <-chan struct{}
-	// follows is what the answer follows from of the class itself.
+	// follows is a key of the class's fields that the answer depends on.
 	follows string
-	// until is when the first unavailable offering is tried again; zero where none waits.
+	// until is when the first unavailable offering is tried again; zero if none is unavailable.
 	until time.Time
 	types []catalog.InstanceType
 }
 
 func newOffersCache() *offersCache { return &offersCache{by: map[string]classOffers{}} }
 
-// follows is all of a class that its offerings follow from, beside its shapes.
+// follows returns a key of the class's fields that its offerings depend on, including those of its shapes.
 func follows(class *awsv1.EC2NodeClass, shapes string) string {
 	return cacheKey([]any{shapes, class.Status.Subnets, class.Status.CapacityReservations})
 }
 
-// get returns what is remembered of a class, and whether it still holds.
+// get returns the cached answer of a class, and whether it is still valid.
 func (o *offersCache) get(name string, now time.Time, like classOffers) (classOffers, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -46,7 +46,7 @@ func (o *offersCache) get(name string, now time.Time, like classOffers) (classOf
 		(have.until.IsZero() || now.Before(have.until))
 }
 
-// put remembers an answer and says what of it is new, by class.
+// put stores an answer and returns its changes.
 func (o *offersCache) put(name string, next classOffers) offersChange {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,7 +56,7 @@ func (o *offersCache) put(name string, next classOffers) offersChange {
 	return out
 }
 
-// forget drops a class and says which offerings no class has any more.
+// forget drops a class and returns the offerings that no class has any more.
 func (o *offersCache) forget(name string) offersChange {
 	change := o.put(name, classOffers{})
 	o.mu.Lock()
@@ -81,9 +81,9 @@ func (o *offersCache) offeredLocked(k offeringKey) bool {
 
 // offersChange is the difference between two answers for one class.
 type offersChange struct {
-	// set holds the offerings that are new, or have another price or availability.
+	// set holds the offerings that are new, or whose price or availability changed.
 	set []namedOffering
-	// gone are those that no class has any more.
+	// gone holds the offerings that no class has any more.
 	gone []offeringKey
 }
 
@@ -94,7 +94,7 @@ type namedOffering struct {
 
 func (n namedOffering) key() offeringKey { return offeringKey{n.CapacityType, n.instanceType, n.Zone} }
 
-// changeOf compares two lists that are sorted by name, with offerings sorted by capacity type and zone.
+// changeOf compares two lists sorted by name, with offerings sorted by capacity type and zone.
 func changeOf(before, after []catalog.InstanceType) offersChange {
 	var out offersChange
 	i, j := 0, 0
@@ -138,12 +138,12 @@ func (c *offersChange) compare(name string, was, is []catalog.Offering) {
 	}
 }
 
-// sameGauges says whether the metrics of two offerings have the same labels and values.
+// sameGauges reports whether the metrics of two offerings have the same labels and values.
 func sameGauges(a, b catalog.Offering) bool {
 	return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && a.Available == b.Available
 }
 
-// firstEnd is when the first offering that is not available is tried again; zero where none waits.
+// firstEnd returns when the first unavailable offering is tried again; zero if none is unavailable.
 func firstEnd(types []catalog.InstanceType) time.Time {
 	var first time.Time
 	for _, t := range types {

@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// quiet is a Cloud without an endpoint, which knows two instance types.
+// quiet returns a Cloud without an endpoint, with two instance types.
 func quiet(tb testing.TB, change ...func(*Config)) *Cloud {
 	tb.Helper()
 	cfg := Config{AWS: awssdk.Config{Region: "us-east-1"}, ClusterName: "prod"}
@@ -30,7 +30,7 @@ func quiet(tb testing.TB, change ...func(*Config)) *Cloud {
 	return c
 }
 
-// While nothing changes the answer is the same list; each thing that it follows from makes a new one.
+// While nothing changes the answer is the same list; a change of any input makes a new one.
 func TestInstanceTypesAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, class := quiet(t), nodeClass()
@@ -76,7 +76,7 @@ func TestInstanceTypesAreRemembered(t *testing.T) {
 	})
 }
 
-// Of the offering gauges only those are written that changed, and none stays for what no class offers.
+// Only the offering gauges that changed are written, and no series remains for an offering that no class has.
 func TestOfferingGauges(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	c, a, b := quiet(t, func(c *Config) { c.Metrics = registry }), nodeClass(), nodeClass()
@@ -104,7 +104,7 @@ func TestOfferingGauges(t *testing.T) {
 	of := func(zone string) prometheus.Gauge {
 		return c.metrics.price.WithLabelValues("m0g.0xlarge", "spot", zone)
 	}
-	of("us-east-1a").Set(99) // Whoever writes it again shows here.
+	of("us-east-1a").Set(99) // A second write of the series would change this value.
 	c.remember([]fleetFailure{interrupted(cloud.Option{InstanceType: "m0g.0xlarge", Zone: "us-east-1b", CapacityType: "spot"})})
 	ask()
 	if got := testutil.ToFloat64(of("us-east-1a")); got != 99 {

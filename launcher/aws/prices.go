@@ -14,14 +14,14 @@ import (
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 )
 
-// onDemandPrices is USD per hour by instance type.
+// onDemandPrices maps instance type to USD per hour.
 type onDemandPrices map[string]float64
 
-// spotPrices is USD per hour by instance type and zone.
+// spotPrices maps instance type and zone to USD per hour.
 type spotPrices map[string]map[string]float64
 
-// pricingRegion is the region whose endpoint of the Price List API is near: only few have one (AWS Billing user guide,
-// "Price List Query API endpoints").
+// pricingRegion returns the nearest region that has an endpoint of the Price List API: only few have one (AWS Billing user guide, "Price
+// List Query API endpoints").
 func pricingRegion(region string) string {
 	switch {
 	case strings.HasPrefix(region, "ap-"):
@@ -34,8 +34,8 @@ func pricingRegion(region string) string {
 	return "us-east-1"
 }
 
-// fetchOnDemandPrices asks for the Linux prices of the region: shared tenancy, and bare metal, which the price list
-// files under dedicated tenancy.
+// fetchOnDemandPrices asks for the Linux prices of the region: shared tenancy, and bare metal, which the price list files under dedicated
+// tenancy.
 func (c *Cloud) fetchOnDemandPrices(ctx context.Context) (onDemandPrices, error) {
 	out := onDemandPrices{}
 	for _, kind := range []struct{ tenancy, family string }{
@@ -63,7 +63,7 @@ func (c *Cloud) fetchOnDemandPrices(ctx context.Context) (onDemandPrices, error)
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("the Price List API tells no on-demand price for region %s", c.cfg.AWS.Region)
+		return nil, fmt.Errorf("the Price List API returned no on-demand price for region %s", c.cfg.AWS.Region)
 	}
 	return out, nil
 }
@@ -85,8 +85,8 @@ func priceFilters(terms map[string]string) []pricingtypes.Filter {
 	return out
 }
 
-// parsePrice reads one product of the price list; not ok for what is no instance type or costs nothing (products that a
-// reservation covers).
+// parsePrice parses one product of the price list. ok is false if it is not an instance type or costs nothing (a product that a reservation
+// covers).
 func parsePrice(text, currency string) (instanceType string, price float64, ok bool) {
 	var product struct {
 		Product struct {
@@ -116,13 +116,13 @@ func parsePrice(text, currency string) (instanceType string, price float64, ok b
 	return "", 0, false
 }
 
-// fetchSpotPrices asks for the spot prices of this moment.
+// fetchSpotPrices asks EC2 for the current spot prices.
 func (c *Cloud) fetchSpotPrices(ctx context.Context) (spotPrices, error) {
 	out := spotPrices{}
 	latest := map[[2]string]time.Time{}
 	pages := ec2.NewDescribeSpotPriceHistoryPaginator(c.ec2, &ec2.DescribeSpotPriceHistoryInput{
 		ProductDescriptions: []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"},
-		// With the start at this moment EC2 tells the price that holds, once per type and zone.
+		// With the current time as start, EC2 returns the current price, once per type and zone.
 		StartTime: awssdk.Time(time.Now()), MaxResults: awssdk.Int32(1000),
 	})
 	for pages.HasMorePages() {

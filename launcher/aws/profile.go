@@ -20,14 +20,14 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// profileName of the instance profile that a class owns: another role gives another profile, so that nodes of the old
-// role keep theirs. IAM takes 128 characters at most, EKS names clusters with 100.
+// profileName returns the name of the instance profile that a class owns. Another role gives another profile, so that nodes with the old
+// role keep theirs. IAM allows 128 characters, EKS 100 for a cluster name.
 func (c *Cloud) profileName(class *awsv1.EC2NodeClass) string {
 	sum := sha256.Sum256([]byte(c.cfg.AWS.Region + "/" + string(class.UID) + "/" + class.Name + "/" + class.Spec.Role))
 	return c.cfg.ClusterName + "_" + hex.EncodeToString(sum[:10])
 }
 
-// profilesPath holds all instance profiles of the cluster, profilePath those that a class owns.
+// profilesPath returns the IAM path of all the cluster's instance profiles; profilePath returns that of the profiles of one class.
 func (c *Cloud) profilesPath() string {
 	return fmt.Sprintf("/slipway/%s/%s/", c.cfg.AWS.Region, c.cfg.ClusterName)
 }
@@ -36,8 +36,8 @@ func (c *Cloud) profilePath(class *awsv1.EC2NodeClass) string {
 	return c.profilesPath() + class.Name + "/"
 }
 
-// ensureProfile returns the instance profile of the class: the one that it names, if IAM has it or does not let us look,
-// or the one that it owns, made complete.
+// ensureProfile returns the instance profile of the class. If the class names one, it returns that one, if IAM has it or denies the lookup.
+// Otherwise it returns the profile that the class owns, after completing it.
 func (c *Cloud) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
 	if own := awssdk.ToString(class.Spec.InstanceProfile); own != "" {
 		return c.profiles.get(ctx, "given/"+own, func(ctx context.Context) (string, error) {
@@ -55,7 +55,7 @@ func (c *Cloud) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (s
 	})
 }
 
-// completeProfile makes the owned profile where it is missing and gives it the class's role and no other.
+// completeProfile creates the owned profile if it is missing and gives it the class's role as its only role.
 func (c *Cloud) completeProfile(ctx context.Context, class *awsv1.EC2NodeClass, name string) error {
 	role := class.Spec.Role
 	var roles []iamtypes.Role
@@ -110,8 +110,8 @@ func (c *Cloud) removeRole(ctx context.Context, profile, role string) error {
 	return nil
 }
 
-// sweepProfiles deletes the instance profiles of this cluster that no class has any more, such as that of a role that a class had
-// before, once no instance is left that has it.
+// sweepProfiles deletes this cluster's instance profiles that no class and no instance uses any more, such as the profile of a class's
+// earlier role.
 func (c *Cloud) sweepProfiles(ctx context.Context) error {
 	since := time.Now().Add(-c.cfg.Periods.Profiles)
 	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{PathPrefix: awssdk.String(c.profilesPath())})
@@ -140,7 +140,7 @@ func (c *Cloud) sweepProfiles(ctx context.Context) error {
 	return nil
 }
 
-// deleteProfiles deletes the instance profiles that the class owns, those of roles that it had before included.
+// deleteProfiles deletes the instance profiles that the class owns, including those of its earlier roles.
 func (c *Cloud) deleteProfiles(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{
 		PathPrefix: awssdk.String(c.profilePath(class)),

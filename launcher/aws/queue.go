@@ -13,14 +13,13 @@ import (
 )
 
 const (
-	// receiveWait is the longest poll that SQS offers.
+	// receiveWait is the longest poll that SQS allows.
 	receiveWait = 20 * time.Second
-	// receiveVisibility is how long a message that nobody deleted stays hidden, as Karpenter's.
+	// receiveVisibility is how long a received message stays hidden if it is not deleted, as in Karpenter.
 	receiveVisibility = 20 * time.Second
 )
 
-// Receive implements cloud.Cloud. Without a queue it waits as long as a poll would, so that a caller's loop does not
-// spin.
+// Receive implements cloud.Cloud. Without a queue it waits as long as a poll would, so that a caller's loop does not spin.
 func (c *Cloud) Receive(ctx context.Context) (_ []cloud.Message, err error) {
 	if c.cfg.InterruptionQueue == "" {
 		timer := time.NewTimer(receiveWait)
@@ -51,12 +50,12 @@ func (c *Cloud) Receive(ctx context.Context) (_ []cloud.Message, err error) {
 		message.Receipt = awssdk.ToString(m.ReceiptHandle)
 		messages = append(messages, message)
 	}
-	c.learn(messages)
+	c.markInterrupted(messages)
 	return messages, nil
 }
 
-// learn marks the offerings of interrupted spot instances as unavailable, as Karpenter does.
-func (c *Cloud) learn(messages []cloud.Message) {
+// markInterrupted marks the offerings of interrupted spot instances as unavailable, as Karpenter does.
+func (c *Cloud) markInterrupted(messages []cloud.Message) {
 	var taken []fleetFailure
 	for _, m := range messages {
 		if m.Kind != cloud.SpotInterrupted {
@@ -89,7 +88,7 @@ func (c *Cloud) Delete(ctx context.Context, receipt string) error {
 	return nil
 }
 
-// queueMemory is how long a queue's URL is believed; it never moves.
+// queueMemory is how long a queue's URL is cached; it does not change.
 const queueMemory = 24 * time.Hour
 
 func (c *Cloud) queueURL(ctx context.Context) (string, error) {

@@ -13,11 +13,11 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// overridesOf are the options that share a launch template, cheapest first.
+// overridesOf maps each group to its overrides, cheapest first.
 type overridesOf map[group][]ec2types.FleetLaunchTemplateOverridesRequest
 
-// fill writes the CreateFleet call: a launch template per group, its options as overrides. The group of the cheapest option comes
-// first: there are stand-ins for EC2 that look no further.
+// fill writes the CreateFleet call: one launch template per group, with the group's options as overrides. The group of the cheapest option
+// comes first, because some EC2 stand-ins try only the first.
 func (r *launchRequest) fill(in cloud.LaunchInput, order []group, groups overridesOf, spec templateSpec) error {
 	tags := maps.Clone(spec.tags)
 	tags[catalog.LaunchAnnotation] = in.LaunchID
@@ -50,7 +50,7 @@ func (r *launchRequest) fill(in cloud.LaunchInput, order []group, groups overrid
 	return nil
 }
 
-// target says what kind of capacity the fleet buys, and which of its pools EC2 takes first.
+// target sets the capacity type that the fleet buys, and the order in which EC2 tries its pools.
 func (r *launchRequest) target(prioritized bool, spec templateSpec) {
 	target := ec2types.DefaultTargetCapacityTypeOnDemand
 	onDemand := &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyLowestPrice}

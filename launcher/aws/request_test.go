@@ -32,8 +32,8 @@ func reserved(id string, kind string, interruptible bool) cloud.Option {
 	return o
 }
 
-// Reserved capacity comes first, each reservation through a launch template of its own that takes it and nothing else; once a
-// reservation is full the next launch goes elsewhere.
+// Reserved capacity comes first, each reservation through its own launch template that uses this reservation only. Once a reservation is
+// full, the next launch uses other capacity.
 func TestReservedFirst(t *testing.T) {
 	w, c := newWire(t)
 	full := fleetError("ReservationCapacityExceeded", "The requested reservation does not have sufficient compatible and available capacity", "subnet-2")
@@ -124,7 +124,7 @@ func TestPrioritized(t *testing.T) {
 	}
 }
 
-// What a class says of network, processors and tenancy is in its launch templates.
+// The class's settings of network, processors and tenancy are in its launch templates.
 func TestTemplateFields(t *testing.T) {
 	const data = "LaunchTemplateData."
 	nic := data + "NetworkInterface."
@@ -174,7 +174,7 @@ func TestTemplateFields(t *testing.T) {
 	}
 }
 
-// One that lacks the role of EC2 Spot learns the command that makes it, and buys on demand meanwhile.
+// An account without the service-linked role of EC2 Spot gets a message with the command that creates it, and buys on-demand meanwhile.
 func TestSpotRoleIsMissing(t *testing.T) {
 	w, c := newWire(t)
 	w.on("CreateFleet", fleet(nil, fleetError(codeSpotServiceLinkedRole, "The provided credentials do not have permission", "subnet-2")), fleet([]string{"i-1"}))
@@ -189,7 +189,7 @@ func TestSpotRoleIsMissing(t *testing.T) {
 	}
 }
 
-// A class of a template that is gone is launched again: what EC2 says of it is held against no offering.
+// A class whose template was deleted is launched again: EC2's error counts against no offering.
 func TestFleetWithoutItsTemplate(t *testing.T) {
 	w, c := newWire(t)
 	w.on("CreateFleet", fleet(nil, fleetError("InvalidLaunchTemplateId.NotFound", "does not exist", "subnet-2")), fleet([]string{"i-1"}))
@@ -203,7 +203,7 @@ func TestFleetWithoutItsTemplate(t *testing.T) {
 	}
 }
 
-// Launches that come together make a launch template once.
+// Concurrent launches create a launch template once.
 func TestTemplatesAreMadeOnce(t *testing.T) {
 	w, c := newWire(t)
 	w.on("CreateFleet", fleet([]string{"i-1"}))

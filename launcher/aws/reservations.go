@@ -19,15 +19,15 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// blockEnds is how long before its end EC2 takes the instances of a Capacity Block away, and ten minutes more.
+// blockEnds is the time before a Capacity Block's end from which it is not used: EC2 terminates its instances 30 minutes before the end,
+// plus a margin of 10 minutes.
 const blockEnds = 40 * time.Minute
 
-// reservedShare makes a reserved price from the on-demand one: it is paid already, but the cheaper type is still the
-// better choice of two.
+// reservedShare is the ratio of a reserved price to the on-demand price. Reserved capacity is already paid for, but of two types the cheaper
+// one remains the better choice.
 const reservedShare = 1e-7
 
-// remainingInstances keeps how many instances each capacity reservation still holds: what EC2 last told, less our
-// launches since.
+// remainingInstances keeps the number of free instances of each capacity reservation: EC2's last answer less the launches since.
 type remainingInstances struct {
 	mu sync.Mutex
 	by map[string]int64
@@ -39,7 +39,7 @@ func (r *remainingInstances) of(id string) int64 {
 	return r.by[id]
 }
 
-// take counts n instances that were launched into a reservation.
+// take subtracts n instances that were launched into a reservation.
 func (r *remainingInstances) take(id string, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *remainingInstances) take(id string, n int64) {
 	}
 }
 
-// set takes over what EC2 told and says whether anything is different.
+// set stores EC2's counts and reports whether any differs.
 func (r *remainingInstances) set(counts map[string]int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,10 +64,10 @@ func (r *remainingInstances) set(counts map[string]int64) bool {
 	return changed
 }
 
-// reservationsFound is what the terms of a class select, sorted by id.
+// reservationsFound is the result of a class's selector terms, sorted by ID.
 type reservationsFound struct {
 	list []awsv1.CapacityReservation
-	// absent says that the endpoint knows no capacity reservations.
+	// absent means that the endpoint does not implement capacity reservations.
 	absent bool
 }
 
@@ -101,7 +101,7 @@ func (c *Cloud) selectReservations(ctx context.Context, terms []awsv1.CapacityRe
 	})
 }
 
-// describeReservations asks for the active reservations of one term. An id that EC2 does not know selects none.
+// describeReservations asks for the active reservations of one term. An ID that does not exist selects none.
 func (c *Cloud) describeReservations(ctx context.Context, term awsv1.CapacityReservationSelectorTerm) ([]ec2types.CapacityReservation, error) {
 	in := &ec2.DescribeCapacityReservationsInput{
 		Filters: append(tagFilters(term.Tags), filter("state", string(ec2types.CapacityReservationStateActive))),
@@ -130,7 +130,7 @@ func (c *Cloud) describeReservations(ctx context.Context, term awsv1.CapacityRes
 	return out, nil
 }
 
-// reservationOf reads what EC2 tells of a reservation; not ok where it is over or names no type, zone or kind.
+// reservationOf converts EC2's description of a reservation. ok is false if the reservation is over or has no instance type, zone or type.
 func reservationOf(r ec2types.CapacityReservation, now time.Time) (awsv1.CapacityReservation, bool) {
 	out := awsv1.CapacityReservation{
 		ID: awssdk.ToString(r.CapacityReservationId), InstanceType: awssdk.ToString(r.InstanceType),
@@ -155,21 +155,20 @@ func reservationOf(r ec2types.CapacityReservation, now time.Time) (awsv1.Capacit
 	return out, known && out.ID != "" && out.InstanceType != "" && out.AvailabilityZone != ""
 }
 
-// resolveReservations lists the class's reservations. Without them the class launches all the same, so Ready does not
-// depend on them.
+// resolveReservations lists the class's reservations. The class can launch without them, so Ready does not depend on them.
 func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
 	const kind = awsv1.ConditionTypeCapacityReservationsReady
 	found, err := c.selectReservations(ctx, class.Spec.CapacityReservationSelectorTerms)
 	switch {
 	case err != nil && isTransient(err):
-		// What was known stays, and the class launches without.
+		// The last known reservations stay, and the class can still launch.
 		conditions.SetUnknownWithReason(kind, "NotAnswered", err.Error())
 		return ctx.Err()
 	case err != nil:
 		return conditionOf(conditions, kind, err)
 	case found.absent:
 		class.Status.CapacityReservations = nil
-		conditions.SetTrueWithReason(kind, "NotOffered", "this endpoint of EC2 knows no capacity reservations: none are used")
+		conditions.SetTrueWithReason(kind, "NotOffered", "this EC2 endpoint has no capacity reservations: none is used")
 		return nil
 	}
 	class.Status.CapacityReservations = found.list
@@ -185,20 +184,20 @@ func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeCla
 			fmt.Sprintf("%d of the %d reservations are Capacity Blocks or interruptible, which are not launched into yet", left, len(found.list)))
 	case len(found.list) == 0 && len(class.Spec.CapacityReservationSelectorTerms) > 0:
 		conditions.SetTrueWithReason(kind, "CapacityReservationsNotFound",
-			"spec.capacityReservationSelectorTerms selects no active capacity reservation: nothing reserved is used")
+			"spec.capacityReservationSelectorTerms selects no active capacity reservation: none is used")
 	default:
 		conditions.SetTrue(kind)
 	}
 	return nil
 }
 
-// usable says whether instances are launched into a reservation. Those of a Capacity Block would have to leave before
-// its end, and those of an interruptible one when its owner wants it back, which nothing sees to yet.
+// usable reports whether instances are launched into a reservation. Instances of a Capacity Block must be removed before its end, and those
+// of an interruptible reservation when its owner reclaims it; the launcher implements neither yet.
 func usable(r awsv1.CapacityReservation) bool {
 	return r.ReservationType == awsv1.CapacityReservationTypeDefault && r.State == awsv1.CapacityReservationStateActive && !r.Interruptible
 }
 
-// reservedOfferings are the offerings of an instance type in the class's capacity reservations.
+// reservedOfferings returns the offerings of an instance type in the class's capacity reservations.
 func (c *Cloud) reservedOfferings(class *awsv1.EC2NodeClass, known *market, name string, zones map[string]zoneSubnets, now time.Time) []catalog.Offering {
 	var out []catalog.Offering
 	for _, r := range class.Status.CapacityReservations {

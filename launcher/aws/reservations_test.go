@@ -45,7 +45,7 @@ func reservedOf(t *testing.T, c *Cloud, class *awsv1.EC2NodeClass) []catalog.Off
 	return out
 }
 
-// Reservations that the class selects are offered with what EC2 says is left of them, less what was launched since.
+// Reservations that the class selects are offered with EC2's count of free instances less the launches since.
 func TestReservedOfferings(t *testing.T) {
 	w, c, class := newAccount(t)
 	class.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{
@@ -108,7 +108,7 @@ func TestReservedOfferings(t *testing.T) {
 	check("none is selected any more")
 }
 
-// Without an answer the class launches all the same: reservations are a matter of price.
+// Without an answer the class can still launch: reservations only lower the price.
 func TestReservationsAreOptional(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer answer

@@ -11,8 +11,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
-// Resolve implements cloud.Cloud. A part that AWS refuses to tell becomes a False condition with AWS's reason; a part
-// that it could not be asked for (throttled, unreachable) fails the call once the other parts are done.
+// Resolve implements cloud.Cloud. If AWS rejects a request, the condition of that part becomes False with AWS's reason. If AWS could not
+// answer (throttled, unreachable), the other parts are resolved first and then the call fails.
 func (c *Cloud) Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (_ awsv1.EC2NodeClassStatus, err error) {
 	defer c.metrics.measure("Resolve")(&err)
 	out := class.DeepCopy()
@@ -30,8 +30,7 @@ func (c *Cloud) Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (_ awsv1
 	return out.Status, nil
 }
 
-// conditionOf sets a condition False where AWS answered with an error that repeating does not mend, and returns the error
-// where it may.
+// conditionOf sets a condition False if AWS's error is permanent, and returns the error if a retry may succeed.
 func conditionOf(conditions status.ConditionSet, kind string, err error) error {
 	if isTransient(err) && !isNotImplemented(err) {
 		return err
@@ -96,7 +95,7 @@ func (c *Cloud) resolveImages(ctx context.Context, class *awsv1.EC2NodeClass, co
 	return nil
 }
 
-// noImage says why no AMI is selected, and what to look at.
+// noImage returns the reason why no AMI is selected, and what to check.
 func (c *Cloud) noImage(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
 	family, version, ok := fromec2.Alias(class)
 	if !ok {
@@ -131,7 +130,7 @@ func (c *Cloud) resolveProfile(ctx context.Context, class *awsv1.EC2NodeClass, c
 }
 
 func (c *Cloud) resolveValidation(ctx context.Context, class *awsv1.EC2NodeClass, conditions status.ConditionSet) error {
-	// Nothing to be resolved: a selector set is a fault that validation names.
+	// Nothing to resolve: validation reports a selector that is set.
 	if class.Spec.PlacementGroupSelector == nil {
 		conditions.SetTrue(awsv1.ConditionTypePlacementGroupReady)
 	} else {

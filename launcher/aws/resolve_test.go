@@ -71,7 +71,7 @@ func TestResolveMakesTheInstanceProfile(t *testing.T) {
 		tags["topology.kubernetes.io/region"] != "us-east-1" || tags["team"] != "a" {
 		t.Errorf("instance profile's tags: %v", tags)
 	}
-	// Within its period nothing is asked again.
+	// Within the period AWS is not asked again.
 	if _, err := c.Resolve(t.Context(), class); err != nil || len(w.made("GetInstanceProfile")) != 1 || len(w.made("DescribeSubnets")) != 1 {
 		t.Errorf("asked again: %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// Ailing implements cloud.Cloud: one call for each of the two checks and one for events, whatever the number of instances.
+// Ailing implements cloud.Cloud. It makes one call for each of the two checks and one for events, however many instances there are.
 func (c *Cloud) Ailing(ctx context.Context) (_ []cloud.InstanceStatus, err error) {
 	defer c.metrics.measure("InstanceStatus")(&err)
 	found := map[string]cloud.InstanceStatus{}
@@ -70,7 +70,7 @@ func statusOf(s ec2types.InstanceStatus) cloud.InstanceStatus {
 	return out
 }
 
-// impairedSince is the first moment of a check that fails now; zero for one that does not, or does not say.
+// impairedSince returns since when a check fails; zero if it does not fail or has no time.
 func impairedSince(s *ec2types.InstanceStatusSummary) (since time.Time) {
 	if s == nil || s.Status != ec2types.SummaryStatusImpaired {
 		return since

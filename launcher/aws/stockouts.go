@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// stockOutTypes and stockOutFamilies are how many instance types, of how many families, spot must have refused in a zone,
-	// with none launched meanwhile, before the zone counts as sold out.
+	// stockOutTypes and stockOutFamilies are how many instance types, of how many families, must have been without spot capacity in a zone,
+	// with no launch in between, before the whole zone counts as sold out.
 	stockOutTypes, stockOutFamilies = 5, 3
 )
 
-// stockOuts gathers the refusals of spot pools, so that a zone that is sold out is learned from a few of them instead of from
-// one for each of its hundreds of types. Kinds of instances are kept apart: want of GPUs says nothing of the rest.
+// stockOuts collects the failures of spot pools. A few of them show that a zone is sold out, instead of one failure for each of its hundreds
+// of types. Kinds of instances are counted separately: a shortage of GPUs says nothing about other types.
 type stockOuts map[offeringKey]map[string]time.Time
 
-// kindOf is what an instance type's capacity is bought for, as EC2 groups its families: general-purpose, or accelerated and
-// other families by their letter.
+// kindOf returns the kind of an instance type, as EC2 groups its families: general purpose, or for accelerated and other families their
+// letter.
 func kindOf(instanceType string) string {
 	family, _, sized := strings.Cut(instanceType, ".")
 	if !sized {
@@ -35,7 +35,7 @@ func kindOf(instanceType string) string {
 	return letters + "/*"
 }
 
-// note adds a failure; out says that with it the zone of the key is sold out for its kind.
+// note adds a failure. out reports whether the key's zone is now sold out for its kind.
 func (s stockOuts) note(f fleetFailure, until, now time.Time) (key offeringKey, out bool) {
 	key = offeringKey{f.Option.CapacityType, kindOf(f.Option.InstanceType), f.Option.Zone}
 	if !isSpot(f.Option) || key.instanceType == "" || f.Reason != codeInsufficientInstanceCapacity && f.Reason != codeUnfulfillableCapacity {
@@ -59,7 +59,7 @@ func (s stockOuts) note(f fleetFailure, until, now time.Time) (key offeringKey, 
 	return key, len(refused) >= stockOutTypes && len(families) >= stockOutFamilies
 }
 
-// sold forgets the refusals of the zone in which an option was launched.
+// sold drops the failures of the zone in which an option was launched.
 func (s stockOuts) sold(o cloud.Option) {
 	delete(s, offeringKey{o.CapacityType, kindOf(o.InstanceType), o.Zone})
 }

@@ -14,8 +14,8 @@ func iced(instanceType string) fleetFailure {
 	}}
 }
 
-// A zone without spot is learned from five types of three families, not from each of its hundreds; what is bought for other
-// reasons is not judged by it, nor is another zone or on-demand.
+// Five types of three families show that a zone has no spot capacity, not one failure for each of its hundreds of types. Other kinds of
+// instances, other zones and on-demand are not affected.
 func TestZoneStockOut(t *testing.T) {
 	u := newUnavailable(3*time.Minute, newSignal())
 	now := time.Now()
@@ -83,7 +83,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Whoever asks for a zone that is sold out is answered without a call, and the whole zone comes back together.
+// A launch in a sold-out zone is answered without a call, and the whole zone becomes available again together.
 func TestStockOutInTheCatalog(t *testing.T) {
 	c := quiet(t)
 	var failures []fleetFailure

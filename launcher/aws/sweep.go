@@ -8,44 +8,44 @@ import (
 )
 
 const (
-	// sweepEvery is how often what nobody needs is looked for.
+	// sweepEvery is the period of the search for unused resources.
 	sweepEvery = 10 * time.Minute
-	// sweepAnew is the pause after which another process may have used what this one believes idle.
-	sweepAnew = 2 * sweepEvery
+	// useOutdated is the pause after which another process may have used a resource that this process considers idle.
+	useOutdated = 2 * sweepEvery
 )
 
-// sweeps remembers the last sweep.
+// sweeps records the last sweep.
 type sweeps struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-// begin says whether a sweep is due, and whether so much time passed since the last one that what is known of use is old.
-func (s *sweeps) begin(now time.Time) (due, anew bool) {
+// begin reports whether a sweep is due, and whether the last one is so long ago that the recorded uses are out of date.
+func (s *sweeps) begin(now time.Time) (due, outdated bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.last.IsZero() && now.Sub(s.last) < sweepEvery {
 		return false, false
 	}
-	anew = now.Sub(s.last) > sweepAnew
+	outdated = now.Sub(s.last) > useOutdated
 	s.last = now
-	return true, anew
+	return true, outdated
 }
 
-// again has the next call sweep.
+// again makes the next call sweep.
 func (s *sweeps) again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = s.last.Add(-sweepEvery)
 }
 
-// Sweep implements cloud.Cloud. The first one of a process learns which launch templates there are, so that they are used again.
+// Sweep implements cloud.Cloud. The first sweep of a process reads the existing launch templates, so that they are used again.
 func (c *Cloud) Sweep(ctx context.Context) error {
-	due, anew := c.swept.begin(time.Now())
+	due, outdated := c.swept.begin(time.Now())
 	if !due {
 		return nil
 	}
-	if anew {
+	if outdated {
 		c.templates.touch()
 		c.profileUse.touch()
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// templatePrefix tells our launch templates from Karpenter's, which deletes those that it does not use.
+// templatePrefix distinguishes our launch templates from Karpenter's: Karpenter deletes those that it does not use.
 const templatePrefix = "slipway.dev/"
 
-// templateSpec is all that a launch template depends on.
+// templateSpec holds all inputs of a launch template.
 type templateSpec struct {
 	class        *awsv1.EC2NodeClass
 	cluster      cluster
@@ -33,13 +33,13 @@ type templateSpec struct {
 	labels       map[string]string
 	taints       []cloud.Taint
 	tags         map[string]string
-	// efas is how many EFA interfaces the instance gets, one per network card; 0 leaves the network as the class says.
+	// efas is the number of EFA interfaces of the instance, one per network card; 0 leaves the network to the class.
 	efas        int64
 	tenancy     string
 	reservation cloud.Reservation
 }
 
-// template turns the spec into EC2's request. Equal specs give equal names: a launch template is never changed.
+// template converts the spec to EC2's request. Equal specs have equal names: a launch template is never changed.
 func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 	text, err := userdata.Render(s.userData())
 	if err != nil {
@@ -93,7 +93,7 @@ func (s templateSpec) userData() userdata.Input {
 	return in
 }
 
-// requestTags are for what CreateFleet's own tag specifications do not reach.
+// requestTags returns the tags of the resources that CreateFleet's own tag specifications do not cover.
 func (s templateSpec) requestTags() []ec2types.LaunchTemplateTagSpecificationRequest {
 	out := []ec2types.LaunchTemplateTagSpecificationRequest{
 		{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: ec2Tags(s.tags)},
@@ -114,14 +114,15 @@ func ec2Tags(tags map[string]string) []ec2types.Tag {
 	return out
 }
 
-// metadataOptions with the defaults of Karpenter's CRD: IMDSv2 only, one hop.
+// metadataOptions converts the class's options, with the defaults of Karpenter's CRD: IMDSv2 only, one hop.
 func metadataOptions(in *awsv1.MetadataOptions) *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
 	out := &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
 		HttpEndpoint:            ec2types.LaunchTemplateInstanceMetadataEndpointStateEnabled,
 		HttpProtocolIpv6:        ec2types.LaunchTemplateInstanceMetadataProtocolIpv6Disabled,
 		HttpPutResponseHopLimit: awssdk.Int32(1),
 		HttpTokens:              ec2types.LaunchTemplateHttpTokensStateRequired,
-		// An account may have them on by default, and keys with a slash, as kubernetes.io/cluster/NAME, would fail the launch.
+		// An account may enable instance tags in metadata by default. Tag keys with a slash, such as kubernetes.io/cluster/NAME, would then
+		// fail the launch.
 		InstanceMetadataTags: ec2types.LaunchTemplateInstanceMetadataTagsStateDisabled,
 	}
 	if in == nil {
@@ -142,8 +143,8 @@ func metadataOptions(in *awsv1.MetadataOptions) *ec2types.LaunchTemplateInstance
 	return out
 }
 
-// blockDevices of the class, or its AMI family's: encrypted gp3, 20 GiB for the kubelet's and containerd's files, and on
-// Bottlerocket 4 GiB for the system. A custom AMI keeps its own.
+// blockDevices returns the class's devices, or the defaults of its AMI family: encrypted gp3, 20 GiB for the files of kubelet and
+// containerd, and on Bottlerocket 4 GiB for the system. A custom AMI keeps its own.
 func blockDevices(class *awsv1.EC2NodeClass) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
 	if len(class.Spec.BlockDeviceMappings) == 0 {
 		return defaultDevices(class.AMIFamily())

@@ -36,7 +36,7 @@ func decoded(t *testing.T, template url.Values) string {
 	return string(text)
 }
 
-// What a class says of an instance's settings is in its launch template, field by field and nothing else.
+// The class's settings of an instance are in its launch template, field by field and nothing else.
 func TestTemplateHasTheClassesFields(t *testing.T) {
 	const data = "LaunchTemplateData."
 	for name, tc := range map[string]struct {

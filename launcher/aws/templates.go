@@ -16,11 +16,11 @@ import (
 // parallelTemplates is how many launch templates are created at once: EC2 throttles this call early.
 const parallelTemplates = 8
 
-// templateUse remembers which launch templates, or instance profiles, exist, and when each was last used.
+// templateUse records which launch templates, or instance profiles, exist, and when each was last used.
 type templateUse struct {
 	mu   sync.Mutex
 	last map[string]time.Time
-	// making holds what somebody is making just now.
+	// making holds the names that a caller is creating now.
 	making map[string]chan struct{}
 }
 
@@ -28,8 +28,8 @@ func newTemplateUse() *templateUse {
 	return &templateUse{last: map[string]time.Time{}, making: map[string]chan struct{}{}}
 }
 
-// begin makes the caller the one that makes what is missing, until it calls done. Everybody else waits for it, and is the next to
-// try where it failed; mine is false where it is there by then, and where the wait was given up.
+// begin makes the caller the only one that creates the missing template, until it calls done. Other callers wait; if the creation failed,
+// the next of them tries it. mine is false if the template exists after the wait, and if ctx ended.
 func (t *templateUse) begin(ctx context.Context, name string) (done func(), mine bool, err error) {
 	for {
 		t.mu.Lock()
@@ -59,7 +59,7 @@ func (t *templateUse) begin(ctx context.Context, name string) (done func(), mine
 	}
 }
 
-// use says whether the template is known to exist, and notes that it is used.
+// use reports whether the template is known to exist, and records the use.
 func (t *templateUse) use(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,7 @@ func (t *templateUse) forget(name string) {
 	delete(t.last, name)
 }
 
-// touch has all that is known count as used now.
+// touch records a use of every known template now.
 func (t *templateUse) touch() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +92,7 @@ func (t *templateUse) touch() {
 	}
 }
 
-// missed forgets what was used before the given time and was not seen: somebody deleted it.
+// missed drops the templates that were last used before the given time and were not listed: another party deleted them.
 func (t *templateUse) missed(seen map[string]bool, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +103,7 @@ func (t *templateUse) missed(seen map[string]bool, since time.Time) {
 	}
 }
 
-// idle says whether nobody used the template since the given time; one not seen before counts as used now.
+// idle reports whether the template was not used since the given time. A template seen for the first time counts as used now.
 func (t *templateUse) idle(name string, since time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,7 @@ func (t *templateUse) idle(name string, since time.Time) bool {
 	return ok && last.Before(since)
 }
 
-// ensureTemplates makes the launch templates that are not known to exist.
+// ensureTemplates creates the launch templates that are not known to exist.
 func (c *Cloud) ensureTemplates(ctx context.Context, templates []*ec2.CreateLaunchTemplateInput) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(parallelTemplates)
@@ -130,7 +130,7 @@ func (c *Cloud) ensureTemplates(ctx context.Context, templates []*ec2.CreateLaun
 			}
 			defer done()
 			_, err = c.writes.CreateLaunchTemplate(groupCtx, t)
-			// Its name is a hash of its content: one of the same name is the same.
+			// The name is a hash of the content: a template of the same name is the same.
 			if err != nil && !isTemplateThere(err) {
 				return fmt.Errorf("creating launch template %s: %w", name, err)
 			}
@@ -141,11 +141,11 @@ func (c *Cloud) ensureTemplates(ctx context.Context, templates []*ec2.CreateLaun
 	return group.Wait()
 }
 
-// listedLate is how long EC2 may not list a launch template that was just made.
+// listedLate is how long EC2 may not list a launch template that was just created.
 const listedLate = time.Minute
 
-// sweepTemplates deletes the launch templates of this cluster that no launch used for a period. Those that an earlier process left
-// are known from then on, and used again; those that are gone are made again when they are needed.
+// sweepTemplates deletes this cluster's launch templates that no launch used for a period. Templates of an earlier process are recorded and
+// used again. Templates that were deleted are created again when they are needed.
 func (c *Cloud) sweepTemplates(ctx context.Context) error {
 	began := time.Now()
 	since, seen := began.Add(-c.cfg.Periods.LaunchTemplates), map[string]bool{}
@@ -159,8 +159,7 @@ func (c *Cloud) sweepTemplates(ctx context.Context) error {
 	return err
 }
 
-// deleteTemplates deletes those launch templates of this cluster, and of the class where it is not empty, that the
-// caller says.
+// deleteTemplates deletes the cluster's launch templates, or those of one class if class is not empty, for which the callback returns true.
 func (c *Cloud) deleteTemplates(ctx context.Context, class string, doomed func(name string) bool) error {
 	in := &ec2.DescribeLaunchTemplatesInput{MaxResults: awssdk.Int32(200)}
 	in.Filters = append(in.Filters, filter("tag:"+awsv1.EKSClusterNameTagKey, c.cfg.ClusterName),

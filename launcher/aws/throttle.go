@@ -11,14 +11,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// requestBucket is a token bucket of EC2's: burst requests at once, and then so many a second.
+// requestBucket is one of EC2's token buckets: burst requests at once, and then the given number per second.
 type requestBucket struct {
 	burst     int
 	perSecond float64
 }
 
-// bucketOf is EC2's default for an action in every account and region (EC2 developer guide, "Request throttling for the Amazon EC2
-// API": categories, and the actions with limits of their own).
+// bucketOf returns EC2's default limit for an action, which holds per account and region (EC2 developer guide, "Request throttling for the
+// Amazon EC2 API": categories, and the actions with limits of their own).
 func bucketOf(action string) requestBucket {
 	switch {
 	case action == "RunInstances" || action == "StartInstances":
@@ -33,25 +33,25 @@ func bucketOf(action string) requestBucket {
 	return requestBucket{50, 5}
 }
 
-// share is how much of EC2's limits the launcher uses: the account has other users, and the two clocks drift.
+// share is the part of EC2's limits that the launcher uses: the account has other users, and the two clocks drift.
 const share = 0.9
 
-// terminatePerSecond and terminateAtOnce of EC2's second bucket for TerminateInstances, which counts instances.
+// terminatePerSecond and terminateBurst describe EC2's second bucket for TerminateInstances, which counts instances.
 const (
 	terminateBurst     = 1000
 	terminatePerSecond = 20
 )
 
-// throttle keeps the launcher inside EC2's request limits, so that a burst of launches waits here for a moment instead of being
-// refused there, with everybody else's calls.
+// throttle keeps the launcher inside EC2's request limits. A burst of launches waits here for a moment, instead of being throttled by EC2
+// together with all other calls of the account.
 type throttle struct {
 	limiters map[string]*rate.Limiter
-	// instances that may be terminated.
+	// instances limits the instances that are terminated.
 	instances *rate.Limiter
 	waited    func(action string, d time.Duration)
 }
 
-// actions that the launcher makes; each has a bucket of its own in EC2.
+// actions lists the EC2 actions that the launcher calls; each has its own bucket in EC2.
 func actions() []string {
 	return []string{
 		"CreateFleet", "CreateLaunchTemplate", "DeleteLaunchTemplate", "CreateTags", "TerminateInstances", "RunInstances",
@@ -73,7 +73,7 @@ func newThrottle(waited func(action string, d time.Duration)) *throttle {
 	return t
 }
 
-// wait waits for the turn of one request.
+// wait waits until the action's bucket has a token.
 func (t *throttle) wait(ctx context.Context, action string) error {
 	limiter, ok := t.limiters[action]
 	if !ok {
@@ -89,7 +89,7 @@ func (t *throttle) wait(ctx context.Context, action string) error {
 	return nil
 }
 
-// install has every attempt of every call of a client wait for its turn: the SDK's retries take tokens of EC2's buckets too.
+// install makes every attempt of every call of a client wait for a token: the SDK's retries use tokens of EC2's buckets too.
 func (t *throttle) install(stack *middleware.Stack) error {
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("RequestLimits", func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,

@@ -9,11 +9,11 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// offeringKey names an offering, or several: an empty field stands for all. The instance type may be a kind of instances, see
-// kindOf, or, with capacity type reserved, the id of a capacity reservation.
+// offeringKey names one offering or several: an empty field matches all. The instance type may be a kind of instances (see kindOf). With
+// capacity type reserved it is the ID of a capacity reservation.
 type offeringKey struct{ capacityType, instanceType, zone string }
 
-// unavailable remembers for a period what EC2 had no capacity for, and which subnets had no address left.
+// unavailable records for a period which offerings had no capacity, and which subnets had no free address.
 type unavailable struct {
 	period  time.Duration
 	changed *signal
@@ -31,8 +31,8 @@ func newUnavailable(period time.Duration, changed *signal) *unavailable {
 	}
 }
 
-// keyFor says what an error of one offering tells about others: a spot limit is the account's, a vCPU limit that of the
-// type in every zone, a full reservation is the reservation's, all else the offering's alone.
+// keyFor returns the offerings that an error of one offering concerns. A spot limit concerns the account, a vCPU limit the type in every
+// zone, a full reservation that reservation, and every other error the offering alone.
 func keyFor(code string, o cloud.Option) offeringKey {
 	switch code {
 	case codeMaxSpotInstanceCountExceeded, "SpotInstanceCountExceeded", "MaxSpotFleetRequestCountExceeded", codeSpotServiceLinkedRole:
@@ -46,7 +46,7 @@ func keyFor(code string, o cloud.Option) offeringKey {
 	return offeringKey{capacityType: o.CapacityType, instanceType: o.InstanceType, zone: o.Zone}
 }
 
-// remember marks what the failures tell, and fires once if any is of capacity.
+// remember records the failures, and fires the signal once if any is a lack of capacity.
 func (u *unavailable) remember(failures []fleetFailure, now time.Time) {
 	u.mu.Lock()
 	until, marked := now.Add(u.period), false
@@ -70,7 +70,7 @@ func (u *unavailable) remember(failures []fleetFailure, now time.Time) {
 	}
 }
 
-// sold notes that an offering gave an instance: whatever else failed, its zone is not sold out.
+// sold records that an offering was launched: its zone is not sold out, whatever else failed.
 func (u *unavailable) sold(o cloud.Option) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -81,7 +81,7 @@ func reservationKey(id string) offeringKey {
 	return offeringKey{capacityType: karpv1.CapacityTypeReserved, instanceType: id}
 }
 
-// reservation returns when a capacity reservation that was full will be tried again; zero where nothing is known against it.
+// reservation returns when a full capacity reservation is tried again; zero if it is not known to be full.
 func (u *unavailable) reservation(id string, now time.Time) time.Time {
 	if id == "" {
 		return time.Time{}
@@ -89,7 +89,7 @@ func (u *unavailable) reservation(id string, now time.Time) time.Time {
 	return u.until(reservationKey(id), now)
 }
 
-// until returns when an offering will be tried again; zero where nothing is known against it.
+// until returns when an offering is tried again; zero if it is not known to be unavailable.
 func (u *unavailable) until(o offeringKey, now time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -107,7 +107,7 @@ func (u *unavailable) until(o offeringKey, now time.Time) time.Time {
 	return latest
 }
 
-// exhausted returns when a subnet will be tried again; zero where it may have addresses.
+// exhausted returns when a subnet is tried again; zero if it may have free addresses.
 func (u *unavailable) exhausted(subnet string, now time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -117,7 +117,7 @@ func (u *unavailable) exhausted(subnet string, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// expire forgets what is over, fires if anything was, and returns when the next ends; zero where nothing is left.
+// expire drops expired entries, fires the signal if there were any, and returns when the next one expires; zero if none is left.
 func (u *unavailable) expire(now time.Time) time.Time {
 	u.mu.Lock()
 	var next time.Time
@@ -149,14 +149,13 @@ func (u *unavailable) expire(now time.Time) time.Time {
 	return next
 }
 
-// seenInstances remembers what offering each instance came from, as DescribeInstances told it: an interruption message
-// names the instance alone.
+// seenInstances records the offering of each instance from DescribeInstances: an interruption message contains only the instance.
 type seenInstances struct {
 	mu sync.Mutex
 	by map[string]cloud.Option
 }
 
-// seenAtMost bounds the memory; beyond it all is forgotten and learned anew from the next listing.
+// seenAtMost bounds the memory. Beyond it all entries are dropped; the next listing adds them again.
 const seenAtMost = 50_000
 
 func (s *seenInstances) note(instances []cloud.Instance) {
@@ -181,7 +180,7 @@ func (s *seenInstances) offering(id string) (cloud.Option, bool) {
 	return o, ok
 }
 
-// interrupted is what a spot interruption tells: EC2 wants this offering's capacity back, so it has none to give.
+// interrupted returns the failure that a spot interruption stands for: EC2 reclaims this offering's capacity, so it has none to launch.
 func interrupted(o cloud.Option) fleetFailure {
 	return fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: codeInsufficientInstanceCapacity}}
 }

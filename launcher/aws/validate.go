@@ -11,12 +11,12 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
-// fault is what a user has to change in an EC2NodeClass before it can launch.
+// fault is an error in an EC2NodeClass that a user must fix before it can launch.
 type fault struct{ reason, message string }
 
 const notSupported = "NotSupported"
 
-// faultOf returns the first fault of the class: what is not supported is said, never left out silently.
+// faultOf returns the first fault of the class. An unsupported setting is reported, never ignored.
 func faultOf(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {
 	for _, check := range []func(*awsv1.EC2NodeClass, cluster) fault{
 		familyFault, selectorFault, interfaceFault, tagFault, clusterFault, kubeletFault, userDataFault,
@@ -47,7 +47,7 @@ func selectorFault(class *awsv1.EC2NodeClass, _ cluster) fault {
 	return fault{}
 }
 
-// interfaceFault holds spec.networkInterfaces to what its CRD says too: the launch template is written from it.
+// interfaceFault validates spec.networkInterfaces as the CRD does: the launch template is built from them.
 func interfaceFault(class *awsv1.EC2NodeClass, _ cluster) fault {
 	seen, primary := map[[2]int32]bool{}, false
 	for i, n := range class.Spec.NetworkInterfaces {
@@ -89,14 +89,14 @@ func clusterFault(class *awsv1.EC2NodeClass, known cluster) fault {
 	case known.ipv6:
 		return fault{notSupported, "the cluster's IP family is IPv6, which is not supported yet"}
 	case known.Endpoint == "" || known.CertificateAuthority == "":
-		return fault{"ClusterUnknown", fmt.Sprintf("EKS tells no endpoint or certificate authority for cluster %s", known.Name)}
+		return fault{"ClusterUnknown", fmt.Sprintf("EKS returned no endpoint or certificate authority for cluster %s", known.Name)}
 	case known.ServiceCIDR == "" && fromec2.Family(class) == catalog.FamilyAL2023:
-		return fault{"ClusterUnknown", fmt.Sprintf("EKS tells no IPv4 service CIDR for cluster %s", known.Name)}
+		return fault{"ClusterUnknown", fmt.Sprintf("EKS returned no IPv4 service CIDR for cluster %s", known.Name)}
 	}
 	return fault{}
 }
 
-// kubeletFault tries the class's quantities on a small instance type.
+// kubeletFault validates the class's kubelet quantities with a small instance type.
 func kubeletFault(class *awsv1.EC2NodeClass, _ cluster) fault {
 	if _, err := catalog.New(catalog.Facts{Name: "any", VCPUs: 2, MemoryMiB: 4096}, fromec2.NodeClass(class)); err != nil {
 		return fault{"KubeletInvalid", err.Error()}
@@ -115,7 +115,7 @@ func userDataFault(class *awsv1.EC2NodeClass, known cluster) fault {
 	return fault{}
 }
 
-// noteOn says what of a valid class has no effect on its AMI family, as in Karpenter.
+// noteOn returns which settings of a valid class have no effect with its AMI family, as in Karpenter.
 func noteOn(class *awsv1.EC2NodeClass) string {
 	switch {
 	case class.Spec.Kubelet == nil:

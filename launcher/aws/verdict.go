@@ -12,16 +12,16 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// verdict is what an error of AWS means for a launch. It is passed once, here; all else branches on its cause.
+// verdict is the meaning of an AWS error for a launch. It is determined once, here; all other code branches on its cause.
 type verdict struct {
 	cause cloud.Cause
-	// reason is one CamelCase word, Karpenter's where it has one: conditions, metrics and alerts carry it.
+	// reason is one CamelCase word, Karpenter's if it has one. Conditions, metrics and alerts use it.
 	reason string
-	// message is for the user: what is wrong, and what to change.
+	// message describes the problem to the user, and what to change.
 	message string
 }
 
-// judge reads the error of a call.
+// judge classifies the error of a call.
 func judge(err error) verdict {
 	action := ""
 	if op, ok := errors.AsType[*smithy.OperationError](err); ok {
@@ -38,9 +38,9 @@ func judge(err error) verdict {
 	return v
 }
 
-// judgeFleet reads an error that a fleet names beside its instances.
+// judgeFleet classifies an error in a fleet's answer.
 func judgeFleet(c, text string) verdict {
-	// A fleet launches in the caller's name.
+	// A fleet launches with the caller's permissions.
 	v := judgeCode(bare(c), text, "ec2:RunInstances")
 	if v.cause == "" {
 		return verdict{cloud.CauseUnknown, "LaunchFailed", c + ": " + text}
@@ -48,7 +48,7 @@ func judgeFleet(c, text string) verdict {
 	return v
 }
 
-// judgeCode is the table; the first line that fits counts.
+// judgeCode is the table of codes; the first matching line decides.
 func judgeCode(c, text, action string) verdict {
 	switch {
 	case c == codeSpotServiceLinkedRole:
@@ -71,7 +71,7 @@ func judgeCode(c, text, action string) verdict {
 	case strings.Contains(text, "not eligible for Free Tier"):
 		return verdict{cloud.CauseQuota, catalog.ReasonFreeTier, c + ": " + text}
 	case isParameterCode(c) && isProfilePropagating(text):
-		return verdict{cloud.CauseTransient, "InstanceProfileNameInvalid", "EC2 does not know the instance profile yet: " + text}
+		return verdict{cloud.CauseTransient, "InstanceProfileNameInvalid", "EC2 cannot use the instance profile yet: " + text}
 	case isParameterCode(c):
 		return refusal(c, text)
 	}
@@ -97,9 +97,9 @@ func quotaReason(c string) string {
 	return catalog.ReasonQuota
 }
 
-// missing is the action that AWS names in a refusal. "User: arn:aws:sts::1:assumed-role/r/s is not authorized to perform:
-// ec2:RunInstances on resource: arn:aws:ec2:us-east-1:1:instance/* because no identity-based policy allows the
-// ec2:RunInstances action. Encoded authorization failure message: ...".
+// missing matches the action that AWS names in a denial. "User: arn:aws:sts::1:assumed-role/r/s is not authorized to perform:
+// ec2:RunInstances on resource: arn:aws:ec2:us-east-1:1:instance/* because no identity-based policy allows the ec2:RunInstances action.
+// Encoded authorization failure message: ...".
 var missing = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)(?: on resource: (\S+))?`)
 
 func denied(c, text, action string) verdict {
@@ -117,7 +117,7 @@ func denied(c, text, action string) verdict {
 	case c == "OptInRequired" || c == "Blocked" || c == "AccountDisabled":
 		return verdict{cloud.CauseUnauthorized, "Unauthorized", c + ": " + text}
 	case c == "InvalidClientTokenId" || c == "UnrecognizedClientException":
-		return verdict{cloud.CauseUnauthorized, "Unauthorized", "AWS does not know the launcher's credentials: " + text}
+		return verdict{cloud.CauseUnauthorized, "Unauthorized", "AWS rejects the launcher's credentials: " + text}
 	case strings.Contains(text, "Not authorized for images"):
 		return verdict{cloud.CauseUnauthorized, "AMIAuthorizationFailure", "spec.amiSelectorTerms: the account may not use the AMI: " + text}
 	case strings.Contains(text, "explicit deny in a permissions boundary"):
@@ -132,7 +132,7 @@ func denied(c, text, action string) verdict {
 	return v
 }
 
-// refusal names the field of the EC2NodeClass that EC2 does not take.
+// refusal returns the verdict that names the field of the EC2NodeClass that EC2 rejects.
 func refusal(c, text string) verdict {
 	v := verdict{cloud.CauseInvalid, "LaunchFailed", c + ": " + text}
 	field := fieldOf(c, text)
@@ -153,7 +153,7 @@ func refusal(c, text string) verdict {
 	return v
 }
 
-// fields are what EC2's codes and texts say of parameters, and the fields that these come from. The first that occurs counts.
+// fields maps the words of EC2's codes and texts about parameters to the fields that they come from. The first match decides.
 func fields() [][2]string {
 	return [][2]string{
 		{"invalidamiid", "spec.amiSelectorTerms"},
@@ -216,12 +216,12 @@ func fieldOf(c, text string) string {
 	return ""
 }
 
-// classError is what a launch answers for a verdict that only somebody's change can lift.
+// classError returns a launch's error for a verdict that only a change by a user or administrator can lift.
 func (v verdict) classError(class string) error {
 	return &cloud.NodeClassError{Class: class, Reason: v.reason, Message: v.message, Cause: v.cause}
 }
 
-// launchError is what a launch answers for a verdict that passes.
+// launchError returns a launch's error for a transient verdict.
 func (v verdict) launchError(class string, err error) error {
 	return &cloud.LaunchError{Class: class, Cause: v.cause, Reason: v.reason, Message: v.message, Err: fmt.Errorf("creating fleet: %w", err)}
 }

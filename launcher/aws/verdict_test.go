@@ -16,7 +16,7 @@ func refusedCall(operation, code, message string) error {
 	return &smithy.OperationError{ServiceID: "EC2", OperationName: operation, Err: &smithy.GenericAPIError{Code: code, Message: message}}
 }
 
-// Every documented code has a cause, a reason that is Karpenter's where it has one, and a message that says what to change.
+// Every documented code has a cause, a reason (Karpenter's if it has one), and a message that says what to change.
 func TestJudge(t *testing.T) {
 	const denial = "You are not authorized to perform this operation. User: arn:aws:sts::1:assumed-role/r/s is not authorized to perform: " +
 		"ec2:RunInstances on resource: arn:aws:ec2:us-east-1:1:network-interface/* because no identity-based policy allows the " +
@@ -82,7 +82,7 @@ func TestJudgeWhatIsNoAnswer(t *testing.T) {
 	if v := judge(errors.New("connection reset by peer")); v.cause != cloud.CauseTransient || !strings.Contains(v.message, "reset") {
 		t.Errorf("%+v", v)
 	}
-	// A fleet's word that nobody knows speaks against its offering, for this launch only.
+	// An unknown error of a fleet counts against its offering, for this launch only.
 	if v := judgeFleet("SomethingNew", "what"); v.cause != cloud.CauseUnknown || v.cause.Passing() {
 		t.Errorf("%+v", v)
 	}

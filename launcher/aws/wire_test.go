@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// answer is what the wire says to one call.
+// answer is the wire's answer to one call.
 type answer struct {
 	status int
 	body   string
@@ -98,8 +98,7 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(rw, a.body)
 }
 
-// newWire starts an endpoint with three subnets and launch templates that can be made, and a Cloud that knows m7g.large
-// and m7g.xlarge.
+// newWire starts an endpoint with three subnets, at which launch templates can be created, and a Cloud that has m7g.large and m7g.xlarge.
 func newWire(t *testing.T, change ...func(*Config)) (*wire, *Cloud) {
 	t.Helper()
 	w := &wire{t: t, answers: map[string]func(url.Values) answer{}}

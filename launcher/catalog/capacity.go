@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The extended resources that an instance type can bring.
+// The extended resources that an instance type may have.
 const (
 	ResourceNVIDIAGPU  corev1.ResourceName = "nvidia.com/gpu"
 	ResourceAMDGPU     corev1.ResourceName = "amd.com/gpu"
@@ -24,17 +24,16 @@ const (
 )
 
 const (
-	// vmOverhead is the share of the advertised memory that firmware and kernel keep: Karpenter's default for
-	// VM_MEMORY_OVERHEAD_PERCENT.
+	// vmOverhead is the share of the advertised memory that firmware and kernel use: Karpenter's default for VM_MEMORY_OVERHEAD_PERCENT.
 	vmOverhead = 0.075
-	// armCMAMiB is what the kernel reserves for contiguous allocation on Graviton.
+	// armCMAMiB is the memory that the kernel reserves for contiguous allocation on Graviton.
 	armCMAMiB = 64
 	// podsWithoutENI is the kubelet's own default of maxPods.
 	podsWithoutENI = 110
 )
 
-// New computes what an instance type offers to pods when it is launched from a class. It fails where a quantity of the
-// class cannot be read, naming the field. Offerings and the region's label are the caller's to add.
+// New computes what a node of an instance type, launched from a class, offers to pods. It returns an error that names the field if a
+// quantity of the class cannot be parsed. The caller adds the offerings and the region's label.
 func New(f Facts, class NodeClass) (InstanceType, error) {
 	capacity := Capacity(f, class)
 	allocatable, err := Allocatable(f, class, capacity)
@@ -82,7 +81,7 @@ func Capacity(f Facts, class NodeClass) corev1.ResourceList {
 	return out
 }
 
-// memoryBytes is what nodes of the type and AMI have reported. Before the first, it is the advertised memory less
+// memoryBytes returns the memory that nodes of the type and AMI have reported. Before the first report it returns the advertised memory less
 // Graviton's contiguous memory and the VM's overhead, rounded down to MiB.
 func memoryBytes(f Facts, class NodeClass) int64 {
 	computed := computedMemory(f, class)
@@ -104,7 +103,7 @@ func computedMemory(f Facts, class NodeClass) int64 {
 	return max(mib-int64(math.Ceil(float64(mib)*share)), 0) << 20
 }
 
-// efas is how many Elastic Fabric Adapters a node of the class has: those of spec.networkInterfaces.
+// efas returns the number of Elastic Fabric Adapters of the class's nodes: those of spec.networkInterfaces.
 func efas(class NodeClass) (n int64) {
 	for _, i := range class.NetworkInterfaces {
 		if i.EFAOnly {
@@ -114,9 +113,9 @@ func efas(class NodeClass) (n int64) {
 	return n
 }
 
-// storageBytes is what the kubelet will report of the file system that holds its and containerd's files: a lower bound,
-// since a pod that is planned onto more is rejected. The joined local disks if the class asks for that and the type has
-// them, less 1 % for RAID and XFS; else the root volume.
+// storageBytes returns the size that the kubelet will report of the file system with its own and containerd's files. It is a lower bound,
+// since a pod planned onto more is rejected. It is that of the joined local disks if the class requests RAID0 and the type has disks, less 1
+// % for RAID and XFS; otherwise that of the root volume.
 func storageBytes(f Facts, class NodeClass) int64 {
 	if class.RAID0 && f.InstanceStoreGB > 0 {
 		return f.InstanceStoreGB * 1e9 / 100 * 99
@@ -124,9 +123,9 @@ func storageBytes(f Facts, class NodeClass) int64 {
 	return fileSystemBytes(rootVolumeBytes(class), class.AMIFamily)
 }
 
-// fileSystemBytes is what is left of a volume: partition table, EFI partition and XFS take 76 MiB on AL2023 whatever
-// the size (20 GiB are reported as 20893676Ki, 100 GiB as 104779756Ki); ext4, which older Bottlerocket has and a custom
-// AMI may have, keeps 1.65 % for its inodes (20 GiB are reported as 20624592Ki).
+// fileSystemBytes returns the size of the file system on a volume. On AL2023, partition table, EFI partition and XFS take 76 MiB for any
+// size (20 GiB are reported as 20893676Ki, 100 GiB as 104779756Ki). With ext4, which older Bottlerocket versions have and a custom AMI may
+// have, inodes take 1.65 % (20 GiB are reported as 20624592Ki).
 func fileSystemBytes(volume int64, family string) int64 {
 	if family == FamilyBottlerocket || family == FamilyCustom {
 		volume -= volume / 50
@@ -134,7 +133,7 @@ func fileSystemBytes(volume int64, family string) int64 {
 	return max(volume-100<<20, 0)
 }
 
-// rootVolumeBytes is the size of the volume that the class marks or names as root, else the default.
+// rootVolumeBytes returns the size of the volume that the class marks or names as root, or else the default.
 func rootVolumeBytes(class NodeClass) int64 {
 	for _, d := range class.BlockDevices {
 		if d.Root && d.SizeBytes > 0 {
@@ -147,15 +146,15 @@ func rootVolumeBytes(class NodeClass) int64 {
 			return d.SizeBytes
 		}
 	}
-	// Nobody knows the root device of a custom AMI: as Karpenter, the last volume counts.
+	// The root device of a custom AMI is unknown: as in Karpenter, the last volume counts.
 	if n := len(class.BlockDevices); class.AMIFamily == FamilyCustom && n > 0 && class.BlockDevices[n-1].SizeBytes > 0 {
 		return class.BlockDevices[n-1].SizeBytes
 	}
 	return DefaultVolumeBytes
 }
 
-// MaxPods is what the kubelet will report as pods: spec.kubelet.maxPods, or the ENI formula less the ENIs that are
-// reserved or carry no IP traffic; at most podsPerCore per vCPU where that is set (Bottlerocket has no such setting).
+// MaxPods returns the number of pods that the kubelet will report: spec.kubelet.maxPods, or the ENI formula without the ENIs that are
+// reserved or carry no IP traffic. If podsPerCore is set, it is at most podsPerCore per vCPU (Bottlerocket has no such setting).
 func MaxPods(f Facts, class NodeClass) int64 {
 	withheld := class.ReservedENIs
 	for _, i := range class.NetworkInterfaces {
@@ -173,13 +172,12 @@ func MaxPods(f Facts, class NodeClass) int64 {
 	return n
 }
 
-// ENIPods is how many pods the VPC CNI can give an address without prefixes: ENIs * (IPv4 per ENI - 1) + 2, where the 2
-// are the host-network pods aws-node and kube-proxy (amazon-eks-ami, templates/shared/runtime/eni-max-pods.txt). Limits
-// that EC2 did not tell come from the VPC resource controller's table; without either, the kubelet's default counts.
+// ENIPods returns the number of pods to which the VPC CNI can assign addresses without prefixes: ENIs * (IPv4 per ENI - 1) + 2. The 2 are
+// the host-network pods aws-node and kube-proxy (amazon-eks-ami, templates/shared/runtime/eni-max-pods.txt). If EC2 returned no limits,
+// those of the VPC resource controller's table are used; without either, the kubelet's default.
 func ENIPods(f Facts) int64 { return eniPods(f, 0) }
 
-// eniPods is ENIPods with some of the ENIs left out; without any left only host-network pods find room, so none is
-// counted, as in Karpenter.
+// eniPods is ENIPods without some of the ENIs. If no ENI is left it returns 0, as in Karpenter: only host-network pods could run.
 func eniPods(f Facts, withheld int64) int64 {
 	enis, addresses := eniLimits(f)
 	if enis == 0 || addresses == 0 {
@@ -191,7 +189,7 @@ func eniPods(f Facts, withheld int64) int64 {
 	return enis*(addresses-1) + 2
 }
 
-// eniLimits are the ENIs of the default network card and the IPv4 addresses of each; zero where nobody tells.
+// eniLimits returns the number of ENIs of the default network card and of IPv4 addresses of each; zero if neither source has them.
 func eniLimits(f Facts) (enis, addresses int64) {
 	enis, addresses = f.ENIs, f.IPv4PerENI
 	if limits := vpc.Limits[f.Name]; limits != nil && (enis == 0 || addresses == 0) {
@@ -205,8 +203,8 @@ func eniLimits(f Facts) (enis, addresses int64) {
 	return enis, addresses
 }
 
-// branchENIs is how many pods can have a network interface of their own (EKS user guide, "Assign security groups to
-// individual Pods"); EC2 does not tell.
+// branchENIs returns how many pods can have their own network interface (EKS user guide, "Assign security groups to individual Pods"). EC2's
+// API does not return this number.
 func branchENIs(name string) int64 {
 	if limits := vpc.Limits[name]; limits != nil && limits.IsTrunkingCompatible {
 		return int64(limits.BranchInterface)
@@ -214,8 +212,8 @@ func branchENIs(name string) int64 {
 	return 0
 }
 
-// Allocatable returns capacity less kube-reserved, system-reserved and the hard eviction thresholds, never below zero
-// (Kubernetes, "Reserve Compute Resources for System Daemons"), and never more than nodes have reported as far as they are believed.
+// Allocatable returns capacity less kube-reserved, system-reserved and the hard eviction thresholds, and never less than zero (Kubernetes,
+// "Reserve Compute Resources for System Daemons"). It returns no more than nodes have reported, as far as the reports are trusted.
 func Allocatable(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
 	out, err := afterReserves(f, class, capacity)
 	learned := class.Learned[f.Name]
@@ -265,11 +263,10 @@ func afterReserves(f Facts, class NodeClass, capacity corev1.ResourceList) (core
 	return out, nil
 }
 
-// kubeReserved is what the EKS AMIs reserve for kubelet and containerd: of CPU 6 % of the first core, 1 % of the
-// second, 0.5 % of the next two and 0.25 % of the rest; of memory 255 MiB and 11 MiB per pod; 1 GiB of storage
-// (amazon-eks-ami, nodeadm/internal/kubelet/config.go; Bottlerocket, schnauzer's kube_reserve helpers). The pods that
-// count for memory are those of the ENI formula whatever maxPods says, but on Bottlerocket those of maxPods. Entries of
-// spec.kubelet.kubeReserved replace the computed ones.
+// kubeReserved returns what the EKS AMIs reserve for kubelet and containerd: 6 % of the first core, 1 % of the second, 0.5 % of the next two
+// and 0.25 % of the rest; 255 MiB of memory and 11 MiB per pod; 1 GiB of storage (amazon-eks-ami, nodeadm/internal/kubelet/config.go;
+// Bottlerocket, schnauzer's kube_reserve helpers). The pods counted for memory are those of the ENI formula, whatever maxPods is; on
+// Bottlerocket they are those of maxPods. Entries of spec.kubelet.kubeReserved replace the computed ones.
 func kubeReserved(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
 	pods := ENIPods(f)
 	if class.AMIFamily == FamilyBottlerocket {
@@ -286,7 +283,7 @@ func kubeReserved(f Facts, class NodeClass, capacity corev1.ResourceList) (corev
 }
 
 func reservedMilliCPU(milli int64) int64 {
-	// Hundredths of a percent, so that the sum is exact.
+	// CPU shares are in hundredths of a percent, so that the sum is exact.
 	var sum int64
 	for _, step := range []struct{ from, to, share int64 }{
 		{0, 1000, 600}, {1000, 2000, 100}, {2000, 4000, 50}, {4000, math.MaxInt64, 25},
@@ -298,8 +295,8 @@ func reservedMilliCPU(milli int64) int64 {
 	return sum / 10_000
 }
 
-// evictionThresholds are the kubelet's hard eviction thresholds of memory (100 MiB) and of the node's file system
-// (10 %), or what spec.kubelet.evictionHard says (Kubernetes, "Node-pressure Eviction"). Soft thresholds do not count.
+// evictionThresholds returns the kubelet's hard eviction thresholds: 100 MiB of memory and 10 % of the node's file system, or the values of
+// spec.kubelet.evictionHard (Kubernetes, "Node-pressure Eviction"). Soft thresholds do not count.
 func evictionThresholds(class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
 	out := corev1.ResourceList{}
 	for _, signal := range []struct {
@@ -322,7 +319,7 @@ func evictionThresholds(class NodeClass, capacity corev1.ResourceList) (corev1.R
 	return out, nil
 }
 
-// evictionQuantity reads a threshold: a quantity, or a percentage of the capacity, where 100 % switches it off.
+// evictionQuantity parses a threshold: a quantity, or a percentage of the capacity; 100 % disables the threshold.
 func evictionQuantity(threshold string, capacity resource.Quantity) (resource.Quantity, error) {
 	text, percent := strings.CutSuffix(threshold, "%")
 	if !percent {

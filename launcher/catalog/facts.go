@@ -1,7 +1,7 @@
 package catalog
 
-// Facts is what EC2 tells about an instance type (DescribeInstanceTypes), in plain values. A number that EC2 does not
-// tell is zero, a text empty.
+// Facts holds EC2's description of an instance type (DescribeInstanceTypes) in plain values. A number that EC2 did not return is zero, a
+// string empty.
 type Facts struct {
 	// Name such as m7g.large.
 	Name string
@@ -11,53 +11,53 @@ type Facts struct {
 	VCPUs, MemoryMiB int64
 	// Hypervisor is nitro or xen; empty for bare metal.
 	Hypervisor string
-	// BareMetal, Burstable and CurrentGeneration as EC2 says.
+	// BareMetal, Burstable and CurrentGeneration are EC2's flags of the same names.
 	BareMetal, Burstable, CurrentGeneration bool
-	// EncryptionInTransit says that traffic between instances is encrypted.
+	// EncryptionInTransit means that traffic between instances is encrypted.
 	EncryptionInTransit bool
-	// NestedVirtualization says that its CPUs can run virtual machines.
+	// NestedVirtualization means that its CPUs can run virtual machines.
 	NestedVirtualization bool
 	// CPUManufacturer such as Intel, AMD or AWS.
 	CPUManufacturer string
 	// ClockMHz is the sustained clock speed.
 	ClockMHz int64
-	// ENIs of the default network card: the only one that the VPC CNI uses.
+	// ENIs is the number of network interfaces of the default network card, the only one that the VPC CNI uses.
 	ENIs int64
-	// NetworkCards are all of the instance type's.
+	// NetworkCards lists all network cards of the instance type.
 	NetworkCards []NetworkCard
-	// IPv4PerENI is how many IPv4 addresses one network interface holds, its own included.
+	// IPv4PerENI is the number of IPv4 addresses of one network interface, its primary one included.
 	IPv4PerENI int64
-	// EFAs is how many Elastic Fabric Adapters it can have.
+	// EFAs is the maximum number of Elastic Fabric Adapters.
 	EFAs int64
 	// InstanceStoreGB is the size of all local disks, in GB of 10^9 bytes.
 	InstanceStoreGB int64
-	// Disks is how many local disks it has.
+	// Disks is the number of local disks.
 	Disks int64
-	// LocalNVMe says that the local disks are NVMe.
+	// LocalNVMe means that the local disks are NVMe.
 	LocalNVMe bool
-	// EBSBandwidthMbps is the maximum where EBS optimization is the default.
+	// EBSBandwidthMbps is the maximum bandwidth if EBS optimization is the default.
 	EBSBandwidthMbps int64
-	// EBSAttachments is how many EBS volumes EC2 says can be attached, the root volume included.
+	// EBSAttachments is EC2's maximum number of attached EBS volumes, the root volume included.
 	EBSAttachments int64
-	// EBSDedicated says that these attachments are not shared with network interfaces, local disks and accelerators.
+	// EBSDedicated means that these attachments are not shared with network interfaces, local disks and accelerators.
 	EBSDedicated bool
-	// NetworkBandwidthMbps is the baseline of all network cards.
+	// NetworkBandwidthMbps is the baseline of all network cards together.
 	NetworkBandwidthMbps int64
-	// GPUs by model.
+	// GPUs lists the GPUs by model.
 	GPUs []Device
-	// Accelerators for inference, Neuron devices excepted.
+	// Accelerators lists the accelerators for inference, Neuron devices excepted.
 	Accelerators []Device
-	// Neuron devices (Inferentia, Trainium).
+	// Neuron lists the Neuron devices (Inferentia, Trainium).
 	Neuron []Device
-	// CapacityTypes in which it can be bought: spot, on-demand.
+	// CapacityTypes lists how the type can be bought: spot, on-demand.
 	CapacityTypes []string
-	// Zones in which it is offered, such as us-east-1a.
+	// Zones lists the zones in which the type is offered, such as us-east-1a.
 	Zones []string
 }
 
 // NetworkCard is one network card of an instance type.
 type NetworkCard struct {
-	// Index of the card, and the network interfaces that it can have.
+	// Index is the card's number, ENIs its maximum number of network interfaces.
 	Index, ENIs int64
 }
 
@@ -73,7 +73,7 @@ type Device struct {
 	Cores int64
 }
 
-// The AMI families of EC2NodeClass that the launcher knows (spec.amiFamily, or the family of its alias).
+// The AMI families of EC2NodeClass that the launcher supports (spec.amiFamily, or the family of its alias).
 const (
 	FamilyAL2          = "AL2"
 	FamilyAL2023       = "AL2023"
@@ -81,7 +81,7 @@ const (
 	FamilyCustom       = "Custom"
 )
 
-// NodeClass is what an EC2NodeClass says about the room on its nodes.
+// NodeClass holds the settings of an EC2NodeClass that decide the capacity of its nodes.
 type NodeClass struct {
 	// AMIFamily is one of the Family constants.
 	AMIFamily string
@@ -91,27 +91,26 @@ type NodeClass struct {
 	KubeReserved, SystemReserved, EvictionHard map[string]string
 	// BlockDevices of spec.blockDeviceMappings.
 	BlockDevices []BlockDevice
-	// RAID0 says that spec.instanceStorePolicy joins the local disks for kubelet and containerd.
+	// RAID0 means that spec.instanceStorePolicy joins the local disks for kubelet and containerd.
 	RAID0 bool
-	// NetworkInterfaces of spec.networkInterfaces; none means one interface to start with.
+	// NetworkInterfaces are those of spec.networkInterfaces; an empty list means one interface at launch.
 	NetworkInterfaces []NetworkInterface
-	// ConnectionTracking and NestedVirtualization say that the class asks for them: not every instance type has them.
+	// ConnectionTracking and NestedVirtualization mean that the class requests these features: not every instance type has them.
 	ConnectionTracking, NestedVirtualization bool
-	// ReservedENIs are network interfaces that pods get no addresses of (the setting RESERVED_ENIS).
+	// ReservedENIs is the number of network interfaces that give no addresses to pods (the setting RESERVED_ENIS).
 	ReservedENIs int64
-	// MemoryOverhead is the share of the advertised memory that firmware and kernel are taken to keep (the setting
+	// MemoryOverhead is the share of the advertised memory that firmware and kernel are assumed to use (the setting
 	// VM_MEMORY_OVERHEAD_PERCENT); nil means Karpenter's default of 0.075.
 	MemoryOverhead *float64
-	// Learned is what nodes of the class have reported, by instance type; as far as it is believed it counts in place of what is
-	// computed.
+	// Learned holds the reports of the class's nodes, by instance type. As far as they are trusted they replace computed values.
 	Learned map[string]Learned
 }
 
 // NetworkInterface is one entry of spec.networkInterfaces.
 type NetworkInterface struct {
-	// Card and Device index.
+	// Card and Device are the indexes of the network card and of the device.
 	Card, Device int64
-	// EFAOnly says that it carries no IP traffic.
+	// EFAOnly means that the interface carries no IP traffic.
 	EFAOnly bool
 }
 
@@ -119,14 +118,14 @@ type NetworkInterface struct {
 type BlockDevice struct {
 	// DeviceName such as /dev/xvda.
 	DeviceName string
-	// Root says that the user marked it as the root volume.
+	// Root means that the user marked the device as the root volume.
 	Root bool
-	// SizeBytes of the volume; 0 where not set.
+	// SizeBytes is the volume's size; 0 if not set.
 	SizeBytes int64
 }
 
-// RootDevice is the device that holds the kubelet's and containerd's files: Karpenter's AMI families name the same.
-// It is empty for a family whose device is not known.
+// RootDevice returns the device with the files of kubelet and containerd, as Karpenter's AMI families define it. It returns "" for a family
+// whose device is unknown.
 func RootDevice(family string) string {
 	switch family {
 	case FamilyBottlerocket:
@@ -137,5 +136,5 @@ func RootDevice(family string) string {
 	return ""
 }
 
-// DefaultVolumeBytes is the size of a root volume for which nobody asked another: 20 GiB, as Karpenter's.
+// DefaultVolumeBytes is the size of a root volume without a configured size: 20 GiB, as in Karpenter.
 const DefaultVolumeBytes = 20 << 30

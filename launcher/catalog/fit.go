@@ -2,7 +2,7 @@ package catalog
 
 import "strings"
 
-// Suits says whether an instance type can be launched from a class at all: EC2 or the AMI would refuse it otherwise.
+// Suits reports whether an instance type can be launched from a class: EC2 rejects the others, or their AMI does not run.
 func Suits(f Facts, class NodeClass) bool {
 	switch {
 	case class.AMIFamily == FamilyAL2023 && strings.HasPrefix(f.Name, "a1."):
@@ -10,12 +10,12 @@ func Suits(f Facts, class NodeClass) bool {
 	case class.NestedVirtualization && !f.NestedVirtualization:
 		return false
 	case class.ConnectionTracking && f.Hypervisor == "xen":
-		return false // Idle timeouts of tracked connections are for Nitro alone.
+		return false // Only Nitro instances have idle timeouts for tracked connections.
 	}
 	return suitsInterfaces(f, class.NetworkInterfaces)
 }
 
-// suitsInterfaces says whether the type has the network cards, their interfaces and EFAs that a class names.
+// suitsInterfaces reports whether the type has the network cards, interfaces and EFAs that a class names.
 func suitsInterfaces(f Facts, list []NetworkInterface) bool {
 	efas := int64(0)
 	for _, i := range list {
@@ -34,21 +34,20 @@ func suitsInterfaces(f Facts, list []NetworkInterface) bool {
 }
 
 const (
-	// nitroAttachments is how many attachments a Nitro instance has where volumes share them with network interfaces, local
-	// disks and accelerators, and xenVolumes how many volumes are advised elsewhere (EC2 user guide, "Amazon EBS volume
-	// limits for Amazon EC2 instances").
+	// nitroAttachments is the number of attachments of a Nitro instance whose volumes share them with network interfaces, local disks and
+	// accelerators. xenVolumes is the recommended number of volumes of other instances (EC2 user guide, "Amazon EBS volume limits for Amazon
+	// EC2 instances").
 	nitroAttachments = 28
 	xenVolumes       = 39
 )
 
-// VolumeAttachments is how many EBS volumes pods can have on a node of the type: what is left beside the volumes of the
-// class and, where the limit is shared, beside the network interfaces that the node's pods may need, local NVMe disks and
-// accelerators. The EBS CSI driver counts the network interfaces there are when it starts, so it reports this or more. At
-// least 1, as the driver reports.
+// VolumeAttachments returns how many EBS volumes pods can have on a node of the type: the limit less the volumes of the class. If the limit
+// is shared, it also subtracts the network interfaces that the node's pods may need, local NVMe disks and accelerators. The EBS CSI driver
+// counts the network interfaces that exist when it starts, so it reports this number or more. The result is at least 1, as the driver's.
 func VolumeAttachments(f Facts, class NodeClass) int64 {
 	volumes := max(int64(len(class.BlockDevices)), 1)
 	if len(class.BlockDevices) == 0 && class.AMIFamily == FamilyBottlerocket {
-		volumes = 2 // Its system's and its data's.
+		volumes = 2 // One volume for the system and one for its data.
 	}
 	switch {
 	case f.Hypervisor == "xen":
@@ -56,7 +55,7 @@ func VolumeAttachments(f Facts, class NodeClass) int64 {
 	case f.EBSDedicated && f.EBSAttachments > 0:
 		return max(f.EBSAttachments-volumes, 1)
 	}
-	left := int64(nitroAttachments - 1) // The first network interface.
+	left := int64(nitroAttachments - 1) // Less the first network interface.
 	for _, d := range f.GPUs {
 		left -= d.Count
 	}
@@ -72,7 +71,7 @@ func VolumeAttachments(f Facts, class NodeClass) int64 {
 	return max(left-(interfaces(f, class)-1)-volumes, 1)
 }
 
-// interfaces is how many network interfaces the VPC CNI attaches for as many pods as the node takes: one is kept warm.
+// interfaces returns how many network interfaces the VPC CNI attaches for the node's maximum number of pods; it keeps one spare.
 func interfaces(f Facts, class NodeClass) int64 {
 	enis, addresses := eniLimits(f)
 	if enis == 0 || addresses < 2 {

@@ -102,7 +102,7 @@ func TestSettingsAndLearning(t *testing.T) {
 	}
 }
 
-// One node is believed down to three quarters of what is computed, for less it takes two.
+// One node can lower a computed value to three quarters; a lower value needs two nodes.
 func TestLearnedAllocatable(t *testing.T) {
 	report := func(cpu, pods string) Reported {
 		return Reported{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourcePods: resource.MustParse(pods)}}
@@ -127,7 +127,7 @@ func TestLearnedAllocatable(t *testing.T) {
 			t.Errorf("%s: %s CPU and %s pods, want %s and %s", name, cpu, pods, tc.cpu, tc.pods)
 		}
 	}
-	// The share is of what EC2 says: reports of the capacity do not lower it further.
+	// The share is that of EC2's value: reports of the capacity do not lower it further.
 	low := Reported{MemoryBytes: 1, Allocatable: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1")}}
 	plain, err := New(nitro("m5.large"), NodeClass{})
 	if err != nil {

@@ -34,12 +34,11 @@ const (
 	LabelInstanceTenancy             = "karpenter.k8s.aws/instance-tenancy"
 )
 
-// familyScheme splits a name such as u-6tb1.56xlarge or m7g.large into category, a size in the category (rare) and
-// generation.
+// familyScheme splits a name such as u-6tb1.56xlarge or m7g.large into category, an optional size in the category (rare) and generation.
 var familyScheme = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*\.`)
 
-// Labels returns the labels that every node of the instance type has: architecture, operating system, instance type
-// and those of group karpenter.k8s.aws that apply. A label that does not apply is absent, never empty.
+// Labels returns the labels of every node of the instance type: architecture, operating system, instance type and those of group
+// karpenter.k8s.aws that apply. A label that does not apply is absent, never empty.
 func Labels(f Facts) map[string]string {
 	out := map[string]string{
 		corev1.LabelInstanceTypeStable:   f.Name,
@@ -69,7 +68,7 @@ func Labels(f Facts) map[string]string {
 	if f.LocalNVMe {
 		number(LabelInstanceLocalNVMe, f.InstanceStoreGB)
 	}
-	// A type with two models of GPU has no one name: as Karpenter, no label then.
+	// A type with two GPU models gets no label of a GPU's name, as in Karpenter.
 	if len(f.GPUs) == 1 {
 		set(LabelInstanceGPUName, kebab(f.GPUs[0].Name))
 		set(LabelInstanceGPUManufacturer, kebab(f.GPUs[0].Manufacturer))
@@ -97,7 +96,7 @@ func nameLabels(name string, set func(key, value string)) {
 	set(LabelInstanceCapabilityFlex, strconv.FormatBool(strings.Contains(family, "-flex")))
 }
 
-// accelerator returns the one accelerator to label; Neuron devices, which EC2 may list in both places, win.
+// accelerator returns the accelerator to label. EC2 may list Neuron devices in both places; the Neuron entry is preferred.
 func accelerator(f Facts) (Device, bool) {
 	switch {
 	case len(f.Neuron) == 1:

@@ -7,22 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Learned is what nodes of one instance type and AMI have reported, one entry for each node.
+// Learned holds the reports of nodes of one instance type and AMI, one entry for each node.
 type Learned []Reported
 
-// Reported is what one node has reported.
+// Reported holds the values that one node has reported.
 type Reported struct {
-	// MemoryBytes is the capacity of memory; 0 where the node has not reported it.
+	// MemoryBytes is the capacity of memory; 0 if the node has not reported it.
 	MemoryBytes int64
-	// Allocatable holds what the node leaves to pods; what it does not name, it has not reported.
+	// Allocatable holds the node's allocatable resources; a resource without an entry was not reported.
 	Allocatable corev1.ResourceList
 }
 
-// alone is the share, in percent, of what is computed that one node alone is believed down to. For less it takes two nodes:
-// whoever is root on one can let its kubelet report anything.
+// alone is the lowest share, in percent, of a computed value that the report of a single node may lower it to. A lower value needs the
+// reports of two nodes, because root on one node can make its kubelet report anything.
 const alone = 75
 
-// memory returns the capacity of memory in bytes that counts in place of what is computed; false where no node has reported.
+// memory returns the capacity of memory in bytes that replaces the computed one; false if no node has reported.
 func (l Learned) memory(computed int64) (int64, bool) {
 	var reports []resource.Quantity
 	for _, r := range l {
@@ -34,7 +34,7 @@ func (l Learned) memory(computed int64) (int64, bool) {
 	return q.Value(), ok
 }
 
-// allocatable returns how much of a resource counts in place of what is computed; false where no node has reported.
+// allocatable returns the amount of a resource that replaces the computed one; false if no node has reported.
 func (l Learned) allocatable(name corev1.ResourceName, computed resource.Quantity) (resource.Quantity, bool) {
 	var reports []resource.Quantity
 	for _, r := range l {
@@ -45,8 +45,8 @@ func (l Learned) allocatable(name corev1.ResourceName, computed resource.Quantit
 	return agreed(name, reports, computed)
 }
 
-// agreed returns the least that is reported, as far as it is believed: one node alone down to its share of what is computed, below
-// that the most of what the lowest two report.
+// agreed returns the lowest trusted report. A single node can lower the computed value to its share alone; below that, the higher of the two
+// lowest reports counts.
 func agreed(name corev1.ResourceName, reports []resource.Quantity, computed resource.Quantity) (resource.Quantity, bool) {
 	if len(reports) == 0 {
 		return resource.Quantity{}, false
@@ -63,7 +63,7 @@ func agreed(name corev1.ResourceName, reports []resource.Quantity, computed reso
 	}
 }
 
-// share is whole units, of CPU thousandths.
+// share returns alone percent of q, in whole units, or in thousandths for CPU.
 func share(name corev1.ResourceName, q resource.Quantity) resource.Quantity {
 	if name == corev1.ResourceCPU {
 		return *resource.NewMilliQuantity(q.MilliValue()*alone/100, q.Format)

@@ -1,27 +1,27 @@
 package catalog
 
-// The reasons why EC2 launched no instance for a NodeClaim, of those that speak of its offerings and of nothing else: one
-// CamelCase word each, as in the condition Launched.
+// The reasons in the condition Launched, one CamelCase word each, that mean that EC2 launched no instance because of the NodeClaim's
+// offerings alone.
 const (
-	// ReasonInsufficientCapacity: EC2 has none of the offerings now.
+	// ReasonInsufficientCapacity means that EC2 has none of the offerings now.
 	ReasonInsufficientCapacity = "InsufficientCapacity"
-	// ReasonInsufficientAddresses: the subnets of the offerings' zones have no address left.
+	// ReasonInsufficientAddresses means that the subnets of the offerings' zones have no free address.
 	ReasonInsufficientAddresses = "InsufficientFreeAddressesInSubnet"
-	// ReasonVCPULimit: the account may not have more vCPUs of the instance families.
+	// ReasonVCPULimit means that the account reached its vCPU limit for the instance families.
 	ReasonVCPULimit = "VCPULimitExceeded"
-	// ReasonSpotQuota: the account may not have more spot instances.
+	// ReasonSpotQuota means that the account reached its limit of spot instances.
 	ReasonSpotQuota = "SpotQuotaExceeded"
-	// ReasonFleetQuota: the account may not have more fleets.
+	// ReasonFleetQuota means that the account reached its limit of fleets.
 	ReasonFleetQuota = "FleetQuotaExceeded"
-	// ReasonQuota: the account may not have more of something that the instances need.
+	// ReasonQuota means that the account reached its limit of something else that the instances need.
 	ReasonQuota = "QuotaExceeded"
-	// ReasonFreeTier: the account may launch no other instance types than those of the Free Tier.
+	// ReasonFreeTier means that the account may launch only the instance types of the Free Tier.
 	ReasonFreeTier = "FreeTierIneligible"
-	// ReasonSpotRole: the account lacks the service-linked role of EC2 Spot.
+	// ReasonSpotRole means that the account lacks the service-linked role of EC2 Spot.
 	ReasonSpotRole = "SpotSLRCreationFailed"
 )
 
-// OfferingsFailed reports whether a launch failed for want of its offerings alone: another offering of the same NodePool may do.
+// OfferingsFailed reports whether a launch failed because of its offerings alone: another offering of the same NodePool may succeed.
 func OfferingsFailed(reason string) bool {
 	switch reason {
 	case ReasonInsufficientCapacity, ReasonInsufficientAddresses, ReasonVCPULimit, ReasonSpotQuota, ReasonFleetQuota, ReasonQuota,

@@ -24,28 +24,28 @@ type Requirement struct {
 	Operator corev1.NodeSelectorOperator
 	// Values; exactly one integer for Gt, Lt, Gte and Lte.
 	Values []string
-	// MinValues is how many distinct values must stay possible; 0 means any.
+	// MinValues is the minimum number of distinct values that must stay possible; 0 means no minimum.
 	MinValues int32
 }
 
-// Set is the values that one label key may have: those of Values, or all but them where Complement is set; within
-// (Min, Max) where those are set; absent only if Absent is allowed.
+// Set is the set of values that a label may have: Values, or all others if Complement is set; within [Min, Max] if those are set. The label
+// may be absent only if Absent is set.
 type Set struct {
-	// Values listed.
+	// Values lists the values.
 	Values map[string]bool
-	// Complement: all values but the listed ones.
+	// Complement means all values except the listed ones.
 	Complement bool
 	// Min and Max are inclusive bounds on integer values; nil means unbounded.
 	Min, Max *int64
-	// Absent says that a node without the label is allowed.
+	// Absent means that a node without the label is allowed.
 	Absent bool
 }
 
 // Requirements holds the allowed values by label key; a key without an entry is not restricted.
 type Requirements map[string]Set
 
-// NewRequirements joins all of the given requirements with AND. It fails on an operator or a value that is not valid,
-// naming key and operator.
+// NewRequirements combines the given requirements with AND. It returns an error that names key and operator if an operator or a value is not
+// valid.
 func NewRequirements(list []Requirement) (Requirements, error) {
 	out := Requirements{}
 	for _, r := range list {
@@ -58,7 +58,7 @@ func NewRequirements(list []Requirement) (Requirements, error) {
 	return out, nil
 }
 
-// FromLabels is the requirements that exactly these labels meet.
+// FromLabels returns the requirements that are met by exactly these labels.
 func FromLabels(labels map[string]string) Requirements {
 	out := make(Requirements, len(labels))
 	for k, v := range labels {
@@ -121,7 +121,7 @@ func (rs Requirements) add(key string, s Set) {
 	rs[key] = s
 }
 
-// Intersect returns requirements that are met exactly where both are.
+// Intersect returns the requirements that are met if and only if both are met.
 func (rs Requirements) Intersect(other Requirements) Requirements {
 	out := maps.Clone(rs)
 	if out == nil {
@@ -143,8 +143,8 @@ func (rs Requirements) Conflict() (string, bool) {
 	return "", false
 }
 
-// Match says whether a node with exactly these labels meets the requirements; if not, it names the first key, in
-// alphabetical order, that does not.
+// Match reports whether a node with exactly these labels meets the requirements; if not, it returns the first key, in alphabetical order,
+// that does not.
 func (rs Requirements) Match(labels map[string]string) (key string, ok bool) {
 	for _, k := range slices.Sorted(maps.Keys(rs)) {
 		v, present := labels[k]
@@ -155,7 +155,7 @@ func (rs Requirements) Match(labels map[string]string) (key string, ok bool) {
 	return "", true
 }
 
-// Has says whether a label with this value is allowed.
+// Has reports whether a label with this value is allowed.
 func (s Set) Has(value string) bool {
 	return s.Values[value] != s.Complement && s.inBounds(value)
 }
@@ -168,7 +168,7 @@ func (s Set) inBounds(value string) bool {
 	return err == nil && (s.Min == nil || n >= *s.Min) && (s.Max == nil || n <= *s.Max)
 }
 
-// Empty says that neither a value nor the label's absence is allowed.
+// Empty reports whether neither a value nor the label's absence is allowed.
 func (s Set) Empty() bool {
 	if s.Absent {
 		return false
@@ -194,7 +194,7 @@ func (s Set) List() []string {
 	return out
 }
 
-// Intersect returns the set of what both allow.
+// Intersect returns the set of values that both allow.
 func (s Set) Intersect(o Set) Set {
 	out := Set{Values: map[string]bool{}, Complement: s.Complement && o.Complement, Absent: s.Absent && o.Absent}
 	out.Min, out.Max = tighter(s.Min, o.Min, 1), tighter(s.Max, o.Max, -1)
@@ -221,7 +221,7 @@ func tighter(a, b *int64, sign int64) *int64 {
 	return a
 }
 
-// String prints the set as a human would write it.
+// String formats the set for people.
 func (s Set) String() string {
 	var parts []string
 	list := slices.Sorted(maps.Keys(s.Values))

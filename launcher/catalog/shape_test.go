@@ -12,9 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestShapes runs the scenarios of testdata/shapes: command `shape` takes a YAML document with `facts` (what EC2 tells)
-// and `class` (what the EC2NodeClass says), and prints what the node offers to pods. Run with -rewrite to write the
-// answers anew, then read the diff.
+// TestShapes runs the scenarios of testdata/shapes. Command `shape` takes a YAML document with `facts` (EC2's description) and `class` (the
+// EC2NodeClass's settings), and prints what the node offers to pods. With -rewrite it writes the answers again; then read the diff.
 func TestShapes(t *testing.T) {
 	datadriven.Walk(t, "testdata/shapes", func(t *testing.T, path string) {
 		t.Helper()

@@ -1,12 +1,12 @@
 package catalog
 
-// The tenancies of instances (EC2 user guide, "Amazon EC2 Dedicated Instances"), as LabelInstanceTenancy has them.
+// The tenancies of instances (EC2 user guide, "Amazon EC2 Dedicated Instances"), as in the values of LabelInstanceTenancy.
 const (
 	TenancyDefault   = "default"
 	TenancyDedicated = "dedicated"
 )
 
-// Tenancy that requirements ask for: default wherever they allow it, as in Karpenter.
+// Tenancy returns the tenancy that requirements select: default if they allow it, as in Karpenter.
 func Tenancy(reqs Requirements) string {
 	set, restricted := reqs[LabelInstanceTenancy]
 	if restricted && !set.Has(TenancyDefault) && set.Has(TenancyDedicated) {
@@ -15,8 +15,8 @@ func Tenancy(reqs Requirements) string {
 	return TenancyDefault
 }
 
-// PoolTenancy is the tenancy of a NodePool's nodes. Every instance type comes in both: the pool decides, so that this is a
-// label of the pool. Requirements that cannot be read, or leave neither, decide nothing.
+// PoolTenancy returns the tenancy of a NodePool's nodes. Every instance type comes in both tenancies: the pool decides, so the tenancy is
+// one of the pool's labels. It returns "" if the requirements cannot be parsed or allow neither.
 func PoolTenancy(list []Requirement) string {
 	reqs, err := NewRequirements(list)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package cloud is what the launcher needs of a cloud, in the launcher's own words: a few calls, plain types and typed
-// errors. Package launcher/aws implements it over EC2, SQS, SSM, IAM, EKS and Pricing; tests implement it in memory.
+// Package cloud defines the launcher's interface to a cloud: a few calls, plain types and typed errors. Package launcher/aws implements it
+// with EC2, SQS, SSM, IAM, EKS and Pricing; tests implement it in memory.
 package cloud
 
 import (
@@ -13,62 +13,60 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Cloud is every call that the launcher makes to a cloud. Implementations are safe for concurrent use, honour ctx, and
-// answer with the errors of this package where their doc says so; any other error may be retried.
+// Cloud holds every call that the launcher makes to a cloud. Implementations are safe for concurrent use, obey ctx, and return the errors of
+// this package where a method's doc names them; any other error may be retried.
 type Cloud interface {
-	// Resolve reads what the class's selectors stand for now and returns the status to write: subnets, security
-	// groups, AMIs, instance profile and the conditions SubnetsReady, SecurityGroupsReady, AMIsReady,
-	// InstanceProfileReady and ValidationSucceeded, each False with a reason that tells the user what to fix.
-	// It fails only where AWS could not be asked.
+	// Resolve evaluates the class's selectors and returns the status to write: subnets, security groups, AMIs, instance profile and the
+	// conditions SubnetsReady, SecurityGroupsReady, AMIsReady, InstanceProfileReady and ValidationSucceeded, each False with a reason that
+	// says what to fix. It returns an error only if AWS could not be reached.
 	Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (awsv1.EC2NodeClassStatus, error)
 
-	// InstanceTypes lists what can be launched from a resolved class, offerings with prices and availability included,
-	// sorted by name. It answers from caches that Refresh keeps.
+	// InstanceTypes lists what can be launched from a resolved class, offerings with prices and availability included, sorted by name. It
+	// answers from caches that Refresh updates.
 	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
 
-	// Changed is closed, and replaced, whenever offerings changed (prices, insufficient capacity and its end).
+	// Changed returns a channel that is closed, and replaced, whenever offerings change (prices, insufficient capacity and its end).
 	Changed() <-chan struct{}
 
-	// Refresh keeps the caches of instance types, prices and zones fresh until ctx ends.
+	// Refresh keeps the caches of instance types, prices and zones up to date until ctx ends.
 	Refresh(ctx context.Context) error
 
-	// Launch asks for one instance per claim, all equal, with one CreateFleet call of type instant and the launch id as client
-	// token. It returns the ids of what EC2 launched, which may be fewer, with a reason for each offering that failed.
-	// Errors: NodeClassError (the class cannot launch), LaunchError (a cause that passes), and others; all but the first may
-	// be retried with the same launch id.
+	// Launch requests one instance per claim, all equal, with one CreateFleet call of type instant and the launch ID as client token. It
+	// returns the IDs of the launched instances, which may be fewer, with a reason for each offering that failed. Errors: NodeClassError
+	// (the class cannot launch), LaunchError (a transient cause), and others; all but the first may be retried with the same launch ID.
 	Launch(ctx context.Context, in LaunchInput) (LaunchOutput, error)
 
-	// Settled says that a launch will not be repeated: what is kept for that is forgotten.
+	// Settled declares that a launch will not be repeated: the data kept for a repetition is dropped.
 	Settled(launchID string)
 
-	// Instances describes the instances that sel selects and that carry this cluster's tag, terminated ones included
-	// as long as EC2 shows them. EC2 is eventually consistent: an instance just launched may be missing.
+	// Instances describes the instances that sel selects and that have this cluster's tag. Terminated ones are included as long as EC2
+	// returns them. EC2 is eventually consistent: an instance just launched may be missing.
 	Instances(ctx context.Context, sel Selector) ([]Instance, error)
 
 	// Tag writes tags on one instance. Errors: NotFoundError.
 	Tag(ctx context.Context, instanceID string, tags map[string]string) error
 
-	// Terminate ends instances; ids that EC2 does not know are ignored.
+	// Terminate terminates instances; IDs that do not exist are ignored.
 	Terminate(ctx context.Context, instanceIDs []string) error
 
-	// Ailing lists the running instances of the account whose status checks fail or that EC2 has scheduled an event for, other
-	// clusters' included.
+	// Ailing lists the account's running instances whose status checks fail or for which EC2 has scheduled an event, including those of
+	// other clusters.
 	Ailing(ctx context.Context) ([]InstanceStatus, error)
 
-	// Receive waits up to 20 s for interruption messages; nil without a queue name. A body that cannot be read comes as
-	// a message with Err set.
+	// Receive waits up to 20 s for interruption messages; nil without a queue name. A body that cannot be parsed becomes a message with Err
+	// set.
 	Receive(ctx context.Context) ([]Message, error)
 
 	// Delete removes a message from the queue once its effect is recorded.
 	Delete(ctx context.Context, receipt string) error
 
-	// Sweep deletes what Launch and Resolve made and nobody needs any more: launch templates that no launch used for long,
-	// instance profiles that no class has. It may be called often, and does nothing most of the times. What it has not seen
-	// before counts as needed for a while, so that a process that just began to lead takes nothing away.
+	// Sweep deletes unused resources that Launch and Resolve created: launch templates that no launch has used for long, and instance
+	// profiles without a class. It may be called often, and mostly does nothing. A resource seen for the first time counts as used for a
+	// while, so that a new leader deletes nothing that is in use.
 	Sweep(ctx context.Context) error
 
-	// Release deletes what the cloud holds for a class that is going away and has no NodeClaim left: the instance
-	// profile that Resolve created and the launch templates of Launch. What is gone already is no error.
+	// Release deletes the cloud's resources of a class that is being deleted and has no NodeClaim left: the instance profile that Resolve
+	// created and the launch templates of Launch. A resource that does not exist is not an error.
 	Release(ctx context.Context, class *awsv1.EC2NodeClass) error
 }
 
@@ -78,16 +76,16 @@ type LaunchInput struct {
 	LaunchID string
 	// Class to launch from, with its status resolved.
 	Class *awsv1.EC2NodeClass
-	// Claims of the call: equal in all that matters to EC2 (class, requirements, taints, labels); one instance each.
+	// Claims are those of the call, with one instance each. They are equal in all that matters to EC2 (class, requirements, taints, labels).
 	Claims []*karpv1.NodeClaim
-	// Options are the offerings that will do, cheapest first.
+	// Options are the acceptable offerings, cheapest first.
 	Options []Option
-	// Prioritized has EC2 take the options in their order as far as it can, instead of the cheapest (on-demand) or those with
-	// the most spare capacity (spot): the prices are not EC2's.
+	// Prioritized makes EC2 try the options in their order as far as it can, instead of taking the cheapest (on-demand) or those with the
+	// most spare capacity (spot). It is set if the prices are not EC2's.
 	Prioritized bool
-	// Tenancy of the instances: default, which empty means too, or dedicated.
+	// Tenancy is that of the instances: dedicated or default; empty means default.
 	Tenancy string
-	// Labels, Taints and StartupTaints that the kubelet registers with, slipway's own included.
+	// Labels are those that the kubelet registers with, slipway's own included.
 	Labels map[string]string
 	// Taints that the kubelet registers with: permanent, start-up and slipway's own.
 	Taints []Taint
@@ -103,7 +101,7 @@ type Taint struct {
 	Effect string
 }
 
-// Option is one offering that will do.
+// Option is one acceptable offering.
 type Option struct {
 	// InstanceType such as m7g.large.
 	InstanceType string
@@ -113,11 +111,11 @@ type Option struct {
 	CapacityType string
 	// Price in USD per hour.
 	Price float64
-	// MaxPods that the kubelet is told, part of the launch template; 0 leaves it to the AMI.
+	// MaxPods is passed to the kubelet and is part of the launch template; 0 leaves it to the AMI.
 	MaxPods int64
-	// EFAs is how many network interfaces of type EFA the instance is to have: the claim asks for them; 0 is none.
+	// EFAs is the number of network interfaces of type EFA that the claim requests; 0 means none.
 	EFAs int64
-	// Reservation is what a reserved option launches into; zero for all others.
+	// Reservation is the capacity reservation of a reserved option; zero for all others.
 	Reservation Reservation
 }
 
@@ -127,29 +125,29 @@ type Reservation struct {
 	ID string
 	// Type is default or capacity-block, as EC2 names them.
 	Type string
-	// Interruptible says that its owner lends it and may want it back.
+	// Interruptible means that its owner lends it and may reclaim it.
 	Interruptible bool
 }
 
-// LaunchOutput is what came of one CreateFleet call.
+// LaunchOutput is the result of one CreateFleet call.
 type LaunchOutput struct {
 	// InstanceIDs that EC2 launched, at most one per claim.
 	InstanceIDs []string
-	// Failures by offering; each was remembered as unavailable where its reason is one of capacity.
+	// Failures are the failed offerings; each was recorded as unavailable if its reason is a lack of capacity.
 	Failures []OfferingFailure
 }
 
-// OfferingFailure says why an offering gave no instance.
+// OfferingFailure is the reason why an offering gave no instance.
 type OfferingFailure struct {
 	// Option that failed.
 	Option Option
 	// Reason is the EC2 error code, such as InsufficientInstanceCapacity.
 	Reason string
-	// Message of EC2.
+	// Message is EC2's text.
 	Message string
-	// Cause of the failure. One that Passing is no reason not to ask for the offering again.
+	// Cause classifies the failure. If it is Passing, the same offering may be requested again.
 	Cause Cause
-	// Condition is one CamelCase word for the NodeClaim's condition, Karpenter's where it has one.
+	// Condition is one CamelCase word for the NodeClaim's condition, Karpenter's if it has one.
 	Condition string
 }
 
@@ -166,7 +164,7 @@ const (
 	StateTerminated   InstanceState = "terminated"
 )
 
-// Instance is what the launcher needs of an EC2 instance.
+// Instance holds the fields of an EC2 instance that the launcher needs.
 type Instance struct {
 	// ID such as i-0123456789abcdef0.
 	ID string
@@ -176,15 +174,15 @@ type Instance struct {
 	InstanceType, Zone, ZoneID, CapacityType string
 	// Tenancy is default, dedicated or host.
 	Tenancy string
-	// ReservationID of the capacity reservation that it was launched into, where CapacityType is reserved.
+	// ReservationID is the capacity reservation that it was launched into, if CapacityType is reserved.
 	ReservationID string
 	// ImageID of its AMI.
 	ImageID string
-	// SubnetID and SecurityGroupIDs of its first network interface; empty once it is terminated.
+	// SubnetID is that of its first network interface; empty once it is terminated.
 	SubnetID string
-	// SecurityGroupIDs as above.
+	// SecurityGroupIDs are those of its first network interface; empty once it is terminated.
 	SecurityGroupIDs []string
-	// PrivateDNSName is the node's name with EKS's default.
+	// PrivateDNSName is the node's name with EKS's default settings.
 	PrivateDNSName string
 	// PrivateIP address, IPv4.
 	PrivateIP string
@@ -194,17 +192,17 @@ type Instance struct {
 	Tags map[string]string
 }
 
-// ProviderID is the Node's spec.providerID for the instance, as cloud-provider-aws writes it.
+// ProviderID returns the Node's spec.providerID for the instance, in the format of cloud-provider-aws.
 func (i Instance) ProviderID() string { return fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID) }
 
-// InstanceStatus is what is wrong with an instance, or will be.
+// InstanceStatus holds an instance's failed status checks and scheduled events.
 type InstanceStatus struct {
 	// ID such as i-0123456789abcdef0.
 	ID string
-	// SystemImpaired and InstanceImpaired are since when the check of the host, and that of the instance, fails; zero where it
-	// does not.
+	// SystemImpaired and InstanceImpaired are the times since which the check of the host, and that of the instance, has failed; zero if it
+	// has not.
 	SystemImpaired, InstanceImpaired time.Time
-	// Events that EC2 has scheduled and that are not over.
+	// Events are those that EC2 has scheduled and that are not over.
 	Events []ScheduledEvent
 }
 
@@ -212,13 +210,13 @@ type InstanceStatus struct {
 type ScheduledEvent struct {
 	// Code such as instance-retirement.
 	Code string
-	// Description of EC2.
+	// Description is EC2's text.
 	Description string
-	// NotBefore is when it begins at the earliest.
+	// NotBefore is the earliest time of the event.
 	NotBefore time.Time
 }
 
-// Selector selects instances: by ids, by launch ids, or, where both are empty, all of the cluster's.
+// Selector selects instances: by IDs, by launch IDs, or, if both are empty, all of the cluster's.
 type Selector struct {
 	// IDs of instances.
 	IDs []string
@@ -226,10 +224,10 @@ type Selector struct {
 	LaunchIDs []string
 }
 
-// MessageKind is what an interruption message tells.
+// MessageKind is the kind of event in an interruption message.
 type MessageKind string
 
-// The kinds that EventBridge's EC2 and Health events are read as; their values are Karpenter's reason labels.
+// The kinds of EventBridge's EC2 and Health events; their values are Karpenter's reason labels.
 const (
 	SpotInterrupted         MessageKind = "spot_interrupted"
 	RebalanceRecommendation MessageKind = "rebalance_recommendation"
@@ -242,7 +240,7 @@ const (
 
 // Message is one message of the interruption queue.
 type Message struct {
-	// Receipt to delete it with.
+	// Receipt identifies the message for Delete.
 	Receipt string
 	// Kind of the event.
 	Kind MessageKind
@@ -250,6 +248,6 @@ type Message struct {
 	InstanceIDs []string
 	// Time of the event.
 	Time time.Time
-	// Err is set where the body could not be read: the message is counted, logged and deleted.
+	// Err is set if the body could not be parsed: the message is counted, logged and deleted.
 	Err error
 }

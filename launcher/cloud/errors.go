@@ -5,95 +5,96 @@ import (
 	"fmt"
 )
 
-// Cause is what kind of obstacle a launch met; it says what to do next.
+// Cause classifies why a launch failed, and so what to do next.
 type Cause string
 
-// The causes. What each asks of the launcher is in its comment.
+// The causes, with the launcher's reaction to each.
 const (
-	// CauseCapacity: EC2 has none of an offering now. Another offering may do.
+	// CauseCapacity means that EC2 has none of an offering now. Another offering may succeed.
 	CauseCapacity Cause = "capacity"
-	// CauseQuota: the account may not have more of something. Another offering may do.
+	// CauseQuota means that the account reached a quota. Another offering may succeed.
 	CauseQuota Cause = "quota"
-	// CauseSpotRole: the account lacks the service-linked role of EC2 Spot, and the launcher may not create it. On-demand may do.
+	// CauseSpotRole means that the account lacks the service-linked role of EC2 Spot, and the launcher may not create it. On-demand may
+	// succeed.
 	CauseSpotRole Cause = "spot-role"
-	// CauseUnauthorized: the launcher's role lacks a permission. Somebody has to give it.
+	// CauseUnauthorized means that the launcher's role lacks a permission. An administrator must grant it.
 	CauseUnauthorized Cause = "unauthorized"
-	// CauseInvalid: EC2 refuses what the class says. Somebody has to change it.
+	// CauseInvalid means that EC2 rejects a setting of the class. A user must change it.
 	CauseInvalid Cause = "invalid"
-	// CauseTemplateGone: a launch template was deleted behind our back. The next attempt makes it again.
+	// CauseTemplateGone means that another party deleted a launch template. The next attempt creates it again.
 	CauseTemplateGone Cause = "template-gone"
-	// CauseUnknown: EC2 names a reason that nobody here knows. Another offering may do.
+	// CauseUnknown means that EC2 returned an unknown code. Another offering may succeed.
 	CauseUnknown Cause = "unknown"
-	// CauseThrottled: too many requests. The same call may do, later.
+	// CauseThrottled means that there were too many requests. The same call may succeed later.
 	CauseThrottled Cause = "throttled"
-	// CauseTransient: the same call may do, later.
+	// CauseTransient means that the same call may succeed later.
 	CauseTransient Cause = "transient"
 )
 
-// Passing says that the same offering may be asked for again at once or soon: nothing is known against it.
+// Passing reports whether the same offering may be requested again at once or soon, because the cause is not the offering.
 func (c Cause) Passing() bool {
 	return c == CauseTemplateGone || c == CauseThrottled || c == CauseTransient
 }
 
-// NodeClassError says that a class cannot launch until somebody changes it or its account: not retried as it is.
+// NodeClassError means that a class cannot launch until it or its account is changed: a retry fails again.
 type NodeClassError struct {
 	// Class is the EC2NodeClass's name.
 	Class string
 	// Reason is one CamelCase word, Message a sentence that names the field.
 	Reason, Message string
-	// Cause of it; empty where the class is at fault before EC2 was asked.
+	// Cause classifies the error; empty if the class was found at fault before EC2 was called.
 	Cause Cause
 }
 
-// Error names the class and what to fix.
+// Error returns the class's name and what to fix.
 func (e *NodeClassError) Error() string {
 	return fmt.Sprintf("EC2NodeClass %s: %s: %s", e.Class, e.Reason, e.Message)
 }
 
-// IsNodeClass says whether err is a NodeClassError, and returns it.
+// IsNodeClass returns err as a NodeClassError, and whether it is one.
 func IsNodeClass(err error) (*NodeClassError, bool) {
 	var e *NodeClassError
 	ok := errors.As(err, &e)
 	return e, ok
 }
 
-// LaunchError says that a launch did not come about, for a cause that passes.
+// LaunchError means that a launch failed for a transient cause.
 type LaunchError struct {
 	// Class is the EC2NodeClass's name.
 	Class string
-	// Cause of it.
+	// Cause classifies the error.
 	Cause Cause
 	// Reason is one CamelCase word for the NodeClaim's condition, Message a sentence.
 	Reason, Message string
-	// Err is what AWS answered.
+	// Err is AWS's error.
 	Err error
 }
 
-// Error names the class and the cause.
+// Error returns the class's name and the cause.
 func (e *LaunchError) Error() string {
 	return fmt.Sprintf("EC2NodeClass %s: %s: %s", e.Class, e.Reason, e.Message)
 }
 
-// Unwrap returns what AWS answered.
+// Unwrap returns AWS's error.
 func (e *LaunchError) Unwrap() error { return e.Err }
 
-// AsLaunch says whether err is a LaunchError, and returns it.
+// AsLaunch returns err as a LaunchError, and whether it is one.
 func AsLaunch(err error) (*LaunchError, bool) {
 	var e *LaunchError
 	ok := errors.As(err, &e)
 	return e, ok
 }
 
-// NotFoundError says that EC2 does not know an instance.
+// NotFoundError means that an instance does not exist in EC2.
 type NotFoundError struct {
-	// InstanceID that was asked for.
+	// InstanceID is the requested ID.
 	InstanceID string
 }
 
-// Error names the instance.
+// Error returns the instance's ID.
 func (e *NotFoundError) Error() string { return "instance " + e.InstanceID + " not found" }
 
-// IsNotFound says whether err is a NotFoundError.
+// IsNotFound reports whether err is a NotFoundError.
 func IsNotFound(err error) bool {
 	var e *NotFoundError
 	return errors.As(err, &e)

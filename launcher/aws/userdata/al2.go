@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// bootstrapScript writes AL2's user data: the parts of spec.userData, then the call of the AMI's bootstrap.sh
-// (amazon-eks-ami, templates/al2/runtime/bootstrap.sh).
+// bootstrapScript returns AL2's user data: the parts of spec.userData, then the call of the AMI's bootstrap.sh (amazon-eks-ami,
+// templates/al2/runtime/bootstrap.sh).
 func bootstrapScript(in Input) (string, error) {
 	parts, err := customParts(in.Custom, false)
 	if err != nil {
@@ -38,10 +38,10 @@ func bootstrapScript(in Input) (string, error) {
 	return archive(append(parts, newPart(shellScriptType, script))), nil
 }
 
-// quote makes one word of s for the shell.
+// quote returns s as one word for the shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// kubeletFlags are the kubelet's command line flags for spec.kubelet, labels and taints.
+// kubeletFlags returns the kubelet's command line flags for spec.kubelet, labels and taints.
 func kubeletFlags(in Input) []string {
 	var out []string
 	text := func(name, value string) {

@@ -14,7 +14,7 @@ const (
 	nodeConfigKind    = "NodeConfig"
 )
 
-// nodeConfig is nodeadm's NodeConfig as far as it is used here (amazon-eks-ami, nodeadm/api/v1alpha1).
+// nodeConfig holds the fields of nodeadm's NodeConfig that are used (amazon-eks-ami, nodeadm/api/v1alpha1).
 type nodeConfig struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -45,8 +45,8 @@ type nodeConfigKubelet struct {
 	Flags  []string       `json:"flags,omitempty"`
 }
 
-// nodeadm writes AL2023's user data: what the user may set otherwise, the parts of spec.userData, then our NodeConfig, which wins
-// where both set a field (amazon-eks-ami, nodeadm: later NodeConfigs are merged over earlier ones).
+// nodeadm returns AL2023's user data: defaults that the user may override, the parts of spec.userData, then the launcher's NodeConfig, which
+// overrides the user's fields (amazon-eks-ami, nodeadm: later NodeConfigs are merged over earlier ones).
 func nodeadm(in Input) (string, error) {
 	parts, err := customParts(in.Custom, true)
 	if err != nil {
@@ -87,7 +87,7 @@ func nodeadm(in Input) (string, error) {
 	return archive(parts), nil
 }
 
-// kubeletConfig is spec.kubelet as the fields of a KubeletConfiguration, whose names it has, with the taints.
+// kubeletConfig returns spec.kubelet and the taints as fields of a KubeletConfiguration; the field names are the same.
 func kubeletConfig(in Input) (map[string]any, error) {
 	text, err := json.Marshal(in.kubelet())
 	if err != nil {

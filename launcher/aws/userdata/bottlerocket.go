@@ -8,9 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// bottlerocket writes Bottlerocket's user data: the settings of spec.userData with those that the node needs to join
-// written over them (Bottlerocket, "Settings reference", settings.kubernetes). Bottlerocket has no setting for
-// podsPerCore.
+// bottlerocket returns Bottlerocket's user data: the settings of spec.userData, overridden by those that the node needs to join
+// (Bottlerocket, "Settings reference", settings.kubernetes). Bottlerocket has no setting for podsPerCore.
 func bottlerocket(in Input) (string, error) {
 	root := map[string]any{}
 	if err := toml.Unmarshal([]byte(in.Custom), &root); err != nil {
@@ -59,7 +58,7 @@ func bottlerocket(in Input) (string, error) {
 	return string(out), nil
 }
 
-// table returns the table that parent has under key, making it where it is missing.
+// table returns the table of parent under key, and creates it if it is missing.
 func table(parent map[string]any, key, path string) (map[string]any, error) {
 	value, ok := parent[key]
 	if !ok {
@@ -114,7 +113,7 @@ func kubeletSettings(in Input) map[string]any {
 	texts("eviction-hard", kubelet.EvictionHard)
 	texts("eviction-soft", kubelet.EvictionSoft)
 	texts("eviction-soft-grace-period", durations(kubelet.EvictionSoftGracePeriod))
-	// The two thresholds are texts in Bottlerocket's settings.
+	// The two thresholds are strings in Bottlerocket's settings.
 	if n := kubelet.ImageGCHighThresholdPercent; n != nil {
 		out["image-gc-high-threshold-percent"] = fmt.Sprint(*n)
 	}

@@ -8,17 +8,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// usualPods is how many pods a kubelet takes when nobody says more.
+// usualPods is the kubelet's default number of pods.
 const usualPods = 110
 
-// burst is how many images the kubelet may be asked for at once: one for each pod that the node may have. With the kubelet's own
-// limit of ten, the others that a node's pods ask for when it boots are refused and wait ten seconds, for an image too that is
-// pulled already by then. How many it pulls a second after that stays what it was.
+// burst returns how many images the kubelet may request at once: one for each pod that the node may have. With the kubelet's default of ten,
+// further pulls of a booting node are rejected and wait ten seconds, even for images that have been pulled by then. The sustained rate of
+// pulls is not changed.
 func (in Input) burst() int32 {
 	return max(usualPods, *cmp.Or(in.kubelet().MaxPods, new(int32)))
 }
 
-// burstConfig is a NodeConfig that comes before the user's, so that theirs win.
+// burstConfig returns a NodeConfig that precedes the user's, so that the user's settings override it.
 func burstConfig(in Input) (part, error) {
 	config := map[string]any{
 		"apiVersion": nodeConfigVersion, "kind": nodeConfigKind,
@@ -31,7 +31,8 @@ func burstConfig(in Input) (part, error) {
 	return newPart(nodeConfigType, string(text)), nil
 }
 
-// saysBurst says whether a script of the user's sees to the limit itself: a flag would win over the file that it may write.
+// saysBurst reports whether a script of the user sets the limit itself: the launcher's flag would override the file that the script may
+// write.
 func saysBurst(custom string) bool {
 	for _, name := range []string{"registryBurst", "registry-burst"} {
 		if strings.Contains(custom, name) {

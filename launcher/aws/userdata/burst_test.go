@@ -54,7 +54,7 @@ func burstOf(t *testing.T, in Input) (burst int64) {
 
 func maxPods(n int64) func(*Input) { return func(in *Input) { in.MaxPods = n } }
 
-// A kubelet may pull the images of as many pods at once as its node may have, whoever says how many these are.
+// A kubelet may pull the images of as many pods at once as its node may have, whichever setting gives this number.
 func TestKubeletMayPullForAllItsPods(t *testing.T) {
 	for _, family := range []string{catalog.FamilyAL2023, catalog.FamilyAL2, catalog.FamilyBottlerocket} {
 		for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestKubeletMayPullForAllItsPods(t *testing.T) {
 
 const nodeConfigHead = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  kubelet:\n"
 
-// What the user's own user data says of it stays.
+// The limit in the user's own user data is kept.
 func TestTheUsersLimitOfPullsStays(t *testing.T) {
 	for _, c := range []struct {
 		family, text string
@@ -92,7 +92,7 @@ func TestTheUsersLimitOfPullsStays(t *testing.T) {
 		// Another field of theirs is no reason to leave it out.
 		{catalog.FamilyAL2023, nodeConfigHead + "    config:\n      registryPullQPS: 50\n", 110},
 		{catalog.FamilyBottlerocket, "[settings.kubernetes]\nregistry-burst = 7\n", 7},
-		// The last flag wins over the file that such scripts write: there is none then.
+		// The last flag overrides the file that such scripts write, so none is passed.
 		{catalog.FamilyAL2, "#!/bin/bash\njq '.registryBurst = 7' </etc/kubernetes/kubelet/kubelet-config.json >new\n", 0},
 	} {
 		if got := burstOf(t, input(c.family, custom(c.text))); got != c.want {

@@ -41,8 +41,8 @@ func lastPart(text string) (last string, n int, err error) {
 	}
 }
 
-// FuzzRender holds Render to three things whatever a user writes: it does not panic, an error comes without output, and
-// output is whole: what the node needs to join is in it as it would be without the user's part.
+// FuzzRender checks Render with any user data: it does not panic, an error comes without output, and an output contains all that the node
+// needs to join, as without the user's part.
 func FuzzRender(f *testing.F) {
 	for _, text := range []string{
 		"", "#!/bin/bash\necho\n", multi, "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", "a: &a [*a]", "[settings.kubernetes]\nmax-pods = 3\n",

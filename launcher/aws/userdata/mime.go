@@ -30,8 +30,8 @@ func newPart(contentType, body string) part {
 	return part{header: map[string][]string{"Content-Type": {contentType}}, body: body}
 }
 
-// customParts reads spec.userData: a MIME archive gives its parts, anything else is one part, of type NodeConfig where
-// yamlToo is set and it is a YAML mapping, else a shell script.
+// customParts parses spec.userData. A MIME archive gives its parts. Anything else is one part: of type NodeConfig if yamlToo is set and it
+// is a YAML mapping, else a shell script.
 func customParts(custom string, yamlToo bool) ([]part, error) {
 	trimmed := strings.TrimSpace(custom)
 	if trimmed == "" {
@@ -88,7 +88,7 @@ func readArchive(text string) ([]part, error) {
 	}
 }
 
-// check says whether the part's header can be written again as it is.
+// check returns an error if the part's header cannot be written again unchanged.
 func (p part) check() error {
 	for key, values := range p.header {
 		for _, value := range values {
@@ -100,7 +100,7 @@ func (p part) check() error {
 	return nil
 }
 
-// archive writes the parts with a boundary that none of them contains.
+// archive writes the parts with a boundary that does not occur in them.
 func archive(parts []part) string {
 	boundary := "//"
 	for n := 0; slices.ContainsFunc(parts, func(p part) bool { return strings.Contains(p.body, "--"+boundary) }); n++ {

@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// bootstrapArgs reads a shell script as bash does and returns the words that /etc/eks/bootstrap.sh is called with.
+// bootstrapArgs parses a shell script as bash does and returns the arguments of /etc/eks/bootstrap.sh.
 func bootstrapArgs(t *testing.T, script string) []string {
 	t.Helper()
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "user-data")
@@ -70,7 +70,7 @@ func TestBootstrapScriptIsShell(t *testing.T) {
 	}
 }
 
-// Without settings the AMI decides: no word is passed that would override it, but for the limit of pulls.
+// Without settings the AMI's defaults apply: no argument overrides them, except the limit of image pulls.
 func TestBootstrapScriptSaysNoMoreThanAsked(t *testing.T) {
 	in := input(catalog.FamilyAL2)
 	in.MaxPods, in.Labels, in.Taints = 0, nil, nil

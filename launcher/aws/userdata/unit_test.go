@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// standIns are what the unit calls on a node, by name. The API server says what the test writes to the pipe watch. Each pull tells the pipe
-// told how many there are, and ends with a byte from the pipe end; each pause of the unit's loop tells as well. The disk is as
-// full as the test says.
+// standIns are the commands that the unit runs on a node, by name. The API server's answers are what the test writes to the pipe watch. Each
+// pull reports the number of pulls on the pipe told, and ends with a byte from the pipe end; each pause of the unit's loop is reported too.
+// The test sets how full the disk is.
 func standIns() map[string]string {
 	return map[string]string{
 		"curl": `case "$*" in
@@ -38,7 +38,7 @@ esac`,
 	}
 }
 
-// patience is for a unit that does nothing more: the test has failed then.
+// patience bounds the wait for the unit: after it the test has failed.
 const patience = 5 * time.Minute
 
 // machine is what the unit runs on.
@@ -50,7 +50,7 @@ type machine struct {
 	unit   *exec.Cmd
 }
 
-// boot has the unit run on a machine whose disk is full to so many percent.
+// boot runs the unit on a machine whose disk is full to the given percentage.
 func boot(t *testing.T, percent int) *machine {
 	t.Helper()
 	m := &machine{t: t, folder: t.TempDir(), pipes: map[string]*os.File{}}
@@ -81,7 +81,7 @@ func boot(t *testing.T, percent int) *machine {
 	return m
 }
 
-// start starts the very script of the user data, but for the paths of what a node has.
+// start runs the script of the user data with only the node's paths replaced.
 func (m *machine) start() {
 	m.t.Helper()
 	socket := filepath.Join(m.folder, "socket")
@@ -159,7 +159,7 @@ func (m *machine) finish() {
 	}
 }
 
-// node has the API server tell the Node.
+// node makes the API server return the Node.
 func (m *machine) node(ready bool, images ...string) {
 	m.t.Helper()
 	m.say("watch", fmt.Sprintf("%v %s\n", ready, strings.Join(images, " ")))
@@ -193,7 +193,7 @@ func (m *machine) pulls(n int) []string {
 	return slices.Sorted(slices.Values(out))
 }
 
-// rounds lets the unit's loop go round a few times, in which it begins nothing.
+// rounds waits for a few rounds of the unit's loop, in which it starts no pull.
 func (m *machine) rounds(n int) {
 	m.t.Helper()
 	for range n {
@@ -207,8 +207,8 @@ func pictures() []string {
 	return []string{"example.com/a:1", "example.com/b:1", "example.com/c:1", "example.com/d:1", "example.com/e:1", "example.com/f:1"}
 }
 
-// The unit pulls three images at a time, in the order of the list, takes up what the list gets while it runs, and begins nothing
-// once the node is Ready.
+// The unit pulls three images at a time, in the order of the list, reads additions to the list while it runs, and starts no pull once the
+// node is Ready.
 func TestPullsAtATime(t *testing.T) {
 	t.Parallel()
 	m := boot(t, 69)

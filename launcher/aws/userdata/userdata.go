@@ -1,5 +1,5 @@
-// Package userdata writes the user data that a node boots with, one format per AMI family. It is pure: the same input
-// gives the same text, byte by byte, so that a launch template can be named by its content.
+// Package userdata renders the user data that a node boots with, one format per AMI family. It is pure: the same input gives the same bytes,
+// so that a launch template can be named by its content.
 package userdata
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Cluster is what a node needs to know to join.
+// Cluster holds the cluster's properties that a node needs to join.
 type Cluster struct {
 	// Name of the EKS cluster.
 	Name string
-	// Endpoint URL of its API server.
+	// Endpoint is the URL of its API server.
 	Endpoint string
-	// CertificateAuthority of the endpoint, PEM in base64 as EKS tells it.
+	// CertificateAuthority is the endpoint's, PEM in base64 as EKS returns it.
 	CertificateAuthority string
-	// ServiceCIDR of its Services, IPv4.
+	// ServiceCIDR is the range of its Services, IPv4.
 	ServiceCIDR string
 }
 
-// Input is all that the user data of a node depends on.
+// Input holds everything that the user data of a node depends on.
 type Input struct {
 	// Family is one of catalog's Family constants.
 	Family string
@@ -34,31 +34,31 @@ type Input struct {
 	Cluster Cluster
 	// Kubelet is spec.kubelet of the EC2NodeClass; may be nil.
 	Kubelet *awsv1.KubeletConfiguration
-	// MaxPods that the kubelet is told; 0 leaves it to spec.kubelet, or else to the AMI.
+	// MaxPods is passed to the kubelet; 0 leaves the number to spec.kubelet, or else to the AMI.
 	MaxPods int64
-	// Labels and Taints that the kubelet registers with.
+	// Labels are those that the kubelet registers with.
 	Labels map[string]string
-	// Taints that the kubelet registers with.
+	// Taints are those that the kubelet registers with.
 	Taints []corev1.Taint
 	// RAID0 joins the local disks for the kubelet's and containerd's files.
 	RAID0 bool
-	// Prefetch adds the unit that pulls the images of promised pods while the network starts, to AL2023's alone.
+	// Prefetch adds the unit that pulls the images of promised pods while the network starts, on AL2023 only.
 	Prefetch bool
 	// Custom is spec.userData of the EC2NodeClass.
 	Custom string
-	// atOnce lets the kubelet pull the images of as many pods at once as the node may have.
+	// atOnce raises the kubelet's limit of concurrent image pulls to the node's number of pods.
 	atOnce bool
 }
 
 // MaxBytes is the size of user data, before base64, that EC2 accepts.
 const MaxBytes = 16 << 10
 
-// Render writes the user data, in plain text, or nothing with an error that names spec.userData where that cannot be read.
+// Render returns the user data in plain text. It returns an error that names spec.userData if that cannot be parsed.
 func Render(in Input) (string, error) {
 	in.atOnce = true
 	out, err := render(in)
 	if err == nil && len(out) > MaxBytes {
-		// No class becomes invalid for want of a faster start.
+		// The higher limit is optional: a class does not become invalid because the limit does not fit.
 		in.atOnce = false
 		out, err = render(in)
 	}
@@ -86,7 +86,7 @@ func render(in Input) (string, error) {
 	}
 }
 
-// kubelet returns spec.kubelet with the number of pods that the launch asks for.
+// kubelet returns spec.kubelet with the launch's number of pods.
 func (in Input) kubelet() *awsv1.KubeletConfiguration {
 	out := &awsv1.KubeletConfiguration{}
 	if in.Kubelet != nil {
@@ -99,8 +99,8 @@ func (in Input) kubelet() *awsv1.KubeletConfiguration {
 	return out
 }
 
-// nodeLabels is the value of --node-labels: sorted, without the labels of Kubernetes' own domains that the kubelet
-// refuses to set on itself and would not start with (cmd/kubelet/app/options, ValidateKubeletFlags).
+// nodeLabels returns the value of --node-labels, sorted. It leaves out the labels of Kubernetes' own domains that the kubelet may not set on
+// itself and would not start with (cmd/kubelet/app/options, ValidateKubeletFlags).
 func (in Input) nodeLabels() string {
 	var pairs []string
 	for _, key := range slices.Sorted(maps.Keys(in.Labels)) {

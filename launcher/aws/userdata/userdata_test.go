@@ -87,7 +87,7 @@ spec:
 --BOUNDARY--
 `
 
-// TestRender compares with testdata/*.golden; with REWRITE=1 in the environment it writes them anew.
+// TestRender compares with testdata/*.golden; with REWRITE=1 in the environment it writes them again.
 func TestRender(t *testing.T) {
 	rewrite := os.Getenv("REWRITE") != ""
 	for name, in := range map[string]Input{

@@ -16,16 +16,16 @@ import (
 //go:embed families.txt
 var files embed.FS
 
-// bandwidth is what types of a number of vCPUs have.
+// bandwidth holds the bandwidths of types with a given number of vCPUs.
 type bandwidth struct {
 	network, peak float64
 	ebs           int
 }
 
-// profiles are what several families share.
+// profiles holds the properties that several families share.
 type profiles struct {
 	peak  map[string]float64
-	width map[string]map[string]bandwidth // by a size's name or its number of vCPUs
+	width map[string]map[string]bandwidth // width maps a profile's name, and a size's name or its number of vCPUs, to the bandwidths.
 	disks map[string]map[int]Disks
 }
 
@@ -103,7 +103,7 @@ func (p *profiles) readDisks(name, kind string, fields []string) error {
 	return nil
 }
 
-// family is one line of the table: a type but for its size, and what depends on the size.
+// family is one line of the table: the properties of a type without its size, and rules for those that depend on the size.
 type family struct {
 	Type
 	gibPerVCPU, usdPerVCPU float64
@@ -189,7 +189,7 @@ func (f *family) readAccelerators(kind string, parts []string) (err error) {
 	return nil
 }
 
-// readSize makes the family's type of one size.
+// readSize returns the family's type of one size.
 func (p *profiles) readSize(f family, text string) (Type, error) {
 	t := f.Type
 	gib, err := t.resize(text, f)
@@ -253,11 +253,11 @@ func (t *Type) resize(text string, f family) (gib float64, err error) {
 	return gib, nil
 }
 
-// check finds what the table forgot.
+// check returns an error if the table lacks a property of the type.
 func (t Type) check(f family) error {
 	switch {
 	case t.VCPUs == 0 || t.MemoryMiB == 0 || t.Price <= 0:
-		return fmt.Errorf("size %s: vCPUs, memory or price are not known", t.Size)
+		return fmt.Errorf("size %s: vCPUs, memory or price are missing", t.Size)
 	case t.EBSMbps == 0:
 		return fmt.Errorf("size %s: bandwidth %s has no entry for %d vCPUs", t.Size, f.width, t.VCPUs)
 	case f.disks != "" && t.Disks.Count == 0:
@@ -265,7 +265,7 @@ func (t Type) check(f family) error {
 	case f.Accelerators.Kind != "" && t.Accelerators.Count == 0:
 		return fmt.Errorf("size %s: no accelerators are given for %d vCPUs", t.Size, t.VCPUs)
 	case t.Limits == nil:
-		return fmt.Errorf("size %s: the VPC limits do not know %s", t.Size, t.Name)
+		return fmt.Errorf("size %s: the VPC limits have no entry for %s", t.Size, t.Name)
 	}
 	return nil
 }

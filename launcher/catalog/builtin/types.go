@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// Region whose prices they are. The types themselves are the same everywhere, but not every region has each.
+	// Region is the region of the prices. The types are the same in all regions, but not every region offers each.
 	Region = "us-east-1"
-	// Date of the prices. They change seldom, and then mostly for types of older generations.
+	// Date is the month of the prices. They change rarely, and then mostly for types of older generations.
 	Date = "2026-07"
 )
 
@@ -23,25 +23,25 @@ const (
 	Neuron = "neuron"
 )
 
-// Accelerators are those of one type; all alike.
+// Accelerators describes the accelerators of one type; all are alike.
 type Accelerators struct {
 	// Kind is GPU or Neuron.
 	Kind string
 	// Manufacturer such as NVIDIA, Name such as A10G.
 	Manufacturer, Name string
-	// Count of them, Cores and MemoryMiB of each; GPUs tell no cores.
+	// Count is their number, Cores and MemoryMiB those of each; GPUs have no cores.
 	Count, Cores, MemoryMiB int
 }
 
-// Disks are the instance store; all alike.
+// Disks describes the instance store; all disks are alike.
 type Disks struct {
 	// Kind is ssd or hdd.
 	Kind string
-	// Count of them, GB of each.
+	// Count is their number, GB the size of each.
 	Count, GB int
 }
 
-// Type is what there is to know of an instance type.
+// Type describes an instance type.
 type Type struct {
 	// Name such as m7g.2xlarge, of Family m7g and Size 2xlarge.
 	Name, Family, Size string
@@ -51,12 +51,12 @@ type Type struct {
 	Manufacturer string
 	// GHz is the sustained clock speed.
 	GHz float64
-	// VCPUs and Cores; VCPUs is Cores or twice as many.
+	// VCPUs and Cores are the counts; VCPUs is Cores or twice as many.
 	VCPUs, Cores int
 	// MemoryMiB that EC2 advertises.
 	MemoryMiB int64
-	// Metal types are without a hypervisor, Burstable ones have CPU credits, Previous ones are not of the current
-	// generation, Encrypted ones encrypt what they send to each other.
+	// Metal types have no hypervisor, Burstable ones have CPU credits, Previous ones are not of the current generation, Encrypted ones
+	// encrypt the traffic between instances.
 	Metal, Burstable, Previous, Encrypted bool
 	// Accelerators; Count is 0 for most.
 	Accelerators Accelerators
@@ -68,7 +68,7 @@ type Type struct {
 	EBSMbps int
 	// EFAs is the number of Elastic Fabric Adapters.
 	EFAs int
-	// Limits of its network interfaces.
+	// Limits are those of its network interfaces.
 	Limits *vpc.VPCLimits
 	// Price on demand, USD per hour.
 	Price float64
@@ -84,13 +84,13 @@ func (t Type) ENIs() int {
 	return t.Limits.Interface
 }
 
-// round to n digits behind the point, as price lists are.
+// round rounds to n decimal places, as price lists do.
 func round(x float64, n int) float64 {
 	p := math.Pow10(n)
 	return math.Round(x*p) / p
 }
 
-// Facts are the type in the words of the catalog. Zones are the caller's to add.
+// Facts converts the type to the catalog's Facts. The caller adds the zones.
 func (t Type) Facts() catalog.Facts {
 	f := catalog.Facts{
 		Name: t.Name, Arch: t.Arch, VCPUs: int64(t.VCPUs), MemoryMiB: t.MemoryMiB, Hypervisor: "nitro",
@@ -118,7 +118,7 @@ func (t Type) Facts() catalog.Facts {
 		device.Cores = 0
 		f.GPUs = []catalog.Device{device}
 	default:
-		// EC2 tells no manufacturer and no memory of Neuron devices in the fields that the catalog reads.
+		// For Neuron devices EC2 returns no manufacturer and no memory in the fields that the catalog reads.
 		device.Manufacturer, device.MemoryMiB = "", 0
 		f.Neuron = []catalog.Device{device}
 	}

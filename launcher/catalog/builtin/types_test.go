@@ -25,7 +25,7 @@ func facts(t *testing.T) map[string]catalog.Facts {
 	return out
 }
 
-// One of each kind, in the words of the catalog: what EC2 would tell of it.
+// One type of each kind, as EC2 would describe it.
 func TestFacts(t *testing.T) {
 	all := facts(t)
 	plain := catalog.Facts{

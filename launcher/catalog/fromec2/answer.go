@@ -12,18 +12,18 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Fault is an instance type in an answer that cannot be used as it is.
+// Fault is an instance type in an answer that cannot be used.
 type Fault struct {
-	// Type is its name, or its place in the list where it has none.
+	// Type is its name, or its index in the list if it has no name.
 	Type string
-	// Field that is wrong; empty for the whole entry.
+	// Field is the wrong field; empty for the whole entry.
 	Field string
-	// Message says what is wrong and what comes of it.
+	// Message describes the fault and its consequence.
 	Message string
 }
 
-// Answer reads the JSON that `aws ec2 describe-instance-types` prints: the types that Linux nodes can use, sorted by
-// name. Entries that lack what is needed are left out and told. It fails where the text is no such answer.
+// Answer parses the JSON that `aws ec2 describe-instance-types` prints, and returns the types that Linux nodes can use, sorted by name.
+// Incomplete entries are left out and returned as faults. It returns an error if the text is not such an answer.
 func Answer(text []byte) ([]catalog.Facts, []Fault, error) {
 	var answer struct{ InstanceTypes []ec2types.InstanceTypeInfo }
 	if err := json.Unmarshal(text, &answer); err != nil {
@@ -54,12 +54,12 @@ func Answer(text []byte) ([]catalog.Facts, []Fault, error) {
 	return out, faults, nil
 }
 
-// virtualized says whether today's machine images start on the type: those of paravirtual types are gone.
+// virtualized reports whether current machine images start on the type: images for paravirtual types no longer exist.
 func virtualized(info ec2types.InstanceTypeInfo) bool {
 	return len(info.SupportedVirtualizationTypes) == 0 || slices.Contains(info.SupportedVirtualizationTypes, ec2types.VirtualizationTypeHvm)
 }
 
-// isMac says whether the type has processors on which no kubelet runs.
+// isMac reports whether no kubelet runs on the type's processors.
 func isMac(info ec2types.InstanceTypeInfo, f catalog.Facts) bool {
 	return f.Arch == "" && info.ProcessorInfo != nil && len(info.ProcessorInfo.SupportedArchitectures) > 0
 }

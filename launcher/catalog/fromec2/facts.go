@@ -1,5 +1,5 @@
-// Package fromec2 reads what EC2 and an EC2NodeClass say into the catalog's plain values, for all that build a catalog:
-// the launcher and the simulator. It is pure: it knows the types of AWS and Karpenter, and calls nobody.
+// Package fromec2 converts EC2's answers and an EC2NodeClass to the catalog's plain values, for the launcher and the simulator. It is pure:
+// it uses the types of AWS and Karpenter, and makes no calls.
 package fromec2
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Facts reads what EC2 tells of an instance type; not ok without an architecture that Kubernetes has. Zones are the
-// caller's to add: EC2 tells them in another call.
+// Facts converts EC2's description of an instance type. ok is false if Kubernetes does not support its architecture. The caller adds the
+// zones: EC2 returns them in another call.
 func Facts(info ec2types.InstanceTypeInfo) (catalog.Facts, bool) {
 	f := catalog.Facts{
 		Name:              string(info.InstanceType),

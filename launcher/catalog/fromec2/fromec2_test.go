@@ -54,7 +54,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// A family is read of a class whatever its alias says: Karpenter's own reading ends the process.
+// A family is returned for any alias: Karpenter's own function ends the process.
 func TestFamily(t *testing.T) {
 	for alias, want := range map[string]struct {
 		family, version string

@@ -18,44 +18,44 @@ import (
 )
 
 const (
-	// ReportsCountFor is how long a report counts. A node that lives on reports again.
+	// ReportsCountFor is how long a report is used. A running node reports again before that.
 	ReportsCountFor = 24 * time.Hour
-	// ReportAgain is after how long a node's report is written down once more.
+	// ReportAgain is the age at which a node's report is written again.
 	ReportAgain = ReportsCountFor / 2
-	// reportPause is how long a node's report stands before another of it is written down: each is a new catalogue, and a
-	// kubelet may report as often as it likes.
+	// reportPause is the minimum time between two written reports of a node: each makes a new catalog, and a kubelet may report as often as
+	// it likes.
 	reportPause = 10 * time.Second
-	// reportsAtMost is how many reports are kept of one instance type and AMI. What counts follows from the lowest two nodes
-	// in each of five amounts, and two such nodes are mostly the same in all of them.
+	// reportsAtMost is the maximum number of reports kept for one instance type and AMI. The values used depend on the lowest two nodes in
+	// each of five amounts, and these two nodes are mostly the same for all amounts.
 	reportsAtMost = 6
-	// sizesBytes is how long the annotation gets at most. Kubernetes takes 256 KiB of annotations.
+	// sizesBytes is the maximum size of the annotation. Kubernetes allows 256 KiB of annotations.
 	sizesBytes = 128 << 10
 )
 
-// Sizes is what real nodes of a class have reported, by instance type and AMI. It is kept as JSON in the class's annotation
-// slipway.dev/learned-sizes, so that it lives as long as the class and is known after a restart.
+// Sizes holds the reports of real nodes of a class, by instance type and AMI. It is stored as JSON in the class's annotation
+// slipway.dev/learned-sizes, so that it lives as long as the class and survives restarts.
 type Sizes map[string][]Report
 
-// Report is what one node has reported, or what its kubelet's rejection of a pod has shown.
+// Report is one node's report, or a limit inferred from its kubelet's rejection of a pod.
 type Report struct {
-	// NodeClaim of the node.
+	// NodeClaim is the name of the node's NodeClaim.
 	NodeClaim string `json:"nodeClaim"`
-	// Rejection says that a kubelet rejected a pod, which the node's report does not explain.
+	// Rejection means that the report was inferred from a rejected pod that the node's own report does not explain.
 	Rejection bool `json:"rejection,omitempty"`
-	// At is when.
+	// At is the time of the report.
 	At metav1.Time `json:"at"`
 	// Memory is the capacity of memory; zero in a rejection.
 	Memory resource.Quantity `json:"memory"`
-	// Allocatable is what pods have of CPU, memory, ephemeral storage and pods. It depends on the class's settings.
+	// Allocatable holds the allocatable CPU, memory, ephemeral storage and pods. It depends on the class's settings.
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
-	// Class is the hash of the EC2NodeClass that the node was launched from; Allocatable counts for it alone.
+	// Class is the hash of the EC2NodeClass that the node was launched from; Allocatable is used for that hash only.
 	Class string `json:"class,omitempty"`
 }
 
-// SizesKey names an instance type with an AMI.
+// SizesKey returns the key of an instance type and AMI.
 func SizesKey(instanceType, imageID string) string { return instanceType + "/" + imageID }
 
-// SizesOf reads the class's annotation; none where it cannot be read: what a node reports is learned again.
+// SizesOf parses the class's annotation. It returns no sizes if the annotation cannot be parsed: nodes report again.
 func SizesOf(class *awsv1.EC2NodeClass) Sizes {
 	out := Sizes{}
 	if err := json.Unmarshal([]byte(class.Annotations[catalog.LearnedAnnotation]), &out); err != nil {
@@ -64,18 +64,17 @@ func SizesOf(class *awsv1.EC2NodeClass) Sizes {
 	return out
 }
 
-// String is the annotation's value.
+// String returns the annotation's value.
 func (s Sizes) String() string {
 	text, err := json.Marshal(s)
 	if err != nil {
-		return fmt.Sprintf("%d sizes", len(s)) // Texts and quantities always marshal.
+		return fmt.Sprintf("%d sizes", len(s)) // Strings and quantities always marshal.
 	}
 	return string(text)
 }
 
-// Note writes a report of a node of the key into the class's annotation. It says whether that is news: whether it may change what
-// counts, or a node that is known reports otherwise than before, or has not reported for long. The duration is after how long the
-// node is to report again.
+// Note adds a node's report to the class's annotation. news reports whether the annotation must be written: the report may change the values
+// used, differs from the node's last one, or the last one is old. The duration is the time until the node's next report is due.
 func Note(class *awsv1.EC2NodeClass, key string, r Report) (news bool, again time.Duration) {
 	r.Allocatable = learnable(r.Allocatable)
 	sizes := SizesOf(class)
@@ -91,7 +90,7 @@ func Note(class *awsv1.EC2NodeClass, key string, r Report) (news bool, again tim
 	return true, ReportAgain
 }
 
-// before returns when the node reported last; false where it has not.
+// before returns the time of the node's last report; false if there is none.
 func (s Sizes) before(key string, r Report) (time.Time, bool) {
 	i := slices.IndexFunc(s[key], func(have Report) bool { return have.NodeClaim == r.NodeClaim && have.Rejection == r.Rejection })
 	if i < 0 {
@@ -100,7 +99,7 @@ func (s Sizes) before(key string, r Report) (time.Time, bool) {
 	return s[key][i].At.Time, true
 }
 
-// Expire forgets reports that no longer count, and says whether there were any.
+// Expire removes expired reports, and reports whether there were any.
 func (s Sizes) Expire(now time.Time) bool {
 	expired := false
 	for key, reports := range s {
@@ -113,18 +112,18 @@ func (s Sizes) Expire(now time.Time) bool {
 	return expired
 }
 
-// ExpireReports forgets what no longer counts of a class's annotation, and says whether there was any.
+// ExpireReports removes expired reports from a class's annotation, and reports whether there were any.
 func ExpireReports(class *awsv1.EC2NodeClass, now time.Time) bool {
 	sizes := SizesOf(class)
 	if class.Annotations[catalog.LearnedAnnotation] == "" || len(sizes) > 0 && !sizes.Expire(now) {
 		return false
 	}
-	sizes.write(class) // Also where it could not be read.
+	sizes.write(class) // This also replaces an annotation that could not be parsed.
 	return true
 }
 
-// Forget forgets what nodes of one instance type, or of all where it is empty, have reported, and returns of how many instance types
-// and AMIs.
+// Forget removes the reports for one instance type, or for all if it is empty. It returns the number of removed pairs of instance type and
+// AMI.
 func Forget(class *awsv1.EC2NodeClass, instanceType string) int {
 	sizes := SizesOf(class)
 	before := len(sizes)
@@ -166,7 +165,7 @@ func (s Sizes) add(key string, r Report) bool {
 	return true
 }
 
-// amount is one number of a report: of the memory's capacity, or of a resource that is allocatable under a class's hash.
+// amount is one number of a report: the capacity of memory, or an allocatable resource under a class's hash.
 type amount struct {
 	class string
 	name  corev1.ResourceName
@@ -184,7 +183,7 @@ func (r Report) amounts() []amount {
 	return out
 }
 
-// matters says that the amount would be one of the lowest two among those of different nodes.
+// matters reports whether the amount would be one of the lowest two among those of different nodes.
 func (a amount) matters(reports []Report) bool {
 	lower := map[string]bool{}
 	for _, r := range reports {
@@ -197,7 +196,7 @@ func (a amount) matters(reports []Report) bool {
 	return len(lower) < 2
 }
 
-// needed returns the reports that what counts follows from, the newest of them where they are too many.
+// needed returns the reports that the used values depend on; the newest of them if there are too many.
 func needed(reports []Report) []Report {
 	newest := slices.SortedStableFunc(slices.Values(reports), func(a, b Report) int { return b.At.Compare(a.At.Time) })
 	for i := len(newest) - 1; i >= 0 && len(newest) > reportsAtMost; i-- {
@@ -209,7 +208,7 @@ func needed(reports []Report) []Report {
 	return newest[:min(len(newest), reportsAtMost)]
 }
 
-// learnable are the resources that are planned with a number that nodes can show to be wrong.
+// learnable returns the resources that are planned with a number that a node's report can correct.
 func learnable(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods} {
@@ -220,7 +219,7 @@ func learnable(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// prune forgets what an annotation has no room for: AMIs that the class launches no more, then what was reported longest ago.
+// prune removes reports until the annotation fits: first those of AMIs that the class no longer launches, then the oldest.
 func (s Sizes) prune(class *awsv1.EC2NodeClass) {
 	current := map[string]bool{}
 	for _, ami := range class.Status.AMIs {
@@ -254,8 +253,8 @@ func (s Sizes) prune(class *awsv1.EC2NodeClass) {
 	}
 }
 
-// Learned returns what counts for an instance type that is launched with an AMI from the class: for each node, the least that it has
-// reported or shown. False where no node has.
+// Learned returns the reports for an instance type that is launched with an AMI from the class: for each node the lowest values. False if no
+// node has reported.
 func (s Sizes) Learned(class *awsv1.EC2NodeClass, instanceType, imageID string) (catalog.Learned, bool) {
 	byNode := map[string]catalog.Reported{}
 	for _, r := range s[SizesKey(instanceType, imageID)] {

@@ -9,8 +9,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// NodeClass reads what an EC2NodeClass says about the room on its nodes. What the settings of the launcher add is the
-// caller's to fill in.
+// NodeClass converts the settings of an EC2NodeClass that decide its nodes' capacity. The caller adds the launcher's settings.
 func NodeClass(class *awsv1.EC2NodeClass) catalog.NodeClass {
 	spec := class.Spec
 	out := catalog.NodeClass{
@@ -43,8 +42,8 @@ func NodeClass(class *awsv1.EC2NodeClass) catalog.NodeClass {
 	return out
 }
 
-// Alias is the first alias of the class's AMI terms, split at its @; not ok where no term has one. The family is spelled
-// as in spec.amiFamily; one that Karpenter does not know stays as it is written. EC2NodeClass.Alias ends the process then.
+// Alias returns the first alias of the class's AMI terms, split at its @; ok is false if no term has one. The family is spelled as in
+// spec.amiFamily; one that Karpenter does not support is returned unchanged, while EC2NodeClass.Alias ends the process.
 func Alias(class *awsv1.EC2NodeClass) (family, version string, ok bool) {
 	for _, term := range class.Spec.AMISelectorTerms {
 		if term.Alias == "" {
@@ -68,7 +67,7 @@ func families() []string {
 	}
 }
 
-// AliasValid says whether the class's alias, if it has one, names a family that Karpenter knows and a version.
+// AliasValid reports whether the class's alias, if it has one, names a family that Karpenter supports and a version.
 func AliasValid(class *awsv1.EC2NodeClass) bool {
 	family, version, ok := Alias(class)
 	if !ok {
@@ -77,7 +76,7 @@ func AliasValid(class *awsv1.EC2NodeClass) bool {
 	return slices.Contains(families(), family) && version != "" && !strings.Contains(version, "@")
 }
 
-// Family is the AMI family of the class: spec.amiFamily, else its alias's, else Custom.
+// Family returns the AMI family of the class: spec.amiFamily, or its alias's, or Custom.
 func Family(class *awsv1.EC2NodeClass) string {
 	if f := class.Spec.AMIFamily; f != nil {
 		return *f

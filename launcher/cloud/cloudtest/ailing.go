@@ -9,7 +9,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// testAiling: what is not well is told, once each, with what is wrong; what is well is not.
+// testAiling checks that each impaired instance is listed once with its fault, and that no healthy one is listed.
 func (s suite) testAiling() {
 	s.resolve()
 	ids := s.launch("launch-a", 4, s.options(karpv1.CapacityTypeOnDemand))
@@ -32,11 +32,11 @@ func (s suite) testAiling() {
 		system, own, events := status.SystemImpaired.Equal(since), status.InstanceImpaired.Equal(since), len(status.Events) == 1
 		at := slices.Index(ids, status.ID)
 		if system != (at == 0) || own != (at == 1) || events != (at > 0) {
-			s.t.Errorf("instance %d of the four is told as %+v", at, status)
+			s.t.Errorf("instance %d of the four is listed as %+v", at, status)
 		}
 		for _, e := range status.Events {
 			if e.Code != event.Code || e.Description != event.Description {
-				s.t.Errorf("the event of %s is told as %+v", status.ID, e)
+				s.t.Errorf("the event of %s is listed as %+v", status.ID, e)
 			}
 		}
 	}

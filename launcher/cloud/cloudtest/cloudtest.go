@@ -1,6 +1,5 @@
-// Package cloudtest is the contract of cloud.Cloud as tests. Every implementation runs all of it: the in-memory cloud
-// that tests of the launcher stand on, and launcher/aws against an AWS on the wire. What holds here is what the launcher
-// may count on.
+// Package cloudtest is the contract of cloud.Cloud as tests. Every implementation runs all of it: the in-memory cloud that the launcher's
+// tests use, and launcher/aws against an AWS endpoint. The launcher may rely on what it asserts.
 package cloudtest
 
 import (
@@ -18,47 +17,47 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// Fixture is one cloud with nothing launched, and the hands that a test needs on it.
+// Fixture is one cloud without instances, and the functions with which a test controls it.
 type Fixture struct {
 	// Cloud under test.
 	Cloud cloud.Cloud
-	// Class that resolves: AL2023, a subnet in each of at least two zones, instance types with spot and on-demand
-	// offerings in them.
+	// Class is a class that resolves: AL2023, a subnet in each of at least two zones, and instance types with spot and on-demand offerings
+	// in these zones.
 	Class *awsv1.EC2NodeClass
-	// NoCapacity makes the offerings that match fail with InsufficientInstanceCapacity; an empty field matches any. Nil leaves out
-	// the parts that need it: a cloud that somebody else runs.
+	// NoCapacity makes the matching offerings fail with InsufficientInstanceCapacity; an empty field matches any value. If it is nil, as for
+	// a cloud outside the test's control, the parts that need it are left out.
 	NoCapacity func(cloud.Option)
 	// Interrupt sends the spot interruption warning for an instance to the interruption queue.
 	Interrupt func(instanceID string)
-	// Garble sends a message that nobody can read.
+	// Garble sends a message that cannot be parsed.
 	Garble func()
-	// Ail gives a running instance a status that is not well. Nil leaves out the part that needs it.
+	// Ail gives a running instance an impaired status. If it is nil, the part that needs it is left out.
 	Ail func(cloud.InstanceStatus)
-	// Patience is how long EC2's eventual consistency may take in this cloud, on a machine however busy; zero means two minutes.
+	// Patience is the longest delay of EC2's eventual consistency in this cloud, on a machine under any load; zero means two minutes.
 	Patience time.Duration
-	// Lacks says whether the cloud, which somebody else runs, was seen not to do something that EC2 does: then the contract
-	// holds the launcher to what is left. Nil means that it lacks nothing.
+	// Lacks reports whether the cloud, which is outside the test's control, was observed not to implement a feature of EC2: the contract
+	// then tests the rest. Nil means that it lacks nothing.
 	Lacks func(Feature) bool
 }
 
-// Feature is something that EC2 does and a stand-in for it may not.
+// Feature is a behavior of EC2 that a stand-in may lack.
 type Feature string
 
 // The features that a cloud may lack.
 const (
-	// ClientTokens: a call that is repeated with its client token launches nothing more.
+	// ClientTokens means that a call repeated with its client token launches no further instance.
 	ClientTokens Feature = "client tokens"
-	// KnownResources: tags of an instance that does not exist are refused.
+	// KnownResources means that tags of an instance that does not exist are rejected.
 	KnownResources Feature = "refusing to tag what does not exist"
 )
 
-// lacks says whether the cloud lacks a feature, and has it in the test's log.
+// lacks reports whether the cloud lacks a feature, and logs it if so.
 func (s suite) lacks(f Feature) bool {
 	s.t.Helper()
 	if s.Lacks == nil || !s.Lacks(f) {
 		return false
 	}
-	s.t.Logf("this AWS does not do what EC2 does: %s. Held to what is left.", f)
+	s.t.Logf("this AWS lacks a feature of EC2: %s. The rest of the contract is tested.", f)
 	return true
 }
 
@@ -87,10 +86,10 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		t.Run(part.name, func(t *testing.T) {
 			f := newFixture(t)
 			if f.NoCapacity == nil && slices.Contains([]string{"NoCapacity", "NextOffering"}, part.name) {
-				t.Skip("nobody can take this cloud's capacity away")
+				t.Skip("the capacity of this cloud cannot be limited")
 			}
 			if f.Ail == nil && part.name == "Ailing" {
-				t.Skip("nobody can make this cloud's instances ill")
+				t.Skip("the instances of this cloud cannot be impaired")
 			}
 			if f.Patience == 0 {
 				f.Patience = 2 * time.Minute
@@ -100,7 +99,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 	}
 }
 
-// suite is one part of the contract at work on its fixture.
+// suite is one part of the contract with its fixture.
 type suite struct {
 	Fixture
 	t *testing.T
@@ -146,11 +145,11 @@ func (s suite) options(capacityType string) []cloud.Option {
 	if len(out) < 2 {
 		s.t.Fatalf("the class has %d %s offerings, the contract needs two", len(out), capacityType)
 	}
-	// As many as a claim carries at most.
+	// A claim has at most this many.
 	return out[:min(len(out), 60)]
 }
 
-// claims are n equal ones.
+// claims returns n equal claims.
 func claims(n int) []*karpv1.NodeClaim {
 	var out []*karpv1.NodeClaim
 	for i := range n {
@@ -169,7 +168,7 @@ func (s suite) input(id string, n int, options []cloud.Option) cloud.LaunchInput
 	}
 }
 
-// launch launches n instances and fails the test where fewer came.
+// launch launches n instances and fails the test if fewer are launched.
 func (s suite) launch(id string, n int, options []cloud.Option) []string {
 	s.t.Helper()
 	out, err := s.Cloud.Launch(s.t.Context(), s.input(id, n, options))
@@ -182,7 +181,7 @@ func (s suite) launch(id string, n int, options []cloud.Option) []string {
 	return out.InstanceIDs
 }
 
-// see waits until a selection shows what the test expects.
+// see waits until a selection returns what the test expects.
 func (s suite) see(sel cloud.Selector, what string, ok func([]cloud.Instance) bool) []cloud.Instance {
 	s.t.Helper()
 	deadline := time.Now().Add(s.Patience)
@@ -205,7 +204,7 @@ func count(n int) func([]cloud.Instance) bool {
 	return func(got []cloud.Instance) bool { return len(got) == n }
 }
 
-// live expects n instances that are not on their way out.
+// live expects n instances that are neither shutting down nor terminated.
 func live(n int) func([]cloud.Instance) bool {
 	return func(got []cloud.Instance) bool {
 		going := 0

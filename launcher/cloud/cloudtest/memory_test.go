@@ -16,7 +16,7 @@ import (
 // TestMemory holds the in-memory cloud, on which the launcher's tests stand, to the same contract as AWS.
 func TestMemory(t *testing.T) { run(t, nil) }
 
-// TestMemoryWithoutClientTokens is the in-memory cloud as one of those that launch anew at each repetition.
+// TestMemoryWithoutClientTokens runs the contract with an in-memory cloud that launches again at each repetition.
 func TestMemoryWithoutClientTokens(t *testing.T) {
 	run(t, func(f cloudtest.Feature) bool { return f == cloudtest.ClientTokens })
 }

@@ -38,7 +38,7 @@ func (s suite) testResolve() {
 			s.t.Errorf("condition %s: %+v, want True", want, s.Class.StatusConditions().Get(want))
 		}
 	}
-	// Twice the same: what changes nothing must not be written again and again.
+	// The second call must give the same status: an unchanged status must not be written again.
 	again, err := s.Cloud.Resolve(s.t.Context(), s.Class)
 	if err != nil || again.InstanceProfile != status.InstanceProfile || len(again.Subnets) != len(status.Subnets) {
 		s.t.Errorf("the second Resolve differs: %+v, %v", again, err)
@@ -98,7 +98,7 @@ func (s suite) testLaunch() {
 			return o.InstanceType == i.InstanceType && o.Zone == i.Zone
 		})
 		if !offered || i.CapacityType != karpv1.CapacityTypeOnDemand {
-			s.t.Errorf("instance %s is none of the options: %+v", i.ID, i)
+			s.t.Errorf("instance %s is not one of the options: %+v", i.ID, i)
 		}
 		s.checkInstance(i, "launch-a")
 	}
@@ -142,8 +142,8 @@ func (s suite) testLaunchIsIdempotent() {
 	s.see(cloud.Selector{}, "two live instances", live(2))
 }
 
-// collect ends what a repeated call launched twice, as the launcher does once the answer of the second is written down: by
-// the launch id alone the rest is known as nobody's.
+// collect terminates what a repeated call launched twice, as the launcher does once the second answer is recorded: the launch ID identifies
+// the instances without a NodeClaim.
 func (s suite) collect(first, second []string) {
 	all := s.see(cloud.Selector{LaunchIDs: []string{"launch-a"}}, "all instances of the launch id", live(len(first)+len(second)))
 	claims := claims(len(second))
@@ -203,7 +203,7 @@ func (s suite) testNoCapacity() {
 	s.checkUnavailable(options)
 }
 
-// checkUnavailable expects these offerings to be unavailable, and no others.
+// checkUnavailable expects these offerings, and no others, to be unavailable.
 func (s suite) checkUnavailable(options []cloud.Option) {
 	types, err := s.Cloud.InstanceTypes(s.t.Context(), s.Class)
 	if err != nil {
@@ -253,7 +253,7 @@ func (s suite) testTerminate() {
 	s.resolve()
 	ids := s.launch("launch-a", 3, s.options(karpv1.CapacityTypeOnDemand))
 	s.see(cloud.Selector{}, "the instances", count(3))
-	// An id that EC2 does not know must not keep the others alive.
+	// An ID that does not exist must not keep the others from being terminated.
 	if err := s.Cloud.Terminate(s.t.Context(), []string{ids[0], "i-0fffffffffffffff0", ids[1]}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func (s suite) testRelease() {
 			s.t.Fatalf("Release: %v", err)
 		}
 	}
-	// A class of the same name may come again.
+	// A class of the same name may be created again.
 	s.resolve()
 	s.launch("launch-b", 1, s.options(karpv1.CapacityTypeOnDemand))
 }

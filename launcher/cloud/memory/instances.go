@@ -13,11 +13,11 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// Settled implements cloud.Cloud. What a launch id launched stays known, as EC2's client tokens do.
+// Settled implements cloud.Cloud. The result of a launch ID is kept, as for EC2's client tokens.
 func (c *Cloud) Settled(string) {}
 
-// Launch implements cloud.Cloud: one instance per claim from the cheapest option that has capacity, all of one capacity
-// type: spot where any option is. The same launch id gives the same answer, as EC2's client token does.
+// Launch implements cloud.Cloud: one instance per claim from the cheapest option that has capacity, all of one capacity type: spot if any
+// option is spot. The same launch ID gives the same answer, as EC2's client token does.
 func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (cloud.LaunchOutput, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +139,7 @@ func (c *Cloud) describe(i *instance, now time.Time) cloud.Instance {
 	out.Tags = maps.Clone(i.Tags)
 	switch {
 	case !i.terminatedAt.IsZero() && !now.Before(i.terminatedAt.Add(c.config.TerminatedAfter)):
-		// As EC2 does: a terminated instance has lost its addresses.
+		// As in EC2, a terminated instance has no addresses.
 		out.State, out.PrivateIP, out.PrivateDNSName = cloud.StateTerminated, "", ""
 	case !i.terminatedAt.IsZero():
 		out.State = cloud.StateShuttingDown

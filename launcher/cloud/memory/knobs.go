@@ -10,15 +10,15 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// SetCapacity says how many more instances an offering gives; empty fields of the key stand for any value, and an
-// instance needs room under each key that it matches. Without a key capacity is endless.
+// SetCapacity sets how many more instances an offering can launch. An empty field of the key matches any value, and an instance needs
+// capacity under each matching key. Without a key capacity is unlimited.
 func (c *Cloud) SetCapacity(o Offering, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.capacity[o] = n
 }
 
-// ClearCapacity makes an offering endless again and forgets that it was unavailable.
+// ClearCapacity makes an offering's capacity unlimited again and clears its unavailability.
 func (c *Cloud) ClearCapacity(o Offering) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,7 +27,7 @@ func (c *Cloud) ClearCapacity(o Offering) {
 	c.touchLocked()
 }
 
-// Fail makes the next calls of a kind answer with these errors, one each, in order; nil lets one succeed.
+// Fail makes the next calls of a kind return these errors, one each, in order; a nil error lets a call succeed.
 func (c *Cloud) Fail(call Call, errs ...error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *Cloud) BreakClass(name, reason, message string) {
 	c.classes[name] = &cloud.NodeClassError{Class: name, Reason: reason, Message: message}
 }
 
-// Put adds an instance as if somebody had launched it; missing ID and LaunchTime are filled in. It returns the id.
+// Put adds an instance that the launcher did not launch; missing ID and LaunchTime are filled in. It returns the ID.
 func (c *Cloud) Put(i cloud.Instance) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *Cloud) Put(i cloud.Instance) string {
 	return i.ID
 }
 
-// Kill ends instances as AWS does after a spot interruption: without being asked and without a message.
+// Kill terminates instances as AWS does after a spot interruption: without a request and without a message.
 func (c *Cloud) Kill(ids ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +97,7 @@ func (c *Cloud) Stop(ids ...string) {
 	}
 }
 
-// Ail gives an instance a status that is not well; the zero status makes it well again.
+// Ail gives an instance an impaired status; the zero status makes it healthy again.
 func (c *Cloud) Ail(status cloud.InstanceStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *Cloud) Ailing(ctx context.Context) ([]cloud.InstanceStatus, error) {
 	return out, nil
 }
 
-// Live lists the ids of instances that cost money: neither shutting down nor terminated, seen or not.
+// Live lists the IDs of instances that cost money: neither shutting down nor terminated, visible or not.
 func (c *Cloud) Live() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *Cloud) Live() []string {
 	return out
 }
 
-// Calls is how often a method was called, failed calls included.
+// Calls returns how often a method was called, failed calls included.
 func (c *Cloud) Calls(call Call) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +161,7 @@ func (c *Cloud) Send(m cloud.Message) string {
 	return m.Receipt
 }
 
-// Queued is the number of messages that were not deleted.
+// Queued returns the number of messages that were not deleted.
 func (c *Cloud) Queued() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -50,11 +50,11 @@ type Config struct {
 	TerminatedAfter time.Duration
 	// ForgottenAfter is how long a terminated instance is still described; zero means an hour, as EC2 does.
 	ForgottenAfter time.Duration
-	// VisibilityTimeout is when a message that was received but not deleted comes again; zero means 20 seconds.
+	// VisibilityTimeout is when a message that was received but not deleted becomes visible again; zero means 20 seconds.
 	VisibilityTimeout time.Duration
-	// ICEFor is how long an offering without capacity is remembered as unavailable; zero means 3 minutes.
+	// ICEFor is how long an offering without capacity stays unavailable; zero means 3 minutes.
 	ICEFor time.Duration
-	// IgnoreTokens launches anew when a call is repeated with its launch id, as some stand-ins for EC2 do.
+	// IgnoreTokens makes a call that is repeated with its launch ID launch again, as some EC2 stand-ins do.
 	IgnoreTokens bool
 }
 
@@ -79,7 +79,7 @@ type Cloud struct {
 	calls     map[Call]int
 }
 
-// Offering names what capacity is counted by. An empty field of a key given to SetCapacity means any value.
+// Offering is the key by which capacity is counted. An empty field of a key given to SetCapacity matches any value.
 type Offering struct {
 	// InstanceType, Zone and CapacityType as in cloud.Option.
 	InstanceType, Zone, CapacityType string
@@ -127,7 +127,7 @@ func New(c Config) *Cloud {
 	}
 }
 
-// begin counts a call and answers with the error that was set for it. The caller holds mu.
+// begin counts a call and returns the error that was set for it. The caller holds mu.
 func (c *Cloud) begin(ctx context.Context, call Call) error {
 	c.calls[call]++
 	if err := ctx.Err(); err != nil {
@@ -212,14 +212,14 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([
 	return out, nil
 }
 
-// Release implements cloud.Cloud: nothing is held for a class.
+// Release implements cloud.Cloud: the cloud holds nothing for a class.
 func (c *Cloud) Release(ctx context.Context, _ *awsv1.EC2NodeClass) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.begin(ctx, Release)
 }
 
-// Sweep implements cloud.Cloud: nothing is left over.
+// Sweep implements cloud.Cloud: there is nothing to delete.
 func (c *Cloud) Sweep(ctx context.Context) error { return ctx.Err() }
 
 // Changed implements cloud.Cloud.
@@ -229,7 +229,7 @@ func (c *Cloud) Changed() <-chan struct{} {
 	return c.changed
 }
 
-// Refresh implements cloud.Cloud: there is no cache, so it only tells when remembered failures end.
+// Refresh implements cloud.Cloud: there is no cache, so it only signals the end of recorded failures.
 func (c *Cloud) Refresh(ctx context.Context) error {
 	for {
 		changed, next := c.forgive()
@@ -242,7 +242,7 @@ func (c *Cloud) Refresh(ctx context.Context) error {
 	}
 }
 
-// forgive forgets failures whose time is over and says when the next one is, an hour from now at the latest.
+// forgive drops expired failures and returns when the next one expires, at most an hour from now.
 func (c *Cloud) forgive() (<-chan struct{}, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
