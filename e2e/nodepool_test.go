@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,13 +27,18 @@ func TestDeletedNodePoolsPodsMove(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, name)
-			w.pool(name, func(p *karpv1.NodePool) { smallSpot(p); p.Spec.Weight = new(int32(10)) })
-			w.pool(name+"-other", smallSpot)
+			w.pool(name, smallSpot)
 			w.deployment("web", 2, w.podSpec("1500m", "1Gi", nil))
 			w.awaitRunning(2)
 			victims := w.claimsOf(name)
+			// A pod that runs on the other NodePool shows that the scheduler has it.
+			w.pool(name+"-other", smallSpot)
+			w.deployment("first", 1, w.podSpec("1500m", "1Gi", func(s *corev1.PodSpec) {
+				s.NodeSelector[karpv1.NodePoolLabelKey] = name + "-other"
+			}))
+			w.awaitRunning(3)
 			if len(victims) != 2 {
-				t.Fatalf("%d NodeClaims of the heavier NodePool, want 2", len(victims))
+				t.Fatalf("%d NodeClaims of the NodePool, want 2", len(victims))
 			}
 			pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			if err := persist(t.Context(), func() error { return w.client.Delete(t.Context(), pool, how...) }); err != nil {
@@ -43,7 +49,7 @@ func TestDeletedNodePoolsPodsMove(t *testing.T) {
 				err := w.client.Get(t.Context(), keyOf(name), pool)
 				remain := slices.ContainsFunc(victims, func(v observe.Claim) bool { return !claimGone(w.cluster, v) })
 				outlived = outlived || apierrors.IsNotFound(err) && len(w.claimsOf(name)) > 0
-				return !remain && w.running() == 2
+				return !remain && w.running() == 3
 			})
 			if background := how == nil; outlived != background {
 				t.Errorf("a NodeClaim outlived its NodePool: %t, want %t", outlived, background)
