@@ -20,7 +20,7 @@ type class struct {
 	termsErr error
 	// own are the terms without what volumes and preferences add: they say which nodes a topology spread counts.
 	own   []catalog.Requirements
-	ports []port
+	ports portSet
 	// shared are those of its volumes that other pods may use as well.
 	shared []sharedVolume
 	// fits are the offers one of whose nodes could run a pod of the class, were they available.

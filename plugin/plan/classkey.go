@@ -72,9 +72,12 @@ func ClassKey(pod *corev1.Pod) string {
 		q := requests[name]
 		n.Requests = append(n.Requests, string(name)+"="+q.String())
 	}
-	for _, p := range hostPorts(s) {
-		n.Ports = append(n.Ports, p.ip+"/"+string(p.protocol)+"/"+itoa(int64(p.number)))
+	for at, ips := range hostPorts(s) {
+		for ip := range ips {
+			n.Ports = append(n.Ports, ip+"/"+string(at.protocol)+"/"+itoa(int64(at.number)))
+		}
 	}
+	slices.Sort(n.Ports)
 	rest, err := json.Marshal(n)
 	if err != nil {
 		// Only a channel or a function cannot be marshalled, and a pod has none: the pod's own name keeps it apart.

@@ -42,11 +42,25 @@ func (co *colocation) compileNodeRules() {
 			self.Add(ci)
 			co.nodeRules = append(co.nodeRules, nodeRule{subject: ci, members: self, limit: c.perNode})
 		}
-		if len(c.ports) > 0 {
-			co.pairRule(ci, func(o *class) bool { return portsClash(c.ports, o.ports) })
-		}
 	}
+	co.keepPortsApart()
 	co.keepApart()
+}
+
+// keepPortsApart turns host ports into node rules.
+func (co *colocation) keepPortsApart() {
+	var index *portIndex
+	for ci := range co.classes {
+		c := &co.classes[ci]
+		if len(c.ports) == 0 || co.in.budget.Cancelled() {
+			continue
+		}
+		if index == nil {
+			index = newPortIndex(co.classes)
+		}
+		n := nodeRule{subject: ci, members: index.clashing(c.ports)}
+		co.nodeRules = n.appendTo(co.nodeRules)
+	}
 }
 
 // keepApart turns the filters' verdicts on classes that share a node into node rules.
@@ -80,17 +94,6 @@ func (co *colocation) keepApart() {
 		}
 		co.nodeRules = n.appendTo(co.nodeRules)
 	}
-}
-
-// pairRule keeps pods of the class off those that clash with it, their own kind included.
-func (co *colocation) pairRule(ci int, clash func(*class) bool) {
-	n := nodeRule{subject: ci, members: bitset.New(len(co.classes))}
-	for oi := range co.classes {
-		if clash(&co.classes[oi]) {
-			n.members.Add(oi)
-		}
-	}
-	co.nodeRules = n.appendTo(co.nodeRules)
 }
 
 // appendTo adds a rule that keeps pods of the subject off those of the members, its own kind included, if there are any.

@@ -68,22 +68,32 @@ func (ft *fitter) fitTerms(c *class, p *pool, open bool) (bitset.Set, catalog.Re
 // dropUnfit removes offers that are too small, whose daemon pods hold a port, or that a filter or a neighbour rules out.
 func (ft *fitter) dropUnfit(c *class, set bitset.Set) {
 	ft.market.sizes.keep(set, c.need)
-	if len(c.ports)+len(c.hostile)+len(c.blocked)+len(c.rejected) == 0 {
+	holders := ft.portHolders(c)
+	if len(holders)+len(c.hostile)+len(c.blocked)+len(c.rejected) == 0 {
 		return
 	}
 	set.Each(func(oi int) {
-		if ft.daemonPort(c, oi) || ft.daemonApart(c, oi) || ft.isBlocked(c, oi) || ft.rejects(c, oi) {
+		if ft.onAny(holders, oi) || ft.daemonApart(c, oi) || ft.isBlocked(c, oi) || ft.rejects(c, oi) {
 			set.Remove(oi)
 		}
 	})
 }
 
-func (ft *fitter) daemonPort(c *class, oi int) bool {
-	if len(c.ports) == 0 {
-		return false
-	}
+// portHolders returns the daemons whose pods take a host port of the class.
+func (ft *fitter) portHolders(c *class) []int {
+	var out []int
 	for i := range ft.daemons {
-		if ft.daemons[i].fits.Has(oi) && portsClash(ft.daemons[i].ports, c.ports) {
+		if ft.daemons[i].ports.clashes(c.ports) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// onAny reports whether a node of the offer has a pod of one of the daemons.
+func (ft *fitter) onAny(daemons []int, oi int) bool {
+	for _, i := range daemons {
+		if ft.daemons[i].fits.Has(oi) {
 			return true
 		}
 	}
@@ -217,7 +227,7 @@ func (r *room) admits(c *class) bool {
 	if _, bad := c.barred[r.node.Name]; bad || c.broken != nil || c.lacks != "" {
 		return false
 	}
-	if !c.tolerates(r.node.Taints) || portsClash(r.ports, c.ports) {
+	if !c.tolerates(r.node.Taints) || r.ports.clashes(c.ports) {
 		return false
 	}
 	return slices.ContainsFunc(c.terms, func(t catalog.Requirements) bool {

@@ -131,6 +131,16 @@ func ring(b *batch, n int, topology string) {
 	}
 }
 
+// ports takes n host ports of its node, from the given one on.
+func ports(first, n int) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		for i := range n {
+			number := int32(1 + (first+i)%60000)
+			p.Spec.Containers[0].Ports = append(p.Spec.Containers[0].Ports, corev1.ContainerPort{ContainerPort: number, HostPort: number})
+		}
+	}
+}
+
 // hostiles are the rows of the goals.
 func hostiles() []hostile {
 	open := poolYAML{Name: "default"}
@@ -211,6 +221,26 @@ func hostiles() []hostile {
 				p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = apiresource.MustParse("9999999999999999999999999999999999999999999999")
 			})
 			b.shapes(200, 40, b.general)
+		}},
+		{"own-host-port-3000", open, func(b *batch) {
+			for i := range 3000 {
+				b.add(1, 100+i, 128, ports(i, 1))
+			}
+		}},
+		{"own-host-port-1500x2", open, func(b *batch) {
+			for i := range 1500 {
+				b.add(2, 100+i, 128, ports(i, 1))
+			}
+		}},
+		{"host-ports-2000x50", open, func(b *batch) {
+			for i := range 2000 {
+				b.add(1, 100+i, 128, ports(50*i, 50))
+			}
+		}},
+		{"host-ports-200x2000", open, func(b *batch) {
+			for i := range 200 {
+				b.add(1, 100+i, 128, ports(0, 2000))
+			}
 		}},
 		{"names-of-253", open, func(b *batch) {
 			for i := range 2000 {

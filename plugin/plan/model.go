@@ -168,7 +168,7 @@ func (m *model) compileRooms() {
 		_, inFlight := m.in.Catalog.InFlight[n.Name]
 		r := room{node: n, inFlight: inFlight, labels: normalLabels(n), free: m.dims.node(n.Free, n.Attachable), doubtful: m.market.probation.doubtful(n, m.in.Catalog.InFlight)}
 		for _, p := range n.Pods {
-			r.ports = append(r.ports, hostPorts(&p.Spec)...)
+			r.ports = r.ports.union(hostPorts(&p.Spec))
 			r.attach(p.Namespace, p.Spec.Volumes)
 		}
 		m.rooms = append(m.rooms, r)

@@ -186,57 +186,6 @@ func compares(t corev1.Toleration, taint corev1.Taint) bool {
 // RegionOf derives the region from the name of a zone.
 func RegionOf(zone string) string { return regionOf(zone) }
 
-// port is a host port that a pod takes on its node.
-type port struct {
-	ip       string
-	protocol corev1.Protocol
-	number   int32
-}
-
-func hostPorts(spec *corev1.PodSpec) []port {
-	var out []port
-	add := func(c corev1.Container) {
-		for _, p := range c.Ports {
-			number := p.HostPort
-			if spec.HostNetwork && number == 0 {
-				number = p.ContainerPort
-			}
-			if number == 0 {
-				continue
-			}
-			q := port{ip: p.HostIP, protocol: p.Protocol, number: number}
-			if q.ip == "" {
-				q.ip = "0.0.0.0"
-			}
-			if q.protocol == "" {
-				q.protocol = corev1.ProtocolTCP
-			}
-			out = append(out, q)
-		}
-	}
-	for _, c := range spec.Containers {
-		add(c)
-	}
-	for _, c := range spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			add(c)
-		}
-	}
-	return out
-}
-
-func portsClash(a, b []port) bool {
-	for _, p := range a {
-		for _, q := range b {
-			sameIP := p.ip == q.ip || p.ip == "0.0.0.0" || q.ip == "0.0.0.0"
-			if sameIP && p.protocol == q.protocol && p.number == q.number {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // regionOf derives the region from the name of a zone: us-east-1 of us-east-1a and of us-east-1-bos-1a.
 func regionOf(zone string) string {
 	parts := strings.Split(zone, "-")

@@ -110,7 +110,8 @@ func (ex *explainer) reasonBySize(ci int, p *pool, labelled bitset.Set) Reason {
 		r.Code, r.Message = "NoInstanceTypeFits", ex.tooLarge(c, labelled)
 		return r
 	}
-	free := ex.market.each(fits, func(oi int) bool { return !ex.fitter.daemonPort(c, oi) })
+	holders := ex.fitter.portHolders(c)
+	free := ex.market.each(fits, func(oi int) bool { return !ex.fitter.onAny(holders, oi) })
 	if free.Empty() {
 		r.Code, r.Message = "NoInstanceTypeFits", "asks for a host port that a daemon pod takes on every node of the pool"
 		return r

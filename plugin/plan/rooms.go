@@ -194,7 +194,7 @@ type room struct {
 	inFlight bool
 	labels   map[string]string
 	free     vec
-	ports    []port
+	ports    portSet
 	// attached are the volume claims of the pods there.
 	attached map[string]bool
 	// doubtful says that the node may never come.

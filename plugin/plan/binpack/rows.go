@@ -1,6 +1,7 @@
 package binpack
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -129,6 +130,9 @@ func findClasses(k *relaxer) []int {
 	return out
 }
 
+// maxTight is how many caps are a resource to rows at most: valuing resources takes time in proportion to the square of their number.
+const maxTight = 32
+
 // tightCaps returns the caps that ask for the most bins: those that limit an item type itself, at least a quarter as
 // hard as the one that does it most. The others are kept to where the rows' patterns are filled with item types.
 func tightCaps(k *packer) []bool {
@@ -141,9 +145,16 @@ func tightCaps(k *packer) []bool {
 			}
 		}
 	}
+	var tight []int
+	for ci, n := range nodes {
+		if n > 1 && n >= most/4 { // One bin is enough for what asks for no more.
+			tight = append(tight, ci)
+		}
+	}
+	slices.SortStableFunc(tight, func(a, b int) int { return cmp.Compare(nodes[b], nodes[a]) })
 	out := make([]bool, len(nodes))
-	for ci := range out {
-		out[ci] = nodes[ci] > 0 && nodes[ci] >= most/4
+	for _, ci := range tight[:min(len(tight), maxTight)] {
+		out[ci] = true
 	}
 	return out
 }
