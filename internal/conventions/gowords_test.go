@@ -1,0 +1,196 @@
+package conventions_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// dialect lists how many banned words the comments and string literals of a package have today. A number may only be
+// lowered, and a package without banned words leaves the list.
+func dialect() map[string]int {
+	return map[string]int{
+		"cmd/slipway":                          5,
+		"cmd/slipway-launcher":                 4,
+		"cmd/slipway-sandbox":                  7,
+		"cmd/slipway-scheduler":                1,
+		"disruption":                           4,
+		"e2e/aws":                              32,
+		"e2e/aws/model":                        5,
+		"e2e/aws/wire":                         3,
+		"e2e/bench":                            1,
+		"e2e/cloudcontroller":                  2,
+		"e2e/controlplane":                     9,
+		"e2e/day":                              1,
+		"e2e/demo":                             3,
+		"e2e/foreign":                          8,
+		"e2e/invariants":                       3,
+		"e2e/kind/nodeimage":                   1,
+		"e2e/kind/nodes":                       2,
+		"e2e/machines":                         1,
+		"e2e/machines/instance":                2,
+		"e2e/machines/kubelet":                 6,
+		"e2e/machines/kubelet/device-plugin":   1,
+		"e2e/machines/kubelet/slipway-kubelet": 8,
+		"e2e/machines/registry":                7,
+		"e2e/machines/sim":                     19,
+		"e2e/machines/userdata":                2,
+		"e2e/observe":                          3,
+		"e2e/part":                             1,
+		"e2e/sandbox":                          16,
+		"e2e/sandbox/control":                  5,
+		"e2e/sandbox/supervise":                5,
+		"e2e/tap":                              11,
+		"internal/conventions":                 1,
+		"internal/described":                   1,
+		"internal/release":                     1,
+		"launcher":                             16,
+		"launcher/announce":                    5,
+		"launcher/bind":                        1,
+		"launcher/budget":                      2,
+		"launcher/collect":                     5,
+		"launcher/consolidate":                 11,
+		"launcher/convert":                     3,
+		"launcher/disrupt":                     4,
+		"launcher/drain":                       2,
+		"launcher/gauges":                      14,
+		"launcher/health":                      10,
+		"launcher/interrupt":                   10,
+		"launcher/join":                        23,
+		"launcher/launch":                      18,
+		"launcher/leadership":                  11,
+		"launcher/liveness":                    2,
+		"launcher/node":                        2,
+		"launcher/nodepool":                    1,
+		"launcher/prefetch":                    11,
+		"launcher/reclaim":                     7,
+		"launcher/record":                      3,
+		"launcher/reject":                      5,
+		"launcher/repair":                      2,
+		"launcher/roll":                        8,
+		"launcher/server":                      31,
+		"launcher/terminate":                   17,
+		"launcher/view":                        4,
+		"launcher/voluntary":                   3,
+		"manifests/chart":                      1,
+		"plugin":                               4,
+		"plugin/batch":                         3,
+		"plugin/catalogview":                   1,
+		"plugin/consolidate":                   4,
+		"plugin/explain":                       1,
+		"plugin/heir":                          2,
+		"plugin/hooks":                         18,
+		"plugin/link":                          3,
+		"plugin/plan":                          88,
+		"plugin/plan/binpack":                  17,
+		"plugin/promise":                       4,
+		"plugin/provision/clusterview":         8,
+		"plugin/provision/podclass":            5,
+		"plugin/reservations":                  1,
+		"plugin/simulate":                      15,
+		"plugin/simulate/apiserver":            1,
+		"plugin/simulate/input":                6,
+		"plugin/simulate/market":               8,
+		"plugin/verify":                        6,
+	}
+}
+
+// Comments and texts in the code are in the words that the documents use.
+func TestCodeIsInPlainWords(t *testing.T) {
+	fset, files := tree(t)
+	counts, where := map[string]int{}, map[string][]string{}
+	for _, f := range files {
+		if f.isTest() || f.generated() {
+			continue
+		}
+		dir, found := f.dir(), bannedInCode(fset, f)
+		counts[dir] += len(found)
+		where[dir] = append(where[dir], found...)
+	}
+	if len(counts) < 50 {
+		t.Fatalf("found %d packages: this check looks at the wrong place", len(counts))
+	}
+	for _, c := range ratchet(counts, func(string) int { return 0 }, dialect()) {
+		t.Errorf("banned words of package %s\n\t%s\n\tthe list: dialect in internal/conventions/gowords_test.go",
+			c, strings.Join(where[c.name], "\n\t"))
+	}
+}
+
+// bannedInCode returns the banned words in the comments and the string literals of a file, each with its place and what
+// to write instead. A term that is broken over two lines is at its first. Paths of imports are names of files.
+func bannedInCode(fset *token.FileSet, f source) []string {
+	words, instead := banned()
+	var out []string
+	find := func(text string, place func(offset int) token.Pos) {
+		for _, at := range words.FindAllStringIndex(text, -1) {
+			word := text[at[0]:at[1]]
+			out = append(out, fmt.Sprintf("%s:%d: %q, write: %s", f.path, fset.Position(place(at[0])).Line, word, instead(word)))
+		}
+	}
+	for _, group := range f.file.Comments {
+		text, places := joined(group)
+		find(text, func(offset int) token.Pos { return places[offset] })
+	}
+	ast.Inspect(f.file, func(n ast.Node) bool {
+		if _, ok := n.(*ast.ImportSpec); ok {
+			return false
+		}
+		literal, ok := n.(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING {
+			return true
+		}
+		if text, err := strconv.Unquote(literal.Value); err == nil {
+			find(text, func(int) token.Pos { return literal.Pos() })
+		}
+		return true
+	})
+	return out
+}
+
+// joined returns the words of a comment with single spaces between them, and the place of each byte.
+func joined(group *ast.CommentGroup) (string, []token.Pos) {
+	var text strings.Builder
+	var places []token.Pos
+	for _, c := range group.List {
+		for word := range strings.FieldsSeq(strings.TrimPrefix(c.Text, "//")) {
+			if text.Len() > 0 {
+				word = " " + word
+			}
+			text.WriteString(word)
+			places = append(places, slices.Repeat([]token.Pos{c.Pos()}, len(word))...)
+		}
+	}
+	return text.String(), places
+}
+
+func TestBannedWordsAreFoundInCode(t *testing.T) {
+	const code = "package a\n\nimport _ \"a/lane\"\n\n// f is not told, all the\n// same.\nfunc f() string { // heir\n\treturn \"whom\" + `x\nnobody`\n}\n"
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "a.go", code, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := bannedInCode(fset, source{path: "a.go", file: file})
+	words := bannedWords()
+	want := []string{
+		`a.go:5: "told", write: ` + words["tell|tells|told|telling"],
+		`a.go:5: "all the same", write: ` + words["all the same|be it"],
+		`a.go:7: "heir", write: ` + words["heir|heirs|heirless"],
+		`a.go:8: "whom", write: ` + words["whom"],
+		`a.go:8: "nobody", write: ` + words["nobody|somebody|whoever"],
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, most := range slices.Sorted(maps.Values(dialect())) {
+		if most < 1 {
+			t.Errorf("dialect lists a package with %d words: take it off", most)
+		}
+	}
+}
