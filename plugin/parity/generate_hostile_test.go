@@ -319,9 +319,14 @@ func namedLong(d dice, p *corev1.Pod, at part) {
 	})
 }
 
+// portsMuch takes many host ports, the same as others or its own, or few of its own.
 func portsMuch(d dice, p *corev1.Pod, at part) {
-	for i := range min(at.size, 60000) {
-		port := int32(1 + i)
+	first, n := pick(d, 0, at.i*at.size, at.i), min(at.size, 60000)
+	if d.IntN(3) == 0 {
+		n = 1 + d.IntN(3)
+	}
+	for i := range n {
+		port := int32(1 + (first+i)%60000)
 		p.Spec.Containers[0].Ports = append(p.Spec.Containers[0].Ports, corev1.ContainerPort{
 			ContainerPort: port, HostPort: port, Protocol: corev1.ProtocolTCP, HostIP: pick(d, "", "127.0.0.1"),
 		})
