@@ -56,7 +56,6 @@ type Cloud struct {
 	zoneIDs   sync.Map
 	throttle  *throttle
 	described *merger[[]string, map[string]cloud.Instance]
-	ended     *merger[[]string, map[string]error]
 	tagged    *merger[tagRequest, map[string]error]
 	taken     takenAddresses
 	seen      seenInstances
@@ -103,7 +102,6 @@ func New(cfg Config) (*Cloud, error) {
 		without: newUnavailable(p.Unavailable, changed), changed: changed,
 	}
 	c.described = newMerger(gather, c.describeAll)
-	c.ended = newMerger(gather, c.terminateAll)
 	c.tagged = newMerger(gather, c.tagAll)
 	return c, nil
 }

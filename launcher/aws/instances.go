@@ -212,37 +212,26 @@ func (c *Cloud) tagSome(ctx context.Context, ids []string, tags map[string]strin
 	}
 }
 
-// Terminate implements cloud.Cloud. One ID that EC2 rejects fails a whole call: such a call is split until all other instances are
-// terminated.
+// Terminate implements cloud.Cloud. EC2 limits the number of calls: callers gather the instances that terminate together, as
+// launcher/terminate does. One ID that EC2 rejects fails a whole call: such a call is split until all other instances are terminated.
 func (c *Cloud) Terminate(ctx context.Context, instanceIDs []string) (err error) {
 	defer c.metrics.measure("Delete")(&err)
-	if len(instanceIDs) == 0 {
-		return nil
-	}
-	failed, err := c.ended.do(ctx, instanceIDs)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, id := range instanceIDs {
-		errs = append(errs, failed[id])
-	}
-	return errors.Join(errs...)
-}
-
-// terminateAll terminates the instances of several callers and returns the errors by instance.
-func (c *Cloud) terminateAll(ctx context.Context, asked [][]string) (map[string]error, error) {
-	ids := slices.Concat(asked...)
+	ids := slices.Clone(instanceIDs)
 	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	failed := map[string]error{}
-	for chunk := range slices.Chunk(slices.Compact(ids), terminateAtOnce) {
+	for chunk := range slices.Chunk(ids, terminateAtOnce) {
 		// EC2 limits the number of instances as well as the number of calls.
 		if err := c.throttle.instances.WaitN(ctx, len(chunk)); err != nil {
-			return failed, fmt.Errorf("waiting to terminate %d instances: %w", len(chunk), err)
+			return fmt.Errorf("waiting to terminate %d instances: %w", len(chunk), err)
 		}
 		c.terminate(ctx, chunk, failed)
 	}
-	return failed, nil
+	var errs []error
+	for _, id := range ids {
+		errs = append(errs, failed[id])
+	}
+	return errors.Join(errs...)
 }
 
 func (c *Cloud) terminate(ctx context.Context, ids []string, failed map[string]error) {
