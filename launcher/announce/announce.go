@@ -74,6 +74,13 @@ func New(c Config) (*Announcer, error) {
 	return a, nil
 }
 
+// EventRecorder writes Events about objects. *Recorder is one, and so is record.EventRecorder of client-go. The source component of
+// the Events is its own: karpenter for the Events that Karpenter has too.
+type EventRecorder interface {
+	// Eventf records an Event about an object.
+	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
 // Recorder announces in the name of one component.
 type Recorder struct {
 	announcer *Announcer

@@ -9,30 +9,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/launcher/announce"
 )
 
 // parallel is how many bindings are under way at once: an API server answers hundreds per second, and a node that turns
 // Ready should not wait for another's.
 const parallel = 64
 
-// Recorder writes Events; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Binder binds pods. It is safe for concurrent use.
 type Binder struct {
 	client client.Client
-	events Recorder
+	events announce.EventRecorder
 	slots  chan struct{}
 }
 
 // NewBinder returns a Binder that writes through c and records Events, whose source component is slipway's own.
-func NewBinder(c client.Client, events Recorder) (*Binder, error) {
+func NewBinder(c client.Client, events announce.EventRecorder) (*Binder, error) {
 	if c == nil || events == nil {
 		return nil, errors.New("bind: a client and an event recorder are required")
 	}

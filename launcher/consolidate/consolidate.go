@@ -10,12 +10,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -72,12 +72,6 @@ type Metrics interface {
 	Scored(approved bool, pool, policy string, score float64)
 }
 
-// Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Settings are what a user may choose.
 type Settings struct {
 	// Period is how often the cluster is looked at.
@@ -109,7 +103,7 @@ type Config struct {
 	// Metrics of all who disrupt nodes.
 	Metrics Metrics
 	// Events records Karpenter's Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// Settings a user chose.
 	Settings Settings
 	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.

@@ -203,7 +203,7 @@ func (w *world) Scored(approved bool, pool, policy string, score float64) {
 	w.count("%s %s: %v with %.2f", pool, policy, approved, score)
 }
 
-// Eventf implements the Recorder.
+// Eventf implements announce.EventRecorder.
 func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

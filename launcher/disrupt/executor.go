@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -76,12 +76,6 @@ type Metrics interface {
 	ValidationFailed(consolidationType string)
 }
 
-// Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Config is what an Executor is made of. Every field is required but the last.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
@@ -99,7 +93,7 @@ type Config struct {
 	// Metrics of all who disrupt nodes.
 	Metrics Metrics
 	// Events records Karpenter's Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// SpotToSpot says that spot nodes may be replaced by other spot nodes to save.
 	SpotToSpot bool
 }

@@ -191,7 +191,7 @@ func (f *flow) log(format string, args ...any) {
 	fmt.Fprintf(&f.trace, "%7s "+format+"\n", append([]any{time.Since(f.start).Round(100 * time.Millisecond)}, args...)...)
 }
 
-// Eventf implements the Recorders.
+// Eventf implements announce.EventRecorders.
 func (f *flow) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	if _, ok := o.(*corev1.Node); ok {
 		f.log("%s: %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))

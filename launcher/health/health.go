@@ -10,12 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
@@ -31,12 +31,6 @@ const (
 	rejectedByKubelets = "RejectedByKubelets"
 )
 
-// Recorder writes Events; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Config is what a Health is made of. Every field is required.
 type Config struct {
 	// Client reads NodePools from the cache and writes their conditions; Reader reads them from the API server.
@@ -44,7 +38,7 @@ type Config struct {
 	// Reader reads past the cache.
 	Reader client.Reader
 	// Events records slipway's own Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// Changed is told when a NodePool's Gate says something else than before; it returns at once.
 	Changed func()
 	// Registerer takes the metrics.

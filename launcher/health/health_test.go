@@ -34,7 +34,7 @@ type world struct {
 	changes  atomic.Int64
 }
 
-// Eventf implements health.Recorder.
+// Eventf implements announce.EventRecorder.
 func (w *world) Eventf(_ runtime.Object, _, reason, format string, args ...any) {
 	w.events = append(w.events, reason+": "+fmt.Sprintf(format, args...))
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -52,12 +52,6 @@ type Ender interface {
 	BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Config is what an Interruptions is made of. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
@@ -73,7 +67,7 @@ type Config struct {
 	// Ender ends nodes.
 	Ender Ender
 	// Events records Karpenter's Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
 	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.

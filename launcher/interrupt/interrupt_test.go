@@ -92,7 +92,7 @@ func (s *scene) log(format string, args ...any) {
 	s.trace = append(s.trace, fmt.Sprintf("%3s ", time.Since(s.start).Round(time.Second))+fmt.Sprintf(format, args...))
 }
 
-// Eventf implements interrupt.Recorder.
+// Eventf implements announce.EventRecorder.
 func (s *scene) Eventf(o runtime.Object, kind, reason, format string, args ...any) {
 	name := o.(client.Object).GetName()
 	s.log("event %T %s %s %s: %s", o, name, kind, reason, fmt.Sprintf(format, args...))

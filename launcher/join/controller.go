@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -56,12 +56,6 @@ type Ender interface {
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Recorder writes Events; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Health knows of NodePools whether their nodes join; *health.Health is one.
 type Health interface {
 	// Joined notes that the node of a claim has registered.
@@ -93,7 +87,7 @@ type Config struct {
 	// Guard lets effects happen while leading only.
 	Guard leadership.Guard
 	// Events records slipway's own Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// Settings a user chose.
 	Settings Settings
 	// Ours says whether a claim is ours to launch and to bring in: Karpenter's are not while one is alive.

@@ -85,7 +85,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// Eventf implements join.Recorder.
+// Eventf implements announce.EventRecorder.
 func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...)))
 }

@@ -10,11 +10,11 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -37,12 +37,6 @@ type Cloud interface {
 	Terminate(ctx context.Context, instanceIDs []string) error
 }
 
-// Recorder writes Events; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Config is what a Launcher is made of. Every field is required but where it says otherwise.
 type Config struct {
 	// Client reads from the cache and writes.
@@ -54,7 +48,7 @@ type Config struct {
 	// Guard lets effects happen while leading only.
 	Guard leadership.Guard
 	// Events records Karpenter's Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// Failed is told of each claim that could not be launched, before it is deleted: reason is one CamelCase word.
 	Failed func(claim *karpv1.NodeClaim, reason, message string)
 	// Registerer takes the metrics.

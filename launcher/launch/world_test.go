@@ -233,7 +233,7 @@ func (c brittleCloud) Terminate(ctx context.Context, ids []string) error {
 	return c.w.around("terminate", func() error { return c.Cloud.Terminate(ctx, ids) })
 }
 
-// Eventf implements launch.Recorder.
+// Eventf implements announce.EventRecorder.
 func (w *world) Eventf(o runtime.Object, kind, reason, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,7 +11,6 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -25,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/index"
@@ -49,12 +49,6 @@ type Resolver interface {
 	Release(ctx context.Context, class *awsv1.EC2NodeClass) error
 }
 
-// Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Config is what a Controller is made of.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes. Required.
@@ -64,7 +58,7 @@ type Config struct {
 	// Guard lets effects happen while leading only. Required.
 	Guard leadership.Guard
 	// Events records Karpenter's Events. Required.
-	Events Recorder
+	Events announce.EventRecorder
 	// CABundle is the cluster's, PEM in base64, from the settings or as the launcher itself knows it: it is part of the hash.
 	CABundle *string
 }

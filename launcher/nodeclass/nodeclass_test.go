@@ -48,7 +48,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// Eventf implements nodeclass.Recorder.
+// Eventf implements announce.EventRecorder.
 func (w *world) Eventf(_ runtime.Object, kind, reason, format string, args ...any) {
 	w.events = append(w.events, kind+" "+reason+": "+fmt.Sprintf(format, args...))
 }

@@ -93,7 +93,7 @@ func (f *flow) log(format string, args ...any) {
 	fmt.Fprintf(&f.trace, format+"\n", args...)
 }
 
-// Eventf implements the Recorders.
+// Eventf implements announce.EventRecorders.
 func (f *flow) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	if _, ok := o.(*corev1.Node); !ok {
 		f.log("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -20,6 +19,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -58,12 +58,6 @@ type Ender interface {
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Config is what a Reclaimer is made of. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
@@ -77,7 +71,7 @@ type Config struct {
 	// Ender ends nodes.
 	Ender Ender
 	// Events records Karpenter's Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// Ledger gives out places in the budgets.
 	Ledger *budget.Ledger
 	// Metrics count what was decided.

@@ -10,7 +10,6 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +20,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
@@ -36,12 +36,6 @@ const (
 	untoldFor = time.Second
 )
 
-// Recorder writes Events; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Health is told of rejections; *health.Health is one.
 type Health interface {
 	// Rejected notes that a kubelet rejected a pod that was bound ahead of the scheduler.
@@ -55,7 +49,7 @@ type Config struct {
 	// Guard lets effects happen while leading only.
 	Guard leadership.Guard
 	// Events records slipway's own Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// Health of the NodePools.
 	Health Health
 	// Ours says whether a claim is ours to care for.

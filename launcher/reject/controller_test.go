@@ -50,7 +50,7 @@ func (w *world) Wait(ctx context.Context) (context.Context, context.CancelFunc, 
 	return ctx, cancel, nil
 }
 
-// Eventf implements reject.Recorder.
+// Eventf implements announce.EventRecorder.
 func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...)))
 }

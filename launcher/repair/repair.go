@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -42,12 +42,6 @@ type Ender interface {
 	BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Config is what a Repairer is made of. Every field is required but Policies and Ours.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
@@ -57,7 +51,7 @@ type Config struct {
 	// Ender ends nodes.
 	Ender Ender
 	// Events records Karpenter's Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
 	// Enabled is the feature gate: nothing is repaired without it.

@@ -75,7 +75,7 @@ func (w *ward) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason str
 	return w.api.Delete(ctx, claim)
 }
 
-// Eventf implements repair.Recorder.
+// Eventf implements announce.EventRecorder.
 func (w *ward) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	if node, ok := o.(*corev1.Node); ok {
 		fmt.Fprintf(&w.trace, "%s event %s %s: %s\n", time.Since(w.start).Round(time.Second), node.Name, reason, fmt.Sprintf(format, args...))

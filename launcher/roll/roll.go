@@ -8,12 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/expire"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -37,12 +37,6 @@ type Mover interface {
 	Replace(ctx context.Context, claim *karpv1.NodeClaim, why, message string) error
 }
 
-// Recorder writes Events, with source component karpenter; record.EventRecorder of client-go is one.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
-}
-
 // Config is what a Roller is made of. Every field is required but Window and Ours.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
@@ -52,7 +46,7 @@ type Config struct {
 	// Mover moves the nodes.
 	Mover Mover
 	// Events records Karpenter's Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// Metrics count what may go.
 	Metrics *voluntary.Metrics
 	// Window is the longest soft window before an expiry of nodes whose NodePool does not say its own; zero means that there is none.

@@ -101,7 +101,7 @@ func (s *scene) Replace(ctx context.Context, claim *karpv1.NodeClaim, why, messa
 	return nil
 }
 
-// Eventf implements roll.Recorder.
+// Eventf implements announce.EventRecorder.
 func (s *scene) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	if _, ok := o.(*corev1.Node); !ok {
 		fmt.Fprintf(&s.trace, "event %s %s: %s\n", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
@@ -21,13 +21,6 @@ type Instances interface {
 	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
 	// Terminate ends instances; ids that EC2 does not know are ignored.
 	Terminate(ctx context.Context, instanceIDs []string) error
-}
-
-// Recorder writes Events; record.EventRecorder of client-go is one. Its source component is karpenter: every Event of
-// this package is Karpenter's.
-type Recorder interface {
-	// Eventf records an Event about an object.
-	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
 }
 
 // Config is what a Terminator is made of. Every field is required.
@@ -43,7 +36,7 @@ type Config struct {
 	// Guard lets effects happen while leading only.
 	Guard leadership.Guard
 	// Events records Karpenter's Events.
-	Events Recorder
+	Events announce.EventRecorder
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
 	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.

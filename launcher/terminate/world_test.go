@@ -117,7 +117,7 @@ func (w *world) take() string {
 	return strings.Join(w.trace, "\n") + "\n"
 }
 
-// Eventf implements terminate.Recorder.
+// Eventf implements announce.EventRecorder.
 func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	obj := o.(client.Object)
 	if _, ok := o.(*karpv1.NodeClaim); ok {
