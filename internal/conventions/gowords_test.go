@@ -60,7 +60,7 @@ func dialect() map[string]int {
 		"launcher/disrupt":                     4,
 		"launcher/drain":                       2,
 		"launcher/gauges":                      14,
-		"launcher/health":                      10,
+		"launcher/health":                      9,
 		"launcher/interrupt":                   10,
 		"launcher/join":                        23,
 		"launcher/launch":                      18,

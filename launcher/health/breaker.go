@@ -3,7 +3,6 @@ package health
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -27,16 +26,17 @@ type Breaker struct {
 	Until time.Time
 	// Why is the last failure.
 	Why string
+	// Written is the message that the condition had before the launcher restarted. It holds until something new is known; empty then.
+	Written string
 }
 
-// Restored is the Breaker of a NodePool whose condition, with its message, is all that is known of it.
+// Restored returns the Breaker of a NodePool whose condition, with its message, is all that is known of it: its nodes are tried one
+// at a time from now on, and what is said of it stays.
 func Restored(healthy bool, since time.Time, message string) Breaker {
 	if healthy {
 		return Breaker{Nodes: []bool{true}}
 	}
-	_, why, _ := strings.Cut(message, theLast)
-	why, _, _ = strings.Cut(why, oneAtATime)
-	return Breaker{Nodes: slices.Repeat([]bool{false}, tooMany), Tries: 1, Since: since, Why: why}
+	return Breaker{Nodes: slices.Repeat([]bool{false}, tooMany), Tries: 1, Since: since, Written: message}
 }
 
 // Joined notes a node that registered: the hold ends.
@@ -52,7 +52,7 @@ func (b Breaker) Failed(created, now time.Time, why string) Breaker {
 		return b
 	}
 	b.Tries++
-	b.Why, b.Since, b.Until = why, now, now.Add(hold(b.Tries))
+	b.Why, b.Written, b.Since, b.Until = why, "", now, now.Add(hold(b.Tries))
 	return b
 }
 
@@ -103,14 +103,11 @@ func (b Breaker) Gate(now time.Time) Gate {
 	return Gate{OneAtATime: true, Why: b.Message()}
 }
 
-// Parts of Message.
-const (
-	theLast    = ": the last: "
-	oneAtATime = "; one node at a time is tried"
-)
-
-// Message tells of a held NodePool, for a human.
+// Message returns what the condition of a NodePool whose nodes do not join says.
 func (b Breaker) Message() string {
+	if b.Written != "" {
+		return b.Written
+	}
 	if b.Tries == 0 {
 		return fmt.Sprintf("of the last %d nodes not all joined", len(b.Nodes))
 	}
@@ -119,10 +116,11 @@ func (b Breaker) Message() string {
 		text += fmt.Sprintf(", %d tries in a row", b.Tries)
 	}
 	if b.Why != "" {
-		text += theLast + b.Why
+		text += ": the last: " + b.Why
 	}
+	text += "; one node at a time is tried"
 	if b.Until.IsZero() {
-		return text + oneAtATime
+		return text
 	}
-	return text + oneAtATime + fmt.Sprintf(" from %s on", b.Until.UTC().Format(time.RFC3339))
+	return text + " from " + b.Until.UTC().Format(time.RFC3339) + " on"
 }

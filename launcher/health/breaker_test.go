@@ -14,7 +14,7 @@ import (
 //
 //	joined at=D                        a node joined
 //	failed at=D created=D [why=(...)]  one did not whose NodeClaim was created then
-//	restored healthy=true|false at=D   the launcher was restarted, the condition is what it was
+//	restored healthy=true|false at=D   the launcher was restarted, the condition is what it was, or says message=(...)
 //	gate at=D                          what may be launched
 //
 // Each answers what may be launched then, and what the condition says.
@@ -47,7 +47,11 @@ func TestBreaker(t *testing.T) {
 			case "restored":
 				var healthy bool
 				d.ScanArgs(t, "healthy", &healthy)
-				b = health.Restored(healthy, now, b.Message())
+				message := b.Message()
+				if d.HasArg("message") {
+					d.ScanArgs(t, "message", &message)
+				}
+				b = health.Restored(healthy, now, message)
 			case "gate":
 			default:
 				t.Fatalf("%s: no command %q", d.Pos, d.Cmd)
