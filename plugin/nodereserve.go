@@ -16,6 +16,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 
+	"github.com/slipway-k8s/slipway/disruption/conditions"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
 )
@@ -193,11 +194,9 @@ func (n *nodeReserve) freed() []*corev1.Pod {
 // reservedUntil returns until when room is kept on the node: until some time after it became Ready, or after its creation
 // if it never does.
 func reservedUntil(node *corev1.Node, now time.Time) (time.Time, bool) {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			until := c.LastTransitionTime.Add(reserveAfterReady)
-			return until, now.Before(until)
-		}
+	if conditions.NodeReady(node) {
+		until := conditions.Ready(node).LastTransitionTime.Add(reserveAfterReady)
+		return until, now.Before(until)
 	}
 	until := node.CreationTimestamp.Add(20 * time.Minute)
 	return until, now.Before(until)

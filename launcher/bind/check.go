@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
 // Check says why the kubelet would reject a pod on the Node as it really is; empty where it would not. A plan counts on a
@@ -25,7 +27,7 @@ func Check(pod *corev1.Pod, node *corev1.Node, onNode []*corev1.Pod) string {
 	free := node.Status.Allocatable.DeepCopy()
 	room := free.Pods().Value()
 	for _, other := range onNode {
-		if other.Status.Phase == corev1.PodSucceeded || other.Status.Phase == corev1.PodFailed || other.UID == pod.UID {
+		if disruption.Terminal(other) || other.UID == pod.UID {
 			continue
 		}
 		take(free, requests(other))

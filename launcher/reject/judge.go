@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/slipway-k8s/slipway/disruption"
 )
 
 // reasons are those of a kubelet's admission that are no want of room (pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/cm).
@@ -88,7 +90,7 @@ func Judge(f Facts) Lesson {
 func (f Facts) fromFile(p *corev1.Pod) bool {
 	_, mirror := p.Annotations[mirrorAnnotation]
 	owner := metav1.GetControllerOf(p)
-	return mirror && p.Status.StartTime != nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded &&
+	return mirror && p.Status.StartTime != nil && !disruption.Terminal(p) &&
 		owner != nil && owner.APIVersion == "v1" && owner.Kind == "Node" && owner.Name == f.Node.Name && owner.UID == f.Node.UID
 }
 
@@ -96,7 +98,7 @@ func (f Facts) fromFile(p *corev1.Pod) bool {
 func (f Facts) overcommitted(name corev1.ResourceName) bool {
 	sum := asked(f.Pod, name)
 	for _, p := range f.OnNode {
-		if p.UID != f.Pod.UID && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
+		if p.UID != f.Pod.UID && !disruption.Terminal(p) {
 			sum.Add(asked(p, name))
 		}
 	}

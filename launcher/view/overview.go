@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
@@ -118,9 +118,7 @@ func New(in Objects) Overview {
 
 // counts says whether a pod is one that somebody waits for.
 func counts(pod *corev1.Pod) bool {
-	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	daemon := slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" })
-	return !finished && !daemon
+	return !disruption.Terminal(pod) && !disruption.OfDaemonSet(pod)
 }
 
 func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {

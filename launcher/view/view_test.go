@@ -37,7 +37,7 @@ func pod(name, uid, node string, phase corev1.PodPhase) corev1.Pod {
 
 func TestOverview(t *testing.T) {
 	daemon := pod("cni", "d1", "n1", corev1.PodRunning)
-	daemon.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet"}}
+	daemon.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
 	in := view.Objects{
 		NodeClaims: []karpv1.NodeClaim{
 			claim("default-b", "n1", karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized),
