@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // after is the input with the first plan come true, for the pods that are left.
@@ -108,9 +109,9 @@ func (s *second) planned(i int) Node {
 			n.Free[corev1.ResourcePods] = most
 		}
 	}
-	at := normalLabels(&n)
+	at := nodematch.NodeLabels(n.Name, n.Labels)
 	for _, d := range s.daemons() {
-		_, ok := Tolerates(d.pod.Spec.Tolerations, c.Taints)
+		_, ok := nodematch.Tolerates(d.pod.Spec.Tolerations, c.Taints)
 		if ok && slices.ContainsFunc(d.terms, func(t catalog.Requirements) bool { _, ok := t.Match(at); return ok }) {
 			n.Pods = append(n.Pods, d.pod)
 		}
@@ -133,7 +134,7 @@ func (s *second) daemons() []daemon {
 	for _, ds := range s.in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
 		pod.Namespace, pod.Name = ds.Namespace, ds.Name
-		if terms, err := PodRequirements(pod); err == nil && InvalidRequest(pod) == "" {
+		if terms, err := nodematch.PodRequirements(pod); err == nil && InvalidRequest(pod) == "" {
 			s.daemonsRead = append(s.daemonsRead, daemon{pod, terms})
 		}
 	}

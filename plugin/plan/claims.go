@@ -10,6 +10,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // claims writes one claim per node, the dearest first. A node for which a NodePool's minValues cannot be kept is launched
@@ -162,7 +163,7 @@ func (cf *claimForms) span(p *problem, n node, ok bitset.Set) span {
 	o := &cf.market.offers[n.offer]
 	pinned := slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned })
 	several := slices.ContainsFunc(cf.market.pools[o.pool].Requirements, func(r catalog.Requirement) bool {
-		return NormalKey(r.Key) == labelCapacityType && r.MinValues > 1
+		return nodematch.NormalKey(r.Key) == labelCapacityType && r.MinValues > 1
 	})
 	sp := span{shared: ok, zones: []string{o.Zone}, capacity: []string{o.CapacityType}}
 	s := &cf.market.types[o.shape]
@@ -259,7 +260,7 @@ func (mk *market) nodeLabels(o *offer, open catalog.Requirements) map[string]str
 		}
 	}
 	for k, v := range maps.Clone(out) {
-		for _, a := range aliases(k) {
+		for _, a := range nodematch.Aliases(k) {
 			out[a] = v
 		}
 	}
@@ -287,7 +288,7 @@ func (cf *claimForms) claimRequirements(pool *pool, alts []int, sp span, open ca
 	var out []catalog.Requirement
 	minValues := map[string]int32{}
 	for _, r := range pool.Requirements {
-		r.Key = NormalKey(r.Key)
+		r.Key = nodematch.NormalKey(r.Key)
 		if _, ok := narrowed[r.Key]; ok {
 			minValues[r.Key] = max(minValues[r.Key], r.MinValues)
 			continue

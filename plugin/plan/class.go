@@ -8,6 +8,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // class is an Input.Class, or a DaemonSet seen as one.
@@ -131,10 +132,10 @@ func (d dims) newClass(c Class, w want) class {
 	}
 	requests := PodRequests(c.Pod)
 	out := class{key: c.Key, pod: pod, refs: c.Pods, need: d.pod(requests), lacks: d.lacking(requests), ports: hostPorts(&pod.Spec), barred: map[string]string{}, want: w}
-	out.terms, out.termsErr = PodRequirements(pod)
+	out.terms, out.termsErr = nodematch.PodRequirements(pod)
 	out.own = out.terms
 	if w.pod != nil {
-		out.own, _ = PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
+		out.own, _ = nodematch.PodRequirements(c.Pod) // An error of it is one of the stricter pod, too.
 	}
 	if out.broken = unsupported(c.Pod, requests); out.broken == nil {
 		d.addVolumes(&out, c.Volumes)

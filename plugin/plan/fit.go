@@ -8,6 +8,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // fit finds the offers whose nodes can run one pod of the class by its labels, taints, ports and resources, and what it demands of
@@ -28,10 +29,10 @@ func (ft *fitter) fit(c *class) (bitset.Set, []catalog.Requirements) {
 
 // tolerates says that the taints let the class in, those with the effect PreferNoSchedule included where that is wanted.
 func (c *class) tolerates(taints []corev1.Taint) bool {
-	if c.want.untainted && !toleratesSoft(c.pod.Spec.Tolerations, taints) {
+	if c.want.untainted && !nodematch.ToleratesPreferred(c.pod.Spec.Tolerations, taints) {
 		return false
 	}
-	_, ok := Tolerates(c.pod.Spec.Tolerations, taints)
+	_, ok := nodematch.Tolerates(c.pod.Spec.Tolerations, taints)
 	return ok
 }
 
@@ -250,7 +251,7 @@ func (ft *fitter) takeDaemons() {
 		d.fits = bitset.New(len(ft.market.offers))
 		for pi := range ft.market.pools {
 			p := &ft.market.pools[pi]
-			if _, ok := Tolerates(d.pod.Spec.Tolerations, p.Taints); !ok || p.broken != nil {
+			if _, ok := nodematch.Tolerates(d.pod.Spec.Tolerations, p.Taints); !ok || p.broken != nil {
 				continue
 			}
 			for _, term := range d.terms {

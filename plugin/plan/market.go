@@ -12,6 +12,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // pool is a NodePool, prepared for matching.
@@ -85,7 +86,7 @@ func newPool(np catalog.NodePool) pool {
 	}
 	normal := slices.Clone(np.Requirements)
 	for i := range normal {
-		normal[i].Key = NormalKey(normal[i].Key)
+		normal[i].Key = nodematch.NormalKey(normal[i].Key)
 	}
 	p.reqs, p.broken = catalog.NewRequirements(normal)
 	if key, bad := p.reqs.Conflict(); bad {
@@ -303,7 +304,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 func wellKnown(key string) bool {
 	switch key {
 	case corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
-		corev1.LabelOSStable, corev1.LabelWindowsBuild, corev1.LabelHostname, labelZoneID, fieldName:
+		corev1.LabelOSStable, corev1.LabelWindowsBuild, corev1.LabelHostname, labelZoneID, nodematch.FieldName:
 		return true
 	}
 	return strings.HasPrefix(key, "karpenter.k8s.aws/") || strings.HasPrefix(key, "karpenter.sh/")

@@ -9,6 +9,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // model is the input compiled to small integers: pools, offers and classes are known by their index.
@@ -166,7 +167,7 @@ func (m *model) compileRooms() {
 			continue
 		}
 		_, inFlight := m.in.Catalog.InFlight[n.Name]
-		r := room{node: n, inFlight: inFlight, labels: normalLabels(n), free: m.dims.node(n.Free, n.Attachable), doubtful: m.market.probation.doubtful(n, m.in.Catalog.InFlight)}
+		r := room{node: n, inFlight: inFlight, labels: nodematch.NodeLabels(n.Name, n.Labels), free: m.dims.node(n.Free, n.Attachable), doubtful: m.market.probation.doubtful(n, m.in.Catalog.InFlight)}
 		for _, p := range n.Pods {
 			r.ports = r.ports.union(hostPorts(&p.Spec))
 			r.attach(p.Namespace, p.Spec.Volumes)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // attend finds the affinity that daemon pods meet on new nodes: the class is kept to the offers whose nodes have them, if
@@ -116,7 +117,7 @@ func (od *openDomains) counted(r *rule) bitset.Set {
 	c, seen := &od.classes[r.owner], bitset.New(len(od.market.offers))
 	for pi := range od.market.pools {
 		p := &od.market.pools[pi]
-		_, tolerated := Tolerates(c.pod.Spec.Tolerations, p.Taints)
+		_, tolerated := nodematch.Tolerates(c.pod.Spec.Tolerations, p.Taints)
 		if policy := r.policy.NodeTaintsPolicy; !p.Ready || !tolerated && policy != nil && *policy == corev1.NodeInclusionPolicyHonor {
 			continue
 		}

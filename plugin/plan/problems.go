@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // unsupported is why no node is launched for the pod, whatever its shape; nil where one may be.
@@ -18,7 +19,7 @@ func unsupported(pod *corev1.Pod, requests corev1.ResourceList) *Reason {
 	if why := invalidRequest(&pod.Spec, requests); why != "" {
 		return &Reason{Code: "InvalidPod", Message: why}
 	}
-	if why := tooManyTerms(&pod.Spec); why != "" {
+	if why := nodematch.TooManyTerms(&pod.Spec); why != "" {
 		return &Reason{Code: "NotSupported", Message: why}
 	}
 	if what, n := mostRequired(&pod.Spec); n > maxRequired {
@@ -87,7 +88,7 @@ func problems(in Input) []Problem {
 			}
 			found.problem(fmt.Sprintf("Pod %s/%s", c.Pod.Namespace, ref), "spec.containers", "%s. The pod is not planned", why)
 		}
-		if _, err := PodRequirements(c.Pod); err != nil && len(c.Pods) > 0 {
+		if _, err := nodematch.PodRequirements(c.Pod); err != nil && len(c.Pods) > 0 {
 			found.problem(fmt.Sprintf("Pod %s/%s", c.Pod.Namespace, c.Pods[0].Name), "spec.affinity.nodeAffinity", "%v. The pod is not planned", err)
 		}
 	}
@@ -111,7 +112,7 @@ func (ip *inputProblems) poolProblems(p *pool) {
 		ip.problem(object, "spec.template.spec.requirements", "contradict each other: no value of %s is allowed. The pool launches nothing", key)
 	}
 	for _, k := range sortedKeys(p.labels) {
-		if set, ok := p.reqs[NormalKey(k)]; ok && !set.Has(p.labels[k]) && p.broken == nil {
+		if set, ok := p.reqs[nodematch.NormalKey(k)]; ok && !set.Has(p.labels[k]) && p.broken == nil {
 			ip.problem(object, "spec.template.metadata.labels", "%s=%s contradicts the requirement %s %s. The pool launches nothing", k, p.labels[k], k, setText(set))
 		}
 	}

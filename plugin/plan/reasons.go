@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // note keeps a reason that was found on the way, for a class in a pool.
@@ -77,7 +78,7 @@ func (ex *explainer) reason(ci, pi int) Reason {
 	if !p.Ready {
 		return say("NotReady", "the pool is not ready: %s", p.NotReadyMessage)
 	}
-	if taint, ok := Tolerates(c.pod.Spec.Tolerations, p.Taints); !ok {
+	if taint, ok := nodematch.Tolerates(c.pod.Spec.Tolerations, p.Taints); !ok {
 		return say("TaintNotTolerated", "does not tolerate the pool's taint %s", taint.ToString())
 	}
 	if c.termsErr != nil {
@@ -172,7 +173,7 @@ func (mk *market) conflict(c *class, p *pool) string {
 
 // allows says why the pool has no value for the key that the class asks for.
 func (mk *market) allows(p *pool, key string, asked catalog.Set) string {
-	if key == corev1.LabelHostname || key == fieldName {
+	if key == corev1.LabelHostname || key == nodematch.FieldName {
 		return "the names of nodes to launch are not known before"
 	}
 	set, limited := p.reqs[key]

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -58,7 +59,7 @@ func (re *relations) compileRules() {
 		re.spreadRules(ci)
 		for _, s := range re.classes[ci].want.spread {
 			re.rules = append(re.rules, rule{
-				kind: spread, key: NormalKey(s.key), owner: ci, selector: s.selector, inNS: s.inNS, maxSkew: s.maxSkew, minDomains: 1, soft: true,
+				kind: spread, key: nodematch.NormalKey(s.key), owner: ci, selector: s.selector, inNS: s.inNS, maxSkew: s.maxSkew, minDomains: 1, soft: true,
 			})
 		}
 		if a := re.classes[ci].pod.Spec.Affinity; a != nil {
@@ -95,7 +96,7 @@ func (re *relations) spreadRules(ci int) {
 		if err != nil {
 			continue
 		}
-		r := rule{kind: spread, key: NormalKey(c.TopologyKey), owner: ci, selector: selector, maxSkew: int(c.MaxSkew), minDomains: 1, policy: c}
+		r := rule{kind: spread, key: nodematch.NormalKey(c.TopologyKey), owner: ci, selector: selector, maxSkew: int(c.MaxSkew), minDomains: 1, policy: c}
 		if c.MinDomains != nil {
 			r.minDomains = int(*c.MinDomains)
 		}
@@ -158,7 +159,7 @@ func (re *relations) termRule(pod *corev1.Pod, t *corev1.PodAffinityTerm, carefu
 	}
 	selector = matchKeys(selector, pod, selection.In, t.MatchLabelKeys)
 	selector = matchKeys(selector, pod, selection.NotIn, t.MismatchLabelKeys)
-	return rule{key: NormalKey(t.TopologyKey), selector: selector, inNS: re.namespacesOf(t, pod.Namespace, careful)}, nil
+	return rule{key: nodematch.NormalKey(t.TopologyKey), selector: selector, inNS: re.namespacesOf(t, pod.Namespace, careful)}, nil
 }
 
 // namespacesOf says which namespaces a term speaks of: those listed and those whose labels the selector matches; the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // show prints a plan for the want section of a scenario.
@@ -193,7 +194,7 @@ func checkNode(t *testing.T, in plan.Input, c *plan.Claim, it catalog.InstanceTy
 	used := corev1.ResourceList{}
 	for _, ds := range in.DaemonSets {
 		pod := &corev1.Pod{Spec: ds.Spec.Template.Spec}
-		if _, ok := plan.Tolerates(pod.Spec.Tolerations, c.Taints); ok && admitted(pod, labels) {
+		if _, ok := nodematch.Tolerates(pod.Spec.Tolerations, c.Taints); ok && admitted(pod, labels) {
 			addTo(used, pod, 1)
 		}
 	}
@@ -202,7 +203,7 @@ func checkNode(t *testing.T, in plan.Input, c *plan.Claim, it catalog.InstanceTy
 		if !admitted(pod, labels) {
 			t.Errorf("%s as %s: pods of %s do not match its labels %v", c.Name, it.Name, pod.Name, labels)
 		}
-		if taint, ok := plan.Tolerates(pod.Spec.Tolerations, c.Taints); !ok {
+		if taint, ok := nodematch.Tolerates(pod.Spec.Tolerations, c.Taints); !ok {
 			t.Errorf("%s: pods of %s do not tolerate %s", c.Name, pod.Name, taint.ToString())
 		}
 		addTo(used, pod, len(m.Pods))
@@ -215,7 +216,7 @@ func checkNode(t *testing.T, in plan.Input, c *plan.Claim, it catalog.InstanceTy
 }
 
 func admitted(pod *corev1.Pod, labels map[string]string) bool {
-	terms, err := plan.PodRequirements(pod)
+	terms, err := nodematch.PodRequirements(pod)
 	return err == nil && slices.ContainsFunc(terms, func(r catalog.Requirements) bool { _, ok := r.Match(labels); return ok })
 }
 

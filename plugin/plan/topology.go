@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // countNode adds the pods of a node to the rules, and what they forbid to the classes.
@@ -14,7 +15,7 @@ func (re *relations) countNode(ni int) {
 	if len(re.rules) == 0 && !slices.ContainsFunc(n.Pods, repels) {
 		return
 	}
-	at := normalLabels(n)
+	at := nodematch.NodeLabels(n.Name, n.Labels)
 	for i := range re.rules {
 		r := &re.rules[i]
 		v, ok := at[r.key]
@@ -58,7 +59,7 @@ func (re *relations) included(r *rule, n *Node, at map[string]string) bool {
 	}
 	c := &re.classes[r.owner]
 	for _, s := range c.pod.Spec.TopologySpreadConstraints {
-		if _, ok := at[NormalKey(s.TopologyKey)]; !ok && s.WhenUnsatisfiable == corev1.DoNotSchedule {
+		if _, ok := at[nodematch.NormalKey(s.TopologyKey)]; !ok && s.WhenUnsatisfiable == corev1.DoNotSchedule {
 			return false
 		}
 	}
@@ -68,7 +69,7 @@ func (re *relations) included(r *rule, n *Node, at map[string]string) bool {
 		}
 	}
 	if p := r.policy.NodeTaintsPolicy; p != nil && *p == corev1.NodeInclusionPolicyHonor {
-		if _, ok := Tolerates(c.pod.Spec.Tolerations, n.Taints); !ok {
+		if _, ok := nodematch.Tolerates(c.pod.Spec.Tolerations, n.Taints); !ok {
 			return false
 		}
 	}
@@ -78,7 +79,7 @@ func (re *relations) included(r *rule, n *Node, at map[string]string) bool {
 // block keeps classes away from where a pod that exists does not tolerate them.
 func (re *relations) block(p *corev1.Pod, at map[string]string) {
 	for _, t := range p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		v, ok := at[NormalKey(t.TopologyKey)]
+		v, ok := at[nodematch.NormalKey(t.TopologyKey)]
 		if !ok {
 			continue
 		}
@@ -95,7 +96,7 @@ func (re *relations) block(p *corev1.Pod, at map[string]string) {
 			if c.blocked == nil {
 				c.blocked = map[string]map[string]bool{}
 			}
-			key := NormalKey(t.TopologyKey)
+			key := nodematch.NormalKey(t.TopologyKey)
 			if c.blocked[key] == nil {
 				c.blocked[key] = map[string]bool{}
 			}
@@ -176,20 +177,4 @@ func (r *rule) least(v string, n int) int {
 		}
 	}
 	return max(least, 0)
-}
-
-// normalLabels are a node's labels, its name included. A deprecated key without its normal one is none: the scheduler
-// compares keys as they are, and nodes have had both since Kubernetes 1.17.
-func normalLabels(n *Node) map[string]string {
-	out := make(map[string]string, len(n.Labels)+2)
-	for k, v := range n.Labels {
-		if NormalKey(k) == k {
-			out[k] = v
-		}
-	}
-	out[fieldName] = n.Name
-	if out[corev1.LabelHostname] == "" {
-		out[corev1.LabelHostname] = n.Name
-	}
-	return out
 }

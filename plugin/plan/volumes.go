@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 func attachments(driver string) corev1.ResourceName {
@@ -55,7 +56,7 @@ func (d dims) addVolumes(c *class, volumes []Volume) {
 func termRequirements(terms []corev1.NodeSelectorTerm) ([]catalog.Requirements, error) {
 	selector := &corev1.NodeSelector{NodeSelectorTerms: terms}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector}}}}
-	out, err := PodRequirements(pod)
+	out, err := nodematch.PodRequirements(pod)
 	if err != nil {
 		return nil, fmt.Errorf("the volume's node affinity has no term that can match")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -50,11 +51,11 @@ func (pc *preferenceCosts) wishes(ci int) []wish {
 	}
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		if selector, err := spreadSelector(pod, &c); err == nil && c.WhenUnsatisfiable == corev1.ScheduleAnyway {
-			s := softSpread{key: NormalKey(c.TopologyKey), selector: selector, inNS: only(pod.Namespace), maxSkew: max(int(c.MaxSkew), 1)}
+			s := softSpread{key: nodematch.NormalKey(c.TopologyKey), selector: selector, inNS: only(pod.Namespace), maxSkew: max(int(c.MaxSkew), 1)}
 			out = append(out, spreadWish(s, spreadWeight, fmt.Sprintf("topology spread over %s with maxSkew %d (ScheduleAnyway)", c.TopologyKey, c.MaxSkew)))
 		}
 	}
-	if slices.ContainsFunc(pc.market.pools, func(p pool) bool { return !toleratesSoft(pod.Spec.Tolerations, p.Taints) }) {
+	if slices.ContainsFunc(pc.market.pools, func(p pool) bool { return !nodematch.ToleratesPreferred(pod.Spec.Tolerations, p.Taints) }) {
 		out = append(out, wish{weight: spreadWeight, text: "no node with a PreferNoSchedule taint", apply: func(w *want) { w.untainted = true }})
 	}
 	for i := range out {

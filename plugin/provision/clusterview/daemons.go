@@ -3,14 +3,13 @@ package clusterview
 import (
 	"slices"
 
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-
-	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // daemonSet is a DaemonSet, compiled once for all nodes that are asked about: each instance type in each zone is one, and a tenant's
@@ -69,7 +68,7 @@ func (d *daemonSet) runsOn(node *corev1.Node) bool {
 	if d.terms != nil && !slices.ContainsFunc(d.terms, func(parts []*nodeaffinity.LazyErrorNodeSelector) bool { return matchAll(parts, node) }) {
 		return false
 	}
-	_, tolerates := plan.Tolerates(s.Tolerations, node.Spec.Taints)
+	_, tolerates := nodematch.Tolerates(s.Tolerations, node.Spec.Taints)
 	return tolerates
 }
 

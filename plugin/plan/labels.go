@@ -1,0 +1,41 @@
+package plan
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Values of the label karpenter.sh/capacity-type.
+const (
+	capacitySpot     = "spot"
+	capacityReserved = "reserved"
+)
+
+// Label keys that are not constants of k8s.io/api.
+const (
+	labelCapacityType = "karpenter.sh/capacity-type"
+	labelNodePool     = "karpenter.sh/nodepool"
+	labelNodeClass    = "karpenter.k8s.aws/ec2nodeclass"
+	labelZoneID       = "topology.k8s.aws/zone-id"
+	labelRegistered   = "karpenter.sh/registered"
+	labelInitialized  = "karpenter.sh/initialized"
+)
+
+// RegionOf derives the region from the name of a zone.
+func RegionOf(zone string) string { return regionOf(zone) }
+
+// regionOf derives the region from the name of a zone: us-east-1 of us-east-1a and of us-east-1-bos-1a.
+func regionOf(zone string) string {
+	parts := strings.Split(zone, "-")
+	for i, p := range parts {
+		if p != "" && p[0] >= '0' && p[0] <= '9' {
+			parts[i] = strings.TrimRight(p, "abcdefghijklmnopqrstuvwxyz")
+			return strings.Join(parts[:i+1], "-")
+		}
+	}
+	return zone
+}
+
+// isHost says that the label tells nodes apart.
+func isHost(key string) bool { return key == corev1.LabelHostname }
