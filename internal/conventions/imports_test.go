@@ -44,6 +44,7 @@ func bans() []ban {
 		{ours + "plugin/plan", "google.golang.org/grpc", nil, "planning is a pure function"},
 		{ours + "plugin/plan/binpack", "k8s.io/", nil, "bin packing knows nothing of Kubernetes"},
 		{ours + "plugin/plan/binpack", ours + "launcher", nil, "bin packing knows nothing of Kubernetes"},
+		{ours + "plugin/plan/relations", ours + "plugin/plan/binpack", nil, "relations between pods know nothing of nodes to buy and their prices"},
 		{ours + "plugin/batch", "k8s.io/client-go", nil, "batching is a pure function"},
 		{ours + "plugin/batch", "k8s.io/kubernetes/", nil, "batching is a pure function"},
 	}

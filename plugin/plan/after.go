@@ -7,10 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // after is the input with the first plan come true, for the pods that are left.
@@ -233,8 +233,8 @@ func (c *Class) spreadsOver(other *corev1.Pod) bool {
 		constraints = c.DefaultSpread
 	}
 	return c.Pod.Namespace == other.Namespace && slices.ContainsFunc(constraints, func(t corev1.TopologySpreadConstraint) bool {
-		selector, err := spreadSelector(c.Pod, &t)
-		return err == nil && t.WhenUnsatisfiable == corev1.DoNotSchedule && selector.Matches(labels.Set(other.Labels))
+		term, err := relations.SpreadTerm(c.Pod, &t)
+		return err == nil && t.WhenUnsatisfiable == corev1.DoNotSchedule && term.Matches(other)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // claims writes one claim per node, the dearest first. A node for which a NodePool's minValues cannot be kept is launched
@@ -57,7 +58,7 @@ func (m *model) copyClaim(of *Claim, next []int) Claim {
 	c.Requirements, c.Labels, c.Taints = slices.Clone(of.Requirements), maps.Clone(of.Labels), slices.Clone(of.Taints)
 	c.Members = make([]Member, 0, len(of.Members))
 	for _, x := range of.Members {
-		c.Members = append(c.Members, Member{Class: x.Class, Pods: take(m.classes, part{x.Class, len(x.Pods)}, next)})
+		c.Members = append(c.Members, Member{Class: x.Class, Pods: take(m.classes, relations.Part{Class: x.Class, N: len(x.Pods)}, next)})
 	}
 	return c
 }
@@ -90,7 +91,7 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	parts := p.parts(n)
 	if !f.fine {
 		for _, part := range parts {
-			m.explainer.note(part.class, o.pool, Reason{
+			m.explainer.note(part.Class, o.pool, Reason{
 				Code: "RequirementsConflict", cause: minValuesLost,
 				Message: "minValues of the pool cannot be kept for a node that runs the pod: " + m.claimForms.minValuesText(pool, f.alts, sp),
 			})
@@ -111,17 +112,17 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	c.Labels = m.market.nodeLabels(o, values)
 	m.claimForms.write(&c, f, sp, pool, values)
 	for _, part := range parts {
-		c.Members = append(c.Members, Member{Class: part.class, Pods: take(m.classes, part, next)})
+		c.Members = append(c.Members, Member{Class: part.Class, Pods: take(m.classes, part, next)})
 	}
 	return c, true
 }
 
 // parts are the node's pods by class, sorted.
-func (p *problem) parts(n node) []part {
-	var out []part
+func (p *problem) parts(n node) []relations.Part {
+	var out []relations.Part
 	for _, it := range n.items {
 		for _, q := range p.units[it.unit].parts {
-			out = addPart(out, q.class, q.n*it.n)
+			out = addPart(out, q.Class, q.N*it.n)
 		}
 	}
 	return sortedParts(out)
@@ -189,7 +190,7 @@ func (cf *claimForms) span(p *problem, n node, ok bitset.Set) span {
 func (m *model) widened(p *problem, n node, sp span, kinds bool) span {
 	zones := true
 	if slices.ContainsFunc(n.items, func(it item) bool { return p.units[it.unit].pinned }) {
-		if zones = m.alone(p.parts(n)); zones {
+		if zones = m.relations.Alone(p.parts(n), zonal); zones {
 			sp.shared = m.placer.unpinned(p, n)
 		}
 	}

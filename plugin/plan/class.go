@@ -4,11 +4,11 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // class is an Input.Class, or a DaemonSet seen as one.
@@ -33,8 +33,8 @@ type class struct {
 	barred   map[string]string
 	// perNode is how many one node may hold by a filter's verdict; 0 for any.
 	perNode int
-	// blocked are label values on which pods that exist do not tolerate the class.
-	blocked map[string]map[string]bool
+	// blocked is where pods that exist forbid the class.
+	blocked relations.Blocked
 	// lacks is the first resource, by name, that the class asks for and that is no dimension: no instance type and no node has any. Empty
 	// for none.
 	lacks corev1.ResourceName
@@ -45,9 +45,6 @@ type class struct {
 	// hostile are the daemons whose pods do not bear the class on their node, or the class them.
 	hostile []hostility
 }
-
-// part is n pods of a class.
-type part struct{ class, n int }
 
 // want is the preferences of one class that a plan is held to.
 type want struct {
@@ -74,11 +71,8 @@ type hostility struct {
 // softSpread wants the matching pods even over the values of a label.
 type softSpread struct {
 	// id of the wish it comes from, plus one; 0 for none.
-	id       int
-	key      string
-	selector labels.Selector
-	inNS     scope
-	maxSkew  int
+	id int
+	relations.SoftSpread
 }
 
 // wants are the preferences that a plan is held to, by class; nil for none.
@@ -93,7 +87,7 @@ func (w wants) of(ci int) want {
 
 // unit is what packing moves: one pod, or several that must share a node.
 type unit struct {
-	parts []part
+	parts []relations.Part
 	count int
 	need  vec
 	// fits are the offers that take one unit on an empty node; demands what it wants of the open keys, by pool.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // domainMemo remembers what does not depend on sizes, for units that demand nothing of open labels: many classes ask the same. The limits do not change meanwhile.
@@ -50,10 +51,10 @@ const maxInside = 4096
 
 // moreDomains is for a unit whose pods must be apart by labels of which a NodePool takes any value, when each of its domains has one: twice
 // as many values of one such label, or of all of them where each alone does not help, and the first domain that they open; -1 for none.
-func (pl *placer) moreDomains(u *unit, keys []string, domains []domain) ([]domain, int) {
+func (pl *placer) moreDomains(u *unit, keys []string, domains []relations.Domain) ([]relations.Domain, int) {
 	var apart [][]string
 	for _, key := range keys {
-		if pl.relations.apartBy(u, key) {
+		if pl.relations.ApartBy(u.parts, key) {
 			apart = append(apart, []string{key})
 		}
 	}
@@ -66,29 +67,13 @@ func (pl *placer) moreDomains(u *unit, keys []string, domains []domain) ([]domai
 			pl.market.moreValues[key] = 2*pl.market.moreValues[key] + 1
 		}
 		if more := pl.domainsOf(u, keys); len(more) > len(domains) || len(some) > 1 {
-			if best := pl.relations.bestDomain(u, more); best >= 0 {
+			if best := pl.relations.BestDomain(u.parts, more); best >= 0 {
 				return more, best
 			}
 		}
 		pl.market.moreValues = before
 	}
 	return domains, -1
-}
-
-// apartBy says that anti-affinity keeps the unit's pods from others by the key, and that no spread counts its values.
-func (re *relations) apartBy(u *unit, key string) bool {
-	apart := false
-	for i := range re.rules {
-		r := &re.rules[i]
-		if r.key != key {
-			continue
-		}
-		if r.kind == spread {
-			return false
-		}
-		apart = apart || r.kind == antiAffinity && slices.ContainsFunc(u.parts, func(p part) bool { return r.owner == p.class || r.classes.Has(p.class) })
-	}
-	return apart && !isHost(key)
 }
 
 // placesOf returns the places under the keys, for units with the demands.

@@ -9,6 +9,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // fit finds the offers whose nodes can run one pod of the class by its labels, taints, ports and resources, and what it demands of
@@ -105,25 +106,11 @@ func (ft *fitter) hostile(c *class) []hostility {
 	var out []hostility
 	for i := range ft.daemons {
 		d := &ft.daemons[i]
-		if keys := append(ft.relations.repelled(c.pod, d.pod), ft.relations.repelled(d.pod, c.pod)...); len(keys) > 0 {
+		if keys := append(ft.relations.Repelled(c.pod, d.pod), ft.relations.Repelled(d.pod, c.pod)...); len(keys) > 0 {
 			out = append(out, hostility{i, keys})
 		}
 	}
 	return out
-}
-
-// repelled are the keys by which required anti-affinity of the pod matches the other one. Pods on one node share all of its domains.
-func (re *relations) repelled(pod, other *corev1.Pod) []string {
-	if !repels(pod) {
-		return nil
-	}
-	var keys []string
-	for _, t := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		if r, err := re.termRule(pod, &t, true); err == nil && r.matches(other) {
-			keys = append(keys, r.key)
-		}
-	}
-	return keys
 }
 
 func (ft *fitter) daemonApart(c *class, oi int) bool {
@@ -145,15 +132,7 @@ func (mk *market) bears(oi int, key string) bool {
 }
 
 func (ft *fitter) isBlocked(c *class, oi int) bool {
-	if len(c.blocked) == 0 {
-		return false
-	}
-	for key, values := range c.blocked {
-		if v, ok := ft.market.label(oi, key); ok && values[v] {
-			return true
-		}
-	}
-	return false
+	return c.blocked.Forbids(func(key string) (string, bool) { return ft.market.label(oi, key) })
 }
 
 // demandOf is the part of the requirements that the pool leaves to the pods, narrowed by what the pool allows.
@@ -240,7 +219,7 @@ func (r *room) admits(c *class) bool {
 // fitter finds the offers whose nodes can run a pod of a class, the daemon pods there included.
 type fitter struct {
 	market    *market
-	relations *relations
+	relations *relations.Relations
 	daemons   []class
 }
 

@@ -36,7 +36,7 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 		return *c, false
 	}
 	sp := span{shared: shared, zones: []string{c.Expected.Zone}, capacity: valuesIn(c.Requirements, labelCapacityType)}
-	if !slices.ContainsFunc(more, func(x Member) bool { return len(m.relations.keysOf(x.Class)) > 0 }) {
+	if !slices.ContainsFunc(more, func(x Member) bool { return len(m.relations.Keys(x.Class)) > 0 }) {
 		sp.zones = m.market.zonesLeft(sp, m.market.offers[oi].shape, valuesIn(c.Requirements, corev1.LabelTopologyZone))
 	}
 	fit := m.claimForms.stillFit(c, oi, sp)

@@ -12,38 +12,6 @@ import (
 // zonal says that the label is one by which a unit is pinned to a zone.
 func zonal(key string) bool { return key == corev1.LabelTopologyZone || key == labelZoneID }
 
-// alone says that no pod but those of the parts, on one node, has to do with the rules over zones that concern them: whichever zone
-// the node comes up in, they are the first.
-func (m *model) alone(parts []part) bool {
-	for i := range m.relations.rules {
-		r := &m.relations.rules[i]
-		if !zonal(r.key) || r.kind == attended {
-			continue
-		}
-		members, owners, concerned := 0, 0, false
-		for _, p := range parts {
-			if r.classes.Has(p.class) {
-				members += p.n
-				concerned = true
-			}
-			if r.owner == p.class {
-				owners += p.n
-				concerned = true
-			}
-		}
-		if !concerned {
-			continue
-		}
-		for _, n := range r.owners {
-			owners -= n
-		}
-		if r.total != members || owners != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // unpinned is shared without the zones that the node's units were given.
 func (pl *placer) unpinned(p *problem, n node) bitset.Set {
 	loose := *p
@@ -55,7 +23,7 @@ func (pl *placer) unpinned(p *problem, n node) bitset.Set {
 		}
 		free := pl.newUnit(u.parts, u.count)
 		var keys []string
-		for _, k := range pl.relations.keys(u) {
+		for _, k := range pl.relations.KeysOf(u.parts) {
 			if !zonal(k) {
 				keys = append(keys, k)
 			}
@@ -70,7 +38,7 @@ func (m *model) loose(c *Claim) bool {
 	if len(valuesIn(c.Requirements, corev1.LabelTopologyZone)) < 2 {
 		return false
 	}
-	return slices.ContainsFunc(c.Members, func(x Member) bool { return slices.ContainsFunc(m.relations.keysOf(x.Class), zonal) })
+	return slices.ContainsFunc(c.Members, func(x Member) bool { return slices.ContainsFunc(m.relations.Keys(x.Class), zonal) })
 }
 
 // untied is left without the classes that rules over zones tie to pods of claims whose zone is open: where those will be is not known
@@ -99,13 +67,9 @@ func (s *second) mayBeLoose(c Claim) bool {
 
 // tied are the classes of the rules over zones that concern the claim's pods.
 func (m *model) tied(c *Claim) bitset.Set {
-	out := bitset.New(len(m.classes))
-	for i := range m.relations.rules {
-		r := &m.relations.rules[i]
-		if zonal(r.key) && slices.ContainsFunc(c.Members, func(x Member) bool { return x.Class == r.owner || r.classes.Has(x.Class) }) {
-			out.Add(r.owner)
-			out.Union(r.classes)
-		}
+	var classes []int
+	for _, x := range c.Members {
+		classes = append(classes, x.Class)
 	}
-	return out
+	return m.relations.Tied(classes, zonal)
 }

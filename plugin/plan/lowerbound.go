@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // provenShare is what may be open between a plan and the bound that was proven on the way, to leave it at that.
@@ -19,10 +20,10 @@ func (m *model) prove(pk *packing) proof {
 		for _, ui := range units {
 			u := &p.units[ui]
 			for _, q := range u.parts {
-				out.pods[q.class] += u.count * q.n
+				out.pods[q.Class] += u.count * q.N
 				if pk.values != nil && len(u.parts) == 1 {
-					worth[q.class] += float64(u.count) * pk.values[ki]
-					of[q.class] += u.count * q.n
+					worth[q.Class] += float64(u.count) * pk.values[ki]
+					of[q.Class] += u.count * q.N
 				}
 			}
 		}
@@ -93,7 +94,7 @@ func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
 	var units []unit
 	for ci, n := range pods {
 		if n > 0 {
-			units = append(units, m.placer.newUnit([]part{{ci, 1}}, n))
+			units = append(units, m.placer.newUnit([]relations.Part{{Class: ci, N: 1}}, n))
 		}
 	}
 	if len(units) == 0 {
@@ -106,7 +107,7 @@ func (m *model) lowerBound(pods []int, cost float64, known proof) float64 {
 		for i, of := range p.of {
 			for _, ui := range of {
 				u := &units[ui]
-				start.Values[i] += float64(u.count) * known.values[u.parts[0].class] / float64(p.packing.Items[i].Count)
+				start.Values[i] += float64(u.count) * known.values[u.parts[0].Class] / float64(p.packing.Items[i].Count)
 			}
 		}
 	}

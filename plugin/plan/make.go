@@ -79,12 +79,25 @@ func (m *model) plan(most []int, last bool) (Plan, bool) {
 		}
 		out.FirstFitPerHour += pk.firstFit
 	}
-	if m.again && !last || !m.relations.settle(units, next, most, last) || !m.gangRules.gangsStand(next, most, last) { // 6
+	if m.again && !last || !m.keepsRules(units, next, most, last) || !m.gangRules.gangsStand(next, most, last) { // 6
 		return Plan{}, false
 	}
 	out.Unplaced = m.explainer.unplaced(next) // 7
 	out.PlainCostPerHour = out.CostPerHour
 	return out, true
+}
+
+// keepsRules takes the units that found no node out of the counts, and reports whether the pods that have one still keep their rules. If
+// not, most is lowered (Relations.Settle).
+func (m *model) keepsRules(units []unit, placed, most []int, last bool) bool {
+	lost := false
+	for i := range units {
+		if u := &units[i]; u.count > 0 {
+			m.relations.RecordParts(u.parts, -u.count, u.domain)
+			lost = true
+		}
+	}
+	return !lost || m.relations.Settle(placed, most, last)
 }
 
 // book adds the nodes to the usage of their pools, times times.

@@ -295,9 +295,6 @@ func picks(s catalog.Set, n int) []string {
 	return out
 }
 
-// lookup gives the labels of a place.
-type lookup func(key string) (string, bool)
-
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // wellKnown says that only the instance type, the offering or the NodePool itself set the label, never a pod.

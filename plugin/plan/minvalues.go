@@ -118,7 +118,7 @@ func (m *model) inParts(pk *packing, n node, slack []int64, next []int) ([]Claim
 				continue
 			}
 			for _, q := range p.units[it.unit].parts {
-				m.avoid(q.class, m.market.offers[n.offer].pool, p.units[it.unit].fits)
+				m.avoid(q.Class, m.market.offers[n.offer].pool, p.units[it.unit].fits)
 			}
 		}
 		return nil, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // model is the input compiled to small integers: pools, offers and classes are known by their index.
@@ -24,7 +25,7 @@ type model struct {
 	lessons      *lessons
 	again        bool
 	market       market
-	relations    relations
+	relations    *relations.Relations
 	fitter       fitter
 	placer       placer
 	colocation   colocation
@@ -38,7 +39,7 @@ type model struct {
 // compile returns the input as a model. Where the context ends meanwhile, no class fits anything in it.
 func compile(in Input, w wants, l *lessons) *model {
 	m := &model{in: in, lessons: l}
-	m.fitter = fitter{market: &m.market, relations: &m.relations}
+	m.fitter = fitter{market: &m.market}
 	m.compileDims()
 	builder := marketBuilder{in: &m.in, market: &m.market, dims: m.dims}
 	builder.compilePools()
@@ -61,20 +62,20 @@ func compile(in Input, w wants, l *lessons) *model {
 		m.classes = append(m.classes, m.dims.newClass(c, w.of(i)))
 		m.classes[i].fits, m.classes[i].demands = bitset.New(len(m.market.offers)), make([]catalog.Requirements, len(m.market.pools))
 	}
-	m.relations = relations{in: &m.in, classes: m.classes, concerns: make([]concern, len(m.classes))}
-	m.placer = placer{market: &m.market, relations: &m.relations, classes: m.classes, dims: m.dims}
-	m.explainer = explainer{in: &m.in, market: &m.market, relations: &m.relations, fitter: &m.fitter, classes: m.classes, dims: m.dims, lessons: l}
-	m.spotSpread = spotSpread{in: &m.in, market: &m.market, classes: m.classes}
 	// What the rest of this takes, roughly, in the units of packing.
 	in.budget.Spend(len(m.classes) * (len(m.market.offers) + len(in.Nodes)) / 8)
 	m.gangRules = gangRules{in: &m.in, explainer: &m.explainer, classes: m.classes, lessons: l}
 	m.gangRules.compileGangs()
+	m.relations = m.newRelations()
+	m.fitter.relations = m.relations
+	m.placer = placer{market: &m.market, relations: m.relations, classes: m.classes, dims: m.dims}
+	m.explainer = explainer{in: &m.in, market: &m.market, relations: m.relations, fitter: &m.fitter, classes: m.classes, dims: m.dims, lessons: l}
+	m.spotSpread = spotSpread{in: &m.in, market: &m.market, classes: m.classes}
 	m.compileRooms()
-	m.colocation = colocation{in: &m.in, market: &m.market, relations: &m.relations, placer: &m.placer, classes: m.classes, rooms: m.rooms}
+	m.colocation = colocation{in: &m.in, market: &m.market, relations: m.relations, placer: &m.placer, classes: m.classes, rooms: m.rooms}
 	for i := range m.market.offers {
 		m.colocation.podsPerNode = max(m.colocation.podsPerNode, int(m.market.offers[i].free[dimPods]))
 	}
-	m.relations.compileRules()
 	rejected := byClass(in.Rejected)
 	for i := range m.classes {
 		if in.budget.Cancelled() {
@@ -82,6 +83,7 @@ func compile(in Input, w wants, l *lessons) *model {
 		}
 		c := &m.classes[i]
 		c.apply(rejected[c.key])
+		c.blocked = m.relations.Blocked(i)
 		c.hostile = m.fitter.hostile(c)
 		c.fits, c.demands = m.fitter.fit(c)
 		for w, unfit := range m.lessons.without[i] {
@@ -91,13 +93,34 @@ func compile(in Input, w wants, l *lessons) *model {
 			c.fits = m.market.probation.without(c.fits) // A preference is no need to wait for it.
 		}
 	}
-	opened := openDomains{in: &m.in, market: &m.market, relations: &m.relations, fitter: &m.fitter, classes: m.classes}
+	opened := openDomains{in: &m.in, market: &m.market, relations: m.relations, fitter: &m.fitter, classes: m.classes}
 	opened.attend()
 	opened.softDomains()
 	opened.openDomains()
 	m.colocation.compileNodeRules()
-	m.relations.findConcerns()
+	m.relations.Index()
 	return m
+}
+
+// newRelations returns the relations of the classes with each other and with the pods that exist.
+func (m *model) newRelations() *relations.Relations {
+	in := relations.Input{
+		Classes: make([]relations.Class, len(m.classes)), Nodes: make([]relations.Node, len(m.in.Nodes)), Namespaces: m.in.Namespaces, Budget: m.in.budget,
+	}
+	for i := range m.classes {
+		c := &m.classes[i]
+		in.Classes[i] = relations.Class{
+			Pod: c.pod, Planned: m.in.Classes[i].Pod, NodeAffinity: c.own, Priority: priority(c.pod), Excluded: c.broken != nil,
+		}
+		for _, s := range c.want.spread {
+			in.Classes[i].SoftSpreads = append(in.Classes[i].SoftSpreads, s.SoftSpread)
+		}
+	}
+	for i := range m.in.Nodes {
+		n := &m.in.Nodes[i]
+		in.Nodes[i] = relations.Node{Name: n.Name, Labels: n.Labels, Taints: n.Taints, Pods: n.Pods}
+	}
+	return relations.New(in)
 }
 
 func (m *model) compileDims() {
@@ -143,19 +166,19 @@ func (in *Input) resources() map[corev1.ResourceName]bool {
 // newRoomFiller returns the filler of the model's rooms.
 func newRoomFiller(m *model) *roomFiller {
 	return &roomFiller{
-		in: &m.in, market: &m.market, relations: &m.relations, colocation: &m.colocation, classes: m.classes, dims: m.dims, rooms: m.rooms,
+		in: &m.in, market: &m.market, relations: m.relations, colocation: &m.colocation, classes: m.classes, dims: m.dims, rooms: m.rooms,
 	}
 }
 
 // newRelaxation returns the relaxation of the model.
 func newRelaxation(m *model) *relaxation {
-	return &relaxation{in: &m.in, market: &m.market, relations: &m.relations, colocation: &m.colocation, classes: m.classes}
+	return &relaxation{in: &m.in, market: &m.market, relations: m.relations, colocation: &m.colocation, classes: m.classes}
 }
 
 // newPreferenceCosts returns the estimates for the model's classes.
 func newPreferenceCosts(m *model) *preferenceCosts {
 	return &preferenceCosts{
-		in: &m.in, market: &m.market, relations: &m.relations, fitter: &m.fitter, colocation: &m.colocation, classes: m.classes, dims: m.dims, rooms: m.rooms,
+		in: &m.in, market: &m.market, relations: m.relations, fitter: &m.fitter, colocation: &m.colocation, classes: m.classes, dims: m.dims, rooms: m.rooms,
 	}
 }
 

@@ -2,13 +2,11 @@ package plan
 
 import (
 	"encoding/binary"
-	"maps"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // attend finds the affinity that daemon pods meet on new nodes: the class is kept to the offers whose nodes have them, if
@@ -18,39 +16,40 @@ func (od *openDomains) attend() {
 		return
 	}
 	owned := map[int][]int{}
-	for i := range od.relations.rules {
-		if r := &od.relations.rules[i]; r.kind == affinity {
-			owned[r.owner] = append(owned[r.owner], i)
+	rules := od.relations.Rules()
+	for i := range rules {
+		if r := &rules[i]; r.Kind() == relations.Affinity {
+			owned[r.Owner()] = append(owned[r.Owner()], i)
 		}
 	}
 	for ci, own := range owned {
 		c := &od.classes[ci]
 		near := c.fits.Clone()
 		for _, i := range own {
-			near.Intersect(od.fitter.daemonsFor(&od.relations.rules[i]))
+			near.Intersect(od.fitter.daemonsFor(&rules[i]))
 		}
 		if !near.Meets(od.market.available) {
 			continue
 		}
 		c.fits = near
 		for _, i := range own {
-			od.relations.rules[i].kind = attended
+			rules[i].MeetByDaemons()
 		}
 	}
 }
 
 // daemonsFor are the offers whose nodes have the label of the rule, and a daemon pod that it matches.
-func (ft *fitter) daemonsFor(r *rule) bitset.Set {
+func (ft *fitter) daemonsFor(r *relations.Rule) bitset.Set {
 	out := bitset.New(len(ft.market.offers))
 	for i := range ft.daemons {
-		if r.matches(ft.daemons[i].pod) {
+		if r.Matches(ft.daemons[i].pod) {
 			out.Union(ft.daemons[i].fits)
 		}
 	}
-	if isHost(r.key) {
+	if r.OverHosts() {
 		return out
 	}
-	return ft.market.each(out, func(oi int) bool { _, ok := ft.market.label(oi, r.key); return ok })
+	return ft.market.each(out, func(oi int) bool { _, ok := ft.market.label(oi, r.Key()); return ok })
 }
 
 // openDomains adds to each spread the domains that a node could be launched into, as its inclusion policy sees nodes: by
@@ -58,36 +57,35 @@ func (ft *fitter) daemonsFor(r *rule) bitset.Set {
 // does the scheduler once anybody's node is there.
 func (od *openDomains) openDomains() {
 	found := map[string]map[string]bool{} // Spreads of many classes see the same.
-	for i := range od.relations.rules {
-		r := &od.relations.rules[i]
-		if r.kind != spread || r.soft {
+	rules := od.relations.Rules()
+	for i := range rules {
+		r := &rules[i]
+		if r.Kind() != relations.Spread || r.Soft() {
 			continue
 		}
-		c := &od.classes[r.owner]
-		if !od.market.newLabels[r.key] {
+		c := &od.classes[r.Owner()]
+		if !od.market.newLabels[r.Key()] {
 			continue
 		}
-		if r.key == corev1.LabelHostname {
-			if r.closed = od.in.second && od.shut(c); r.closed {
-				od.relations.hosts = append(od.relations.hosts, i)
-			}
+		if r.OverHosts() {
+			r.SetClosed(od.in.second && od.shut(c))
 			continue
 		}
 		seen := od.counted(r)
 		seen.Intersect(od.market.available)
 		seen, _ = od.market.probation.spared(seen)
-		at, known := domainsKey(seen, c.demands, r.key)
+		at, known := domainsKey(seen, c.demands, r.Key())
 		if known && found[at] != nil {
-			maps.Copy(r.domains, found[at])
+			r.AddDomains(found[at])
 			continue
 		}
 		open := map[string]bool{}
 		for oi := range od.market.offers {
 			if seen.Has(oi) && (!od.in.second || od.market.withinLimits(oi)) {
-				od.market.addValues(open, c.demands, oi, r.key)
+				od.market.addValues(open, c.demands, oi, r.Key())
 			}
 		}
-		maps.Copy(r.domains, open)
+		r.AddDomains(open)
 		if known {
 			found[at] = open
 		}
@@ -113,16 +111,16 @@ func domainsKey(seen bitset.Set, demands []catalog.Requirements, key string) (st
 }
 
 // counted are the offers whose nodes the spread counts by its inclusion policies.
-func (od *openDomains) counted(r *rule) bitset.Set {
-	c, seen := &od.classes[r.owner], bitset.New(len(od.market.offers))
+func (od *openDomains) counted(r *relations.Rule) bitset.Set {
+	c, seen := &od.classes[r.Owner()], bitset.New(len(od.market.offers))
 	for pi := range od.market.pools {
 		p := &od.market.pools[pi]
 		_, tolerated := nodematch.Tolerates(c.pod.Spec.Tolerations, p.Taints)
-		if policy := r.policy.NodeTaintsPolicy; !p.Ready || !tolerated && policy != nil && *policy == corev1.NodeInclusionPolicyHonor {
+		if !p.Ready || !tolerated && r.HonorsTaints() {
 			continue
 		}
 		for _, term := range c.own {
-			if policy := r.policy.NodeAffinityPolicy; policy != nil && *policy == corev1.NodeInclusionPolicyIgnore {
+			if !r.HonorsAffinity() {
 				term = nil
 			}
 			seen.Union(od.market.matching(p, term))
@@ -133,18 +131,21 @@ func (od *openDomains) counted(r *rule) bitset.Set {
 
 // softDomains are those that the owner's pods can be launched into now.
 func (od *openDomains) softDomains() {
-	for i := range od.relations.rules {
-		r := &od.relations.rules[i]
-		if !r.soft || r.key == corev1.LabelHostname {
+	rules := od.relations.Rules()
+	for i := range rules {
+		r := &rules[i]
+		if !r.Soft() || r.OverHosts() {
 			continue
 		}
-		c := &od.classes[r.owner]
+		c := &od.classes[r.Owner()]
 		fits, _ := od.market.probation.spared(c.fits)
+		open := map[string]bool{}
 		for oi := range od.market.offers {
 			if fits.Has(oi) && od.market.available.Has(oi) && od.market.withinLimits(oi) {
-				od.market.addValues(r.domains, c.demands, oi, r.key)
+				od.market.addValues(open, c.demands, oi, r.Key())
 			}
 		}
+		r.AddDomains(open)
 	}
 }
 
@@ -152,7 +153,7 @@ func (od *openDomains) softDomains() {
 type openDomains struct {
 	in        *Input
 	market    *market
-	relations *relations
+	relations *relations.Relations
 	fitter    *fitter
 	classes   []class
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // packing is the result for the pools of one weight.
@@ -35,7 +36,7 @@ func (m *model) pack(units []unit, weight int32) packing {
 // plain says that each unit is a pod that may go into any domain.
 func (p *problem) plain() bool {
 	for ui := range p.units {
-		if u := &p.units[ui]; u.domain != nil || len(u.parts) > 1 || u.parts[0].n > 1 {
+		if u := &p.units[ui]; u.domain != nil || len(u.parts) > 1 || u.parts[0].N > 1 {
 			return false
 		}
 	}
@@ -44,14 +45,14 @@ func (p *problem) plain() bool {
 
 // units turns what is left of the classes into units, each with its domain. What can have none stays out.
 func (m *model) units(left []int) []unit {
-	m.placer.memo = domainMemo{places: map[string]places{}, inside: map[string]bitset.Set{}, joining: m.relations.findJoining()}
+	m.placer.memo = domainMemo{places: map[string]places{}, inside: map[string]bitset.Set{}, joining: newJoining(m.relations)}
 	defer func() { m.placer.memo = domainMemo{} }()
 	m.market.moreValues = map[string]int{}
 	rest := slices.Clone(left)
 	todo := m.colocation.bundles(rest)
 	for _, ci := range newRoomFiller(m).order() {
 		if rest[ci] > 0 {
-			todo = append(todo, m.placer.newUnit([]part{{ci, 1}}, rest[ci]))
+			todo = append(todo, m.placer.newUnit([]relations.Part{{Class: ci, N: 1}}, rest[ci]))
 		}
 	}
 	m.placer.byFreedom(todo)

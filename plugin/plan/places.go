@@ -10,6 +10,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // places are the combinations of label values under some keys that a new node can have.
@@ -37,8 +38,8 @@ type rate struct {
 }
 
 // domains returns the domains in which some of the offers take the need, the cheapest first.
-func (l places) domains(offers []offer, fits bitset.Set, need vec) []domain {
-	found := map[string]*domain{}
+func (l places) domains(offers []offer, fits bitset.Set, need vec) []relations.Domain {
+	found := map[string]*pricedDomain{}
 	for i := range l {
 		p := &l[i]
 		cost := p.cheapest(offers, fits, need)
@@ -49,7 +50,7 @@ func (l places) domains(offers []offer, fits bitset.Set, need vec) []domain {
 			if d := found[name]; d != nil {
 				d.join(cost, p.weight)
 			} else {
-				found[name] = &domain{values: p.values[j], name: name, cost: cost, weight: p.weight}
+				found[name] = &pricedDomain{relations.Domain{Values: p.values[j], Name: name, Weight: p.weight}, cost}
 			}
 		}
 	}
@@ -106,42 +107,38 @@ func (p *place) ratesOf(offers []offer, d int) []rate {
 	return p.rates[d]
 }
 
-// domain is one combination of values of the keys that matter to a unit.
-type domain struct {
-	values map[string]string
-	name   string
-	// weight is that of the heaviest pool that has it: its domains come first.
-	weight int32
-	// rank orders by the price of the unit's share of a node, in steps of 2 %.
-	rank int
+// pricedDomain is a domain with what the unit's share of a node costs there, in USD per hour. Its weight is that of the heaviest pool that
+// has it: its domains come first.
+type pricedDomain struct {
+	relations.Domain
 	cost float64
 }
 
 // join adds another offer to the domain: those of the heaviest pools tell what it costs.
-func (d *domain) join(cost float64, weight int32) {
+func (d *pricedDomain) join(cost float64, weight int32) {
 	switch {
-	case weight > d.weight:
-		d.cost, d.weight = cost, weight
-	case weight == d.weight:
+	case weight > d.Weight:
+		d.cost, d.Weight = cost, weight
+	case weight == d.Weight:
 		d.cost = min(d.cost, cost)
 	}
 }
 
-// rankDomains returns the domains, the cheapest first, those of the heaviest pools before all others.
-func rankDomains(found map[string]*domain) []domain {
-	var out []domain
+// rankDomains returns the domains, the cheapest first, those of the heaviest pools before all others. They are ranked in steps of 2 %.
+func rankDomains(found map[string]*pricedDomain) []relations.Domain {
+	var out []relations.Domain
 	least := math.Inf(1)
 	for _, d := range found {
-		out = append(out, *d)
 		least = min(least, d.cost)
 	}
-	for i := range out {
+	for _, d := range found {
 		if least > 0 {
-			out[i].rank = int(math.Log(out[i].cost/least) / math.Log(1.02))
+			d.Rank = int(math.Log(d.cost/least) / math.Log(1.02))
 		}
+		out = append(out, d.Domain)
 	}
-	slices.SortFunc(out, func(a, b domain) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.rank, b.rank), strings.Compare(a.name, b.name))
+	slices.SortFunc(out, func(a, b relations.Domain) int {
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Rank, b.Rank), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }
@@ -159,7 +156,7 @@ func domainName(values map[string]string, keys []string) string {
 const maxTuples = 256
 
 // placeKey is equal for places of one NodePool with the same labels under the keys.
-func placeKey(pool int, keys []string, at lookup) string {
+func placeKey(pool int, keys []string, at relations.Lookup) string {
 	b := strconv.AppendInt(nil, int64(pool), 10)
 	for _, k := range keys {
 		if v, ok := at(k); ok {

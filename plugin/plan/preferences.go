@@ -290,7 +290,7 @@ func (r *ranking) ignored(n int, share float64) []IgnoredPreference {
 		got, ok := skew[w.id]
 		why := r.hopeless[w.id]
 		switch {
-		case ok && (w.host == nil || got == w.host.maxSkew):
+		case ok && (w.host == nil || got == w.host.MaxSkew):
 			continue
 		case ok:
 			why = fmt.Sprintf("kept as at most %d pods per node: fewer would cost more than %s above what the pods cost without preferences", got, percent(share))

@@ -82,7 +82,7 @@ func (p *problem) findItems() {
 		fits.Intersect(p.may)
 		it := binpack.ItemType{Need: binpack.Vec(u.need), Fits: bitset.Set(fits), Memberships: rules.of(u), Choices: choices.of(u)}
 		for _, part := range u.parts {
-			it.Pods += part.n
+			it.Pods += part.N
 		}
 		key = appendKey(key[:0], &it)
 		i, ok := index[string(key)]
@@ -169,17 +169,17 @@ func (co *colocation) joinedRules() *joined {
 	j, index := &joined{}, map[string]int{}
 	var key []byte
 	for _, r := range co.nodeRules {
-		key = binary.AppendUvarint(key[:0], uint64(r.limit))
-		for _, x := range r.members {
+		key = binary.AppendUvarint(key[:0], uint64(r.Limit))
+		for _, x := range r.Members {
 			key = binary.LittleEndian.AppendUint64(key, x)
 		}
 		i, ok := index[string(key)]
 		if !ok {
 			i = len(j.limits)
 			index[string(key)] = i
-			j.members, j.subjects, j.limits = append(j.members, r.members), append(j.subjects, bitset.New(len(co.classes))), append(j.limits, r.limit)
+			j.members, j.subjects, j.limits = append(j.members, r.Members), append(j.subjects, bitset.New(len(co.classes))), append(j.limits, r.Limit)
 		}
-		j.subjects[i].Add(r.subject)
+		j.subjects[i].Add(r.Subject)
 	}
 	return j
 }
@@ -190,9 +190,9 @@ func (j *joined) of(u *unit) []binpack.Membership {
 	for i := range j.limits {
 		w := binpack.Membership{Cap: i}
 		for _, part := range u.parts {
-			w.Subject = w.Subject || j.subjects[i].Has(part.class)
-			if j.members[i].Has(part.class) {
-				w.Weight += part.n
+			w.Subject = w.Subject || j.subjects[i].Has(part.Class)
+			if j.members[i].Has(part.Class) {
+				w.Weight += part.N
 			}
 		}
 		if w.Subject || w.Weight > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // note keeps a reason that was found on the way, for a class in a pool.
@@ -255,7 +256,7 @@ func plural(n int, word string) string {
 type explainer struct {
 	in        *Input
 	market    *market
-	relations *relations
+	relations *relations.Relations
 	fitter    *fitter
 	classes   []class
 	dims      dims

@@ -2,15 +2,13 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // verdicts are the filters' words about the class.
@@ -85,20 +83,21 @@ func (mk *market) excess(p *pool, oi int) (worst int, share float64) {
 
 // relation returns the reason of pods that would fit, but not beside or away from others as they require.
 func (ex *explainer) relation(ci int) Reason {
-	for i := range ex.relations.rules {
-		r := &ex.relations.rules[i]
-		if r.owner != ci {
+	rules := ex.relations.Rules()
+	for i := range rules {
+		r := &rules[i]
+		if r.Owner() != ci {
 			continue
 		}
 		switch {
-		case r.kind == spread && r.key != corev1.LabelHostname:
-			return Reason{Code: "SpreadUnsatisfiable", Message: fmt.Sprintf("topology spread over %s with maxSkew %d: %s; no further domain can take the pod", r.key, r.maxSkew, r.state())}
-		case r.kind == affinity && r.key == corev1.LabelHostname && r.total > 0:
-			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("required pod affinity by %s to %s: the nodes that have or get such pods are full", r.key, r.selector), cause: noNeighbor}
-		case r.kind == affinity:
-			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("required pod affinity by %s to %s: no node that can be launched joins such a pod (%s)", r.key, r.selector, r.state()), cause: noNeighbor}
-		case r.kind == antiAffinity && r.key != corev1.LabelHostname:
-			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("required pod anti-affinity by %s to %s: every domain that can be launched into has such a pod (%s)", r.key, r.selector, r.state())}
+		case r.Kind() == relations.Spread && !r.OverHosts():
+			return Reason{Code: "SpreadUnsatisfiable", Message: fmt.Sprintf("topology spread over %s with maxSkew %d: %s; no further domain can take the pod", r.Key(), r.MaxSkew(), countsText(r))}
+		case r.Kind() == relations.Affinity && r.OverHosts() && r.Total() > 0:
+			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("required pod affinity by %s to %s: the nodes that have or get such pods are full", r.Key(), r.Selector()), cause: noNeighbor}
+		case r.Kind() == relations.Affinity:
+			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("required pod affinity by %s to %s: no node that can be launched joins such a pod (%s)", r.Key(), r.Selector(), countsText(r)), cause: noNeighbor}
+		case r.Kind() == relations.AntiAffinity && !r.OverHosts():
+			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("required pod anti-affinity by %s to %s: every domain that can be launched into has such a pod (%s)", r.Key(), r.Selector(), countsText(r))}
 		}
 	}
 	return ex.relationOfOthers(ci)
@@ -106,30 +105,27 @@ func (ex *explainer) relation(ci int) Reason {
 
 // relationOfOthers returns the reason of pods that rules of others keep off.
 func (ex *explainer) relationOfOthers(ci int) Reason {
-	for i := range ex.relations.rules {
-		r := &ex.relations.rules[i]
-		if !r.classes.Has(ci) || r.key == corev1.LabelHostname {
+	rules := ex.relations.Rules()
+	for i := range rules {
+		r := &rules[i]
+		if !r.Counts(ci) || r.OverHosts() {
 			continue
 		}
 		switch {
-		case r.kind == antiAffinity:
-			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("pods of the same batch have required anti-affinity by %s to it in every domain", r.key)}
-		case r.kind == spread && !r.soft && len(r.owners) > 0 && ex.relations.yields(ci, r.owner):
-			return Reason{Code: "SpreadUnsatisfiable", Message: fmt.Sprintf("pods of higher priority of the same batch count it in their topology spread over %s with maxSkew %d: %s", r.key, r.maxSkew, r.state())}
+		case r.Kind() == relations.AntiAffinity:
+			return Reason{Code: "AffinityUnsatisfiable", Message: fmt.Sprintf("pods of the same batch have required anti-affinity by %s to it in every domain", r.Key())}
+		case r.Kind() == relations.Spread && !r.Soft() && r.HasOwners() && ex.relations.Outranks(r.Owner(), ci):
+			return Reason{Code: "SpreadUnsatisfiable", Message: fmt.Sprintf("pods of higher priority of the same batch count it in their topology spread over %s with maxSkew %d: %s", r.Key(), r.MaxSkew(), countsText(r))}
 		}
 	}
 	return Reason{Code: "LimitExceeded", Message: "the pods that were planned before use what the limits of the pool leave"}
 }
 
-// state prints the counts by domain.
-func (r *rule) state() string {
-	domains := maps.Clone(r.domains)
-	for v := range r.counts {
-		domains[v] = true
-	}
+// countsText prints the counts of the rule by domain.
+func countsText(r *relations.Rule) string {
 	var out []string
-	for _, v := range slices.Sorted(maps.Keys(domains)) {
-		out = append(out, fmt.Sprintf("%s has %d", v, r.counts[v]))
+	for _, d := range r.Domains() {
+		out = append(out, fmt.Sprintf("%s has %d", d.Value, d.Pods))
 	}
 	if len(out) == 0 {
 		return "there is none"

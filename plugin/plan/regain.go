@@ -89,9 +89,7 @@ func bare(in Input, w wants, p *Plan, gone func(int) bool) (Plan, bool) {
 
 // needed says that pods of the class are whole with others, or that the rules of others that are not gone count them.
 func (m *model) needed(ci int, gone func(int) bool) bool {
-	return GangOf(m.classes[ci].pod).Name != "" || slices.ContainsFunc(m.relations.rules, func(r rule) bool {
-		return (r.kind == affinity || r.kind == spread) && r.classes.Has(ci) && !gone(r.owner)
-	})
+	return GangOf(m.classes[ci].pod).Name != "" || m.relations.Needed(ci, gone)
 }
 
 // leave adds pods of the class to those without a node.

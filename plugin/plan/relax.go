@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // relax takes out of the model what a plan keeps to though other nodes for the same pods need not, so that a bound is one for all of
@@ -50,21 +51,24 @@ func (rx *relaxation) relaxVolumes() bool {
 func (rx *relaxation) relaxRules(p *Plan) bool {
 	var endless bitset.Set
 	closed := false
-	for i := range rx.relations.rules {
-		r := &rx.relations.rules[i]
-		c := &rx.classes[r.owner]
+	rules := rx.relations.Rules()
+	for i := range rules {
+		r := &rules[i]
+		c := &rx.classes[r.Owner()]
+		var limits bool
 		switch {
-		case r.kind == antiAffinity && !isHost(r.key):
-			r.closed = !rx.market.each(c.fits, func(oi int) bool { return rx.market.mayLack(c.demands, oi, r.key) }).Empty()
-		case r.kind == spread && !r.soft && r.key == corev1.LabelHostname:
+		case r.Kind() == relations.AntiAffinity && !r.OverHosts():
+			limits = rx.market.each(c.fits, func(oi int) bool { return rx.market.mayLack(c.demands, oi, r.Key()) }).Empty()
+		case r.Kind() == relations.Spread && !r.Soft() && r.OverHosts():
 			if endless == nil {
 				endless = rx.endless(p)
 			}
-			r.closed = rx.market.each(c.fits, endless.Has).Empty()
+			limits = !rx.market.each(c.fits, endless.Has).Empty()
 		default:
 			continue
 		}
-		closed = closed || r.closed
+		r.SetClosed(!limits)
+		closed = closed || !limits
 	}
 	return closed
 }
@@ -120,7 +124,7 @@ func (mk *market) beside(pi int, used corev1.ResourceList, bill float64) []float
 type relaxation struct {
 	in         *Input
 	market     *market
-	relations  *relations
+	relations  *relations.Relations
 	colocation *colocation
 	classes    []class
 }

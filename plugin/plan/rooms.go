@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // order returns the classes by falling priority and size of one pod, the largest share of any resource of the largest node that there
@@ -18,35 +20,33 @@ func (rf *roomFiller) order() []int {
 			largest[d] = max(largest[d], n)
 		}
 	}
-	size, follows, evens := make([]float64, len(rf.classes)), make([]bool, len(rf.classes)), make([]int, len(rf.classes))
+	size := make([]float64, len(rf.classes))
 	out := make([]int, len(rf.classes))
 	for ci := range rf.classes {
 		out[ci], size[ci] = ci, share(rf.classes[ci].need, largest)
 	}
-	for i := range rf.relations.rules {
-		switch r := &rf.relations.rules[i]; {
-		case r.kind == affinity:
-			follows[r.owner] = true
-		case r.kind == spread && !r.soft && !isHost(r.key):
-			evens[r.owner] = 1
-		}
-	}
+	joining, spreading := rf.relations.Dependent()
 	slices.SortStableFunc(out, func(a, b int) int {
-		if follows[a] != follows[b] {
-			if follows[b] {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(priority(rf.classes[b].pod), priority(rf.classes[a].pod)), cmp.Compare(evens[a], evens[b]), cmp.Compare(size[b], size[a]), strings.Compare(rf.classes[a].key, rf.classes[b].key))
+		return cmp.Or(lastIn(joining, a, b), cmp.Compare(priority(rf.classes[b].pod), priority(rf.classes[a].pod)), lastIn(spreading, a, b), cmp.Compare(size[b], size[a]), strings.Compare(rf.classes[a].key, rf.classes[b].key))
 	})
 	return out
+}
+
+// lastIn compares classes: those in the set come last.
+func lastIn(set bitset.Set, a, b int) int {
+	switch {
+	case set.Has(a) == set.Has(b):
+		return 0
+	case set.Has(b):
+		return -1
+	}
+	return 1
 }
 
 // roomFill is what was put into a room.
 type roomFill struct {
 	room  int
-	parts []part
+	parts []relations.Part
 }
 
 // fillRooms puts as many pods as it can into the rooms, first-fit, and takes them off left.
@@ -80,20 +80,20 @@ func (rf *roomFiller) fillRooms(left []int) []roomFill {
 func (rf *roomFiller) fillRoom(f *roomFill, ci, want int) int {
 	r, c := &rf.rooms[f.room], &rf.classes[ci]
 	need := r.needAt(c)
-	if !r.free.holds(need) || !r.admits(c) || r.blocks(c) {
+	if !r.free.holds(need) || !r.admits(c) || c.blocked.Forbids(r.label) {
 		return 0
 	}
 	if _, others := rf.market.probation.spared(c.fits); r.doubtful && others {
 		return 0
 	}
-	at := func(key string) (string, bool) { v, ok := r.labels[key]; return v, ok }
+	at := r.label
 	placed := 0
 	for placed < want && r.free.holds(need) {
-		if !rf.relations.permits(part{ci, 1}, at, false) || !rf.relations.staysEven(ci, at) || !rf.colocation.fitsCompany(f.parts, ci, r, at) {
+		if !rf.relations.Permits(relations.Part{Class: ci, N: 1}, at, false) || !rf.relations.KeepsEven(ci, at) || !rf.colocation.fitsCompany(f.parts, ci, r, at) {
 			break
 		}
 		f.parts = addPart(f.parts, ci, 1)
-		rf.relations.record(ci, 1, at)
+		rf.relations.Record(ci, 1, at)
 		r.free.add(need, -1)
 		if len(c.shared) > 0 {
 			r.attach(c.pod.Namespace, c.pod.Spec.Volumes)
@@ -104,30 +104,9 @@ func (rf *roomFiller) fillRoom(f *roomFill, ci, want int) int {
 	return placed
 }
 
-// blocks says that a pod near the room does not tolerate the class.
-func (r *room) blocks(c *class) bool {
-	for key, values := range c.blocked {
-		if v, ok := r.labels[key]; ok && values[v] {
-			return true
-		}
-	}
-	return false
-}
-
-// staysEven says that one more pod of the class leaves the spread of others on the node as even as they require.
-func (re *relations) staysEven(ci int, at lookup) bool {
-	for _, i := range re.hosts {
-		r := &re.rules[i]
-		if v, ok := at(r.key); ok && r.owner != ci && r.classes.Has(ci) && !r.staysEven(v, 1) {
-			return false
-		}
-	}
-	return true
-}
-
-// fitsCompany says that one more pod of the class may join the parts, by those rules that are not counted by permits.
-func (co *colocation) fitsCompany(parts []part, ci int, r *room, at lookup) bool {
-	return co.companyAt(addPart(slices.Clone(parts), ci, 1), at) && (co.classes[ci].perNode == 0 || r.siblings(&co.classes[ci]) < co.classes[ci].perNode)
+// fitsCompany says that one more pod of the class may join the parts, by those rules that Permits does not count.
+func (co *colocation) fitsCompany(parts []relations.Part, ci int, r *room, at relations.Lookup) bool {
+	return co.nodeRules.Permit(addPart(slices.Clone(parts), ci, 1), at) && (co.classes[ci].perNode == 0 || r.siblings(&co.classes[ci]) < co.classes[ci].perNode)
 }
 
 // siblings counts the pods in the room that look like the class's.
@@ -141,14 +120,14 @@ func (r *room) siblings(c *class) int {
 	return n
 }
 
-func addPart(parts []part, ci, n int) []part {
+func addPart(parts []relations.Part, ci, n int) []relations.Part {
 	for i := range parts {
-		if parts[i].class == ci {
-			parts[i].n += n
+		if parts[i].Class == ci {
+			parts[i].N += n
 			return parts
 		}
 	}
-	return append(parts, part{ci, n})
+	return append(parts, relations.Part{Class: ci, N: n})
 }
 
 // placements names the pods of the fills; next counts how many of each class have been named.
@@ -158,22 +137,22 @@ func (rf *roomFiller) placements(fills []roomFill, next []int) []Placement {
 		r := &rf.rooms[f.room]
 		p := Placement{Node: r.node.Name, InFlight: r.inFlight}
 		for _, part := range sortedParts(f.parts) {
-			p.Members = append(p.Members, Member{Class: part.class, Pods: take(rf.classes, part, next)})
+			p.Members = append(p.Members, Member{Class: part.Class, Pods: take(rf.classes, part, next)})
 		}
 		out = append(out, p)
 	}
 	return out
 }
 
-func take(classes []class, p part, next []int) []catalog.PodRef {
-	from := next[p.class]
-	next[p.class] += p.n
-	return slices.Clone(classes[p.class].refs[from : from+p.n])
+func take(classes []class, p relations.Part, next []int) []catalog.PodRef {
+	from := next[p.Class]
+	next[p.Class] += p.N
+	return slices.Clone(classes[p.Class].refs[from : from+p.N])
 }
 
-func sortedParts(parts []part) []part {
+func sortedParts(parts []relations.Part) []relations.Part {
 	out := slices.Clone(parts)
-	slices.SortFunc(out, func(a, b part) int { return a.class - b.class })
+	slices.SortFunc(out, func(a, b relations.Part) int { return a.Class - b.Class })
 	return out
 }
 
@@ -181,7 +160,7 @@ func sortedParts(parts []part) []part {
 type roomFiller struct {
 	in         *Input
 	market     *market
-	relations  *relations
+	relations  *relations.Relations
 	colocation *colocation
 	classes    []class
 	dims       dims
@@ -199,6 +178,12 @@ type room struct {
 	attached map[string]bool
 	// doubtful says that the node may never come.
 	doubtful bool
+}
+
+// label is the lookup of the room's labels.
+func (r *room) label(key string) (string, bool) {
+	v, ok := r.labels[key]
+	return v, ok
 }
 
 // maxPasses bounds how often pods that wait for others, by affinity or by spread, are tried again after some of those have got their place.

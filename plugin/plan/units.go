@@ -6,14 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // newUnit joins the needs of the parts.
-func (pl *placer) newUnit(parts []part, count int) unit {
+func (pl *placer) newUnit(parts []relations.Part, count int) unit {
 	u := unit{parts: parts, count: count, need: make(vec, len(pl.dims)), demands: make([]catalog.Requirements, len(pl.market.pools))}
 	for i, p := range parts {
-		c := &pl.classes[p.class]
-		u.need.add(c.need, int64(p.n))
+		c := &pl.classes[p.Class]
+		u.need.add(c.need, int64(p.N))
 		if i == 0 {
 			u.fits = c.fits.Clone()
 			copy(u.demands, c.demands)
@@ -29,7 +30,7 @@ func (pl *placer) newUnit(parts []part, count int) unit {
 			}
 		}
 	}
-	if len(parts) > 1 || parts[0].n > 1 {
+	if len(parts) > 1 || parts[0].N > 1 {
 		for oi := range pl.market.offers {
 			if u.fits.Has(oi) && pl.market.offers[oi].free.times(u.need) < 1 {
 				u.fits.Remove(oi)
@@ -46,45 +47,45 @@ func (pl *placer) newUnit(parts []part, count int) unit {
 // assign gives each of the unit's pods a domain that the rules permit, the cheapest, and among equals the emptiest. It
 // returns one unit per domain and takes them off u.
 func (pl *placer) assign(u *unit) []unit {
-	keys := pl.relations.keys(u)
+	keys := pl.relations.KeysOf(u.parts)
 	if len(keys) == 0 {
 		out := *u
 		u.count = 0
-		pl.relations.recordUnit(&out, out.count, nil)
+		pl.relations.RecordParts(out.parts, out.count, nil)
 		return []unit{out}
 	}
 	domains := pl.domainsOf(u, keys)
 	pl.helpful(u, domains)
 	counts := map[string]int{}
 	for u.count > 0 {
-		best := pl.relations.bestDomain(u, domains)
+		best := pl.relations.BestDomain(u.parts, domains)
 		if best < 0 {
 			if domains, best = pl.moreDomains(u, keys, domains); best < 0 {
 				break
 			}
 		}
-		counts[domains[best].name]++
-		pl.relations.recordUnit(u, 1, domains[best].values)
+		counts[domains[best].Name]++
+		pl.relations.RecordParts(u.parts, 1, domains[best].Values)
 		u.count--
 	}
 	var out []unit
 	for i := range domains {
-		if n := counts[domains[i].name]; n > 0 {
-			out = append(out, pl.pin(u, keys, domains[i].values, n))
+		if n := counts[domains[i].Name]; n > 0 {
+			out = append(out, pl.pin(u, keys, domains[i].Values, n))
 		}
 	}
 	return out
 }
 
 // domainsOf lists the domains in which the unit could be launched now, the cheapest first.
-func (pl *placer) domainsOf(u *unit, keys []string) []domain {
+func (pl *placer) domainsOf(u *unit, keys []string) []relations.Domain {
 	// A label that no new node has makes no domain.
 	keys = slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return !pl.market.newLabels[k] })
 	if len(keys) == 0 {
 		if pl.market.each(u.fits, pl.market.probation.buyable).Empty() {
 			return nil
 		}
-		return []domain{{values: map[string]string{}}}
+		return []relations.Domain{{Values: map[string]string{}}}
 	}
 	return pl.placesOf(u.demands, keys).domains(pl.market.offers, u.fits, u.need)
 }
@@ -114,7 +115,7 @@ func (pl *placer) pin(u *unit, keys []string, values map[string]string, n int) u
 // placer gives the pods the domains that their relations ask for.
 type placer struct {
 	market    *market
-	relations *relations
+	relations *relations.Relations
 	classes   []class
 	dims      dims
 	memo      domainMemo

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // wish is one preference of a class.
@@ -23,8 +25,8 @@ type wish struct {
 	skew int
 	// over is the label of a spread; empty for other wishes.
 	over string
-	// near is whom it wants to be near; nil if nobody.
-	near *rule
+	// near is which pods it wants to be near; nil for a wish of another kind.
+	near *relations.Term
 	// cost is what keeping it may cost more, in USD per hour: a guess that orders the wishes.
 	cost float64
 }
@@ -50,8 +52,8 @@ func (pc *preferenceCosts) wishes(ci int) []wish {
 		}
 	}
 	for _, c := range pod.Spec.TopologySpreadConstraints {
-		if selector, err := spreadSelector(pod, &c); err == nil && c.WhenUnsatisfiable == corev1.ScheduleAnyway {
-			s := softSpread{key: nodematch.NormalKey(c.TopologyKey), selector: selector, inNS: only(pod.Namespace), maxSkew: max(int(c.MaxSkew), 1)}
+		if term, err := relations.SpreadTerm(pod, &c); err == nil && c.WhenUnsatisfiable == corev1.ScheduleAnyway {
+			s := softSpread{SoftSpread: relations.SoftSpread{Term: term, MaxSkew: max(int(c.MaxSkew), 1)}}
 			out = append(out, spreadWish(s, spreadWeight, fmt.Sprintf("topology spread over %s with maxSkew %d (ScheduleAnyway)", c.TopologyKey, c.MaxSkew)))
 		}
 	}
@@ -104,7 +106,7 @@ func requireNode(pod *corev1.Pod, p corev1.NodeSelectorTerm) {
 func (pc *preferenceCosts) companyWishes(pod *corev1.Pod, terms []corev1.WeightedPodAffinityTerm) []wish {
 	var out []wish
 	for _, t := range terms {
-		r, err := pc.relations.termRule(pod, &t.PodAffinityTerm, false)
+		r, err := pc.relations.AffinityTerm(pod, &t.PodAffinityTerm, false)
 		if err != nil {
 			continue
 		}
@@ -124,8 +126,8 @@ func (pc *preferenceCosts) companyWishes(pod *corev1.Pod, terms []corev1.Weighte
 // apart but can be even; to others it is kept or not.
 func (pc *preferenceCosts) distanceWish(pod *corev1.Pod, t corev1.WeightedPodAffinityTerm) wish {
 	text := fmt.Sprintf("preferred pod anti-affinity by %s to %s", t.PodAffinityTerm.TopologyKey, metav1.FormatLabelSelector(t.PodAffinityTerm.LabelSelector))
-	if r, err := pc.relations.termRule(pod, &t.PodAffinityTerm, false); err == nil && r.matches(pod) {
-		return spreadWish(softSpread{key: r.key, selector: r.selector, inNS: r.inNS, maxSkew: 1}, t.Weight, text)
+	if r, err := pc.relations.AffinityTerm(pod, &t.PodAffinityTerm, false); err == nil && r.Matches(pod) {
+		return spreadWish(softSpread{SoftSpread: relations.SoftSpread{Term: r, MaxSkew: 1}}, t.Weight, text)
 	}
 	return wish{weight: t.Weight, text: text, apply: func(w *want) {
 		a := w.pod.Spec.Affinity.PodAntiAffinity
@@ -134,8 +136,8 @@ func (pc *preferenceCosts) distanceWish(pod *corev1.Pod, t corev1.WeightedPodAff
 }
 
 func spreadWish(s softSpread, weight int32, text string) wish {
-	w := wish{weight: weight, text: text, over: s.key, apply: func(w *want) { w.spread = append(w.spread, s) }}
-	if isHost(s.key) {
+	w := wish{weight: weight, text: text, over: s.Key(), apply: func(w *want) { w.spread = append(w.spread, s) }}
+	if isHost(s.Key()) {
 		w.host = &s
 	}
 	return w

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
+	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
 // spending is what a plan costs without preferences, in USD per hour, and how much more the preferences of each class may cost: a share of
@@ -71,7 +71,7 @@ func (pc *preferenceCosts) price(kept *want, w wish, budget spending) ([]wish, s
 		w.cost = n * (lowWith - low)
 	}
 	for i := len(kept.spread); i < len(with.spread); i++ {
-		w.cost += n * pc.unevenness(&after, with.spread[i].key)
+		w.cost += n * pc.unevenness(&after, with.spread[i].Key())
 	}
 	if w.cost > budget.more[w.class] {
 		return nil, ""
@@ -144,13 +144,13 @@ func (pc *preferenceCosts) priceHost(w wish, budget spending) ([]wish, string) {
 	}
 	n := 0
 	for ci := range pc.classes {
-		if o := &pc.classes[ci]; w.host.inNS.has(o.pod.Namespace) && w.host.selector.Matches(labels.Set(o.pod.Labels)) {
+		if o := &pc.classes[ci]; w.host.Matches(o.pod) {
 			n += len(o.refs)
 		}
 	}
 	var out []wish
 	free := 0
-	for k := w.host.maxSkew; k < n && free <= looser; k *= 2 {
+	for k := w.host.MaxSkew; k < n && free <= looser; k *= 2 {
 		level := w
 		level.skew = k
 		level.cost = max(0, float64((n+k-1)/k)*cheapest-budget.plain)
@@ -161,8 +161,8 @@ func (pc *preferenceCosts) priceHost(w wish, budget spending) ([]wish, string) {
 			out = append(out, level)
 		}
 	}
-	if n <= w.host.maxSkew {
-		w.skew = w.host.maxSkew
+	if n <= w.host.MaxSkew {
+		w.skew = w.host.MaxSkew
 		out = append(out, w)
 	}
 	return out, ""
@@ -176,24 +176,24 @@ func (w *wish) grant(o *want) {
 	}
 	for i := range o.spread {
 		if o.spread[i].id == w.id+1 {
-			o.spread[i].maxSkew = min(o.spread[i].maxSkew, w.skew)
+			o.spread[i].MaxSkew = min(o.spread[i].MaxSkew, w.skew)
 			return
 		}
 	}
 	s := *w.host
-	s.id, s.maxSkew = w.id+1, w.skew
+	s.id, s.MaxSkew = w.id+1, w.skew
 	o.spread = append(o.spread, s)
 }
 
 // hasCompany says that a pod that exists or is planned matches the rule.
-func (pc *preferenceCosts) hasCompany(r *rule) bool {
+func (pc *preferenceCosts) hasCompany(r *relations.Term) bool {
 	for ci := range pc.classes {
-		if len(pc.classes[ci].refs) > 0 && r.matches(pc.classes[ci].pod) {
+		if len(pc.classes[ci].refs) > 0 && r.Matches(pc.classes[ci].pod) {
 			return true
 		}
 	}
 	for i := range pc.in.Nodes {
-		if slices.ContainsFunc(pc.in.Nodes[i].Pods, r.matches) {
+		if slices.ContainsFunc(pc.in.Nodes[i].Pods, r.Matches) {
 			return true
 		}
 	}
@@ -204,7 +204,7 @@ func (pc *preferenceCosts) hasCompany(r *rule) bool {
 type preferenceCosts struct {
 	in         *Input
 	market     *market
-	relations  *relations
+	relations  *relations.Relations
 	fitter     *fitter
 	colocation *colocation
 	classes    []class

@@ -3,8 +3,9 @@ package nodematch
 import (
 	"fmt"
 
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // PodRequirements returns what a pod demands of a node's labels, as alternatives of which one must be met: its nodeSelector

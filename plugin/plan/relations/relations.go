@@ -1,0 +1,85 @@
+package relations
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Relations are the constraints between the pods of the classes, and between them and those that exist, with the pods that they count. New
+// makes them; AddDomains, MeetByDaemons and SetClosed of their rules complete them with what can be launched, and Index ends that.
+type Relations struct {
+	in       Input
+	peers    peers
+	rules    []Rule
+	concerns []concern
+	// blocked are the places that pods that exist forbid, by class.
+	blocked []Blocked
+	// hosts are the spreads over hosts that are closed, by index.
+	hosts []int
+}
+
+// Blocked are values of labels where pods that exist have anti-affinity to a class, by key.
+type Blocked map[string]map[string]bool
+
+// Forbids reports whether the place is among them.
+func (b Blocked) Forbids(at Lookup) bool {
+	for key, values := range b {
+		if v, ok := at(key); ok && values[v] {
+			return true
+		}
+	}
+	return false
+}
+
+// Rules returns the rules of all classes, for the caller to complete and to explain. The slice is not to be changed.
+func (re *Relations) Rules() []Rule { return re.rules }
+
+// Blocked returns where pods that exist forbid pods of the class; nil for nowhere.
+func (re *Relations) Blocked(ci int) Blocked { return re.blocked[ci] }
+
+// Keys returns the label keys, hostname apart, that matter for where pods of the class go, sorted.
+func (re *Relations) Keys(ci int) []string { return re.concerns[ci].keys }
+
+// KeysOf returns the label keys that matter to any of the parts.
+func (re *Relations) KeysOf(parts []Part) []string {
+	var keys []string
+	for _, p := range parts {
+		for _, k := range re.Keys(p.Class) {
+			if !slices.Contains(keys, k) {
+				keys = append(keys, k)
+			}
+		}
+	}
+	return keys
+}
+
+// Outranks reports whether pods of the class are more important than those of the other, which may not upset their spread.
+func (re *Relations) Outranks(ci, other int) bool {
+	return re.in.Classes[ci].Priority > re.in.Classes[other].Priority
+}
+
+// AffinityTerm returns the term of a pod's affinity or anti-affinity. Where labels of namespaces are not known, a namespaceSelector is read
+// as all namespaces if careful, as none otherwise. It returns an error for a selector that is not valid.
+func (re *Relations) AffinityTerm(pod *corev1.Pod, t *corev1.PodAffinityTerm, careful bool) (Term, error) {
+	return re.in.affinityTerm(pod, t, careful)
+}
+
+// Repelled returns the keys by which required anti-affinity of the pod matches the other one. Pods on one node share all of its domains.
+func (re *Relations) Repelled(pod, other *corev1.Pod) []string {
+	if !repels(pod) {
+		return nil
+	}
+	var keys []string
+	for _, t := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if r, err := re.in.affinityTerm(pod, &t, true); err == nil && r.Matches(other) {
+			keys = append(keys, r.key)
+		}
+	}
+	return keys
+}
+
+// repels reports whether the pod has anti-affinity.
+func repels(p *corev1.Pod) bool {
+	return p.Spec.Affinity != nil && p.Spec.Affinity.PodAntiAffinity != nil
+}
