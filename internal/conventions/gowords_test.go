@@ -87,7 +87,7 @@ func dialect() map[string]int {
 		"plugin/heir":                          2,
 		"plugin/hooks":                         18,
 		"plugin/link":                          3,
-		"plugin/plan":                          88,
+		"plugin/plan":                          66,
 		"plugin/plan/binpack":                  17,
 		"plugin/promise":                       4,
 		"plugin/provision/clusterview":         8,

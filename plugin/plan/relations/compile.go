@@ -17,7 +17,7 @@ func New(in Input) *Relations {
 	re := &Relations{in: in, concerns: make([]concern, len(in.Classes)), blocked: make([]Blocked, len(in.Classes))}
 	for ci := range in.Classes {
 		if !in.Classes[ci].Excluded {
-			re.readClass(ci)
+			re.rules = append(re.rules, in.rulesOf(ci)...)
 		}
 	}
 	re.peers = newPeers(&re.in)
@@ -36,27 +36,30 @@ func New(in Input) *Relations {
 	return re
 }
 
-// readClass appends the rules of a class.
-func (re *Relations) readClass(ci int) {
-	c := &re.in.Classes[ci]
-	re.readSpreads(ci)
+// rulesOf returns the rules of a class.
+func (in *Input) rulesOf(ci int) []Rule {
+	c := &in.Classes[ci]
+	out := in.spreadsOf(ci)
 	for _, s := range c.SoftSpreads {
-		re.rules = append(re.rules, Rule{Term: s.Term, kind: Spread, owner: ci, maxSkew: s.MaxSkew, minDomains: 1, soft: true})
+		out = append(out, Rule{Term: s.Term, kind: Spread, owner: ci, maxSkew: s.MaxSkew, minDomains: 1, soft: true})
 	}
 	a := c.Pod.Spec.Affinity
 	if a == nil {
-		return
+		return out
 	}
 	if a.PodAffinity != nil {
-		re.readAffinity(ci, Affinity, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		out = append(out, in.affinityOf(ci, Affinity, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)...)
 	}
 	if a.PodAntiAffinity != nil {
-		re.readAffinity(ci, AntiAffinity, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		out = append(out, in.affinityOf(ci, AntiAffinity, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)...)
 	}
+	return out
 }
 
-func (re *Relations) readSpreads(ci int) {
-	pod := re.in.Classes[ci].Pod
+// spreadsOf returns the hard spreads of a class.
+func (in *Input) spreadsOf(ci int) []Rule {
+	var out []Rule
+	pod := in.Classes[ci].Pod
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
 			continue
@@ -73,16 +76,17 @@ func (re *Relations) readSpreads(ci int) {
 		if c.MinDomains != nil {
 			r.minDomains = int(*c.MinDomains)
 		}
-		re.rules = append(re.rules, r)
+		out = append(out, r)
 	}
+	return out
 }
 
-// readAffinity reads required terms. Pods count for affinity only where they match all terms of the owner at once, as the
+// affinityOf returns the rules of required terms. Pods count for affinity only where they match all terms of the owner at once, as the
 // scheduler counts them.
-func (re *Relations) readAffinity(ci int, kind Kind, terms []corev1.PodAffinityTerm) {
+func (in *Input) affinityOf(ci int, kind Kind, terms []corev1.PodAffinityTerm) []Rule {
 	var own []Term
 	for i := range terms {
-		if t, err := re.in.affinityTerm(re.in.Classes[ci].Pod, &terms[i], kind == AntiAffinity); err == nil {
+		if t, err := in.affinityTerm(in.Classes[ci].Pod, &terms[i], kind == AntiAffinity); err == nil {
 			own = append(own, t)
 		}
 	}
@@ -90,10 +94,12 @@ func (re *Relations) readAffinity(ci int, kind Kind, terms []corev1.PodAffinityT
 	if kind == Affinity && len(own) > 1 {
 		also = own
 	}
-	for _, t := range own {
+	out := make([]Rule, len(own))
+	for i, t := range own {
 		t.also = also
-		re.rules = append(re.rules, Rule{Term: t, kind: kind, owner: ci})
+		out[i] = Rule{Term: t, kind: kind, owner: ci}
 	}
+	return out
 }
 
 // countNode adds the pods of a node to the rules, and what they forbid to the classes.
@@ -106,7 +112,7 @@ func (re *Relations) countNode(ni int) {
 	for i := range re.rules {
 		r := &re.rules[i]
 		v, ok := at[r.key]
-		if !ok || r.kind == Spread && !re.includes(r, n, at) {
+		if !ok || r.kind == Spread && !re.in.includes(r, n, at) {
 			continue
 		}
 		if r.kind == Spread && !r.soft {
@@ -137,11 +143,11 @@ func (re *Relations) countPods(r *Rule, ni int, v string) {
 
 // includes reports whether the spread counts the node: it has the labels of all hard spreads of the pod, and the node inclusion policies
 // (KEP-3094) allow it.
-func (re *Relations) includes(r *Rule, n *Node, at map[string]string) bool {
+func (in *Input) includes(r *Rule, n *Node, at map[string]string) bool {
 	if r.soft {
 		return true
 	}
-	c := &re.in.Classes[r.owner]
+	c := &in.Classes[r.owner]
 	for _, s := range c.Pod.Spec.TopologySpreadConstraints {
 		if _, ok := at[nodematch.NormalKey(s.TopologyKey)]; !ok && s.WhenUnsatisfiable == corev1.DoNotSchedule {
 			return false

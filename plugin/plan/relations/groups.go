@@ -31,7 +31,7 @@ func (re *Relations) Groups(left []int, unfit bitset.Set, canHave func(key strin
 	if !slices.ContainsFunc(re.rules, func(r Rule) bool { return r.kind == Affinity && isHost(r.key) }) {
 		return nil
 	}
-	g := &Groups{relations: re, most: most, lost: re.hopeless(left, unfit, canHave), waiting: bitset.New(len(re.in.Classes))}
+	g := &Groups{relations: re, most: most, lost: hopeless(re.rules, left, unfit, canHave), waiting: bitset.New(len(re.in.Classes))}
 	for i := range re.rules {
 		if r := &re.rules[i]; r.kind == Affinity {
 			g.waiting.Add(r.owner)
@@ -43,7 +43,7 @@ func (re *Relations) Groups(left []int, unfit bitset.Set, canHave func(key strin
 // Lost reports whether the class will find no node.
 func (gr *Groups) Lost(ci int) bool { return gr.lost.Has(ci) }
 
-// Of returns the class and one companion for each of its rules, and theirs; false if there is none, or if they are more than any node
+// Of returns the class and one class to join for each of its rules, and theirs; false if there is none, or if they are more than any node
 // has room for.
 func (gr *Groups) Of(ci int, left []int) ([]int, bool) {
 	re := gr.relations
@@ -55,7 +55,7 @@ func (gr *Groups) Of(ci int, left []int) ([]int, bool) {
 			if r.kind != Affinity || !isHost(r.key) {
 				continue
 			}
-			other, ok := gr.companion(r, in, left)
+			other, ok := gr.toJoin(r, in, left)
 			if !ok || len(group) >= gr.most {
 				return group, false
 			}
@@ -96,9 +96,9 @@ func (gr *Groups) closed(group []int, in bitset.Set, left []int) []int {
 	return group
 }
 
-// companion returns the class to join for the sake of the rule; -1 where the group has one already. A class that only its own pods match
+// toJoin returns the class to join because of the rule; -1 where the group has one already. A class that only its own pods match
 // founds a group of its own if no others are planned that match: else it has to join those.
-func (gr *Groups) companion(r *Rule, group bitset.Set, left []int) (int, bool) {
+func (gr *Groups) toJoin(r *Rule, group bitset.Set, left []int) (int, bool) {
 	found, had := -1, false
 	r.classes.Each(func(ci int) {
 		switch {
@@ -122,12 +122,12 @@ func (gr *Groups) companion(r *Rule, group bitset.Set, left []int) (int, bool) {
 
 // hopeless returns the classes that will find no node: they are unfit, or require others that do not exist, are not planned or are hopeless
 // themselves.
-func (re *Relations) hopeless(left []int, unfit bitset.Set, canHave func(string) bool) bitset.Set {
+func hopeless(rules []Rule, left []int, unfit bitset.Set, canHave func(string) bool) bitset.Set {
 	out := unfit.Clone()
 	for again := true; again; {
 		again = false
-		for i := range re.rules {
-			if r := &re.rules[i]; !out.Has(r.owner) && r.unmeetable(left, out, canHave) {
+		for i := range rules {
+			if r := &rules[i]; !out.Has(r.owner) && r.unmeetable(left, out, canHave) {
 				out.Add(r.owner)
 				again = true
 			}

@@ -70,7 +70,7 @@ type Lookup func(key string) (string, bool)
 type Domain struct {
 	// Values by label key; a key that nodes of the domain lack is missing.
 	Values map[string]string
-	// Name tells domains over the same keys apart.
+	// Name is unique among domains over the same keys.
 	Name string
 	// Weight is how much the domain is to be used before others, whatever their rank.
 	Weight int32

@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
-// peers are the pods of the input in groups of equal namespace and labels, which no rule tells apart: each group is asked once.
+// peers are the pods of the input in groups of equal namespace and labels, which no rule distinguishes: each group is asked once.
 type peers struct {
 	index map[string]int
 	// pods stand for the groups, one each.

@@ -9,7 +9,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
-// Kind tells the kinds of rules between pods apart.
+// Kind is the kind of a rule between pods.
 type Kind int
 
 // The kinds of rules.
@@ -126,7 +126,7 @@ func (r *Rule) Domains() []DomainCount {
 	return out
 }
 
-// isHost reports whether the label tells nodes apart.
+// isHost reports whether each node has a value of the label of its own.
 func isHost(key string) bool { return key == corev1.LabelHostname }
 
 // staysEven reports whether n pods more in the domain leave the spread as even as its owner's pods require where they are.
