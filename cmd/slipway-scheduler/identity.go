@@ -5,11 +5,11 @@ import (
 	"k8s.io/klog/v2"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 
-	"github.com/slipway-k8s/slipway/plugin/heir"
+	"github.com/slipway-k8s/slipway/plugin/identity"
 )
 
-// inherit has leader election go on under the identity of the process that was killed here before, if one was: its Lease is
-// ours then. It returns what to call before the Lease is given back. Without it, the Lease has to expire first.
+// inherit takes the identity of leader election that a killed process of this container left, if there is one: this process
+// then holds its Lease. Without it, the Lease has to expire first. The returned function is called before the Lease is released.
 func inherit(cc *schedulerconfig.CompletedConfig, path string) (renounce func()) {
 	logger := klog.Background()
 	nothing := func() {}
@@ -20,17 +20,17 @@ func inherit(cc *schedulerconfig.CompletedConfig, path string) (renounce func())
 	if !ok {
 		return nothing
 	}
-	identity, err := heir.Take(path, lock.LockConfig.Identity)
+	taken, err := identity.Take(path, lock.LockConfig.Identity)
 	if err != nil {
 		logger.Error(err, "Leader election starts under a new identity")
 		return nothing
 	}
-	if identity.Name() != lock.LockConfig.Identity {
-		logger.Info("Leader election goes on under the identity of the process before", "identity", identity.Name())
-		lock.LockConfig.Identity = identity.Name()
+	if taken.Name() != lock.LockConfig.Identity {
+		logger.Info("Leader election goes on under the identity of the process before", "identity", taken.Name())
+		lock.LockConfig.Identity = taken.Name()
 	}
 	return func() {
-		if err := identity.Renounce(); err != nil {
+		if err := taken.Renounce(); err != nil {
 			logger.Error(err, "The next process here goes on under this identity, under which the launcher no longer acts")
 		}
 	}

@@ -92,6 +92,7 @@ func dialect() map[string]int {
 		"plugin/promise":                       4,
 		"plugin/provision/clusterview":         8,
 		"plugin/provision/podclass":            5,
+		"plugin/reservations":                  1,
 		"plugin/simulate":                      15,
 		"plugin/simulate/apiserver":            1,
 		"plugin/simulate/input":                6,

@@ -15,25 +15,25 @@ const (
 	DefaultGangTimeout = 30 * time.Second
 )
 
-// patience is how many idle windows pods are waited for that exist and have not been tried: something else than the queue's length
-// may keep them.
+// patience is for how many idle windows a batch waits for pods that exist and have not been tried. Something other than the
+// length of the queue may hold them up.
 const patience = 3
 
-// Config is the windows.
+// Config holds the windows.
 type Config struct {
-	// Idle is how long a batch that is not complete waits for its next event; zero means DefaultIdle.
+	// Idle is how long an incomplete batch waits for its next event; zero means DefaultIdle.
 	Idle time.Duration
-	// Max is how long a batch stays open since its first pod; twice as long while pods that exist are still being tried.
-	// Zero means DefaultMax.
+	// Max is how long a batch stays open after its first pod. It is twice as long while existing pods are still being tried. Zero
+	// means DefaultMax.
 	Max time.Duration
-	// GangTimeout is how long the pods of a gang wait for those that it lacks; zero means DefaultGangTimeout.
+	// GangTimeout is how long the pods of a gang wait for the missing ones; zero means DefaultGangTimeout.
 	GangTimeout time.Duration
 }
 
-// Kind of an owner, as far as it matters for knowing whether all its pods are there.
+// Kind is the kind of an owner, as far as it decides whether the number of its pods is known.
 type Kind int
 
-// The kinds of owners whose wanted number of pods is known.
+// These kinds of owners state how many pods they want.
 const (
 	// Other owners are never known to be complete.
 	Other Kind = iota
@@ -41,11 +41,11 @@ const (
 	ReplicaSet
 	// StatefulSet wants its spec.replicas, one after the other unless it is Parallel.
 	StatefulSet
-	// Job wants its parallelism, or what is left of its completions.
+	// Job wants its parallelism, or the rest of its completions.
 	Job
 )
 
-// KindOf is the kind of a controller by the kind of its owner reference.
+// KindOf returns the kind of a controller from the kind in an owner reference.
 func KindOf(kind string) Kind {
 	switch kind {
 	case "ReplicaSet":
@@ -62,48 +62,49 @@ func KindOf(kind string) Kind {
 type Pod struct {
 	// UID of the pod.
 	UID string
-	// Class is its class key (plan.ClassKey).
+	// Class is the pod's class key (plan.ClassKey).
 	Class string
-	// Owner identifies its controller, within its namespace: anybody may name that of another one. Empty for a pod that has none.
+	// Owner identifies the pod's controller within the pod's namespace: any pod may name a controller of another one. Empty for a
+	// pod without a controller.
 	Owner string
 	// Gang that the pod belongs to; empty for none.
 	Gang string
 	// Namespace of the pod.
 	Namespace string
-	// Related says that pod affinity, anti-affinity or topology spread of the pod may be about others: the pods of its namespace are
-	// planned together.
+	// Related means that pod affinity, anti-affinity or topology spread of the pod may be about other pods. The pods of its
+	// namespace are then planned together.
 	Related bool
 }
 
-// Gang is what is known of pods that are placed together or not at all.
+// Gang describes pods that are placed together or not at all.
 type Gang struct {
-	// Name as in Pod.
+	// Name is Pod.Gang of its pods.
 	Name string
-	// Wanted is how many pods make it complete; zero where it does not say.
+	// Wanted is how many pods make the gang complete; zero if that is not stated.
 	Wanted int
-	// Existing is how many of them have a node, a promise of one, or have been tried.
+	// Existing is how many of the pods have a node, a promise of one, or have been tried.
 	Existing int
 }
 
-// Owner is what is known of a controller.
+// Owner describes a controller.
 type Owner struct {
-	// UID identifies the controller, as Pod.Owner.
+	// UID is Pod.Owner of its pods.
 	UID string
 	// Kind of the controller.
 	Kind Kind
-	// Wanted is how many pods it wants in total, Existing how many of them exist. Count a pod only once the scheduling
-	// queue has it, or had it: then an owner that is complete and a queue that has drained mean that all were tried.
+	// Wanted is how many pods the owner wants in total, Existing how many of them exist. Count a pod only once the scheduling
+	// queue has it, or had it. Then all pods have been tried when the owner is complete and the queue has drained.
 	Wanted, Existing int
-	// Untried is how many of its pods exist that the scheduling queue has not tried yet: they come for sure.
+	// Untried is how many of its pods exist that the scheduling queue has not tried yet.
 	Untried int
-	// OrderedReady says that it creates its next pod only when the last one is ready: it has no more to create now.
+	// OrderedReady means that the owner creates its next pod only when the last one is ready: it creates no more now.
 	OrderedReady bool
 }
 
-// Reason why a batch closes.
+// Reason is why a batch closes.
 type Reason string
 
-// The reasons.
+// The reasons why a batch closes.
 const (
 	// DrainedAndComplete: the queue has no pod left to try, and every owner has created the pods it wants.
 	DrainedAndComplete Reason = "drained-and-complete"
@@ -111,30 +112,30 @@ const (
 	Idle Reason = "idle"
 	// Max: the first pod has waited for the maximum.
 	Max Reason = "max"
-	// GangTimeout: a gang has waited long enough for the pods that it lacks.
+	// GangTimeout: a gang has waited long enough for its missing pods.
 	GangTimeout Reason = "gang-timeout"
 )
 
-// Verdict says what to do with a batch.
+// Verdict is the answer of Check.
 type Verdict struct {
-	// Close says that the batch, or a part of it, is to be planned now, Reason why.
+	// Close means that the batch, or a part of it, is to be planned now.
 	Close bool
-	// Reason is empty unless Close.
+	// Reason is why it closes; empty unless Close.
 	Reason Reason
-	// Next is when to ask again without an event; zero for an empty batch.
+	// Next is when to call Check again if there is no event; zero for an empty batch.
 	Next time.Time
-	// Waiting says, for a human, what an open batch waits for.
+	// Waiting describes what an open batch waits for, in the words of a condition message.
 	Waiting string
 }
 
-// Batch is the pods collected since the last Take, and those that the last Take left. It is not safe for concurrent use.
+// Batch holds the pods collected since the last Take, and those that the last Take left. It is not safe for concurrent use.
 type Batch struct {
 	config  Config
 	pods    map[string]member
 	owners  map[string]Owner
 	gangs   map[string]waiting
 	drained bool
-	// events are when the number of pods of owners changed, by UID, event is the last of them.
+	// events holds the times of the last change in the number of an owner's pods, by UID; event is the last of them.
 	events map[string]time.Time
 	event  time.Time
 	// closing are the UIDs of the part that the last Check closed; nil for all.
@@ -146,13 +147,13 @@ type member struct {
 	at time.Time
 }
 
-// waiting is a gang with pods in the batch, since when.
+// waiting is a gang with pods in the batch, and when its first pod came.
 type waiting struct {
 	Gang
 	since time.Time
 }
 
-// New returns an empty batch; it fails on windows that are negative or in the wrong order.
+// New returns an empty batch. It returns an error for windows that are negative or in the wrong order.
 func New(c Config) (*Batch, error) {
 	if c.Idle == 0 {
 		c.Idle = DefaultIdle
@@ -175,7 +176,7 @@ func New(c Config) (*Batch, error) {
 	return &Batch{config: c, pods: map[string]member{}, owners: map[string]Owner{}, gangs: map[string]waiting{}, events: map[string]time.Time{}}, nil
 }
 
-// Collect adds an unschedulable pod; one that is in the batch already changes nothing.
+// Collect adds an unschedulable pod. A pod that is in the batch stays as it is.
 func (b *Batch) Collect(p Pod, now time.Time) {
 	if _, ok := b.pods[p.UID]; ok {
 		return
@@ -186,13 +187,13 @@ func (b *Batch) Collect(p Pod, now time.Time) {
 	}
 }
 
-// Forget removes a pod that was deleted or found its node otherwise.
+// Forget removes a pod that was deleted or has a node.
 func (b *Batch) Forget(uid string) {
 	delete(b.pods, uid)
 }
 
-// SetOwner tells what is known of a controller. A change in the number of its pods is an event that the idle window
-// starts from again.
+// SetOwner records the state of a controller. A change in the number of its pods is an event, from which the idle window starts
+// again.
 func (b *Batch) SetOwner(o Owner, now time.Time) {
 	if old, ok := b.owners[o.UID]; ok && old.Existing != o.Existing && b.has(o.UID) && now.After(b.event) {
 		b.event, b.events[o.UID] = now, now
@@ -200,7 +201,7 @@ func (b *Batch) SetOwner(o Owner, now time.Time) {
 	b.owners[o.UID] = o
 }
 
-// SetGang tells what is known of a gang that has pods in the batch.
+// SetGang records the state of a gang that has pods in the batch.
 func (b *Batch) SetGang(g Gang) {
 	if w, ok := b.gangs[g.Name]; ok {
 		w.Gang = g
@@ -208,15 +209,16 @@ func (b *Batch) SetGang(g Gang) {
 	}
 }
 
-// SetDrained tells whether the scheduling queue has no pod left to try.
+// SetDrained records whether the scheduling queue has no pod left to try.
 func (b *Batch) SetDrained(drained bool) {
 	b.drained = drained
 }
 
-// Len is the number of pods in the batch.
+// Len returns the number of pods in the batch.
 func (b *Batch) Len() int { return len(b.pods) }
 
-// Take removes what the last Check closed, or else all, and returns the UIDs, sorted. The pods of gangs that still wait stay.
+// Take removes the pods that the last Check closed, or else all, and returns their UIDs, sorted. Pods of gangs that still wait
+// stay.
 func (b *Batch) Take(now time.Time) []string {
 	closing := b.closing
 	if b.closing = nil; closing == nil {
@@ -240,7 +242,7 @@ func (b *Batch) Take(now time.Time) []string {
 	return out
 }
 
-// Lacking is how many pods a gang still waits for; 0 for one that is complete, or has waited long enough.
+// Lacking returns how many pods a gang still waits for; 0 if it is complete or has waited long enough.
 func (b *Batch) Lacking(gang string, now time.Time) int {
 	w, ok := b.gangs[gang]
 	if !ok || !now.Before(w.since.Add(b.config.GangTimeout)) {
@@ -249,7 +251,8 @@ func (b *Batch) Lacking(gang string, now time.Time) int {
 	return max(0, w.Wanted-w.Existing)
 }
 
-// Check says whether the batch closes now, or a part of it: the pods of an owner whose end cannot be seen hold up no others.
+// Check returns whether the batch, or a part of it, closes now. Pods of an owner that does not state how many pods it wants hold
+// up no other pods.
 func (b *Batch) Check(now time.Time) Verdict {
 	b.closing = nil
 	if len(b.pods) == 0 {
@@ -279,21 +282,21 @@ func (b *Batch) Check(now time.Time) Verdict {
 	return Verdict{Next: at, Waiting: s.waiting("for the scheduling queue to drain")}
 }
 
-// waiting says, for a human, what the pods wait for, and for what else.
+// waiting describes what the pods wait for, with the given texts at the end.
 func (s *sum) waiting(more ...string) string {
 	return strings.Join(slices.Concat(s.incomplete, s.lacking, more), ", ")
 }
 
-// sum is a batch at one time.
+// sum describes a batch at one time.
 type sum struct {
-	// pods are those that wait for no gang, first and last when they were collected or something else happened.
+	// pods is the number of pods that wait for no gang. first and last are the times of the first and the last event about them.
 	pods        int
 	first, last time.Time
-	// incomplete are the owners of these pods that may create more, lacking the gangs that wait, for a human.
+	// incomplete describes the owners of these pods that may create more, lacking the gangs that wait.
 	incomplete, lacking []string
-	// untried says that an owner has pods that come for sure.
+	// untried means that an owner has pods that the scheduling queue has not tried yet.
 	untried bool
-	// gangsUntil is when the first of the gangs has waited long enough; overdue that one has.
+	// gangsUntil is when the first of the gangs has waited long enough. overdue means that one has.
 	gangsUntil time.Time
 	overdue    bool
 }
@@ -340,7 +343,7 @@ func (b *Batch) sumGangs(out *sum, now time.Time) {
 	}
 }
 
-// incomplete says what an owner may still create; empty for nothing.
+// incomplete describes what an owner may still create; empty for nothing.
 func (b *Batch) incomplete(uid string) string {
 	o, known := b.owners[uid]
 	switch {

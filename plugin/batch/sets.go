@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// set is the pods that are planned together: those of an owner, of a gang, or of a namespace in which pods mind each other.
+// set holds pods that are planned together: those of an owner, of a gang, or of a namespace with related pods.
 type set struct {
 	uids []string
-	// first and last are when a pod was collected, last also when an owner's number of pods changed.
+	// first and last are the times of the first and the last pod; last also counts changes in the number of an owner's pods.
 	first, last time.Time
-	// growing says that an owner that is known creates more pods, endless that no end can be seen of one, untried that pods exist
-	// which come for sure.
+	// growing means that a known owner creates more pods, endless that an owner does not state how many it wants, untried that
+	// there are pods which the scheduling queue has not tried yet.
 	growing, endless, untried bool
 }
 
-// parents is a union-find over the names of owners, gangs, namespaces and pods without any of them.
+// parents is a union-find over the names of owners, gangs, namespaces, and pods that have none of them.
 type parents map[string]string
 
-// find returns the name that stands for all that name is joined with. It halves the paths it walks, so that a walk is as good as
-// constant (Tarjan and van Leeuwen 1984).
+// find returns the representative of the set that the name is in. It halves the path, so that a call takes almost constant time
+// (Tarjan and van Leeuwen 1984).
 func (p parents) find(name string) string {
 	for {
 		up, ok := p[name]
@@ -39,7 +39,7 @@ func (p parents) join(a, b string) {
 	}
 }
 
-// home is the name of what the pod came with: its owner, or itself.
+// home returns the name of the pod's owner, or of the pod itself.
 func (p Pod) home() string {
 	if p.Owner != "" {
 		return "owner/" + p.Owner
@@ -47,7 +47,7 @@ func (p Pod) home() string {
 	return "pod/" + p.UID
 }
 
-// sets divides the pods that wait for no gang.
+// sets divides the pods that wait for no gang into sets.
 func (b *Batch) sets(now time.Time) []*set {
 	related := map[string]bool{}
 	for _, p := range b.pods {
@@ -102,7 +102,7 @@ func (b *Batch) addOwner(s *set, p member) {
 	s.endless = true
 }
 
-// checkSets closes the sets that wait for nothing more, the queue having drained.
+// checkSets closes the sets that wait for nothing more, after the queue has drained.
 func (b *Batch) checkSets(now time.Time, all sum) Verdict {
 	sets := b.sets(now)
 	growing := slices.ContainsFunc(sets, func(s *set) bool { return s.growing })
@@ -126,11 +126,11 @@ func (b *Batch) checkSets(now time.Time, all sum) Verdict {
 	return out
 }
 
-// rank orders the reasons of sets that close at the same time: the greatest is reported.
+// rank orders the reasons of sets that close at the same time; the greatest is reported.
 func rank(r Reason) int { return slices.Index([]Reason{"", Idle, Max, DrainedAndComplete}, r) }
 
-// closes returns when a set closes, and why. One that is complete waits for owners elsewhere that are creating their pods, but for the
-// idle window alone, and for none whose end cannot be seen.
+// closes returns when a set closes, and why. A complete set waits for other owners that are creating their pods, but for the idle
+// window at most, and for no owner that does not state how many pods it wants.
 func (b *Batch) closes(s *set, growing bool, now time.Time) (time.Time, Reason) {
 	switch {
 	case s.growing || s.endless:
@@ -141,11 +141,11 @@ func (b *Batch) closes(s *set, growing bool, now time.Time) (time.Time, Reason) 
 	return now, DrainedAndComplete
 }
 
-// window returns when pods that are not complete close, and why.
+// window returns when incomplete pods close, and why.
 func (b *Batch) window(first, last time.Time, untried bool, now time.Time) (time.Time, Reason) {
 	most, idle := first.Add(b.config.Max), last.Add(b.config.Idle)
 	if untried && now.Before(idle) {
-		// They would be split though what they lack is on its way.
+		// A shorter window would separate them from pods that exist and are being tried.
 		most = first.Add(2 * b.config.Max)
 	}
 	if untried {

@@ -11,29 +11,29 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// CheckEvery is how often an open batch is looked at whose owners' pods are being bound elsewhere.
+// CheckEvery is the period in which an open batch is checked whose owners' pods are being bound outside of it.
 const CheckEvery = 20 * time.Millisecond
 
 // Config is what a Batch needs. All fields are required.
 type Config struct {
-	// Windows after which a batch closes that is not complete.
+	// Windows are the times after which an incomplete batch closes.
 	Windows batch.Config
-	// Collector that the pods come from.
+	// Collector provides the pods.
 	Collector *Collector
-	// Owners of the pods.
+	// Owners counts the pods of controllers and gangs.
 	Owners *Owners
 	// Tried reports whether the scheduling queue has given out a pod that is not in the batch, or placed it.
 	Tried func(*corev1.Pod) bool
 }
 
-// Batch is the open batch of pods. One goroutine alone uses it.
+// Batch is the open batch of pods. It is for one goroutine.
 type Batch struct {
 	Config
 
 	entries []Entry
 	index   map[types.UID]int
 	rules   *batch.Batch
-	// checked is when the owners were last looked at.
+	// checked is when the owners were last counted.
 	checked time.Time
 }
 
@@ -81,11 +81,11 @@ func (b *Batch) Entries() []Entry { return b.entries }
 // Lacking returns how many pods the gang still waits for.
 func (b *Batch) Lacking(gang string, now time.Time) int { return b.rules.Lacking(gang, now) }
 
-// Hold records in the collector whether the batch has pods: a queue that drains is then reported.
+// Hold records in the collector whether the batch has pods. If it has, the collector records when the queue drains.
 func (b *Batch) Hold() { b.Collector.hold(len(b.entries) > 0) }
 
-// Check returns whether the batch closes, with the owners and gangs as they are now. While the queue is busy they are looked
-// at every CheckEvery: counting their pods for each pod that comes takes the time of all of them squared.
+// Check returns whether the batch closes, with the owners and gangs as they are now. While the queue is busy they are counted
+// once per CheckEvery: counting them for each new pod takes time quadratic in their pods.
 func (b *Batch) Check(now time.Time) batch.Verdict {
 	drained := b.Collector.hold(true)
 	if !drained && now.Before(b.checked.Add(CheckEvery)) {
@@ -117,7 +117,7 @@ func (b *Batch) Check(now time.Time) batch.Verdict {
 // tried reports whether the scheduling queue has given out the pod, or placed it.
 func (b *Batch) tried(pod *corev1.Pod) bool { return b.Has(pod.UID) || b.Tried(pod) }
 
-// Close takes the pods out of the batch and returns them sorted, all but those of gangs that still wait for pods.
+// Close removes the pods from the batch and returns them sorted. Pods of gangs that still wait for pods stay.
 func (b *Batch) Close(now time.Time) []Entry {
 	all := b.entries
 	var out []Entry

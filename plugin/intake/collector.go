@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// cycleAtMost is how long a pod waits for the end of its scheduling cycle. A tripped hook does not report it.
+// cycleAtMost is how long a pod waits for the end of its scheduling cycle. A tripped hook does not report the end.
 const cycleAtMost = time.Second
 
 // Collector hands pods from the scheduling goroutine to the planner's. It is safe for concurrent use, and holds its lock for
-// moments only.
+// microseconds only.
 //
 // A pod that is collected in the middle of its scheduling cycle is handed over when the cycle is over. Only then are the
-// scheduler's verdict on it, and whether it preempts, known.
+// scheduler's verdict on it known and whether it preempts.
 type Collector struct {
 	wake chan struct{}
 
@@ -23,7 +23,7 @@ type Collector struct {
 	entries map[types.UID]Entry
 	order   []types.UID
 	drained bool
-	// cycle is the pod that was collected in the cycle under way, since when; empty where the cycle is over.
+	// cycle is the pod that was collected in the current scheduling cycle, since is when. It is empty if the cycle is over.
 	cycle types.UID
 	since time.Time
 	// held means that the planner has taken pods whose batch is still open.
@@ -40,7 +40,7 @@ func (c *Collector) AddInCycle(e Entry) {
 	c.note(e, e.Pod.UID)
 }
 
-// Add collects the pod. One that is collected already keeps its place and its time.
+// Add collects the pod. A pod that is collected already keeps its place and its time.
 func (c *Collector) Add(e Entry) {
 	c.note(e, "")
 }
@@ -62,7 +62,7 @@ func (c *Collector) note(e Entry, cycle types.UID) {
 	c.Notify()
 }
 
-// Verdict keeps the scheduler's message about the nodes that exist, ends the pod's cycle, and reports whether the pod is
+// Verdict stores the scheduler's message about the existing nodes and ends the pod's cycle. It reports whether the pod is
 // collected.
 func (c *Collector) Verdict(uid types.UID, message string) bool {
 	c.mu.Lock()
@@ -81,7 +81,7 @@ func (c *Collector) Verdict(uid types.UID, message string) bool {
 	return ok
 }
 
-// Remove forgets the pod, which preempts instead.
+// Remove removes the pod, which preempts instead.
 func (c *Collector) Remove(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +109,7 @@ func (c *Collector) Drain() {
 	c.Notify()
 }
 
-// Take returns the collected pods in the order in which they came, all but the one whose cycle is under way.
+// Take returns the collected pods in the order in which they came, without a pod in the current scheduling cycle.
 func (c *Collector) Take(now time.Time) []Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *Collector) Take(now time.Time) []Entry {
 		delete(c.entries, uid)
 	}
 	c.order = append(c.order[:0], left...)
-	// Until the planner records otherwise (hold): a queue that drains in between must be noticed.
+	// The batch counts as open until the planner calls hold: a queue that drains in between must be noticed.
 	c.held = c.held || len(out) > 0
 	return out
 }
@@ -137,7 +137,7 @@ func (c *Collector) hold(open bool) (drained bool) {
 	return c.drained && len(c.order) == 0
 }
 
-// Wake returns the channel that receives a value after Notify, and after each change that the planner has to look at.
+// Wake returns a channel that receives a value after Notify and after each change that concerns the planner.
 func (c *Collector) Wake() <-chan struct{} { return c.wake }
 
 // Notify wakes the planner.

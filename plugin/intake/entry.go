@@ -10,7 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// Entry is a pod that no node takes.
+// Entry is an unschedulable pod.
 type Entry struct {
 	// Pod as it was when it was collected.
 	Pod *corev1.Pod
@@ -20,17 +20,17 @@ type Entry struct {
 	Nominated string
 	// NoNodes means that the cluster had no node at all.
 	NoNodes bool
-	// Class is the pod's (plan.ClassKey). It is empty until the planner has taken the pod.
+	// Class is the pod's class key (plan.ClassKey). It is empty until the planner has taken the pod.
 	Class string
 	// Gang of the pod. It is zero until the planner has taken the pod, and for a pod of no gang.
 	Gang plan.Gang
 	// Hopeless means that a plan has found nothing for the pod.
 	Hopeless bool
-	// EndingSeen is when a pod was last seen to end whose room this one gets. Zero for never.
+	// EndingSeen is when a terminating pod was last seen whose place this pod gets. Zero for never.
 	EndingSeen time.Time
 	// Refusal is the scheduler's reason against the node that was launched for the pod. Empty for none.
 	Refusal string
-	// Verdict is the scheduler's message about the nodes that exist. Empty where it is not known.
+	// Verdict is the scheduler's message about the existing nodes. Empty if it is not known.
 	Verdict string
 }
 

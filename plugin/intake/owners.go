@@ -22,7 +22,7 @@ const (
 	byGang       = "slipway/gang"
 )
 
-// Owners counts how many pods the controllers of pods want and have, as informers show them. It is safe for concurrent use.
+// Owners counts how many pods controllers want and have, from informers. It is safe for concurrent use.
 type Owners struct {
 	pods         cache.Indexer
 	replicaSets  appslisters.ReplicaSetLister
@@ -30,7 +30,7 @@ type Owners struct {
 	jobs         batchlisters.JobLister
 }
 
-// NewOwners returns Owners over the informers, which must not run yet: it adds indexes to that of pods.
+// NewOwners returns Owners over the informers. They must not run yet: it adds indexes to the informer of pods.
 func NewOwners(f informers.SharedInformerFactory) (*Owners, error) {
 	pods := f.Core().V1().Pods().Informer()
 	err := pods.AddIndexers(cache.Indexers{byController: func(obj any) ([]string, error) {
@@ -59,16 +59,16 @@ func NewOwners(f informers.SharedInformerFactory) (*Owners, error) {
 	}, nil
 }
 
-// ControllerKey returns the namespace and the UID of the controller that the reference of a pod in the namespace names. An
-// owner reference is its author's to choose: pods that name the controller of another namespace are not that controller's.
+// ControllerKey returns the namespace and the UID of the controller in the owner reference of a pod. The author of a pod chooses
+// its references, so pods that name a controller of another namespace do not count as that controller's.
 func ControllerKey(namespace string, ref *metav1.OwnerReference) string {
 	return namespace + "/" + string(ref.UID)
 }
 
-// of returns how many pods the controller wants and has. tried reports whether the scheduling queue has, or tried, a pod that
-// is not bound: the others have not been tried on a node yet.
+// of returns how many pods the controller wants and has. tried reports whether the scheduling queue has, or tried, a pod that is
+// not bound. The other pods have not been tried on a node yet.
 //
-// ok is false for a controller that the informer does not show.
+// ok is false if the informer does not have the controller.
 func (o *Owners) of(namespace string, ref *metav1.OwnerReference, tried func(*corev1.Pod) bool) (_ batch.Owner, ok bool) {
 	out := batch.Owner{UID: ControllerKey(namespace, ref), Kind: batch.KindOf(ref.Kind)}
 	switch out.Kind {
@@ -107,7 +107,7 @@ func (o *Owners) gang(g plan.Gang, tried func(*corev1.Pod) bool) batch.Gang {
 	return batch.Gang{Name: g.Name, Wanted: g.Size, Existing: n}
 }
 
-// count counts the pods that do not terminate: those that are bound or were tried, and those that were not.
+// count counts the pods that do not terminate: existing are those that are bound or were tried, untried the others.
 func (o *Owners) count(index, value string, tried func(*corev1.Pod) bool) (existing, untried int) {
 	list, err := o.pods.ByIndex(index, value)
 	if err != nil {

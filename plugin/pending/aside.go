@@ -22,10 +22,10 @@ type asides map[types.UID]*aside
 // aside is a pod that is set aside.
 type aside struct {
 	entry intake.Entry
-	// until is when it is planned again, wait how long after its last failure that is.
+	// until is when the pod is planned again. wait is the time between its last failure and until.
 	until time.Time
 	wait  time.Duration
-	// retried means that it has been given back since.
+	// retried means that due has returned the pod since its last failure.
 	retried bool
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
-// Divide returns the parts of a batch of several pods in which it is tried again after a failure, at least two: one for
-// each namespace, in the order of their first pods, so that one tenant's pods fail alone; the pods of one namespace in
-// halves, gangs whole where there is more than one.
+// Divide returns the parts in which a batch of several pods is tried again after a failure, at least two. There is one part for
+// each namespace, in the order of their first pods, so that one tenant's pods fail alone. The pods of one namespace are halved;
+// gangs stay whole if there is more than one.
 func Divide(entries []intake.Entry) [][]intake.Entry {
 	var parts [][]intake.Entry
 	of := map[string]int{}
@@ -31,8 +31,8 @@ func Divide(entries []intake.Entry) [][]intake.Entry {
 	return [][]intake.Entry{sorted[:half], sorted[half:]}
 }
 
-// halves sorts the entries so that the pods of a gang are side by side, and returns where to cut: between two gangs if that
-// leaves something on both sides.
+// halves sorts the entries so that the pods of a gang are side by side, and returns where to divide them: between two gangs if
+// both halves then have pods.
 func halves(entries []intake.Entry) ([]intake.Entry, int) {
 	first := map[string]int{}
 	for i, e := range entries {

@@ -9,7 +9,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
-// Pods are the pods for which no node is being launched. One goroutine alone uses it.
+// Pods are the pods for which no node is being launched. It is for one goroutine.
 type Pods struct {
 	// unplaced are pods for which nothing could be planned.
 	unplaced map[types.UID]intake.Entry
@@ -25,15 +25,14 @@ func New() *Pods { return &Pods{unplaced: map[types.UID]intake.Entry{}, aside: a
 // Hold keeps a pod for which nothing could be planned until it is planned again.
 func (p *Pods) Hold(e intake.Entry) { p.unplaced[e.Pod.UID] = e }
 
-// Take removes the pod from those for which nothing could be planned, and returns it as it was held. The zero entry is returned
-// for any other pod.
+// Take removes the pod from those for which nothing could be planned, and returns its entry; the zero entry for any other pod.
 func (p *Pods) Take(uid types.UID) intake.Entry {
 	e := p.unplaced[uid]
 	delete(p.unplaced, uid)
 	return e
 }
 
-// Held returns how many pods there are for which nothing could be planned.
+// Held returns the number of pods for which nothing could be planned.
 func (p *Pods) Held() int { return len(p.unplaced) }
 
 // Knows reports whether the pod was planned before, without success.
@@ -52,7 +51,8 @@ func (p *Pods) Waits(uid types.UID, now time.Time) bool {
 	return unplaced || p.aside.holds(uid, now)
 }
 
-// SetAside keeps a pod from being planned whose planning failed while it was planned alone. It returns until when.
+// SetAside keeps a pod from being planned for a while. Its planning failed while it was planned alone. It returns the end of that
+// time.
 func (p *Pods) SetAside(e intake.Entry, now time.Time) time.Time { return p.aside.failed(e, now) }
 
 // Planned forgets the failures of pods that were planned.
@@ -71,25 +71,26 @@ func (p *Pods) Again(which func(intake.Entry) bool) []intake.Entry {
 	return out
 }
 
-// Due reports whether it is time to plan the held pods again. The next time is then that of the next change.
+// Due reports whether it is time to plan the held pods again. After true, the time is set again by the next change.
 func (p *Pods) Due(now time.Time) bool { return p.replan.due(now) }
 
-// PlanBy has the held pods planned again at the time, unless they are planned earlier.
+// PlanBy lets the held pods be planned again at the time, unless they are planned earlier.
 func (p *Pods) PlanBy(at time.Time) { p.replan.by(at) }
 
-// Changed records a change of what can be launched. mayHelp means that a held pod may find something now.
+// Changed records a change of what can be launched. mayHelp means that a held pod may find a node now.
 func (p *Pods) Changed(mayHelp bool, now time.Time) { p.replan.changed(mayHelp, now) }
 
-// Placed records that a plan placed pods for which nothing could be planned before: the next change counts at once again.
+// Placed records that a plan placed pods for which nothing could be planned before. The wait after the next change is the
+// shortest again.
 func (p *Pods) Placed() { p.replan.placed() }
 
-// PlanAfterRest has the held pods planned again after a plan ran out of time: after replanFirst, or restFactor times what the
-// plan took. Pods that are always too much work take a fifth of a CPU, and others are planned meanwhile.
+// PlanAfterRest lets the held pods be planned again after a plan that ran out of time: after replanFirst, or restFactor times the
+// duration of that plan. So pods that are always too much work take a fifth of a CPU, and other pods are planned meanwhile.
 func (p *Pods) PlanAfterRest(took time.Duration, now time.Time) {
 	p.PlanBy(now.Add(max(replanFirst, restFactor*took)))
 }
 
-// Tidy forgets the pods that need no node any more, and returns those whose time aside is over, sorted. gone reports whether a
+// Tidy removes the pods that need no node any more, and returns those whose time aside is over, sorted. gone reports whether a
 // pod is deleted or has a node.
 func (p *Pods) Tidy(now time.Time, gone func(*corev1.Pod) bool) (due []intake.Entry) {
 	for uid, x := range p.aside {

@@ -5,26 +5,27 @@ import (
 )
 
 const (
-	// replanFirst is how long after a change that may help the unplaced pods are planned again: changes come in swarms.
+	// replanFirst is the time between a change that may help and the next plan of the unplaced pods: changes come in bursts.
 	replanFirst = time.Second
-	// replanMost bounds what it grows to while that places no pod.
+	// replanMost bounds that time, which grows while planning again places no pod.
 	replanMost = 16 * time.Second
-	// replanIdle is how long after a change that cannot help they are planned again: their conditions are to be true.
+	// replanIdle is the time between a change that cannot help and the next plan, which keeps the pods' conditions true.
 	replanIdle = time.Minute
-	// restFactor is how long planning rests after a plan that ran out of time, as a multiple of what that took.
+	// restFactor is the pause after a plan that ran out of time, as a multiple of the plan's duration.
 	restFactor = 4
 )
 
-// replanning is when the pods for which nothing could be planned are planned again.
+// replanning decides when the pods for which nothing could be planned are planned again.
 type replanning struct {
-	// at is when; zero for when something changes.
+	// at is the next time; zero until something changes.
 	at time.Time
-	// wait grows while planning again places no pod. last is when it was done.
+	// wait is the time from a change to the next plan. It grows while planning again places no pod. last is when due last
+	// returned true.
 	wait time.Duration
 	last time.Time
 }
 
-// by makes it be done at the time, unless it is done earlier.
+// by sets the next time, unless there is an earlier one.
 func (r *replanning) by(at time.Time) {
 	if r.at.IsZero() || at.Before(r.at) {
 		r.at = at
@@ -43,7 +44,7 @@ func (r *replanning) changed(may bool, now time.Time) {
 	r.by(now.Add(max(r.wait, replanFirst)))
 }
 
-// due reports whether it is time.
+// due reports whether the time has come.
 func (r *replanning) due(now time.Time) bool {
 	if r.at.IsZero() || now.Before(r.at) {
 		return false

@@ -11,29 +11,29 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/intake"
 )
 
-// endsWithin is how near the end of a pod has to be for its replacement to wait for its room: no node boots faster. A controller
-// creates the replacement as soon as the old pod is to be deleted. Even a deletion without a grace period is two writes, between
-// which the replacement may come and be tried.
+// endsWithin is how soon a pod must end for its replacement to wait for its place: no node boots faster. A controller creates the
+// replacement as soon as the old pod is to be deleted. Even a deletion without a grace period is two writes, and the replacement
+// may be tried between them.
 const endsWithin = 10 * time.Second
 
-// Terminating finds pods that end in a moment. Each makes room for one pod of its controller.
+// Terminating finds terminating pods that end within endsWithin. The place of each is for one pod of the same controller.
 type Terminating struct {
 	now time.Time
-	// pods lists those of a controller (intake.ControllerKey), node returns a Node, nil for none.
+	// pods lists the pods of a controller (intake.ControllerKey). node returns a Node, nil for none.
 	pods func(controller string) []*corev1.Pod
 	node func(name string) *corev1.Node
-	// left are the terminating pods of a controller whose room no pod has got.
+	// left are the terminating pods of a controller whose places are not taken.
 	left map[string][]*corev1.Pod
 }
 
-// NewTerminating returns the pods that end soon after the time. pods lists the pods of a controller (intake.ControllerKey), node
+// NewTerminating returns the pods that end soon after the time. pods lists the pods of a controller (intake.ControllerKey). node
 // returns a Node, nil for none.
 func NewTerminating(now time.Time, pods func(controller string) []*corev1.Pod, node func(name string) *corev1.Node) *Terminating {
 	return &Terminating{now: now, pods: pods, node: node, left: map[string][]*corev1.Pod{}}
 }
 
-// RoomFor returns the terminating pod whose room the pod gets, which was collected at the time given, and gives that room to no
-// other. Nil where the pod needs a node.
+// RoomFor returns the terminating pod whose place the pod gets, and gives that place to no other pod. It returns nil if the pod
+// needs a node. at is when the pod was collected.
 func (t *Terminating) RoomFor(logger klog.Logger, pod *corev1.Pod, at time.Time) *corev1.Pod {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || t.now.Sub(at) >= endsWithin {
@@ -63,7 +63,7 @@ func (t *Terminating) RoomFor(logger klog.Logger, pod *corev1.Pod, at time.Time)
 	return nil
 }
 
-// ends reports whether the pod is about to give up its room on a node. One that should have ended long ago may be stuck.
+// ends reports whether the pod is about to free its place on a node. A pod that should have ended long ago may be stuck.
 func (t *Terminating) ends(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return false

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// statusPerSecond and statusBurst bound the writes of conditions and Events: a wave of ten thousand pods must not
-	// take the API server's time from their bindings. Most pods of a wave are bound before their turn and need none.
+	// statusPerSecond and statusBurst bound the writes of conditions and Events: the status of ten thousand new pods must not
+	// take the API server's time from their bindings. Most of these pods are bound before their turn and need no status.
 	statusPerSecond = 100
 	statusBurst     = 300
 	// noteLimit is the API server's limit on the note of an Event.
@@ -35,7 +35,7 @@ const (
 	eventMemory = time.Hour
 )
 
-// Note is what is to be written for one pod.
+// Note is what to write for one pod.
 type Note struct {
 	// Pod that the note is for.
 	Pod catalog.PodRef
@@ -63,8 +63,8 @@ type Config struct {
 	Adopts func(scheduler string) bool
 }
 
-// Writer writes conditions and Events of pods in the background: the newest note of each pod only, in the order in which
-// the pods were first noted.
+// Writer writes conditions and Events of pods in the background. It writes the newest note of each pod only, in the order of the
+// pods' first notes.
 type Writer struct {
 	Config
 
@@ -75,8 +75,8 @@ type Writer struct {
 	notes map[string]Note
 	order []string
 
-	// The rest is Run's own: the last Event of each pod, and those that are due later. swept is when Events were last
-	// forgotten.
+	// The following fields belong to Run: the last Event of each pod, the notes with an Event that is due later, and the time
+	// when old Events were last dropped.
 	events map[string]sentEvent
 	later  map[string]Note
 	swept  time.Time
@@ -97,7 +97,7 @@ func New(c Config) *Writer {
 	}
 }
 
-// Report takes a note to be written. It replaces an older note of the pod. It is safe for concurrent use.
+// Report queues a note. It replaces an older note of the pod. It is safe for concurrent use.
 func (w *Writer) Report(n Note) {
 	w.mu.Lock()
 	if old, ok := w.notes[n.Pod.UID]; ok {
@@ -154,7 +154,7 @@ func (w *Writer) Run(ctx context.Context) {
 	}
 }
 
-// due sends the Events that were held back long enough, forgets old ones, and returns when to look again.
+// due sends the Events that were held back long enough, drops old ones, and returns when it has to be called again.
 func (w *Writer) due(now time.Time) time.Time {
 	if now.Sub(w.swept) > eventMemory {
 		w.swept = now
@@ -203,7 +203,7 @@ func (w *Writer) write(ctx context.Context, n Note) {
 // settle writes the note again after a conflict, and logs other failures.
 func (w *Writer) settle(ctx context.Context, pod *corev1.Pod, n Note, err error) {
 	if apierrors.IsConflict(err) && n.tries < 3 {
-		// The pod has changed: look again when the informer has seen it, without a second event.
+		// The pod has changed: write again once the informer has the change, without a second Event.
 		n.tries++
 		n.EventReason = ""
 		w.again(n)
@@ -232,7 +232,7 @@ func (w *Writer) writeAdopted(ctx context.Context, pod *corev1.Pod, n Note) {
 	if err == nil {
 		_, err = w.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	}
-	// What did not succeed is written again a second later.
+	// A write that failed is repeated a second later.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
 		klog.FromContext(ctx).V(2).Info("Pod was not nominated", "pod", klog.KObj(pod), "err", err)
 	}
@@ -252,7 +252,7 @@ func (w *Writer) event(pod *corev1.Pod, n Note, now time.Time) {
 	uid, reason := n.Pod.UID, explain.Reason(n.Message)
 	last, known := w.events[uid]
 	if !known {
-		// Before a restart, perhaps.
+		// The condition may be from before a restart.
 		last.reason = explain.Reason(Message(pod))
 	}
 	delete(w.later, uid)
@@ -260,7 +260,7 @@ func (w *Writer) event(pod *corev1.Pod, n Note, now time.Time) {
 	case last.reason == reason:
 		return
 	case now.Before(last.at.Add(eventEvery)) && (n.Warning || !last.warning):
-		// A launch that follows a warning at once is what its reader waits for.
+		// A reader of the warning waits for the launch that follows it at once.
 		w.later[uid] = n
 		return
 	}
@@ -272,7 +272,7 @@ func (w *Writer) event(pod *corev1.Pod, n Note, now time.Time) {
 	w.Recorder.Eventf(pod, nil, kind, n.EventReason, "Scheduling", "%s", clipped(n.Message))
 }
 
-// again puts the note back unless there is a newer one.
+// again queues the note unless there is a newer one.
 func (w *Writer) again(n Note) {
 	w.mu.Lock()
 	_, newer := w.notes[n.Pod.UID]
@@ -292,7 +292,7 @@ func hasCondition(pod *corev1.Pod, message string) bool {
 	return false
 }
 
-// Message returns the message of the pod's condition PodScheduled, empty where it has none.
+// Message returns the message of the pod's condition PodScheduled, empty if it has none.
 func Message(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
@@ -302,8 +302,8 @@ func Message(pod *corev1.Pod) string {
 	return ""
 }
 
-// patch writes the condition if the pod is still the one that was read: the condition of a pod that was
-// bound meanwhile must not say that it is unschedulable.
+// patch writes the condition if the pod has not changed since it was read: a pod that was bound meanwhile must get no condition
+// that says it is unschedulable.
 func (w *Writer) patch(ctx context.Context, pod *corev1.Pod, message string) error {
 	since := metav1.NewTime(time.Now())
 	for _, c := range pod.Status.Conditions {

@@ -15,19 +15,18 @@ import (
 )
 
 const (
-	// roundsPart is the part of the time in which plans are made; in the rest the filters are asked about what is kept of the
-	// last one.
+	// roundsPart is the part of the time in which plans are made. In the rest, the filters are asked about what is kept of the
+	// last plan.
 	roundsPart = 0.75
-	// planPart is the part of the time that is left in which one plan is made; the rest is for the filters.
+	// planPart is the part of the remaining time in which one plan is made. The rest is for the filters.
 	planPart = 0.5
-	// maxShortenings is how often a plan whose time is over is left with fewer pods and asked about again. Nearly always the
-	// first answer is that the rest passes: only where pods that are taken out held up the spread or the affinity of others are
-	// there more.
+	// maxShortenings is how often pods are taken out of a plan whose time is over, with the filters asked again about the rest.
+	// Nearly always the rest passes at the first time. It does not where spread or affinity of the rest depended on pods that
+	// were taken out.
 	maxShortenings = 3
 )
 
-// partOf returns a context that ends when the part of the time is over that ctx has left; with ctx, where that has no
-// deadline.
+// partOf returns a context that ends after the given part of the time that ctx has left. Without a deadline it ends with ctx.
 func partOf(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -46,18 +45,18 @@ func over(ctx context.Context) bool {
 	}
 }
 
-// outOfTime is the reason of pods about which the filters could not be asked.
+// outOfTime returns the reason of pods about which the filters could not be asked.
 func outOfTime() plan.Reason {
 	return plan.OutOfTime("the scheduler's filters were asked about the pod")
 }
 
-// keepPassed leaves of the last plan what the filters let pass, when the time for rounds is over: what they rejected or were
-// not asked about is taken out, and they are asked about the rest, since pods that are there may depend on pods that are
-// not any more. What is still rejected when all time is over goes as well.
+// keepPassed reduces the last plan to what the filters let pass, when the time for rounds is over. It takes out what they
+// rejected and what they were not asked about. Then it asks them about the rest, which may depend on pods that were taken out.
+// What they have not let pass at the end of ctx is taken out too.
 func (s *rounds) keepPassed(ctx context.Context, found verify.Judgement, verdicts []verify.Verdict) error {
 	s.Plan.CutShort = true
 	if found.Unchecked != nil && ctx.Err() == nil {
-		var err error // The rest of the time is for these.
+		var err error // The rest of the time is for the pods that were not asked about.
 		if found, err = s.check(ctx); err != nil {
 			return err
 		}
@@ -85,9 +84,9 @@ func (s *rounds) keepPassed(ctx context.Context, found verify.Judgement, verdict
 	return nil
 }
 
-// takeOut takes out of the plan the pods that were rejected or not asked about, and the pods of claims whose alternatives
-// were not asked about where the NodePool's minValues need these. Other such claims are left with what was expected of
-// them. It reports whether any pod was taken out.
+// takeOut takes out of the plan the pods that were rejected or not asked about. A claim whose alternatives were not asked about
+// is narrowed to its expected offering. If the NodePool's minValues need the alternatives, the claim's pods are taken out
+// instead. It reports whether any pod was taken out.
 func (s *rounds) takeOut(found verify.Judgement, verdicts []verify.Verdict) bool {
 	out := withdrawal{}
 	for _, x := range verdicts {
@@ -97,7 +96,7 @@ func (s *rounds) takeOut(found verify.Judgement, verdicts []verify.Verdict) bool
 		out.add(ci, nil, outOfTime())
 	}
 	if s.withdraw(out) {
-		return true // The indices of claims are others now; all are asked about again.
+		return true // The indices of claims have changed; all are asked about again.
 	}
 	lacking := withdrawal{}
 	for _, i := range found.UncheckedClaims {
@@ -114,20 +113,20 @@ func (s *rounds) takeOut(found verify.Judgement, verdicts []verify.Verdict) bool
 	return s.withdraw(lacking)
 }
 
-// withdrawal is pods to take out of a plan, by class.
+// withdrawal lists pods to take out of a plan, by class.
 type withdrawal map[int]*withdrawn
 
-// withdrawn is pods of one class to take out of a plan.
+// withdrawn lists pods of one class to take out of a plan.
 type withdrawn struct {
-	// all says that it is all of them; else those of the UIDs.
+	// all means all pods of the class. Otherwise they are those with the UIDs.
 	all     bool
 	uids    map[string]bool
 	reasons []plan.Reason
-	// taken are those that the plan had a place for.
+	// taken are the pods for which the plan had a place.
 	taken []catalog.PodRef
 }
 
-// add adds pods of a class, all of them where pods is nil.
+// add adds pods of a class; nil means all of its pods.
 func (w withdrawal) add(class int, pods []catalog.PodRef, why plan.Reason) {
 	x := w[class]
 	if x == nil {
@@ -143,7 +142,7 @@ func (w withdrawal) add(class int, pods []catalog.PodRef, why plan.Reason) {
 	}
 }
 
-// addGangs adds the rest of the gangs that pods are taken out of.
+// addGangs adds the other pods of each gang that has a pod in w.
 func (w withdrawal) addGangs(classes []plan.Class) {
 	reasons := map[string]plan.Reason{}
 	for _, ci := range slices.Sorted(maps.Keys(w)) {
@@ -162,7 +161,7 @@ func (w withdrawal) addGangs(classes []plan.Class) {
 	}
 }
 
-// from returns the members without the pods that are taken out, and how many those are by class.
+// from returns the members without the pods to take out, and the number of pods taken out by class.
 func (w withdrawal) from(members []plan.Member) ([]plan.Member, map[int]int) {
 	var out []plan.Member
 	var gone map[int]int
@@ -192,7 +191,8 @@ func (w withdrawal) from(members []plan.Member) ([]plan.Member, map[int]int) {
 	return out, gone
 }
 
-// withdraw takes pods out of the plan, with a pod of a gang the gang, and claims without pods with them. It reports whether there were any.
+// withdraw takes pods out of the plan. A gang is taken out as a whole, and so is a claim that has no pod left. It reports whether
+// any pod was taken out.
 func (s *rounds) withdraw(w withdrawal) bool {
 	w.addGangs(s.in.Classes)
 	claims := make([]plan.Claim, 0, len(s.Plan.Claims))
@@ -237,7 +237,7 @@ func (s *rounds) withdraw(w withdrawal) bool {
 	return taken
 }
 
-// without returns the requests less those of n pods.
+// without returns the requests less those of n such pods.
 func without(requests corev1.ResourceList, pod *corev1.Pod, n int) corev1.ResourceList {
 	if n == 0 {
 		return requests

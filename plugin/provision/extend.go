@@ -8,12 +8,12 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// maxExtensions is how often pods that filters refused are tried beside the plan that the filters let pass.
+// maxExtensions is how often rejected pods are tried beside the plan that passed the filters.
 const maxExtensions = 8
 
-// extend tries what the filters refused once more, class by class, on the finished plan: what the filters said of plans on the
-// way need not hold of the last one. All pods of a class are tried, else one; once some have come, so are those that may have waited
-// for them. Verdicts are those known before.
+// extend tries rejected pods once more, class by class, beside the finished plan: a verdict on an earlier plan may not hold for
+// the last one. It tries all pods of a class first, then one at a time. After a success it also tries the classes that wait for
+// other pods. Verdicts are the filters' rejections so far.
 func (s *rounds) extend(ctx context.Context, verdicts []plan.Rejection) error {
 	in := s.in
 	in.Rejected, in.Classes, in.NewName = verdicts, slices.Clone(s.in.Classes), s.request.newNames()
@@ -47,24 +47,24 @@ func (s *rounds) extend(ctx context.Context, verdicts []plan.Rejection) error {
 				break
 			}
 			if most == 1 {
-				in.Rejected = slices.Concat(in.Rejected, news) // Not there again.
+				in.Rejected = slices.Concat(in.Rejected, news) // No further attempt uses these offers.
 			}
 		}
 	}
 	return nil
 }
 
-// attempts is how many more there may be.
+// attempts counts the attempts that are left.
 type attempts struct{ left int }
 
-// next takes one, and reports whether there was one and time for it.
+// next takes one attempt. It reports whether there was one and the context has not ended.
 func (a *attempts) next(ctx context.Context) bool {
 	a.left--
 	return a.left >= 0 && !over(ctx)
 }
 
-// filtered are the classes that lack pods of which filters refused some, in their order. What is said of them may be another thing:
-// that the offers are sold out, say, on which the filters refused none.
+// filtered returns the classes with unplaced pods of which the filters rejected some, in order. The reason of the unplaced pods
+// may be another one: that all other offers are sold out, for example.
 func (s *rounds) filtered() []int {
 	return s.lacking(func(u *plan.Unplaced) bool {
 		key := s.in.Classes[u.Class].Key
@@ -73,14 +73,14 @@ func (s *rounds) filtered() []int {
 	})
 }
 
-// waiting are the classes, beside those given, that lack pods for what other pods have a part in, in their order.
+// waiting returns the classes whose unplaced pods depend on where other pods are, in order, without the given ones.
 func (s *rounds) waiting(beside []int) []int {
 	return s.lacking(func(u *plan.Unplaced) bool {
 		return !slices.Contains(beside, u.Class) && slices.ContainsFunc(u.Reasons, amongOthers)
 	})
 }
 
-// lacking are the classes that lack pods for which the condition holds, in their order.
+// lacking returns the classes with unplaced pods for which the condition holds, in order.
 func (s *rounds) lacking(holds func(*plan.Unplaced) bool) []int {
 	var classes []int
 	for i := range s.Plan.Unplaced {
@@ -92,13 +92,13 @@ func (s *rounds) lacking(holds func(*plan.Unplaced) bool) []int {
 	return slices.Compact(classes)
 }
 
-// amongOthers says that the reason is about where other pods are.
+// amongOthers reports whether the reason is about where other pods are.
 func amongOthers(r plan.Reason) bool {
 	return r.Code == "AffinityUnsatisfiable" || r.Code == "SpreadUnsatisfiable"
 }
 
-// extended takes the plan with more pods of the class, if there are any and the filters agree. If not, it returns what
-// they say.
+// extended adds at most the given number of pods of the class to the plan, if they fit and the filters agree. If the filters do
+// not agree, the plan stays as it was and their rejections are returned.
 func (s *rounds) extended(ctx context.Context, in plan.Input, class, most int) ([]plan.Rejection, error) {
 	start := time.Now()
 	before := s.Plan
@@ -114,7 +114,7 @@ func (s *rounds) extended(ctx context.Context, in plan.Input, class, most int) (
 		return nil, err
 	}
 	if over(ctx) {
-		return nil, nil // What was not asked about is not taken.
+		return nil, nil // Pods that the filters were not asked about are not added.
 	}
 	was := s.in
 	s.in, s.Plan = in, longer

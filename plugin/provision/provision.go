@@ -13,13 +13,15 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
-// Settings say how plans are made.
+// Settings are the options of all plans.
 type Settings struct {
-	// PreferenceShare is how much more preferences may cost than the pods that have them cost without: 0.1 for a tenth.
+	// PreferenceShare is the additional cost that preferences may cause, as a share of what the pods that have them cost without
+	// them: 0.1 for a tenth.
 	PreferenceShare float64
-	// MinValuesBestEffort keeps as many of a NodePool's minValues as can be had, instead of launching nothing without them.
+	// MinValuesBestEffort keeps as many of a NodePool's minValues as possible, instead of launching nothing when not all can be
+	// kept.
 	MinValuesBestEffort bool
-	// Plan has the planner's own options.
+	// Plan are the planner's own options.
 	Plan plan.Options
 }
 
@@ -33,7 +35,7 @@ type Config struct {
 	Make func(context.Context, plan.Input) plan.Plan
 }
 
-// Provisioner makes verified plans. It remembers the catalog that was compiled for the last ones.
+// Provisioner makes verified plans. It keeps the catalog that was compiled for the last ones.
 type Provisioner struct {
 	verifier *verify.Verifier
 	settings Settings
@@ -52,24 +54,24 @@ func New(cfg Config) (*Provisioner, error) {
 	return p, nil
 }
 
-// Request is one question: nodes for which pods, in which cluster.
+// Request asks for nodes for some pods in a cluster.
 type Request struct {
 	// Now is when the plan is made.
 	Now time.Time
 	// Cluster has the snapshot and the catalog.
 	Cluster clusterview.Source
-	// Classes are the pods, in the order of their first pod in the queue.
+	// Classes are the pods, in the order of each class's first pod in the queue.
 	Classes []plan.Class
-	// Namespaces are the labels of each namespace by its name; nil where they are not known.
+	// Namespaces are the labels of each namespace by its name; nil if they are not known.
 	Namespaces map[string]map[string]string
-	// NewNames returns what gives the claims of one plan their names; nil numbers all claims. It is called for each plan that is
-	// made: only the last one's names are used.
+	// NewNames returns a function that names the claims of one plan; nil numbers all claims. It is called for each plan. Only the
+	// names in the last plan are used.
 	NewNames func() func(nodePool string) string
-	// Replaces are the names of the nodes whose pods these are, sorted; empty for pending pods.
+	// Replaces are the names of the nodes that the pods run on and that terminate, sorted; empty for pending pods.
 	Replaces []string
 }
 
-// Result is a plan that the filters let pass, and how it was found.
+// Result is a plan that passed the filters, with how it was made.
 type Result struct {
 	// Plan to launch.
 	Plan plan.Plan
@@ -77,13 +79,13 @@ type Result struct {
 	Input plan.Input
 	// Rounds is how often the pods were planned.
 	Rounds int
-	// Rejected is what the filters rejected on the way, oldest first.
+	// Rejected lists what the filters rejected before, oldest first.
 	Rejected []plan.Rejection
-	// PlanTime and VerifyTime are how long planning and the filters took, all rounds together.
+	// PlanTime and VerifyTime are the durations of planning and of the filters, the sum of all rounds.
 	PlanTime, VerifyTime time.Duration
 }
 
-// Provision plans the pods of the request until the filters agree.
+// Provision plans the pods of the request until the plan passes the filters.
 func (p *Provisioner) Provision(ctx context.Context, req Request) (Result, error) {
 	view, err := clusterview.New(klog.FromContext(ctx), req.Cluster)
 	if err != nil {
@@ -98,7 +100,7 @@ func (p *Provisioner) Provision(ctx context.Context, req Request) (Result, error
 	return s.Result, nil
 }
 
-// input assembles what a plan depends on.
+// input assembles the planner's input.
 func (p *Provisioner) input(view *clusterview.View, req Request) plan.Input {
 	return plan.Input{
 		Now: req.Now, Catalog: req.Cluster.Catalog, Classes: slices.Clone(req.Classes), Nodes: view.PlanNodes(),

@@ -13,21 +13,21 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
-// maxRounds is how often a batch is planned until the filters agree; what they still reject then is left out.
+// maxRounds is how often a batch is planned until the filters agree. What they still reject then is left out.
 const maxRounds = 10
 
-// rounds is a batch between two rounds.
+// rounds is the state of a batch between two rounds.
 type rounds struct {
 	Result
 	provisioner *Provisioner
 	view        *clusterview.View
 	request     Request
-	// in is the input of the next round, and given what the filters had rejected before the first one.
+	// in is the input of the next round. given are the rejections in the input of the first round.
 	in    plan.Input
 	given []plan.Rejection
-	// out are the pods that are left out, by index of their class.
+	// out holds the pods that are left out, by index of their class.
 	out map[int]*left
-	// was are the indices of the classes in the request.
+	// was maps classes to their indices in the request.
 	was []int
 }
 
@@ -38,11 +38,11 @@ func newRounds(p *Provisioner, view *clusterview.View, req Request, in plan.Inpu
 	return s
 }
 
-// run plans until the filters agree: each rejection goes into the next plan. What they reject in spite of that, or after
-// the last round, is left out with the filter's reason: first the pods where they were rejected, then, if pods of the same
-// class are rejected again, the class. Each such round leaves out at least one pod, so that the rounds end.
+// run plans until the filters agree: each rejection is input of the next plan. What they reject in spite of that, or after the
+// last round, is left out with the filter's reason. First the rejected pods are left out, then, if pods of the same class are
+// rejected again, the class. Each such round leaves out at least one pod, so the rounds end.
 //
-// When the context's time is nearly over, the last plan is left with what the filters let pass.
+// When the context's time is nearly over, the last plan is reduced to what the filters let pass.
 func (s *rounds) run(ctx context.Context) error {
 	within, cancel := partOf(ctx, roundsPart)
 	defer cancel()
@@ -84,7 +84,7 @@ type left struct {
 	why  string
 }
 
-// round plans within a part of the time, so that the filters have some as well, and asks them.
+// round makes a plan within a part of the time, so that there is time for the filters, and asks them.
 func (s *rounds) round(ctx context.Context) (verify.Judgement, error) {
 	start := time.Now()
 	s.in.NewName = s.request.newNames()
@@ -103,7 +103,7 @@ func (s *rounds) check(ctx context.Context) (verify.Judgement, error) {
 	return found, err
 }
 
-// leaveOut takes the rejected pods out of the input. Where some of their class have been left out before, all go.
+// leaveOut takes the rejected pods out of the input. If pods of their class were left out before, the whole class is.
 func (s *rounds) leaveOut(verdicts []verify.Verdict) {
 	before := map[int]bool{}
 	for ci := range s.out {
@@ -149,7 +149,7 @@ func (s *rounds) drop(ci int, pods []catalog.PodRef, why string) {
 	s.in.Classes[ci].Pods = kept
 }
 
-// finished is the plan with what was left out among the unplaced.
+// finished returns the plan with the pods that were left out among the unplaced ones.
 func (s *rounds) finished() plan.Plan {
 	out := s.Plan
 	for ci := range s.in.Classes {

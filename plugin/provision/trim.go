@@ -12,8 +12,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
-// trim takes the bad alternatives out of the claims. Where a NodePool's minValues would be lost by that, the claim's
-// classes are rejected there instead, to be planned again.
+// trim takes the rejected alternatives out of the claims. Where the claim would then violate its NodePool's minValues, the
+// claim's classes are rejected in that NodePool instead, and are planned again.
 func (s *rounds) trim(bad map[int][]plan.Offer) []verify.Verdict {
 	var out []verify.Verdict
 	for _, i := range slices.Sorted(maps.Keys(bad)) {
@@ -35,8 +35,8 @@ func (s *rounds) trim(bad map[int][]plan.Offer) []verify.Verdict {
 	return out
 }
 
-// trimmed drops zones and capacity types where the expected instance type does not run the pods, then the instance types
-// that do not run them wherever the claim may still be launched.
+// trimmed removes the zones and capacity types in which the expected instance type does not run the pods. Then it removes the
+// instance types that do not run them in all zones and capacity types that remain.
 func (s *rounds) trimmed(c plan.Claim, bad []plan.Offer) plan.Claim {
 	for _, of := range bad {
 		switch {
@@ -51,7 +51,7 @@ func (s *rounds) trimmed(c plan.Claim, bad []plan.Offer) plan.Claim {
 	return c
 }
 
-// launchable says that the type is offered where the claim may be launched, and nowhere there is it bad.
+// launchable reports whether the type is offered where the claim may be launched, and is rejected nowhere there.
 func (s *rounds) launchable(c *plan.Claim, name string, bad []plan.Offer) bool {
 	types := s.in.Catalog.InstanceTypes[s.in.Catalog.NodePools[c.NodePool].NodeClass]
 	at := slices.IndexFunc(types, func(t catalog.InstanceType) bool { return t.Name == name })
@@ -73,7 +73,8 @@ func (s *rounds) launchable(c *plan.Claim, name string, bad []plan.Offer) bool {
 	return found
 }
 
-// keepsMinValues counts the distinct values that the claim still leaves possible.
+// keepsMinValues reports whether the claim still allows at least minValues distinct values of each label that its NodePool asks
+// them for.
 func (s *rounds) keepsMinValues(c *plan.Claim) bool {
 	types := s.in.Catalog.InstanceTypes[s.in.Catalog.NodePools[c.NodePool].NodeClass]
 	for _, r := range c.Requirements {

@@ -26,24 +26,24 @@ type variant struct {
 	of     plan.Offer
 	labels map[string]string
 	shape  *shape
-	// daemons are the daemon pods of such a node.
+	// daemons is the node with its DaemonSet pods alone.
 	daemons *framework.NodeInfo
-	// signature is equal for variants that no filter can tell apart but by their size.
+	// signature is equal for variants that differ for the filters in their size alone.
 	signature string
 }
 
-// place is where EC2 may launch a claim.
+// place is an offering as EC2 may launch a claim.
 type place struct{ instanceType, zone, capacityType string }
 
-// shape is an instance type as the filters count it.
+// shape is an instance type with its resources as the filters count them.
 type shape struct {
 	*catalog.InstanceType
 	allocatable *framework.Resource
 }
 
-// alternatives asks the filters about the other ways in which EC2 may launch the claims, and notes for each claim those
-// that would not run its pods. Resources are a matter of sums; filters are asked once for the variants that look alike to
-// the pods, and once for claims that are alike.
+// alternatives asks the filters about the other ways in which EC2 may launch the claims. It records for each claim those that
+// would not run its pods. Resources are compared as sums. The filters are asked once for all variants with the same signature,
+// and once for claims that are alike.
 func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*trial, out *Judgement) error {
 	out.Bad = map[int][]plan.Offer{}
 	known := map[string][]plan.Offer{}
@@ -80,7 +80,7 @@ func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*tr
 	return nil
 }
 
-// likeness is equal for claims that differ in their name and in which pods of a class they have alone.
+// likeness is equal for claims that differ only in their name and in which pods of a class they have.
 func likeness(c *plan.Claim) string {
 	var b strings.Builder
 	for _, text := range [][]string{{c.NodePool, c.Expected.InstanceType, c.Expected.Zone, c.Expected.CapacityType}, c.Alternatives} {
@@ -108,11 +108,11 @@ func (v *Verifier) badVariants(ctx context.Context, s *scene, index int, asked m
 		return nil, nil
 	}
 	total := podsTotal(spots)
-	seen := map[string]bool{} // by signature: whether it is fine
+	seen := map[string]bool{} // by signature: whether the filters let it pass
 	variants := s.variants(c)
 	for _, x := range variants {
 		if x.of == c.Expected {
-			seen[x.signature] = true // That has been asked.
+			seen[x.signature] = true // The filters were asked about the expected node already.
 		}
 	}
 	var bad []plan.Offer
@@ -139,7 +139,7 @@ func (v *Verifier) badVariants(ctx context.Context, s *scene, index int, asked m
 	return bad, nil
 }
 
-// podsTotal is what the planned pods of the node ask for.
+// podsTotal returns the sum of the requests of the node's planned pods.
 func podsTotal(spots []*spot) *framework.Resource {
 	total := framework.NewNodeInfo()
 	for _, at := range spots {
@@ -150,7 +150,7 @@ func podsTotal(spots []*spot) *framework.Resource {
 	return total.Requested
 }
 
-// holds says that pods and daemon pods fit by their sums.
+// holds reports whether the pods and the DaemonSet pods fit by the sums of their requests.
 func (x *variant) holds(total *framework.Resource, spots []*spot) bool {
 	pods, volumes := len(x.daemons.Pods), map[string]bool{}
 	for _, at := range spots {
@@ -175,8 +175,8 @@ func (x *variant) holds(total *framework.Resource, spots []*spot) bool {
 	return x.shape.VolumeAttachments <= 0 || int64(len(volumes)) <= x.shape.VolumeAttachments
 }
 
-// runsAll asks the filters whether one pod of each class may be on the variant, with the others there and not on the
-// node that is expected.
+// runsAll asks the filters whether one pod of each class may be on the variant, with the other pods there instead of on the
+// expected node.
 func (v *Verifier) runsAll(ctx context.Context, spots []*spot, x *variant, asked map[int]*trial) (bool, error) {
 	expected := spots[0].node
 	moved := x.daemons.SnapshotConcrete()
@@ -189,7 +189,7 @@ func (v *Verifier) runsAll(ctx context.Context, spots []*spot, x *variant, asked
 	for _, at := range spots {
 		t := asked[at.index]
 		if t == nil {
-			return true, nil // PreFilter has refused the class: that verdict comes first.
+			return true, nil // PreFilter has rejected the class: that verdict is reported.
 		}
 		st, err := t.instead(ctx, at, expected, moved)
 		if err != nil {
@@ -203,8 +203,8 @@ func (v *Verifier) runsAll(ctx context.Context, spots []*spot, x *variant, asked
 	return true, nil
 }
 
-// instead asks the filters about the spot's first pod on the node that takes the place of the expected one. What
-// PreFilter counted is changed for the question and changed back.
+// instead asks the filters about the spot's first pod on a node that takes the place of the expected one. It changes what
+// PreFilter counted for the question, and changes it back.
 func (t *trial) instead(ctx context.Context, at *spot, expected, moved *framework.NodeInfo) (*fwk.Status, error) {
 	self := at.pods[0]
 	var err error
@@ -228,8 +228,8 @@ func (t *trial) instead(ctx context.Context, at *spot, expected, moved *framewor
 	return status, errors.Join(err, bad)
 }
 
-// variants are the available offerings of the claim's alternatives that its requirements allow, the expected one among them;
-// remembered for claims of the same alternatives.
+// variants returns the available offerings of the claim's alternatives that its requirements allow, the expected one included.
+// Claims with the same alternatives share the result.
 func (s *scene) variants(c *plan.Claim) []*variant {
 	open := openLabels(c)
 	key := variantsKey(c, open)
@@ -306,7 +306,7 @@ func byName(a, b *appsv1.DaemonSet) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// variant is remembered for claims of the same pool that leave the same labels open.
+// variant returns the type in the offering. Claims of one NodePool that pin the same labels share the result.
 func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering, open map[string]string) *variant {
 	pool := s.cat.NodePools[c.NodePool]
 	labels := clusterview.OfferingLabels(pool, *sh.InstanceType, o)
@@ -322,7 +322,7 @@ func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering, open map[s
 	x.daemons = framework.NewNodeInfo()
 	x.daemons.SetNode(clusterview.VirtualNode("variant", maps.Clone(labels), c.Taints, sh.Allocatable))
 	var b strings.Builder
-	var matter []string // The labels of a node are few, what pods may name is not.
+	var matter []string // A node has few labels; pods may name any number.
 	for k := range x.labels {
 		if s.keys[k] {
 			matter = append(matter, k)
@@ -339,7 +339,7 @@ func (s *scene) variant(c *plan.Claim, sh *shape, o catalog.Offering, open map[s
 	return x
 }
 
-// openLabels are those that the claim's requirements pin to one value.
+// openLabels returns the labels that the claim's requirements pin to one value, without those of an offering and of a type.
 func openLabels(c *plan.Claim) map[string]string {
 	out := map[string]string{}
 	for _, r := range c.Requirements {

@@ -5,8 +5,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// attachLimitsOf returns how many EBS volumes the nodes of claims and those in flight can attach, by name, as far as the
-// catalog knows.
+// attachLimitsOf returns how many EBS volumes the nodes of claims and the nodes in flight can attach, by name. Nodes of types
+// that the catalog gives no limit for are left out.
 func attachLimitsOf(cat catalog.State, claims []plan.Claim) map[string]int64 {
 	known := map[string]int64{} // by EC2NodeClass and type
 	for class, types := range cat.InstanceTypes {

@@ -10,8 +10,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
-// keysThatMatter returns the label keys of nodes that decide where pods of the classes may be: what they select, and the
-// topology keys of their own rules and of those of the nodes' pods that keep others away.
+// keysThatMatter returns the label keys of nodes that decide where pods of the classes may be: the keys that the pods select, and
+// the topology keys of their own constraints and of the anti-affinity of the nodes' pods.
 func keysThatMatter(classes []*plan.Class, nodes []*framework.NodeInfo) map[string]bool {
 	out := map[string]bool{}
 	for _, class := range classes {

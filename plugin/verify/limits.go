@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
-// left returns what the limits of each NodePool leave beside the claims, whichever alternative they become.
+// left returns what remains of each NodePool's limits after the claims, whichever alternative EC2 launches.
 func left(cat catalog.State, claims []plan.Claim) map[string]corev1.ResourceList {
 	out := map[string]corev1.ResourceList{}
 	for poolName, pool := range cat.NodePools {
@@ -33,7 +33,7 @@ func left(cat catalog.State, claims []plan.Claim) map[string]corev1.ResourceList
 	return out
 }
 
-// largest returns the most that the claim's node counts against a limit of its pool.
+// largest returns the most that the claim's node can count against a limit of its NodePool.
 func largest(cat catalog.State, c *plan.Claim, of corev1.ResourceName) resource.Quantity {
 	if of == clusterview.LimitOfNodes {
 		return *resource.NewQuantity(1, resource.DecimalSI)

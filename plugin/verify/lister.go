@@ -7,7 +7,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// swappable is the lister that the frameworks' plugins keep; what it stands for changes with each check.
+// swappable is the lister that the frameworks' plugins keep. Each check exchanges its target.
 type swappable struct {
 	target fwk.SharedLister
 }
@@ -31,7 +31,7 @@ func (s *swappable) IsPVCUsedByPods(key string) bool {
 	return s.target.StorageInfos().IsPVCUsedByPods(key)
 }
 
-// attachable is how many EBS volumes a node that does not exist yet can attach; 0 for unknown.
+// attachable returns how many EBS volumes a node that does not exist yet can attach; 0 if that is unknown.
 func (s *swappable) attachable(name string) int64 {
 	if o, ok := s.target.(*overlay); ok {
 		return o.attach[name]
@@ -39,7 +39,7 @@ func (s *swappable) attachable(name string) int64 {
 	return 0
 }
 
-// overlay is a lister of nodes: those of the cluster, some replaced by copies that hold planned pods, and virtual ones.
+// overlay lists the nodes of the cluster, with copies in place of those that get planned pods, and virtual nodes.
 type overlay struct {
 	storage   fwk.StorageInfoLister
 	podGroups fwk.PodGroupStateLister
@@ -47,7 +47,7 @@ type overlay struct {
 	list      []fwk.NodeInfo
 	affinity  []fwk.NodeInfo
 	anti      []fwk.NodeInfo
-	// attach is how many EBS volumes each node that does not exist yet can attach.
+	// attach is the number of EBS volumes that each node that does not exist yet can attach, by name.
 	attach map[string]int64
 }
 

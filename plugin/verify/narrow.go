@@ -15,14 +15,14 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
-// narrow turns a filter's no into the smallest rejection that keeps the planner from repeating it. In this order:
+// narrow turns a rejection by a filter into the smallest one that keeps the planner from repeating it. It tries in this order:
 //
-//  1. on a node that exists or is in flight: not there;
-//  2. with fewer pods of its own class it fits, and the conflict is within the node: at most so many per node;
+//  1. on a node that exists or is in flight: the class is not placed there;
+//  2. with fewer pods of its own class it fits, and the conflict is within the node: at most that many per node;
 //  3. without the other classes it fits, and the conflict is within the node: not together with them;
-//  4. without the node's daemon pods it fits: not on any offering whose nodes run those of them that are enough for the no, in the
-//     same zone or of the same capacity type if those are what it looks at;
-//  5. otherwise by what the filter looks at: the zone, the capacity type, the pool, the instance type, or this very offering.
+//  4. without the node's DaemonSet pods it fits: on no offering whose nodes run the DaemonSets that suffice for the rejection,
+//     in the same zone or of the same capacity type if the filter looks at those;
+//  5. otherwise by what the filter looks at: the zone, the capacity type, the NodePool, the instance type, or this offering.
 func (v *Verifier) narrow(ctx context.Context, t *trial, s *spot, status *fwk.Status) []plan.Rejection {
 	class := t.class
 	plugin, why := status.Plugin(), reason(status)
@@ -41,7 +41,7 @@ func (v *Verifier) narrow(ctx context.Context, t *trial, s *spot, status *fwk.St
 	return []plan.Rejection{s.reject(class, why, plugin)}
 }
 
-// domain says by which of an offering's labels the constraints that the plugin holds the class to tell nodes apart.
+// domain lists which labels of an offering the plugin's constraints distinguish nodes by.
 type domain struct{ zone, capacityType, pool bool }
 
 func domainOf(class *plan.Class, plugin string) domain {
@@ -75,12 +75,12 @@ func domainOf(class *plan.Class, plugin string) domain {
 		}
 	}
 	if out == (domain{}) {
-		out.zone = true // By the constraints of others, perhaps.
+		out.zone = true // Constraints of other pods may be about zones.
 	}
 	return out
 }
 
-// withinSpot is steps 2 and 3 of narrow.
+// withinSpot does steps 2 and 3 of narrow.
 func (v *Verifier) withinSpot(t *trial, s *spot, why string, fits func(func(types.UID) bool) bool) (plan.Rejection, bool) {
 	class := t.class
 	own := map[types.UID]bool{}
@@ -96,7 +96,7 @@ func (v *Verifier) withinSpot(t *trial, s *spot, why string, fits func(func(type
 	return plan.Rejection{}, false
 }
 
-// amongPods says that the plugin looks at the pods of the node.
+// amongPods reports whether the plugin looks at the pods of the node.
 func amongPods(plugin string) bool {
 	switch plugin {
 	case names.InterPodAffinity, names.PodTopologySpread, names.NodePorts, names.VolumeRestrictions:
@@ -105,7 +105,7 @@ func amongPods(plugin string) bool {
 	return false
 }
 
-// enough are daemons that together are enough for the filter's no: without any one of them it is a yes.
+// enough returns a minimal set of daemons that suffices for the filter's rejection: without any one of them the pod fits.
 func enough(daemons map[types.UID]*appsv1.DaemonSet, fits func(func(types.UID) bool) bool) map[types.UID]*appsv1.DaemonSet {
 	out := maps.Clone(daemons)
 	for _, uid := range slices.Sorted(maps.Keys(daemons)) {
@@ -117,7 +117,7 @@ func enough(daemons map[types.UID]*appsv1.DaemonSet, fits func(func(types.UID) b
 	return out
 }
 
-// beside rejects the offerings whose nodes run all of the DaemonSets as well.
+// beside rejects the offerings whose nodes run all of the DaemonSets too.
 func (s *scene) beside(at *spot, daemons map[types.UID]*appsv1.DaemonSet, verdict plan.Rejection, by domain) []plan.Rejection {
 	var out []plan.Rejection
 	expected := &at.claim.Expected
@@ -140,7 +140,7 @@ func (s *scene) beside(at *spot, daemons map[types.UID]*appsv1.DaemonSet, verdic
 	return out
 }
 
-// most is how many pods of the class the node takes: at least one, fewer than are planned.
+// most returns how many pods of the class the node takes: at least one, and fewer than are planned.
 func (v *Verifier) most(fits func(func(types.UID) bool) bool, s *spot) int {
 	low, high := 1, len(s.pods)-1
 	for low < high {
@@ -201,8 +201,8 @@ func (s *spot) reject(class plan.Class, why, plugin string) plan.Rejection {
 	return out
 }
 
-// withinNode says whether the filter's no can be about the pods of this one node: always for what a node has, for
-// spread and affinity only where every required term is per host, since then no other node is concerned.
+// withinNode reports whether the rejection can be about the pods of this one node. It always can for filters that look at one
+// node. For spread and affinity it can only if every required term is per host, since then no other node matters.
 func withinNode(pod *corev1.Pod, plugin string) bool {
 	switch plugin {
 	case names.NodeResourcesFit, names.NodePorts, names.NodeVolumeLimits, names.VolumeRestrictions:

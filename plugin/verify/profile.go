@@ -11,15 +11,15 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// profile is a scheduler's profile in several frameworks: own has the plugins that look at a pod and one node, among has one
-// framework for each plugin that looks at all nodes and is asked once for the classes that it cannot tell apart. Where the
-// profile cannot be divided, own has all plugins and among is empty.
+// profile is a profile of the scheduler, divided into several frameworks. own has the plugins that look at a pod and one node.
+// among has one framework for each plugin that looks at all nodes; it is asked once for the classes that are the same to it. If
+// the profile cannot be divided, own has all plugins and among is empty.
 type profile struct {
 	own   framework.Framework
 	among []allNodes
 }
 
-// allNodes is the framework of one plugin that looks at all nodes. Its key is equal for pods that the plugin cannot tell apart.
+// allNodes is the framework of one plugin that looks at all nodes. Its key is equal for pods that are the same to the plugin.
 type allNodes struct {
 	fw   framework.Framework
 	name string
@@ -35,7 +35,7 @@ func newProfile(build func(*config.KubeSchedulerProfile) (framework.Framework, e
 	return profile{own: own}, err
 }
 
-// divided returns the profile in parts.
+// divided returns the profile's frameworks.
 func divided(build func(*config.KubeSchedulerProfile) (framework.Framework, error), of *config.KubeSchedulerProfile, leave []string) (profile, error) {
 	var p profile
 	apart := []allNodes{{name: names.PodTopologySpread, key: spreadKey}, {name: names.InterPodAffinity, key: affinityKey}}
@@ -58,7 +58,7 @@ func dropping(list []string) func(string) bool {
 	return func(name string) bool { return slices.Contains(list, name) }
 }
 
-// stripped is the profile without PostFilter and without the plugins to drop.
+// stripped returns the profile without PostFilter and without the plugins to drop.
 func stripped(profile *config.KubeSchedulerProfile, drop func(string) bool) *config.KubeSchedulerProfile {
 	out := profile.DeepCopy()
 	if out.Plugins != nil {
@@ -75,8 +75,8 @@ func stripped(profile *config.KubeSchedulerProfile, drop func(string) bool) *con
 	return out
 }
 
-// spreadKey is equal for pods that PodTopologySpread counts the same pods of the same nodes for. Labels of the pod itself
-// matter where a constraint names keys of them, and where the constraints are the profile's, which select by service and owner.
+// spreadKey is equal for pods for which PodTopologySpread counts the same pods on the same nodes. The pod's own labels are part
+// of it if a constraint names their keys, and if the constraints are the profile's, which select by service and owner.
 func spreadKey(pod *corev1.Pod) string {
 	s := &pod.Spec
 	var labels map[string]string
@@ -99,7 +99,7 @@ func spreadKey(pod *corev1.Pod) string {
 	}{labels, s.NodeSelector, owner, nodes, s.Tolerations, s.TopologySpreadConstraints})
 }
 
-// affinityKey is equal for pods that InterPodAffinity cannot tell apart.
+// affinityKey is equal for pods that are the same to InterPodAffinity.
 func affinityKey(pod *corev1.Pod) string {
 	var near *corev1.PodAffinity
 	var apart *corev1.PodAntiAffinity
@@ -113,7 +113,7 @@ func affinityKey(pod *corev1.Pod) string {
 	}{pod.Labels, near, apart})
 }
 
-// keyOf writes what a plugin looks at, and the pod's profile and namespace.
+// keyOf returns a key of what a plugin looks at, with the pod's profile and namespace.
 func keyOf(pod *corev1.Pod, looksAt any) string {
 	text, err := json.Marshal(looksAt)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
 
-// spot is the pods of one class on one node.
+// spot is a node with the pods of one class on it.
 type spot struct {
 	// class and index of the pods.
 	class *plan.Class
@@ -24,15 +24,15 @@ type spot struct {
 	node  *framework.NodeInfo
 	pods  []*framework.PodInfo
 	refs  []catalog.PodRef
-	// claim is set for a node to launch, otherwise the node exists or is in flight.
+	// claim is set for a node to launch. Otherwise the node exists or is in flight.
 	claim *plan.Claim
 	// others are the keys of the other classes that the plan puts on the node, by UID of their pods.
 	others map[types.UID]string
-	// daemons are the DaemonSets of the node's daemon pods, by UID of the pods.
+	// daemons are the DaemonSets of the node's DaemonSet pods, by UID of the pods.
 	daemons map[types.UID]*appsv1.DaemonSet
 }
 
-// scene is the final state: the cluster with everything that the plan places.
+// scene is the final state: the cluster with all placements of the plan.
 type scene struct {
 	view    *clusterview.View
 	claims  []plan.Claim
@@ -42,13 +42,13 @@ type scene struct {
 	order   []int
 	changed map[string]*framework.NodeInfo
 	virtual []*framework.NodeInfo
-	// ofClaim are the spots of each claim; shapes and known remember what alternatives are made of.
+	// ofClaim are the spots of each claim. shapes and known cache the parts of alternatives.
 	ofClaim map[int][]*spot
 	shapes  map[string]*shape
 	known   map[string]map[place]*variant
-	// variantsOf are those of claims, by what claims of the same ones have in common.
+	// variantsOf caches the variants of claims by variantsKey.
 	variantsOf map[string][]*variant
-	// keys are those of the labels of nodes that matter to any pod.
+	// keys are the label keys of nodes that matter to any pod.
 	keys map[string]bool
 }
 
@@ -103,7 +103,7 @@ func newScene(ctx context.Context, view *clusterview.View, classes []plan.Class,
 	return s, nil
 }
 
-// place puts the members on the node of the spot, and returns the spot of each class.
+// place adds the members to the node of the spot, and returns the spot of each class.
 func (s *scene) place(on spot, members []plan.Member, infos map[int]*framework.PodInfo) ([]*spot, error) {
 	var out []*spot
 	for _, m := range members {

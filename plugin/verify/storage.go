@@ -11,13 +11,12 @@ import (
 )
 
 const (
-	// ebsVolumes is how many EBS volumes a node without a CSINode is taken to attach where the catalog does not know: Nitro
-	// instances share 28 slots with network interfaces and instance store ("Amazon EBS volume limits for Amazon EC2
-	// instances").
+	// ebsVolumes is how many EBS volumes a node without a CSINode is assumed to attach if the catalog has no limit for it. Nitro
+	// instances share 28 slots with network interfaces and instance store ("Amazon EBS volume limits for Amazon EC2 instances").
 	ebsVolumes = 24
 )
 
-// attachLimits gives virtual nodes a CSINode: without one, NodeVolumeLimits lets any number of volumes pass.
+// attachLimits gives virtual nodes a CSINode: without one, NodeVolumeLimits accepts any number of volumes.
 type attachLimits struct {
 	live  fwk.CSIManager
 	nodes *swappable
@@ -35,7 +34,7 @@ func (a attachLimits) List() ([]*storagev1.CSINode, error) {
 	return a.live.CSINodes().List()
 }
 
-// Get returns the node's CSINode, an assumed one for a node that has none but is about to exist.
+// Get returns the node's CSINode, or an assumed one for a node that does not exist yet.
 func (a attachLimits) Get(name string) (*storagev1.CSINode, error) {
 	if a.live != nil {
 		if n, err := a.live.CSINodes().Get(name); err == nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// trial is what the filters are asked with: the class and what PreFilter counted for it.
+// trial is the state for questions about one class: what PreFilter counted for it.
 type trial struct {
 	scene *scene
 	class plan.Class
 	index int
-	// nodes that PreFilter leaves; nil for all.
+	// nodes are those that PreFilter leaves; nil for all.
 	nodes *fwk.PreFilterResult
-	// asked are the parts of the profile, each with its own state, in the order of the profile.
+	// asked are the parts of the profile, each with its own cycle state, in the profile's order.
 	asked []*part
 }
 
@@ -32,10 +32,11 @@ type part struct {
 // partKey names a part that looks at all nodes: its plugin, and the plugin's key of the pods that it serves.
 type partKey struct{ plugin, pods string }
 
-// shared remembers the parts that look at all nodes, which are dear and the same for many classes.
+// shared caches the parts that look at all nodes. They are expensive, and the same for many classes.
 type shared map[partKey]*part
 
-// preFilter runs the profile's PreFilter plugins for the class: a trial, or why it is rejected wherever it goes.
+// preFilter runs the profile's PreFilter plugins for the class. It returns a trial, or the verdicts if they reject the class on
+// all nodes.
 func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known shared) (*trial, []Verdict, error) {
 	class := s.classes[index]
 	p, ok := v.profiles[class.Pod.Spec.SchedulerName]
@@ -63,7 +64,7 @@ func (v *Verifier) preFilter(ctx context.Context, s *scene, index int, known sha
 	return t, nil, nil
 }
 
-// begin runs the framework's PreFilter plugins, and adds it to those that are asked.
+// begin runs the framework's PreFilter plugins, and adds the framework to the trial.
 func (t *trial) begin(ctx context.Context, fw framework.Framework) ([]Verdict, error) {
 	one := &part{fw: fw, state: framework.NewCycleState()}
 	result, status, _ := fw.RunPreFilterPlugins(ctx, one.state, t.class.Pod)
@@ -77,7 +78,7 @@ func (t *trial) begin(ctx context.Context, fw framework.Framework) ([]Verdict, e
 	return nil, fmt.Errorf("pod %s: PreFilter: %w", klog.KObj(t.class.Pod), status.AsError())
 }
 
-// count enters a pod that came to the node into what PreFilter counted, or one that went.
+// count adds a pod that was put on the node to what PreFilter counted, or subtracts one that was removed.
 func (t *trial) count(ctx context.Context, asked *corev1.Pod, p fwk.PodInfo, node *framework.NodeInfo, came bool) error {
 	for _, one := range t.asked {
 		run := one.fw.RunPreFilterExtensionRemovePod
@@ -91,7 +92,7 @@ func (t *trial) count(ctx context.Context, asked *corev1.Pod, p fwk.PodInfo, nod
 	return nil
 }
 
-// ask runs the filters; what they answer is success or a rejection.
+// ask runs the filters. It returns success or a rejection.
 func (t *trial) ask(ctx context.Context, pod *corev1.Pod, node *framework.NodeInfo) (*fwk.Status, error) {
 	for _, one := range t.asked {
 		status := one.fw.RunFilterPlugins(ctx, one.state, pod, node)

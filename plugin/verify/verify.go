@@ -38,9 +38,9 @@ type Config struct {
 	Informers informers.SharedInformerFactory
 	// Client of the scheduler. Required.
 	Client clientset.Interface
-	// DRA is the scheduler's own; nil leaves out the plugin DynamicResources.
+	// DRA is the scheduler's own manager; nil leaves out the plugin DynamicResources.
 	DRA fwk.SharedDRAManager
-	// CSI is the scheduler's own; nil where it has none.
+	// CSI is the scheduler's own manager; nil if it has none.
 	CSI fwk.CSIManager
 }
 
@@ -50,8 +50,8 @@ type Verifier struct {
 	profiles map[string]profile
 }
 
-// New builds one framework per profile; they live until the context ends. Informers must not have been started, since
-// plugins take their listers now.
+// New builds one framework per profile; they live until the context ends. The informers must not have been started, since the
+// plugins get their listers here.
 func New(ctx context.Context, cfg Config) (*Verifier, error) {
 	switch {
 	case len(cfg.Profiles) == 0:
@@ -91,7 +91,7 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 	return v, nil
 }
 
-// Verdict is a rejection and the pods it is about.
+// Verdict is a rejection with the pods that it is about.
 type Verdict struct {
 	plan.Rejection
 	// Class is the index of the pods' class.
@@ -100,9 +100,9 @@ type Verdict struct {
 	Pods []catalog.PodRef
 }
 
-// Judgement is what the filters answer about a plan.
+// Judgement is the filters' answer about a plan.
 type Judgement struct {
-	// Verdicts are the rejections; none means that all may be launched as expected.
+	// Verdicts are the rejections. None means that all claims may be launched as expected.
 	Verdicts []Verdict
 	// Bad are the alternatives that would not run their claim's pods, by index of the claim; nil while there are Verdicts.
 	Bad map[int][]plan.Offer
@@ -113,8 +113,8 @@ type Judgement struct {
 	UncheckedClaims []int
 }
 
-// Check asks the filters about the plan. The classes are those of the plan's input. When the context ends it returns what
-// it has asked until then, and what it has not; that is no error.
+// Check asks the filters about the plan. The classes are those of the plan's input. When the context ends, Check returns what it
+// has asked so far and lists the rest as unchecked; that is no error.
 func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []plan.Class, p plan.Plan, cat catalog.State) (Judgement, error) {
 	scene, err := newScene(ctx, view, classes, p, cat)
 	switch {
@@ -140,7 +140,7 @@ func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []
 			rejected, err = v.class(ctx, t)
 		}
 		switch {
-		case ctx.Err() != nil: // What plugins answer then may rest on half of the nodes.
+		case ctx.Err() != nil: // Plugins that were interrupted may have answered for half of the nodes.
 			out.Unchecked = append(out.Unchecked, c)
 		case err != nil:
 			return Judgement{}, err
@@ -154,7 +154,7 @@ func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []
 	return out, err
 }
 
-// placed returns the classes that the plan has a place for, sorted.
+// placed returns the classes for which the plan has a place, sorted.
 func placed(p plan.Plan) []int {
 	out := map[int]bool{}
 	for i := range p.Claims {
@@ -170,11 +170,11 @@ func placed(p plan.Plan) []int {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// manyTerms is from how many constraints and terms on a class is asked about after the others: what one pod's owner wrote
-// takes no time from other pods.
+// manyTerms is the number of constraints and terms from which a class is asked about after the others: a pod with many of them
+// takes no time from the pods of other users.
 const manyTerms = 32
 
-// heavyLast returns the classes with those of many constraints and terms at the end, the fewest first.
+// heavyLast moves the classes with many constraints and terms to the end, those with the fewest first.
 func heavyLast(order []int, classes []plan.Class) []int {
 	weight := make(map[int]int, len(order))
 	for _, c := range order {
@@ -188,7 +188,7 @@ func heavyLast(order []int, classes []plan.Class) []int {
 	return slices.SortedStableFunc(slices.Values(order), func(a, b int) int { return cmp.Compare(weight[a], weight[b]) })
 }
 
-// terms counts what the filters go through for a pod.
+// terms counts the constraints and terms of a pod that the filters evaluate.
 func terms(pod *corev1.Pod) int {
 	n := len(pod.Spec.TopologySpreadConstraints) + len(pod.Spec.Tolerations) + len(requiredTerms(pod))
 	a := pod.Spec.Affinity
@@ -234,9 +234,8 @@ func (v *Verifier) class(ctx context.Context, t *trial) ([]Verdict, error) {
 	return out, nil
 }
 
-// filter asks whether one pod of the spot's class may be on the spot's node with everything in place but the pod itself
-// and those for which leave is true. State and node are changed for the question and changed back: to copy them costs as
-// much as there are nodes.
+// filter asks whether one pod of the spot's class may be on the spot's node. Everything is in place but the pod itself and those
+// for which leave is true. State and node are changed for the question and changed back: a copy costs time for every node.
 func (v *Verifier) filter(ctx context.Context, t *trial, s *spot, leave func(types.UID) bool) (_ *fwk.Status, err error) {
 	self := s.pods[0]
 	gone := []fwk.PodInfo{self}
@@ -268,8 +267,8 @@ func (v *Verifier) filter(ctx context.Context, t *trial, s *spot, leave func(typ
 	return t.ask(ctx, self.Pod, s.node)
 }
 
-// keepPorts enters the host ports of the node's pods again: a port that two of them use was dropped with the first that
-// was taken off, since a NodeInfo does not count them.
+// keepPorts adds the host ports of the node's pods again. A NodeInfo does not count ports: when the first of two pods with the
+// same port is removed, the port is lost.
 func keepPorts(node *framework.NodeInfo) {
 	for _, p := range node.Pods {
 		for _, port := range schedutil.GetHostPorts(p.GetPod()) {
@@ -284,7 +283,7 @@ func reason(status *fwk.Status) string {
 	return fmt.Sprintf("%s: %s", status.Plugin(), status.Message())
 }
 
-// renamed is the class's pod as one of its members, with the parsed affinity terms shared.
+// renamed returns the class's pod as one of its members, with the parsed affinity terms shared.
 func renamed(of *framework.PodInfo, ref catalog.PodRef) *framework.PodInfo {
 	of.CalculateResource() // once for all: it is kept in what is copied
 	pod := *of.Pod

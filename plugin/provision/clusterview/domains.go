@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// within says that one more node of the type is within what the limits leave.
+// within reports whether one more node of the type keeps to what the limits leave.
 func within(t *catalog.InstanceType, left corev1.ResourceList) bool {
 	for name, q := range left {
 		need := t.Capacity[name]
@@ -26,8 +26,8 @@ func within(t *catalog.InstanceType, left corev1.ResourceList) bool {
 	return true
 }
 
-// Domains returns empty nodes, one for each place where a node could be launched within what limits leave: PodTopologySpread
-// knows only the domains of nodes that it sees, and a zone that has no node yet is a domain all the same.
+// Domains returns empty nodes, one for each place where a node could be launched within the limits. PodTopologySpread knows only
+// the domains of nodes that it is given, but a zone that has no node yet is a domain as well.
 func (v *View) Domains(cat catalog.State, left map[string]corev1.ResourceList) []*framework.NodeInfo {
 	var out []*framework.NodeInfo
 	for _, name := range slices.Sorted(maps.Keys(cat.NodePools)) {

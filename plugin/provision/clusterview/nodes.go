@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// LabelCapacityType is Karpenter's label of spot, on-demand and reserved nodes.
+	// LabelCapacityType is Karpenter's label for spot, on-demand and reserved nodes.
 	LabelCapacityType = "karpenter.sh/capacity-type"
 	// LabelEBSZone is the EBS driver's own zone key, in the node affinity of its volumes.
 	LabelEBSZone = "topology.ebs.csi.aws.com/zone"
@@ -19,14 +19,14 @@ const (
 	LimitOfNodes corev1.ResourceName = "nodes"
 )
 
-// VirtualNode returns a Node that does not exist yet. Its hostname is its own name: no other node has it. It takes the labels as its
-// own.
+// VirtualNode returns a Node that does not exist yet. Its hostname is its own name, which no other node has. The labels become
+// the Node's own and are changed.
 func VirtualNode(name string, labels map[string]string, taints []corev1.Taint, allocatable corev1.ResourceList) *corev1.Node {
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[corev1.LabelHostname] = name
-	// A node gets these while it joins: what runs on it may ask for them.
+	// A node gets these labels while it joins; pods may select them.
 	labels["karpenter.sh/registered"], labels["karpenter.sh/initialized"] = "true", "true"
 	if labels[corev1.LabelOSStable] == "" {
 		labels[corev1.LabelOSStable] = "linux"
@@ -84,7 +84,7 @@ func ClaimLabels(c *plan.Claim) map[string]string {
 	return out
 }
 
-// addAliases adds the deprecated and driver-specific names of labels, by which some pods and volumes select nodes.
+// addAliases adds the deprecated and driver-specific names of labels. Some pods and volumes select nodes by them.
 func addAliases(labels map[string]string) {
 	for _, a := range [...]struct{ normal, alias string }{
 		{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone},

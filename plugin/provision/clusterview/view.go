@@ -25,24 +25,24 @@ type Source struct {
 	Snapshot fwk.SharedLister
 	// Catalog with the nodes in flight.
 	Catalog catalog.State
-	// DaemonSets whose pods take room on nodes in flight before they arrive.
+	// DaemonSets are those whose pods reserve resources on nodes in flight before the pods arrive.
 	DaemonSets []*appsv1.DaemonSet
-	// Pod returns a pod by reference, nil if it is gone. Required.
+	// Pod returns a pod by reference, nil if it does not exist. Required.
 	Pod func(catalog.PodRef) *corev1.Pod
-	// Leave out pods, by UID, wherever they are: those that are planned anew.
+	// Leave holds the UIDs of pods that are planned again: they are left out of the View, wherever they are.
 	Leave map[types.UID]bool
-	// Going are the names of nodes that will go: they are neither room nor neighbour. Nil for none.
+	// Going holds the names of nodes that terminate: they take no pods, and their pods are no neighbors. Nil for none.
 	Going map[string]bool
-	// Kept lists pods that count as being on a node, by its NodeClaim or its name, wherever they are: room kept for pods that
-	// will move, and their successors. Nil for none.
+	// Kept lists pods that count as being on a node, by its NodeClaim or its name, wherever they are: displaced pods with a
+	// reservation there, and their replacement pods. Nil for none.
 	Kept func(nodeClaim, nodeName string) []*corev1.Pod
-	// Volumes tells what the pods' volumes need, and CSINodes what the nodes that exist can attach; without either, as far
-	// as is known, nodes take any number.
+	// Volumes returns what the pods' volumes need, and CSINodes how many volumes existing nodes can attach. If either is nil,
+	// nodes attach any number.
 	Volumes *podclass.Volumes
-	// CSINodes as above.
+	// CSINodes is described at Volumes.
 	CSINodes fwk.CSINodeLister
-	// Room says which existing nodes are room too, not only neighbours: those on which the scheduler has not tried the
-	// pods yet. Nil for none.
+	// Room reports whether an existing node may take pods, and is not only a neighbor: the scheduler has not tried the pods on it
+	// yet. Nil for none.
 	Room func(nodeName string) bool
 }
 
@@ -52,18 +52,18 @@ type View struct {
 	existing   []*framework.NodeInfo
 	inFlight   map[string]*framework.NodeInfo
 	daemonSets []*daemonSet
-	// compiled are daemonSets by the object of the Source.
+	// compiled are the daemonSets by the DaemonSet of the Source.
 	compiled map[*appsv1.DaemonSet]*daemonSet
 	logger   klog.Logger
 	room     func(string) bool
 	volumes  *podclass.Volumes
 	csiNodes fwk.CSINodeLister
-	// starting are the nodes in flight, types the instance types by NodePool.
+	// starting are the nodes in flight, types the instance types, by NodePool.
 	starting map[string]catalog.InFlightNode
 	types    map[string][]catalog.InstanceType
 }
 
-// New puts the View together. It copies what it changes.
+// New returns a View of the source. It copies what it changes.
 func New(logger klog.Logger, src Source) (*View, error) {
 	if src.Snapshot == nil || src.Pod == nil {
 		return nil, errors.New("world: Snapshot and Pod are required")
@@ -104,7 +104,7 @@ func New(logger klog.Logger, src Source) (*View, error) {
 	return v, nil
 }
 
-// compile reads the DaemonSets, but for those whose pods can never run: counted, they would fill every node.
+// compile reads the DaemonSets. It leaves out those whose pods can never run: counted, they would fill every node.
 func (v *View) compile(list []*appsv1.DaemonSet) {
 	for _, ds := range list {
 		if d := newDaemonSet(ds); plan.InvalidRequest(d.template.Pod) == "" {
@@ -113,14 +113,14 @@ func (v *View) compile(list []*appsv1.DaemonSet) {
 	}
 }
 
-// learnTypes notes the instance types of each NodePool.
+// learnTypes records the instance types of each NodePool.
 func (v *View) learnTypes(cat catalog.State) {
 	for name, pool := range cat.NodePools {
 		v.types[name] = cat.InstanceTypes[pool.NodeClass]
 	}
 }
 
-// without returns the node without the pods, itself if it has none of them.
+// without returns the node without the pods. A node that has none of them is returned as it is.
 func without(logger klog.Logger, ni *framework.NodeInfo, leave map[types.UID]bool) *framework.NodeInfo {
 	if len(leave) == 0 {
 		return ni
@@ -142,8 +142,8 @@ func without(logger klog.Logger, ni *framework.NodeInfo, leave map[types.UID]boo
 	return out
 }
 
-// startingNode is a node in flight as it will be once initialized: what runs on it already, the pods promised to it and
-// the daemon pods that will come.
+// startingNode returns a node in flight as it will be once it is initialized: with the pods that run on it already, the pods
+// promised to it and the DaemonSet pods that will come.
 func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framework.NodeInfo) *framework.NodeInfo {
 	node := VirtualNode(n.NodeClaim, maps.Clone(n.Labels), n.Taints, n.Allocatable)
 	ni := framework.NewNodeInfo()
@@ -174,8 +174,8 @@ func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framewo
 		if pod == nil || pod.UID != uid {
 			continue
 		}
-		// Room for the pods of a node that goes is theirs until they are told to go; from then on it is their successors',
-		// which their controllers create at that moment.
+		// The resources for pods of a node that terminates are reserved for them until they are deleted. From then on they are
+		// reserved for the replacement pods, which the controllers create at that moment.
 		at, moving := pod.Spec.NodeName, pod.DeletionTimestamp == nil
 		if at == "" || at == n.NodeName || n.ReplacesNode(at) && moving {
 			have[uid] = true
@@ -187,7 +187,7 @@ func (v *View) startingNode(src Source, n catalog.InFlightNode, running *framewo
 	return ni
 }
 
-// keep adds pods to a node that has not got them.
+// keep adds pods to a node, except those that it has.
 func keep(ni *framework.NodeInfo, pods []*corev1.Pod) {
 	for _, pod := range pods {
 		if !slices.ContainsFunc(ni.Pods, func(p fwk.PodInfo) bool { return p.GetPod().UID == pod.UID }) {
@@ -196,7 +196,7 @@ func keep(ni *framework.NodeInfo, pods []*corev1.Pod) {
 	}
 }
 
-// kept lists the pods that count as being on the node, but those that are planned anew.
+// kept lists the pods that count as being on the node, without those that are planned again.
 func (s Source) kept(nodeClaim, nodeName string) []*corev1.Pod {
 	if s.Kept == nil {
 		return nil
@@ -204,7 +204,7 @@ func (s Source) kept(nodeClaim, nodeName string) []*corev1.Pod {
 	return slices.DeleteFunc(s.Kept(nodeClaim, nodeName), func(pod *corev1.Pod) bool { return s.Leave[pod.UID] })
 }
 
-// withKept returns the node with the pods that are kept room for, itself if there are none.
+// withKept returns the node with the pods that have a reservation there, or as it is if there are none.
 func withKept(ni *framework.NodeInfo, src Source) *framework.NodeInfo {
 	kept := src.kept("", ni.Node().Name)
 	if len(kept) == 0 {
@@ -215,8 +215,8 @@ func withKept(ni *framework.NodeInfo, src Source) *framework.NodeInfo {
 	return out
 }
 
-// AddDaemons puts the pods of the DaemonSets that fit the node on it, except those that are there, and returns the DaemonSets
-// by UID of their pods.
+// AddDaemons adds to the node the pods of the DaemonSets that fit it, except those that it has. It returns the DaemonSets by UID
+// of their pods.
 func (v *View) AddDaemons(ni *framework.NodeInfo, have map[types.UID]bool) map[types.UID]*appsv1.DaemonSet {
 	out := map[types.UID]*appsv1.DaemonSet{}
 	for _, ds := range v.daemonSets {
@@ -232,7 +232,7 @@ func (v *View) AddDaemons(ni *framework.NodeInfo, have map[types.UID]bool) map[t
 	return out
 }
 
-// Base returns the snapshot that the View was made of.
+// Base returns the snapshot from which the View was made.
 func (v *View) Base() fwk.SharedLister { return v.base }
 
 // Existing returns the nodes that exist and are not in flight. Callers must not change them.
@@ -241,7 +241,7 @@ func (v *View) Existing() []*framework.NodeInfo { return v.existing }
 // InFlight returns the nodes in flight by NodeClaim, as they will be once initialized. Callers must not change them.
 func (v *View) InFlight() map[string]*framework.NodeInfo { return v.inFlight }
 
-// RunsAll reports whether the node runs pods of all of the DaemonSets, which are of the View.
+// RunsAll reports whether the node runs pods of all of the DaemonSets, which are those of the View.
 func (v *View) RunsAll(node *corev1.Node, daemons map[types.UID]*appsv1.DaemonSet) bool {
 	for _, ds := range daemons {
 		if !v.compiled[ds].runsOn(node) {
@@ -251,7 +251,8 @@ func (v *View) RunsAll(node *corev1.Node, daemons map[types.UID]*appsv1.DaemonSe
 	return true
 }
 
-// PlanNodes lists the nodes as a plan takes them. Free has the daemon pods taken off already, arrived or not.
+// PlanNodes lists the nodes as the planner's input. The requests of DaemonSet pods are subtracted from Free, whether or not the
+// pods have arrived.
 func (v *View) PlanNodes() []plan.Node {
 	out := make([]plan.Node, 0, len(v.existing)+len(v.inFlight))
 	for _, ni := range v.existing {
@@ -272,7 +273,7 @@ func (v *View) PlanNodes() []plan.Node {
 func planNode(ni *framework.NodeInfo) plan.Node {
 	n := plan.Node{Name: ni.Node().Name, Labels: ni.Node().Labels, Taints: ni.Node().Spec.Taints}
 	if cordoned := (corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}); ni.Node().Spec.Unschedulable {
-		// As NodeUnschedulable reads the field, whether or not the taint is there yet.
+		// The scheduler's NodeUnschedulable reads the field, whether or not the taint is there yet.
 		n.Taints = append(slices.Clone(n.Taints), cordoned)
 	}
 	if len(ni.Pods) > 0 {
@@ -301,8 +302,8 @@ func free(ni *framework.NodeInfo) corev1.ResourceList {
 func addPod(ni *framework.NodeInfo, pod *corev1.Pod) { ni.AddPodInfo(podInfo(pod)) }
 
 func podInfo(pod *corev1.Pod) *framework.PodInfo {
-	// The error is of affinity terms that the API server accepted and that cannot be parsed; the pod counts without them,
-	// as in the scheduler's cache.
+	// The error is about affinity terms that the API server accepted and that cannot be parsed. The pod counts without them, as
+	// in the scheduler's cache.
 	info, _ := framework.NewPodInfo(pod)
 	return info
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// Needs tells what pods need beyond their specs: what their profiles and the objects around them add.
+// Needs returns what pods need beyond their specs: what their profiles and other objects add.
 type Needs struct {
-	// Spreads tells which constraints profiles add; nil for none.
+	// Spreads returns the spread constraints that profiles add; nil for none.
 	Spreads *Spreads
-	// Volumes tells where volumes can be used; nil where pods have none.
+	// Volumes returns where volumes can be used; nil if pods have none.
 	Volumes *Volumes
 }
 
-// Classes collects pods by class, in the order of each class's first pod. It is for one caller at a time.
+// Classes groups pods by class, in the order of each class's first pod. It serves one caller at a time.
 type Classes struct {
 	needs Needs
 	list  []plan.Class
@@ -29,8 +29,8 @@ func New(needs Needs) *Classes {
 	return &Classes{needs: needs, byKey: map[string]int{}}
 }
 
-// Of returns the index of the pod's class in List, which it enters into the list if the pod is the first of it. The key is
-// plan.ClassKey of the pod, or empty where the caller has not computed it.
+// Of returns the index in List of the pod's class. If the pod is the first of its class, Of adds the class to the list. The key
+// is plan.ClassKey of the pod, or empty if the caller has not computed it.
 func (c *Classes) Of(pod *corev1.Pod, key string) int {
 	if key == "" {
 		key = plan.ClassKey(pod)
@@ -54,10 +54,10 @@ func (c *Classes) Of(pod *corev1.Pod, key string) int {
 	return i
 }
 
-// Add enters a pod into a class that Of returned.
+// Add adds a pod to a class that Of returned.
 func (c *Classes) Add(class int, pod catalog.PodRef) {
 	c.list[class].Pods = append(c.list[class].Pods, pod)
 }
 
-// List returns the classes, with the pods that were added.
+// List returns the classes with the pods that were added.
 func (c *Classes) List() []plan.Class { return c.list }

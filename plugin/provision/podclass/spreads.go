@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Spreads knows the topology spread constraints that profiles give to pods that have none.
+// Spreads holds the topology spread constraints that profiles give to pods that have none.
 type Spreads struct {
 	constraints  map[string][]corev1.TopologySpreadConstraint
 	services     corelisters.ServiceLister
@@ -37,8 +37,8 @@ func NewSpreads(profiles []config.KubeSchedulerProfile, f informers.SharedInform
 	return s
 }
 
-// defaultConstraints are those of the profile's PodTopologySpreadArgs. The two that are built into the plugin, where the
-// arguments list none, are scores for choosing among nodes that exist: nobody asked for them, and a plan pays nothing for
+// defaultConstraints returns the constraints of the profile's PodTopologySpreadArgs. If the arguments list none, the plugin has
+// two built-in ones. They are scores for choosing among existing nodes and no user asked for them, so a plan pays nothing for
 // them.
 func defaultConstraints(profile *config.KubeSchedulerProfile) []corev1.TopologySpreadConstraint {
 	for _, c := range profile.PluginConfig {
@@ -50,8 +50,8 @@ func defaultConstraints(profile *config.KubeSchedulerProfile) []corev1.TopologyS
 	return nil
 }
 
-// Of are the constraints that the pod gets from its profile, with the selector that the scheduler derives from the pod's
-// services and owner; key tells them apart.
+// Of returns the constraints that the pod gets from its profile, with the selector that the scheduler derives from the pod's
+// services and owner. The key is equal for equal constraints.
 func (s *Spreads) Of(pod *corev1.Pod) (out []corev1.TopologySpreadConstraint, key string) {
 	constraints := s.constraints[pod.Spec.SchedulerName]
 	if len(constraints) == 0 || len(pod.Spec.TopologySpreadConstraints) > 0 {
@@ -68,7 +68,7 @@ func (s *Spreads) Of(pod *corev1.Pod) (out []corev1.TopologySpreadConstraint, ke
 	return out, selector.String()
 }
 
-// labelSelector is the selector as an object's field.
+// labelSelector returns the selector as a field of an object.
 func labelSelector(s labels.Selector) *metav1.LabelSelector {
 	out := &metav1.LabelSelector{}
 	requirements, _ := s.Requirements()

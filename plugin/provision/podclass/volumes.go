@@ -19,14 +19,14 @@ import (
 // EBSDriver is the CSI driver of EBS volumes.
 const EBSDriver = "ebs.csi.aws.com"
 
-// Volumes knows where the volumes of pods can be used.
+// Volumes finds where the volumes of pods can be used.
 type Volumes struct {
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
 	classes storagelisters.StorageClassLister
 }
 
-// NewVolumes reads from the informers, which may not have been started yet.
+// NewVolumes returns Volumes that read the informers. They need not have been started.
 func NewVolumes(f informers.SharedInformerFactory) *Volumes {
 	return &Volumes{
 		claims:  f.Core().V1().PersistentVolumeClaims().Lister(),
@@ -35,7 +35,7 @@ func NewVolumes(f informers.SharedInformerFactory) *Volumes {
 	}
 }
 
-// Of lists the pod's persistent volumes, for plan.Class.
+// Of lists the pod's persistent volumes for plan.Class.
 func (v *Volumes) Of(pod *corev1.Pod) []plan.Volume {
 	var out []plan.Volume
 	for i := range pod.Spec.Volumes {
@@ -56,7 +56,7 @@ func claimName(pod *corev1.Pod, v *corev1.Volume) (string, bool) {
 	return "", false
 }
 
-// of describes the volume of one claim.
+// of returns the volume of one claim.
 func (v *Volumes) of(namespace, name string) plan.Volume {
 	out := plan.Volume{Claim: name}
 	pvc, err := v.claims.PersistentVolumeClaims(namespace).Get(name)
@@ -101,7 +101,7 @@ func terms(s *corev1.NodeSelector) []corev1.NodeSelectorTerm {
 	return s.NodeSelectorTerms
 }
 
-// driverOf is the CSI driver that attaches the volume; empty for one that is not attached by CSI.
+// driverOf returns the CSI driver that attaches the volume; empty for a volume that no CSI driver attaches.
 func driverOf(pv *corev1.PersistentVolume) string {
 	switch {
 	case pv.Spec.CSI != nil:
@@ -112,7 +112,7 @@ func driverOf(pv *corev1.PersistentVolume) string {
 	return ""
 }
 
-// migrated is the CSI driver that serves the in-tree provisioner of old.
+// migrated returns the CSI driver that replaces an in-tree provisioner, and the name itself for any other.
 func migrated(provisioner string) string {
 	if provisioner == "kubernetes.io/aws-ebs" {
 		return EBSDriver
@@ -120,8 +120,8 @@ func migrated(provisioner string) string {
 	return provisioner
 }
 
-// volumePlace is the volume's node affinity and, for those of old that carry labels, their zones and regions as the
-// plugin VolumeZone reads them; nil for anywhere.
+// volumePlace returns where the volume can be used: its node affinity and, for older volumes, their labels of zone and region as
+// the scheduler's VolumeZone plugin reads them. Nil means anywhere.
 func volumePlace(pv *corev1.PersistentVolume) *corev1.NodeSelector {
 	var out *corev1.NodeSelector
 	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {
@@ -134,7 +134,7 @@ func volumePlace(pv *corev1.PersistentVolume) *corev1.NodeSelector {
 		if !ok {
 			continue
 		}
-		// As VolumeZone reads the label of a volume that several zones have.
+		// VolumeZone reads the label of a volume in several zones like this.
 		values := strings.Split(value, "__")
 		out = both(out, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}},
@@ -143,7 +143,7 @@ func volumePlace(pv *corev1.PersistentVolume) *corev1.NodeSelector {
 	return out
 }
 
-// matching fills in where the volumes are that a claim without a provisioner could be bound to.
+// matching adds the places of the volumes to which a claim without a provisioner could be bound.
 func (v *Volumes) matching(out *plan.Volume, pvc *corev1.PersistentVolumeClaim, className string) {
 	all, err := v.volumes.List(labels.Everything())
 	if err != nil {
@@ -190,7 +190,7 @@ func allowedTopologies(class *storagev1.StorageClass) *corev1.NodeSelector {
 	return out
 }
 
-// both is met where a and b are: each term of the one with each of the other.
+// both returns the places that satisfy a and b: each term of a combined with each term of b.
 func both(a, b *corev1.NodeSelector) *corev1.NodeSelector {
 	if a == nil || len(a.NodeSelectorTerms) == 0 {
 		return b

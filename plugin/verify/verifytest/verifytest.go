@@ -1,5 +1,5 @@
-// Package verifytest has what tests of the filters, and of what asks them, are made of: a Verifier with the scheduler's
-// default profile, classes of pods, plans, and a catalog with one instance type.
+// Package verifytest makes what tests of the filters and of their callers use: a Verifier with the scheduler's default profile,
+// classes of pods, plans, and a catalog with one instance type.
 package verifytest
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // TB is what New needs of a test or benchmark.
 type TB interface {
-	// Helper marks the caller as a helper.
+	// Context returns a context that ends with the test.
 	Helper()
 	// Context returns one that ends with the test.
 	Context() context.Context
@@ -31,7 +31,7 @@ type TB interface {
 	Fatal(args ...any)
 }
 
-// New returns a Verifier with the default profile and no objects around the pods.
+// New returns a Verifier with the default profile and a cluster without objects.
 func New(tb TB) *verify.Verifier {
 	tb.Helper()
 	metrics.Register()
@@ -68,13 +68,13 @@ func Pod(app string) *st.PodWrapper {
 	return st.MakePod().Label("app", app).Req(map[corev1.ResourceName]string{"cpu": "500m", "memory": "512Mi"})
 }
 
-// Claim is a node of a plan.
+// Claim describes a node of a plan.
 type Claim struct {
 	// Name of the claim.
 	Name string
 	// Zone that is expected.
 	Zone string
-	// Pods are how many of each class are on the node, taken in order from what other claims left of them.
+	// Pods are the numbers of pods of each class on the node. Each claim takes the pods that earlier claims left.
 	Pods map[int]int
 }
 

@@ -1,10 +1,10 @@
-// Package heir hands the identity of leader election on to the next process of the same container: one that was killed holds
-// the Lease until it expires, and with it its successor, which stands at the same socket beside the same launcher, is the
-// leader at once instead of 15 seconds later.
+// Package identity hands the identity of leader election on to the next process of the same container. A process that was
+// killed holds its Lease until the Lease expires. The next process takes the same identity, and so is the leader at once
+// instead of 15 seconds later. It uses the same socket and the same launcher.
 //
-// The identity is in a file that its owner keeps locked. The kernel lets go of the lock with the process and not before, so
-// that two never go under one identity. It starts no goroutine.
-package heir
+// The identity is in a file that its process keeps locked. The kernel releases the lock when the process ends and not before,
+// so two live processes never have one identity. The package starts no goroutine.
+package identity
 
 import (
 	"errors"
@@ -17,14 +17,14 @@ import (
 // maxIdentity is above any identity: a host name, an underscore and a UUID.
 const maxIdentity = 1024
 
-// Identity that this process goes under.
+// Identity is the name under which this process takes part in leader election.
 type Identity struct {
 	file *os.File
 	name string
 }
 
-// Take returns the identity that the file names where a process left it there without Renounce, and own otherwise. Where a
-// process that lives has the file, own is the answer too, and nothing is left to anybody.
+// Take returns the identity that the last process left in the file, or own if there is none. A process leaves its identity
+// unless it called Renounce. If a live process has the file locked, Take returns own and leaves nothing to a later process.
 func Take(path, own string) (*Identity, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -47,10 +47,11 @@ func Take(path, own string) (*Identity, error) {
 	return &Identity{file: file, name: string(left)}, nil
 }
 
-// Name of the identity.
+// Name returns the name for the Lease.
 func (i *Identity) Name() string { return i.name }
 
-// Renounce leaves nothing to the next process: this one gives the Lease back itself. The lock stays until the process ends.
+// Renounce empties the file: the next process has an identity of its own. A process that releases its Lease calls it. The file
+// stays locked until the process ends.
 func (i *Identity) Renounce() error {
 	if i.file == nil {
 		return nil

@@ -1,4 +1,4 @@
-package heir_test
+package identity_test
 
 import (
 	"bufio"
@@ -8,32 +8,32 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/slipway-k8s/slipway/plugin/heir"
+	"github.com/slipway-k8s/slipway/plugin/identity"
 )
 
-// owner tells a copy of this test binary to take the identity under this name and to live until its input ends.
-const owner = "HEIR_TEST_OWNER"
+// owner is the variable that has a copy of this test binary take an identity, with its value as own, and live until its input ends.
+const owner = "IDENTITY_TEST_OWNER"
 
 func TestMain(m *testing.M) {
 	own := os.Getenv(owner)
 	if own == "" {
 		os.Exit(m.Run())
 	}
-	identity, err := heir.Take(os.Args[1], own)
+	taken, err := identity.Take(os.Args[1], own)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(identity.Name())
+	fmt.Println(taken.Name())
 	if line, err := bufio.NewReader(os.Stdin).ReadString('\n'); err == nil && line == "renounce\n" {
-		if err := identity.Renounce(); err != nil {
+		if err := taken.Renounce(); err != nil {
 			fmt.Println(err)
 		}
 	}
 	os.Exit(0)
 }
 
-// process goes under an identity.
+// process is a running copy of this test binary with its identity.
 type process struct {
 	name string
 	end  func(last string)
@@ -68,18 +68,18 @@ func start(t *testing.T, path, own string) process {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// It was killed, or it ended as it was told: its state is no news.
+		// It was killed, or it ended by the command above: its state adds nothing.
 		_ = cmd.Wait()
 	}}
 }
 
-// What a killed process leaves is its successor's; what one that ended itself leaves is nobody's.
+// The next process takes the identity of a killed process, and not that of a process that renounced it.
 func TestIdentityIsHandedOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "identity")
 	first := start(t, path, "first")
 	beside := start(t, path, "beside")
 	if first.name != "first" || beside.name != "beside" {
-		t.Errorf("two that live go under %q and %q", first.name, beside.name)
+		t.Errorf("two live processes have the identities %q and %q", first.name, beside.name)
 	}
 	beside.end("")
 	first.end("")
@@ -96,7 +96,7 @@ func TestIdentityIsHandedOn(t *testing.T) {
 }
 
 func TestNoFile(t *testing.T) {
-	if _, err := heir.Take(filepath.Join(t.TempDir(), "nowhere", "identity"), "me"); err == nil {
+	if _, err := identity.Take(filepath.Join(t.TempDir(), "nowhere", "identity"), "me"); err == nil {
 		t.Error("no error")
 	}
 }
