@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// holdFirst is how long an offering is not tried again after a launch of it failed for want of capacity. It doubles with
-	// each failure in a row, up to holdMost. The launcher's own memory of three minutes counts where it is longer.
+	// holdFirst is how long an offering is not tried again after a launch of it failed for lack of capacity. It doubles with each
+	// failure in a row, up to holdMost. The launcher's own memory of three minutes counts if it is longer.
 	holdFirst = 30 * time.Second
 	holdMost  = 10 * time.Minute
-	// holdStep is what the ends of holds are rounded up to: what failed in turn is tried again at once.
+	// holdStep is what the ends of holds are rounded up to: offerings that failed one after the other are tried again together.
 	holdStep = 15 * time.Second
-	// unavailableFor is how long the launcher does not try an offering again that EC2 lacked capacity of, as Karpenter does not.
+	// unavailableFor is how long the launcher does not try an offering again for which EC2 lacked capacity, as in Karpenter.
 	unavailableFor = 3 * time.Minute
-	// retriedWithin is how long an offering is on probation once it may be tried again: until then the pods that nothing else can run
-	// have tried it. Spot capacity that came back is worth most of the bill, so that it is no longer.
+	// retriedWithin is how long an offering is on probation once it may be tried again: by then the pods that no other offering
+	// can run have tried it. It is short since available spot capacity saves most of the bill.
 	retriedWithin = 2 * time.Minute
 	probationMost = holdMost + holdStep + retriedWithin
 	// capacityReserved is the capacity type of capacity reservations.
 	capacityReserved = "reserved"
 )
 
-// offering is a way to buy an instance type. Capacity reservations are not among them: EC2 counts what they hold.
+// offering is a way to buy an instance type. Capacity reservations are none: EC2 counts their instances.
 type offering struct{ instanceType, zone, capacityType string }
 
 // offeringFailures counts the failures of an offering since the last launch of it that worked.
@@ -38,12 +38,12 @@ type offeringFailures struct {
 	last   time.Time
 }
 
-// heldUntil returns when it is tried again.
+// heldUntil returns when the offering is tried again.
 func (f offeringFailures) heldUntil() time.Time {
 	return f.last.Add(doubled(holdFirst, f.inARow, holdMost)).Truncate(holdStep).Add(holdStep)
 }
 
-// probationUntil returns when it is trusted again.
+// probationUntil returns the end of the offering's probation.
 func (f offeringFailures) probationUntil() time.Time {
 	tried := f.heldUntil()
 	if t := f.last.Add(unavailableFor); t.After(tried) {
@@ -67,13 +67,13 @@ func doubled(first time.Duration, failures int, most time.Duration) time.Duratio
 	return first
 }
 
-// failedOfferings remembers the offerings of launches that failed for want of capacity. A failure counts against these alone:
-// the other offerings of the NodePool, and the pods that can use them, have no part in it.
+// failedOfferings remembers the offerings of launches that failed for lack of capacity. A failure counts against these alone, not
+// against other offerings of the NodePool and the pods that can use them.
 type failedOfferings struct {
 	failures map[offering]offeringFailures
 	// claims are the offerings of the claims in flight that this process has planned, by name.
 	claims map[string]claimOfferings
-	// marked is from with the failed offerings marked; until is when it has to be made anew at the latest.
+	// marked is from with the failed offerings marked. It has to be made again at until, if not earlier.
 	from, marked map[string][]catalog.InstanceType
 	until        time.Time
 }
@@ -102,12 +102,12 @@ func (o *failedOfferings) planned(c plan.Claim) {
 	o.claims[c.Name] = of
 }
 
-// keep forgets the claims that are neither in flight nor on their way to be.
+// keep drops the claims that are neither in flight nor about to be.
 func (o *failedOfferings) keep(inFlight func(name string) bool) {
 	maps.DeleteFunc(o.claims, func(name string, _ claimOfferings) bool { return !inFlight(name) })
 }
 
-// ended forgets the claim of a node, and if it failed for want of capacity counts that against each of its offerings.
+// ended drops the claim of a node. If its launch failed for lack of capacity, that counts against each of its offerings.
 func (o *failedOfferings) ended(n catalog.InFlightNode, failed bool, now time.Time) {
 	of, known := o.claims[n.NodeClaim]
 	delete(o.claims, n.NodeClaim)
@@ -126,7 +126,7 @@ func (o *failedOfferings) ended(n catalog.InFlightNode, failed bool, now time.Ti
 	}
 }
 
-// fail counts a failure. While the offering is held, it is one that was under way already.
+// fail counts a failure. A failure while the offering is held is from an earlier launch and does not count.
 func (o *failedOfferings) fail(k offering, now time.Time) {
 	f := o.failures[k]
 	if k.instanceType == "" || k.capacityType == capacityReserved || f.inARow > 0 && now.Before(f.heldUntil()) {
@@ -145,7 +145,7 @@ func (o *failedOfferings) launched(n catalog.InFlightNode) {
 	}
 }
 
-// forget drops what is too long ago to count.
+// forget drops failures that are too old to count.
 func (o *failedOfferings) forget(now time.Time) {
 	maps.DeleteFunc(o.failures, func(_ offering, f offeringFailures) bool { return !now.Before(f.forgottenAt()) })
 }
@@ -161,7 +161,7 @@ func (o *failedOfferings) onProbation(now time.Time) int {
 	return n
 }
 
-// holdEnds returns the first moment when an offering that is held is tried again; zero for none.
+// holdEnds returns the first moment when a held offering is tried again; zero for none.
 func (o *failedOfferings) holdEnds(now time.Time) time.Time {
 	var first time.Time
 	for _, f := range o.failures {
@@ -172,7 +172,7 @@ func (o *failedOfferings) holdEnds(now time.Time) time.Time {
 	return first
 }
 
-// mark returns the instance types with the failed offerings marked: not available while they are held, and on probation for longer.
+// mark returns the instance types with the failed offerings marked: unavailable while they are held, and on probation for longer.
 // What did not change since the last call is the same slice, so that plans need not compile it again.
 func (o *failedOfferings) mark(types map[string][]catalog.InstanceType, now time.Time) map[string][]catalog.InstanceType {
 	if len(o.failures) == 0 {
@@ -226,7 +226,7 @@ func (o *failedOfferings) markOfferings(t *catalog.InstanceType, now time.Time) 
 	return out
 }
 
-// sameTypes reports whether the two are one slice.
+// sameTypes reports whether a and b are the same slice.
 func sameTypes(a, b []catalog.InstanceType) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -15,34 +15,33 @@ import (
 )
 
 const (
-	// confirmWithin is how long a recorded claim may take to show in the catalog.
+	// confirmWithin is how long it may take until a recorded claim is in the catalog.
 	confirmWithin = 30 * time.Second
-	// settleWithin is how long an initialized node may take to show in the scheduler's cache without its taint.
+	// settleWithin is how long it may take until an initialized node is in the scheduler's cache without its taint.
 	settleWithin = 10 * time.Second
-	// freeFailures are the failed launches in a row after which a NodePool has to wait: fewer may be a coincidence.
+	// freeFailures is after how many failed launches in a row a NodePool has to wait: fewer may be a coincidence.
 	freeFailures = 3
 	// backoffMax bounds that wait.
 	backoffMax = 5 * time.Minute
 )
 
-// View is the launcher's catalog as the planner uses it: as it was last received, with what has happened since. One goroutine
-// alone uses it.
+// View is the launcher's catalog for the planner: as it was last received, with what has happened since. It is for one goroutine.
 type View struct {
-	// synced means that the current connection has had its full state.
+	// synced means that the current connection has received its full state.
 	synced bool
-	// distrusted is when a request went unanswered. Streams that were opened before may not show what the launcher made of it.
+	// distrusted is when a request got no answer. Streams that were opened before may not show the request's effects.
 	distrusted time.Time
 	received   catalog.State
-	// sent are claims that the launcher has recorded and the catalog does not show yet.
+	// sent are claims that the launcher has recorded and the catalog does not have yet.
 	sent map[string]sentClaim
-	// settling are initialized nodes that the scheduler's cache does not show as such yet, by NodeClaim.
+	// settling are initialized nodes that the scheduler's cache does not have as such yet, by NodeClaim.
 	settling map[string]settlingNode
-	// ready are nodes that are Ready and not initialized, by NodeClaim, with pods that the scheduler has not been let try.
+	// ready are nodes that are Ready and not initialized, with promised pods that the scheduler may not try yet, by NodeClaim.
 	ready map[string]readyNode
 	pools map[string]poolHistory
-	// offerings are those of launches that failed for want of capacity.
+	// offerings are those of launches that failed for lack of capacity.
 	offerings failedOfferings
-	// settled is when the scheduler's cache began to show initialized nodes, for a while.
+	// settled is when initialized nodes came into the scheduler's cache, by name, for a while.
 	settled map[string]time.Time
 }
 
@@ -57,8 +56,8 @@ type settlingNode struct {
 	until time.Time
 }
 
-// poolHistory counts a NodePool's failed launches since the last that worked, but for those that lacked capacity: they count
-// against their offerings.
+// poolHistory counts a NodePool's failed launches since the last one that succeeded. Launches that lacked capacity count against
+// their offerings instead.
 type poolHistory struct {
 	failures int
 	last     string
@@ -68,13 +67,13 @@ type poolHistory struct {
 // readyNode is a node that is Ready and not initialized.
 type readyNode struct {
 	name string
-	// since is when the scheduler's cache was first seen to show that it takes pods.
+	// since is when the scheduler's cache was first seen to have it as a node that takes pods.
 	since time.Time
 }
 
 // Node is one of the launcher's nodes.
 type Node struct {
-	// NodeClaim is the name of its NodeClaim, Name that of the Node.
+	// NodeClaim is the name of its NodeClaim, Name the name of the Node.
 	NodeClaim, Name string
 }
 
@@ -86,21 +85,21 @@ func New() *View {
 	}
 }
 
-// Synced reports whether the catalog has been received since the last request that went unanswered.
+// Synced reports whether the catalog has been received since the last request that got no answer.
 func (v *View) Synced() bool { return v.synced }
 
 // InFlight returns the nodes in flight as the launcher last reported them. The caller must not change the map.
 func (v *View) InFlight() map[string]catalog.InFlightNode { return v.received.InFlight }
 
-// Receive replaces the catalog, and returns the one before.
+// Receive replaces the catalog, and returns the previous one.
 func (v *View) Receive(state catalog.State) (before catalog.State) {
 	before, v.received = v.received, state
 	return before
 }
 
-// Resync takes the received catalog for the full state of a stream that was opened at the time.
+// Resync records that the received catalog is the full state of a stream that was opened at the time.
 func (v *View) Resync(opened time.Time) {
-	// A state that was on its way when a request went unanswered does not show what became of it.
+	// A state that was under way when a request got no answer does not show the request's effects.
 	v.synced = v.synced || !opened.Before(v.distrusted)
 	for name, s := range v.sent {
 		if _, shown := v.received.InFlight[name]; shown || s.at.Before(opened) {
@@ -110,7 +109,7 @@ func (v *View) Resync(opened time.Time) {
 	clear(v.ready)
 }
 
-// Distrust records that a request went unanswered: the view is not synced until a stream that is opened from now on has had
+// Distrust records that a request got no answer. The view is not synced until a stream that is opened from now on has received
 // its full state.
 func (v *View) Distrust(now time.Time) { v.synced, v.distrusted = false, now }
 
@@ -121,7 +120,7 @@ func (v *View) Knows(nodeClaim string) bool {
 	return shown || settling
 }
 
-// Shown takes a new or changed node in flight.
+// Shown records a new or changed node in flight.
 func (v *View) Shown(n catalog.InFlightNode) {
 	delete(v.sent, n.NodeClaim)
 	if n.Phase < catalog.PhaseReady || n.NodeName == "" {
@@ -136,24 +135,24 @@ func (v *View) Shown(n catalog.InFlightNode) {
 // Launched records that EC2 has launched the node.
 func (v *View) Launched(n catalog.InFlightNode) { v.offerings.launched(n) }
 
-// Ended records that a node is in flight no more. lackedCapacity means that its launch failed for want of capacity.
+// Ended records that a node is no longer in flight. lackedCapacity means that its launch failed for lack of capacity.
 func (v *View) Ended(n catalog.InFlightNode, lackedCapacity bool, now time.Time) {
 	delete(v.sent, n.NodeClaim)
 	delete(v.ready, n.NodeClaim)
 	v.offerings.ended(n, lackedCapacity, now)
 }
 
-// Initialized records that the node has joined. Settled returns it once the scheduler's cache shows that.
+// Initialized records that the node has joined. Settled returns it once the scheduler's cache has it as an initialized node.
 func (v *View) Initialized(n catalog.InFlightNode, now time.Time) {
 	delete(v.pools, n.NodePool)
 	v.settling[n.NodeClaim] = settlingNode{node: n, until: now.Add(settleWithin)}
 }
 
-// Settling returns how many initialized nodes the scheduler's cache does not show as such yet.
+// Settling returns how many initialized nodes the scheduler's cache does not have as such yet.
 func (v *View) Settling() int { return len(v.settling) }
 
-// Settled returns the initialized nodes that the scheduler's cache shows as such since the last call, and those for which it
-// has had settleWithin. sees reports whether the cache shows that a node takes pods.
+// Settled returns the initialized nodes that came into the scheduler's cache since the last call, and those that did not within
+// settleWithin. sees reports whether the cache has the node as one that takes pods.
 func (v *View) Settled(now time.Time, sees func(nodeName string) bool) []Node {
 	var out []Node
 	for name, s := range v.settling {
@@ -167,10 +166,10 @@ func (v *View) Settled(now time.Time, sees func(nodeName string) bool) []Node {
 	return out
 }
 
-// Ready returns how many nodes are Ready and not initialized, with pods that the scheduler has not been let try.
+// Ready returns how many nodes are Ready and not initialized, with promised pods that the scheduler may not try yet.
 func (v *View) Ready() int { return len(v.ready) }
 
-// TakingPods returns those of them that the scheduler's cache has shown to take pods for the time given.
+// TakingPods returns those of them that take pods, by the scheduler's cache, for at least the given time.
 func (v *View) TakingPods(now time.Time, since time.Duration, sees func(nodeName string) bool) []Node {
 	var out []Node
 	for claim, r := range v.ready {
@@ -227,7 +226,7 @@ func (v *View) Failed(pool, why string, now time.Time) {
 	v.pools[pool] = h
 }
 
-// BackoffEnds returns the first moment when a pool or an offering that has to wait may be tried again. Zero if none waits.
+// BackoffEnds returns the first moment when a NodePool or an offering that has to wait may be tried again. Zero if none waits.
 func (v *View) BackoffEnds(now time.Time) time.Time {
 	first := v.offerings.holdEnds(now)
 	for _, h := range v.pools {
@@ -238,7 +237,7 @@ func (v *View) BackoffEnds(now time.Time) time.Time {
 	return first
 }
 
-// Record adds a claim that the launcher has recorded, until the catalog shows it.
+// Record adds a claim that the launcher has recorded, until the catalog has it.
 func (v *View) Record(c plan.Claim, now time.Time) {
 	v.offerings.planned(c)
 	if _, shown := v.received.InFlight[c.Name]; shown {
@@ -255,7 +254,7 @@ func (v *View) Record(c plan.Claim, now time.Time) {
 	v.sent[c.Name] = sentClaim{node: n, capacity: v.capacity(c), at: now}
 }
 
-// capacity returns what the claim's expected instance type counts against the pool's limits.
+// capacity returns what the claim's expected instance type counts against the NodePool's limits.
 func (v *View) capacity(c plan.Claim) corev1.ResourceList {
 	for _, t := range v.received.InstanceTypes[v.received.NodePools[c.NodePool].NodeClass] {
 		if t.Name == c.Expected.InstanceType {
@@ -265,7 +264,7 @@ func (v *View) capacity(c plan.Claim) corev1.ResourceList {
 	return c.Allocatable
 }
 
-// Unconfirmed forgets the claims that the catalog has not shown within confirmWithin, and returns their names.
+// Unconfirmed drops the claims that did not come into the catalog within confirmWithin, and returns their names.
 func (v *View) Unconfirmed(now time.Time) []string {
 	var out []string
 	for name, s := range v.sent {
@@ -277,8 +276,8 @@ func (v *View) Unconfirmed(now time.Time) []string {
 	return out
 }
 
-// State returns the catalog for a plan made now: with claims that were sent and are not shown yet, with initialized nodes that
-// the scheduler does not see as such yet, with every promise on its node, and without the pools and offerings that have to wait.
+// State returns the catalog for a plan made now: with recorded claims that it does not have yet, with initialized nodes that the
+// scheduler's cache does not have yet, with every promise on its node, and without NodePools and offerings that have to wait.
 func (v *View) State(promises map[string][]promise.Promise, now time.Time) catalog.State {
 	out := catalog.State{
 		Generation: v.received.Generation, InstanceTypes: v.offerings.mark(v.received.InstanceTypes, now),

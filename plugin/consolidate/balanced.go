@@ -6,21 +6,22 @@ import (
 	"slices"
 )
 
-// Balance is the score that a move out of a NodePool with policy Balanced has to reach: Karpenter's, 1/k with its k of 2
+// Balance is the score that a move out of a NodePool with policy Balanced has to reach: Karpenter's 1/k with k = 2
 // (karpenter.sh/docs/concepts/disruption).
 const Balance = 0.5
 
-// Score is what a move means to a NodePool with policy Balanced, as Karpenter computes it.
+// Score compares what a move saves with what it disrupts, for a NodePool with policy Balanced, as Karpenter computes it.
 type Score struct {
-	// NodePool that loses nodes.
+	// NodePool is the one that loses nodes.
 	NodePool string
 	// Savings is the share of the NodePool's cost that the move saves, 0 to 1.
 	Savings float64
-	// Disruption is the share of the disruption of all its nodes that the move is: of each node 1, and the weights of its evictions.
+	// Disruption is the move's share of the disruption of all its nodes, 0 to 1. A node counts 1 plus the weights of its
+	// evictions.
 	Disruption float64
 }
 
-// Value is how many times the share of the savings is that of the disruption.
+// Value returns Savings divided by Disruption.
 func (s Score) Value() float64 {
 	if s.Savings <= 0 || s.Disruption <= 0 {
 		return 0
@@ -28,13 +29,13 @@ func (s Score) Value() float64 {
 	return s.Savings / s.Disruption
 }
 
-// Approved says whether the savings are worth the disruption.
+// Approved reports whether the savings are worth the disruption.
 func (s Score) Approved() bool { return s.Value() >= Balance }
 
-// disruption is what the end of the node weighs by itself, and by the evictions.
+// disruption returns the weight of the node's end: 1 plus the weights of its evictions.
 func (n *Node) disruption() float64 { return 1 + n.evictions() }
 
-// scores are those of the NodePools with policy Balanced. What the move saves is theirs by what their nodes cost.
+// scores returns the scores of the NodePools with policy Balanced. The move's saving is divided by what their nodes cost.
 func (s *search) scores(m *Move) []Score {
 	all := 0.0
 	price, disruption := map[string]float64{}, map[string]float64{}
@@ -55,7 +56,7 @@ func (s *search) scores(m *Move) []Score {
 	return out
 }
 
-// unbalanced says of a move out of NodePools with policy Balanced why it moves too much for what it saves.
+// unbalanced returns why a move out of NodePools with policy Balanced disrupts too much for what it saves; empty if it does not.
 func (s *search) unbalanced(m *Move) string {
 	why := ""
 	for _, score := range m.Scores {

@@ -13,8 +13,8 @@ import (
 // settleRounds is how often a set of nodes is asked about again, without those that turned out to be worth keeping.
 const settleRounds = 6
 
-// Decide looks for the sets of nodes whose going saves most. It asks about all nodes that may go at once, keeps those that
-// the planner would buy again, then asks about ever smaller sets of the nodes that waste most, and takes the set that
+// Decide looks for the sets of nodes whose removal saves most. It asks about all nodes that may be removed at once and keeps
+// those that the planner would buy again. Then it asks about ever smaller sets of the most wasteful nodes. It takes the set that
 // earns most within Options.Payback.
 func Decide(ctx context.Context, fleet []Node, o Options, ask Ask) (Decision, error) {
 	s := &search{o: o, ask: ask, kept: map[string]string{}, nodes: map[string]*Node{}, totals: map[string]total{}, going: map[string]int{}, slow: map[string]bool{}}
@@ -41,7 +41,7 @@ func Decide(ctx context.Context, fleet []Node, o Options, ask Ask) (Decision, er
 	return s.decision(best, candidates), nil
 }
 
-// untouchable says why a node may not be given up.
+// untouchable returns why a node may not be removed; empty if it may.
 func untouchable(n *Node) string {
 	switch {
 	case n.Blocked != "":
@@ -52,10 +52,10 @@ func untouchable(n *Node) string {
 	return ""
 }
 
-// total is what a NodePool has as a whole.
+// total is the sum over the nodes of a NodePool.
 type total struct{ price, disruption float64 }
 
-// search is one decision on its way.
+// search is the state of one decision.
 type search struct {
 	o      Options
 	ask    Ask
@@ -63,27 +63,27 @@ type search struct {
 	empty  []string
 	kept   map[string]string
 	totals map[string]total
-	// going counts the nodes by NodePool that are chosen already.
+	// going counts the nodes that are chosen already, by NodePool.
 	going     map[string]int
 	questions int
 	rejected  []Score
 	timedOut  bool
-	// slow are nodes that this decision asks about no more.
+	// slow are nodes about which this decision asks no more.
 	slow map[string]bool
-	// avoid are nodes that go next.
+	// avoid are nodes that a later decision will remove.
 	avoid []string
 }
 
-// set is nodes that could go, and the moves that this makes.
+// set is a set of nodes to remove, as moves.
 type set struct {
 	moves []Move
 	// earned is what the moves have earned at the end of the payback time, in USD.
 	earned float64
 }
 
-// best looks for the set that earns most. Where the budgets let not all candidates go at once, it finds out first which would go in
-// the end, so that pods move once, and not onto nodes that go next. Where nothing is to be gained in this way, it tries as many of the
-// most wasteful candidates as may go, and goes on with the next ones where none of their sets earns anything.
+// best returns the set that earns most. If the budgets do not let all candidates go at once, it first finds out which would go in
+// the end, so that pods move once, and not onto nodes that are removed next. If that earns nothing, it tries as many of the most
+// wasteful candidates as may go, and then the next ones, until a set earns something.
 func (s *search) best(ctx context.Context, candidates []string) (set, error) {
 	rest := slices.Clone(candidates)
 	slices.SortFunc(rest, func(a, b string) int {
@@ -113,7 +113,8 @@ func (s *search) best(ctx context.Context, candidates []string) (set, error) {
 	return set{}, nil
 }
 
-// towards finds the nodes that would go if all of them might go at once, and lets as many of them go now as the budgets allow.
+// towards finds the nodes that would be removed if all of them could be at once, and chooses as many of them as the budgets allow
+// now.
 func (s *search) towards(ctx context.Context, order []string) (set, error) {
 	end, err := s.settle(ctx, order)
 	if err != nil {
@@ -150,7 +151,7 @@ func (s *search) halves(ctx context.Context, names []string) (set, error) {
 	return best, nil
 }
 
-// limitEmpty keeps the empty nodes beyond what the budgets allow, the cheapest ones.
+// limitEmpty keeps the empty nodes beyond what the budgets allow: the cheapest ones.
 func (s *search) limitEmpty() {
 	slices.SortFunc(s.empty, func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.nodes[b].Price, s.nodes[a].Price), strings.Compare(a, b))
@@ -170,7 +171,7 @@ func (s *search) limitEmpty() {
 	})
 }
 
-// OverBudget says that the budgets of a NodePool keep a node.
+// OverBudget returns the reason of a node that the budgets of its NodePool keep.
 func OverBudget(nodePool string) string {
 	return "the budgets of NodePool " + nodePool + " let no more nodes go now"
 }
@@ -181,8 +182,8 @@ func (s *search) overBudget(names []string) {
 	}
 }
 
-// allowed parts the candidates into those that may go now, as many of each NodePool as its budgets let go besides the
-// empty ones, and the others.
+// allowed divides the candidates into those that may be removed now, within each NodePool's budgets beside the empty nodes, and
+// the others.
 func (s *search) allowed(order []string) (now, later []string) {
 	going := maps.Clone(s.going)
 	for _, name := range order {
@@ -197,7 +198,7 @@ func (s *search) allowed(order []string) (now, later []string) {
 	return now, later
 }
 
-// waste is what is paid for the unused part of a node, per eviction that giving it up costs.
+// waste returns the price of the unused part of a node, per eviction that its removal costs.
 func (s *search) waste(name string) float64 {
 	n := s.nodes[name]
 	return n.Price * (1 - n.Used) / (1 + n.disturbs())
@@ -241,7 +242,7 @@ func (s *search) settle(ctx context.Context, names []string) (set, error) {
 	return set{}, nil
 }
 
-// leaveOut notes nodes whose pods took longer to plan than a question may: the decision asks about them no more.
+// leaveOut records nodes whose pods took longer to plan than a question may. The decision asks about them no more.
 func (s *search) leaveOut(stay map[string]string, a Answer) {
 	if !a.CutShort {
 		return
@@ -252,7 +253,7 @@ func (s *search) leaveOut(stay map[string]string, a Answer) {
 	}
 }
 
-// stranded are the nodes with a pod that would find no other.
+// stranded returns the nodes with a pod that would find no other, with the reason.
 func (s *search) stranded(going []string, a Answer) map[string]string {
 	stay := map[string]string{}
 	for _, name := range going {
@@ -266,8 +267,8 @@ func (s *search) stranded(going []string, a Answer) map[string]string {
 	return stay
 }
 
-// boughtAgain are nodes for which the planner buys an equal one: as many of a kind as it buys, those first that are
-// the most work to leave.
+// boughtAgain returns nodes for which the planner buys an equal one, with the reason. They are as many as it buys of that offer,
+// those first whose evictions weigh most.
 func (s *search) boughtAgain(going []string, a Answer) map[string]string {
 	order := slices.Clone(going)
 	slices.SortFunc(order, func(x, y string) int {
@@ -286,7 +287,7 @@ func (s *search) boughtAgain(going []string, a Answer) map[string]string {
 	return stay
 }
 
-// unpaid says why a move is not worth it; empty if it is.
+// unpaid returns why a move is not worth it; empty if it is.
 func (s *search) unpaid(m *Move) string {
 	if !s.o.SpotToSpot && spotToSpot(m) {
 		return "spot nodes are replaced by other spot nodes only where that is allowed (SpotToSpotConsolidation)"
@@ -303,7 +304,7 @@ func (s *search) unpaid(m *Move) string {
 	return s.unbalanced(m)
 }
 
-// spotToSpot says whether all that goes is spot and so is something that comes.
+// spotToSpot reports whether the move removes spot nodes only and launches a spot node.
 func spotToSpot(m *Move) bool {
 	const spot = "spot"
 	return !slices.ContainsFunc(m.Nodes, func(n Node) bool { return n.CapacityType != spot }) &&

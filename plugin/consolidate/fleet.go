@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Policy says which nodes of a NodePool may be given up: its spec.disruption.consolidationPolicy.
+// Policy is which nodes of a NodePool may be removed: its spec.disruption.consolidationPolicy.
 type Policy string
 
-// The policies of Karpenter's NodePool v1.
+// The consolidation policies of Karpenter's NodePool v1.
 const (
 	WhenEmpty                Policy = "WhenEmpty"
 	WhenEmptyOrUnderutilized Policy = "WhenEmptyOrUnderutilized"
 	Balanced                 Policy = "Balanced"
 )
 
-// Offer is what a node is bought as.
+// Offer is the offering that a node was bought as.
 type Offer struct {
 	// NodePool that it belongs to.
 	NodePool string
@@ -26,7 +26,7 @@ type Offer struct {
 	Price float64
 }
 
-// Unpriced says that the price of the offer is not known; empty where it is.
+// Unpriced returns the reason if the price of the offer is not known; empty if it is.
 func (o Offer) Unpriced() string {
 	if o.Price > 0 {
 		return ""
@@ -34,32 +34,33 @@ func (o Offer) Unpriced() string {
 	return fmt.Sprintf("the price of %s, %s in %s is not known", o.InstanceType, o.CapacityType, o.Zone)
 }
 
-// equal says whether buying b for a changes nothing.
+// equal reports whether replacing a by b changes nothing.
 func (o Offer) equal(b Offer) bool {
 	return o.InstanceType == b.InstanceType && o.CapacityType == b.CapacityType && o.NodePool == b.NodePool
 }
 
-// Node is one that runs and belongs to a NodePool.
+// Node is a running node of a NodePool.
 type Node struct {
 	Offer
 	// Name of the Node.
 	Name string
 	// Policy of its NodePool.
 	Policy Policy
-	// Blocked is why it may not be touched now: do-not-disrupt, a PodDisruptionBudget, too young; empty for nothing.
+	// Blocked is why the node may not be disrupted now: do-not-disrupt, a PodDisruptionBudget, too young. Empty if it may.
 	Blocked string
-	// Disrupted is true where the node counts as disrupted in its NodePool's budgets already: it takes no place of what is left.
+	// Disrupted means that the NodePool's budgets count the node as disrupted already: its removal takes nothing of what they
+	// leave.
 	Disrupted bool
-	// Pods that have to move when it goes; those of DaemonSets and static ones do not.
+	// Pods are those that have to move if the node is removed, without static pods and pods of DaemonSets.
 	Pods []Pod
-	// Used is the largest share of cpu or memory that pods ask for, 0 to 1.
+	// Used is the larger of the shares of cpu and memory that pods request, 0 to 1.
 	Used float64
 }
 
-// empty says whether nobody has to move.
+// empty reports whether no pod has to move.
 func (n *Node) empty() bool { return len(n.Pods) == 0 }
 
-// evictions is what moving the node's pods weighs.
+// evictions returns the weight of the evictions of the node's pods.
 func (n *Node) evictions() float64 {
 	sum := 0.0
 	for _, p := range n.Pods {
@@ -68,7 +69,7 @@ func (n *Node) evictions() float64 {
 	return sum
 }
 
-// disturbs is the same where pods that have hardly started count for more.
+// disturbs returns the same, with a higher weight for pods that started a short time ago.
 func (n *Node) disturbs() float64 {
 	sum := 0.0
 	for _, p := range n.Pods {
@@ -77,13 +78,13 @@ func (n *Node) disturbs() float64 {
 	return sum
 }
 
-// Pod is one that has to move.
+// Pod is a pod that has to move.
 type Pod struct {
 	// Name is namespace/name.
 	Name string
-	// Weight of its eviction: 1 for an ordinary pod, more for one that says so by priority or deletion cost.
+	// Weight is the weight of its eviction: 1 for an ordinary pod, more for a high priority or deletion cost.
 	Weight float64
-	// Fresh is how many times its weight counts in what a move costs, as Fresh says; 0 counts as 1.
+	// Fresh multiplies the weight in the cost of a move, as the function Fresh computes it; 0 counts as 1.
 	Fresh float64
 }
 
@@ -96,76 +97,77 @@ type Replacement struct {
 	Pods []string
 }
 
-// Answer is where the pods of nodes that go would run.
+// Answer is where the pods of removed nodes would run.
 type Answer struct {
-	// CutShort says that planning ran out of time: some pods have no place for that alone.
+	// CutShort means that planning ran out of time. Some pods have no place only because of that.
 	CutShort bool
 	// Replacements to launch.
 	Replacements []Replacement
-	// Existing nodes by the pods that find room there, as namespace/name.
+	// Existing are the existing nodes with room for pods, by the pods' namespace/name.
 	Existing map[string]string
-	// Unplaced pods with the reason.
+	// Unplaced are the reasons of pods without a place, by the pods' namespace/name.
 	Unplaced map[string]string
 }
 
-// Ask is the planner's answer for the pods of the nodes that are gone. Those to avoid are no room for them: they go next.
+// Ask returns the planner's answer for the pods of the nodes in gone. No pod is placed on the nodes in avoid: they are removed
+// next.
 type Ask func(ctx context.Context, gone, avoid []string) (Answer, error)
 
-// Options bound what is worth a move.
+// Options bound which moves are worth it.
 type Options struct {
-	// Payback is how soon a move has to have earned what it costs. Default 2 h.
+	// Payback is the time in which a move has to earn what it costs. Default 2 h.
 	Payback time.Duration
-	// EvictionCost is what the eviction of an ordinary pod is worth, in USD. Default 0.005.
+	// EvictionCost is the cost of the eviction of an ordinary pod, in USD. Default 0.005.
 	EvictionCost float64
-	// Overlap is for how long the replacement and what it replaces are both paid: it boots, the other drains. Default 5 min.
+	// Overlap is how long both a replacement and the node it replaces are paid: one boots, the other drains. Default 5 min.
 	Overlap time.Duration
 	// MinSaving is the least that a move has to save, in USD per hour. Default 0.005.
 	MinSaving float64
-	// SpotToSpot allows to replace spot nodes by other spot nodes (Karpenter's gate SpotToSpotConsolidation).
+	// SpotToSpot lets spot nodes replace spot nodes (Karpenter's gate SpotToSpotConsolidation).
 	SpotToSpot bool
 	// Questions is how often the planner may be asked. Default 24.
 	Questions int
-	// Allowed is how many nodes of each NodePool may go at once: what its budgets leave. A NodePool without an entry has no
-	// limit.
+	// Allowed is how many nodes of each NodePool may be removed at once: what its budgets leave. A NodePool without an entry has
+	// no limit.
 	Allowed map[string]Allowance
 }
 
-// Allowance is how many nodes of a NodePool may go now, by the reasons that Karpenter's budgets know. Neither number
-// includes the other: as many nodes go as the larger one says at most.
+// Allowance is how many nodes of a NodePool may be removed now, by the reasons of Karpenter's budgets. Neither number includes
+// the other: together, at most as many nodes are removed as the larger number.
 type Allowance struct {
-	// Empty nodes that may go.
+	// Empty is the number of empty nodes that may be removed.
 	Empty int
-	// Underutilized nodes that may go.
+	// Underutilized is the number of underutilized nodes that may be removed.
 	Underutilized int
 }
 
-// DefaultPodAge is how long pods have to have run to be moved almost as readily as old ones, where nobody says otherwise.
+// DefaultPodAge is the default age from which pods are moved almost as readily as old ones.
 const DefaultPodAge = 24 * time.Hour
 
-// DefaultOptions are those of the fields' descriptions.
+// DefaultOptions returns the defaults that the fields name.
 func DefaultOptions() Options {
 	return Options{Payback: 2 * time.Hour, EvictionCost: 0.005, Overlap: 5 * time.Minute, MinSaving: 0.005, Questions: 24}
 }
 
-// Move is a set of nodes that go together, with what is launched for their pods.
+// Move is a set of nodes that are removed together, with what is launched for their pods.
 type Move struct {
-	// Nodes that go.
+	// Nodes are the nodes to remove.
 	Nodes []Node
-	// Replacements that have to be Ready before; none where there is room elsewhere.
+	// Replacements are the nodes that have to be Ready before; none if existing nodes have room.
 	Replacements []Replacement
 	// Targets are the nodes or replacements by the pods that move there, as namespace/name.
 	Targets map[string]string
-	// Saving in USD per hour.
+	// Saving is in USD per hour.
 	Saving float64
-	// Cost of the move in USD: evictions, and what is paid twice.
+	// Cost of the move in USD: evictions, and nodes that are paid twice for a while.
 	Cost float64
-	// Avoid are the nodes that are no room for the pods: they go next.
+	// Avoid are the nodes on which no pod may be placed: they are removed next.
 	Avoid []string
 	// Scores of the NodePools with policy Balanced that lose nodes, by name.
 	Scores []Score
 }
 
-// Payback is when the move has earned its cost.
+// Payback returns how long it takes until the move has earned its cost.
 func (m *Move) Payback() time.Duration {
 	if m.Cost <= 0 {
 		return 0
@@ -173,8 +175,8 @@ func (m *Move) Payback() time.Duration {
 	return time.Duration(m.Cost / m.Saving * float64(time.Hour))
 }
 
-// Most is what the replacements may cost, in USD per hour, for the move to be worth it still: what Balanced weighs up has to be
-// as it was planned.
+// Most returns the highest price of the replacements at which the move is still worth it, in USD per hour. With policy Balanced
+// it is the planned price, on which the score is based.
 func (m *Move) Most(o Options) float64 {
 	now, least := 0.0, max(o.MinSaving, m.Cost/o.Payback.Hours())
 	for i := range m.Nodes {
@@ -190,13 +192,13 @@ func (m *Move) Most(o Options) float64 {
 type Kept struct {
 	// Node is its name.
 	Node string
-	// Reason for a human.
+	// Reason is a sentence for users.
 	Reason string
 }
 
-// Decision is what to do.
+// Decision lists what to do.
 type Decision struct {
-	// Moves, each of which can be made without the others; empty nodes first, then the largest saving first. All together
+	// Moves can each be made without the others. Those of empty nodes come first, then the largest saving first. All together
 	// keep to Options.Allowed.
 	Moves []Move
 	// Kept are the nodes that stay, by name.
@@ -205,6 +207,6 @@ type Decision struct {
 	Questions int
 	// Rejected are the scores that were too low, of moves that would have paid.
 	Rejected []Score
-	// TimedOut says that time ran out: what is there was decided until then.
+	// TimedOut means that time ran out: the decision has what was decided until then.
 	TimedOut bool
 }

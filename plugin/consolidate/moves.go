@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// minute is what times are told to a human in.
+// minute is the unit in which times are shown.
 const minute = time.Minute
 
 // split makes one move of each group of nodes whose pods share replacements: the groups do not depend on each other.
@@ -84,7 +84,7 @@ func (s *search) price(m *Move) {
 	m.Scores = s.scores(m)
 }
 
-// earning is the set of the moves.
+// earning returns the set with what the moves earn.
 func (s *search) earning(moves []Move) set {
 	out := set{moves: moves}
 	for _, m := range moves {
@@ -93,7 +93,7 @@ func (s *search) earning(moves []Move) set {
 	return out
 }
 
-// decision puts the empty nodes before the moves that were found, and says why the others stay.
+// decision puts the empty nodes before the moves that were found, and adds the reasons of the nodes that stay.
 func (s *search) decision(best set, candidates []string) Decision {
 	out := Decision{Questions: s.questions, Rejected: s.rejected, TimedOut: s.timedOut}
 	for _, name := range s.empty {

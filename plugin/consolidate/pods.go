@@ -9,8 +9,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Weight of an eviction, after Karpenter's EvictionCost (pkg/utils/disruption): 1, more for a high priority or deletion
-// cost, less for a low one, between -10 and 10 there and never below zero here.
+// Weight returns the weight of a pod's eviction, after Karpenter's EvictionCost (pkg/utils/disruption): 1, more for a high
+// priority or deletion cost, less for a low one. Karpenter's is between -10 and 10; this one is never below zero.
 func Weight(p *corev1.Pod) float64 {
 	out := 1.0
 	if cost, err := strconv.ParseFloat(p.Annotations[corev1.PodDeletionCost], 64); err == nil {
@@ -22,9 +22,9 @@ func Weight(p *corev1.Pod) float64 {
 	return min(max(out, 0), 10)
 }
 
-// Fresh is how many times more it costs to move a pod that has run for a short time only: twice as much at the age, and the more the
-// younger it is. It has just been moved, or belongs to a load that comes and goes: what is saved by moving it may not last. So no pod
-// moves again and again.
+// Fresh returns how many times more it costs to move a pod that has run for a short time: twice as much at the given age, and
+// more for a younger pod. Such a pod has just been moved, or its load comes and goes, so that what its move saves may not last.
+// So no pod moves again and again.
 func Fresh(p *corev1.Pod, now time.Time, age time.Duration) float64 {
 	start := p.CreationTimestamp
 	if p.Status.StartTime != nil {
@@ -36,7 +36,7 @@ func Fresh(p *corev1.Pod, now time.Time, age time.Duration) float64 {
 	return 1 + float64(age)/float64(max(now.Sub(start.Time), time.Minute))
 }
 
-// Used is the largest share of a node's cpu and memory that its pods ask for, 0 to 1.
+// Used returns the larger of the shares of a node's cpu and memory that its pods request, 0 to 1.
 func Used(n *corev1.Node, pods []*corev1.Pod) float64 {
 	share := 0.0
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -53,7 +53,7 @@ func Used(n *corev1.Node, pods []*corev1.Pod) float64 {
 	return min(share, 1)
 }
 
-// PriceIn is what the offering costs in USD per hour after the types; 0 if they do not tell.
+// PriceIn returns what the offering costs in USD per hour by the types; 0 if they do not have it.
 func PriceIn(types map[string][]catalog.InstanceType, o Offer) float64 {
 	for _, list := range types {
 		for i := range list {

@@ -11,13 +11,13 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// End is an in-flight node that ended.
+// End describes an in-flight node that ended.
 type End struct {
-	// Node as it was last known; only its NodeClaim and NodeName where it was never seen.
+	// Node is the node as it was last received; only its NodeClaim and NodeName if it never was.
 	Node catalog.InFlightNode
-	// Outcome says how it ended.
+	// Outcome is how it ended.
 	Outcome api.Outcome
-	// Reason is one CamelCase word, Message a sentence for a human.
+	// Reason is one CamelCase word, Message a sentence.
 	Reason, Message string
 	// Unbound are the UIDs of the promised pods that are not bound.
 	Unbound []string
@@ -142,7 +142,7 @@ func requirements(list []*api.Requirement) []catalog.Requirement {
 	return out
 }
 
-// quantities leaves out what is no quantity: the launcher validates, and one bad value must not stop the others.
+// quantities leaves out values that are no quantities. The launcher validates them, and one bad value must not stop the others.
 func quantities(m map[string]string) corev1.ResourceList {
 	if len(m) == 0 {
 		return nil

@@ -1,7 +1,7 @@
-// Package link is the plugin's side of the contract with the launcher: a gRPC client on a unix socket.
+// Package link is the scheduler's side of the contract with the launcher: a gRPC client on a unix socket.
 //
-// A Link keeps two streams open for as long as its two receivers run, RunCatalog and RunQuestions, and reconnects with
-// backoff. On each connection it first tells the launcher under which identity the scheduler takes part in leader
-// election, so the launcher never acts for another one. It starts no goroutine of its own (gRPC does); whoever builds
-// it runs the receivers and stops them through their context.
+// A Link keeps two streams open while its two receivers run, RunCatalog and RunQuestions, and reconnects with backoff. On each
+// connection it first sends the identity under which the scheduler takes part in leader election, so that the launcher acts for
+// no other scheduler. It starts no goroutine of its own; gRPC does. The owner of a Link runs the receivers and stops them through
+// their context.
 package link

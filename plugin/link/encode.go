@@ -8,8 +8,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// Request returns the plan as the launcher takes it: its claims, and its placements on in-flight nodes. Placements on nodes
-// that exist are the scheduler's own affair. classes are those of the plan's input.
+// Request returns the plan as a message to the launcher: its claims, and its placements on in-flight nodes. The scheduler makes
+// placements on existing nodes itself. classes are those of the plan's input.
 func Request(batch string, purpose api.Purpose, p plan.Plan, classes []plan.Class) *api.LaunchRequest {
 	req := &api.LaunchRequest{Batch: batch, Purpose: purpose}
 	var nodes [][]plan.Member
@@ -72,8 +72,8 @@ func texts(list corev1.ResourceList) map[string]string {
 	return out
 }
 
-// groups names for each list of members the group of nodes that it belongs to, empty for none: those that hold pods of one gang,
-// and those that hold pods of another gang which shares a node with it. The name is that of the first of the gangs.
+// groups returns a group of nodes for each list of members, empty for none. Nodes that hold pods of one gang are in one group,
+// with those of another gang that shares a node with it. The name is that of the first of the gangs.
 func groups(classes []plan.Class, nodes [][]plan.Member) []string {
 	first := map[string]string{}
 	var root func(string) string

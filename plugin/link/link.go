@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the wait between two attempts to open a stream. The socket is local: the launcher
-	// is away only while its container restarts.
+	// firstRetry and lastRetry bound the wait between two attempts to open a stream. The socket is local: the launcher is
+	// unreachable only while its container restarts.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Second
-	// maxMessage is above the catalogue of all types in all zones for dozens of EC2NodeClasses.
+	// maxMessage is more than the size of a catalog of all types in all zones for dozens of EC2NodeClasses, in bytes.
 	maxMessage = 256 << 20
 )
 
@@ -29,10 +29,10 @@ const (
 type Config struct {
 	// Socket is the path of the launcher's unix socket. Required.
 	Socket string
-	// Identity under which this scheduler takes part in leader election, exactly as its lock gives it; empty where
-	// there is no election, and then the launcher is not told.
+	// Identity is the name under which this scheduler takes part in leader election, exactly as in its lock. It is empty without
+	// leader election; then no identity is sent.
 	Identity string
-	// LeaseNamespace and LeaseName of the election.
+	// LeaseNamespace and LeaseName are those of the election.
 	LeaseNamespace, LeaseName string
 	// OnCatalog receives each change of the catalog, in order, from the receiver's goroutine. Required.
 	OnCatalog func(Update)
@@ -60,21 +60,21 @@ func connectionWith(launcher *api.Version) Connection {
 
 // Update is the catalog after one message of the stream.
 type Update struct {
-	// State after the message.
+	// Full means that this is a stream's first message: what is not in State no longer exists.
 	State catalog.State
 	// Full says that this is a stream's first message: what is not in State is gone.
 	Full bool
 	// Opened is when the stream was opened: what the launcher recorded before is in State.
 	Opened time.Time
-	// Changed are the in-flight nodes that are new or changed, by name of the NodeClaim.
+	// Changed lists the in-flight nodes that are new or changed, by name of the NodeClaim.
 	Changed []string
-	// Offers says that NodePools, instance types or offerings changed.
+	// Offers means that NodePools, instance types or offerings changed.
 	Offers bool
-	// Ended are the in-flight nodes that ended.
+	// Ended lists the in-flight nodes that ended.
 	Ended []End
 }
 
-// Link to the launcher. Its methods may be called concurrently.
+// Link is the connection to the launcher. Its methods may be called concurrently.
 type Link struct {
 	cfg    Config
 	conn   *grpc.ClientConn
@@ -87,7 +87,7 @@ type Link struct {
 	reported Connection
 }
 
-// New checks the configuration and prepares a connection, which is opened on first use.
+// New checks the configuration and returns a Link, which connects on first use.
 func New(cfg Config) (*Link, error) {
 	switch {
 	case cfg.Socket == "":
@@ -96,7 +96,7 @@ func New(cfg Config) (*Link, error) {
 		return nil, errors.New("link: OnCatalog, OnQuestion and OnConnection are required")
 	}
 	conn, err := grpc.NewClient("unix:"+cfg.Socket,
-		// The socket's mode is 0600 and both containers share a Pod: who can open it may use it.
+		// The socket's mode is 0600 and both containers share a Pod: a process that can open it may use it.
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -109,10 +109,10 @@ func New(cfg Config) (*Link, error) {
 	return &Link{cfg: cfg, conn: conn, client: api.NewLauncherClient(conn)}, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (l *Link) Close() error { return l.conn.Close() }
 
-// Launch sends one batch and returns what was recorded. The error is an *api.IncompatibleError where the launcher speaks another
+// Launch sends one batch and returns what was recorded. The error is an *api.IncompatibleError if the launcher speaks another
 // version of the contract: nothing was recorded then.
 func (l *Link) Launch(ctx context.Context, req *api.LaunchRequest) (*api.LaunchResponse, error) {
 	req.Version = api.OwnVersion()
@@ -123,7 +123,7 @@ func (l *Link) Launch(ctx context.Context, req *api.LaunchRequest) (*api.LaunchR
 	return resp, nil
 }
 
-// Resign asks the launcher to stop acting and returns when it has.
+// Resign asks the launcher to stop acting, and returns when it has stopped.
 func (l *Link) Resign(ctx context.Context) error {
 	if _, err := l.client.Resign(ctx, &api.ResignRequest{}); err != nil {
 		return fmt.Errorf("resign at the launcher: %w", err)
@@ -131,7 +131,7 @@ func (l *Link) Resign(ctx context.Context) error {
 	return nil
 }
 
-// Resync breaks the catalog stream, so that the next message is a full state.
+// Resync closes the catalog stream, so that the next message is a full state.
 func (l *Link) Resync() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *Link) RunCatalog(ctx context.Context) {
 	})
 }
 
-// report reports the connection where it has changed.
+// report reports the connection if it has changed.
 func (l *Link) report(c Connection) {
 	if c != l.reported {
 		l.reported = c
@@ -201,7 +201,7 @@ func (l *Link) lead(ctx context.Context) error {
 	return err
 }
 
-// watchCatalog runs one stream until it breaks; worked says that a message came.
+// watchCatalog runs one stream until it breaks. worked means that a message came.
 func (l *Link) watchCatalog(ctx context.Context) (worked bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -254,7 +254,7 @@ func (l *Link) receiveQuestions(ctx context.Context) (worked bool, err error) {
 	if err := stream.Send(&api.Answer{Version: api.OwnVersion()}); err != nil {
 		return false, err
 	}
-	// So does the launcher's, which is no question yet.
+	// The launcher's first message opens the stream too; it is no question.
 	first, err := stream.Recv()
 	switch {
 	case err != nil:
@@ -279,7 +279,7 @@ func (l *Link) receiveQuestions(ctx context.Context) (worked bool, err error) {
 	}
 }
 
-// Reply answers a question. If the stream broke meanwhile the answer is lost, which the launcher reads as no.
+// Reply answers a question. If the stream broke meanwhile the answer is lost, and the launcher proceeds as after a no.
 func (l *Link) Reply(answer *api.Answer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

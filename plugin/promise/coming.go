@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// rememberFor is how long a promise is remembered whose pod was bound: the scheduler's cache hears of it in its own time.
+// rememberFor is how long a promise is remembered after its pod was bound: the scheduler's cache gets the binding later.
 const rememberFor = 10 * time.Second
 
 // fulfilled is a promise whose pod was bound at the time.
@@ -16,7 +16,7 @@ type fulfilled struct {
 	at      time.Time
 }
 
-// Bound lets the pod go, which has its node, and remembers for a while that it had a promise.
+// Bound removes the promise of a pod that was bound, and remembers for a while that the pod had it.
 func (t *Table) Bound(uid types.UID, now time.Time) []Promise {
 	t.mu.Lock()
 	p, ok := t.remove(uid)
@@ -30,8 +30,8 @@ func (t *Table) Bound(uid types.UID, now time.Time) []Promise {
 	return t.let([]Promise{p})
 }
 
-// Coming returns the promises on the NodeClaim, in the order of their pods' names, with those whose pods were bound lately: who
-// looks at the node may not see these on it yet.
+// Coming returns the promises on the NodeClaim, in the order of their pods' names, with those whose pods were bound lately: the
+// scheduler's view of the node may not have these pods yet.
 func (t *Table) Coming(nodeClaim string, now time.Time) []Promise {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

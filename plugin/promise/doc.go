@@ -1,9 +1,9 @@
-// Package promise holds which pods have a slot on a node that is coming: the one table that the plugin's three checks
-// read (PreEnqueue, the SchedulePod hook or PreFilter, PostFilter).
+// Package promise holds which pods have a place on a node in flight. The plugin's three checks read its table: PreEnqueue, the
+// SchedulePod hook or PreFilter, and PostFilter.
 //
-// A promised pod is gated, and a gated pod ignores every cluster event and the queue's periodic flush. So each way out
-// of the table releases first and activates after; there is no way out that does not activate.
+// A promised pod is gated, and a gated pod ignores every cluster event and the queue's periodic flush. So each removal from the
+// table activates the pod afterwards; no removal goes without.
 //
-// A Table is safe for concurrent use: the scheduling goroutine reads it, the planner and informer handlers change it.
-// It starts no goroutine.
+// A Table is safe for concurrent use: the scheduling goroutine reads it, the planner and informer handlers change it. It starts
+// no goroutine.
 package promise

@@ -12,37 +12,37 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Promise is one pod's slot.
+// Promise is one pod's place on a planned node.
 type Promise struct {
-	// Pod that has the slot.
+	// Pod is the pod that has the place.
 	Pod catalog.PodRef
-	// NodeClaim on whose node the slot is.
+	// NodeClaim is the name of the node's NodeClaim.
 	NodeClaim string
-	// NodeName of the node, empty until it is known.
+	// NodeName is the name of the node, empty until it is known.
 	NodeName string
-	// Since is when the promise was made, and once the launcher has recorded it, when it said so.
+	// Since is when the promise was made or, later, when the launcher confirmed that it has recorded it.
 	Since time.Time
-	// Deadline is when the pod is released whatever the launcher says.
+	// Deadline is when the pod is released whatever the launcher reports.
 	Deadline time.Time
-	// Message for a human: what the pod waits for.
+	// Message is what the pod waits for, as its condition says it.
 	Message string
-	// Open says that the node takes the pod by now: the scheduler may place it. It has its slot until then.
+	// Open means that the node takes the pod now: the scheduler may place it. The promise stays until it has.
 	Open bool
 }
 
-// Table of promises by pod.
+// Table holds the promises by pod.
 type Table struct {
 	activate func([]catalog.PodRef)
 
 	mu      sync.RWMutex
 	byUID   map[types.UID]Promise
 	byClaim map[string]map[types.UID]struct{}
-	// lately are those that ended because their pod was bound, by NodeClaim, for a while.
+	// lately are promises that ended because their pod was bound, by NodeClaim, for a while.
 	lately map[string][]fulfilled
 }
 
-// New returns an empty table. activate is called after pods left it, without a lock held, and must put them back in
-// the scheduling queue; it ignores pods that are gone.
+// New returns an empty table. activate is called after pods were removed, without a lock held, and must put them back into the
+// scheduling queue. It ignores pods that do not exist any more.
 func New(activate func([]catalog.PodRef)) (*Table, error) {
 	if activate == nil {
 		return nil, errors.New("promise table: activate is required")
@@ -55,7 +55,7 @@ func New(activate func([]catalog.PodRef)) (*Table, error) {
 	}, nil
 }
 
-// Hold enters promises. A pod that has one already keeps the new one only.
+// Hold adds promises. A pod that has one already keeps only the new one.
 func (t *Table) Hold(promises ...Promise) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +84,7 @@ func (t *Table) Held(uid types.UID) (Promise, bool) {
 	return p, ok && !p.Open
 }
 
-// Open lets the scheduler try pods whose node takes them. They keep their promises until they are bound, or let go.
+// Open lets the scheduler try pods whose node takes them. They keep their promises until they are bound or released.
 func (t *Table) Open(uids ...types.UID) {
 	t.mu.Lock()
 	var refs []catalog.PodRef
@@ -101,7 +101,7 @@ func (t *Table) Open(uids ...types.UID) {
 	}
 }
 
-// Len is the number of promises.
+// Len returns the number of promises.
 func (t *Table) Len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -120,7 +120,7 @@ func (t *Table) OfClaim(nodeClaim string) []Promise {
 	return out
 }
 
-// Claims returns the promises by NodeClaim, a copy.
+// Claims returns a copy of the promises by NodeClaim.
 func (t *Table) Claims() map[string][]Promise {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -134,7 +134,7 @@ func (t *Table) Claims() map[string][]Promise {
 	return out
 }
 
-// OnNode says whether any promise is on the Node.
+// OnNode reports whether any promise is on the Node.
 func (t *Table) OnNode(nodeName string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -157,7 +157,7 @@ func (t *Table) SetNode(nodeClaim, nodeName string) {
 	}
 }
 
-// Confirm keeps the promises whose claim the launcher knows, with the deadline that it gave; zero changes nothing.
+// Confirm sets the deadline of the promises on a claim that the launcher knows; zero changes nothing.
 func (t *Table) Confirm(nodeClaim string, deadline time.Time) {
 	if deadline.IsZero() {
 		return
@@ -171,8 +171,8 @@ func (t *Table) Confirm(nodeClaim string, deadline time.Time) {
 	}
 }
 
-// Recorded notes that the launcher has recorded the promises on the claim: from then on it must know them, not from the moment on
-// when they were made here.
+// Recorded notes that the launcher has recorded the promises on the claim. The time from which the launcher must know them starts
+// now, not when they were made here.
 func (t *Table) Recorded(nodeClaim string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -183,7 +183,7 @@ func (t *Table) Recorded(nodeClaim string, now time.Time) {
 	}
 }
 
-// Release lets the pods go: they were bound, deleted, refused, or shall be planned anew.
+// Release removes the promises of pods that were bound, deleted, refused, or are planned again.
 func (t *Table) Release(uids ...types.UID) []Promise {
 	t.mu.Lock()
 	var out []Promise
@@ -196,18 +196,18 @@ func (t *Table) Release(uids ...types.UID) []Promise {
 	return t.let(out)
 }
 
-// ReleaseClaim lets go all pods of a claim that ended: initialized, failed or deleted.
+// ReleaseClaim removes the promises on a claim that ended: its node was initialized, failed or was deleted.
 func (t *Table) ReleaseClaim(nodeClaim string) []Promise {
 	return t.releaseWhere(func(p Promise) bool { return p.NodeClaim == nodeClaim })
 }
 
-// ReleaseExpired lets go all pods whose deadline has passed.
+// ReleaseExpired removes the promises whose deadline has passed.
 func (t *Table) ReleaseExpired(now time.Time) []Promise {
 	return t.releaseWhere(func(p Promise) bool { return !p.Deadline.IsZero() && !now.Before(p.Deadline) })
 }
 
-// ReleaseUnknown lets go all pods on claims that the launcher does not know, where the promise is older than before:
-// a younger one may not have reached the launcher's stream yet.
+// ReleaseUnknown removes the promises on claims that the launcher does not know, if they are older than before: a younger one may
+// not have reached the launcher's stream yet.
 func (t *Table) ReleaseUnknown(known func(nodeClaim string) bool, before time.Time) []Promise {
 	return t.releaseWhere(func(p Promise) bool { return p.Since.Before(before) && !known(p.NodeClaim) })
 }
@@ -226,7 +226,7 @@ func (t *Table) releaseWhere(match func(Promise) bool) []Promise {
 	return t.let(out)
 }
 
-// let is the one door out: whoever left the table is activated, and only after.
+// let activates the pods of removed promises. Every removal ends here.
 func (t *Table) let(out []Promise) []Promise {
 	if len(out) == 0 {
 		return nil

@@ -1,4 +1,4 @@
-// Package movebound is pure: it takes out of planned NodeClaims what a move may not launch.
+// Package movebound takes out of planned NodeClaims the offerings that a move may not launch. It is pure.
 package movebound
 
 import (
@@ -16,26 +16,26 @@ const (
 	capacityTypeLabel = "karpenter.sh/capacity-type"
 	capacityTypeSpot  = "spot"
 	// spotTypes is how many cheaper instance types a single spot node that replaces a single one must have: with fewer, EC2 would
-	// soon take it back, and the next one be bought (Karpenter's docs, "Spot consolidation").
+	// soon interrupt it, and the next one would be bought (Karpenter's docs, "Spot consolidation").
 	spotTypes = 15
-	// rounding is what prices may differ by and count as equal.
+	// rounding is the ratio up to which prices count as equal.
 	rounding = 1 + 1e-9
 )
 
-// Bound is what may be launched in a move.
+// Bound limits what a move may launch.
 type Bound struct {
-	// Most is what all that is launched may cost, in USD per hour.
+	// Most is the highest price of all launched nodes together, in USD per hour.
 	Most float64
-	// Going are what the nodes that leave were bought as.
+	// Going are the offers of the nodes to remove.
 	Going []consolidate.Offer
-	// SpotToSpot allows spot nodes to be replaced by spot nodes.
+	// SpotToSpot lets spot nodes replace spot nodes.
 	SpotToSpot bool
 	// Catalog has the prices.
 	Catalog catalog.State
 }
 
-// Keep takes from the claims what would break the bound, whichever alternative EC2 picks, and returns why that is not
-// possible; empty where it is.
+// Keep takes out of the claims what would exceed the bound, whichever alternative EC2 chooses. If that is not possible it returns
+// why; otherwise it returns an empty text.
 func (b *Bound) Keep(claims []plan.Claim) string {
 	total := 0.0
 	for i := range claims {
@@ -74,7 +74,7 @@ func (b *Bound) allSpot() bool {
 	return !slices.ContainsFunc(b.Going, func(o consolidate.Offer) bool { return o.CapacityType != capacityTypeSpot })
 }
 
-// trim leaves of the claim's alternatives, zones and capacity types those that cost no more than limit wherever EC2 may launch them.
+// trim leaves the claim those alternatives, zones and capacity types that cost no more than limit wherever EC2 may launch them.
 // The expected instance type in its zone and capacity type stays.
 func (b *Bound) trim(c *plan.Claim, limit float64) {
 	types := b.Catalog.InstanceTypes[b.Catalog.NodePools[c.NodePool].NodeClass]
