@@ -60,6 +60,6 @@ func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, forma
 	if err != nil {
 		return err
 	}
-	saving.Tell(cmd.ErrOrStderr(), objects)
+	saving.WriteNotes(cmd.ErrOrStderr(), objects)
 	return saving.Write(cmd.OutOrStdout(), format)
 }

@@ -95,7 +95,7 @@ func (s *simulation) run(cmd *cobra.Command, o *options) (*simulate.Outcome, err
 	if err != nil {
 		return nil, err
 	}
-	simulate.Tell(cmd.ErrOrStderr(), objects, outcome)
+	simulate.WriteNotes(cmd.ErrOrStderr(), objects, outcome)
 	return outcome, nil
 }
 

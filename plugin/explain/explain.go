@@ -1,5 +1,5 @@
-// Package explain says, in words for a human, what becomes of a pod: what is launched for it, what it waits for, and
-// per NodePool why nothing is. It is pure.
+// Package explain writes the messages about a pod: what is launched for it, what it waits for, and per NodePool why nothing is
+// launched. It is pure.
 package explain
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// noLaunch begins what slipway says of a pod for which nothing can be launched.
+// noLaunch begins slipway's message about a pod for which nothing can be launched.
 const noLaunch = "no node can be launched"
 
-// maxReasons bounds the reasons in one message: a pod's condition is read in full by everybody who watches pods.
+// maxReasons bounds the reasons in one message: each watcher of pods receives a pod's condition in full.
 const maxReasons = 20
 
-// Reason is the part of a message that tells why nothing is launched, whatever the existing nodes' filters said before it: their
-// counts change with every node that comes or goes, and are no news. It is the whole message where that says something else.
+// Reason returns the part of a message from the reason why nothing is launched. The part before it is about existing nodes: its
+// counts change with every node, and are no news. Reason returns other messages whole.
 func Reason(message string) string {
 	if i := noLaunchAt(message); i >= 0 {
 		return message[i+len(noLaunch):]
@@ -27,12 +27,12 @@ func Reason(message string) string {
 	return message
 }
 
-// noLaunchAt is where slipway's part of the message begins, -1 for nowhere.
+// noLaunchAt returns where slipway's part of the message begins, -1 for nowhere.
 func noLaunchAt(message string) int {
 	return max(strings.Index(message, noLaunch), strings.Index(message, capital(noLaunch)))
 }
 
-// Parse reads the message of a pod for which no node can be launched: what the scheduler says of the nodes that exist, and the
+// Parse reads the message of a pod for which no node can be launched: the scheduler's message about existing nodes, and the
 // reasons per NodePool. ok is false for any other message.
 func Parse(message string) (verdict string, reasons []plan.Reason, ok bool) {
 	i := noLaunchAt(message)
@@ -63,13 +63,13 @@ func Parse(message string) (verdict string, reasons []plan.Reason, ok bool) {
 	return verdict, reasons, true
 }
 
-// Launching says which node is launched for a pod.
+// Launching returns the message of a pod for which a node is launched.
 func Launching(c plan.Claim) string {
 	return fmt.Sprintf("launching %s %s in %s (%.4f USD/h), NodeClaim %s",
 		c.Expected.InstanceType, c.Expected.CapacityType, c.Expected.Zone, c.Expected.Price, c.Name)
 }
 
-// Joining says on which starting node a pod has its slot.
+// Joining returns the message of a pod that has its place on a node in flight.
 func Joining(n catalog.InFlightNode) string {
 	return fmt.Sprintf("waits for %s %s in %s, NodeClaim %s, which is %s",
 		n.InstanceType, n.CapacityType, n.Zone, n.NodeClaim, phase(n.Phase))
@@ -89,13 +89,13 @@ func phase(p catalog.Phase) string {
 	return "starting"
 }
 
-// Existing says on which node room was found.
+// Existing returns the message of a pod for which an existing node has room.
 func Existing(nodeName string) string {
 	return fmt.Sprintf("node %s has room", nodeName)
 }
 
-// Unplaced says why no node is launched, per NodePool; NodePools with the same reason together. verdict is the scheduler's
-// message about existing nodes, empty where it is not known.
+// Unplaced returns the message of a pod for which no node is launched: the reasons per NodePool, with NodePools of the same
+// reason together. verdict is the scheduler's message about existing nodes, empty if it is not known.
 func Unplaced(u plan.Unplaced, verdict string) string {
 	var order []string
 	pools := map[string][]string{}
@@ -133,17 +133,17 @@ func Unplaced(u plan.Unplaced, verdict string) string {
 	return after(verdict, noLaunch+": "+strings.Join(parts, "; "))
 }
 
-// GangWaits says that a pod waits for others of its gang, and how many.
+// GangWaits returns the message of a pod that waits for others of its gang. lacking is their number.
 func GangWaits(gang string, lacking int, verdict string) string {
 	return after(verdict, fmt.Sprintf("slipway waits for %d more pods of gang %s before it plans nodes for it", lacking, gang))
 }
 
-// NotLaunchable says that launching a node would not help the pod, and why.
+// NotLaunchable returns the message of a pod that a new node would not help.
 func NotLaunchable(why, verdict string) string {
 	return after(verdict, "no node is launched: "+why)
 }
 
-// Unreachable says that nothing can be launched now.
+// Unreachable returns the message of a pod while the launcher cannot be reached.
 func Unreachable(socket string, since time.Time, verdict string) string {
 	text := fmt.Sprintf("no node can be launched: slipway-launcher cannot be reached at %s", socket)
 	if !since.IsZero() {
@@ -159,12 +159,12 @@ func Incompatible(launcher, scheduler, verdict string) string {
 		"slipway-scheduler version %s: run both from one release", noLaunch, launcher, scheduler))
 }
 
-// Refused says that the launcher did not record a claim.
+// Refused returns the message of a pod whose claim the launcher did not record.
 func Refused(nodeClaim, reason, message string) string {
 	return fmt.Sprintf("NodeClaim %s was refused: %s: %s; planning again", nodeClaim, reason, message)
 }
 
-// Failed says how a launch ended, and that the pod is planned again.
+// Failed returns the message of a pod whose launch failed. The pod is planned again.
 func Failed(nodeClaim, reason, message string) string {
 	return fmt.Sprintf("NodeClaim %s failed: %s: %s; planning again", nodeClaim, reason, message)
 }
@@ -174,8 +174,8 @@ func SetAside(cause string, until time.Time) string {
 	return fmt.Sprintf("no node can be launched: planning this pod failed (%s); it is planned again after %s", cause, until.UTC().Format(time.RFC3339))
 }
 
-// Delayed says that the last node launched for a pod or its siblings ran none of them, why where that is known, and when the next
-// may be launched.
+// Delayed returns the message of a pod if the last node launched for it, or for pods of its owner, ran none of them. why is empty
+// if it is not known. until is when the next node may be launched.
 func Delayed(nodeClaim, why string, until time.Time, verdict string) string {
 	text := fmt.Sprintf("%s: the node launched for this pod (NodeClaim %s) could not run it", noLaunch, nodeClaim)
 	if why != "" {
@@ -184,7 +184,7 @@ func Delayed(nodeClaim, why string, until time.Time, verdict string) string {
 	return after(verdict, fmt.Sprintf("%s; next launch after %s", text, until.UTC().Format(time.TimeOnly)))
 }
 
-// BackingOff is the NodePool's reason while its launches keep failing.
+// BackingOff returns the NodePool's reason while its launches keep failing.
 func BackingOff(failures int, last string, until time.Time) string {
 	return fmt.Sprintf("%d launches in a row failed, the last with: %s; next try after %s", failures, last, until.UTC().Format(time.TimeOnly))
 }

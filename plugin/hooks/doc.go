@@ -1,11 +1,10 @@
-// Package hooks puts three small functions on exported fields of kube-scheduler's Scheduler: NextPod (has the queue
-// drained?), SchedulePod (promised pods, clusters without nodes, one failure for a whole class of pods) and FailureHandler (a
-// cheaper way for pods that are slipway's). It is the only place that knows the insides of the scheduling loop, and a test pins the 1.36 behaviour
-// that it builds on.
+// Package hooks sets three functions on exported fields of kube-scheduler's Scheduler. NextPod notices that the queue has
+// drained. SchedulePod rejects promised pods, handles clusters without nodes, and lets one failure count for a whole class of
+// pods. FailureHandler is a cheaper way for slipway's pods. No other package depends on the inside of the scheduling loop. A test
+// pins the behavior of 1.36 on which it builds.
 //
-// Each hook delegates all that it does not need to what was there before. A panic in slipway's part of a hook is
-// recovered and trips that hook: for ten minutes it only delegates.
+// Each hook delegates everything else to the function that was there before. A panic in slipway's part of a hook is recovered and
+// trips the hook: for ten minutes it only delegates.
 //
-// The hooks run in the scheduling goroutine, but for FailureHandler, which binding goroutines call too. The package
-// starts no goroutine.
+// The hooks run in the scheduling goroutine; binding goroutines call FailureHandler too. The package starts no goroutine.
 package hooks

@@ -14,13 +14,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// failureHandler requeues slipway's pods as the stock handler does, without its event and its PATCH in the scheduling
-// loop: what the pod waits for is written later, by slipway. Everything else is the stock handler's.
+// failureHandler requeues slipway's pods as the stock handler does, without its Event and its PATCH in the scheduling loop:
+// slipway writes later what the pod waits for. The stock handler gets all other pods.
 func (h *hooked) failureHandler() scheduler.FailureHandlerFn {
 	return func(ctx context.Context, fw framework.Framework, podInfo *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		done := false
 		h.failGuard.do(klog.FromContext(ctx), func() {
-			// Should this panic half way, the stock handler repeats it: a pod is twice put back rather than lost.
+			// If this panics half way, the stock handler repeats it: a pod is rather put back twice than lost.
 			if h.handled(ctx, fw, podInfo, status, nominating) {
 				done = true
 				metrics.PodUnschedulable(fw.ProfileName(), metrics.SinceInSeconds(start))
@@ -41,7 +41,7 @@ func (h *hooked) handled(ctx context.Context, fw framework.Framework, podInfo *f
 		if nominating.NominatedNodeName != "" {
 			h.Plugin.Preempts(podInfo.Pod.UID)
 		} else {
-			// The stock handler writes that the nomination is over; the planner still wants to know what was said.
+			// The stock handler writes that the nomination is over. The planner still needs the verdict.
 			h.ours(podInfo.Pod, status)
 		}
 		return false
@@ -54,19 +54,19 @@ func (h *hooked) handled(ctx context.Context, fw framework.Framework, podInfo *f
 	return ok
 }
 
-// nominates says whether the pod's nomination changes, which the stock handler writes.
+// nominates reports whether the pod's nomination changes, which the stock handler writes.
 func nominates(pod *corev1.Pod, n *fwk.NominatingInfo) bool {
 	return n.Mode() == fwk.ModeOverride && n.NominatedNodeName != pod.Status.NominatedNodeName
 }
 
-// ours says whether the pod waits for slipway, and in whose name it is rejected.
+// ours reports whether the pod waits for slipway, and returns the plugins in whose name it is rejected.
 func (h *hooked) ours(pod *corev1.Pod, status *fwk.Status) (rejectors, pending sets.Set[string], ok bool) {
 	if !status.IsRejected() {
 		return nil, nil, false
 	}
 	err := status.AsError()
 	if errors.Is(err, scheduler.ErrNoNodesAvailable) {
-		// Without a rejector the queue would take it for an error and retry it for ever.
+		// Without a rejector the queue would treat the failure as an error and retry the pod forever.
 		return sets.New(h.Waker), nil, h.Plugin.Collected(pod, "the cluster has no node")
 	}
 	var fit *framework.FitError
@@ -83,7 +83,7 @@ func (h *hooked) ours(pod *corev1.Pod, status *fwk.Status) (rejectors, pending s
 	return fit.Diagnosis.UnschedulablePlugins, fit.Diagnosis.PendingPlugins, h.Plugin.Collected(pod, verdict)
 }
 
-// requeue does what the stock handler does for a pod that fits nowhere, in the same order.
+// requeue does what the stock handler does for a pod that fits no node, in the same order.
 func (h *hooked) requeue(logger klog.Logger, fw framework.Framework, podInfo *framework.QueuedPodInfo, rejectors, pending sets.Set[string]) {
 	queue := h.Scheduler.SchedulingQueue
 	pod := podInfo.Pod
@@ -92,11 +92,11 @@ func (h *hooked) requeue(logger klog.Logger, fw framework.Framework, podInfo *fr
 
 	cached, err := fw.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || cached.Spec.NodeName != "" || cached.UID != pod.UID {
-		// Gone, bound by somebody else, or another pod of the same name: it must not come back.
+		// The pod is deleted, bound by another process, or replaced by another pod of the same name: it must not come back.
 		queue.Done(pod.UID)
 		return
 	}
-	// Terms that cannot be parsed were accepted by the API server; the pod is queued all the same, as upstream does.
+	// The API server accepted terms that cannot be parsed. The pod is queued without them, as upstream does.
 	podInfo.PodInfo, _ = framework.NewPodInfo(cached.DeepCopy())
 	if err := queue.AddUnschedulableIfNotPresent(logger, podInfo, queue.SchedulingCycle()); err != nil {
 		logger.Error(err, "Pod was not put back into the queue", "pod", klog.KObj(pod))

@@ -16,56 +16,57 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// The hooks' names, for metrics and events.
+// The names of the hooks, for metrics and Events.
 const (
 	NextPod        = "NextPod"
 	SchedulePod    = "SchedulePod"
 	FailureHandler = "FailureHandler"
 )
 
-// few pods in the queue are looked at each time: that costs little.
+// few is a number of pods in the queue that are cheap to look at each time.
 const few = 16
 
 // pause is how long a tripped hook only delegates.
 const pause = 10 * time.Minute
 
-// Plugin is what the hooks serve. Its methods are called in scheduling cycles: all but the first take short locks and do no I/O.
+// Plugin receives the hooks' calls. Its methods are called in scheduling cycles: all but the first take short locks and do no
+// I/O.
 type Plugin interface {
-	// Begin is called before each pod is taken from the queue. It may wait the first time, for a moment.
+	// Begin is called before each pod is taken from the queue. The first call may block for a moment.
 	Begin()
-	// Waiting says whether pods were collected whose batch could close when the queue has drained.
+	// Waiting reports whether pods were collected whose batch can close when the queue has drained.
 	Waiting() bool
-	// Drained is told that the scheduling queue is empty.
+	// Drained records that the scheduling queue is empty.
 	Drained()
 	// Promised returns why the pod waits, and whether it has a promise.
 	Promised(pod *corev1.Pod) (message string, ok bool)
-	// NoNodes is told of a pod that failed because the cluster has no node.
+	// NoNodes records a pod that failed because the cluster has no node.
 	NoNodes(pod *corev1.Pod)
 	// Class is equal for pods that fit and fail alike on any node; ok is false for a pod whose failure may depend on more
 	// than the nodes and the pods on them.
 	Class(pod *corev1.Pod) (class string, ok bool)
-	// Repeats is told of a pod that fails because one of its class did, a moment ago and with nothing changed since; it
-	// returns false for a pod that must be tried all the same.
+	// Repeats records a pod that fails because one of its class did, a moment ago and with nothing changed since. It returns
+	// false for a pod that must be tried in spite of that.
 	Repeats(pod *corev1.Pod) bool
-	// Collected says whether the pod is slipway's to explain: collected in this cycle. verdict is the scheduler's message.
+	// Collected reports whether slipway explains the pod: it was collected in this cycle. verdict is the scheduler's message.
 	Collected(pod *corev1.Pod, verdict string) bool
-	// Preempts is told of a pod that was nominated a node: it is not launched for.
+	// Preempts records that a pod was nominated a node: no node is launched for it.
 	Preempts(uid types.UID)
-	// Serves says whether the profile of this name has slipway's plugin.
+	// Serves reports whether the profile of this name has slipway's plugin.
 	Serves(profile string) bool
-	// Tripped is told of a hook that was switched off, and what it panicked with.
+	// Tripped records that a hook was switched off, and what it panicked with.
 	Tripped(hook string, cause any)
 }
 
 // Config is what Install needs.
 type Config struct {
-	// Scheduler whose fields are replaced; not running yet. Required.
+	// Scheduler is the one whose fields are replaced; it must not run yet. Required.
 	Scheduler *scheduler.Scheduler
-	// Plugin that the hooks serve. Required.
+	// Plugin receives the hooks' calls. Required.
 	Plugin Plugin
-	// Rejector is the name of the plugin in whose name promised pods are rejected; it must have no event registered.
+	// Rejector is the name of the plugin in whose name promised pods are rejected. It must have no event registered.
 	Rejector string
-	// Waker is the name of a plugin that has Node events registered: in its name pods fail in a cluster without nodes.
+	// Waker is the name of a plugin that has Node events registered. Pods in a cluster without nodes fail in its name.
 	Waker string
 }
 
@@ -77,14 +78,14 @@ type hooked struct {
 	fail     scheduler.FailureHandlerFn
 
 	nextGuard, scheduleGuard, failGuard guard
-	// skip is how many pods can be popped before it is worth to look at the queue again: looking copies it. Only the
-	// scheduling goroutine touches it.
+	// skip is how many pods can be popped before it is worth looking at the queue again: that copies the queue. Only the
+	// scheduling goroutine uses it.
 	skip int
-	// verdicts of the pods that were tried a moment ago.
+	// verdicts are those of the pods that were tried a moment ago.
 	verdicts verdicts
 }
 
-// Install puts the hooks on the scheduler. Call it before the scheduler runs.
+// Install sets the hooks on the scheduler. Call it before the scheduler runs.
 func Install(cfg Config) error {
 	if cfg.Scheduler == nil || cfg.Plugin == nil || cfg.Rejector == "" || cfg.Waker == "" {
 		return errors.New("hooks: Scheduler, Plugin, Rejector and Waker are required")
@@ -98,8 +99,8 @@ func Install(cfg Config) error {
 	return nil
 }
 
-// nextPod runs after the previous pod's failure was handled and before the loop blocks: if nothing is left to try now,
-// the batch is as complete as the queue can tell.
+// nextPod runs after the previous pod's failure was handled and before the loop blocks. If no pod is left to try, the batch is as
+// complete as the queue can show.
 func (h *hooked) nextPod(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 	h.nextGuard.do(logger, func() {
 		h.Plugin.Begin()
@@ -115,8 +116,7 @@ func (h *hooked) nextPod(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 			h.Plugin.Drained()
 			return
 		}
-		// Half of many, since others may leave the queue without being popped; should all of them, the idle window
-		// closes the batch.
+		// Half of them: other pods may leave the queue without being popped. If all of them do, the idle window closes the batch.
 		if h.skip = left / 2; h.skip < few {
 			h.skip = 0
 		}
@@ -124,8 +124,8 @@ func (h *hooked) nextPod(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 	return h.next(logger)
 }
 
-// schedulePod rejects without looking at any node pods that are promised a slot and pods of which one of their class has just
-// failed, and tells of pods in a cluster that has no node.
+// schedulePod rejects promised pods without looking at any node, and pods of a class of which one has just failed. It records
+// pods that fail because the cluster has no node.
 func (h *hooked) schedulePod(ctx context.Context, fw framework.Framework, state fwk.CycleState, podInfo *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 	pod := podInfo.Pod
 	if !h.Plugin.Serves(pod.Spec.SchedulerName) {
@@ -141,8 +141,8 @@ func (h *hooked) schedulePod(ctx context.Context, fw framework.Framework, state 
 			try, rejected = h.begin(fw, pod)
 		}
 		if s, ok := state.(*framework.CycleState); ok && rejected != nil {
-			// No other PostFilter may run for it: DefaultPreemption would clear a promised pod's nomination, and it has
-			// found nothing for one of the same class.
+			// No other PostFilter may run for the pod. DefaultPreemption would clear a promised pod's nomination, and it has
+			// found nothing for a pod of the same class.
 			s.SetSkipAllPostFilterPlugins(true)
 		}
 	})
@@ -162,13 +162,13 @@ func (h *hooked) schedulePod(ctx context.Context, fw framework.Framework, state 
 	return result, err
 }
 
-// attempt is a pod that is tried; its class is empty where its failure will speak for no other.
+// attempt is a pod that is tried. Its class is empty if its failure counts for no other pod.
 type attempt struct {
 	class string
 	nodes []fwk.NodeInfo
 }
 
-// begin looks for the verdict on the pod's class; without one the pod is tried.
+// begin returns the rejection of the pod by the verdict on its class. Without a verdict the pod is tried.
 func (h *hooked) begin(fw framework.Framework, pod *corev1.Pod) (try attempt, rejected error) {
 	class, ok := h.Plugin.Class(pod)
 	if !ok {
@@ -187,9 +187,9 @@ func (h *hooked) begin(fw framework.Framework, pod *corev1.Pod) (try attempt, re
 	return attempt{class: class, nodes: nodes}, nil
 }
 
-// nominated says whether room is kept on any node for a pod that is not there. A pod that fails may then fail for that, and
-// such room is given up without a trace on the node; one that fails without will not fit for all the room that is kept later.
-// Promised pods do not give theirs up.
+// nominated reports whether resources of any node are reserved for a nominated pod. A pod may then fail because of the
+// reservation, which can end without a trace on the node. A pod that fails without reservations also fails with later ones.
+// Promised pods keep their reservations, so they do not count.
 func (h *hooked) nominated(nodes []fwk.NodeInfo) bool {
 	return slices.ContainsFunc(nodes, func(info fwk.NodeInfo) bool {
 		return info.Node() != nil && slices.ContainsFunc(h.Scheduler.SchedulingQueue.NominatedPodsForNode(info.Node().Name), func(p fwk.PodInfo) bool {
@@ -212,7 +212,7 @@ func (h *hooked) rejection(pod *corev1.Pod, message string) error {
 type guard struct {
 	name    string
 	tripped func(hook string, cause any)
-	// until is when it is tried again, in nanoseconds since the epoch.
+	// until is when the part is run again, in nanoseconds since the epoch.
 	until atomic.Int64
 }
 
@@ -235,7 +235,7 @@ func (g *guard) do(logger klog.Logger, f func()) (ran bool) {
 	return true
 }
 
-// report must not panic either: it runs while a panic is being recovered.
+// report must not panic itself: it runs while a panic is being recovered.
 func (g *guard) report(logger klog.Logger, cause any) {
 	defer func() {
 		if again := recover(); again != nil {

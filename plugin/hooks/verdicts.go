@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// verdictAge bounds how long a verdict is believed, should anything change that is looked at nowhere.
+	// verdictAge bounds how long a verdict counts, in case something changes that world does not cover.
 	verdictAge = time.Second
 	// maxVerdicts bounds their number.
 	maxVerdicts = 1024
 )
 
-// world tells states of the cluster apart: the scheduler numbers the changes of its nodes, and of the pods on them, one after
-// the other, and a node that goes changes their number.
+// world identifies a state of the cluster. The scheduler numbers the changes of its nodes and of the pods on them, one after the
+// other; the removal of a node changes the number of nodes.
 type world struct {
 	nodes      int
 	generation int64
 }
 
-// worldOf is what this scheduling cycle sees. Only the scheduling goroutine may call it, in the cycle: the scheduler has
-// brought the snapshot up to date right before. What the queue has heard of before it gave the pod away is in it, so that no
-// event is lost that would have made the pod fit.
+// worldOf returns the state that this scheduling cycle uses. Only the scheduling goroutine may call it, in the cycle: the
+// scheduler has updated the snapshot right before. All events that the queue received before it popped the pod are in it, so that
+// no event is lost that would have made the pod fit.
 func worldOf(nodes []fwk.NodeInfo) world {
 	w := world{nodes: len(nodes)}
 	for _, info := range nodes {
@@ -42,20 +42,21 @@ func worldOf(nodes []fwk.NodeInfo) world {
 	return w
 }
 
-// verdicts lets one failure speak for its class: while nothing changes, a pod fits nowhere where one of identical needs has
-// just failed, and need not be tried on every node again. Failures may be handled in any goroutine.
+// verdicts lets one failure count for its class. While nothing changes, a pod fits no node if one with identical needs has just
+// failed, and need not be tried on every node again. Failures may be handled in any goroutine.
 type verdicts struct {
 	mu    sync.Mutex
 	in    world
 	until time.Time
 	known map[string]verdict
-	// The failure of the cycle under way, which counts once it is known that the pod does not preempt either.
+	// uid, class and last describe the failure in the current cycle. It counts once it is known that the pod does not
+	// preempt.
 	uid   types.UID
 	class string
 	last  verdict
 }
 
-// verdict is what every pod of a class is told.
+// verdict is the failure that counts for every pod of a class.
 type verdict struct {
 	nodes         int
 	why           string
@@ -73,7 +74,7 @@ func (v *verdicts) look(class string, in world, now time.Time) (verdict, bool) {
 	return got, ok
 }
 
-// tried notes that the pod fits nowhere.
+// tried records that the pod fits no node.
 func (v *verdicts) tried(uid types.UID, class string, fit *framework.FitError) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -81,7 +82,7 @@ func (v *verdicts) tried(uid types.UID, class string, fit *framework.FitError) {
 	v.last = verdict{nodes: fit.NumAllNodes, why: why(fit), unschedulable: fit.Diagnosis.UnschedulablePlugins.Clone()}
 }
 
-// confirm makes the pod's failure its class's: it was collected to be launched for, and makes no room for itself.
+// confirm lets the pod's failure count for its class: the pod was collected for launching, and preempts no other.
 func (v *verdicts) confirm(uid types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -91,15 +92,15 @@ func (v *verdicts) confirm(uid types.UID) {
 	v.uid = ""
 }
 
-// on is the verdict on another pod of the class.
+// on returns the verdict as the failure of another pod of the class.
 func (v verdict) on(pod *corev1.Pod) *framework.FitError {
 	return &framework.FitError{Pod: pod, NumAllNodes: v.nodes, Diagnosis: framework.Diagnosis{
-		// One text for all instead of a status for each node: the message counts them anew for each pod.
+		// One text for all instead of a status for each node, which the message would count again for each pod.
 		NodeToStatus: framework.NewDefaultNodeToStatus(), PreFilterMsg: v.why, UnschedulablePlugins: v.unschedulable.Clone(),
 	}}
 }
 
-// why is the part of the scheduler's message that tells the nodes' reasons.
+// why returns the part of the scheduler's message that lists the nodes' reasons.
 func why(fit *framework.FitError) string {
 	alone := *fit
 	alone.Diagnosis.PostFilterMsg = ""
@@ -107,24 +108,24 @@ func why(fit *framework.FitError) string {
 	return strings.TrimSuffix(strings.TrimSpace(text), ".")
 }
 
-// telling are the plugins that judge by the node, by the pods on it and by what the class says of the pod. Others look at
-// objects beside these, know the single pod, or are not Kubernetes' own.
-func telling(plugin string, pod *corev1.Pod) bool {
+// judgesByClass reports whether the plugin judges by the node, its pods and the pod's class alone. Other plugins use further objects,
+// distinguish single pods, or are not Kubernetes' own.
+func judgesByClass(plugin string, pod *corev1.Pod) bool {
 	switch plugin {
 	case names.NodeResourcesFit, names.NodeAffinity, names.NodeName, names.NodePorts, names.NodeUnschedulable,
 		names.TaintToleration:
 		return true
 	case names.InterPodAffinity:
-		// Another pod may repel a label that tells the pods of a class apart.
+		// Another pod may have anti-affinity to a label that differs between the pods of a class.
 		return !numbered(pod)
 	case names.PodTopologySpread:
-		// For a pod without constraints the profile's own count the pods of its services.
+		// For a pod without constraints, the profile's own ones count the pods of its services.
 		return len(pod.Spec.TopologySpreadConstraints) > 0
 	}
 	return false
 }
 
-// numbered says whether the pod has a label that tells it from its siblings.
+// numbered reports whether the pod has a label that differs between the pods of its controller.
 func numbered(pod *corev1.Pod) bool {
 	for _, key := range []string{appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel, batchv1.JobCompletionIndexAnnotation} {
 		if _, ok := pod.Labels[key]; ok {
@@ -134,14 +135,14 @@ func numbered(pod *corev1.Pod) bool {
 	return false
 }
 
-// speaks returns the error in a failed cycle if it holds for the pod's class.
+// speaks returns the error of a failed cycle if it holds for the pod's class.
 func speaks(err error, pod *corev1.Pod) (*framework.FitError, bool) {
 	var fit *framework.FitError
 	if !errors.As(err, &fit) || fit.Diagnosis.UnschedulablePlugins.Len() == 0 || fit.Diagnosis.PendingPlugins.Len() > 0 {
 		return nil, false
 	}
 	for plugin := range fit.Diagnosis.UnschedulablePlugins {
-		if !telling(plugin, pod) {
+		if !judgesByClass(plugin, pod) {
 			return nil, false
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// allowances returns how many more nodes of each NodePool its budgets let go. Where one of its budgets cannot be read, that is
-// none, and a problem says why.
+// allowances returns how many more nodes of each NodePool its budgets let consolidation remove. If one of its budgets cannot be
+// read, the number is zero and a problem has the reason.
 func (o *observed) allowances(pools []*karpv1.NodePool) (map[string]consolidate.Allowance, []input.Problem) {
 	out := make(map[string]consolidate.Allowance, len(pools))
 	var problems []input.Problem
@@ -21,7 +21,7 @@ func (o *observed) allowances(pools []*karpv1.NodePool) (map[string]consolidate.
 			if wrong := (*disruption.BudgetError)(nil); errors.As(err, &wrong) {
 				problems = append(problems, input.Problem{
 					Object: "NodePool " + p.Name, Field: wrong.Field,
-					Message: wrong.Err.Error() + ": none of its nodes may go until this is mended",
+					Message: wrong.Err.Error() + ": none of its nodes is removed until this is fixed",
 				})
 			}
 			return n

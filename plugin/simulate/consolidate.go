@@ -22,20 +22,20 @@ import (
 
 // ConsolidateOptions are the arguments of a consolidation.
 type ConsolidateOptions struct {
-	// Options of the planner.
+	// Options are the planner's.
 	Options
-	// Consolidate bounds what is worth a move.
+	// Consolidate bounds which moves are worth it.
 	Consolidate consolidate.Options
-	// PodAge is how long pods have to have run to be moved almost as readily as old ones, where their NodePool does not say otherwise by
-	// its annotation slipway.dev/consolidation-pod-age; zero: all are.
+	// PodAge is the age from which pods are moved almost as readily as old ones, unless their NodePool's annotation
+	// slipway.dev/consolidation-pod-age has another one. Zero means that all are.
 	PodAge time.Duration
-	// PodAgeOfAll has PodAge hold for all NodePools, whatever they say.
+	// PodAgeOfAll uses PodAge for all NodePools, whatever their annotations.
 	PodAgeOfAll bool
 	// Now is the time of the decision: some nodes are too young, some pods are protected for a while.
 	Now time.Time
 }
 
-// podAge is that of the pods on a NodePool's nodes.
+// podAge returns that of the pods on a NodePool's nodes.
 func (o *ConsolidateOptions) podAge(pool *karpv1.NodePool) time.Duration {
 	if o.PodAgeOfAll {
 		return o.PodAge
@@ -43,27 +43,27 @@ func (o *ConsolidateOptions) podAge(pool *karpv1.NodePool) time.Duration {
 	return catalog.AgeOf(pool.Annotations, catalog.PodAgeAnnotation, o.PodAge)
 }
 
-// Saving is what a consolidation found; Result puts it into the words of the user.
+// Saving is the outcome of a consolidation. Result converts it for output.
 type Saving struct {
-	// Moves in their order. Those of one step can be made at once, within the NodePools' budgets; a step begins when the
-	// one before it is done.
+	// Moves are in their order. Those of one step can be made at once, within the NodePools' budgets. A step begins when the
+	// previous one is done.
 	Moves []StepMove
 	// Kept are the nodes that stay, with the reason.
 	Kept []consolidate.Kept
 	// Before and After are the nodes of NodePools now and after all moves.
 	Before, After []consolidate.Node
-	// AnewPerHour is what the nodes of NodePools would cost, in USD per hour, if all pods that may move were planned anew
-	// at once: what no sequence of moves has to reach, since it also counts what they disturb.
+	// AnewPerHour is what the nodes of NodePools would cost, in USD per hour, if all pods that may move were planned again at
+	// once. A sequence of moves need not reach it, since moves also count what they disturb.
 	AnewPerHour float64
 	// Problems of the input.
 	Problems []input.Problem
-	// Notes tell a human what was assumed.
+	// Notes are sentences about what was assumed.
 	Notes []string
-	// Pending pods of the input that do not fit the nodes there are: what would be launched for them is another question.
+	// Pending is the number of pending pods of the input that do not fit the existing nodes. Nothing is launched for them here.
 	Pending int
-	// Steps is how often something was decided, Questions how often the planner was asked for it.
+	// Steps is the number of decisions, Questions how often the planner was asked for them.
 	Steps, Questions int
-	// Took is what deciding took, after loading.
+	// Took is the duration of the decisions, after loading.
 	Took time.Duration
 	// Owners are the workloads of all pods, such as "Deployment shop/web", by their namespace/name.
 	Owners map[string]string
@@ -71,18 +71,18 @@ type Saving struct {
 	Outside int
 }
 
-// StepMove is a move and the step that it belongs to.
+// StepMove is a move with the number of its step.
 type StepMove struct {
 	consolidate.Move
 	// Step counts from 1.
 	Step int
 }
 
-// maxSteps is after how many steps a consolidation ends even if more could be gained.
+// maxSteps is the number of steps after which a consolidation ends even if more could be saved.
 const maxSteps = 100
 
-// Consolidate decides which of the input's nodes to give up, and what would be launched for their pods instead, step by
-// step until nothing is to be gained. Pending pods take the room that they find first.
+// Consolidate decides which of the input's nodes to remove, and what would be launched for their pods instead, step by step until
+// nothing more can be saved. Pending pods are placed on existing nodes first.
 func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, o ConsolidateOptions) (*Saving, error) {
 	cat, problems := m.Catalog(objects)
 	start := time.Now()
@@ -99,7 +99,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	out.Before = seen.fleet(cat, o.podAge)
 	out.Owners, out.Outside = owners(objects), len(objects.Nodes)-len(out.Before)
 	out.After = out.Before
-	if out.AnewPerHour, err = c.anew(ctx, out.Before); err != nil {
+	if out.AnewPerHour, err = c.fromScratch(ctx, out.Before); err != nil {
 		return nil, err
 	}
 	for out.Steps < maxSteps {
@@ -128,7 +128,8 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 	return out, nil
 }
 
-// owners are the workloads of pods: what a human has written, where that can be known, and not what its controller made of it.
+// owners returns the workloads of pods: the object that a user has written, if that can be found, and not what its controller
+// made.
 func owners(objects *input.Objects) map[string]string {
 	out := make(map[string]string, len(objects.Pods))
 	for _, p := range objects.Pods {
@@ -148,8 +149,8 @@ func owners(objects *input.Objects) map[string]string {
 	return out
 }
 
-// withPending binds the pending pods that fit a node to it, where they are taken to run, and leaves out the others, which it
-// counts.
+// withPending binds the pending pods that fit an existing node to it and counts them as running. It leaves out the others, and
+// returns their number.
 func withPending(ctx context.Context, objects *input.Objects, cat catalog.State, o Options) (*input.Objects, int, error) {
 	out := *objects
 	out.Pods = nil
@@ -189,7 +190,7 @@ func withPending(ctx context.Context, objects *input.Objects, cat catalog.State,
 	return &out, left, nil
 }
 
-// onNode is the pod bound to a node, or to none.
+// onNode returns the pod bound to a node, or to none.
 func onNode(p *corev1.Pod, node string) *corev1.Pod {
 	if p.Spec.NodeName == node {
 		return p
@@ -199,16 +200,16 @@ func onNode(p *corev1.Pod, node string) *corev1.Pod {
 	return &moved
 }
 
-// cluster answers what the pods of nodes would need if these went.
+// cluster plans what the pods of nodes would need if these were removed.
 type cluster struct {
 	objects *input.Objects
 	cat     catalog.State
 	o       Options
-	// shapes of pods by the key of their class, below those of the input.
+	// shapes are numbers for pods by the key of their class, below those of the input.
 	shapes map[string]int
 }
 
-// ask implements consolidate.Ask. The NodePools' limits count the nodes that go too: they leave last.
+// ask implements consolidate.Ask. The NodePools' limits count the removed nodes too: they terminate last.
 func (c *cluster) ask(ctx context.Context, gone, avoid []string) (consolidate.Answer, error) {
 	placed, _, err := c.without(ctx, gone, avoid)
 	if err != nil {
@@ -217,7 +218,7 @@ func (c *cluster) ask(ctx context.Context, gone, avoid []string) (consolidate.An
 	return answered(placed), nil
 }
 
-// without plans the pods of nodes that are gone, and puts none on those to avoid; it also returns the objects that are left.
+// without plans the pods of the nodes in gone, and places none on those in avoid. It also returns the objects that are left.
 func (c *cluster) without(ctx context.Context, gone, avoid []string) (*Outcome, *input.Objects, error) {
 	going := map[string]bool{}
 	for _, name := range gone {
@@ -244,7 +245,7 @@ func (c *cluster) without(ctx context.Context, gone, avoid []string) (*Outcome, 
 	return placed, &after, err
 }
 
-// cordoned are the nodes, those that are named cordoned: no room, but neighbours.
+// cordoned returns the nodes with the named ones cordoned: they take no pods, but their pods are neighbors.
 func cordoned(nodes []*corev1.Node, names []string) []*corev1.Node {
 	out := slices.Clone(nodes)
 	for i, n := range out {
@@ -256,8 +257,8 @@ func cordoned(nodes []*corev1.Node, names []string) []*corev1.Node {
 	return out
 }
 
-// anew is the bill if all pods that may move were planned at once.
-func (c *cluster) anew(ctx context.Context, fleet []consolidate.Node) (float64, error) {
+// fromScratch returns the bill if all pods that may move were planned at once.
+func (c *cluster) fromScratch(ctx context.Context, fleet []consolidate.Node) (float64, error) {
 	var gone []string
 	stay := 0.0
 	for i := range fleet {
@@ -274,18 +275,18 @@ func (c *cluster) anew(ctx context.Context, fleet []consolidate.Node) (float64, 
 	return stay + placed.Plan.CostPerHour, nil
 }
 
-// apply makes the moves: the nodes are gone, their replacements are there, and the pods run where they were to run.
+// apply makes the moves: the nodes are removed, their replacements exist, and the pods run on their targets.
 func (c *cluster) apply(ctx context.Context, moves []consolidate.Move, now time.Time) error {
 	var gone, avoid []string
 	for _, m := range moves {
 		if len(m.Targets) > 0 {
-			avoid = m.Avoid // The same of all moves of a decision.
+			avoid = m.Avoid // All moves of a decision have the same.
 		}
 		for _, n := range m.Nodes {
 			gone = append(gone, n.Name)
 		}
 	}
-	// The same question as the decision's last one has the same answer.
+	// The same question as the decision's last one gets the same answer.
 	placed, after, err := c.without(ctx, gone, avoid)
 	if err != nil {
 		return err
@@ -308,7 +309,7 @@ func (c *cluster) apply(ctx context.Context, moves []consolidate.Move, now time.
 	return nil
 }
 
-// nodeOf is the Node that a claim becomes.
+// nodeOf returns the Node that a claim becomes.
 func nodeOf(claim *plan.Claim, now time.Time) *corev1.Node {
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Labels: maps.Clone(claim.Labels), CreationTimestamp: metav1.NewTime(now)}}
 	out.Labels[corev1.LabelHostname] = claim.Name

@@ -73,7 +73,7 @@ func TestConsolidateScenarios(t *testing.T) {
 			if err := saving.Write(&out, "table"); err != nil {
 				t.Fatal(err)
 			}
-			saving.Tell(&out, objects)
+			saving.WriteNotes(&out, objects)
 			if diff := cmp.Diff(string(want.Data), out.String()); diff != "" && flag.Lookup("rewrite").Value.String() != "true" {
 				t.Errorf("the table differs (-want +got):\n%s", diff)
 			}

@@ -1,8 +1,8 @@
-// Package simulate answers what slipway would launch for the objects of an input, offline: with the planner and the
-// scheduler's own filters that the plugin runs, on nodes that do not exist. `slipway simulate` and `slipway explain -f`
-// print what it finds.
+// Package simulate computes offline what slipway would launch for the objects of an input. It runs the planner and the
+// scheduler's own filters, as the plugin does, on nodes that do not exist. `slipway simulate` and `slipway explain -f` print the
+// outcome.
 //
-// The way: plugin/simulate/input reads the objects, plugin/simulate/market what can be bought; Run makes the world of
-// them, has it planned and verified, and puts the answer into words and figures. It starts no goroutine of its own; the
-// informers that the scheduler's plugins need, served by plugin/simulate/apiserver, end with Run.
+// plugin/simulate/input reads the objects, plugin/simulate/market what can be bought. Run makes a cluster of them, plans and
+// verifies, and returns the outcome. The package starts no goroutine of its own. The informers that the scheduler's plugins need,
+// served by plugin/simulate/apiserver, end with Run.
 package simulate

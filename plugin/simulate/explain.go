@@ -15,8 +15,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// Explain says of a pod, given as namespace/name, where it goes, why there and for how much, or for each NodePool why
-// it does not run it. Without a name it explains all pods that cannot be placed. It fails if the input has no such pod.
+// Explain prints where a pod, given as namespace/name, is placed, why there and for how much, or the reason of each NodePool that
+// does not run it. Without a name it explains all pods that cannot be placed. It returns an error if the input has no such pod.
 func (o *Outcome) Explain(ctx context.Context, w io.Writer, pod string) error {
 	if pod == "" {
 		o.explainAll(w)
@@ -141,7 +141,7 @@ func memberOf(members []plan.Member, pod string) (at, class int) {
 	return -1, -1
 }
 
-// whyNode says what the node is filled with, what of its price the pod is, and what the pod would cost alone.
+// whyNode prints what else is on the node, the pod's part of its price, and what the pod would cost alone.
 func (o *Outcome) whyNode(ctx context.Context, w io.Writer, c *plan.Claim, class int) {
 	n := len(podsOf(c.Members))
 	switch n {
@@ -166,7 +166,7 @@ func (o *Outcome) whyNode(ctx context.Context, w io.Writer, c *plan.Claim, class
 	}
 }
 
-// largestShare is the resource of which the requests take the largest part.
+// largestShare returns the resource of which the requests take the largest share.
 func largestShare(requests, have corev1.ResourceList) (share float64, name corev1.ResourceName) {
 	share, name = 1/max(have.Pods().AsApproximateFloat64(), 1), corev1.ResourcePods
 	for _, r := range slices.Sorted(maps.Keys(requests)) {
@@ -178,7 +178,7 @@ func largestShare(requests, have corev1.ResourceList) (share float64, name corev
 	return share, name
 }
 
-// otherPools says what the other NodePools would do with the pod.
+// otherPools prints what the other NodePools would launch for the pod.
 func (o *Outcome) otherPools(ctx context.Context, w io.Writer, class int, chosen string) {
 	pools := slices.SortedFunc(maps.Values(o.Input.Catalog.NodePools), func(a, b catalog.NodePool) int {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(a.Name, b.Name))
@@ -200,13 +200,13 @@ func (o *Outcome) otherPools(ctx context.Context, w io.Writer, class int, chosen
 	}
 }
 
-// alone plans one pod of the class by itself onto a new node, of one NodePool or, where none is named, of any.
+// alone plans one pod of the class by itself onto a new node, of the given NodePool, or of any if the name is empty.
 func (o *Outcome) alone(ctx context.Context, class int, pool string) (claim plan.Claim, why string, ok bool) {
 	in := o.Input
 	one := in.Classes[class]
 	one.Pods = one.Pods[:1]
 	in.Classes, in.PreferenceShare, in.NewName = []plan.Class{one}, 0, nil
-	// As neighbours the nodes count, as room they do not.
+	// The existing nodes count as neighbors, and take no pods.
 	in.Nodes = slices.Clone(in.Nodes)
 	for i := range in.Nodes {
 		in.Nodes[i].Free = nil
@@ -225,7 +225,7 @@ func (o *Outcome) alone(ctx context.Context, class int, pool string) (claim plan
 	return p.Claims[0], "", true
 }
 
-// explainPlacement explains a pod that goes onto a node that exists.
+// explainPlacement explains a pod that is placed on an existing node.
 func (o *Outcome) explainPlacement(w io.Writer, pod string) bool {
 	for _, p := range o.Plan.Placements {
 		at, class := memberOf(p.Members, pod)

@@ -14,8 +14,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 )
 
-// fleet returns the nodes of the input's NodePools as consolidation looks at them, with pods that count twice at the age of their
-// NodePool.
+// fleet returns the nodes of the input's NodePools for consolidation. podAge is the age at which moving a pod costs twice as
+// much.
 func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.Duration) []consolidate.Node {
 	out := make([]consolidate.Node, 0, len(o.candidates))
 	for i := range o.candidates {
@@ -47,7 +47,7 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 	return out
 }
 
-// blocked says why the pods of a node may not be moved; empty if they may.
+// blocked returns why the pods of a node may not be moved; empty if they may.
 func (o *observed) blocked(c disruption.Candidate, offer consolidate.Offer) string {
 	if !conditions.ClaimIs(c.Claim, karpv1.ConditionTypeInitialized) {
 		return "the node is not initialized yet"
@@ -56,8 +56,8 @@ func (o *observed) blocked(c disruption.Candidate, offer consolidate.Offer) stri
 	return cmp.Or(why, offer.Unpriced())
 }
 
-// emptyBlocked says why an empty node is not given back; empty if it is. Its price does not matter: nothing has to be launched for
-// it. A node that is disrupted already has its place in the budgets, which may be over-drawn.
+// emptyBlocked returns why an empty node is not removed; empty if it is. Its price does not matter: nothing is launched for it. A
+// node that is disrupted already has its place in the budgets, which may be overdrawn.
 func (o *observed) emptyBlocked(c disruption.Candidate, disrupted bool) string {
 	facts := disruption.EmptyFactsOf(c)
 	if disruption.Tainted(c.Node) {

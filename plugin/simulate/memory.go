@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// peakRSSMiB is the most memory that the process had resident. Linux tells it by process image: getrusage would count
-// what the parent had before this program was started in its place. Elsewhere it is what Go has taken from the system.
+// peakRSSMiB returns the largest resident memory of the process. Linux counts it by process image; getrusage would include the
+// parent before it executed this program. On other systems it is the memory that Go has taken from the system.
 func peakRSSMiB() float64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err == nil {

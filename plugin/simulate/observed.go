@@ -17,8 +17,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// observed is the input as the rules of package disruption read it. What controllers and kubelets would have written, and the
-// input leaves out, is filled in: NodeClaims of nodes that have none, the condition Ready, what PodDisruptionBudgets allow.
+// observed is the input as the rules of package disruption read it. It adds what controllers and kubelets would have written and
+// the input leaves out: NodeClaims of nodes that have none, the condition Ready, what PodDisruptionBudgets allow.
 type observed struct {
 	now time.Time
 	// candidates are the nodes of the input's NodePools, in the order of the input.
@@ -29,7 +29,7 @@ type observed struct {
 	tallies map[string]disruption.Tally
 }
 
-// observe reads the input at a moment.
+// observe reads the input as of a time.
 func observe(objects *input.Objects, now time.Time) *observed {
 	pools := make(map[string]*karpv1.NodePool, len(objects.NodePools))
 	for _, p := range objects.NodePools {
@@ -65,9 +65,9 @@ func observe(objects *input.Objects, now time.Time) *observed {
 	return out
 }
 
-// recorded returns the candidate with the NodeClaim that its node would have: initialized when the node was created, unless the
-// node's labels say that it is not yet, and consolidatable when no pod has come for consolidateAfter. A node without the
-// condition Ready is taken as Ready: kubelets post one, people who write nodes do not.
+// recorded returns the candidate with the NodeClaim that its node would have. The NodeClaim is initialized since the node was
+// created, unless the node's labels show that it is not, and consolidatable when no pod has come for consolidateAfter. A node
+// without the condition Ready counts as Ready: kubelets post one, users who write nodes do not.
 func recorded(c disruption.Candidate) disruption.Candidate {
 	if conditions.Ready(c.Node) == nil {
 		ready := *c.Node
@@ -83,7 +83,7 @@ func recorded(c disruption.Candidate) disruption.Candidate {
 	}
 	since := c.Node.CreationTimestamp
 	if since.IsZero() {
-		since = metav1.Unix(0, 0) // It is not known when: long ago.
+		since = metav1.Unix(0, 0) // The time is not known: long ago.
 	}
 	set(c.Claim, karpv1.ConditionTypeInitialized, since)
 	for _, pod := range c.Pods {
@@ -97,13 +97,13 @@ func recorded(c disruption.Candidate) disruption.Candidate {
 	return c
 }
 
-// set makes a condition of the NodeClaim True since a moment.
+// set sets a condition of the NodeClaim to True since a time.
 func set(claim *karpv1.NodeClaim, condition string, since metav1.Time) {
 	claim.StatusConditions().SetTrue(condition)
 	conditions.Claim(claim, condition).LastTransitionTime = since
 }
 
-// bound returns when the pod came to its node; zero where that is not known.
+// bound returns when the pod was bound; zero if that is not known.
 func bound(pod *corev1.Pod) metav1.Time {
 	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
 		return c.LastTransitionTime
@@ -114,8 +114,8 @@ func bound(pod *corev1.Pod) metav1.Time {
 	return metav1.Time{}
 }
 
-// reported returns a bound pod as its kubelet would report it. One without any condition is taken as ready: kubelets post
-// conditions with the first status, people who write pods do not.
+// reported returns a bound pod as its kubelet would report it. A pod without any condition counts as ready: kubelets post
+// conditions with the first status, users who write pods do not.
 func reported(pod *corev1.Pod) *corev1.Pod {
 	if len(pod.Status.Conditions) > 0 || pod.Status.Phase == corev1.PodPending {
 		return pod
@@ -131,8 +131,9 @@ func started(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// podBudgetsOf returns the PodDisruptionBudgets with their status. That of a cluster's is its own; that of files' is computed as
-// the disruption controller does (pkg/controller/disruption), with the pods of the input as the pods that are expected.
+// podBudgetsOf returns the PodDisruptionBudgets with their status. A budget from a cluster has its own. The status of a budget
+// from a file is computed as the disruption controller does (pkg/controller/disruption): the expected pods are those of the
+// input.
 func podBudgetsOf(objects *input.Objects) []policyv1.PodDisruptionBudget {
 	out := make([]policyv1.PodDisruptionBudget, 0, len(objects.Budgets))
 	for _, b := range objects.Budgets {
@@ -159,7 +160,7 @@ func podBudgetsOf(objects *input.Objects) []policyv1.PodDisruptionBudget {
 
 func count32(n int) int32 { return int32(min(n, math.MaxInt32)) }
 
-// desired is how many of the pods have to stay healthy.
+// desired returns how many of the pods have to stay healthy.
 func desired(spec *policyv1.PodDisruptionBudgetSpec, all int) int {
 	switch {
 	case spec.MaxUnavailable != nil:

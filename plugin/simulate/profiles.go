@@ -14,15 +14,15 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// Scheduler is the profiles of a scheduler, as far as a simulation knows their plugins.
+// Scheduler holds the profiles of a scheduler with the plugins that a simulation has.
 type Scheduler struct {
-	// Notes tell a human what was left out.
+	// Notes are sentences about what was left out.
 	Notes    []string
 	profiles []config.KubeSchedulerProfile
 }
 
-// ReadScheduler reads a KubeSchedulerConfiguration. Plugins that are not kube-scheduler's own are left out and noted, since
-// their code is not here; slipway's own have no say in a simulation. It fails where kube-scheduler would.
+// ReadScheduler reads a KubeSchedulerConfiguration. Plugins that are not kube-scheduler's own are left out and noted, since this
+// program does not have their code; slipway's own have no part in a simulation. It fails where kube-scheduler would.
 func ReadScheduler(text []byte) (*Scheduler, error) {
 	object, kind, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 	if err != nil {
@@ -45,7 +45,7 @@ func ReadScheduler(text []byte) (*Scheduler, error) {
 	return s, nil
 }
 
-// add takes the profile without the plugins that are not kube-scheduler's own.
+// add adds the profile without the plugins that are not kube-scheduler's own.
 func (s *Scheduler) add(of *config.KubeSchedulerProfile) {
 	known := frameworkplugins.NewInTreeRegistry()
 	p := of.DeepCopy()
@@ -72,10 +72,10 @@ func (s *Scheduler) add(of *config.KubeSchedulerProfile) {
 	s.profiles = append(s.profiles, *p)
 }
 
-// ours says whether the plugin is one of slipway's.
+// ours reports whether the plugin is one of slipway's.
 func ours(name string) bool { return name == "NodeLaunch" || name == "NodeReserve" }
 
-// profilesOf are the scheduler's profiles, kube-scheduler's default one where there are none, and a copy of the first for
+// profilesOf returns the scheduler's profiles, or kube-scheduler's default one if there are none. It adds a copy of the first for
 // each other scheduler that a pod names.
 func (s *Scheduler) profilesOf(pods []input.Pod) ([]config.KubeSchedulerProfile, error) {
 	var out []config.KubeSchedulerProfile

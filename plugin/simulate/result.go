@@ -9,11 +9,11 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// Result is the answer as `slipway simulate -o json` prints it. Its lists are never null.
+// Result is the outcome as `slipway simulate -o json` prints it. Its lists are never null.
 type Result struct {
-	// Nodes to launch.
+	// Nodes are those to launch.
 	Nodes []Node `json:"nodes"`
-	// Existing nodes that take pending pods, with those.
+	// Existing nodes that take pending pods.
 	Existing []Existing `json:"existing"`
 	// Unschedulable pods with the reasons.
 	Unschedulable []Unschedulable `json:"unschedulable"`
@@ -21,19 +21,19 @@ type Result struct {
 	CostPerHour float64 `json:"costPerHour"`
 	// LowerBoundPerHour in USD that no set of nodes for the placed pods can beat.
 	LowerBoundPerHour float64 `json:"lowerBoundPerHour"`
-	// BoundSeconds is what finding LowerBoundPerHour took, which is no part of planning.
+	// BoundSeconds is the time to compute LowerBoundPerHour, which is no part of planning.
 	BoundSeconds float64 `json:"boundSeconds"`
 	// FirstFitPerHour in USD is what first-fit decreasing would pay for the same pods.
 	FirstFitPerHour float64 `json:"firstFitPerHour"`
-	// PlanSeconds is what planning and verifying took, after loading.
+	// PlanSeconds is the time of planning and verifying, after loading.
 	PlanSeconds float64 `json:"planSeconds"`
-	// VerifySeconds is the part of PlanSeconds in which the scheduler's filters were asked.
+	// VerifySeconds is the part of PlanSeconds for the scheduler's filters.
 	VerifySeconds float64 `json:"verifySeconds"`
 	// Rounds is how often the batch was planned until the filters agreed.
 	Rounds int `json:"rounds"`
-	// PeakRSSMiB is the most memory that the process had, loading included.
+	// PeakRSSMiB is the largest resident memory of the process, loading included.
 	PeakRSSMiB float64 `json:"peakRSSMiB"`
-	// Problems of objects that were left out or read otherwise than they are written.
+	// Problems are those of objects that were left out, or read differently from what they say.
 	Problems []input.Problem `json:"problems"`
 }
 
@@ -53,7 +53,7 @@ type Node struct {
 	Price float64 `json:"price"`
 	// Pods as namespace/name.
 	Pods []string `json:"pods"`
-	// Alternatives is how many instance types would do.
+	// Alternatives is the number of instance types that EC2 may choose from.
 	Alternatives int `json:"alternatives"`
 }
 
@@ -73,17 +73,17 @@ type Unschedulable struct {
 	Reasons []Reason `json:"reasons"`
 }
 
-// Reason says why a NodePool does not run a pod.
+// Reason is why a NodePool does not run a pod.
 type Reason struct {
-	// NodePool that was asked; empty for a reason that holds for all.
+	// NodePool is its name; empty for a reason that holds for all.
 	NodePool string `json:"nodePool"`
 	// Code is the reason in one word.
 	Code string `json:"code"`
-	// Reason for a human, with the figures that decided.
+	// Reason is a sentence with the figures that decided.
 	Reason string `json:"reason"`
 }
 
-// Result puts the outcome into the words of the user.
+// Result converts the outcome for output.
 func (o *Outcome) Result(ctx context.Context) Result {
 	began := time.Now()
 	bound := o.LowerBound(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// SavingResult is the answer as `slipway simulate --consolidate -o json` prints it. Its lists are never null.
+// SavingResult is the outcome as `slipway simulate --consolidate -o json` prints it. Its lists are never null.
 type SavingResult struct {
 	// CostPerHour of the nodes of all NodePools now, in USD.
 	CostPerHour float64 `json:"costPerHour"`
@@ -20,55 +20,57 @@ type SavingResult struct {
 	CostPerHourThen float64 `json:"costPerHourThen"`
 	// CostPerHourAnew is what they would cost if all pods that may move were planned at once.
 	CostPerHourAnew float64 `json:"costPerHourAnew"`
-	// Nodes that NodePools have now, and NodesThen after all moves.
+	// Nodes is the number of nodes that NodePools have now, NodesThen the number after all moves.
 	Nodes int `json:"nodes"`
-	// NodesThen as above.
+	// NodesThen is described at Nodes.
 	NodesThen int `json:"nodesThen"`
-	// Evictions that all moves need, of EvictedPods pods: one may have to move more than once.
+	// Evictions is the number of evictions in all moves, EvictedPods the number of evicted pods: one may have to move more than
+	// once.
 	Evictions int `json:"evictions"`
-	// EvictedPods as above.
+	// EvictedPods is described at Evictions.
 	EvictedPods int `json:"evictedPods"`
 	// NodePools with what their nodes cost, by name.
 	NodePools []PoolResult `json:"nodePools"`
-	// Unpriced nodes of NodePools have no price: they are in none of the costs, and only empty ones go.
+	// Unpriced is the number of nodes of NodePools without a known price. None of the costs includes them, and only empty ones
+	// are removed.
 	Unpriced int `json:"unpriced"`
-	// Outside are the nodes that belong to no NodePool: nothing is asked about them, and they are in none of the figures.
+	// Outside is the number of nodes that belong to no NodePool. They are not considered, and none of the figures includes them.
 	Outside int `json:"outside"`
-	// Steps that the moves take, within the NodePools' budgets.
+	// Steps is the number of steps that the moves take, within the NodePools' budgets.
 	Steps int `json:"steps"`
 	// Moves in their order; those of one step can be made at once.
 	Moves []MoveResult `json:"moves"`
 	// Kept are the nodes that stay.
 	Kept []KeptResult `json:"kept"`
-	// Pending is how many pods fit no node there is; nothing is launched for them here.
+	// Pending is the number of pods that fit no existing node. Nothing is launched for them here.
 	Pending int `json:"pending"`
-	// PlanSeconds is what deciding took, after loading; Questions how often the planner was asked.
+	// PlanSeconds is the duration of the decisions, after loading. Questions is how often the planner was asked.
 	PlanSeconds float64 `json:"planSeconds"`
-	// Questions as above.
+	// Questions is described at PlanSeconds.
 	Questions int `json:"questions"`
-	// PeakRSSMiB is the most memory that the process had, loading included.
+	// PeakRSSMiB is the largest resident memory of the process, loading included.
 	PeakRSSMiB float64 `json:"peakRSSMiB"`
-	// Problems of objects that were left out or read otherwise than they are written.
+	// Problems are those of objects that were left out, or read differently from what they say.
 	Problems []input.Problem `json:"problems"`
 }
 
-// MoveResult is a set of nodes that go together.
+// MoveResult is a set of nodes that are removed together.
 type MoveResult struct {
 	// Step that the move belongs to, from 1.
 	Step int `json:"step"`
-	// Nodes that go.
+	// Nodes are those to remove.
 	Nodes []OldNode `json:"nodes"`
-	// Replacements to launch before; none where there is room elsewhere.
+	// Replacements are launched before; none if existing nodes have room.
 	Replacements []OldNode `json:"replacements"`
 	// Evictions are the pods by name, with the node or replacement that they move to.
 	Evictions map[string]string `json:"evictions"`
 	// Workloads are the controllers of the evicted pods with the number of pods, such as "Deployment shop/web".
 	Workloads map[string]int `json:"workloads"`
-	// SavingPerHour in USD; 0 where the price of the empty node that goes is not known.
+	// SavingPerHour is in USD; 0 if the price of an empty node is not known.
 	SavingPerHour float64 `json:"savingPerHour"`
-	// CostOnce in USD is what evictions and the time in which both are paid count for.
+	// CostOnce is the cost of evictions, and of the time in which old and new nodes are paid, in USD.
 	CostOnce float64 `json:"costOnce"`
-	// PaybackSeconds is when the saving has earned CostOnce.
+	// PaybackSeconds is the time in which the saving has earned CostOnce.
 	PaybackSeconds float64 `json:"paybackSeconds"`
 }
 
@@ -76,17 +78,17 @@ type MoveResult struct {
 type PoolResult struct {
 	// NodePool is its name.
 	NodePool string `json:"nodePool"`
-	// Nodes now, and NodesThen after all moves.
+	// Nodes is the number now, NodesThen the number after all moves.
 	Nodes int `json:"nodes"`
-	// NodesThen as above.
+	// NodesThen is described at Nodes.
 	NodesThen int `json:"nodesThen"`
 	// CostPerHour now, in USD, and CostPerHourThen after all moves.
 	CostPerHour float64 `json:"costPerHour"`
-	// CostPerHourThen as above.
+	// CostPerHourThen is described at CostPerHour.
 	CostPerHourThen float64 `json:"costPerHourThen"`
 }
 
-// OldNode is a node that goes, or one that comes for it.
+// OldNode is a node to remove, or a replacement.
 type OldNode struct {
 	// Name of the node.
 	Name string `json:"name"`
@@ -106,7 +108,7 @@ type OldNode struct {
 type KeptResult struct {
 	// Node is its name.
 	Node string `json:"node"`
-	// Reason for a human.
+	// Reason is a sentence for users.
 	Reason string `json:"reason"`
 }
 
@@ -114,7 +116,7 @@ func oldNode(name string, o consolidate.Offer) OldNode {
 	return OldNode{Name: name, NodePool: o.NodePool, InstanceType: o.InstanceType, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price}
 }
 
-// Result puts the decision into the words of the user.
+// Result converts the outcome for output.
 func (s *Saving) Result() SavingResult {
 	out := SavingResult{
 		Nodes: len(s.Before), NodesThen: len(s.After), CostPerHour: bill(s.Before), CostPerHourThen: bill(s.After), CostPerHourAnew: s.AnewPerHour,
@@ -158,7 +160,7 @@ func (s *Saving) Result() SavingResult {
 	return out
 }
 
-// pools are the bills of the NodePools.
+// pools returns the bills of the NodePools.
 func (s *Saving) pools() []PoolResult {
 	of := map[string]*PoolResult{}
 	pool := func(name string) *PoolResult {
@@ -182,7 +184,7 @@ func (s *Saving) pools() []PoolResult {
 	return out
 }
 
-// workloads are the controllers of the pods.
+// workloads returns the number of evicted pods by controller.
 func (s *Saving) workloads(evictions map[string]string) map[string]int {
 	out := map[string]int{}
 	for pod := range evictions {
@@ -217,7 +219,7 @@ func (s *Saving) Write(w io.Writer, format string) error {
 	return s.table(w)
 }
 
-// Tell prints what a human has to know of the input besides the result.
-func (s *Saving) Tell(w io.Writer, objects *input.Objects) {
-	Tell(w, objects, &Outcome{Notes: s.Notes, Problems: s.Problems})
+// WriteNotes prints what users have to know about the input beside the result.
+func (s *Saving) WriteNotes(w io.Writer, objects *input.Objects) {
+	WriteNotes(w, objects, &Outcome{Notes: s.Notes, Problems: s.Problems})
 }

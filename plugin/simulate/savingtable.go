@@ -14,7 +14,7 @@ import (
 // named is how many workloads a line names.
 const named = 4
 
-// table prints the bill first, then what leads there, then what stays and why.
+// table prints the bill first, then the moves, then the nodes that stay and why.
 func (s *Saving) table(w io.Writer) error {
 	r := s.Result()
 	if r.Nodes == 0 {
@@ -35,7 +35,7 @@ func (s *Saving) table(w io.Writer) error {
 	return nil
 }
 
-// bill prints what the nodes cost now and could cost, what that takes, and what is not in the figures.
+// bill prints what the nodes cost now and could cost, what the moves take, and what the figures leave out.
 func (r *SavingResult) bill(w io.Writer) error {
 	saving := r.CostPerHour - r.CostPerHourThen
 	fmt.Fprintf(w, "Now   %s, %.4f USD per hour\n", count(r.Nodes, "node"), r.CostPerHour)
@@ -52,7 +52,7 @@ func (r *SavingResult) bill(w io.Writer) error {
 		if r.Evictions > r.EvictedPods {
 			fmt.Fprintf(w, "      of %s, %d of which move more than once\n", count(r.EvictedPods, "pod"), r.again())
 		}
-		fmt.Fprintf(w, "Anew  %.4f USD per hour, if every pod that may move were planned at once\n", r.CostPerHourAnew)
+		fmt.Fprintf(w, "New   %.4f USD per hour, if every pod that may move were planned at once\n", r.CostPerHourAnew)
 	}
 	if r.Unpriced > 0 {
 		fmt.Fprintf(w, "Not counted: %s without a known price (spot prices come with --prices)\n", count(r.Unpriced, "node"))
@@ -76,7 +76,7 @@ func (r *SavingResult) bill(w io.Writer) error {
 	return tw.Flush()
 }
 
-// again is how many pods move more than once.
+// again returns how many pods move more than once.
 func (r *SavingResult) again() int {
 	times, n := map[string]int{}, 0
 	for i := range r.Moves {
@@ -103,7 +103,7 @@ func (r *SavingResult) of() string {
 	return ": " + workloads(all)
 }
 
-// workloads names the workloads with most pods first.
+// workloads returns the names of the workloads, those with most pods first.
 func workloads(pods map[string]int) string {
 	names := slices.SortedFunc(maps.Keys(pods), func(a, b string) int { return cmp.Or(cmp.Compare(pods[b], pods[a]), cmp.Compare(a, b)) })
 	var parts []string
@@ -128,7 +128,7 @@ func fits(pending int) string {
 	return fmt.Sprintf("%d pending pods that fit", pending)
 }
 
-// moves prints the moves of each step; beyond the first ones, steps are summed up.
+// moves prints the moves of each step. It sums up all but the first steps.
 func (r *SavingResult) moves(w io.Writer) error {
 	printed := 0
 	for step := 1; step <= r.Steps; step++ {
@@ -192,7 +192,7 @@ func (m *MoveResult) table(w io.Writer) error {
 	return tw.Flush()
 }
 
-// minutes is a time as a human says it.
+// minutes returns a time rounded to minutes, such as "2 h".
 func minutes(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Minute)
 	switch {
@@ -204,7 +204,7 @@ func minutes(seconds float64) string {
 	return strings.TrimSuffix(d.String(), "0s")
 }
 
-// stay prints why nodes stay, those of one reason together.
+// stay prints why nodes stay, with those of one reason together.
 func (r *SavingResult) stay(w io.Writer) {
 	if len(r.Kept) == 0 {
 		return

@@ -166,7 +166,7 @@ func output(t *testing.T, r run, section string) string {
 	case "explain":
 		err = r.outcome.Explain(t.Context(), &out, pod)
 	case "stderr":
-		simulate.Tell(&out, r.objects, r.outcome)
+		simulate.WriteNotes(&out, r.objects, r.outcome)
 	default:
 		err = fmt.Errorf("there is no output %s", section)
 	}

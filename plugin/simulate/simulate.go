@@ -23,21 +23,23 @@ import (
 
 // Options are the arguments of the planner.
 type Options struct {
-	// Plan says how the plan is made: its budget, the shares of spot pools and of nodes.
+	// Plan are the planner's own options: its budget, the shares of spot NodePools and of nodes.
 	Plan plan.Options
-	// PreferenceShare is how much more preferences may cost than the pods that have them cost without: 0.1 for a tenth.
+	// PreferenceShare is the additional cost that preferences may cause, as a share of what the pods that have them cost without
+	// them: 0.1 for a tenth.
 	PreferenceShare float64
-	// MinValuesBestEffort keeps as many of a NodePool's minValues as can be had, instead of launching nothing without them.
+	// MinValuesBestEffort keeps as many of a NodePool's minValues as possible, instead of launching nothing when not all can be
+	// kept.
 	MinValuesBestEffort bool
-	// Scheduler is whose profiles the filters have; nil for kube-scheduler's default one.
+	// Scheduler has the profiles for the filters; nil for kube-scheduler's default one.
 	Scheduler *Scheduler
-	// Log takes what the planner and the filters have to say; the zero value drops it.
+	// Log receives what the planner and the filters log; the zero value drops it.
 	Log logr.Logger
-	// taken are names that no new node may have, besides those of nodes that exist.
+	// taken are names that no new node may have, besides those of existing nodes.
 	taken []string
 }
 
-// Outcome is what was found, in the planner's terms; Result puts it into those of the user.
+// Outcome is the outcome in the planner's terms. Result converts it for output.
 type Outcome struct {
 	// Plan with its claims, placements and unplaced classes.
 	Plan plan.Plan
@@ -47,20 +49,20 @@ type Outcome struct {
 	Held []Held
 	// Problems of the input.
 	Problems []input.Problem
-	// Notes tell a human what was assumed.
+	// Notes are sentences about what was assumed.
 	Notes []string
 	// Rounds is how often the batch was planned until the filters agreed.
 	Rounds int
-	// PlanTime and VerifyTime together are what planning took, after loading.
+	// PlanTime and VerifyTime are the durations of planning and verifying, after loading.
 	PlanTime, VerifyTime time.Duration
-	// bound says of the pods that have a node or the promise of one where that is, by namespace/name.
+	// bound describes where a pod is that has a node or the promise of one, by namespace/name.
 	bound map[string]string
-	// rejected is what the filters said on the way.
+	// rejected are the filters' rejections in all rounds.
 	rejected []plan.Rejection
 }
 
-// LowerBound is what no set of nodes can cost less than for the pods that are placed on new ones, in USD per hour. It is no part
-// of planning, and may take as long.
+// LowerBound returns a bound on the cost of nodes for the pods that are placed on new ones, in USD per hour: no set of nodes
+// costs less. It is no part of planning, and may take as long.
 func (o *Outcome) LowerBound(ctx context.Context) float64 {
 	in := o.Input
 	in.Rejected = slices.Concat(in.Rejected, o.rejected)
@@ -73,13 +75,13 @@ const (
 	codeWaiting = "NotPlanned"
 )
 
-// Held is a pod that waits for something else than a node, or that no API server would take.
+// Held is a pod that waits for something other than a node, or that an API server would refuse.
 type Held struct {
 	// Pod is its namespace and name.
 	Pod string
 	// Code is InvalidPod or NotPlanned.
 	Code string
-	// Reason for a human.
+	// Reason is a sentence for users.
 	Reason string
 }
 
@@ -98,7 +100,7 @@ func Run(ctx context.Context, objects *input.Objects, m *market.Market, o Option
 	return out, nil
 }
 
-// place plans the pending pods with what the catalog has; the outcome's problems are the planner's alone.
+// place plans the pending pods with the given catalog. The outcome has the planner's problems only.
 func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Options) (*Outcome, error) {
 	if o.Log.GetSink() == nil {
 		o.Log = logr.Discard()
@@ -123,7 +125,7 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	classes := w.classes(objects.Pods, cat.InFlight, out)
 	start := time.Now()
 	result, err := provisioner.Provision(ctx, provision.Request{
-		// Now is left zero: it matters only for offerings that are sold out for a while, and here none is.
+		// Now is zero: it matters only for offerings that are sold out for a while, and there are none here.
 		Cluster: w.source(cat), Classes: classes, Namespaces: labelsOf(objects),
 		NewNames: func() func(string) string { return names(objects.Nodes, o.taken) },
 	})
@@ -141,8 +143,8 @@ func place(ctx context.Context, objects *input.Objects, cat catalog.State, o Opt
 	return out, nil
 }
 
-// cutShort returns why planning was cut short; nil where it was not. What was planned until then has not passed the filters: it
-// would mislead.
+// cutShort returns why planning was cut short; nil if it was not. A plan that was cut short has not passed the filters and would
+// mislead.
 func cutShort(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("planning was cut short: %w", err)
@@ -150,7 +152,7 @@ func cutShort(ctx context.Context) error {
 	return nil
 }
 
-// distinct drops what was said before.
+// distinct removes duplicates.
 func distinct(in []input.Problem) []input.Problem {
 	seen := map[input.Problem]bool{}
 	return slices.DeleteFunc(in, func(p input.Problem) bool {
@@ -160,7 +162,7 @@ func distinct(in []input.Problem) []input.Problem {
 	})
 }
 
-// names numbers the claims of each NodePool, leaving out the names of nodes that exist and others that are taken.
+// names numbers the claims of each NodePool. It leaves out the names of existing nodes and the others that are taken.
 func names(nodes []*corev1.Node, others []string) func(string) string {
 	taken, last := map[string]bool{}, map[string]int{}
 	for _, name := range others {
@@ -180,7 +182,7 @@ func names(nodes []*corev1.Node, others []string) func(string) string {
 	}
 }
 
-// labelsOf are those of the namespaces. Every namespace has its name as a label; one that only pods name has no other.
+// labelsOf returns the labels of the namespaces. Every namespace has its name as a label; one that only pods name has no other.
 func labelsOf(objects *input.Objects) map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for _, ns := range objects.Namespaces {
@@ -197,8 +199,8 @@ func labelsOf(objects *input.Objects) map[string]map[string]string {
 	return out
 }
 
-// classes groups the pending pods by identical needs, in the order of the input; those that wait for something else than
-// a node become held, and those that have the promise of one are not planned again.
+// classes groups the pending pods by identical needs, in the order of the input. Pods that wait for something other than a node
+// become held. Pods that have the promise of a node are not planned again.
 func (w *world) classes(pods []input.Pod, inFlight map[string]catalog.InFlightNode, out *Outcome) []plan.Class {
 	promised := map[string]string{}
 	for _, n := range inFlight {
@@ -232,7 +234,7 @@ func (w *world) classes(pods []input.Pod, inFlight map[string]catalog.InFlightNo
 	return classes.List()
 }
 
-// class finds or adds the pod's class; a negative answer is the complement of the index of the reason in w.held.
+// class returns the index of the pod's class. A negative result is the complement of the index of the reason in w.held.
 func (w *world) class(p input.Pod, classes *podclass.Classes) int {
 	if why := waits(p.Pod); why != "" {
 		w.held = append(w.held, why)
@@ -241,7 +243,7 @@ func (w *world) class(p input.Pod, classes *podclass.Classes) int {
 	return classes.Of(p.Pod, "")
 }
 
-// waits says what else than a node the pod waits for.
+// waits returns what the pod waits for other than a node; empty for nothing.
 func waits(pod *corev1.Pod) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -252,7 +254,7 @@ func waits(pod *corev1.Pod) string {
 	return ""
 }
 
-// byController says whether the pod belongs to the DaemonSet.
+// byController reports whether the controller of the pod has the kind and name.
 func byController(pod metav1.Object, kind, name string) bool {
 	c := metav1.GetControllerOf(pod)
 	return c != nil && c.Kind == kind && c.Name == name

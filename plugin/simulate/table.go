@@ -17,14 +17,13 @@ import (
 )
 
 const (
-	// hoursPerMonth is what AWS's price pages count.
+	// hoursPerMonth is the number on AWS's price pages.
 	hoursPerMonth = 730
-	// listed is how many nodes and groups of pods a table names one by one.
+	// listed is how many nodes and groups of pods a table lists one by one.
 	listed = 40
 )
 
-// table prints what a human wants to see: the nodes by type with what of them is used, existing nodes that take pods,
-// the pods that stay pending and why, and the bill.
+// table prints the nodes by type with their use, existing nodes that take pods, the pods that stay pending and why, and the bill.
 func (o *Outcome) table(ctx context.Context, w io.Writer) error {
 	r := o.Result(ctx)
 	if len(r.Nodes) > 0 {
@@ -45,7 +44,7 @@ func (o *Outcome) table(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// group is the nodes of one type, capacity type and pool.
+// group is the nodes of one type, capacity type and NodePool.
 type group struct {
 	pool, instanceType, capacityType string
 	nodes, pods                      int
@@ -71,7 +70,7 @@ func (g *group) add(c *plan.Claim) {
 	}
 }
 
-// share of a resource that is asked for, a dash where the nodes have none.
+// share returns the requested share of a resource, a dash if the nodes have none of it.
 func (g *group) share(name corev1.ResourceName) string {
 	if g.have[name] == 0 {
 		return "-"
@@ -79,7 +78,7 @@ func (g *group) share(name corev1.ResourceName) string {
 	return fmt.Sprintf("%.0f%%", 100*g.used[name]/g.have[name])
 }
 
-// totals prints a line for each kind of node, the dearest first, and one for all.
+// totals prints a line for each kind of node, the most expensive first, and one for all.
 func (o *Outcome) totals(w io.Writer) error {
 	groups, all := map[string]*group{}, newGroup()
 	for i := range o.Plan.Claims {
@@ -123,7 +122,7 @@ func (o *Outcome) totals(w io.Writer) error {
 	return tw.Flush()
 }
 
-// shortName is what a column of the table is called.
+// shortName returns the name of a resource's column.
 func shortName(name corev1.ResourceName) string {
 	if name == corev1.ResourceEphemeralStorage {
 		return "disk"
@@ -138,7 +137,7 @@ func shortName(name corev1.ResourceName) string {
 	return last
 }
 
-// nodeList prints the nodes one by one, if a human can take them in.
+// nodeList prints the nodes one by one, if they are not too many.
 func (o *Outcome) nodeList(w io.Writer) error {
 	fmt.Fprintln(w)
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -175,7 +174,7 @@ func existingList(w io.Writer, list []Existing) error {
 	return tw.Flush()
 }
 
-// unschedulableList prints the pods that stay pending, those with the same reasons together.
+// unschedulableList prints the pods that stay pending, with those of the same reasons together.
 func unschedulableList(w io.Writer, list []Unschedulable) {
 	if len(list) == 0 {
 		return
@@ -212,7 +211,7 @@ func (r Reason) String() string {
 	return "NodePool " + r.NodePool + ": " + r.Reason
 }
 
-// bill prints what the nodes cost, beside what others would pay.
+// bill prints what the nodes cost, and what others would pay.
 func (o *Outcome) bill(w io.Writer, r Result) {
 	fmt.Fprintf(w, "Bill: %.4f USD per hour, %.2f USD per month\n", r.CostPerHour, r.CostPerHour*hoursPerMonth)
 	if r.CostPerHour > 0 {
@@ -258,7 +257,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// someOf are the first names of a list and how many more there are.
+// someOf returns the first names of a list and the number of the others.
 func someOf(list []string) string {
 	const most = 3
 	if len(list) <= most+1 {

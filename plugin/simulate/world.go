@@ -27,7 +27,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/verify"
 )
 
-// world is the cluster of the input, and the filters that know it.
+// world is the cluster of the input, with the filters over it.
 type world struct {
 	objects  *input.Objects
 	nodes    []*framework.NodeInfo
@@ -40,12 +40,12 @@ type world struct {
 	held []string
 }
 
-// newWorld puts the bound pods on their nodes, with the pods of DaemonSets that are not there yet, and builds the
-// filters of the scheduler's profiles, and of one for each other scheduler that a pod names.
+// newWorld puts the bound pods on their nodes, with the pods of DaemonSets that are missing there. It builds the filters of the
+// scheduler's profiles, and of a profile for each other scheduler that a pod names.
 func newWorld(ctx context.Context, objects *input.Objects, scheduler *Scheduler) (*world, error) {
 	w := &world{objects: objects, byName: map[string]*framework.NodeInfo{}, claims: map[string]bool{}}
 	w.place(klog.FromContext(ctx))
-	// The filters count what they do; nobody asks here, but they need their counters.
+	// The filters need their metrics, though no process scrapes them here.
 	metrics.Register()
 	profiles, err := scheduler.profilesOf(objects.Pods)
 	if err != nil {
@@ -77,7 +77,7 @@ func newWorld(ctx context.Context, objects *input.Objects, scheduler *Scheduler)
 	return w, nil
 }
 
-// resourcesOf are the objects that the filters' plugins read.
+// resourcesOf returns the objects that the filters' plugins read.
 func resourcesOf(o *input.Objects) (map[string]apiserver.Resource, error) {
 	core, apps, storage := corev1.SchemeGroupVersion.WithKind, appsv1.SchemeGroupVersion.WithKind, storagev1.SchemeGroupVersion.WithKind
 	out := map[string]apiserver.Resource{}
@@ -95,13 +95,13 @@ func resourcesOf(o *input.Objects) (map[string]apiserver.Resource, error) {
 	return out, errors.Join(errs[:]...)
 }
 
-// place puts the bound pods on their nodes. A DaemonSet's pod that a node lacks comes as soon as the DaemonSet's
-// controller looks: it is there already.
+// place puts the bound pods on their nodes. It adds pods of DaemonSets that a node lacks, since the DaemonSet's controller would
+// create them at once.
 func (w *world) place(logger klog.Logger) {
 	daemons := map[string]map[string]bool{} // DaemonSets by node
 	for _, n := range w.objects.Nodes {
 		if n.UID == "" {
-			// Without one the filters would take it for a node that is about to be launched.
+			// Without a UID the filters would treat the node as one that is about to be launched.
 			n.UID = types.UID("node/" + n.Name)
 		}
 		info := framework.NewNodeInfo()
@@ -152,12 +152,12 @@ func daemonPod(ds *appsv1.DaemonSet, node string) *corev1.Pod {
 }
 
 func add(info *framework.NodeInfo, pod *corev1.Pod) {
-	// The error tells of affinity terms that nobody can parse; as in the scheduler's cache, the pod counts without them.
+	// The error is about affinity terms that cannot be parsed. The pod counts without them, as in the scheduler's cache.
 	parsed, _ := framework.NewPodInfo(pod)
 	info.AddPodInfo(parsed)
 }
 
-// source is the world as verification takes it: every node is room.
+// source returns the world as the source of a View in which every node takes pods.
 func (w *world) source(cat catalog.State) clusterview.Source {
 	return clusterview.Source{
 		Snapshot: snapshot{w}, Catalog: cat, DaemonSets: w.objects.DaemonSets, Pod: w.pod,
@@ -165,7 +165,7 @@ func (w *world) source(cat catalog.State) clusterview.Source {
 	}
 }
 
-// pod finds a pod that an in-flight node is promised to.
+// pod returns a pod that is promised an in-flight node.
 func (w *world) pod(ref catalog.PodRef) *corev1.Pod {
 	for _, p := range w.objects.Pods {
 		if string(p.UID) == ref.UID {
@@ -175,7 +175,7 @@ func (w *world) pod(ref catalog.PodRef) *corev1.Pod {
 	return nil
 }
 
-// snapshot is the world as the scheduler's plugins read it, in the order of names.
+// snapshot is the world as the scheduler's plugins read it, sorted by name.
 type snapshot struct{ w *world }
 
 var _ fwk.SharedLister = snapshot{}
@@ -222,7 +222,7 @@ func (s snapshot) Get(name string) (fwk.NodeInfo, error) {
 	return nil, fmt.Errorf("node %s is not in the input", name)
 }
 
-// IsPVCUsedByPods says whether a bound pod has the claim.
+// IsPVCUsedByPods reports whether a bound pod has the claim.
 func (s snapshot) IsPVCUsedByPods(key string) bool { return s.w.claims[key] }
 
 type noGroups struct{}
@@ -232,7 +232,7 @@ func (noGroups) Get(namespace, name string) (fwk.PodGroupState, error) {
 	return nil, fmt.Errorf("pod group %s/%s: none is known", namespace, name)
 }
 
-// csi tells how many volumes the nodes of the input take.
+// csi returns how many volumes the nodes of the input take.
 type csi struct{ w *world }
 
 var _ fwk.CSIManager = csi{}

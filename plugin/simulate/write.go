@@ -31,8 +31,8 @@ func (o *Outcome) Write(ctx context.Context, w io.Writer, format string) error {
 	return o.table(ctx, w)
 }
 
-// Tell prints what a human has to know of the input besides the result: what was ignored, assumed and wrong.
-func Tell(w io.Writer, objects *input.Objects, o *Outcome) {
+// WriteNotes prints what users have to know about the input beside the result: what was ignored, assumed and wrong.
+func WriteNotes(w io.Writer, objects *input.Objects, o *Outcome) {
 	for _, kind := range slices.Sorted(maps.Keys(objects.Ignored)) {
 		fmt.Fprintf(w, "ignored: %d of kind %s\n", objects.Ignored[kind], kind)
 	}

@@ -1,15 +1,14 @@
-// Package budget bounds the work of one question. A Budget is made once from a context and a number of work units, and
-// handed down to every loop that can be long: the loop draws on it and returns its best valid answer when it is spent.
-// Units count steps of work, not time, so that the same input gives the same answer unless the context ends. A Budget is
-// for one goroutine.
+// Package budget bounds the work of one question. A Budget is made once from a context and a number of work units, and is passed
+// to every loop that can be long. The loop draws on it and returns its best valid answer when it is spent. Units count steps of
+// work, not time, so that the same input gives the same answer unless the context ends. A Budget is for one goroutine.
 package budget
 
 import "context"
 
-// checkEvery is after how many units the context is looked at: some tenths of a millisecond.
+// checkEvery is the number of units between two checks of the context: some tenths of a millisecond.
 const checkEvery = 2048
 
-// Budget is a number of work units that may still be done. The zero of the pointer is a budget without end.
+// Budget holds the number of work units that may still be done. A nil *Budget never ends.
 type Budget struct {
 	done      <-chan struct{}
 	left      int
@@ -18,19 +17,19 @@ type Budget struct {
 	parent    *Budget
 }
 
-// New returns a budget of so many units that ends with the context as well.
+// New returns a budget of that many units, which also ends with the context.
 func New(ctx context.Context, units int) *Budget {
 	b := &Budget{done: ctx.Done(), left: units}
 	b.check()
 	return b
 }
 
-// Sub returns a budget of at most so many units that also draws on b.
+// Sub returns a budget of at most that many units, which also draws on b.
 func (b *Budget) Sub(units int) *Budget {
 	return &Budget{left: units, parent: b}
 }
 
-// Part returns a budget of a share of what is left of b, 0.5 for half of it, that also draws on b.
+// Part returns a budget of a share of what is left of b, 0.5 for half of it, which also draws on b.
 func (b *Budget) Part(share float64) *Budget {
 	if b == nil {
 		return nil
@@ -52,7 +51,7 @@ func (b *Budget) Spend(n int) bool {
 	return within
 }
 
-// Spent reports whether nothing is left of the budget, or of one that it draws on, or the context has ended.
+// Spent reports whether nothing is left of the budget, or of one that it draws on, or whether the context has ended.
 func (b *Budget) Spent() bool {
 	for ; b != nil; b = b.parent {
 		if b.left <= 0 || b.cancelled {
@@ -62,7 +61,7 @@ func (b *Budget) Spent() bool {
 	return false
 }
 
-// Cancelled reports whether the context has ended: no answer is wanted any more. It looks at the context each time.
+// Cancelled reports whether the context has ended: no answer is wanted any more. It checks the context in each call.
 func (b *Budget) Cancelled() bool {
 	for ; b != nil; b = b.parent {
 		if b.check(); b.cancelled {

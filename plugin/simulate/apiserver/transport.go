@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// version is the resource version of all that is served.
+// version is the resource version of all objects.
 const version = "1"
 
-// Resource is the objects of one kind.
+// Resource holds the objects of one kind.
 type Resource struct {
 	// Kind of the objects.
 	Kind schema.GroupVersionKind
@@ -47,8 +47,8 @@ func NewResource[T interface {
 	return out, nil
 }
 
-// NewClient returns a client that finds the resources by their plural names, such as persistentvolumeclaims; all others
-// are there and have no objects.
+// NewClient returns a client that finds the resources by their plural names, such as persistentvolumeclaims. All others exist and
+// have no objects.
 func NewClient(resources map[string]Resource) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(&rest.Config{
 		Host: "http://simulation.invalid", Transport: transport(resources), QPS: -1,
@@ -97,7 +97,7 @@ func raw(in []json.RawMessage) [][]byte {
 	return out
 }
 
-// events are the objects as a watch tells them that asked for initial events, up to the bookmark that ends them.
+// events returns the objects as events of a watch with initial events, up to the bookmark that ends them.
 func (res Resource) events() []byte {
 	var out bytes.Buffer
 	for _, o := range res.Objects {
@@ -108,7 +108,7 @@ func (res Resource) events() []byte {
 	return out.Bytes()
 }
 
-// kindOf names the kinds of resources that are asked for and not served.
+// kindOf returns the kind of a resource that is requested and has no objects.
 func kindOf(resource string) string {
 	for _, kind := range []string{
 		"Pod", "Node", "Namespace", "Service", "PersistentVolume", "PersistentVolumeClaim", "ReplicationController", "ReplicaSet",
@@ -128,7 +128,7 @@ func answer(r *http.Request, status int, body io.ReadCloser) *http.Response {
 	}
 }
 
-// watch is a body that says what it has and is silent then, until it is closed or its request is over.
+// watch is a body that returns the events it has and then blocks until it is closed or its request ends.
 type watch struct {
 	said *bytes.Reader
 	over <-chan struct{}

@@ -10,7 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/admission"
 )
 
-// defaultNodes fills in what the API server would: allocatable is capacity where only that is given.
+// defaultNodes sets what the API server would set: allocatable is capacity if only that is given.
 func (r *Reader) defaultNodes() {
 	for _, n := range r.nodes.items {
 		defaults.SetObjectDefaults_Node(n)
@@ -24,7 +24,7 @@ func (r *Reader) defaultNodes() {
 	}
 }
 
-// admit does to pods what the API server's admission does: priority and preemption policy of the PriorityClass,
+// admit does to pods what the API server's admission does: it sets priority and preemption policy of the PriorityClass, and
 // overhead, node selector and tolerations of the RuntimeClass.
 func (r *Reader) admit(pods []Pod) {
 	for _, p := range pods {
@@ -44,7 +44,7 @@ func (r *Reader) admitSpec(object string, s *corev1.PodSpec) {
 	}
 }
 
-// priorityClass is the pod's; nil for none, and for one that is not in the input.
+// priorityClass returns the pod's PriorityClass; nil for none, and for one that is not in the input.
 func (r *Reader) priorityClass(object string, s *corev1.PodSpec) *schedulingv1.PriorityClass {
 	if s.Priority != nil {
 		return nil
@@ -56,7 +56,7 @@ func (r *Reader) priorityClass(object string, s *corev1.PodSpec) *schedulingv1.P
 	return class
 }
 
-// finishedDaemonSets are those whose pods the API server would take, with their templates as those pods will be.
+// finishedDaemonSets returns the DaemonSets whose pods the API server would accept, with their templates as those pods will be.
 func (r *Reader) finishedDaemonSets() []*appsv1.DaemonSet {
 	rules := admission.Rules{LimitRanges: r.limitRanges.items, RuntimeClasses: r.runtimeClasses.items, PriorityClasses: r.priorityClasses.items}
 	var out []*appsv1.DaemonSet
@@ -82,7 +82,7 @@ func (r *Reader) finishedDaemonSets() []*appsv1.DaemonSet {
 	return out
 }
 
-// withoutMissing drops the names of classes that the input lacks: they exist in the cluster.
+// withoutMissing removes the names of classes that are not in the input: they exist in the cluster.
 func (r *Reader) withoutMissing(object string, s *corev1.PodSpec) {
 	if class := r.priorityClass(object, s); class == nil && s.PriorityClassName != "" {
 		s.PriorityClassName = ""
@@ -95,7 +95,7 @@ func (r *Reader) withoutMissing(object string, s *corev1.PodSpec) {
 	}
 }
 
-// livePod is the newest pod of the input that was made from the DaemonSet's template; nil for none.
+// livePod returns the newest pod of the input that was made from the DaemonSet's template; nil for none.
 func livePod(pods []Pod, ds *appsv1.DaemonSet) *corev1.Pod {
 	var newest *corev1.Pod
 	for _, p := range pods {

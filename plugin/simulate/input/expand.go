@@ -13,18 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// workload is what makes pods.
+// workload is an object that makes pods.
 type workload struct {
 	kind     string
 	object   metav1.Object
 	template corev1.PodTemplateSpec
-	// path of the template in the object.
+	// path is the field path of the template in the object.
 	path string
-	// labels that the controller adds.
+	// labels are those that the controller adds.
 	labels map[string]string
 	// replicas is the name of the ReplicaSet by which a Deployment makes its pods.
 	replicas string
-	// claims are the templates of a StatefulSet.
+	// claims are the volumeClaimTemplates of a StatefulSet.
 	claims []corev1.PersistentVolumeClaim
 }
 
@@ -34,17 +34,17 @@ type owner struct{ namespace, kind, name string }
 // maxReplicas is how many pods of one workload are planned at most: ten times the largest mix of the benchmarks.
 const maxReplicas = 100_000
 
-// expander knows which pods the controllers have made already.
+// expander adds the pods of workloads. It counts which pods the controllers have made already.
 type expander struct {
 	*Reader
 	have map[owner]int
-	// replicas are those of ReplicaSets, by Deployment; orphans are pods of ReplicaSets that the input lacks.
+	// replicas counts the pods of ReplicaSets, by Deployment. orphans counts pods of ReplicaSets that are not in the input.
 	replicas, orphans map[owner]int
-	// running are CronJobs of which a Job is in the input.
+	// running are CronJobs with a Job in the input.
 	running map[owner]bool
 }
 
-// expand adds the pods that the controllers of the input's workloads would add to those of the input.
+// expand adds the pods that the controllers of the input's workloads would add.
 func (r *Reader) expand() {
 	x := &expander{Reader: r, have: map[owner]int{}, replicas: map[owner]int{}, orphans: map[owner]int{}, running: map[owner]bool{}}
 	x.count()
@@ -94,7 +94,7 @@ func (x *expander) replicaSet(d *appsv1.Deployment, own map[string]string) strin
 	return name
 }
 
-// count looks at whom the input's pods and Jobs belong to.
+// count counts the input's pods and Jobs by their controllers.
 func (x *expander) count() {
 	known := map[owner]bool{}
 	for _, rs := range x.replicaSets.items {
@@ -121,7 +121,7 @@ func (x *expander) count() {
 	}
 }
 
-// wanted is a number of replicas, one by default.
+// wanted returns a number of replicas, one by default.
 func (x *expander) wanted(kind string, object metav1.Object, replicas *int32) int {
 	switch {
 	case replicas == nil:
@@ -186,7 +186,7 @@ func finished(j *batchv1.Job) bool {
 	return false
 }
 
-// parallel is how many pods of a Job run at one time.
+// parallel returns how many pods of a Job run at one time.
 func parallel(j *batchv1.Job) int {
 	if finished(j) || j.Spec.Suspend != nil && *j.Spec.Suspend {
 		return 0
@@ -209,7 +209,7 @@ type maker struct {
 	meta *sharedMeta
 }
 
-// maker prepares the template; nil if its pods would be refused.
+// maker prepares the template. It returns nil if the API server would refuse its pods.
 func (x *expander) maker(w workload) *maker {
 	s := &sharedSpec{id: len(x.specs) + 1, spec: w.template.Spec}
 	x.specs[fmt.Sprintf("alone %d", s.id)] = s
@@ -247,7 +247,7 @@ func apiVersionOf(kind string) string {
 	return "apps/v1"
 }
 
-// numbered makes n pods with the next free numbers behind the workload's name.
+// numbered makes n pods named after the workload with the next free numbers.
 func (x *expander) numbered(w workload, n int) {
 	if n <= 0 {
 		return
@@ -266,7 +266,7 @@ func (x *expander) numbered(w workload, n int) {
 	}
 }
 
-// make adds the pod of a name; own labels are those that no other pod of the workload has.
+// make adds the pod with a name. own are the labels that no other pod of the workload has.
 func (m *maker) make(name string, own map[string]string) {
 	pod := &corev1.Pod{ObjectMeta: m.meta.meta, Spec: m.spec.spec}
 	pod.Name = name
@@ -279,14 +279,14 @@ func (m *maker) make(name string, own map[string]string) {
 	meta, spec := m.meta.id, m.spec.id
 	if len(m.w.claims) > 0 {
 		pod.Spec.Volumes = m.volumes(pod)
-		// Each pod has its own claims: it is a shape of its own.
+		// Each pod has its own claims, so its shape is its own.
 		spec = len(m.x.specs) + 1
 		m.x.specs[fmt.Sprintf("alone %d", spec)] = &sharedSpec{id: spec}
 	}
 	m.x.pods.add(m.x.Reader, "Pod", Pod{Pod: pod, Shape: m.x.shape(spec, meta), unseen: true})
 }
 
-// volumes are those of the template with the claims that the StatefulSet makes for the pod.
+// volumes returns those of the template with the claims that the StatefulSet makes for the pod.
 func (m *maker) volumes(pod *corev1.Pod) []corev1.Volume {
 	var out []corev1.Volume
 	made := map[string]bool{}
@@ -333,7 +333,7 @@ func (x *expander) ephemeralClaims() {
 	}
 }
 
-// hash is a short text for a longer one.
+// hash returns a short text for a longer one.
 func hash(text string) string {
 	h := fnv.New32a()
 	// A hash takes any bytes.

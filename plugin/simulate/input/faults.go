@@ -11,8 +11,8 @@ import (
 	strict "k8s.io/apimachinery/pkg/util/json"
 )
 
-// faultsOf finds what an API server would refuse in a pod and a planner cannot make sense of. What has no say in
-// scheduling, such as a missing image, is not looked at.
+// faultsOf returns the faults in a pod that an API server would refuse and a planner cannot handle. Faults that do not concern
+// scheduling, such as a missing image, are not looked for.
 func faultsOf(s *corev1.PodSpec) []Problem {
 	f := &faults{}
 	if len(s.Containers) == 0 {
@@ -167,7 +167,7 @@ func (f *faults) selector(path string, s *metav1.LabelSelector) {
 	}
 }
 
-// unreadable says which fields keep an object from being read.
+// unreadable reports the fields that keep an object from being read.
 func (r *Reader) unreadable(place string, text []byte, empty func() runtime.Object, kind string) {
 	var head struct {
 		Metadata struct{ Namespace, Name string }
@@ -215,7 +215,7 @@ func isNamespaced(kind string) bool {
 	return true
 }
 
-// locate finds the innermost values that cannot be read. wrap puts a value where it stands in the whole, alone.
+// locate finds the innermost values that cannot be read. wrap returns an object that has only the given value, at its place.
 func locate(value any, path string, wrap func(any) any, try func(any) error, report func(string, error)) {
 	err := try(wrap(value))
 	if err == nil {

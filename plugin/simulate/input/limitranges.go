@@ -10,14 +10,14 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/admission"
 )
 
-// limited is what admission makes of the spec of a shape of pods.
+// limited is the spec of a shape of pods after the LimitRanges.
 type limited struct {
 	spec corev1.PodSpec
 	err  error
 }
 
-// limit does to pods that no API server has seen what its LimitRanger would: defaults of the namespace's LimitRanges are
-// filled in, and pods beyond their bounds are refused.
+// limit does what LimitRanger does, to pods that no API server has admitted: it sets the defaults of the namespace's LimitRanges,
+// and refuses pods that exceed their bounds.
 func (r *Reader) limit(pods []Pod) []Pod {
 	if len(r.limitRanges.items) == 0 {
 		return pods
@@ -39,20 +39,20 @@ func (r *Reader) limit(pods []Pod) []Pod {
 			r.invalid = append(r.invalid, Invalid{p.Namespace, p.Name, l.err.Error()})
 			return true
 		}
-		volumes := p.Spec.Volumes // of a StatefulSet's pod its own
+		volumes := p.Spec.Volumes // A StatefulSet's pod has its own.
 		p.Spec = l.spec
 		p.Spec.Volumes = volumes
 		return false
 	})
 }
 
-// admitted is the spec with the defaults of the namespace's LimitRanges; the error says which of their bounds it breaks.
+// admitted returns the spec with the defaults of the namespace's LimitRanges. The error names the bound that it exceeds.
 func (r *Reader) admitted(namespace string, spec corev1.PodSpec) limited {
 	out, err := admission.Limit(r.limitRanges.items, namespace, spec)
 	return limited{out, err}
 }
 
-// defaultLimitRanges fills in what the API server would, and sorts them by name.
+// defaultLimitRanges sets what the API server would, and sorts the LimitRanges by name.
 func defaultLimitRanges(ranges []*corev1.LimitRange) {
 	for _, l := range ranges {
 		defaults.SetObjectDefaults_LimitRange(l)

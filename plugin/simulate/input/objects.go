@@ -19,19 +19,19 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Objects is the input of a simulation, each list in the order of the input. What they point to is shared.
+// Objects is the input of a simulation, each list in the order of the input. Objects share memory.
 type Objects struct {
-	// NodePools and NodeClasses of Karpenter's API.
+	// NodePools are Karpenter's.
 	NodePools []*karpv1.NodePool
-	// NodeClasses that NodePools refer to.
+	// NodeClasses are those to which NodePools refer.
 	NodeClasses []*awsv1.EC2NodeClass
-	// NodeClaims tell which nodes are on their way, and which pods wait for them.
+	// NodeClaims show which nodes are in flight, and which pods wait for them.
 	NodeClaims []*karpv1.NodeClaim
-	// Nodes that exist.
+	// Nodes are the nodes that exist.
 	Nodes []*corev1.Node
-	// Pods bound and pending, those of workloads behind those of the input. Finished ones are left out.
+	// Pods are bound and pending pods, those of workloads after those of the input. Finished pods are left out.
 	Pods []Pod
-	// DaemonSets whose pods every node has.
+	// DaemonSets are those whose pods run on nodes.
 	DaemonSets []*appsv1.DaemonSet
 	// Namespaces with the labels that affinity terms may select.
 	Namespaces []*corev1.Namespace
@@ -41,37 +41,37 @@ type Objects struct {
 	PersistentVolumeClaims []*corev1.PersistentVolumeClaim
 	// StorageClasses of the claims.
 	StorageClasses []*storagev1.StorageClass
-	// CSINodes and CSIDrivers say how many volumes a node takes.
+	// CSINodes and CSIDrivers limit how many volumes a node takes.
 	CSINodes []*storagev1.CSINode
-	// CSIDrivers as above.
+	// CSIDrivers is described at CSINodes.
 	CSIDrivers []*storagev1.CSIDriver
 	// ResourceClaims of dynamic resource allocation.
 	ResourceClaims []*resourcev1.ResourceClaim
 	// Services select pods for the profile's default topology spread.
 	Services []*corev1.Service
-	// ReplicaSets, StatefulSets and Controllers own pods, ReplicaSets also as a Deployment would make them: their selectors
-	// tell the profile's default topology spread whom it counts.
+	// ReplicaSets, StatefulSets and Controllers own pods. ReplicaSets include those that Deployments would make. Their selectors
+	// decide which pods the profile's default topology spread counts.
 	ReplicaSets []*appsv1.ReplicaSet
-	// StatefulSets as above.
+	// StatefulSets is described at ReplicaSets.
 	StatefulSets []*appsv1.StatefulSet
-	// Controllers as above.
+	// Controllers is described at ReplicaSets.
 	Controllers []*corev1.ReplicationController
-	// Budgets are the PodDisruptionBudgets, which say what may be moved.
+	// Budgets are the PodDisruptionBudgets, which limit what may be moved.
 	Budgets []*policyv1.PodDisruptionBudget
-	// Invalid pods are not in Pods: the API server would refuse them.
+	// Invalid lists pods that the API server would refuse; they are not in Pods.
 	Invalid []Invalid
-	// Problems of objects that are left out, or taken otherwise than they are written.
+	// Problems are those of objects that are left out, or are read differently from what they say.
 	Problems []Problem
-	// Ignored counts the objects by kind that no simulation needs.
+	// Ignored counts objects of kinds that no simulation uses, by kind.
 	Ignored map[string]int
 }
 
-// Pod is a pod with a mark of what it shares with others.
+// Pod is a pod with a number for what it shares with others.
 type Pod struct {
 	*corev1.Pod
-	// Shape is equal for pods that differ in nothing but name and UID.
+	// Shape is equal for pods that differ in their name and UID alone.
 	Shape int
-	// unseen says that no API server has admitted the pod yet.
+	// unseen means that no API server has admitted the pod yet.
 	unseen bool
 }
 
@@ -101,7 +101,7 @@ func (p Problem) String() string {
 	return p.Object + ": " + p.Field + ": " + p.Message
 }
 
-// list keeps objects in order; one that comes again replaces the first.
+// list keeps objects in order. An object that comes again replaces the first.
 type list[T metav1.Object] struct {
 	kind  string
 	items []T
@@ -223,7 +223,7 @@ func newObject(group, kind string) runtime.Object {
 	return newWorkload(group, kind)
 }
 
-// newRule is an empty object of a kind that says how pods are treated.
+// newRule returns an empty object of a kind that defines how pods are treated; nil for others.
 func newRule(group, kind string) runtime.Object {
 	switch group + "/" + kind {
 	case "/LimitRange":
@@ -260,7 +260,7 @@ func newWorkload(group, kind string) runtime.Object {
 	return nil
 }
 
-// Add takes an object as an API server gives it.
+// Add adds an object as an API server returns it.
 func (r *Reader) Add(object runtime.Object) {
 	switch o := object.(type) {
 	case *karpv1.NodePool:
@@ -327,13 +327,13 @@ func (r *Reader) addWorkload(object runtime.Object) {
 	}
 }
 
-// namespaced is the object in the namespace default if it has none.
+// namespaced returns the object, in the namespace default if it has none.
 func namespaced[T metav1.Object](object T) T {
 	object.SetNamespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault))
 	return object
 }
 
-// Finish fills in defaults, expands the workloads and returns all objects. The Reader is not used afterwards.
+// Finish sets defaults, expands the workloads and returns all objects. The Reader must not be used afterwards.
 func (r *Reader) Finish() *Objects {
 	r.defaultNodes()
 	r.expand()

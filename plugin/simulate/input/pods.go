@@ -21,13 +21,13 @@ type sharedSpec struct {
 	faults []Problem // with field and message
 }
 
-// sharedMeta is the metadata of pods that differ in nothing but name and UID.
+// sharedMeta is the metadata of pods that differ in their name and UID alone.
 type sharedMeta struct {
 	id   int
 	meta metav1.ObjectMeta
 }
 
-// pod reads a pod part by part. What cannot be read so is read as a whole, which finds out why.
+// pod reads a pod part by part. A pod that cannot be read like this is read as a whole, which finds the reason.
 func (r *Reader) pod(place string, doc []byte, ps parts) error {
 	if r.podOf(ps) == nil {
 		return nil
@@ -65,7 +65,7 @@ func (r *Reader) podOf(ps parts) error {
 	return nil
 }
 
-// meta reads the metadata, sharing what other pods have too.
+// meta reads the metadata, and shares what other pods have too.
 func (r *Reader) meta(ps parts, out *metav1.ObjectMeta) (int, error) {
 	p, ok := ps.get("metadata")
 	if !ok {
@@ -77,7 +77,7 @@ func (r *Reader) meta(ps parts, out *metav1.ObjectMeta) (int, error) {
 			return 0, err
 		}
 		out.ManagedFields = nil
-		// Metadata that could not be taken apart is its own kind.
+		// Metadata that cannot be divided is shared with no other pod.
 		m := &sharedMeta{id: len(r.metas) + 1}
 		r.metas[fmt.Sprintf("alone %d", m.id)] = m
 		return m.id, nil
@@ -114,7 +114,7 @@ func (r *Reader) meta(ps parts, out *metav1.ObjectMeta) (int, error) {
 	return m.id, nil
 }
 
-// setMeta reads the fields of metadata that mean something to a simulation.
+// setMeta reads the fields of metadata that matter to a simulation.
 func setMeta(out *metav1.ObjectMeta, f part) error {
 	switch f.key {
 	case "namespace":
@@ -133,7 +133,7 @@ func setMeta(out *metav1.ObjectMeta, f part) error {
 	return nil
 }
 
-// spec reads the spec, or takes the one that was written with the same words.
+// spec reads the spec, or returns the one with the same text.
 func (r *Reader) spec(ps parts) (*sharedSpec, error) {
 	p, ok := ps.get("spec")
 	if !ok {
@@ -151,7 +151,7 @@ func (r *Reader) spec(ps parts) (*sharedSpec, error) {
 	return s, nil
 }
 
-// prepare fills in what the API server would and looks for what it would refuse.
+// prepare sets what the API server would, and looks for what it would refuse.
 func (r *Reader) prepare(s *sharedSpec) {
 	s.faults = faultsOf(&s.spec)
 	pod := corev1.Pod{Spec: s.spec}
@@ -159,7 +159,7 @@ func (r *Reader) prepare(s *sharedSpec) {
 	s.spec = pod.Spec
 }
 
-// addPod takes a pod that was not read from a text.
+// addPod adds a pod that was not read from a text.
 func (r *Reader) addPod(pod *corev1.Pod) {
 	s := &sharedSpec{id: len(r.specs) + 1, spec: pod.Spec}
 	r.specs[fmt.Sprintf("alone %d", s.id)] = s
@@ -171,11 +171,11 @@ func (r *Reader) addPod(pod *corev1.Pod) {
 	r.keep(&out, s, m.id)
 }
 
-// keep takes the pod, unless something is wrong with it.
+// keep adds the pod, unless it has a fault.
 func (r *Reader) keep(pod *corev1.Pod, s *sharedSpec, metaID int) {
 	pod.Namespace = cmp.Or(pod.Namespace, metav1.NamespaceDefault)
 	if pod.Name == "" && pod.GenerateName != "" {
-		// As the API server does, but the same each time.
+		// The API server does this too, with random names.
 		pod.Name = fmt.Sprintf("%s%d", pod.GenerateName, r.generate[pod.GenerateName])
 		r.generate[pod.GenerateName]++
 	}

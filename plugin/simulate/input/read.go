@@ -45,7 +45,7 @@ func (r *Reader) ReadFiles(paths []string, stdin io.Reader) error {
 	return nil
 }
 
-// filesBelow is the file itself, or what a directory has of YAML and JSON, in the order of names.
+// filesBelow returns the file itself, or the YAML and JSON files of a directory, sorted by name.
 func filesBelow(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -67,12 +67,12 @@ func filesBelow(path string) ([]string, error) {
 	return out, err
 }
 
-// Read takes the objects of a text: YAML documents, or JSON. The source names it in errors. It fails where the text is
-// neither; an object that cannot be read is a problem, not an error.
+// Read adds the objects of a text: YAML documents, or JSON. Errors name the source. It returns an error if the text is neither;
+// an object that cannot be read is a problem, not an error.
 func (r *Reader) Read(source string, text []byte) error {
 	rest := bytes.TrimSpace(text)
 	for n := 1; len(rest) > 0 && rest[0] == '{'; n++ {
-		// JSON, perhaps several objects one behind the other.
+		// JSON, perhaps several objects one after the other.
 		end, err := skip(rest, 0)
 		if err != nil || !json1(rest, end) {
 			break
@@ -93,7 +93,7 @@ func (r *Reader) Read(source string, text []byte) error {
 	return nil
 }
 
-// json1 says whether the text up to end is JSON rather than YAML in flow style: its first key has quotes.
+// json1 reports whether the text up to end is JSON and not YAML in flow style: its first key has quotes.
 func json1(text []byte, end int) bool {
 	at := space(text, 1)
 	return at < end && (text[at] == '"' || text[at] == '}')
@@ -107,7 +107,7 @@ func (r *Reader) document(place string, doc []byte) error {
 	return r.object(place, doc, ps, typeMeta{})
 }
 
-// typeMeta is what an object is.
+// typeMeta is the type of an object.
 type typeMeta struct{ apiVersion, kind string }
 
 func (t typeMeta) group() string {
@@ -190,7 +190,7 @@ func toJSON(doc []byte, ps parts) ([]byte, error) {
 	return yaml.YAMLToJSON(doc)
 }
 
-// scalar is the text of a part that is a name.
+// scalar returns the text of a part that is a name.
 func (p part) scalar() string {
 	text := string(p.text)
 	if p.yaml {

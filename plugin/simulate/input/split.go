@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// part is the value of one key, as it stands in the text.
+// part is the value of one key, as it is in the text.
 type part struct {
 	key  string
 	text []byte
-	// yaml says that text is "KEY: VALUE" in YAML, otherwise it is the value in JSON.
+	// yaml means that text is "KEY: VALUE" in YAML. Otherwise it is the value in JSON.
 	yaml bool
 }
 
-// parts of an object in the order of the text.
+// parts are those of an object, in the order of the text.
 type parts []part
 
 func (ps parts) get(key string) (part, bool) {
@@ -29,7 +29,7 @@ func (ps parts) get(key string) (part, bool) {
 	return part{}, false
 }
 
-// documents cuts a file into its documents.
+// documents divides a file into its documents.
 func documents(text []byte) [][]byte {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	if bytes.IndexByte(text, '\r') >= 0 {
@@ -46,7 +46,7 @@ func documents(text []byte) [][]byte {
 		line := lineAt(text, at)
 		if marks(line) {
 			add(at)
-			// What stands behind the dashes belongs to the document that begins here.
+			// The text after the dashes belongs to the document that begins here.
 			start = at + 3
 		}
 		at += len(line)
@@ -55,7 +55,7 @@ func documents(text []byte) [][]byte {
 	return out
 }
 
-// marks says whether the line ends a document.
+// marks reports whether the line ends a document.
 func marks(line []byte) bool {
 	if !bytes.HasPrefix(line, []byte("---")) && !bytes.HasPrefix(line, []byte("...")) {
 		return false
@@ -63,7 +63,7 @@ func marks(line []byte) bool {
 	return len(line) == 3 || line[3] == ' ' || line[3] == '\n' || line[3] == '\t'
 }
 
-// lineAt is the line that begins at a position, with its newline.
+// lineAt returns the line that begins at a position, with its newline.
 func lineAt(text []byte, at int) []byte {
 	if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
 		return text[at : at+n+1]
@@ -71,7 +71,7 @@ func lineAt(text []byte, at int) []byte {
 	return text[at:]
 }
 
-// blank says that there is nothing but space and comments.
+// blank reports whether the document has only spaces and comments.
 func blank(doc []byte) bool {
 	for at := 0; at < len(doc); {
 		line := lineAt(doc, at)
@@ -83,7 +83,7 @@ func blank(doc []byte) bool {
 	return true
 }
 
-// cut splits a document into the parts of its object.
+// cut divides a document into the parts of its object.
 func cut(doc []byte) (parts, error) {
 	if t := bytes.TrimSpace(doc); len(t) > 0 && t[0] == '{' {
 		if ps, rest, err := cutJSON(t); err == nil && len(bytes.TrimSpace(rest)) == 0 {
@@ -93,7 +93,7 @@ func cut(doc []byte) (parts, error) {
 	if ps, ok := cutYAML(doc); ok {
 		return ps, nil
 	}
-	// The slow way, for flow style, anchors and whatever else YAML allows.
+	// This slower way is for flow style, anchors and the rest of YAML.
 	asJSON, err := yaml.YAMLToJSON(doc)
 	if err != nil {
 		return nil, err
@@ -102,11 +102,10 @@ func cut(doc []byte) (parts, error) {
 	return ps, err
 }
 
-// cutYAML splits a mapping in block style whose keys stand at the beginning of lines; not ok where the text is anything
-// else.
+// cutYAML divides a mapping in block style whose keys are at the beginning of lines. ok is false for any other text.
 func cutYAML(doc []byte) (parts, bool) {
 	if bytes.Contains(doc, []byte(" &")) || bytes.Contains(doc, []byte(" *")) {
-		return nil, false // An alias may stand for what is in another part.
+		return nil, false // An alias may refer to another part.
 	}
 	var out parts
 	start := -1
@@ -132,7 +131,7 @@ func cutYAML(doc []byte) (parts, bool) {
 	return out, true
 }
 
-// continues says whether the line belongs to the key before it, or says nothing; inside that there is one.
+// continues reports whether the line belongs to the key before it, or is empty. inside means that there is a key.
 func continues(line []byte, inside bool) bool {
 	switch line[0] {
 	case '\n', '#':
@@ -145,7 +144,7 @@ func continues(line []byte, inside bool) bool {
 	return false
 }
 
-// keyOf is the plain key that the line begins with, empty for anything else.
+// keyOf returns the plain key with which the line begins, empty for any other line.
 func keyOf(line []byte) string {
 	for i, c := range line {
 		switch {
@@ -159,8 +158,8 @@ func keyOf(line []byte) string {
 	return ""
 }
 
-// within are the parts of a mapping that is the value of a YAML part: its lines two columns to the left. Not ok unless
-// it is in block style, indented by two.
+// within returns the parts of a mapping that is the value of a YAML part: its lines, two columns to the left. ok is false unless
+// the mapping is in block style, indented by two.
 func (p part) within() (parts, bool) {
 	if !p.yaml {
 		ps, rest, err := cutJSON(p.text)
@@ -177,7 +176,7 @@ func (p part) within() (parts, bool) {
 	return cutYAML(body)
 }
 
-// dedent takes columns off each line; not ok if a line that is not empty has less.
+// dedent removes columns from each line. ok is false if a line that is not empty has fewer.
 func dedent(text []byte, columns int) ([]byte, bool) {
 	out := make([]byte, 0, len(text))
 	for at := 0; at < len(text); {
@@ -195,7 +194,7 @@ func dedent(text []byte, columns int) ([]byte, bool) {
 	return out, true
 }
 
-// elements are the documents of a list's items.
+// elements returns the items of a list as documents.
 func (p part) elements() ([][]byte, error) {
 	if !p.yaml {
 		return cutArray(p.text)
@@ -215,7 +214,7 @@ func (p part) elements() ([][]byte, error) {
 	return cutArray(only.text)
 }
 
-// blockElements are the items of a sequence in block style, each as if it stood alone.
+// blockElements returns the items of a sequence in block style, each as a document.
 func (p part) blockElements() ([][]byte, bool) {
 	head := lineAt(p.text, 0)
 	if strings.TrimSpace(string(head)) != p.key+":" {
@@ -249,7 +248,7 @@ func (p part) blockElements() ([][]byte, bool) {
 
 var errNotAnObject = errors.New("neither an object nor a list of objects")
 
-// cutJSON splits the object that the text begins with, and returns what follows it.
+// cutJSON divides the object with which the text begins, and returns the rest of the text.
 func cutJSON(text []byte) (parts, []byte, error) {
 	at := space(text, 0)
 	if at == len(text) || text[at] != '{' {
@@ -280,7 +279,7 @@ func cutJSON(text []byte) (parts, []byte, error) {
 	return out, text[at+1:], nil
 }
 
-// cutArray splits an array into its elements.
+// cutArray divides an array into its elements.
 func cutArray(text []byte) ([][]byte, error) {
 	at := space(text, 0)
 	if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
@@ -316,8 +315,8 @@ func space(text []byte, at int) int {
 	return at
 }
 
-// skip is where the value that begins at a position ends. It looks at brackets and strings only: whoever reads the
-// value finds what else is wrong with it.
+// skip returns the end of the value that begins at a position. It looks at brackets and strings only: the parser of the value
+// finds its other faults.
 func skip(text []byte, at int) (int, error) {
 	depth := 0
 	for i := at; i < len(text); i++ {

@@ -21,9 +21,9 @@ import (
 // resourceNodes limits the number of a NodePool's nodes.
 const resourceNodes corev1.ResourceName = "nodes"
 
-// Catalog is what the launcher would tell the planner: each NodePool with what its nodes use already, and the instance
-// types of each EC2NodeClass with their offerings. What is wrong with a NodePool or a class comes back as problems; the
-// NodePool is not ready then, and the others are as they should be.
+// Catalog returns what the launcher would send to the planner: each NodePool with what its nodes use already, and the instance
+// types of each EC2NodeClass with their offerings. Faults of a NodePool or a class are returned as problems. Their NodePools are
+// then not ready; the others are not affected.
 func (m *Market) Catalog(objects *input.Objects) (catalog.State, []input.Problem) {
 	b := &builder{market: m, classes: map[string]*awsv1.EC2NodeClass{}, state: catalog.State{
 		Generation: 1, NodePools: map[string]catalog.NodePool{}, InstanceTypes: map[string][]catalog.InstanceType{},
@@ -58,7 +58,7 @@ type builder struct {
 	state    catalog.State
 	problems []input.Problem
 	zones    []string
-	// unfit says why a class cannot be used, by its name.
+	// unfit holds why a class cannot be used, by its name.
 	unfit map[string]string
 }
 
@@ -68,7 +68,7 @@ func (b *builder) problem(object, field, format string, args ...any) string {
 	return p.Field + ": " + p.Message
 }
 
-// pool is the NodePool as the planner takes it.
+// pool returns the NodePool for the catalog.
 func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	spec := p.Spec.Template.Spec
 	out := catalog.NodePool{
@@ -102,7 +102,7 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	return out
 }
 
-// requirements of the template; what is wrong with one, the planner says.
+// requirements returns those of the template. The planner reports what is wrong with one.
 func requirements(p *karpv1.NodePool) []catalog.Requirement {
 	var out []catalog.Requirement
 	for _, r := range p.Spec.Template.Spec.Requirements {
@@ -115,11 +115,11 @@ func requirements(p *karpv1.NodePool) []catalog.Requirement {
 	return out
 }
 
-// class finds the pool's EC2NodeClass and its instance types, and says why it cannot be used.
+// class finds the NodePool's EC2NodeClass and its instance types. It returns why the class cannot be used; empty if it can.
 func (b *builder) class(p *karpv1.NodePool, out *catalog.NodePool) string {
 	ref := p.Spec.Template.Spec.NodeClassRef
 	if ref == nil || ref.Name == "" {
-		// The API server would refuse it; a simulation can do without.
+		// The API server would refuse the NodePool; a simulation can do without the reference.
 		b.problem("NodePool "+p.Name, "spec.template.spec.nodeClassRef", "is missing: taken as an EC2NodeClass of AL2023 with its defaults")
 		return b.types("", nil)
 	}
@@ -130,7 +130,7 @@ func (b *builder) class(p *karpv1.NodePool, out *catalog.NodePool) string {
 	return b.types(ref.Name, b.classes[ref.Name])
 }
 
-// types fills in the instance types of a class; a class that is not in the input is AL2023 with its defaults.
+// types adds the instance types of a class. A class that is not in the input is assumed to be AL2023 with its defaults.
 func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
 	if _, ok := b.state.InstanceTypes[name]; ok {
 		return b.unfit[name]
@@ -144,7 +144,7 @@ func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
 	types := make([]catalog.InstanceType, 0, len(b.market.Types))
 	left := 0
 	for _, facts := range b.market.Types {
-		// Of a class that is only assumed nobody knows the AMI: every listed type is offered.
+		// The AMI of an assumed class is not known: every listed type is offered.
 		if class != nil && !catalog.Suits(facts, settings) {
 			left++
 			continue
@@ -173,7 +173,7 @@ func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
 	return why
 }
 
-// classFault is what keeps every node of the class from starting.
+// classFault returns what keeps every node of the class from starting; empty for nothing.
 func (b *builder) classFault(class *awsv1.EC2NodeClass, settings catalog.NodeClass) string {
 	if class == nil {
 		return ""
@@ -190,8 +190,8 @@ func (b *builder) classFault(class *awsv1.EC2NodeClass, settings catalog.NodeCla
 	return ""
 }
 
-// zones are those of the files; without such, those that the objects name: the subnets of EC2NodeClasses and the nodes;
-// without such too, three of the built-in catalogue's region.
+// zones returns the zones of the files. Without any, it returns those that the objects name: subnets of EC2NodeClasses, and
+// nodes. Without any there, it returns three of the built-in catalog's region.
 func (m *Market) zones(objects *input.Objects) []string {
 	if len(m.Zones) > 0 {
 		return m.Zones
@@ -214,10 +214,10 @@ func (m *Market) zones(objects *input.Objects) []string {
 	return out
 }
 
-// zone is where a class has subnets.
+// zone is a zone in which a class has subnets.
 type zone struct{ Zone, ID string }
 
-// zonesOf are the zones of the class's subnets where its status tells them, otherwise all.
+// zonesOf returns the zones of the class's subnets if its status has them, otherwise all.
 func zonesOf(class *awsv1.EC2NodeClass, all []string) []zone {
 	ids := map[string]string{}
 	if class != nil {
@@ -234,7 +234,7 @@ func zonesOf(class *awsv1.EC2NodeClass, all []string) []zone {
 	return out
 }
 
-// region of a zone such as us-east-1a, or of a local zone such as us-west-2-lax-1a: up to the first number.
+// region returns the region of a zone such as us-east-1a, or of a local zone such as us-west-2-lax-1a: up to the first number.
 func region(zone string) string {
 	if at := strings.IndexAny(zone, "0123456789"); at > 0 {
 		return zone[:at] + strings.TrimRight(strings.SplitN(zone[at:], "-", 2)[0], "abcdefghijklmnopqrstuvwxyz")
@@ -242,7 +242,7 @@ func region(zone string) string {
 	return zone
 }
 
-// offerings of a type: on demand in all zones if it has such a price, on the spot market where it has one.
+// offerings returns those of a type: on-demand in all zones if it has such a price, spot in the zones with a spot price.
 func (m *Market) offerings(name string, zones []zone) []catalog.Offering {
 	var out []catalog.Offering
 	for _, z := range zones {
@@ -258,8 +258,8 @@ func (m *Market) offerings(name string, zones []zone) []catalog.Offering {
 	return out
 }
 
-// usage is what counts against the limits: the capacity of the pool's nodes, and of those on their way. An input without
-// any may have told it in the NodePool's status.
+// usage returns what counts against the limits: the capacity of the NodePool's nodes, in flight too. If the input has no nodes,
+// it is the usage in the NodePool's status.
 func (b *builder) usage(p *karpv1.NodePool, objects *input.Objects, nodes map[string]*corev1.Node) corev1.ResourceList {
 	if len(objects.Nodes)+len(objects.NodeClaims) == 0 {
 		return corev1.ResourceList(p.Status.Resources).DeepCopy()

@@ -13,8 +13,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// inFlight takes a NodeClaim whose node is on its way as room, as the launcher would tell of it. One of which nobody
-// knows what it will hold is left out.
+// inFlight adds a NodeClaim whose node is in flight, as the launcher would report it. A NodeClaim with unknown resources is left
+// out.
 func (b *builder) inFlight(claim *karpv1.NodeClaim, nodes map[string]*corev1.Node) {
 	if claim.DeletionTimestamp != nil || claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
 		return
@@ -48,7 +48,7 @@ func (b *builder) inFlight(claim *karpv1.NodeClaim, nodes map[string]*corev1.Nod
 	}
 }
 
-// capacity of the instance type that the claim is expected to get.
+// capacity returns the capacity of the instance type that the claim is expected to get.
 func (b *builder) capacity(claim *karpv1.NodeClaim) corev1.ResourceList {
 	for _, t := range b.state.InstanceTypes[classOf(claim)] {
 		if t.Name == b.state.InFlight[claim.Name].InstanceType {
@@ -65,7 +65,7 @@ func classOf(claim *karpv1.NodeClaim) string {
 	return claim.Spec.NodeClassRef.Name
 }
 
-// lowest is what the smallest of the claim's instance types has, resource by resource.
+// lowest returns the smallest capacity among the claim's instance types, for each resource.
 func (b *builder) lowest(claim *karpv1.NodeClaim, expected string) corev1.ResourceList {
 	names := strings.Split(claim.Annotations[catalog.InstanceTypesAnnotation], ",")
 	if claim.Annotations[catalog.InstanceTypesAnnotation] == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// Market is what can be bought.
+// Market holds what can be bought.
 type Market struct {
 	// Types are the facts, sorted by name.
 	Types []catalog.Facts
@@ -22,15 +22,15 @@ type Market struct {
 	OnDemand map[string]float64
 	// Spot is USD per hour by zone and instance type.
 	Spot map[string]map[string]float64
-	// Zones in which every type is offered; empty where no file tells them and the objects have to (see Catalog).
+	// Zones are those in which every type is offered; empty if no file lists them and the objects have to (see Catalog).
 	Zones []string
-	// Notes tell a human what was assumed.
+	// Notes are sentences about what was assumed.
 	Notes []string
 	// Problems of the types and prices.
 	Problems []input.Problem
 }
 
-// Files are the texts of the three files; an empty one is taken from the built-in catalogue.
+// Files are the texts of the three files. Empty ones are replaced by the built-in catalog.
 type Files struct {
 	// InstanceTypes is the output of `aws ec2 describe-instance-types`.
 	InstanceTypes []byte
@@ -40,7 +40,7 @@ type Files struct {
 	Zones []byte
 }
 
-// Read reads the files. It fails where one of them is not what it should be, naming it.
+// Read reads the files. The error names the file that cannot be read.
 func Read(f Files) (*Market, error) {
 	m := &Market{}
 	return m, errors.Join(m.readTypes(f.InstanceTypes), m.readPrices(f.Prices), m.readZones(f.Zones))
@@ -99,7 +99,7 @@ func (m *Market) readPrices(text []byte) error {
 	return nil
 }
 
-// valid are the prices that can be one.
+// valid returns the prices that are possible.
 func (m *Market) valid(field string, in map[string]*float64) map[string]float64 {
 	out := make(map[string]float64, len(in))
 	for _, name := range slices.Sorted(maps.Keys(in)) {
@@ -159,7 +159,7 @@ func (m *Market) problem(object, field, format string, args ...any) {
 	m.Problems = append(m.Problems, input.Problem{Object: object, Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// some are the first names of a list.
+// some returns the first names of a list.
 func some(list []string, n int) string {
 	if len(list) <= n {
 		return strings.Join(list, ", ")

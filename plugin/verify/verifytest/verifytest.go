@@ -21,9 +21,9 @@ import (
 
 // TB is what New needs of a test or benchmark.
 type TB interface {
-	// Context returns a context that ends with the test.
+	// Helper marks the caller as a helper.
 	Helper()
-	// Context returns one that ends with the test.
+	// Context returns a context that ends with the test.
 	Context() context.Context
 	// Cleanup calls f when the test has ended.
 	Cleanup(f func())
