@@ -1,6 +1,6 @@
 package binpack
 
-// proofTables is how many bin types are looked at as hard as can be for the sake of the bound.
+// proofTables is how many bin types are looked at as hard as possible for the bound.
 const proofTables = 8
 
 // boundOf returns the bound that values of the item types prove.

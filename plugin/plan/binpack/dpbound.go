@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// What a coarse table may cost, in cells times items, and how often the prices of what is not in it are set anew.
+// What a coarse table may cost, in cells times items, and how often the prices of what is not in it are set again.
 const (
 	coarseLimit  = 300_000
 	coarseRounds = 4

@@ -16,7 +16,7 @@ const (
 	patternShare = 0.01
 )
 
-// The schedule of the ascent: in so many rounds item types first spread over bin types that are a little dearer, and at last
+// The schedule of the ascent: in so many rounds item types first spread over bin types that are a little more expensive, and at last
 // keep to the cheapest. Every evaluateEvery rounds all bin types are looked at; every correctEvery rounds those are corrected that
 // charge more than they hold.
 const (
@@ -40,7 +40,7 @@ const (
 // bin has, and an item type is worth what it costs where it costs least. Then no bin holds more value than it costs,
 // even with divisible items. The prices at which the counts are worth most are the duals of a covering program with
 // divisible items in each bin (LP relaxation). They are far from as good as duals over patterns where bins hold few
-// items, as good where they hold many, and take no pattern to find: multiplicative updates make dearer what is overused.
+// items, as good where they hold many, and take no pattern to find: multiplicative updates raise the prices of what is overused.
 // Where the best real content of a bin type is worth less than it charges, it may charge more.
 type dualAscent struct {
 	*packer

@@ -29,7 +29,7 @@ func feasible(k *packer, counts []int, pi []float64, work int) []float64 {
 		found := false
 		for bi := range k.bins {
 			if !k.work.within(until) {
-				return dearer(k, counts, pi, divisible(k, counts))
+				return moreValued(k, counts, pi, divisible(k, counts))
 			}
 			if nap[bi] > sweep {
 				continue
@@ -61,12 +61,12 @@ func feasible(k *packer, counts []int, pi []float64, work int) []float64 {
 			break
 		}
 	}
-	return dearer(k, counts, pi, divisible(k, counts))
+	return moreValued(k, counts, pi, divisible(k, counts))
 }
 
-// dearer returns the values at which the counts are worth more: where the work did not suffice for the covering program,
+// moreValued returns the values at which the counts are worth more: where the work did not suffice for the covering program,
 // those by size may be.
-func dearer(k *packer, counts []int, a, b []float64) []float64 {
+func moreValued(k *packer, counts []int, a, b []float64) []float64 {
 	more := 0.0
 	for _, ti := range k.all {
 		more += float64(counts[ti]) * (b[ti] - a[ti])

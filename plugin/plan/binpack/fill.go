@@ -17,7 +17,7 @@ const (
 	steering = 1.0
 	// variants of the knapsack items are blended: with and without the first two.
 	variants = 4
-	// Where many bins are emptied and filled anew, less will do for each: there are more tries.
+	// Where many bins are emptied and filled again, less will do for each: there are more tries.
 	lightVariants = 1
 	lightSteps    = 60
 	// blended is how many knapsack items are blended at most, those of the most value per size; the others fill what is left.

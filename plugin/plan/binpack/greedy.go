@@ -234,7 +234,7 @@ func (c *greedyCover) settle(i int) {
 }
 
 // economical returns the bin types that may hold at least half as much value per dollar as the best: a first fit of all bin types goes
-// on to fill a bin as long as any is large enough, however dear that is.
+// on to fill a bin as long as any is large enough, however expensive that is.
 func (c *greedyCover) economical() bitset.Set {
 	out := bitset.New(len(c.bins))
 	for bi, top := range c.top {

@@ -116,7 +116,7 @@ type attempt struct {
 	values []float64
 }
 
-// pack packs the item types, and returns what no packing of them can be cheaper than: rows tolerate more company than item types, so
+// pack packs the item types, and returns what no packing of them can be cheaper than: rows share bins with more others than item types do, so
 // that what bounds them bounds the item types. Where bins hold many items of many types, there are too many patterns to look at: if
 // they leave much open, resource prices are tried as well.
 func (s *attempt) pack() (outcome, float64) {

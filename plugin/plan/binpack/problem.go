@@ -21,7 +21,7 @@ type Problem struct {
 	Most int64
 }
 
-// ItemType is a number of items that packing cannot tell apart.
+// ItemType is a number of items that are the same to packing.
 type ItemType struct {
 	// Need is what one item takes of each dimension.
 	Need Vec

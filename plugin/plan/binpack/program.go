@@ -14,7 +14,7 @@ const (
 	slowShare  = 0.003
 	slowRounds = 3
 	slowGain   = 0.001
-	// feasibleShare is what may be open before the values are made feasible for the sake of the bound.
+	// feasibleShare is what may be open before the values are made feasible for the bound.
 	feasibleShare = 0.005
 	// maxSmoothing is how far the values at which bins are priced follow the duals at most while those still find columns,
 	// smoothingStep by how much more they follow them where there are none.
@@ -164,13 +164,13 @@ func (s *generation) round() bool {
 }
 
 // candidateBins returns the bin types that may hold more than they cost, those first that seem to hold the most for a dollar. A bin
-// type whose last bound suffices even if all item types had become dearer by as much as any did is not looked at.
+// type whose last bound suffices even if all item types had risen in value by as much as any did is not looked at.
 func (s *generation) candidateBins() []int {
-	dearer := s.dearest()
+	rise := s.largestRise()
 	s.was = append(s.was[:0], s.at.values...)
 	var out []int
 	for bi := range s.bins {
-		if upper := s.ratio[bi] * dearer; upper > 0 && upper <= 1 {
+		if upper := s.ratio[bi] * rise; upper > 0 && upper <= 1 {
 			s.ratio[bi] = upper
 			continue
 		}
@@ -185,8 +185,8 @@ func (s *generation) candidateBins() []int {
 	return out
 }
 
-// dearest returns the largest factor by which an item type has become dearer since the ratios were found.
-func (s *generation) dearest() float64 {
+// largestRise returns the largest factor by which the value of an item type has risen since the ratios were found.
+func (s *generation) largestRise() float64 {
 	if s.was == nil {
 		return math.Inf(1)
 	}

@@ -49,7 +49,7 @@ func newRows(k *packer) *rows {
 }
 
 // coarseRows aggregates rows of equal needs further, until they are few enough for resource prices, which value each item type by its
-// own size all the same; nil where they are too many whatever counts as similar. The ratio grows by two fifths each time: fourteen
+// own size still; nil where they are too many whatever counts as similar. The ratio grows by two fifths each time: fourteen
 // tries at most.
 func coarseRows(k *packer, fine *rows) *rows {
 	for ratio := 1.01; ratio < 2; ratio = 1 + (ratio-1)*1.4 {
@@ -83,7 +83,7 @@ func resourceRows(k *packer, few int) *rows {
 	return r
 }
 
-// eligibilityClasses tells item types apart by the bin types that are open to them if size does not count.
+// eligibilityClasses divides item types by the bin types that are open to them if size does not count.
 func eligibilityClasses(k *packer) []int {
 	if k.classes == nil {
 		k.classes = findClasses(k.relaxer)

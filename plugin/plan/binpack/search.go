@@ -7,7 +7,7 @@ import (
 )
 
 // search is a large neighborhood search over the boxes of one packing (Shaw 1998; ruin and recreate, Schrimpf 2000): a
-// few boxes are ruined, what was in them is put into free room of others, and the rest is packed anew by the greedy
+// few boxes are ruined, what was in them is put into free room of others, and the rest is packed again by the greedy
 // cover. The result is kept if it is cheaper.
 type search struct {
 	*greedyCover
@@ -39,7 +39,7 @@ const (
 	lookAgain  = 60
 	// patience is how many steps without success the search takes per box.
 	patience = 12
-	// nearlyBest is the tolerance with which the items of ruined boxes are packed anew.
+	// nearlyBest is the tolerance with which the items of ruined boxes are packed again.
 	nearlyBest = 0.02
 )
 
