@@ -16,54 +16,55 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// Reason is the reason that a collected NodeClaim's end carries: Karpenter's label value.
+// Reason is Karpenter's label value for the termination of collected NodeClaims.
 const Reason = "garbage_collected"
 
 const (
-	// early is the period of the first rounds after leadership was won, when a crash may have left something.
+	// early is the period of the first rounds after leadership was acquired, when a crash may have left garbage.
 	early       = 10 * time.Second
 	earlyRounds = 20
-	// period of the later rounds.
+	// period is that of the later rounds.
 	period = 2 * time.Minute
-	// perCall is how many instances one call terminates.
+	// perCall is the number of instances that one call terminates.
 	perCall = 100
 )
 
-// Instances is what collection needs of the cloud; cloud.Cloud has it.
+// Instances is the part of cloud.Cloud that collection needs.
 type Instances interface {
 	// Instances describes all instances of the cluster.
 	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
-	// Terminate ends instances.
+	// Terminate terminates instances.
 	Terminate(ctx context.Context, instanceIDs []string) error
 	// Tag writes tags on one instance.
 	Tag(ctx context.Context, instanceID string, tags map[string]string) error
-	// Sweep deletes what nobody needs any more.
+	// Sweep deletes unused resources.
 	Sweep(ctx context.Context) error
 }
 
-// Ender ends NodeClaims; *terminate.Terminator is one.
+// Ender terminates NodeClaims; *terminate.Terminator is one.
 type Ender interface {
-	// Begin starts the end of a NodeClaim.
+	// Begin starts the termination of a NodeClaim.
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Config is what a Collector is made of. Every field is required but where it says otherwise.
+// Config holds the dependencies of a Collector. Every field is required unless its comment says otherwise.
 type Config struct {
 	// Reader reads NodeClaims and Nodes from the API server: a cache that lags would show owned instances as leaked.
 	Reader client.Reader
 	// Cloud has the instances.
 	Cloud Instances
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
-	// Ender ends NodeClaims.
+	// Ender terminates NodeClaims.
 	Ender Ender
-	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are. Not required.
+	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
+	// Not required.
 	Ours func(claim *karpv1.NodeClaim) bool
-	// Alone says that no Karpenter is alive: then its leaks are ours to end. Nil means it is so. Not required.
+	// Alone reports whether no Karpenter is running: then its leaked instances are collected too. Nil means true. Not required.
 	Alone func() bool
 }
 
-// Collector ends what nobody owns.
+// Collector terminates instances and claims without an owner.
 type Collector struct{ config Config }
 
 // New returns a Collector; Run starts it.
@@ -99,7 +100,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// Collect looks once, waiting for leadership first.
+// Collect runs one round, after waiting for leadership.
 func (c *Collector) Collect(ctx context.Context) error {
 	ctx, cancel, err := c.config.Guard.Wait(ctx)
 	if err != nil {
@@ -114,19 +115,19 @@ func (c *Collector) Collect(ctx context.Context) error {
 }
 
 func (c *Collector) observe(ctx context.Context) (State, error) {
-	// Instances first: a claim is older than its instance, so each instance seen here has its claim below.
+	// Instances are read first: a claim is older than its instance, so each instance seen here has its claim in the later list.
 	instances, err := c.config.Cloud.Instances(ctx, cloud.Selector{})
 	if err != nil {
-		return State{}, fmt.Errorf("describe instances: %w", err)
+		return State{}, fmt.Errorf("describing instances: %w", err)
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := c.config.Reader.List(ctx, claims); err != nil {
-		return State{}, fmt.Errorf("list NodeClaims: %w", err)
+		return State{}, fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	nodes := &corev1.NodeList{}
-	// All of them: the Node of a NodeClaim that a user created may carry no label of a NodePool.
+	// All Nodes are listed: the Node of a NodeClaim that a user created may have no NodePool label.
 	if err := c.config.Reader.List(ctx, nodes); err != nil {
-		return State{}, fmt.Errorf("list Nodes: %w", err)
+		return State{}, fmt.Errorf("listing Nodes: %w", err)
 	}
 	ready := map[string]bool{}
 	for i := range nodes.Items {
@@ -155,18 +156,18 @@ func (c *Collector) end(ctx context.Context, g Garbage) error {
 			ids = append(ids, i.ID)
 		}
 		if err := c.config.Cloud.Terminate(ctx, ids); err != nil {
-			errs = append(errs, fmt.Errorf("terminate %d instances that no NodeClaim waits for: %w", len(ids), err))
+			errs = append(errs, fmt.Errorf("terminating %d instances that no NodeClaim waits for: %w", len(ids), err))
 		}
 	}
 	for _, t := range g.Untagged {
 		if err := c.config.Cloud.Tag(ctx, t.InstanceID, t.Tags); err != nil && !cloud.IsNotFound(err) {
 			errs = append(errs, err)
-			break // The rest of them next time: tags are for humans.
+			break // The next round writes the rest: tags are for people.
 		}
 	}
 	for i := range g.Claims {
 		claim := &g.Claims[i]
-		log.Info("Ending a NodeClaim whose instance is gone", "nodeClaim", klog.KObj(claim), "providerID", claim.Status.ProviderID)
+		log.Info("Terminating a NodeClaim whose instance no longer exists", "nodeClaim", klog.KObj(claim), "providerID", claim.Status.ProviderID)
 		if err := c.config.Ender.Begin(ctx, claim, Reason); err != nil {
 			errs = append(errs, fmt.Errorf("end NodeClaim %s: %w", claim.Name, err))
 		}

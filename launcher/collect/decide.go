@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// minAge of an instance that nobody owns: the record of a launch may still be on its way. Package terminate has as long to end the
-	// instance of a NodeClaim that is being deleted without the finalizer.
+	// minAge is the minimum age of a collected instance: the record of its launch may still be on its way. Package terminate has the same
+	// time to terminate the instance of a NodeClaim that is being deleted without the finalizer.
 	minAge = 30 * time.Second
-	// visibleAfter is when EC2's eventual consistency no longer explains that an instance is missing.
+	// visibleAfter is the age from which EC2's eventual consistency no longer explains a missing instance.
 	visibleAfter = time.Minute
 )
 
-// State is what was observed. Instances must have been read before NodeClaims, so that each has its claim.
+// State is the observed state. Instances must be read before NodeClaims, so that each has its claim.
 type State struct {
 	// Now is the time of the decision.
 	Now time.Time
@@ -27,27 +27,27 @@ type State struct {
 	Instances []cloud.Instance
 	// Claims are all NodeClaims.
 	Claims []karpv1.NodeClaim
-	// Nodes says of each Node, by providerID, whether it is Ready: then something lives there, whatever EC2 says.
+	// Nodes maps the providerID of each Node to whether it is Ready. A Ready node runs, whatever EC2 returns.
 	Nodes map[string]bool
-	// Foreign holds the names of the claims that a live Karpenter has.
+	// Foreign holds the names of the claims that a running Karpenter manages.
 	Foreign map[string]bool
-	// Beside says that a Karpenter is alive, or may be. Then only instances that slipway launched are looked at: Karpenter writes
-	// an instance into its claim a moment after it has launched it.
+	// Beside means that a Karpenter is running, or may be. Then only instances that slipway launched are considered: Karpenter records an
+	// instance in its claim a moment after the launch.
 	Beside bool
 }
 
-// Garbage is what nobody will miss.
+// Garbage is what a round terminates or repairs.
 type Garbage struct {
-	// Instances to terminate: no NodeClaim owns them, and no launch in progress will; or their NodeClaim is being deleted without
-	// the finalizer that would have it wait for them, and has no Node to drain.
+	// Instances are those to terminate: no NodeClaim owns them, and no launch in progress will; or their NodeClaim is being deleted without
+	// the finalizer that waits for them, and has no Node to drain.
 	Instances []cloud.Instance
-	// Claims to end: their instance is gone.
+	// Claims are those to terminate: their instance no longer exists.
 	Claims []karpv1.NodeClaim
 	// Untagged are instances that lack the tags of their NodeClaim: a launch was cut short, or EC2 was busy.
 	Untagged []Untagged
 }
 
-// Untagged is an instance and the tags that it is to get.
+// Untagged is an instance and the tags to write on it.
 type Untagged struct {
 	// InstanceID of the instance.
 	InstanceID string
@@ -58,10 +58,10 @@ type Untagged struct {
 // claimTag is the EC2 tag that names an instance's NodeClaim.
 const claimTag = "karpenter.sh/nodeclaim"
 
-// retagAtOnce is how many instances one round tags: the launch itself does it for nearly all.
+// retagAtOnce is the number of instances that one round tags: the launch itself tags nearly all.
 const retagAtOnce = 50
 
-// Decide finds the garbage.
+// Decide returns the garbage.
 func Decide(s State) Garbage {
 	var out Garbage
 	s.judgeInstances(&out)
@@ -78,7 +78,7 @@ func Decide(s State) Garbage {
 	return out
 }
 
-// judgeInstances finds the instances that nobody owns or waits for, and those whose owner's tags are missing.
+// judgeInstances finds the instances without an owner or a launch in progress, and those that lack their owner's tags.
 func (s State) judgeInstances(out *Garbage) {
 	owner, launching := s.owners()
 	for _, i := range s.Instances {
@@ -97,7 +97,7 @@ func (s State) judgeInstances(out *Garbage) {
 	}
 }
 
-// owners returns the claim of each instance, by the instance's id, and the ids of the launches that claims still wait for.
+// owners returns the claim of each instance, by the instance's ID, and the IDs of the launches that claims still wait for.
 func (s State) owners() (owner map[string]*karpv1.NodeClaim, launching map[string]bool) {
 	owner, launching = map[string]*karpv1.NodeClaim{}, map[string]bool{}
 	for i := range s.Claims {
@@ -112,8 +112,8 @@ func (s State) owners() (owner map[string]*karpv1.NodeClaim, launching map[strin
 	return owner, launching
 }
 
-// abandoned reports whether the claim is being deleted without the finalizer, so that nothing waits for its instance. Where a Node
-// stands, package terminate drains it first. The claim's word alone ends no instance: its launch, or its tag, must name the claim.
+// abandoned reports whether the claim is being deleted without the finalizer, so that nothing waits for its instance. If a Node exists,
+// package terminate drains it first. The claim's status alone terminates no instance: the instance's launch ID or tag must name the claim.
 func (s State) abandoned(i cloud.Instance, claim *karpv1.NodeClaim) bool {
 	if claim.DeletionTimestamp == nil || s.Now.Sub(claim.DeletionTimestamp.Time) <= minAge || s.Foreign[claim.Name] {
 		return false
@@ -124,7 +124,7 @@ func (s State) abandoned(i cloud.Instance, claim *karpv1.NodeClaim) bool {
 	return named && !node && !controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer)
 }
 
-// missing are the tags of a launched instance that it lacks.
+// missing returns the tags that a launched instance lacks.
 func missing(i cloud.Instance, claim *karpv1.NodeClaim) map[string]string {
 	out := map[string]string{}
 	if i.Tags[claimTag] != claim.Name {
@@ -136,12 +136,12 @@ func missing(i cloud.Instance, claim *karpv1.NodeClaim) map[string]string {
 	return out
 }
 
-// live says that the instance costs money.
+// live reports whether the instance costs money.
 func live(state cloud.InstanceState) bool {
 	return state != cloud.StateShuttingDown && state != cloud.StateTerminated
 }
 
-// lost says that a claim's instance is gone; the state is empty where EC2 does not show it.
+// lost reports whether a claim's instance no longer exists; the state is empty if EC2 does not return the instance.
 func lost(state cloud.InstanceState, age time.Duration) bool {
 	return state == cloud.StateTerminated || state == "" && age > visibleAfter
 }

@@ -12,35 +12,35 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// DefaultAMIAlias is what an EC2NodeClass gets whose old form has no images that exist for current versions of Kubernetes.
+// DefaultAMIAlias is the alias of an EC2NodeClass whose old form selects no images for current versions of Kubernetes.
 const DefaultAMIAlias = "al2023@latest"
 
-// Options are what v1 requires and an old manifest may lack.
+// Options are values that v1 requires and an old manifest may lack.
 type Options struct {
-	// Role of the nodes, where neither a role nor an instance profile is given.
+	// Role is the nodes' role if the manifest has neither a role nor an instance profile.
 	Role string
-	// InstanceProfile of the nodes, in the same case, instead of Role.
+	// InstanceProfile is used in the same case, instead of Role.
 	InstanceProfile string
-	// AMIAlias of an EC2NodeClass whose images no longer exist or are not named; default DefaultAMIAlias.
+	// AMIAlias is the alias of an EC2NodeClass whose images no longer exist or are not named; default DefaultAMIAlias.
 	AMIAlias string
 }
 
-// Level is how much a finding matters.
+// Level is the severity of a finding.
 type Level string
 
 // The levels of findings.
 const (
-	// Lost is a field that v1 has no counterpart for.
+	// Lost means that v1 has no counterpart for a field.
 	Lost Level = "lost"
-	// Assumed is a value that the old form did not have, or had otherwise.
+	// Assumed means that a value was not in the old form, or was different.
 	Assumed Level = "assumed"
-	// Missing is what v1 requires and nobody has given: the API server will refuse the object.
+	// Missing means that v1 requires a value that is not given: the API server will reject the object.
 	Missing Level = "missing"
 )
 
-// Finding is something a user has to know about one field.
+// Finding is a remark about one field.
 type Finding struct {
-	// Level says what became of the field.
+	// Level is its severity.
 	Level Level
 	// Object is the old object, as kind and name.
 	Object string
@@ -50,36 +50,36 @@ type Finding struct {
 	Why string
 }
 
-// String is the line that is printed.
+// String returns the line that is printed.
 func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s: %s", f.Level, f.Object, f.Field, f.Why)
 }
 
-// Result is what became of the input.
+// Result is the output of a conversion.
 type Result struct {
-	// Text is all documents, in the order of the input.
+	// Text holds all documents, in the order of the input.
 	Text []byte
 	// Findings in the order of the documents.
 	Findings []Finding
-	// Converted is how many objects were converted.
+	// Converted is the number of converted objects.
 	Converted int
 }
 
-// Incomplete says that something is missing that only the user knows.
+// Incomplete reports whether a value is missing that only the user can provide.
 func (r Result) Incomplete() bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Level == Missing })
 }
 
 // Input is one file, or standard input.
 type Input struct {
-	// Name is named in errors.
+	// Name is the input's name in errors.
 	Name string
 	// Text is YAML or JSON, in one or more documents.
 	Text []byte
 }
 
-// Convert converts the documents of all inputs together: a NodePool's kubelet settings move to the EC2NodeClass that it
-// names, wherever that stands.
+// Convert converts the documents of all inputs together: a NodePool's kubelet settings move to the EC2NodeClass that it names, in whichever
+// input that is.
 func Convert(inputs []Input, o Options) (Result, error) {
 	if o.Role != "" && o.InstanceProfile != "" {
 		return Result{}, errors.New("role and instance profile are given: v1 takes one of them")
@@ -102,17 +102,17 @@ type conversion struct {
 	options  Options
 	outputs  []output
 	findings []Finding
-	// kubelets are settings of kubelets, which v1 has in the EC2NodeClass.
+	// kubelets are kubelet settings that v1 has in the EC2NodeClass.
 	kubelets []kubelet
 	count    int
 }
 
-// output is one document: text that passes untouched, or an object.
+// output is one document: text that is copied unchanged, or an object.
 type output struct {
 	text     []byte
 	old      map[string]any
 	comments comments
-	// objects are what the old one became: one or two, or none.
+	// objects are the converted ones: one or two, or none.
 	objects []map[string]any
 }
 
@@ -160,7 +160,7 @@ func (c *conversion) readDocument(text []byte) error {
 	return nil
 }
 
-// listItem is a document of its own: an item that is converted has no place in a list of the old kind.
+// listItem returns the item of a list as a document of its own: a converted item does not belong in a list of the old kind.
 func listItem(item any) output {
 	object, ok := item.(map[string]any)
 	switch {
@@ -172,7 +172,7 @@ func listItem(item any) output {
 	return output{}
 }
 
-// convertible are the old kinds, and those that Karpenter itself creates.
+// convertible returns the function that converts an old kind, including kinds that Karpenter itself creates.
 func convertible(apiVersion, kind string) func(*conversion, *fields) []map[string]any {
 	switch apiVersion + " " + kind {
 	case "karpenter.sh/v1alpha5 Provisioner":
@@ -206,14 +206,14 @@ func (o *output) convert(c *conversion) {
 	}
 	f := &fields{values: o.old, object: strings.TrimSpace(kind + " " + name), name: name, conversion: c}
 	convert := convertible(text(o.old["apiVersion"]), kind)
-	// The server's own words are no manifest's.
+	// Fields that the server writes do not belong in a manifest.
 	f.drop("apiVersion", "kind", "status")
 	o.objects = convert(c, f)
 	f.reportRest()
 	c.count++
 }
 
-// created is an object that Karpenter makes, not its user.
+// created handles an object that Karpenter creates, not its user.
 func (c *conversion) created(f *fields) []map[string]any {
 	f.drop("metadata", "spec")
 	c.report(Lost, f.object, "kind", "Karpenter creates these objects, no manifest does: it is left out")

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Each file of testdata is a scenario: its comment says what it shows, args are the options as the command line has them, in*
-// are the input's files, want is the output and findings what is told beside it.
+// Each file of testdata is a scenario. Its comment says what it shows, args are the command line options, in* are the input files, want is
+// the output, and findings are the printed findings.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -71,7 +71,7 @@ func scenario(t *testing.T, file string) {
 	}
 }
 
-// sections are what the scenario's files hold: the input, the options, and by its name what is to come out.
+// sections returns the contents of the scenario's files: the input, the options, and the expected outputs by name.
 func sections(t *testing.T, archive *txtar.Archive) (inputs []convert.Input, options convert.Options, want map[string]string) {
 	t.Helper()
 	want = map[string]string{}
@@ -88,7 +88,7 @@ func sections(t *testing.T, archive *txtar.Archive) (inputs []convert.Input, opt
 	return inputs, options, want
 }
 
-// write puts what came out behind the scenario's input.
+// write appends the actual output to the scenario's input.
 func write(t *testing.T, file string, archive *txtar.Archive, got map[string]string) {
 	t.Helper()
 	for _, name := range []string{"want.yaml", "findings"} {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// fields are those of an old object that nobody has taken yet.
+// fields are the fields of an old object that are not converted yet.
 type fields struct {
 	values map[string]any
-	// object is its kind and name, name the latter alone.
+	// object is the object's kind and name, name the name alone.
 	object, name string
 	// path of these fields in the object; empty at its root.
 	path       string
@@ -17,21 +17,21 @@ type fields struct {
 	children   []*fields
 }
 
-// take removes a field and returns its value; nil without one.
+// take removes a field and returns its value, or nil if it is missing.
 func (f *fields) take(key string) any {
 	value := f.values[key]
 	delete(f.values, key)
 	return value
 }
 
-// drop removes fields that say nothing.
+// drop removes fields without a meaning in v1.
 func (f *fields) drop(keys ...string) {
 	for _, key := range keys {
 		delete(f.values, key)
 	}
 }
 
-// within takes an object's fields. What is no object stays, and is reported with the rest.
+// within takes the fields of an object. A value that is not an object stays, and is reported with the rest.
 func (f *fields) within(key string) *fields {
 	values, ok := f.values[key].(map[string]any)
 	if !ok {
@@ -47,7 +47,7 @@ func (f *fields) within(key string) *fields {
 	return child
 }
 
-// has says whether a field is there and says anything.
+// has reports whether a field exists and is not null.
 func (f *fields) has(key string) bool { return f.values[key] != nil }
 
 func (f *fields) at(key string) string {
@@ -65,7 +65,7 @@ func (f *fields) assumed(field, why string) {
 	f.conversion.report(Assumed, f.object, field, why)
 }
 
-// reportRest reports what nobody has taken.
+// reportRest reports the fields that were not converted.
 func (f *fields) reportRest() {
 	for _, key := range slices.Sorted(maps.Keys(f.values)) {
 		if f.values[key] != nil {
@@ -77,13 +77,13 @@ func (f *fields) reportRest() {
 	}
 }
 
-// text is a value that is a string, else nothing.
+// text returns a value that is a string, otherwise "".
 func text(value any) string {
 	s, _ := value.(string)
 	return s
 }
 
-// set sets what there is.
+// set sets key if the value is not empty.
 func set(into map[string]any, key string, value any) {
 	switch v := value.(type) {
 	case nil:
@@ -100,7 +100,7 @@ func set(into map[string]any, key string, value any) {
 	into[key] = value
 }
 
-// metadata takes the object's, without what the server and Karpenter have added.
+// metadata takes the object's metadata without the additions of the server and Karpenter.
 func (f *fields) metadata() map[string]any {
 	m := f.within("metadata")
 	out := map[string]any{}
@@ -124,7 +124,7 @@ func (f *fields) metadata() map[string]any {
 	return out
 }
 
-// servers says that an annotation is written by kubectl or Karpenter, and again for the new object.
+// servers reports whether an annotation is written by kubectl or Karpenter, which write it again for the new object.
 func servers(annotation string) bool {
 	return annotation == "kubectl.kubernetes.io/last-applied-configuration" ||
 		strings.HasSuffix(annotation, "-hash") && strings.HasPrefix(annotation, "karpenter.") ||

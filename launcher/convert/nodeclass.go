@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// nodeTemplate is v1alpha1's AWSNodeTemplate.
+// nodeTemplate converts v1alpha1's AWSNodeTemplate.
 func (c *conversion) nodeTemplate(f *fields) []map[string]any {
 	metadata := f.metadata()
 	return []map[string]any{c.oldClass(f, f.within("spec"), metadata)}
 }
 
-// inlineClass is the EC2NodeClass of a Provisioner that has its provider inline. It has the Provisioner's name.
+// inlineClass returns the EC2NodeClass of a Provisioner with an inline provider. It has the Provisioner's name.
 func (c *conversion) inlineClass(f, provider *fields) map[string]any {
 	provider.drop("apiVersion", "kind")
 	return c.oldClass(f, provider, map[string]any{"name": f.name})
 }
 
-// oldClass is what AWSNodeTemplate and inline provider have alike.
+// oldClass converts what AWSNodeTemplate and inline provider have in common.
 func (c *conversion) oldClass(f, spec *fields, metadata map[string]any) map[string]any {
 	out := map[string]any{}
 	if spec.has("launchTemplate") {
@@ -35,7 +35,7 @@ func (c *conversion) oldClass(f, spec *fields, metadata map[string]any) map[stri
 	return map[string]any{"apiVersion": nodeClassVersion, "kind": nodeClassKind, "metadata": metadata, "spec": out}
 }
 
-// nodeClass is v1beta1's.
+// nodeClass converts v1beta1's EC2NodeClass.
 func (c *conversion) nodeClass(f *fields) []map[string]any {
 	metadata := f.metadata()
 	spec := f.within("spec")
@@ -52,7 +52,7 @@ func (c *conversion) nodeClass(f *fields) []map[string]any {
 	return []map[string]any{{"apiVersion": nodeClassVersion, "kind": nodeClassKind, "metadata": metadata, "spec": out}}
 }
 
-// sameInBoth takes what all versions have alike.
+// sameInBoth takes the fields that are the same in all versions.
 func (c *conversion) sameInBoth(spec *fields, out map[string]any) {
 	for _, key := range []string{"userData", "context", "detailedMonitoring"} {
 		set(out, key, spec.take(key))
@@ -74,7 +74,7 @@ func (c *conversion) sameInBoth(spec *fields, out map[string]any) {
 	out["metadataOptions"] = values
 }
 
-// tags takes those of instances, without slipway's and Karpenter's own.
+// tags takes the tags of instances, without slipway's and Karpenter's own.
 func (f *fields) tags() map[string]any {
 	tags := f.within("tags")
 	out := map[string]any{}
@@ -91,7 +91,7 @@ func (f *fields) tags() map[string]any {
 	return out
 }
 
-// identity is who the nodes are: v1 requires a role or an instance profile.
+// identity converts the nodes' IAM identity: v1 requires a role or an instance profile.
 func (c *conversion) identity(f, spec *fields, out map[string]any) {
 	set(out, "role", spec.take("role"))
 	set(out, "instanceProfile", spec.take("instanceProfile"))
@@ -101,10 +101,10 @@ func (c *conversion) identity(f, spec *fields, out map[string]any) {
 	switch {
 	case c.options.Role != "":
 		out["role"] = c.options.Role
-		f.assumed("spec.role", c.options.Role+", as --role says")
+		f.assumed("spec.role", c.options.Role+", from --role")
 	case c.options.InstanceProfile != "":
 		out["instanceProfile"] = c.options.InstanceProfile
-		f.assumed("spec.instanceProfile", c.options.InstanceProfile+", as --instance-profile says")
+		f.assumed("spec.instanceProfile", c.options.InstanceProfile+", from --instance-profile")
 	default:
 		c.report(Missing, f.object, "spec.role", "v1 requires the nodes' role or an instance profile: give --role or --instance-profile")
 	}
@@ -118,7 +118,7 @@ func (c *conversion) requireSelectors(f *fields, out map[string]any) {
 	}
 }
 
-// images are amiFamily and amiSelectorTerms, of which v1 requires the latter.
+// images converts amiFamily and amiSelectorTerms; v1 requires the latter.
 func (c *conversion) images(f, spec *fields, out map[string]any, terms []any) {
 	family := text(spec.take("amiFamily"))
 	if family == "Ubuntu" {
@@ -167,7 +167,7 @@ func orAL2(family string) string {
 
 func alias1(alias string) []any { return []any{map[string]any{"alias": alias}} }
 
-// ubuntu is no family of v1: its images read AL2's user data and have another root device.
+// ubuntu converts the family Ubuntu, which v1 does not have: its images read AL2's user data and have another root device.
 func (c *conversion) ubuntu(f *fields, out map[string]any, selected bool) {
 	if !selected {
 		c.report(Lost, f.object, "spec.amiFamily", "v1 does not find Ubuntu's images: name them in amiSelectorTerms, with amiFamily AL2")

@@ -15,11 +15,11 @@ const (
 	nodePoolVersion  = "karpenter.sh/v1"
 	nodeClassVersion = "karpenter.k8s.aws/v1"
 	nodeClassKind    = "EC2NodeClass"
-	// never is v1's word for a time that does not come.
+	// never is v1's value for a duration without end.
 	never = "Never"
 )
 
-// kubelet is what a NodePool said of its kubelets: v1 has it in the EC2NodeClass.
+// kubelet holds the kubelet settings of a NodePool: v1 has them in the EC2NodeClass.
 type kubelet struct {
 	pool     map[string]any
 	class    string
@@ -28,7 +28,7 @@ type kubelet struct {
 	field    string
 }
 
-// provisioner is v1alpha5's NodePool, and with a provider of its own also the EC2NodeClass.
+// provisioner converts v1alpha5's Provisioner to a NodePool, and its inline provider, if any, to an EC2NodeClass.
 func (c *conversion) provisioner(f *fields) []map[string]any {
 	metadata := f.metadata()
 	spec := f.within("spec")
@@ -68,7 +68,8 @@ func (c *conversion) provisioner(f *fields) []map[string]any {
 	return []map[string]any{pool}
 }
 
-// v1alpha5Disruption: empty nodes leave after a time, or nodes are consolidated, or nothing happens to them.
+// v1alpha5Disruption converts the three cases of v1alpha5: empty nodes are removed after a time, nodes are consolidated, or nodes are not
+// disrupted.
 func v1alpha5Disruption(spec *fields) map[string]any {
 	consolidation := spec.within("consolidation")
 	enabled, _ := consolidation.take("enabled").(bool)
@@ -85,7 +86,7 @@ func v1alpha5Disruption(spec *fields) map[string]any {
 	return map[string]any{"consolidationPolicy": "WhenEmpty", "consolidateAfter": never}
 }
 
-// defaults writes out what v1alpha5 added to every Provisioner and v1 does not add.
+// defaults writes out the defaults that v1alpha5 added to every Provisioner and v1 does not add.
 func (c *conversion) defaults(f *fields, template map[string]any) {
 	requirements, _ := template["requirements"].([]any)
 	known := map[string]bool{}
@@ -117,7 +118,7 @@ func (c *conversion) defaults(f *fields, template map[string]any) {
 	template["requirements"] = requirements
 }
 
-// nodePool is v1beta1's.
+// nodePool converts v1beta1's NodePool.
 func (c *conversion) nodePool(f *fields) []map[string]any {
 	metadata := f.metadata()
 	spec := f.within("spec")
@@ -173,7 +174,7 @@ func v1beta1Disruption(old *fields) map[string]any {
 	return out
 }
 
-// template takes what both old versions and v1 have alike.
+// template takes the fields that both old versions and v1 have in common.
 func (c *conversion) template(spec *fields, into map[string]any) {
 	set(into, "taints", spec.take("taints"))
 	set(into, "startupTaints", spec.take("startupTaints"))
@@ -205,7 +206,7 @@ func renamedLabel(key string) string {
 	return key
 }
 
-// labels takes those of nodes.
+// labels takes the labels of nodes.
 func (c *conversion) labels(f *fields) any {
 	labels, ok := f.values["labels"].(map[string]any)
 	if !ok {
@@ -220,7 +221,7 @@ func (c *conversion) labels(f *fields) any {
 	return f.take("labels")
 }
 
-// annotations takes those of nodes; two of them have a new name.
+// annotations takes the annotations of nodes; two of them have a new name.
 func (c *conversion) annotations(f *fields) any {
 	annotations, ok := f.values["annotations"].(map[string]any)
 	if !ok {
@@ -242,7 +243,7 @@ func withMetadata(spec, metadata map[string]any) map[string]any {
 	return out
 }
 
-// seconds is a number of seconds as v1 writes durations; what is no number, such as a placeholder, gets the unit alone.
+// seconds returns a number of seconds in v1's format of durations. A value that is not a number, such as a placeholder, only gets the unit.
 func seconds(value any) string {
 	n, ok := value.(json.Number)
 	if !ok {
@@ -272,8 +273,8 @@ func (c *conversion) takeKubelet(spec *fields, key string, pool map[string]any, 
 	c.kubelets = append(c.kubelets, k)
 }
 
-// settleKubelets gives each EC2NodeClass the kubelet settings of the NodePools that name it; where they differ, a copy of
-// the class for each other setting.
+// settleKubelets gives each EC2NodeClass the kubelet settings of the NodePools that name it. If these differ, it adds a copy of the class
+// for each further setting.
 func (c *conversion) settleKubelets() {
 	first := map[string]kubelet{}
 	copies := map[string][]map[string]any{}
@@ -307,7 +308,7 @@ func (c *conversion) settleKubelets() {
 	}
 }
 
-// copyFor is the name of a copy that has these settings already.
+// copyFor returns the name of a copy that has these settings already.
 func (c *conversion) copyFor(k kubelet, copies map[string][]map[string]any) string {
 	for _, made := range copies[k.class] {
 		settings, _ := made["spec"].(map[string]any)["kubelet"].(map[string]any)
@@ -318,7 +319,7 @@ func (c *conversion) copyFor(k kubelet, copies map[string][]map[string]any) stri
 	return ""
 }
 
-// class is a converted EC2NodeClass by name, and the output that it is in.
+// class returns a converted EC2NodeClass by name, and the index of its output.
 func (c *conversion) class(name string) (map[string]any, int) {
 	for i, o := range c.outputs {
 		if o.old == nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// selector is an old map of tags as terms. A value was a list with commas: one term for each.
+// selector converts an old map of tags to terms. A value was a list with commas: each entry becomes a term.
 func (f *fields) selector(key string) []any {
 	s := f.within(key)
 	var ids []string
@@ -28,7 +28,7 @@ func (f *fields) selector(key string) []any {
 	return out
 }
 
-// imageSelector is selector for images, which may also be named, and restricted to owners.
+// imageSelector is selector for images, which may also be selected by name, and restricted to owners.
 func (f *fields) imageSelector(key string) []any {
 	s := f.within(key)
 	names, owners := split(s.take("aws::name")), split(s.take("aws::owners"))
@@ -51,7 +51,7 @@ func (f *fields) imageSelector(key string) []any {
 	return product(product(terms, "name", names), "owner", owners)
 }
 
-// product is each term with each value of one more field.
+// product combines each term with each value of a further field.
 func product(terms []any, key string, values []string) []any {
 	if len(values) == 0 {
 		return terms
@@ -77,7 +77,7 @@ func (f *fields) tagTerms() []any {
 	return splitTags(tags)
 }
 
-// splitTags is one term for each combination of the tags' values.
+// splitTags returns one term for each combination of the tags' values.
 func splitTags(tags map[string]any) []any {
 	combinations := []map[string]any{{}}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
@@ -105,7 +105,7 @@ func splitTags(tags map[string]any) []any {
 	return out
 }
 
-// terms are v1beta1's, in which users went on to write lists with commas.
+// terms converts v1beta1's terms, in which users continued to write lists with commas.
 func (f *fields) terms(key string) []any {
 	old, ok := f.values[key].([]any)
 	if !ok {
@@ -147,7 +147,7 @@ func listed(tags map[string]any) bool {
 	return false
 }
 
-// split is a list with commas. A comma within a placeholder, such as ${A:-b,c}, is the placeholder's.
+// split splits a list at its commas. A comma inside a placeholder, such as ${A:-b,c}, does not split.
 func split(value any) []string {
 	var out []string
 	depth, begin, s := 0, 0, text(value)

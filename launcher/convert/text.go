@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// decode reads YAML as Kubernetes does; numbers keep their text.
+// decode parses YAML as Kubernetes does; numbers keep their text.
 func decode(document []byte) (any, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
@@ -28,21 +28,21 @@ func decode(document []byte) (any, error) {
 	return value, nil
 }
 
-// comments are those of a document that can be carried over: at its head, and at fields by their key and value.
+// comments are a document's comments that can be kept: at its head, and at fields by key and value.
 type comments struct {
 	head   string
 	fields map[place]comment
 }
 
-// place is where a comment stands. The value is empty for lists and objects.
+// place is the position of a comment. The value is empty for lists and objects.
 type place struct{ key, value string }
 
-// anyValue is the value of a field that has another name now, and often another value.
+// anyValue is the value of a field that was renamed, because its value often changed too.
 const anyValue = "*"
 
 type comment struct{ above, beside string }
 
-// readComments never fails: a document without comments is as good.
+// readComments returns no comments if the text cannot be parsed: comments are optional.
 func readComments(text []byte) comments {
 	var document yamlv3.Node
 	if err := yamlv3.Unmarshal(text, &document); err != nil {
@@ -75,7 +75,7 @@ func (c *comments) note(key string, node *yamlv3.Node, found comment) {
 	if found == (comment{}) {
 		return
 	}
-	// The first comment of a document's first field is the document's own.
+	// The first comment of a document's first field belongs to the document.
 	if found.above != "" && c.head == "" && key == "apiVersion" {
 		c.head, found.above = found.above, ""
 	}
@@ -94,7 +94,7 @@ func placeOf(key string, node *yamlv3.Node) place {
 	return place{key, ""}
 }
 
-// renamedField is where a comment of an old field belongs.
+// renamedField returns the new field that a comment of an old field belongs to.
 func renamedField(key string) string {
 	names := map[string]string{
 		"subnetSelector": "subnetSelectorTerms", "securityGroupSelector": "securityGroupSelectorTerms", "amiSelector": "amiSelectorTerms",
@@ -114,7 +114,7 @@ func firstNonEmpty(a, b string) string {
 	return b
 }
 
-// encode writes an object with sorted fields, and the comments that still have a place, each once.
+// encode writes an object with sorted fields, and the comments whose fields still exist, each once.
 func encode(object map[string]any, c comments) ([]byte, error) {
 	node, err := nodeOf(object)
 	if err != nil {
@@ -167,7 +167,7 @@ func carry(node *yamlv3.Node, within string, left map[place]comment) {
 	}
 }
 
-// nodeOf is a value as YAML, with sorted keys.
+// nodeOf returns a value as YAML, with sorted keys.
 func nodeOf(value any) (*yamlv3.Node, error) {
 	switch v := value.(type) {
 	case map[string]any:

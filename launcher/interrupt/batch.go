@@ -35,7 +35,7 @@ func (i *Interruptions) unsure(ctx context.Context, m cloud.Message, now time.Ti
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := i.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimLaunching: index.Yes}, client.Limit(1)); err != nil {
-		return false, fmt.Errorf("list NodeClaims that are being launched: %w", err)
+		return false, fmt.Errorf("listing NodeClaims that are being launched: %w", err)
 	}
 	return len(claims.Items) > 0, nil
 }

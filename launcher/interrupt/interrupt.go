@@ -282,7 +282,7 @@ func (i *Interruptions) record(ctx context.Context, claim *karpv1.NodeClaim, nod
 func (i *Interruptions) claimOf(ctx context.Context, instanceID string) (*karpv1.NodeClaim, error) {
 	list := &karpv1.NodeClaimList{}
 	if err := i.config.Client.List(ctx, list, client.MatchingFields{index.ClaimInstanceID: instanceID}); err != nil {
-		return nil, fmt.Errorf("find NodeClaim of instance %s: %w", instanceID, err)
+		return nil, fmt.Errorf("finding NodeClaim of instance %s: %w", instanceID, err)
 	}
 	if len(list.Items) == 0 {
 		return nil, nil
@@ -300,7 +300,7 @@ func (i *Interruptions) nodeOf(ctx context.Context, claim *karpv1.NodeClaim) (*c
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("get Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
+		return nil, fmt.Errorf("getting Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
 	}
 	return node, nil
 }

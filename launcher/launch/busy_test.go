@@ -35,7 +35,7 @@ func TestBusyWhileLaunching(t *testing.T) {
 	})
 }
 
-// A Launcher that has nothing to do for long comes round all the same, as the liveness probe asks.
+// The loop of a Launcher without work still runs, as the liveness probe requires.
 func TestAliveWhileIdle(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()

@@ -12,8 +12,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 )
 
-// While a cause that passes lasts, the claim says so, once; then it is launched.
-func TestPassingCauseIsTold(t *testing.T) {
+// While a transient cause lasts, the claim reports it, once; then the claim is launched.
+func TestTransientCauseIsReported(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
 		throttled := &cloud.LaunchError{Class: "default", Cause: cloud.CauseThrottled, Reason: "RequestLimitExceeded", Message: "EC2 throttles"}
@@ -39,7 +39,7 @@ func TestPassingCauseIsTold(t *testing.T) {
 	})
 }
 
-// A failure that passes says nothing against its offering: the next attempt, which needs an id of its own, asks for it again.
+// A transient failure does not exclude its offering: the next attempt, which needs a new ID, requests it again.
 func TestPassingFailureOfAnOffering(t *testing.T) {
 	inWorld(t, memory.Config{Types: []catalog.InstanceType{instanceType("m7g.large", 0.08)}}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -67,7 +67,7 @@ func TestPassingFailureOfAnOffering(t *testing.T) {
 	})
 }
 
-// What somebody has to mend ends the claims at once, under the reason that they look for.
+// A failure that an administrator must fix ends the claims at once, with the matching reason.
 func TestUnauthorized(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -87,7 +87,7 @@ func TestUnauthorized(t *testing.T) {
 	})
 }
 
-// A quota that ends all offerings is the reason, and an Event that Karpenter's users know.
+// A quota that fails all offerings is the reason, with Karpenter's Event.
 func TestQuota(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()

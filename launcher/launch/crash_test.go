@@ -61,7 +61,7 @@ func TestWriteThatIsCutOff(t *testing.T) {
 	}
 }
 
-// The instance is written down and the answer is lost: the note that the launch did not succeed takes nothing of that back.
+// The instance is recorded and the answer is lost: the later write that the launch failed does not undo the record.
 func TestAnswerToTheRecordIsLost(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -79,7 +79,7 @@ func TestAnswerToTheRecordIsLost(t *testing.T) {
 	})
 }
 
-// A crash between the stamp and the call: there is nothing to find, and that takes 30 seconds to know.
+// A crash between the stamp and the call: there is no instance, which takes 30 seconds to establish.
 func TestCrashBeforeTheCall(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -118,7 +118,7 @@ func TestCrashAfterTheCall(t *testing.T) {
 	})
 }
 
-// Of a call with two claims one is deleted while nobody looks: its instance goes too.
+// One of a call's two claims is deleted while no process runs: its instance is terminated too.
 func TestSurplusAfterACrash(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -139,8 +139,8 @@ func TestSurplusAfterACrash(t *testing.T) {
 	})
 }
 
-// The id of a call is written on each of its claims at once, and a write of a process that died may arrive when the next one has
-// looked already: that claim is launched all the same, whatever became of those that it had looked after.
+// The ID of a call is written on all its claims at once, and a write of a crashed process may arrive after the next process has searched.
+// That claim is launched as well, whatever happened to the others.
 func TestStampThatArrivesLate(t *testing.T) {
 	for _, first := range []string{"is launched", "is deleted"} {
 		t.Run("when the first "+first, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestStampThatArrivesLate(t *testing.T) {
 	}
 }
 
-// EC2 gave less than asked for before the crash: what is there is dealt, the rest bought after 30 seconds.
+// EC2 launched fewer instances than requested before the crash: those are assigned, the rest is bought after 30 seconds.
 func TestPartialFulfilmentBeforeACrash(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -261,8 +261,8 @@ func TestAnotherLeaderMeanwhile(t *testing.T) {
 	})
 }
 
-// Some stand-ins for EC2 do not know client tokens: a call whose answer is lost is repeated and launches anew. What came first
-// has no claim, and the garbage collection ends it by its launch id; what has one stays.
+// Some EC2 stand-ins ignore client tokens: a call repeated after a lost answer launches again. The first instance has no claim, and the
+// garbage collection terminates it by its launch ID; the one with a claim stays.
 func TestEC2WithoutClientTokens(t *testing.T) {
 	inWorld(t, memory.Config{IgnoreTokens: true}, func(t *testing.T, w *world) {
 		t.Helper()

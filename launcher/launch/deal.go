@@ -27,8 +27,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// search looks for the instances of a call that an earlier process made, or was about to make, and takes all claims of that call
-// along: who deals its instances must know every claim that waits for one. The instances that no claim has are returned.
+// search looks for the instances of a call that an earlier process made, or was about to make. It adds all claims of that call to the group,
+// because the instances can be assigned only with all waiting claims known. It returns the instances that no claim has.
 func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
 	instances, err := g.config.Cloud.Instances(ctx, cloud.Selector{LaunchIDs: []string{g.id}})
 	if err != nil {
@@ -55,8 +55,8 @@ func (g *group) search(ctx context.Context) ([]cloud.Instance, error) {
 	return slices.DeleteFunc(instances, func(i cloud.Instance) bool { return !alive(i) || owned[i.ProviderID()] }), nil
 }
 
-// resume deals what was found of a call whose answer was lost. Only after lookFor without enough instances does a new attempt
-// begin, with a new id: EC2 shows an instance late, and a second call would buy it twice.
+// resume assigns the instances of a call whose answer was lost. If there are too few, a new attempt with a new ID begins only after lookFor:
+// EC2 shows an instance late, and an earlier second call would buy it twice.
 func (g *group) resume(ctx context.Context, found []cloud.Instance) error {
 	if g.since.IsZero() {
 		g.since = time.Now()
@@ -71,7 +71,7 @@ func (g *group) resume(ctx context.Context, found []cloud.Instance) error {
 	return nil
 }
 
-// deal gives each claim, in the order of names, one instance, in the order of ids. Surplus is terminated.
+// deal assigns one instance, in the order of IDs, to each claim, in the order of names. Surplus instances are terminated.
 func (g *group) deal(ctx context.Context, instances []cloud.Instance) error {
 	slices.SortFunc(instances, func(a, b cloud.Instance) int { return cmp.Compare(a.ID, b.ID) })
 	n := min(len(instances), len(g.claims))
@@ -87,7 +87,7 @@ func (g *group) deal(ctx context.Context, instances []cloud.Instance) error {
 	for i, c := range claims {
 		pairs[c.UID] = instances[i]
 	}
-	// From here on the call is not repeated, whatever fails: its answer names instances that have a claim by now.
+	// From here on the call is not repeated even after an error: its instances may have a claim by now.
 	g.asked = false
 	results := each(claims, func(c *karpv1.NodeClaim) error { return g.launched(ctx, c, pairs[c.UID], offered) })
 	var left []*karpv1.NodeClaim
@@ -96,7 +96,7 @@ func (g *group) deal(ctx context.Context, instances []cloud.Instance) error {
 	for i, c := range claims {
 		switch {
 		case errors.Is(results[i], errGone):
-			surplus = append(surplus, instances[i].ID) // Nobody else will ask for it.
+			surplus = append(surplus, instances[i].ID) // Another caller will not terminate it.
 		case results[i] != nil:
 			left = append(left, c)
 			failed = errors.Join(failed, results[i])
@@ -112,11 +112,10 @@ func (g *group) deal(ctx context.Context, instances []cloud.Instance) error {
 			return err
 		}
 	}
-	return failed // The instances of the claims that are left carry the attempt's id: the next round finds them.
+	return failed // The remaining claims' instances carry the attempt's ID: the next round finds them.
 }
 
-// types are the class's instance types by name: those that the attempt chose from, or, of an earlier process's call, those that
-// are offered now.
+// types returns the class's instance types by name: those that the attempt chose from, or, for an earlier process's call, the current ones.
 func (g *group) types(ctx context.Context) (map[string]catalog.InstanceType, error) {
 	if g.offered != nil {
 		return g.offered, nil
@@ -140,14 +139,14 @@ func byName(list []catalog.InstanceType) map[string]catalog.InstanceType {
 	return out
 }
 
-// errGone says that a claim was deleted, or is being.
-var errGone = errors.New("the NodeClaim is gone")
+// errGone means that a claim was deleted, or is being deleted.
+var errGone = errors.New("the NodeClaim is deleted")
 
-// errLaunched says that a claim has its instance: it was written down, and only the answer was lost.
+// errLaunched means that a claim has its instance: it was recorded, and only the answer was lost.
 var errLaunched = errors.New("the NodeClaim is launched")
 
-// launched writes down which instance a claim has: the labels it follows from first, then the status, which is the record. A claim
-// whose call an older release made may lack the finalizer.
+// launched records a claim's instance: first the labels that follow from it, then the status, which is the record. A claim whose call an
+// older release made may lack the finalizer.
 func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance cloud.Instance, offered map[string]catalog.InstanceType) error {
 	t := offered[instance.InstanceType]
 	err := g.write(ctx, c, func(patch client.Patch) error {
@@ -181,7 +180,7 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 	return nil
 }
 
-// write reads a claim anew and writes it back as change left it, again after a conflict: promises are written meanwhile.
+// write reads a claim, applies change and writes it, and repeats this after a conflict: promises are written at the same time.
 func (g *group) write(ctx context.Context, c *karpv1.NodeClaim, change func(patch client.Patch) error) error {
 	uid := c.UID
 	err := leadership.RetryOnConflict(func() error {
@@ -201,7 +200,7 @@ func (g *group) write(ctx context.Context, c *karpv1.NodeClaim, change func(patc
 	return err
 }
 
-// notLaunched writes the condition of a claim that has no instance; errLaunched where it has one.
+// notLaunched writes the condition of a claim that has no instance; errLaunched if it has one.
 func (g *group) notLaunched(ctx context.Context, c *karpv1.NodeClaim, set func()) error {
 	return g.write(ctx, c, func(patch client.Patch) error {
 		if c.Status.ProviderID != "" {
@@ -223,7 +222,7 @@ func merge(into map[string]string, more ...map[string]string) map[string]string 
 	return out
 }
 
-// reservationLabels are what a node in a capacity reservation carries.
+// reservationLabels returns the labels of a node in a capacity reservation.
 func reservationLabels(t catalog.InstanceType, i cloud.Instance) map[string]string {
 	if i.ReservationID == "" {
 		return nil
@@ -246,8 +245,7 @@ func price(t catalog.InstanceType, i cloud.Instance) float64 {
 	return 0
 }
 
-// fail ends claims that got no instance: condition, Event, the stream's ending, deletion. Those that cannot be written stay in
-// the group.
+// fail ends claims that got no instance: condition, Event, message on the stream, deletion. Claims that cannot be written stay in the group.
 func (g *group) fail(ctx context.Context, claims []*karpv1.NodeClaim, reason, message string) error {
 	g.claims = slices.DeleteFunc(slices.Clone(g.claims), func(c *karpv1.NodeClaim) bool { return slices.Contains(claims, c) })
 	var errs []error
@@ -277,7 +275,7 @@ func (g *group) end(ctx context.Context, c *karpv1.NodeClaim, reason, message st
 	return nil
 }
 
-// eventOf is Karpenter's Event for a reason: quotas and addresses are capacity to it.
+// eventOf returns Karpenter's Event for a reason: it reports quotas and addresses as insufficient capacity.
 func eventOf(reason string) string {
 	switch reason {
 	case catalog.ReasonInsufficientCapacity, catalog.ReasonVCPULimit, catalog.ReasonSpotQuota, catalog.ReasonFleetQuota,
@@ -287,7 +285,7 @@ func eventOf(reason string) string {
 	return reason
 }
 
-// each calls f for all claims at once and returns its answers in their order.
+// each calls f for all claims concurrently and returns the results in their order.
 func each(claims []*karpv1.NodeClaim, f func(*karpv1.NodeClaim) error) []error {
 	out := make([]error, len(claims))
 	var wg sync.WaitGroup

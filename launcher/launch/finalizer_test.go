@@ -34,7 +34,7 @@ func (w *world) lacking() []string {
 	return out
 }
 
-// A NodeClaim that a user created has the finalizer when EC2 is called, and keeps those that it had.
+// A NodeClaim that a user created has the finalizer when EC2 is called, and keeps its other finalizers.
 func TestFinalizerBeforeTheCall(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()

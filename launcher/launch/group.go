@@ -25,36 +25,36 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// group is equal claims on their way to instances. One goroutine owns it.
+// group is a set of equal claims being launched. One goroutine owns it.
 type group struct {
 	*Launcher
 	// claims still without an instance, in the order of their names.
 	claims []*karpv1.NodeClaim
-	// id of the attempt under way; empty where the next one starts afresh. asked says that this process makes its call: the
-	// token makes repeating it harmless, as long as it is the same call, input.
+	// id is that of the current attempt; empty if the next attempt starts from scratch. asked means that this process makes the attempt's
+	// call: the client token makes repeating it harmless, as long as the call, input, is the same.
 	id    string
 	asked bool
 	input cloud.LaunchInput
-	// mine are the ids that this group has written or found: a claim with another one is somebody else's by now.
+	// mine are the IDs that this group has written or found: a claim with another ID belongs to another process.
 	mine map[string]bool
-	// took are the claims that this group ever had.
+	// took are the claims that this group has ever had.
 	took map[types.UID]bool
-	// failed are the offerings that gave nothing, with the reason.
+	// failed are the offerings that gave no instance, with the reason.
 	failed map[cloud.Option]cloud.OfferingFailure
-	// offered are the class's instance types by name, as the attempt under way chose from them.
+	// offered are the class's instance types by name, from which the current attempt chose.
 	offered map[string]catalog.InstanceType
-	// relaxed says that the attempt under way could not keep minValues; told is the reason that the claims show.
+	// relaxed means that the current attempt could not keep minValues. shown is the reason shown in the claims' conditions.
 	relaxed bool
-	told    string
-	// since is when the search for the instances of a call whose answer was lost began.
+	shown    string
+	// since is when the search for the instances of a call with a lost answer began.
 	since time.Time
 }
 
-// work brings a group to its end: every claim launched, failed or deleted. Errors that may pass are retried with backoff.
+// work runs a group until every claim is launched, failed or deleted. Transient errors are retried with backoff.
 func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 	id := claims[0].Annotations[catalog.LaunchAnnotation]
 	if id != "" && !l.claim(id, claims) {
-		return // Another group takes all claims of that call along.
+		return // Another group adds all claims of that call.
 	}
 	g := &group{
 		Launcher: l, claims: claims, id: id, mine: map[string]bool{id: true}, took: map[types.UID]bool{},
@@ -69,7 +69,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		}
 		err = g.attempt(effects)
 		cancel()
-		if id != "" && g.id != "" && g.id != id { // No claim of ours carries the old one any more.
+		if id != "" && g.id != "" && g.id != id { // No claim of this group carries the old ID any more.
 			l.giveBack(id, g.took)
 			id = ""
 		}
@@ -93,13 +93,13 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 
 // attempt is one round:
 //
-//  1. where an earlier process made a call, look for its instances and its claims;
-//  2. drop claims that are deleted or out of time;
-//  3. deal what was found, and never repeat that call;
-//  4. otherwise choose what to ask for,
-//  5. write the attempt's id and the finalizer on every claim,
+//  1. If an earlier process made a call, look for its instances and its claims.
+//  2. Drop claims that are deleted or past their deadline.
+//  3. Assign the instances found, and never repeat that call.
+//  4. Otherwise choose what to request,
+//  5. write the attempt's ID and the finalizer on every claim,
 //  6. call CreateFleet,
-//  7. wait until EC2 shows what it launched and deal it to the claims.
+//  7. wait until EC2 shows the launched instances, and assign them to the claims.
 func (g *group) attempt(ctx context.Context) error {
 	lost := g.id != "" && !g.asked
 	var found []cloud.Instance
@@ -131,14 +131,14 @@ func (g *group) attempt(ctx context.Context) error {
 	return g.call(ctx)
 }
 
-// fresh says that nothing was done yet for claims that are as they were just created: writing the attempt's id would notice if
-// somebody had changed or deleted one, so reading them first would only cost time.
+// fresh reports whether nothing was done yet for claims that were just created. Reading them first would only cost time: writing the
+// attempt's ID detects that one was changed or deleted.
 func (g *group) fresh() bool {
 	begun := len(g.mine) > 1 || g.id != ""
 	return !begun && !slices.ContainsFunc(g.claims, func(c *karpv1.NodeClaim) bool { return time.Since(c.CreationTimestamp.Time) > recent })
 }
 
-// call makes the attempt's call, or makes it again.
+// call makes the attempt's call, or repeats it.
 func (g *group) call(ctx context.Context) error {
 	out, err := g.config.Cloud.Launch(ctx, g.input)
 	if class, broken := cloud.IsNodeClass(err); broken {
@@ -160,7 +160,7 @@ func (g *group) call(ctx context.Context) error {
 		g.failed[key(f.Option)] = f
 	}
 	for cause := range causes {
-		if !cause.Passing() { // Those count as errors, once it is known that nothing came.
+		if !cause.Passing() { // These count as errors once it is certain that nothing was launched.
 			g.metrics.causes.WithLabelValues(string(cmp.Or(cause, cloud.CauseCapacity))).Inc()
 		}
 	}
@@ -173,20 +173,20 @@ func (g *group) call(ctx context.Context) error {
 	case passing != nil:
 		return &cloud.LaunchError{Class: g.input.Class.Name, Cause: passing.Cause, Reason: passing.Condition, Message: passing.Message}
 	}
-	return errors.New("EC2 launched nothing and gave no reason that is new") // Without a pause this might go on forever.
+	return errors.New("EC2 launched nothing and gave no new reason") // Without a pause this might repeat forever.
 }
 
-// failClass ends all claims for what their class or its account says.
+// failClass ends all claims because of an error of their class or its account.
 func (g *group) failClass(ctx context.Context, class *cloud.NodeClassError) error {
 	reason := "NodeClassNotReady"
 	if class.Cause != "" {
-		reason = class.Reason // EC2 was asked, and said it.
+		reason = class.Reason // EC2 was called, and returned this reason.
 	}
 	g.metrics.causes.WithLabelValues(string(cmp.Or(class.Cause, causeClass))).Inc()
 	return g.fail(ctx, g.claims, reason, class.Error())
 }
 
-// note makes an error that may pass known: in the log, in the metrics and, where the reason is new, on the claims.
+// note reports a transient error: in the log, in the metrics and, if the reason is new, on the claims.
 func (g *group) note(ctx context.Context, err error) {
 	klog.FromContext(ctx).Error(err, "Launch did not succeed, trying again", "nodeClaims", len(g.claims), "launch", g.id)
 	reason, cause, message := "LaunchFailed", cloud.CauseTransient, err.Error()
@@ -195,10 +195,10 @@ func (g *group) note(ctx context.Context, err error) {
 	}
 	g.metrics.errors.Inc()
 	g.metrics.causes.WithLabelValues(string(cause)).Inc()
-	if g.told == reason {
+	if g.shown == reason {
 		return
 	}
-	g.told = reason
+	g.shown = reason
 	effects, cancel, ok := g.config.Guard.Context(ctx)
 	defer cancel()
 	if !ok {
@@ -211,11 +211,11 @@ func (g *group) note(ctx context.Context, err error) {
 		if err == nil {
 			g.config.Events.Eventf(c, corev1.EventTypeWarning, reason, "%s", message)
 		}
-		return err // Nobody waits for it: it is news, and the next attempt may bring better.
+		return err // An error of this write is ignored: the condition only informs, and the next attempt may succeed.
 	})
 }
 
-// refresh reads the claims anew and drops those that are gone or going.
+// refresh reads the claims again and drops those that are deleted or being deleted.
 func (g *group) refresh(ctx context.Context) error {
 	read := make(map[*karpv1.NodeClaim]*karpv1.NodeClaim, len(g.claims))
 	for _, c := range g.claims {
@@ -234,7 +234,7 @@ func (g *group) refresh(ctx context.Context) error {
 		switch {
 		case client.IgnoreNotFound(results[i]) != nil:
 			return results[i]
-		case results[i] != nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "": // Gone, going, or done.
+		case results[i] != nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "": // Deleted, being deleted, or launched.
 		case !g.mine[current.Annotations[catalog.LaunchAnnotation]]:
 			stolen = append(stolen, current)
 		case time.Since(current.CreationTimestamp.Time) > record.LaunchTimeout:
@@ -245,7 +245,7 @@ func (g *group) refresh(ctx context.Context) error {
 	}
 	g.claims = kept
 	for _, c := range stolen {
-		// Another leader began an attempt meanwhile: its call is looked after like that of an earlier process.
+		// Another leader began an attempt meanwhile: its call is handled like that of an earlier process.
 		g.Forget(c.UID)
 		g.Enqueue(c)
 	}
@@ -255,7 +255,7 @@ func (g *group) refresh(ctx context.Context) error {
 	return nil
 }
 
-// choose decides what to ask EC2 for. done says that nothing is left to ask for, and that the claims have failed.
+// choose decides what to request from EC2. done means that nothing is left to request, and that the claims have failed.
 func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, err error) {
 	first := g.claims[0]
 	if first.Spec.NodeClassRef == nil {
@@ -298,9 +298,9 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	return in, false, nil
 }
 
-// stamp writes a new attempt's id on every claim, before the call, and Karpenter's finalizer where a claim lacks it: users create
-// NodeClaims without one, and a claim that is deleted without one takes nothing along. A claim that cannot be written takes no part
-// in the call.
+// stamp writes a new attempt's ID on every claim before the call, and Karpenter's finalizer on a claim that lacks it: users create
+// NodeClaims without one, and deleting such a claim would leave its instance behind. A claim that cannot be written takes no part in the
+// call.
 func (g *group) stamp(ctx context.Context, id string) error {
 	g.mine[id] = true
 	var stamped []*karpv1.NodeClaim
@@ -323,14 +323,14 @@ func (g *group) stamp(ctx context.Context, id string) error {
 		}
 	}
 	if failed != nil {
-		// No call was made under this id: the next round reads the claims anew and writes another.
+		// No call was made with this ID: the next round reads the claims again and writes another ID.
 		return fmt.Errorf("writing the launch id: %w", failed)
 	}
 	g.claims, g.id, g.asked = stamped, id, false
 	return nil
 }
 
-// receive waits until EC2 shows the instances and deals them to the claims; the claims left over need another attempt.
+// receive waits until EC2 shows the instances and assigns them to the claims; the remaining claims need another attempt.
 func (g *group) receive(ctx context.Context, ids []string) error {
 	instances, err := g.visible(ctx, ids)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// kubeletLabels are those labels of a claim that its kubelet is told to register with. What the instance decides is left out: the
-// Node that the launcher makes has it, or the kubelet and the cloud provider find it out, and user data that named it would be one
-// more launch template for each zone and instance type.
+// kubeletLabels returns the labels of a claim that its kubelet registers with. Labels that the instance decides are left out: the launcher's
+// Node has them, or kubelet and cloud provider determine them. In user data they would need one more launch template for each zone and
+// instance type.
 func kubeletLabels(claim map[string]string) map[string]string {
 	out := make(map[string]string, len(claim))
 	for key, value := range claim {
@@ -20,7 +20,7 @@ func kubeletLabels(claim map[string]string) map[string]string {
 	return out
 }
 
-// ofInstance says that the instance which EC2 gives decides a label.
+// ofInstance reports whether the launched instance decides a label.
 func ofInstance(key string) bool {
 	switch key {
 	case corev1.LabelTopologyZone, corev1.LabelTopologyRegion, zoneIDLabel, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,

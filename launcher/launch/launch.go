@@ -21,19 +21,19 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/liveness"
 )
 
-// Cloud is what a launch needs of the cloud; cloud.Cloud has it.
+// Cloud is the part of cloud.Cloud that launches need.
 type Cloud interface {
 	// InstanceTypes lists what can be launched from a resolved class.
 	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
 	// Launch is one CreateFleet call.
 	Launch(ctx context.Context, in cloud.LaunchInput) (cloud.LaunchOutput, error)
-	// Settled says that a launch will not be repeated.
+	// Settled declares that a launch will not be repeated.
 	Settled(launchID string)
 	// Instances describes instances.
 	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
 	// Tag writes tags on one instance.
 	Tag(ctx context.Context, instanceID string, tags map[string]string) error
-	// Terminate ends instances.
+	// Terminate terminates instances.
 	Terminate(ctx context.Context, instanceIDs []string) error
 }
 
@@ -45,29 +45,29 @@ type Config struct {
 	Reader client.Reader
 	// Cloud has the instances.
 	Cloud Cloud
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
 	// Failed is told of each claim that could not be launched, before it is deleted: reason is one CamelCase word.
 	Failed func(claim *karpv1.NodeClaim, reason, message string)
-	// Registerer takes the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
-	// MinValuesBestEffort launches although fewer values are left than a requirement's minValues asks for, as Karpenter's
-	// setting minValuesPolicy BestEffort does; otherwise the claim fails. Not required.
+	// MinValuesBestEffort launches even if fewer values are left than a requirement's minValues, as Karpenter's setting minValuesPolicy
+	// BestEffort does; otherwise the claim fails. Not required.
 	MinValuesBestEffort bool
 }
 
 // The launcher's times.
 const (
-	// lookFor is how long the instances of a call whose answer was lost are looked for: EC2 is eventually consistent.
+	// lookFor is how long the launcher looks for the instances of a call whose answer was lost: EC2 is eventually consistent.
 	lookFor = 30 * time.Second
-	// recent is the age of claims that were recorded a moment ago, in whole seconds as Kubernetes counts.
+	// recent is the maximum age of claims that count as just recorded, in whole seconds as Kubernetes counts.
 	recent = 2 * time.Second
-	// lookEvery and glanceEvery are the periods of asking EC2 for instances of a lost call, and for those it just launched.
+	// lookEvery is the period of asking EC2 for the instances of a lost call, glanceEvery that for instances it just launched.
 	lookEvery   = 2 * time.Second
 	glanceEvery = 100 * time.Millisecond
-	// firstRetry and lastRetry bound the wait after an error that may pass.
+	// firstRetry and lastRetry bound the wait after a transient error.
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 10 * time.Second
 )
@@ -78,22 +78,22 @@ type Launcher struct {
 	metrics *metrics
 	wake    chan struct{}
 	tags    *tags
-	// working counts the groups under way.
+	// working is the number of groups being launched.
 	working atomic.Int32
 	loop    liveness.Loop
 
 	mu    sync.Mutex
 	queue []*karpv1.NodeClaim
-	// known are the claims that are under way or done in this process; they are forgotten when they are deleted.
+	// known are the claims that this process is launching or has launched; they are dropped when they are deleted.
 	known map[types.UID]struct{}
-	// held counts, by name, who has claims wait that are being recorded together.
+	// held counts, by name, the callers that delay a claim because it is being recorded together with others.
 	held map[string]int
-	// lost are the ids of calls of earlier processes that a group of this one looks after, with the claims that were handed over
-	// meanwhile: the group finds them, or gives them back.
+	// lost are the IDs of calls of earlier processes that a group of this process handles, with the claims enqueued meanwhile: the group
+	// takes them, or they are enqueued again.
 	lost map[string][]*karpv1.NodeClaim
 }
 
-// New returns a Launcher that works once Run is called.
+// New returns a Launcher that starts with Run.
 func New(c Config) (*Launcher, error) {
 	if c.Client == nil || c.Reader == nil || c.Cloud == nil || c.Guard == nil || c.Events == nil || c.Failed == nil || c.Registerer == nil {
 		return nil, errors.New("launch: Client, Reader, Cloud, Guard, Events, Failed and Registerer are required")
@@ -108,7 +108,7 @@ func New(c Config) (*Launcher, error) {
 	}, nil
 }
 
-// Enqueue hands claims without an instance over and returns at once; those that are under way or done already are left out.
+// Enqueue queues claims without an instance and returns at once; claims that are being launched or are launched are ignored.
 func (l *Launcher) Enqueue(claims ...*karpv1.NodeClaim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +125,7 @@ func (l *Launcher) Enqueue(claims ...*karpv1.NodeClaim) {
 	}
 }
 
-// Forget drops what is known of a claim: call it when the claim is deleted.
+// Forget drops the state of a claim: call it when the claim is deleted.
 func (l *Launcher) Forget(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +147,8 @@ func (l *Launcher) take() []*karpv1.NodeClaim {
 	return out
 }
 
-// Hold has claims of these names wait until release is called, whoever hands them over: what is recorded together is launched
-// together, equal claims in one call, and nothing is launched that may be taken back. Release may be called more than once.
+// Hold delays the launch of claims with these names until release is called. Claims that are recorded together are then launched together,
+// equal claims in one call, and no claim is launched whose recording may be undone. Release may be called more than once.
 func (l *Launcher) Hold(names []string) (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,11 +163,11 @@ func (l *Launcher) Hold(names []string) (release func()) {
 			}
 		}
 		l.mu.Unlock()
-		l.Enqueue() // Whoever takes from the queue looks again.
+		l.Enqueue() // This wakes the reader of the queue.
 	})
 }
 
-// know notes claims that a group took along.
+// know records claims that a group added.
 func (l *Launcher) know(claims []*karpv1.NodeClaim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,8 +176,8 @@ func (l *Launcher) know(claims []*karpv1.NodeClaim) {
 	}
 }
 
-// claim makes the caller the one group that looks after a call of an earlier process; false where another does, with which the
-// claims wait.
+// claim makes the caller the one group that handles a call of an earlier process. It returns false if another group does; the claims then
+// wait for that one.
 func (l *Launcher) claim(id string, claims []*karpv1.NodeClaim) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,8 +189,8 @@ func (l *Launcher) claim(id string, claims []*karpv1.NodeClaim) bool {
 	return !taken
 }
 
-// giveBack ends what claim began. Claims that waited and that the group never took along, because their own write came after
-// it had looked, are begun with anew.
+// giveBack ends what claim began. Claims that waited and that the group did not add, because they were written after it had searched, are
+// enqueued again.
 func (l *Launcher) giveBack(id string, took map[types.UID]bool) {
 	l.mu.Lock()
 	var missed []*karpv1.NodeClaim
@@ -205,7 +205,7 @@ func (l *Launcher) giveBack(id string, took map[types.UID]bool) {
 	l.Enqueue(missed...)
 }
 
-// Run works until ctx ends, and returns once every group has stopped.
+// Run launches claims until ctx ends, and returns once every group has stopped.
 func (l *Launcher) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -231,9 +231,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	}
 }
 
-// Alive fails where the loop of Run hangs; see package liveness.
+// Alive returns an error if the loop of Run hangs; see package liveness.
 func (l *Launcher) Alive(r *http.Request) error { return l.loop.Check(r) }
 
-// Busy says that launches are under way: there may be instances that no NodeClaim names yet, of calls that are on the claims
-// already and not in the cache yet. Safe from any goroutine.
+// Busy reports whether launches are in progress: then there may be instances that no NodeClaim in the cache names yet. Safe for concurrent
+// use.
 func (l *Launcher) Busy() bool { return l.working.Load() > 0 }

@@ -52,13 +52,13 @@ func TestEqualClaimsShareACall(t *testing.T) {
 		if err != nil || instances[0].Tags["karpenter.sh/nodeclaim"] != "default-a" {
 			t.Errorf("error %v, tags %v", err, instances[0].Tags)
 		}
-		w.subject.Enqueue(&c) // Known, and it has an instance.
+		w.subject.Enqueue(&c) // The claim is known, and it has an instance.
 		w.settle(time.Minute)
 		w.wantLaunches(1)
 	})
 }
 
-// What the kubelet is told does not depend on what the plan expects of the instance: equal user data is one launch template.
+// The kubelet's labels do not depend on the expected instance: equal user data is one launch template.
 func TestKubeletLabels(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -86,7 +86,7 @@ func TestKubeletLabels(t *testing.T) {
 	})
 }
 
-// Every type comes in both tenancies: the claim's requirements decide, and what EC2 gave is the label.
+// Every type comes in both tenancies: the claim's requirements decide, and the label shows what EC2 launched.
 func TestDedicatedTenancy(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -138,7 +138,7 @@ func TestPartialFulfilment(t *testing.T) {
 		if got := w.state(); got["default-a"] != "m7g.large us-east-1a" || len(got) != 3 {
 			t.Errorf("claims %v", got)
 		}
-		// Both offerings have failed for the two that are left: nothing is bought in a loop.
+		// Both offerings have failed for the remaining two claims: nothing is bought in a loop.
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a", "default-b": "going", "default-c": "going"})
 		w.owners()
 	})
@@ -179,7 +179,7 @@ func TestNodeClassThatCannotLaunch(t *testing.T) {
 	})
 }
 
-// Somebody may create a NodeClaim with kubectl, and leave out whatever the API lets be left out.
+// A user may create a NodeClaim with kubectl, without any of the optional fields.
 func TestClaimOfSomebodyElse(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -216,7 +216,7 @@ func TestThrottledCallIsRepeatedUnderTheSameID(t *testing.T) {
 	})
 }
 
-// The answer is lost, and before the call is repeated one of its claims goes: EC2 refuses another call under the same token.
+// The answer is lost, and one of the claims is deleted before the call is repeated: EC2 rejects a different call with the same token.
 func TestRepeatedCallIsTheSame(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -289,7 +289,7 @@ func TestClaimDeletedBeforeTheCall(t *testing.T) {
 	})
 }
 
-// The call is repeated for as long as EC2 refuses it, but not once nobody needs its instance.
+// The call is repeated for as long as EC2 throttles it, but not once no claim needs its instance.
 func TestClaimDeletedWhileThrottled(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
@@ -324,7 +324,7 @@ func TestLaunchTimeout(t *testing.T) {
 	})
 }
 
-// A claim that failed but could not be written stays under way: nobody else would end it.
+// A failed claim that could not be written stays in progress: no other process would end it.
 func TestFailureThatCannotBeWritten(t *testing.T) {
 	for _, what := range []string{"status default-a", "delete default-a"} {
 		inWorld(t, memory.Config{}, func(t *testing.T, w *world) {

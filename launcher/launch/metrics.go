@@ -6,7 +6,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// causeClass is the cause of a failure that EC2 was not asked about: the class is not ready.
+// causeClass is the cause of a failure without a call to EC2: the class is not ready.
 const causeClass cloud.Cause = "class"
 
 type metrics struct {

@@ -10,25 +10,25 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// prioritizedAnnotation on an EC2NodeClass, with the value true, has EC2 take the instance types in the order of slipway's
-// prices: on-demand prioritized, spot capacity-optimized-prioritized.
+// prioritizedAnnotation on an EC2NodeClass, with the value true, makes EC2 try the instance types in the order of slipway's prices:
+// on-demand prioritized, spot capacity-optimized-prioritized.
 const prioritizedAnnotation = "slipway.dev/prioritized"
 
-// MinValuesError says that too few values of a requirement are left to launch with.
+// MinValuesError means that too few values of a requirement are left.
 type MinValuesError struct {
 	// Key of the requirement.
 	Key string
-	// Want is its minValues, Have how many values are left.
+	// Want is its minValues, Have the number of values left.
 	Want, Have int
 }
 
-// Error names the requirement.
+// Error returns a text that names the requirement.
 func (e *MinValuesError) Error() string {
 	return fmt.Sprintf("minValues of requirement %s: %d of at least %d values are available", e.Key, e.Have, e.Want)
 }
 
-// keepValues chooses the instance types to ask for, the cheapest 60, but so that every requirement with minValues keeps that many
-// values as long as there are. It returns the error of the first that cannot. Options come cheapest first.
+// keepValues chooses the instance types to request: the cheapest 60, but with minValues values for every requirement that has minValues, as
+// far as they exist. It returns the error of the first requirement that cannot be met. Options are sorted by price, cheapest first.
 func keepValues(claim *karpv1.NodeClaim, options []cloud.Option, types map[string]catalog.InstanceType) (map[string]bool, *MinValuesError) {
 	kept := map[string]bool{}
 	var short *MinValuesError
@@ -57,7 +57,7 @@ func keepValues(claim *karpv1.NodeClaim, options []cloud.Option, types map[strin
 	return kept, short
 }
 
-// valueOf is the value that an option has for a requirement's key.
+// valueOf returns the value that an option has for a requirement's key.
 func valueOf(key string, o cloud.Option, t catalog.InstanceType) string {
 	switch key {
 	case corev1.LabelInstanceTypeStable:

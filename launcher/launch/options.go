@@ -18,36 +18,36 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// maxTypes is how many instance types one call names at most: what Karpenter sends.
+// maxTypes is the maximum number of instance types in one call, as in Karpenter.
 const maxTypes = 60
 
-// maxClaims is how many instances one call asks for at most: what Karpenter merges.
+// maxClaims is the maximum number of instances in one call, as in Karpenter.
 const maxClaims = 1000
 
-// Search is what a claim may be launched as, looked for.
+// Search is the input for choosing a claim's offerings.
 type Search struct {
 	// Claim that is to be launched.
 	Claim *karpv1.NodeClaim
-	// Types that its class offers.
+	// Types are those that its class offers.
 	Types []catalog.InstanceType
-	// Failed are the offerings that gave nothing; they are left out.
+	// Failed are the offerings that gave no instance; they are left out.
 	Failed map[cloud.Option]cloud.OfferingFailure
-	// BestEffort launches although fewer values are left than minValues asks for.
+	// BestEffort launches even if fewer values are left than minValues.
 	BestEffort bool
 }
 
-// Choice is what to ask EC2 for.
+// Choice is what to request from EC2.
 type Choice struct {
-	// Options are the available offerings that will do, cheapest first, of at most 60 instance types.
+	// Options are the available and acceptable offerings, cheapest first, of at most 60 instance types.
 	Options []cloud.Option
 	// Tenancy of the instances: default or dedicated.
 	Tenancy string
-	// Relaxed says that minValues could not be kept.
+	// Relaxed means that minValues could not be kept.
 	Relaxed bool
 }
 
-// Options finds the offerings that a claim may be launched in. It fails where the claim's requirements cannot be read, and
-// with a MinValuesError.
+// Options returns the offerings in which a claim may be launched. It returns an error if the claim's requirements cannot be parsed, and a
+// MinValuesError.
 func (s Search) Options() (Choice, error) {
 	reqs, err := record.Requirements(s.Claim)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s Search) Options() (Choice, error) {
 			}
 		}
 	}
-	out = withoutDearSpot(out)
+	out = withoutExpensiveSpot(out)
 	slices.SortFunc(out, func(a, b cloud.Option) int {
 		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.Zone, b.Zone),
 			cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.Reservation.ID, b.Reservation.ID))
@@ -94,7 +94,7 @@ func (s Search) option(t catalog.InstanceType, o catalog.Offering) cloud.Option 
 	return out
 }
 
-// admits says that the requirements leave an offering.
+// admits reports whether the requirements allow an offering.
 func admits(reqs catalog.Requirements, o catalog.Offering) bool {
 	if o.CapacityType == karpv1.CapacityTypeReserved && (!allowed(reqs, awsv1.LabelCapacityReservationID, o.ReservationID) ||
 		!allowed(reqs, awsv1.LabelCapacityReservationType, o.ReservationType)) {
@@ -104,9 +104,9 @@ func admits(reqs catalog.Requirements, o catalog.Offering) bool {
 		allowed(reqs, karpv1.CapacityTypeLabelKey, o.CapacityType)
 }
 
-// withoutDearSpot leaves out spot offerings that cost more than the cheapest on-demand one: EC2 looks at spare capacity first,
+// withoutExpensiveSpot leaves out spot offerings that cost more than the cheapest on-demand one: EC2 ranks spot pools by spare capacity first,
 // and would buy them.
-func withoutDearSpot(options []cloud.Option) []cloud.Option {
+func withoutExpensiveSpot(options []cloud.Option) []cloud.Option {
 	cheapest := math.Inf(1)
 	for _, o := range options {
 		if o.CapacityType == karpv1.CapacityTypeOnDemand {
@@ -116,19 +116,19 @@ func withoutDearSpot(options []cloud.Option) []cloud.Option {
 	return slices.DeleteFunc(options, func(o cloud.Option) bool { return o.CapacityType == karpv1.CapacityTypeSpot && o.Price > cheapest })
 }
 
-// zoneIDLabel is the label that EKS gives the zone's id.
+// zoneIDLabel is EKS's label with the zone's ID.
 const zoneIDLabel = "topology.k8s.aws/zone-id"
 
-// instanceLabels is the prefix of the labels that the instance type decides; a type without one does not have the property.
+// instanceLabels is the prefix of the labels that the instance type decides; a type without such a label lacks the property.
 const instanceLabels = "karpenter.k8s.aws/instance-"
 
-// offers compares what a claim requires of its instance type: a claim that slipway did not plan names no types. Labels of
-// other kinds come from the NodePool and the offering.
+// offers reports whether an instance type meets a claim's requirements: a claim that slipway did not plan names no types. Labels of other
+// kinds come from the NodePool and the offering.
 func offers(reqs catalog.Requirements, labels map[string]string) bool {
 	for label, set := range reqs {
 		value, ok := labels[label]
 		if label == catalog.LabelInstanceTenancy {
-			value, ok = catalog.Tenancy(reqs), true // Every type comes in both.
+			value, ok = catalog.Tenancy(reqs), true // Every type comes in both tenancies.
 		}
 		if ok && !set.Has(value) || !ok && strings.HasPrefix(label, instanceLabels) && !set.Absent {
 			return false
@@ -137,7 +137,7 @@ func offers(reqs catalog.Requirements, labels map[string]string) bool {
 	return true
 }
 
-// key is an option without what may change between two attempts.
+// key returns an option without the fields that may change between two attempts.
 func key(o cloud.Option) cloud.Option {
 	return cloud.Option{InstanceType: o.InstanceType, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: cloud.Reservation{ID: o.Reservation.ID}}
 }
@@ -147,7 +147,7 @@ func allowed(reqs catalog.Requirements, label, value string) bool {
 	return !restricted || set.Has(value)
 }
 
-// groups puts claims together that EC2 cannot tell apart, each group in the order of the claims' names.
+// groups groups claims that are equal for EC2, each group in the order of the claims' names.
 func groups(claims []*karpv1.NodeClaim) [][]*karpv1.NodeClaim {
 	byKey := map[string][]*karpv1.NodeClaim{}
 	for _, c := range claims {
@@ -158,7 +158,7 @@ func groups(claims []*karpv1.NodeClaim) [][]*karpv1.NodeClaim {
 	for _, group := range byKey {
 		slices.SortFunc(group, func(a, b *karpv1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
 		if group[0].Annotations[catalog.LaunchAnnotation] != "" {
-			out = append(out, group) // A call of an earlier process is looked after as a whole.
+			out = append(out, group) // A call of an earlier process is handled as a whole.
 			continue
 		}
 		out = append(out, slices.Collect(slices.Chunk(group, maxClaims))...)
@@ -167,7 +167,8 @@ func groups(claims []*karpv1.NodeClaim) [][]*karpv1.NodeClaim {
 	return out
 }
 
-// groupKey is all that matters to EC2, and the launch id: what an earlier process began must be found again as it was.
+// groupKey returns a key of all fields that matter to EC2, and the launch ID: claims of an earlier process's call must form the same group
+// again.
 func groupKey(c *karpv1.NodeClaim) string {
 	spec := c.Spec.DeepCopy()
 	_, efa := spec.Resources.Requests[awsv1.ResourceEFA]
@@ -179,12 +180,12 @@ func groupKey(c *karpv1.NodeClaim) string {
 		EFA           bool
 	}{c.Labels, spec, c.Annotations[catalog.InstanceTypesAnnotation], c.Annotations[catalog.LaunchAnnotation], efa})
 	if err != nil {
-		return c.Name // A group of its own: nothing is lost but a shared call.
+		return c.Name // A group of its own; the only loss is a shared call.
 	}
 	return string(text)
 }
 
-// explain tells the failures of all offerings that were tried, and of those that more capacity would not mend what would.
+// explain describes the failures of all tried offerings, and for failures that more capacity would not fix, what would.
 func explain(failed map[cloud.Option]cloud.OfferingFailure) string {
 	if len(failed) == 0 {
 		return "none of its instance types is offered and available in its zones and capacity types"
@@ -206,7 +207,7 @@ func explain(failed map[cloud.Option]cloud.OfferingFailure) string {
 	return strings.Join(append(list, sentences[:min(len(sentences), most)]...), "; ")
 }
 
-// reasonOf is the one reason that all failures share, or that capacity is wanting.
+// reasonOf returns the one reason that all failures share, or else insufficient capacity.
 func reasonOf(failed map[cloud.Option]cloud.OfferingFailure) string {
 	reason := ""
 	for _, f := range failed {

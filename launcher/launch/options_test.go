@@ -84,7 +84,7 @@ func TestOptionsOfAClaimThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Claims share a call where EC2 could not tell them apart; what pods ask for it never hears of.
+// Claims that are equal for EC2 share a call; the pods' requests are not sent to EC2.
 func TestGroups(t *testing.T) {
 	claim := func(name string, change func(c *karpv1.NodeClaim)) *karpv1.NodeClaim {
 		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -168,7 +168,7 @@ func TestExplain(t *testing.T) {
 	}
 	failed[cloud.Option{InstanceType: "c"}] = cloud.OfferingFailure{Reason: "InsufficientInstanceCapacity", Cause: cloud.CauseCapacity, Condition: "InsufficientCapacity"}
 	if got := reasonOf(failed); got != "InsufficientCapacity" {
-		t.Errorf("two reasons are told as %s", got)
+		t.Errorf("two reasons are joined as %s", got)
 	}
 }
 

@@ -7,11 +7,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// tagsAtOnce is how many calls tag instances at once; EC2 takes ten a second in the long run.
+// tagsAtOnce is the number of concurrent tag calls; EC2 allows ten per second in the long run.
 const tagsAtOnce = 8
 
-// tags are those that launched instances still need. They are for humans and bills, the record is the claim: nobody waits for
-// them, and what a crash or EC2 prevents the garbage collection catches up on.
+// tags is the queue of tags that launched instances still need. Tags are for people and bills; the record is the claim. No launch waits for
+// them, and the garbage collection writes those that are missing after a crash or an error.
 type tags struct {
 	wake chan struct{}
 
@@ -19,7 +19,7 @@ type tags struct {
 	queue []tag
 }
 
-// tag is what an instance is to be told.
+// tag is an instance with the tags to write.
 type tag struct {
 	instanceID string
 	tags       map[string]string
@@ -45,7 +45,7 @@ func (t *tags) take() []tag {
 	return out
 }
 
-// writeTags tags until ctx ends.
+// writeTags writes tags until ctx ends.
 func (l *Launcher) writeTags(ctx context.Context) {
 	for {
 		select {

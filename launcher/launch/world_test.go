@@ -38,7 +38,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errCrash = errors.New("crash")
 
-// world is an API server and an EC2 in memory, and the Launchers of the processes that come and go over them.
+// world is an in-memory API server and EC2, with the Launchers of successive processes.
 type world struct {
 	t   *testing.T
 	api client.WithWatch
@@ -95,7 +95,7 @@ func instanceType(name string, price float64) catalog.InstanceType {
 	return out
 }
 
-// start begins a process: a Launcher that remembers nothing.
+// start starts a process: a Launcher without state.
 func (w *world) start() {
 	w.t.Helper()
 	subject, err := launch.New(launch.Config{
@@ -329,7 +329,7 @@ func (w *world) claims() []karpv1.NodeClaim {
 	return list.Items
 }
 
-// settle lets time pass, then waits until nothing moves.
+// settle advances the time, then waits until nothing changes.
 func (w *world) settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -352,7 +352,7 @@ func (w *world) state() map[string]string {
 	return out
 }
 
-// owners checks that no instance has two claims and none lives without one.
+// owners checks that no instance has two claims and none runs without one.
 func (w *world) owners() {
 	w.t.Helper()
 	owner := map[string]string{}

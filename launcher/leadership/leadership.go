@@ -139,7 +139,7 @@ func (l *Leadership) Refresh(ctx context.Context) error {
 	lease := &coordinationv1.Lease{}
 	err := l.config.Reader.Get(ctx, key, lease)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read Lease %s: %w", key, err)
+		return fmt.Errorf("reading Lease %s: %w", key, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

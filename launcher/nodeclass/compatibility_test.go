@@ -90,7 +90,7 @@ func fields(of reflect.Type, path string, add func(string)) {
 	add(path)
 }
 
-// ours says whether a type is one of Karpenter's structs, or points to one; a duration that may be Never is one value.
+// ours reports whether a type is one of Karpenter's structs, or a pointer to one; a duration that may be Never is one value.
 func ours(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -98,7 +98,7 @@ func ours(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && strings.Contains(t.PkgPath(), "karpenter") && t != reflect.TypeFor[karpv1.NillableDuration]()
 }
 
-// Every field of Karpenter's three kinds has a row that says what slipway does with it.
+// Every field of Karpenter's three kinds has a row with what slipway does.
 func TestEveryFieldHasARow(t *testing.T) {
 	tables := compatibility(t)
 	for kind, of := range map[string]map[string]reflect.Type{
@@ -184,7 +184,7 @@ func goTests(t *testing.T, root string) map[string]bool {
 	return out
 }
 
-// untested returns why a row is not shown by a test: it works and names none, or names one that does not exist.
+// untested returns why no test shows a row: the row is marked as working and names no test, or one that does not exist.
 func untested(r row, known func(test string) bool) string {
 	if r.verdict == "works" && len(r.tests) == 0 {
 		return "works, but names no test"
@@ -222,7 +222,7 @@ func TestRowsNameTheirTests(t *testing.T) {
 	}
 }
 
-// A row says one of three things, and where slipway is not like Karpenter, in what.
+// A row has one of three states, and if slipway differs from Karpenter, the difference.
 func TestRowsSayWhatHappens(t *testing.T) {
 	rows := 0
 	for section, table := range compatibility(t) {

@@ -24,8 +24,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// setupLearning registers the controller that learns from nodes. It has one worker, since many nodes of one class join at
-// once and each may have the news that the next one repeats.
+// setupLearning registers the controller that records what nodes report. It has one worker: many nodes of one class join at once, and their
+// reports often repeat each other.
 func (c *Controller) setupLearning(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named("nodeclass.learn").
 		For(&corev1.Node{}, builder.WithPredicates(reporting())).
@@ -33,7 +33,7 @@ func (c *Controller) setupLearning(mgr manager.Manager) error {
 		Complete(reconcile.Func(leadership.Reconciler(c.config.Guard, c.learn)))
 }
 
-// reporting lets through nodes whose kubelet has joined, once, and again when they report another size.
+// reporting selects nodes whose kubelet has joined: once, and again when their reported size changes.
 func reporting() predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return joined(e.Object) },
@@ -51,8 +51,8 @@ func reporting() predicate.Funcs {
 
 func joined(o client.Object) bool { return o.GetLabels()[karpv1.NodeRegisteredLabelKey] == "true" }
 
-// learn writes down in the class what a node has reported, if that may change what counts. EC2 advertises more memory than the kernel
-// finds, by a share that differs by instance type and AMI: the next node of the kind is planned with what this one has.
+// learn records a node's report in the class if it may change the values used. EC2 advertises more memory than the kernel finds, and the
+// difference depends on instance type and AMI: the next node of the same type is planned with this report.
 func (c *Controller) learn(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	if err := c.config.Client.Get(ctx, req.NamespacedName, node); err != nil {
@@ -60,13 +60,13 @@ func (c *Controller) learn(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}); err != nil {
-		return reconcile.Result{}, fmt.Errorf("list NodeClaims of node %s: %w", node.Name, err)
+		return reconcile.Result{}, fmt.Errorf("listing NodeClaims of node %s: %w", node.Name, err)
 	}
 	if len(claims.Items) != 1 || node.Spec.ProviderID == "" || node.Status.Capacity.Memory().Sign() <= 0 {
 		return reconcile.Result{}, nil
 	}
 	claim := &claims.Items[0]
-	// The NodeClaim has what EC2 says; the Node's label is the kubelet's to change.
+	// The NodeClaim has EC2's value; the kubelet can change the Node's label.
 	instanceType := claim.Labels[corev1.LabelInstanceTypeStable]
 	if claim.Spec.NodeClassRef == nil || claim.Status.ImageID == "" || instanceType == "" {
 		return reconcile.Result{}, nil
@@ -92,7 +92,7 @@ func (c *Controller) learn(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// expireReports forgets what nodes of the class reported too long ago.
+// expireReports removes expired reports of the class's nodes.
 func (c *Controller) expireReports(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	before := class.DeepCopy()
 	if !fromec2.ExpireReports(class, time.Now()) {

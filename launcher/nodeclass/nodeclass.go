@@ -32,20 +32,20 @@ import (
 )
 
 const (
-	// resolvePeriod is Karpenter's period of reading AMIs and subnets again.
+	// resolvePeriod is Karpenter's period of resolving AMIs and subnets again.
 	resolvePeriod = time.Minute
-	// waitPeriod is the period of saying again that a deletion waits for NodeClaims.
+	// waitPeriod is the period of repeating that a deletion waits for NodeClaims.
 	waitPeriod = 10 * time.Minute
 	workers    = 4
-	// named is how many NodeClaims an Event names.
+	// named is the maximum number of NodeClaims in an Event.
 	named = 5
 )
 
-// Resolver is what a class needs of the cloud; cloud.Cloud has it.
+// Resolver is the part of cloud.Cloud that classes need.
 type Resolver interface {
-	// Resolve reads what the class's selectors stand for now; it fails only where AWS could not be asked.
+	// Resolve evaluates the class's selectors; it returns an error only if AWS could not be reached.
 	Resolve(ctx context.Context, class *awsv1.EC2NodeClass) (awsv1.EC2NodeClassStatus, error)
-	// Release deletes what the cloud holds for a class that is going away.
+	// Release deletes the cloud's resources of a class that is being deleted.
 	Release(ctx context.Context, class *awsv1.EC2NodeClass) error
 }
 
@@ -55,7 +55,7 @@ type Config struct {
 	Client client.Client
 	// Cloud resolves classes. Required.
 	Cloud Resolver
-	// Guard lets effects happen while leading only. Required.
+	// Guard allows effects only while this replica leads. Required.
 	Guard leadership.Guard
 	// Events records Karpenter's Events. Required.
 	Events announce.EventRecorder
@@ -74,7 +74,7 @@ func New(c Config) (*Controller, error) {
 	return &Controller{config: c}, nil
 }
 
-// SetupWithManager registers the controllers: of classes, and of what their nodes report.
+// SetupWithManager registers the controllers of classes and of their nodes' reports.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	return errors.Join(c.setupClasses(mgr), c.setupLearning(mgr))
 }
@@ -104,7 +104,7 @@ func classOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}}}
 }
 
-// Reconcile brings one class up to date.
+// Reconcile updates one class.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return leadership.Reconciler(c.config.Guard, c.reconcile)(ctx, req)
 }
@@ -131,8 +131,8 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // stamp writes finalizer and hash.
 func (c *Controller) stamp(ctx context.Context, class *awsv1.EC2NodeClass) error {
-	// Half a class has another hash: its nodes would look drifted. On an alias that it does not know Karpenter's hash ends
-	// the process.
+	// The hash of an unreadable class differs: its nodes would look drifted. For an alias of an unknown family Karpenter's hash function
+	// ends the process.
 	if class.Annotations[catalog.UnreadableAnnotation] != "" || !fromec2.AliasValid(class) {
 		return nil
 	}
@@ -153,30 +153,30 @@ func (c *Controller) stamp(ctx context.Context, class *awsv1.EC2NodeClass) error
 	return nil
 }
 
-// resolve writes the status. Where AWS cannot be asked the last answer stays: what it stood for is most likely there.
+// resolve writes the status. If AWS cannot be reached, the last answer stays: its resources most likely still exist.
 func (c *Controller) resolve(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	before := class.DeepCopy()
 	resolved, err := c.config.Cloud.Resolve(ctx, class)
 	if err == nil {
 		Apply(class, resolved)
 	} else if ctx.Err() == nil {
-		class.StatusConditions() // Sets what was never known to Unknown.
+		class.StatusConditions() // This sets missing conditions to Unknown.
 		klog.FromContext(ctx).Error(err, "Could not resolve EC2NodeClass", "nodeClass", klog.KObj(class))
 	}
 	if !equality.Semantic.DeepEqual(before.Status, class.Status) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := c.config.Client.Status().Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("write status of EC2NodeClass %s: %w", class.Name, err)
+			return fmt.Errorf("writing status of EC2NodeClass %s: %w", class.Name, err)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("resolve EC2NodeClass %s: %w", class.Name, err)
+		return fmt.Errorf("resolving EC2NodeClass %s: %w", class.Name, err)
 	}
 	return nil
 }
 
-// Apply takes over a resolved status: what it lists as it is, its conditions with the time of their last change and
-// the generation they were observed at. Ready follows from them.
+// Apply copies a resolved status into the class: its lists unchanged, its conditions with the time of their last change and the observed
+// generation. Ready is computed from them.
 func Apply(class *awsv1.EC2NodeClass, resolved awsv1.EC2NodeClassStatus) {
 	conditions := class.Status.Conditions
 	class.Status = resolved
@@ -202,14 +202,14 @@ func Apply(class *awsv1.EC2NodeClass, resolved awsv1.EC2NodeClassStatus) {
 	}
 }
 
-// finalize lets the class go once no NodeClaim refers to it.
+// finalize removes the finalizer once no NodeClaim refers to the class.
 func (c *Controller) finalize(ctx context.Context, class *awsv1.EC2NodeClass) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(class, awsv1.TerminationFinalizer) {
 		return reconcile.Result{}, nil
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodeClass: class.Name}); err != nil {
-		return reconcile.Result{}, fmt.Errorf("list NodeClaims of EC2NodeClass %s: %w", class.Name, err)
+		return reconcile.Result{}, fmt.Errorf("listing NodeClaims of EC2NodeClass %s: %w", class.Name, err)
 	}
 	if len(claims.Items) > 0 {
 		c.config.Events.Eventf(class, corev1.EventTypeNormal, "WaitingOnNodeClaimTermination", "Waiting on NodeClaim termination for %s", names(claims.Items))

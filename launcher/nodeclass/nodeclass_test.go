@@ -95,7 +95,7 @@ func TestResolved(t *testing.T) {
 	}
 }
 
-// A class that cannot launch says why and concerns no other; once repaired it is ready again.
+// A class that cannot launch reports the reason and affects no other; once fixed it is ready again.
 func TestOneBrokenClassStopsNoOther(t *testing.T) {
 	w := newWorld(t, newClass("good"), newClass("bad"))
 	w.ec2.BreakClass("bad", "SubnetsNotFound", "spec.subnetSelectorTerms match no subnet")

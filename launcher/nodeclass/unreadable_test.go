@@ -9,7 +9,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// A class of which a part cannot be read launches nothing, says why, and keeps its hash: its nodes have not drifted.
+// A class with an unreadable part launches nothing, reports the reason, and keeps its hash: its nodes have not drifted.
 func TestUnreadable(t *testing.T) {
 	w := newWorld(t, &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{
 		Name: "default", Annotations: map[string]string{catalog.UnreadableAnnotation: "spec.kubelet: no", awsv1.AnnotationEC2NodeClassHash: "1"},

@@ -115,7 +115,7 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.config.Client.Status().Patch(ctx, pool, patch); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(fmt.Errorf("write status of NodePool %s: %w", pool.Name, err))
+		return reconcile.Result{}, client.IgnoreNotFound(fmt.Errorf("writing status of NodePool %s: %w", pool.Name, err))
 	}
 	return reconcile.Result{}, nil
 }
@@ -145,14 +145,14 @@ func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 	claims := &karpv1.NodeClaimList{}
 	// They are only read: to copy all of them at each change of one was the launcher's greatest cost in a wave of nodes.
 	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodePool: pool.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list NodeClaims of NodePool %s: %w", pool.Name, err)
+		return fmt.Errorf("listing NodeClaims of NodePool %s: %w", pool.Name, err)
 	}
 	var class *awsv1.EC2NodeClass
 	if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Name != "" {
 		class = &awsv1.EC2NodeClass{}
 		err := c.config.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, class)
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("get EC2NodeClass %s of NodePool %s: %w", ref.Name, pool.Name, err)
+			return fmt.Errorf("getting EC2NodeClass %s of NodePool %s: %w", ref.Name, pool.Name, err)
 		}
 		if err != nil {
 			class = nil

@@ -17,10 +17,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
-// reclaim gives one node back, in this order: a place in its pool's budget, the cordon, the scheduler's word, a last
-// look at its pods, the end. It says when to look again.
+// reclaim removes one empty node in this order: a place in its NodePool's budget, the cordon, the scheduler's answer, a last check of its
+// pods, the termination. It returns when to check again.
 func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error) {
-	// 1. Within the budgets.
+	// 1. Check the budgets.
 	err := r.config.Ledger.Reserve(ctx, karpv1.DisruptionReasonEmpty, v.claim)
 	if refused := (*budget.RefusedError)(nil); errors.As(err, &refused) {
 		if !refused.Taken {
@@ -31,10 +31,10 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 	if err != nil {
 		return 0, err
 	}
-	// 2. to 4. Nobody may want the node.
+	// 2. to 4. Check that nothing needs the node.
 	why, err := r.free(ctx, v)
 	if err == nil && why == "" {
-		// 5. The claim's deletion is the record; terminate does the rest.
+		// 5. The claim's deletion is the record; package terminate does the rest.
 		klog.FromContext(ctx).Info("disrupting node(s)", "reason", Reason, "nodeClaim", klog.KObj(v.claim), "node", klog.KObj(v.node), "decision", "delete")
 		r.event(v, corev1.EventTypeNormal, "DisruptionTerminating", "Disrupting Node: Empty")
 		if err = r.config.Ender.Begin(ctx, v.claim, Reason); err == nil {
@@ -42,7 +42,7 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 			return 0, nil
 		}
 	}
-	// Somebody does, or the end could not begin: the node serves on.
+	// The node is needed, or the termination could not start: the node stays.
 	r.config.Ledger.Release(v.claim.UID)
 	r.keep(v.claim.UID)
 	if e := r.config.Ender.Uncordon(ctx, v.node.Name, Reason); e != nil {
@@ -57,7 +57,7 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 	return retryBusy, nil
 }
 
-// free cordons the node and says why it is not free after all; empty where it is.
+// free cordons the node and returns why it is not free; "" if it is.
 func (r *Reclaimer) free(ctx context.Context, v *view) (string, error) {
 	if err := r.config.Ender.Cordon(ctx, v.node.Name, Reason); err != nil {
 		return "", err
@@ -89,7 +89,7 @@ func (r *Reclaimer) keep(claim types.UID) {
 	r.kept[claim] = now.Add(retryBusy)
 }
 
-// notBefore is how long to leave a claim alone: its end was begun, or somebody wanted its node a moment ago.
+// notBefore returns for how long a claim is not checked: its termination has started, or its node was needed a moment ago.
 func (r *Reclaimer) notBefore(claim types.UID, now time.Time) time.Duration {
 	if r.config.Ledger.Held(claim) {
 		return retryBusy

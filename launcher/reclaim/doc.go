@@ -1,8 +1,8 @@
-// Package reclaim gives empty nodes back. disruption.DecideEmpty, a pure function, says when a node has been empty for its
-// NodePool's consolidateAfter; package budget's ledger says how many nodes of the pool may go at once. Before a node goes it is
-// cordoned and the scheduler is asked; a scheduler that has something for the node, or does not answer, keeps it.
+// Package reclaim removes empty nodes. disruption.DecideEmpty, a pure function, decides when a node has been empty for its NodePool's
+// consolidateAfter; package budget's ledger limits how many nodes of the pool terminate at once. A node is cordoned before it terminates,
+// and the scheduler is asked. If the scheduler needs the node, or does not answer, the node stays.
 //
-// It also keeps status.lastPodEventTime and the condition Consolidatable of NodeClaims.
+// The package also maintains status.lastPodEventTime and the condition Consolidatable of NodeClaims.
 //
 // Goroutines: the controller's. All effects run under leadership.
 package reclaim

@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// flow is a Reclaimer over an API server in memory, and a scheduler that answers as it is told.
+// flow is a Reclaimer with an in-memory API server, and a scheduler with scripted answers.
 type flow struct {
 	t       *testing.T
 	api     client.Client
@@ -51,10 +51,10 @@ type flow struct {
 //	                                     the NodePool; _ for a blank
 //	node NAME...                         ready nodes of it, with their claims
 //	pod NAME node=NODE                   a pod on a node
-//	scheduler free|busy|silent|pod=NODE  how it answers; pod: one is bound while it is being asked
-//	crash NODE                           a launcher died after it had cordoned the node
-//	pass DURATION                        time goes by
-//	look                                 every claim is reconciled once; prints what happened and how the nodes stand
+//	scheduler free|busy|silent|pod=NODE  its answer; pod: a pod is bound during the question
+//	crash NODE                           a launcher crashed after it had cordoned the node
+//	pass DURATION                        advances the time
+//	look                                 reconciles every claim once; prints the events and the state of the nodes
 func TestFlow(t *testing.T) {
 	datadriven.Walk(t, "testdata/flow", func(t *testing.T, path string) {
 		t.Helper()

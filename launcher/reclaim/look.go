@@ -17,7 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
-// view is one look at a node.
+// view is one observation of a node.
 type view struct {
 	claim        *karpv1.NodeClaim
 	node         *corev1.Node
@@ -26,7 +26,7 @@ type view struct {
 	cordonedByUs bool
 }
 
-// look gathers the facts about a claim's node; nil where there is no node.
+// look gathers the facts about a claim's node; nil if it has none.
 func (r *Reclaimer) look(ctx context.Context, claim *karpv1.NodeClaim) (*view, error) {
 	v := &view{claim: claim, node: &corev1.Node{}}
 	err := r.config.Client.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, v.node)
@@ -34,7 +34,7 @@ func (r *Reclaimer) look(ctx context.Context, claim *karpv1.NodeClaim) (*view, e
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("get Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
+		return nil, fmt.Errorf("getting Node %s of NodeClaim %s: %w", claim.Status.NodeName, claim.Name, err)
 	}
 	pods, err := podsOn(ctx, r.config.Client, v.node.Name)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *Reclaimer) look(ctx context.Context, claim *karpv1.NodeClaim) (*view, e
 		pool := &karpv1.NodePool{}
 		err := r.config.Client.Get(ctx, client.ObjectKey{Name: name}, pool)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("get NodePool %s of NodeClaim %s: %w", name, claim.Name, err)
+			return nil, fmt.Errorf("getting NodePool %s of NodeClaim %s: %w", name, claim.Name, err)
 		}
 		if err == nil {
 			v.pool = pool
@@ -55,7 +55,8 @@ func (r *Reclaimer) look(ctx context.Context, claim *karpv1.NodeClaim) (*view, e
 	return v, nil
 }
 
-// facts translates the objects for disruption.DecideEmpty. lastEvent is when a pod last came or went, as the watched pods show.
+// facts converts the objects for disruption.DecideEmpty. lastEvent is when a pod was last bound to the node or removed from it, according to
+// the watch.
 func facts(v *view, pods []*corev1.Pod, lastEvent, now time.Time) disruption.EmptyFacts {
 	f := disruption.EmptyFactsOf(disruption.Candidate{Now: now, Claim: v.claim, Node: v.node, Pool: v.pool, Pods: pods})
 	if lastEvent.After(f.LastPodEvent) {
@@ -64,7 +65,7 @@ func facts(v *view, pods []*corev1.Pod, lastEvent, now time.Time) disruption.Emp
 	if by := v.node.Annotations[terminate.CordonedByAnnotation]; terminate.Cordoned(v.node) && by != Reason {
 		f.CordonedBy = by
 		if by == "" {
-			f.CordonedBy = "by somebody else"
+			f.CordonedBy = "by another user"
 		}
 	}
 	return f
@@ -74,7 +75,7 @@ func facts(v *view, pods []*corev1.Pod, lastEvent, now time.Time) disruption.Emp
 func podsOn(ctx context.Context, reader client.Reader, node string) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := reader.List(ctx, list, client.MatchingFields{index.PodNodeName: node}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list pods of Node %s: %w", node, err)
+		return nil, fmt.Errorf("listing pods of Node %s: %w", node, err)
 	}
 	out := make([]*corev1.Pod, 0, len(list.Items))
 	for i := range list.Items {
@@ -83,7 +84,7 @@ func podsOn(ctx context.Context, reader client.Reader, node string) ([]*corev1.P
 	return out, nil
 }
 
-// saveStatus writes lastPodEventTime and Consolidatable where they changed.
+// saveStatus writes lastPodEventTime and Consolidatable if they changed.
 func (r *Reclaimer) saveStatus(ctx context.Context, v *view, d disruption.EmptyDecision) error {
 	before := v.claim.DeepCopy()
 	if last := v.facts.LastPodEvent; last.Sub(v.claim.Status.LastPodEventTime.Time) >= statusEvery {
@@ -100,7 +101,7 @@ func (r *Reclaimer) saveStatus(ctx context.Context, v *view, d disruption.EmptyD
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.config.Client.Status().Patch(ctx, v.claim, patch); err != nil {
-		return fmt.Errorf("write status of NodeClaim %s: %w", v.claim.Name, err)
+		return fmt.Errorf("writing status of NodeClaim %s: %w", v.claim.Name, err)
 	}
 	return nil
 }

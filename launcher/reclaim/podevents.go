@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/disruption"
 )
 
-// podEvents remembers when a pod last came to or went from each node. Status keeps it too, but only every so often.
+// podEvents records when a pod was last bound to or removed from each node. The status has this time too, but is written less often.
 type podEvents struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -45,7 +45,7 @@ func (p *podEvents) forget(node string) {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// handler notes what comes and goes and has the node's claim looked at.
+// handler records pod changes and enqueues the node's claim.
 func (p *podEvents) handler(claims func(ctx context.Context, nodeName string) []reconcile.Request) handler.EventHandler {
 	note := func(ctx context.Context, o client.Object, at time.Time, q queue) {
 		pod, ok := o.(*corev1.Pod)
@@ -74,7 +74,7 @@ func (p *podEvents) handler(claims func(ctx context.Context, nodeName string) []
 	}
 }
 
-// boundAt is when a pod that was there when the launcher started came to its node, as far as it tells.
+// boundAt returns when a pod that existed at the launcher's start was bound, as far as its status shows.
 func boundAt(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
@@ -84,12 +84,12 @@ func boundAt(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// moved says that the pod was bound, came to its end, or began to terminate.
+// moved reports whether the pod was bound, finished, or began to terminate.
 func moved(before, after *corev1.Pod) bool {
 	return before.Spec.NodeName != after.Spec.NodeName ||
 		disruption.Terminal(before) != disruption.Terminal(after) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil)
 }
 
-// counts reports whether the coming and going of the pod matters to when a node is empty.
+// counts reports whether the pod matters for when a node is empty.
 func counts(pod *corev1.Pod) bool { return !disruption.OfDaemonSet(pod) && !disruption.Static(pod) }

@@ -98,7 +98,7 @@ func (m *model) until(ctx context.Context, fact func() bool) bool {
 	}
 }
 
-// pod comes at a time, is scheduled, and bound if the node would take it.
+// pod is created at a given time, scheduled, and bound if the node accepts it.
 func (m *model) pod(ctx context.Context, name string, wait, cycle, binding time.Duration) error {
 	time.Sleep(wait)
 	m.mu.Lock()
@@ -127,7 +127,7 @@ func (m *model) pod(ctx context.Context, name string, wait, cycle, binding time.
 	return err
 }
 
-// launcherClient sees bindings late, and tells the scheduler's cache of taints late.
+// launcherClient delays bindings for the launcher, and taints for the scheduler's cache.
 func (m *model) launcherClient() client.WithWatch {
 	return interceptor.NewClient(m.api, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -178,7 +178,7 @@ func arena() client.WithWatch {
 	return b.Build()
 }
 
-// empties plays one case: a node that empties, pods that come at random, and the Reclaimer.
+// empties runs one case: a node that becomes empty, pods created at random times, and the Reclaimer.
 func empties(t *testing.T, api client.WithWatch, seed uint64, leave answers) (out outcome) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -219,7 +219,7 @@ func empties(t *testing.T, api client.WithWatch, seed uint64, leave answers) (ou
 		t.Error(err)
 	}
 	pods.Wait()
-	// The scheduler's cache hears of the last change.
+	// The last change reaches the scheduler's cache.
 	time.Sleep(time.Second)
 	list := &corev1.PodList{}
 	err = errors.Join(
@@ -254,7 +254,7 @@ func emptying(t *testing.T, api client.Client) {
 // cases is how many random cases are played.
 const cases = 200
 
-// Whenever pods come while a node empties: none is ever on a node that is given back as empty.
+// Pods are created at any time while a node becomes empty: none is ever on a node that is removed as empty.
 func TestNoPodIsEvictedFromAnEmptyNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reclaimed, api := 0, arena()

@@ -26,35 +26,35 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
-// Reason is the reason that everything done here carries: Karpenter's label value.
+// Reason is Karpenter's label value for all disruptions of this package.
 const Reason = "empty"
 
 const (
 	// busyTimeout is longer than the 5 s that the scheduler waits for the taint to reach its cache.
 	busyTimeout = 7 * time.Second
-	// retryBusy is when a node that the scheduler wanted to keep is looked at again.
+	// retryBusy is when a node that the scheduler needs is checked again.
 	retryBusy = 10 * time.Second
-	// retryBudget is when a node that its pool's budgets hold is looked at again.
+	// retryBudget is when a node blocked by its NodePool's budgets is checked again.
 	retryBudget = 2 * time.Second
-	// statusEvery is how exact status.lastPodEventTime is: a write per pod would cost more than it tells.
+	// statusEvery is the precision of status.lastPodEventTime: a write per pod would cost too much.
 	statusEvery = 10 * time.Second
 	workers     = 8
 )
 
 // Asker asks the scheduler.
 type Asker interface {
-	// Busy says whether anything is assumed, nominated or promised on a cordoned node, with a reason for a human. False
-	// means that the scheduler will put nothing there. An error means that there was no answer.
+	// Busy reports whether any pod is assumed, nominated or promised on a cordoned node, with a reason for people. False means that the
+	// scheduler will place no pod there. An error means that there was no answer.
 	Busy(ctx context.Context, node string) (busy bool, reason string, err error)
 }
 
-// Ender ends nodes; *terminate.Terminator is one.
+// Ender terminates nodes; *terminate.Terminator is one.
 type Ender interface {
-	// Cordon keeps new pods off a node in the name of by.
+	// Cordon makes a node unschedulable on behalf of by.
 	Cordon(ctx context.Context, node, by string) error
-	// Uncordon takes away what Cordon did in the same name.
+	// Uncordon removes a cordon of the same by.
 	Uncordon(ctx context.Context, node, by string) error
-	// Begin starts the end of a NodeClaim.
+	// Begin starts the termination of a NodeClaim.
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
@@ -62,32 +62,32 @@ type Ender interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
-	// Reader reads from the API server: the last look before a node goes.
+	// Reader reads from the API server: the last check before a node terminates.
 	Reader client.Reader
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
 	// Asker asks the scheduler whether a node is free.
 	Asker Asker
-	// Ender ends nodes.
+	// Ender terminates nodes.
 	Ender Ender
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
 	// Ledger gives out places in the budgets.
 	Ledger *budget.Ledger
-	// Metrics count what was decided.
+	// Metrics count the decisions.
 	Metrics *voluntary.Metrics
-	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.
+	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
 }
 
-// Reclaimer gives empty nodes back.
+// Reclaimer removes empty nodes.
 type Reclaimer struct {
 	config Config
 	events *podEvents
 
 	mu sync.Mutex
-	// kept holds when a claim's node that somebody wanted may be looked at again: the cordon and its end are changes
-	// that would bring it back at once.
+	// kept holds when a claim whose node was needed may be checked again: the cordon and its removal are changes that would trigger a check
+	// at once.
 	kept map[types.UID]time.Time
 }
 
@@ -127,7 +127,7 @@ func (r *Reclaimer) claimsOfPool(ctx context.Context, o client.Object) []reconci
 	return r.claims(ctx, client.MatchingFields{index.ClaimNodePool: o.GetName()})
 }
 
-// claims lists what to look at again; a cache that fails delays it to the next change.
+// claims lists the claims to check; if the cache fails, they are checked at the next change.
 func (r *Reclaimer) claims(ctx context.Context, sel client.MatchingFields) []reconcile.Request {
 	list := &karpv1.NodeClaimList{}
 	if err := r.config.Client.List(ctx, list, sel); err != nil {
@@ -140,7 +140,7 @@ func (r *Reclaimer) claims(ctx context.Context, sel client.MatchingFields) []rec
 	return out
 }
 
-// Reconcile looks at one NodeClaim.
+// Reconcile checks one NodeClaim.
 func (r *Reclaimer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return leadership.Reconciler(r.config.Guard, r.reconcile)(ctx, req)
 }
@@ -178,7 +178,7 @@ func (r *Reclaimer) reconcile(ctx context.Context, req reconcile.Request) (recon
 		}
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	// A crash, or a pod that came, left the node cordoned.
+	// A crash, or a new pod, left the node cordoned.
 	if v.cordonedByUs && !r.config.Ledger.Held(claim.UID) {
 		if err := r.config.Ender.Uncordon(ctx, v.node.Name, Reason); err != nil {
 			return reconcile.Result{}, fmt.Errorf("reclaim NodeClaim %s: %w", claim.Name, err)

@@ -92,7 +92,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}); err != nil {
-		return reconcile.Result{}, fmt.Errorf("list NodeClaims of node %s: %w", node.Name, err)
+		return reconcile.Result{}, fmt.Errorf("listing NodeClaims of node %s: %w", node.Name, err)
 	}
 	if node.Spec.ProviderID == "" || len(claims.Items) != 1 || !c.config.Ours(&claims.Items[0]) {
 		return reconcile.Result{}, nil
@@ -116,7 +116,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		node.Name, pod.Status.Reason, pod.Status.Message)
 	err := c.config.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("delete rejected pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return reconcile.Result{}, fmt.Errorf("deleting rejected pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return reconcile.Result{}, nil
 }
@@ -147,7 +147,7 @@ func preBound(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 func (c *Controller) learn(ctx context.Context, pod *corev1.Pod, node *corev1.Node, claim *karpv1.NodeClaim) error {
 	var pods corev1.PodList
 	if err := c.config.Client.List(ctx, &pods, client.MatchingFields{index.PodNodeName: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list pods of node %s: %w", node.Name, err)
+		return fmt.Errorf("listing pods of node %s: %w", node.Name, err)
 	}
 	facts := Facts{Pod: pod, Node: node, Promised: claim.Status.Allocatable, Ours: preBound(claim, pod)}
 	for i := range pods.Items {
@@ -174,7 +174,7 @@ func (c *Controller) learn(ctx context.Context, pod *corev1.Pod, node *corev1.No
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.config.Client.Patch(ctx, class, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write what the rejection of pod %s/%s teaches to EC2NodeClass %s: %w", pod.Namespace, pod.Name, class.Name, err)
+		return fmt.Errorf("recording the rejection of pod %s/%s in EC2NodeClass %s: %w", pod.Namespace, pod.Name, class.Name, err)
 	}
 	klog.FromContext(ctx).Info("learned from a rejection what nodes of an instance type and AMI have room for", "nodeClass", klog.KObj(class),
 		"node", node.Name, "kind", key, "resource", lesson.Resource, "room", lesson.Room.String())

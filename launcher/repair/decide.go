@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// unhealthyPercent of a NodePool's nodes, rounded up, may be sick for one of them to be repaired, as in Karpenter.
+// unhealthyPercent is the maximum share of unhealthy nodes in a NodePool, rounded up, at which nodes are repaired, as in Karpenter.
 const unhealthyPercent = 20
 
-// Policy says for how long a condition of a Node is tolerated.
+// Policy is how long a condition of a Node is tolerated.
 type Policy struct {
 	// Type and Status of the condition.
 	Type   corev1.NodeConditionType
@@ -32,15 +32,15 @@ func Policies() []Policy {
 	}
 }
 
-// Sickness of a node.
+// Sickness is a condition for which a node is to be repaired.
 type Sickness struct {
-	// Condition that says so.
+	// Condition is the Node's condition.
 	Condition corev1.NodeCondition
 	// Due is when it is no longer tolerated.
 	Due time.Time
 }
 
-// Find returns the sickness of a node that is due first; false where it has none.
+// Find returns the node's condition that is due first; false if the node is healthy.
 func Find(node *corev1.Node, policies []Policy) (Sickness, bool) {
 	var out Sickness
 	found := false
@@ -58,8 +58,8 @@ func Find(node *corev1.Node, policies []Policy) (Sickness, bool) {
 	return out, found
 }
 
-// TooMany says that too many of the nodes are sick for a repair to help, in the words of Karpenter's Event; empty if not. of is what
-// they belong to: nodepool or cluster.
+// TooMany returns why too many of the nodes are unhealthy for a repair to help, in the words of Karpenter's Event; "" if not. of is what the
+// nodes belong to: nodepool or cluster.
 func TooMany(nodes []corev1.Node, policies []Policy, of string) string {
 	sick := 0
 	for i := range nodes {

@@ -1,6 +1,6 @@
-// Package repair replaces nodes that do not work: a Node whose conditions have said so for as long as Policies tolerates it is ended
-// at once, whatever budgets and do-not-disrupt say, with room for its pods planned first. Where more than a fifth of the nodes of a
-// NodePool are sick nothing is: it is not the nodes then. It is behind Karpenter's feature gate NodeRepair.
+// Package repair replaces unhealthy nodes. A Node with a condition that lasts longer than Policies tolerates is terminated, regardless of
+// budgets and do-not-disrupt, after room for its pods is planned. If more than a fifth of a NodePool's nodes are unhealthy, none is
+// repaired: the cause is then not the nodes. The package is behind Karpenter's feature gate NodeRepair.
 //
 // Find, Decide and TooMany are pure functions; the reconciler looks at each Node when its conditions change and when it is due.
 //

@@ -6,11 +6,11 @@ import (
 
 type metrics struct{ unhealthy *prometheus.CounterVec }
 
-// newMetrics registers what carries Karpenter's name and labels.
+// newMetrics registers the metrics with Karpenter's names and labels.
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{unhealthy: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "karpenter", Subsystem: "nodeclaims", Name: "unhealthy_disrupted_total",
-		Help: "NodeClaims that were ended because their node did not work, by the condition that said so.",
+		Help: "NodeClaims terminated because their node was unhealthy, by condition.",
 	}, []string{"condition", "nodepool", "capacity_type", "image_id"})}
 	return m, r.Register(m.unhealthy)
 }

@@ -25,20 +25,20 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// Reason is the reason that everything done here carries: Karpenter's label value.
+// Reason is Karpenter's label value for all disruptions of this package.
 const Reason = "unhealthy"
 
 const (
 	workers = 4
-	// again is when a node is looked at again that may not be repaired, because too many are sick.
+	// again is when a node is checked again that is not repaired because too many are unhealthy.
 	again = 5 * time.Minute
-	// foreignPeriod is when a node is looked at again that a live Karpenter has.
+	// foreignPeriod is when a node is checked again that a running Karpenter manages.
 	foreignPeriod = time.Minute
 )
 
-// Ender ends nodes; *terminate.Terminator is one.
+// Ender terminates nodes; *terminate.Terminator is one.
 type Ender interface {
-	// BeginNow starts the end of a NodeClaim that waits for no pod.
+	// BeginNow starts the termination of a NodeClaim without waiting for pods.
 	BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
@@ -46,23 +46,23 @@ type Ender interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
-	// Ender ends nodes.
+	// Ender terminates nodes.
 	Ender Ender
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
-	// Enabled is the feature gate: nothing is repaired without it.
+	// Enabled is the feature gate: without it nothing is repaired.
 	Enabled bool
-	// Policies say what is tolerated for how long. Default: Policies().
+	// Policies define which conditions are tolerated for how long. Default: Policies().
 	Policies []Policy
-	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.
+	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
 }
 
-// Repairer ends nodes that do not work.
+// Repairer replaces unhealthy nodes.
 type Repairer struct {
 	config  Config
 	metrics *metrics
@@ -86,7 +86,7 @@ func New(c Config) (*Repairer, error) {
 	return &Repairer{config: c, metrics: m}, nil
 }
 
-// SetupWithManager registers the controller, where the feature gate is on.
+// SetupWithManager registers the controller if the feature gate is on.
 func (r *Repairer) SetupWithManager(mgr manager.Manager) error {
 	if !r.config.Enabled {
 		return nil
@@ -97,7 +97,7 @@ func (r *Repairer) SetupWithManager(mgr manager.Manager) error {
 		Complete(reconcile.Func(r.Reconcile))
 }
 
-// changed says that a condition has another status than before, or one that came anew: kubelets write their Nodes all the time.
+// changed reports whether a condition changed its status or is new: kubelets write their Nodes all the time.
 func changed(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Node)
 	after, ok2 := e.ObjectNew.(*corev1.Node)
@@ -113,7 +113,7 @@ func changed(e event.UpdateEvent) bool {
 	return false
 }
 
-// Reconcile looks at one Node.
+// Reconcile checks one Node.
 func (r *Repairer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return leadership.Reconciler(r.config.Guard, r.reconcile)(ctx, req)
 }
@@ -149,12 +149,12 @@ func (r *Repairer) reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return reconcile.Result{}, r.end(ctx, node, claim, sickness)
 }
 
-// claimOf finds the joined NodeClaim of a Node that is not ending yet; nil where there is none: a node that does not join is
-// package join's.
+// claimOf returns the joined NodeClaim of a Node that is not being terminated; nil if there is none. A node that does not join is handled by
+// package join.
 func (r *Repairer) claimOf(ctx context.Context, node *corev1.Node) (*karpv1.NodeClaim, error) {
 	list := &karpv1.NodeClaimList{}
 	if err := r.config.Client.List(ctx, list, client.MatchingFields{index.ClaimNodeName: node.Name}); err != nil {
-		return nil, fmt.Errorf("list NodeClaims of Node %s: %w", node.Name, err)
+		return nil, fmt.Errorf("listing NodeClaims of Node %s: %w", node.Name, err)
 	}
 	for i := range list.Items {
 		claim := &list.Items[i]
@@ -166,7 +166,7 @@ func (r *Repairer) claimOf(ctx context.Context, node *corev1.Node) (*karpv1.Node
 	return nil, nil
 }
 
-// blocked says why a sick node is left all the same; empty if it is not.
+// blocked returns why an unhealthy node is not repaired; "" if it may be.
 func (r *Repairer) blocked(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
 	var options []client.ListOption
 	of := "cluster"
@@ -175,7 +175,7 @@ func (r *Repairer) blocked(ctx context.Context, claim *karpv1.NodeClaim) (string
 	}
 	nodes := &corev1.NodeList{}
 	if err := r.config.Client.List(ctx, nodes, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return "", fmt.Errorf("list Nodes: %w", err)
+		return "", fmt.Errorf("listing Nodes: %w", err)
 	}
 	return TooMany(nodes.Items, r.config.Policies, of), nil
 }
@@ -196,7 +196,7 @@ func (r *Repairer) end(ctx context.Context, node *corev1.Node, claim *karpv1.Nod
 	return nil
 }
 
-// snake writes a condition's type as Karpenter's metric does: network_unavailable for NetworkUnavailable.
+// snake returns a condition's type in the form of Karpenter's metric: network_unavailable for NetworkUnavailable.
 func snake(name string) string {
 	var out strings.Builder
 	for i, r := range name {

@@ -98,7 +98,7 @@ func (t *Terminator) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim) e
 	}
 	err := t.config.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
 	if err := client.IgnoreNotFound(err); err != nil {
-		return fmt.Errorf("delete NodeClaim %s: %w", claim.Name, err)
+		return fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (t *Terminator) nodesOf(ctx context.Context, claim *karpv1.NodeClaim) ([]*c
 	if id := claim.Status.ProviderID; id != "" {
 		list := &corev1.NodeList{}
 		if err := t.config.Client.List(ctx, list, client.MatchingFields{index.NodeProviderID: id}); err != nil {
-			return nil, fmt.Errorf("list Nodes of NodeClaim %s: %w", claim.Name, err)
+			return nil, fmt.Errorf("listing Nodes of NodeClaim %s: %w", claim.Name, err)
 		}
 		for i := range list.Items {
 			out = append(out, &list.Items[i])
@@ -122,7 +122,7 @@ func (t *Terminator) nodesOf(ctx context.Context, claim *karpv1.NodeClaim) ([]*c
 		node := &corev1.Node{}
 		err := t.config.Client.Get(ctx, client.ObjectKey{Name: name}, node)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("get Node %s of NodeClaim %s: %w", name, claim.Name, err)
+			return nil, fmt.Errorf("getting Node %s of NodeClaim %s: %w", name, claim.Name, err)
 		}
 		own := node.Spec.ProviderID == "" || node.Spec.ProviderID == claim.Status.ProviderID
 		if err == nil && own && !seen[node.UID] {

@@ -114,7 +114,7 @@ func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
 	if node.DeletionTimestamp == nil {
 		err := t.config.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete Node %s: %w", node.Name, err)
+			return fmt.Errorf("deleting Node %s: %w", node.Name, err)
 		}
 	}
 	if err := t.patchNode(ctx, node.Name, func(n *corev1.Node) {
@@ -148,7 +148,7 @@ func (t *Terminator) deleteLease(ctx context.Context, node *corev1.Node) error {
 	}
 	// A conflict means that a kubelet renewed it in its last moment: its owner reference ends it.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete Lease of Node %s: %w", node.Name, err)
+		return fmt.Errorf("deleting Lease of Node %s: %w", node.Name, err)
 	}
 	return nil
 }

@@ -148,7 +148,7 @@ func (t *Terminator) leaveNodes(ctx context.Context, s *scope) (time.Duration, e
 		}
 		err := t.config.Client.Delete(ctx, node, client.Preconditions{UID: &node.UID})
 		if client.IgnoreNotFound(err) != nil {
-			return 0, fmt.Errorf("delete Node %s: %w", node.Name, err)
+			return 0, fmt.Errorf("deleting Node %s: %w", node.Name, err)
 		}
 	}
 	return 0, nil
@@ -197,7 +197,7 @@ func (t *Terminator) endUnrecorded(ctx context.Context, s *scope) error {
 	}
 	instances, err := t.config.Cloud.Instances(ctx, cloud.Selector{LaunchIDs: []string{launch}})
 	if err != nil {
-		return fmt.Errorf("find instances of launch %s for NodeClaim %s: %w", launch, s.claim.Name, err)
+		return fmt.Errorf("finding instances of launch %s for NodeClaim %s: %w", launch, s.claim.Name, err)
 	}
 	var ids []string
 	for _, i := range instances {
@@ -209,7 +209,7 @@ func (t *Terminator) endUnrecorded(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if err := t.config.Cloud.Terminate(ctx, ids); err != nil {
-		return fmt.Errorf("terminate %v of NodeClaim %s: %w", ids, s.claim.Name, err)
+		return fmt.Errorf("terminating %v of NodeClaim %s: %w", ids, s.claim.Name, err)
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func (t *Terminator) saveStatus(ctx context.Context, s *scope) error {
 	next := s.claim.DeepCopy()
 	err := t.config.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(s.stored, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write status of NodeClaim %s: %w", s.claim.Name, err)
+		return fmt.Errorf("writing status of NodeClaim %s: %w", s.claim.Name, err)
 	}
 	s.stored, s.claim = next, next.DeepCopy()
 	return nil

@@ -68,7 +68,7 @@ func (t *Terminator) podsOn(ctx context.Context, reader client.Reader, nodes []*
 	for _, node := range nodes {
 		list := &corev1.PodList{}
 		if err := reader.List(ctx, list, client.MatchingFields{index.PodNodeName: node.Name}); err != nil {
-			return nil, fmt.Errorf("list pods of Node %s: %w", node.Name, err)
+			return nil, fmt.Errorf("listing pods of Node %s: %w", node.Name, err)
 		}
 		for i := range list.Items {
 			out = append(out, &list.Items[i])
@@ -105,7 +105,7 @@ func (e *evictor) delete(ctx context.Context, s *scope, d disruption.Deletion, r
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Deleted pod at the end of the termination grace period", "pod", klog.KObj(pod), "grace", d.GraceSeconds)
 	e.config.Events.Eventf(pod, corev1.EventTypeNormal, "Disrupted",

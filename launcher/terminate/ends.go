@@ -156,12 +156,12 @@ func (e *ends) step(ctx context.Context) error {
 		err := e.cloud.Terminate(ctx, due)
 		e.asked(due, time.Now(), err)
 		if err != nil {
-			return fmt.Errorf("terminate %d instances: %w", len(due), err)
+			return fmt.Errorf("terminating %d instances: %w", len(due), err)
 		}
 	}
 	instances, err := e.cloud.Instances(ctx, cloud.Selector{IDs: open})
 	if err != nil {
-		return fmt.Errorf("describe %d instances: %w", len(open), err)
+		return fmt.Errorf("describing %d instances: %w", len(open), err)
 	}
 	e.observe(open, instances, time.Now())
 	return nil

@@ -56,13 +56,13 @@ func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (
 func (t *Terminator) claimsOf(ctx context.Context, node *corev1.Node) ([]karpv1.NodeClaim, error) {
 	list := &karpv1.NodeClaimList{}
 	if err := t.config.Client.List(ctx, list, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}); err != nil {
-		return nil, fmt.Errorf("list NodeClaims of Node %s: %w", node.Name, err)
+		return nil, fmt.Errorf("listing NodeClaims of Node %s: %w", node.Name, err)
 	}
 	if len(list.Items) > 0 {
 		return list.Items, nil
 	}
 	if err := t.config.Reader.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("list NodeClaims: %w", err)
+		return nil, fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	var out []karpv1.NodeClaim
 	for _, c := range list.Items {

@@ -46,7 +46,7 @@ func (t *Terminator) waitVolumes(ctx context.Context, s *scope) (time.Duration, 
 func (t *Terminator) attachments(ctx context.Context, s *scope) ([]string, error) {
 	list := &storagev1.VolumeAttachmentList{}
 	if err := t.config.Client.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("list VolumeAttachments: %w", err)
+		return nil, fmt.Errorf("listing VolumeAttachments: %w", err)
 	}
 	var found []storagev1.VolumeAttachment
 	for _, va := range list.Items {
@@ -88,7 +88,7 @@ func (t *Terminator) stayingVolumes(ctx context.Context, s *scope) (map[string]b
 				pvc := &corev1.PersistentVolumeClaim{}
 				err := t.config.Client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, pvc)
 				if client.IgnoreNotFound(err) != nil {
-					return nil, fmt.Errorf("get PersistentVolumeClaim %s/%s: %w", pod.Namespace, name, err)
+					return nil, fmt.Errorf("getting PersistentVolumeClaim %s/%s: %w", pod.Namespace, name, err)
 				}
 				out[pvc.Spec.VolumeName] = true
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// ExplainPod writes the answer to "why is my pod still pending?", or where it runs and how it came there: its state,
-// the scheduler's words, the node that is on its way, and its events. now tells the ages.
+// ExplainPod writes why a pod is pending, or where it runs and why: its state, the scheduler's message, the in-flight node that it waits
+// for, and its events. now is the time that ages refer to.
 func ExplainPod(w io.Writer, pod *corev1.Pod, in Objects, events []corev1.Event, now time.Time) {
 	fmt.Fprintf(w, "Pod %s/%s: %s\n", pod.Namespace, pod.Name, podState(pod))
 	if c := conditions.Pod(pod, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
@@ -43,12 +43,12 @@ func podState(pod *corev1.Pod) string {
 	case pod.Spec.NodeName != "":
 		return "bound to node " + pod.Spec.NodeName + ", not running yet"
 	case len(pod.Spec.SchedulingGates) > 0:
-		return "held by its scheduling gates: slipway waits until they are gone"
+		return "held by its scheduling gates: slipway waits until they are removed"
 	}
 	return "pending"
 }
 
-// explainClaim tells of the NodeClaim on which the pod has its slot, by promise or by its node.
+// explainClaim describes the NodeClaim on which the pod has its place, by promise or by its node.
 func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
 	name := Promises(in.NodeClaims)[string(pod.UID)]
 	i := slices.IndexFunc(in.NodeClaims, func(c karpv1.NodeClaim) bool {
@@ -79,7 +79,7 @@ func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
 	}
 }
 
-// explainBinding tells when the pod is bound, and why not earlier or later.
+// explainBinding describes when the pod is bound, and why then.
 func explainBinding(w io.Writer, pod *corev1.Pod, claim *karpv1.NodeClaim) {
 	b, ok, err := record.BindingOf(claim, pod.Namespace, pod.Name)
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Objects are what a view is made of: lists as the API server gives them.
+// Objects are the input of a view: lists as the API server returns them.
 type Objects struct {
 	// Pods of all namespaces.
 	Pods []corev1.Pod
@@ -36,21 +36,21 @@ type Overview struct {
 
 // NodeRow is one NodeClaim with its node.
 type NodeRow struct {
-	// NodeClaim and, once it is known, Node.
+	// NodeClaim is the claim's name, Node the node's once it is known.
 	NodeClaim, Node string
 	// NodePool it belongs to.
 	NodePool string
-	// InstanceType, Zone and CapacityType: expected until EC2 has chosen.
+	// InstanceType, Zone and CapacityType are the expected ones until EC2 has chosen.
 	InstanceType, Zone, CapacityType string
 	// Price in USD per hour; 0 where unknown.
 	Price float64
-	// Pods on the node, and Promised ones that wait for it. Those of DaemonSets do not count.
+	// Pods is the number of pods on the node, Promised that of pods which wait for it. Those of DaemonSets do not count.
 	Pods, Promised int
 	// State of the node.
 	State State
 }
 
-// State says how far a node is, in words of its life.
+// State is the phase of a node's life, in words for people.
 type State string
 
 // The states in the order of a node's life.
@@ -63,11 +63,11 @@ const (
 	StateLeaving   State = "leaving"
 )
 
-// PodCounts says where pods stand; each pod is counted once.
+// PodCounts counts pods by state; each pod is counted once.
 type PodCounts struct {
 	// Pending pods have no node and no promise.
 	Pending int
-	// Promised pods have their slot on a node that is on its way.
+	// Promised pods have their place on an in-flight node.
 	Promised int
 	// Bound pods have a node and do not run yet.
 	Bound int
@@ -116,7 +116,7 @@ func New(in Objects) Overview {
 	return out
 }
 
-// counts says whether a pod is one that somebody waits for.
+// counts reports whether a pod is counted: it is not a DaemonSet's and not finished.
 func counts(pod *corev1.Pod) bool {
 	return !disruption.Terminal(pod) && !disruption.OfDaemonSet(pod)
 }
@@ -163,7 +163,7 @@ type Expected struct {
 	Price float64
 }
 
-// ParseExpected reads the value of catalog.ExpectedAnnotation; what it cannot read stays empty.
+// ParseExpected parses the value of catalog.ExpectedAnnotation; a part that cannot be parsed stays empty.
 func ParseExpected(value string) Expected {
 	parts := strings.Split(value, "/")
 	if len(parts) != 4 {
@@ -184,7 +184,7 @@ func Promises(claims []karpv1.NodeClaim) map[string]string {
 			UID string `json:"uid"`
 		}
 		if json.Unmarshal([]byte(claims[i].Annotations[catalog.PodsAnnotation]), &pods) != nil {
-			continue // Not ours, or not written yet: nothing is promised there.
+			continue // The annotation is missing or not slipway's: the claim has no promised pods.
 		}
 		for _, p := range pods {
 			out[p.UID] = claims[i].Name
