@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// shards write at once.
+	// shards is the number of concurrent writers.
 	shards = 8
-	// maxQueued is how many Events wait in a shard at most: what comes then is dropped, so that an API server that is away for
-	// hours does not cost the memory.
+	// maxQueued is the maximum number of queued Events per shard. Further ones are dropped, so that memory is bounded while the API server
+	// is unreachable for hours.
 	maxQueued = 25_000
 	// retryAfter and attempts bound how long one Event is tried while the API server does not answer.
 	retryAfter = 5 * time.Second
 	attempts   = 12
-	// lastWords is how long Run writes on what is queued when its context ends.
+	// lastWords is how long Run keeps writing queued Events after its context ends.
 	lastWords = 3 * time.Second
 )
 
-// Config is what an Announcer needs. Every field is required.
+// Config holds the dependencies of an Announcer. Every field is required.
 type Config struct {
 	// Sink takes the Events.
 	Sink record.EventSink
-	// Scheme knows the kinds of the objects that Events are about.
+	// Scheme has the kinds of the objects that Events are about.
 	Scheme *runtime.Scheme
-	// Registerer takes the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 }
 
@@ -48,7 +48,7 @@ type Announcer struct {
 	shards  [shards]shard
 }
 
-// shard is a queue and what its goroutine remembers of the Events that it wrote.
+// shard is a queue and its goroutine's record of the Events that it wrote.
 type shard struct {
 	wake       chan struct{}
 	correlator *record.EventCorrelator
@@ -57,7 +57,7 @@ type shard struct {
 	queue []*corev1.Event
 }
 
-// New returns an Announcer that writes from Run on what was announced since.
+// New returns an Announcer that queues Events, and writes them once Run is called.
 func New(c Config) (*Announcer, error) {
 	if c.Sink == nil || c.Scheme == nil || c.Registerer == nil {
 		return nil, errors.New("announce: Sink, Scheme and Registerer are required")
@@ -92,7 +92,7 @@ func (a *Announcer) Recorder(component string) *Recorder {
 	return &Recorder{announcer: a, source: corev1.EventSource{Component: component}}
 }
 
-// Eventf announces something about an object. It never blocks.
+// Eventf queues an Event about an object. It never blocks.
 func (r *Recorder) Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any) {
 	ref, err := reference.GetReference(r.announcer.config.Scheme, object)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *Recorder) Eventf(object runtime.Object, eventtype, reason, messageFmt s
 
 func (a *Announcer) add(event *corev1.Event) {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(event.InvolvedObject.UID)) // A hash takes all.
+	_, _ = hash.Write([]byte(event.InvolvedObject.UID)) // A hash's Write returns no error.
 	s := &a.shards[hash.Sum32()%shards]
 	s.mu.Lock()
 	full := len(s.queue) >= maxQueued
@@ -136,7 +136,7 @@ func (a *Announcer) add(event *corev1.Event) {
 
 // Run writes until ctx ends.
 func (a *Announcer) Run(ctx context.Context) error {
-	// The last Events tell why the process ends: they have their own time.
+	// The last Events explain why the process ends: they have their own timeout.
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, cancel) })()
@@ -165,7 +165,7 @@ func (s *shard) next() *corev1.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 {
-		s.queue = nil // The room of a wave is given back.
+		s.queue = nil // This releases the memory of a burst.
 		return nil
 	}
 	event := s.queue[0]
@@ -173,7 +173,7 @@ func (s *shard) next() *corev1.Event {
 	return event
 }
 
-// write writes one Event, counted together with those before that are equal, and tries again while nobody answers.
+// write writes one Event, counted together with earlier equal ones, and retries while the API server does not answer.
 func (a *Announcer) write(ctx context.Context, s *shard, event *corev1.Event) {
 	logger := klog.FromContext(ctx)
 	result, err := s.correlator.EventCorrelate(event)
@@ -191,7 +191,7 @@ func (a *Announcer) write(ctx context.Context, s *shard, event *corev1.Event) {
 			s.correlator.UpdateState(written)
 			return
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsAlreadyExists(err):
-			return // Nobody is left to read it, or it is there.
+			return // The process ends, or the Event is written.
 		case errors.As(err, &refused) && !apierrors.IsTooManyRequests(err) && refused.Status().Code < 500:
 			logger.Error(err, "The API server refused an Event", "reason", event.Reason, "object", klog.KRef(event.InvolvedObject.Namespace, event.InvolvedObject.Name))
 			a.metrics.dropped.Inc()
@@ -206,14 +206,14 @@ func (a *Announcer) write(ctx context.Context, s *shard, event *corev1.Event) {
 	a.metrics.dropped.Inc()
 }
 
-// send creates an Event, or counts one on that is there.
+// send creates an Event, or increases the count of an existing one.
 func (a *Announcer) send(result *record.EventCorrelateResult) (*corev1.Event, error) {
 	if result.Event.Count > 1 {
 		written, err := a.config.Sink.Patch(result.Event, result.Patch)
 		if !apierrors.IsNotFound(err) {
 			return written, err
 		}
-		result.Event.ResourceVersion = "" // Its time was up: it begins anew.
+		result.Event.ResourceVersion = "" // The Event has expired: it is created again.
 	}
 	return a.config.Sink.Create(result.Event)
 }

@@ -91,8 +91,8 @@ func (w *world) dropped(t *testing.T, n int) {
 	}
 }
 
-// A wave of ten thousand, announced at once, is told whole.
-func TestWaveIsToldWhole(t *testing.T) {
+// All of ten thousand Events, queued at once, are written.
+func TestWaveIsWrittenWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wave = 10_000
 		w := newWorld(t)
@@ -109,7 +109,7 @@ func TestWaveIsToldWhole(t *testing.T) {
 	})
 }
 
-// What is said again is counted, not written again; another component's is another Event.
+// Equal Events are counted, not written again; another component's is a separate Event.
 func TestEqualEventsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

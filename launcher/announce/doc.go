@@ -1,7 +1,7 @@
-// Package announce writes Events, all of them: client-go's broadcaster drops what comes faster than the API server takes it,
-// beyond a thousand, which is a tenth of what one wave of pre-bound pods has to tell. What is equal is counted together, as
-// client-go does, whose correlator this uses.
+// Package announce writes all Events. client-go's broadcaster drops Events that arrive faster than the API server accepts them, beyond a
+// thousand, which is a tenth of the Events of one wave of pods bound before the boot. Equal Events are counted together, as in client-go,
+// whose correlator this package uses.
 //
-// Run has one goroutine per shard; all Events of one object go through the same one, in order. They end with the context of
-// Run, after what is still queued was written, or a few seconds later.
+// Run has one goroutine per shard; all Events of one object pass through the same shard, in order. They end with the context of Run, after
+// the queued Events are written, or a few seconds later.
 package announce

@@ -15,22 +15,22 @@ type Moment string
 
 // The moments in the order of a node's life.
 const (
-	// Launch: as soon as the Node object exists, before the kubelet boots.
+	// Launch binds as soon as the Node object exists, before the kubelet boots.
 	Launch Moment = "launch"
-	// Ready: the moment the kubelet says Ready, ahead of the scheduling queue.
+	// Ready binds when the kubelet reports Ready, ahead of the scheduling queue.
 	Ready Moment = "ready"
-	// Scheduler: in the scheduler's own cycle, once the node takes the pod; the promise is kept meanwhile.
+	// Scheduler leaves the binding to the scheduler's own cycle, once the node accepts the pod; the promise is kept meanwhile.
 	Scheduler Moment = "scheduler"
 )
 
 // Setting is the launcher's bindAt.
 type Setting string
 
-// The settings of bindAt. All but Auto are for tests and for those who know better.
+// The settings of bindAt. All except Auto are for tests and special cases.
 const (
 	// Auto chooses the earliest moment that helps the pod.
 	Auto Setting = "auto"
-	// AtLaunch binds at launch whatever can be bound by us at all, even where that makes a pod start later.
+	// AtLaunch binds at launch every pod that the launcher may bind, even if that makes a pod start later.
 	AtLaunch Setting = "launch"
 	// AtReady binds nothing before Ready.
 	AtReady Setting = "ready"
@@ -38,7 +38,7 @@ const (
 	Never Setting = "never"
 )
 
-// ParseSetting reads a setting.
+// ParseSetting parses a setting.
 func ParseSetting(text string) (Setting, error) {
 	s := Setting(text)
 	if !slices.Contains([]Setting{Auto, AtLaunch, AtReady, Never}, s) {
@@ -47,26 +47,25 @@ func ParseSetting(text string) (Setting, error) {
 	return s, nil
 }
 
-// Facts are what the decision about one pod depends on.
+// Facts are the inputs of the decision about one pod.
 type Facts struct {
-	// Pod as the API server has it.
+	// Pod is the pod in the API server.
 	Pod *corev1.Pod
-	// SchedulerOnly is why the scheduler keeps the pod to itself; empty where it does not.
+	// SchedulerOnly is why only the scheduler may bind the pod; empty if the launcher may.
 	SchedulerOnly string
-	// Taints of the node: those of the Node object, or those it will have.
+	// Taints are those of the Node object, or those that it will have.
 	Taints []corev1.Taint
-	// UnboundVolume names a PersistentVolumeClaim of the pod that is not bound; empty where there is none.
+	// UnboundVolume names a PersistentVolumeClaim of the pod that is not bound; empty if there is none.
 	UnboundVolume string
-	// NetworkAtStart says that the nodes of the pod's NodePool have been seen with their network ready at the kubelet's start.
+	// NetworkAtStart means that nodes of the pod's NodePool were observed with their network ready at the kubelet's start.
 	NetworkAtStart bool
-	// SwitchedOff is why nothing is bound ahead of the scheduler in the pod's NodePool; empty where it is.
+	// SwitchedOff is why the launcher binds no pods in the pod's NodePool; empty if it does.
 	SwitchedOff string
 	// Setting of the launcher.
 	Setting Setting
 }
 
-// shortest is the toleration of a NoExecute taint below which a pod is not bound under it: it might be evicted before it
-// runs.
+// shortest is the minimum toleration of a NoExecute taint with which a pod is bound: with a shorter one it might be evicted before it runs.
 const shortest = 60 * time.Second
 
 // Verdict is when a promised pod is bound, and why.
@@ -75,22 +74,22 @@ type Verdict struct {
 	Moment Moment
 	// Code names the rule that decided.
 	Code string
-	// Reason is that rule's, in words for a human.
+	// Reason is the rule's reason, for people.
 	Reason string
 }
 
-// At decides when a promised pod is bound: as the first of Rules says that is about it.
+// At decides when a promised pod is bound: by the first matching rule of Rules.
 func At(f Facts) Verdict {
 	for _, r := range Rules() {
 		if why := r.Why(f); why != "" {
 			return Verdict{Moment: r.Moment, Code: r.Code, Reason: why}
 		}
 	}
-	return Verdict{Moment: Scheduler} // Not reached: the last rule is about every pod.
+	return Verdict{Moment: Scheduler} // Unreachable: the last rule matches every pod.
 }
 
-// blocking names a taint under which the pod must not be bound: one that it does not tolerate, or a NoExecute one that it
-// tolerates for too short. Ours is there for others, and not-ready:NoSchedule goes with Ready.
+// blocking returns a taint with which the pod must not be bound: one that it does not tolerate, or a NoExecute one that it tolerates for too
+// short a time. The launcher's own taint does not block, and not-ready:NoSchedule is removed at Ready.
 func blocking(pod *corev1.Pod, taints []corev1.Taint) string {
 	for _, taint := range taints {
 		passing := taint.Key == catalog.StartingTaintKey ||
@@ -103,7 +102,7 @@ func blocking(pod *corev1.Pod, taints []corev1.Taint) string {
 	return ""
 }
 
-// tolerated: of several tolerations that match a NoExecute taint the shortest counts (pkg/controller/tainteviction).
+// tolerated uses the shortest of several tolerations that match a NoExecute taint (pkg/controller/tainteviction).
 func tolerated(tolerations []corev1.Toleration, taint corev1.Taint) bool {
 	found := false
 	for _, t := range tolerations {

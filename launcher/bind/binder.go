@@ -15,8 +15,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/announce"
 )
 
-// parallel is how many bindings are under way at once: an API server answers hundreds per second, and a node that turns
-// Ready should not wait for another's.
+// parallel is the maximum number of concurrent bindings: an API server answers hundreds per second, and a node that becomes Ready should not
+// wait for another's.
 const parallel = 64
 
 // Binder binds pods. It is safe for concurrent use.
@@ -40,14 +40,14 @@ type Binding struct {
 	Pod *corev1.Pod
 	// Node to bind it to, by name.
 	Node string
-	// Moment and Reason are told in the Event.
+	// Moment and Reason are shown in the Event.
 	Moment Moment
-	// Reason for a human.
+	// Reason is the rule's, for people.
 	Reason string
 }
 
-// All binds all pods at once and waits for every answer. It returns one error per binding, in their order: nil where it is
-// answered for good, which includes a pod that is gone, is another's by now, or is bound elsewhere.
+// All binds all pods concurrently and waits for every answer. It returns one error per binding, in their order: nil if the answer is final,
+// which includes a pod that is deleted, was created again under its name, or is bound elsewhere.
 func (b *Binder) All(ctx context.Context, list []Binding) []error {
 	errs := make([]error, len(list))
 	var wg sync.WaitGroup
@@ -71,7 +71,7 @@ func (b *Binder) bind(ctx context.Context, in Binding) error {
 	err := b.client.SubResource("binding").Create(ctx, in.Pod, binding)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		logger.V(2).Info("Promised pod is gone or bound elsewhere", "err", err)
+		logger.V(2).Info("Promised pod is deleted or bound elsewhere", "err", err)
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		logger.V(2).Info("Promised pod leaves with its namespace, which is being deleted")

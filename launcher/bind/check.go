@@ -10,9 +10,9 @@ import (
 	"github.com/slipway-k8s/slipway/disruption"
 )
 
-// Check says why the kubelet would reject a pod on the Node as it really is; empty where it would not. A plan counts on a
-// predicted Node, and a rejection is final (pkg/kubelet/lifecycle/predicate.go): so labels, taints and room are compared
-// again before the binding. onNode are the pods bound to the node already.
+// Check returns why the kubelet would reject a pod on the actual Node; "" if it would not. A plan uses a predicted Node, and a rejection is
+// final (pkg/kubelet/lifecycle/predicate.go): so labels, taints and free capacity are compared again before the binding. onNode are the pods
+// that are bound to the node.
 func Check(pod *corev1.Pod, node *corev1.Node, onNode []*corev1.Pod) string {
 	match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	if err != nil {

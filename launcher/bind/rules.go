@@ -9,19 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rule is one line of the table that says who is bound when. docs/node-lifecycle.md shows the same table.
+// Rule is one line of the table of when pods are bound. docs/node-lifecycle.md shows the same table.
 type Rule struct {
 	// Code names the rule: one CamelCase word.
 	Code string
-	// Moment is when a pod is bound that the rule is about.
+	// Moment is when a matching pod is bound.
 	Moment Moment
-	// Why says in words for a human why the rule is about this pod; empty where it is not.
+	// Why returns why the rule matches this pod, for people; "" if it does not match.
 	Why func(Facts) string
 }
 
-// Rules is the whole table. The first rule that is about a pod decides; the last one is about every pod. Those that leave a pod
-// to the scheduler come first: no setting overrules them but Never, since what they prevent loses pods or breaks them (R1 to R9
-// of docs/node-lifecycle.md).
+// Rules returns the whole table. The first matching rule decides; the last one matches every pod. The rules that leave a pod to the
+// scheduler come first: no setting overrides them except Never, since what they prevent loses or breaks pods (R1 to R9 of
+// docs/node-lifecycle.md).
 func Rules() []Rule {
 	return []Rule{
 		{"BindAtNever", Scheduler, set(Never)},
@@ -50,12 +50,12 @@ func Rules() []Rule {
 	}
 }
 
-// set is about every pod under one setting of bindAt.
+// set matches every pod under one setting of bindAt.
 func set(s Setting) func(Facts) string {
 	return when(func(f Facts) bool { return f.Setting == s }, "bindAt is "+string(s))
 }
 
-// when is about the pods for which holds is true.
+// when matches the pods for which holds returns true.
 func when(holds func(Facts) bool, why string) func(Facts) string {
 	return func(f Facts) string {
 		if holds(f) {
@@ -65,7 +65,7 @@ func when(holds func(Facts) bool, why string) func(Facts) string {
 	}
 }
 
-// about is about the pods for which what names something.
+// about matches the pods for which what returns a name.
 func about(format string, what func(Facts) string) func(Facts) string {
 	return func(f Facts) string {
 		if name := what(f); name != "" {
@@ -82,12 +82,12 @@ func controlledBy(f Facts, kind string) bool {
 	return controller != nil && controller.Kind == kind
 }
 
-// tokenVolume begins the name of the volume that every pod gets for its service account's token; its end is random, and would make of
-// one reason as many as there are pods (plugin/pkg/admission/serviceaccount, ServiceAccountVolumeName).
+// tokenVolume is the prefix of the volume that every pod gets for its service account's token. Its suffix is random, and would make one
+// reason into as many as there are pods (plugin/pkg/admission/serviceaccount, ServiceAccountVolumeName).
 const tokenVolume = "kube-api-access"
 
-// apiBacked names a volume whose content the kubelet reads from the API server. Such a pod, bound before the network is
-// ready, fails to mount and backs off (pkg/kubelet/kubelet.go, SyncPod, registers its objects only after the network check).
+// apiBacked returns a volume whose content the kubelet reads from the API server. If such a pod is bound before the network is ready, its
+// mount fails and backs off (pkg/kubelet/kubelet.go, SyncPod, registers its objects only after the network check).
 func apiBacked(pod *corev1.Pod) string {
 	for _, v := range pod.Spec.Volumes {
 		if v.ConfigMap != nil || v.Secret != nil || v.Projected != nil {
@@ -100,8 +100,8 @@ func apiBacked(pod *corev1.Pod) string {
 	return ""
 }
 
-// driven names a volume that a CSI driver mounts: before its driver has registered with the kubelet every attempt fails and
-// doubles the wait (pkg/volume/csi).
+// driven returns a volume that a CSI driver mounts: before the driver has registered with the kubelet every attempt fails and doubles the
+// wait (pkg/volume/csi).
 func driven(pod *corev1.Pod) string {
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil {
@@ -111,7 +111,7 @@ func driven(pod *corev1.Pod) string {
 	return ""
 }
 
-// extended names an extended resource that the pod asks for.
+// extended returns an extended resource that the pod requests.
 func extended(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for name, q := range c.Resources.Requests {
@@ -123,7 +123,7 @@ func extended(pod *corev1.Pod) string {
 	return ""
 }
 
-// isExtended: names with a domain outside kubernetes.io (pkg/apis/core/v1/helper, IsExtendedResourceName).
+// isExtended reports whether the name has a domain outside kubernetes.io (pkg/apis/core/v1/helper, IsExtendedResourceName).
 func isExtended(name string) bool {
 	domain, _, qualified := strings.Cut(name, "/")
 	return qualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")

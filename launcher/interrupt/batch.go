@@ -12,20 +12,20 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
-// young is how old a message may be for its instance to belong to a launch that is not recorded yet.
+// young is the maximum age of a message whose instance may belong to a launch that is not recorded yet.
 const young = 2 * time.Minute
 
-// batch is what one call of the queue answered.
+// batch is the result of one call of the queue.
 type batch struct {
 	messages []cloud.Message
-	// pause before the queue is asked again.
+	// pause is the time before the queue is read again.
 	pause time.Duration
 }
 
-// unsure says that an instance which no NodeClaim names may yet be one of ours: the message is young, and a launch is under way, as
-// the cache or whoever launches knows. In an account with other clusters most messages are about nobody's instances here, so
-// that this costs no call of the API server, and no look at claims that are launched. Ask before the claim is looked for: what is
-// recorded in between is found then.
+// unsure reports whether an instance that no NodeClaim names may still belong to this cluster: the message is young, and a launch is in
+// progress according to the cache or this process. In an account with other clusters most messages concern other clusters' instances, so
+// this makes no call of the API server, and does not read launched claims. Call it before looking for the claim: a claim recorded in between
+// is then found.
 func (i *Interruptions) unsure(ctx context.Context, m cloud.Message, now time.Time) (bool, error) {
 	if m.Time.IsZero() || now.Sub(m.Time) > young {
 		return false, nil

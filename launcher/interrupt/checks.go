@@ -12,17 +12,17 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// checkPeriod is how often EC2 is asked about instances that are not well, as Karpenter does.
+// checkPeriod is how often EC2 is asked about impaired instances, as in Karpenter.
 const checkPeriod = time.Minute
 
-// Checker tells which instances are not well; cloud.Cloud does.
+// Checker lists impaired instances; cloud.Cloud does.
 type Checker interface {
 	// Ailing lists the instances with failing status checks or scheduled events, other clusters' included.
 	Ailing(ctx context.Context) ([]cloud.InstanceStatus, error)
 }
 
-// RunChecks asks EC2 every minute which instances are not well, and ends them, until ctx ends and while leading: a cluster
-// without a queue hears of scheduled events too, and no event tells of failing checks.
+// RunChecks asks EC2 every minute for impaired instances, and terminates their claims, until ctx ends and while leading. This covers
+// scheduled events in a cluster without a queue, and failing checks, for which there is no event.
 func (i *Interruptions) RunChecks(ctx context.Context) error {
 	failed := func(err error) {
 		klog.FromContext(ctx).Error(err, "Could not look at the status of instances; trying again each minute")
@@ -31,7 +31,7 @@ func (i *Interruptions) RunChecks(ctx context.Context) error {
 	return nil
 }
 
-// check looks once. ctx is an effect's.
+// check runs one check. ctx is an effect's.
 func (i *Interruptions) check(ctx context.Context) error {
 	list, err := i.config.Checker.Ailing(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (i *Interruptions) check(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// endAiling ends the claim of an instance, if it is ours and does not leave already.
+// endAiling terminates the claim of an instance, if this launcher manages it and it is not being terminated yet.
 func (i *Interruptions) endAiling(ctx context.Context, id string, v Judgement) error {
 	claim, err := i.claimOf(ctx, id)
 	if err != nil || claim == nil || claim.DeletionTimestamp != nil || !i.config.Ours(claim) {
@@ -56,7 +56,7 @@ func (i *Interruptions) endAiling(ctx context.Context, id string, v Judgement) e
 	if err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Ending a NodeClaim whose instance is not well", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName,
+	klog.FromContext(ctx).Info("Terminating a NodeClaim whose instance is impaired", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName,
 		"instanceID", id, "reason", v.Reason, "message", v.Message, "forceful", v.Now)
 	i.metrics.unhealthy.WithLabelValues(v.Reason).Inc()
 	if node != nil {

@@ -6,17 +6,17 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// Effect is what a kind of message asks for.
+// Effect is what a kind of message requires.
 type Effect struct {
-	// Leave says that the node has to go; otherwise only an Event is recorded.
+	// Leave means that the node must terminate; otherwise only an Event is recorded.
 	Leave bool
-	// EventType is Normal or Warning, EventReason Karpenter's; empty where no Event is due.
+	// EventType is Normal or Warning, EventReason Karpenter's; empty if no Event is due.
 	EventType, EventReason string
-	// EventMessage for the NodeClaim, the Node and its pods.
+	// EventMessage is the text for the NodeClaim, the Node and its pods.
 	EventMessage string
 }
 
-// EffectOf a kind of message; the zero Effect asks for nothing.
+// EffectOf returns the effect of a kind of message; the zero Effect requires nothing.
 func EffectOf(kind cloud.MessageKind) Effect {
 	switch kind {
 	case cloud.SpotInterrupted:

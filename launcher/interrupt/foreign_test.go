@@ -48,7 +48,7 @@ func (l *looks) List(ctx context.Context, list client.ObjectList, opts ...client
 	return err
 }
 
-// amid runs test in a bubble of its own time, while the queue is read; busy is what whoever launches says.
+// amid runs test in a bubble of its own time, while the queue is read; busy reports whether launches are in progress.
 func amid(t *testing.T, busy func() bool, test func(s *scene, l *looks)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ const many = 20
 
 func idle() bool { return false }
 
-// rest lets time pass, and waits until nothing moves.
+// rest advances the time, and waits until nothing changes.
 func rest(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -103,7 +103,7 @@ func TestForeignMessagesCostNoClaims(t *testing.T) {
 	})
 }
 
-// Of many claims that are being launched, a message that must come again is answered by one.
+// For many claims that are being launched, one read decides about a message that must be delivered again.
 func TestUnsureMessagesCostOneClaim(t *testing.T) {
 	amid(t, idle, func(s *scene, l *looks) {
 		for i := range many {
@@ -131,8 +131,8 @@ func TestRecordedBetweenTheLooks(t *testing.T) {
 	})
 }
 
-// While this process launches, a message about an unknown instance comes again, although the cache shows no launch yet; an old
-// one does not.
+// While this process launches, a message about an unknown instance is delivered again, although the cache shows no launch yet; an old one is
+// not.
 func TestMessageAmidALaunch(t *testing.T) {
 	busy := func() bool { return true }
 	amid(t, busy, func(s *scene, _ *looks) {

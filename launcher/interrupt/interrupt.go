@@ -25,12 +25,11 @@ const (
 	// minBackoff and maxBackoff bound the wait after the queue could not be read.
 	minBackoff = time.Second
 	maxBackoff = 30 * time.Second
-	// idle is the pause where there is no queue, or it answers at once with nothing.
+	// idle is the pause if there is no queue, or if it answers at once without messages.
 	idle = 5 * time.Second
-	// handleTimeout bounds the work on one message: past the queue's visibility timeout it comes again.
+	// handleTimeout bounds the work on one message: after the queue's visibility timeout the message is delivered again.
 	handleTimeout = 20 * time.Second
-	// batches is how many batches of messages are worked on at a time. While one of them waits for the API server the queue
-	// is read on.
+	// batches is how many batches of messages are processed at a time. The queue is still read while one of them waits for the API server.
 	batches = 10
 )
 
@@ -42,13 +41,13 @@ type Queue interface {
 	Delete(ctx context.Context, receipt string) error
 }
 
-// Ender ends nodes; *terminate.Terminator is one.
+// Ender terminates nodes; *terminate.Terminator is one.
 type Ender interface {
-	// Cordon keeps new pods off a node in the name of by.
+	// Cordon makes a node unschedulable on behalf of by.
 	Cordon(ctx context.Context, node, by string) error
-	// Begin starts the end of a NodeClaim.
+	// Begin starts the termination of a NodeClaim.
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
-	// BeginNow starts an end that waits for no pod.
+	// BeginNow starts a termination without waiting for pods.
 	BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
@@ -56,21 +55,21 @@ type Ender interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
-	// Launching says whether this process has launches under way, whose NodeClaims the cache may not show as such yet.
+	// Launching reports whether this process has launches in progress, whose NodeClaims the cache may not show as such yet.
 	Launching func() bool
-	// Queue to read.
+	// Queue is the interruption queue.
 	Queue Queue
-	// Checker tells which instances are not well.
+	// Checker lists impaired instances.
 	Checker Checker
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
-	// Ender ends nodes.
+	// Ender terminates nodes.
 	Ender Ender
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
-	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.
+	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
 }
 
@@ -149,12 +148,12 @@ func (i *Interruptions) receive(ctx context.Context) (*batch, error) {
 	}
 	out.messages = messages
 	if len(messages) == 0 && time.Since(start) < idle {
-		out.pause = idle // It came without waiting: there is no queue.
+		out.pause = idle // The call did not wait: there is no queue.
 	}
 	return out, nil
 }
 
-// work acts on all messages of a batch at the same time.
+// work handles all messages of a batch concurrently.
 func (i *Interruptions) work(ctx context.Context, b *batch) {
 	var wg sync.WaitGroup
 	for _, m := range b.messages {
@@ -163,7 +162,7 @@ func (i *Interruptions) work(ctx context.Context, b *batch) {
 	wg.Wait()
 }
 
-// handle acts on one message and deletes it once that is recorded. What fails comes again by itself.
+// handle acts on one message and deletes it once that is recorded. After an error the queue delivers it again.
 func (i *Interruptions) handle(ctx context.Context, m cloud.Message) {
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
 	defer cancel()
@@ -199,7 +198,7 @@ func (i *Interruptions) handle(ctx context.Context, m cloud.Message) {
 
 func (i *Interruptions) delete(ctx context.Context, m cloud.Message) {
 	if err := i.config.Queue.Delete(ctx, m.Receipt); err != nil {
-		klog.FromContext(ctx).Error(err, "Could not delete an interruption message; it will come again", "kind", m.Kind)
+		klog.FromContext(ctx).Error(err, "Could not delete an interruption message; it will be delivered again", "kind", m.Kind)
 		return
 	}
 	i.metrics.deleted.Inc()
@@ -208,7 +207,7 @@ func (i *Interruptions) delete(ctx context.Context, m cloud.Message) {
 	}
 }
 
-// apply acts on one instance of a message and says whether that is recorded.
+// apply acts on one instance of a message and reports whether that is recorded.
 func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID string) (bool, error) {
 	effect := EffectOf(m.Kind)
 	if effect == (Effect{}) {
@@ -223,20 +222,21 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 		return false, err
 	}
 	if claim == nil {
-		return !unsure, nil // Somebody else's, or one of a launch that is being recorded: then the message must come again.
+		// The instance belongs to another cluster, or to a launch that is being recorded: then the message must be delivered again.
+		return !unsure, nil
 	}
 	if claim.DeletionTimestamp != nil {
 		return true, nil
 	}
 	if !i.config.Ours(claim) {
-		return false, nil // It stays in the queue, for the Karpenter that has the claim.
+		return false, nil // The message stays in the queue, for the Karpenter that manages the claim.
 	}
 	node, err := i.nodeOf(ctx, claim)
 	if err != nil {
 		return false, err
 	}
 	if effect.Leave && node != nil {
-		// Before anything else: no more pods may come.
+		// This comes before anything else: no more pods may be placed there.
 		if err := i.config.Ender.Cordon(ctx, node.Name, string(m.Kind)); err != nil {
 			return false, err
 		}
@@ -248,7 +248,7 @@ func (i *Interruptions) apply(ctx context.Context, m cloud.Message, instanceID s
 	return true, i.leave(ctx, claim, node, m.Kind)
 }
 
-// leave begins the end of a claim. Whoever drains its node has room planned for its pods before the first eviction.
+// leave begins the termination of a claim. Package terminate plans room for its pods before the first eviction.
 func (i *Interruptions) leave(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, kind cloud.MessageKind) error {
 	log := klog.FromContext(ctx)
 	log.Info("initiating delete from interruption message", "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName, "messageKind", kind)

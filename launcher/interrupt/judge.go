@@ -9,28 +9,28 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// The reasons of NodeClaims that end because their instance is not well: Karpenter's label values.
+// The reasons of NodeClaims that terminate because their instance is impaired: Karpenter's label values.
 const (
 	reasonSystem   = "system_status"
 	reasonInstance = "instance_status"
 	reasonEvent    = "event_status"
 )
 
-// impairedAtLeast is how long a status check must have failed: many a failure passes.
+// impairedAtLeast is how long a status check must have failed: many failures are transient.
 const impairedAtLeast = 2 * time.Minute
 
 // Judgement is what follows from an instance's status.
 type Judgement struct {
-	// Reason for the end of its NodeClaim; empty where nothing follows.
+	// Reason is that of its NodeClaim's termination; empty if nothing follows.
 	Reason string
-	// Message for a human.
+	// Message is the text for people.
 	Message string
-	// Now says that nothing is waited for: the machine does not work, so that its pods have lost what a drain would protect.
+	// Now means that the termination does not wait for pods: the machine does not work, so a drain would protect nothing.
 	Now bool
 }
 
-// Judge says what follows from the status of an instance: an end at once where a check has failed for two minutes, an orderly
-// one where EC2 has scheduled an event that takes it away or restarts it.
+// Judge returns what follows from the status of an instance: a termination at once if a check has failed for two minutes, an orderly one if
+// EC2 has scheduled an event that stops or restarts it.
 func Judge(s cloud.InstanceStatus, now time.Time) Judgement {
 	for _, check := range []struct {
 		reason, what string
@@ -51,8 +51,8 @@ func Judge(s cloud.InstanceStatus, now time.Time) Judgement {
 	return Judgement{}
 }
 
-// disruptive says that the event stops or restarts the instance, and is to come: EC2 shows what is over for a while (EC2 user
-// guide, "Scheduled events for your instances").
+// disruptive reports whether the event stops or restarts the instance, and is not over: EC2 lists past events for a while (EC2 user guide,
+// "Scheduled events for your instances").
 func disruptive(e cloud.ScheduledEvent) bool {
 	over := strings.HasPrefix(e.Description, "[Completed]") || strings.HasPrefix(e.Description, "[Canceled]")
 	return !over && slices.Contains([]string{

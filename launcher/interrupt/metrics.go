@@ -8,10 +8,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// unreadable is the message type that a body which cannot be read is counted under.
+// unreadable is the message type under which unparsable bodies are counted.
 const unreadable = "unreadable"
 
-// metrics carry Karpenter's names where it has one.
+// metrics have Karpenter's names where it has one.
 type metrics struct {
 	received *prometheus.CounterVec
 	deleted  prometheus.Counter
@@ -43,7 +43,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	})
 	m.unhealthy = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "karpenter", Subsystem: "interruption", Name: "instance_status_unhealthy_total",
-		Help: "Instances that were ended because EC2 says that they are not well, or will not be.",
+		Help: "Instances terminated because EC2 reports them as impaired or has scheduled an event.",
 	}, []string{"category"})
 	for _, reason := range []string{reasonSystem, reasonInstance, reasonEvent} {
 		m.unhealthy.WithLabelValues(reason)

@@ -8,21 +8,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// outage is a time in which the queue cannot be read: it is missing, access is denied, AWS is away. It is reported when it
-// begins and when it ends.
+// outage is a period in which the queue cannot be read: it does not exist, access is denied, or AWS does not answer. Its begin and its end
+// are logged.
 type outage struct {
 	metrics *metrics
 	since   time.Time
 	backoff time.Duration
 }
 
-// failed notes a failed call and returns how long to wait.
+// failed records a failed call and returns how long to wait.
 func (o *outage) failed(ctx context.Context, err error) time.Duration {
 	o.metrics.errors.Inc()
 	log := klog.FromContext(ctx)
 	if o.since.IsZero() {
 		o.since, o.backoff = time.Now(), minBackoff
-		log.Error(err, "Could not read the interruption queue: interruptions are not heard of until it works; does it exist, and may the launcher read it?")
+		log.Error(err, "Could not read the interruption queue: interruptions are not received until it works; does it exist, and may the launcher read it?")
 	} else {
 		log.V(4).Info("Could not read the interruption queue again", "err", err, "since", o.since)
 	}
@@ -32,7 +32,7 @@ func (o *outage) failed(ctx context.Context, err error) time.Duration {
 	return wait
 }
 
-// worked notes a call that succeeded.
+// worked records a call that succeeded.
 func (o *outage) worked(ctx context.Context) {
 	o.metrics.up.Set(1)
 	if !o.since.IsZero() {

@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// bindTries is how often a binding is tried, and bindAgain the pause between two tries: all of them fit into the time that
-	// the startup taint stays.
+	// bindTries is the number of attempts of a binding, and bindAgain the pause between two: all of them fit into the time that the startup
+	// taint stays.
 	bindTries = 5
 	bindAgain = 250 * time.Millisecond
 )
 
-// act does what was decided, in the order in which Decision lists it, and returns when to look again. What it writes comes
-// back as an event, so that one look does one round.
+// act executes a decision in the order of Decision's fields, and returns when to look again. Its writes come back as events, so that one
+// call does one round.
 func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Duration, error) {
 	switch {
 	case d.End != "":
@@ -60,9 +60,9 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 			}
 		}
 	}
-	// What was bound is told before the claim is initialized: nobody looks at it after that, and whoever sees to pods that a kubelet
-	// rejected relies on it.
-	if err := c.tell(ctx, o, d); err != nil {
+	// Bindings are reported before the claim is initialized: the claim is not reconciled after that, and package reject relies on the
+	// record.
+	if err := c.report(ctx, o, d); err != nil {
 		return 0, err
 	}
 	return max(after, 0), c.condition(ctx, o, d)
@@ -72,7 +72,8 @@ func (c *Controller) end(ctx context.Context, claim *karpv1.NodeClaim, reason, m
 	klog.FromContext(ctx).Info("Node did not join", "nodeClaim", klog.KObj(claim), "reason", reason, "message", message)
 	c.config.Failed(claim, reason, message)
 	c.config.Events.Eventf(claim, corev1.EventTypeWarning, "NodeDidNotJoin", "%s", message)
-	// An instance that was taken away says nothing about the next. The end comes first: a crash between both forgets one failure.
+	// An instance that EC2 took away says nothing about the next one. The end comes first: a crash between the two loses the record of one
+	// failure.
 	if err := c.config.Ender.Begin(ctx, claim, reason); err != nil || reason == instanceTerminated {
 		return err
 	}
@@ -104,23 +105,23 @@ func (c *Controller) createNode(ctx context.Context, claim *karpv1.NodeClaim) er
 	return c.renew(ctx, want)
 }
 
-// removeStale deletes a Node of the same name whose instance is another: addresses are used again, Nodes are not.
+// removeStale deletes a Node of the same name that belongs to another instance: addresses are reused, Nodes are not.
 func (c *Controller) removeStale(ctx context.Context, want *corev1.Node) error {
 	have := &corev1.Node{}
 	if err := c.config.Client.Get(ctx, types.NamespacedName{Name: want.Name}, have); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if have.Spec.ProviderID == "" || have.Spec.ProviderID == want.Spec.ProviderID {
-		return nil // The kubelet was faster; the next look adopts its Node.
+		return nil // The kubelet created it first; the next round adopts its Node.
 	}
 	klog.FromContext(ctx).Info("Deleting a stale Node of the same name", "node", have.Name, "providerID", have.Spec.ProviderID)
 	if err := c.config.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	return fmt.Errorf("node %s belonged to %s: creating it anew", have.Name, have.Spec.ProviderID)
+	return fmt.Errorf("node %s belonged to %s: creating it again", have.Name, have.Spec.ProviderID)
 }
 
-// adopt brings a Node in line that the kubelet created before us, or changed; and takes away the one of the wrong name.
+// adopt completes a Node that the kubelet created or changed, and removes the placeholder if the kubelet used another name.
 func (c *Controller) adopt(ctx context.Context, o Observed, d Decision) error {
 	if d.RemovePlaceholder {
 		if err := c.removePlaceholder(ctx, o); err != nil {
@@ -148,8 +149,8 @@ func (c *Controller) patch(ctx context.Context, have, want *corev1.Node) error {
 	return nil
 }
 
-// bind binds what is due and returns when to look again. A binding that fails holds nothing up: it is tried a few times and then
-// left to the scheduler.
+// bind binds the pods that are due and returns when to look again. A failed binding blocks nothing: it is retried a few times and then left
+// to the scheduler.
 func (c *Controller) bind(ctx context.Context, o Observed, d Decision) time.Duration {
 	for _, s := range o.Slots {
 		if s.Pod != nil && d.Refused[s.Pod.UID] != "" {
@@ -159,7 +160,7 @@ func (c *Controller) bind(ctx context.Context, o Observed, d Decision) time.Dura
 	if len(d.Bind) == 0 {
 		return d.After
 	}
-	after := time.Millisecond // The taint goes as soon as the bindings are answered: look again at once.
+	after := time.Millisecond // The taint is removed as soon as the bindings are answered: look again at once.
 	for i, err := range c.config.Binder.All(ctx, d.Bind) {
 		b := d.Bind[i]
 		switch {
@@ -184,7 +185,7 @@ func (c *Controller) leave(ctx context.Context, o Observed, pod *corev1.Pod, rea
 	c.config.Events.Eventf(pod, corev1.EventTypeWarning, "NotPreBound", "Left to the scheduler: %s", reason)
 }
 
-// register takes the node into the cluster: finalizer, owner and label, then the claim's condition.
+// register marks the node as registered: finalizer, owner and label, then the claim's condition.
 func (c *Controller) register(ctx context.Context, o Observed) error {
 	return c.patch(ctx, o.Node, node.Registered(o.Node, o.Claim))
 }
@@ -197,14 +198,14 @@ func (c *Controller) untaint(ctx context.Context, o Observed) error {
 	return c.patch(ctx, o.Node, want)
 }
 
-// markInitialized labels the Node as an ordinary one.
+// markInitialized labels the Node as initialized.
 func (c *Controller) markInitialized(ctx context.Context, o Observed) error {
 	want := o.Node.DeepCopy()
 	metav1.SetMetaDataLabel(&want.ObjectMeta, karpv1.NodeInitializedLabelKey, "true")
 	return c.patch(ctx, o.Node, want)
 }
 
-// condition writes what was decided into the claim's status.
+// condition writes the decision into the claim's status.
 func (c *Controller) condition(ctx context.Context, o Observed, d Decision) error {
 	before := o.Claim.DeepCopy()
 	setConditions(o, d)
@@ -229,8 +230,8 @@ func (c *Controller) condition(ctx context.Context, o Observed, d Decision) erro
 	return nil
 }
 
-// asKarpenter is a logger with the fields that Karpenter's lines have, beside ours: alerts read them (its
-// pkg/controllers/nodeclaim/lifecycle/controller.go). NodeClaim is controller-runtime's.
+// asKarpenter returns a logger with the fields of Karpenter's log lines besides ours: alerts match on them (its
+// pkg/controllers/nodeclaim/lifecycle/controller.go). NodeClaim is controller-runtime's field.
 func asKarpenter(ctx context.Context, o Observed) klog.Logger {
 	return klog.FromContext(ctx).WithValues("Node", klog.KRef("", o.Node.Name), "provider-id", o.Claim.Status.ProviderID)
 }

@@ -34,8 +34,8 @@ func (w *world) hostPod(name string) {
 	}
 }
 
-// The kubelet registered under another name than EC2's, as with a hostname of the user's own: the placeholder goes, and so do the
-// pods that were bound to it, since nothing will ever run them. The promise of the others holds on the Node that came.
+// The kubelet registered under another name than EC2's, as with a user's own hostname: the placeholder is deleted with the pods bound to it,
+// since no kubelet will run them. The promise of the other pods holds on the new Node.
 func TestNodeUnderAnotherName(t *testing.T) {
 	w := newWorld(t)
 	w.claim(time.Minute, "web-1")
@@ -150,7 +150,7 @@ func TestBindingsAreTold(t *testing.T) {
 	}
 }
 
-// In a cluster without a queue nobody tells that an instance was taken away while it booted: EC2 is asked, half a minute apart.
+// In a cluster without a queue no message reports that an instance was taken away while it booted: EC2 is asked every half minute.
 func TestInstanceThatEndsWhileItBoots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -168,7 +168,7 @@ func TestInstanceThatEndsWhileItBoots(t *testing.T) {
 	})
 }
 
-// While EC2 cannot be asked, nodes join all the same.
+// While EC2 cannot be reached, nodes still join.
 func TestEC2DoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

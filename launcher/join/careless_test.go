@@ -14,11 +14,11 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/node"
 )
 
-// The failures of early binding that no machine is needed to show; docs/node-lifecycle.md lists them all. Each is shown with what a
-// careless launcher would know or do, and then with what slipway does.
+// The failures of early binding that can be shown without a machine; docs/node-lifecycle.md lists them all. Each is shown with what a
+// launcher without the check would do, and then with what slipway does.
 
-// R4: a taint of the launcher's own keeps a DaemonSet off without which the node never becomes ready. Who does not look for that waits
-// until the deadline, and begins again with the next node.
+// R4: the launcher's own taint blocks a DaemonSet without which the node never becomes ready. A launcher without the check waits until the
+// deadline, and repeats that with the next node.
 func TestR4TaintKeepsDaemonSetOff(t *testing.T) {
 	booting := func(kept string, at time.Duration) join.Decision {
 		s := newScenario()
@@ -40,8 +40,8 @@ func TestR4TaintKeepsDaemonSetOff(t *testing.T) {
 	}
 }
 
-// R7: the name of a node is used again, and its stale Node object is still there. Who creates the Node without looking has a Node that
-// belongs to another instance, and binds to it.
+// R7: the name of a node is reused, and its stale Node object still exists. A launcher without the check uses a Node that belongs to another
+// instance, and binds to it.
 func TestR7StaleNode(t *testing.T) {
 	w := newWorld(t)
 	claim := w.claim(time.Minute, "web-1")
@@ -63,9 +63,9 @@ func TestR7StaleNode(t *testing.T) {
 	w.wantTrace("bind web-1")
 }
 
-// R9: a scheduler's plugins at Reserve, Permit and PreBind never hear of a pod that somebody else binds. Who does not ask for them
-// binds it at Ready.
-func TestR9PluginsNeverHear(t *testing.T) {
+// R9: a scheduler's plugins at Reserve, Permit and PreBind are not called for a pod that another component binds. A launcher without the
+// check binds it at Ready.
+func TestR9PluginsAreNotCalled(t *testing.T) {
 	ready := func(only string) []bind.Binding {
 		s := newScenario()
 		s.pod("web-1", map[string]string{"scheduler-only": only})
@@ -82,8 +82,8 @@ func TestR9PluginsNeverHear(t *testing.T) {
 	}
 }
 
-// R3, in the pure rule: pods that do not tolerate a startup taint, or not for long, wait for the scheduler. Who leaves the taints out
-// of account binds them to their eviction.
+// R3, in the pure rule: pods that do not tolerate a startup taint, or not for long, wait for the scheduler. A launcher that ignores the
+// taints binds pods that are then evicted.
 func TestR3TaintsOutOfAccount(t *testing.T) {
 	moment := func(taints ...corev1.Taint) bind.Moment {
 		s := newScenario()

@@ -26,14 +26,14 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// workers is how many claims are looked at at once: most of the time each waits for an API server's answer.
+// workers is the number of claims that are reconciled concurrently: most of the time each waits for an API server's answer.
 const workers = 64
 
-// handOver is how long a new claim is left to whoever recorded it: the server hands a whole batch to the launcher, so that equal
-// claims share a call. One that is older was left behind by a process that died.
+// handOver is how long a new claim is left to the process that recorded it: the server hands a whole batch to the launcher, so that equal
+// claims share a call. An older claim was left behind by a process that crashed.
 const handOver = 3 * time.Second
 
-// foreign is when a claim that is not ours is looked at again: its Karpenter may be gone by then.
+// foreign is when a claim of another Karpenter is checked again: that Karpenter may have stopped by then.
 const foreign = 10 * time.Second
 
 // Instances describes instances; cloud.Cloud has it.
@@ -42,33 +42,33 @@ type Instances interface {
 	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
 }
 
-// Launcher takes claims that have no instance; *launch.Launcher is one.
+// Launcher launches claims that have no instance; *launch.Launcher is one.
 type Launcher interface {
-	// Enqueue hands claims over and returns at once; those that are under way are left out.
+	// Enqueue queues claims and returns at once; those being launched are ignored.
 	Enqueue(claims ...*karpv1.NodeClaim)
-	// Forget drops what is known of a claim that was deleted.
+	// Forget drops the state of a claim that was deleted.
 	Forget(uid types.UID)
 }
 
-// Ender ends claims; *terminate.Terminator is one.
+// Ender terminates claims; *terminate.Terminator is one.
 type Ender interface {
-	// Begin starts the end of a NodeClaim, for one of Karpenter's reasons.
+	// Begin starts the termination of a NodeClaim, for one of Karpenter's reasons.
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
 // Health knows of NodePools whether their nodes join; *health.Health is one.
 type Health interface {
-	// Joined notes that the node of a claim has registered.
+	// Joined records that the node of a claim has registered.
 	Joined(ctx context.Context, claim *karpv1.NodeClaim) error
-	// DidNotJoin notes that the node of a claim did not join.
+	// DidNotJoin records that the node of a claim did not join.
 	DidNotJoin(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error
-	// Rejected notes that a pod which was bound ahead of the scheduler could not run on the node of a claim.
+	// Rejected records that a pod which the launcher bound could not run on the node of a claim.
 	Rejected(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error
-	// SwitchedOff is why nothing is bound ahead of the scheduler in the NodePool; empty where it is.
+	// SwitchedOff returns why the launcher binds no pods in the NodePool; "" if it does.
 	SwitchedOff(pool *karpv1.NodePool) string
 }
 
-// Config is what a Controller is made of. Every field is required.
+// Config holds the dependencies of a Controller. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
@@ -84,17 +84,17 @@ type Config struct {
 	Binder *bind.Binder
 	// Health of the NodePools.
 	Health Health
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
 	// Events records slipway's own Events.
 	Events announce.EventRecorder
 	// Settings a user chose.
 	Settings Settings
-	// Ours says whether a claim is ours to launch and to bring in: Karpenter's are not while one is alive.
+	// Ours reports whether the launcher manages a claim: not if a running Karpenter does.
 	Ours func(claim *karpv1.NodeClaim) bool
-	// Failed is told of each claim that is ended because it did not join.
+	// Failed is called for each claim that is ended because it did not join.
 	Failed func(claim *karpv1.NodeClaim, reason, message string)
-	// Registerer takes the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 }
 
@@ -136,7 +136,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Complete(leadership.Reconciler(c.config.Guard, c.Reconcile))
 }
 
-// claimsOfNode finds the claim of a Node: by providerID, or by name where the kubelet has not told one.
+// claimsOfNode returns the claim of a Node: by providerID, or by name if the kubelet has not set one.
 func (c *Controller) claimsOfNode(ctx context.Context, obj client.Object) []reconcile.Request {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
@@ -178,7 +178,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case !guarded(claim):
 		return reconcile.Result{}, guard(ctx, c.config.Client, claim) // The write comes back as an event.
 	case claim.Status.ProviderID == "":
-		// A creation in the future is another machine's clock: nothing waits for that.
+		// A creation time in the future comes from another machine's clock: the launcher does not wait for it.
 		if age := time.Since(claim.CreationTimestamp.Time); age >= 0 && age < handOver {
 			return reconcile.Result{RequeueAfter: handOver - age}, nil
 		}

@@ -53,7 +53,7 @@ type world struct {
 	// trace is what the Controller asked others to do.
 	trace []string
 	ours  bool
-	// joined counts the nodes of which Health was told.
+	// joined counts the calls of Health.Joined.
 	joined int
 }
 

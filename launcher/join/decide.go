@@ -15,35 +15,35 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// Observed is all that a decision about one NodeClaim depends on.
+// Observed holds all inputs of a decision about one NodeClaim.
 type Observed struct {
 	// Now is the time of the observation.
 	Now time.Time
-	// Claim that has an instance.
+	// Claim is the NodeClaim; it has an instance.
 	Claim *karpv1.NodeClaim
-	// Node of the instance; nil where there is none.
+	// Node is the instance's; nil if there is none.
 	Node *corev1.Node
 	// Slots are the pods promised to the claim.
 	Slots []Slot
 	// OnNode are the pods bound to the node.
 	OnNode []*corev1.Pod
-	// ReadySince is when the node was first seen Ready; zero where it was not.
+	// ReadySince is when the node was first observed Ready; zero if it was not.
 	ReadySince time.Time
 	// Answered are the pods whose binding at Ready was answered, or refused by Check.
 	Answered map[types.UID]bool
-	// Known is since when adopted pods are nominated to the node, or bound to it; those that are not are missing.
+	// Known maps each adopted pod that is nominated or bound to the node to since when it is.
 	Known map[types.UID]time.Time
-	// Placeholder is the Node that the launcher created where the kubelet has joined under another name; nil where it has not.
+	// Placeholder is the Node that the launcher created, if the kubelet has joined under another name; nil otherwise.
 	Placeholder *corev1.Node
-	// Duplicate names another Node with the same providerID whose kubelet has joined; empty where there is none.
+	// Duplicate names another Node with the same providerID whose kubelet has joined; empty if there is none.
 	Duplicate string
-	// Instance is the state of the instance where EC2 was asked; empty where it was not, or did not know.
+	// Instance is the state that EC2 returned; empty if EC2 was not asked, or did not return the instance.
 	Instance cloud.InstanceState
-	// NetworkAtStart says that the nodes of the NodePool have their network ready when their kubelet starts.
+	// NetworkAtStart means that the NodePool's nodes have their network ready when their kubelet starts.
 	NetworkAtStart bool
-	// SwitchedOff is why nothing is bound ahead of the scheduler in the NodePool; empty where it is.
+	// SwitchedOff is why the launcher binds no pods in the NodePool; empty if it does.
 	SwitchedOff string
-	// DaemonKeptOff names a DaemonSet that fits the node and that our taint alone keeps off; empty where there is none.
+	// DaemonKeptOff names a DaemonSet that fits the node and that only the launcher's taint blocks; empty if there is none.
 	DaemonKeptOff string
 	// Settings of the launcher.
 	Settings Settings
@@ -53,13 +53,13 @@ type Observed struct {
 type Slot struct {
 	// Ref is the promise.
 	Ref catalog.PodRef
-	// Pod as the API server has it; nil where it is gone.
+	// Pod is the pod in the API server; nil if it is deleted.
 	Pod *corev1.Pod
-	// UnboundVolume names a volume claim of the pod that is not bound; empty where there is none.
+	// UnboundVolume names a volume claim of the pod that is not bound; empty if there is none.
 	UnboundVolume string
 }
 
-// Settings are what a user may choose about joining.
+// Settings are the user's settings of joining.
 type Settings struct {
 	// BindAt is when promised pods are bound.
 	BindAt bind.Setting
@@ -71,49 +71,49 @@ type Settings struct {
 const (
 	// leaseEvery is how often the launcher renews a booting node's Lease, as the kubelet does (a quarter of 40 s).
 	leaseEvery = 10 * time.Second
-	// untaintAfter is when the startup taint goes whatever the bindings answered.
+	// untaintAfter is when the startup taint is removed even without all answers to bindings.
 	untaintAfter = 2 * time.Second
-	// knownFor is how long their own scheduler must have been able to see where adopted pods go before it may use the node: its
-	// caches follow the API server by less.
+	// knownFor is how long an adopted pod's own scheduler must have been able to see the pod's node before it may use the node: its caches
+	// lag behind the API server by less.
 	knownFor = time.Second
-	// knownWithin is when the startup taint goes whether it has or not: two schedulers may then want the same room.
+	// knownWithin is when the startup taint is removed even if that time has not passed: two schedulers may then use the same capacity.
 	knownWithin = 5 * time.Second
-	// daemonPatience is how long a registered node may stay unready while our taint keeps off a DaemonSet that it may be
-	// waiting for.
+	// daemonPatience is how long a registered node may stay unready while the launcher's taint blocks a DaemonSet that it may be waiting
+	// for.
 	daemonPatience = 20 * time.Second
 )
 
 // Decision is what to do now, in the order of the fields, and when to look again without an event.
 type Decision struct {
-	// End is the reason to end the claim, EndMessage what a human should know; everything else is empty then.
+	// End is the reason to end the claim, EndMessage its text for people; if it is set, all other fields are empty.
 	End, EndMessage string
-	// CreateNode says that the Node is missing.
+	// CreateNode means that the Node is missing.
 	CreateNode bool
-	// RemovePlaceholder says that the Node of the wrong name goes, and the pods that were bound to it.
+	// RemovePlaceholder means that the Node of the wrong name is deleted, with the pods that were bound to it.
 	RemovePlaceholder bool
 	// Bind are the pods to bind now.
 	Bind []bind.Binding
-	// Refused are pods that the Node as it is would not run: left to the scheduler, with the reason.
+	// Refused are pods that the actual Node would not run, with the reason: they are left to the scheduler.
 	Refused map[types.UID]string
-	// RenewLease says that the kubelet has not posted a status yet.
+	// RenewLease means that the kubelet has not posted a status yet.
 	RenewLease bool
-	// Register says that the kubelet has joined and that the claim does not say so yet.
+	// Register means that the kubelet has joined and that the claim does not show it yet.
 	Register bool
-	// Untaint says that the startup taint goes.
+	// Untaint means that the startup taint is removed.
 	Untaint bool
-	// Initialize says that the node is an ordinary one from now on.
+	// Initialize means that the node is initialized.
 	Initialize bool
-	// Unregistered is why the kubelet has not joined, as Karpenter's reason of the condition Registered; empty where it has.
+	// Unregistered is why the kubelet has not joined, as Karpenter's reason of the condition Registered; empty if it has.
 	Unregistered string
 	// Waiting is why the node is not initialized, as Karpenter's condition reason and a message.
 	Waiting, Message string
-	// Plan is when each promised pod is bound, for those who want to know.
+	// Plan is when each promised pod is bound, for display.
 	Plan []record.Bindings
-	// After is when to look again; zero for at the next event.
+	// After is when to look again; zero means at the next event.
 	After time.Duration
 }
 
-// Decide says what to do for one claim.
+// Decide returns what to do for one claim.
 func Decide(o Observed) Decision {
 	have := o.Claim.StatusConditions()
 	registered := have.Get(karpv1.ConditionTypeRegistered).IsTrue()
@@ -127,7 +127,7 @@ func Decide(o Observed) Decision {
 	}
 	switch {
 	case o.Node == nil && registered:
-		return Decision{After: left} // Somebody deleted it: the end of its NodeClaim is on its way.
+		return Decision{After: left} // A user deleted it: the end of its NodeClaim follows.
 	case o.Node == nil:
 		return Decision{CreateNode: true, Unregistered: notFound, After: left}
 	case o.Duplicate != "" && !registered:
@@ -147,8 +147,8 @@ func Decide(o Observed) Decision {
 	return d
 }
 
-// deadline by which the node must be Ready, counted from its launch. One that was Ready before, which its missing startup taint
-// tells, has as long again from the moment that it no longer is: pods run there.
+// deadline returns when the node must be Ready, counted from its launch. A node that was Ready before, which its missing startup taint
+// shows, has the same time again from when it stopped being Ready: pods run there.
 func deadline(o Observed) time.Time {
 	if o.Node != nil && registeredNode(o.Node) && !hasTaint(o.Node, catalog.StartingTaintKey) {
 		return joinedAt(o.Node).Add(patience(o))
@@ -156,7 +156,7 @@ func deadline(o Observed) time.Time {
 	return record.Deadline(o.Claim, patience(o))
 }
 
-// patience is how long the node may take.
+// patience returns how long the node may take.
 func patience(o Observed) time.Duration {
 	if len(o.Slots) > 0 {
 		return o.Settings.JoinDeadline
@@ -164,7 +164,7 @@ func patience(o Observed) time.Duration {
 	return o.Settings.EmptyDeadline
 }
 
-// bindings chooses the pods whose moment has come.
+// bindings selects the pods that are due.
 func (d *Decision) bindings(o Observed, ready bool) {
 	onNode := o.OnNode
 	for _, s := range o.Slots {
@@ -178,7 +178,7 @@ func (d *Decision) bindings(o Observed, ready bool) {
 		}
 		if refusal := bind.Check(s.Pod, o.Node, onNode); refusal != "" {
 			if ready {
-				d.Refused[s.Pod.UID] = refusal // Before that the Node may still become one that fits.
+				d.Refused[s.Pod.UID] = refusal // Before that the Node may still change to one that fits.
 			}
 			continue
 		}
@@ -201,7 +201,7 @@ func facts(o Observed, s Slot) bind.Facts {
 	}
 }
 
-// Known is since when adopted pods are nominated to the node or bound to it, after what was known before.
+// Known returns since when adopted pods are nominated or bound to the node, given the earlier result.
 func Known(before map[types.UID]time.Time, node string, slots []Slot, now time.Time) map[types.UID]time.Time {
 	after := map[types.UID]time.Time{}
 	for _, s := range slots {
@@ -216,7 +216,7 @@ func Known(before map[types.UID]time.Time, node string, slots []Slot, now time.T
 	return after
 }
 
-// unknownFor is how long the scheduler of an adopted pod must be waited for until it knows that the pod goes to the node.
+// unknownFor returns how long to wait until the scheduler of an adopted pod has seen the pod's node.
 func unknownFor(o Observed) time.Duration {
 	longest := time.Duration(0)
 	for _, s := range o.Slots {
@@ -232,8 +232,9 @@ func unknownFor(o Observed) time.Duration {
 	return longest
 }
 
-// taint decides whether the startup taint goes: with Ready once every binding due was answered, or two seconds later, and the
-// schedulers of adopted pods have seen where these go; or where it keeps a DaemonSet off that the node may be waiting for.
+// taint decides whether the startup taint is removed. It is removed at Ready, once every due binding was answered, or two seconds later, and
+// once the schedulers of adopted pods have seen the pods' node. It is also removed if it blocks a DaemonSet that the node may be waiting
+// for.
 func (d *Decision) taint(o Observed, ready bool) {
 	if !hasTaint(o.Node, catalog.StartingTaintKey) {
 		return
@@ -262,7 +263,7 @@ func (d *Decision) taint(o Observed, ready bool) {
 	}
 }
 
-// initialize compares the node with what Karpenter calls initialized.
+// initialize compares the node with Karpenter's definition of initialized.
 func (d *Decision) initialize(o Observed, ready, registered bool) {
 	switch {
 	case !ready:
@@ -271,7 +272,7 @@ func (d *Decision) initialize(o Observed, ready, registered bool) {
 			d.Message += ": " + c.Message
 		}
 	case !registered:
-		// It is being registered: the next look follows at once.
+		// It is being registered: the next round follows at once.
 	case startup(o) != "":
 		d.Waiting, d.Message = "StartupTaintsExist", fmt.Sprintf("StartupTaint %q still exists", startup(o))
 	case ephemeral(o.Node) != "":
@@ -284,7 +285,7 @@ func (d *Decision) initialize(o Observed, ready, registered bool) {
 	}
 }
 
-// startup names a startup taint of the claim that is still on the node.
+// startup returns a startup taint of the claim that is still on the node.
 func startup(o Observed) string {
 	for _, have := range o.Node.Spec.Taints {
 		for _, t := range o.Claim.Spec.StartupTaints {
@@ -296,7 +297,7 @@ func startup(o Observed) string {
 	return ""
 }
 
-// ephemeral names a taint that goes by itself and is still on the node.
+// ephemeral returns a temporary taint that is still on the node.
 func ephemeral(node *corev1.Node) string {
 	for _, have := range node.Spec.Taints {
 		switch have.Key {
@@ -308,7 +309,7 @@ func ephemeral(node *corev1.Node) string {
 	return ""
 }
 
-// missing names an extended resource that the claim was sized for and that the node does not show yet.
+// missing returns an extended resource that the claim was sized for and that the node does not have yet.
 func missing(o Observed) string {
 	for name, want := range o.Claim.Spec.Resources.Requests {
 		planned, offered := o.Claim.Status.Allocatable[name]

@@ -26,18 +26,18 @@ import (
 // TestDecide runs the files of testdata. A file is the life of one NodeClaim that was launched at second 0:
 //
 //	claim [gpu] [taint=KEY:EFFECT] [startup-taint=KEY:EFFECT] [bind-at=SETTING] [registered] [initialized]
-//	    [network-at-start] [switched-off=WHY]             the last two are what is known of its NodePool
+//	    [network-at-start] [switched-off=WHY]             the last two are the state of its NodePool
 //	pod NAME [owner=KIND|none] [volumes=none] [host-network] [gpu] [cpu=Q] [unbound-volume=NAME] [scheduler-only=WHY]
 //	    [tolerates=KEY] [bound] [deleted] [gone] [adopted] [nominated=NODE]
-//	                                                      a promised pod comes or changes
+//	                                                      a promised pod is created or changed
 //	node [ready=true|false|none] [says=MESSAGE] [gpu=N] [cpu=Q] [add-taint=KEY:EFFECT] [remove-taint=KEY] [gone]
-//	                                                      what the kubelet, or somebody else, does to the Node
-//	instance STATE                                        EC2 tells of the instance
+//	                                                      the kubelet, or a user, changes the Node
+//	instance STATE                                        EC2's answer for the instance
 //	twin joined|placeholder                               there is a second Node with the same providerID
-//	daemon [none]                                         a DaemonSet is kept off by our taint alone
-//	restart                                               the process remembers nothing
+//	daemon [none]                                         only the launcher's taint blocks a DaemonSet
+//	restart                                               the process loses its state
 //	decide at=DURATION                                    decide and do nothing
-//	plan                                                  when each promised pod is bound, as the NodeClaim tells it
+//	plan                                                  when each promised pod is bound, as on the NodeClaim
 //	step at=DURATION [only=create|bind|lease|register|untaint|condition]
 //	                                                      decide and do it, or a part of it, as before a crash
 //

@@ -1,7 +1,7 @@
-// Package join brings a launched instance into the cluster: it creates its Node before the kubelet boots, keeps it alive until
-// the kubelet takes over, binds the promised pods at the right moment, lifts the startup taint, and says when the node is
-// registered and initialized. A node that does not join in time is ended.
+// Package join adds a launched instance to the cluster. It creates its Node before the kubelet boots, renews the Node's Lease until the
+// kubelet does, binds the promised pods at the right moment, removes the startup taint, and sets the conditions Registered and Initialized.
+// A node that does not join in time is terminated.
 //
-// Decide is pure: what is observed of one NodeClaim to the list of what to do. Controller is the edge: a controller-runtime
-// reconciler per NodeClaim that observes, decides and acts.
+// Decide is pure: it turns the observation of one NodeClaim into a list of actions. Controller is the edge: a controller-runtime reconciler
+// per NodeClaim that observes, decides and acts.
 package join

@@ -9,22 +9,21 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
-// The reasons for which a claim ends whose node did not join: label values of Karpenter's metrics, but for the second, which
-// Karpenter does not have.
+// The reasons to end a claim whose node did not join. They are label values of Karpenter's metrics, except the second, which Karpenter does
+// not have.
 const (
 	registrationTimeout = "registration_timeout"
 	readinessTimeout    = "readiness_timeout"
 	instanceTerminated  = "instance_terminated"
 )
 
-// Karpenter's reasons of the condition Registered while it is not True: no kubelet has come, or two.
+// Karpenter's reasons of the condition Registered while it is not True: no kubelet has joined, or two have.
 const (
 	notFound      = "NodeNotFound"
 	multipleNodes = "MultipleNodesFound"
 )
 
-// failure says why a claim's node will not join, and what a human should look at; empty where it may still. left is the time to
-// the deadline.
+// failure returns why a claim's node will not join, and what to check; "" if it still may. left is the time to the deadline.
 func failure(o Observed, left time.Duration) (reason, message string) {
 	id := index.InstanceID(o.Claim.Status.ProviderID)
 	joined := o.Node != nil && conditions.Posted(o.Node) != nil
@@ -49,7 +48,7 @@ func failure(o Observed, left time.Duration) (reason, message string) {
 		"aws ec2 get-console-output --latest --instance-id %s", within, id, id)
 }
 
-// over says that an instance in this state runs no kubelet any more.
+// over reports whether an instance in this state no longer runs a kubelet.
 func over(state cloud.InstanceState) bool {
 	return state != "" && state != cloud.StatePending && state != cloud.StateRunning
 }

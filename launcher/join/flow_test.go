@@ -65,7 +65,7 @@ func TestFromLaunchToInitialized(t *testing.T) {
 	}
 }
 
-// A claim without an instance goes to the launcher, but not while whoever recorded it may hand it over in its batch.
+// A claim without an instance is enqueued, but not while the process that recorded it may hand it over in its batch.
 func TestClaimWithoutAnInstance(t *testing.T) {
 	w := newWorld(t)
 	finalizers := []string{karpv1.TerminationFinalizer}
@@ -80,7 +80,7 @@ func TestClaimWithoutAnInstance(t *testing.T) {
 	if err := errors.Join(w.api.Update(t.Context(), young), w.api.Delete(t.Context(), young)); err != nil {
 		t.Fatal(err)
 	}
-	w.looks(c, 1) // It is gone.
+	w.looks(c, 1) // The claim is deleted.
 	w.create(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: "default-1", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Minute)), Finalizers: finalizers,
 	}})
@@ -176,7 +176,7 @@ func TestBindingThatFails(t *testing.T) {
 	}
 }
 
-// Of claim and Node the cache may show the one old and the other new: taints that were lifted do not come back.
+// The cache may show an old claim with a new Node, or the reverse: removed taints do not come back.
 func TestStaleClaim(t *testing.T) {
 	w := newWorld(t)
 	w.claim(time.Minute)
@@ -196,7 +196,7 @@ func TestStaleClaim(t *testing.T) {
 	}
 }
 
-// Somebody broke the list of promises: the node joins all the same.
+// The list of promises is damaged: the node still joins.
 func TestPromisesThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	claim := w.claim(time.Minute)
@@ -213,7 +213,7 @@ func TestPromisesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// One DaemonSet whose affinity nobody can read holds no node up; another that only our taint keeps off does.
+// A DaemonSet with an invalid affinity does not delay the node; another that only the launcher's taint blocks does.
 func TestDaemonSetsThatAreKeptOff(t *testing.T) {
 	w := newWorld(t)
 	w.claim(time.Minute)
@@ -234,7 +234,7 @@ func TestDaemonSetsThatAreKeptOff(t *testing.T) {
 	if after := w.looks(c, 1); after > 20*time.Second {
 		t.Errorf("the CNI is kept off, again after %s", after)
 	}
-	// Another taint keeps it off as well: lifting ours would help nobody.
+	// Another taint blocks it as well: removing the launcher's would not help.
 	n := w.node("node-1")
 	before := client.MergeFrom(n.DeepCopy())
 	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule})

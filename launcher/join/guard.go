@@ -10,13 +10,13 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// guarded reports whether a claim has the finalizer that keeps it until its instance has ended.
+// guarded reports whether a claim has the finalizer that keeps it until its instance has terminated.
 func guarded(claim *karpv1.NodeClaim) bool {
 	return controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer)
 }
 
-// guard gives a claim the finalizer. As in Karpenter every claim that stays gets it (pkg/controllers/nodeclaim/lifecycle/controller.go):
-// one that a user created, one that an older release launched, and one whose finalizer somebody removed.
+// guard adds the finalizer to a claim. As in Karpenter every claim gets it (pkg/controllers/nodeclaim/lifecycle/controller.go): one that a
+// user created, one that an older release launched, and one whose finalizer was removed.
 func guard(ctx context.Context, api client.Client, claim *karpv1.NodeClaim) error {
 	before := claim.DeepCopy()
 	controllerutil.AddFinalizer(claim, karpv1.TerminationFinalizer)

@@ -19,7 +19,7 @@ func (w *world) strip() {
 	}
 }
 
-// A claim that stays gets Karpenter's finalizer whoever created it, and before anything else is done for it.
+// A claim gets Karpenter's finalizer whoever created it, before anything else is done for it.
 func TestFinalizerOfAUsersClaim(t *testing.T) {
 	w := newWorld(t)
 	old := metav1.NewTime(time.Now().Add(-time.Minute))
@@ -40,7 +40,7 @@ func TestFinalizerOfAUsersClaim(t *testing.T) {
 	w.wantTrace("launch default-1")
 }
 
-// The finalizer that somebody removed comes back, while the node boots and once it is one of the cluster's.
+// A finalizer that a user removed is added again, while the node boots and after it is initialized.
 func TestFinalizerComesBack(t *testing.T) {
 	w := newWorld(t)
 	w.claim(time.Minute)

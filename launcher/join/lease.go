@@ -16,9 +16,9 @@ import (
 // leaseSeconds is the kubelet's default nodeLeaseDurationSeconds (KubeletConfiguration v1beta1).
 const leaseSeconds = 40
 
-// renew keeps a booting node's Lease fresh, in the name of its kubelet: the node lifecycle controller takes a Node without
-// status for healthy as long as its Lease is renewed (pkg/controller/nodelifecycle/node_lifecycle_controller.go). The kubelet
-// adopts the Lease when it starts; to give the node up, the launcher stops renewing.
+// renew renews a booting node's Lease in the name of its kubelet: the node lifecycle controller considers a Node without status healthy as
+// long as its Lease is renewed (pkg/controller/nodelifecycle/node_lifecycle_controller.go). The kubelet adopts the Lease when it starts; to
+// give up the node, the launcher stops renewing.
 func (c *Controller) renew(ctx context.Context, node *corev1.Node) error {
 	lease := &coordinationv1.Lease{}
 	err := c.config.Reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease)
@@ -30,14 +30,14 @@ func (c *Controller) renew(ctx context.Context, node *corev1.Node) error {
 		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &node.Name, LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now}
 		err = c.config.Client.Create(ctx, lease)
 		if apierrors.IsAlreadyExists(err) {
-			return nil // The kubelet was faster: from now on the Lease is its own.
+			return nil // The kubelet wrote it first: from now on the Lease is its own.
 		}
 	case err == nil:
 		before := lease.DeepCopy()
 		lease.Spec.RenewTime = &now
 		err = c.config.Client.Patch(ctx, lease, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) {
-			return nil // So is one that somebody renewed in this moment.
+			return nil // The same holds for a Lease that was renewed at this moment.
 		}
 	}
 	if err != nil {

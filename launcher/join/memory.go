@@ -13,23 +13,23 @@ import (
 // networkProven is how many nodes in a row must have had their network ready at the kubelet's start before pods are bound for it.
 const networkProven = 3
 
-// memory is what the controller must remember of each claim between two looks. Losing it in a restart costs little: bindings
-// that were answered are visible on the pods, and the startup taint stays two seconds longer.
+// memory is the controller's state of each claim between two rounds. A restart loses little: answered bindings are visible on the pods, and
+// the startup taint stays two seconds longer.
 type memory struct {
 	mu     sync.Mutex
 	claims map[types.UID]*remembered
-	// networks count, by NodePool, the nodes in a row that had their network ready when their kubelet started.
+	// networks counts, by NodePool, the nodes in a row that had their network ready when their kubelet started.
 	networks map[string]int
 }
 
 type remembered struct {
-	// booting says that the claim was seen before its kubelet joined, late that the network was not ready then.
+	// booting means that the claim was seen before its kubelet joined, late that the network was not ready then.
 	booting, late bool
-	// asked is when EC2 was asked about the instance, state what it said.
+	// asked is when EC2 was asked about the instance, state its answer.
 	asked      time.Time
 	state      cloud.InstanceState
 	readySince time.Time
-	// known is since when each adopted pod is seen nominated or bound to the node.
+	// known is since when each adopted pod is nominated or bound to the node.
 	known    map[types.UID]time.Time
 	answered map[types.UID]bool
 	failures map[types.UID]int
@@ -41,7 +41,7 @@ func newMemory() *memory {
 	return &memory{claims: map[types.UID]*remembered{}, networks: map[string]int{}}
 }
 
-// ready notes when a claim's node was first seen Ready, and returns that and the pods answered so far.
+// ready records when a claim's node was first seen Ready, and returns that and the pods answered so far.
 func (m *memory) ready(claim types.UID, ready bool, now time.Time) (time.Time, map[types.UID]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *memory) ready(claim types.UID, ready bool, now time.Time) (time.Time, m
 	return r.readySince, maps.Clone(r.answered)
 }
 
-// known notes which adopted pods their own scheduler sees on the node, nominated or bound, and returns since when it has.
+// known records which adopted pods are nominated or bound to the node, so that their scheduler can see it, and returns since when.
 func (m *memory) known(claim types.UID, node string, slots []Slot, now time.Time) map[types.UID]time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,14 +63,14 @@ func (m *memory) known(claim types.UID, node string, slots []Slot, now time.Time
 	return r.known
 }
 
-// answer notes that nothing more is to be done about a pod's binding.
+// answer records that a pod's binding is finished.
 func (m *memory) answer(claim, pod types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entry(claim).answered[pod] = true
 }
 
-// failed counts a binding that failed, and returns how often it has.
+// failed counts a failed binding, and returns the number of failures.
 func (m *memory) failed(claim, pod types.UID) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *memory) failed(claim, pod types.UID) int {
 	return r.failures[pod]
 }
 
-// instance returns what EC2 said of the claim's instance, and whether it was not asked yet in the period that began at.
+// instance returns EC2's last answer for the claim's instance, and whether EC2 has not been asked since began.
 func (m *memory) instance(claim types.UID, began time.Time) (cloud.InstanceState, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +95,7 @@ func (m *memory) told(claim types.UID, state cloud.InstanceState) {
 	m.entry(claim).state = state
 }
 
-// network notes what is seen of a node's network while it joins.
+// network records the state of a node's network while it joins.
 func (m *memory) network(claim types.UID, joined, late bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +104,7 @@ func (m *memory) network(claim types.UID, joined, late bool) {
 	r.late = r.late || late
 }
 
-// initialized counts a node of the pool by how its network came; one that was not watched from the start says nothing.
+// initialized counts a node of the pool by when its network was ready; a node that was not observed from the start is not counted.
 func (m *memory) initialized(claim types.UID, pool string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,8 +17,8 @@ func joinedAt(node *corev1.Node) time.Time {
 	return node.CreationTimestamp.Time
 }
 
-// registeredNode says that the Node was registered: it stands on the Node as well as on the claim, because of two objects the
-// cache may show one old and one new, and taints that were lifted must not come back.
+// registeredNode reports whether the Node was registered. The Node and the claim both record it: the cache may show one of them old and the
+// other new, and removed taints must not come back.
 func registeredNode(node *corev1.Node) bool {
 	return node.Labels[karpv1.NodeRegisteredLabelKey] == "true"
 }
@@ -32,7 +32,7 @@ func hasTaint(node *corev1.Node, key string) bool {
 	return false
 }
 
-// networkLate says that the kubelet runs and that its network does not yet (pkg/kubelet/nodestatus/setters.go).
+// networkLate reports whether the kubelet runs and its network is not ready (pkg/kubelet/nodestatus/setters.go).
 func networkLate(node *corev1.Node) bool {
 	c := conditions.Posted(node)
 	return c != nil && c.Status != corev1.ConditionTrue &&

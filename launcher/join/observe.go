@@ -22,7 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// observe gathers what Decide needs of one claim.
+// observe gathers Decide's input for one claim.
 func (c *Controller) observe(ctx context.Context, claim *karpv1.NodeClaim) (Observed, error) {
 	o := Observed{Now: time.Now(), Claim: claim, Settings: c.config.Settings}
 	if err := c.nodesOf(ctx, &o); err != nil {
@@ -66,15 +66,15 @@ func (c *Controller) switchedOff(ctx context.Context, name string) (string, erro
 }
 
 const (
-	// bootTime is what a machine needs to boot: EC2 is not asked about it before.
+	// bootTime is what a machine needs to boot: EC2 is not asked about it earlier.
 	bootTime = time.Minute
-	// askEvery is how often EC2 is asked about an instance that boots for longer: at times that all claims share, so that one call
-	// answers for all.
+	// askEvery is how often EC2 is asked about an instance that boots for longer. All claims share these times, so that one call answers for
+	// all.
 	askEvery = 30 * time.Second
 )
 
-// askInstance learns the state of an instance whose node should be ready by now: one that was taken away while it booted says
-// nothing, and a cluster without a queue hears of it from nobody.
+// askInstance asks for the state of an instance whose node should be ready by now: an instance that EC2 took away while it booted sends
+// nothing, and a cluster without a queue gets no message.
 func (c *Controller) askInstance(ctx context.Context, o *Observed) {
 	launched := o.Claim.StatusConditions().Get(karpv1.ConditionTypeLaunched)
 	if o.Node == nil || conditions.NodeReady(o.Node) || !launched.IsTrue() || o.Now.Sub(launched.LastTransitionTime.Time) < bootTime {
@@ -89,15 +89,15 @@ func (c *Controller) askInstance(ctx context.Context, o *Observed) {
 	found, err := c.config.Instances.Instances(ctx, cloud.Selector{IDs: []string{id}})
 	switch {
 	case err != nil:
-		klog.FromContext(ctx).V(2).Info("EC2 does not tell of an instance, asking again later", "instanceID", id, "err", err)
+		klog.FromContext(ctx).V(2).Info("EC2 returned no state of an instance, asking again later", "instanceID", id, "err", err)
 	case len(found) == 1:
 		o.Instance = found[0].State
 		c.memory.told(o.Claim.UID, found[0].State)
 	}
 }
 
-// nodesOf finds the claim's Node: by providerID, since a kubelet may have registered under another name than EC2's, else by
-// name. Of several with the same providerID the one whose kubelet has joined is it, and the other a placeholder.
+// nodesOf returns the claim's Node: by providerID, since a kubelet may have registered under another name than EC2's, else by name. Of
+// several with the same providerID it is the one whose kubelet has joined; the other is a placeholder.
 func (c *Controller) nodesOf(ctx context.Context, o *Observed) error {
 	var list corev1.NodeList
 	if err := c.config.Client.List(ctx, &list, client.MatchingFields{index.NodeProviderID: o.Claim.Status.ProviderID}); err != nil {
@@ -119,7 +119,7 @@ func (c *Controller) nodesOf(ctx context.Context, o *Observed) error {
 	if o.Node != nil {
 		return nil
 	}
-	// A kubelet that created the Node before us has not told a providerID yet.
+	// A kubelet that created the Node first has not set a providerID yet.
 	named := &corev1.Node{}
 	err := c.config.Client.Get(ctx, types.NamespacedName{Name: o.Claim.Status.NodeName}, named)
 	if err == nil && named.Spec.ProviderID == "" {
@@ -131,7 +131,7 @@ func (c *Controller) nodesOf(ctx context.Context, o *Observed) error {
 func (c *Controller) slots(ctx context.Context, claim *karpv1.NodeClaim) ([]Slot, error) {
 	refs, err := record.Pods(claim)
 	if err != nil {
-		// Somebody broke the annotation. The node joins as one that nobody waits for, or is ended.
+		// The annotation is damaged. The node joins as one without promised pods, or is ended.
 		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read", "nodeClaim", klog.KObj(claim))
 	}
 	slots := make([]Slot, 0, len(refs))
@@ -154,7 +154,7 @@ func (c *Controller) slots(ctx context.Context, claim *karpv1.NodeClaim) ([]Slot
 	return slots, nil
 }
 
-// unboundVolume names a volume claim of the pod that is not bound to a volume.
+// unboundVolume returns a volume claim of the pod that is not bound to a volume.
 func (c *Controller) unboundVolume(ctx context.Context, pod *corev1.Pod) (string, error) {
 	for _, v := range pod.Spec.Volumes {
 		name := ""
@@ -171,14 +171,14 @@ func (c *Controller) unboundVolume(ctx context.Context, pod *corev1.Pod) (string
 		if client.IgnoreNotFound(err) != nil {
 			return "", err
 		}
-		if pvc.Status.Phase != corev1.ClaimBound { // So is one that does not exist.
+		if pvc.Status.Phase != corev1.ClaimBound { // A claim that does not exist counts as unbound.
 			return name, nil
 		}
 	}
 	return "", nil
 }
 
-// daemonKeptOff names a DaemonSet whose pods fit the node and tolerate all of its taints but ours.
+// daemonKeptOff returns a DaemonSet whose pods fit the node and tolerate all of its taints except the launcher's.
 func (c *Controller) daemonKeptOff(ctx context.Context, node *corev1.Node) (string, error) {
 	var list appsv1.DaemonSetList
 	if err := c.config.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

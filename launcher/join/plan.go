@@ -10,8 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// plan is when each promised pod is bound, in the order of the moments; those that are bound already included, so that what was
-// said stays.
+// plan returns when each promised pod is bound, in the order of the moments. It includes bound pods, so that earlier entries stay.
 func plan(o Observed) []record.Bindings {
 	var out []record.Bindings
 	for _, s := range o.Slots {
@@ -38,7 +37,7 @@ func plan(o Observed) []record.Bindings {
 	return out
 }
 
-// summary tells of a plan in one sentence.
+// summary returns a plan as one sentence.
 func summary(plan []record.Bindings) string {
 	words := map[string]string{string(bind.Launch): "at launch", string(bind.Ready): "when the node is ready", string(bind.Scheduler): "by the scheduler"}
 	var parts []string

@@ -12,9 +12,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// Who binds a pod is told before the claim's status is written, which fails where somebody else was faster: a claim that is initialized
-// is looked at no more.
-func TestBindingsAreToldBeforeTheStatus(t *testing.T) {
+// Bindings are reported before the claim's status is written, which may fail with a conflict: an initialized claim is not reconciled again.
+func TestBindingsAreReportedBeforeTheStatus(t *testing.T) {
 	w := newWorld(t)
 	w.claim(0, "web")
 	config := w.config()

@@ -12,14 +12,14 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// ahead is a pod that was bound while the scheduler could not yet have bound it.
+// ahead is a pod that was bound before the scheduler could have bound it.
 type ahead struct {
 	at     time.Time
 	moment bind.Moment
 }
 
-// admits says whether the scheduler could bind the pod to the node now, were it not for our own taint: what that taint costs is
-// not counted as saved. The pod would still have to be its turn, so that this is the least.
+// admits reports whether the scheduler could bind the pod to the node now if the launcher's own taint were removed: the delay by that taint
+// is not counted as saved. The pod would also have to wait for its turn, so the saving is a lower bound.
 func admits(node *corev1.Node, pod *corev1.Pod) bool {
 	_, found := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
 		return t.Key != catalog.StartingTaintKey && (t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute)
@@ -27,7 +27,7 @@ func admits(node *corev1.Node, pod *corev1.Pod) bool {
 	return !found
 }
 
-// bound notes a binding, and tells what it has saved where that is known already.
+// bound records a binding, and reports the time that it saved if that is already known.
 func (c *Controller) bound(o Observed, b bind.Binding, at time.Time) {
 	c.metrics.bound.WithLabelValues(string(b.Moment)).Inc()
 	if admits(o.Node, b.Pod) {
@@ -37,7 +37,7 @@ func (c *Controller) bound(o Observed, b bind.Binding, at time.Time) {
 	c.memory.ahead(o.Claim.UID, b.Pod.UID, ahead{at: at, moment: b.Moment})
 }
 
-// saved tells of each pod that was bound ahead, once the scheduler could have bound it, by how much.
+// saved reports, for each pod that was bound ahead, the time saved, once the scheduler could have bound it.
 func (c *Controller) saved(o Observed) {
 	if o.Node == nil {
 		return
@@ -52,14 +52,14 @@ func (c *Controller) saved(o Observed) {
 	}
 }
 
-// ahead remembers a pod that was bound before the scheduler could have bound it.
+// ahead records a pod that was bound before the scheduler could have bound it.
 func (m *memory) ahead(claim, pod types.UID, a ahead) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entry(claim).ahead[pod] = a
 }
 
-// caughtUp returns what is remembered of such a pod, once.
+// caughtUp returns the record of such a pod, once.
 func (m *memory) caughtUp(claim, pod types.UID) (ahead, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/join"
 )
 
-// What binding ahead has saved is told when the scheduler could have bound the pod: once the taints of others are gone. What our
-// own taint costs is not counted, and a pod for which the scheduler was free saved nothing.
+// The time saved by binding ahead is reported when the scheduler could have bound the pod: once the taints of others are removed. The delay
+// by the launcher's own taint is not counted, and a pod that the scheduler could bind at once saved nothing.
 func TestTimeSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c, registry := measured(t)
@@ -72,7 +72,7 @@ func measured(t *testing.T) (*world, *join.Controller, *prometheus.Registry) {
 	return w, c, registry
 }
 
-// saved is what the metric tells of the moments that have pods.
+// saved returns the metric of the moments that have pods.
 func saved(t *testing.T, registry *prometheus.Registry) string {
 	t.Helper()
 	families, err := registry.Gather()

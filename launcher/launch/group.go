@@ -45,7 +45,7 @@ type group struct {
 	offered map[string]catalog.InstanceType
 	// relaxed means that the current attempt could not keep minValues. shown is the reason shown in the claims' conditions.
 	relaxed bool
-	shown    string
+	shown   string
 	// since is when the search for the instances of a call with a lost answer began.
 	since time.Time
 }
@@ -234,7 +234,8 @@ func (g *group) refresh(ctx context.Context) error {
 		switch {
 		case client.IgnoreNotFound(results[i]) != nil:
 			return results[i]
-		case results[i] != nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "": // Deleted, being deleted, or launched.
+		case results[i] != nil, current.UID != c.UID, !current.DeletionTimestamp.IsZero(), current.Status.ProviderID != "":
+			// Deleted, being deleted, or launched.
 		case !g.mine[current.Annotations[catalog.LaunchAnnotation]]:
 			stolen = append(stolen, current)
 		case time.Since(current.CreationTimestamp.Time) > record.LaunchTimeout:

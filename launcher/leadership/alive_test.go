@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/liveness"
 )
 
-// hanging is an API server whose answer comes when it is let go of, whatever the context says.
+// hanging is an API server whose answer comes when the test releases it, whatever the context says.
 type hanging struct {
 	client.Reader
 	let chan struct{}

@@ -2,9 +2,9 @@ package leadership
 
 import "k8s.io/client-go/util/retry"
 
-// RetryOnConflict calls write again for as long as it answers with a conflict, as client-go's function of that name does, a few
-// times. That one takes the end of a context for its own: a write that was cut off because the lead was lost, or because the
-// API server did not answer in time, is told there as done. Here it is an error.
+// RetryOnConflict calls write a few times for as long as it returns a conflict, as client-go's function of that name does. That one ignores
+// the end of a context: it returns success for a write that was cut off because leadership was lost, or because the API server did not
+// answer in time. Here that is an error.
 func RetryOnConflict(write func() error) error {
 	var last error
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {

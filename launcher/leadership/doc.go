@@ -1,7 +1,7 @@
-// Package leadership tells the rest of the launcher whether it may act. The scheduler takes part in leader election and
-// tells its identity with the Lead call; the launcher acts while the Lease names that identity, and every effect runs
-// with a context that ends 3 seconds before the Lease could pass to somebody else.
+// Package leadership decides whether the rest of the launcher may act. The scheduler takes part in leader election and sends its identity
+// with the Lead call. The launcher acts while the Lease names that identity, and every effect runs with a context that ends 3 seconds before
+// another process could acquire the Lease.
 //
-// It knows nothing of what the effects are. Run has one goroutine that polls the Lease; a timer ends leadership even
-// where that poll hangs. Both end with the context of Run.
+// The package does not depend on what the effects are. Run has one goroutine that polls the Lease; a timer ends leadership even if that poll
+// hangs. Both end with the context of Run.
 package leadership

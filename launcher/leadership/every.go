@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Every calls do at once and then in every period until ctx ends, waiting for leadership first each time. failed hears of the first
-// error of a row; that leadership or ctx ended meanwhile is none.
+// Every calls do at once and then in every period until ctx ends, waiting for leadership first each time. failed is called with the first
+// error of a series; the end of leadership or ctx is not an error.
 func Every(ctx context.Context, g Guard, period time.Duration, failed func(error), do func(context.Context) error) {
 	for failing := false; ; {
 		err := whileLeading(ctx, g, do)
@@ -27,7 +27,7 @@ func Every(ctx context.Context, g Guard, period time.Duration, failed func(error
 	}
 }
 
-// whileLeading calls do once. Where its context ended, that is the error.
+// whileLeading calls do once. If its context ended, it returns that as the error.
 func whileLeading(ctx context.Context, g Guard, do func(context.Context) error) error {
 	ctx, cancel, err := g.Wait(ctx)
 	if err != nil {

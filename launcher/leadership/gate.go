@@ -15,21 +15,22 @@ import (
 // ErrClosed is wrapped by the error of a request that a Gate did not send.
 var ErrClosed = errors.New("not leading")
 
-// Gate is the last thing that a request passes on its way out. It sends what changes something while a Leadership allows it
-// at that very moment, by the clock and not by a timer: a process that was stopped for a minute and goes on within a request
-// sends nothing more. Questions always pass. The zero value lets nothing through that changes something.
+// Gate is the last check of an outgoing request. It sends a changing request only while a Leadership allows it at that moment, by the clock
+// and not by a timer: a process that was stopped for a minute and resumes within a request sends nothing more. Reading requests always pass.
+// The zero value blocks every changing request.
 type Gate struct{ leader atomic.Pointer[Leadership] }
 
-// Follow has the gate open while l leads.
+// Follow opens the gate while l leads.
 func (g *Gate) Follow(l *Leadership) { g.leader.Store(l) }
 
-// Open says whether effects pass now.
+// Open reports whether effects pass now.
 func (g *Gate) Open() bool {
 	l := g.leader.Load()
 	return l != nil && l.Leading()
 }
 
-// Kubernetes returns a transport to an API server that passes the gate. Events tell what was done, and change nothing.
+// Kubernetes returns a transport to an API server that passes through the gate. Events always pass: they report what was done, and change
+// nothing.
 func (g *Gate) Kubernetes(next http.RoundTripper) http.RoundTripper {
 	return &gatedTransport{gate: g, next: next}
 }
@@ -56,13 +57,13 @@ func changesKubernetes(r *http.Request) bool {
 	})
 }
 
-// Doer sends HTTP requests, as the AWS SDK has it done.
+// Doer sends HTTP requests, as the AWS SDK expects.
 type Doer interface {
 	// Do sends one request.
 	Do(r *http.Request) (*http.Response, error)
 }
 
-// AWS returns a client of AWS that passes the gate.
+// AWS returns an HTTP client for AWS that passes through the gate.
 func (g *Gate) AWS(next Doer) Doer { return &gatedDoer{gate: g, next: next} }
 
 type gatedDoer struct {
@@ -85,14 +86,14 @@ func (d *gatedDoer) Do(r *http.Request) (*http.Response, error) {
 	return d.next.Do(same)
 }
 
-// changesAWS knows an action by its name: in AWS's APIs, these prefixes are those of questions.
+// changesAWS reports whether an action changes something: in AWS's APIs, names with these prefixes only read.
 func changesAWS(action string) bool {
 	return !slices.ContainsFunc([]string{"Describe", "Get", "List", "Receive", "Assume"}, func(prefix string) bool {
 		return strings.HasPrefix(action, prefix)
 	})
 }
 
-// actionOf finds the action in the header or in the body, and returns the same request with its body unread.
+// actionOf returns the action from the header or the body, and the same request with its body unread.
 func actionOf(r *http.Request) (action string, same *http.Request, err error) {
 	if _, action, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok || r.Body == nil {
 		return action, r, nil
@@ -103,14 +104,14 @@ func actionOf(r *http.Request) (action string, same *http.Request, err error) {
 	}
 	same = r.Clone(r.Context())
 	same.Body = io.NopCloser(bytes.NewReader(data))
-	// A body that is no form has no action: what could be read of it says so.
+	// A body that is not a form has no action; the parsed part is used.
 	form, _ := url.ParseQuery(string(data))
 	return form.Get("Action"), same, nil
 }
 
 func refused(r *http.Request) error {
 	if r.Body != nil {
-		_ = r.Body.Close() // As the interface asks; nothing of it is needed.
+		_ = r.Body.Close() // The interface requires it; the error is irrelevant.
 	}
 	return fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, ErrClosed)
 }

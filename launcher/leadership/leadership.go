@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// pollLeading is the period of reading the Lease while leading: the default retry period of leader election, in
-	// which the holder renews it.
+	// pollLeading is the period of reading the Lease while leading: the default retry period of leader election, in which the holder renews
+	// it.
 	pollLeading = 2 * time.Second
 	// pollWaiting is the period while not leading: it bounds how long a new leader's launcher stays idle.
 	pollWaiting = 500 * time.Millisecond
@@ -31,7 +31,7 @@ const (
 // ErrLost is the cause of an effect's context that ended because leadership did.
 var ErrLost = errors.New("leadership lost")
 
-// Guard is what the rest of the launcher needs of leadership. It is safe for concurrent use.
+// Guard is the part of leadership that the rest of the launcher needs. It is safe for concurrent use.
 type Guard interface {
 	// Context returns a context for effects that ends when ctx does or when leadership does, with ErrLost as its
 	// cause; false while not leading. The caller calls the CancelFunc once the effects are over.
@@ -41,13 +41,13 @@ type Guard interface {
 	Wait(ctx context.Context) (context.Context, context.CancelFunc, error)
 }
 
-// Config of a Leadership.
+// Config holds the dependencies of a Leadership.
 type Config struct {
 	// Reader reads the Lease, from the API server and not from a cache. Required.
 	Reader client.Reader
 }
 
-// Leadership follows one Lease on behalf of the scheduler beside us. Until Lead was called it never leads.
+// Leadership follows the Lease of the scheduler in the same pod. Until Lead is called it never leads.
 type Leadership struct {
 	config Config
 	poke   chan struct{}
@@ -102,11 +102,11 @@ func (l *Leadership) Run(ctx context.Context) error {
 	}
 }
 
-// Alive fails where the loop of Run hangs; see package liveness.
+// Alive returns an error if the loop of Run hangs; see package liveness.
 func (l *Leadership) Alive(r *http.Request) error { return l.loop.Check(r) }
 
-// Lead tells the identity under which the scheduler beside us takes part in leader election, and its Lease. Another
-// identity than before ends leadership until the Lease names the new one. An identity that resigned stays resigned.
+// Lead sets the identity with which the scheduler in the same pod takes part in leader election, and its Lease. A different identity ends
+// leadership until the Lease names the new one. An identity that resigned stays resigned.
 func (l *Leadership) Lead(identity, leaseNamespace, leaseName string) error {
 	if identity == "" || leaseNamespace == "" || leaseName == "" {
 		return fmt.Errorf("lead: identity %q, lease_namespace %q and lease_name %q must all be set", identity, leaseNamespace, leaseName)
@@ -126,7 +126,7 @@ func (l *Leadership) Lead(identity, leaseNamespace, leaseName string) error {
 	return nil
 }
 
-// Refresh reads the Lease now. Leadership is kept for as long as the last reading allows where this one fails.
+// Refresh reads the Lease now. If that fails, leadership lasts as long as the previous reading allows.
 func (l *Leadership) Refresh(ctx context.Context) error {
 	l.mu.Lock()
 	identity, key := l.identity, l.lease
@@ -149,14 +149,14 @@ func (l *Leadership) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Leading says whether effects are allowed now.
+// Leading reports whether effects are allowed now.
 func (l *Leadership) Leading() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.check()
 }
 
-// Changed is closed when Leading next changes.
+// Changed returns a channel that is closed when Leading next changes.
 func (l *Leadership) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,8 +191,8 @@ func (l *Leadership) Wait(ctx context.Context) (context.Context, context.CancelF
 	}
 }
 
-// Resign ends leadership for the current identity for good, and waits until no effect is running, 2 seconds at most.
-// It fails where some effect still runs.
+// Resign ends leadership for the current identity permanently, and waits until no effect is running, at most 2 seconds. It returns an error
+// if an effect still runs.
 func (l *Leadership) Resign(ctx context.Context) error {
 	l.mu.Lock()
 	l.resigned = l.identity
@@ -245,14 +245,14 @@ func (l *Leadership) setLocked(until time.Time) {
 		l.expiry.Stop()
 		l.expiry = nil
 	}
-	// The Lease's clock is the wall clock, which goes on while the machine sleeps.
+	// The Lease uses the wall clock, which continues while the machine sleeps.
 	if d := time.Until(until.Round(0)); d > 0 {
 		l.expiry = time.AfterFunc(d, func() { l.Leading() })
 	}
 	l.check()
 }
 
-// check brings leading in line with until and the clock. The caller holds mu.
+// check updates leading from until and the clock. The caller holds mu.
 func (l *Leadership) check() bool {
 	now := time.Now().Round(0)
 	if leading := now.Before(l.until); leading != l.leading {

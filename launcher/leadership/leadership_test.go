@@ -46,15 +46,15 @@ type runningEffect struct {
 
 // TestScenarios runs the files of testdata, each in a bubble of its own time:
 //
-//	lead ID            the scheduler tells its identity
+//	lead ID            the scheduler sends its identity
 //	renew HOLDER       the Lease names HOLDER, renewed now, for 15 s
 //	effect NAME        an effect begins, if it may
-//	finish NAME        it is over
+//	finish NAME        the effect ends
 //	api broken|fine    the API server fails, or works again
-//	pass DURATION      time goes by
+//	pass DURATION      advances the time
 //	resign             the scheduler stops; prints how long that took
 //
-// Each command prints whether we lead and how each effect's context stands.
+// Each command prints whether the launcher leads and the state of each effect's context.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()

@@ -6,12 +6,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// Margin is how long before the end of the Lease every effect ends: time for an AWS or API server call on its way to
-// be answered or to fail before somebody else may act.
+// Margin is how long before the end of the Lease every effect ends: the time for a pending AWS or API server call to finish before another
+// process may act.
 const Margin = 3 * time.Second
 
-// Until is the moment at which identity's right to act ends unless the Lease is renewed; zero where the Lease names
-// somebody else, nobody, or no times.
+// Until returns when identity's right to act ends unless the Lease is renewed; zero if the Lease names another identity, none, or no times.
 func Until(lease *coordinationv1.Lease, identity string) time.Time {
 	s := lease.Spec
 	if identity == "" || s.HolderIdentity == nil || *s.HolderIdentity != identity {

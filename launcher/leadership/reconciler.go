@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// conflictRetry is when something is looked at again that somebody else changed meanwhile: the cache is behind by less.
+// conflictRetry is the pause after a conflicting change: the cache lags by less.
 const conflictRetry = 100 * time.Millisecond
 
-// Reconciler runs r while leading: each call waits for leadership first, so that r sees the state that it is to act on.
-// Where leadership ends meanwhile, or a write was based on an old version, that is no error: r is called again.
+// Reconciler runs r while leading: each call waits for leadership first, so that r reads the current state. The end of leadership and a
+// write conflict are not errors: r is called again.
 func Reconciler(g Guard, r reconcile.Func) reconcile.Func {
 	return func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		effectCtx, cancel, err := g.Wait(ctx)

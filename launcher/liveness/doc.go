@@ -1,3 +1,3 @@
-// Package liveness answers the kubelet's liveness probe from what the launcher's loops do: each notes when it comes round,
-// and one that no longer does makes the probe fail, so that the kubelet starts the container anew. It has no goroutine.
+// Package liveness answers the kubelet's liveness probe from the progress of the launcher's loops: each loop reports every round, and a loop
+// that stops reporting fails the probe, so that the kubelet restarts the container. It has no goroutine.
 package liveness

@@ -6,9 +6,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Difference is the patch from the Node as it was read to the one as it should be, of the very Node, by its UID. While a node
-// boots, others write to its Node many times a second: only where taints differ, a list that is replaced as a whole, is it bound
-// to the version that was read.
+// Difference returns the patch from the Node as it was read to the wanted one, for this UID only. While a node boots, others write to its
+// Node many times a second: the patch requires the version that was read only if taints differ, because they are a list that is replaced as
+// a whole.
 func Difference(have, want *corev1.Node) client.Patch {
 	from := have.DeepCopy()
 	if !equality.Semantic.DeepEqual(have.Spec.Taints, want.Spec.Taints) {

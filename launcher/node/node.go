@@ -1,5 +1,5 @@
-// Package node makes the Node object that the launcher creates before the kubelet boots, and completes one that the kubelet
-// created first. It is pure.
+// Package node builds the Node object that the launcher creates before the kubelet boots, and completes one that the kubelet created first.
+// It is pure.
 package node
 
 import (
@@ -19,22 +19,22 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// excludeDisruption keeps a booting Node out of the zone's health: 500 of them at once would look like an outage
+// excludeDisruption excludes a booting Node from the zone's health: 500 of them at once would look like an outage
 // (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
 const excludeDisruption = "node.kubernetes.io/exclude-disruption"
 
-// region is the part of a zone's name that names its region: us-east-1a, us-west-2-lax-1a.
+// region matches the region in a zone's name: us-east-1a, us-west-2-lax-1a.
 var region = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-\d+`)
 
-// recordPrefix is that of the annotations by which a NodeClaim is slipway's record: the Node needs none of them, and the list of
-// pods is long.
+// recordPrefix is the prefix of the annotations that make a NodeClaim slipway's record: the Node needs none of them, and the list of pods is
+// long.
 const recordPrefix = "slipway.dev/"
 
-// zoneIDLabel is the label that EKS gives the zone's id.
+// zoneIDLabel is EKS's label with the zone's ID.
 const zoneIDLabel = "topology.k8s.aws/zone-id"
 
-// New makes the Node of a launched claim: complete but for what only the kubelet knows. It has no conditions, so that nobody
-// takes it for ready, and no extended resources, which a fresh kubelet would zero (pkg/kubelet/kubelet_node_status.go).
+// New returns the Node of a launched claim, complete except for what only the kubelet can set. It has no conditions, so that it does not
+// count as ready, and no extended resources, which a new kubelet would set to zero (pkg/kubelet/kubelet_node_status.go).
 func New(claim *karpv1.NodeClaim, instance cloud.Instance) *corev1.Node {
 	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:        instance.PrivateDNSName,
@@ -58,7 +58,7 @@ func New(claim *karpv1.NodeClaim, instance cloud.Instance) *corev1.Node {
 	return out
 }
 
-// Labels are those of the claim and those that follow from the instance EC2 gave.
+// Labels returns those of the claim and those that follow from the launched instance.
 func Labels(claim *karpv1.NodeClaim, instance cloud.Instance) map[string]string {
 	out := maps.Clone(claim.Labels)
 	if out == nil {
@@ -74,11 +74,11 @@ func Labels(claim *karpv1.NodeClaim, instance cloud.Instance) map[string]string 
 	return out
 }
 
-// Complete brings a Node in line with the claim until it is registered, and says whether anything had to change: labels and
-// annotations of the claim as they are there, other labels (the hostname is the kubelet's) where they are missing, taints, and
-// the providerID. A kubelet that created its Node before us knows few of them, and one that found a Node there leaves them as they
-// are (pkg/kubelet/kubelet_node_status.go). While the claim is not registered nobody can have removed a taint on purpose. As with
-// Karpenter, a Node whose label says so keeps its own taints.
+// Complete updates a Node from the claim until it is registered, and reports whether anything changed. Labels and annotations of the claim
+// are set; other labels are added if they are missing (the hostname is the kubelet's); taints and the providerID are set. A kubelet that
+// created its Node first lacks most of them, and one that found an existing Node does not change them (pkg/kubelet/kubelet_node_status.go).
+// While the claim is not registered no taint can have been removed on purpose. As with Karpenter, a Node with the label for it keeps its own
+// taints.
 func Complete(have, want *corev1.Node, claim *karpv1.NodeClaim) (*corev1.Node, bool) {
 	out := have.DeepCopy()
 	for k, v := range want.Labels {
@@ -104,8 +104,8 @@ func Complete(have, want *corev1.Node, claim *karpv1.NodeClaim) (*corev1.Node, b
 	return out, !equality.Semantic.DeepEqual(have, out)
 }
 
-// Registered returns the Node as one of the cluster's: with the finalizer, the label and the owner that Karpenter gives it, and
-// without the taint that its user data may have set until then.
+// Registered returns the Node as registered: with Karpenter's finalizer, label and owner, and without the taint that its user data may have
+// set until then.
 func Registered(have *corev1.Node, claim *karpv1.NodeClaim) *corev1.Node {
 	out := have.DeepCopy()
 	controllerutil.AddFinalizer(out, karpv1.TerminationFinalizer)
@@ -117,7 +117,7 @@ func Registered(have *corev1.Node, claim *karpv1.NodeClaim) *corev1.Node {
 	return out
 }
 
-// native are the resources that a kubelet reports without a device plugin.
+// native returns the resources that a kubelet reports without a device plugin.
 func native(in corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, name := range []corev1.ResourceName{
@@ -130,7 +130,7 @@ func native(in corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// Started returns the Node without the startup taint and without the label it had while booting, and whether it had any.
+// Started returns the Node without the startup taint and without its label for booting, and whether it had either.
 func Started(have *corev1.Node, startingTaint string) (*corev1.Node, bool) {
 	out := have.DeepCopy()
 	out.Spec.Taints = slices.DeleteFunc(out.Spec.Taints, func(t corev1.Taint) bool { return t.Key == startingTaint })

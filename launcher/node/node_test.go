@@ -66,7 +66,7 @@ func TestNew(t *testing.T) {
 				{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule},
 			},
 		},
-		// No conditions: nobody takes it for ready. No GPU: a fresh kubelet would zero it.
+		// Without conditions it does not count as ready. Without a GPU, because a new kubelet would set it to zero.
 		Status: corev1.NodeStatus{
 			Capacity: native, Allocatable: native,
 			Addresses: []corev1.NodeAddress{
@@ -92,7 +92,7 @@ func TestLabelsOfAClaimWithoutAny(t *testing.T) {
 	}
 }
 
-// The kubelet was faster and knows neither all labels nor all taints. What the claim says counts, what it says nothing about stays.
+// The kubelet created the Node first, without all labels and taints. Values of the claim are set, others stay.
 func TestComplete(t *testing.T) {
 	c := claim()
 	want := node.New(c, instance("us-east-1a"))
@@ -120,7 +120,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// Karpenter's label for nodes that keep their own taints; slipway's own is there all the same.
+// With Karpenter's label nodes keep their own taints; slipway's own taint is still set.
 func TestCompleteLeavesTaintsAlone(t *testing.T) {
 	c := claim()
 	have := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{karpv1.NodeDoNotSyncTaintsLabelKey: "true"}}}
@@ -130,7 +130,7 @@ func TestCompleteLeavesTaintsAlone(t *testing.T) {
 	}
 }
 
-// User data made for Karpenter sets its taint until the node is registered: nothing else would take it away.
+// User data made for Karpenter sets its taint until the node is registered: no other component would remove it.
 func TestRegistered(t *testing.T) {
 	c := claim()
 	c.UID = "uid"

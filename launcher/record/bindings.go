@@ -16,13 +16,13 @@ type Bindings struct {
 	At string `json:"at"`
 	// Rule is the code of the rule that decided.
 	Rule string `json:"rule"`
-	// Why is its reason for a human.
+	// Why is its reason, for people.
 	Why string `json:"why"`
 	// Pods are the names of the pods, with their namespaces.
 	Pods []string `json:"pods"`
 }
 
-// FormatBindings is the value of catalog.BindingsAnnotation.
+// FormatBindings returns the value of catalog.BindingsAnnotation.
 func FormatBindings(list []Bindings) string {
 	text, err := json.Marshal(list)
 	if err != nil {
@@ -31,8 +31,8 @@ func FormatBindings(list []Bindings) string {
 	return string(text)
 }
 
-// BindingOf says when a promised pod is bound, and why; ok is false where the NodeClaim does not tell. It fails where somebody has
-// written what is no such list.
+// BindingOf returns when a promised pod is bound, and why; ok is false if the NodeClaim does not have it. It returns an error if the
+// annotation is not such a list.
 func BindingOf(claim *karpv1.NodeClaim, namespace, name string) (b Bindings, ok bool, err error) {
 	text := claim.Annotations[catalog.BindingsAnnotation]
 	if text == "" {

@@ -20,15 +20,15 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// InvalidError says that a claim of a Launch request cannot be recorded as it is.
+// InvalidError means that a claim of a Launch request cannot be recorded.
 type InvalidError struct {
-	// Claim is its name, Field the path of what is wrong in it.
+	// Claim is its name, Field the path of the invalid field.
 	Claim, Field string
-	// Reason is one CamelCase word, Message says what was expected.
+	// Reason is one CamelCase word, Message the expected value.
 	Reason, Message string
 }
 
-// Error names claim and field.
+// Error returns a text that names claim and field.
 func (e *InvalidError) Error() string {
 	return fmt.Sprintf("claim %s: %s: %s", e.Claim, e.Field, e.Message)
 }
@@ -40,11 +40,11 @@ func AsInvalid(err error) (*InvalidError, bool) {
 	return e, ok
 }
 
-// maxInstanceTypes is the most that a claim may name: what Karpenter sends to CreateFleet.
+// maxInstanceTypes is the maximum number of types of a claim, as Karpenter sends them to CreateFleet.
 const maxInstanceTypes = 60
 
-// NewNodeClaim makes the NodeClaim that records a claim of the plan, from the NodePool's template narrowed to what the plan
-// decided. It fails with an InvalidError.
+// NewNodeClaim returns the NodeClaim that records a claim of the plan: the NodePool's template narrowed to the plan's decisions. It returns
+// an InvalidError if the claim cannot be recorded.
 func NewNodeClaim(claim *api.Claim, pool *karpv1.NodePool, class *awsv1.EC2NodeClass) (*karpv1.NodeClaim, error) {
 	if err := validate(claim); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool, cl
 	}
 }
 
-// Replaces returns the names of the nodes that terminate for whose pods the NodeClaim was launched; none for pending pods.
+// Replaces returns the names of the terminating nodes whose pods the NodeClaim was launched for; none for pending pods.
 func Replaces(claim *karpv1.NodeClaim) []string {
 	if text := claim.Annotations[catalog.ReplacesAnnotation]; text != "" {
 		return strings.Split(text, ",")
@@ -122,7 +122,7 @@ func Replaces(claim *karpv1.NodeClaim) []string {
 	return nil
 }
 
-// relaxed says that the plan keeps fewer of a key's values than the NodePool's minValues ask for.
+// relaxed reports whether the plan keeps fewer of a key's values than the NodePool's minValues.
 func relaxed(claim *api.Claim, pool *karpv1.NodePool) bool {
 	kept := map[string]int{}
 	for _, r := range claim.GetRequirements() {
@@ -133,12 +133,12 @@ func relaxed(claim *api.Claim, pool *karpv1.NodePool) bool {
 	})
 }
 
-// FormatExpected is the value of catalog.ExpectedAnnotation; price in USD per hour.
+// FormatExpected returns the value of catalog.ExpectedAnnotation; price in USD per hour.
 func FormatExpected(instanceType, zone, capacityType string, price float64) string {
 	return fmt.Sprintf("%s/%s/%s/%.5f", instanceType, zone, capacityType, price)
 }
 
-// singleValues are the labels that follow from requirements with one value: the node has them whatever EC2 picks.
+// singleValues returns the labels that follow from requirements with one value: the node has them whatever EC2 picks.
 func singleValues(list []*api.Requirement) map[string]string {
 	out := map[string]string{}
 	for _, r := range list {

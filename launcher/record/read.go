@@ -24,7 +24,7 @@ type pod struct {
 	Adopted       bool   `json:"adopted,omitempty"`
 }
 
-// FormatPods is the value of catalog.PodsAnnotation.
+// FormatPods returns the value of catalog.PodsAnnotation.
 func FormatPods(pods []catalog.PodRef) string {
 	list := make([]pod, 0, len(pods))
 	for _, p := range pods {
@@ -37,8 +37,8 @@ func FormatPods(pods []catalog.PodRef) string {
 	return string(text)
 }
 
-// Pods reads the pods promised to a NodeClaim; none where the annotation is missing. It fails, naming the claim, where
-// somebody has written what is no such list.
+// Pods returns the pods promised to a NodeClaim; none if the annotation is missing. It returns an error that names the claim if the
+// annotation is not such a list.
 func Pods(claim *karpv1.NodeClaim) ([]catalog.PodRef, error) {
 	text := claim.Annotations[catalog.PodsAnnotation]
 	if text == "" {
@@ -55,7 +55,7 @@ func Pods(claim *karpv1.NodeClaim) ([]catalog.PodRef, error) {
 	return out, nil
 }
 
-// AddPods returns the annotation's value with more pods promised; those that are already do not count twice.
+// AddPods returns the annotation's value with more promised pods; pods that it has already are not added again.
 func AddPods(claim *karpv1.NodeClaim, more []*api.PodRef) (string, error) {
 	have, err := Pods(claim)
 	if err != nil {
@@ -69,7 +69,7 @@ func AddPods(claim *karpv1.NodeClaim, more []*api.PodRef) (string, error) {
 	return FormatPods(have), nil
 }
 
-// RemovePods returns the annotation's value without the pods that gone names by their UIDs.
+// RemovePods returns the annotation's value without the pods for whose UIDs gone returns true.
 func RemovePods(claim *karpv1.NodeClaim, gone func(uid string) bool) (string, error) {
 	have, err := Pods(claim)
 	if err != nil {
@@ -88,7 +88,7 @@ func podsOf(refs []*api.PodRef) []catalog.PodRef {
 	return out
 }
 
-// InstanceTypes are the names a claim may be launched as, cheapest first; nil for a claim that another made.
+// InstanceTypes returns the names that a claim may be launched as, cheapest first; nil for a claim that slipway did not create.
 func InstanceTypes(claim *karpv1.NodeClaim) []string {
 	text := claim.Annotations[catalog.InstanceTypesAnnotation]
 	if text == "" {
@@ -97,7 +97,7 @@ func InstanceTypes(claim *karpv1.NodeClaim) []string {
 	return strings.Split(text, ",")
 }
 
-// Requirements are the claim's own, as catalog requirements.
+// Requirements returns the claim's own as catalog requirements.
 func Requirements(claim *karpv1.NodeClaim) (catalog.Requirements, error) {
 	list := make([]catalog.Requirement, 0, len(claim.Spec.Requirements))
 	for _, r := range claim.Spec.Requirements {
@@ -110,16 +110,16 @@ func Requirements(claim *karpv1.NodeClaim) (catalog.Requirements, error) {
 	return reqs, nil
 }
 
-// Taints are all that the claim's Node starts with: the pool's, its start-up taints and slipway's own.
+// Taints returns all taints that the claim's Node starts with: the NodePool's, its startup taints and slipway's own.
 func Taints(claim *karpv1.NodeClaim) []corev1.Taint {
 	out := slices.Concat(claim.Spec.Taints, claim.Spec.StartupTaints)
 	return append(out, corev1.Taint{Key: catalog.StartingTaintKey, Effect: corev1.TaintEffectNoSchedule})
 }
 
-// LaunchTimeout is how long a claim may wait for its instance, as with Karpenter.
+// LaunchTimeout is how long a claim may wait for its instance, as in Karpenter.
 const LaunchTimeout = 5 * time.Minute
 
-// Deadline is when a claim's node must be Ready, patience after its launch; before the launch, the latest that it can be.
+// Deadline returns when a claim's node must be Ready: patience after its launch, or before the launch, the latest possible time.
 func Deadline(claim *karpv1.NodeClaim, patience time.Duration) time.Time {
 	if c := conditions.Claim(claim, karpv1.ConditionTypeLaunched); c.IsTrue() {
 		return c.LastTransitionTime.Add(patience)

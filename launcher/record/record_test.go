@@ -122,7 +122,7 @@ func checkSpec(t *testing.T, got *karpv1.NodeClaim, p *karpv1.NodePool) {
 	}
 }
 
-// What was written is read back as it was: this is all that a restarted launcher knows.
+// A record is read back unchanged: a restarted launcher has nothing else.
 func TestMinValuesRelaxed(t *testing.T) {
 	claim := planned()
 	claim.Requirements[1].MinValues = 1
@@ -211,7 +211,7 @@ func TestAddPods(t *testing.T) {
 	}
 }
 
-// Somebody may write anything into an annotation; a claim that another made has none.
+// An annotation may contain anything; a claim that slipway did not create has none.
 func TestForeignClaims(t *testing.T) {
 	none := &karpv1.NodeClaim{}
 	if pods, err := record.Pods(none); pods != nil || err != nil || record.InstanceTypes(none) != nil {

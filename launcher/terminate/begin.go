@@ -16,9 +16,9 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// Begin starts the end of a NodeClaim: its Nodes take no new pods, its condition DisruptionReason says why, and it is
-// deleted. What follows is the reconciler's. A claim that is gone, or going, or was created anew under the same name is
-// left alone. Reasons are Karpenter's label values, such as empty or spot_interrupted. ctx is an effect's.
+// Begin starts the termination of a NodeClaim: its Nodes are cordoned, its condition DisruptionReason records the reason, and it is deleted.
+// The reconciler does the rest. Begin does nothing for a claim that is deleted, is being deleted, or was created again under the same name.
+// Reasons are Karpenter's label values, such as empty or spot_interrupted. ctx is an effect's.
 func (t *Terminator) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	nodes, err := t.nodesOf(ctx, claim)
 	if err != nil {
@@ -41,8 +41,8 @@ func (t *Terminator) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason 
 	return nil
 }
 
-// BeginNow starts the end of a NodeClaim that waits for no pod: its termination grace period is over at once, so that whatever
-// budgets and do-not-disrupt say, its pods get a second. It is for machines that do not work. ctx is an effect's.
+// BeginNow starts the termination of a NodeClaim without waiting for pods: its termination grace period has already ended, so that its pods
+// get one second, whatever budgets and do-not-disrupt say. It is for instances that do not work. ctx is an effect's.
 func (t *Terminator) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	err := leadership.RetryOnConflict(func() error {
 		current := &karpv1.NodeClaim{}
@@ -65,7 +65,7 @@ func (t *Terminator) BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reas
 	return t.Begin(ctx, claim, reason)
 }
 
-// record writes the reason into the claim's status and returns the claim as it is then, nil where there is none to end.
+// record writes the reason into the claim's status and returns the updated claim; nil if there is no claim to terminate.
 func (t *Terminator) record(ctx context.Context, claim *karpv1.NodeClaim, reason string) (*karpv1.NodeClaim, error) {
 	var out *karpv1.NodeClaim
 	err := leadership.RetryOnConflict(func() error {
@@ -103,8 +103,7 @@ func (t *Terminator) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim) e
 	return nil
 }
 
-// nodesOf finds the Nodes of a claim: those with its providerID, and the one it names unless that is another
-// instance's.
+// nodesOf returns the Nodes of a claim: those with its providerID, and the one that it names unless that belongs to another instance.
 func (t *Terminator) nodesOf(ctx context.Context, claim *karpv1.NodeClaim) ([]*corev1.Node, error) {
 	var out []*corev1.Node
 	seen := map[types.UID]bool{}

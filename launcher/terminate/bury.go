@@ -23,16 +23,16 @@ import (
 // claimTag is the EC2 tag that names an instance's NodeClaim.
 const claimTag = "karpenter.sh/nodeclaim"
 
-// leaseNamespace has the Leases of the kubelets.
+// leaseNamespace is the namespace of the kubelets' Leases.
 const leaseNamespace = "kube-node-lease"
 
-// instanceTerminated is the reason of the DisruptionTarget condition of pods that died with their instance.
+// instanceTerminated is the reason in the DisruptionTarget condition of pods whose instance terminated under them.
 const instanceTerminated = "InstanceTerminated"
 
-// bury fails and deletes the pods that are still bound to nodes whose instance has ended: nothing runs there any more,
-// and their controllers need not wait for the pod garbage collector's 40 seconds.
+// bury fails and deletes the pods that are still bound to nodes whose instance has terminated: nothing runs there, and their controllers
+// need not wait for the pod garbage collector's 40 seconds.
 func (t *Terminator) bury(ctx context.Context, s *scope) (time.Duration, error) {
-	// From the API server: a pod bound a moment ago is not in the cache, and would be lost with the Node.
+	// The list comes from the API server: a pod bound a moment ago is not in the cache, and would be lost with the Node.
 	pods, err := t.podsOn(ctx, t.config.Reader, s.nodes)
 	if err != nil {
 		return 0, err
@@ -46,9 +46,9 @@ func (t *Terminator) bury(ctx context.Context, s *scope) (time.Duration, error) 
 	return 0, errors.Join(errs...)
 }
 
-// giveBack evicts the pods that were bound to a node whose kubelet never came: nothing of them ever ran, so that no budget
-// holds them, and their controllers make others at once. The pods themselves go when the instance has ended. Whoever a budget
-// holds has started after all, and waits for that.
+// giveBack evicts the pods that were bound to a node whose kubelet never joined. They never ran, so no budget protects them, and their
+// controllers create others at once. The pods are deleted when the instance has terminated. A pod that a budget does protect has started
+// after all, and waits for that.
 func (t *Terminator) giveBack(ctx context.Context, s *scope) (time.Duration, error) {
 	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
 	if err != nil {
@@ -59,7 +59,7 @@ func (t *Terminator) giveBack(ctx context.Context, s *scope) (time.Duration, err
 		if !waits || disruption.OfDaemonSet(pod) || !t.evictor.backoff.due(pod.UID, s.now) {
 			continue
 		}
-		// The instance ends whatever comes of it.
+		// The instance is terminated whatever the result.
 		if err := t.evictor.evict(ctx, s, pod, reasonOf(s.claim)); err != nil {
 			klog.FromContext(ctx).Error(err, "Could not give a pod back early", "pod", klog.KObj(pod))
 		}
@@ -88,7 +88,7 @@ func (t *Terminator) buryPod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// failedByUs says that a crash came between failing the pod and deleting it.
+// failedByUs reports whether a crash occurred between failing the pod and deleting it.
 func failedByUs(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Reason == instanceTerminated
@@ -105,9 +105,9 @@ func setCondition(status *corev1.PodStatus, c corev1.PodCondition) {
 	status.Conditions = append(status.Conditions, c)
 }
 
-// releaseNode deletes a Node's Lease, deletes the Node where nobody did, and removes our finalizer from it.
+// releaseNode deletes a Node's Lease, deletes the Node if it is not deleted yet, and removes our finalizer from it.
 func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
-	// The Lease first: with the Node gone nobody would come back for it after a crash.
+	// The Lease is deleted first: once the Node is deleted, no process would delete the Lease after a crash.
 	if err := t.deleteLease(ctx, node); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (t *Terminator) deleteLease(ctx context.Context, node *corev1.Node) error {
 		}
 		err = t.config.Client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
 	}
-	// A conflict means that a kubelet renewed it in its last moment: its owner reference ends it.
+	// A conflict means that the kubelet renewed it at the last moment: its owner reference deletes it.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting Lease of Node %s: %w", node.Name, err)
 	}

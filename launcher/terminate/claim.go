@@ -20,26 +20,26 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// scope is one look at a NodeClaim that is ending.
+// scope is one observation of a terminating NodeClaim.
 type scope struct {
 	claim *karpv1.NodeClaim
-	// stored is the claim as it was read, to patch against.
+	// stored is the claim as it was read, the base of patches.
 	stored *karpv1.NodeClaim
 	// nodes of the claim: one, or two where a node registered under another name.
 	nodes []*corev1.Node
 	now   time.Time
-	// deadline is the end of the termination grace period; zero where there is none.
+	// deadline is the end of the termination grace period; zero if there is none.
 	deadline time.Time
-	// died is set where the instance is known to be gone while its node is not Ready.
+	// died means that the instance no longer runs and the node is not Ready.
 	died bool
-	// released is set once nothing more is to be written on the claim.
+	// released means that nothing more is to be written on the claim.
 	released bool
 }
 
-// step of a termination: it says how long to wait before looking again, 0 where the next step may follow.
+// step is a step of a termination. It returns how long to wait before the next check; 0 means that the next step may follow.
 type step func(context.Context, *scope) (time.Duration, error)
 
-// ReconcileClaim carries the termination of one NodeClaim as far as it can go now.
+// ReconcileClaim executes the termination of one NodeClaim as far as possible now.
 func (t *Terminator) ReconcileClaim(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return leadership.Reconciler(t.config.Guard, t.reconcileClaim)(ctx, req)
 }
@@ -57,7 +57,7 @@ func (t *Terminator) reconcileClaim(ctx context.Context, req reconcile.Request) 
 		return reconcile.Result{}, nil
 	}
 	if !t.config.Ours(claim) {
-		return reconcile.Result{RequeueAfter: foreignPeriod}, nil // Its Karpenter ends it, or dies and leaves it to us.
+		return reconcile.Result{RequeueAfter: foreignPeriod}, nil // Its Karpenter terminates it, or stops and leaves it to the launcher.
 	}
 	nodes, err := t.nodesOf(ctx, claim)
 	if err != nil {
@@ -71,24 +71,24 @@ func (t *Terminator) reconcileClaim(ctx context.Context, req reconcile.Request) 
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
-// advance takes the steps in order, up to the first that has to wait.
+// advance runs the steps in order, up to the first that must wait.
 func (t *Terminator) advance(ctx context.Context, s *scope) (time.Duration, error) {
-	// 1. The grace period's end is written down before anything depends on it.
+	// 1. The end of the grace period is recorded before anything depends on it.
 	steps := []step{t.recordDeadline}
 	if joined(s) {
 		steps = append(
 			steps,
-			t.leaveNodes,  // 2. No new pods, and the Nodes stay until the instance has ended.
-			t.checkAlive,  // 3. A node that died has nothing to drain.
-			t.replace,     // 4. Room for its pods is planned and on its way.
-			t.drain,       // 5. Pods leave, in tiers, as their budgets allow.
-			t.waitVolumes, // 6. Volumes detach while the kubelet can still unmount them.
+			t.leaveNodes,  // 2. Cordon the Nodes, and keep them until the instance has terminated.
+			t.checkAlive,  // 3. Skip the drain of a node that died.
+			t.replace,     // 4. Plan and launch room for its pods.
+			t.drain,       // 5. Evict pods in tiers, as their budgets allow.
+			t.waitVolumes, // 6. Wait until volumes detach while the kubelet can still unmount them.
 		)
 	} else {
-		// 2. to 6. A node that never joined: its pods never ran, and their controllers need not wait for its end.
+		// 2. to 6. For a node that never joined: its pods never ran, and their controllers need not wait for its end.
 		steps = append(steps, t.giveBack)
 	}
-	// 7. to 9. The instance goes, then what is still bound to its node, then the objects.
+	// 7. to 9. Terminate the instance, then the pods still bound to its node, then the objects.
 	steps = append(steps, t.endInstance, t.bury, t.release)
 	for _, step := range steps {
 		if wait, err := step(ctx, s); err != nil || wait > 0 {
@@ -98,7 +98,7 @@ func (t *Terminator) advance(ctx context.Context, s *scope) (time.Duration, erro
 	return 0, nil
 }
 
-// joined says that some kubelet has posted a status for the claim's node, so that pods may run there.
+// joined reports whether a kubelet has posted a status for the claim's node, so that pods may run there.
 func joined(s *scope) bool {
 	if s.claim.StatusConditions().IsTrue(karpv1.ConditionTypeRegistered) && len(s.nodes) > 0 {
 		return true
@@ -159,7 +159,7 @@ func (t *Terminator) checkAlive(_ context.Context, s *scope) (time.Duration, err
 	if id == "" {
 		return 0, nil
 	}
-	// An instance that EC2 takes is looked at while its node is still Ready: the API server would hear of its death 40 s late.
+	// If EC2 takes the instance away, its state is checked while its node is still Ready: the API server would notice 40 s later.
 	for _, node := range s.nodes {
 		if c := conditions.Ready(node); c != nil && c.Status == corev1.ConditionTrue && !doomed(reasonOf(s.claim)) {
 			return 0, nil
@@ -169,7 +169,7 @@ func (t *Terminator) checkAlive(_ context.Context, s *scope) (time.Duration, err
 	return 0, nil
 }
 
-// endInstance ends the claim's instance and waits until EC2 shows it terminated.
+// endInstance terminates the claim's instance and waits until EC2 shows it terminated.
 func (t *Terminator) endInstance(ctx context.Context, s *scope) (time.Duration, error) {
 	id := instanceID(s.claim)
 	if id == "" {
@@ -188,8 +188,8 @@ func (t *Terminator) endInstance(ctx context.Context, s *scope) (time.Duration, 
 	return 0, nil
 }
 
-// endUnrecorded ends instances that were dealt to the claim before their id was written down. An instance that shows
-// up later has no claim and is collected as a leak.
+// endUnrecorded terminates instances that were assigned to the claim before their ID was recorded. An instance that EC2 shows later has no
+// claim, and is collected as a leak.
 func (t *Terminator) endUnrecorded(ctx context.Context, s *scope) error {
 	launch := s.claim.Annotations[catalog.LaunchAnnotation]
 	if launch == "" {
@@ -214,7 +214,7 @@ func (t *Terminator) endUnrecorded(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// release lets go of the Nodes and then of the claim.
+// release removes the finalizers from the Nodes and then from the claim.
 func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, error) {
 	for _, node := range s.nodes {
 		if err := t.releaseNode(ctx, node); err != nil {
@@ -241,7 +241,7 @@ func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, erro
 	return 0, nil
 }
 
-// patchClaim changes metadata of the claim, status left aside.
+// patchClaim changes metadata of the claim, without its status.
 func (t *Terminator) patchClaim(ctx context.Context, s *scope, change func(*karpv1.NodeClaim)) error {
 	next := s.stored.DeepCopy()
 	change(next)

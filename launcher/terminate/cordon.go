@@ -14,11 +14,11 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// CordonedByAnnotation on a Node says who put the disruption taint there, so that nobody takes away another's.
+// CordonedByAnnotation on a Node records which component set the disruption taint, so that no other removes it.
 const CordonedByAnnotation = "slipway.dev/cordoned-by"
 
-// Cordon keeps new pods off a Node with the taint karpenter.sh/disrupted:NoSchedule, in the name of by, unless it has
-// the taint. The Node may be gone. ctx is an effect's.
+// Cordon makes a Node unschedulable on behalf of by, with the taint karpenter.sh/disrupted:NoSchedule, unless it has the taint. The Node may
+// be deleted already. ctx is an effect's.
 func (t *Terminator) Cordon(ctx context.Context, nodeName, by string) error {
 	tainted := false
 	err := t.patchNode(ctx, nodeName, func(node *corev1.Node) {
@@ -37,7 +37,7 @@ func (t *Terminator) Cordon(ctx context.Context, nodeName, by string) error {
 	return err
 }
 
-// Uncordon takes away the taint that Cordon put there in the name of by, unless the Node is going. ctx is an effect's.
+// Uncordon removes the taint that Cordon set on behalf of by, unless the Node is being deleted. ctx is an effect's.
 func (t *Terminator) Uncordon(ctx context.Context, nodeName, by string) error {
 	return t.patchNode(ctx, nodeName, func(node *corev1.Node) {
 		if node.Annotations[CordonedByAnnotation] != by || node.DeletionTimestamp != nil {
@@ -48,7 +48,7 @@ func (t *Terminator) Uncordon(ctx context.Context, nodeName, by string) error {
 	})
 }
 
-// Cordoned says whether the Node has the disruption taint.
+// Cordoned reports whether the Node has the disruption taint.
 func Cordoned(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == karpv1.DisruptedTaintKey && t.Effect == corev1.TaintEffectNoSchedule
@@ -63,8 +63,8 @@ func taint(node *corev1.Node) {
 	node.Spec.Taints = append(node.Spec.Taints, karpv1.DisruptedNoScheduleTaint)
 }
 
-// leave marks a Node that is going for good: no new pods, no load balancer's traffic, and our finalizer, so that it
-// stays until its instance has ended.
+// leave marks a Node that is terminated: no new pods, no load balancer traffic, and our finalizer, so that it stays until its instance has
+// terminated.
 func leave(node *corev1.Node) {
 	taint(node)
 	if node.Labels == nil {
@@ -76,14 +76,14 @@ func leave(node *corev1.Node) {
 	}
 }
 
-// leaves says whether leave has nothing to do, as far as the cache knows.
+// leaves reports whether leave has nothing to do, according to the cache.
 func leaves(node *corev1.Node) bool {
 	before := node.DeepCopy()
 	leave(node)
 	return same(before, node)
 }
 
-// patchNode changes a Node as it is now in the API server; a Node that is gone needs no change.
+// patchNode changes a Node in its current version; a deleted Node needs no change.
 func (t *Terminator) patchNode(ctx context.Context, name string, change func(*corev1.Node)) error {
 	err := leadership.RetryOnConflict(func() error {
 		node := &corev1.Node{}

@@ -26,7 +26,7 @@ import (
 const (
 	firstBackoff = time.Second
 	maxBackoff   = 5 * time.Second
-	// named is how many pods an Event names.
+	// named is the maximum number of pods in an Event.
 	named = 5
 )
 
@@ -116,7 +116,7 @@ func (e *evictor) delete(ctx context.Context, s *scope, d disruption.Deletion, r
 	return nil
 }
 
-// evict asks the API server to evict one pod. A refusal is no error: the pod is asked again after a while.
+// evict asks the API server to evict one pod. A refusal is not an error: the eviction is tried again later.
 func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, reason string) error {
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -130,14 +130,14 @@ func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, reason s
 		klog.FromContext(ctx).V(2).Info("Evicted pod", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 		e.config.Events.Eventf(pod, corev1.EventTypeNormal, "Evicted", "Evicted pod: %s", reason)
 		e.metrics.podsDrained.WithLabelValues(reason).Inc()
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // Gone, or another pod of that name.
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // Deleted, or another pod of that name.
 		e.backoff.forget(pod.UID)
-	case apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err): // A budget, or more than one.
+	case apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err): // One budget blocks it, or several do.
 		e.backoff.refused(pod.UID, s.now)
 		for _, node := range s.nodes {
 			e.config.Events.Eventf(node, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, evicting pod %s/%s: %s", pod.Namespace, pod.Name, e.refusal(ctx, pod, err))
 		}
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // Whoever deletes the namespace deletes the pod.
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // The deletion of the namespace deletes the pod.
 		e.backoff.refused(pod.UID, s.now)
 		klog.FromContext(ctx).V(4).Info("Pod leaves with its namespace, which is being deleted", "pod", klog.KObj(pod))
 	default:
@@ -146,7 +146,7 @@ func (e *evictor) evict(ctx context.Context, s *scope, pod *corev1.Pod, reason s
 	return nil
 }
 
-// refusal says why the API server does not evict a pod, with the names of the budgets that are in the way.
+// refusal returns why the API server does not evict a pod, with the names of the budgets that block it.
 func (e *evictor) refusal(ctx context.Context, pod *corev1.Pod, err error) string {
 	out := []string{err.Error()}
 	var status apierrors.APIStatus
@@ -160,7 +160,7 @@ func (e *evictor) refusal(ctx context.Context, pod *corev1.Pod, err error) strin
 	if !apierrors.IsInternalError(err) {
 		return strings.Join(out, " ")
 	}
-	// More than one budget: the API server names none.
+	// With more than one budget the API server names none.
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	if e.config.Client.List(ctx, budgets, client.InNamespace(pod.Namespace)) != nil {
 		return out[0]
@@ -185,7 +185,7 @@ func code(err error) string {
 	return "500"
 }
 
-// backoff keeps, by pod UID, when an eviction that was refused is tried again.
+// backoff keeps, by pod UID, when a refused eviction is tried again.
 type backoff struct {
 	mu   sync.Mutex
 	pods map[types.UID]attempt
@@ -205,7 +205,7 @@ func (b *backoff) due(pod types.UID, now time.Time) bool {
 func (b *backoff) refused(pod types.UID, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// Pods that left in another way are forgotten when somebody else is refused.
+	// Pods that were deleted otherwise are dropped when another eviction is refused.
 	for uid, a := range b.pods {
 		if now.Sub(a.next) > time.Hour {
 			delete(b.pods, uid)

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// gather is how long requests are collected into one call.
+	// gather is how long requests are collected for one call.
 	gather = 100 * time.Millisecond
-	// endPeriod is the period of asking EC2 for the state of what is being ended.
+	// endPeriod is the period of asking EC2 for the states of terminating instances.
 	endPeriod = 2 * time.Second
 	// askAgain is when TerminateInstances is repeated for an instance that still runs.
 	askAgain = 30 * time.Second
 )
 
-// ends terminates instances and follows them to their end, all of them with one call of each kind. The mutex guards
-// the map; Run's goroutine is the only one that calls the cloud.
+// ends terminates instances and tracks them until they have terminated, with one call of each kind for all. The mutex guards the map; only
+// Run's goroutine calls the cloud.
 type ends struct {
 	cloud Instances
 	guard leadership.Guard
 	wake  chan struct{}
-	// over receives the name of a claim whose instance is gone, where somebody listens.
+	// over receives the name of a claim whose instance has terminated, if there is a receiver.
 	over chan string
 
 	mu     sync.Mutex
@@ -38,32 +38,31 @@ type ends struct {
 
 type end struct {
 	claim string
-	// born is when the instance was asked for, at the latest: EC2 may not show a young one yet.
+	// born is the latest time at which the instance was requested: EC2 may not show a young one yet.
 	born time.Time
-	// terminate is false while the state alone is wanted.
+	// terminate is false if only the state is needed.
 	terminate bool
 	asked     time.Time
 	first     time.Time
-	// ending says that EC2 shows the instance shutting down: it need not be asked again.
+	// ending means that EC2 shows the instance shutting down: the call need not be repeated.
 	ending bool
 	gone   bool
-	// failures is how many calls in a row were to end it and did not work, failure what the last one said; told is when somebody
-	// was told.
+	// failures is the number of failed terminations in a row, failure the last error; reportedAt is when it was last reported.
 	failures int
 	failure  string
-	told     time.Time
+	reportedAt     time.Time
 }
 
 func newEnds(c Instances, g leadership.Guard) *ends {
 	return &ends{cloud: c, guard: g, wake: make(chan struct{}, 1), over: make(chan string, 1024), wanted: map[string]*end{}}
 }
 
-// watch asks whether the instance is gone, without ending it.
+// watch reports whether the instance has terminated, without terminating it.
 func (e *ends) watch(instanceID, claim string, born time.Time) bool {
 	return e.want(instanceID, claim, born, false)
 }
 
-// end ends the instance and says whether it is gone. It is called until it is.
+// end terminates the instance and reports whether it has terminated. It is called until it has.
 func (e *ends) end(instanceID, claim string, born time.Time) bool {
 	return e.want(instanceID, claim, born, true)
 }
@@ -86,7 +85,7 @@ func (e *ends) want(instanceID, claim string, born time.Time, terminate bool) bo
 	return w.gone
 }
 
-// took is how long the instance took to end.
+// took returns how long the instance took to terminate.
 func (e *ends) took(instanceID string) (time.Duration, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,15 +96,16 @@ func (e *ends) took(instanceID string) (time.Duration, bool) {
 	return time.Since(w.first), true
 }
 
-// failed says why EC2 does not end the instance, from its second refusal on and once every askAgain at most; empty where it does.
+// failed returns why EC2 does not terminate the instance, from its second refusal on and at most once per askAgain; "" if there is no
+// failure.
 func (e *ends) failed(instanceID string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w, ok := e.wanted[instanceID]
-	if !ok || w.failures < 2 || time.Since(w.told) < askAgain {
+	if !ok || w.failures < 2 || time.Since(w.reportedAt) < askAgain {
 		return ""
 	}
-	w.told = time.Now()
+	w.reportedAt = time.Now()
 	return w.failure
 }
 
@@ -123,13 +123,13 @@ func (e *ends) run(ctx context.Context) error {
 		case <-e.wake:
 		case <-time.After(endPeriod):
 		}
-		// Nodes leave together: a moment's wait makes one call of many.
+		// Nodes often terminate together: a short wait combines many requests into one call.
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(gather):
 		}
-		// Whoever asked meanwhile is served now.
+		// Requests that arrived meanwhile are handled now.
 		select {
 		case <-e.wake:
 		default:
@@ -140,7 +140,7 @@ func (e *ends) run(ctx context.Context) error {
 	}
 }
 
-// step calls TerminateInstances for what is due and DescribeInstances for what has not ended.
+// step calls TerminateInstances for the due instances and DescribeInstances for those that have not terminated.
 func (e *ends) step(ctx context.Context) error {
 	due, open := e.due(time.Now())
 	if len(open) == 0 {
@@ -219,12 +219,12 @@ func (e *ends) observe(asked []string, instances []cloud.Instance, now time.Time
 		w.gone = true
 		select {
 		case e.over <- w.claim:
-		default: // The reconciler looks again by itself.
+		default: // The reconciler checks again by itself.
 		}
 	}
 }
 
-// gone reads a state, empty for an instance that EC2 does not show: a young one may not be shown yet.
+// gone interprets a state, empty for an instance that EC2 does not show: a young one may not be shown yet.
 func gone(state cloud.InstanceState, age time.Duration) bool {
 	return state == cloud.StateTerminated || state == "" && age >= visibleAfter
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// guarded reports whether the claim has the finalizer that keeps it until its instance has ended.
+// guarded reports whether the claim has the finalizer that keeps it until its instance has terminated.
 func guarded(claim *karpv1.NodeClaim) bool {
 	return controllerutil.ContainsFinalizer(claim, karpv1.TerminationFinalizer)
 }
@@ -20,15 +20,15 @@ func launched(claim *karpv1.NodeClaim) bool {
 	return claim.Status.ProviderID != "" || claim.Annotations[catalog.LaunchAnnotation] != ""
 }
 
-// released remembers the claims whose end is complete while another finalizer keeps them, such as foregroundDeletion: without it
-// they look like claims whose finalizer somebody removed, which are still to be ended. A new process ends them once more, which
-// changes nothing.
+// released records the claims whose termination is complete while another finalizer keeps them, such as foregroundDeletion. Otherwise they
+// look like claims whose finalizer was removed, which still must be terminated. A new process terminates them once more, which changes
+// nothing.
 type released struct {
 	mu     sync.Mutex
 	claims map[string]types.UID
 }
 
-// add remembers a claim, unless nothing keeps it any more.
+// add records a claim, unless no finalizer keeps it any more.
 func (r *released) add(claim *karpv1.NodeClaim) {
 	if len(claim.Finalizers) == 0 {
 		return
@@ -38,14 +38,14 @@ func (r *released) add(claim *karpv1.NodeClaim) {
 	r.claims[claim.Name] = claim.UID
 }
 
-// has reports whether the claim's end is complete.
+// has reports whether the claim's termination is complete.
 func (r *released) has(claim *karpv1.NodeClaim) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.claims[claim.Name] == claim.UID && claim.UID != ""
 }
 
-// forget drops a claim that is gone.
+// forget drops a deleted claim.
 func (r *released) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics carry Karpenter's names and labels: dashboards and alerts match on them.
+// metrics have Karpenter's names and labels: dashboards and alerts match on them.
 type metrics struct {
 	disrupted        *prometheus.CounterVec
 	claims           *prometheus.CounterVec
@@ -31,7 +31,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"nodepool"})
 	}
 	m := &metrics{
-		disrupted:        counter("nodeclaims", "disrupted_total", "NodeClaims whose end the launcher began, by reason.", "reason", "nodepool", "capacity_type"),
+		disrupted:        counter("nodeclaims", "disrupted_total", "NodeClaims whose termination the launcher began, by reason.", "reason", "nodepool", "capacity_type"),
 		claims:           counter("nodeclaims", "terminated_total", "NodeClaims that ended.", "nodepool", "capacity_type", "zone"),
 		nodes:            counter("nodes", "terminated_total", "Nodes that ended.", "nodepool", "zone"),
 		drained:          counter("nodes", "drained_total", "Nodes that were drained.", "nodepool"),
@@ -48,7 +48,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	m.ahead = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "slipway", Name: "replacements_total",
-		Help: "Nodes whose pods may be evicted, by what is known of the pods' room then.",
+		Help: "Nodes whose pods may be evicted, by the state of the pods' room at that time.",
 	}, []string{"outcome"})
 	for _, outcome := range []string{aheadUnneeded, aheadRoom, aheadLaunched, aheadLaunching, aheadUnanswered} {
 		m.ahead.WithLabelValues(outcome)

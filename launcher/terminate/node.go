@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// ReconcileNode has a deleted Node delete its NodeClaim. A Node without one is let go once its instance has ended.
+// ReconcileNode deletes the NodeClaim of a deleted Node. A Node without a NodeClaim is released once its instance has terminated.
 func (t *Terminator) ReconcileNode(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return leadership.Reconciler(t.config.Guard, t.reconcileNode)(ctx, req)
 }
@@ -51,8 +51,7 @@ func (t *Terminator) reconcileNode(ctx context.Context, req reconcile.Request) (
 	return reconcile.Result{RequeueAfter: wait}, nil
 }
 
-// claimsOf finds the claims of a Node, in the API server where the cache knows none: to let a Node go by mistake would
-// lose its pods.
+// claimsOf returns the claims of a Node. If the cache has none it asks the API server: releasing a Node by mistake would lose its pods.
 func (t *Terminator) claimsOf(ctx context.Context, node *corev1.Node) ([]karpv1.NodeClaim, error) {
 	list := &karpv1.NodeClaimList{}
 	if err := t.config.Client.List(ctx, list, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}); err != nil {
@@ -73,7 +72,7 @@ func (t *Terminator) claimsOf(ctx context.Context, node *corev1.Node) ([]karpv1.
 	return out, nil
 }
 
-// endOrphan ends the instance of a Node whose claim is gone, its pods, and the Node.
+// endOrphan terminates the instance of a Node without a claim, its pods, and the Node.
 func (t *Terminator) endOrphan(ctx context.Context, node *corev1.Node) (time.Duration, error) {
 	s := &scope{nodes: []*corev1.Node{node}, now: time.Now()}
 	id := index.InstanceID(node.Spec.ProviderID)

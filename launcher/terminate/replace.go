@@ -21,15 +21,15 @@ import (
 
 // Asker asks the scheduler.
 type Asker interface {
-	// MakeRoom asks for room for pods of nodes that terminate. Asked again, the scheduler plans what is missing by then. An error
-	// means that there was no answer.
+	// MakeRoom requests room for pods of terminating nodes. If it is repeated, the scheduler plans what is missing by then. An error means
+	// that there was no answer.
 	MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error)
 }
 
 const (
-	// askTimeout bounds one question.
+	// askTimeout bounds one request.
 	askTimeout = 5 * time.Second
-	// aheadPeriod is the period of looking at a replacement that is being launched.
+	// aheadPeriod is the period of checking a replacement that is being launched.
 	aheadPeriod = 250 * time.Millisecond
 )
 
@@ -42,8 +42,8 @@ const (
 	aheadUnanswered = "unanswered"
 )
 
-// replacements remembers, by the UID of a claim that leaves, how far the room for its pods is. A new process asks anew, and is
-// told what was launched already.
+// replacements records, by the UID of a terminating claim, the progress of the room for its pods. A new process asks again, and gets the
+// claims that were launched already.
 type replacements struct {
 	mu      sync.Mutex
 	byClaim map[types.UID]*replacement
@@ -77,7 +77,7 @@ func (r *replacements) forget(claim types.UID) {
 	delete(r.byClaim, claim)
 }
 
-// replace has room planned and launched for the pods that will have to move, before the first of them is evicted.
+// replace makes the scheduler plan and launch room for the pods that must move, before the first of them is evicted.
 func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, error) {
 	have := t.ahead.of(s.claim.UID, s.now)
 	if have.over || s.died || s.claim.StatusConditions().IsTrue(karpv1.ConditionTypeDrained) {
@@ -132,7 +132,7 @@ func (t *Terminator) evictFrom(ctx context.Context, s *scope, have replacement, 
 	}
 }
 
-// askFor asks for room for the pods. No answer is no error: it is asked again.
+// askFor requests room for the pods. A missing answer is not an error: the request is repeated.
 func (t *Terminator) askFor(ctx context.Context, s *scope, have replacement, moving []*corev1.Pod) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func (t *Terminator) askFor(ctx context.Context, s *scope, have replacement, mov
 	t.ahead.set(s.claim.UID, have)
 }
 
-// launches counts the claims that EC2 has not answered for, and those that are gone.
+// launches counts the claims for which EC2 has not answered, and the deleted ones.
 func (t *Terminator) launches(ctx context.Context, names []string) (launching, failed int, err error) {
 	for _, name := range names {
 		claim := &karpv1.NodeClaim{}
@@ -175,7 +175,7 @@ func (t *Terminator) launches(ctx context.Context, names []string) (launching, f
 	return launching, failed, nil
 }
 
-// reasonOf the claim's end.
+// reasonOf returns the reason of the claim's termination.
 func reasonOf(claim *karpv1.NodeClaim) string {
 	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); c.IsTrue() {
 		return c.Reason
@@ -183,7 +183,7 @@ func reasonOf(claim *karpv1.NodeClaim) string {
 	return "deleted"
 }
 
-// doomed says that EC2 takes the instance whatever its pods want.
+// doomed reports whether EC2 takes the instance away, whatever its pods need.
 func doomed(reason string) bool {
 	return slices.Contains([]string{
 		string(cloud.SpotInterrupted), string(cloud.CapacityReservation), string(cloud.InstanceStopped), string(cloud.InstanceTerminated),

@@ -109,7 +109,7 @@ func (w *world) instance(d *datadriven.TestData) {
 	w.ec2.Fail(memory.Terminate, slices.Repeat([]error{errors.New("UnauthorizedOperation: You are not authorized to perform this operation")}, times)...)
 }
 
-// scheduler sets what is answered from now on.
+// scheduler sets the answers from now on.
 func (w *world) scheduler(d *datadriven.TestData) {
 	w.silent, w.planned = d.HasArg("silent"), nil
 	for _, a := range d.CmdArgs {
@@ -125,7 +125,7 @@ func (w *world) begin(err error) {
 	}
 }
 
-// somebody deletes the claim, or takes its finalizer.
+// somebody deletes the claim, or removes its finalizer, as a user may.
 func (w *world) somebody(ctx context.Context, does string) {
 	map[string]func(context.Context){"orphan": w.orphan, "foreground": w.foreground, "strip": w.strip}[does](ctx)
 }
@@ -231,7 +231,7 @@ func (w *world) addClaim(ctx context.Context, d *datadriven.TestData) {
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	}
 	w.create(ctx, claim, node, lease())
-	// As long as EC2 may hide a new instance, nothing is concluded from its absence.
+	// As long as EC2 may not show a new instance yet, its absence proves nothing.
 	time.Sleep(2 * time.Minute)
 	w.started = time.Now()
 }
@@ -262,7 +262,7 @@ func (w *world) addPod(ctx context.Context, d *datadriven.TestData) {
 		case arg.Key == "exit":
 			w.exit[pod.Name] = w.duration(arg.Vals[0])
 		case arg.Key == "ending":
-			pod.Labels = map[string]string{"ending": ""} // Its namespace is; what is refused is refused for that.
+			pod.Labels = map[string]string{"ending": ""} // The namespace is terminating; this is the reason of the refusal.
 		case arg.Key == "refuse":
 			w.refuse[pod.Name] = w.number(arg.Vals[0])
 		default:

@@ -20,7 +20,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
-// workers per controller: each mostly waits for the API server.
+// workers is the number per controller: each mostly waits for the API server.
 const workers = 32
 
 // SetupWithManager registers the two controllers and Run with the manager.
@@ -56,7 +56,7 @@ func options() controller.Options {
 	}
 }
 
-// forward turns the end of instances into work for the controller.
+// forward enqueues claims whose instance has terminated.
 func (t *Terminator) forward(ctx context.Context, out chan<- event.GenericEvent) error {
 	for {
 		select {
@@ -90,7 +90,7 @@ func (t *Terminator) claimsOfPod(ctx context.Context, o client.Object) []reconci
 	return t.ending(ctx, client.MatchingFields{index.ClaimNodeName: pod.Spec.NodeName})
 }
 
-// ending lists the selected claims that are being deleted; the periodic look covers what a failing cache hides.
+// ending lists the selected claims that are being deleted; if the cache fails, the periodic check covers them.
 func (t *Terminator) ending(ctx context.Context, sel client.MatchingFields) []reconcile.Request {
 	list := &karpv1.NodeClaimList{}
 	if err := t.config.Client.List(ctx, list, sel); err != nil {

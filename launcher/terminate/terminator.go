@@ -15,11 +15,11 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// Instances is what a termination needs of the cloud; cloud.Cloud has it.
+// Instances is the part of cloud.Cloud that terminations need.
 type Instances interface {
 	// Instances describes instances, terminated ones included as long as EC2 shows them.
 	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
-	// Terminate ends instances; ids that EC2 does not know are ignored.
+	// Terminate terminates instances; IDs that do not exist are ignored.
 	Terminate(ctx context.Context, instanceIDs []string) error
 }
 
@@ -27,23 +27,23 @@ type Instances interface {
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
-	// Reader reads from the API server, where a cache that lags would do harm.
+	// Reader reads from the API server, where a lagging cache would do harm.
 	Reader client.Reader
 	// Cloud has the instances.
 	Cloud Instances
 	// Asker asks the scheduler for room for the pods of a node that terminates.
 	Asker Asker
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
 	// Registerer takes the metrics.
 	Registerer prometheus.Registerer
-	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.
+	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
 }
 
-// Terminator ends NodeClaims, Nodes and instances.
+// Terminator terminates NodeClaims, Nodes and instances.
 type Terminator struct {
 	config  Config
 	metrics *metrics
@@ -54,15 +54,15 @@ type Terminator struct {
 	released *released
 }
 
-// The periods of looking again at what no watch tells.
+// The periods of checking what no watch reports.
 const (
 	drainPeriod    = time.Second
 	instancePeriod = 5 * time.Second
 	volumePeriod   = 2 * time.Second
 	foreignPeriod  = time.Minute
-	// minDrain is how long a drain lasts at least: a pod bound in the moment of the cordon must still be seen.
+	// minDrain is the minimum duration of a drain: a pod bound at the moment of the cordon must still be seen.
 	minDrain = 5 * time.Second
-	// visibleAfter is when EC2's eventual consistency no longer explains that an instance is missing.
+	// visibleAfter is the age from which EC2's eventual consistency no longer explains a missing instance.
 	visibleAfter = time.Minute
 )
 
@@ -88,7 +88,7 @@ func New(c Config) (*Terminator, error) {
 // Run asks EC2 about all terminating instances at once until ctx ends. SetupWithManager has the manager call it.
 func (t *Terminator) Run(ctx context.Context) error { return t.ends.run(ctx) }
 
-// evictor remembers when each pod may be asked to leave again.
+// evictor records when each pod's eviction may be tried again.
 type evictor struct {
 	config  Config
 	metrics *metrics

@@ -14,8 +14,8 @@ import (
 	"github.com/slipway-k8s/slipway/disruption"
 )
 
-// waitVolumes waits until the volumes of the pods that left are detached: an instance that is terminated with a volume
-// attached keeps it from its next node for minutes.
+// waitVolumes waits until the volumes of the evicted pods are detached: terminating an instance with an attached volume delays the volume's
+// next node for minutes.
 func (t *Terminator) waitVolumes(ctx context.Context, s *scope) (time.Duration, error) {
 	conditions := s.claim.StatusConditions()
 	switch {
@@ -42,7 +42,7 @@ func (t *Terminator) waitVolumes(ctx context.Context, s *scope) (time.Duration, 
 	return volumePeriod, nil
 }
 
-// attachments names the VolumeAttachments to wait for: all of the nodes but those of pods that stay until the end.
+// attachments returns the VolumeAttachments to wait for: those of the nodes without those of pods that stay until the end.
 func (t *Terminator) attachments(ctx context.Context, s *scope) ([]string, error) {
 	list := &storagev1.VolumeAttachmentList{}
 	if err := t.config.Client.List(ctx, list); err != nil {
@@ -72,7 +72,7 @@ func (t *Terminator) attachments(ctx context.Context, s *scope) ([]string, error
 	return out, nil
 }
 
-// stayingVolumes are the PersistentVolumes of pods that a drain leaves alone.
+// stayingVolumes returns the PersistentVolumes of pods that a drain does not evict.
 func (t *Terminator) stayingVolumes(ctx context.Context, s *scope) (map[string]bool, error) {
 	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
 	if err != nil {

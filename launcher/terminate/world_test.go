@@ -57,7 +57,7 @@ type world struct {
 	exit    map[string]time.Duration
 	detach  map[string]int
 	claimed string
-	// planned is what the scheduler answers: names of claims; nil with silent set: nothing.
+	// planned is the scheduler's answer: names of claims; nil with silent set means no answer.
 	planned []string
 	silent  bool
 }
@@ -76,7 +76,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// restart replaces the Terminator by one that remembers nothing.
+// restart replaces the Terminator by one without state.
 func (w *world) restart() {
 	subject, err := terminate.New(terminate.Config{
 		Client: w.api, Reader: w.api, Cloud: tracedCloud{w}, Asker: w, Guard: leadershiptest.Always{}, Events: w, Registerer: prometheus.NewRegistry(),
@@ -94,7 +94,7 @@ func (w *world) log(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf("%4s %s", time.Since(w.started).Round(time.Second), line))
 }
 
-// crash says whether the process dies instead of doing what.
+// crash returns an error if the process crashes instead of doing what.
 func (w *world) crash(what string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,7 +121,7 @@ func (w *world) take() string {
 func (w *world) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 	obj := o.(client.Object)
 	if _, ok := o.(*karpv1.NodeClaim); ok {
-		return // The Node's says the same.
+		return // The Node's Event says the same.
 	}
 	message := fmt.Sprintf(format, args...)
 	if len(message) > 200 {
@@ -217,7 +217,7 @@ func (w *world) evict(ctx context.Context, c client.Client, o client.Object) err
 	if refuse > 0 {
 		w.log("evict %s refused", o.GetName())
 		if _, ending := o.GetLabels()["ending"]; ending {
-			if refuse == 1 { // The namespace controller has come to it.
+			if refuse == 1 { // The namespace controller has reached it.
 				return errors.Join(namespaceEnds(o), c.Delete(ctx, o))
 			}
 			return namespaceEnds(o)
@@ -232,7 +232,7 @@ func (w *world) evict(ctx context.Context, c client.Client, o client.Object) err
 	return c.Delete(ctx, o)
 }
 
-// namespaceEnds is what the API server says to everything new in a namespace that is being deleted.
+// namespaceEnds is the API server's answer to a create request in a namespace that is being deleted.
 func namespaceEnds(o client.Object) error {
 	err := apierrors.NewForbidden(corev1.Resource("pods"), o.GetName(), errors.New("unable to create new content in namespace default because it is being terminated"))
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
@@ -301,7 +301,7 @@ func removeKubelet(ctx context.Context, c client.Client, pod *corev1.Pod) {
 	}
 }
 
-// tick plays a second of the manager and of the kubelet, and says whether anything is left.
+// tick simulates a second of the manager and of the kubelet, and reports whether anything is left.
 func (w *world) tick(ctx context.Context) bool {
 	w.kubelet(ctx)
 	w.collectGarbage(ctx)
@@ -334,8 +334,7 @@ func (w *world) reconcile(what string, r reconciler, ctx context.Context, name s
 	}
 }
 
-// kubelet lets terminating pods exit after their time, and the attach-detach controller detach volumes of pods that are
-// gone.
+// kubelet ends terminating pods after their time, and lets the attach-detach controller detach volumes of deleted pods.
 func (w *world) kubelet(ctx context.Context) {
 	pods := &corev1.PodList{}
 	_ = w.api.List(ctx, pods)

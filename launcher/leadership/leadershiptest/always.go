@@ -1,9 +1,9 @@
-// Package leadershiptest has what tests of the launcher's controllers use in place of a Lease.
+// Package leadershiptest provides a Guard for tests of the launcher's controllers, in place of a Lease.
 package leadershiptest
 
 import "context"
 
-// Always implements leadership.Guard for tests: it leads, and is never lost.
+// Always implements leadership.Guard for tests: it always leads.
 type Always struct{}
 
 // Context returns a context that ends with ctx.

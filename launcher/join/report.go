@@ -15,15 +15,15 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// tell writes down when each promised pod is bound, and why, where that is news: for `slipway explain pod`, and as an Event.
-func (c *Controller) tell(ctx context.Context, o Observed, d Decision) error {
+// report writes the plan of bindings to the NodeClaim if it changed, for `slipway explain pod`, and records it as an Event.
+func (c *Controller) report(ctx context.Context, o Observed, d Decision) error {
 	text := record.FormatBindings(d.Plan)
 	if len(d.Plan) == 0 || o.Claim.Annotations[catalog.BindingsAnnotation] == text {
 		return nil
 	}
 	before := o.Claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&o.Claim.ObjectMeta, catalog.BindingsAnnotation, text)
-	// Without a lock: nobody else writes this annotation, and the patch is of nothing else.
+	// Without an optimistic lock: only this function writes the annotation, and the patch contains nothing else.
 	if err := c.config.Client.Patch(ctx, o.Claim, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing bindings of NodeClaim %s: %w", o.Claim.Name, err)
 	}
@@ -31,8 +31,8 @@ func (c *Controller) tell(ctx context.Context, o Observed, d Decision) error {
 	return nil
 }
 
-// removePlaceholder deletes the Node that the launcher created where the kubelet has joined under another name, and first the pods
-// that were bound to it: they never ran, and nothing else would tell their controllers for a minute.
+// removePlaceholder deletes the Node that the launcher created if the kubelet has joined under another name, and first the pods that were
+// bound to it. They never ran, and their controllers would otherwise notice only after a minute.
 func (c *Controller) removePlaceholder(ctx context.Context, o Observed) error {
 	logger := klog.FromContext(ctx).WithValues("node", o.Node.Name, "placeholder", o.Placeholder.Name)
 	var pods corev1.PodList
@@ -58,7 +58,7 @@ func (c *Controller) removePlaceholder(ctx context.Context, o Observed) error {
 	return c.config.Health.Rejected(ctx, o.Claim, "NodeName", message)
 }
 
-// discard ends a pod that was bound and never ran, so that its controller makes another at once.
+// discard ends a pod that was bound and never ran, so that its controller creates another at once.
 func (c *Controller) discard(ctx context.Context, pod *corev1.Pod, reason, message string) error {
 	if pod.Status.Phase != corev1.PodFailed {
 		before := pod.DeepCopy()
