@@ -14,23 +14,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Cluster is what nodes are told of their cluster.
+// Cluster holds the cluster's properties that nodes need to join.
 type Cluster struct {
 	// Endpoint is the API server's URL.
 	Endpoint string
-	// CertificateAuthority of the API server, PEM in base64.
+	// CertificateAuthority is the API server's, PEM in base64.
 	CertificateAuthority string
-	// ServiceCIDR of the cluster's Services, IPv4.
+	// ServiceCIDR is the range of the cluster's Services, IPv4.
 	ServiceCIDR string
 	// KubernetesVersion such as 1.36.
 	KubernetesVersion string
 }
 
-// defaultServiceCIDR is EKS's default where the VPC lies in 192.168.0.0/16 or 172.16.0.0/12.
+// defaultServiceCIDR is EKS's default if the VPC is in 192.168.0.0/16 or 172.16.0.0/12.
 const defaultServiceCIDR = "10.100.0.0/16"
 
-// AskAPIServer finds out what EKS would tell of the cluster: the endpoint and certificate authority that the launcher itself uses,
-// the server's version, and the Services' range from its ServiceCIDR, or a default where it has none.
+// AskAPIServer returns what EKS would return for the cluster: the endpoint and certificate authority that the launcher itself uses, the
+// server's version, and the Services' range from its ServiceCIDR, or a default if it has none.
 func AskAPIServer(ctx context.Context, config *rest.Config) (Cluster, error) {
 	ca, err := certificateAuthority(config)
 	if err != nil {
@@ -51,7 +51,7 @@ func AskAPIServer(ctx context.Context, config *rest.Config) (Cluster, error) {
 	}, nil
 }
 
-// certificateAuthority is the API server's as its client knows it, PEM in base64.
+// certificateAuthority returns the API server's from its client's configuration, PEM in base64.
 func certificateAuthority(config *rest.Config) (string, error) {
 	copied := rest.CopyConfig(config)
 	if err := rest.LoadTLSFiles(copied); err != nil {
@@ -60,7 +60,7 @@ func certificateAuthority(config *rest.Config) (string, error) {
 	return base64.StdEncoding.EncodeToString(copied.CAData), nil
 }
 
-// serviceCIDR is the first IPv4 range of the ServiceCIDR that the API server makes of its own flags.
+// serviceCIDR returns the first IPv4 range of the ServiceCIDR that the API server creates from its flags.
 func serviceCIDR(ctx context.Context, client kubernetes.Interface) string {
 	object, err := client.NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err == nil {
@@ -71,7 +71,7 @@ func serviceCIDR(ctx context.Context, client kubernetes.Interface) string {
 		}
 		err = errors.New("it has no IPv4 range")
 	}
-	klog.FromContext(ctx).Info("ServiceCIDR kubernetes could not be read: nodes are told the default range; set serviceCIDR if it is another",
+	klog.FromContext(ctx).Info("ServiceCIDR kubernetes could not be read: nodes get the default range; set serviceCIDR if it is another",
 		"why", err.Error(), "serviceCIDR", defaultServiceCIDR)
 	return defaultServiceCIDR
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What EKS would tell comes from the API server, where there is no EKS.
+// Without EKS, the API server provides the same facts.
 func TestAskAPIServer(t *testing.T) {
 	cidrs := `["fd00::/108","10.96.0.0/12"]`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/roll"
 )
 
-// mover carries out what those decide who take nodes away gracefully.
+// mover returns the executor of the moves that drift, expiry and consolidation decide.
 func (l *Launcher) mover(p parts) (*disrupt.Executor, error) {
 	mgr := l.manager
 	gates, err := ParseGates(l.config.Settings.FeatureGates)
@@ -33,8 +33,8 @@ func (l *Launcher) mover(p parts) (*disrupt.Executor, error) {
 	return mover, add(mgr, mover.Run)
 }
 
-// leavingSoon names the nodes that are no room for pods that move: those that have drifted or expire soon, those that go, and those
-// of moves, whose cordons the scheduler may not have seen yet.
+// leavingSoon returns the nodes that must not get pods that move: drifted ones, those that expire soon, terminating ones, and those of
+// moves, whose cordons the scheduler may not have seen yet.
 func leavingSoon(reader client.Reader, window time.Duration, inMove func(node string) bool) func(context.Context) []string {
 	return func(ctx context.Context) []string {
 		claims, pools := &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
@@ -42,7 +42,7 @@ func leavingSoon(reader client.Reader, window time.Duration, inMove func(node st
 			reader.List(ctx, claims, client.UnsafeDisableDeepCopy), reader.List(ctx, pools, client.UnsafeDisableDeepCopy),
 		)
 		if err != nil {
-			klog.FromContext(ctx).V(2).Info("Nodes that leave soon are not known, and may get pods that move", "err", err)
+			klog.FromContext(ctx).V(2).Info("Nodes that terminate soon could not be listed, and may get pods that move", "err", err)
 			return nil
 		}
 		poolOf := make(map[string]*karpv1.NodePool, len(pools.Items))
@@ -66,7 +66,7 @@ func leavingSoon(reader client.Reader, window time.Duration, inMove func(node st
 	}
 }
 
-// consolidation decides which nodes are worth giving up.
+// consolidation adds the loop that decides which nodes are worth removing.
 func (l *Launcher) consolidation(p parts) error {
 	settings := l.config.Settings
 	gates, err := ParseGates(settings.FeatureGates)

@@ -1,6 +1,6 @@
-// Package launcher is slipway-launcher: it wires the controllers that record, launch, join, end and reclaim nodes into one
-// process and runs them until its context ends. It decides nothing itself.
+// Package launcher is slipway-launcher: it wires the controllers that record, launch, join, terminate and reclaim nodes into one process and
+// runs them until its context ends. It makes no decision itself.
 //
-// What acts on AWS or Kubernetes acts only while the scheduler beside it leads (package leadership); what only reads runs
-// always, so that a standby is ready at once.
+// Controllers with effects on AWS or Kubernetes act only while the scheduler in the same pod leads (package leadership); those that only
+// read always run, so that a standby is ready at once.
 package launcher

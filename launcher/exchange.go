@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/roll"
 )
 
-// exchange makes the parts that exchange nodes for new ones of the same kind: drifted ones, those that expire soon, sick ones.
+// exchange adds the controllers that replace nodes by new ones of the same kind: drifted, soon expiring and unhealthy ones.
 func (l *Launcher) exchange(p parts) error {
 	mgr, settings := l.manager, l.config.Settings
 	roller, err := roll.New(roll.Config{
@@ -37,16 +37,16 @@ func (l *Launcher) exchange(p parts) error {
 	return errors.Join(add(mgr, roller.Run), repairer.SetupWithManager(mgr))
 }
 
-// mover is what an exchanger needs of *disrupt.Executor.
+// mover is the part of *disrupt.Executor that an exchanger needs.
 type mover interface {
 	Start(ctx context.Context, m disrupt.Move) error
 	NotBefore(claim types.UID) time.Time
 }
 
-// exchanger has single nodes moved, whatever their pods' new room costs.
+// exchanger moves single nodes, whatever their pods' new room costs.
 type exchanger struct{ mover mover }
 
-// Replace implements roll.Mover. Budgets know no reason for nodes that expire: to be exchanged for another of its kind is drift's.
+// Replace implements roll.Mover. Budgets have no reason for expiring nodes: their replacement counts as drift.
 func (e exchanger) Replace(ctx context.Context, claim *karpv1.NodeClaim, why, message string) error {
 	if time.Now().Before(e.mover.NotBefore(claim.UID)) {
 		return roll.ErrBusy

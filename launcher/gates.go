@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Gates are Karpenter's feature gates, as far as they switch something here.
+// Gates are those of Karpenter's feature gates that have an effect here.
 type Gates struct {
-	// NodeRepair replaces nodes whose conditions say for long that they do not work. Off by default.
+	// NodeRepair replaces nodes that have been unhealthy for long. Off by default.
 	NodeRepair bool
-	// SpotToSpotConsolidation lets a spot node be replaced by a cheaper one of spot capacity. Off by default.
+	// SpotToSpotConsolidation allows replacing a spot node by a cheaper spot node. Off by default.
 	SpotToSpotConsolidation bool
 }
 
@@ -21,13 +21,13 @@ const (
 	gateSpotToSpot = "SpotToSpotConsolidation"
 )
 
-// elsewhere are gates of Karpenter's that switch nothing here: what they are for is always on, or not there. A Deployment that was
-// Karpenter's may name them.
+// elsewhere returns Karpenter's gates without an effect here: their features are always on, or do not exist. A Deployment made for Karpenter
+// may name them.
 func elsewhere() []string {
 	return []string{"ReservedCapacity", "NodeOverlay", "StaticCapacity", "CapacityBuffer", "nodeClassCEL"}
 }
 
-// ParseGates reads Karpenter's way to write feature gates, such as NodeRepair=true,SpotToSpotConsolidation=false.
+// ParseGates parses Karpenter's format of feature gates, such as NodeRepair=true,SpotToSpotConsolidation=false.
 func ParseGates(text string) (Gates, error) {
 	var out Gates
 	for part := range strings.SplitSeq(text, ",") {
@@ -46,7 +46,7 @@ func ParseGates(text string) (Gates, error) {
 		case name == gateSpotToSpot:
 			out.SpotToSpotConsolidation = on
 		case !slices.Contains(elsewhere(), name):
-			return Gates{}, fmt.Errorf("featureGates: %q is none of Karpenter's gates: %s, %s, %s", name, gateNodeRepair, gateSpotToSpot, strings.Join(elsewhere(), ", "))
+			return Gates{}, fmt.Errorf("featureGates: %q is not one of Karpenter's gates: %s, %s, %s", name, gateNodeRepair, gateSpotToSpot, strings.Join(elsewhere(), ", "))
 		}
 	}
 	return out, nil

@@ -17,21 +17,21 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// karpenterLease is the name of Karpenter's leader election.
+// karpenterLease is the name of Karpenter's leader election Lease.
 const karpenterLease = "karpenter-leader-election"
 
-// lookForKarpenter is how often its Lease is read: below its default duration of 15 s.
+// lookForKarpenter is how often its Lease is read: less than its default duration of 15 s.
 const lookForKarpenter = 10 * time.Second
 
-// neighbour looks for a live Karpenter: two programs that launch for the same NodePools would buy everything twice.
+// neighbour detects a running Karpenter: two programs that launch for the same NodePools would buy everything twice.
 type neighbour struct {
 	reader   client.Reader
 	selector labels.Selector
-	// changed is told when a live Karpenter came or went, and once at first.
+	// changed is called when a Karpenter started or stopped, and once after the first check.
 	changed func()
-	// looked says that the first look is over: before, nobody knows.
+	// looked means that the first check is done: before it, the result is unknown.
 	looked atomic.Bool
-	// lease is the namespace of the live Lease; nil while there is none.
+	// lease is the namespace of the current Lease; nil while there is none.
 	lease atomic.Pointer[string]
 }
 
@@ -46,7 +46,7 @@ func newNeighbour(reader client.Reader, handover string, changed func()) (*neigh
 	return &neighbour{reader: reader, selector: selector, changed: changed}, nil
 }
 
-// run looks until ctx ends.
+// run checks until ctx ends.
 func (n *neighbour) run(ctx context.Context) error {
 	for {
 		n.look(ctx, time.Now())
@@ -65,7 +65,7 @@ func (n *neighbour) look(ctx context.Context, now time.Time) {
 		err := n.reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: karpenterLease}, lease)
 		if client.IgnoreNotFound(err) != nil {
 			klog.FromContext(ctx).Error(err, "Karpenter's Lease could not be read", "namespace", namespace)
-			return // What was known stays.
+			return // The last result stays.
 		}
 		if err == nil && alive(lease, now) {
 			live = &namespace
@@ -76,7 +76,7 @@ func (n *neighbour) look(ctx context.Context, now time.Time) {
 		n.changed()
 	}
 	if (before == nil) != (live == nil) {
-		klog.FromContext(ctx).Info("A live Karpenter came or went: NodePools are ours only where the handover selector says so", "live", live != nil)
+		klog.FromContext(ctx).Info("A Karpenter started or stopped: while one runs, slipway manages only the NodePools of the handover selector", "live", live != nil)
 	}
 }
 
@@ -88,10 +88,10 @@ func alive(lease *coordinationv1.Lease, now time.Time) bool {
 	return now.Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second))
 }
 
-// manages says whether a NodePool is ours, and if not, why.
+// manages reports whether slipway manages a NodePool, and if not, why.
 func (n *neighbour) manages(pool *karpv1.NodePool) (bool, string) {
 	if !n.looked.Load() {
-		return false, "whether a Karpenter is alive is not known yet"
+		return false, "the check for a running Karpenter is not done yet"
 	}
 	namespace := n.lease.Load()
 	if namespace == nil || n.selector.Matches(labels.Set(pool.Labels)) {
@@ -100,11 +100,11 @@ func (n *neighbour) manages(pool *karpv1.NodePool) (bool, string) {
 	return false, fmt.Sprintf("a live Karpenter holds Lease %s/%s and the handover selector does not select this NodePool", *namespace, karpenterLease)
 }
 
-// alone says that no Karpenter is alive, for certain.
+// alone reports whether certainly no Karpenter is running.
 func (n *neighbour) alone() bool { return n.looked.Load() && n.lease.Load() == nil }
 
-// ours says whether a NodeClaim is ours to launch, to bring in and to end: those of a class of EC2's are, and while a Karpenter is
-// alive, only those that slipway recorded. Another provider's are never touched, as with Karpenter (pkg/utils/nodeclaim, IsManaged).
+// ours reports whether slipway launches, joins and terminates a NodeClaim: those with an EC2NodeClass, and while a Karpenter is running,
+// only those that slipway recorded. Another provider's claims are never touched, as in Karpenter (pkg/utils/nodeclaim, IsManaged).
 func (n *neighbour) ours(claim *karpv1.NodeClaim) bool {
 	if ref := claim.Spec.NodeClassRef; ref != nil && ref.Group != "" && ref.Group != apis.Group {
 		return false

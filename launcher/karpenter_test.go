@@ -60,7 +60,7 @@ func TestNeighbour(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if ok, why := n.manages(pool(nil)); ok || !strings.Contains(why, "not known yet") {
+			if ok, why := n.manages(pool(nil)); ok || !strings.Contains(why, "not done yet") {
 				t.Errorf("before the first look: %t, %q", ok, why)
 			}
 			n.look(t.Context(), now)

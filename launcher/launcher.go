@@ -24,15 +24,15 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/readable"
 )
 
-// Config is what a launcher is made of. Every field is required.
+// Config holds the dependencies of a Launcher. Every field is required.
 type Config struct {
-	// Settings a user chose.
+	// Settings are the user's.
 	Settings Settings
-	// Kubernetes leads to the API server.
+	// Kubernetes is the connection to the API server.
 	Kubernetes *rest.Config
-	// Cloud makes the calls.
+	// Cloud makes the cloud's calls.
 	Cloud cloud.Cloud
-	// Gate that the cloud's calls pass; Kubernetes' are made to pass it.
+	// Gate is the one that the cloud's calls pass through; New adds it to Kubernetes' calls.
 	Gate *leadership.Gate
 }
 
@@ -45,10 +45,10 @@ type Launcher struct {
 	times      *gauges.Times
 }
 
-// recorders write Events under their two sources.
+// recorders record Events with their two sources.
 type recorders struct {
 	announcer *announce.Announcer
-	// karpenter's name stands under the Events that Karpenter's users know, slipway's under all others.
+	// karpenter is the source of the Events that Karpenter has too, slipway that of all others.
 	karpenter, slipway *announce.Recorder
 }
 
@@ -80,11 +80,11 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	if l.recorders, err = newRecorders(config, l.registerer); err != nil {
 		return nil, err
 	}
-	return l, l.tell()
+	return l, l.registerMetrics()
 }
 
-// tell has the metrics tell what is there and what happens, of the replica that leads.
-func (l *Launcher) tell() error {
+// registerMetrics registers the state metrics; only the leader exports values.
+func (l *Launcher) registerMetrics() error {
 	informers, leading := l.manager.GetCache(), l.config.Gate.Open
 	collector, err := gauges.New(informers, leading)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // probeTimeout bounds the answer to one probe. The manifests allow 15 seconds.
 const probeTimeout = 2 * time.Second
 
-// probes has /healthz say whether the loops that everything waits for come round, each by its name, and /readyz whether there is
-// something to serve and it is served. /healthz says nothing of the API server or of AWS: a restart mends neither.
+// probes adds the checks of /healthz and /readyz. /healthz reports whether the essential loops make progress, each by its name; /readyz
+// whether the caches are filled and the socket is served. /healthz does not check the API server or AWS: a restart fixes neither.
 func probes(mgr manager.Manager, socket string, loops map[string]healthz.Checker) error {
 	errs := []error{
 		mgr.AddReadyzCheck("caches", filled(mgr.GetCache())),
@@ -29,7 +29,7 @@ func probes(mgr manager.Manager, socket string, loops map[string]healthz.Checker
 	return errors.Join(errs...)
 }
 
-// filled fails while the caches do not have all that was listed.
+// filled returns a checker that fails while the caches are not filled.
 func filled(c cache.Informers) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), probeTimeout)
@@ -41,7 +41,7 @@ func filled(c cache.Informers) healthz.Checker {
 	}
 }
 
-// accepts fails while nothing listens on the socket that the scheduler connects to.
+// accepts returns a checker that fails while the scheduler's socket is not served.
 func accepts(socket string) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), probeTimeout)

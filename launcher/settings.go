@@ -17,33 +17,34 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/bind"
 )
 
-// Settings are what a user may choose: by configuration file, environment or flag, the later one winning.
+// Settings are the user's settings from configuration file, environment and flags; the later one overrides the earlier.
 type Settings struct {
 	// Socket is the path of the unix socket that the scheduler connects to. Default /run/slipway/launcher.sock.
 	Socket string `json:"socket,omitempty"`
 	// ClusterName is the name of the EKS cluster. Required.
 	ClusterName string `json:"clusterName,omitempty"`
-	// ClusterEndpoint is the API server's URL that nodes are told; empty asks EKS.
+	// ClusterEndpoint is the API server's URL for nodes; empty means that EKS is asked.
 	ClusterEndpoint string `json:"clusterEndpoint,omitempty"`
-	// ClusterCABundle is the API server's certificate authority that nodes are told, PEM in base64; empty asks EKS.
+	// ClusterCABundle is the API server's certificate authority for nodes, PEM in base64; empty means that EKS is asked.
 	ClusterCABundle string `json:"clusterCABundle,omitempty"`
-	// KubernetesVersion such as 1.36, which AMI aliases depend on; empty asks EKS, or else the API server.
+	// KubernetesVersion is the version that AMI aliases are resolved for, such as 1.36; empty means that EKS is asked, or else the API
+	// server.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// ServiceCIDR of the cluster's Services, IPv4, that nodes are told; empty asks EKS, or else the API server.
+	// ServiceCIDR is the IPv4 range of the cluster's Services, for nodes; empty means that EKS is asked, or else the API server.
 	ServiceCIDR string `json:"serviceCIDR,omitempty"`
-	// MinValuesPolicy is what becomes of a claim whose minValues cannot be kept at launch: Strict fails it, BestEffort launches
-	// with what is left. Default Strict.
+	// MinValuesPolicy is for a claim whose minValues cannot be kept at launch: Strict fails it, BestEffort launches with the remaining
+	// values. Default Strict.
 	MinValuesPolicy string `json:"minValuesPolicy,omitempty"`
-	// InterruptionQueue is the name of the SQS queue; empty means that interruptions are not heard of.
+	// InterruptionQueue is the name of the SQS queue; if it is empty, no interruption is received.
 	InterruptionQueue string `json:"interruptionQueue,omitempty"`
-	// IsolatedVPC says that the Price List API cannot be reached: the built-in on-demand prices are used at once.
+	// IsolatedVPC means that the Price List API cannot be reached: the built-in on-demand prices are used at once.
 	IsolatedVPC bool `json:"isolatedVPC,omitempty"`
-	// VMMemoryOverheadPercent is the share of an instance type's memory, 0 to 1, that is taken to be lost until a node has
-	// reported. Default 0.075.
+	// VMMemoryOverheadPercent is the share of an instance type's memory, 0 to 1, that is assumed to be lost until a node has reported.
+	// Default 0.075.
 	VMMemoryOverheadPercent float64 `json:"vmMemoryOverheadPercent"`
-	// ReservedENIs are network interfaces of each node that pods get no addresses of. Default 0.
+	// ReservedENIs is the number of network interfaces of each node that give no addresses to pods. Default 0.
 	ReservedENIs int `json:"reservedENIs,omitempty"`
-	// AMIRefreshInterval and SubnetRefreshInterval are how long what EC2 told of AMIs and subnets is believed. Defaults 1m.
+	// AMIRefreshInterval and SubnetRefreshInterval are how long EC2's answers about AMIs and subnets are cached. Defaults 1m.
 	AMIRefreshInterval    metav1.Duration `json:"amiRefreshInterval,omitzero"`
 	SubnetRefreshInterval metav1.Duration `json:"subnetRefreshInterval,omitzero"`
 	// BindAt is when promised pods are bound: auto, launch, ready or never. Default auto.
@@ -52,32 +53,31 @@ type Settings struct {
 	JoinDeadline metav1.Duration `json:"joinDeadline,omitzero"`
 	// EmptyJoinDeadline is the same for a node without promised pods. Default 15m.
 	EmptyJoinDeadline metav1.Duration `json:"emptyJoinDeadline,omitzero"`
-	// FeatureGates in Karpenter's way to write them, such as NodeRepair=true. Default: all are off.
+	// FeatureGates has Karpenter's format, such as NodeRepair=true. Default: all are off.
 	FeatureGates string `json:"featureGates,omitempty"`
-	// ExpiryWindow is how long before its expireAfter is over a node may be replaced within the budgets; a tenth of expireAfter
-	// at most. Zero means that nodes serve to the end. Default 12h.
+	// ExpiryWindow is how long before the end of its expireAfter a node may be replaced within the budgets; at most a tenth of expireAfter.
+	// Zero means that nodes are not replaced earlier. Default 12h.
 	ExpiryWindow metav1.Duration `json:"expiryWindow,omitzero"`
-	// ConsolidationPeriod is how often it is decided which nodes to give up, where something has changed. Default 10s.
+	// ConsolidationPeriod is how often consolidation decides which nodes to remove, if something has changed. Default 10s.
 	ConsolidationPeriod metav1.Duration `json:"consolidationPeriod,omitzero"`
-	// ConsolidationPayback is how soon a move must have earned what its evictions and the time in which both nodes are paid cost.
-	// Default 2h.
+	// ConsolidationPayback is the time within which a move must have saved the cost of its evictions and of the time in which both nodes are
+	// paid. Default 2h.
 	ConsolidationPayback metav1.Duration `json:"consolidationPayback,omitzero"`
-	// ConsolidationMinSaving is the least that a move has to save, in USD per hour. Default 0.005.
+	// ConsolidationMinSaving is the minimum saving of a move, in USD per hour. Default 0.005.
 	ConsolidationMinSaving float64 `json:"consolidationMinSaving"`
-	// ConsolidationNodeAge is how long a node is left alone after it was bought. Default 10m.
+	// ConsolidationNodeAge is the minimum age of a node before consolidation disrupts it. Default 10m.
 	ConsolidationNodeAge metav1.Duration `json:"consolidationNodeAge,omitzero"`
-	// ConsolidationPodAge is how long pods have to have run to be moved almost as readily as old ones: at this age, moving one counts twice.
+	// ConsolidationPodAge is how long a pod must have run to be moved almost as readily as an old one: at this age, moving it counts twice.
 	// Default 24h.
 	ConsolidationPodAge metav1.Duration `json:"consolidationPodAge,omitzero"`
-	// HandoverSelector selects by label the NodePools that are slipway's although a live Karpenter runs in the cluster.
-	// Default: none are.
+	// HandoverSelector selects by label the NodePools that slipway manages although a Karpenter runs in the cluster. Default: none.
 	HandoverSelector string `json:"handoverSelector,omitempty"`
 	// KubeClientQPS and KubeClientBurst limit requests to the API server. Defaults 1000 and 2000.
 	KubeClientQPS   int `json:"kubeClientQPS,omitempty"`
 	KubeClientBurst int `json:"kubeClientBurst,omitempty"`
-	// MetricsAddress serves /metrics. Default :8080; "0" serves none.
+	// MetricsAddress serves /metrics. Default :8080; "0" disables it.
 	MetricsAddress string `json:"metricsAddress,omitempty"`
-	// HealthProbeAddress serves /healthz and /readyz. Default :8081; "0" serves none.
+	// HealthProbeAddress serves /healthz and /readyz. Default :8081; "0" disables it.
 	HealthProbeAddress string `json:"healthProbeAddress,omitempty"`
 }
 
@@ -87,7 +87,7 @@ const (
 	minValuesBestEffort = "BestEffort"
 )
 
-// Defaults are the settings of somebody who sets nothing.
+// Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{
 		Socket: "/run/slipway/launcher.sock", BindAt: bind.Auto, MinValuesPolicy: minValuesStrict,
@@ -101,7 +101,7 @@ func Defaults() Settings {
 	}
 }
 
-// Load reads a configuration file over the settings; a field that it does not know is an error.
+// Load reads a configuration file over the settings; an unknown field is an error.
 func (s *Settings) Load(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -117,8 +117,8 @@ func (s *Settings) Load(path string) error {
 	return nil
 }
 
-// FromEnvironment sets what the environment names, as Karpenter's settings are named. It fails where a value cannot be read.
-// getenv is os.Getenv but in tests.
+// FromEnvironment sets what the environment names, with the names of Karpenter's settings. It returns an error if a value cannot be parsed.
+// getenv is os.Getenv except in tests.
 func (s *Settings) FromEnvironment(getenv func(string) string) error {
 	for name, field := range map[string]*string{
 		"CLUSTER_NAME": &s.ClusterName, "CLUSTER_ENDPOINT": &s.ClusterEndpoint, "CLUSTER_CA_BUNDLE": &s.ClusterCABundle,
@@ -150,7 +150,7 @@ func (s *Settings) FromEnvironment(getenv func(string) string) error {
 	return errors.Join(errs...)
 }
 
-// Validate says what is wrong, each with the field and what was expected.
+// Validate returns all errors, each with the field and the expected value.
 func (s *Settings) Validate() error {
 	var errs []error
 	require := func(ok bool, format string, args ...any) {

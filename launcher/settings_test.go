@@ -106,11 +106,11 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Gates of Karpenter's are taken, whether they switch something here or not; others, and what is not a switch, are named.
+// Karpenter's gates are accepted, with or without an effect here; others, and invalid values, are named.
 func TestParseGates(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "NodeRepair=true, SpotToSpotConsolidation=false,": "", "ReservedCapacity=true,nodeClassCEL=false": "",
-		"NodeRepair": `"NodeRepair" is not of the form`, "NodeRepair=maybe": `"NodeRepair=maybe" is not`, "NodeRepairs=true": `"NodeRepairs" is none of`,
+		"NodeRepair": `"NodeRepair" is not of the form`, "NodeRepair=maybe": `"NodeRepair=maybe" is not`, "NodeRepairs=true": `"NodeRepairs" is not one of`,
 	} {
 		_, err := launcher.ParseGates(text)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -30,7 +30,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
-// parts are what several others need.
+// parts are dependencies that several parts share.
 type parts struct {
 	leader     *leadership.Leadership
 	terminator *terminate.Terminator
@@ -44,7 +44,7 @@ type parts struct {
 	mover      *disrupt.Executor
 }
 
-// wire makes every part and adds it to the manager, in the order of a node's life.
+// wire creates every part and adds it to the manager, in the order of a node's life.
 func (l *Launcher) wire() error {
 	p, err := l.parts()
 	if err != nil {
@@ -68,7 +68,7 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	l.config.Gate.Follow(p.leader)
-	// The server must hear of failed launches and of Karpenter, and the launches come from the server.
+	// The server needs the failed launches and Karpenter's state, and launches need the server.
 	late := &lateServer{}
 	if p.beside, err = newNeighbour(mgr.GetAPIReader(), settings.HandoverSelector, late.recheck); err != nil {
 		return p, err
@@ -117,7 +117,7 @@ func (l *Launcher) parts() (p parts, err error) {
 	return p, errors.Join(err, add(mgr, p.leader.Run, p.beside.run, l.config.Cloud.Refresh, p.launcher.Run, p.health.Run, p.server.Run))
 }
 
-// add has the manager run loops of ours.
+// add makes the manager run loops of the launcher.
 func add(mgr manager.Manager, loops ...func(context.Context) error) error {
 	var errs []error
 	for _, run := range loops {
@@ -128,7 +128,8 @@ func add(mgr manager.Manager, loops ...func(context.Context) error) error {
 
 func (l *Launcher) classes(p parts) error {
 	mgr, settings := l.manager, l.config.Settings
-	// Part of the EC2NodeClass's hash, as in Karpenter's: with another one, all nodes that Karpenter left would seem to drift.
+	// The bundle is part of the EC2NodeClass's hash, as in Karpenter: with a different one, all nodes that Karpenter launched would seem to
+	// drift.
 	bundle := settings.ClusterCABundle
 	if bundle == "" {
 		var err error
@@ -214,8 +215,8 @@ func (l *Launcher) leaving(p parts) error {
 	)
 }
 
-// lateServer breaks the circle of those who tell the server or ask through it, and the server that is made of them; and that of the
-// server and the executor of moves. It is complete before anything runs.
+// lateServer breaks the dependency cycles of the server with the parts that call it, and with the executor of moves. It is complete before
+// anything runs.
 type lateServer struct {
 	server *server.Server
 	mover  *disrupt.Executor

@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// resolved has a string in place of each function, as CloudFormation puts one there before it looks at a property. Text that is a JSON
-// object is one: so do policies stand in templates whose names are substituted.
+// resolved replaces each function by a string, as CloudFormation does before it validates a property. A string that is a JSON object counts
+// as an object: policies have this form in templates with substituted names.
 func resolved(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -48,7 +48,7 @@ func resourceSchemas(t *testing.T) func(resourceType string) *jsonschema.Schema 
 	}
 	return func(resourceType string) *jsonschema.Schema {
 		t.Helper()
-		// Some of the 7 MB: a compiler looks at all that it is given.
+		// Only a part of the 7 MB: a compiler reads everything that it is given.
 		own := maps.Clone(published.Definitions)
 		maps.DeleteFunc(own, func(name string, _ any) bool {
 			return name != resourceType && name != "Tag" && !strings.HasPrefix(name, resourceType+".")

@@ -15,7 +15,7 @@ import (
 //go:embed iam/*.json rbac/*.yaml samples/*.yaml scheduler/*.yaml
 var files embed.FS
 
-// Samples are the files of samples/.
+// Samples returns the files of samples/.
 func Samples() (fs.FS, error) { return fs.Sub(files, "samples") }
 
 // Documents returns the YAML documents of one embedded file, such as "samples/nodepool.yaml".

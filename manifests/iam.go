@@ -7,7 +7,7 @@ import (
 	"regexp"
 )
 
-// PolicyValues are what iam/launcher.json leaves open. All are required but Partition.
+// PolicyValues are the values of the placeholders in iam/launcher.json. All are required except Partition.
 type PolicyValues struct {
 	// Partition of the account; default aws.
 	Partition string
@@ -17,19 +17,19 @@ type PolicyValues struct {
 	AccountID string
 	// ClusterName of the EKS cluster.
 	ClusterName string
-	// NodeRole is the name, with its path if it has one, of the role that nodes have; * and ? are wildcards of IAM.
+	// NodeRole is the name, with its path if it has one, of the nodes' role; * and ? are IAM's wildcards.
 	NodeRole string
 	// InterruptionQueue is the name of the SQS queue.
 	InterruptionQueue string
 }
 
-// placeholder is a value of a policy that is left open, such as ${ClusterName}.
+// placeholder matches a placeholder of a policy, such as ${ClusterName}.
 var placeholder = regexp.MustCompile(`\$\{[A-Za-z]+\}`)
 
-// valid is what the values are made of in AWS. A quotation mark in one would be another policy.
+// valid matches the characters that these values have in AWS. A quotation mark in one would change the policy.
 var valid = regexp.MustCompile(`^[A-Za-z0-9_+=,.@/*?-]+$`)
 
-// LauncherPolicy is the IAM policy that slipway-launcher needs, no more: iam/launcher.json with the values filled in.
+// LauncherPolicy returns the minimal IAM policy of slipway-launcher: iam/launcher.json with the values filled in.
 func LauncherPolicy(v PolicyValues) ([]byte, error) {
 	if v.Partition == "" {
 		v.Partition = "aws"
@@ -51,7 +51,7 @@ func LauncherPolicy(v PolicyValues) ([]byte, error) {
 	out := placeholder.ReplaceAllFunc(template, func(name []byte) []byte {
 		value, known := values[string(name)]
 		if !known {
-			errs = append(errs, fmt.Errorf("iam/launcher.json: %s is none of its values", name))
+			errs = append(errs, fmt.Errorf("iam/launcher.json: unknown value %s", name))
 		}
 		return []byte(value)
 	})

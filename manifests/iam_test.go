@@ -52,7 +52,7 @@ func policy(t *testing.T) []statement {
 	return p.Statement
 }
 
-// The launcher may do nothing that Karpenter's controller may not: who lets one in lets the other in.
+// The launcher may do nothing that Karpenter's controller may not: an account that admits one can admit the other.
 func TestLauncherPolicyAsksForNoMoreThanKarpenter(t *testing.T) {
 	karpenter := strings.Fields(`
 ec2:RunInstances ec2:CreateFleet ec2:CreateLaunchTemplate ec2:CreateTags ec2:TerminateInstances ec2:DeleteLaunchTemplate
@@ -84,7 +84,7 @@ func TestLauncherPolicyIsScoped(t *testing.T) {
 			reads := strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "List")
 			tagged := strings.Contains(string(conditions), `Tag/kubernetes.io/cluster/prod":"owned"`)
 			named := !slices.Contains(texts(s.Resource), "*")
-			shared := s.Sid == "LaunchFromSharedResources" // Images, subnets, security groups: nobody's own.
+			shared := s.Sid == "LaunchFromSharedResources" // Images, subnets and security groups are shared.
 			queue := strings.HasPrefix(action, "sqs:") || action == "iam:PassRole"
 			if !reads && (!named || !tagged && !shared && !queue) {
 				t.Errorf("%s: %s on %v under %s", s.Sid, action, s.Resource, conditions)

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Users that the two binaries run as where the rules of RBAC are applied unchanged.
+// The users that the two binaries run as if the RBAC rules are applied unchanged.
 const (
 	// SchedulerUser runs slipway-scheduler.
 	SchedulerUser = "system:serviceaccount:kube-system:slipway-scheduler"
@@ -23,7 +23,7 @@ type Rules struct {
 	ClusterRoles []rbacv1.ClusterRole
 	// ClusterRoleBindings to their service accounts.
 	ClusterRoleBindings []rbacv1.ClusterRoleBinding
-	// Roles for what lives in one namespace.
+	// Roles are for objects in one namespace.
 	Roles []rbacv1.Role
 	// RoleBindings to their service accounts.
 	RoleBindings []rbacv1.RoleBinding
@@ -68,7 +68,7 @@ func (r *Rules) add(document []byte) error {
 	case "RoleBinding":
 		return decodeInto(document, &r.RoleBindings)
 	default:
-		return fmt.Errorf("kind %q is none of RBAC's", meta.Kind)
+		return fmt.Errorf("kind %q is not of RBAC", meta.Kind)
 	}
 }
 

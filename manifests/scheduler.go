@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// SchedulerConfig returns one of the sample KubeSchedulerConfigurations, such as "scheduler/replace.yaml", with a
-// kubeconfig and more arguments of NodeLaunch in every profile that has it.
+// SchedulerConfig returns one of the sample KubeSchedulerConfigurations, such as "scheduler/replace.yaml", with a kubeconfig and additional
+// arguments of NodeLaunch in every profile that has it.
 func SchedulerConfig(name, kubeconfig string, args map[string]any) ([]byte, error) {
 	documents, err := Documents(name)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 const staticFolder = "/etc/kubernetes/slipway/"
 
-// The static Pod is what the Deployment is, but for what a static Pod cannot have: service accounts and ConfigMaps.
+// The static Pod equals the Deployment's Pod, except for what a static Pod cannot have: service accounts and ConfigMaps.
 func TestStaticPod(t *testing.T) {
 	t.Parallel()
 	var pod corev1.Pod

@@ -65,7 +65,7 @@ func (m module) count(t *testing.T, scope *hcl.EvalContext, kind, name string) s
 	return value(t, m.resource(t, kind, name).Attributes["count"].Expr, scope).AsBigFloat().String()
 }
 
-// EKS Pod Identity by default, IAM roles for service accounts where the OIDC provider is given; Fargate knows the latter alone.
+// EKS Pod Identity by default, IAM roles for service accounts if the OIDC provider is given; Fargate supports only the latter.
 func TestModuleRolesAreAssumedBy(t *testing.T) {
 	m := readModule(t)
 	for _, c := range []struct{ provider, trusts, associations, fargateAllowed string }{
@@ -100,7 +100,7 @@ func TestModuleRolesAreAssumedBy(t *testing.T) {
 	}
 }
 
-// The trust of the launcher's role, read as IAM does: who, by which action, and which service account alone.
+// The trust of the launcher's role, read as IAM does: which principal, with which action, and only for which service account.
 func TestModuleTrustDocuments(t *testing.T) {
 	m := readModule(t)
 	scope := m.scope(t, "arn:aws:iam::111122223333:oidc-provider/"+issuer)

@@ -68,7 +68,7 @@ func schedulerNeeds() []need {
 		{"runtimeclasses", watched, "plugin/daemonsets.go", "RuntimeClasses()"},
 		{"priorityclasses", watched, "plugin/daemonsets.go", "PriorityClasses()"},
 		{"jobs", watched, "plugin/intake/owners.go", "Jobs()"},
-		// k8s.io/apiserver: who may read its metrics (authentication-reader, of kube-system).
+		// k8s.io/apiserver reads which users may read its metrics (authentication-reader, of kube-system).
 		{"configmaps", watched, "", ""},
 		// kube-scheduler's own too, where the cluster has their feature gates on.
 		{"podgroups", watched, "", ""},
@@ -77,13 +77,13 @@ func schedulerNeeds() []need {
 	}
 }
 
-// No rule is there that nothing uses: each verb on each resource is the need of code that still exists.
+// Every rule is used: each verb on each resource is needed by code that still exists.
 func TestEveryRuleOfTheLauncherIsUsed(t *testing.T) {
 	t.Parallel()
 	used(t, "launcher", granted(t, "slipway-launcher"), launcherNeeds())
 }
 
-// The scheduler may do what a kube-scheduler does, and what is listed.
+// The scheduler may do what a kube-scheduler may, and what is listed.
 func TestEveryRuleOfTheSchedulerIsUsed(t *testing.T) {
 	t.Parallel()
 	own := map[string]bool{}
@@ -101,7 +101,7 @@ func TestEveryRuleOfTheSchedulerIsUsed(t *testing.T) {
 	used(t, "scheduler", rest, schedulerNeeds())
 }
 
-// granted are the permissions of the roles whose names begin so, as "verb resource".
+// granted returns the permissions of the roles whose names have this prefix, as "verb resource".
 func granted(t *testing.T, name string) map[string]bool {
 	t.Helper()
 	rules, err := manifests.RBAC()

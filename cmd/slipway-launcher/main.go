@@ -1,5 +1,5 @@
-// Command slipway-launcher is the sidecar of slipway-scheduler: it creates the nodes that the scheduler's plugin plans, binds
-// their pods, and owns what follows in a node's life.
+// Command slipway-launcher is the sidecar of slipway-scheduler: it creates the nodes that the scheduler's plugin plans, binds their pods,
+// and manages the rest of a node's life.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	os.Exit(cli.Run(cmd))
 }
 
-// flags are what the command line sets over file and environment.
+// flags holds the command line's overrides of file and environment.
 type flags struct {
 	file, kubeconfig, bindAt string
 	settings                 launcher.Settings
@@ -56,11 +56,11 @@ SDK's usual places.`,
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "path of a kubeconfig file (default: the Pod's service account)")
 	set.StringVar(&s.Socket, "socket", s.Socket, "path of the unix socket that the scheduler connects to")
 	set.StringVar(&s.ClusterName, "cluster-name", s.ClusterName, "name of the EKS cluster (CLUSTER_NAME)")
-	set.StringVar(&s.ClusterEndpoint, "cluster-endpoint", s.ClusterEndpoint, "API server URL that nodes are told; empty asks EKS (CLUSTER_ENDPOINT)")
-	set.StringVar(&s.ClusterCABundle, "cluster-ca-bundle", s.ClusterCABundle, "certificate authority that nodes are told, PEM in base64; empty asks EKS (CLUSTER_CA_BUNDLE)")
+	set.StringVar(&s.ClusterEndpoint, "cluster-endpoint", s.ClusterEndpoint, "API server URL for nodes; if empty, EKS is asked (CLUSTER_ENDPOINT)")
+	set.StringVar(&s.ClusterCABundle, "cluster-ca-bundle", s.ClusterCABundle, "certificate authority for nodes, PEM in base64; if empty, EKS is asked (CLUSTER_CA_BUNDLE)")
 	set.StringVar(&s.KubernetesVersion, "kubernetes-version", s.KubernetesVersion, "Kubernetes version of AMI aliases, such as 1.36; empty asks EKS or the API server")
-	set.StringVar(&s.ServiceCIDR, "service-cidr", s.ServiceCIDR, "IPv4 range of Services that nodes are told; empty asks EKS or the API server")
-	set.StringVar(&s.MinValuesPolicy, "min-values-policy", s.MinValuesPolicy, "Strict or BestEffort: what becomes of a claim whose minValues cannot be kept (MIN_VALUES_POLICY)")
+	set.StringVar(&s.ServiceCIDR, "service-cidr", s.ServiceCIDR, "IPv4 range of Services for nodes; if empty, EKS or the API server is asked")
+	set.StringVar(&s.MinValuesPolicy, "min-values-policy", s.MinValuesPolicy, "Strict or BestEffort: fail or launch a claim whose minValues cannot be kept (MIN_VALUES_POLICY)")
 	set.StringVar(&s.InterruptionQueue, "interruption-queue", s.InterruptionQueue, "name of the SQS queue with EC2's events (INTERRUPTION_QUEUE)")
 	set.BoolVar(&s.IsolatedVPC, "isolated-vpc", s.IsolatedVPC, "use the built-in on-demand prices: the Price List API cannot be reached (ISOLATED_VPC)")
 	set.Float64Var(&s.VMMemoryOverheadPercent, "vm-memory-overhead-percent", s.VMMemoryOverheadPercent, "share of memory taken to be lost until a node has reported (VM_MEMORY_OVERHEAD_PERCENT)")
@@ -128,7 +128,7 @@ func (f *flags) run(cmd *cobra.Command) error {
 	return l.Run(ctx)
 }
 
-// effective is defaults, file, environment and flags, the later one winning.
+// effective merges defaults, file, environment and flags; the later one overrides the earlier.
 func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 	out := launcher.Defaults()
 	if f.file != "" {
@@ -176,7 +176,7 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 	return out, out.Validate()
 }
 
-// fallback asks the API server for what EKS does not tell.
+// fallback returns a function that asks the API server for what EKS does not return.
 func fallback(kubernetes *rest.Config) func(context.Context) (aws.ClusterFacts, error) {
 	return func(ctx context.Context) (aws.ClusterFacts, error) {
 		facts, err := launcher.AskAPIServer(ctx, kubernetes)

@@ -1,4 +1,4 @@
 package main
 
-// Certificate authorities that sign AWS's certificates, where the system has none, as in slipway's own images.
+// The fallback provides the certificate authorities of AWS's certificates if the system has none, as in slipway's own images.
 import _ "golang.org/x/crypto/x509roots/fallback"

@@ -12,17 +12,17 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws"
 )
 
-// newAccountCommands change the account and the market of a running sandbox's AWS.
+// newAccountCommands returns the commands that change the account and the market of a running sandbox's AWS.
 func newAccountCommands(at *target) []*cobra.Command {
 	return []*cobra.Command{
 		newDoCommand(at, "quota spot|on-demand VCPUS|none", "Limit the vCPUs of a capacity type, as an account's quota does", setQuota),
 		newDoCommand(at, "spot-role present|missing", "Let the account have, or lack, the service-linked role of EC2 Spot", setSpotRole),
 		newDoCommand(at, "price TYPE|all FACTOR", "Multiply prices; 1 is as it was. The launcher asks for prices every 12 hours and when it starts", setPrice),
-		newDoCommand(at, "delete-templates", "Delete all launch templates, as somebody who tidies up does", deleteTemplates),
+		newDoCommand(at, "delete-templates", "Delete all launch templates, as an administrator might", deleteTemplates),
 		newDoCommand(at, "deprecate IMAGE", "Let an AMI be deprecated", func(ctx context.Context, c *aws.Client, args []string) (string, error) {
 			return "", c.DeprecateImage(ctx, args[0])
 		}),
-		newDoCommand(at, "tags-after DURATION", "Tell the tags of instances late, on the sandbox's clock; 0s is at once", setTagsAfter),
+		newDoCommand(at, "tags-after DURATION", "Delay the tags of instances, on the sandbox's clock; 0s is no delay", setTagsAfter),
 		newDoCommand(at, "cancel-reservation ID", "Give a capacity reservation back", func(ctx context.Context, c *aws.Client, args []string) (string, error) {
 			return "", c.CancelReservation(ctx, args[0])
 		}),
@@ -31,7 +31,7 @@ func newAccountCommands(at *target) []*cobra.Command {
 	}
 }
 
-// newDoCommand is a command with as many arguments as its use names, which prints what was done where there is something to say.
+// newDoCommand returns a command with as many arguments as its use names, which prints the result if there is one.
 func newDoCommand(at *target, use, short string, do func(context.Context, *aws.Client, []string) (string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,

@@ -38,7 +38,7 @@ func serve(t *testing.T) string {
 	return ""
 }
 
-// firstWrite hands over what is written first.
+// firstWrite sends the first write to the channel.
 type firstWrite chan<- string
 
 // Write implements io.Writer.
@@ -50,7 +50,7 @@ func (w firstWrite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Every verb reaches an AWS that runs alone, and says what is wrong with its arguments.
+// Every command reaches an AWS that runs alone, and reports invalid arguments.
 func TestAccountCommands(t *testing.T) {
 	url := serve(t)
 	for _, tc := range []struct{ line, says, fails string }{

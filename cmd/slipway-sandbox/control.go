@@ -151,7 +151,7 @@ func newFailJoinCommand(at *target) *cobra.Command {
 	return cmd
 }
 
-// newForCommand is a command that does something to AWS for a while.
+// newForCommand returns a command that changes AWS for a limited time.
 func newForCommand(at *target, use, short string, do func(*aws.Client, context.Context, time.Duration) error) *cobra.Command {
 	var duration time.Duration
 	cmd := &cobra.Command{

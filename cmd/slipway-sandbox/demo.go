@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
-// newDemoCommand tells slipway's story and fails where a step of it does not come true.
+// newDemoCommand returns the command that demonstrates slipway step by step and fails if a step does not succeed.
 func newDemoCommand(name *string) *cobra.Command {
 	var output, binDir string
 	speed := 5.0
@@ -32,7 +32,7 @@ func newDemoCommand(name *string) *cobra.Command {
 				}
 			}
 			report, err := demo.Run(cmd.Context(), demo.Config{
-				// Scheduler and launcher know no other time than the real one: they get EC2's two minutes in full.
+				// Scheduler and launcher use real time: they get EC2's two minutes in full.
 				Sandbox:  sandbox.Config{Name: *name, BinDir: binDir, Speed: speed, ManagedNodes: 1, Addons: true, SpotNotice: 2 * time.Minute},
 				Out:      cmd.OutOrStdout(),
 				JSON:     output == "json",
@@ -42,12 +42,12 @@ func newDemoCommand(name *string) *cobra.Command {
 				return err
 			}
 			if !report.OK {
-				return errors.New("a step of the demo did not come true")
+				return errors.New("a step of the demo did not succeed")
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text tells the story, json prints one object at its end")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text prints each step, json prints one object at the end")
 	cmd.Flags().Float64Var(&speed, "speed", speed, "divides the delays of machines and of AWS")
 	cmd.Flags().StringVar(&binDir, "bin-dir", "", "folder of slipway-scheduler and slipway-launcher (default: beside this program)")
 	return cmd

@@ -7,7 +7,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
-// newMachineCommand is what a sandbox starts in namespaces of their own, for each instance with a real kubelet.
+// newMachineCommand returns the command that a sandbox starts in separate namespaces, for each instance with a real kubelet.
 func newMachineCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    sandbox.MachineCommand + " FILE",
@@ -20,11 +20,11 @@ func newMachineCommand() *cobra.Command {
 	}
 }
 
-// newMachineCheckCommand says whether this host can run machines with real kubelets.
+// newMachineCheckCommand returns the command that checks whether this host can run machines with real kubelets.
 func newMachineCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "machine-check",
-		Short:  "Say what this host lacks for up --machines kubelet",
+		Short:  "List what this host lacks for up --machines kubelet",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

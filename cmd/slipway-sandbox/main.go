@@ -1,5 +1,4 @@
-// Command slipway-sandbox runs a whole Kubernetes cluster with an AWS beneath it on one machine, with slipway in it, and
-// tells a running one what shall happen to it.
+// Command slipway-sandbox runs a whole Kubernetes cluster on a simulated AWS on one machine, with slipway in it, and controls a running one.
 package main
 
 import (
@@ -15,9 +14,9 @@ import (
 )
 
 func main() {
-	// Where Kubernetes' own parts log: into the sandbox's folder.
+	// Kubernetes' own components log there: into the sandbox's folder.
 	log.SetLogger(klog.Background())
-	// Where nobody reads on, as in `up | head`, a write fails: that is no reason to leave files behind.
+	// If the reader closes the pipe, as in `up | head`, a write fails: the process must still remove its files.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	// A second Ctrl-C ends the process at once.

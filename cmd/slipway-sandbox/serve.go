@@ -10,9 +10,9 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
 )
 
-// target is the AWS that a command speaks to.
+// target is the AWS that a command controls.
 type target struct {
-	// sandbox is the name of one that runs, endpoint the URL of an AWS that was started with serve.
+	// sandbox is the name of a running sandbox, endpoint the URL of an AWS that was started with serve.
 	sandbox  *string
 	endpoint string
 }
@@ -28,7 +28,7 @@ func (t *target) client() (*aws.Client, error) {
 	return aws.NewClient(state.AWS), nil
 }
 
-// newServeCommand runs the AWS alone: no cluster, and no machine behind an instance.
+// newServeCommand returns the command that runs the AWS alone: no cluster, and no machine for an instance.
 func newServeCommand() *cobra.Command {
 	var listen, cluster string
 	var speed float64

@@ -36,7 +36,7 @@ func newUpCommand(name *string) *cobra.Command {
 			}
 			cfg.Name = *name
 			if cfg.AWSEndpoint != "" && !cmd.Flags().Changed("managed-nodes") {
-				// EKS's own nodes are something that only the sandbox's own AWS launches.
+				// Only the sandbox's own AWS launches EKS's own nodes.
 				cfg.ManagedNodes = 0
 			}
 			return up(cmd.Context(), cfg, cmd.OutOrStdout())
@@ -57,7 +57,7 @@ func newUpCommand(name *string) *cobra.Command {
 	return cmd
 }
 
-// ownFolder is where this program lies, and its siblings.
+// ownFolder returns the folder of this program and its siblings.
 func ownFolder() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -69,7 +69,7 @@ func ownFolder() (string, error) {
 	return filepath.Dir(path), nil
 }
 
-// parseRate reads a number per hour, such as 6/h or 6.
+// parseRate parses a number per hour, such as 6/h or 6.
 func parseRate(text string) (float64, error) {
 	rate, err := strconv.ParseFloat(strings.TrimSuffix(text, "/h"), 64)
 	if err != nil || rate < 0 {
@@ -78,7 +78,7 @@ func parseRate(text string) (float64, error) {
 	return rate, nil
 }
 
-// up runs a sandbox until ctx ends, one of its parts does, or nobody reads out any more.
+// up runs a sandbox until ctx ends, one of its parts ends, or the reader of out closes it.
 func up(ctx context.Context, cfg sandbox.Config, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -104,7 +104,7 @@ func up(ctx context.Context, cfg sandbox.Config, out io.Writer) error {
 	return errors.Join(failure, sb.Stop())
 }
 
-// usage are the lines to paste.
+// usage returns the lines to paste.
 func usage(sb *sandbox.Sandbox) string {
 	var text strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) }

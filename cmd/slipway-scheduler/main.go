@@ -31,7 +31,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin"
 )
 
-// resignWithin is how long the launcher may take to stop acting before the lease is given back.
+// resignWithin is how long the launcher may take to stop acting before the Lease is released.
 const resignWithin = 2 * time.Second
 
 func main() { os.Exit(cli.Run(newCommand())) }
@@ -103,8 +103,8 @@ func parts(cc *schedulerconfig.CompletedConfig, s plugin.Scheduler) plugin.Sched
 	return s
 }
 
-// stopOnSignal has the launcher stop before the lease is given back: the next leader's must not act beside it. A
-// second signal ends at once.
+// stopOnSignal makes the launcher stop before the Lease is released: the next leader's launcher must not act at the same time. A second
+// signal ends at once.
 func stopOnSignal(slipway *plugin.Plugin, renounce func(), cancel context.CancelFunc) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -114,7 +114,7 @@ func stopOnSignal(slipway *plugin.Plugin, renounce func(), cancel context.Cancel
 		<-signals
 		os.Exit(1)
 	}()
-	// The launcher never again acts for an identity that resigned: nobody may go on under it, also should we be killed now.
+	// The launcher never acts again for an identity that resigned: no process may continue with it, even if this one is killed now.
 	renounce()
 	ctx, done := context.WithTimeout(context.Background(), resignWithin)
 	defer done()

@@ -22,7 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
-// readCluster takes what a simulation needs from the cluster. Kinds that the cluster does not have are left out.
+// readCluster reads the objects that a simulation needs from the cluster. Kinds that the cluster does not have are left out.
 func (o *options) readCluster(ctx context.Context, r *input.Reader) error {
 	c, _, err := o.client()
 	if err != nil {

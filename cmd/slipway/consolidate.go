@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 )
 
-// consolidation are the flags of `slipway simulate --consolidate`.
+// consolidation holds the flags of `slipway simulate --consolidate`.
 type consolidation struct {
 	on      bool
 	options consolidate.Options
@@ -45,7 +45,7 @@ func (c *consolidation) validate() error {
 	return nil
 }
 
-// run loads, decides, and tells of what was wrong with the input on standard error.
+// run loads, decides, and prints the problems of the input to standard error.
 func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, format string) error {
 	if err := c.validate(); err != nil {
 		return err

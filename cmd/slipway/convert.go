@@ -13,10 +13,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/convert"
 )
 
-// errIncomplete is the end of a conversion that needs to be told more.
+// errIncomplete is the error of a conversion that needs more options.
 var errIncomplete = errors.New("something that v1 requires is missing, see above")
 
-// newConvert is the command convert.
+// newConvert returns the command convert.
 func newConvert() *cobra.Command {
 	var files []string
 	var options convert.Options

@@ -18,12 +18,12 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/explain"
 )
 
-// newExplain is the command explain: about a pod of the cluster, or offline about those of files.
+// newExplain returns the command explain: for a pod of the cluster, or offline for those of files.
 func newExplain(o *options) *cobra.Command {
 	s := &simulation{}
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "Say why a pod is still pending, or how it came to its node",
+		Short: "Explain why a pod is pending, or why it runs on its node",
 		Example: `  slipway explain pod default/web-0
   slipway explain -f manifests/
   slipway explain -f manifests/ pod default/web-0`,
@@ -38,7 +38,7 @@ func newExplain(o *options) *cobra.Command {
 	s.addFlags(cmd.PersistentFlags())
 	cmd.AddCommand(&cobra.Command{
 		Use:   "pod [NAMESPACE/]NAME",
-		Short: "Say why a pod is still pending, or how it came to its node",
+		Short: "Explain why a pod is pending, or why it runs on its node",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.offline() {
@@ -50,7 +50,7 @@ func newExplain(o *options) *cobra.Command {
 	return cmd
 }
 
-// named is the pod of an argument, NAME or NAMESPACE/NAME.
+// named returns the pod of an argument, NAME or NAMESPACE/NAME.
 func named(arg, namespace string) types.NamespacedName {
 	if in, name, ok := strings.Cut(arg, "/"); ok {
 		return types.NamespacedName{Namespace: in, Name: name}
@@ -71,8 +71,8 @@ func (s *simulation) explain(cmd *cobra.Command, o *options, pod string) error {
 	return outcome.Explain(cmd.Context(), cmd.OutOrStdout(), pod)
 }
 
-// explainLive explains a pod of the cluster: what its condition, its events and its NodeClaim say and, while it has no
-// node, what each NodePool would do with it.
+// explainLive explains a pod of the cluster: its condition, its events and its NodeClaim and, while it has no node, what each NodePool would
+// do with it.
 func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) error {
 	c, namespace, err := o.client()
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 	return outcome.Explain(cmd.Context(), out, pod.Namespace+"/"+pod.Name)
 }
 
-// perPool prints what the scheduler has said of each NodePool; false where it has said nothing of them yet.
+// perPool prints the scheduler's reason for each NodePool; false if there is none yet.
 func perPool(w io.Writer, pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		_, reasons, ok := explain.Parse(c.Message)
@@ -131,8 +131,8 @@ func explainPod(ctx context.Context, c client.Client, name types.NamespacedName,
 	return pod, nil
 }
 
-// brief leaves the reasons per NodePool to perPool: out of the condition of the pod that it returns, and out of events that say
-// the same.
+// brief leaves the reasons per NodePool to perPool: it removes them from the condition of the returned pod, and from events with the same
+// text.
 func brief(pod *corev1.Pod, events []corev1.Event) *corev1.Pod {
 	out := pod.DeepCopy()
 	for i := range out.Status.Conditions {

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What each NodePool says stands once in what `slipway explain pod` prints, not in the condition and each event as well.
+// `slipway explain pod` prints each NodePool's reason once, not also in the condition and in each event.
 func TestExplainSaysReasonsOnce(t *testing.T) {
 	const reasons = "NodePool a: asks for 900 cpu; NodePools b, c: the pod does not tolerate their taint x"
 	pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{

@@ -40,8 +40,8 @@ spec:
 	return b.String()
 }
 
-// A signal in the middle of planning ends the command within moments, with the exit code that a shell reports of a process that
-// died of it, and says so. Nothing is printed that the filters have not passed.
+// A signal during planning ends the command within moments, with the exit code that a shell reports for a process killed by it, and a
+// message. No result is printed that the filters have not checked.
 func TestSignalsEndPlanning(t *testing.T) {
 	text := largeInput(1500)
 	for _, c := range []struct {

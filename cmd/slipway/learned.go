@@ -20,7 +20,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
-// newLearned is the command learned: what nodes have reported, which the next nodes are planned with, and a way to forget it.
+// newLearned returns the command learned: it shows the sizes that nodes have reported and the next nodes are planned with, and can forget
+// them.
 func newLearned(o *options) *cobra.Command {
 	var forget bool
 	var instanceType string
@@ -50,7 +51,7 @@ func newLearned(o *options) *cobra.Command {
 			return reportsTable(cmd.OutOrStdout(), list, instanceType, time.Now())
 		},
 	}
-	cmd.Flags().BoolVar(&forget, "forget", false, "forget it: the next nodes are planned with what EC2 says, until nodes report again")
+	cmd.Flags().BoolVar(&forget, "forget", false, "remove the reports: the next nodes are planned with EC2's values, until nodes report again")
 	cmd.Flags().StringVar(&instanceType, "instance-type", "", "of this instance type alone")
 	return cmd
 }
@@ -89,7 +90,7 @@ func amounts(list corev1.ResourceList) string {
 	return strings.Join(out, ",")
 }
 
-// forgetReports forgets what nodes of a class, of one instance type or of all, have reported.
+// forgetReports removes the reports of nodes of a class, of one instance type or of all.
 func forgetReports(ctx context.Context, c client.Client, w io.Writer, name, instanceType string) error {
 	class := &awsv1.EC2NodeClass{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, class); err != nil {

@@ -1,6 +1,6 @@
-// Command slipway answers a user's questions: what runs in a cluster that slipway serves, what it costs, why a pod is
-// still pending, what nodes have reported, and, offline, what slipway would launch for the objects of files. It changes nothing, but
-// that `slipway learned --forget` forgets reports.
+// Command slipway answers a user's questions: what runs in a cluster that slipway serves, what it costs, why a pod is pending, what nodes
+// have reported, and, offline, what slipway would launch for the objects of files. It changes nothing, except that `slipway learned
+// --forget` removes reports.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 )
 
 func main() {
-	// The first signal ends the command's context: planning stops within moments. Then the default is restored, so that the
-	// second one kills the process, whatever it is at.
+	// The first signal ends the command's context: planning stops within moments. Then the default is restored, so that the second one kills
+	// the process in any state.
 	interrupted, stopInterrupt := signal.NotifyContext(context.Background(), os.Interrupt)
 	ctx, stopTerminate := signal.NotifyContext(interrupted, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })
@@ -25,8 +25,8 @@ func main() {
 	os.Exit(code)
 }
 
-// exitCode is 0 for success, and 1 for an error unless a signal caused it: then 128 and the signal's number, as a shell
-// reports of a process that died of it.
+// exitCode returns 0 for success and 1 for an error. If a signal caused the error it returns 128 and the signal's number, as a shell does
+// for a process that a signal killed.
 func exitCode(err error, interrupt, terminate bool) int {
 	switch {
 	case err == nil:

@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// options are the flags that every command takes, and the client they lead to.
+// options holds the flags that every command has, and the client that they configure.
 type options struct {
 	kubeconfig, context, namespace string
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/simulate/market"
 )
 
-// simulation are the flags of the commands that plan offline.
+// simulation holds the flags of the commands that plan offline.
 type simulation struct {
 	files                        []string
 	fromCluster                  bool
@@ -36,12 +36,12 @@ func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")
 	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more preferences may cost than the pods that have them cost without; 0 to ignore preferences")
 	f.Float64Var(&s.options.Plan.SpotShare, "spot-share", 0.5, "largest share of the pods on spot instances of one type in one zone; 1 for no limit")
-	f.Float64Var(&s.options.Plan.SpotPremium, "spot-premium", 0.1, "how much more a node may cost for the sake of --spot-share")
+	f.Float64Var(&s.options.Plan.SpotPremium, "spot-premium", 0.1, "how much more a node may cost because of --spot-share")
 	f.Float64Var(&s.options.Plan.NodeShare, "node-share", 0, "largest share of the pods on one node; 0 for no limit")
-	f.Float64Var(&s.options.Plan.Budget, "budget", 1, "how much work planning may be, as a multiple of the default: more is never dearer")
+	f.Float64Var(&s.options.Plan.Budget, "budget", 1, "how much work planning may be, as a multiple of the default: a higher budget never gives a more expensive plan")
 }
 
-// newSimulate is the command simulate.
+// newSimulate returns the command simulate.
 func newSimulate(o *options) *cobra.Command {
 	s, moves, format := &simulation{}, newConsolidation(), "table"
 	cmd := &cobra.Command{
@@ -72,7 +72,7 @@ func newSimulate(o *options) *cobra.Command {
 	return cmd
 }
 
-// validate names the share that is none.
+// validate returns an error that names a share outside of 0 to 1.
 func (s *simulation) validate() error {
 	for name, share := range map[string]float64{
 		"preference-share": s.options.PreferenceShare, "spot-share": s.options.Plan.SpotShare, "spot-premium": s.options.Plan.SpotPremium,
@@ -85,7 +85,7 @@ func (s *simulation) validate() error {
 	return nil
 }
 
-// run loads, plans, and tells of what was wrong with the input on standard error.
+// run loads, plans, and prints the problems of the input to standard error.
 func (s *simulation) run(cmd *cobra.Command, o *options) (*simulate.Outcome, error) {
 	objects, m, err := s.load(cmd, o)
 	if err != nil {
@@ -147,8 +147,8 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 	return r.Finish(), m, nil
 }
 
-// thrifty trades memory for CPU while there is plenty: a simulation is over in a second and leaves much behind on its
-// way. Who sets GOGC or GOMEMLIMIT has decided otherwise.
+// thrifty trades memory for CPU while there is plenty: a simulation takes a second and leaves much garbage. A user who sets GOGC or
+// GOMEMLIMIT overrides it.
 func thrifty() {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(400)

@@ -14,7 +14,7 @@ import (
 // eventReason is how a reason of an Event looks.
 var eventReason = regexp.MustCompile(`^[A-Z][a-z]+[A-Za-z]*$`)
 
-// docs/events.md lists the reasons of all Events that the code names where it announces one, and none that it does not know.
+// docs/events.md lists the reasons of all Events that the code records, and no others.
 func TestEventsAreDocumented(t *testing.T) {
 	documented := documentedEvents(t)
 	announced, literals := map[string]string{}, map[string]bool{}

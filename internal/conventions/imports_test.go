@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// ban says that packages below from may not depend, however indirectly, on packages below to.
+// ban forbids that packages below from depend, even indirectly, on packages below to.
 type ban struct {
 	from, to string
 	// except are packages below to that are allowed, or packages below from that may.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A metric that docs/metrics.md says is left out is in none of its tables, which other tests hold against the code.
+// A metric that docs/metrics.md lists as left out is in none of its tables, which other tests compare with the code.
 func TestMetricsThatAreLeftOut(t *testing.T) {
 	page := docsPage(t, "metrics.md")
 	_, rest, found := strings.Cut(page, "\nThese metrics of Karpenter's are left out:\n")

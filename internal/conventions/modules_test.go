@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// required are a module file's versions of what comes from Kubernetes, those of replacements included.
+// required returns a module file's versions of modules from Kubernetes, including those of replacements.
 func required(t *testing.T, name string) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json", name)

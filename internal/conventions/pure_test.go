@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Karpenter's API packages bring clients along, so that what a package depends on does not show whether its rules are pure.
-// What it imports itself does: plain data comes in, decisions go out.
+// Karpenter's API packages import clients, so a package's dependencies do not show whether its rules are pure. Its own imports do: plain
+// data in, decisions out.
 func TestRulesOfDisruptionImportPlainDataAlone(t *testing.T) {
 	allowed := []string{
 		"cmp", "errors", "fmt", "maps", "math", "slices", "strconv", "strings", "time",

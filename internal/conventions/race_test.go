@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the Makefile tests without the race detector must have nothing that it could find: no goroutine, no lock.
+// Packages that the Makefile tests without the race detector contain nothing that it could find: no goroutine, no lock.
 func TestOnlyPureCodeIsTestedWithoutTheRaceDetector(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "Makefile"))
 	if err != nil {

@@ -28,7 +28,7 @@ func checkArchive(t *testing.T, archive string) map[string]*checked {
 	return out
 }
 
-// Each kind of name is a reference, also where the package of others that it goes through is not there.
+// Each kind of name is a reference, even through a third-party package that is not loaded.
 func TestCheckerFindsReferences(t *testing.T) {
 	packages := checkArchive(t, `
 -- a/doc.go --

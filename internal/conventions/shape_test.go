@@ -55,8 +55,8 @@ func overCircle() map[string]int {
 	}
 }
 
-// An engineer who changes one method of a type has to understand what all its methods do with its fields, and files that
-// refer to each other in a circle can only be understood together.
+// An engineer who changes one method of a type must understand how all its methods use its fields, and files that refer to each other in a
+// circle can only be understood together.
 func TestTypesAndPackagesCanBeUnderstoodInParts(t *testing.T) {
 	fset, files := linuxTree(t)
 	packages := checkTypes(fset, files)
@@ -92,14 +92,14 @@ func mostInCircle(files int) int {
 	return files / 2
 }
 
-// complaint says what is wrong with the number of one type or package.
+// complaint is what is wrong with the number of one type or package.
 type complaint struct{ name, text string }
 
 // String returns the name and what is wrong.
 func (c complaint) String() string { return c.name + ": " + c.text }
 
-// ratchet compares what was found with the limit of each name and with the list of exceptions. It returns a complaint for
-// each that is over its limit without being listed, that grew, and whose number in the list is too high or of no use.
+// ratchet compares the found numbers with the limit of each name and with the list of exceptions. It returns a complaint for each that is
+// over its limit without being listed, that grew, or whose number in the list is too high or unnecessary.
 func ratchet(found map[string]int, limit func(name string) int, listed map[string]int) []complaint {
 	var out []complaint
 	add := func(name, format string, args ...any) {
@@ -266,8 +266,8 @@ func largestCircle(refers map[string][]string) []string {
 	return largest
 }
 
-// typeChecker resolves names within the module. Packages of others are left out, which keeps this a matter of seconds:
-// they cannot name ours, and what is lost are names that are reached through their generic types.
+// typeChecker resolves names within the module. Third-party packages are not loaded, which takes seconds instead of minutes: they cannot
+// refer to ours, and only names reached through their generic types are lost.
 type typeChecker struct {
 	fset   *token.FileSet
 	dirs   map[string][]source
@@ -299,7 +299,7 @@ func (c *typeChecker) check(dir string) *checked {
 	for _, f := range p.files {
 		parsed = append(parsed, f.file)
 	}
-	// Packages that are left out make errors of what is not resolved; the compiler judges the code.
+	// Names of packages that are not loaded cause errors, which are ignored: the compiler checks the code.
 	config := types.Config{Importer: c, Error: func(error) {}, FakeImportC: true}
 	p.pkg, _ = config.Check(module+"/"+dir, c.fset, parsed, p.info)
 	c.done[dir] = p

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A package without a doc comment tells the next engineer nothing of what it owns.
+// A package without a doc comment does not say what it owns.
 func TestEveryPackageIsDocumented(t *testing.T) {
 	_, files := tree(t)
 	documented := map[string]bool{}
@@ -26,7 +26,7 @@ func TestEveryPackageIsDocumented(t *testing.T) {
 	}
 }
 
-// The map of the code must be complete: a package that ARCHITECTURE.md does not name is one nobody finds.
+// The map of the code must be complete: a package that ARCHITECTURE.md does not name is hard to find.
 func TestArchitectureNamesEveryPackage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "ARCHITECTURE.md"))
 	if err != nil {
@@ -44,7 +44,7 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 	}
 }
 
-// Names that say nothing attract everything.
+// Packages with vague names attract unrelated code.
 func TestNoPackageWithoutAConcept(t *testing.T) {
 	banned := []string{"util", "utils", "common", "helper", "helpers", "misc", "hack"}
 	_, files := tree(t)

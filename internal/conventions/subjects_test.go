@@ -20,7 +20,7 @@ const (
 func TestSubjectsOfCommitsAreShort(t *testing.T) {
 	log, err := commitsSince(t, subjectsSince)
 	if err != nil {
-		// A source archive and a shallow clone have no history: there is nothing that could be judged.
+		// A source archive and a shallow clone have no history: there is nothing to check.
 		t.Logf("the subjects of commits were NOT checked: %v", err)
 		return
 	}
@@ -47,7 +47,7 @@ func commitsSince(t *testing.T, commit string) (string, error) {
 	return git("log", "--no-merges", "--format=%h %s", commit+"..HEAD")
 }
 
-// longSubjects returns the lines of commitsSince whose subjects are over the limit, with their lengths.
+// longSubjects returns the lines of commitsSince with subjects over the limit, with their lengths.
 func longSubjects(log string) []string {
 	var out []string
 	for line := range strings.Lines(log) {

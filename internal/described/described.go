@@ -1,5 +1,5 @@
-// Package described reads what a program registers as metrics, also those that have no value yet, and writes it as the table
-// that docs/metrics.md has, so that a test can hold one against the other.
+// Package described collects the metrics that a program registers, including those without a value yet, and writes them as the table of
+// docs/metrics.md, so that a test can compare the two.
 package described
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Registerer is a prometheus.Registerer that remembers what is registered and does nothing else with it.
+// Registerer is a prometheus.Registerer that only records what is registered.
 type Registerer struct {
 	mu   sync.Mutex
 	rows map[string]string
@@ -20,7 +20,7 @@ type Registerer struct {
 
 var _ prometheus.Registerer = (*Registerer)(nil)
 
-// desc is how a prometheus.Desc prints itself; it tells its parts in no other way.
+// desc matches the text of a prometheus.Desc; it has no other way to read its parts.
 var desc = regexp.MustCompile(`^Desc{fqName: "([^"]*)", help: "(.*)", constLabels: {.*}, variableLabels: {(.*)}}$`)
 
 // Register implements prometheus.Registerer.
@@ -47,8 +47,8 @@ func (r *Registerer) Register(c prometheus.Collector) error {
 	return unread
 }
 
-// kind returns the type of the metrics of a collector. Collectors of this project's own compute gauges when they are asked; what is
-// counted or observed is one of the library's types, which it exports by interfaces that do not differ.
+// kind returns the type of a collector's metrics. Collectors of this project compute gauges at each scrape; counters and histograms are the
+// library's types, whose exported interfaces do not differ.
 func kind(c prometheus.Collector) string {
 	name := strings.ToLower(fmt.Sprintf("%T", c))
 	for _, kind := range []string{"counter", "histogram", "summary"} {

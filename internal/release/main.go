@@ -1,5 +1,5 @@
-// Command release makes what is published: the container images (`make images`) and the Helm charts (`make charts`). It needs
-// neither Docker nor Helm.
+// Command release builds the published artifacts: the container images (`make images`) and the Helm charts (`make charts`). It needs neither
+// Docker nor Helm.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// release are the flags.
+// release holds the flags.
 type release struct {
 	version, revision, repository, out, ldflags string
 	architectures, programs                     []string
@@ -68,9 +68,9 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// charts packs both, and writes the CRDs for kubectl too.
+// charts packs both charts, and writes the CRDs for kubectl too.
 func (r *release) charts() error {
-	// Helm tells of each link that it follows.
+	// Helm logs each link that it follows.
 	log.SetOutput(io.Discard)
 	into := filepath.Join(r.out, "charts")
 	if err := os.MkdirAll(into, 0o755); err != nil {
@@ -96,8 +96,8 @@ func (r *release) charts() error {
 	return os.WriteFile(path, []byte(strings.Join(texts, "---\n")), 0o644)
 }
 
-// images makes one image of each program: an OCI layout for all architectures, and an archive for each, as `docker load` and
-// `kind load image-archive` read them.
+// images builds one image of each program: an OCI layout for all architectures, and an archive for each architecture, for `docker load` and
+// `kind load image-archive`.
 func (r *release) images(ctx context.Context) error {
 	if r.version == "" {
 		return errors.New("--version is required")
@@ -163,7 +163,7 @@ func (r *release) index(ctx context.Context, program string, reference name.Tag)
 	return index, written.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": reference.String()}))
 }
 
-// build links a static binary that is the same wherever it is built.
+// build links a reproducible static binary.
 func (r *release) build(ctx context.Context, program, architecture string) ([]byte, error) {
 	path := filepath.Join(r.out, "images", "linux-"+architecture, program)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -81,7 +81,7 @@ type EventRecorder interface {
 	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
 }
 
-// Recorder announces in the name of one component.
+// Recorder records Events for one component.
 type Recorder struct {
 	announcer *Announcer
 	source    corev1.EventSource

@@ -1,9 +1,9 @@
-// Package budget is the one ledger of disruption budgets: whatever disrupts nodes without being asked to (empty, underutilized,
-// drifted, soon expired) reserves a place for each node first. The Ledger looks at the cluster and answers under one lock, so that
-// several decisions of the same moment never take more nodes together than the budgets allow.
+// Package budget is the ledger of disruption budgets: every voluntary disruption (empty, underutilized, drifted, soon expired) reserves a
+// place for each node first. The Ledger reads the cluster's state and answers under one lock, so that concurrent decisions never disrupt
+// more nodes together than the budgets allow.
 //
-// What the budgets allow is computed by package disruption. The Ledger holds what was reserved and does not show in the cache yet.
-// The package imports no clients: an Observe function shows it the cluster.
+// Package disruption computes what the budgets allow. The Ledger holds the reservations that the cache does not show yet. The package
+// imports no clients: an Observe function returns the cluster's state.
 //
 // It has no goroutines.
 package budget

@@ -15,14 +15,14 @@ import (
 	"github.com/slipway-k8s/slipway/disruption"
 )
 
-// maxLeaving is how many nodes may be leaving in the whole cluster, for whatever reason, when another is taken away: the API server
-// and EC2 have other things to do.
+// maxLeaving is the maximum number of terminating nodes in the whole cluster, for any reason, at which another voluntary disruption may
+// start: it bounds the load on the API server and EC2.
 const maxLeaving = 200
 
-// blocking is Karpenter's word for a budget that lets no more nodes go.
+// blocking is Karpenter's term for a budget that allows no more disruptions.
 const blocking = "blocking budget"
 
-// View is what the cluster looks like at one moment.
+// View is the cluster's state at one moment.
 type View struct {
 	// Now is that moment.
 	Now time.Time
@@ -32,18 +32,18 @@ type View struct {
 	Nodes []disruption.BudgetNode
 }
 
-// Observe returns what the cluster looks like now. What it returns is at least as new as what it returned before: a cache does.
+// Observe returns the cluster's current state. A later result is at least as new as an earlier one, as a cache guarantees.
 type Observe func(ctx context.Context) (View, error)
 
-// RefusedError says that nodes may not be taken away now.
+// RefusedError means that nodes may not be disrupted now.
 type RefusedError struct {
-	// NodePool whose budget it is; empty where it is not a budget's doing.
+	// NodePool is the one whose budget refused; empty if it was not a budget.
 	NodePool string
-	// Reason that was given for taking them.
+	// Reason is that of the disruption.
 	Reason karpv1.DisruptionReason
-	// Why not, for a human.
+	// Why is the cause, for people.
 	Why string
-	// Taken says that somebody else takes one of the nodes away already.
+	// Taken means that another controller disrupts one of the nodes already.
 	Taken bool
 }
 
@@ -55,16 +55,16 @@ func (r *RefusedError) Error() string {
 	return fmt.Sprintf("No allowed disruptions for disruption reason %s due to %s", r.Reason, r.Why)
 }
 
-// Ledger gives out places in the budgets. Its methods may be called concurrently.
+// Ledger assigns places in the budgets. Its methods may be called concurrently.
 type Ledger struct {
 	observe Observe
 
 	mu sync.Mutex
-	// held are the claims with a place, by what for; as long as they are not being deleted in the view.
+	// held maps the claims with a place to its purpose, until the view shows them as being deleted.
 	held map[types.UID]string
 }
 
-// New returns a Ledger that looks at the cluster through observe.
+// New returns a Ledger that reads the cluster's state with observe.
 func New(observe Observe) (*Ledger, error) {
 	if observe == nil {
 		return nil, errors.New("budget: Observe is required")
@@ -72,8 +72,8 @@ func New(observe Observe) (*Ledger, error) {
 	return &Ledger{observe: observe, held: map[types.UID]string{}}, nil
 }
 
-// Reserve takes a place for all the claims, of whatever NodePools, or for none of them; a *RefusedError says why not. A place is kept
-// until the claim shows as being deleted, or gone, or is Released. A claim that is cordoned already still needs its place.
+// Reserve takes a place for all the claims, in any NodePools, or for none of them; a *RefusedError has the reason. A place is kept until the
+// view shows the claim as being deleted, or deleted, or until it is Released. A cordoned claim still needs its place.
 func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, claims ...*karpv1.NodeClaim) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,8 +111,8 @@ func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, cl
 	return nil
 }
 
-// places says whether the budgets of all NodePools have places for what is wanted of them. A node that is disrupted already, by
-// not being Ready or by another's cordon, has the place that it takes.
+// places returns an error unless the budgets of all NodePools have the wanted places. A node that is disrupted already, because it is not
+// Ready or is cordoned by another, counts as the place that it takes.
 func places(view View, held map[types.UID]string, reason karpv1.DisruptionReason, wanted map[types.UID]bool) error {
 	need := map[string]int{}
 	for _, n := range view.Nodes {
@@ -141,7 +141,7 @@ func places(view View, held map[types.UID]string, reason karpv1.DisruptionReason
 	return nil
 }
 
-// look observes, and gives up the places of claims that the view itself shows as leaving. The caller holds mu.
+// look observes, and drops the places of claims that the view shows as terminating. The caller holds mu.
 func (l *Ledger) look(ctx context.Context) (View, error) {
 	view, err := l.observe(ctx)
 	if err != nil {
@@ -157,7 +157,7 @@ func (l *Ledger) look(ctx context.Context) (View, error) {
 	return view, nil
 }
 
-// Release gives the places of claims back whose disruption was called off.
+// Release returns the places of claims whose disruption was canceled.
 func (l *Ledger) Release(claims ...types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,15 +166,15 @@ func (l *Ledger) Release(claims ...types.UID) {
 	}
 }
 
-// Held says whether somebody has a place for the claim: he takes its node away, and it does not show yet.
+// Held reports whether the claim has a place: a controller disrupts its node, and the cache does not show it yet.
 func (l *Ledger) Held(claim types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held[claim] != ""
 }
 
-// Allowed is how many more nodes of each NodePool may be taken away now for a reason: what a plan may count on, until Reserve
-// decides. A NodePool with a budget that cannot be read may give none.
+// Allowed returns how many more nodes of each NodePool may be disrupted now for a reason: an estimate for plans, until Reserve decides. It
+// returns 0 for a NodePool with an invalid budget.
 func (l *Ledger) Allowed(ctx context.Context, reason karpv1.DisruptionReason) (map[string]int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +192,7 @@ func (l *Ledger) Allowed(ctx context.Context, reason karpv1.DisruptionReason) (m
 	return out, nil
 }
 
-// Standing is how a NodePool's budgets stand for a reason.
+// Standing is the state of a NodePool's budgets for a reason.
 type Standing struct {
 	// NodePool's name.
 	NodePool string
@@ -202,7 +202,7 @@ type Standing struct {
 	Allowed, Consuming int
 }
 
-// Standings lists how all budgets stand, in the order of NodePools and disruption.BudgetReasons.
+// Standings lists the state of all budgets, in the order of NodePools and disruption.BudgetReasons.
 func (l *Ledger) Standings(ctx context.Context) ([]Standing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/budget"
 )
 
-// fleet is a cluster and a cache of it that lags: what is done shows there only after it was told so.
+// fleet is a cluster with a lagging cache: changes appear in the cache only after a notification.
 type fleet struct {
 	mu           sync.Mutex
 	pools        map[string]*karpv1.NodePool
@@ -49,7 +49,7 @@ func (f *fleet) observe(context.Context) (budget.View, error) {
 	return budget.View{Now: time.Now(), Pools: f.pools, Nodes: slices.Clone(f.cached)}, nil
 }
 
-// change changes nodes in the cluster, and says how many are disrupted in it.
+// change changes nodes in the cluster, and returns how many are disrupted in it.
 func (f *fleet) change(i int, change func(*disruption.BudgetNode)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +117,7 @@ func TestPlaceIsKeptUntilItShows(t *testing.T) {
 	}
 }
 
-// All or none, of whatever NodePools.
+// All or none, in any NodePools.
 func TestPlacesOfOneMove(t *testing.T) {
 	f := newFleet(4, karpv1.Budget{Nodes: "2"})
 	other := f.pools["default"].DeepCopy()
@@ -208,7 +208,7 @@ func (tr *trial) take(t *testing.T, reason karpv1.DisruptionReason, i, most int)
 	return c, true
 }
 
-// ail has a node fail that nobody has taken: it is seen not to be Ready, and counts, though nobody asked for a place.
+// ail makes a free node fail: it is observed as not Ready, and counts, although no place was requested.
 func (tr *trial) ail(i int) bool {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -244,7 +244,7 @@ func (tr *trial) repair(rounds, nodes int) {
 	}
 }
 
-// back says that node i is one of the fleet again: it was left alone, or another has come for it.
+// back returns node i to the fleet: it was kept, or replaced.
 func (tr *trial) back(i int, done func()) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -252,9 +252,9 @@ func (tr *trial) back(i int, done func()) {
 	done()
 }
 
-// Whatever several deciders do at the same moment, over a cache that lags by any amount: the budgets are never exceeded. Each takes
-// nodes for its reason, cordons them, and deletes them or calls it off; the cache hears of each at random. Meanwhile nodes fail and
-// are repaired, for which nobody asks: they take places from all others.
+// Several controllers decide concurrently, over a cache that lags by any amount: the budgets are never exceeded. Each takes nodes for its
+// reason, cordons them, and deletes them or cancels; the cache receives each change at a random time. Meanwhile nodes fail and are repaired
+// without a reservation: they take places from all others.
 func TestBudgetsAreNeverExceeded(t *testing.T) {
 	const nodes = 60
 	f := newFleet(nodes, karpv1.Budget{Nodes: "15%"}, karpv1.Budget{Nodes: "4", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}})

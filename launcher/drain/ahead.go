@@ -3,27 +3,27 @@ package drain
 import "time"
 
 const (
-	// askPatience is how long the scheduler is asked for a plan. A drain lasts 5 s at least; of a spot interruption's two
-	// minutes it takes little.
+	// askPatience is how long the scheduler is asked for a plan. A drain lasts at least 5 s; of a spot interruption's two minutes this is a
+	// small part.
 	askPatience = 5 * time.Second
-	// launchPatience is how long the launch of what it planned is waited for, and what had no capacity is planned anew: CreateFleet
-	// answers within a few seconds. Nobody presses then.
+	// launchPatience is how long the drain waits for the launch of the planned nodes, and for planning again what had no capacity:
+	// CreateFleet answers within a few seconds. Nothing is urgent then.
 	launchPatience = time.Minute
-	// doomedPatience is the same where EC2 takes the instance in two minutes: pods need most of them to end in good order.
+	// doomedPatience is the same if EC2 takes the instance away in two minutes: pods need most of them to end gracefully.
 	doomedPatience = 10 * time.Second
 )
 
-// Replacement is what is known of the room for the pods of a node that leaves.
+// Replacement is the state of the room for the pods of a terminating node.
 type Replacement struct {
-	// Waited is how long evictions have been held back for it.
+	// Waited is how long evictions have been delayed for it.
 	Waited time.Duration
-	// Doomed says that EC2 takes the instance soon.
+	// Doomed means that EC2 takes the instance away soon.
 	Doomed bool
-	// Late says that the termination grace period is over.
+	// Late means that the termination grace period is over.
 	Late bool
-	// Answered says that the scheduler has planned.
+	// Answered means that the scheduler has planned.
 	Answered bool
-	// Launching counts the planned NodeClaims whose CreateFleet call has not been answered, Failed those that are gone again.
+	// Launching is the number of planned NodeClaims whose CreateFleet call has not been answered, Failed that of deleted ones.
 	Launching, Failed int
 }
 
@@ -32,16 +32,15 @@ type Ahead string
 
 // The steps before the first eviction.
 const (
-	// Ask the scheduler to plan room.
+	// Ask means to ask the scheduler to plan room.
 	Ask Ahead = "ask"
-	// AwaitLaunch of what it planned.
+	// AwaitLaunch means to wait for the launch of the planned nodes.
 	AwaitLaunch Ahead = "await launch"
-	// Evict now.
+	// Evict means to evict now.
 	Evict Ahead = "evict"
 )
 
-// NextAhead says what is next before pods are evicted: their room is planned and asked for at EC2 first, as long as that does
-// not take too long.
+// NextAhead returns the next step before pods are evicted: their room is planned and requested from EC2 first, unless that takes too long.
 func NextAhead(r Replacement) Ahead {
 	patience := launchPatience
 	if r.Doomed {

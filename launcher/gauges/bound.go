@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// longestValue of a label, in bytes. The longest that an honest object needs is a pod's owner, a path of a namespace
-	// (63), a kind and a name (253).
+	// longestValue is the maximum length of a label's value, in bytes. The longest that an ordinary object needs is a pod's owner: a path of
+	// a namespace (63), a kind and a name (253).
 	longestValue = 512
-	// mostResources of one Node, or of one NodePool, that metrics are about. A node with GPUs, EFA, huge pages and volumes
-	// has about ten.
+	// mostResources is the maximum number of resources of one Node, or of one NodePool, in metrics. A node with GPUs, EFA, huge pages and
+	// volumes has about ten.
 	mostResources = 16
-	// mostConditions of one object that metrics are about. The kubelet writes five, node-problem-detector and the EKS node
-	// monitoring agent about as many each.
+	// mostConditions is the maximum number of conditions of one object in metrics. The kubelet writes five, node-problem-detector and the
+	// EKS node monitoring agent about as many each.
 	mostConditions = 32
 )
 
-// gauge returns a series of a bounded length: users, kubelets and agents write the values of its labels. A value that is
-// not UTF-8 would make client_golang panic.
+// gauge returns a series with label values of bounded length: users, kubelets and agents write them. A value that is not UTF-8 would make
+// client_golang panic.
 func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	for i := range labels {
 		labels[i] = bounded(labels[i])
@@ -39,8 +39,8 @@ func bounded(value string) string {
 
 func snake(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
 
-// Resources returns which resources of a list metrics are about: those of which there is something, the ones that every
-// node has first, at most mostResources. A kubelet may report any number of extended resources.
+// Resources returns the resources of a list that metrics show: those with a non-zero amount, those of every node first, at most
+// mostResources. A kubelet may report any number of extended resources.
 func Resources(list corev1.ResourceList) []corev1.ResourceName {
 	native := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods}
 	names := slices.SortedFunc(maps.Keys(list), func(a, b corev1.ResourceName) int {
@@ -59,10 +59,10 @@ func Resources(list corev1.ResourceList) []corev1.ResourceName {
 	return names[:min(len(names), mostResources)]
 }
 
-// amounts of resources by the names that metrics give them.
+// amounts maps resources, by their names in metrics, to amounts.
 type amounts map[string]float64
 
-// amountsOf sums the named resources of a list. Two of them may have one name in metrics, such as a-b and a_b.
+// amountsOf sums the named resources of a list. Two of them may have the same name in metrics, such as a-b and a_b.
 func amountsOf(list corev1.ResourceList, names []corev1.ResourceName) amounts {
 	out := amounts{}
 	for _, name := range names {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Build is karpenter_build_info: 1, with what was built as labels. Each replica tells its own.
+// Build returns karpenter_build_info: 1, with the build as labels. Each replica reports its own.
 func Build(version string) prometheus.Collector {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "karpenter_build_info", Help: "1, labelled with what was built: slipway's version and commit, by which Go, for what.",
@@ -16,7 +16,7 @@ func Build(version string) prometheus.Collector {
 	return g
 }
 
-// commit is what the go command found in the repository that it built.
+// commit returns the commit that the go command recorded in the binary.
 func commit() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {

@@ -20,26 +20,25 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/repair"
 )
 
-// kind is a kind of object whose conditions are told.
+// kind is a kind of object whose conditions are reported.
 type kind struct {
-	// name in the metrics' names.
+	// name is the part of the metrics' names.
 	name string
 	// list is an empty list of its objects.
 	list client.ObjectList
-	// labels of an object that its metrics have too.
+	// labels are labels of an object that its metrics have too.
 	labels []string
-	// buckets of what is timed.
+	// buckets are those of the durations.
 	buckets []float64
-	// counted are the types of conditions whose changes are counted under their names, all others under other: a counter
-	// is never forgotten. Nil counts all: the schemas of these kinds, or their only writer, bound them.
+	// counted are the types of conditions whose changes are counted by name; all others are counted as other, because a counter is never
+	// removed. Nil counts all by name: the schemas of these kinds, or their only writer, bound them.
 	counted []string
 }
 
-// other is what the reasons and types of Nodes' conditions are reported as where they are not known. Kubelets and agents
-// may write any.
+// other is the label value for unknown reasons and types of Nodes' conditions. Kubelets and agents may write any.
 const other = "Other"
 
-// kinds are those of which Karpenter tells, with the labels that it adds (pkg/controllers/controllers.go, status.NewController).
+// kinds returns the kinds that Karpenter reports, with the labels that it adds (pkg/controllers/controllers.go, status.NewController).
 func kinds() []kind {
 	class, buckets := "karpenter.k8s.aws/ec2nodeclass", prometheus.ExponentialBuckets(0.5, 2, 15)
 	return []kind{
@@ -50,8 +49,8 @@ func kinds() []kind {
 	}
 }
 
-// nodeConditions are the types of Nodes' conditions that the kubelet and the node lifecycle controller write, those of the EKS
-// node monitoring agent (package repair), and those of node-problem-detector's default configuration.
+// nodeConditions returns the types of Nodes' conditions that the kubelet and the node lifecycle controller write, those of the EKS node
+// monitoring agent (package repair), and those of node-problem-detector's default configuration.
 func nodeConditions() []string {
 	out := []string{"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
 	for _, p := range repair.Policies() {
@@ -62,8 +61,8 @@ func nodeConditions() []string {
 		"FrequentUnregisterNetDevice")
 }
 
-// nodeReasons are the reasons that the kubelet (pkg/kubelet/nodestatus/setters.go), the node lifecycle controller, the
-// cloud-controller-manager's route controller and the usual network agents give.
+// nodeReasons returns the reasons that the kubelet (pkg/kubelet/nodestatus/setters.go), the node lifecycle controller, the
+// cloud-controller-manager's route controller and the usual network agents write.
 func nodeReasons() []string {
 	return []string{
 		"KubeletReady", "KubeletNotReady", "KubeletHasSufficientMemory", "KubeletHasInsufficientMemory", "KubeletHasNoDiskPressure",
@@ -72,7 +71,7 @@ func nodeReasons() []string {
 	}
 }
 
-// nodeReason returns a reason that is known, or other, or nothing where there is none.
+// nodeReason returns a known reason, or other; "" stays "".
 func nodeReason(reason string) string {
 	if reason == "" || slices.Contains(nodeReasons(), reason) {
 		return reason
@@ -80,10 +79,10 @@ func nodeReason(reason string) string {
 	return other
 }
 
-// metric is the name of a metric of the kind's.
+// metric returns the name of one of the kind's metrics.
 func (k kind) metric(name string) string { return "operator_" + k.name + "_" + name }
 
-// names of a metric's labels: its own and those of the object.
+// names returns the names of a metric's labels: its own and those of the object.
 func (k kind) names(own ...string) []string {
 	for _, label := range k.labels {
 		own = append(own, strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(label))
@@ -91,7 +90,7 @@ func (k kind) names(own ...string) []string {
 	return own
 }
 
-// values of the labels that names names.
+// values returns the values of the labels that names returns.
 func (k kind) values(labels map[string]string, own ...string) []string {
 	for _, label := range k.labels {
 		own = append(own, labels[label])
@@ -119,7 +118,7 @@ func conditionsOf(obj client.Object) []metav1.Condition {
 	return all[:min(len(all), mostConditions)]
 }
 
-// everyCondition returns what is written in an object.
+// everyCondition returns all conditions of an object.
 func everyCondition(obj client.Object) []metav1.Condition {
 	var out []metav1.Condition
 	switch o := obj.(type) {
@@ -137,7 +136,7 @@ func everyCondition(obj client.Object) []metav1.Condition {
 	return out
 }
 
-// conditionStatus returns one of the three that there are: the API server takes any text.
+// conditionStatus returns one of the three valid statuses: the API server accepts any text.
 func conditionStatus(s corev1.ConditionStatus) metav1.ConditionStatus {
 	if s == corev1.ConditionTrue || s == corev1.ConditionFalse {
 		return metav1.ConditionStatus(s)
@@ -145,7 +144,7 @@ func conditionStatus(s corev1.ConditionStatus) metav1.ConditionStatus {
 	return metav1.ConditionUnknown
 }
 
-// standing tells how the conditions of a kind's objects stand.
+// standing reports the current conditions of a kind's objects.
 type standing struct {
 	kind
 	count, seconds, terminating *prometheus.Desc

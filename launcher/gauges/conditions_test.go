@@ -23,7 +23,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/gauges"
 )
 
-// told are the series whose name has this prefix, with the values of their labels.
+// told returns the series whose name has this prefix, with the values of their labels.
 func told(t *testing.T, registry *prometheus.Registry, prefix string) []string {
 	t.Helper()
 	families, err := registry.Gather()
@@ -66,7 +66,7 @@ func claimAt(now time.Time, ready metav1.ConditionStatus, since time.Duration) *
 	return claim
 }
 
-// How the conditions of objects stand is told under the names, and with the labels, under which Karpenter tells it.
+// The conditions of objects are reported with Karpenter's names and labels.
 func TestConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()

@@ -14,10 +14,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Types says what can be launched with a class, and at what price.
+// Types returns what can be launched with a class, with prices.
 type Types func(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
 
-// Cost is a prometheus.Collector of what the nodes of each NodePool cost an hour.
+// Cost is a prometheus.Collector of the hourly cost of each NodePool's nodes.
 type Cost struct {
 	cache   client.Reader
 	leading func() bool
@@ -27,7 +27,7 @@ type Cost struct {
 
 var _ prometheus.Collector = (*Cost)(nil)
 
-// NewCost returns a Cost of the NodeClaims that the cache holds, which tells it while leading.
+// NewCost returns a Cost of the NodeClaims in the cache, which reports it while leading.
 func NewCost(cache client.Reader, leading func() bool, types Types) (*Cost, error) {
 	if cache == nil || leading == nil || types == nil {
 		return nil, errors.New("gauges: a cache, whether we lead and instance types are required")
@@ -50,7 +50,7 @@ func (c *Cost) Collect(to chan<- prometheus.Metric) {
 	pools, claims, classes := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &awsv1.EC2NodeClassList{}
 	for _, list := range []client.ObjectList{pools, claims, classes} {
 		if err := c.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			klog.Background().V(2).Info("Costs are not told: the cache does not have what they are of yet", "err", err)
+			klog.Background().V(2).Info("Costs are not reported: the cache is not filled yet", "err", err)
 			return
 		}
 	}
@@ -76,7 +76,7 @@ func (c *Cost) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// place is what has a price.
+// place is the key of a price.
 type place struct{ instanceType, zone, capacityType string }
 
 func placeOf(claim *karpv1.NodeClaim) place {

@@ -34,8 +34,8 @@ func claimOf(name, pool, class, capacityType, providerID string) *karpv1.NodeCla
 	return c
 }
 
-// The cost of a NodePool follows its nodes and their prices: what was not launched costs nothing, nor does a pool without nodes, and
-// a class that cannot be priced hides no other. Who does not lead says nothing.
+// The cost of a NodePool follows its nodes and their prices. A NodeClaim that was not launched costs nothing, nor does a pool without nodes,
+// and a class without prices does not hide others. A replica that does not lead reports nothing.
 func TestCost(t *testing.T) {
 	cluster := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(
 		pool("default"), pool("empty"), pool("broken"),
@@ -84,7 +84,7 @@ karpenter_nodepools_cost_total{nodepool="empty"} 0
 	}
 }
 
-// What was built is told by every replica.
+// Every replica reports its build.
 func TestBuild(t *testing.T) {
 	got, err := testutil.CollectAndFormat(gauges.Build("v1.2.3"), expfmt.TypeTextPlain, "karpenter_build_info")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package gauges tells what is there: nodes, what they have and what their pods ask for, and pods, under the names and labels of
-// Karpenter's metrics, which dashboards and alerts read. All of it is computed from the cache when somebody asks; nothing is
-// kept that could be stale.
+// Package gauges reports the current state: nodes, their resources and their pods' requests, and pods, with the names and labels of
+// Karpenter's metrics, which dashboards and alerts use. It computes everything from the cache at each scrape; it keeps nothing that could be
+// stale.
 //
-// Times is the exception: how long pods took is observed as they change.
+// Times is the exception: it observes durations as pods change.
 package gauges

@@ -19,14 +19,14 @@ import (
 	"github.com/slipway-k8s/slipway/disruption/conditions"
 )
 
-// within bounds how long one answer may take: the cache may not have been filled yet.
+// within bounds the duration of one scrape: the cache may not be filled yet.
 const within = 5 * time.Second
 
 // Collector is a prometheus.Collector over the cache.
 type Collector struct {
 	cache   client.Reader
 	leading func() bool
-	// labels of nodes: the metric's name of each well-known label of Karpenter's.
+	// labels maps each well-known label of Karpenter's to its names in metrics.
 	labels map[string][]string
 	names  []string
 
@@ -38,7 +38,7 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// New returns a Collector of what the cache holds, which tells it while leading: of two replicas, one speaks.
+// New returns a Collector of the cache's state, which reports it while leading: of two replicas, only one does.
 func New(cache client.Reader, leading func() bool) (*Collector, error) {
 	if cache == nil || leading == nil {
 		return nil, errors.New("gauges: a cache and whether we lead are required")
@@ -97,12 +97,12 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	defer cancel()
 	for _, s := range c.standings {
 		if err := s.collect(ctx, c.cache, to); err != nil {
-			klog.Background().V(2).Info("Conditions are not told: the cache does not have them yet", "kind", s.name, "err", err)
+			klog.Background().V(2).Info("Conditions are not reported: the cache is not filled yet", "kind", s.name, "err", err)
 		}
 	}
 	nodes, pods := &corev1.NodeList{}, &corev1.PodList{}
 	if err := errors.Join(c.cache.List(ctx, nodes, client.UnsafeDisableDeepCopy), c.cache.List(ctx, pods, client.UnsafeDisableDeepCopy)); err != nil {
-		klog.Background().V(2).Info("Nodes and pods are not told: the cache does not have them yet", "err", err)
+		klog.Background().V(2).Info("Nodes and pods are not reported: the cache is not filled yet", "err", err)
 		return
 	}
 	byNode := map[string][]*corev1.Pod{}
@@ -130,8 +130,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// node reports a Node, and returns its amounts by metric. What pods ask for of resources that the Node does not have is left
-// out: users may ask for nothing of any number of them.
+// node reports a Node, and returns its amounts by metric. Pods' requests for resources that the Node does not have are left out: users may
+// request zero of any number of resources.
 func (c *Collector) node(to chan<- prometheus.Metric, node *corev1.Node, pods []*corev1.Pod) map[string]amounts {
 	values := []string{node.Name, phase(string(node.Status.Phase), "Pending", "Running", "Terminated"), strconv.FormatBool(managed(node))}
 	for _, name := range c.names[len(values):] {
@@ -154,8 +154,8 @@ func (c *Collector) node(to chan<- prometheus.Metric, node *corev1.Node, pods []
 	return reported
 }
 
-// had returns the resources that a Node's allocatable names, those included of which the kubelet gives pods nothing just now, such as
-// devices that are not well: pods may still have them.
+// had returns the resources in a Node's allocatable, including those with an amount of zero, such as unhealthy devices: pods may still use
+// them.
 func had(node *corev1.Node) corev1.ResourceList {
 	out := maps.Clone(node.Status.Allocatable)
 	for name, q := range out {
@@ -166,7 +166,7 @@ func had(node *corev1.Node) corev1.ResourceList {
 	return out
 }
 
-// phase returns a phase that is one of the known ones, or nothing: the API server takes any text.
+// phase returns a phase if it is a known one, otherwise "": the API server accepts any text.
 func phase(is string, known ...string) string {
 	if slices.Contains(known, is) {
 		return is

@@ -69,7 +69,7 @@ func (c cacheOf) List(ctx context.Context, l client.ObjectList, opts ...client.L
 }
 
 const (
-	// many of what somebody may write any number of.
+	// many is a number of entries that a user may write.
 	many = 4000
 	// garbage is no UTF-8.
 	garbage = "\xff\xfe"
@@ -80,7 +80,7 @@ func long(prefix string, i int) string {
 	return name + strings.Repeat("x", 253-len(name))
 }
 
-// hostileNode is what a kubelet may write of its Node: the API server looks at none of it but the labels.
+// hostileNode returns a Node as a hostile kubelet may write it: the API server validates only its labels.
 func hostileNode(name string) corev1.Node {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 	for label := range karpv1.WellKnownLabels {
@@ -98,8 +98,8 @@ func hostileNode(name string) corev1.Node {
 	return node
 }
 
-// hostilePod is what a tenant may write: any number of resources with long names, none of which the pod asks for, and two that metrics
-// give one name.
+// hostilePod returns a pod as a hostile tenant may write it: any number of resources with long names, with amounts of zero, and two that
+// have the same name in metrics.
 func hostilePod(name, node string) corev1.Pod {
 	p := pod(name, node, "1", metav1.OwnerReference{APIVersion: "v1", Kind: strings.Repeat("Kind", many), Name: garbage})
 	p.Status.Phase = corev1.PodPending
@@ -117,7 +117,7 @@ func hostilePod(name, node string) corev1.Pod {
 	return *p
 }
 
-// scrape asks as Prometheus does; it returns how long the answer is, and what it says.
+// scrape scrapes as Prometheus does; it returns the size of the answer and its families.
 func scrape(t *testing.T, registry *prometheus.Registry) (size int, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	answer := httptest.NewRecorder()

@@ -7,7 +7,7 @@ import (
 	"github.com/slipway-k8s/slipway/disruption"
 )
 
-// sum returns what pods of a node ask for together of the named resources, by the metric that reports it.
+// sum returns the sum of the pods' requests for the named resources, by metric.
 func sum(pods []*corev1.Pod, names []corev1.ResourceName) map[string]amounts {
 	out := map[string]amounts{
 		"total_pod_requests": {}, "total_pod_limits": {}, "total_daemon_requests": {}, "total_daemon_limits": {},

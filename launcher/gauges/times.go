@@ -19,17 +19,17 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
-// Times observes what happens, while leading: how long pods take from their creation until they are bound and until they are
-// ready, and which NodeClaims and Nodes are new.
+// Times observes events while leading: how long pods take from their creation until they are bound and until they are ready, and new
+// NodeClaims and Nodes.
 type Times struct {
 	cache   cache.Cache
 	leading func() bool
 	metrics *metrics
-	// transitions of the conditions of each kind, by its name.
+	// transitions observe the conditions of each kind, by its name.
 	transitions map[string]transitions
 }
 
-// NewTimes returns Times that observes once Watch was called. The cache has the indexes of package index.
+// NewTimes returns Times that observes once Watch is called. The cache has the indexes of package index.
 func NewTimes(c cache.Cache, leading func() bool, r prometheus.Registerer) (*Times, error) {
 	if c == nil || leading == nil || r == nil {
 		return nil, errors.New("gauges: a cache, whether we lead and a Registerer are required")
@@ -60,7 +60,7 @@ func (t *Times) Watch(ctx context.Context) error {
 	)
 }
 
-// handlers are called for each object that is new, has changed, or is gone; nil is not called.
+// handlers are called for each object that is created, changed or deleted; a nil handler is not called.
 type handlers[P client.Object] struct {
 	added   func(is P)
 	changed func(was, is P)
@@ -107,7 +107,7 @@ func (t *Times) pod(was, is *corev1.Pod) {
 }
 
 func (t *Times) created(claim *karpv1.NodeClaim) {
-	// Relaxed minValues are told by an annotation that is written with the claim.
+	// The annotation for relaxed minValues is written with the claim.
 	relaxed := claim.Annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey] == "true"
 	t.metrics.claims.WithLabelValues("provisioned", claim.Labels[karpv1.NodePoolLabelKey], strconv.FormatBool(relaxed)).Inc()
 }
@@ -120,8 +120,8 @@ func (t *Times) node(ctx context.Context, was, is *corev1.Node) {
 	}
 }
 
-// claimed returns the labels of a Node's NodeClaim, with whether the Node is initialized; nil for a Node without one. The Node's own
-// labels are the kubelet's to change: each change would be one more series, for good.
+// claimed returns the labels of a Node's NodeClaim, with whether the Node is initialized; nil for a Node without one. The kubelet can change
+// the Node's own labels, and each change would add a permanent series.
 func (t *Times) claimed(ctx context.Context, node *corev1.Node) map[string]string {
 	if node.Spec.ProviderID == "" {
 		return nil
@@ -141,8 +141,7 @@ func (t *Times) claimed(ctx context.Context, node *corev1.Node) map[string]strin
 	return labels
 }
 
-// observe tells the time until a condition that has just become true for the first time. A pod that was ready before and is
-// again is not new.
+// observe records the time until a condition became true for the first time. A pod that was ready before is not counted again.
 func observe(to prometheus.Observer, kind corev1.PodConditionType, was, is *corev1.Pod) {
 	if !conditions.PodIs(is, kind) || conditions.PodIs(was, kind) || restarted(is) && kind == corev1.PodReady {
 		return

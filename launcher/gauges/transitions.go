@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// transitions observes how the conditions of a kind's objects change, and how long its objects take to end.
+// transitions observes how the conditions of a kind's objects change, and how long its objects take to be deleted.
 type transitions struct {
 	kind
 	total       *prometheus.CounterVec
@@ -32,8 +32,8 @@ func newTransitions(k kind, r prometheus.Registerer) (transitions, error) {
 	return t, errors.Join(r.Register(t.total), r.Register(t.lasted), r.Register(t.end))
 }
 
-// changed compares an object with what it was; nil where it is new. Its series have labels of what labels returns, which is asked
-// only where something has changed.
+// changed compares an object with its earlier version; nil if it is new. Its series have the labels that labels returns; labels is called
+// only if something changed.
 func (t transitions) changed(was, is client.Object, labels func() map[string]string) {
 	before := map[string]metav1.Condition{}
 	if was != nil {
@@ -54,15 +54,14 @@ func (t transitions) changed(was, is client.Object, labels func() map[string]str
 	}
 }
 
-// ended observes an object that is gone.
+// ended observes a deleted object.
 func (t transitions) ended(obj client.Object) {
 	if at := obj.GetDeletionTimestamp(); at != nil {
 		t.end.WithLabelValues(t.values(obj.GetLabels())...).Observe(time.Since(at.Time).Seconds())
 	}
 }
 
-// of returns what is to be called for each object of a kind. labels returns those of an object that nobody can have changed for their
-// own ends.
+// of returns the handlers of a kind. labels returns those labels of an object that users cannot change.
 func of[P client.Object](t transitions, labels func(P) map[string]string) handlers[P] {
 	return handlers[P]{
 		added:   func(is P) { t.changed(nil, is, func() map[string]string { return labels(is) }) },

@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// last is how many nodes NodeRegistrationHealthy is about, and tooMany how many of them make it False, as with Karpenter
-	// (pkg/state/nodepoolhealth).
+	// last is the number of nodes that NodeRegistrationHealthy considers, and tooMany how many failures of them make it False, as in
+	// Karpenter (pkg/state/nodepoolhealth).
 	last, tooMany = 4, 2
-	// firstHold is how long a NodePool is held first. Each failed try doubles it, up to longestHold.
+	// firstHold is the duration of a NodePool's first hold. Each failed try doubles it, up to longestHold.
 	firstHold, longestHold = time.Minute, time.Hour
 )
 
-// Breaker is what is known of one NodePool's nodes. The zero value knows nothing.
+// Breaker is the registration history of one NodePool's nodes. The zero value is an empty history.
 type Breaker struct {
-	// Nodes says of the last nodes whether they joined, the oldest first.
+	// Nodes records for the last nodes whether they joined, the oldest first.
 	Nodes []bool
-	// Tries is how many tries in a row have failed since the NodePool became unhealthy; 0 while it is not held.
+	// Tries is the number of failed tries in a row since the NodePool became unhealthy; 0 while it is not held.
 	Tries int
-	// Since is when the last of them failed: nodes that are older belong to it, whenever they fail.
+	// Since is when the last try failed: older nodes belong to it, whenever they fail.
 	Since time.Time
-	// Until is the end of the hold. Afterwards one node at a time is tried.
+	// Until is the end of the hold. After it, one node at a time is tried.
 	Until time.Time
-	// Why is the last failure.
+	// Why is the text of the last failure.
 	Why string
 	// Written is the message that the condition had before the launcher restarted. It holds until something new is known; empty then.
 	Written string
@@ -39,13 +39,13 @@ func Restored(healthy bool, since time.Time, message string) Breaker {
 	return Breaker{Nodes: slices.Repeat([]bool{false}, tooMany), Tries: 1, Since: since, Written: message}
 }
 
-// Joined notes a node that registered: the hold ends.
+// Joined records a node that registered: the hold ends.
 func (b Breaker) Joined() Breaker {
 	return Breaker{Nodes: b.with(true)}
 }
 
-// Failed notes a node that did not join, with the time at which its NodeClaim was created. Many nodes of one try fail together:
-// that is one failure.
+// Failed records a node that did not join, with the creation time of its NodeClaim. Many nodes of one try fail together: that counts as one
+// failure.
 func (b Breaker) Failed(created, now time.Time, why string) Breaker {
 	b.Nodes = b.with(false)
 	if b.Healthy() || b.Tries > 0 && !created.After(b.Since) {
@@ -71,7 +71,7 @@ func (b Breaker) with(joined bool) []bool {
 	return out[max(0, len(out)-last):]
 }
 
-// Healthy is the value of NodeRegistrationHealthy, once any node is known.
+// Healthy returns the value of NodeRegistrationHealthy, once a node has been recorded.
 func (b Breaker) Healthy() bool {
 	failed := 0
 	for _, joined := range b.Nodes {
@@ -82,17 +82,17 @@ func (b Breaker) Healthy() bool {
 	return failed < tooMany
 }
 
-// Gate is whether, and how, a NodePool may launch.
+// Gate is whether a NodePool may launch nodes, and how many at a time.
 type Gate struct {
-	// Held says that it may not launch now.
+	// Held means that it may not launch now.
 	Held bool
-	// OneAtATime says that a node must have joined, or be gone, before the next is launched.
+	// OneAtATime means that a node must have joined, or be deleted, before the next is launched.
 	OneAtATime bool
-	// Why is the reason of both, for a human.
+	// Why is the reason, for people.
 	Why string
 }
 
-// Gate says what the NodePool may do now.
+// Gate returns what the NodePool may do now.
 func (b Breaker) Gate(now time.Time) Gate {
 	switch {
 	case b.Tries == 0:

@@ -17,7 +17,7 @@ import (
 //	restored healthy=true|false at=D   the launcher was restarted, the condition is what it was, or says message=(...)
 //	gate at=D                          what may be launched
 //
-// Each answers what may be launched then, and what the condition says.
+// Each command prints what may be launched then, and the condition's message.
 func TestBreaker(t *testing.T) {
 	start := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {

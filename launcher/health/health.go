@@ -19,8 +19,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// ConditionPreBinding is the type of a NodePool's condition that is False while nothing is bound there ahead of the scheduler.
-// It is missing otherwise.
+// ConditionPreBinding is the type of a NodePool's condition that is False while the launcher binds no pods there ahead of the scheduler.
+// Otherwise the condition is missing.
 const ConditionPreBinding = "PreBinding"
 
 // Reasons of the conditions.
@@ -31,21 +31,21 @@ const (
 	rejectedByKubelets = "RejectedByKubelets"
 )
 
-// Config is what a Health is made of. Every field is required.
+// Config holds the dependencies of a Health. Every field is required.
 type Config struct {
-	// Client reads NodePools from the cache and writes their conditions; Reader reads them from the API server.
+	// Client reads NodePools from the cache and writes their conditions.
 	Client client.Client
 	// Reader reads past the cache.
 	Reader client.Reader
 	// Events records slipway's own Events.
 	Events announce.EventRecorder
-	// Changed is told when a NodePool's Gate says something else than before; it returns at once.
+	// Changed is called when a NodePool's Gate has changed; it returns at once.
 	Changed func()
-	// Registerer takes the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 }
 
-// Health knows the health of all NodePools. It is safe for concurrent use.
+// Health tracks the health of all NodePools. It is safe for concurrent use.
 type Health struct {
 	config  Config
 	metrics *metrics
@@ -56,7 +56,7 @@ type Health struct {
 	pools map[types.UID]*known
 }
 
-// known is what is remembered of one NodePool as it and its class are now: a change of either starts anew.
+// known is the state of one NodePool in its current form and that of its class: a change of either resets it.
 type known struct {
 	name              string
 	generation, class int64
@@ -64,7 +64,7 @@ type known struct {
 	rejections        rejections
 }
 
-// New returns a Health that knows nothing; Run tells when holds end.
+// New returns a Health without history; Run signals when holds end.
 func New(c Config) (*Health, error) {
 	if c.Client == nil || c.Reader == nil || c.Events == nil || c.Changed == nil || c.Registerer == nil {
 		return nil, errors.New("health: Client, Reader, Events, Changed and Registerer are required")
@@ -76,7 +76,7 @@ func New(c Config) (*Health, error) {
 	return &Health{config: c, metrics: m, poke: make(chan struct{}, 1), pools: map[types.UID]*known{}}, nil
 }
 
-// Run tells Changed when a hold ends, until ctx ends.
+// Run calls Changed when a hold ends, until ctx ends.
 func (h *Health) Run(ctx context.Context) error {
 	for {
 		h.prune(ctx)
@@ -93,7 +93,7 @@ func (h *Health) Run(ctx context.Context) error {
 	}
 }
 
-// prune forgets NodePools that are gone.
+// prune drops deleted NodePools.
 func (h *Health) prune(ctx context.Context) {
 	list := &karpv1.NodePoolList{}
 	if err := h.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -113,7 +113,7 @@ func (h *Health) prune(ctx context.Context) {
 	}
 }
 
-// next is how long until the next hold ends.
+// next returns the time until the next hold ends.
 func (h *Health) next(now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,19 +127,19 @@ func (h *Health) next(now time.Time) time.Duration {
 	return out
 }
 
-// Gate says whether, and how, a NodePool may launch now. The pool may be one that the cache shares.
+// Gate returns whether a NodePool may launch now, and how many nodes at a time. The pool may be the cache's object.
 func (h *Health) Gate(pool *karpv1.NodePool) Gate {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.knownOf(pool).breaker.Gate(time.Now())
 }
 
-// Joined notes that the node of a claim has registered. ctx is an effect's.
+// Joined records that the node of a claim has registered. ctx is an effect's.
 func (h *Health) Joined(ctx context.Context, claim *karpv1.NodeClaim) error {
 	return h.note(ctx, claim, func(k *known) { k.breaker = k.breaker.Joined() })
 }
 
-// DidNotJoin notes that the node of a claim did not join. ctx is an effect's.
+// DidNotJoin records that the node of a claim did not join. ctx is an effect's.
 func (h *Health) DidNotJoin(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error {
 	h.metrics.failures.WithLabelValues(claim.Labels[karpv1.NodePoolLabelKey], reason).Inc()
 	return h.note(ctx, claim, func(k *known) {
@@ -147,7 +147,7 @@ func (h *Health) DidNotJoin(ctx context.Context, claim *karpv1.NodeClaim, reason
 	})
 }
 
-// Rejected notes that the kubelet of a claim's node rejected a pod that was bound ahead of the scheduler. ctx is an effect's.
+// Rejected records that the kubelet of a claim's node rejected a pod that the launcher bound. ctx is an effect's.
 func (h *Health) Rejected(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error {
 	h.metrics.rejected.WithLabelValues(claim.Labels[karpv1.NodePoolLabelKey], reason).Inc()
 	return h.note(ctx, claim, func(k *known) {
@@ -155,8 +155,8 @@ func (h *Health) Rejected(ctx context.Context, claim *karpv1.NodeClaim, reason, 
 	})
 }
 
-// SwitchedOff is why nothing is bound ahead of the scheduler in the NodePool; empty where it is. The pool's condition says so,
-// so that a restart changes nothing.
+// SwitchedOff returns why the launcher binds no pods in the NodePool; "" if it does. It reads the pool's condition, so that a restart
+// changes nothing.
 func (h *Health) SwitchedOff(pool *karpv1.NodePool) string {
 	for _, c := range pool.Status.Conditions {
 		if c.Type == ConditionPreBinding && c.Status == "False" && !over(pool, c.ObservedGeneration, c.LastTransitionTime.Time) {
@@ -166,12 +166,12 @@ func (h *Health) SwitchedOff(pool *karpv1.NodePool) string {
 	return ""
 }
 
-// over says that a switched-off pre-binding counts no more: its time is up, or the NodePool is another by now.
+// over reports whether a disabled pre-binding has ended: its time is up, or the NodePool has changed.
 func over(pool *karpv1.NodePool, generation int64, since time.Time) bool {
 	return generation != pool.Generation || time.Since(since) > offFor
 }
 
-// knownOf returns what is remembered of a pool, restored from its conditions where nothing is. The lock is held.
+// knownOf returns the state of a pool, restored from its conditions if there is none. The lock is held.
 func (h *Health) knownOf(pool *karpv1.NodePool) *known {
 	k := h.pools[pool.UID]
 	if k == nil {
@@ -183,19 +183,19 @@ func (h *Health) knownOf(pool *karpv1.NodePool) *known {
 		}
 		h.pools[pool.UID] = k
 	}
-	// A cache that lags shows an older pool: nothing starts anew for that.
+	// A lagging cache returns an older pool: that does not reset the state.
 	if pool.Generation > k.generation || pool.Status.NodeClassObservedGeneration > k.class {
 		*k = known{name: pool.Name, generation: pool.Generation, class: pool.Status.NodeClassObservedGeneration}
 	}
 	return k
 }
 
-// note changes what is remembered of the claim's NodePool, and writes its conditions.
+// note changes the state of the claim's NodePool, and writes its conditions.
 func (h *Health) note(ctx context.Context, claim *karpv1.NodeClaim, change func(*known)) error {
 	pool := &karpv1.NodePool{}
 	err := h.config.Client.Get(ctx, types.NamespacedName{Name: claim.Labels[karpv1.NodePoolLabelKey]}, pool)
 	if err != nil {
-		return client.IgnoreNotFound(err) // Its claims end with it.
+		return client.IgnoreNotFound(err) // A deleted NodePool's claims are deleted with it.
 	}
 	h.mu.Lock()
 	k := h.knownOf(pool)
@@ -212,7 +212,7 @@ func (h *Health) note(ctx context.Context, claim *karpv1.NodeClaim, change func(
 	return h.write(ctx, pool)
 }
 
-// write brings a NodePool's conditions in line with what is remembered, whoever else writes at the same time.
+// write updates a NodePool's conditions from the state, and retries on conflicts.
 func (h *Health) write(ctx context.Context, pool *karpv1.NodePool) error {
 	first := true
 	err := leadership.RetryOnConflict(func() error {
@@ -243,10 +243,10 @@ func (h *Health) write(ctx context.Context, pool *karpv1.NodePool) error {
 	return nil
 }
 
-// news is an Event on a NodePool, and what the log says of it.
+// news is an Event on a NodePool, with its log message.
 type news struct{ log, kind, reason, message string }
 
-// conditions sets a pool's conditions and says what is new.
+// conditions sets a pool's conditions and returns the changes.
 func (h *Health) conditions(pool *karpv1.NodePool) []news {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -271,14 +271,14 @@ func (h *Health) conditions(pool *karpv1.NodePool) []news {
 	return append(out, k.preBinding(pool)...)
 }
 
-// preBinding switches pre-binding off, and on again when its time is up.
+// preBinding disables pre-binding, and enables it again when its time is up.
 func (k *known) preBinding(pool *karpv1.NodePool) []news {
 	set := pool.StatusConditions()
 	off := set.Get(ConditionPreBinding)
 	message := k.rejections.switchOff()
 	switch {
 	case message != "" && (off == nil || over(pool, off.ObservedGeneration, off.LastTransitionTime.Time)):
-		_ = set.Clear(ConditionPreBinding) // It fails for conditions that Ready depends on; and the hour begins anew.
+		_ = set.Clear(ConditionPreBinding) // Clear fails only for conditions that Ready depends on. Clearing restarts the hour.
 		set.SetFalse(ConditionPreBinding, rejectedByKubelets, message)
 		k.rejections = nil
 		return []news{{"Pre-binding is switched off for a NodePool", corev1.EventTypeWarning, "PreBindingOff", message}}

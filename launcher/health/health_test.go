@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// restart makes a Health that remembers nothing.
+// restart creates a Health without state.
 func (w *world) restart() {
 	w.t.Helper()
 	var err error
@@ -103,8 +103,8 @@ func (w *world) wantHealthy(status metav1.ConditionStatus) {
 	}
 }
 
-// Two nodes that do not join hold the NodePool, its condition and an Event say so, also after a restart; whoever waits is told when
-// the hold ends; and a node that joins ends it all.
+// Two nodes that do not join hold the NodePool, and its condition and an Event report it, also after a restart. The end of the hold is
+// signaled. A node that joins ends it all.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -153,7 +153,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// Whoever mends the NodePool need not wait.
+// A changed NodePool need not wait.
 func TestAnotherPool(t *testing.T) {
 	w := newWorld(t)
 	w.fails("a")
@@ -178,7 +178,7 @@ func TestSwitchOff(t *testing.T) {
 			t.Errorf("one node switched pre-binding off: %s", why)
 		}
 		w.rejects("b")
-		w.restart() // The condition tells.
+		w.restart() // The condition has the state.
 		if why := w.health.SwitchedOff(w.pool()); !strings.Contains(why, "kubelets of 2 nodes rejected pods") {
 			t.Errorf("switched off: %q", why)
 		}
@@ -201,7 +201,7 @@ func TestSwitchOff(t *testing.T) {
 	})
 }
 
-// What is known of a NodePool goes with it.
+// The state of a deleted NodePool is dropped.
 func TestPoolThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -38,7 +38,7 @@ func (m *metrics) hold(pool string, g Gate) {
 	m.held.WithLabelValues(pool).Set(value)
 }
 
-// forget drops the series of a NodePool that is gone.
+// forget removes the series of a deleted NodePool.
 func (m *metrics) forget(pool string) {
 	labels := prometheus.Labels{"nodepool": pool}
 	m.failures.DeletePartialMatch(labels)

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// rejectionsApart is within which time rejections count together, and offFor how long pre-binding stays off.
+	// rejectionsApart is the period within which rejections count together, and offFor how long pre-binding stays disabled.
 	rejectionsApart, offFor = time.Hour, time.Hour
-	// nodesRejecting is how many nodes must reject pods before pre-binding is off: one may be an accident.
+	// nodesRejecting is how many nodes must reject pods before pre-binding is disabled: a single one may be an accident.
 	nodesRejecting = 2
 )
 
@@ -20,10 +20,10 @@ type rejection struct {
 	why       string
 }
 
-// rejections are the nodes of one NodePool whose kubelets lately rejected pods.
+// rejections are the nodes of one NodePool whose kubelets recently rejected pods.
 type rejections []rejection
 
-// with adds a node; one node counts once, however many pods it rejected.
+// with adds a node; a node counts once, however many pods it rejected.
 func (r rejections) with(next rejection) rejections {
 	out := slices.DeleteFunc(slices.Clone(r), func(old rejection) bool {
 		return old.nodeClaim == next.nodeClaim || next.at.Sub(old.at) > rejectionsApart
@@ -31,7 +31,7 @@ func (r rejections) with(next rejection) rejections {
 	return append(out, next)
 }
 
-// switchOff is why pre-binding goes off; empty where it stays.
+// switchOff returns why pre-binding is disabled; "" if it is not.
 func (r rejections) switchOff() string {
 	if len(r) < nodesRejecting {
 		return ""

@@ -1,5 +1,5 @@
-// Package index names the field indexes that the launcher's controllers read the cache by, so that each is registered
-// once. It has no state of its own.
+// Package index defines the field indexes with which the launcher's controllers read the cache, so that each is registered once. It has no
+// state of its own.
 package index
 
 import (
@@ -25,7 +25,7 @@ const (
 	ClaimProviderID = "status.providerID"
 	// ClaimInstanceID indexes NodeClaims by the instance id in status.providerID.
 	ClaimInstanceID = "status.instanceID"
-	// ClaimLaunching has the value Yes for NodeClaims whose launch was asked for and whose instance is not recorded.
+	// ClaimLaunching has the value Yes for NodeClaims whose launch was requested and whose instance is not recorded.
 	ClaimLaunching = "metadata.annotations.launch"
 	// ClaimNodeName indexes NodeClaims by status.nodeName.
 	ClaimNodeName = "status.nodeName"
@@ -33,13 +33,13 @@ const (
 	ClaimNodePool = "metadata.labels.nodepool"
 	// ClaimNodeClass indexes NodeClaims by spec.nodeClassRef.name.
 	ClaimNodeClass = "spec.nodeClassRef.name"
-	// ClaimPromised indexes NodeClaims by the UIDs of the pods that they promise room to.
+	// ClaimPromised indexes NodeClaims by the UIDs of their promised pods.
 	ClaimPromised = "metadata.annotations.pods"
 	// PoolNodeClass indexes NodePools by spec.template.spec.nodeClassRef.name.
 	PoolNodeClass = "spec.template.spec.nodeClassRef.name"
 )
 
-// Yes is the value of an index that NodeClaims are in or are not.
+// Yes is the only value of an index that selects a subset of the NodeClaims.
 const Yes = "yes"
 
 // Each calls add for every index: register with a manager's field indexer, or with a fake client's builder.
@@ -71,7 +71,7 @@ func Register(ctx context.Context, indexer client.FieldIndexer) (err error) {
 	return err
 }
 
-// InstanceID is the instance id in a providerID such as aws:///us-east-1a/i-0123; empty for an empty providerID.
+// InstanceID returns the instance ID in a providerID such as aws:///us-east-1a/i-0123; "" for an empty providerID.
 func InstanceID(providerID string) string {
 	if providerID == "" {
 		return ""
@@ -93,7 +93,7 @@ func className(ref *karpv1.NodeClassReference) string {
 	return ref.Name
 }
 
-// promised are UIDs; a list that cannot be read promises nothing.
+// promised returns the UIDs of the promised pods; none if the list cannot be parsed.
 func promised(claim *karpv1.NodeClaim) []string {
 	pods, err := record.Pods(claim)
 	if err != nil {

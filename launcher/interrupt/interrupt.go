@@ -51,7 +51,7 @@ type Ender interface {
 	BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Config is what an Interruptions is made of. Every field is required.
+// Config holds the dependencies of an Interruptions. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
@@ -67,7 +67,7 @@ type Config struct {
 	Ender Ender
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
-	// Registerer takes the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool

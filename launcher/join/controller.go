@@ -56,7 +56,7 @@ type Ender interface {
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Health knows of NodePools whether their nodes join; *health.Health is one.
+// Health tracks whether the nodes of NodePools join; *health.Health is one.
 type Health interface {
 	// Joined records that the node of a claim has registered.
 	Joined(ctx context.Context, claim *karpv1.NodeClaim) error

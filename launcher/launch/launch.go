@@ -37,7 +37,7 @@ type Cloud interface {
 	Terminate(ctx context.Context, instanceIDs []string) error
 }
 
-// Config is what a Launcher is made of. Every field is required but where it says otherwise.
+// Config holds the dependencies of a Launcher. Every field is required unless its comment says otherwise.
 type Config struct {
 	// Client reads from the cache and writes.
 	Client client.Client
@@ -49,7 +49,7 @@ type Config struct {
 	Guard leadership.Guard
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
-	// Failed is told of each claim that could not be launched, before it is deleted: reason is one CamelCase word.
+	// Failed is called for each claim that could not be launched, before it is deleted; reason is one CamelCase word.
 	Failed func(claim *karpv1.NodeClaim, reason, message string)
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer

@@ -49,7 +49,7 @@ type Resolver interface {
 	Release(ctx context.Context, class *awsv1.EC2NodeClass) error
 }
 
-// Config is what a Controller is made of.
+// Config holds the dependencies of a Controller.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes. Required.
 	Client client.Client
@@ -59,7 +59,7 @@ type Config struct {
 	Guard leadership.Guard
 	// Events records Karpenter's Events. Required.
 	Events announce.EventRecorder
-	// CABundle is the cluster's, PEM in base64, from the settings or as the launcher itself knows it: it is part of the hash.
+	// CABundle is the cluster's, PEM in base64, from the settings or from the launcher's own connection: it is part of the hash.
 	CABundle *string
 }
 

@@ -10,13 +10,13 @@ import (
 	"github.com/slipway-k8s/slipway/disruption/conditions"
 )
 
-// SetConditions derives a pool's conditions from what it says, its class (nil where there is none) and its claims.
+// SetConditions derives a pool's conditions from the pool, its class (nil if it does not exist) and its claims.
 func SetConditions(ctx context.Context, pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim) {
 	set := pool.StatusConditions()
 	setValidationSucceeded(ctx, pool)
 	setNodeClassReady(pool, class)
 	setRegistrationHealthy(pool, class, claims)
-	_ = set.Clear(conditionNotYet) // It fails for what Ready depends on alone.
+	_ = set.Clear(conditionNotYet) // Clear fails only for conditions that Ready depends on.
 }
 
 func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool) {
@@ -27,7 +27,7 @@ func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool) {
 	case len(errs) == 0:
 		set.SetTrue(karpv1.ConditionTypeValidationSucceeded)
 	case was.IsFalse() && was.ObservedGeneration == pool.Generation:
-		// Karpenter's messages list sets in any order: the verdict on one generation is written once.
+		// Karpenter's messages list sets in random order: the message for one generation is written once.
 	default:
 		set.SetFalse(karpv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", errs.ToAggregate().Error())
 	}
@@ -57,7 +57,7 @@ func setNodeClassReady(pool *karpv1.NodePool, class *awsv1.EC2NodeClass) {
 	}
 }
 
-// explain says what makes a class not ready: its Ready condition names only which other condition is False.
+// explain returns why a class is not ready: its Ready condition only names the other condition that is False.
 func explain(class *awsv1.EC2NodeClass) string {
 	var out []string
 	for _, c := range class.StatusConditions().List() {
@@ -68,9 +68,9 @@ func explain(class *awsv1.EC2NodeClass) string {
 	return sentence(out)
 }
 
-// setRegistrationHealthy says True once a node of the pool as it is now has joined. A changed class, or a changed pool whose
-// nodes did not join, has to prove itself again. False, and True after it, come from package health. Ready does not depend on it.
-// The claims may be a cache's: nothing is written to them.
+// setRegistrationHealthy sets True once a node of the pool in its current form has joined. A changed class, or a changed pool whose nodes
+// did not join, starts again as Unknown. False, and True after it, are set by package health. Ready does not depend on it. The claims may be
+// the cache's: they are not changed.
 func setRegistrationHealthy(pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim) {
 	set := pool.StatusConditions()
 	was := set.Get(karpv1.ConditionTypeNodeRegistrationHealthy)

@@ -1,6 +1,6 @@
-// Package nodepool keeps the status of each NodePool: whether it is valid (Validate, a pure function), whether its
-// EC2NodeClass is ready, what its NodeClaims add up to, Karpenter's hash. A pool that is not valid says which field is
-// wrong and is not served; no other pool is concerned.
+// Package nodepool maintains the status of each NodePool: whether it is valid (Validate, a pure function), whether its EC2NodeClass is
+// ready, the sum of its NodeClaims, Karpenter's hash. An invalid pool reports the wrong field and launches nothing; other pools are not
+// affected.
 //
 // Goroutines: the controller's. All effects run under leadership.
 package nodepool

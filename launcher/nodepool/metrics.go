@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/gauges"
 )
 
-// metrics carry Karpenter's names.
+// metrics have Karpenter's names.
 type metrics struct{ usage, limit *prometheus.GaugeVec }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -29,7 +29,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 
 func (m *metrics) set(pool string, usage, limits corev1.ResourceList) {
 	m.forget(pool)
-	// Kubelets report what nodes have, and under any number of names.
+	// Kubelets report the resources of nodes, with any number of names.
 	reported := maps.Clone(usage)
 	maps.DeleteFunc(reported, func(name corev1.ResourceName, _ resource.Quantity) bool { return slices.Contains(counted(), name) })
 	for _, name := range append(gauges.Resources(reported), counted()...) {

@@ -24,22 +24,22 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// conditionNotYet is a condition of earlier versions, which is taken away where it stands: what it told of is done now.
+// conditionNotYet is a condition of earlier versions, which is removed: what it reported as missing is supported now.
 const conditionNotYet = "slipway.dev/NotYet"
 
 const workers = 4
 
-// Config is what a Controller is made of. Every field is required.
+// Config holds the dependencies of a Controller. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
-	// Registerer takes the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 }
 
-// Controller keeps the status of NodePools.
+// Controller maintains the status of NodePools.
 type Controller struct {
 	config  Config
 	metrics *metrics
@@ -90,7 +90,7 @@ func poolOfClaim(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
 }
 
-// Reconcile brings one pool's hash and status up to date.
+// Reconcile updates one pool's hash and status.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return leadership.Reconciler(c.config.Guard, c.reconcile)(ctx, req)
 }
@@ -122,7 +122,7 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 
 func (c *Controller) stamp(ctx context.Context, pool *karpv1.NodePool) error {
 	if pool.DeletionTimestamp != nil || pool.Annotations[catalog.UnreadableAnnotation] != "" {
-		return nil // Half a pool has another hash: its nodes would look drifted.
+		return nil // The hash of an unreadable pool differs: its nodes would look drifted.
 	}
 	before := pool.DeepCopy()
 	if pool.Annotations == nil {
@@ -140,10 +140,10 @@ func (c *Controller) stamp(ctx context.Context, pool *karpv1.NodePool) error {
 	return nil
 }
 
-// observe fills the status from the pool itself, its class and its claims.
+// observe computes the status from the pool itself, its class and its claims.
 func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 	claims := &karpv1.NodeClaimList{}
-	// They are only read: to copy all of them at each change of one was the launcher's greatest cost in a wave of nodes.
+	// The claims are only read. Copying all of them at each change of one was the launcher's greatest CPU cost in a wave of nodes.
 	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodePool: pool.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing NodeClaims of NodePool %s: %w", pool.Name, err)
 	}

@@ -160,7 +160,7 @@ func TestOneBadPoolStopsNoOther(t *testing.T) {
 	}
 }
 
-// Status adds up the pool's claims, and nobody else's; hash and its version are Karpenter's.
+// Status is the sum of the pool's claims only; hash and its version are Karpenter's.
 func TestStatus(t *testing.T) {
 	claim := func(name, pool, cpu string) *karpv1.NodeClaim {
 		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: pool}}}
@@ -204,7 +204,7 @@ func TestRegistrationHealthy(t *testing.T) {
 	if !healthy() {
 		t.Error("a node of this pool does not count")
 	}
-	// Package health says that nodes do not join: those that did once are no proof to the contrary, until the pool is another.
+	// Package health reports that nodes do not join: earlier nodes that did are no evidence against it, until the pool changes.
 	pool.StatusConditions().SetFalse(karpv1.ConditionTypeNodeRegistrationHealthy, "RegistrationFailed", "its nodes do not join")
 	if healthy() {
 		t.Error("a node that joined before makes the pool healthy")

@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// A pool of which a part cannot be read launches nothing, says why, and keeps its hash: its nodes have not drifted.
+// A pool with an unreadable part launches nothing, reports the reason, and keeps its hash: its nodes have not drifted.
 func TestUnreadable(t *testing.T) {
 	p := validPool(t)
 	p.Annotations = map[string]string{catalog.UnreadableAnnotation: "spec.limits: no", karpv1.NodePoolHashAnnotationKey: "1"}

@@ -18,7 +18,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Validate finds what is wrong with a NodePool beyond what its CRD checks, each with the field it is about.
+// Validate returns the errors of a NodePool that its CRD does not detect, each with its field.
 func Validate(ctx context.Context, pool *karpv1.NodePool) field.ErrorList {
 	var out field.ErrorList
 	spec, template := field.NewPath("spec"), field.NewPath("spec", "template")
@@ -26,7 +26,7 @@ func Validate(ctx context.Context, pool *karpv1.NodePool) field.ErrorList {
 		out = append(out, field.Invalid(spec, pool.Name, why))
 	}
 	out = append(out, validateRequirements(template, pool)...)
-	// Karpenter's own checks say the same about requirements, less clearly.
+	// Karpenter's own checks report the same errors of requirements, less clearly.
 	if err := pool.RuntimeValidate(ctx); err != nil && len(out) == 0 {
 		out = append(out, field.Invalid(template, pool.Name, err.Error()))
 	}
@@ -53,7 +53,7 @@ func validateNodeClassRef(path *field.Path, ref *karpv1.NodeClassReference) fiel
 	return nil
 }
 
-// validateRequirements checks that each requirement can be read and that together with the labels they allow a node.
+// validateRequirements checks that each requirement can be parsed and that, together with the labels, they allow a node.
 func validateRequirements(template *field.Path, pool *karpv1.NodePool) field.ErrorList {
 	var out field.ErrorList
 	path := template.Child("spec", "requirements")
@@ -87,7 +87,7 @@ func validateRequirements(template *field.Path, pool *karpv1.NodePool) field.Err
 	return out
 }
 
-// validateLimits refuses what no launch could ever keep to.
+// validateLimits rejects limits that no launch could keep.
 func validateLimits(path *field.Path, limits karpv1.Limits) field.ErrorList {
 	var out field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
@@ -140,7 +140,7 @@ func Usage(claims []karpv1.NodeClaim) corev1.ResourceList {
 	return out
 }
 
-// counted returns the resources of which each NodePool's usage is reported, also where there is none.
+// counted returns the resources whose usage is reported for each NodePool, even if it is zero.
 func counted() []corev1.ResourceName {
 	return []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods, "nodes"}
 }

@@ -29,22 +29,22 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// workers is how many claims are looked at at once.
+// workers is the number of claims that are reconciled concurrently.
 const workers = 16
 
-// Config is what a Controller is made of. Every field is required.
+// Config holds the dependencies of a Controller. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
-	// Ours says whether a claim is ours to bring in.
+	// Ours reports whether the launcher manages a claim.
 	Ours func(claim *karpv1.NodeClaim) bool
-	// Registerer takes the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 }
 
-// Controller keeps the list of images on the Nodes that boot.
+// Controller maintains the list of images on booting Nodes.
 type Controller struct {
 	config  Config
 	metrics *metrics
@@ -72,7 +72,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Complete(leadership.Reconciler(c.config.Guard, c.Reconcile))
 }
 
-// Seen takes what a Node tells of images, and returns the claim of one that boots.
+// Seen records the image sizes that a Node reports, and returns the claim of a booting Node.
 func (c *Controller) Seen(ctx context.Context, obj client.Object) []reconcile.Request {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
@@ -95,7 +95,7 @@ func (c *Controller) Seen(ctx context.Context, obj client.Object) []reconcile.Re
 	return out
 }
 
-// Reconcile writes the list of one claim onto its Node, while that boots. ctx is an effect's.
+// Reconcile writes the list of one claim to its Node while the Node boots. ctx is an effect's.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := c.config.Client.Get(ctx, req.NamespacedName, claim); err != nil {
@@ -116,7 +116,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, c.write(ctx, node, Make(pods, c.sizes.of))
 }
 
-// booting is the claim's Node, nil where there is none yet, where it is Ready, or where its class wants no prefetching.
+// booting returns the claim's Node; nil if there is none yet, if it is Ready, or if its class disables prefetching.
 func (c *Controller) booting(ctx context.Context, claim *karpv1.NodeClaim) (*corev1.Node, error) {
 	if claim.Spec.NodeClassRef == nil {
 		return nil, nil
@@ -138,11 +138,11 @@ func (c *Controller) booting(ctx context.Context, claim *karpv1.NodeClaim) (*cor
 	return &nodes.Items[0], nil
 }
 
-// promised are the pods of the claim that still are to run on the node.
+// promised returns the pods of the claim that have not started on the node yet.
 func (c *Controller) promised(ctx context.Context, claim *karpv1.NodeClaim, nodeName string) ([]*corev1.Pod, error) {
 	refs, err := record.Pods(claim)
 	if err != nil {
-		// Somebody broke the annotation: the kubelet pulls, as it would without us.
+		// The annotation is damaged: the kubelet pulls the images, as it would without prefetching.
 		klog.FromContext(ctx).V(2).Info("Promises of a NodeClaim cannot be read", "nodeClaim", klog.KObj(claim), "err", err)
 	}
 	out := make([]*corev1.Pod, 0, len(refs))
@@ -161,7 +161,7 @@ func (c *Controller) promised(ctx context.Context, claim *karpv1.NodeClaim, node
 	return out, nil
 }
 
-// write brings the annotation in line. One that is empty says that there is nothing to pull, and that this was counted.
+// write updates the annotation. An empty one means that there is nothing to pull, and that this was counted.
 func (c *Controller) write(ctx context.Context, have *corev1.Node, list List) error {
 	before, told := have.Annotations[catalog.PrefetchAnnotation]
 	if told && before == list.String() {

@@ -33,7 +33,7 @@ type world struct {
 	class   *awsv1.EC2NodeClass
 }
 
-// newWorld is a claim with two promised pods, its Node, and another node that knows the size of an image.
+// newWorld returns a claim with two promised pods, its Node, and another node that has reported the size of an image.
 func newWorld(t *testing.T, change func(*world)) *world {
 	t.Helper()
 	w := &world{metrics: prometheus.NewRegistry()}
@@ -64,7 +64,7 @@ func newWorld(t *testing.T, change func(*world)) *world {
 	return w
 }
 
-// look reconciles and returns the annotation, "none" where there is none.
+// look reconciles and returns the annotation, or "none".
 func (w *world) look(t *testing.T) string {
 	t.Helper()
 	if _, err := w.subject.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "c"}}); err != nil {
@@ -128,7 +128,7 @@ func TestNoList(t *testing.T) {
 	}
 }
 
-// A claim whose promises cannot be read joins as any other.
+// A claim with damaged promises joins like any other.
 func TestBrokenPromises(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.claim.Annotations[catalog.PodsAnnotation] = "?" })
 	if got := w.look(t); got != "" {

@@ -14,40 +14,40 @@ import (
 )
 
 const (
-	// most is how many images a list has at most: a Node is no place for books.
+	// most is the maximum number of images in a list: it bounds the size of the Node.
 	most = 50
-	// unknownSize is taken of an image that no node has told the size of.
+	// unknownSize is the assumed size of an image that no node has reported.
 	unknownSize = 200 << 20
 )
 
-// Outcome is what becomes of an image.
+// Outcome is how an image is handled.
 type Outcome string
 
 // The outcomes.
 const (
-	// Listed images are told to the node.
+	// Listed images are in the node's list.
 	Listed Outcome = "listed"
 	// PullSecret images are left to the kubelet: it may read a pod's Secrets only once the pod is bound to it.
 	PullSecret Outcome = "pull_secret"
-	// Unreadable images have a name that no registry could know.
+	// Unreadable images have an invalid name.
 	Unreadable Outcome = "unreadable"
-	// Surplus images are those beyond the length of a list.
+	// Surplus images are those beyond the maximum length of a list.
 	Surplus Outcome = "surplus"
 )
 
-// List is what a node is told.
+// List is the list of images for a node.
 type List struct {
-	// Images in the order in which they are to be pulled, with their full names.
+	// Images are in the order of pulling, with their full names.
 	Images []string
-	// Skipped counts the images that are not told, by the reason.
+	// Skipped counts the images that are not listed, by the reason.
 	Skipped map[Outcome]int
 }
 
-// String is the value of the annotation.
+// String returns the value of the annotation.
 func (l List) String() string { return strings.Join(l.Images, ",") }
 
-// Make lists the images of pods. A node has one way to the registry, whatever the order: what most pods wait for goes first,
-// counted by its bytes, so that the pods together wait least. size tells what an image has in bytes, 0 where that is unknown.
+// Make lists the images of pods. The order does not change the node's bandwidth, so images that most pods wait for come first, weighted by
+// their bytes: this minimizes the pods' total wait. size returns the bytes of an image, 0 if unknown.
 func Make(pods []*corev1.Pod, size func(image string) int64) List {
 	waiting, skipped := map[string]int{}, map[string]Outcome{}
 	for _, pod := range pods {
@@ -85,7 +85,7 @@ func Make(pods []*corev1.Pod, size func(image string) int64) List {
 	return list
 }
 
-// imagesOf are the images that a pod's start needs, each once, but those that the kubelet may not pull.
+// imagesOf returns the images that a pod's start needs, each once, except those that may not be prefetched.
 func imagesOf(pod *corev1.Pod) []string {
 	var out []string
 	add := func(image string, policy corev1.PullPolicy) {
@@ -104,7 +104,7 @@ func imagesOf(pod *corev1.Pod) []string {
 	return out
 }
 
-// Name is the full name of an image, as containerd keeps it: with the registry, and with a tag or a digest.
+// Name returns the full name of an image, as containerd keeps it: with the registry, and with a tag or a digest.
 func Name(image string) (string, error) {
 	named, err := reference.ParseDockerRef(image)
 	if err != nil {
@@ -113,7 +113,7 @@ func Name(image string) (string, error) {
 	return named.String(), nil
 }
 
-// On says whether nodes of the class prefetch: those of AL2023 whose class does not say off.
+// On reports whether nodes of the class prefetch: those of AL2023 unless the class disables it.
 func On(class *awsv1.EC2NodeClass) bool {
 	return class.AMIFamily() == catalog.FamilyAL2023 && class.Annotations[catalog.PrefetchAnnotation] != catalog.PrefetchOff
 }

@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// manyNames is how many names of images are kept: each pipeline's run may bring a new one.
+// manyNames is the maximum number of image names kept: each run of a pipeline may add a new one.
 const manyNames = 20_000
 
-// sizes are those that nodes tell of their images. It is safe for concurrent use.
+// sizes are the image sizes that nodes report. It is safe for concurrent use.
 type sizes struct {
 	mu    sync.Mutex
 	bytes map[string]int64
@@ -17,7 +17,7 @@ type sizes struct {
 
 func newSizes() *sizes { return &sizes{bytes: map[string]int64{}} }
 
-// learn takes what a Node tells (kubelet's nodeStatusMaxImages: its 50 largest).
+// learn adds the sizes in a Node's status (kubelet's nodeStatusMaxImages: its 50 largest images).
 func (s *sizes) learn(images []corev1.ContainerImage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +31,7 @@ func (s *sizes) learn(images []corev1.ContainerImage) {
 	}
 }
 
-// of is an image's size by its full name; 0 where no node has told it.
+// of returns an image's size by its full name; 0 if no node has reported it.
 func (s *sizes) of(name string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

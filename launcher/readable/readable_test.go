@@ -33,7 +33,7 @@ func nodePool(name, version, consolidateAfter string) string {
 
 const overflow = "99999999999999999999h"
 
-// apiServer lists a pool that nobody can read among others, and once it is watched tells of another one.
+// apiServer lists an unreadable pool among others, and sends another one in its watch.
 func apiServer(t *testing.T, stop <-chan struct{}) *rest.Config {
 	t.Helper()
 	pools := []string{nodePool("a", "1", "1m"), nodePool("b", "2", overflow), nodePool("c", "3", "Never")}
@@ -121,7 +121,7 @@ func TestOneBadObject(t *testing.T) {
 	}
 }
 
-// Single objects, as a read or a patch returns them, of every kind; what can be read comes byte by byte as it is.
+// Single objects of every kind, as a read or a patch returns them; a readable object is returned byte by byte unchanged.
 func TestObjects(t *testing.T) {
 	class := `{"kind":"EC2NodeClass","metadata":{"name":"default"},"spec":{"role":"r","kubelet":{"maxPods":9,"evictionSoftGracePeriod":{"memory.available":%q}}}}`
 	claim := `{"kind":"NodeClaim","metadata":{"name":"default-1","annotations":{"a":"b"}},"spec":{"terminationGracePeriod":%q,"taints":[{"key":"x","effect":"NoSchedule"}]},"status":{"providerID":"i-1"}}`
@@ -144,7 +144,7 @@ func TestObjects(t *testing.T) {
 			t.Errorf("%s is not in %s", kept, got)
 		}
 	}
-	// Others' objects and answers that are no objects are none of ours.
+	// Other kinds and answers that are not objects are not changed.
 	for path, text := range map[string]string{"/api/v1/nodes/n": nodePool("x", "1", overflow), "/apis/karpenter.sh/v1/nodepools": "upstream failed"} {
 		if got := get(t, path, text); got != text {
 			t.Errorf("%s was changed: %s", path, got)

@@ -12,10 +12,10 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// kind makes empty objects of one kind.
+// kind creates empty objects of one kind.
 type kind struct{ object, list func() any }
 
-// answer returns a whole answer as it can be read: an object or a list of them. What can be read is returned as it is.
+// answer returns a whole answer, an object or a list, without unreadable fields. A readable answer is returned unchanged.
 func (k kind) answer(body []byte) []byte {
 	var head struct {
 		Kind string `json:"kind"`
@@ -41,7 +41,7 @@ func (k kind) answer(body []byte) []byte {
 	return marshal(list, body)
 }
 
-// repair takes the fields out of one object's spec that cannot be read.
+// repair removes the unreadable fields from one object's spec.
 func (k kind) repair(raw []byte) []byte {
 	if utiljson.Unmarshal(raw, k.object()) == nil {
 		return raw
@@ -60,7 +60,7 @@ func (k kind) repair(raw []byte) []byte {
 	}
 	spec, _ := prune("spec", object["spec"], try, &problems)
 	if s, ok := spec.(map[string]any); ok {
-		delete(s, "disruption") // Half of it may allow what the whole forbids: without it nodes are left alone.
+		delete(s, "disruption") // A part of it may allow what the whole forbids: without the section no node is disrupted.
 	}
 	object["spec"] = spec
 	annotations, ok := metadata["annotations"].(map[string]any)
@@ -72,7 +72,7 @@ func (k kind) repair(raw []byte) []byte {
 	return marshal(object, raw)
 }
 
-// prune returns what can be read of a value, and false where nothing can. try reads the value in its place.
+// prune returns the readable part of a value, and false if there is none. try decodes the value in its place.
 func prune(path string, value any, try func(any) error, problems *[]string) (any, bool) {
 	err := try(value)
 	if err == nil {

@@ -42,7 +42,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// kindOf knows the kinds by the paths of the API server.
+// kindOf returns the kind by the path in the API server.
 func kindOf(path string) (kind, bool) {
 	switch {
 	case strings.Contains(path, "/apis/karpenter.sh/v1/nodepools"):
@@ -55,7 +55,7 @@ func kindOf(path string) (kind, bool) {
 	return kind{}, false
 }
 
-// events is the body of a watch: one JSON object after the other.
+// events is the body of a watch: a sequence of JSON objects.
 type events struct {
 	kind
 	upstream io.ReadCloser
@@ -77,7 +77,7 @@ func (e *events) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// event returns an event whose object can be read.
+// event returns an event with a readable object.
 func (e *events) event(raw []byte) []byte {
 	var event struct {
 		Type   string          `json:"type"`

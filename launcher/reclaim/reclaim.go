@@ -58,7 +58,7 @@ type Ender interface {
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Config is what a Reclaimer is made of. Every field is required.
+// Config holds the dependencies of a Reclaimer. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
@@ -72,7 +72,7 @@ type Config struct {
 	Ender Ender
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
-	// Ledger gives out places in the budgets.
+	// Ledger assigns places in the budgets.
 	Ledger *budget.Ledger
 	// Metrics count the decisions.
 	Metrics *voluntary.Metrics

@@ -30,33 +30,33 @@ import (
 )
 
 const (
-	// workers is how many rejections are looked at at once.
+	// workers is the number of rejections that are handled concurrently.
 	workers = 4
-	// untoldFor is when a rejection is looked at again whose pod may have been bound ahead of the scheduler before that was told.
+	// untoldFor is when a rejection is checked again whose pod the launcher may have bound before that was recorded.
 	untoldFor = time.Second
 )
 
-// Health is told of rejections; *health.Health is one.
+// Health records rejections; *health.Health is one.
 type Health interface {
-	// Rejected notes that a kubelet rejected a pod that was bound ahead of the scheduler.
+	// Rejected records that a kubelet rejected a pod that the launcher bound.
 	Rejected(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error
 }
 
-// Config is what a Controller is made of. Every field is required.
+// Config holds the dependencies of a Controller. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
 	// Events records slipway's own Events.
 	Events announce.EventRecorder
 	// Health of the NodePools.
 	Health Health
-	// Ours says whether a claim is ours to care for.
+	// Ours reports whether the launcher manages a claim.
 	Ours func(claim *karpv1.NodeClaim) bool
 }
 
-// Controller sees to rejected pods.
+// Controller handles rejected pods.
 type Controller struct{ config Config }
 
 // New returns a Controller; SetupWithManager starts it with the manager.
@@ -79,8 +79,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Complete(leadership.Reconciler(c.config.Guard, c.Reconcile))
 }
 
-// Reconcile sees to one pod: what its rejection teaches is written down first, then the pod is deleted if it is ours, so that a crash
-// between both forgets nothing. ctx is an effect's.
+// Reconcile handles one pod. It first records what the rejection shows, and then deletes the pod if the launcher bound it, so that a crash
+// in between loses nothing. ctx is an effect's.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
 	if err := c.config.Client.Get(ctx, req.NamespacedName, pod); err != nil || !Rejected(pod) {
@@ -88,7 +88,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	node := &corev1.Node{}
 	if err := c.config.Client.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err) // The pod goes with its node.
+		return reconcile.Result{}, client.IgnoreNotFound(err) // The pod is deleted with its node.
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := c.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimProviderID: node.Spec.ProviderID}); err != nil {
@@ -121,20 +121,20 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// promised says that the claim promised its node to the pod.
+// promised reports whether the pod was promised to the claim's node.
 func promised(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 	refs, err := record.Pods(claim)
 	return err == nil && slices.ContainsFunc(refs, func(r catalog.PodRef) bool { return r.UID == string(pod.UID) })
 }
 
-// untold says that slipway may have bound the pod though the claim does not tell it: a kubelet may be faster. What is told when the
-// claim is initialized is true.
+// untold reports whether slipway may have bound the pod although the claim does not record it: a kubelet may be faster. The record is
+// complete when the claim is initialized.
 func untold(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 	return promised(claim, pod) && !preBound(claim, pod) && metav1.GetControllerOf(pod) != nil &&
 		!conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
 }
 
-// preBound says that the claim promised its node to the pod, and that slipway was to bind it itself.
+// preBound reports whether the pod was promised to the claim's node, and slipway was to bind it.
 func preBound(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 	if !promised(claim, pod) {
 		return false
@@ -143,7 +143,7 @@ func preBound(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 	return err == nil && told && b.At != string(bind.Scheduler) && metav1.GetControllerOf(pod) != nil
 }
 
-// learn writes down in the class what the rejection teaches.
+// learn records in the class what the rejection shows.
 func (c *Controller) learn(ctx context.Context, pod *corev1.Pod, node *corev1.Node, claim *karpv1.NodeClaim) error {
 	var pods corev1.PodList
 	if err := c.config.Client.List(ctx, &pods, client.MatchingFields{index.PodNodeName: node.Name}, client.UnsafeDisableDeepCopy); err != nil {
@@ -154,7 +154,7 @@ func (c *Controller) learn(ctx context.Context, pod *corev1.Pod, node *corev1.No
 		facts.OnNode = append(facts.OnNode, &pods.Items[i])
 	}
 	lesson := Judge(facts)
-	// The NodeClaim has what EC2 says; the Node's label is the kubelet's to change.
+	// The NodeClaim has EC2's value; the kubelet can change the Node's label.
 	instanceType := claim.Labels[corev1.LabelInstanceTypeStable]
 	if lesson.Resource == "" || claim.Spec.NodeClassRef == nil || claim.Status.ImageID == "" || instanceType == "" {
 		return nil

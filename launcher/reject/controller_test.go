@@ -128,7 +128,7 @@ func (w *world) learned() resource.Quantity {
 	return l[0].Allocatable[corev1.ResourceCPU]
 }
 
-// A pod that was bound at launch found less room than planned: what the node has is learned, the pod is replaced, and it is told.
+// A pod that was bound at launch found less capacity than planned: the node's capacity is recorded, and the pod is replaced, with an Event.
 func TestPreBoundPodIsReplaced(t *testing.T) {
 	w := newWorld(t)
 	if w.pod("proxy-1", func(p *corev1.Pod) { p.UID = "u-proxy-1" }) {
@@ -163,7 +163,7 @@ func TestOtherPodsStay(t *testing.T) {
 	}
 }
 
-// A kubelet may reject a pod before it is told who bound it: it is looked at again until the claim is initialized.
+// A kubelet may reject a pod before its binding is recorded: it is checked again until the claim is initialized.
 func TestRejectedBeforeTheBindingIsTold(t *testing.T) {
 	w := newWorld(t)
 	claim := &karpv1.NodeClaim{}

@@ -14,56 +14,57 @@ import (
 	"github.com/slipway-k8s/slipway/disruption"
 )
 
-// reasons are those of a kubelet's admission that are no want of room (pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/cm).
+// reasons matches the reasons of a kubelet's admission that are not a lack of resources (pkg/kubelet/lifecycle/predicate.go,
+// pkg/kubelet/cm).
 var reasons = regexp.MustCompile(`^(NodeAffinity|NodePorts|NodeName|TaintToleration|UnexpectedAdmissionError|TopologyAffinityError|` +
 	`SMTAlignmentError|EmptyPodSharedPoolError|PodFeatureUnsupported|InvalidNodeInfo|PodOSNotSupported|PodOSSelectorNodeLabelDoesNotMatch)$`)
 
-// outOf begins the reasons that are: OutOfcpu, OutOfpods.
+// outOf is the prefix of the other reasons: OutOfcpu, OutOfpods.
 const outOf = "OutOf"
 
-// lacks is the kubelet's message of a pod that found no room: cpu counts in thousandths, everything else in units.
+// lacks matches the kubelet's message for a pod that did not fit: cpu in thousandths, everything else in units.
 var lacks = regexp.MustCompile(`Node didn't have enough resource: (\S+), requested: (\d+), used: (\d+), capacity: (\d+)`)
 
-// lacksCPUs is the CPU manager's message of a pod that asked for whole cores.
+// lacksCPUs matches the CPU manager's message for a pod that requested whole cores.
 var lacksCPUs = regexp.MustCompile(`not enough cpus available to satisfy request: requested=(\d+), available=(\d+)`)
 
 // mirrorAnnotation marks the API server's copy of a pod that a kubelet runs from a file.
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
-// Rejected says that a kubelet rejected the pod.
+// Rejected reports whether a kubelet rejected the pod.
 func Rejected(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && pod.Spec.NodeName != "" && len(pod.Status.ContainerStatuses) == 0 &&
 		(strings.HasPrefix(pod.Status.Reason, outOf) || reasons.MatchString(pod.Status.Reason))
 }
 
-// Facts are what a judgement depends on.
+// Facts are the inputs of a judgment.
 type Facts struct {
 	// Pod that was rejected.
 	Pod *corev1.Pod
 	// Node that it was bound to.
 	Node *corev1.Node
-	// Promised is what the node was planned to have allocatable.
+	// Promised is the node's planned allocatable.
 	Promised corev1.ResourceList
 	// OnNode are the pods that are bound to it.
 	OnNode []*corev1.Pod
-	// Ours says that slipway bound the pod, by its own count of the node's room.
+	// Ours means that slipway bound the pod, according to its own count of the node's free capacity.
 	Ours bool
 }
 
-// Lesson is what the next node of the kind must be planned with.
+// Lesson is a correction for the next nodes of the same instance type and AMI.
 type Lesson struct {
-	// Resource of which there is less room; empty where the rejection teaches nothing.
+	// Resource is the one with less capacity; empty if the rejection shows nothing.
 	Resource corev1.ResourceName
-	// Room is what pods may ask for together.
+	// Room is what pods may request together.
 	Room resource.Quantity
 }
 
-// Judge finds what a rejection teaches: of the resource that lacked, pods have what the node reports, without what its kubelet runs
-// from files; or, where that explains nothing, less than planned by as much as lacked.
+// Judge returns what a rejection shows. The capacity of the lacking resource is what the node reports less the requests of its static pods;
+// or, if that does not explain the rejection, the planned amount less the shortage.
 func Judge(f Facts) Lesson {
 	name, lacking := shortage(f.Pod.Status.Message)
 	if !slices.Contains([]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods}, name) {
-		return Lesson{} // The rest is never planned with a number that can be learned.
+		return Lesson{} // The other resources are not planned with a number that can be corrected.
 	}
 	promised, room := f.Promised[name], f.Node.Status.Allocatable[name].DeepCopy()
 	for _, p := range f.OnNode {
@@ -84,9 +85,9 @@ func Judge(f Facts) Lesson {
 	return Lesson{Resource: name, Room: room}
 }
 
-// fromFile says that the node's kubelet runs the pod from a file. Everybody who may create pods may write the annotation; the kubelet
-// also names its Node as the owner (pkg/kubelet/pod/mirror_client.go) and writes when the pod started, which is not for users to write.
-// A pod that has ended takes no room.
+// fromFile reports whether the node's kubelet runs the pod from a file. Every user who may create pods may write the annotation. The kubelet
+// also sets its Node as the owner (pkg/kubelet/pod/mirror_client.go) and the pod's start time, which users cannot write. A finished pod
+// takes no capacity.
 func (f Facts) fromFile(p *corev1.Pod) bool {
 	_, mirror := p.Annotations[mirrorAnnotation]
 	owner := metav1.GetControllerOf(p)
@@ -94,7 +95,7 @@ func (f Facts) fromFile(p *corev1.Pod) bool {
 		owner != nil && owner.APIVersion == "v1" && owner.Kind == "Node" && owner.Name == f.Node.Name && owner.UID == f.Node.UID
 }
 
-// overcommitted says that the pods of the node, the rejected one among them, ask for more than it reports.
+// overcommitted reports whether the pods of the node, including the rejected one, request more than it reports.
 func (f Facts) overcommitted(name corev1.ResourceName) bool {
 	sum := asked(f.Pod, name)
 	for _, p := range f.OnNode {
@@ -105,7 +106,7 @@ func (f Facts) overcommitted(name corev1.ResourceName) bool {
 	return sum.Cmp(f.Node.Status.Allocatable[name]) > 0
 }
 
-// shortage reads what lacked, and how much, from a kubelet's message.
+// shortage parses the lacking resource, and the amount, from a kubelet's message.
 func shortage(message string) (corev1.ResourceName, resource.Quantity) {
 	if m := lacks.FindStringSubmatch(message); m != nil {
 		name := corev1.ResourceName(m[1])
@@ -120,7 +121,7 @@ func shortage(message string) (corev1.ResourceName, resource.Quantity) {
 func number(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0 // Digits that no machine has.
+		return 0 // More digits than any machine has.
 	}
 	return n
 }

@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What somebody else put on a node, by hand or from another scheduler, says nothing of the room that its kind has.
+// Pods that another user or scheduler put on a node show nothing about the capacity of its type.
 func TestOthersPodsTeachNothing(t *testing.T) {
 	const message = "Pod was rejected: Node didn't have enough resource: cpu, requested: 1200, used: 1500, capacity: 1930"
 	planned := list("1930m", "7Gi", "29")
@@ -90,7 +90,7 @@ func TestOthersPodsTeachNothing(t *testing.T) {
 	}
 }
 
-// Everybody who may create pods can make one look like a pod that a kubelet runs from a file.
+// Every user who may create pods can make one look like a static pod.
 func TestFakedMirrorPodsTeachNothing(t *testing.T) {
 	const message = "Pod was rejected: Node didn't have enough resource: cpu, requested: 64000, used: 0, capacity: 1930"
 	planned := list("1930m", "7Gi", "29")

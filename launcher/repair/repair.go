@@ -42,7 +42,7 @@ type Ender interface {
 	BeginNow(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Config is what a Repairer is made of. Every field is required but Policies and Ours.
+// Config holds the dependencies of a Repairer. Every field is required except Policies and Ours.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
@@ -52,7 +52,7 @@ type Config struct {
 	Ender Ender
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
-	// Registerer takes the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 	// Enabled is the feature gate: without it nothing is repaired.
 	Enabled bool

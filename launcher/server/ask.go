@@ -13,26 +13,26 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
-// ErrNoAnswer says that the scheduler did not answer a question: what was asked counts as no.
+// ErrNoAnswer means that the scheduler did not answer a question, which counts as a negative answer.
 var ErrNoAnswer = errors.New("the scheduler did not answer")
 
-// answerWithin bounds the wait for an answer: the scheduler waits 5 s at most for a taint to reach its cache, or plans.
+// answerWithin bounds the wait for an answer: the scheduler waits up to 5 s for a taint to reach its cache, or plans.
 const answerWithin = 10 * time.Second
 
-// decideWithin is the same for a decision about all nodes of a cluster, which gives way to everything else.
+// decideWithin is the same for a decision about all nodes of a cluster, which has the lowest priority.
 const decideWithin = time.Minute
 
-// asks carries questions to the scheduler that has the stream open.
+// asks sends questions to the scheduler that has the stream open.
 type asks struct {
 	mu sync.Mutex
-	// questions of the open stream; nil while there is none.
+	// questions are those of the open stream; nil while there is none.
 	questions chan *api.Question
 	pending   map[string]chan *api.Answer
 }
 
 func newAsks() *asks { return &asks{pending: map[string]chan *api.Answer{}} }
 
-// Ask implements api.LauncherServer. Of several streams the one opened last has the questions.
+// Ask implements api.LauncherServer. Of several streams the one opened last gets the questions.
 func (s *Server) Ask(stream api.Launcher_AskServer) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -133,8 +133,8 @@ func (a *asks) ask(ctx context.Context, q *api.Question) (*api.Answer, error) {
 	}
 }
 
-// MakeRoom asks for room for pods of nodes that terminate; nodes that terminate soon are added to those that the question avoids. An
-// error means that there was no answer.
+// MakeRoom requests room for pods of terminating nodes; nodes that will terminate soon are added to those that the question avoids. An error
+// means that there was no answer.
 func (s *Server) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error) {
 	q = proto.CloneOf(q)
 	q.Avoid = append(q.Avoid, s.config.Leaving(ctx)...)
@@ -148,7 +148,7 @@ func (s *Server) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAn
 	return nil, ErrNoAnswer
 }
 
-// Busy asks whether the scheduler has anything on a cordoned node. An error means that there was no answer.
+// Busy asks whether the scheduler has placed any pod on a cordoned node. An error means that there was no answer.
 func (s *Server) Busy(ctx context.Context, node string) (busy bool, reason string, err error) {
 	answer, err := s.asks.ask(ctx, &api.Question{Kind: &api.Question_NodeBusy{NodeBusy: &api.NodeBusy{NodeName: node}}})
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Server) Busy(ctx context.Context, node string) (busy bool, reason strin
 	return got.GetBusy(), got.GetReason(), nil
 }
 
-// Consolidate asks which nodes are worth giving up; nodes that terminate soon are added to those that the question avoids. An error
+// Consolidate asks which nodes are worth removing; nodes that will terminate soon are added to those that the question avoids. An error
 // means that there was no answer.
 func (s *Server) Consolidate(ctx context.Context, q *api.Consolidate) (*api.ConsolidateAnswer, error) {
 	q = proto.CloneOf(q)

@@ -83,7 +83,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// No scheduler, a silent one, and one that answers something else: none of it counts as a yes.
+// No scheduler, a silent one, and a wrong answer: none of it counts as a yes.
 func TestQuestionsWithoutAnAnswer(t *testing.T) {
 	w := newWorld(t)
 	if _, err := w.subject.MakeRoom(t.Context(), &api.MakeRoom{NodeNames: []string{"node-1"}}); !errors.Is(err, server.ErrNoAnswer) {
@@ -123,7 +123,7 @@ func TestQuestionsWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A scheduler that closes its side has done nothing wrong.
+// A scheduler that closes its side causes no error.
 func TestAskEndsWithItsClient(t *testing.T) {
 	w := newWorld(t)
 	stream, err := w.client.Ask(t.Context())

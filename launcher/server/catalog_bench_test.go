@@ -15,8 +15,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 )
 
-// BenchmarkCatalog builds the catalog of ten NodePools from 900 instance types in three zones, on demand and spot: from nothing
-// to the first full state that the scheduler has read from the socket. The pools share one EC2NodeClass, or have ten.
+// BenchmarkCatalog builds the catalog of ten NodePools from 900 instance types in three zones, on-demand and spot, until the scheduler has
+// read the first full state from the socket. The pools share one EC2NodeClass, or have ten.
 func BenchmarkCatalog(b *testing.B) {
 	types := market(b, 900, []string{"us-east-1a", "us-east-1b", "us-east-1c"})
 	for _, classes := range []int{1, 10} {
@@ -34,15 +34,15 @@ func BenchmarkCatalog(b *testing.B) {
 			start, n := processorTime(b), 0
 			for ; b.Loop(); n++ {
 				w := newWorldOver(b, func(c client.WithWatch) client.Client { return c }, types, objects...)
-				size, told := 0, 0
+				size, sentState := 0, 0
 				w.await(w.watch(w.client), "the types of every class", func(u *api.CatalogUpdate) bool {
 					size += proto.Size(u)
 					for _, c := range u.GetInstanceTypes() {
 						if len(c.GetTypes()) == 900 {
-							told++
+							sentState++
 						}
 					}
-					return told == classes
+					return sentState == classes
 				})
 				b.ReportMetric(float64(size)/1e6, "MB-sent")
 			}
@@ -51,7 +51,7 @@ func BenchmarkCatalog(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has used: on a busy machine the wall clock says little.
+// processorTime returns the CPU time of this process: on a busy machine the wall clock says little.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

@@ -19,7 +19,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
-// memory is what a stream told of its claims, with what that followed from: in a wave of nodes nearly all are as they were.
+// memory holds what a stream sent about its claims, with the versions of its inputs: in a wave of nodes nearly all are unchanged.
 type memory map[string]remembered
 
 type remembered struct {
@@ -33,12 +33,12 @@ type remembered struct {
 type look struct {
 	*Server
 	before, after memory
-	// classes are the instance types, types the version that they have at least.
+	// classes are the instance types, types their version or an older one.
 	classes map[string]offered
 	types   uint64
 }
 
-// recall returns what was told of a claim, made anew where anything that it follows from has changed.
+// recall returns the stored description of a claim, or builds it again if any of its inputs has changed.
 func (l *look) recall(ctx context.Context, claim *karpv1.NodeClaim) *api.InFlightNode {
 	next := remembered{
 		claim: string(claim.UID) + "/" + claim.ResourceVersion, node: l.hub.versionOf(claim.Status.NodeName), types: l.types,
@@ -52,20 +52,20 @@ func (l *look) recall(ctx context.Context, claim *karpv1.NodeClaim) *api.InFligh
 	return next.message
 }
 
-// collect reads from the cache what a client is to know now. What the cache holds is shared: nothing of it is changed here.
-func (s *Server) collect(ctx context.Context, before memory) (told, memory, error) {
+// collect reads a client's current state from the cache. The cache's objects are shared and are not changed.
+func (s *Server) collect(ctx context.Context, before memory) (sentState, memory, error) {
 	var pools karpv1.NodePoolList
 	if err := s.config.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
-		return told{}, nil, err
+		return sentState{}, nil, err
 	}
 	l := &look{Server: s, before: before, after: memory{}, types: s.types.version()}
 	l.classes = s.types.get()
 	classes := l.classes
 	var claims karpv1.NodeClaimList
 	if err := s.config.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
-		return told{}, nil, err
+		return sentState{}, nil, err
 	}
-	now := told{pools: map[string]*api.NodePool{}, types: map[string]*api.InstanceTypes{}, inFlight: map[string]*api.InFlightNode{}}
+	now := sentState{pools: map[string]*api.NodePool{}, types: map[string]*api.InstanceTypes{}, inFlight: map[string]*api.InFlightNode{}}
 	foreign := map[string]string{}
 	for i := range pools.Items {
 		if ok, why := s.config.Manages(&pools.Items[i]); !ok {
@@ -85,7 +85,7 @@ func (s *Server) collect(ctx context.Context, before memory) (told, memory, erro
 		message := foreign[p.Name]
 		o, known := classes[className(p)]
 		if !known {
-			o.problem = "the instance types of EC2NodeClass " + className(p) + " are not known yet"
+			o.problem = "the instance types of EC2NodeClass " + className(p) + " are not loaded yet"
 		}
 		limits, held := gated(p, byPool[p.Name], s.config.Gate(p))
 		message = cmp.Or(message, notReady(p, o), held)
@@ -98,8 +98,8 @@ func (s *Server) collect(ctx context.Context, before memory) (told, memory, erro
 	return now, l.after, nil
 }
 
-// inFlight says that a claim's node is on its way: not initialized, and not leaving. It is asked of every claim in the cache at each
-// change, and writes to none.
+// inFlight reports whether a claim's node is in flight: not initialized, and not terminating. It is called for every claim in the cache at
+// each change, and changes none.
 func inFlight(claim *karpv1.NodeClaim) bool {
 	return claim.DeletionTimestamp.IsZero() && !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
 }
@@ -142,7 +142,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, clas
 	return out
 }
 
-// lowest is what every instance type that the claim may become has allocatable.
+// lowest returns, for each resource, the least allocatable of the instance types that the claim may become.
 func lowest(claim *karpv1.NodeClaim, classes map[string]offered) corev1.ResourceList {
 	if claim.Spec.NodeClassRef == nil {
 		return nil
@@ -165,7 +165,7 @@ func lowest(claim *karpv1.NodeClaim, classes map[string]offered) corev1.Resource
 	return out
 }
 
-// reported is what the kubelet has told, and for what its device plugins have not told yet, what is expected.
+// reported returns the kubelet's values, and the expected ones for resources that its device plugins have not reported yet.
 func reported(expected, kubelet corev1.ResourceList) corev1.ResourceList {
 	out := maps.Clone(kubelet)
 	if out == nil {
@@ -186,7 +186,7 @@ func readyStatus(node *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// explainEnd says how an in-flight node ended, and which of its pods are not bound.
+// explainEnd describes how an in-flight node ended, and which of its pods are not bound.
 func (s *Server) explainEnd(ctx context.Context, e *api.InFlightEnd, known *api.InFlightNode) {
 	claim := &karpv1.NodeClaim{}
 	found := s.config.Client.Get(ctx, types.NamespacedName{Name: e.GetNodeClaim()}, claim) == nil

@@ -14,20 +14,20 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
-// firstWait and lastWait bound the pause before a write is repeated whose answer did not come.
+// firstWait and lastWait bound the pause before an unanswered write is repeated.
 const firstWait, lastWait = 20 * time.Millisecond, 500 * time.Millisecond
 
-// unansweredError says that a write may have been done or not. A scheduler that took it for a refusal would plan the pods of
-// the claim again while the claim is launched.
+// unansweredError means that it is unknown whether a write was done. If the scheduler took it for a refusal, it would plan the claim's pods
+// again while the claim is launched.
 type unansweredError struct{ cause error }
 
-// Error names the cause.
+// Error returns a text with the cause.
 func (e *unansweredError) Error() string { return "the API server did not answer: " + e.cause.Error() }
 
 // Unwrap returns the cause.
 func (e *unansweredError) Unwrap() error { return e.cause }
 
-// unanswered says that an error is no answer, or that of a server that gave up on its own part.
+// unanswered reports whether an error is not an answer of the server, or one that the server itself could not decide.
 func unanswered(err error) bool {
 	if err == nil || unwritten(err) {
 		return false
@@ -43,8 +43,7 @@ func unanswered(err error) bool {
 	return false
 }
 
-// definite repeats a write that does no harm a second time until it is answered. It fails with an unansweredError when the
-// context ends before.
+// definite repeats an idempotent write until it is answered. It returns an unansweredError if the context ends first.
 func definite(ctx context.Context, write func() error) error {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		err := write()
@@ -59,8 +58,7 @@ func definite(ctx context.Context, write func() error) error {
 	}
 }
 
-// surely looks, before a claim is refused, whether an earlier try has written it: that one was not answered, and what it wrote is
-// being launched.
+// surely checks, before a claim is refused, whether an earlier unanswered try has written it: then it is being launched.
 func (s *Server) surely(ctx context.Context, claim *api.Claim, refused error) error {
 	have := &karpv1.NodeClaim{}
 	err := definite(ctx, func() error { return s.config.Reader.Get(ctx, types.NamespacedName{Name: claim.GetName()}, have) })
@@ -73,7 +71,7 @@ func (s *Server) surely(ctx context.Context, claim *api.Claim, refused error) er
 	return sameClaim(have, claim)
 }
 
-// sameClaim says whether the NodeClaim that has a claim's name can be what an earlier try has written.
+// sameClaim returns an error unless the NodeClaim with a claim's name can be what an earlier try has written.
 func sameClaim(have *karpv1.NodeClaim, claim *api.Claim) error {
 	switch {
 	case !have.DeletionTimestamp.IsZero():

@@ -45,8 +45,8 @@ func (w *world) wantPromises(want map[string][]string) {
 	}
 }
 
-// A pod that is planned again has room kept on one node alone, whatever the scheduler knew of the first promise: on the one that it
-// said last. One that leaves already is left as it is.
+// A pod that is planned again is promised to one node only, whatever the scheduler knows of the first promise: to the last one. A
+// terminating one is not changed.
 func TestPromisedOnce(t *testing.T) {
 	w := newWorld(t, ready("default", nil)...)
 	w.launch(&api.LaunchRequest{Claims: []*api.Claim{
@@ -66,8 +66,8 @@ func TestPromisedOnce(t *testing.T) {
 	})
 }
 
-// A pod that was bound where it was promised first stays in that promise, by which it is known whose it is if its kubelet rejects it;
-// nothing is launched for it.
+// A pod that was bound where it was first promised stays in that promise, which identifies its owner if its kubelet rejects it; nothing is
+// launched for it.
 func TestBoundPodKeepsItsPromise(t *testing.T) {
 	bound := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-u1", UID: "u1"}, Spec: corev1.PodSpec{NodeName: "ip-1"}}
 	w := newWorld(t, append(ready("default", nil), bound)...)
@@ -102,7 +102,7 @@ func TestDisplacedPodIsPromisedWhereItMoves(t *testing.T) {
 
 var errReset = errors.New("read tcp: connection reset by peer")
 
-// losing is the server's client whose creations and patches are done, and answered as lose says.
+// losing returns the server's client whose creations and patches succeed, with the answers that lose returns.
 func losing(lose func(what string) error) func(client.WithWatch) client.Client {
 	return func(c client.WithWatch) client.Client {
 		return interceptor.NewClient(c, interceptor.Funcs{
@@ -143,8 +143,8 @@ func TestAnswerOfTheAPIServerIsLost(t *testing.T) {
 	}
 }
 
-// As long as the API server answers nothing no claim is refused, for one that may be there must not be planned again: the request is not
-// answered, or a read at the end of its time finds the claim. The request that comes again finds it.
+// While the API server does not answer no claim is refused, because a claim that may exist must not be planned again: the request is not
+// answered, or a read at the end of its time finds the claim. A repeated request finds it.
 func TestAPIServerDoesNotAnswer(t *testing.T) {
 	var away atomic.Bool
 	away.Store(true)
@@ -178,8 +178,8 @@ func TestRefusedButWritten(t *testing.T) {
 	}
 }
 
-// A full state is the whole truth: it waits for a request that is being written, whose scheduler may be gone, and for the cache to
-// show what was written.
+// A full state is complete: it waits for a request that is being written, whose scheduler may have ended, and for the cache to show what was
+// written.
 func TestFullStateWaits(t *testing.T) {
 	var hidden atomic.Bool
 	hidden.Store(true)
@@ -234,7 +234,7 @@ func TestFullStateWaits(t *testing.T) {
 	}
 }
 
-// Where the API server cannot be asked there is no full state, and none is made up.
+// If the API server does not answer, no full state is sent.
 func TestNoFullStateWithoutTheAPIServer(t *testing.T) {
 	w := newWorld(t, ready("default", nil)...)
 	w.readerAway.Store(true)

@@ -29,7 +29,7 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 	return out
 }
 
-// nodePool describes a pool; message is why it may not launch, empty where it may.
+// nodePool describes a pool; message is why it may not launch, empty if it may.
 func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string) *api.NodePool {
 	spec := p.Spec.Template.Spec
 	labels := map[string]string{karpv1.NodePoolLabelKey: p.Name}
@@ -50,7 +50,7 @@ func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string) *ap
 		requirements = append(requirements, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})
 		req := &api.Requirement{Key: r.Key, Operator: string(r.Operator), Values: r.Values}
 		if r.MinValues != nil {
-			req.MinValues = int32(min(*r.MinValues, 100)) // The API allows 50 at most.
+			req.MinValues = int32(min(*r.MinValues, 100)) // The API allows at most 50.
 		}
 		out.Requirements = append(out.Requirements, req)
 	}
@@ -83,7 +83,7 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// notReady says why a pool may not launch; empty where it may.
+// notReady returns why a pool may not launch; "" if it may.
 func notReady(p *karpv1.NodePool, o offered) string {
 	switch {
 	case !p.DeletionTimestamp.IsZero():

@@ -8,8 +8,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/health"
 )
 
-// gated are the limits of a NodePool under its gate, and why it may not launch at all; empty where it may. Where one node at a
-// time is tried, the limit is one more than there are besides those that are booting.
+// gated returns the limits of a NodePool under its gate, and why it may not launch at all, or "". If one node at a time is tried, the limit
+// is one more than the nodes that are not booting.
 func gated(pool *karpv1.NodePool, claims []karpv1.NodeClaim, g health.Gate) (corev1.ResourceList, string) {
 	limits := corev1.ResourceList(pool.Spec.Limits)
 	switch {
@@ -38,7 +38,7 @@ func gated(pool *karpv1.NodePool, claims []karpv1.NodeClaim, g health.Gate) (cor
 	return limits, ""
 }
 
-// registered reads the condition as it stands: the claim is shared with the cache.
+// registered reads the condition without changing the claim, which is shared with the cache.
 func registered(claim *karpv1.NodeClaim) bool {
 	for _, c := range claim.Status.Conditions {
 		if c.Type == karpv1.ConditionTypeRegistered {

@@ -12,8 +12,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/health"
 )
 
-// A NodePool whose nodes do not join launches nothing while it is held, and afterwards one node, however many are asked for and
-// however old the plan is; the stream says why. When that one has joined, the next may come.
+// A NodePool whose nodes do not join launches nothing while it is held, and then one node, however many are requested and however old the
+// plan is; the stream has the reason. When that node has joined, the next may be launched.
 func TestGate(t *testing.T) {
 	w := newWorld(t, ready("default", nil)...)
 	updates := w.watch(w.client)

@@ -14,17 +14,17 @@ import (
 // grouped is a claim or a placement.
 type grouped interface{ GetGroup() string }
 
-// broken are the groups of a request of which something was refused, and what that was: of a group all is recorded or nothing.
+// broken maps the groups of a request of which a part was refused to the refusal: a group is recorded completely or not at all.
 type broken map[string]string
 
-// note takes a result into account.
+// note adds a result.
 func (b broken) note(in grouped, r *api.Result) {
 	if group := in.GetGroup(); group != "" && !r.GetRecorded() && b[group] == "" {
 		b[group] = fmt.Sprintf("%s of the same gang was not recorded: %s", r.GetName(), r.GetMessage())
 	}
 }
 
-// refusal of what belongs to a broken group, nil for anything else.
+// refusal returns the refusal of a member of a broken group, nil for any other.
 func (b broken) refusal(in grouped, name string) error {
 	if why := b[in.GetGroup()]; why != "" && in.GetGroup() != "" {
 		return &refusal{"GangIncomplete", fmt.Sprintf("claim %s: %s", name, why)}
@@ -32,7 +32,7 @@ func (b broken) refusal(in grouped, name string) error {
 	return nil
 }
 
-// spread refuses the claims of groups of which one is refused already, before anything is written.
+// spread refuses all claims of groups of which one is refused already, before anything is written.
 func (s *Server) spread(claims []*api.Claim, over []error) {
 	b := broken{}
 	for i, c := range claims {
@@ -48,8 +48,8 @@ func (s *Server) spread(claims []*api.Claim, over []error) {
 	}
 }
 
-// takeBack deletes the NodeClaims that were just written for broken groups. Nobody has been told of them: if this process ends
-// before, the request was not answered, and what exists shows in the next full state.
+// takeBack deletes the NodeClaims that were just written for broken groups. No client has received them: if this process ends first, the
+// request was not answered, and the next full state shows what exists.
 func (s *Server) takeBack(ctx context.Context, in *api.LaunchRequest, out *api.LaunchResponse, recorded []*karpv1.NodeClaim) {
 	b := broken{}
 	for i, c := range in.GetClaims() {

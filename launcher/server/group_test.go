@@ -16,7 +16,7 @@ func inGroup(group string, c *api.Claim) *api.Claim {
 	return c
 }
 
-// Of a group all is recorded or nothing, whatever refuses a part of it.
+// A group is recorded completely or not at all, whatever refuses a part of it.
 func TestGroups(t *testing.T) {
 	objects := append(ready("default", nil), ready("small", karpv1.Limits{corev1.ResourceCPU: resource.MustParse("3")})...)
 	w := newWorld(t, objects...)

@@ -11,18 +11,18 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// hub tells all streams that something changed; what, they find out themselves.
+// hub notifies all streams of a change; they find out themselves what changed.
 type hub struct {
 	mu      sync.Mutex
 	changed chan struct{}
-	// nodes hold the number of the last change of each Node, changes that of the last of any.
+	// nodes maps each Node to the number of its last change, changes is the number of the last change of any.
 	nodes   map[string]uint64
 	changes uint64
 }
 
 func newHub() *hub { return &hub{changed: make(chan struct{}), nodes: map[string]uint64{}} }
 
-// touch notes a change of a Node, gone its end.
+// touch records a change of a Node, gone its deletion.
 func (h *hub) touch(node string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -36,7 +36,7 @@ func (h *hub) gone(node string) {
 	delete(h.nodes, node)
 }
 
-// versionOf a Node rises with its changes; read it before the Node.
+// versionOf returns a number that increases with the Node's changes; read it before the Node.
 func (h *hub) versionOf(node string) uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,14 +50,14 @@ func (h *hub) notify() {
 	h.changed = make(chan struct{})
 }
 
-// next is closed at the first notification after the call.
+// next returns a channel that is closed at the first notification after the call.
 func (h *hub) next() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.changed
 }
 
-// watch has the hub notified of every change that a stream may tell.
+// watch notifies the hub of every change that a stream may send.
 func (s *Server) watch(ctx context.Context) error {
 	for _, obj := range []client.Object{&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &awsv1.EC2NodeClass{}} {
 		informer, err := s.config.Cache.GetInformer(ctx, obj)
@@ -71,7 +71,7 @@ func (s *Server) watch(ctx context.Context) error {
 			}
 			s.hub.notify()
 		}
-		// The version of a Node is noted before the streams look.
+		// The version of a Node is recorded before the streams read it.
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(added any) {
 				if node, ok := added.(*corev1.Node); ok {
@@ -104,7 +104,7 @@ func (s *Server) watch(ctx context.Context) error {
 	return nil
 }
 
-// matters leaves out the heartbeats of nodes that are none of ours or are initialized: thousands of them say nothing new.
+// matters filters out the heartbeats of nodes that slipway does not manage or that are initialized: thousands of them contain no news.
 func matters(before, after any) bool {
 	node, ok := after.(*corev1.Node)
 	if !ok {
@@ -117,7 +117,7 @@ func matters(before, after any) bool {
 	return node.Labels[karpv1.NodeInitializedLabelKey] == "" || old.Labels[karpv1.NodeInitializedLabelKey] == ""
 }
 
-// failures remembers why claims came to nothing, by name: the planner never uses one twice.
+// failures records why claims failed, by name: the planner never uses a name twice.
 type failures struct {
 	mu     sync.Mutex
 	claims map[string]failure
@@ -126,7 +126,7 @@ type failures struct {
 
 type failure struct{ reason, message string }
 
-// mostFailures bounds the memory: an ending is told within milliseconds of the failure.
+// mostFailures bounds the memory: an ending is sent within milliseconds of the failure.
 const mostFailures = 10_000
 
 func newFailures() *failures { return &failures{claims: map[string]failure{}} }

@@ -24,12 +24,12 @@ import (
 // nodesLimit is the resource by which a NodePool limits the number of its nodes.
 const nodesLimit corev1.ResourceName = "nodes"
 
-// keepReserved is how long room is kept for a claim that was let through, where the cache never shows it: its creation may have
-// succeeded although it was answered with an error.
+// keepReserved is how long room under the limits is reserved for an admitted claim that the cache never shows: its creation may have
+// succeeded although it returned an error.
 const keepReserved = time.Minute
 
-// ledger lets claims through as far as spec.limits of their NodePools allow, whatever EC2 makes of them, and however many requests
-// come at once. The cache lags behind what was written, so that what was let through is remembered until the cache shows it.
+// ledger admits claims as far as spec.limits of their NodePools allow, whichever offering EC2 picks, and with concurrent requests. The cache
+// lags behind the writes, so admitted claims are recorded until the cache shows them.
 type ledger struct {
 	mu       sync.Mutex
 	reserved map[string]reservation
@@ -39,19 +39,19 @@ type reservation struct {
 	pool     string
 	capacity corev1.ResourceList
 	until    time.Time
-	// instanceTypes are those that it was let through with.
+	// instanceTypes are those that it was admitted with.
 	instanceTypes []string
 }
 
-// errSentAgain is the answer for a claim that the cache shows already: it is not created a second time, even where it has ended
-// meanwhile, since nobody has counted that.
+// errSentAgain is the answer for a claim that the cache shows already: it is not created a second time, even if it has ended meanwhile,
+// since the ledger has not counted it.
 var errSentAgain = errors.New("the claim is recorded already")
 
 func newLedger() *ledger { return &ledger{reserved: map[string]reservation{}} }
 
-// admit refuses the claims that would take a NodePool over spec.limits, in the order of the request: the plan counted with a state
-// that may be older than what other writers have done since. A claim whose dearest instance type would is let through without
-// that type.
+// admit refuses the claims that would exceed a NodePool's spec.limits, in the order of the request: the plan may have counted with a state
+// older than other writers' changes. If only a claim's most expensive instance type would exceed them, the claim is admitted without that
+// type.
 func (s *Server) admit(ctx context.Context, claims []*api.Claim) ([]error, error) {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Server) admit(ctx context.Context, claims []*api.Claim) ([]error, error
 	return out, nil
 }
 
-// again lets a claim through that was let through before and that the cache does not show, as it was then.
+// again admits a claim that was admitted before and that the cache does not show, with the same instance types.
 func (l *ledger) again(c *api.Claim) error {
 	r, ok := l.reserved[c.GetName()]
 	if !ok {
@@ -102,14 +102,14 @@ func (l *ledger) again(c *api.Claim) error {
 	return nil
 }
 
-// withdraw gives back the room of a claim that was not written for certain.
+// withdraw releases the reservation of a claim that was certainly not written.
 func (l *ledger) withdraw(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.reserved, name)
 }
 
-// budgetOf reads a NodePool with limits; nil stands for one that has none or does not exist. The ledger is locked.
+// budgetOf reads a NodePool with limits; nil if it has none or does not exist. The ledger is locked.
 func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 	object := &karpv1.NodePool{}
 	if err := s.config.Client.Get(ctx, types.NamespacedName{Name: name}, object); err != nil {
@@ -145,7 +145,7 @@ func (s *Server) budgetOf(ctx context.Context, name string) (*budget, error) {
 	return b, nil
 }
 
-// budget is what limits one NodePool.
+// budget is the state of one NodePool's limits.
 type budget struct {
 	limits, usage corev1.ResourceList
 	// recorded are the names of its NodeClaims: a claim that is sent again counts once.
@@ -153,15 +153,15 @@ type budget struct {
 	types    map[string]catalog.InstanceType
 }
 
-// admission is what becomes of a claim: refused and why, or with which instance types it is let through and what it may use at most.
+// admission is the decision about a claim: the reason of its refusal, or the admitted instance types and the maximum usage.
 type admission struct {
 	refused       string
 	instanceTypes []string
 	reserve       corev1.ResourceList
 }
 
-// admit decides about claims together: first each with the instance type that the plan counts on, then, in what is left, with all
-// the others that would do. EC2 may choose any of them.
+// admit decides about claims together: first each with the instance type that the plan assumes, then, in the remaining room, with all other
+// acceptable types. EC2 may choose any of them.
 func (b *budget) admit(claims []*api.Claim) []admission {
 	out := make([]admission, len(claims))
 	expected := make([]corev1.ResourceList, len(claims))
@@ -196,20 +196,20 @@ func (b *budget) admit(claims []*api.Claim) []admission {
 	return out
 }
 
-// least is what a claim uses at least: what the instance type has that the plan counts on.
+// least returns a claim's minimum usage: the capacity of the instance type that the plan assumes.
 func (b *budget) least(c *api.Claim) (corev1.ResourceList, string) {
 	t, known := b.types[c.GetExpected().GetInstanceType()]
 	if !known || !slices.Contains(c.GetInstanceTypes(), t.Name) {
 		names := b.known(c.GetInstanceTypes(), nil)
 		if len(names) == 0 {
-			return nil, "none of its instance types is known, so that spec.limits cannot be kept"
+			return nil, "the capacity of its instance types is unknown, so that spec.limits cannot be kept"
 		}
 		return one(highest(names, b.types)), ""
 	}
 	return one(t.Capacity), ""
 }
 
-// known are the instance types whose capacity is known and, where atMost is given, no more than that of any limited resource.
+// known returns the instance types whose capacity is known and, if atMost is set, does not exceed it in any limited resource.
 func (b *budget) known(names []string, atMost corev1.ResourceList) []string {
 	var out []string
 	for _, name := range names {
@@ -228,7 +228,7 @@ func (b *budget) known(names []string, atMost corev1.ResourceList) []string {
 	return out
 }
 
-// exceeded says which limit a usage exceeds; empty where none.
+// exceeded returns the limit that a usage exceeds; "" if none.
 func (b *budget) exceeded(usage corev1.ResourceList) string {
 	for _, name := range slices.Sorted(maps.Keys(b.limits)) {
 		limit, used := b.limits[name], usage[name]
@@ -239,7 +239,7 @@ func (b *budget) exceeded(usage corev1.ResourceList) string {
 	return ""
 }
 
-// one is the capacity of one node.
+// one returns the usage of one node with that capacity.
 func one(capacity corev1.ResourceList) corev1.ResourceList {
 	out := maps.Clone(capacity)
 	if out == nil {
@@ -249,7 +249,7 @@ func one(capacity corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// highest is, of each resource, the most that any of the instance types has.
+// highest returns, for each resource, the most that any of the instance types has.
 func highest(names []string, types map[string]catalog.InstanceType) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, name := range names {
@@ -262,7 +262,7 @@ func highest(names []string, types map[string]catalog.InstanceType) corev1.Resou
 	return out
 }
 
-// estimated gives a claim without an instance the most that it may become, so that limits count it from the start.
+// estimated sets the maximum usage for a claim without an instance, so that limits count it from the start.
 func estimated(claim *karpv1.NodeClaim, classes map[string]offered) *karpv1.NodeClaim {
 	if len(claim.Status.Capacity) > 0 || claim.Spec.NodeClassRef == nil {
 		return claim

@@ -20,8 +20,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// lagging is an API server behind a cache that shows NodeClaims late, as an informer does. It checks every NodeClaim that is
-// created against the limits, as if EC2 always chose the dearest instance type that a claim allows.
+// lagging is an API server behind a cache that shows NodeClaims late, as an informer does. It checks every created NodeClaim against the
+// limits, as if EC2 always chose the most expensive instance type that a claim allows.
 type lagging struct {
 	client.WithWatch
 	t     *testing.T
@@ -75,7 +75,7 @@ func (l *lagging) Get(ctx context.Context, key client.ObjectKey, o client.Object
 	return apierrors.NewNotFound(schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}, key.Name)
 }
 
-// Create checks the limits, and now and then fails after all, as a call does whose answer is lost.
+// Create checks the limits, and sometimes returns an error after success, as a call with a lost answer does.
 func (l *lagging) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	if err := l.WithWatch.Create(ctx, o, opts...); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (l *lagging) check(ctx context.Context) {
 	}
 }
 
-// Limits are exact: whatever EC2 chooses, however many requests come at once, sent again, with claims that end meanwhile, and
-// however far the cache lags behind, no NodePool is ever over them.
+// Limits are exact: no NodePool ever exceeds them, whatever EC2 chooses, with concurrent and repeated requests, with claims that end
+// meanwhile, and however far the cache lags.
 func TestLimitsAreNeverExceeded(t *testing.T) {
 	var all []catalog.InstanceType
 	byName := map[string]catalog.InstanceType{}
@@ -158,7 +158,7 @@ func TestLimitsAreNeverExceeded(t *testing.T) {
 	requests.Wait()
 	close(stop)
 	background.Wait()
-	// Room that is kept for claims which ended before the cache had shown them comes back later: two thirds of a limit are used.
+	// Reservations for claims that ended before the cache had shown them are released later: two thirds of a limit are used.
 	if l.cpu < 200 && l.memory < 1000<<30 && l.nodes < 40 {
 		t.Errorf("at most %d of 301 CPUs, %d bytes of 1500 GiB and %d of 60 nodes were used", l.cpu, l.memory, l.nodes)
 	}

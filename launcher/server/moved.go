@@ -22,15 +22,15 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// moveOut takes the pods of a request out of the promises of all other NodeClaims, before they are promised anew: the scheduler's
-// last word counts, and no pod has room kept on two nodes. It does so first, since a pod that nobody promises is planned again
-// after a crash, and one that two promise costs a node.
+// moveOut removes the pods of a request from the promises of all other NodeClaims, before they are promised again: the scheduler's last
+// decision counts, and no pod is promised to two nodes. This comes first: after a crash, a pod without a promise is planned again, while one
+// with two promises costs a node.
 //
-// A pod that is bound by now keeps the promise that it was bound for, and is left out of the request; a claim for such pods alone is
-// refused in over.
+// A pod that is bound by now keeps the promise that it was bound for, and is left out of the request; a claim for such pods only is refused
+// in over.
 func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest, over []error) error {
 	leaving := map[string]sets.Set[string]{}
-	// Pods of nodes that terminate are bound, to the nodes that they leave.
+	// Pods of terminating nodes are bound: to those nodes.
 	bound := in.GetPurpose() == api.Purpose_PURPOSE_TERMINATION || in.GetPurpose() == api.Purpose_PURPOSE_MOVE
 	for i, c := range in.GetClaims() {
 		had := len(c.GetPods())
@@ -57,8 +57,8 @@ func (s *Server) moveOut(ctx context.Context, in *api.LaunchRequest, over []erro
 	return nil
 }
 
-// leave notes which NodeClaims pods leave that are promised anew, and returns those that do. bound means that the pods run on nodes
-// that terminate.
+// leave records the NodeClaims from which pods are moved by new promises, and returns the moved pods. bound means that the pods run on
+// terminating nodes.
 func (s *Server) leave(ctx context.Context, leaving map[string]sets.Set[string], to string, bound bool, pods []*api.PodRef) ([]*api.PodRef, error) {
 	var kept []*api.PodRef
 	for _, p := range pods {
@@ -88,7 +88,7 @@ func (s *Server) leave(ctx context.Context, leaving map[string]sets.Set[string],
 	return kept, nil
 }
 
-// strike takes pods out of what a NodeClaim promises. One that is gone, or is going, promises nothing.
+// strike removes pods from a NodeClaim's promises. One that is deleted, or is being deleted, promises nothing.
 func (s *Server) strike(ctx context.Context, name string, uids sets.Set[string]) error {
 	err := s.promise(ctx, name, func(claim *karpv1.NodeClaim) (string, error) {
 		if !claim.DeletionTimestamp.IsZero() {
@@ -105,7 +105,7 @@ func (s *Server) strike(ctx context.Context, name string, uids sets.Set[string])
 	return err
 }
 
-// promise writes what a NodeClaim promises, as change has it from what it does now, until the answer is definite.
+// promise writes a NodeClaim's promises, as change computes them from the current ones, until the answer is definite.
 func (s *Server) promise(ctx context.Context, name string, change func(*karpv1.NodeClaim) (string, error)) error {
 	return definite(ctx, func() error {
 		return leadership.RetryOnConflict(func() error {
@@ -127,11 +127,11 @@ func (s *Server) promise(ctx context.Context, name string, change func(*karpv1.N
 	})
 }
 
-// caughtUpIn is how long a stream waits for the cache to show what the API server has.
+// caughtUpIn is how long a stream waits for the cache to reach the state of the API server.
 const caughtUpIn = 10 * time.Second
 
-// caughtUp waits until the cache shows every NodeClaim that the API server has: whoever begins with a full state takes what is not
-// in it for gone. The cache may lag behind what a request has written whose scheduler, or launcher, ended before it was answered.
+// caughtUp waits until the cache shows every NodeClaim of the API server: a client treats what is missing from a full state as deleted. The
+// cache may lag behind the writes of a request whose scheduler, or launcher, ended before the answer.
 func (s *Server) caughtUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, caughtUpIn)
 	defer cancel()
@@ -151,12 +151,12 @@ func (s *Server) caughtUp(ctx context.Context) error {
 	return nil
 }
 
-// shows says whether the cache has the NodeClaim as it was read, or a later one; one that is gone since needs no showing.
+// shows reports whether the cache has the NodeClaim as it was read, or a later version; one deleted since counts as shown.
 func (s *Server) shows(ctx context.Context, read *karpv1.NodeClaim) bool {
 	key, have := client.ObjectKeyFromObject(read), &karpv1.NodeClaim{}
 	if err := s.config.Client.Get(ctx, key, have); err == nil && have.UID == read.UID {
 		order, err := resourceversion.CompareResourceVersion(have.ResourceVersion, read.ResourceVersion)
-		return err != nil || order >= 0 // A version that cannot be compared says nothing against it.
+		return err != nil || order >= 0 // If versions cannot be compared, the cached one is accepted.
 	}
 	now := &karpv1.NodeClaim{}
 	err := s.config.Reader.Get(ctx, key, now)

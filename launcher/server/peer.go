@@ -12,19 +12,19 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
-// Peer is what the scheduler beside the launcher says of itself. It is safe for concurrent use.
+// Peer is the version and identity that the scheduler in the same pod has sent. It is safe for concurrent use.
 type Peer struct {
 	versions *prometheus.GaugeVec
 
 	mu sync.Mutex
-	// asked means that a scheduler has sent its version since the process began, version is what it sent last.
+	// asked means that a scheduler has sent its version since the process began; version is the last one sent.
 	asked   bool
 	version *api.Version
-	// identity under which it takes part in leader election; empty before it has said so.
+	// identity is the one of its leader election; empty before the scheduler has sent it.
 	identity string
 }
 
-// NewPeer returns a Peer of which nothing is known, and registers its metric.
+// NewPeer returns a Peer without a version, and registers its metric.
 func NewPeer(registerer prometheus.Registerer) (*Peer, error) {
 	versions := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "slipway_protocol_info",
@@ -33,7 +33,7 @@ func NewPeer(registerer prometheus.Registerer) (*Peer, error) {
 	return &Peer{versions: versions}, registerer.Register(versions)
 }
 
-// check notes the version that the scheduler sent with a call, and returns an *api.IncompatibleError where the call is to be refused.
+// check records the version that the scheduler sent with a call, and returns an *api.IncompatibleError if the call is to be refused.
 func (p *Peer) check(ctx context.Context, theirs *api.Version) error {
 	skew := api.SkewOf(theirs)
 	p.mu.Lock()
@@ -58,7 +58,7 @@ func (p *Peer) check(ctx context.Context, theirs *api.Version) error {
 	return nil
 }
 
-// leads notes the identity under which the scheduler takes part in leader election.
+// leads records the identity with which the scheduler takes part in leader election.
 func (p *Peer) leads(ctx context.Context, identity string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,8 +68,8 @@ func (p *Peer) leads(ctx context.Context, identity string) {
 	p.identity = identity
 }
 
-// Ready fails while the scheduler that called last is refused. It is a check of /readyz: a rollout of two images that do not go
-// together stops there.
+// Ready returns an error while the scheduler that called last is refused. It is a check of /readyz: a rollout of two incompatible images
+// stops there.
 func (p *Peer) Ready(*http.Request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -53,8 +53,8 @@ func others() []*api.Version {
 	return []*api.Version{nil, {Major: api.ProtocolMajor + 1}}
 }
 
-// A scheduler of another major version is refused whatever it asks for, and learns why: nothing is recorded, nothing of the catalog
-// is sent, which it might take for all there is, and its stream has no questions. It can lead and resign as ever.
+// A scheduler of another major version is refused whatever it asks for, with the reason: nothing is recorded, no catalog is sent, which it
+// might take for complete, and its stream has no questions. It can still lead and resign.
 func TestAnotherVersionIsRefused(t *testing.T) {
 	for _, version := range others() {
 		t.Run(version.Text(), func(t *testing.T) {

@@ -19,24 +19,24 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// cacheWait is how long an answer waits for the cache to show what was written: a stream that is read after the answer then has it.
+// cacheWait is how long an answer waits for the cache to show the written objects: a stream read after the answer then includes them.
 const cacheWait = 500 * time.Millisecond
 
-// refusal is why a claim or a placement was not recorded.
+// refusal is the reason why a claim or a placement was not recorded.
 type refusal struct{ reason, message string }
 
-// Error is the message.
+// Error returns the message.
 func (r *refusal) Error() string { return r.message }
 
 // Launch implements api.LauncherServer:
 //
-//  1. refuse a scheduler of another major version, and wait for the Launch before it, whose scheduler may be gone;
-//  2. refuse everything while not leading, what would exceed a NodePool's limits, and what is in a group with that;
-//  3. take the pods out of what other NodeClaims promise;
-//  4. write a NodeClaim for every claim, all at once, and then the promises of every placement;
-//  5. take back the NodeClaims of groups of which anything was refused;
-//  6. hand the NodeClaims on to be launched;
-//  7. wait until the cache has them, and answer, unless the API server left anything unanswered: then it has to be sent again.
+//  1. refuse a scheduler of another major version, and wait for the previous Launch, whose scheduler may have ended;
+//  2. refuse everything while not leading, the claims that would exceed a NodePool's limits, and the members of their groups;
+//  3. remove the pods from other NodeClaims' promises;
+//  4. write a NodeClaim for every claim, concurrently, and then the promises of every placement;
+//  5. delete the NodeClaims of groups of which anything was refused;
+//  6. enqueue the NodeClaims for launch;
+//  7. wait until the cache has them, and answer, unless the API server left any write unanswered: then the request must be sent again.
 func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.LaunchResponse, error) {
 	if err := s.config.Peer.check(ctx, in.GetVersion()); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *Server) Launch(ctx context.Context, in *api.LaunchRequest) (*api.Launch
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	s.spread(in.GetClaims(), over)
-	// Others see a NodeClaim as soon as it is written.
+	// Other controllers see a NodeClaim as soon as it is written.
 	release := s.config.Launcher.Hold(names(in.GetClaims()))
 	defer release()
 	out := &api.LaunchResponse{
@@ -85,7 +85,7 @@ func names(claims []*api.Claim) []string {
 	return out
 }
 
-// leading returns a context for effects, or the refusal that the contract asks for.
+// leading returns a context for effects, or the refusal that the contract requires.
 func (s *Server) leading(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	effects, cancel, ok := s.config.Leader.Context(ctx)
 	if ok {
@@ -101,7 +101,7 @@ func (s *Server) leading(ctx context.Context) (context.Context, context.CancelFu
 	return nil, nil, status.Error(codes.FailedPrecondition, "the Lease names another leader")
 }
 
-// hand gives the recorded claims to the launcher, and waits for the cache to show them.
+// hand enqueues the recorded claims for launch, and waits for the cache to show them.
 func (s *Server) hand(ctx context.Context, in *api.LaunchRequest, recorded []*karpv1.NodeClaim, release func()) {
 	var fresh []*karpv1.NodeClaim
 	for _, c := range recorded {
@@ -123,7 +123,7 @@ func (s *Server) hand(ctx context.Context, in *api.LaunchRequest, recorded []*ka
 	}
 }
 
-// unwritten says that a claim was refused before anything was written. After any other error it may be there all the same.
+// unwritten reports whether a claim was refused before anything was written. After any other error it may exist.
 func unwritten(err error) bool {
 	_, refused := errors.AsType[*refusal](err)
 	_, invalid := record.AsInvalid(err)
@@ -144,7 +144,7 @@ func result(name string, err error) *api.Result {
 	return out
 }
 
-// record writes the NodeClaim of a claim. One of the same name that exists already is what an earlier try has written.
+// record writes the NodeClaim of a claim. An existing one of the same name was written by an earlier try.
 func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, error) {
 	pool := &karpv1.NodePool{}
 	if err := s.config.Client.Get(ctx, types.NamespacedName{Name: in.GetNodePool()}, pool); err != nil {
@@ -183,7 +183,7 @@ func (s *Server) record(ctx context.Context, in *api.Claim) (*karpv1.NodeClaim, 
 	return claim, nil
 }
 
-// recordedBefore says whether the NodeClaim that has the name already can be what an earlier try has written.
+// recordedBefore returns an error unless the existing NodeClaim of that name can be what an earlier try has written.
 func (s *Server) recordedBefore(ctx context.Context, claim *api.Claim) error {
 	have := &karpv1.NodeClaim{}
 	err := s.config.Client.Get(ctx, types.NamespacedName{Name: claim.GetName()}, have)

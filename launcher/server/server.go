@@ -25,60 +25,60 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// Offers is what can be launched; cloud.Cloud has it.
+// Offers is the part of cloud.Cloud that lists what can be launched.
 type Offers interface {
 	// InstanceTypes lists what can be launched from a resolved class.
 	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
-	// Changed is closed, and replaced, whenever offerings changed.
+	// Changed returns a channel that is closed, and replaced, whenever offerings change.
 	Changed() <-chan struct{}
 }
 
-// Leader is what the scheduler beside us tells about itself; *leadership.Leadership is one.
+// Leader receives the leader election of the scheduler in the same pod; *leadership.Leadership is one.
 type Leader interface {
 	leadership.Guard
-	// Lead tells the identity under which the scheduler takes part in leader election.
+	// Lead sets the identity with which the scheduler takes part in leader election.
 	Lead(identity, leaseNamespace, leaseName string) error
 	// Refresh reads the Lease now.
 	Refresh(ctx context.Context) error
-	// Leading says whether the launcher may act.
+	// Leading reports whether the launcher may act.
 	Leading() bool
-	// Resign stops and waits for running effects.
+	// Resign stops, and waits for running effects.
 	Resign(ctx context.Context) error
 }
 
-// Launcher takes recorded claims; *launch.Launcher is one.
+// Launcher launches recorded claims; *launch.Launcher is one.
 type Launcher interface {
-	// Enqueue hands claims over and returns at once.
+	// Enqueue queues claims and returns at once.
 	Enqueue(claims ...*karpv1.NodeClaim)
-	// Hold has claims of these names wait until release is called, whoever hands them over.
+	// Hold delays the launch of claims with these names until release is called.
 	Hold(names []string) (release func())
 }
 
-// Config is what a Server is made of. Every field but the last three is required.
+// Config holds the dependencies of a Server. Every field except the last three is required.
 type Config struct {
-	// Socket is the path of the unix socket; one that is left from an earlier process is replaced.
+	// Socket is the path of the unix socket; one left by an earlier process is replaced.
 	Socket string
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
 	// Reader reads from the API server.
 	Reader client.Reader
-	// Cache tells of changes.
+	// Cache notifies of changes.
 	Cache cache.Cache
-	// Offers of the cloud.
+	// Offers lists what can be launched.
 	Offers Offers
 	// Leader follows the scheduler's leadership.
 	Leader Leader
-	// Launcher of recorded claims.
+	// Launcher launches recorded claims.
 	Launcher Launcher
-	// Peer is what the scheduler says of itself.
+	// Peer is the scheduler's version and identity.
 	Peer *Peer
 	// JoinDeadline is how long a node with promised pods may take to become Ready.
 	JoinDeadline time.Duration
-	// Manages says whether a NodePool is ours; nil means all are. The message says why not.
+	// Manages reports whether slipway manages a NodePool, with the reason if not; nil means that it manages all.
 	Manages func(pool *karpv1.NodePool) (bool, string)
-	// Gate says whether a NodePool's nodes join, so that more of them may be launched; nil means all do.
+	// Gate returns whether a NodePool may launch more nodes, according to whether its nodes join; nil means that all may.
 	Gate func(pool *karpv1.NodePool) health.Gate
-	// Leaving names nodes that are to be replaced soon: the scheduler plans no room on them for pods that move. Nil means none are.
+	// Leaving returns the nodes that are to be replaced soon: the scheduler plans no room on them for pods that move. Nil means none.
 	Leaving func(ctx context.Context) []string
 }
 
@@ -92,11 +92,11 @@ type Server struct {
 	failures *failures
 	asks     *asks
 	ledger   *ledger
-	// turn is held by the Launch under way, and by a stream that begins.
+	// turn is held by the current Launch, and by a stream that begins.
 	turn chan struct{}
 }
 
-// maxMessage is above the catalogue of all types in all zones for dozens of EC2NodeClasses.
+// maxMessage is larger than the catalog of all types in all zones for dozens of EC2NodeClasses.
 const maxMessage = 256 << 20
 
 // New returns a Server that serves once Run is called.
@@ -117,7 +117,7 @@ func New(c Config) (*Server, error) {
 	return &Server{config: c, hub: newHub(), types: newTypes(), failures: newFailures(), asks: newAsks(), ledger: newLedger(), turn: make(chan struct{}, 1)}, nil
 }
 
-// Run serves until ctx ends. It begins once the cache is filled, so that a stream's first message is the whole truth.
+// Run serves until ctx ends. It begins once the cache is filled, so that a stream's first message is complete.
 func (s *Server) Run(ctx context.Context) error {
 	parent := ctx
 	ctx, cancel := context.WithCancel(ctx)
@@ -139,7 +139,7 @@ func (s *Server) Run(ctx context.Context) error {
 	wg.Go(func() { s.keepTypes(ctx) })
 	wg.Go(func() {
 		<-ctx.Done()
-		server.Stop() // Streams never end by themselves.
+		server.Stop() // Streams do not end by themselves.
 	})
 	klog.FromContext(ctx).Info("Serving the scheduler", "socket", s.config.Socket)
 	err = server.Serve(listener)
@@ -151,7 +151,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return fmt.Errorf("socket %s: %w", s.config.Socket, err)
 }
 
-// listen opens the socket for this user alone: whoever can write to it can spend money.
+// listen opens the socket for this user only: a process that can write to it can spend money.
 func listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
@@ -169,7 +169,7 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// takeTurn waits until no Launch is under way; the caller is the one from then on until it calls done.
+// takeTurn waits until no Launch is in progress and excludes others until done is called.
 func (s *Server) takeTurn(ctx context.Context) (done func(), err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -193,11 +193,11 @@ func (s *Server) Resign(ctx context.Context, _ *api.ResignRequest) (*api.ResignR
 	return &api.ResignResponse{}, s.config.Leader.Resign(ctx)
 }
 
-// Failed notes why a claim came to nothing, for its ending in the streams.
+// Failed records why a claim failed, for its ending in the streams.
 func (s *Server) Failed(claim *karpv1.NodeClaim, reason, message string) {
 	s.failures.note(claim.Name, reason, message)
 	s.hub.notify()
 }
 
-// Recheck has the streams told anew: Manages may answer otherwise than before.
+// Recheck makes the streams send their state again: Manages may have changed.
 func (s *Server) Recheck() { s.hub.notify() }

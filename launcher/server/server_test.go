@@ -34,7 +34,7 @@ func TestSocketIsForOneUserAlone(t *testing.T) {
 	}
 }
 
-// TestFullStateFirst: whoever connects is told everything once, then changes, in generations without gaps.
+// TestFullStateFirst: a new client receives everything once, then changes, in generations without gaps.
 func TestFullStateFirst(t *testing.T) {
 	w := newWorld(t, ready("default", nil)...)
 	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1")}})
@@ -83,7 +83,7 @@ func TestLaunchRecords(t *testing.T) {
 	if name := <-w.handed; name != "default-1" {
 		t.Errorf("handed on: %s", name)
 	}
-	// A retry is answered alike and launches nothing twice.
+	// A retry gets the same answer and launches nothing twice.
 	if again := w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1")}}); !again["default-1"].GetRecorded() {
 		t.Errorf("retry: %v", again)
 	}
@@ -133,7 +133,7 @@ func TestLaunchRefuses(t *testing.T) {
 	}
 }
 
-// TestNameOfAClaimThatLeaves: a retry must not be told that a claim is recorded which comes to nothing.
+// TestNameOfAClaimThatLeaves: a retry must not be answered as recorded if the claim is being deleted.
 func TestNameOfAClaimThatLeaves(t *testing.T) {
 	w := newWorld(t, ready("default", nil)...)
 	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default")}})
@@ -180,7 +180,7 @@ func TestOnlyTheLeaderLaunches(t *testing.T) {
 	}
 }
 
-// TestEndings: what became of a node in flight is told with its reason and with the pods that are not bound.
+// TestEndings: the ending of an in-flight node is sent with its reason and with the pods that are not bound.
 func TestEndings(t *testing.T) {
 	bound := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-u1", UID: "u1"}, Spec: corev1.PodSpec{NodeName: "n"}}
 	waiting := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-u2", UID: "u2"}}
@@ -223,7 +223,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestSlowClient: one that does not read keeps nobody from being told.
+// TestSlowClient: a client that does not read does not delay others.
 func TestSlowClient(t *testing.T) {
 	w := newWorld(t, ready("default", nil)...)
 	if _, err := w.dial().WatchCatalog(t.Context(), &api.WatchCatalogRequest{}); err != nil {
@@ -239,8 +239,8 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
-// TestTypes: offerings that change are sent again; where the cloud cannot be asked, the pool is not ready and says why, and
-// what was known of the types stays.
+// TestTypes: changed offerings are sent again; if the cloud does not answer, the pool is not ready and has the reason, and the previous
+// types stay.
 func TestTypes(t *testing.T) {
 	w := newWorld(t, ready("default", nil)...)
 	updates := w.watch(w.client)

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// coalesce is how long a stream waits after a change for those that come with it, coalesceMost how long it waits at most.
+	// coalesce is how long a stream waits after a change for related ones, coalesceMost how long it waits at most.
 	coalesce, coalesceMost = 2 * time.Millisecond, 200 * time.Millisecond
-	// idle is how much longer than it works a stream waits: a wave of thousands of changes costs a quarter of a core at most.
+	// idle is the ratio of a stream's wait to its work: a wave of thousands of changes then costs at most a quarter of a core.
 	idle = 3
 )
 
-// told is what a stream's client knows.
-type told struct {
+// sentState is the state that a stream has sent to its client.
+type sentState struct {
 	pools    map[string]*api.NodePool
 	types    map[string]*api.InstanceTypes
 	inFlight map[string]*api.InFlightNode
 }
 
-// begin waits until a full state is the whole truth: a Launch under way is over, whoever sent it, and the cache shows what it wrote.
+// begin waits until a full state is complete: the current Launch has ended, whichever scheduler sent it, and the cache shows what it wrote.
 func (s *Server) begin(ctx context.Context) error {
 	done, err := s.takeTurn(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Server) WatchCatalog(in *api.WatchCatalogRequest, stream api.Launcher_W
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	known, generation, remembered := told{}, uint64(0), memory{}
+	known, generation, remembered := sentState{}, uint64(0), memory{}
 	for {
 		changed, began := s.hub.next(), time.Now()
 		now, next, err := s.collect(ctx, remembered)
@@ -84,8 +84,8 @@ func (s *Server) WatchCatalog(in *api.WatchCatalogRequest, stream api.Launcher_W
 	}
 }
 
-// diff is the message that brings a client from what it knows to what is; endings have no outcome yet.
-func diff(known, now told) *api.CatalogUpdate {
+// diff returns the message that updates a client from the known state to the current one; endings have no outcome yet.
+func diff(known, now sentState) *api.CatalogUpdate {
 	out := &api.CatalogUpdate{}
 	out.NodePools, out.RemovedNodePools = changes(known.pools, now.pools)
 	out.InstanceTypes, out.RemovedNodeClasses = changes(known.types, now.types)
@@ -97,8 +97,8 @@ func diff(known, now told) *api.CatalogUpdate {
 	return out
 }
 
-// changes lists what is new or changed, and the names that are gone, both in the order of names. Messages are never changed
-// once they are told, so that the same pointer means the same content.
+// changes lists new and changed entries, and the names of deleted ones, both in the order of names. Messages are not changed once they are
+// sent, so the same pointer means the same content.
 func changes[M interface {
 	proto.Message
 	comparable
@@ -121,8 +121,8 @@ func empty(u *api.CatalogUpdate) bool {
 		len(u.GetInFlight())+len(u.GetEnded()) == 0
 }
 
-// explainEnds fills in how in-flight nodes ended.
-func (s *Server) explainEnds(ctx context.Context, ends []*api.InFlightEnd, known told) {
+// explainEnds adds to the ends how the in-flight nodes ended.
+func (s *Server) explainEnds(ctx context.Context, ends []*api.InFlightEnd, known sentState) {
 	for _, e := range ends {
 		s.explainEnd(ctx, e, known.inFlight[e.GetNodeClaim()])
 	}

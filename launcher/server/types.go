@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// typeCache holds what can be launched from each class, as last told by the cloud.
+// typeCache holds the instance types of each class, as the cloud last returned them.
 type typeCache struct {
 	poked chan struct{}
 
@@ -22,13 +22,13 @@ type typeCache struct {
 	changes uint64
 }
 
-// offered is a class's instance types; they are shared and never changed.
+// offered holds a class's instance types; they are shared and not changed.
 type offered struct {
 	byName  map[string]catalog.InstanceType
 	message *api.InstanceTypes
-	// list is what the cloud told; the cloud answers with the same list while nothing has changed.
+	// list is the cloud's answer; it is the same list while nothing has changed.
 	list []catalog.InstanceType
-	// problem is why there are none, for a human.
+	// problem is why there are none, for people.
 	problem string
 }
 
@@ -36,7 +36,7 @@ func newTypes() *typeCache {
 	return &typeCache{poked: make(chan struct{}, 1), classes: map[string]offered{}}
 }
 
-// poke asks for a refresh: a class changed.
+// poke requests a refresh after a class changed.
 func (t *typeCache) poke() {
 	select {
 	case t.poked <- struct{}{}:
@@ -44,14 +44,14 @@ func (t *typeCache) poke() {
 	}
 }
 
-// get returns the classes as they are now; the map is the caller's.
+// get returns the current classes; the map is the caller's.
 func (t *typeCache) get() map[string]offered {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.classes)
 }
 
-// version rises with each refresh; read it before the classes.
+// version increases with each refresh; read it before the classes.
 func (t *typeCache) version() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Server) keepTypes(ctx context.Context) {
 	}
 }
 
-// refreshTypes asks the cloud for every class and says whether all could be read.
+// refreshTypes asks the cloud for every class and reports whether all could be read.
 func (s *Server) refreshTypes(ctx context.Context) bool {
 	var list awsv1.EC2NodeClassList
 	if err := s.config.Client.List(ctx, &list); err != nil {
@@ -106,7 +106,7 @@ func (s *Server) refreshTypes(ctx context.Context) bool {
 		o := offered{byName: map[string]catalog.InstanceType{}, message: &api.InstanceTypes{NodeClass: class.Name}}
 		offers, err := s.config.Offers.InstanceTypes(ctx, class)
 		if err != nil {
-			// What was known stays: nodes in flight still have their room, and nothing new is launched meanwhile.
+			// The previous types stay: in-flight nodes keep their allocatable, and nothing new is launched meanwhile.
 			if before, known := s.types.known(class.Name); known {
 				o.byName, o.message = before.byName, before.message
 			}
@@ -135,7 +135,7 @@ func (s *Server) refreshTypes(ctx context.Context) bool {
 	return complete
 }
 
-// same says that two answers of the cloud are one.
+// same reports whether two answers of the cloud are the same list.
 func same(a, b []catalog.InstanceType) bool {
 	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }

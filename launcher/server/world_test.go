@@ -49,11 +49,11 @@ type world struct {
 	client  api.LauncherClient
 	peer    *server.Peer
 	metrics *prometheus.Registry
-	// standby says that the scheduler beside the server does not lead.
+	// standby means that the scheduler in the same pod does not lead.
 	standby atomic.Bool
-	// foreign says that every NodePool is a live Karpenter's.
+	// foreign means that a running Karpenter manages every NodePool.
 	foreign atomic.Bool
-	// readerAway says that the API server does not answer reads past the cache.
+	// readerAway means that the API server does not answer reads past the cache.
 	readerAway atomic.Bool
 	// gate is every NodePool's; nil is an open one.
 	gate atomic.Pointer[health.Gate]
@@ -68,7 +68,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return newWorldOver(t, func(c client.WithWatch) client.Client { return c }, types(), objects...)
 }
 
-// newWorldOver is a world whose Server sees the API server through a client of the test's.
+// newWorldOver returns a world whose Server reaches the API server through a client of the test.
 func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, types []catalog.InstanceType, objects ...client.Object) *world {
 	tb.Helper()
 	w := &world{
@@ -151,7 +151,7 @@ func (w *world) dialAs(version *api.Version) api.LauncherClient {
 	return api.NewLauncherClient(conn)
 }
 
-// events plays the informers: the fake client has none.
+// events replaces the informers: the fake client has none.
 func (w *world) events() interceptor.Funcs {
 	tell := func(o client.Object) error {
 		informer, err := w.cache.FakeInformerFor(context.Background(), o)
@@ -203,7 +203,7 @@ func (w *world) launch(in *api.LaunchRequest) map[string]*api.Result {
 	return out
 }
 
-// watch opens a catalog stream whose updates come over the channel.
+// watch opens a catalog stream and returns its updates as a channel.
 func (w *world) watch(c api.LauncherClient) <-chan *api.CatalogUpdate {
 	w.t.Helper()
 	stream, err := c.WatchCatalog(w.t.Context(), &api.WatchCatalogRequest{})

@@ -10,25 +10,25 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
-// parallel is how many objects of one request are written at once.
+// parallel is the number of concurrent writes of one request.
 const parallel = 64
 
-// writing is one request on its way to the API server.
+// writing is the state of one request while it is written.
 type writing struct {
 	*Server
 	in  *api.LaunchRequest
 	out *api.LaunchResponse
-	// over are the claims that are refused already.
+	// over holds the refusals of claims that are refused already.
 	over []error
 	// recorded are the NodeClaims that were written.
 	recorded []*karpv1.NodeClaim
 
 	mu sync.Mutex
-	// open is a write of which nobody knows whether it was done.
+	// open is the error of a write that may or may not have been done.
 	open error
 }
 
-// each calls f for the numbers below n, many at once.
+// each calls f for the numbers below n, concurrently.
 func each(n int, f func(int)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, parallel)
@@ -42,7 +42,7 @@ func each(n int, f func(int)) {
 	wg.Wait()
 }
 
-// answer makes the result of a write.
+// answer converts the outcome of a write to a result.
 func (w *writing) answer(name string, err error) *api.Result {
 	if lost, ok := errors.AsType[*unansweredError](err); ok {
 		w.mu.Lock()

@@ -48,9 +48,9 @@ type end struct {
 	ending bool
 	gone   bool
 	// failures is the number of failed terminations in a row, failure the last error; reportedAt is when it was last reported.
-	failures int
-	failure  string
-	reportedAt     time.Time
+	failures   int
+	failure    string
+	reportedAt time.Time
 }
 
 func newEnds(c Instances, g leadership.Guard) *ends {

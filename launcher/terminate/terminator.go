@@ -23,7 +23,7 @@ type Instances interface {
 	Terminate(ctx context.Context, instanceIDs []string) error
 }
 
-// Config is what a Terminator is made of. Every field is required.
+// Config holds the dependencies of a Terminator. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
@@ -37,7 +37,7 @@ type Config struct {
 	Guard leadership.Guard
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
-	// Registerer takes the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool

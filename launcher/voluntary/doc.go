@@ -1,5 +1,5 @@
-// Package voluntary has what all share who take nodes away of their own accord (reclaim, drift, expire, consolidation): their look
-// at the cluster for package budget's ledger, and their metrics, under Karpenter's names, registered once.
+// Package voluntary holds what all voluntary disruptions share (reclaim, drift, expire, consolidation): the observation of the cluster for
+// package budget's ledger, and the metrics, with Karpenter's names, registered once.
 //
 // It has no goroutines.
 package voluntary

@@ -13,28 +13,28 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/budget"
 )
 
-// within bounds how long one answer about budgets may take: the cache may not have been filled yet.
+// within bounds one scrape of the budgets: the cache may not be filled yet.
 const within = 5 * time.Second
 
-// The decisions, as Karpenter calls them.
+// The decisions, as Karpenter names them.
 const (
-	// Delete takes nodes away without new ones for their pods.
+	// Delete removes nodes without new ones for their pods.
 	Delete = "delete"
 	// Replace launches nodes for the pods first.
 	Replace = "replace"
 )
 
-// Metrics carry Karpenter's names and labels. Their methods may be called concurrently.
+// Metrics have Karpenter's names and labels. Their methods may be called concurrently.
 type Metrics struct {
 	decisions, byPool, queueFailures, validations *prometheus.CounterVec
 	eligible                                      *prometheus.GaugeVec
 	evaluation                                    *prometheus.HistogramVec
-	// Of consolidation alone.
+	// These are for consolidation only.
 	timeouts, moves *prometheus.CounterVec
 	score           *prometheus.HistogramVec
 }
 
-// NewMetrics registers them, with those of the ledger's budgets, which tell while leading.
+// NewMetrics registers them, with those of the ledger's budgets, which have values while leading.
 func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() bool) (*Metrics, error) {
 	if r == nil || ledger == nil || leading == nil {
 		return nil, errors.New("voluntary: a Registerer, a Ledger and whether we lead are required")
@@ -87,38 +87,38 @@ func NewMetrics(r prometheus.Registerer, ledger *budget.Ledger, leading func() b
 		r.Register(m.eligible), r.Register(m.evaluation), r.Register(m.timeouts), r.Register(m.moves), r.Register(m.score), r.Register(budgets))
 }
 
-// Decided counts a decision that is carried out: Delete or Replace, for a reason as Karpenter writes it in labels, lower case.
+// Decided counts an executed decision: Delete or Replace, for a reason in Karpenter's label format, lower case.
 func (m *Metrics) Decided(pool, decision, reason, consolidationType string) {
 	m.decisions.WithLabelValues(decision, reason, consolidationType).Inc()
 	m.byPool.WithLabelValues(pool, decision, reason, consolidationType).Inc()
 }
 
-// QueueFailed counts a decision that was called off after it had begun.
+// QueueFailed counts a decision that was canceled after it had begun.
 func (m *Metrics) QueueFailed(decision, reason, consolidationType string) {
 	m.queueFailures.WithLabelValues(decision, reason, consolidationType).Inc()
 }
 
-// ValidationFailed counts a node that was kept at the last look.
+// ValidationFailed counts a node that was kept at the last check.
 func (m *Metrics) ValidationFailed(consolidationType string) {
 	m.validations.WithLabelValues(consolidationType).Inc()
 }
 
-// Eligible says how many nodes could be disrupted for a reason.
+// Eligible sets how many nodes could be disrupted for a reason.
 func (m *Metrics) Eligible(reason string, nodes int) {
 	m.eligible.WithLabelValues(reason).Set(float64(nodes))
 }
 
-// Evaluated says how long a decision took.
+// Evaluated records how long a decision took.
 func (m *Metrics) Evaluated(reason, consolidationType string, took time.Duration) {
 	m.evaluation.WithLabelValues(reason, consolidationType).Observe(took.Seconds())
 }
 
-// TimedOut counts a consolidation decision that time ran out for.
+// TimedOut counts a consolidation decision that exceeded its time.
 func (m *Metrics) TimedOut(consolidationType string) {
 	m.timeouts.WithLabelValues(consolidationType).Inc()
 }
 
-// verdict is Karpenter's word.
+// verdict returns Karpenter's label value.
 func verdict(approved bool) string {
 	if approved {
 		return "approved"
@@ -131,12 +131,12 @@ func (m *Metrics) Judged(approved bool, pool, policy string) {
 	m.moves.WithLabelValues(verdict(approved), pool, policy).Inc()
 }
 
-// Scored notes the score of a move in a NodePool with consolidationPolicy Balanced.
+// Scored records the score of a move in a NodePool with consolidationPolicy Balanced.
 func (m *Metrics) Scored(approved bool, pool, policy string, score float64) {
 	m.score.WithLabelValues(verdict(approved), pool, policy).Observe(score)
 }
 
-// budgets tells how the ledger stands when asked.
+// budgets reports the ledger's state at each scrape.
 type budgets struct {
 	ledger             *budget.Ledger
 	leading            func() bool
@@ -158,7 +158,7 @@ func (b *budgets) Collect(to chan<- prometheus.Metric) {
 	defer cancel()
 	list, err := b.ledger.Standings(ctx)
 	if err != nil {
-		klog.Background().V(2).Info("Budgets are not told: the cache does not have them yet", "err", err)
+		klog.Background().V(2).Info("Budgets are not reported: the cache is not filled yet", "err", err)
 		return
 	}
 	for _, s := range list {

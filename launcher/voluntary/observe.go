@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/budget"
 )
 
-// Observe looks at NodePools, NodeClaims and Nodes in the cache.
+// Observe reads NodePools, NodeClaims and Nodes from the cache.
 func Observe(cache client.Reader) budget.Observe {
 	return func(ctx context.Context) (budget.View, error) {
 		pools, claims, nodes := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &corev1.NodeList{}

@@ -29,7 +29,7 @@ func member(name string, change func(*karpv1.NodeClaim, *corev1.Node)) []client.
 	return []client.Object{claim, node}
 }
 
-// What counts of a fleet, and what of it consumes budgets, is told as Karpenter's metrics tell it, while leading.
+// Which nodes of a fleet count, and which of them consume budgets, is reported as in Karpenter's metrics, while leading.
 func TestFleetAsBudgetsSeeIt(t *testing.T) {
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "50%"}, {Nodes: "1", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}

@@ -1,5 +1,5 @@
-// Package chart renders and packs the Helm charts of manifests/charts with Helm's own library: for tests, for the kustomize
-// base, which is the rendered chart, and for `make charts`. No binary of slipway's imports it.
+// Package chart renders and packs the Helm charts of manifests/charts with Helm's own library: for tests, for the kustomize base, which is
+// the rendered chart, and for `make charts`. No binary of slipway imports it.
 package chart
 
 import (
@@ -29,11 +29,12 @@ type Release struct {
 	Chart string
 	// Name and Namespace of the release.
 	Name, Namespace string
-	// Values over the chart's own.
+	// Values override the chart's own.
 	Values map[string]any
 }
 
-// Render is `helm template`: the documents of all templates in the order of their files, values checked by the schema.
+// Render does what `helm template` does: it returns the documents of all templates in the order of their files, after checking the values
+// with the schema.
 func (r Release) Render() ([][]byte, error) {
 	loaded, err := loader.Load(r.Chart)
 	if err != nil {
@@ -62,7 +63,7 @@ func (r Release) Render() ([][]byte, error) {
 	return out, nil
 }
 
-// split leaves out what has no object.
+// split leaves out documents without an object.
 func split(text []byte) ([][]byte, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	var out [][]byte
@@ -84,8 +85,8 @@ func split(text []byte) ([][]byte, error) {
 	}
 }
 
-// Pack writes the chart of a folder as Helm's archive and returns its path. The chart slipway-crds is given Karpenter's CRDs
-// from Karpenter's modules. The version is the chart's and its appVersion's, if it is not empty.
+// Pack writes the chart of a folder as Helm's archive and returns its path. The chart slipway-crds gets Karpenter's CRDs from Karpenter's
+// modules. A non-empty version becomes the chart's version and its appVersion.
 func Pack(folder, version, into string) (string, error) {
 	loaded, err := loader.Load(folder)
 	if err != nil {
@@ -105,7 +106,7 @@ func Pack(folder, version, into string) (string, error) {
 	return chartutil.Save(loaded, into)
 }
 
-// CRDs are Karpenter's, as templates of a chart. Whoever removes the chart keeps them, and so every NodePool.
+// CRDs returns Karpenter's CRDs as templates of a chart. Removing the chart keeps them, and so every NodePool.
 func CRDs() ([]*chart.File, error) {
 	var out []*chart.File
 	for _, crd := range awsapis.CRDs {

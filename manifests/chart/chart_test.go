@@ -257,7 +257,7 @@ func confined(t *testing.T, c corev1.Container) {
 	}
 }
 
-// The schema knows each setting of the launcher, by its name; what the Pod fixes is not for users.
+// The schema has each setting of the launcher by its name; settings that the Pod fixes are not for users.
 func TestSchemaKnowsTheSettings(t *testing.T) {
 	text, err := os.ReadFile(folder + "/values.schema.json")
 	if err != nil {

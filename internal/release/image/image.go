@@ -1,5 +1,5 @@
-// Package image makes container images of static binaries without Docker: one layer with the binary and the user that it runs
-// as, nothing else. Equal input is an equal digest: no time, no name of the machine and no order of chance gets in.
+// Package image builds container images of static binaries without Docker: one layer with the binary and its user, and nothing else. Equal
+// input gives an equal digest: the image contains no time, no machine name and no random order.
 package image
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// User that the program runs as, as number since Kubernetes' runAsNonRoot reads no names.
+// User is the user that the program runs as. It is a number, since Kubernetes' runAsNonRoot cannot check names.
 const User = "65532:65532"
 
 const (
@@ -36,7 +36,7 @@ type Program struct {
 	Binary []byte
 }
 
-// Labels of an image, org.opencontainers.image's.
+// Labels are the org.opencontainers.image labels of an image.
 type Labels struct {
 	// Version of slipway.
 	Version string
@@ -55,7 +55,7 @@ func (l Labels) values(program string) map[string]string {
 	return out
 }
 
-// New is the image of one program.
+// New returns the image of one program.
 func New(p Program, l Labels) (v1.Image, error) {
 	if p.Name == "" || p.Architecture == "" || len(p.Binary) == 0 {
 		return nil, errors.New("image: name, architecture and binary are required")
@@ -92,7 +92,7 @@ func New(p Program, l Labels) (v1.Image, error) {
 	})
 }
 
-// files is the layer: folders first, in one order.
+// files returns the layer: folders first, in a fixed order.
 func files(p Program) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -104,7 +104,7 @@ func files(p Program) ([]byte, error) {
 		{"etc/", 0o755, nil},
 		{"etc/group", 0o644, []byte(group)},
 		{"etc/passwd", 0o644, []byte(passwd)},
-		// Where a read-only root file system has volumes mounted.
+		// A read-only root file system has volumes mounted here.
 		{"run/", 0o755, nil},
 		{"run/slipway/", 0o755, nil},
 		{"tmp/", 0o1777, nil},
@@ -125,7 +125,7 @@ func files(p Program) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Index is the images of one program for several platforms, under one name.
+// Index combines the images of one program for several platforms under one name.
 func Index(images []v1.Image) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, image := range images {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// machines are ELF's names of the architectures that images are made for.
+// machines maps the architectures that images are built for to ELF's names.
 func machines() map[string]elf.Machine {
 	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 }
 
-// CheckStatic holds that a binary is for the architecture, and needs no file beside it: the image has no libraries.
+// CheckStatic returns an error unless a binary is for the architecture and needs no other file: the image has no libraries.
 func CheckStatic(binary []byte, architecture string) error {
 	file, err := elf.NewFile(bytes.NewReader(binary))
 	if err != nil {

@@ -29,7 +29,7 @@ func program(t *testing.T, machine elf.Machine, segment elf.ProgType) []byte {
 	return out.Bytes()
 }
 
-// An image that says arm64 has a binary for it that runs with nothing else in the image.
+// An image for arm64 has a binary for it that runs without any other file in the image.
 func TestCheckStatic(t *testing.T) {
 	for name, c := range map[string]struct {
 		binary       []byte
