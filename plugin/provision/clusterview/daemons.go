@@ -3,13 +3,14 @@ package clusterview
 import (
 	"slices"
 
-	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 )
 
 // daemonSet is a DaemonSet, compiled once for all nodes that are asked about: each instance type in each zone is one, and a tenant's
