@@ -93,7 +93,7 @@ func (b *busyView) chosen(ctx context.Context, node string) (reason string, busy
 		return "pods are promised to it", true
 	}
 	if b.reserved.Board().On(node) {
-		return "room is kept on it for pods of another node that goes", true
+		return "room on it is reserved for pods of another node that terminates", true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

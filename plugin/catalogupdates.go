@@ -22,7 +22,7 @@ import (
 // confirmAfter is how much later than the launcher a promise's deadline is, so that the launcher's answer comes first.
 const confirmAfter = time.Second
 
-// unanswered is a request that the launcher has not answered, and may have recorded all the same. Updates are read while it is on
+// unanswered is a request that the launcher has not answered, and may have recorded even so. Updates are read while it is on
 // its way: what they report of its claims counts once the answer does.
 type unanswered struct {
 	// claims that it is to record, or to promise more pods to.

@@ -200,7 +200,7 @@ func (c *consolidator) blocked(n *consolidate.Node, pods []*corev1.Pod, reserved
 		return why
 	}
 	if len(reserved.On("", n.Name)) > 0 {
-		return "room is kept on the node for pods of another that goes"
+		return "room on the node is reserved for pods of another one that terminates"
 	}
 	if nominated := c.queue.nominated(n.Name); len(nominated) > 0 {
 		return fmt.Sprintf("pod %s is nominated to the node", klog.KObj(nominated[0].GetPod()))

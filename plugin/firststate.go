@@ -19,7 +19,7 @@ type questionGate struct {
 
 // closed reports whether the launcher's questions have to wait, since nothing can be planned before its state is known: a scheduler
 // that has just started is asked at once, and a move that it refuses is called off for a minute. Without a state for too long they
-// are answered all the same, by a refusal.
+// are still answered, by a refusal.
 func (g *questionGate) closed(now time.Time) bool {
 	if g.view.Synced() || !g.inbox.asking() {
 		g.since = time.Time{}

@@ -166,7 +166,7 @@ func send(ctx context.Context, to *link.Link, req *api.LaunchRequest) (*api.Laun
 // unsent releases the pods. What the launcher may have recorded shows in the full state of a stream that is opened from now on,
 // before which nothing is planned.
 func (s *launchSender) unsent(ctx context.Context, w *work, err error) {
-	klog.FromContext(ctx).Error(err, "The launcher did not answer; its full state will tell what it has recorded")
+	klog.FromContext(ctx).Error(err, "The launcher did not answer; its full state will show what it has recorded")
 	s.view.Distrust(time.Now())
 	s.link.Resync()
 	uids := make([]types.UID, len(w.entries))

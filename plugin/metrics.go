@@ -24,20 +24,20 @@ const (
 
 // metrics of the plugin.
 type metrics struct {
-	batches     *prometheus.CounterVec
-	batchSize   prometheus.Histogram
-	planSeconds prometheus.Histogram
-	rounds      prometheus.Histogram
-	pods        *prometheus.CounterVec
-	promises    prometheus.Gauge
-	probation   prometheus.Gauge
-	connected   prometheus.Gauge
-	versions    *prometheus.GaugeVec
-	trips       *prometheus.CounterVec
-	panics      *prometheus.CounterVec
-	released    *prometheus.CounterVec
-	answers     prometheus.Counter
-	successors  prometheus.Counter
+	batches         *prometheus.CounterVec
+	batchSize       prometheus.Histogram
+	planSeconds     prometheus.Histogram
+	rounds          prometheus.Histogram
+	pods            *prometheus.CounterVec
+	promises        prometheus.Gauge
+	probation       prometheus.Gauge
+	connected       prometheus.Gauge
+	versions        *prometheus.GaugeVec
+	trips           *prometheus.CounterVec
+	panics          *prometheus.CounterVec
+	released        *prometheus.CounterVec
+	answers         prometheus.Counter
+	replacementPods prometheus.Counter
 	// uselessLaunches and delayedOwners are of launches whose pods never ran on their node.
 	uselessLaunches prometheus.Counter
 	delayedOwners   prometheus.Gauge
@@ -92,8 +92,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		answers: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "slipway_class_answers_total", Help: "Pods for which another of their class had failed a moment ago, with nothing changed since: not tried on the nodes.",
 		}),
-		successors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "slipway_successors_total", Help: "Pods that were planned into the room kept for a pod of a node that went.",
+		replacementPods: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "slipway_replacement_pods_total", Help: "Replacement pods that were scheduled into the room reserved for a pod of a node that terminates.",
 		}),
 		uselessLaunches: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "slipway_useless_launches_total", Help: "NodeClaims whose node ran none of the pods that it was launched for.",
@@ -108,7 +108,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	for _, c := range []prometheus.Collector{
 		m.batches, m.batchSize, m.planSeconds, m.rounds, m.pods, m.promises, m.probation, m.connected, m.versions, m.trips, m.panics, m.released, m.answers,
-		m.successors, m.uselessLaunches, m.delayedOwners, m.cutShort, m.simulations, m.simulations.seconds,
+		m.replacementPods, m.uselessLaunches, m.delayedOwners, m.cutShort, m.simulations, m.simulations.seconds,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("plugin metrics: %w", err)

@@ -151,11 +151,11 @@ func (n *nodeReserve) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	switch {
 	case len(replacements) > 0:
 		n.waiting[pod.UID] = pod
-		whose = "pods of a node that goes: "
+		whose = "pods of a node that terminates: "
 	case len(promised) > 0:
 		whose = "pods that are promised it: "
 	}
-	return fwk.NewStatus(fwk.Unschedulable, "room is kept for "+whose+what)
+	return fwk.NewStatus(fwk.Unschedulable, "room is reserved for "+whose+what)
 }
 
 // promised returns the pods that are promised the node and do not show on it. Pods and Nodes are watched apart: that the node

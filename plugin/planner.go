@@ -92,7 +92,7 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	p.updates.releaseInitialized(ctx, now)
 	p.updates.releaseReady(ctx, now)
 	p.overdue(now)
-	p.metrics.successors.Add(float64(p.reserved.Arrived(p.inbox.takePlaced(), now)))
+	p.metrics.replacementPods.Add(float64(p.reserved.Arrived(p.inbox.takePlaced(), now)))
 	p.adopter.adopt(now)
 	p.take(now)
 	if !p.gate.closed(now) {
@@ -133,7 +133,7 @@ func (p *planner) planBatch(ctx context.Context, now time.Time) time.Time {
 	p.metrics.batches.WithLabelValues(string(verdict.Reason)).Inc()
 	p.metrics.batchSize.Observe(float64(len(entries)))
 	replacements, others := p.reserved.Divide(entries, now)
-	p.metrics.successors.Add(float64(len(replacements)))
+	p.metrics.replacementPods.Add(float64(len(replacements)))
 	p.provisioner.plan(ctx, replacements, pendingPods())
 	p.provisioner.plan(ctx, others, pendingPods())
 	return time.Now().Add(housekeeping)

@@ -98,8 +98,8 @@ func TestReplacementsTakeTheRoomPlannedForThem(t *testing.T) {
 	if want := []string{"replacement-0", "replacement-1", "replacement-2"}; !slices.Equal(there, want) {
 		t.Errorf("%v were promised room on %s, want %v", there, replacement, want)
 	}
-	if n := h.metric("slipway_successors_total", ""); n != 3 {
-		t.Errorf("slipway_successors_total is %v", n)
+	if n := h.metric("slipway_replacement_pods_total", ""); n != 3 {
+		t.Errorf("slipway_replacement_pods_total is %v", n)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestKeptRoomIsNotTaken(t *testing.T) {
 	h.eventually("one for the other of its owner too, while none has left", func() bool { return h.launcher.podNames()["sibling"] == 1 })
 	h.asks("waits", 500, pinnedTo("room"))
 	h.eventually("the reason in the condition", func() bool {
-		return strings.Contains(h.message("waits"), "room is kept for pods of a node that goes: 600m of cpu, for the successor of default/a")
+		return strings.Contains(h.message("waits"), "room is reserved for pods of a node that terminates: 600m of cpu, for the replacement pod of default/a")
 	})
 	h.asks("small", 300, nil)
 	h.eventually("a pod that fits beside it", func() bool { return h.nodeOf("small") == "room" })
@@ -74,7 +74,7 @@ func TestKeptRoomIsNotTaken(t *testing.T) {
 		t.Errorf("%d pods are placed, want the small one and the replacement", n)
 	}
 	h.eventually("the room to be given up", func() bool {
-		return !h.askBusy("busy", "going").GetBusy() && h.metric("slipway_successors_total", "") == 1
+		return !h.askBusy("busy", "going").GetBusy() && h.metric("slipway_replacement_pods_total", "") == 1
 	})
 }
 
@@ -99,14 +99,14 @@ func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
 		leaving, coming []func(*corev1.Pod)
 		want            string
 	}{
-		{name: "a host port", leaving: []func(*corev1.Pod){port}, coming: []func(*corev1.Pod){port}, want: "host port 8080, for the successor of default/a"},
+		{name: "a host port", leaving: []func(*corev1.Pod){port}, coming: []func(*corev1.Pod){port}, want: "host port 8080, for the replacement pod of default/a"},
 		{
 			name: "anti-affinity of the one that comes", leaving: []func(*corev1.Pod){is("old")}, coming: []func(*corev1.Pod){alone("old")},
-			want: "its anti-affinity, for the successor of default/a",
+			want: "its anti-affinity, for the replacement pod of default/a",
 		},
 		{
 			name: "anti-affinity of the one that leaves", leaving: []func(*corev1.Pod){alone("new")}, coming: []func(*corev1.Pod){is("new")},
-			want: "its anti-affinity, for the successor of default/a",
+			want: "its anti-affinity, for the replacement pod of default/a",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
 			h.goesAndLeaves()
 			h.asks("clashes", 100, with(c.coming, pinnedTo("room")))
 			h.eventually("the reason in the condition", func() bool {
-				return strings.Contains(h.message("clashes"), "room is kept for pods of a node that goes: "+c.want)
+				return strings.Contains(h.message("clashes"), "room is reserved for pods of a node that terminates: "+c.want)
 			})
 			h.asks("other", 100, pinnedTo("room"))
 			h.eventually("one that clashes with nothing", func() bool { return h.nodeOf("other") == "room" })
@@ -155,7 +155,7 @@ func TestKeptRoomIsGivenBack(t *testing.T) {
 	h.on("going", "a")
 	h.goesAndLeaves()
 	h.asks("waits", 500, pinnedTo("room"))
-	h.eventually("the pod to be kept off", func() bool { return strings.Contains(h.message("waits"), "room is kept") })
+	h.eventually("the pod to be kept off", func() bool { return strings.Contains(h.message("waits"), "room is reserved") })
 	h.createNode(newNode("elsewhere", "1", nil))
 	if err := h.client.CoreV1().Pods("default").Delete(h.ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

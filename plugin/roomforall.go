@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// moveTries is how often room is planned anew for those whose slot was taken while it was planned.
+	// moveTries is how often room is planned again for those whose slot was taken while it was planned.
 	moveTries = 3
 	// cyclesAtMost is how long the planner waits for the scheduling cycles under way to end: one takes milliseconds.
 	cyclesAtMost = 250 * time.Millisecond

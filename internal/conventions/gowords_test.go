@@ -46,9 +46,6 @@ func dialect() map[string]int {
 		"launcher/consolidate":                 11,
 		"launcher/disrupt":                     4,
 		"launcher/roll":                        8,
-		"plugin":                               4,
-		"plugin/plan":                          66,
-		"plugin/reservations":                  1,
 	}
 }
 

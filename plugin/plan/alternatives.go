@@ -9,7 +9,7 @@ import (
 const maxAlternatives = 60
 
 // alternatives are the instance types, the expected one first, then the cheapest, that hold the pods wherever the span
-// lets them be launched; those that squander accelerators only where minValues need them. Dearer ones may also be larger: they are
+// lets them be launched; those that squander accelerators only where minValues need them. More expensive ones may also be larger: they are
 // taken as long as the limits hold even if EC2 picks the largest. False if minValues of the pool cannot be met.
 func (cf *claimForms) alternatives(sp span, expected *offer, slack []int64) ([]int, bool) {
 	pool := &cf.market.pools[expected.pool]
@@ -58,7 +58,7 @@ func (cf *claimForms) alternatives(sp span, expected *offer, slack []int64) ([]i
 	return out, ok
 }
 
-// squanders says that the type has accelerators or the like that the expected one has not: nobody on the node asks for
+// squanders says that the type has accelerators or the like that the expected one has not: no pod on the node asks for
 // them.
 func (cf *claimForms) squanders(ti, expected int) bool {
 	for _, name := range cf.market.types[ti].devices {

@@ -14,7 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
-// claims writes one claim per node, the dearest first. A node for which a NodePool's minValues cannot be kept is launched
+// claims writes one claim per node, the most expensive first. A node for which a NodePool's minValues cannot be kept is launched
 // as another type, or in parts; a pod for which nothing of that helps stays out of next, and is taken out of the packing.
 func (m *model) claims(pk *packing, next []int) []Claim {
 	p := pk.problem
@@ -52,7 +52,7 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 	return out
 }
 
-// copyClaim is a claim for an equal node, with the next pods of the same classes. What nobody changes is shared.
+// copyClaim is a claim for an equal node, with the next pods of the same classes. What does not change is shared.
 func (m *model) copyClaim(of *Claim, next []int) Claim {
 	c := *of
 	c.Requirements, c.Labels, c.Taints = slices.Clone(of.Requirements), maps.Clone(of.Labels), slices.Clone(of.Taints)

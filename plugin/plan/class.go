@@ -70,7 +70,7 @@ type hostility struct {
 
 // softSpread wants the matching pods even over the values of a label.
 type softSpread struct {
-	// id of the wish it comes from, plus one; 0 for none.
+	// id of the preference it comes from, plus one; 0 for none.
 	id int
 	relations.SoftSpread
 }

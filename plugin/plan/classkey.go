@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// identity are the labels that only tell one pod of a set from its siblings.
+// identity are the labels that only distinguish one pod of a set from its siblings.
 func identity(key string) bool {
 	switch key {
 	case "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index":

@@ -13,7 +13,7 @@
 //   - fitter (fit.go): the offers whose nodes can run a pod of a class, DaemonSets included.
 //   - roomFiller (rooms.go): pods onto nodes that exist or are in flight.
 //   - placer (units.go, domains.go, seeds.go): each pod's zone, or other domain.
-//   - colocation (bundles.go, company.go): pods that share a node as one unit, and limits of one node.
+//   - colocation (colocation.go, nodelimits.go): pods that share a node as one unit, and limits of one node.
 //   - problem (problem.go, pack.go): items and bins for plugin/plan/binpack, which finds the nodes.
 //   - spotSpread (diversify.go): spot nodes over types and zones.
 //   - claimForms (forms.go, alternatives.go, minvalues.go): what claims ask for; claims.go writes them.

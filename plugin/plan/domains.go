@@ -27,7 +27,7 @@ func (pl *placer) pinnedFits(u *unit, keys []string, values map[string]string) b
 	return fits
 }
 
-// inside returns the offers whose nodes can have the values, for units with the demands. Nobody may change it.
+// inside returns the offers whose nodes can have the values, for units with the demands. It must not be changed.
 func (pl *placer) inside(demands []catalog.Requirements, keys []string, values map[string]string) bitset.Set {
 	joined := strings.Join(keys, "\x00") + "\x00\x00" + domainName(values, keys)
 	remember := modest(demands)

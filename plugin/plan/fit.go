@@ -153,7 +153,7 @@ func sameDemand(a, b catalog.Requirements) bool {
 	return maps.EqualFunc(a, b, func(x, y catalog.Set) bool { return x.String() == y.String() && x.Absent == y.Absent })
 }
 
-// demandsClash says that no label value serves both, or that a third pod could be needed to tell: only equal demands on
+// demandsClash says that no label value serves both, or that a third pod could be needed to decide: only equal demands on
 // a key may share a node.
 func demandsClash(a, b catalog.Requirements) bool {
 	for k, s := range a {
@@ -176,7 +176,7 @@ func (ft *fitter) rejects(c *class, oi int) bool {
 	return len(c.rejected) > 0 && slices.ContainsFunc(c.rejected, func(r Rejection) bool { return ft.market.matchesOffer(&r, oi) })
 }
 
-// plain says that the rejection is of the node itself, not of the company on it.
+// plain says that the rejection is of the node itself, not of the other pods on it.
 func (r *Rejection) plain() bool { return r.Node == "" && len(r.With) == 0 && r.MaxPerNode <= 0 }
 
 // apply notes the verdicts that are about the class alone.

@@ -8,7 +8,7 @@ import (
 )
 
 // form is what claims have in common whose nodes are expected to be of one shape and may be launched in one span: hundreds of
-// claims of a batch differ in nothing but their pods. Nobody changes it.
+// claims of a batch differ in nothing but their pods. It must not be changed.
 type form struct {
 	// alts are the instance types, fine says that they keep the pool's minValues.
 	alts []int

@@ -37,5 +37,5 @@ func regionOf(zone string) string {
 	return zone
 }
 
-// isHost says that the label tells nodes apart.
+// isHost says that the label distinguishes nodes.
 func isHost(key string) bool { return key == corev1.LabelHostname }

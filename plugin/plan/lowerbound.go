@@ -37,7 +37,7 @@ func (m *model) prove(pk *packing) proof {
 }
 
 // LowerBound is what no set of nodes can cost less than for the pods that the plan of the input has new nodes for, in USD per
-// hour, with the choice of domains and of companions left out: those only add to the bill. A spread over hosts limits the pods of a
+// hour, with the choice of domains and of leaders left out: those only add to the bill. A spread over hosts limits the pods of a
 // node where one more could be launched whatever the limits of NodePools have room for. Finding it may take as long as the plan did,
 // which does not depend on it.
 func LowerBound(ctx context.Context, in Input, p *Plan) float64 {

@@ -11,7 +11,7 @@ import (
 //
 // The steps: (1) compile the input to integers; (2) fill the rooms; (3) give each pod that is left the zone, or other
 // domain, that spread and affinity ask for; (4) per weight, pack the pods onto offers and (5) write the claims; (6) if
-// pods that found no node leave the others badly spread or a gang incomplete, plan anew with fewer; (7) say why for what
+// pods that found no node leave the others badly spread or a gang incomplete, plan again with fewer; (7) say why for what
 // is left. Where the context ends before that, nothing is placed.
 func once(in Input, w wants, most []int) Plan {
 	learned := newLessons()
@@ -29,7 +29,7 @@ func once(in Input, w wants, most []int) Plan {
 	return nothing(in)
 }
 
-// maxTries is how often a plan is made anew with fewer pods before all classes that stay badly spread and all gangs that stay incomplete
+// maxTries is how often a plan is made again with fewer pods before all classes that stay badly spread and all gangs that stay incomplete
 // are left out.
 const maxTries = 6
 

@@ -6,19 +6,19 @@ import (
 )
 
 // Maker makes plans like Make, and remembers the offers that it compiled last: where the next input has the same lists of
-// instance types (the same slices, which nobody may change any more), the same NodePools but for their usage, and asks for
+// instance types (the same slices, which must not be changed any more), the same NodePools but for their usage, and asks for
 // the same resources, they are used again. For a few pods that is most of the work. It remembers a few of them, since the pods of
 // a cluster ask now for these resources, now for those. The zero value is ready. It is for one caller at a time; a copy knows
 // what the original knew, and is for another.
 type Maker struct {
-	// known were used last, the latest first. It is made anew at each change: copies share it.
+	// known were used last, the latest first. It is made again at each change: copies share it.
 	known []*prepared
 }
 
 // maxKnown bounds what a Maker remembers.
 const maxKnown = 4
 
-// prepared are compiled offers. Nobody changes them.
+// prepared are compiled offers. They must not be changed.
 type prepared struct {
 	key       string
 	lists     [][]catalog.InstanceType

@@ -68,7 +68,7 @@ type market struct {
 	regions map[string]string
 	// sizes finds the offers that are large enough; known once the daemon pods are taken off.
 	sizes *sizes
-	// matched are the offers that requirements match, by pool and requirements. Nobody changes them.
+	// matched are the offers that requirements match, by pool and requirements. They must not be changed.
 	matches map[string]bitset.Set
 	// available holds the offers that can be bought now.
 	available bitset.Set

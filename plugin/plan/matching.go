@@ -15,7 +15,7 @@ import (
 // maxMatches is how many requirements the offers that match are remembered of.
 const maxMatches = 4096
 
-// matching returns the pool's offers that match the requirements. Nobody may change it.
+// matching returns the pool's offers that match the requirements. It must not be changed.
 func (mk *market) matching(p *pool, reqs catalog.Requirements) bitset.Set {
 	key := strconv.AppendInt(strconv.AppendInt(nil, int64(p.offers[0]), 10), int64(-p.offers[1]), 10)
 	for _, k := range slices.Sorted(maps.Keys(reqs)) {

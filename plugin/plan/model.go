@@ -21,7 +21,7 @@ type model struct {
 	rooms   []room
 	// bins are the offers as packing sees them; nil until it asks.
 	bins []binpack.Bin
-	// lessons are of earlier tries; again says that there are new ones, so that the plan has to be made anew.
+	// lessons are of earlier tries; again says that there are new ones, so that the plan has to be made again.
 	lessons      *lessons
 	again        bool
 	market       market

@@ -98,7 +98,7 @@ func (od *openDomains) shut(c *class) bool {
 		od.market.each(c.fits, od.market.probation.buyable).Empty()
 }
 
-// domainsKey tells spreads apart that see different domains; false for classes whose demands make them special.
+// domainsKey distinguishes spreads that see different domains; false for classes whose demands make them special.
 func domainsKey(seen bitset.Set, demands []catalog.Requirements, key string) (string, bool) {
 	if !modest(demands) {
 		return "", false

@@ -9,7 +9,7 @@ import (
 // Options say how a plan is made; the zero value is the default of each.
 type Options struct {
 	// Budget is how much work planning may be, as a multiple of the default: about a second of CPU for 10,000 pods. Plans
-	// are better with more, never dearer. Less than 1 is for those in a hurry; 0 for 1.
+	// are better with more, never more expensive. Less than 1 is for those in a hurry; 0 for 1.
 	Budget float64
 	// NodeShare is the largest share of the input's pods that one node may hold, 0.2 for a fifth; 0 for no limit. One pod,
 	// or those that must share a node, may always be on one.
@@ -48,7 +48,7 @@ const (
 )
 
 // efforts are the multiples of the default work that are tried one after the other: the best result counts, so that a
-// larger budget never gives a dearer plan. A sketch gets a quarter of the default.
+// larger budget never gives a more expensive plan. A sketch gets a quarter of the default.
 func (o Options) efforts(sketch bool) []float64 {
 	most := or(o.Budget, 1)
 	if sketch {

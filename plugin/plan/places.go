@@ -20,7 +20,7 @@ type places []place
 // place is the offers of a NodePool whose nodes can have the same values, that can be bought now.
 type place struct {
 	weight int32
-	// values are the combinations, names tells them apart.
+	// values are the combinations, names distinguishes them.
 	values []map[string]string
 	names  []string
 	set    bitset.Set
@@ -114,7 +114,7 @@ type pricedDomain struct {
 	cost float64
 }
 
-// join adds another offer to the domain: those of the heaviest pools tell what it costs.
+// join adds another offer to the domain: those of the heaviest pools say what it costs.
 func (d *pricedDomain) join(cost float64, weight int32) {
 	switch {
 	case weight > d.Weight:

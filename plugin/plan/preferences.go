@@ -59,24 +59,24 @@ func withPreferences(in Input, plain Plan) Plan {
 	budget := newSpending(m, &plain, in.PreferenceShare)
 	ranking := newPreferenceCosts(m).rank(budget) // 2
 	in.sketch = true
-	best, lo, hi := plain, 0, len(ranking.wishes)+1
+	best, lo, hi := plain, 0, len(ranking.preferences)+1
 	plans := preferencePlans
 	if podsOf(in) > manyPods {
 		plans = preferencePlansMany
 	}
-	for range plans { // 3: lo wishes are known to be affordable, hi are known not to be
+	for range plans { // 3: lo preferences are known to be affordable, hi are known not to be
 		if hi-lo <= 1 || in.over() {
 			break
 		}
 		n := (lo + hi) / 2
-		if lo == 0 && hi > len(ranking.wishes) {
+		if lo == 0 && hi > len(ranking.preferences) {
 			n = ranking.promising
 		}
-		limit := plain.CostPerHour*(1+packingNoise) + budget.within(ranking.wishes[:n])
+		limit := plain.CostPerHour*(1+packingNoise) + budget.within(ranking.preferences[:n])
 		p := byPriority(in, ranking.wants(m, n))
 		if hurt := worse(in, &plain, &p); len(hurt) > 0 && ranking.drop(hurt, n) {
-			// Without the wishes of those that would find no node.
-			hi = min(hi, len(ranking.wishes)+1)
+			// Without the preferences of those that would find no node.
+			hi = min(hi, len(ranking.preferences)+1)
 			continue
 		} else if len(hurt) > 0 || p.CostPerHour > limit {
 			hi = n
@@ -183,19 +183,19 @@ func worse(in Input, a, b *Plan) []int {
 	return out
 }
 
-// ranking is the wishes of all classes in the order in which they are kept, and those that cannot be.
+// ranking is the preferences of all classes in the order in which they are kept, and those that cannot be.
 type ranking struct {
-	all    []wish
-	wishes []wish
-	// promising is how many of the first wishes seem to be affordable together.
+	all         []preference
+	preferences []preference
+	// promising is how many of the first preferences seem to be affordable together.
 	promising int
 	// omitted are the preferences that do not count.
 	omitted []IgnoredPreference
-	// hopeless is why a wish is not among those to be kept, by its place in all.
+	// hopeless is why a preference is not among those to be kept, by its place in all.
 	hopeless map[int]string
 }
 
-// rank orders the wishes by what they seem to cost per pod and weight. Those that alone cost more than the budget, or
+// rank orders the preferences by what they seem to cost per pod and weight. Those that alone cost more than the budget, or
 // that no node can meet, stay out.
 func (pc *preferenceCosts) rank(budget spending) *ranking {
 	r := &ranking{hopeless: map[int]string{}}
@@ -204,18 +204,18 @@ func (pc *preferenceCosts) rank(budget spending) *ranking {
 		if c.broken != nil || len(c.refs) == 0 {
 			continue
 		}
-		wishes := pc.wishes(ci)
-		if len(wishes) == 0 {
+		preferences := pc.preferences(ci)
+		if len(preferences) == 0 {
 			continue
 		}
-		if more := len(wishes) - maxPreferences; more > 0 {
+		if more := len(preferences) - maxPreferences; more > 0 {
 			r.omitted = append(r.omitted, IgnoredPreference{
 				Class: ci, Preference: plural(more, "more preference"), Reason: fmt.Sprintf("only the %d heaviest preferences of a pod count", maxPreferences),
 			})
-			wishes = wishes[:maxPreferences]
+			preferences = preferences[:maxPreferences]
 		}
 		kept := want{pod: requiredOnly(c.pod)}
-		for _, w := range wishes {
+		for _, w := range preferences {
 			if pc.in.budget.Cancelled() {
 				return r
 			}
@@ -225,34 +225,34 @@ func (pc *preferenceCosts) rank(budget spending) *ranking {
 			if why != "" {
 				r.hopeless[w.id] = why
 			}
-			r.wishes = append(r.wishes, levels...)
+			r.preferences = append(r.preferences, levels...)
 		}
 	}
-	perPod := func(w *wish) float64 {
+	perPod := func(w *preference) float64 {
 		return w.cost / (float64(w.weight) * float64(len(pc.classes[w.class].refs)))
 	}
-	slices.SortStableFunc(r.wishes, func(a, b wish) int {
+	slices.SortStableFunc(r.preferences, func(a, b preference) int {
 		return cmp.Or(cmp.Compare(perPod(&a), perPod(&b)), cmp.Compare(b.weight, a.weight), cmp.Compare(a.class, b.class), cmp.Compare(b.skew, a.skew))
 	})
-	for sum := make([]float64, len(pc.classes)); r.promising < len(r.wishes); r.promising++ {
-		w := &r.wishes[r.promising]
+	for sum := make([]float64, len(pc.classes)); r.promising < len(r.preferences); r.promising++ {
+		w := &r.preferences[r.promising]
 		if sum[w.class] += w.cost; sum[w.class] > budget.more[w.class] {
 			break
 		}
 	}
-	r.promising = max(r.promising, min(1, len(r.wishes)))
+	r.promising = max(r.promising, min(1, len(r.preferences)))
 	return r
 }
 
-// enough reports whether the first n wishes, for which so much of what may be spent is, are worth no further plan.
+// enough reports whether the first n preferences, for which so much of what may be spent is, are worth no further plan.
 func (r *ranking) enough(n int, spent, most float64) bool {
-	return spent >= spentShare*most || float64(n) >= keptShare*float64(len(r.wishes))
+	return spent >= spentShare*most || float64(n) >= keptShare*float64(len(r.preferences))
 }
 
-// wants are the first n wishes.
+// wants are the first n preferences.
 func (r *ranking) wants(m *model, n int) wants {
 	out := make(wants, len(m.classes))
-	for _, w := range r.wishes[:n] {
+	for _, w := range r.preferences[:n] {
 		o := &out[w.class]
 		if o.pod == nil {
 			o.pod = requiredOnly(m.classes[w.class].pod)
@@ -262,25 +262,25 @@ func (r *ranking) wants(m *model, n int) wants {
 	return out
 }
 
-// drop takes the wishes of the classes out of the first n, and says whether there were any.
+// drop takes the preferences of the classes out of the first n, and says whether there were any.
 func (r *ranking) drop(classes []int, n int) bool {
-	before := len(r.wishes)
-	first := slices.DeleteFunc(slices.Clone(r.wishes[:n]), func(w wish) bool {
+	before := len(r.preferences)
+	first := slices.DeleteFunc(slices.Clone(r.preferences[:n]), func(w preference) bool {
 		if !slices.Contains(classes, w.class) {
 			return false
 		}
 		r.hopeless[w.id] = "pods would find no node with it"
 		return true
 	})
-	rest := slices.DeleteFunc(slices.Clone(r.wishes[n:]), func(w wish) bool { return slices.Contains(classes, w.class) })
-	r.wishes, r.promising = slices.Concat(first, rest), len(first)
-	return len(r.wishes) < before
+	rest := slices.DeleteFunc(slices.Clone(r.preferences[n:]), func(w preference) bool { return slices.Contains(classes, w.class) })
+	r.preferences, r.promising = slices.Concat(first, rest), len(first)
+	return len(r.preferences) < before
 }
 
-// ignored are the wishes that are not among the first n, or only in part.
+// ignored are the preferences that are not among the first n, or only in part.
 func (r *ranking) ignored(n int, share float64) []IgnoredPreference {
 	skew := map[int]int{}
-	for _, w := range r.wishes[:n] {
+	for _, w := range r.preferences[:n] {
 		if have, ok := skew[w.id]; !ok || w.skew < have {
 			skew[w.id] = w.skew
 		}

@@ -17,7 +17,7 @@ type problem struct {
 	weight int32
 	// may are the offers of these pools that are available.
 	may bitset.Set
-	// packing is the same in terms of items and bins: units that cannot be told apart are one item type, offers are bins.
+	// packing is the same in terms of items and bins: units that are alike are one item type, offers are bins.
 	packing binpack.Problem
 	// of are the units of each item type.
 	of [][]int
@@ -69,7 +69,7 @@ func candidates(m *model) []binpack.Bin {
 	return m.bins
 }
 
-// findItems joins units that packing cannot tell apart.
+// findItems joins units that are alike to packing.
 func (p *problem) findItems() {
 	rules, index, choices := p.m.colocation.joinedRules(), map[string]int{}, choiceIndex{}
 	var key []byte
@@ -99,7 +99,7 @@ func (p *problem) findItems() {
 	}
 }
 
-// appendKey appends what tells item types apart.
+// appendKey appends what distinguishes item types.
 func appendKey(key []byte, it *binpack.ItemType) []byte {
 	for _, n := range it.Need {
 		key = binary.LittleEndian.AppendUint64(key, uint64(n))

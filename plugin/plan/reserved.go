@@ -73,7 +73,7 @@ func (m *model) packRationed(units []unit, weight int32) packing {
 }
 
 // ration is the nodes that are kept: of each reservation as many as it holds, those first whose pods would cost most on
-// other offers; of the others none, since what is packed anew may share nodes with their pods.
+// other offers; of the others none, since what is packed again may share nodes with their pods.
 func (cr *capacityReservations) ration(p *problem, nodes []node) []node {
 	type worth struct {
 		node  int
@@ -97,15 +97,15 @@ func (cr *capacityReservations) ration(p *problem, nodes []node) []node {
 }
 
 // elsewhere is what the node's pods would cost on the cheapest offer outside reservations that holds them; a share of the
-// dearest price where none holds them all.
+// highest price where none holds them all.
 func (cr *capacityReservations) elsewhere(p *problem, n *node) float64 {
-	best, dearest := 0.0, 0.0
+	best, highest := 0.0, 0.0
 	for oi := range cr.market.offers {
 		o := &cr.market.offers[oi]
 		if o.ReservationID != "" || !p.may.Has(oi) {
 			continue
 		}
-		dearest = max(dearest, o.Price*share(n.sum, o.free))
+		highest = max(highest, o.Price*share(n.sum, o.free))
 		if !o.free.holds(n.sum) || best > 0 && o.Price >= best {
 			continue
 		}
@@ -116,7 +116,7 @@ func (cr *capacityReservations) elsewhere(p *problem, n *node) float64 {
 	if best > 0 {
 		return best
 	}
-	return dearest
+	return highest
 }
 
 // remaining is the catalog with the claims' instances taken off their reservations.

@@ -42,7 +42,7 @@ const (
 type dims []corev1.ResourceName
 
 // newDims returns the fixed dimensions and, sorted, each other resource that one of the lists asks for and that is offered, and the
-// others given. A resource that is offered nowhere is no dimension: what asks for it goes nowhere, and costs nobody else a comparison.
+// others given. A resource that is offered nowhere is no dimension: what asks for it goes nowhere, and costs no other class a comparison.
 func newDims(lists []corev1.ResourceList, offered map[corev1.ResourceName]bool, others []corev1.ResourceName) dims {
 	d := dims{
 		dimPods: corev1.ResourcePods, dimCPU: corev1.ResourceCPU,

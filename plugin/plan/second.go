@@ -140,7 +140,7 @@ func firsts(in Input, w wants, out *Plan, tries [][]int, one bool) []int {
 }
 
 // singles are one pod of each class of the tries, but of gangs and of those that limits alone keep off, unless these may be kept off as
-// companions of others.
+// pods that others have to share a node with.
 func (p *Plan) singles(in Input, tries [][]int) [][]int {
 	limited := map[int]bool{}
 	bound := slices.ContainsFunc(p.Unplaced, func(u Unplaced) bool { return joinsHost(in.Classes[u.Class].Pod) })
@@ -234,7 +234,7 @@ type second struct {
 	in    Input
 	wants wants
 	first *Plan
-	// m is the input compiled anew, for claims that get more pods.
+	// m is the input compiled again, for claims that get more pods.
 	m *model
 	// daemonsRead is what daemons returns once read is set.
 	daemonsRead []daemon

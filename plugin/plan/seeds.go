@@ -68,7 +68,7 @@ func (pl *placer) helpful(u *unit, domains []relations.Domain) {
 				continue
 			}
 			for d := range domains {
-				// Out of all domains the pod is no help, and no hindrance to those that keep each other company.
+				// Out of all domains the pod is no help, and no hindrance to those that have to be together.
 				if v, ok := domains[d].Values[j.Key]; ok && !can[v] || !ok && !self {
 					domains[d].Rank += unwelcome
 					changed = true

@@ -42,7 +42,7 @@ type Input struct {
 	budget *budget.Budget
 	// sketch says that neither first-fit's bill nor a proof is looked at.
 	sketch bool
-	// maker remembers compiled offers; nil for nobody.
+	// maker remembers compiled offers; nil for none.
 	maker *Maker
 	// second says that Nodes are all there will be, but for those that the limits leave room for.
 	second bool
@@ -114,7 +114,7 @@ type Plan struct {
 	// Problems are mistakes in the input. What they are about is left out of the plan or read as the problem says, the
 	// rest is planned.
 	Problems []Problem
-	// CutShort says that the context ended before the plan was as good as it could be made. The plan is valid all the same.
+	// CutShort says that the context ended before the plan was as good as it could be made. The plan is still valid.
 	CutShort bool
 	// proofs are what packing learned for LowerBound.
 	proofs []proof

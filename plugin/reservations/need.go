@@ -41,7 +41,7 @@ func NeedOf(pod *corev1.Pod) Need {
 // title returns what the room is for.
 func (n *Need) title() string {
 	if n.Replacement {
-		return "the successor of " + n.Name
+		return "the replacement pod of " + n.Name
 	}
 	return n.Name
 }

@@ -11,64 +11,64 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
-// wish is one preference of a class.
-type wish struct {
-	// id is its place among all wishes.
+// preference is one soft constraint of a class.
+type preference struct {
+	// id is its place among all preferences.
 	id, class int
 	// weight as the pod gives it, 1 to 100.
 	weight int32
 	text   string
-	// apply adds the wish to the want; a spread over hosts is asked for with several skews.
+	// apply adds the preference to the want; a spread over hosts is asked for with several skews.
 	apply func(*want)
-	// host is the spread over hosts that the wish is, nil otherwise; skew is how strong this one is.
+	// host is the spread over hosts that the preference is, nil otherwise; skew is how strong this one is.
 	host *softSpread
 	skew int
-	// over is the label of a spread; empty for other wishes.
+	// over is the label of a spread; empty for other preferences.
 	over string
-	// near is which pods it wants to be near; nil for a wish of another kind.
+	// near is which pods it wants to be near; nil for a preference of another kind.
 	near *relations.Term
-	// cost is what keeping it may cost more, in USD per hour: a guess that orders the wishes.
+	// cost is what keeping it may cost more, in USD per hour: a guess that orders the preferences.
 	cost float64
 }
 
-// spreadWeight is the weight of wishes that have none of their own.
+// spreadWeight is the weight of preferences that have none of their own.
 const spreadWeight = 50
 
-// wishes are the preferences of the class, the heaviest first.
-func (pc *preferenceCosts) wishes(ci int) []wish {
+// preferences returns the soft constraints of the class, the heaviest first.
+func (pc *preferenceCosts) preferences(ci int) []preference {
 	pod := pc.classes[ci].pod
-	var out []wish
+	var out []preference
 	if a := pod.Spec.Affinity; a != nil {
 		if a.NodeAffinity != nil {
-			out = append(out, nodeWishes(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
+			out = append(out, nodePreferences(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
 		}
 		if a.PodAffinity != nil {
-			out = append(out, pc.companyWishes(pod, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
+			out = append(out, pc.affinityPreferences(pod, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution)...)
 		}
 		if a.PodAntiAffinity != nil {
 			for _, t := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-				out = append(out, pc.distanceWish(pod, t))
+				out = append(out, pc.antiAffinityPreference(pod, t))
 			}
 		}
 	}
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		if term, err := relations.SpreadTerm(pod, &c); err == nil && c.WhenUnsatisfiable == corev1.ScheduleAnyway {
 			s := softSpread{SoftSpread: relations.SoftSpread{Term: term, MaxSkew: max(int(c.MaxSkew), 1)}}
-			out = append(out, spreadWish(s, spreadWeight, fmt.Sprintf("topology spread over %s with maxSkew %d (ScheduleAnyway)", c.TopologyKey, c.MaxSkew)))
+			out = append(out, spreadPreference(s, spreadWeight, fmt.Sprintf("topology spread over %s with maxSkew %d (ScheduleAnyway)", c.TopologyKey, c.MaxSkew)))
 		}
 	}
 	if slices.ContainsFunc(pc.market.pools, func(p pool) bool { return !nodematch.ToleratesPreferred(pod.Spec.Tolerations, p.Taints) }) {
-		out = append(out, wish{weight: spreadWeight, text: "no node with a PreferNoSchedule taint", apply: func(w *want) { w.untainted = true }})
+		out = append(out, preference{weight: spreadWeight, text: "no node with a PreferNoSchedule taint", apply: func(w *want) { w.untainted = true }})
 	}
 	for i := range out {
 		out[i].class = ci
 	}
-	slices.SortStableFunc(out, func(a, b wish) int { return int(b.weight - a.weight) })
+	slices.SortStableFunc(out, func(a, b preference) int { return int(b.weight - a.weight) })
 	return out
 }
 
-func nodeWishes(terms []corev1.PreferredSchedulingTerm) []wish {
-	var out []wish
+func nodePreferences(terms []corev1.PreferredSchedulingTerm) []preference {
+	var out []preference
 	for _, t := range terms {
 		if len(t.Preference.MatchExpressions)+len(t.Preference.MatchFields) == 0 || t.Weight <= 0 {
 			continue
@@ -77,7 +77,7 @@ func nodeWishes(terms []corev1.PreferredSchedulingTerm) []wish {
 		if err != nil {
 			continue
 		}
-		out = append(out, wish{weight: t.Weight, text: "preferred node affinity to " + termsText(reqs), apply: func(w *want) { requireNode(w.pod, t.Preference) }})
+		out = append(out, preference{weight: t.Weight, text: "preferred node affinity to " + termsText(reqs), apply: func(w *want) { requireNode(w.pod, t.Preference) }})
 	}
 	return out
 }
@@ -102,15 +102,15 @@ func requireNode(pod *corev1.Pod, p corev1.NodeSelectorTerm) {
 	a.RequiredDuringSchedulingIgnoredDuringExecution = out
 }
 
-// companyWishes are preferred pod affinity.
-func (pc *preferenceCosts) companyWishes(pod *corev1.Pod, terms []corev1.WeightedPodAffinityTerm) []wish {
-	var out []wish
+// affinityPreferences are preferred pod affinity.
+func (pc *preferenceCosts) affinityPreferences(pod *corev1.Pod, terms []corev1.WeightedPodAffinityTerm) []preference {
+	var out []preference
 	for _, t := range terms {
 		r, err := pc.relations.AffinityTerm(pod, &t.PodAffinityTerm, false)
 		if err != nil {
 			continue
 		}
-		out = append(out, wish{
+		out = append(out, preference{
 			weight: t.Weight, text: fmt.Sprintf("preferred pod affinity by %s to %s", t.PodAffinityTerm.TopologyKey, metav1.FormatLabelSelector(t.PodAffinityTerm.LabelSelector)),
 			near: &r,
 			apply: func(w *want) {
@@ -122,21 +122,21 @@ func (pc *preferenceCosts) companyWishes(pod *corev1.Pod, terms []corev1.Weighte
 	return out
 }
 
-// distanceWish is preferred pod anti-affinity: to pods of its own kind it is a spread, since those cannot all be kept
+// antiAffinityPreference is preferred pod anti-affinity: to pods of its own kind it is a spread, since those cannot all be kept
 // apart but can be even; to others it is kept or not.
-func (pc *preferenceCosts) distanceWish(pod *corev1.Pod, t corev1.WeightedPodAffinityTerm) wish {
+func (pc *preferenceCosts) antiAffinityPreference(pod *corev1.Pod, t corev1.WeightedPodAffinityTerm) preference {
 	text := fmt.Sprintf("preferred pod anti-affinity by %s to %s", t.PodAffinityTerm.TopologyKey, metav1.FormatLabelSelector(t.PodAffinityTerm.LabelSelector))
 	if r, err := pc.relations.AffinityTerm(pod, &t.PodAffinityTerm, false); err == nil && r.Matches(pod) {
-		return spreadWish(softSpread{SoftSpread: relations.SoftSpread{Term: r, MaxSkew: 1}}, t.Weight, text)
+		return spreadPreference(softSpread{SoftSpread: relations.SoftSpread{Term: r, MaxSkew: 1}}, t.Weight, text)
 	}
-	return wish{weight: t.Weight, text: text, apply: func(w *want) {
+	return preference{weight: t.Weight, text: text, apply: func(w *want) {
 		a := w.pod.Spec.Affinity.PodAntiAffinity
 		a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution, t.PodAffinityTerm)
 	}}
 }
 
-func spreadWish(s softSpread, weight int32, text string) wish {
-	w := wish{weight: weight, text: text, over: s.Key(), apply: func(w *want) { w.spread = append(w.spread, s) }}
+func spreadPreference(s softSpread, weight int32, text string) preference {
+	w := preference{weight: weight, text: text, over: s.Key(), apply: func(w *want) { w.spread = append(w.spread, s) }}
 	if isHost(s.Key()) {
 		w.host = &s
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
 
-// maxPairs bounds how many ways to pair followers with companions are compared.
+// maxPairs bounds how many ways to pair followers with leaders are compared.
 const maxPairs = 64
 
 // bundles joins pods that require others on their own node (affinity by hostname) with those others, and takes them off
@@ -47,8 +47,8 @@ func (co *colocation) bundles(left []int) []unit {
 	return out
 }
 
-// bundle makes units of the group, none if no node takes one of each. The followers share as few nodes as they can; companions that follow
-// nobody are one per node.
+// bundle makes units of the group, none if no node takes one of each. The followers share as few nodes as they can; leaders that follow
+// none are one per node.
 func (co *colocation) bundle(ci int, group, left []int) []unit {
 	if len(group) == 2 && !co.relations.Follows(group[1]) {
 		return co.pairs(ci, group[1], left)
@@ -85,22 +85,22 @@ func (co *colocation) bundle(ci int, group, left []int) []unit {
 	return []unit{u}
 }
 
-// pairs puts the pods of the follower beside pods of the companion: beside as many of them as is cheapest, if each such
-// pair, and each companion that is left alone, had a node of its own.
-func (co *colocation) pairs(follower, companion int, left []int) []unit {
+// pairs puts the pods of the follower beside pods of the leader: beside as many of them as is cheapest, if each such
+// pair, and each leader that is left alone, had a node of its own.
+func (co *colocation) pairs(follower, leader int, left []int) []unit {
 	beside := func(k int) []relations.Part {
-		return []relations.Part{{Class: companion, N: 1}, {Class: follower, N: k}}
+		return []relations.Part{{Class: leader, N: 1}, {Class: follower, N: k}}
 	}
 	most := co.largest(left[follower], beside)
 	if most == 0 {
 		return nil
 	}
-	n := min(left[follower], left[companion]*most)
-	alone := co.placer.cheapestAlone([]relations.Part{{Class: companion, N: 1}})
+	n := min(left[follower], left[leader]*most)
+	alone := co.placer.cheapestAlone([]relations.Part{{Class: leader, N: 1}})
 	best, bestCost := (n+most-1)/most, math.Inf(1)
-	for nodes := best; nodes <= min(left[companion], n, best+maxPairs); nodes++ {
+	for nodes := best; nodes <= min(left[leader], n, best+maxPairs); nodes++ {
 		k, longer := n/nodes, n%nodes
-		cost := float64(nodes-longer)*co.placer.cheapestAlone(beside(k)) + float64(left[companion]-nodes)*alone
+		cost := float64(nodes-longer)*co.placer.cheapestAlone(beside(k)) + float64(left[leader]-nodes)*alone
 		if longer > 0 {
 			cost += float64(longer) * co.placer.cheapestAlone(beside(k+1))
 		}
@@ -109,7 +109,7 @@ func (co *colocation) pairs(follower, companion int, left []int) []unit {
 		}
 	}
 	left[follower] = 0
-	left[companion] -= best
+	left[leader] -= best
 	var out []unit
 	k, longer := n/best, n%best
 	if longer > 0 {

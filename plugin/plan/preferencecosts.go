@@ -32,11 +32,11 @@ func newSpending(m *model, p *Plan, part float64) spending {
 	return out
 }
 
-// within returns how much more the wishes may cost together: what the classes that have them may spend.
-func (s *spending) within(wishes []wish) float64 {
+// within returns how much more the preferences may cost together: what the classes that have them may spend.
+func (s *spending) within(preferences []preference) float64 {
 	sum, seen := 0.0, make([]bool, len(s.more))
-	for i := range wishes {
-		if ci := wishes[i].class; !seen[ci] {
+	for i := range preferences {
+		if ci := preferences[i].class; !seen[ci] {
 			seen[ci] = true
 			sum += s.more[ci]
 		}
@@ -44,9 +44,9 @@ func (s *spending) within(wishes []wish) float64 {
 	return sum
 }
 
-// price guesses what the wish costs beside those of its class that are kept so far, and adds it to them. It returns the
-// wish, in several strengths where it is about hosts; or why it is hopeless.
-func (pc *preferenceCosts) price(kept *want, w wish, budget spending) ([]wish, string) {
+// price guesses what the preference costs beside those of its class that are kept so far, and adds it to them. It returns the
+// preference, in several strengths where it is about hosts; or why it is hopeless.
+func (pc *preferenceCosts) price(kept *want, w preference, budget spending) ([]preference, string) {
 	if w.host != nil {
 		return pc.priceHost(w, budget)
 	}
@@ -77,7 +77,7 @@ func (pc *preferenceCosts) price(kept *want, w wish, budget spending) ([]wish, s
 		return nil, ""
 	}
 	*kept = with
-	return []wish{w}, ""
+	return []preference{w}, ""
 }
 
 // trial is the class as it would be if held to the want.
@@ -129,9 +129,9 @@ func (pc *preferenceCosts) unevenness(c *class, key string) float64 {
 // looser is how many weaker strengths of a spread over hosts are tried beside the one that seems to cost nothing.
 const looser = 2
 
-// priceHost asks for at most k pods per node, for k from the wish's own skew on, doubled each time: that needs so many
+// priceHost asks for at most k pods per node, for k from the preference's own skew on, doubled each time: that needs so many
 // nodes, of which the cheapest cost so much. What the plan without preferences costs is had for nothing.
-func (pc *preferenceCosts) priceHost(w wish, budget spending) ([]wish, string) {
+func (pc *preferenceCosts) priceHost(w preference, budget spending) ([]preference, string) {
 	c := pc.trial(w.class, want{})
 	cheapest := math.Inf(1)
 	for oi := range pc.market.offers {
@@ -148,7 +148,7 @@ func (pc *preferenceCosts) priceHost(w wish, budget spending) ([]wish, string) {
 			n += len(o.refs)
 		}
 	}
-	var out []wish
+	var out []preference
 	free := 0
 	for k := w.host.MaxSkew; k < n && free <= looser; k *= 2 {
 		level := w
@@ -168,8 +168,8 @@ func (pc *preferenceCosts) priceHost(w wish, budget spending) ([]wish, string) {
 	return out, ""
 }
 
-// grant adds the wish to the want; a stronger spread over hosts takes the place of a weaker one.
-func (w *wish) grant(o *want) {
+// grant adds the preference to the want; a stronger spread over hosts takes the place of a weaker one.
+func (w *preference) grant(o *want) {
 	if w.host == nil {
 		w.apply(o)
 		return
