@@ -16,7 +16,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 
-	"github.com/slipway-k8s/slipway/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 	"github.com/slipway-k8s/slipway/plugin/reservations"
 )

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/disruption"
 	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/tap"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 

@@ -16,7 +16,7 @@ import (
 // lowered, and a package without banned words leaves the list.
 func dialect() map[string]int {
 	return map[string]int{
-		"disruption":                           4,
+		"internal/disruption":                  4,
 		"e2e/aws":                              32,
 		"e2e/aws/model":                        5,
 		"e2e/aws/wire":                         3,

@@ -29,9 +29,9 @@ func bans() []ban {
 	types := []string{sdk + "ec2", sdk + "internal"}
 	return []ban{
 		{ours + "plugin", ours + "launcher", []string{ours + "launcher/api", ours + "launcher/catalog"}, "the plugin knows the launcher by its contract alone"},
-		{ours + "disruption", ours + "launcher", []string{ours + "launcher/catalog"}, "both sides share the rules of disruption"},
-		{ours + "disruption", ours + "plugin", nil, "both sides share the rules of disruption"},
-		{ours + "disruption", ours + "e2e", nil, "nothing that is shipped stands on the sandbox"},
+		{ours + "internal/disruption", ours + "launcher", []string{ours + "launcher/catalog"}, "both sides share the rules of disruption"},
+		{ours + "internal/disruption", ours + "plugin", nil, "both sides share the rules of disruption"},
+		{ours + "internal/disruption", ours + "e2e", nil, "nothing that is shipped stands on the sandbox"},
 		{ours + "plugin", sdk, types, "the scheduler calls no AWS API"},
 		{ours + "launcher", ours + "plugin", nil, "the launcher acts, it does not plan"},
 		{ours + "launcher", sdk, append([]string{ours + "launcher/aws"}, types...), "AWS is called from launcher/aws alone"},

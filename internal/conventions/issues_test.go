@@ -53,7 +53,7 @@ func scenariosByIssue(t *testing.T, root string, issue *regexp.Regexp) map[strin
 	named := map[string][]string{}
 	for _, pattern := range []string{
 		"plugin/plan/testdata/*.txtar", "plugin/simulate/testdata/*.txtar", "plugin/simulate/testdata/consolidate/*.txtar",
-		"launcher/*/testdata/*.txt", "launcher/*/testdata/*/*.txt", "disruption/testdata/*/*.txt",
+		"launcher/*/testdata/*.txt", "launcher/*/testdata/*/*.txt", "internal/disruption/testdata/*/*.txt",
 	} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {

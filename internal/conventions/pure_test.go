@@ -14,12 +14,12 @@ func TestRulesOfDisruptionImportPlainDataAlone(t *testing.T) {
 		"cmp", "errors", "fmt", "maps", "math", "slices", "strconv", "strings", "time",
 		"k8s.io/api/", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/types",
 		"k8s.io/apimachinery/pkg/util/intstr", "sigs.k8s.io/karpenter/pkg/apis/v1", "github.com/awslabs/operatorpkg/status",
-		"github.com/robfig/cron/v3", module + "/disruption/", module + "/launcher/catalog",
+		"github.com/robfig/cron/v3", module + "/internal/disruption/", module + "/launcher/catalog",
 	}
 	_, files := tree(t)
 	found := false
 	for _, f := range files {
-		if f.isTest() || !below(f.dir(), "disruption") {
+		if f.isTest() || !below(f.dir(), "internal/disruption") {
 			continue
 		}
 		found = true
@@ -37,7 +37,7 @@ func TestRulesOfDisruptionImportPlainDataAlone(t *testing.T) {
 
 // A decision that reads a clock cannot be repeated: the time is an argument.
 func TestPureDecisionsReadNoClock(t *testing.T) {
-	pure := []string{"disruption", "plugin/plan", "plugin/batch", "plugin/consolidate", "launcher/catalog", "launcher/drain"}
+	pure := []string{"internal/disruption", "plugin/plan", "plugin/batch", "plugin/consolidate", "launcher/catalog", "launcher/drain"}
 	clocks := []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
 	fset, files := tree(t)
 	seen := map[string]bool{}

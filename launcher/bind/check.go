@@ -7,7 +7,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 )
 
 // Check returns why the kubelet would reject a pod on the actual Node; "" if it would not. A plan uses a predicted Node, and a rejection is

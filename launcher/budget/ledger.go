@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 )
 
 // maxLeaving is the maximum number of terminating nodes in the whole cluster, for any reason, at which another voluntary disruption may

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 )
 
 // Karpenter's Events about pods whose do-not-disrupt is a duration.

@@ -7,7 +7,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 )
 
 // SetConditions derives a pool's conditions from the pool, its class (nil if it does not exist) and its claims.

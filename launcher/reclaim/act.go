@@ -12,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/budget"
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 )
 
 // podEvents records when a pod was last bound to or removed from each node. The status has this time too, but is written less often.

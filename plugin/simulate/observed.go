@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/disruption"
-	"github.com/slipway-k8s/slipway/disruption/conditions"
+	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 

@@ -11,7 +11,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 )
 
 // scene is what a scenario describes. Pods run in the namespace default, and a ReplicaSet controls them where they do not say otherwise.

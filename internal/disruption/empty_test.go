@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/slipway-k8s/slipway/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption"
 )
 
 func monday() time.Time { return time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) }

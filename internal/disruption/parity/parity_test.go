@@ -31,7 +31,7 @@ func testMarket(t *testing.T) *market.Market {
 	var files market.Files
 	for name, text := range map[string]*[]byte{"instance-types": &files.InstanceTypes, "prices": &files.Prices, "zones": &files.Zones} {
 		var err error
-		if *text, err = os.ReadFile("../../plugin/simulate/testdata/market/" + name + ".json"); err != nil {
+		if *text, err = os.ReadFile("../../../plugin/simulate/testdata/market/" + name + ".json"); err != nil {
 			t.Fatal(err)
 		}
 	}
