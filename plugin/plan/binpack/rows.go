@@ -16,7 +16,7 @@ const maxRows = 160
 // rows are aggregated item types, as the covering program sees them, and the packer that fills bins with them.
 type rows struct {
 	*packer
-	// of is the row of each item type, members the item types of each row, the largest first.
+	// of is the row of each item type, members the item types of each row, the largest first: bins of exact rows are filled with them.
 	of      []int
 	members [][]int
 	// exact says that the item types of a row need the same.
@@ -60,10 +60,8 @@ func coarseRows(k *packer, fine *rows) *rows {
 		r := rowsOf(fine.packer, clustering{of, n, nil}, false)
 		r.byResources, r.fine = true, fine
 		r.of = make([]int, len(k.types))
-		r.members = make([][]int, n)
 		for _, ti := range k.bySize {
 			r.of[ti] = of[fine.of[ti]]
-			r.members[r.of[ti]] = append(r.members[r.of[ti]], ti)
 		}
 		return r
 	}

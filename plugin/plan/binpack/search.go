@@ -331,18 +331,18 @@ func (s *search) fillRoom(ruined []int) {
 func (s *search) findRoomy() {
 	s.looked = lookAgain
 	s.roomy = s.roomy[:0]
-	most := make([]float64, 0, roomyBoxes+1)
+	rooms := make([]float64, 0, roomyBoxes+1)
 	for i := range s.boxes {
 		b, room := &s.boxes[i], 0.0
 		for d, n := range s.bins[b.bin].free {
 			room += s.scale[d] * float64(n-b.sum[d])
 		}
-		if len(most) == roomyBoxes && room <= most[roomyBoxes-1] {
+		if len(rooms) == roomyBoxes && room <= rooms[roomyBoxes-1] {
 			continue
 		}
-		at := sort.Search(len(most), func(j int) bool { return most[j] < room })
-		most, s.roomy = slices.Insert(most, at, room), slices.Insert(s.roomy, at, i)
-		most, s.roomy = most[:min(len(most), roomyBoxes)], s.roomy[:min(len(s.roomy), roomyBoxes)]
+		at := sort.Search(len(rooms), func(j int) bool { return rooms[j] < room })
+		rooms, s.roomy = slices.Insert(rooms, at, room), slices.Insert(s.roomy, at, i)
+		rooms, s.roomy = rooms[:min(len(rooms), roomyBoxes)], s.roomy[:min(len(s.roomy), roomyBoxes)]
 	}
 	s.work.add(len(s.boxes))
 }
