@@ -2,9 +2,7 @@ package plugin_test
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/plugin"
 )
 
@@ -58,10 +57,10 @@ func BenchmarkPendingPods(b *testing.B) {
 					ownedBy("web")(pod)
 					objects = append(objects, pod)
 				}
-				before := cpuSeconds(b)
+				before := cputime.Used().Seconds()
 				h := start(b, harnessOptions{objects: objects, args: []string{"batchIdle: 1m", "batchMax: 2m"}})
 				h.eventually("all pods to be launched for", func() bool { return len(h.launcher.podNames()) == pods })
-				spent += cpuSeconds(b) - before
+				spent += cputime.Used().Seconds() - before
 				if n := len(h.launcher.requests()); n != 1 {
 					b.Errorf("%d batches", n)
 				}
@@ -80,14 +79,4 @@ func fullNodes(n int) []runtime.Object {
 		out = append(out, node, pod)
 	}
 	return out
-}
-
-// cpuSeconds is what this process has spent in user and kernel mode.
-func cpuSeconds(b *testing.B) float64 {
-	b.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
 }

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
@@ -57,6 +57,14 @@ func halfEmptyFleet(cat catalog.State, nodes int) (objects []apiruntime.Object, 
 	return objects, reported
 }
 
+// aboutFleet asks about the nodes, of which so many may be disrupted at once for either reason.
+func aboutFleet(nodes []*api.FleetNode, atOnce int) *api.Question {
+	return &api.Question{Kind: &api.Question_Consolidate{Consolidate: &api.Consolidate{
+		Nodes: nodes, Payback: (2 * time.Hour).Milliseconds(), MinSaving: 0.005,
+		Allowances: []*api.Allowance{{NodePool: "default", Empty: int32(atOnce), Underutilized: int32(atOnce)}},
+	}}}
+}
+
 // One decision about a whole fleet, as the launcher asks for it, over the scheduler's cache: snapshot, all questions to the planner,
 // each verified with the scheduler's filters. 1,000 nodes are to take less than 5 s of CPU.
 func BenchmarkConsolidate(b *testing.B) {
@@ -65,12 +73,8 @@ func BenchmarkConsolidate(b *testing.B) {
 			cat := benchCatalog()
 			objects, reported := halfEmptyFleet(cat, c.nodes)
 			p := benchPlannerOf(b, objects)
-			may := int32(c.nodes * c.percent / 100)
-			q := &api.Question{Kind: &api.Question_Consolidate{Consolidate: &api.Consolidate{
-				Nodes: reported, Payback: (2 * time.Hour).Milliseconds(), MinSaving: 0.005,
-				Allowances: []*api.Allowance{{NodePool: "default", Empty: may, Underutilized: may}},
-			}}}
-			heap, cpu, decisions := watchHeap(b), cpuSeconds(b), 0
+			q := aboutFleet(reported, c.nodes*c.percent/100)
+			heap, cpu, decisions := watchHeap(b), cputime.Used().Seconds(), 0
 			for b.Loop() {
 				decisions++
 				a, err := p.consolidator.decide(b.Context(), decision{question: q, catalog: p.view.State(nil, time.Now()), reserved: p.reserved.Snapshot()})
@@ -86,21 +90,11 @@ func BenchmarkConsolidate(b *testing.B) {
 				b.ReportMetric(float64(nodes), "nodes-go")
 				b.ReportMetric(saving, "USD/h-saved")
 			}
-			b.ReportMetric((cpuSeconds(b)-cpu)/float64(decisions), "CPU-s/op")
+			b.ReportMetric((cputime.Used().Seconds()-cpu)/float64(decisions), "CPU-s/op")
 			b.ReportMetric(heap()/(1<<20), "MiB-heap-more")
 			b.ReportMetric(float64(len(objects)-c.nodes), "pods")
 		})
 	}
-}
-
-// cpuSeconds is what the process has used of the processors.
-func cpuSeconds(tb testing.TB) float64 {
-	tb.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
-	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
 }
 
 // watchHeap looks at the heap until its result is called, which says by how much it grew at most, in bytes.

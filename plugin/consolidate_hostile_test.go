@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/internal/cputime"
 )
 
 // hostilePods are what one running pod may ask for within what the API server takes, by name.
@@ -102,14 +102,11 @@ func hostileDecision(tb testing.TB, nodes int, ask func(*corev1.Pod)) float64 {
 	at := slices.IndexFunc(objects, func(o apiruntime.Object) bool { _, pod := o.(*corev1.Pod); return pod })
 	ask(objects[at].(*corev1.Pod))
 	p := benchPlannerOf(tb, objects)
-	q := &api.Question{Kind: &api.Question_Consolidate{Consolidate: &api.Consolidate{
-		Nodes: reported, Payback: (2 * time.Hour).Milliseconds(), MinSaving: 0.005,
-		Allowances: []*api.Allowance{{NodePool: "default", Empty: int32(nodes), Underutilized: int32(nodes)}},
-	}}}
-	before := cpuSeconds(tb)
+	q := aboutFleet(reported, nodes)
+	before := cputime.Used().Seconds()
 	a, err := p.consolidator.decide(tb.Context(), decision{question: q, catalog: p.view.State(nil, time.Now()), reserved: p.reserved.Snapshot()})
 	if err != nil || a.GetMessage() != "" {
 		tb.Fatalf("answer %q, error %v", a.GetMessage(), err)
 	}
-	return cpuSeconds(tb) - before
+	return cputime.Used().Seconds() - before
 }

@@ -3,13 +3,12 @@ package aws
 import (
 	"fmt"
 	"maps"
-	"syscall"
 	"testing"
-	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
@@ -136,22 +135,12 @@ func BenchmarkCatalog(b *testing.B) {
 		b.Run("900types/3zones/10classes/"+of.name, func(b *testing.B) {
 			look()
 			b.ReportAllocs()
-			start, n := processorTime(b), 0
+			start, n := cputime.Used(), 0
 			for ; b.Loop(); n++ {
 				of.change(n)
 				look()
 			}
-			b.ReportMetric(float64((processorTime(b)-start).Milliseconds())/float64(n), "cpu-ms/op")
+			b.ReportMetric(float64((cputime.Used()-start).Milliseconds())/float64(n), "cpu-ms/op")
 		})
 	}
-}
-
-// processorTime returns the CPU time of this process: on a busy machine the wall clock says little.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -2,14 +2,13 @@ package server_test
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
@@ -31,7 +30,7 @@ func BenchmarkCatalog(b *testing.B) {
 				objects = append(objects, both...)
 			}
 			b.ReportAllocs()
-			start, n := processorTime(b), 0
+			start, n := cputime.Used(), 0
 			for ; b.Loop(); n++ {
 				w := newWorldOver(b, func(c client.WithWatch) client.Client { return c }, types, objects...)
 				size, sentState := 0, 0
@@ -46,19 +45,9 @@ func BenchmarkCatalog(b *testing.B) {
 				})
 				b.ReportMetric(float64(size)/1e6, "MB-sent")
 			}
-			b.ReportMetric(float64((processorTime(b)-start).Milliseconds())/float64(n), "cpu-ms/op")
+			b.ReportMetric(float64((cputime.Used()-start).Milliseconds())/float64(n), "cpu-ms/op")
 		})
 	}
-}
-
-// processorTime returns the CPU time of this process: on a busy machine the wall clock says little.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // market is n types of the built-in catalogue, repeated under other names until there are enough.

@@ -9,8 +9,9 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/slipway-k8s/slipway/internal/cputime"
 )
 
 // crowd are the goroutines that try cases. What a case takes of the process is measured while the others rest.
@@ -92,11 +93,11 @@ func (l *lab) measured(ctx context.Context, c *cluster) (o *outcome, err error) 
 	l.alone.alone(func() {
 		var least cost // of as many attempts as it takes to be within the bounds
 		for i := range attempts {
-			before, resident := cpuTime(), resetPeak()
+			before, resident := cputime.Used(), resetPeak()
 			if o, err = l.solve(ctx, c); err != nil {
 				return
 			}
-			now := cost{cpuTime() - before, peakResident() - resident}
+			now := cost{cputime.Used() - before, peakResident() - resident}
 			if i == 0 {
 				least = now
 			}
@@ -110,15 +111,6 @@ func (l *lab) measured(ctx context.Context, c *cluster) (o *outcome, err error) 
 		}
 	})
 	return o, err
-}
-
-// cpuTime is the user and system time that this process has used.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // resetPeak gives back what memory it can, starts the count of peakResident anew (proc_pid_clear_refs(5)) and returns it.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -14,11 +15,11 @@ const shrinkAtMost = time.Minute
 
 // shrink leaves out of the case whatever can be left out while it still fails: whole halves first, then one thing at a time.
 func shrink(c *cluster, fails func(*cluster) bool) *cluster {
-	end := cpuTime() + shrinkAtMost
+	end := cputime.Used() + shrinkAtMost
 	for again := true; again; {
 		again = false
 		for _, smaller := range append(halves(c), reductions(c)...) {
-			if cpuTime() > end {
+			if cputime.Used() > end {
 				return c
 			}
 			if fails(smaller) {

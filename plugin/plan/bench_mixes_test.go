@@ -5,10 +5,9 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
@@ -31,16 +30,6 @@ func (x *mix) input(tb testing.TB, n int, seed uint64) plan.Input {
 	}
 	x.add(newBatch(&in, seed), n)
 	return in
-}
-
-// cpu is the user and system time that this process has used.
-func cpu(tb testing.TB) time.Duration {
-	tb.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // resetPeak gives back what memory it can, and starts the count of peakRSS anew (proc_pid_clear_refs(5)).
@@ -75,16 +64,16 @@ func BenchmarkMixes(b *testing.B) {
 			var p plan.Plan
 			resetPeak(b)
 			b.ReportAllocs()
-			before := cpu(b)
+			before := cputime.Used()
 			for b.Loop() {
 				p = plan.Make(b.Context(), in)
 			}
-			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric((cputime.Used()-before).Seconds()/float64(b.N), "cpu-s/op")
 			b.ReportMetric(float64(peakRSS(b))/(1<<20), "peak-MiB")
 			b.ReportMetric(p.CostPerHour, "USD/h")
-			before = cpu(b)
+			before = cputime.Used()
 			bound := plan.LowerBound(b.Context(), in, &p)
-			b.ReportMetric((cpu(b) - before).Seconds(), "bound-cpu-s")
+			b.ReportMetric((cputime.Used() - before).Seconds(), "bound-cpu-s")
 			b.ReportMetric(bound, "bound")
 			b.ReportMetric(p.CostPerHour/bound, "cost/bound")
 			b.ReportMetric(x.ratio, "goal")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -37,20 +38,20 @@ func TestCancel(t *testing.T) {
 		} else {
 			preferences(newBatch(&in, 1), pods)
 		}
-		start, before := time.Now(), cpu(t)
+		start, before := time.Now(), cputime.Used()
 		plan.Make(t.Context(), in)
-		wall, whole := time.Since(start), cpu(t)-before
+		wall, whole := time.Since(start), cputime.Used()-before
 		for _, share := range []int{0, 10, 30, 50, 70} {
 			t.Run(fmt.Sprintf("%s/%d%%", name, share), func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				var at time.Duration
-				timer := time.AfterFunc(wall*time.Duration(share)/100, func() { at = cpu(t); cancel() })
+				timer := time.AfterFunc(wall*time.Duration(share)/100, func() { at = cputime.Used(); cancel() })
 				p := plan.Make(ctx, in)
 				if timer.Stop() {
 					return // Quicker than before: there was nothing to cancel.
 				}
-				if over := cpu(t) - at; over > whole/5 {
+				if over := cputime.Used() - at; over > whole/5 {
 					t.Errorf("cancelled, it took %v of CPU more; whole plans take %v", over, whole)
 				}
 				if placed, unplaced := accounted(&p); placed+unplaced != pods || !p.CutShort {

@@ -12,6 +12,7 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
@@ -258,9 +259,9 @@ func TestHostileInputsAreBounded(t *testing.T) {
 	spend := func(in plan.Input) time.Duration {
 		best := time.Hour
 		for range 2 {
-			before := cpu(t)
+			before := cputime.Used()
 			plan.Make(t.Context(), in)
-			best = min(best, cpu(t)-before)
+			best = min(best, cputime.Used()-before)
 		}
 		return best
 	}
@@ -299,12 +300,12 @@ func shapes2000(tb testing.TB) plan.Input {
 // A plan whose work is spent from the beginning places all pods by first fit, in a small part of the time.
 func TestFirstFitPlacesAll(t *testing.T) {
 	in := shapes2000(t)
-	before := cpu(t)
+	before := cputime.Used()
 	whole := plan.Make(t.Context(), in)
-	took := cpu(t) - before
-	before = cpu(t)
+	took := cputime.Used() - before
+	before = cputime.Used()
 	first := plan.MakeWithin(t.Context(), in, 1)
-	spent := cpu(t) - before
+	spent := cputime.Used() - before
 	if placed, left := accounted(&first); placed != 10000 || left > 0 {
 		t.Errorf("first fit places %d pods and leaves %d, want all of 10,000", placed, left)
 	}
@@ -319,12 +320,12 @@ func TestFirstFitPlacesAll(t *testing.T) {
 // BenchmarkFirstFit prints the seconds of CPU until 10,000 pods of 2,000 classes have a valid plan, before anything is improved.
 func BenchmarkFirstFit(b *testing.B) {
 	in := shapes2000(b)
-	before := cpu(b)
+	before := cputime.Used()
 	var p plan.Plan
 	for b.Loop() {
 		p = plan.MakeWithin(b.Context(), in, 1)
 	}
-	b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
+	b.ReportMetric((cputime.Used()-before).Seconds()/float64(b.N), "cpu-s/op")
 	b.ReportMetric(p.CostPerHour, "USD/h")
 	b.ReportMetric(float64(len(p.Unplaced)), "unplaced")
 }
@@ -334,9 +335,9 @@ func TestClassesOfTheirOwn(t *testing.T) {
 	spend := func(n int) (time.Duration, float64) {
 		in := world(t, 400, poolYAML{Name: "default"})
 		diverseFreely(newBatch(&in, 1), n)
-		before := cpu(t)
+		before := cputime.Used()
 		p := plan.Make(t.Context(), in)
-		took := cpu(t) - before
+		took := cputime.Used() - before
 		if len(p.Unplaced) > 0 {
 			t.Errorf("%d classes of %d are left: %v", len(p.Unplaced), n, p.Unplaced[0].Reasons)
 		}
@@ -366,11 +367,11 @@ func BenchmarkHostile(b *testing.B) {
 			x.add(newBatch(&in, 1))
 			var p plan.Plan
 			resetPeak(b)
-			before := cpu(b)
+			before := cputime.Used()
 			for b.Loop() {
 				p = plan.Make(b.Context(), in)
 			}
-			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric((cputime.Used()-before).Seconds()/float64(b.N), "cpu-s/op")
 			b.ReportMetric(float64(peakRSS(b))/(1<<20), "MiB-peak")
 			n := 0
 			for _, u := range p.Unplaced {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -24,12 +25,12 @@ func TestApartByOpenLabels(t *testing.T) {
 				p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 			})
 		}
-		before := cpu(t)
+		before := cputime.Used()
 		p := plan.Make(t.Context(), in)
 		if len(p.Claims) != 60 || len(p.Unplaced) > 0 {
 			t.Errorf("%d claims, %d classes unplaced, want a node for each of 60 pods apart by %v", len(p.Claims), len(p.Unplaced), labels)
 		}
-		return cpu(t) - before
+		return cputime.Used() - before
 	}
 	plain, open := spend(corev1.LabelHostname), spend("example.com/a", "example.com/b")
 	if open > 20*max(plain, 20*time.Millisecond) {

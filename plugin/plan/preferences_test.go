@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -104,12 +105,12 @@ func BenchmarkPreferences(b *testing.B) {
 			x := mix{pods: 4000, add: preferring}
 			in := x.input(b, x.pods, 1)
 			in.PreferenceShare = share
-			before := cpu(b)
+			before := cputime.Used()
 			var p plan.Plan
 			for b.Loop() {
 				p = plan.Make(b.Context(), in)
 			}
-			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric((cputime.Used()-before).Seconds()/float64(b.N), "cpu-s/op")
 			b.ReportMetric(p.CostPerHour/p.PlainCostPerHour, "cost/plain")
 			b.ReportMetric(float64(len(p.Claims)), "nodes")
 			b.ReportMetric(float64(len(p.Ignored)), "ignored")

@@ -13,6 +13,7 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
@@ -46,20 +47,20 @@ func BenchmarkFewPods(b *testing.B) {
 		}
 		b.Run(name+"/two-classes", func(b *testing.B) {
 			maker.Make(b.Context(), two)
-			before := cpu(b)
+			before := cputime.Used()
 			for b.Loop() {
 				maker.Make(b.Context(), two)
 			}
-			b.ReportMetric((cpu(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
+			b.ReportMetric((cputime.Used()-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
 		})
 		for what, mk := range map[string]func(context.Context, plan.Input) plan.Plan{"cold": plan.Make, "prepared": maker.Make} {
 			b.Run(name+"/"+what, func(b *testing.B) {
 				mk(b.Context(), in)
-				before := cpu(b)
+				before := cputime.Used()
 				for b.Loop() {
 					mk(b.Context(), in)
 				}
-				b.ReportMetric((cpu(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
+				b.ReportMetric((cputime.Used()-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
 			})
 		}
 	}
@@ -72,11 +73,11 @@ func TestPrepared(t *testing.T) {
 	measure := func(mk func(context.Context, plan.Input) plan.Plan) time.Duration {
 		best := time.Hour
 		for range 5 {
-			before := cpu(t)
+			before := cputime.Used()
 			for range 4 {
 				mk(t.Context(), in)
 			}
-			best = min(best, cpu(t)-before)
+			best = min(best, cputime.Used()-before)
 		}
 		return best
 	}
@@ -135,11 +136,11 @@ func TestPreparedForSeveral(t *testing.T) {
 	turns := []plan.Input{in, needy(in, corev1.ResourceEphemeralStorage), needy(in, "nvidia.com/gpu"), needy(in, "vpc.amazonaws.com/pod-eni")}
 	var maker plan.Maker
 	spend := func(mk func(context.Context, plan.Input) plan.Plan) time.Duration {
-		before := cpu(t)
+		before := cputime.Used()
 		for _, turn := range turns {
 			mk(t.Context(), turn)
 		}
-		return cpu(t) - before
+		return cputime.Used() - before
 	}
 	for range 2 {
 		for i, turn := range turns {
@@ -171,9 +172,9 @@ func TestWorkGrowsWithTheBatch(t *testing.T) {
 		maker.Make(t.Context(), in)
 		best := time.Hour
 		for range 3 {
-			before := cpu(t)
+			before := cputime.Used()
 			maker.Make(t.Context(), in)
-			best = min(best, cpu(t)-before)
+			best = min(best, cputime.Used()-before)
 		}
 		return best
 	}

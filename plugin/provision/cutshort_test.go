@@ -3,13 +3,13 @@ package provision_test
 import (
 	"context"
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision"
@@ -127,7 +127,7 @@ func TestStoppedWithManyClasses(t *testing.T) {
 		p, err := provision.New(provision.Config{Verifier: verifytest.New(t), Make: func(ctx context.Context, in plan.Input) plan.Plan {
 			out := oneEach(ctx, in)
 			cancel()
-			stopped = cpu(t)
+			stopped = cputime.Used()
 			return out
 		}})
 		if err != nil {
@@ -139,20 +139,10 @@ func TestStoppedWithManyClasses(t *testing.T) {
 		if err != nil || len(r.Plan.Claims) > 0 || len(r.Plan.Unplaced) != n {
 			t.Fatalf("%d claims, %d classes unplaced, %v: want nothing to launch and a reason for each of %d", len(r.Plan.Claims), len(r.Plan.Unplaced), err, n)
 		}
-		return cpu(t) - stopped
+		return cputime.Used() - stopped
 	}
 	few, many := max(stop(500), time.Millisecond), stop(8000)
 	if many > 80*few {
 		t.Errorf("500 classes are taken back in %v of CPU, 8,000 in %v", few, many)
 	}
-}
-
-// cpu returns the CPU time of this process until now: other work of the machine does not count.
-func cpu(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

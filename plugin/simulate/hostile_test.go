@@ -3,15 +3,14 @@ package simulate_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/internal/cputime"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 	"github.com/slipway-k8s/slipway/plugin/simulate/market"
@@ -76,13 +75,13 @@ func BenchmarkHostile(b *testing.B) {
 				b.Fatal(err)
 			}
 			var out *simulate.Outcome
-			before := spent(b)
+			before := cputime.Used()
 			for b.Loop() {
 				if out, err = simulate.Run(b.Context(), objects, m, simulate.Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric((spent(b)-before).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric((cputime.Used()-before).Seconds()/float64(b.N), "cpu-s/op")
 			b.ReportMetric(out.PlanTime.Seconds(), "plan-s")
 			b.ReportMetric(out.VerifyTime.Seconds(), "filters-s")
 			b.ReportMetric(float64(out.Rounds), "rounds")
@@ -90,14 +89,4 @@ func BenchmarkHostile(b *testing.B) {
 			b.ReportMetric(out.Plan.CostPerHour/out.LowerBound(b.Context()), "cost/bound")
 		})
 	}
-}
-
-// spent is the CPU time of this process until now.
-func spent(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
