@@ -14,6 +14,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/plugin/explain"
 )
 
 // Selectors, taints, architecture and capacity type land where they must; each Deployment's pods land on nodes with all of
@@ -103,6 +105,43 @@ func TestReasonsPerNodePool(t *testing.T) {
 	if n := len(w.everClaimed("reasons-small")) + len(w.everClaimed("reasons-tainted")); n != 0 {
 		t.Errorf("%d NodeClaims were created for a pod that fits nowhere", n)
 	}
+	w.explained()
+}
+
+// explained expects the reasons as a condition of their own, which `slipway explain` prints, and no such condition once the pod has a
+// node.
+func (w *world) explained() {
+	refusal := explain.Refusal{}
+	read := func() (found bool) {
+		for _, p := range w.pods() {
+			refusal, found = explain.Read(p.Object)
+		}
+		return found
+	}
+	codeOf := func(pool string) string {
+		for _, r := range refusal.Reasons {
+			if slices.Contains(r.NodePools, pool) {
+				return r.Code
+			}
+		}
+		return ""
+	}
+	w.await(w.t, "the typed reasons", func() bool {
+		return read() && codeOf("reasons-small") == "NoInstanceTypeFits" && codeOf("reasons-tainted") == "TaintNotTolerated"
+	})
+	pod := w.pods()[0].Object
+	printed := ""
+	w.await(w.t, "slipway explain to print each reason once", func() bool {
+		printed = w.slipway("explain", "pod", pod.Namespace+"/"+pod.Name)
+		return containsAll(printed, "No node can be launched: see below.", "Why no node is launched for it:\n", "\n  NodePool reasons-small: asks for ",
+			"\n  NodePool reasons-tainted: does not tolerate ") && !strings.Contains(printed, "If it were planned now")
+	})
+
+	w.pool("reasons-large", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.8xlarge") })
+	w.awaitRunning(1)
+	w.await(w.t, "the condition to be gone from the pod that runs", func() bool {
+		return !slices.ContainsFunc(w.pods(), func(p observe.Pod) bool { return conditions.Pod(p.Object, explain.NodeLaunchable) != nil })
+	})
 }
 
 func containsAll(text string, parts ...string) bool {

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -131,8 +130,7 @@ func (c *candidates) awaitsRoom(ctx context.Context, from *pending.Terminating, 
 	case ending != nil:
 		e.EndingSeen = now
 		c.status.Report(podstatus.Note{
-			Pod: catalog.PodRefOf(pod), Message: fmt.Sprintf("no node is launched while pod %s ends, whose room it gets on node %s",
-				klog.KObj(ending), ending.Spec.NodeName),
+			Pod: catalog.PodRefOf(pod), Message: explain.AwaitsRoom(klog.KObj(ending).String(), ending.Spec.NodeName),
 		})
 	case e.EndingSeen.IsZero() || now.Sub(e.EndingSeen) >= tryAfterEnd:
 		return false

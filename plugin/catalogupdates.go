@@ -142,7 +142,7 @@ func (c *catalogUpdates) onInFlight(ctx context.Context, before, after catalog.I
 		if pod := c.queue.objects.pod(ref); pod != nil && pod.Spec.NodeName == "" {
 			c.promises.Hold(promise.Promise{
 				Pod: ref, NodeClaim: after.NodeClaim, Since: now,
-				Deadline: now.Add(c.promiseTimeout), Message: explain.Joining(after),
+				Deadline: now.Add(c.promiseTimeout), Message: explain.Joining(after).Text(),
 			})
 			c.delays.launchedFor(after.NodeClaim, []catalog.PodRef{ref}, c.queue.objects.pod, now)
 		}

@@ -54,7 +54,7 @@ func (c *connection) lost() (outage, bool) {
 }
 
 // message returns what is said of a pod meanwhile. socket is the launcher's, verdict the scheduler's on the nodes that exist.
-func (o outage) message(socket, verdict string) string {
+func (o outage) message(socket, verdict string) explain.Message {
 	if o.Skew == api.SkewMajor {
 		return explain.Incompatible(o.Launcher, api.OwnVersion().Text(), verdict)
 	}
@@ -64,7 +64,7 @@ func (o outage) message(socket, verdict string) string {
 // planningMessage returns PostFilter's message, before the planner has reported on the pod. socket is the launcher's.
 func (c *connection) planningMessage(socket string) string {
 	if o, ok := c.lost(); ok {
-		return o.message(socket, "")
+		return o.message(socket, "").Text()
 	}
 	return "slipway plans a node for it"
 }

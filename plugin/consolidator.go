@@ -292,7 +292,7 @@ func readPlan(out *consolidate.Answer, p plan.Plan) {
 		}
 	}
 	for _, u := range p.Unplaced {
-		why := explain.Unplaced(u, "")
+		why := explain.Unplaced(u, "").Text()
 		for _, ref := range u.Pods {
 			out.Unplaced[ref.Namespace+"/"+ref.Name] = why
 		}

@@ -131,11 +131,11 @@ func (s *launchSender) hold(w *work, now time.Time) {
 		}
 	}
 	for _, c := range w.result.Plan.Claims {
-		add(c.Members, c.Name, explain.Launching(c))
+		add(c.Members, c.Name, explain.Launching(c).Text())
 	}
 	for _, pl := range w.result.Plan.Placements {
 		if pl.InFlight {
-			add(pl.Members, pl.Node, explain.Joining(w.result.Input.Catalog.InFlight[pl.Node]))
+			add(pl.Members, pl.Node, explain.Joining(w.result.Input.Catalog.InFlight[pl.Node]).Text())
 		}
 	}
 	s.promises.Hold(list...)
@@ -247,7 +247,7 @@ func (s *launchSender) refuse(ctx context.Context, members []plan.Member, r *api
 	}
 }
 
-func (s *launchSender) reportMembers(members []plan.Member, message, outcome string) {
+func (s *launchSender) reportMembers(members []plan.Member, message explain.Message, outcome string) {
 	for _, m := range members {
 		s.metrics.pods.WithLabelValues(outcome).Add(float64(len(m.Pods)))
 		for _, ref := range m.Pods {

@@ -103,7 +103,7 @@ func (d *displacer) launchMove(ctx context.Context, r *roomRequest, m move) stri
 		return err.Error()
 	case len(w.result.Plan.Unplaced) > 0:
 		u := w.result.Plan.Unplaced[0]
-		return fmt.Sprintf("pod %s would find no other node: %s", refNames(u.Pods), explain.Unplaced(u, ""))
+		return fmt.Sprintf("pod %s would find no other node: %s", refNames(u.Pods), explain.Unplaced(u, "").Text())
 	}
 	if bound := r.asked.GetBound(); bound != nil {
 		b := movebound.Bound{

@@ -55,7 +55,7 @@ func (r *roomRequest) reasons(unplaced []plan.Unplaced) []string {
 	var out []string
 	for _, u := range unplaced {
 		if slices.ContainsFunc(u.Pods, func(ref catalog.PodRef) bool { return r.pods[types.UID(ref.UID)] }) {
-			out = append(out, explain.Unplaced(u, ""))
+			out = append(out, explain.Unplaced(u, "").Text())
 		}
 	}
 	return out

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 )
@@ -94,22 +95,23 @@ func (s *simulation) explainLive(cmd *cobra.Command, o *options, arg string) err
 
 // perPool prints the scheduler's reason for each NodePool; false if there is none yet.
 func perPool(w io.Writer, pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		_, reasons, ok := explain.Parse(c.Message)
-		if c.Type != corev1.PodScheduled || !ok {
-			continue
-		}
-		fmt.Fprintln(w, "Why no node is launched for it:")
-		for _, r := range reasons {
-			if r.NodePool == "" {
-				fmt.Fprintf(w, "  %s\n", r.Message)
-				continue
-			}
-			fmt.Fprintf(w, "  NodePool %s: %s\n", r.NodePool, r.Message)
-		}
-		return true
+	refusal, ok := explain.Read(pod)
+	if !ok {
+		return false
 	}
-	return false
+	fmt.Fprintln(w, "Why no node is launched for it:")
+	for _, r := range refusal.Reasons {
+		if len(r.NodePools) == 0 {
+			fmt.Fprintf(w, "  %s\n", r.Text())
+		}
+		for _, pool := range r.NodePools {
+			fmt.Fprintf(w, "  NodePool %s: %s\n", pool, r.Text())
+		}
+	}
+	if refusal.More > 0 {
+		fmt.Fprintf(w, "  and %d reasons more\n", refusal.More)
+	}
+	return true
 }
 
 func explainPod(ctx context.Context, c client.Client, name types.NamespacedName, w io.Writer) (*corev1.Pod, error) {
@@ -131,27 +133,25 @@ func explainPod(ctx context.Context, c client.Client, name types.NamespacedName,
 	return pod, nil
 }
 
-// brief leaves the reasons per NodePool to perPool: it removes them from the condition of the returned pod, and from events with the same
-// text.
+// brief leaves the reasons per NodePool to perPool: it removes them from the message of the returned pod's condition PodScheduled, and
+// from events with the same text. A message that does not end with them stays whole.
 func brief(pod *corev1.Pod, events []corev1.Event) *corev1.Pod {
 	out := pod.DeepCopy()
-	for i := range out.Status.Conditions {
-		c := &out.Status.Conditions[i]
-		if _, _, ok := explain.Parse(c.Message); c.Type != corev1.PodScheduled || !ok {
-			continue
+	refusal, ok := explain.Read(pod)
+	if !ok {
+		return out
+	}
+	below := func(message string) string {
+		if verdict, ok := refusal.CutFrom(message); ok {
+			return strings.TrimSpace(verdict + " No node can be launched: see below.")
 		}
-		reason := explain.Reason(c.Message)
-		for k := range events {
-			if explain.Reason(events[k].Message) == reason {
-				events[k].Message = below(events[k].Message)
-			}
-		}
+		return message
+	}
+	if c := conditions.Pod(out, corev1.PodScheduled); c != nil {
 		c.Message = below(c.Message)
 	}
+	for i := range events {
+		events[i].Message = below(events[i].Message)
+	}
 	return out
-}
-
-func below(message string) string {
-	verdict, _, _ := explain.Parse(message)
-	return strings.TrimSpace(verdict + " No node can be launched: see below.")
 }

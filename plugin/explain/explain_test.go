@@ -2,8 +2,6 @@ package explain_test
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +17,11 @@ func TestMessages(t *testing.T) {
 		{NodePool: "arm", Code: "NotReady"},
 		{NodePool: "arm", Code: "NotReady"},
 	}}
-	for _, tc := range []struct{ name, got, want string }{
+	for _, tc := range []struct {
+		name string
+		got  fmt.Stringer
+		want string
+	}{
 		{
 			"launching", explain.Launching(plan.Claim{Name: "default-x7k2p", Expected: plan.Offer{InstanceType: "m7g.large", Zone: "us-east-1a", CapacityType: "spot", Price: 0.02834}}),
 			"launching m7g.large spot in us-east-1a (0.0283 USD/h), NodeClaim default-x7k2p",
@@ -43,61 +45,45 @@ func TestMessages(t *testing.T) {
 			"no node can be launched: slipway-launcher cannot be reached at /s since 2026-01-02T03:04:05Z; will plan as soon as it is back",
 		},
 		{"failed", explain.Failed("default-1", "InsufficientInstanceCapacity", "no m7g.large"), "NodeClaim default-1 failed: InsufficientInstanceCapacity: no m7g.large; planning again"},
-		{"backing off", explain.BackingOff(4, "UnfulfillableCapacity", at), "4 launches in a row failed, the last with: UnfulfillableCapacity; next try after 03:04:05"},
+		{"gang", explain.GangWaits("g", 2, "0/1 nodes are available."), "0/1 nodes are available. Slipway waits for 2 more pods of gang g before it plans nodes for it"},
+		{"not launchable", explain.NotLaunchable("it names its node", ""), "no node is launched: it names its node"},
+		{"awaits room", explain.AwaitsRoom("default/old", "n"), "no node is launched while pod default/old ends, whose room it gets on node n"},
+		{"set aside", explain.SetAside("boom", at), "no node can be launched: planning this pod failed (boom); it is planned again after 2026-01-02T03:04:05Z"},
+		{
+			"delayed", explain.Delayed("default-1", "Insufficient cpu", at, ""),
+			"no node can be launched: the node launched for this pod (NodeClaim default-1) could not run it: Insufficient cpu; next launch after 03:04:05",
+		},
 	} {
-		if tc.got != tc.want {
-			t.Errorf("%s:\n got %s\nwant %s", tc.name, tc.got, tc.want)
+		if got := tc.got.String(); got != tc.want {
+			t.Errorf("%s:\n got %s\nwant %s", tc.name, got, tc.want)
 		}
+	}
+	if got := explain.BackingOff(4, "UnfulfillableCapacity", at); got != "4 launches in a row failed, the last with: UnfulfillableCapacity; next try after 03:04:05" {
+		t.Errorf("backing off: %s", got)
 	}
 }
 
 // What existing nodes' filters count is no news; another reason is.
-func TestReason(t *testing.T) {
-	unplaced := func(pool, verdict string) string {
+func TestText(t *testing.T) {
+	unplaced := func(pool, verdict string) explain.Message {
 		return explain.Unplaced(plan.Unplaced{Reasons: []plan.Reason{{NodePool: pool, Message: "asks for 500 cpu"}}}, verdict)
 	}
 	for _, tt := range []struct {
-		a, b string
+		a, b explain.Message
 		same bool
 	}{
 		{unplaced("a", "0/12 nodes are available."), unplaced("a", "0/13 nodes are available."), true},
 		{unplaced("a", "0/12 nodes are available."), unplaced("a", ""), true},
 		{unplaced("a", "0/12 nodes are available."), unplaced("b", "0/12 nodes are available."), false},
-		{"launching m7g.large", "launching m7g.large", true},
-		{"launching m7g.large", "launching c7g.large", false},
-		{"", unplaced("a", ""), false},
+		{explain.Existing("m"), explain.Existing("m"), true},
+		{explain.Existing("m"), explain.Existing("n"), false},
+		{explain.Message{}, unplaced("a", ""), false},
 	} {
-		if got := explain.Reason(tt.a) == explain.Reason(tt.b); got != tt.same {
-			t.Errorf("%q and %q: the same reason: %t", tt.a, tt.b, got)
+		if got := tt.a.Text() == tt.b.Text(); got != tt.same {
+			t.Errorf("%q and %q: the same text: %t", tt.a, tt.b, got)
 		}
 	}
-}
-
-// A message can be read back.
-func TestParse(t *testing.T) {
-	reasons := []plan.Reason{
-		{NodePool: "a", Message: "no type fits: largest has 96 of 128 cores; and that is all"},
-		{NodePool: "b", Message: "taint x: not tolerated"},
-		{NodePool: "c", Message: "taint x: not tolerated"},
-	}
-	message := explain.Unplaced(plan.Unplaced{Reasons: reasons}, "0/3 nodes are available: 3 Insufficient cpu.")
-	if !strings.HasSuffix(message, "; NodePools b, c: taint x: not tolerated") {
-		t.Errorf("message %q", message)
-	}
-	verdict, got, ok := explain.Parse(message)
-	if !ok || verdict != "0/3 nodes are available: 3 Insufficient cpu." || !slices.Equal(got, reasons) {
-		t.Errorf("parsed %q, %v, %t", verdict, got, ok)
-	}
-	if _, got, ok := explain.Parse("no node can be launched: there is no NodePool"); !ok || len(got) != 1 || got[0].Message != "there is no NodePool" {
-		t.Errorf("parsed %v, %t", got, ok)
-	}
-	if _, _, ok := explain.Parse("launching m7g.large"); ok {
-		t.Error("a launch is no refusal")
-	}
-	for i := range 50 {
-		reasons = append(reasons, plan.Reason{NodePool: fmt.Sprint("p", i), Message: fmt.Sprint("reason ", i)})
-	}
-	if long := explain.Unplaced(plan.Unplaced{Reasons: reasons}, ""); !strings.HasSuffix(long, "; and 32 reasons more") {
-		t.Errorf("message %q", long)
+	if !(explain.Message{Verdict: "0/12 nodes are available."}).IsZero() || unplaced("a", "").IsZero() {
+		t.Error("a verdict alone reports nothing, a refusal does")
 	}
 }

@@ -39,8 +39,9 @@ const (
 type Note struct {
 	// Pod that the note is for.
 	Pod catalog.PodRef
-	// Message of the condition PodScheduled=False, reason Unschedulable. Empty leaves the condition as it is.
-	Message string
+	// Message of the condition PodScheduled=False, reason Unschedulable. Its Refusal is the condition NodeLaunchable=False as well. The
+	// zero Message leaves the conditions as they are.
+	Message explain.Message
 	// EventReason is the reason of an Event with the same text. Empty sends none.
 	EventReason string
 	// Warning makes the Event a warning.
@@ -75,16 +76,18 @@ type Writer struct {
 	notes map[string]Note
 	order []string
 
-	// The following fields belong to Run: the last Event of each pod, the notes with an Event that is due later, and the time
-	// when old Events were last dropped.
-	events map[string]sentEvent
-	later  map[string]Note
-	swept  time.Time
+	// The following fields belong to Run: the last Event of each pod, the notes with an Event that is due later, and the times
+	// when old Events were last dropped and bound pods last cleared.
+	events  map[string]sentEvent
+	later   map[string]Note
+	swept   time.Time
+	cleared time.Time
 }
 
 // sentEvent is an Event that a pod got.
 type sentEvent struct {
-	reason  string
+	// text is the message's without the scheduler's verdict.
+	text    string
 	at      time.Time
 	warning bool
 }
@@ -101,7 +104,7 @@ func New(c Config) *Writer {
 func (w *Writer) Report(n Note) {
 	w.mu.Lock()
 	if old, ok := w.notes[n.Pod.UID]; ok {
-		if n.Message == "" {
+		if n.Message.IsZero() {
 			n.Message = old.Message
 		}
 		if n.NominatedNode == "" {
@@ -136,12 +139,16 @@ func (w *Writer) pop() (Note, bool) {
 // Run writes until the context ends. Call it once.
 func (w *Writer) Run(ctx context.Context) {
 	for {
+		if now := time.Now(); now.Sub(w.cleared) >= clearEvery {
+			w.cleared = now
+			w.clear(ctx)
+		}
 		n, ok := w.pop()
 		if ok && ctx.Err() == nil {
 			w.write(ctx, n)
 			continue
 		}
-		timer := time.NewTimer(time.Until(w.due(time.Now())))
+		timer := time.NewTimer(min(time.Until(w.due(time.Now())), clearEvery))
 		select {
 		case <-ctx.Done():
 		case <-w.wake:
@@ -194,7 +201,7 @@ func (w *Writer) write(ctx context.Context, n Note) {
 		return
 	}
 	w.event(pod, n, time.Now())
-	if bound || hasCondition(pod, n.Message) {
+	if bound || hasConditions(pod, n.Message) {
 		return
 	}
 	w.settle(ctx, pod, n, w.patch(ctx, pod, n.Message))
@@ -219,7 +226,7 @@ func (w *Writer) writeAdopted(ctx context.Context, pod *corev1.Pod, n Note) {
 	if w.limit.Wait(ctx) != nil {
 		return
 	}
-	if n.Message != "" {
+	if !n.Message.IsZero() {
 		w.event(pod, n, time.Now())
 	}
 	if n.NominatedNode == "" || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == n.NominatedNode {
@@ -240,7 +247,7 @@ func (w *Writer) writeAdopted(ctx context.Context, pod *corev1.Pod, n Note) {
 
 // reported reports whether all of the note has been written.
 func (w *Writer) reported(pod *corev1.Pod, n Note) bool {
-	return hasCondition(pod, n.Message) && (n.EventReason == "" || w.events[n.Pod.UID].reason == explain.Reason(n.Message))
+	return hasConditions(pod, n.Message) && (n.EventReason == "" || w.events[n.Pod.UID].text == n.Message.Text())
 }
 
 // event sends the note as an Event if its reason differs from that of the pod's last Event. It waits until eventEvery has
@@ -249,27 +256,27 @@ func (w *Writer) event(pod *corev1.Pod, n Note, now time.Time) {
 	if n.EventReason == "" {
 		return
 	}
-	uid, reason := n.Pod.UID, explain.Reason(n.Message)
+	uid, text := n.Pod.UID, n.Message.Text()
 	last, known := w.events[uid]
 	if !known {
 		// The condition may be from before a restart.
-		last.reason = explain.Reason(Message(pod))
+		last.text = reportedText(pod)
 	}
 	delete(w.later, uid)
 	switch {
-	case last.reason == reason:
+	case last.text == text:
 		return
 	case now.Before(last.at.Add(eventEvery)) && (n.Warning || !last.warning):
 		// A reader of the warning waits for the launch that follows it at once.
 		w.later[uid] = n
 		return
 	}
-	w.events[uid] = sentEvent{reason: reason, at: now, warning: n.Warning}
+	w.events[uid] = sentEvent{text: text, at: now, warning: n.Warning}
 	kind := corev1.EventTypeNormal
 	if n.Warning {
 		kind = corev1.EventTypeWarning
 	}
-	w.Recorder.Eventf(pod, nil, kind, n.EventReason, "Scheduling", "%s", clipped(n.Message))
+	w.Recorder.Eventf(pod, nil, kind, n.EventReason, "Scheduling", "%s", clipped(n.Message.String()))
 }
 
 // again queues the note unless there is a newer one.
@@ -280,49 +287,6 @@ func (w *Writer) again(n Note) {
 	if !newer {
 		w.Report(n)
 	}
-}
-
-// hasCondition reports whether the pod's condition has this message already.
-func hasCondition(pod *corev1.Pod, message string) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled {
-			return c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && c.Message == message
-		}
-	}
-	return false
-}
-
-// Message returns the message of the pod's condition PodScheduled, empty if it has none.
-func Message(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled {
-			return c.Message
-		}
-	}
-	return ""
-}
-
-// patch writes the condition if the pod has not changed since it was read: a pod that was bound meanwhile must get no condition
-// that says it is unschedulable.
-func (w *Writer) patch(ctx context.Context, pod *corev1.Pod, message string) error {
-	since := metav1.NewTime(time.Now())
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			since = c.LastTransitionTime
-		}
-	}
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
-		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-			Message: message, LastTransitionTime: since, ObservedGeneration: pod.Generation,
-		}}},
-	})
-	if err != nil {
-		return err
-	}
-	_, err = w.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
-	return err
 }
 
 // clipped returns the text cut to noteLimit bytes, between two characters.

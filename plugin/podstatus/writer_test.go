@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,9 +58,13 @@ func pending() *corev1.Pod {
 
 // says reports a reason for the pod and returns the Events that it got by then.
 func (w *reporter) says(pool, verdict string) []string {
-	u := plan.Unplaced{Reasons: []plan.Reason{{NodePool: pool, Message: "full"}}}
-	w.Report(Note{Pod: catalog.PodRefOf(w.pod), Message: explain.Unplaced(u, verdict), EventReason: "FailedScheduling", Warning: true})
+	w.Report(Note{Pod: catalog.PodRefOf(w.pod), Message: full(pool, verdict), EventReason: "FailedScheduling", Warning: true})
 	return w.sent()
+}
+
+// full is the message of a pod for which the NodePool has no node.
+func full(pool, verdict string) explain.Message {
+	return explain.Unplaced(plan.Unplaced{Reasons: []plan.Reason{{NodePool: pool, Code: "LimitExceeded", Message: "full"}}}, verdict)
 }
 
 func (w *reporter) sent() (out []string) {
@@ -74,12 +79,26 @@ func (w *reporter) sent() (out []string) {
 	}
 }
 
-func (w *reporter) condition() string {
+// current returns the pod as it is.
+func (w *reporter) current() *corev1.Pod {
 	pod, err := w.client.CoreV1().Pods("default").Get(w.t.Context(), "a", metav1.GetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return Message(pod)
+	return pod
+}
+
+func (w *reporter) condition() string { return Message(w.current()) }
+
+// patches returns how many patches the pod has had.
+func (w *reporter) patches() int {
+	n := 0
+	for _, a := range w.client.Actions() {
+		if a.GetVerb() == "patch" {
+			n++
+		}
+	}
+	return n
 }
 
 // A pod gets an event for each reason that is new, one in ten seconds at most, the last one in any case; its condition is
@@ -114,20 +133,86 @@ func TestEventsArePerReasonAndSeldom(t *testing.T) {
 	})
 }
 
-// A writer that starts anew does not repeat what the pod's condition says already.
+// A writer that starts again does not repeat what the pod's conditions report already: of a refusal, and of a launch.
 func TestEventsAfterARestart(t *testing.T) {
+	for name, was := range map[string]explain.Message{
+		"refusal": full("a", "0/1 nodes are available."), "launch": explain.Existing("m"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pod := pending()
+				pod.Status.Conditions = []corev1.PodCondition{unmet(pod, corev1.PodScheduled, corev1.PodReasonUnschedulable, was.String())}
+				if was.Refusal.Code != "" {
+					reason, message, err := was.Refusal.Encode()
+					if err != nil {
+						t.Fatal(err)
+					}
+					pod.Status.Conditions = append(pod.Status.Conditions, unmet(pod, explain.NodeLaunchable, reason, message))
+				}
+				w := newReporter(t, pod)
+				was.Verdict = ""
+				w.Report(Note{Pod: catalog.PodRefOf(pod), Message: was, EventReason: "FailedScheduling"})
+				if got := w.sent(); len(got) != 0 {
+					t.Errorf("events %q", got)
+				}
+				if got := w.says("b", ""); len(got) != 1 {
+					t.Errorf("events %q", got)
+				}
+			})
+		})
+	}
+}
+
+// The refusal is a condition of its own, in the patch of PodScheduled: it comes where it is missing, and goes with a launch.
+func TestRefusalIsACondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := pending()
-		pod.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-			Message: explain.Unplaced(plan.Unplaced{Reasons: []plan.Reason{{NodePool: "a", Message: "full"}}}, "0/1 nodes are available."),
-		}}
+		message := full("a", "0/1 nodes are available.")
+		// A version before this one wrote PodScheduled alone.
+		pod.Status.Conditions = []corev1.PodCondition{unmet(pod, corev1.PodScheduled, corev1.PodReasonUnschedulable, message.String())}
 		w := newReporter(t, pod)
-		if got := w.says("a", "0/2 nodes are available."); len(got) != 0 {
-			t.Errorf("events %q", got)
+		for range 2 {
+			w.says("a", "0/1 nodes are available.")
 		}
-		if got := w.says("b", ""); len(got) != 1 {
-			t.Errorf("events %q", got)
+		got, ok := explain.Read(w.current())
+		if diff := cmp.Diff(message.Refusal, got); !ok || diff != "" || got.Code != "LimitExceeded" {
+			t.Errorf("read %t, -want +got:\n%s", ok, diff)
+		}
+		if n := w.patches(); n != 1 {
+			t.Errorf("%d patches for one refusal", n)
+		}
+		w.Report(Note{Pod: catalog.PodRefOf(pod), Message: explain.Existing("m"), EventReason: "Nominated"})
+		w.sent()
+		if c := w.current().Status.Conditions; len(c) != 1 || c[0].Message != "node m has room" || c[0].Reason != corev1.PodReasonUnschedulable {
+			t.Errorf("conditions of a pod with a place: %+v", c)
+		}
+		if n := w.patches(); n != 2 {
+			t.Errorf("%d patches for a refusal and a launch", n)
+		}
+	})
+}
+
+// A pod that was bound without a launch loses the condition a little later; its other conditions stay.
+func TestRefusalOfABoundPodIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReporter(t, pending())
+		w.says("a", "")
+		bound := w.current()
+		bound.Spec.NodeName = "n"
+		bound.Status.Conditions[0].Status = corev1.ConditionTrue
+		if _, err := w.client.CoreV1().Pods("default").Update(t.Context(), bound, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * clearEvery)
+		w.sent()
+		if c := w.current().Status.Conditions; len(c) != 1 || c[0].Type != corev1.PodScheduled || c[0].Status != corev1.ConditionTrue {
+			t.Errorf("conditions %+v", c)
+		}
+		before := w.patches()
+		time.Sleep(10 * clearEvery)
+		w.sent()
+		if n := w.patches() - before; n != 0 {
+			t.Errorf("%d patches of a pod that is cleared", n)
 		}
 	})
 }
@@ -168,7 +253,7 @@ func TestALaunchIsNotHeldBack(t *testing.T) {
 		w := newReporter(t, pending())
 		w.says("a", "")
 		for i, want := range []int{1, 0} {
-			w.Report(Note{Pod: catalog.PodRefOf(w.pod), Message: fmt.Sprintf("launching node %d", i), EventReason: "Nominated"})
+			w.Report(Note{Pod: catalog.PodRefOf(w.pod), Message: explain.Place(fmt.Sprintf("launching node %d", i)), EventReason: "Nominated"})
 			if got := w.sent(); len(got) != want {
 				t.Errorf("launch %d: events %q, want %d", i, got, want)
 			}
