@@ -64,7 +64,10 @@ func (s *second) put(n *Node, members []Member, counted bool) {
 		if !counted {
 			continue
 		}
-		requests := PodRequests(class.Pod)
+		requests := PodRequests(class.Pod).DeepCopy()
+		if requests == nil {
+			requests = corev1.ResourceList{}
+		}
 		requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 		for name, q := range requests {
 			if have, ok := n.Free[name]; ok {

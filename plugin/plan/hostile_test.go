@@ -353,8 +353,8 @@ func TestClassesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// hostileShare is how many times the CPU of 1,000 ordinary pods a hostile input may take.
-const hostileShare = 5
+// hostileShare is how many times the CPU of 1,000 ordinary pods a hostile input may take: these take 0.16 s, and a hostile input at most 1 s.
+const hostileShare = 6
 
 // BenchmarkHostile prints the seconds of CPU, the memory and the bill of plans for inputs that ask for the most work.
 func BenchmarkHostile(b *testing.B) {

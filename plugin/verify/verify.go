@@ -286,6 +286,9 @@ func reason(status *fwk.Status) string {
 // renamed returns the class's pod as one of its members, with the parsed affinity terms shared.
 func renamed(of *framework.PodInfo, ref catalog.PodRef) *framework.PodInfo {
 	of.CalculateResource() // once for all: it is kept in what is copied
+	if own := of.Pod; own.Namespace == ref.Namespace && own.Name == ref.Name && string(own.UID) == ref.UID && own.Spec.NodeName == "" {
+		return of
+	}
 	pod := *of.Pod
 	pod.Namespace, pod.Name, pod.UID = ref.Namespace, ref.Name, types.UID(ref.UID)
 	pod.Spec.NodeName = ""

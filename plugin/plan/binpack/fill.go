@@ -136,9 +136,7 @@ func (k *filler) blend(bi int, list []knapItem, without int) float64 {
 	}
 	k.blendNeeds = k.blendNeeds[:0]
 	for i := range k.blending {
-		for _, need := range k.types[k.blending[i].unit].need {
-			k.blendNeeds = append(k.blendNeeds, float64(need))
-		}
+		k.blendNeeds = append(k.blendNeeds, k.needOf(k.blending[i].unit)...)
 	}
 	for len(k.blending) > 0 {
 		k.steer(free, by)

@@ -21,6 +21,8 @@ type relaxer struct {
 	work  meter
 	// all are the item types with a count, bySize the same, the largest first.
 	all, bySize []int
+	// needs is what one item of each type takes of each dimension, type after type: they are read far more often than anything else.
+	needs []float64
 	// holds is how many of each item type an empty bin holds, computed when a bin type is first looked at.
 	holds [][]int32
 	// scale is the value of one of each dimension, roughly; by is the weights at which each bin type's relaxation was least.
@@ -38,6 +40,9 @@ func newRelaxer(p *problem, work meter) *relaxer {
 		scale: make([]float64, d), weight: make([]float64, d), try: make([]float64, d), used: make([]float64, d), spare: make([]float64, d),
 	}
 	for ti := range p.types {
+		for _, n := range p.types[ti].need {
+			k.needs = append(k.needs, float64(n))
+		}
 		if p.types[ti].count > 0 {
 			k.all = append(k.all, ti)
 		}
@@ -197,8 +202,8 @@ func (k *relaxer) knapItems(bi int, s stock, by []float64) []knapItem {
 			continue
 		}
 		size := 0.0
-		for d, x := range k.types[ti].need {
-			size += per[d] * float64(x)
+		for d, x := range k.needOf(ti) {
+			size += per[d] * x
 		}
 		w := knapItem{unit: ti, most: most, value: s.values[ti], size: size, density: math.Inf(1)}
 		if size > 0 {
@@ -208,6 +213,12 @@ func (k *relaxer) knapItems(bi int, s stock, by []float64) []knapItem {
 	}
 	k.work.add(len(s.types) + 1)
 	return k.list
+}
+
+// needOf returns what one item of the type takes of each dimension.
+func (k *relaxer) needOf(ti int) []float64 {
+	d := len(k.scale)
+	return k.needs[ti*d : ti*d+d]
 }
 
 // denser reports whether a is worth more per size than b.
@@ -225,27 +236,31 @@ func heapify(list []knapItem) {
 
 // siftDown moves the item down to its place in the heap.
 func siftDown(list []knapItem, i int) {
+	moved := list[i]
 	for {
 		c := 2*i + 1
 		if c >= len(list) {
-			return
+			break
 		}
 		if c+1 < len(list) && list[c+1].denser(&list[c]) {
 			c++
 		}
-		if !list[c].denser(&list[i]) {
-			return
+		if !list[c].denser(&moved) {
+			break
 		}
-		list[i], list[c] = list[c], list[i]
+		list[i] = list[c]
 		i = c
 	}
+	list[i] = moved
 }
 
 // pop takes the first item off the heap.
 func pop(list []knapItem) []knapItem {
 	last := len(list) - 1
-	list[0] = list[last]
-	siftDown(list[:last], 0)
+	if last > 0 {
+		list[0] = list[last]
+		siftDown(list[:last], 0)
+	}
 	return list[:last]
 }
 
@@ -329,8 +344,8 @@ func (k *relaxer) fillRelaxed(bi int, s stock, by []float64) (float64, float64) 
 		x := min(float64(w.most), left/w.size)
 		value += x * w.value
 		left -= x * w.size
-		for d, need := range k.types[w.unit].need {
-			k.used[d] += x * float64(need)
+		for d, need := range k.needOf(w.unit) {
+			k.used[d] += x * need
 		}
 	}
 	over := 0.0
