@@ -9,11 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // soldOutTypes are types that no other test has, all cheaper than those of the NodePool that are not among them.
@@ -122,8 +122,10 @@ func TestSoldOutTypesHoldUpNoOtherPods(t *testing.T) {
 func (s *shortage) promisedNoOther() {
 	s.t.Helper()
 	for _, c := range s.ofSoldOut() {
-		if pods := c.Object.Annotations[catalog.PodsAnnotation]; strings.Contains(pods, s.other.name) {
-			s.t.Errorf("NodeClaim %s, a %s, was promised to %s", c.Object.Name, c.Expected.InstanceType, pods)
+		for _, uid := range observe.PromisedTo(c) {
+			if pod := s.other.history(types.UID(uid)).Object; pod.Namespace == s.other.name {
+				s.t.Errorf("NodeClaim %s, a %s, was promised to %s", c.Object.Name, c.Expected.InstanceType, pod.Name)
+			}
 		}
 	}
 }

@@ -117,12 +117,12 @@ func TestRules(t *testing.T) {
 		{"2 instances for 1", func(e *invariants.Evidence) { e.Instances = append(e.Instances, e.Instances[0]) }},
 		{"belongs to NodeClaims c and d", func(e *invariants.Evidence) { second(e).Status.ProviderID = "aws:///a/i-1" }},
 		{"pod u-1 is promised to", func(e *invariants.Evidence) {
-			second(e).Annotations[catalog.PodsAnnotation] = `[{"uid":"u-1"}]`
-			e.Claims[0].Object.Annotations[catalog.PodsAnnotation] = `[{"uid":"u-1"}]`
+			second(e).Annotations[catalog.PodsAnnotation] = `[{"uids":["u-1"]}]`
+			e.Claims[0].Object.Annotations[catalog.PodsAnnotation] = `[{"uids":["u-1"]}]`
 		}},
 		{"pod u-2 is promised to", func(e *invariants.Evidence) { // Neither an initialized node nor one that is not launched is left out.
-			second(e).Annotations[catalog.PodsAnnotation] = `[{"uid":"u-2"}]`
-			e.Claims[0].Object.Annotations[catalog.PodsAnnotation] = `[{"uid":"u-1"},{"uid":"u-2"}]`
+			second(e).Annotations[catalog.PodsAnnotation] = `[{"uids":["u-2"]}]`
+			e.Claims[0].Object.Annotations[catalog.PodsAnnotation] = `[{"uids":["u-1","u-2"]}]`
 			e.Claims[0].Initialized, e.Claims[1].Launched = seen(), observe.Moment{}
 		}},
 		{"was refused after", func(e *invariants.Evidence) {

@@ -18,7 +18,7 @@ import (
 func launchedFor(e *invariants.Evidence, n int, uid func(int) string) {
 	for i := range n {
 		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("l-%d", i), Annotations: map[string]string{
-			catalog.PodsAnnotation: `[{"uid":"` + uid(i) + `"}]`,
+			catalog.PodsAnnotation: `[{"uids":["` + uid(i) + `"]}]`,
 		}}}
 		e.Claims = append(e.Claims, observe.Claim{Object: c, Created: seen(), Launched: seen(), Leaving: seen(), Deleted: seen()})
 	}

@@ -20,7 +20,7 @@ func TestMeasure(t *testing.T) {
 		return observe.Moment{At: start.Add(time.Duration(seconds * float64(time.Second))), Revision: revision}
 	}
 	claim := observe.Claim{Created: at(1, 10), Object: &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-		catalog.PodsAnnotation:   `[{"uid":"a"},{"uid":"b"}]`,
+		catalog.PodsAnnotation:   `[{"uids":["a","b"]}]`,
 		catalog.LaunchAnnotation: "launch-1",
 	}}}}
 	claim.Object.Status.NodeName = "n"

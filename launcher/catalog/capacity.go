@@ -216,6 +216,7 @@ func branchENIs(name string) int64 {
 // "Reserve Compute Resources for System Daemons"). It returns no more than nodes have reported, as far as the reports are trusted.
 func Allocatable(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
 	out, err := afterReserves(f, class, capacity)
+	CapPods(out)
 	learned := class.Learned[f.Name]
 	if err != nil || len(learned) == 0 {
 		return out, err

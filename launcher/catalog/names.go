@@ -6,11 +6,10 @@ import "time"
 const (
 	// StartingTaintKey is the key of the NoSchedule taint that a Node has until its promised pods are bound.
 	StartingTaintKey = "slipway.dev/starting"
-	// PodsAnnotation on a NodeClaim lists the pods promised to it, as a JSON list of objects with namespace, name,
-	// uid and schedulerOnly.
+	// PodsAnnotation on a NodeClaim lists the pods promised to it, as a JSON list of objects with uids, schedulerOnly and adopted.
 	PodsAnnotation = "slipway.dev/pods"
 	// BindingsAnnotation on a NodeClaim records when and by which rule each of its promised pods is bound: a JSON list of objects with at,
-	// rule, why and pods.
+	// rule, why and uids.
 	BindingsAnnotation = "slipway.dev/bindings"
 	// LaunchAnnotation on a NodeClaim, and the tag of the same name on instances, is the ID of the launch attempt: the client token of its
 	// CreateFleet call.

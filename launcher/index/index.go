@@ -19,6 +19,8 @@ import (
 const (
 	// PodNodeName indexes pods by the node that they are bound to.
 	PodNodeName = "spec.nodeName"
+	// PodUID indexes pods by their UIDs.
+	PodUID = "metadata.uid"
 	// NodeProviderID indexes Nodes by spec.providerID.
 	NodeProviderID = "spec.providerID"
 	// ClaimProviderID indexes NodeClaims by status.providerID.
@@ -48,6 +50,7 @@ func Each(add func(obj client.Object, field string, value client.IndexerFunc)) {
 		add(&karpv1.NodeClaim{}, field, func(o client.Object) []string { return one(value(o.(*karpv1.NodeClaim))) })
 	}
 	add(&corev1.Pod{}, PodNodeName, func(o client.Object) []string { return one(o.(*corev1.Pod).Spec.NodeName) })
+	add(&corev1.Pod{}, PodUID, func(o client.Object) []string { return one(string(o.GetUID())) })
 	add(&corev1.Node{}, NodeProviderID, func(o client.Object) []string { return one(o.(*corev1.Node).Spec.ProviderID) })
 	claim(ClaimProviderID, func(c *karpv1.NodeClaim) string { return c.Status.ProviderID })
 	claim(ClaimInstanceID, func(c *karpv1.NodeClaim) string { return InstanceID(c.Status.ProviderID) })

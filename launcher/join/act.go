@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -61,11 +62,10 @@ func (c *Controller) act(ctx context.Context, o Observed, d Decision) (time.Dura
 		}
 	}
 	// Bindings are reported before the claim is initialized: the claim is not reconciled after that, and package reject relies on the
-	// record.
-	if err := c.report(ctx, o, d); err != nil {
-		return 0, err
-	}
-	return max(after, 0), c.condition(ctx, o, d)
+	// record. No other condition waits for them.
+	err := c.report(ctx, o, d)
+	d.Initialize = d.Initialize && err == nil
+	return max(after, 0), errors.Join(err, c.condition(ctx, o, d))
 }
 
 func (c *Controller) end(ctx context.Context, claim *karpv1.NodeClaim, reason, message string) error {
@@ -208,7 +208,7 @@ func (c *Controller) markInitialized(ctx context.Context, o Observed) error {
 // condition writes the decision into the claim's status.
 func (c *Controller) condition(ctx context.Context, o Observed, d Decision) error {
 	before := o.Claim.DeepCopy()
-	setConditions(o, d)
+	c.leftOut(ctx, o, setConditions(o, d))
 	if equality.Semantic.DeepEqual(before.Status, o.Claim.Status) {
 		return nil
 	}
@@ -236,8 +236,19 @@ func asKarpenter(ctx context.Context, o Observed) klog.Logger {
 	return klog.FromContext(ctx).WithValues("Node", klog.KRef("", o.Node.Name), "provider-id", o.Claim.Status.ProviderID)
 }
 
-// setConditions writes a decision into the claim's conditions, with Karpenter's reasons.
-func setConditions(o Observed, d Decision) {
+// leftOut reports that a kubelet reports more resources than its NodeClaim records.
+func (c *Controller) leftOut(ctx context.Context, o Observed, n int) {
+	if n == 0 {
+		return
+	}
+	klog.FromContext(ctx).Info("Resources of a node are not recorded", "nodeClaim", klog.KObj(o.Claim), "node", o.Node.Name, "resources", n)
+	c.config.Events.Eventf(o.Claim, corev1.EventTypeWarning, "ResourcesNotRecorded",
+		"%d resources of node %s are not in status: their names or quantities are not valid, or there are more than %d", n, o.Node.Name, node.MaxResources)
+}
+
+// setConditions writes a decision into the claim's conditions, with Karpenter's reasons. It returns how many of the node's resources it
+// left out.
+func setConditions(o Observed, d Decision) (leftOut int) {
 	set := o.Claim.StatusConditions()
 	switch {
 	case d.Register:
@@ -251,8 +262,11 @@ func setConditions(o Observed, d Decision) {
 	switch {
 	case d.Initialize:
 		set.SetTrue(karpv1.ConditionTypeInitialized)
-		o.Claim.Status.Capacity, o.Claim.Status.Allocatable = o.Node.Status.Capacity, o.Node.Status.Allocatable
+		planned, status := o.Claim.Status.Allocatable, &o.Claim.Status
+		status.Capacity, leftOut = node.Reported(o.Node.Status.Capacity, planned)
+		status.Allocatable, _ = node.Reported(o.Node.Status.Allocatable, planned)
 	case d.Waiting != "":
 		set.SetUnknownWithReason(karpv1.ConditionTypeInitialized, d.Waiting, d.Message)
 	}
+	return leftOut
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -28,7 +29,7 @@ func (w *world) hostPod(name string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	claim.Annotations[catalog.PodsAnnotation] = record.FormatPods(append(refs, catalog.PodRef{Namespace: "default", Name: name, UID: "uid-" + name}))
+	claim.Annotations[catalog.PodsAnnotation] = catalog.FormatPods(append(refs, catalog.PodRef{Namespace: "default", Name: name, UID: "uid-" + name}))
 	if err := w.api.Update(w.t.Context(), claim); err != nil {
 		w.t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestBindingsAreTold(t *testing.T) {
 		t.Errorf("Events %q", told)
 	}
 	for pod, at := range map[string]string{"web-1": "ready", "proxy-1": "launch"} {
-		if b, ok, err := record.BindingOf(w.current(), "default", pod); err != nil || !ok || b.At != at || b.Why == "" || b.Rule == "" {
+		if b, ok, err := record.BindingOf(w.current(), types.UID("uid-"+pod)); err != nil || !ok || b.At != at || b.Why == "" || b.Rule == "" {
 			t.Errorf("pod %s: %+v, %t, %v", pod, b, ok, err)
 		}
 	}

@@ -37,7 +37,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/join"
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
-	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -175,7 +174,7 @@ func (w *world) claim(age time.Duration, pods ...string) *karpv1.NodeClaim {
 		s.pod(name, nil)
 		w.create(s.Slots[0].Pod)
 	}
-	c.Annotations[catalog.PodsAnnotation] = record.FormatPods(refs)
+	c.Annotations[catalog.PodsAnnotation] = catalog.FormatPods(refs)
 	status := newScenario().Claim.Status
 	status.ProviderID = w.instance.ProviderID()
 	w.create(c)

@@ -129,7 +129,7 @@ func (s *scenario) twin(state string) {
 func (s *scenario) plan() string {
 	var out strings.Builder
 	for _, b := range join.Decide(s.Observed).Plan {
-		fmt.Fprintf(&out, "%s %s: %s: %s\n", b.At, b.Rule, strings.Join(b.Pods, ", "), b.Why)
+		fmt.Fprintf(&out, "%s %s: %s: %s\n", b.At, b.Rule, strings.Join(b.UIDs, ", "), b.Why)
 	}
 	return out.String()
 }

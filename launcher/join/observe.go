@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -134,18 +133,15 @@ func (c *Controller) slots(ctx context.Context, claim *karpv1.NodeClaim) ([]Slot
 		// The annotation is damaged. The node joins as one without promised pods, or is ended.
 		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read", "nodeClaim", klog.KObj(claim))
 	}
-	slots := make([]Slot, 0, len(refs))
-	for _, ref := range refs {
-		s := Slot{Ref: ref}
-		pod := &corev1.Pod{}
-		err := c.config.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, pod)
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return nil, err
-		case string(pod.UID) == ref.UID:
-			s.Pod = pod
-			if s.UnboundVolume, err = c.unboundVolume(ctx, pod); err != nil {
+	promises, err := index.Promised(ctx, c.config.Client, refs)
+	if err != nil {
+		return nil, err
+	}
+	slots := make([]Slot, 0, len(promises))
+	for _, p := range promises {
+		s := Slot{Ref: p.Ref, Pod: p.Pod}
+		if p.Pod != nil {
+			if s.UnboundVolume, err = c.unboundVolume(ctx, p.Pod); err != nil {
 				return nil, err
 			}
 		}

@@ -18,17 +18,10 @@ func plan(o Observed) []record.Bindings {
 			continue
 		}
 		v := bind.At(facts(o, s))
-		i := slices.IndexFunc(out, func(b record.Bindings) bool {
-			return b.At == string(v.Moment) && b.Rule == v.Code && b.Why == v.Reason
-		})
-		if i < 0 {
-			i = len(out)
-			out = append(out, record.Bindings{At: string(v.Moment), Rule: v.Code, Why: v.Reason})
-		}
-		out[i].Pods = append(out[i].Pods, s.Pod.Namespace+"/"+s.Pod.Name)
+		out = record.AddBinding(out, record.Bindings{At: string(v.Moment), Rule: v.Code, Why: v.Reason}, string(s.Pod.UID))
 	}
 	for i := range out {
-		slices.Sort(out[i].Pods)
+		slices.Sort(out[i].UIDs)
 	}
 	order := []string{string(bind.Launch), string(bind.Ready), string(bind.Scheduler)}
 	slices.SortFunc(out, func(a, b record.Bindings) int {
@@ -42,7 +35,7 @@ func summary(plan []record.Bindings) string {
 	words := map[string]string{string(bind.Launch): "at launch", string(bind.Ready): "when the node is ready", string(bind.Scheduler): "by the scheduler"}
 	var parts []string
 	for _, b := range plan {
-		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(b.Pods), words[b.At], b.Why))
+		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(b.UIDs), words[b.At], b.Why))
 	}
 	return "Promised pods are bound: " + strings.Join(parts, "; ")
 }

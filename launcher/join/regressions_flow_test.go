@@ -3,10 +3,16 @@ package join_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/join"
 	"github.com/slipway-k8s/slipway/launcher/record"
@@ -30,7 +36,53 @@ func TestBindingsAreReportedBeforeTheStatus(t *testing.T) {
 	if _, err := w.look(c); !errors.Is(err, errBusy) {
 		t.Fatalf("error %v, want that of the status", err)
 	}
-	if _, told, err := record.BindingOf(w.current(), "default", "web"); err != nil || !told {
+	if _, told, err := record.BindingOf(w.current(), "uid-web"); err != nil || !told {
 		t.Errorf("told: %t, error %v", told, err)
+	}
+}
+
+// The node of a claim whose annotations the API server refuses joins without the record of its bindings. An API server that is busy delays
+// the condition Initialized until it takes the record, and no other condition.
+func TestBindingsThatCannotBeWritten(t *testing.T) {
+	failure := error(apierrors.NewInvalid(schema.GroupKind{Kind: "NodeClaim"}, "default-1", field.ErrorList{field.TooLong(field.NewPath("metadata.annotations"), "", 262144)}))
+	boot := func() (*world, *join.Controller) {
+		w := newWorld(t)
+		w.claim(0, "web")
+		config := w.config()
+		config.Client = interceptor.NewClient(w.api, interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				if _, ok := o.(*karpv1.NodeClaim); ok && failure != nil {
+					return failure
+				}
+				return c.Patch(ctx, o, patch, opts...)
+			},
+		})
+		c, err := join.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.looks(c, 1)
+		w.kubelet("node-1", corev1.ConditionTrue)
+		for range 5 {
+			if _, err := w.look(c); err != nil && !errors.Is(err, errBusy) {
+				t.Fatal(err)
+			}
+		}
+		return w, c
+	}
+	w, _ := boot()
+	if !w.current().StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() || !strings.Contains(strings.Join(w.trace, "\n"), "BindingsNotRecorded") {
+		t.Errorf("conditions %v, trace %q", w.current().Status.Conditions, w.trace)
+	}
+	failure = errBusy
+	w, c := boot()
+	status := w.current().StatusConditions()
+	if !status.Get(karpv1.ConditionTypeRegistered).IsTrue() || status.Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		t.Errorf("while the API server is busy: %v", w.current().Status.Conditions)
+	}
+	failure = nil
+	w.looks(c, 2)
+	if _, told, err := record.BindingOf(w.current(), "uid-web"); err != nil || !told || !w.current().StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+		t.Errorf("told: %t, error %v, conditions %v", told, err, w.current().Status.Conditions)
 	}
 }

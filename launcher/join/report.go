@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,7 +16,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
-// report writes the plan of bindings to the NodeClaim if it changed, for `slipway explain pod`, and records it as an Event.
+// report writes the plan of bindings to the NodeClaim if it changed, for `slipway explain pod`, and records it as an Event. A plan that the
+// API server refuses is reported and left out: the node joins without the record. Other errors are returned, and the plan is written again.
 func (c *Controller) report(ctx context.Context, o Observed, d Decision) error {
 	text := record.FormatBindings(d.Plan)
 	if len(d.Plan) == 0 || o.Claim.Annotations[catalog.BindingsAnnotation] == text {
@@ -24,11 +26,25 @@ func (c *Controller) report(ctx context.Context, o Observed, d Decision) error {
 	before := o.Claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&o.Claim.ObjectMeta, catalog.BindingsAnnotation, text)
 	// Without an optimistic lock: only this function writes the annotation, and the patch contains nothing else.
-	if err := c.config.Client.Patch(ctx, o.Claim, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	err := c.config.Client.Patch(ctx, o.Claim, client.MergeFrom(before))
+	if refused(err) {
+		before.DeepCopyInto(o.Claim)
+		klog.FromContext(ctx).Error(err, "Bindings of a NodeClaim are not recorded", "nodeClaim", klog.KObj(o.Claim), "bytes", len(text))
+		c.config.Events.Eventf(o.Claim, corev1.EventTypeWarning, "BindingsNotRecorded", "The API server refuses annotation %s of %d bytes: %v",
+			catalog.BindingsAnnotation, len(text), err)
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		before.DeepCopyInto(o.Claim)
 		return fmt.Errorf("writing bindings of NodeClaim %s: %w", o.Claim.Name, err)
 	}
 	c.config.Events.Eventf(o.Claim, corev1.EventTypeNormal, "BindingPlanned", "%s", summary(d.Plan))
 	return nil
+}
+
+// refused reports whether the API server will refuse the same write again.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 }
 
 // removePlaceholder deletes the Node that the launcher created if the kubelet has joined under another name, and first the pods that were

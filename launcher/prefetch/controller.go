@@ -145,17 +145,14 @@ func (c *Controller) promised(ctx context.Context, claim *karpv1.NodeClaim, node
 		// The annotation is damaged: the kubelet pulls the images, as it would without prefetching.
 		klog.FromContext(ctx).V(2).Info("Promises of a NodeClaim cannot be read", "nodeClaim", klog.KObj(claim), "err", err)
 	}
-	out := make([]*corev1.Pod, 0, len(refs))
-	for _, ref := range refs {
-		pod := &corev1.Pod{}
-		if err := c.config.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, pod); err != nil {
-			if client.IgnoreNotFound(err) != nil {
-				return nil, err
-			}
-			continue
-		}
-		if string(pod.UID) == ref.UID && (pod.Spec.NodeName == "" || pod.Spec.NodeName == nodeName) {
-			out = append(out, pod)
+	promises, err := index.Promised(ctx, c.config.Client, refs)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*corev1.Pod, 0, len(promises))
+	for _, p := range promises {
+		if p.Pod != nil && (p.Pod.Spec.NodeName == "" || p.Pod.Spec.NodeName == nodeName) {
+			out = append(out, p.Pod)
 		}
 	}
 	return out, nil

@@ -41,7 +41,7 @@ func newWorld(t *testing.T, change func(*world)) *world {
 	w.class.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}}
 	w.claim = &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "c", Annotations: map[string]string{
-			catalog.PodsAnnotation: `[{"namespace":"x","name":"a","uid":"a"},{"namespace":"x","name":"b","uid":"b"},{"namespace":"x","name":"a","uid":"former"}]`,
+			catalog.PodsAnnotation: `[{"uids":["a","b","former"]}]`,
 		}},
 		Spec:   karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Name: "default"}},
 		Status: karpv1.NodeClaimStatus{ProviderID: "aws:///z/i-1"},

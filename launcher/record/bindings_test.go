@@ -12,21 +12,21 @@ import (
 
 func TestBindingOf(t *testing.T) {
 	claim := &karpv1.NodeClaim{}
-	if _, ok, err := record.BindingOf(claim, "default", "web-1"); ok || err != nil {
+	if _, ok, err := record.BindingOf(claim, "web-1"); ok || err != nil {
 		t.Errorf("a claim that tells nothing: %t, %v", ok, err)
 	}
 	claim.Annotations = map[string]string{catalog.BindingsAnnotation: record.FormatBindings([]record.Bindings{
-		{At: "launch", Rule: "HostNetwork", Why: "host", Pods: []string{"default/proxy-1"}},
-		{At: "ready", Rule: "Job", Why: "job", Pods: []string{"batch/web-1", "default/web-1"}},
+		{At: "launch", Rule: "HostNetwork", Why: "host", UIDs: []string{"proxy-1"}},
+		{At: "ready", Rule: "Job", Why: "job", UIDs: []string{"web-0", "web-1"}},
 	})}
-	if b, ok, err := record.BindingOf(claim, "default", "web-1"); !ok || err != nil || b.At != "ready" || b.Rule != "Job" || b.Why != "job" {
+	if b, ok, err := record.BindingOf(claim, "web-1"); !ok || err != nil || b.At != "ready" || b.Rule != "Job" || b.Why != "job" {
 		t.Errorf("%+v, %t, %v", b, ok, err)
 	}
-	if _, ok, _ := record.BindingOf(claim, "other", "web-1"); ok {
-		t.Error("a pod of another namespace is told of")
+	if _, ok, _ := record.BindingOf(claim, "other"); ok {
+		t.Error("a pod of another UID is told of")
 	}
 	claim.Name, claim.Annotations[catalog.BindingsAnnotation] = "a", "{"
-	if _, _, err := record.BindingOf(claim, "default", "web-1"); err == nil || !strings.Contains(err.Error(), "NodeClaim a: annotation "+catalog.BindingsAnnotation) {
+	if _, _, err := record.BindingOf(claim, "web-1"); err == nil || !strings.Contains(err.Error(), "NodeClaim a: annotation "+catalog.BindingsAnnotation) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -87,6 +87,9 @@ func validate(claim *api.Claim) error {
 	if n := len(claim.GetInstanceTypes()); n == 0 || n > maxInstanceTypes {
 		return invalid("instance_types", "InvalidInstanceTypes", fmt.Sprintf("1 to %d instance types, got %d", maxInstanceTypes, n))
 	}
+	if n := len(claim.GetPods()); n > catalog.MaxPromised {
+		return tooManyPods(claim.GetName(), n)
+	}
 	for i, pod := range claim.GetPods() {
 		if pod.GetUid() == "" {
 			return invalid(fmt.Sprintf("pods[%d].uid", i), "InvalidPod", "a UID is required")
@@ -102,7 +105,7 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool, cl
 		awsv1.AnnotationEC2NodeClassHash:        class.Annotations[awsv1.AnnotationEC2NodeClassHash],
 		awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
 		catalog.InstanceTypesAnnotation:         strings.Join(claim.GetInstanceTypes(), ","),
-		catalog.PodsAnnotation:                  FormatPods(podsOf(claim.GetPods())),
+		catalog.PodsAnnotation:                  catalog.FormatPods(podsOf(claim.GetPods())),
 
 		karpv1.NodeClaimMinValuesRelaxedAnnotationKey: strconv.FormatBool(relaxed(claim, pool)),
 	})

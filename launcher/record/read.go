@@ -1,7 +1,6 @@
 package record
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,48 +14,20 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// pod is one entry of catalog.PodsAnnotation.
-type pod struct {
-	Namespace     string `json:"namespace"`
-	Name          string `json:"name"`
-	UID           string `json:"uid"`
-	SchedulerOnly string `json:"schedulerOnly,omitempty"`
-	Adopted       bool   `json:"adopted,omitempty"`
-}
-
-// FormatPods returns the value of catalog.PodsAnnotation.
-func FormatPods(pods []catalog.PodRef) string {
-	list := make([]pod, 0, len(pods))
-	for _, p := range pods {
-		list = append(list, pod(p))
-	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return "[]" // Strings always marshal.
-	}
-	return string(text)
-}
-
-// Pods returns the pods promised to a NodeClaim; none if the annotation is missing. It returns an error that names the claim if the
-// annotation is not such a list.
+// Pods returns the pods promised to a NodeClaim, without their names, which package index finds; none if the annotation is missing. It
+// returns an error that names the claim if the annotation is not such a list.
 func Pods(claim *karpv1.NodeClaim) ([]catalog.PodRef, error) {
-	text := claim.Annotations[catalog.PodsAnnotation]
-	if text == "" {
-		return nil, nil
-	}
-	var list []pod
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
+	out, err := catalog.ParsePods(claim.Annotations[catalog.PodsAnnotation])
+	if err != nil {
 		return nil, fmt.Errorf("NodeClaim %s: annotation %s: %w", claim.Name, catalog.PodsAnnotation, err)
-	}
-	out := make([]catalog.PodRef, 0, len(list))
-	for _, p := range list {
-		out = append(out, catalog.PodRef(p))
 	}
 	return out, nil
 }
 
-// AddPods returns the annotation's value with more promised pods; pods that it has already are not added again.
-func AddPods(claim *karpv1.NodeClaim, more []*api.PodRef) (string, error) {
+// AddPods returns the annotation's value with more promised pods; pods that it has already are not added again. If it would have more than
+// catalog.MaxPromised, the pods for whose UIDs gone returns true are removed first: the pods of a tenant who deletes and creates pods while
+// a node boots add up. It returns an InvalidError if there are still too many.
+func AddPods(claim *karpv1.NodeClaim, more []*api.PodRef, gone func(uid string) bool) (string, error) {
 	have, err := Pods(claim)
 	if err != nil {
 		return "", err
@@ -66,7 +37,13 @@ func AddPods(claim *karpv1.NodeClaim, more []*api.PodRef) (string, error) {
 			have = append(have, p)
 		}
 	}
-	return FormatPods(have), nil
+	if len(have) > catalog.MaxPromised {
+		have = slices.DeleteFunc(have, func(p catalog.PodRef) bool { return gone(p.UID) })
+	}
+	if len(have) > catalog.MaxPromised {
+		return "", tooManyPods(claim.Name, len(have))
+	}
+	return catalog.FormatPods(have), nil
 }
 
 // RemovePods returns the annotation's value without the pods for whose UIDs gone returns true.
@@ -75,7 +52,13 @@ func RemovePods(claim *karpv1.NodeClaim, gone func(uid string) bool) (string, er
 	if err != nil {
 		return "", err
 	}
-	return FormatPods(slices.DeleteFunc(have, func(p catalog.PodRef) bool { return gone(p.UID) })), nil
+	return catalog.FormatPods(slices.DeleteFunc(have, func(p catalog.PodRef) bool { return gone(p.UID) })), nil
+}
+
+func tooManyPods(claim string, n int) error {
+	return &InvalidError{
+		Claim: claim, Field: "pods", Reason: "TooManyPods", Message: fmt.Sprintf("at most %d pods can be promised to one node, got %d", catalog.MaxPromised, n),
+	}
 }
 
 func podsOf(refs []*api.PodRef) []catalog.PodRef {

@@ -70,8 +70,7 @@ func TestNewNodeClaim(t *testing.T) {
 		awsv1.AnnotationEC2NodeClassHash: "42", awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
 		catalog.InstanceTypesAnnotation: "m7g.large,m6g.large", catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.01234",
 		catalog.ReplacesAnnotation: "node-0,node-1", karpv1.NodeClaimMinValuesRelaxedAnnotationKey: "false",
-		catalog.PodsAnnotation: `[{"namespace":"default","name":"web-1","uid":"u1"},` +
-			`{"namespace":"default","name":"gpu-1","uid":"u2","schedulerOnly":"GPU","adopted":true}]`,
+		catalog.PodsAnnotation: `[{"uids":["u1"]},{"uids":["u2"],"schedulerOnly":"GPU","adopted":true}]`,
 	}
 	if diff := cmp.Diff(wantAnnotations, got.Annotations); diff != "" {
 		t.Errorf("annotations, -want +got:\n%s", diff)
@@ -138,7 +137,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	pods, err := record.Pods(claim)
-	want := []catalog.PodRef{{Namespace: "default", Name: "web-1", UID: "u1"}, {Namespace: "default", Name: "gpu-1", UID: "u2", SchedulerOnly: "GPU", Adopted: true}}
+	want := []catalog.PodRef{{UID: "u1"}, {UID: "u2", SchedulerOnly: "GPU", Adopted: true}}
 	if diff := cmp.Diff(want, pods); diff != "" || err != nil {
 		t.Errorf("error %v, -want +got:\n%s", err, diff)
 	}
@@ -198,14 +197,14 @@ func TestInvalidClaims(t *testing.T) {
 func TestAddPods(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1"}}
 	for _, more := range [][]*api.PodRef{{{Namespace: "a", Name: "x", Uid: "u1"}}, {{Uid: "u1", Namespace: "a", Name: "x"}, {Uid: "u2", Namespace: "a", Name: "y"}}} {
-		text, err := record.AddPods(claim, more)
+		text, err := record.AddPods(claim, more, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		claim.Annotations = map[string]string{catalog.PodsAnnotation: text}
 	}
 	pods, err := record.Pods(claim)
-	want := []catalog.PodRef{{Namespace: "a", Name: "x", UID: "u1"}, {Namespace: "a", Name: "y", UID: "u2"}}
+	want := []catalog.PodRef{{UID: "u1"}, {UID: "u2"}}
 	if diff := cmp.Diff(want, pods); diff != "" || err != nil {
 		t.Errorf("error %v, -want +got:\n%s", err, diff)
 	}
@@ -217,12 +216,12 @@ func TestForeignClaims(t *testing.T) {
 	if pods, err := record.Pods(none); pods != nil || err != nil || record.InstanceTypes(none) != nil {
 		t.Errorf("pods %v, error %v", pods, err)
 	}
-	broken := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Annotations: map[string]string{catalog.PodsAnnotation: `{"uid":`}}}
+	broken := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Annotations: map[string]string{catalog.PodsAnnotation: `{"uids":`}}}
 	_, err := record.Pods(broken)
 	if err == nil || !strings.Contains(err.Error(), "NodeClaim default-1: annotation slipway.dev/pods") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := record.AddPods(broken, nil); err == nil {
+	if _, err := record.AddPods(broken, nil, nil); err == nil {
 		t.Error("pods were added to what cannot be read")
 	}
 	broken.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "cores", Operator: "Gt", Values: []string{"many"}}}

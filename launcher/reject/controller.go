@@ -139,7 +139,7 @@ func preBound(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 	if !promised(claim, pod) {
 		return false
 	}
-	b, told, err := record.BindingOf(claim, pod.Namespace, pod.Name)
+	b, told, err := record.BindingOf(claim, pod.UID)
 	return err == nil && told && b.At != string(bind.Scheduler) && metav1.GetControllerOf(pod) != nil
 }
 

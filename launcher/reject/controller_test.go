@@ -67,11 +67,11 @@ func newWorld(t *testing.T) *world {
 	planned := list("1930m", "7Gi", "29")
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Labels: map[string]string{corev1.LabelInstanceTypeStable: "m6i.large"}, Annotations: map[string]string{
 		awsv1.AnnotationEC2NodeClassHash: "h",
-		catalog.PodsAnnotation: record.FormatPods([]catalog.PodRef{
+		catalog.PodsAnnotation: catalog.FormatPods([]catalog.PodRef{
 			{Namespace: "default", Name: "proxy-1", UID: "u-proxy-1"}, {Namespace: "default", Name: "bare-1", UID: "u-bare-1"},
 		}),
 		catalog.BindingsAnnotation: record.FormatBindings([]record.Bindings{
-			{At: "launch", Pods: []string{"default/proxy-1"}}, {At: "scheduler", Pods: []string{"default/bare-1"}},
+			{At: "launch", UIDs: []string{"u-proxy-1"}}, {At: "scheduler", UIDs: []string{"u-bare-1"}},
 		}),
 	}}}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "default"}
@@ -184,7 +184,7 @@ func TestRejectedBeforeTheBindingIsTold(t *testing.T) {
 		}
 		return r.RequeueAfter > 0
 	}
-	tell(record.FormatBindings([]record.Bindings{{At: "scheduler", Pods: []string{"default/proxy-1"}}}))
+	tell(record.FormatBindings([]record.Bindings{{At: "scheduler", UIDs: []string{"u-proxy-1"}}}))
 	if !w.pod("proxy-1", func(p *corev1.Pod) { p.UID = "u-proxy-1" }) || !look() {
 		t.Fatal("the pod is deleted, or not looked at again")
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +13,8 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
 	"github.com/slipway-k8s/slipway/launcher/record"
 	"github.com/slipway-k8s/slipway/launcher/view"
@@ -23,7 +24,8 @@ import (
 type memory map[string]remembered
 
 type remembered struct {
-	// claim and node are the versions of the claim and of its Node, types that of the instance types.
+	// claim and node are the versions of the claim and of its Node, types that of the instance types. claim is empty if the cache does not
+	// show every promised pod.
 	claim       string
 	node, types uint64
 	message     *api.InFlightNode
@@ -46,7 +48,10 @@ func (l *look) recall(ctx context.Context, claim *karpv1.NodeClaim) *api.InFligh
 	have, ok := l.before[claim.Name]
 	next.message = have.message
 	if !ok || have != next {
-		next.message = l.inFlightNode(ctx, claim, l.classes)
+		var complete bool
+		if next.message, complete = l.inFlightNode(ctx, claim, l.classes); !complete {
+			next.claim = ""
+		}
 	}
 	l.after[claim.Name] = next
 	return next.message
@@ -104,9 +109,10 @@ func inFlight(claim *karpv1.NodeClaim) bool {
 	return claim.DeletionTimestamp.IsZero() && !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
 }
 
-func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, classes map[string]offered) *api.InFlightNode {
+// inFlightNode describes a claim's node to the scheduler, with the promised pods that the cache shows; complete means that it shows all.
+func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, classes map[string]offered) (out *api.InFlightNode, complete bool) {
 	expected := view.ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
-	out := &api.InFlightNode{
+	out = &api.InFlightNode{
 		NodeClaim: claim.Name, NodeName: claim.Status.NodeName, NodePool: claim.Labels[karpv1.NodePoolLabelKey],
 		Phase: api.Phase_PHASE_RECORDED, Labels: claim.Labels, Taints: taints(claim.Spec.Taints),
 		Replaces:     record.Replaces(claim),
@@ -119,8 +125,16 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, clas
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Promises of a NodeClaim cannot be read")
 	}
-	for _, p := range pods {
-		out.Pods = append(out.Pods, &api.PodRef{Namespace: p.Namespace, Name: p.Name, Uid: p.UID, SchedulerOnly: p.SchedulerOnly, Adopted: p.Adopted})
+	promises, err := index.Promised(ctx, s.config.Client, pods)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Promised pods of a NodeClaim cannot be found")
+	}
+	for _, p := range promises {
+		if p.Pod != nil { // The scheduler knows pods by their names.
+			out.Pods = append(out.Pods, &api.PodRef{
+				Namespace: p.Ref.Namespace, Name: p.Ref.Name, Uid: p.Ref.UID, SchedulerOnly: p.Ref.SchedulerOnly, Adopted: p.Ref.Adopted,
+			})
+		}
 	}
 	allocatable := lowest(claim, classes)
 	if claim.Status.ProviderID != "" {
@@ -139,7 +153,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, clas
 		}
 	}
 	out.Allocatable = texts(allocatable)
-	return out
+	return out, len(out.Pods) == len(pods)
 }
 
 // lowest returns, for each resource, the least allocatable of the instance types that the claim may become.
@@ -167,7 +181,7 @@ func lowest(claim *karpv1.NodeClaim, classes map[string]offered) corev1.Resource
 
 // reported returns the kubelet's values, and the expected ones for resources that its device plugins have not reported yet.
 func reported(expected, kubelet corev1.ResourceList) corev1.ResourceList {
-	out := maps.Clone(kubelet)
+	out, _ := nodeobj.Reported(kubelet, expected)
 	if out == nil {
 		out = corev1.ResourceList{}
 	}
@@ -176,6 +190,7 @@ func reported(expected, kubelet corev1.ResourceList) corev1.ResourceList {
 			out[name] = q
 		}
 	}
+	catalog.CapPods(out)
 	return out
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
@@ -205,7 +206,10 @@ func (s *Server) place(ctx context.Context, in *api.InFlightPlacement) error {
 		if claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
 			return "", &refusal{"NodeInitialized", fmt.Sprintf("the node of NodeClaim %s is initialized: an ordinary node by now", claim.Name)}
 		}
-		return record.AddPods(claim, in.GetPods())
+		return record.AddPods(claim, in.GetPods(), func(uid string) bool {
+			pod, err := index.PodOf(ctx, s.config.Client, uid)
+			return err == nil && pod == nil
+		})
 	})
 	if apierrors.IsNotFound(err) {
 		return &refusal{"NodeClaimNotFound", fmt.Sprintf("NodeClaim %s does not exist", in.GetNodeClaim())}

@@ -36,7 +36,7 @@ func TestSocketIsForOneUserAlone(t *testing.T) {
 
 // TestFullStateFirst: a new client receives everything once, then changes, in generations without gaps.
 func TestFullStateFirst(t *testing.T) {
-	w := newWorld(t, ready("default", nil)...)
+	w := newWorld(t, append(ready("default", nil), pending("u1"))...)
 	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1")}})
 	updates := w.watch(w.client)
 	first := w.await(updates, "a first message", func(*api.CatalogUpdate) bool { return true })
@@ -63,6 +63,29 @@ func TestFullStateFirst(t *testing.T) {
 	if second.GetFull() || second.GetInFlight()[0].GetNodeClaim() != "default-2" || len(second.GetInstanceTypes()) > 0 {
 		t.Errorf("second message holds more than what changed: %v", second)
 	}
+}
+
+// The scheduler gets a promised pod by its name as soon as the cache shows the pod: the NodeClaim has its UID alone.
+func TestPromisedPodsByName(t *testing.T) {
+	w := newWorld(t, ready("default", nil)...)
+	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-1", "default", "u1")}})
+	updates := w.watch(w.client)
+	first := w.await(updates, "a first message", func(*api.CatalogUpdate) bool { return true })
+	if got := first.GetInFlight()[0].GetPods(); len(got) != 0 {
+		t.Errorf("a pod that the cache does not show: %v", got)
+	}
+	if err := w.api.Create(t.Context(), pending("u1")); err != nil {
+		t.Fatal(err)
+	}
+	w.launch(&api.LaunchRequest{Claims: []*api.Claim{planned("default-2", "default", "u2")}})
+	w.await(updates, "the promised pod", func(u *api.CatalogUpdate) bool {
+		for _, n := range u.GetInFlight() {
+			if p := n.GetPods(); n.GetNodeClaim() == "default-1" && len(p) == 1 {
+				return p[0].GetNamespace() == "default" && p[0].GetName() == "pod-u1" && p[0].GetUid() == "u1"
+			}
+		}
+		return false
+	})
 }
 
 func TestLaunchRecords(t *testing.T) {
@@ -162,7 +185,7 @@ func TestPlacements(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	pods, err := record.Pods(w.claim("default-1"))
-	want := []catalog.PodRef{{Namespace: "default", Name: "pod-u1", UID: "u1"}, {Namespace: "default", Name: "pod-u2", UID: "u2", SchedulerOnly: "gpu", Adopted: true}}
+	want := []catalog.PodRef{{UID: "u1"}, {UID: "u2", SchedulerOnly: "gpu", Adopted: true}}
 	if diff := cmp.Diff(want, pods); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}

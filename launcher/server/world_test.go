@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -340,4 +341,9 @@ func planned(name, pool string, uids ...string) *api.Claim {
 		out.Pods = append(out.Pods, &api.PodRef{Namespace: "default", Name: "pod-" + uid, Uid: uid})
 	}
 	return out
+}
+
+// pending returns a pod of the UID, with the name that planned gives it.
+func pending(uid string) client.Object {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-" + uid, UID: apitypes.UID(uid)}}
 }

@@ -81,7 +81,7 @@ func explainClaim(w io.Writer, pod *corev1.Pod, in Objects, now time.Time) {
 
 // explainBinding describes when the pod is bound, and why then.
 func explainBinding(w io.Writer, pod *corev1.Pod, claim *karpv1.NodeClaim) {
-	b, ok, err := record.BindingOf(claim, pod.Namespace, pod.Name)
+	b, ok, err := record.BindingOf(claim, pod.UID)
 	switch {
 	case err != nil:
 		fmt.Fprintf(w, "  when the pod is bound cannot be read: %v\n", err)

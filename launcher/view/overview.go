@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/record"
 )
 
 // Objects are the input of a view: lists as the API server returns them.
@@ -180,10 +180,8 @@ func ParseExpected(value string) Expected {
 func Promises(claims []karpv1.NodeClaim) map[string]string {
 	out := map[string]string{}
 	for i := range claims {
-		var pods []struct {
-			UID string `json:"uid"`
-		}
-		if json.Unmarshal([]byte(claims[i].Annotations[catalog.PodsAnnotation]), &pods) != nil {
+		pods, err := record.Pods(&claims[i])
+		if err != nil {
 			continue // The annotation is missing or not slipway's: the claim has no promised pods.
 		}
 		for _, p := range pods {

@@ -20,7 +20,7 @@ func claim(name, node string, conditions ...string) karpv1.NodeClaim {
 	c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}
 	c.Annotations = map[string]string{
 		catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.0300",
-		catalog.PodsAnnotation:     `[{"namespace":"default","name":"web-1","uid":"u1"},{"namespace":"default","name":"web-2","uid":"u2"}]`,
+		catalog.PodsAnnotation:     `[{"uids":["u1","u2"]}]`,
 	}
 	c.Status.NodeName = node
 	for _, t := range conditions {
@@ -95,7 +95,7 @@ func TestExplainPod(t *testing.T) {
 		{Reason: "Nominated", Message: "first", LastTimestamp: metav1.NewTime(now.Add(-4 * time.Second))},
 	}
 	told := claim("default-a", "")
-	told.Annotations[catalog.BindingsAnnotation] = `[{"at":"ready","rule":"NetworkNotReady","why":"volume kube-api-access","pods":["default/web-1"]}]`
+	told.Annotations[catalog.BindingsAnnotation] = `[{"at":"ready","rule":"NetworkNotReady","why":"volume kube-api-access","uids":["u1"]}]`
 	broken := claim("default-a", "")
 	broken.Annotations[catalog.BindingsAnnotation] = "{"
 	tests := []struct {

@@ -25,7 +25,7 @@ const resourceNodes corev1.ResourceName = "nodes"
 // types of each EC2NodeClass with their offerings. Faults of a NodePool or a class are returned as problems. Their NodePools are
 // then not ready; the others are not affected.
 func (m *Market) Catalog(objects *input.Objects) (catalog.State, []input.Problem) {
-	b := &builder{market: m, classes: map[string]*awsv1.EC2NodeClass{}, state: catalog.State{
+	b := &builder{market: m, classes: map[string]*awsv1.EC2NodeClass{}, pods: map[string]*corev1.Pod{}, state: catalog.State{
 		Generation: 1, NodePools: map[string]catalog.NodePool{}, InstanceTypes: map[string][]catalog.InstanceType{},
 		InFlight: map[string]catalog.InFlightNode{},
 	}}
@@ -36,6 +36,9 @@ func (m *Market) Catalog(objects *input.Objects) (catalog.State, []input.Problem
 	for _, p := range objects.NodePools {
 		pool := b.pool(p)
 		b.state.NodePools[pool.Name] = pool
+	}
+	for _, p := range objects.Pods {
+		b.pods[string(p.UID)] = p.Pod
 	}
 	nodes := map[string]*corev1.Node{}
 	for _, n := range objects.Nodes {
@@ -58,6 +61,8 @@ type builder struct {
 	state    catalog.State
 	problems []input.Problem
 	zones    []string
+	// pods are those of the input by UID.
+	pods map[string]*corev1.Pod
 	// unfit holds why a class cannot be used, by its name.
 	unfit map[string]string
 }

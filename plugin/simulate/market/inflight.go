@@ -2,7 +2,6 @@ package market
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -36,11 +35,12 @@ func (b *builder) inFlight(claim *karpv1.NodeClaim, nodes map[string]*corev1.Nod
 	if node := nodes[out.NodeName]; node != nil {
 		out.Phase, out.Labels = catalog.PhaseNodeCreated, node.Labels
 	}
-	var pods []catalog.PodRef
-	if text := claim.Annotations[catalog.PodsAnnotation]; text != "" {
-		// A list that cannot be read promises nothing.
-		if json.Unmarshal([]byte(text), &pods) == nil {
-			out.Pods = pods
+	// A list that cannot be read promises nothing.
+	pods, _ := catalog.ParsePods(claim.Annotations[catalog.PodsAnnotation])
+	for _, ref := range pods {
+		if pod := b.pods[ref.UID]; pod != nil {
+			ref.Namespace, ref.Name = pod.Namespace, pod.Name
+			out.Pods = append(out.Pods, ref)
 		}
 	}
 	if len(out.Allocatable) > 0 {
