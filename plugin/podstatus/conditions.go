@@ -18,9 +18,9 @@ import (
 
 const (
 	// clearEvery is how often bound pods are searched for a condition NodeLaunchable, which the binding has left on them.
-	clearEvery = 30 * time.Second
+	clearEvery = 10 * time.Second
 	// clearMost bounds the pods that one search clears, so that notes do not wait long.
-	clearMost = 300
+	clearMost = 100
 )
 
 // Message returns the message of the pod's condition PodScheduled, empty if it has none.

@@ -31,6 +31,8 @@ const (
 	noteLimit = 1024
 	// eventEvery is the shortest time between two Events of a pod.
 	eventEvery = 10 * time.Second
+	// lookEvery is how often due Events are looked for while notes are written.
+	lookEvery = time.Second
 	// eventMemory is how long the last Event of a pod is remembered.
 	eventMemory = time.Hour
 )
@@ -64,8 +66,8 @@ type Config struct {
 	Adopts func(scheduler string) bool
 }
 
-// Writer writes conditions and Events of pods in the background. It writes the newest note of each pod only, in the order of the
-// pods' first notes.
+// Writer writes conditions and Events of pods in the background. It writes the newest note of each pod only. The namespaces
+// take turns; within one, pods are written in the order of their first notes.
 type Writer struct {
 	Config
 
@@ -74,14 +76,15 @@ type Writer struct {
 
 	mu    sync.Mutex
 	notes map[string]Note
-	order []string
+	order turns
 
 	// The following fields belong to Run: the last Event of each pod, the notes with an Event that is due later, and the times
-	// when old Events were last dropped and bound pods last cleared.
+	// when old Events were last dropped, bound pods last cleared and held Events last looked through.
 	events  map[string]sentEvent
 	later   map[string]Note
 	swept   time.Time
 	cleared time.Time
+	looked  time.Time
 }
 
 // sentEvent is an Event that a pod got.
@@ -113,7 +116,7 @@ func (w *Writer) Report(n Note) {
 			n.EventReason, n.Warning = old.EventReason, old.Warning
 		}
 	} else {
-		w.order = append(w.order, n.Pod.UID)
+		w.order.add(n.Pod.Namespace, n.Pod.UID)
 	}
 	w.notes[n.Pod.UID] = n
 	w.mu.Unlock()
@@ -126,11 +129,10 @@ func (w *Writer) Report(n Note) {
 func (w *Writer) pop() (Note, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.order) == 0 {
+	uid, ok := w.order.next()
+	if !ok {
 		return Note{}, false
 	}
-	uid := w.order[0]
-	w.order = w.order[1:]
 	n := w.notes[uid]
 	delete(w.notes, uid)
 	return n, true
@@ -146,6 +148,10 @@ func (w *Writer) Run(ctx context.Context) {
 		n, ok := w.pop()
 		if ok && ctx.Err() == nil {
 			w.write(ctx, n)
+			// A queue that is never empty delays no Event that is due.
+			if now := time.Now(); now.Sub(w.looked) >= lookEvery {
+				w.due(now)
+			}
 			continue
 		}
 		timer := time.NewTimer(min(time.Until(w.due(time.Now())), clearEvery))
@@ -163,6 +169,7 @@ func (w *Writer) Run(ctx context.Context) {
 
 // due sends the Events that were held back long enough, drops old ones, and returns when it has to be called again.
 func (w *Writer) due(now time.Time) time.Time {
+	w.looked = now
 	if now.Sub(w.swept) > eventMemory {
 		w.swept = now
 		maps.DeleteFunc(w.events, func(_ string, e sentEvent) bool { return now.Sub(e.at) > eventMemory })
