@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -127,19 +126,16 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	out := cloud.Instance{
 		ID: awssdk.ToString(in.InstanceId), InstanceType: string(in.InstanceType), ImageID: awssdk.ToString(in.ImageId),
 		PrivateDNSName: awssdk.ToString(in.PrivateDnsName), PrivateIP: awssdk.ToString(in.PrivateIpAddress),
-		LaunchTime: awssdk.ToTime(in.LaunchTime), CapacityType: karpv1.CapacityTypeOnDemand,
-		SubnetID: awssdk.ToString(in.SubnetId), Tenancy: catalog.TenancyDefault, Tags: map[string]string{},
+		LaunchTime: awssdk.ToTime(in.LaunchTime), SubnetID: awssdk.ToString(in.SubnetId), Tenancy: catalog.TenancyDefault, Tags: map[string]string{},
 	}
 	for _, g := range in.SecurityGroups {
 		out.SecurityGroupIDs = append(out.SecurityGroupIDs, awssdk.ToString(g.GroupId))
 	}
-	if in.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
-		out.CapacityType = karpv1.CapacityTypeSpot
-	}
-	// The capacity type is reserved if the launch targeted the reservation and the instance still runs in it. An instance that EC2 put into
-	// an open reservation was launched as on-demand, and one whose reservation has ended is on-demand too.
-	if id := awssdk.ToString(in.CapacityReservationId); id != "" && targeted(in.CapacityReservationSpecification) {
-		out.CapacityType, out.ReservationID = karpv1.CapacityTypeReserved, id
+	for _, t := range capacityTypes() {
+		if reservation, ok := t.runs(in); ok {
+			out.CapacityType, out.ReservationID = t.name, reservation
+			break
+		}
 	}
 	if in.State != nil {
 		out.State = cloud.InstanceState(in.State.Name)
@@ -152,12 +148,6 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 		out.Tags[awssdk.ToString(t.Key)] = awssdk.ToString(t.Value)
 	}
 	return out
-}
-
-// targeted reports whether an instance was launched for reserved capacity only.
-func targeted(r *ec2types.CapacityReservationSpecificationResponse) bool {
-	return r != nil && (r.CapacityReservationPreference == ec2types.CapacityReservationPreferenceCapacityReservationsOnly ||
-		r.CapacityReservationTarget != nil && awssdk.ToString(r.CapacityReservationTarget.CapacityReservationId) != "")
 }
 
 // Tag implements cloud.Cloud. Instances that get the same tags share a call.

@@ -4,9 +4,6 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-
-	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
 type networkInterface = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
@@ -75,31 +72,4 @@ func cpuOptions(in *awsv1.CPUOptions) *ec2types.LaunchTemplateCpuOptionsRequest 
 	return &ec2types.LaunchTemplateCpuOptionsRequest{
 		NestedVirtualization: ec2types.NestedVirtualizationSpecification(*in.NestedVirtualization),
 	}
-}
-
-// setReservation makes a reserved launch use its capacity reservation only. It keeps other launches of a class that selects reservations out
-// of all reservations, because their instances are counted. A class that selects none leaves open reservations to EC2.
-func (s templateSpec) setReservation(data *ec2types.RequestLaunchTemplateData) {
-	switch {
-	case s.capacityType == karpv1.CapacityTypeReserved:
-		data.CapacityReservationSpecification = &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
-			CapacityReservationPreference: ec2types.CapacityReservationPreferenceCapacityReservationsOnly,
-			CapacityReservationTarget:     &ec2types.CapacityReservationTarget{CapacityReservationId: awssdk.String(s.reservation.ID)},
-		}
-		data.InstanceMarketOptions = marketOf(s.reservation)
-	case len(s.class.Spec.CapacityReservationSelectorTerms) > 0:
-		data.CapacityReservationSpecification = &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
-			CapacityReservationPreference: ec2types.CapacityReservationPreferenceNone,
-		}
-	}
-}
-
-func marketOf(r cloud.Reservation) *ec2types.LaunchTemplateInstanceMarketOptionsRequest {
-	switch {
-	case r.Type == string(awsv1.CapacityReservationTypeCapacityBlock):
-		return &ec2types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeCapacityBlock}
-	case r.Interruptible:
-		return &ec2types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeInterruptibleCapacityReservation}
-	}
-	return nil
 }

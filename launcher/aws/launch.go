@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -106,25 +105,8 @@ func (c *Cloud) toTry(options []cloud.Option, now time.Time) ([]cloud.Option, []
 			Message: "EC2 had no capacity a moment ago; tried again from " + until.UTC().Format(time.RFC3339),
 		})
 	}
-	return ofFirstKind(usable), failures
+	return cloud.OfFirstKind(usable), failures
 }
-
-// ofFirstKind returns the options that one call can buy: those of the first capacity type present, and of one type of reservation.
-func ofFirstKind(options []cloud.Option) []cloud.Option {
-	for _, kind := range []string{karpv1.CapacityTypeReserved, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand} {
-		i := slices.IndexFunc(options, func(o cloud.Option) bool { return o.CapacityType == kind })
-		if i < 0 {
-			continue
-		}
-		first := options[i].Reservation
-		return slices.DeleteFunc(options, func(o cloud.Option) bool {
-			return o.CapacityType != kind || o.Reservation.Type != first.Type || o.Reservation.Interruptible != first.Interruptible
-		})
-	}
-	return options
-}
-
-func isSpot(o cloud.Option) bool { return o.CapacityType == karpv1.CapacityTypeSpot }
 
 // poolKey names a capacity pool of one request.
 type poolKey struct{ instanceType, zone, reservation string }

@@ -11,7 +11,6 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
@@ -36,14 +35,22 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 	if have, ok := c.offers.get(class.Name, now, next); ok {
 		return have.types, nil
 	}
-	zones := zonesOf(class)
+	of := offerInput{
+		zones: c.without.zonesOf(class, now), left: c.reserved.of, now: now,
+		full: func(id string) time.Time { return c.without.reservation(id, now) },
+	}
+	for _, r := range class.Status.CapacityReservations {
+		if usable(r) {
+			of.reservations = append(of.reservations, r)
+		}
+	}
 	next.types = make([]catalog.InstanceType, 0, len(shapes.list))
 	for _, shape := range shapes.list {
-		shape.Offerings = c.offerings(known, shape.Name, zones, now)
-		if reserved := c.reservedOfferings(class, known, shape.Name, zones, now); len(reserved) > 0 {
-			shape.Offerings = append(shape.Offerings, reserved...)
-			slices.SortFunc(shape.Offerings, byOffering)
+		of.facts, of.onDemand, of.spot = known.facts[shape.Name], known.onDemand[shape.Name], known.spot[shape.Name]
+		of.until = func(capacityType, zone string) time.Time {
+			return c.without.until(offeringKey{capacityType, shape.Name, zone}, now)
 		}
+		shape.Offerings = offerings(of)
 		if len(shape.Offerings) > 0 {
 			next.types = append(next.types, shape)
 		}
@@ -53,78 +60,27 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 	return next.types, nil
 }
 
-// zoneSubnets are a class's subnets in one zone.
-type zoneSubnets struct {
-	zoneID  string
-	subnets []string
-}
-
-func zonesOf(class *awsv1.EC2NodeClass) map[string]zoneSubnets {
-	out := map[string]zoneSubnets{}
+// zonesOf returns the zones in which the class has subnets.
+func (u *unavailable) zonesOf(class *awsv1.EC2NodeClass, now time.Time) map[string]offerZone {
+	out := map[string]offerZone{}
 	for _, s := range class.Status.Subnets {
-		z := out[s.Zone]
-		z.zoneID = s.ZoneID
-		z.subnets = append(z.subnets, s.ID)
-		out[s.Zone] = z
+		until := u.exhausted(s.ID, now)
+		if z, ok := out[s.Zone]; ok && z.exhausted.Before(until) {
+			until = z.exhausted
+		}
+		out[s.Zone] = offerZone{id: s.ZoneID, exhausted: until}
 	}
 	return out
 }
 
-// offerings returns the offerings of an instance type in the zones of a class, sorted by capacity type and zone. An offering without a price
-// is left out, so that nothing is bought at an unknown price.
-func (c *Cloud) offerings(known *market, name string, zones map[string]zoneSubnets, now time.Time) []catalog.Offering {
-	facts := known.facts[name]
-	out := make([]catalog.Offering, 0, len(facts.CapacityTypes)*min(len(facts.Zones), len(zones)))
-	for _, capacityType := range facts.CapacityTypes {
-		for _, zone := range facts.Zones {
-			in, ok := zones[zone]
-			if !ok {
-				continue
-			}
-			price, ok := known.onDemand[name], known.onDemand[name] > 0
-			if capacityType == karpv1.CapacityTypeSpot {
-				price, ok = known.spot[name][zone]
-				price = believable(price, known.onDemand[name])
-			}
-			if !ok {
-				continue
-			}
-			until := c.without.until(offeringKey{capacityType, name, zone}, now)
-			if t := c.exhaustedUntil(in.subnets, now); t.After(until) {
-				until = t
-			}
-			out = append(out, catalog.Offering{
-				Zone: zone, ZoneID: in.zoneID, CapacityType: capacityType, Price: price,
-				Available: until.IsZero(), UnavailableUntil: until,
-			})
-		}
+// offerings returns the offerings of an instance type, sorted.
+func offerings(of offerInput) []catalog.Offering {
+	var out []catalog.Offering
+	for _, t := range capacityTypes() {
+		out = append(out, t.offers(of)...)
 	}
+	slices.SortFunc(out, byOffering)
 	return out
-}
-
-// believable returns the spot price, or a tenth of the on-demand price if the spot price is below a twentieth of it. EC2's discount is at
-// most 90 % (EC2 pricing page, "Amazon EC2 Spot"). A stand-in for EC2 that returns one tiny price for all types would otherwise make the
-// launcher buy the largest ones.
-func believable(spot, onDemand float64) float64 {
-	if spot < onDemand/20 {
-		return onDemand / 10
-	}
-	return spot
-}
-
-// exhaustedUntil returns when the first of the subnets may have free addresses again; zero if one may have some now.
-func (c *Cloud) exhaustedUntil(subnets []string, now time.Time) time.Time {
-	var first time.Time
-	for _, s := range subnets {
-		t := c.without.exhausted(s, now)
-		if t.IsZero() {
-			return t
-		}
-		if first.IsZero() || t.Before(first) {
-			first = t
-		}
-	}
-	return first
 }
 
 // classImages are the AMIs of a class with their requirements on an instance type's labels.

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -62,7 +63,7 @@ func (c *Cloud) markInterrupted(messages []cloud.Message) {
 			continue
 		}
 		for _, id := range m.InstanceIDs {
-			if o, ok := c.seen.offering(id); ok && isSpot(o) {
+			if o, ok := c.seen.offering(id); ok && catalog.CapacityTypeOf(o.CapacityType).Interruptible {
 				taken = append(taken, interrupted(o))
 			}
 		}

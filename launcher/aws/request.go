@@ -6,8 +6,6 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -46,35 +44,10 @@ func (r *launchRequest) fill(in cloud.LaunchInput, order []group, groups overrid
 			Overrides: groups[g],
 		})
 	}
-	r.target(in.Prioritized, spec)
-	return nil
-}
-
-// target sets the capacity type that the fleet buys, and the order in which EC2 tries its pools.
-func (r *launchRequest) target(prioritized bool, spec templateSpec) {
-	target := ec2types.DefaultTargetCapacityTypeOnDemand
-	onDemand := &ec2types.OnDemandOptionsRequest{AllocationStrategy: ec2types.FleetOnDemandAllocationStrategyLowestPrice}
-	if prioritized {
-		onDemand.AllocationStrategy = ec2types.FleetOnDemandAllocationStrategyPrioritized
-	}
-	switch {
-	case spec.capacityType == karpv1.CapacityTypeSpot:
-		target = ec2types.DefaultTargetCapacityTypeSpot
-		r.fleet.SpotOptions = &ec2types.SpotOptionsRequest{AllocationStrategy: ec2types.SpotAllocationStrategyPriceCapacityOptimized}
-		if prioritized {
-			r.fleet.SpotOptions.AllocationStrategy = ec2types.SpotAllocationStrategyCapacityOptimizedPrioritized
-		}
-	case spec.reservation.Type == string(awsv1.CapacityReservationTypeCapacityBlock):
-		target = ec2types.DefaultTargetCapacityTypeCapacityBlock
-	case spec.reservation.Interruptible:
-		target = ec2types.DefaultTargetCapacityTypeReservedCapacity
-		r.fleet.ReservedCapacityOptions = &ec2types.ReservedCapacityOptionsRequest{
-			ReservationTypes: []ec2types.FleetReservationType{ec2types.FleetReservationTypeInterruptibleCapacityReservation},
-		}
-	default:
-		r.fleet.OnDemandOptions = onDemand
-	}
+	// One call buys one capacity type, of one kind of reservation.
+	target := capacityTypeOf(spec.capacityType).target(r.fleet, spec.reservation, in.Prioritized)
 	r.fleet.TargetCapacitySpecification = &ec2types.TargetCapacitySpecificationRequest{
 		DefaultTargetCapacityType: target, TotalTargetCapacity: awssdk.Int32(int32(r.count)),
 	}
+	return nil
 }

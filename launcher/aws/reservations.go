@@ -14,18 +14,11 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-
-	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // blockEnds is the time before a Capacity Block's end from which it is not used: EC2 terminates its instances 30 minutes before the end,
 // plus a margin of 10 minutes.
 const blockEnds = 40 * time.Minute
-
-// reservedShare is the ratio of a reserved price to the on-demand price. Reserved capacity is already paid for, but of two types the cheaper
-// one remains the better choice.
-const reservedShare = 1e-7
 
 // remainingInstances keeps the number of free instances of each capacity reservation: EC2's last answer less the launches since.
 type remainingInstances struct {
@@ -195,28 +188,4 @@ func (c *Cloud) resolveReservations(ctx context.Context, class *awsv1.EC2NodeCla
 // of an interruptible reservation when its owner reclaims it; the launcher implements neither yet.
 func usable(r awsv1.CapacityReservation) bool {
 	return r.ReservationType == awsv1.CapacityReservationTypeDefault && r.State == awsv1.CapacityReservationStateActive && !r.Interruptible
-}
-
-// reservedOfferings returns the offerings of an instance type in the class's capacity reservations.
-func (c *Cloud) reservedOfferings(class *awsv1.EC2NodeClass, known *market, name string, zones map[string]zoneSubnets, now time.Time) []catalog.Offering {
-	var out []catalog.Offering
-	for _, r := range class.Status.CapacityReservations {
-		in, reachable := zones[r.AvailabilityZone]
-		if r.InstanceType != name || !usable(r) || !reachable || r.EndTime != nil && !now.Before(r.EndTime.Time) {
-			continue
-		}
-		until := c.without.until(offeringKey{karpv1.CapacityTypeReserved, name, r.AvailabilityZone}, now)
-		for _, t := range []time.Time{c.exhaustedUntil(in.subnets, now), c.without.reservation(r.ID, now)} {
-			if t.After(until) {
-				until = t
-			}
-		}
-		left := c.reserved.of(r.ID)
-		out = append(out, catalog.Offering{
-			Zone: r.AvailabilityZone, ZoneID: in.zoneID, CapacityType: karpv1.CapacityTypeReserved,
-			Price: known.onDemand[name] * reservedShare, ReservationID: r.ID, ReservationType: string(r.ReservationType),
-			Remaining: left, Available: until.IsZero() && left > 0, UnavailableUntil: until,
-		})
-	}
-	return out
 }

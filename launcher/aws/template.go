@@ -63,7 +63,7 @@ func (s templateSpec) template() (*ec2.CreateLaunchTemplateInput, error) {
 		}
 	}
 	s.setNetwork(data)
-	s.setReservation(data)
+	setReservation(data, s.reservation, len(s.class.Spec.CapacityReservationSelectorTerms) > 0)
 	out := &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateData: data,
 		TagSpecifications:  []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: ec2Tags(s.tags)}},
@@ -98,10 +98,8 @@ func (s templateSpec) requestTags() []ec2types.LaunchTemplateTagSpecificationReq
 	out := []ec2types.LaunchTemplateTagSpecificationRequest{
 		{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: ec2Tags(s.tags)},
 	}
-	if s.capacityType == karpv1.CapacityTypeSpot {
-		out = append(out, ec2types.LaunchTemplateTagSpecificationRequest{
-			ResourceType: ec2types.ResourceTypeSpotInstancesRequest, Tags: ec2Tags(s.tags),
-		})
+	for _, resource := range capacityTypeOf(s.capacityType).tags {
+		out = append(out, ec2types.LaunchTemplateTagSpecificationRequest{ResourceType: resource, Tags: ec2Tags(s.tags)})
 	}
 	return out
 }

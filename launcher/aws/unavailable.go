@@ -4,13 +4,11 @@ import (
 	"sync"
 	"time"
 
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// offeringKey names one offering or several: an empty field matches all. The instance type may be a kind of instances (see kindOf). With
-// capacity type reserved it is the ID of a capacity reservation.
+// offeringKey names one offering or several: an empty field matches all. The instance type may be a kind of instances (see kindOf). Without a
+// capacity type it is the ID of a capacity reservation.
 type offeringKey struct{ capacityType, instanceType, zone string }
 
 // unavailable records for a period which offerings had no capacity, and which subnets had no free address.
@@ -78,7 +76,7 @@ func (u *unavailable) sold(o cloud.Option) {
 }
 
 func reservationKey(id string) offeringKey {
-	return offeringKey{capacityType: karpv1.CapacityTypeReserved, instanceType: id}
+	return offeringKey{instanceType: id}
 }
 
 // reservation returns when a full capacity reservation is tried again; zero if it is not known to be full.

@@ -122,9 +122,9 @@ func offered(f Facts) Drift {
 	if at < 0 {
 		return Drift{InstanceTypeNotFound, fmt.Sprintf("instance type %s can no longer be launched from EC2NodeClass %s", name, f.Class.Name)}
 	}
-	// What is reserved runs on as on-demand when its reservation ends: that is no reason to go, or CapacityReservationDrift's.
+	// A reserved instance runs on as on-demand when its reservation ends: that is no drift, or CapacityReservationDrift.
 	same := func(o catalog.Offering) bool {
-		return o.CapacityType == capacity || capacity == karpv1.CapacityTypeReserved && o.CapacityType == karpv1.CapacityTypeOnDemand
+		return o.CapacityType == capacity || o.CapacityType == catalog.CapacityTypeOf(capacity).EndsAs
 	}
 	if !slices.ContainsFunc(f.Types[at].Offerings, func(o catalog.Offering) bool { return o.Zone == zone && same(o) }) {
 		return Drift{InstanceTypeNotFound, fmt.Sprintf("instance type %s is no longer offered as %s in %s", name, capacity, zone)}

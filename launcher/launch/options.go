@@ -96,7 +96,7 @@ func (s Search) option(t catalog.InstanceType, o catalog.Offering) cloud.Option 
 
 // admits reports whether the requirements allow an offering.
 func admits(reqs catalog.Requirements, o catalog.Offering) bool {
-	if o.CapacityType == karpv1.CapacityTypeReserved && (!allowed(reqs, awsv1.LabelCapacityReservationID, o.ReservationID) ||
+	if o.ReservationID != "" && (!allowed(reqs, awsv1.LabelCapacityReservationID, o.ReservationID) ||
 		!allowed(reqs, awsv1.LabelCapacityReservationType, o.ReservationType)) {
 		return false
 	}
@@ -105,15 +105,17 @@ func admits(reqs catalog.Requirements, o catalog.Offering) bool {
 }
 
 // withoutExpensiveSpot leaves out spot offerings that cost more than the cheapest on-demand one: EC2 ranks spot pools by spare capacity first,
-// and would buy them.
+// and would buy them. A capacity reservation is bought before both.
 func withoutExpensiveSpot(options []cloud.Option) []cloud.Option {
 	cheapest := math.Inf(1)
 	for _, o := range options {
-		if o.CapacityType == karpv1.CapacityTypeOnDemand {
+		if t := catalog.CapacityTypeOf(o.CapacityType); !t.Interruptible && !t.Counted {
 			cheapest = min(cheapest, o.Price)
 		}
 	}
-	return slices.DeleteFunc(options, func(o cloud.Option) bool { return o.CapacityType == karpv1.CapacityTypeSpot && o.Price > cheapest })
+	return slices.DeleteFunc(options, func(o cloud.Option) bool {
+		return catalog.CapacityTypeOf(o.CapacityType).Interruptible && o.Price > cheapest
+	})
 }
 
 // zoneIDLabel is EKS's label with the zone's ID.

@@ -25,8 +25,6 @@ const (
 	// can run have tried it. It is short since available spot capacity saves most of the bill.
 	retriedWithin = 2 * time.Minute
 	probationMost = holdMost + holdStep + retriedWithin
-	// capacityReserved is the capacity type of capacity reservations.
-	capacityReserved = "reserved"
 )
 
 // offering is a way to buy an instance type. Capacity reservations are none: EC2 counts their instances.
@@ -129,7 +127,7 @@ func (o *failedOfferings) ended(n catalog.InFlightNode, failed bool, now time.Ti
 // fail counts a failure. A failure while the offering is held is from an earlier launch and does not count.
 func (o *failedOfferings) fail(k offering, now time.Time) {
 	f := o.failures[k]
-	if k.instanceType == "" || k.capacityType == capacityReserved || f.inARow > 0 && now.Before(f.heldUntil()) {
+	if k.instanceType == "" || catalog.CapacityTypeOf(k.capacityType).Counted || f.inARow > 0 && now.Before(f.heldUntil()) {
 		return
 	}
 	o.failures[k] = offeringFailures{inARow: f.inARow + 1, last: now}

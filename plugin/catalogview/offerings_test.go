@@ -96,7 +96,7 @@ func TestFailedOfferingsAreBounded(t *testing.T) {
 	if a, b := o.mark(types, now), o.mark(types, now.Add(time.Second)); &a["other"][0] != &b["other"][0] {
 		t.Error("the same offerings were marked twice")
 	}
-	o.ended(catalog.InFlightNode{NodeClaim: "n", InstanceType: "a", Zone: "z1", CapacityType: capacityReserved}, true, now)
+	o.ended(catalog.InFlightNode{NodeClaim: "n", InstanceType: "a", Zone: "z1", CapacityType: "reserved"}, true, now)
 	o.ended(catalog.InFlightNode{NodeClaim: "never-seen"}, true, now)
 	if len(o.failures) != 1 {
 		t.Errorf("%v", o.failures)

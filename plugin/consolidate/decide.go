@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // settleRounds is how often a set of nodes is asked about again, without those that turned out to be worth keeping.
@@ -306,7 +308,7 @@ func (s *search) unpaid(m *Move) string {
 
 // spotToSpot reports whether the move removes spot nodes only and launches a spot node.
 func spotToSpot(m *Move) bool {
-	const spot = "spot"
-	return !slices.ContainsFunc(m.Nodes, func(n Node) bool { return n.CapacityType != spot }) &&
-		slices.ContainsFunc(m.Replacements, func(r Replacement) bool { return r.CapacityType == spot })
+	spot := func(capacityType string) bool { return catalog.CapacityTypeOf(capacityType).Interruptible }
+	return !slices.ContainsFunc(m.Nodes, func(n Node) bool { return !spot(n.CapacityType) }) &&
+		slices.ContainsFunc(m.Replacements, func(r Replacement) bool { return spot(r.CapacityType) })
 }

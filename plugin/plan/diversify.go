@@ -3,6 +3,8 @@ package plan
 import (
 	"cmp"
 	"slices"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // spotKey is what AWS takes back together: spot instances of one type in one zone.
@@ -39,7 +41,7 @@ func (ss *spotSpread) diversify(p *problem, nodes []node) {
 
 func (ss *spotSpread) spotKey(oi int) (spotKey, bool) {
 	o := &ss.market.offers[oi]
-	return spotKey{o.shape, o.Zone}, o.CapacityType == capacitySpot
+	return spotKey{o.shape, o.Zone}, catalog.CapacityTypeOf(o.CapacityType).Interruptible
 }
 
 // spotLimit is how many pods each key may hold, and how many it does.

@@ -6,12 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Values of the label karpenter.sh/capacity-type.
-const (
-	capacitySpot     = "spot"
-	capacityReserved = "reserved"
-)
-
 // Label keys that are not constants of k8s.io/api.
 const (
 	labelCapacityType = "karpenter.sh/capacity-type"

@@ -185,7 +185,7 @@ func placedOf(in Input, p *Plan, class int) int {
 func (p *Plan) hopeful(in Input, asked []int) []int {
 	// Who must be on a reservation that the plan used up may find room beside those who are.
 	rooms := slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Free != nil }) ||
-		slices.ContainsFunc(p.Claims, func(c Claim) bool { return c.Expected.CapacityType == capacityReserved })
+		slices.ContainsFunc(p.Claims, func(c Claim) bool { return catalog.CapacityTypeOf(c.Expected.CapacityType).Counted })
 	hopes := func(u *Unplaced) bool {
 		return slices.ContainsFunc(u.Reasons, func(r Reason) bool { return sociable(r, rooms) })
 	}

@@ -29,8 +29,9 @@ func Facts(info ec2types.InstanceTypeInfo) (catalog.Facts, bool) {
 	if info.MemoryInfo != nil {
 		f.MemoryMiB = value(info.MemoryInfo.SizeInMiB)
 	}
+	all := catalog.CapacityTypes()
 	for _, use := range info.SupportedUsageClasses {
-		if use == ec2types.UsageClassTypeSpot || use == ec2types.UsageClassTypeOnDemand {
+		if slices.ContainsFunc(all[:], func(t catalog.CapacityType) bool { return t.Name == string(use) }) {
 			f.CapacityTypes = append(f.CapacityTypes, string(use))
 		}
 	}

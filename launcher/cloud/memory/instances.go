@@ -48,11 +48,7 @@ func (c *Cloud) Launch(ctx context.Context, in cloud.LaunchInput) (cloud.LaunchO
 }
 
 func (c *Cloud) launchOne(in cloud.LaunchInput, out *cloud.LaunchOutput, failed map[Offering]bool) (string, bool) {
-	spot := slices.ContainsFunc(in.Options, func(o cloud.Option) bool { return o.CapacityType == "spot" })
-	for _, o := range in.Options {
-		if spot && o.CapacityType != "spot" {
-			continue
-		}
+	for _, o := range cloud.OfFirstKind(in.Options) {
 		key := Offering{o.InstanceType, o.Zone, o.CapacityType}
 		if c.take(key) {
 			return c.add(in, o), true

@@ -14,7 +14,6 @@ import (
 
 const (
 	capacityTypeLabel = "karpenter.sh/capacity-type"
-	capacityTypeSpot  = "spot"
 	// spotTypes is how many cheaper instance types a single spot node that replaces a single one must have: with fewer, EC2 would
 	// soon interrupt it, and the next one would be bought (Karpenter's docs, "Spot consolidation").
 	spotTypes = 15
@@ -44,7 +43,7 @@ func (b *Bound) Keep(claims []plan.Claim) string {
 		switch {
 		case b.equal(claims[i].NodePool, e.InstanceType, e.CapacityType):
 			return fmt.Sprintf("an equal node (%s, %s) would be bought for its pods", e.InstanceType, e.CapacityType)
-		case e.CapacityType == capacityTypeSpot && b.allSpot() && !b.SpotToSpot:
+		case interruptible(e.CapacityType) && b.allSpot() && !b.SpotToSpot:
 			return "spot nodes are replaced by other spot nodes only where that is allowed (SpotToSpotConsolidation)"
 		}
 	}
@@ -54,7 +53,7 @@ func (b *Bound) Keep(claims []plan.Claim) string {
 	for i := range claims {
 		b.trim(&claims[i], claims[i].Expected.Price+(b.Most-total)/float64(len(claims)))
 	}
-	if len(claims) == 1 && len(b.Going) == 1 && claims[0].Expected.CapacityType == capacityTypeSpot && b.allSpot() {
+	if len(claims) == 1 && len(b.Going) == 1 && interruptible(claims[0].Expected.CapacityType) && b.allSpot() {
 		types := claims[0].Alternatives
 		if len(types) < spotTypes {
 			return fmt.Sprintf("%d instance types are cheaper, a spot node is replaced by another one only where there are %d", len(types), spotTypes)
@@ -71,7 +70,11 @@ func (b *Bound) equal(pool, instanceType, capacityType string) bool {
 }
 
 func (b *Bound) allSpot() bool {
-	return !slices.ContainsFunc(b.Going, func(o consolidate.Offer) bool { return o.CapacityType != capacityTypeSpot })
+	return !slices.ContainsFunc(b.Going, func(o consolidate.Offer) bool { return !interruptible(o.CapacityType) })
+}
+
+func interruptible(capacityType string) bool {
+	return catalog.CapacityTypeOf(capacityType).Interruptible
 }
 
 // trim leaves the claim those alternatives, zones and capacity types that cost no more than limit wherever EC2 may launch them.

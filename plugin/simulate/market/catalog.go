@@ -247,22 +247,6 @@ func region(zone string) string {
 	return zone
 }
 
-// offerings returns those of a type: on-demand in all zones if it has such a price, spot in the zones with a spot price.
-func (m *Market) offerings(name string, zones []zone) []catalog.Offering {
-	var out []catalog.Offering
-	for _, z := range zones {
-		if price := m.OnDemand[name]; price > 0 {
-			out = append(out, catalog.Offering{Zone: z.Zone, ZoneID: z.ID, CapacityType: karpv1.CapacityTypeOnDemand, Price: price, Available: true})
-		}
-	}
-	for _, z := range zones {
-		if price := m.Spot[z.Zone][name]; price > 0 {
-			out = append(out, catalog.Offering{Zone: z.Zone, ZoneID: z.ID, CapacityType: karpv1.CapacityTypeSpot, Price: price, Available: true})
-		}
-	}
-	return out
-}
-
 // usage returns what counts against the limits: the capacity of the NodePool's nodes, in flight too. If the input has no nodes,
 // it is the usage in the NodePool's status.
 func (b *builder) usage(p *karpv1.NodePool, objects *input.Objects, nodes map[string]*corev1.Node) corev1.ResourceList {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
@@ -165,4 +167,20 @@ func some(list []string, n int) string {
 		return strings.Join(list, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:n], ", "), len(list)-n)
+}
+
+// offerings returns those of a type: on-demand in all zones if it has such a price, spot in the zones with a spot price.
+func (m *Market) offerings(name string, zones []zone) []catalog.Offering {
+	var out []catalog.Offering
+	for _, z := range zones {
+		if price := m.OnDemand[name]; price > 0 {
+			out = append(out, catalog.Offering{Zone: z.Zone, ZoneID: z.ID, CapacityType: karpv1.CapacityTypeOnDemand, Price: price, Available: true})
+		}
+	}
+	for _, z := range zones {
+		if price := m.Spot[z.Zone][name]; price > 0 {
+			out = append(out, catalog.Offering{Zone: z.Zone, ZoneID: z.ID, CapacityType: karpv1.CapacityTypeSpot, Price: price, Available: true})
+		}
+	}
+	return out
 }
