@@ -86,8 +86,8 @@ func split(text []byte) ([][]byte, error) {
 }
 
 // Pack writes the chart of a folder as Helm's archive and returns its path. The chart slipway-crds gets Karpenter's CRDs from Karpenter's
-// modules. A non-empty version becomes the chart's version and its appVersion.
-func Pack(folder, version, into string) (string, error) {
+// modules. A non-empty version becomes the chart's version and its appVersion. Images, if there are any, are named by their digests.
+func Pack(folder, version, into string, images []Image) (string, error) {
 	loaded, err := loader.Load(folder)
 	if err != nil {
 		return "", err
@@ -99,6 +99,11 @@ func Pack(folder, version, into string) (string, error) {
 	}
 	if version != "" {
 		loaded.Metadata.Version, loaded.Metadata.AppVersion = strings.TrimPrefix(version, "v"), version
+	}
+	if len(images) > 0 {
+		if err := pin(loaded, images); err != nil {
+			return "", err
+		}
 	}
 	if err := loaded.Validate(); err != nil {
 		return "", err

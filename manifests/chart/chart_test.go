@@ -303,7 +303,7 @@ func TestSchemaRefuses(t *testing.T) {
 
 func TestPack(t *testing.T) {
 	for name, file := range map[string]string{"slipway": "slipway-1.2.3.tgz", "slipway-crds": "slipway-crds-1.2.3.tgz"} {
-		path, err := chart.Pack("../charts/"+name, "v1.2.3", t.TempDir())
+		path, err := chart.Pack("../charts/"+name, "v1.2.3", t.TempDir(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func TestHelmLint(t *testing.T) {
 		"slipway":      {"minimal": minimal(), "everything": everything()},
 		"slipway-crds": {"no values": {}},
 	} {
-		archive, err := chart.Pack("../charts/"+name, "v1.2.3", folder)
+		archive, err := chart.Pack("../charts/"+name, "v1.2.3", folder, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

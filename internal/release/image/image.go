@@ -1,21 +1,19 @@
-// Package image builds container images of static binaries without Docker: one layer with the binary and its user, and nothing else. Equal
-// input gives an equal digest: the image contains no time, no machine name and no random order.
+// Package image builds container images of static binaries without Docker: one layer with the binary, its user and the
+// licenses of what it links. Equal input gives an equal digest: the image contains no time, no machine name and no random order.
 package image
 
 import (
-	"archive/tar"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
-	"path"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/slipway-k8s/slipway/internal/release/archive"
 )
 
 // User is the user that the program runs as. It is a number, since Kubernetes' runAsNonRoot cannot check names.
@@ -34,6 +32,8 @@ type Program struct {
 	Architecture string
 	// Binary is its content.
 	Binary []byte
+	// Licenses are the license texts of what it links, by their paths below /licenses.
+	Licenses map[string][]byte
 }
 
 // Labels are the org.opencontainers.image labels of an image.
@@ -44,6 +44,8 @@ type Labels struct {
 	Revision string
 	// Source is the URL of the repository.
 	Source string
+	// Go is the version of Go that built the binary; empty leaves it out.
+	Go string
 }
 
 func (l Labels) values(program string) map[string]string {
@@ -51,6 +53,9 @@ func (l Labels) values(program string) map[string]string {
 	out := map[string]string{prefix + "title": program, prefix + "version": l.Version, prefix + "source": l.Source, prefix + "licenses": "Apache-2.0"}
 	if l.Revision != "" {
 		out[prefix+"revision"] = l.Revision
+	}
+	if l.Go != "" {
+		out["dev.slipway.go"] = l.Go
 	}
 	return out
 }
@@ -92,37 +97,20 @@ func New(p Program, l Labels) (v1.Image, error) {
 	})
 }
 
-// files returns the layer: folders first, in a fixed order.
+// files returns the layer.
 func files(p Program) ([]byte, error) {
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for _, f := range []struct {
-		name    string
-		mode    int64
-		content []byte
-	}{
-		{"etc/", 0o755, nil},
-		{"etc/group", 0o644, []byte(group)},
-		{"etc/passwd", 0o644, []byte(passwd)},
+	out := map[string]archive.File{
+		"etc/group":  {Mode: 0o644, Content: []byte(group)},
+		"etc/passwd": {Mode: 0o644, Content: []byte(passwd)},
 		// A read-only root file system has volumes mounted here.
-		{"run/", 0o755, nil},
-		{"run/slipway/", 0o755, nil},
-		{"tmp/", 0o1777, nil},
-		{p.Name, 0o755, p.Binary},
-	} {
-		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), Typeflag: tar.TypeReg, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
-		if path.Clean(f.name)+"/" == f.name {
-			h.Typeflag = tar.TypeDir
-		}
-		if err := w.WriteHeader(h); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.name, err)
-		}
-		if _, err := w.Write(f.content); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.name, err)
-		}
+		"run/slipway/": {Mode: 0o755},
+		"tmp/":         {Mode: 0o1777},
+		p.Name:         {Mode: 0o755, Content: p.Binary},
 	}
-	err := w.Close()
-	return out.Bytes(), err
+	for name, text := range p.Licenses {
+		out["licenses/"+name] = archive.File{Mode: 0o644, Content: text}
+	}
+	return archive.Tar(out)
 }
 
 // Index combines the images of one program for several platforms under one name.

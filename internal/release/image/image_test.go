@@ -15,7 +15,9 @@ import (
 
 func build(t *testing.T, architecture, binary string) v1.Image {
 	t.Helper()
-	out, err := image.New(image.Program{Name: "slipway-launcher", Architecture: architecture, Binary: []byte(binary)}, image.Labels{Version: "v1.2.3"})
+	out, err := image.New(image.Program{
+		Name: "slipway-launcher", Architecture: architecture, Binary: []byte(binary), Licenses: map[string][]byte{"example.com/m@v1.0.0/LICENSE": []byte("a license")},
+	}, image.Labels{Version: "v1.2.3", Go: "go1.26.8"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,7 @@ func TestImageRunsAsNobody(t *testing.T) {
 	if diff := cmp.Diff([]string{"/slipway-launcher"}, config.Config.Entrypoint); diff != "" {
 		t.Error(diff)
 	}
-	if config.Config.Labels["org.opencontainers.image.version"] != "v1.2.3" {
+	if l := config.Config.Labels; l["org.opencontainers.image.version"] != "v1.2.3" || l["dev.slipway.go"] != "go1.26.8" {
 		t.Errorf("labels %v", config.Config.Labels)
 	}
 	layers, err := made.Layers()
@@ -65,6 +67,7 @@ func TestImageRunsAsNobody(t *testing.T) {
 	}
 	want := map[string]int64{
 		"etc/": 0o755, "etc/group": 0o644, "etc/passwd": 0o644, "run/": 0o755, "run/slipway/": 0o755, "tmp/": 0o1777, "slipway-launcher": 0o755,
+		"licenses/": 0o755, "licenses/example.com/": 0o755, "licenses/example.com/m@v1.0.0/": 0o755, "licenses/example.com/m@v1.0.0/LICENSE": 0o644,
 	}
 	if diff := cmp.Diff(want, modes(t, layers[0])); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
