@@ -18,6 +18,15 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The service account of the scheduler: the Pod's, or its own. */}}
+{{- define "slipway.schedulerServiceAccount" -}}
+{{- if .Values.scheduler.serviceAccount.separate -}}
+{{- default (printf "%s-scheduler" (include "slipway.fullname" . | trunc 53)) .Values.scheduler.serviceAccount.name -}}
+{{- else -}}
+{{- include "slipway.serviceAccount" . -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What slipway's Pods are found by. */}}
 {{- define "slipway.selector" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}

@@ -1,0 +1,126 @@
+package chart_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// tokenPath is where a client finds the token of its service account.
+const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// separate are values with which the scheduler has a service account of its own.
+func separate(serviceAccount map[string]any) map[string]any {
+	return map[string]any{
+		"settings":       map[string]any{"clusterName": "prod"},
+		"serviceAccount": serviceAccount,
+		"scheduler":      map[string]any{"serviceAccount": map[string]any{"separate": true}},
+	}
+}
+
+// The webhook of IAM roles for service accounts and of Pod Identity puts AWS credentials into each container that this annotation of the Pod
+// does not name: only the launcher calls AWS.
+func TestSchedulerGetsNoCredentials(t *testing.T) {
+	more := minimal()
+	more["podAnnotations"] = map[string]any{"a": "b"}
+	for name, pod := range map[string]corev1.PodTemplateSpec{
+		"chart":                    render(t, "scheduling", minimal())["Deployment scheduling/slipway"].(*appsv1.Deployment).Spec.Template,
+		"chart, with another one":  render(t, "scheduling", more)["Deployment scheduling/slipway"].(*appsv1.Deployment).Spec.Template,
+		"kustomize base":           build(t, "base")["Deployment kube-system/slipway"].(*appsv1.Deployment).Spec.Template,
+		"kustomize overlay of EKS": build(t, "overlays/eks")["Deployment kube-system/slipway"].(*appsv1.Deployment).Spec.Template,
+	} {
+		skipped := pod.Annotations["eks.amazonaws.com/skip-containers"]
+		if i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == skipped }); i < 0 {
+			t.Errorf("%s: the webhook skips container %q, which does not exist", name, skipped)
+		}
+		if skipped != "scheduler" {
+			t.Errorf("%s: the webhook skips container %q", name, skipped)
+		}
+		for _, c := range pod.Spec.Containers {
+			for _, e := range c.Env {
+				if c.Name == "scheduler" && strings.HasPrefix(e.Name, "AWS_") {
+					t.Errorf("%s: the scheduler has %s", name, e.Name)
+				}
+			}
+		}
+	}
+}
+
+// With a service account of its own the scheduler has its own rules and token, and neither of the launcher's.
+func TestSchedulerWithItsOwnServiceAccount(t *testing.T) {
+	got := render(t, "scheduling", separate(map[string]any{"annotations": map[string]any{"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"}}))
+	subjects := map[string][]rbacv1.Subject{}
+	for id, o := range got {
+		switch b := o.(type) {
+		case *rbacv1.ClusterRoleBinding:
+			subjects[id] = b.Subjects
+		case *rbacv1.RoleBinding:
+			subjects[id] = b.Subjects
+		}
+	}
+	if len(subjects) != 6 {
+		t.Errorf("%d bindings: %v", len(subjects), subjects)
+	}
+	for id, have := range subjects {
+		name := "slipway"
+		if strings.Contains(id, "slipway-scheduler") {
+			name = "slipway-scheduler"
+		}
+		if diff := cmp.Diff([]rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "scheduling", Name: name}}, have); diff != "" {
+			t.Errorf("%s: %s", id, diff)
+		}
+	}
+	if role := got["ServiceAccount scheduling/slipway-scheduler"].GetAnnotations()["eks.amazonaws.com/role-arn"]; role != "" {
+		t.Errorf("the scheduler's service account has the role %s", role)
+	}
+	secret := got["Secret scheduling/slipway-scheduler-token"].(*corev1.Secret)
+	if secret.Type != corev1.SecretTypeServiceAccountToken || secret.Annotations[corev1.ServiceAccountNameKey] != "slipway-scheduler" {
+		t.Errorf("secret of type %s for %v", secret.Type, secret.Annotations)
+	}
+	pod := got["Deployment scheduling/slipway"].(*appsv1.Deployment).Spec.Template.Spec
+	if pod.ServiceAccountName != "slipway" {
+		t.Errorf("the Pod's service account is %s", pod.ServiceAccountName)
+	}
+	for _, c := range pod.Containers {
+		if own := mountOf(pod, c, tokenPath) == secret.Name; own != (c.Name == "scheduler") {
+			t.Errorf("%s mounts the scheduler's token: %t", c.Name, own)
+		}
+	}
+}
+
+// mountOf is the Secret that a container mounts at a path, or empty.
+func mountOf(pod corev1.PodSpec, c corev1.Container, path string) string {
+	for _, m := range c.VolumeMounts {
+		for _, v := range pod.Volumes {
+			if m.MountPath == path && m.Name == v.Name && v.Secret != nil {
+				return v.Secret.SecretName
+			}
+		}
+	}
+	return ""
+}
+
+// Service accounts that the user creates get the rules and the Secret all the same.
+func TestServiceAccountsOfTheUser(t *testing.T) {
+	values := separate(map[string]any{"create": false, "name": "launcher"})
+	values["scheduler"].(map[string]any)["serviceAccount"].(map[string]any)["name"] = "decides"
+	got := render(t, "scheduling", values)
+	for id := range got {
+		if strings.HasPrefix(id, "ServiceAccount ") {
+			t.Errorf("%s is created", id)
+		}
+	}
+	for id, want := range map[string]string{"ClusterRoleBinding slipway-scheduler": "decides", "ClusterRoleBinding slipway-launcher": "launcher"} {
+		if have := got[id].(*rbacv1.ClusterRoleBinding).Subjects[0].Name; have != want {
+			t.Errorf("%s is for %s, not %s", id, have, want)
+		}
+	}
+	if name := got["Secret scheduling/decides-token"].GetAnnotations()[corev1.ServiceAccountNameKey]; name != "decides" {
+		t.Errorf("the token is for %q", name)
+	}
+}
