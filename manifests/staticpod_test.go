@@ -2,6 +2,7 @@ package manifests_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,22 +35,36 @@ func TestStaticPod(t *testing.T) {
 		if !strings.Contains(string(chart), "image: "+c.Image+"\n") {
 			t.Errorf("container %s: image %s is not the chart's", c.Name, c.Image)
 		}
-		staticContainer(t, c)
+		staticContainer(t, pod, c)
 	}
 }
 
-// staticContainer holds that a container of the static Pod is confined and sees the socket and its files.
-func staticContainer(t *testing.T, c corev1.Container) {
+// staticContainer holds that a container of the static Pod is confined, and sees the socket, its own files and no others. AWS credentials
+// are the launcher's alone.
+func staticContainer(t *testing.T, pod corev1.Pod, c corev1.Container) {
 	t.Helper()
 	if c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem || c.SecurityContext.Capabilities.Drop[0] != "ALL" {
 		t.Errorf("container %s: security context %+v", c.Name, c.SecurityContext)
 	}
-	mounted := map[string]bool{}
+	program := map[string]string{"scheduler": "scheduler", "controller": "launcher"}[c.Name]
+	want := []string{"/run/slipway", staticFolder + program + ".conf", staticFolder + program + ".yaml"}
+	var mounted []string
 	for _, m := range c.VolumeMounts {
-		mounted[m.MountPath] = true
+		mounted = append(mounted, m.MountPath)
+		for _, v := range pod.Spec.Volumes {
+			if v.Name == m.Name && v.HostPath != nil && v.HostPath.Path != m.MountPath {
+				t.Errorf("container %s: %s is the host's %s", c.Name, m.MountPath, v.HostPath.Path)
+			}
+		}
 	}
-	if !mounted["/run/slipway"] || !mounted[strings.TrimSuffix(staticFolder, "/")] {
-		t.Errorf("container %s mounts %v", c.Name, mounted)
+	slices.Sort(mounted)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, mounted); diff != "" {
+		t.Errorf("container %s mounts other paths; -want +got\n%s", c.Name, diff)
+	}
+	aws := slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return strings.HasPrefix(e.Name, "AWS_") })
+	if aws != (program == "launcher") {
+		t.Errorf("container %s has settings of the AWS SDK: %t", c.Name, aws)
 	}
 }
 
