@@ -84,14 +84,14 @@ func run(m *testing.M) (code int) {
 		code = 1
 	}
 	for _, refused := range refusals(shared) {
-		fmt.Fprintln(os.Stderr, "not allowed by manifests/rbac:", refused)
+		fmt.Fprintln(os.Stderr, "not allowed by manifests/rbac or manifests/admission:", refused)
 		code = 1
 	}
 	return code
 }
 
-// refusals are the lines of the two logs that tell of a right that the rules of manifests/rbac do not give: whatever the tests
-// made scheduler and launcher do, the rules were enough for it.
+// refusals are the lines of the two logs that tell of a right that the rules of manifests/rbac do not give, or that the policies of
+// manifests/admission take away: whatever the tests made scheduler and launcher do, the rules were enough for it.
 func refusals(c *cluster) []string {
 	var out []string
 	for _, name := range []string{sandbox.Scheduler, sandbox.Launcher} {
@@ -100,7 +100,7 @@ func refusals(c *cluster) []string {
 			return []string{err.Error()}
 		}
 		for line := range strings.Lines(string(text)) {
-			if strings.Contains(line, " is forbidden: User ") {
+			if strings.Contains(line, " is forbidden: User ") || strings.Contains(line, "ValidatingAdmissionPolicy 'slipway-launcher") {
 				out = append(out, strings.TrimSpace(line))
 			}
 		}

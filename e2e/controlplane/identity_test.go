@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -64,6 +65,29 @@ func schedulerHasItsOwnIdentity(t *testing.T, cp *controlplane.ControlPlane, c c
 		if got := may(t, who, permission); got != want {
 			t.Errorf("the scheduler may %s: %t", permission, got)
 		}
+	}
+}
+
+// policiesAreSound waits until kube-controller-manager has checked the types of each policy's expressions: it finds nothing.
+func policiesAreSound(t *testing.T, c client.Client) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		var list admissionv1.ValidatingAdmissionPolicyList
+		if err := c.List(ctx, &list); err != nil || len(list.Items) < 5 {
+			return false, err
+		}
+		for _, p := range list.Items {
+			if p.Status.TypeChecking == nil || p.Status.ObservedGeneration != p.Generation {
+				return false, nil
+			}
+			for _, warning := range p.Status.TypeChecking.ExpressionWarnings {
+				t.Errorf("%s: %s: %s", p.Name, warning.FieldRef, warning.Warning)
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

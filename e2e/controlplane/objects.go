@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/manifests"
 )
 
-// apply creates Karpenter's CRDs and slipway's RBAC rules and waits until the CRDs are served.
+// apply creates Karpenter's CRDs, slipway's RBAC rules and its admission policies, and waits until the CRDs are served.
 func (cp *ControlPlane) apply(ctx context.Context, _ Config) error {
 	crds, err := apiextensions.NewForConfig(cp.admin)
 	if err != nil {
@@ -35,6 +35,9 @@ func (cp *ControlPlane) apply(ctx context.Context, _ Config) error {
 		return err
 	}
 	if err := applyRBAC(ctx, client, rules); err != nil {
+		return err
+	}
+	if err := applyPolicies(ctx, client); err != nil {
 		return err
 	}
 	for _, crd := range awsapis.CRDs {
@@ -77,6 +80,26 @@ func applyRBAC(ctx context.Context, client kubernetes.Interface, rules manifests
 		binding := &rules.RoleBindings[i]
 		if _, err := rbac.RoleBindings(binding.Namespace).Create(ctx, binding, create); err != nil {
 			return fmt.Errorf("creating RoleBinding %s/%s: %w", binding.Namespace, binding.Name, err)
+		}
+	}
+	return nil
+}
+
+func applyPolicies(ctx context.Context, client kubernetes.Interface) error {
+	admission, err := manifests.Admission()
+	if err != nil {
+		return err
+	}
+	registration := client.AdmissionregistrationV1()
+	create := metav1.CreateOptions{FieldManager: "slipway"}
+	for i := range admission.Policies {
+		if _, err := registration.ValidatingAdmissionPolicies().Create(ctx, &admission.Policies[i], create); err != nil {
+			return fmt.Errorf("creating ValidatingAdmissionPolicy %s: %w", admission.Policies[i].Name, err)
+		}
+	}
+	for i := range admission.Bindings {
+		if _, err := registration.ValidatingAdmissionPolicyBindings().Create(ctx, &admission.Bindings[i], create); err != nil {
+			return fmt.Errorf("creating ValidatingAdmissionPolicyBinding %s: %w", admission.Bindings[i].Name, err)
 		}
 	}
 	return nil

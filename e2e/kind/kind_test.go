@@ -136,8 +136,8 @@ func (c *cluster) replaceScheduler(t *testing.T) {
 		config := docker(t, nil, "exec", c.controlPlane(), "kubeadm", "kubeconfig", "user", "--config", "/kind/kubeadm.conf", "--client-name", user)
 		c.write(t, "/etc/kubernetes/slipway/"+name, []byte(config))
 	}
-	for _, name := range []string{"scheduler.yaml", "launcher.yaml"} {
-		c.kubectl(t, read(t, manifestsFolder+"/rbac/"+name), "apply", "-f", "-")
+	for _, name := range []string{"rbac/scheduler.yaml", "rbac/launcher.yaml", "admission/launcher.yaml"} {
+		c.kubectl(t, read(t, manifestsFolder+"/"+name), "apply", "-f", "-")
 	}
 	var pod corev1.Pod
 	if err := yaml.UnmarshalStrict(read(t, folder+"slipway.yaml"), &pod); err != nil {

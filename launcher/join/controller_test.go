@@ -296,7 +296,7 @@ func leases(w *world) []string {
 	}
 	var out []string
 	for _, l := range list.Items {
-		out = append(out, fmt.Sprintf("%s/%s held by %s", l.Namespace, l.Name, *l.Spec.HolderIdentity))
+		out = append(out, fmt.Sprintf("%s/%s of %s held by %s", l.Namespace, l.Name, l.Labels[karpv1.NodePoolLabelKey], *l.Spec.HolderIdentity))
 	}
 	slices.Sort(out)
 	return out

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,29 @@ func (w *world) current() *karpv1.NodeClaim {
 	return out
 }
 
+// A Lease that the kubelet wrote first is the kubelet's: the launcher may not write it, and does not have to.
+func TestLeaseOfTheKubeletIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.claim(time.Minute, "web-1")
+	then := metav1.NewMicroTime(time.Now().Add(-time.Minute))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "node-1"}}
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("node-1"), RenewTime: &then}
+	if err := w.api.Create(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	c := w.controller()
+	w.looks(c, 3)
+	if w.node("node-1") == nil {
+		t.Fatal("there is no Node")
+	}
+	if err := w.api.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
+		t.Fatal(err)
+	}
+	if len(lease.Labels) > 0 || time.Since(lease.Spec.RenewTime.Time) < 30*time.Second {
+		t.Errorf("the launcher wrote it: labels %v, renewed at %s", lease.Labels, lease.Spec.RenewTime)
+	}
+}
+
 func TestFromLaunchToInitialized(t *testing.T) {
 	w := newWorld(t)
 	w.claim(time.Minute, "web-1")
@@ -35,7 +59,7 @@ func TestFromLaunchToInitialized(t *testing.T) {
 	if n == nil || n.Spec.ProviderID != w.instance.ProviderID() || n.Status.Allocatable.Cpu().String() != "2" {
 		t.Fatalf("Node %+v", n)
 	}
-	if diff := cmp.Diff([]string{"kube-node-lease/node-1 held by node-1"}, leases(w)); diff != "" {
+	if diff := cmp.Diff([]string{"kube-node-lease/node-1 of default held by node-1"}, leases(w)); diff != "" {
 		t.Errorf("Leases, -want +got:\n%s", diff)
 	}
 	w.wantTrace()

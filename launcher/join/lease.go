@@ -11,27 +11,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-k8s/slipway/launcher/node"
 )
 
 // leaseSeconds is the kubelet's default nodeLeaseDurationSeconds (KubeletConfiguration v1beta1).
 const leaseSeconds = 40
 
 // renew renews a booting node's Lease in the name of its kubelet: the node lifecycle controller considers a Node without status healthy as
-// long as its Lease is renewed (pkg/controller/nodelifecycle/node_lifecycle_controller.go). The kubelet adopts the Lease when it starts; to
-// give up the node, the launcher stops renewing.
-func (c *Controller) renew(ctx context.Context, node *corev1.Node) error {
+// long as its Lease is renewed (pkg/controller/nodelifecycle/node_lifecycle_controller.go). The kubelet adopts the Lease when it starts, with
+// its labels; to give up the node, the launcher stops renewing.
+func (c *Controller) renew(ctx context.Context, of *corev1.Node) error {
 	lease := &coordinationv1.Lease{}
-	err := c.config.Reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, lease)
+	err := c.config.Reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: of.Name}, lease)
 	now := metav1.NewMicroTime(time.Now())
 	switch {
 	case apierrors.IsNotFound(err):
-		lease.Namespace, lease.Name = corev1.NamespaceNodeLease, node.Name
-		lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
-		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &node.Name, LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now}
+		lease.Namespace, lease.Name = corev1.NamespaceNodeLease, of.Name
+		lease.Labels = node.Marks(of.Labels)
+		lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: of.Name, UID: of.UID}}
+		lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &of.Name, LeaseDurationSeconds: new(int32(leaseSeconds)), RenewTime: &now}
 		err = c.config.Client.Create(ctx, lease)
 		if apierrors.IsAlreadyExists(err) {
 			return nil // The kubelet wrote it first: from now on the Lease is its own.
 		}
+	case err == nil && !node.Marked(lease.Labels):
+		return nil // The kubelet wrote it first.
 	case err == nil:
 		before := lease.DeepCopy()
 		lease.Spec.RenewTime = &now
@@ -41,7 +46,7 @@ func (c *Controller) renew(ctx context.Context, node *corev1.Node) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("renewing the Lease of Node %s: %w", node.Name, err)
+		return fmt.Errorf("renewing the Lease of Node %s: %w", of.Name, err)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/index"
+	nodeobj "github.com/slipway-k8s/slipway/launcher/node"
 )
 
 // claimTag is the EC2 tag that names an instance's NodeClaim.
@@ -134,10 +135,14 @@ func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// deleteLease deletes the Lease of a Node, unless it belongs to a newer Node of that name.
+// deleteLease deletes the Lease of a Node, unless it belongs to a newer Node of that name. A Lease that the kubelet wrote first has no label
+// of slipway's: its owner reference deletes it.
 func (t *Terminator) deleteLease(ctx context.Context, node *corev1.Node) error {
 	lease := &coordinationv1.Lease{}
 	err := t.config.Reader.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: node.Name}, lease)
+	if err == nil && !nodeobj.Marked(lease.Labels) {
+		return nil
+	}
 	if err == nil {
 		for _, o := range lease.OwnerReferences {
 			if o.Kind == "Node" && o.UID != node.UID {

@@ -362,5 +362,7 @@ func (w *world) kubelet(ctx context.Context) {
 }
 
 func lease() *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-node-lease", Name: nodeName}}
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kube-node-lease", Name: nodeName, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"},
+	}}
 }

@@ -1,14 +1,18 @@
 package chart_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/slipway-k8s/slipway/manifests"
 )
 
 // tokenPath is where a client finds the token of its service account.
@@ -122,5 +126,60 @@ func TestServiceAccountsOfTheUser(t *testing.T) {
 	}
 	if name := got["Secret scheduling/decides-token"].GetAnnotations()[corev1.ServiceAccountNameKey]; name != "decides" {
 		t.Errorf("the token is for %q", name)
+	}
+}
+
+// policies are the chart's ValidatingAdmissionPolicies and how many bindings there are.
+func policies(t *testing.T, values map[string]any) (map[string]*admissionv1.ValidatingAdmissionPolicy, int) {
+	t.Helper()
+	out, bindings := map[string]*admissionv1.ValidatingAdmissionPolicy{}, 0
+	objects := render(t, "scheduling", values)
+	for _, o := range objects {
+		switch p := o.(type) {
+		case *admissionv1.ValidatingAdmissionPolicy:
+			out[p.Name] = p
+		case *admissionv1.ValidatingAdmissionPolicyBinding:
+			bindings++
+			if objects["ValidatingAdmissionPolicy "+p.Spec.PolicyName] == nil {
+				t.Errorf("%s binds %s, which there is not", p.Name, p.Spec.PolicyName)
+			}
+		}
+	}
+	return out, bindings
+}
+
+// The policies are those of manifests/admission for the launcher's identity; where the scheduler shares it, those that concern no scheduler.
+func TestPoliciesAreTheSandboxs(t *testing.T) {
+	want, err := manifests.Admission()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, bindings := policies(t, separate(map[string]any{}))
+	if len(got) != len(want.Policies) || bindings != len(want.Bindings) {
+		t.Errorf("%d policies and %d bindings", len(got), bindings)
+	}
+	for _, p := range want.Policies {
+		p.Spec.MatchConditions[0].Expression = `request.userInfo.username == "system:serviceaccount:scheduling:slipway"`
+		if p.Name == "slipway-launcher-namespaces" {
+			p.Spec.Variables[0].Expression = `["kube-system"]`
+		}
+		if diff := cmp.Diff(p.Spec, got[p.Name].Spec); diff != "" {
+			t.Errorf("%s: -admission +chart\n%s", p.Name, diff)
+		}
+	}
+	shared, bindings := policies(t, minimal())
+	if len(shared) != 2 || bindings != 2 || shared["slipway-launcher-nodes"] == nil || shared["slipway-launcher-leases"] == nil {
+		t.Errorf("with one identity %d bindings of %v", bindings, slices.Sorted(maps.Keys(shared)))
+	}
+	replacing := separate(map[string]any{})
+	replacing["scheduler"].(map[string]any)["mode"] = "replace"
+	every, _ := policies(t, replacing)
+	if served := every["slipway-launcher-namespaces"].Spec.Variables[0].Expression; served != "[]" {
+		t.Errorf("in place of kube-scheduler it does not serve %s", served)
+	}
+	off := separate(map[string]any{})
+	off["launcherPolicy"] = map[string]any{"enabled": false}
+	if none, bindings := policies(t, off); len(none)+bindings != 0 {
+		t.Errorf("%d policies and %d bindings although they are off", len(none), bindings)
 	}
 }

@@ -156,7 +156,7 @@ func TestOverlays(t *testing.T) {
 	}
 	for id := range build(t, "overlays/sandbox") {
 		kind, _, _ := strings.Cut(id, " ")
-		if !slices.Contains([]string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "ConfigMap"}, kind) {
+		if !slices.Contains([]string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "ConfigMap", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}, kind) {
 			t.Errorf("sandbox: %s of %v", id, slices.Sorted(maps.Keys(base)))
 		}
 	}
