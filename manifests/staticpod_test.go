@@ -47,7 +47,7 @@ func staticContainer(t *testing.T, pod corev1.Pod, c corev1.Container) {
 		t.Errorf("container %s: security context %+v", c.Name, c.SecurityContext)
 	}
 	program := map[string]string{"scheduler": "scheduler", "controller": "launcher"}[c.Name]
-	want := []string{"/run/slipway", staticFolder + program + ".conf", staticFolder + program + ".yaml"}
+	want := []string{"/run", staticFolder + program + ".conf", staticFolder + program + ".yaml"}
 	var mounted []string
 	for _, m := range c.VolumeMounts {
 		mounted = append(mounted, m.MountPath)

@@ -27,6 +27,7 @@ import (
 )
 
 func main() {
+	syscall.Umask(0o077) // What it makes, its socket above all, is for its own user alone.
 	cmd, _ := command()
 	os.Exit(cli.Run(cmd))
 }

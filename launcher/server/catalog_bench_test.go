@@ -51,11 +51,11 @@ func BenchmarkCatalog(b *testing.B) {
 }
 
 // market is n types of the built-in catalogue, repeated under other names until there are enough.
-func market(b *testing.B, n int, zones []string) []catalog.InstanceType {
-	b.Helper()
+func market(tb testing.TB, n int, zones []string) []catalog.InstanceType {
+	tb.Helper()
 	known, err := builtin.Types()
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	var out []catalog.InstanceType
 	for i := range n {
@@ -65,7 +65,7 @@ func market(b *testing.B, n int, zones []string) []catalog.InstanceType {
 		}
 		it, err := catalog.New(f, catalog.NodeClass{AMIFamily: catalog.FamilyAL2023})
 		if err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
 		for _, zone := range zones {
 			for _, ct := range []string{"on-demand", "spot"} {

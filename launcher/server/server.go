@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -96,9 +93,6 @@ type Server struct {
 	turn chan struct{}
 }
 
-// maxMessage is larger than the catalog of all types in all zones for dozens of EC2NodeClasses.
-const maxMessage = 256 << 20
-
 // New returns a Server that serves once Run is called.
 func New(c Config) (*Server, error) {
 	complete := c.Socket != "" && c.Client != nil && c.Reader != nil && c.Cache != nil && c.Offers != nil && c.Leader != nil && c.Launcher != nil && c.Peer != nil
@@ -133,7 +127,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))
+	server := grpc.NewServer(limits()...)
 	api.RegisterLauncherServer(server, s)
 	var wg sync.WaitGroup
 	wg.Go(func() { s.keepTypes(ctx) })
@@ -149,24 +143,6 @@ func (s *Server) Run(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("socket %s: %w", s.config.Socket, err)
-}
-
-// listen opens the socket for this user only: a process that can write to it can spend money.
-func listen(ctx context.Context, path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("socket %s: %w", path, err)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("socket %s: %w", path, err)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("socket %s: %w", path, err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), listener.Close())
-	}
-	return listener, nil
 }
 
 // takeTurn waits until no Launch is in progress and excludes others until done is called.

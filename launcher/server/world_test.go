@@ -43,6 +43,7 @@ const patience = 2 * time.Minute
 type world struct {
 	t       testing.TB
 	socket  string
+	config  server.Config
 	api     client.WithWatch
 	cache   *informertest.FakeInformers
 	cloud   *memory.Cloud
@@ -90,7 +91,7 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 		tb.Fatal(err)
 	}
 	w.peer = peer
-	w.subject, err = server.New(server.Config{
+	w.config = server.Config{
 		Socket: w.socket, Client: through(w.api), Reader: reader{w}, Cache: w.cache, Offers: w.cloud, Leader: leader{w}, Launcher: launcher{w}, Peer: peer,
 		JoinDeadline: 5 * time.Minute, Leaving: func(context.Context) []string { return []string{"drifted"} },
 		Manages: func(*karpv1.NodePool) (bool, string) { return !w.foreign.Load(), "Karpenter lives" },
@@ -100,7 +101,8 @@ func newWorldOver(tb testing.TB, through func(client.WithWatch) client.Client, t
 			}
 			return health.Gate{}
 		},
-	})
+	}
+	w.subject, err = server.New(w.config)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -21,8 +21,6 @@ const (
 	// unreachable only while its container restarts.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Second
-	// maxMessage is more than the size of a catalog of all types in all zones for dozens of EC2NodeClasses, in bytes.
-	maxMessage = 256 << 20
 )
 
 // Config is what a Link needs.
@@ -98,7 +96,7 @@ func New(cfg Config) (*Link, error) {
 	conn, err := grpc.NewClient("unix:"+cfg.Socket,
 		// The socket's mode is 0600 and both containers share a Pod: a process that can open it may use it.
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(api.MaxMessageBytes), grpc.MaxCallSendMsgSize(api.MaxMessageBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: firstRetry, Multiplier: 1.6, Jitter: 0.2, MaxDelay: lastRetry},
 			MinConnectTimeout: time.Second,
