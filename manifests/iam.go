@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // PolicyValues are the values of the placeholders in iam/launcher.json. All are required except Partition.
@@ -17,7 +18,7 @@ type PolicyValues struct {
 	AccountID string
 	// ClusterName of the EKS cluster.
 	ClusterName string
-	// NodeRole is the name, with its path if it has one, of the nodes' role; * and ? are IAM's wildcards.
+	// NodeRole is the name, with its path if it has one, of the nodes' role; * and ? are IAM's wildcards, beside at least one letter or digit.
 	NodeRole string
 	// InterruptionQueue is the name of the SQS queue.
 	InterruptionQueue string
@@ -28,6 +29,9 @@ var placeholder = regexp.MustCompile(`\$\{[A-Za-z]+\}`)
 
 // valid matches the characters that these values have in AWS. A quotation mark in one would change the policy.
 var valid = regexp.MustCompile(`^[A-Za-z0-9_+=,.@/*?-]+$`)
+
+// letters matches what is more than wildcards.
+var letters = regexp.MustCompile(`[A-Za-z0-9]`)
 
 // LauncherPolicy returns the minimal IAM policy of slipway-launcher: iam/launcher.json with the values filled in.
 func LauncherPolicy(v PolicyValues) ([]byte, error) {
@@ -44,8 +48,13 @@ func LauncherPolicy(v PolicyValues) ([]byte, error) {
 	}
 	var errs []error
 	for name, value := range values {
-		if !valid.MatchString(value) {
-			errs = append(errs, fmt.Errorf("iam/launcher.json: %s: %q is no such name", name, value))
+		switch {
+		case !valid.MatchString(value):
+			errs = append(errs, fmt.Errorf("filling in iam/launcher.json: %s: %q is no such name", name, value))
+		case name == "${NodeRole}" && !letters.MatchString(value):
+			errs = append(errs, fmt.Errorf("filling in iam/launcher.json: %s: %q is each role of the account, expected a part of a name", name, value))
+		case name != "${NodeRole}" && strings.ContainsAny(value, "*?"):
+			errs = append(errs, fmt.Errorf("filling in iam/launcher.json: %s: %q has a wildcard, expected one name", name, value))
 		}
 	}
 	out := placeholder.ReplaceAllFunc(template, func(name []byte) []byte {

@@ -98,11 +98,25 @@ func TestLauncherPolicyRefusesWhatIsNoName(t *testing.T) {
 		func(v *manifests.PolicyValues) { v.ClusterName = `x","*":"` },
 		func(v *manifests.PolicyValues) { v.AccountID = "" },
 		func(v *manifests.PolicyValues) { v.NodeRole = "${Region}" },
+		// PassRole on each role of the account, and messages of each queue.
+		func(v *manifests.PolicyValues) { v.NodeRole = "*" },
+		func(v *manifests.PolicyValues) { v.NodeRole = "/?*" },
+		func(v *manifests.PolicyValues) { v.InterruptionQueue = "*" },
+		func(v *manifests.PolicyValues) { v.ClusterName = "prod-?" },
 	} {
 		v := policyValues()
 		change(&v)
 		if _, err := manifests.LauncherPolicy(v); err == nil {
 			t.Errorf("no error with %+v", v)
 		}
+	}
+}
+
+// A name with a wildcard is how an account has one policy for the node roles of its clusters.
+func TestLauncherPolicyTakesAPattern(t *testing.T) {
+	v := policyValues()
+	v.NodeRole = "KarpenterNodeRole-*"
+	if _, err := manifests.LauncherPolicy(v); err != nil {
+		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package manifests_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,12 @@ const issuer = "oidc.eks.eu-west-1.amazonaws.com/id/ABC"
 // scope is what the module's expressions see where the cluster's OIDC provider is given, or is not.
 func (m module) scope(t *testing.T, provider string) *hcl.EvalContext {
 	t.Helper()
+	return m.scopeIn(t, "amazonaws.com", provider)
+}
+
+// scopeIn is the scope in the partition that has this suffix of its names.
+func (m module) scopeIn(t *testing.T, suffix, provider string) *hcl.EvalContext {
+	t.Helper()
 	texts := func(values ...string) cty.Value {
 		object := map[string]cty.Value{}
 		for i := 0; i < len(values); i += 2 {
@@ -31,9 +38,12 @@ func (m module) scope(t *testing.T, provider string) *hcl.EvalContext {
 	scope := &hcl.EvalContext{
 		Variables: map[string]cty.Value{
 			"var": cty.ObjectVal(variables),
-			"data": cty.ObjectVal(map[string]cty.Value{"aws_iam_policy_document": cty.ObjectVal(map[string]cty.Value{
-				"oidc": cty.TupleVal([]cty.Value{document("oidc")}), "pod_identity": document("pod_identity"),
-			})}),
+			"data": cty.ObjectVal(map[string]cty.Value{
+				"aws_iam_policy_document": cty.ObjectVal(map[string]cty.Value{
+					"oidc": cty.TupleVal([]cty.Value{document("oidc")}), "pod_identity": document("pod_identity"),
+				}),
+				"aws_partition": cty.ObjectVal(map[string]cty.Value{"current": texts("dns_suffix", suffix)}),
+			}),
 		},
 		Functions: map[string]function.Function{"jsonencode": stdlib.JSONEncodeFunc, "split": stdlib.SplitFunc, "length": stdlib.LengthFunc},
 	}
@@ -87,15 +97,33 @@ func TestModuleRolesAreAssumedBy(t *testing.T) {
 			t.Errorf("provider %q: Fargate is allowed: %t", c.provider, got.True())
 		}
 	}
-	for role, service := range map[string]string{"node": "ec2.amazonaws.com", "fargate": "eks-fargate-pods.amazonaws.com"} {
-		text := value(t, m.resource(t, "aws_iam_role", role).Attributes["assume_role_policy"].Expr, m.scope(t, "")).AsString()
+	for _, c := range []struct{ role, suffix, service string }{
+		{"node", "amazonaws.com", "ec2.amazonaws.com"},
+		{"node", "amazonaws.com.cn", "ec2.amazonaws.com.cn"},
+		{"fargate", "amazonaws.com.cn", "eks-fargate-pods.amazonaws.com"},
+	} {
+		text := value(t, m.resource(t, "aws_iam_role", c.role).Attributes["assume_role_policy"].Expr, m.scopeIn(t, c.suffix, "")).AsString()
 		var got struct{ Statement []map[string]any }
 		if err := json.Unmarshal([]byte(text), &got); err != nil {
 			t.Fatal(err)
 		}
-		want := []map[string]any{{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": map[string]any{"Service": service}}}
+		want := []map[string]any{{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": map[string]any{"Service": c.service}}}
 		if diff := cmp.Diff(want, got.Statement); diff != "" {
-			t.Errorf("role %s is assumed by others: -want +got\n%s", role, diff)
+			t.Errorf("role %s, %s, is assumed by others: -want +got\n%s", c.role, c.suffix, diff)
+		}
+	}
+}
+
+// The provider's next major version may be another module.
+func TestModuleBoundsItsProvider(t *testing.T) {
+	m := readModule(t)
+	for _, b := range m.blocks {
+		if b.Type != "terraform" {
+			continue
+		}
+		version := value(t, inner(t, b.Body, "required_providers").Attributes["aws"].Expr, nil).GetAttr("version").AsString()
+		if !strings.Contains(version, ">= ") || !strings.Contains(version, "< ") {
+			t.Errorf("provider aws %q has not both bounds", version)
 		}
 	}
 }

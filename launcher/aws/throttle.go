@@ -57,7 +57,7 @@ func actions() []string {
 		"CreateFleet", "CreateLaunchTemplate", "DeleteLaunchTemplate", "CreateTags", "TerminateInstances", "RunInstances",
 		"DescribeInstances", "DescribeInstanceTypes", "DescribeInstanceTypeOfferings", "DescribeSpotPriceHistory", "DescribeImages",
 		"DescribeSubnets", "DescribeSecurityGroups", "DescribeLaunchTemplates", "DescribeCapacityReservations",
-		"DescribeAvailabilityZones", "DescribePlacementGroups", "DescribeInstanceStatus",
+		"DescribeInstanceStatus",
 	}
 }
 

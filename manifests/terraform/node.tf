@@ -7,7 +7,7 @@ resource "aws_iam_role" "node" {
     Statement = [{
       Effect    = "Allow"
       Action    = "sts:AssumeRole"
-      Principal = { Service = "ec2.amazonaws.com" }
+      Principal = { Service = "ec2.${data.aws_partition.current.dns_suffix}" }
     }]
   })
   tags = var.tags
