@@ -24,9 +24,9 @@ func launcherNeeds() []need {
 	return []need{
 		{"nodeclaims", watched, "launcher/server/record.go", "karpv1.NodeClaim"},
 		{"nodeclaims", "create", "launcher/server/record.go", "Client.Create(ctx, claim)"},
-		{"nodeclaims", "patch", "launcher/launch/deal.go", "Client.Patch(ctx, c, patch)"},
+		{"nodeclaims", "patch", "launcher/launch/assign.go", "Client.Patch(ctx, c, patch)"},
 		{"nodeclaims", "delete", "launcher/terminate/begin.go", "Client.Delete(ctx, claim"},
-		{"nodeclaims/status", "patch", "launcher/launch/deal.go", "Status().Patch(ctx, c, patch)"},
+		{"nodeclaims/status", "patch", "launcher/launch/assign.go", "Status().Patch(ctx, c, patch)"},
 		{"nodeclaims/finalizers", "update", "launcher/node/node.go", "BlockOwnerDeletion: new(true)"},
 		{"nodepools", watched, "launcher/nodepool/nodepool.go", "karpv1.NodePool"},
 		{"nodepools", "patch", "launcher/nodepool/nodepool.go", "Client.Patch(ctx, pool, patch)"},
@@ -43,7 +43,7 @@ func launcherNeeds() []need {
 		{"pods", "delete", "launcher/terminate/drain.go", "Client.Delete(ctx, pod"},
 		{"pods/binding", "create", "launcher/bind/binder.go", `SubResource("binding").Create(`},
 		{"pods/eviction", "create", "launcher/terminate/drain.go", `SubResource("eviction").Create(`},
-		{"pods/status", "patch", "launcher/terminate/bury.go", "Status().Patch(ctx, pod"},
+		{"pods/status", "patch", "launcher/terminate/cleanup.go", "Status().Patch(ctx, pod"},
 		{"events", "create", "launcher/announce/announce.go", "Sink.Create("},
 		{"events", "patch", "launcher/announce/announce.go", "Sink.Patch("},
 		{"persistentvolumes", watched, "launcher/terminate/volumes.go", "corev1.PersistentVolume"},
@@ -56,7 +56,7 @@ func launcherNeeds() []need {
 		{"leases", "list watch", "launcher/join/lease.go", "coordinationv1.Lease"},
 		{"leases", "create", "launcher/join/lease.go", "Client.Create(ctx, lease)"},
 		{"leases", "patch", "launcher/join/lease.go", "Client.Patch(ctx, lease"},
-		{"leases", "delete", "launcher/terminate/bury.go", "Client.Delete(ctx, lease"},
+		{"leases", "delete", "launcher/terminate/cleanup.go", "Client.Delete(ctx, lease"},
 	}
 }
 

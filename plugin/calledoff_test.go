@@ -44,7 +44,7 @@ func TestReplacementsOfACalledOffMove(t *testing.T) {
 	h.createNode(newNode("new", "1930m", bought("m7g.large", "spot")))
 	h.launcher.end(launched.GetNodeClaims()[0], "new", api.Outcome_OUTCOME_INITIALIZED)
 	h.known("new", 0)
-	meant := &api.FleetNode{Name: "new", Policy: "WhenEmptyOrUnderutilized", Blocked: "the node was launched for the pods of others, which may be on their way"}
+	meant := &api.FleetNode{Name: "new", Policy: "WhenEmptyOrUnderutilized", Blocked: "the node was launched for the pods of other nodes, which may not be bound yet"}
 	used("when it stands empty", decide("3", meant))
 	if n := len(h.launcher.claims()); n != 1 {
 		t.Errorf("%d nodes were launched, want one", n)

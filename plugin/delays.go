@@ -91,7 +91,7 @@ func (d *delays) ended(e link.End) {
 	case api.Outcome_OUTCOME_FAILED:
 		d.Forget(e.Node.NodeClaim)
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
-		d.Gone(e.Node.NodeClaim)
+		d.ClaimDeleted(e.Node.NodeClaim)
 	}
 }
 

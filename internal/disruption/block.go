@@ -9,7 +9,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Block is what keeps a node from being disrupted.
+// Block is what prevents the disruption of a node.
 type Block struct {
 	// Why is the reason for a human; empty where nothing blocks the node. It is the text of Karpenter's Event
 	// DisruptionBlocked.
@@ -20,8 +20,8 @@ type Block struct {
 	Until time.Time
 }
 
-// BlockOf returns what keeps the node from being disrupted gracefully: karpenter.sh/do-not-disrupt on the Node, its NodeClaim or
-// one of its pods, a PodDisruptionBudget of the cluster, or a pod that has no controller.
+// BlockOf returns what prevents the graceful disruption of the node: karpenter.sh/do-not-disrupt on the Node, its NodeClaim
+// or one of its pods, a PodDisruptionBudget, or a pod that has no controller.
 func BlockOf(c Candidate, budgets []PodBudget) Block {
 	for _, object := range []metav1.Object{c.Node, c.Claim} {
 		p := ProtectionOfNode(object.GetAnnotations(), object.GetCreationTimestamp().Time, c.Now)
@@ -54,7 +54,7 @@ func BlockOf(c Candidate, budgets []PodBudget) Block {
 	return Block{}
 }
 
-// bare reports whether no controller would create the pod again after its eviction. Karpenter evicts it all the same.
+// bare reports whether no controller would create the pod again after its eviction. Karpenter evicts such pods.
 func bare(pod *corev1.Pod, now time.Time) bool {
 	return Holds(pod, now) && pod.DeletionTimestamp == nil && metav1.GetControllerOf(pod) == nil
 }

@@ -16,15 +16,16 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 )
 
-// defaultNodes is the budget of a NodePool without any: the default of its CRD, for one that came without it.
+// defaultNodes is the budget of a NodePool without any, as in its CRD. The API server's default may be missing from objects
+// in tests and files.
 const defaultNodes = "10%"
 
-// BudgetReasons returns the reasons that budgets know, in a fixed order.
+// BudgetReasons returns the reasons that a budget can name, in a fixed order.
 func BudgetReasons() []karpv1.DisruptionReason {
 	return []karpv1.DisruptionReason{karpv1.DisruptionReasonEmpty, karpv1.DisruptionReasonUnderutilized, karpv1.DisruptionReasonDrifted}
 }
 
-// BudgetError says which field of a NodePool's budgets cannot be read.
+// BudgetError names a field of a NodePool's budgets that is invalid.
 type BudgetError struct {
 	// Field such as spec.disruption.budgets[0].schedule.
 	Field string
@@ -38,9 +39,9 @@ func (e *BudgetError) Error() string { return e.Field + ": " + e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *BudgetError) Unwrap() error { return e.Err }
 
-// AllowedDisruptions returns how many of a NodePool's nodes may be disrupted together for a reason, by the strictest of its budgets
-// that are active now. Percentages round up, and a budget that names no reason is about all of them. One budget that cannot be
-// read allows none, whatever reason it is about. The error joins a *BudgetError for each that cannot.
+// AllowedDisruptions returns how many of a NodePool's nodes may be disrupted at the same time for a reason. It is the least
+// of the active budgets. Percentages round up, and a budget without reasons applies to all of them. If a budget is invalid,
+// none may be disrupted, for any reason. The error joins a *BudgetError for each invalid budget.
 func AllowedDisruptions(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (int, error) {
 	budgets := pool.Spec.Disruption.Budgets
 	if len(budgets) == 0 {
@@ -55,7 +56,7 @@ func AllowedDisruptions(pool *karpv1.NodePool, nodes int, reason karpv1.Disrupti
 			errs = append(errs, &BudgetError{Field: fmt.Sprintf("spec.disruption.budgets[%d].%s", i, field), Err: err})
 			continue
 		}
-		if about(b, reason) {
+		if appliesTo(b, reason) {
 			allowed = min(allowed, most)
 		}
 	}
@@ -65,17 +66,19 @@ func AllowedDisruptions(pool *karpv1.NodePool, nodes int, reason karpv1.Disrupti
 	return allowed, nil
 }
 
-func about(b *karpv1.Budget, reason karpv1.DisruptionReason) bool {
+// appliesTo reports whether a budget limits disruptions for the reason.
+func appliesTo(b *karpv1.Budget, reason karpv1.DisruptionReason) bool {
 	return len(b.Reasons) == 0 || slices.Contains(b.Reasons, reason)
 }
 
-// most returns how many of so many nodes a budget allows now: any number while it is not active. The field is that of the error.
+// most returns how many of a number of nodes a budget allows now: any number while it is not active. field is the one that
+// the error is about.
 func most(b *karpv1.Budget, nodes int, now time.Time) (n int, field string, err error) {
 	on, field, err := active(b, now)
 	if err != nil {
 		return 0, field, err
 	}
-	// Read although it may not be active: what cannot be read is not found out only when its hour comes.
+	// Read also while the budget is not active, so that an invalid one is reported before its time comes.
 	n, err = BudgetShare(b.Nodes, nodes)
 	switch {
 	case err != nil:
@@ -86,8 +89,8 @@ func most(b *karpv1.Budget, nodes int, now time.Time) (n int, field string, err 
 	return n, "", nil
 }
 
-// BudgetShare returns how many of so many nodes the field nodes of a budget allows: a number, or a percentage that is rounded up.
-// The error goes on after "is".
+// BudgetShare returns how many of a number of nodes the field nodes of a budget allows: a number, or a percentage that
+// rounds up. The error continues a sentence after "is".
 func BudgetShare(value string, nodes int) (int, error) {
 	parsed := intstr.Parse(value)
 	n, err := intstr.GetScaledValueFromIntOrPercent(&parsed, nodes, true)
@@ -100,8 +103,8 @@ func BudgetShare(value string, nodes int) (int, error) {
 	return n, nil
 }
 
-// active reports whether now is within duration after one of the times of the schedule, cron in UTC. The field is that of the
-// error.
+// active reports whether now is within duration after a time of the schedule, cron in UTC. field is the one that the error
+// is about.
 func active(b *karpv1.Budget, now time.Time) (on bool, field string, err error) {
 	switch {
 	case b.Schedule == nil && b.Duration == nil:
@@ -119,23 +122,23 @@ func active(b *karpv1.Budget, now time.Time) (on bool, field string, err error) 
 	return !hit.IsZero() && !hit.After(now.UTC()), "", nil
 }
 
-// BudgetNode is what counts of a NodeClaim and its node for the budgets of its NodePool.
+// BudgetNode is what the budgets of a NodePool count of a NodeClaim and its node.
 type BudgetNode struct {
 	// Claim is the NodeClaim's UID.
 	Claim types.UID
 	// Pool is the NodePool's name.
 	Pool string
-	// Counts is true where the node is initialized and its instance is not being terminated. Others are no part of the NodePool's
-	// number of nodes, and of the disrupted ones.
+	// Counts is true where the node is initialized and its instance is not being terminated. Other nodes count neither as
+	// nodes of the NodePool nor as disrupted.
 	Counts bool
 	// Deleting is true where the NodeClaim is being deleted.
 	Deleting bool
-	// Disrupted is true where the node is not what its pods can count on: it is not Ready, its NodeClaim or itself is being
-	// deleted, or it has the disruption taint.
+	// Disrupted is true where the node may not serve its pods: it is not Ready, it or its NodeClaim is being deleted, or it
+	// has the disruption taint.
 	Disrupted bool
 }
 
-// BudgetNodeOf returns what counts of a NodeClaim and its Node, which is nil where there is none.
+// BudgetNodeOf returns what the budgets count of a NodeClaim and its Node, which may be nil.
 func BudgetNodeOf(claim *karpv1.NodeClaim, node *corev1.Node) BudgetNode {
 	out := BudgetNode{
 		Claim: claim.UID, Pool: claim.Labels[karpv1.NodePoolLabelKey], Deleting: claim.DeletionTimestamp != nil,
@@ -145,33 +148,34 @@ func BudgetNodeOf(claim *karpv1.NodeClaim, node *corev1.Node) BudgetNode {
 	return out
 }
 
-// Tally counts the nodes of a NodePool.
-type Tally struct {
-	// Nodes is the number that percentages are of.
+// PoolCount counts the nodes of a NodePool.
+type PoolCount struct {
+	// Nodes is the number to which percentages apply.
 	Nodes int
-	// Disrupted of them are terminating, not Ready, or reserved by a decision that does not show yet.
+	// Disrupted nodes are terminating, not Ready, or reserved by a decision that does not show in objects yet.
 	Disrupted int
 }
 
-// TallyNodes counts the nodes of each NodePool. Those in held are disrupted, though their objects do not show it yet.
-func TallyNodes(nodes []BudgetNode, held map[types.UID]string) map[string]Tally {
-	out := map[string]Tally{}
+// CountNodes counts the nodes of each NodePool. Nodes of the claims in reserved count as disrupted, though their objects do
+// not show it yet.
+func CountNodes(nodes []BudgetNode, reserved map[types.UID]string) map[string]PoolCount {
+	out := map[string]PoolCount{}
 	for _, n := range nodes {
 		if !n.Counts {
 			continue
 		}
-		tally := out[n.Pool]
-		tally.Nodes++
-		if _, promised := held[n.Claim]; promised || n.Disrupted || n.Deleting {
-			tally.Disrupted++
+		count := out[n.Pool]
+		count.Nodes++
+		if _, promised := reserved[n.Claim]; promised || n.Disrupted || n.Deleting {
+			count.Disrupted++
 		}
-		out[n.Pool] = tally
+		out[n.Pool] = count
 	}
 	return out
 }
 
 // DisruptionsLeft returns how many more nodes of a NodePool may be disrupted for a reason. The error is AllowedDisruptions'.
-func DisruptionsLeft(pool *karpv1.NodePool, t Tally, reason karpv1.DisruptionReason, now time.Time) (int, error) {
+func DisruptionsLeft(pool *karpv1.NodePool, t PoolCount, reason karpv1.DisruptionReason, now time.Time) (int, error) {
 	allowed, err := AllowedDisruptions(pool, t.Nodes, reason, now)
 	return max(allowed-t.Disrupted, 0), err
 }

@@ -34,7 +34,7 @@ func TestDisruptionsLeft(t *testing.T) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
-			var tally disruption.Tally
+			var tally disruption.PoolCount
 			var at string
 			reason := string(karpv1.DisruptionReasonEmpty)
 			d.ScanArgs(t, "nodes", &tally.Nodes)

@@ -7,7 +7,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Candidate is a node that may be disrupted, as it is seen at one moment.
+// Candidate is a node that may be disrupted, and its objects, at one moment.
 type Candidate struct {
 	// Now is that moment.
 	Now time.Time
@@ -21,7 +21,7 @@ type Candidate struct {
 	Pods []*corev1.Pod
 }
 
-// cordoned reports whether new pods are kept off the node, by the disruption taint or by kubectl cordon.
+// cordoned reports whether the node accepts no new pods, because of the disruption taint or kubectl cordon.
 func cordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || Tainted(node)
 }

@@ -10,30 +10,30 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// DefaultNodeAge is how long consolidation leaves a node alone after it was bought, where neither the launcher's settings nor its
-// NodePool say otherwise: its pods have hardly started.
+// DefaultNodeAge is the least age of a node that consolidation may remove, where neither the launcher's settings nor its
+// NodePool set one.
 const DefaultNodeAge = 10 * time.Minute
 
-// ConsolidationFacts are what a decision rests on whether the pods of a node may be moved to save money.
+// ConsolidationFacts are what decides whether the pods of a node may be moved to save money.
 type ConsolidationFacts struct {
 	Candidate
 	// Moving is true where the node is in a move already.
 	Moving bool
-	// Rest is until when the node is left alone, because a move of it was called off; zero for not.
+	// Rest is until when the node is left alone after a move of it was called off; zero for none.
 	Rest time.Time
-	// NodeAge is how old the node has to be, unless its NodePool says otherwise by slipway.dev/consolidation-node-age.
+	// NodeAge is the least age of the node. The annotation slipway.dev/consolidation-node-age of its NodePool replaces it.
 	NodeAge time.Duration
 	// Budgets are the PodDisruptionBudgets of the cluster.
 	Budgets []PodBudget
 }
 
-// BlocksConsolidation says why the pods of the node may not be moved to save money; empty if they may. passing is true where the
-// reason ends by itself, with time: it needs no Event. The Candidate has a NodePool.
+// BlocksConsolidation returns why the pods of the node may not be moved to save money; empty if they may. passing is true
+// where the reason ends by itself, with time, and needs no Event. The Candidate must have a NodePool.
 func BlocksConsolidation(f ConsolidationFacts) (why string, passing bool) {
 	after := f.Pool.Spec.Disruption.ConsolidateAfter.Duration
 	switch {
 	case f.Claim.DeletionTimestamp != nil || f.Node.DeletionTimestamp != nil || f.Moving || cordoned(f.Node):
-		return "the node is leaving already", true
+		return "the node is terminating already", true
 	case after == nil:
 		return fmt.Sprintf("NodePool %s consolidates nothing (consolidateAfter Never)", f.Pool.Name), false
 	case f.Pool.Spec.Replicas != nil:
@@ -41,16 +41,16 @@ func BlocksConsolidation(f ConsolidationFacts) (why string, passing bool) {
 	case !conditions.NodeReady(f.Node):
 		return "the node is not Ready", true
 	case !conditions.ClaimIs(f.Claim, karpv1.ConditionTypeConsolidatable):
-		return fmt.Sprintf("a pod came or went less than %s ago (consolidateAfter)", *after), true
+		return fmt.Sprintf("a pod was added or removed less than %s ago (consolidateAfter)", *after), true
 	}
 	if age, least := f.Now.Sub(f.Node.CreationTimestamp.Time), f.nodeAge(); age < least {
 		return fmt.Sprintf("the node is %s old, and is left alone for %s", age.Round(time.Second), least), true
 	}
 	if f.Now.Before(replacementUntil(f.Claim)) {
-		return "the node was launched for the pods of others, which may be on their way", true
+		return "the node was launched for the pods of other nodes, which may not be bound yet", true
 	}
 	if f.Now.Before(f.Rest) {
-		return fmt.Sprintf("a move of it was called off, it is left alone until %s", f.Rest.UTC().Format(time.RFC3339)), true
+		return fmt.Sprintf("a move of the node was called off, it is left alone until %s", f.Rest.UTC().Format(time.RFC3339)), true
 	}
 	if why := BlockOf(f.Candidate, f.Budgets).Why; why != "" {
 		return why, false
@@ -61,13 +61,13 @@ func BlocksConsolidation(f ConsolidationFacts) (why string, passing bool) {
 	return "", false
 }
 
-// nodeAge is how old the node has to be.
+// nodeAge returns the least age of the node.
 func (f ConsolidationFacts) nodeAge() time.Duration {
 	return catalog.AgeOf(f.Pool.Annotations, catalog.NodeAgeAnnotation, f.NodeAge)
 }
 
-// replacementUntil is until when a node that was launched for the pods of others, and has had none, is kept for them: those of a
-// move that was called off find it there when the next move is decided, in place of another one that would be bought.
+// replacementUntil returns until when a node that was launched for the pods of other nodes, and has had no pod, is kept for
+// them. If the move was called off, the next move uses the node instead of launching another.
 func replacementUntil(c *karpv1.NodeClaim) time.Time {
 	joined := conditions.Claim(c, karpv1.ConditionTypeInitialized)
 	if c.Annotations[catalog.ReplacesAnnotation] == "" || !c.Status.LastPodEventTime.IsZero() || !joined.IsTrue() {

@@ -51,9 +51,9 @@ func TestBlocksConsolidation(t *testing.T) {
 		passing bool
 	}{
 		"nothing":             {func(*disruption.ConsolidationFacts) {}, "", false},
-		"leaving":             {func(f *disruption.ConsolidationFacts) { f.Claim.DeletionTimestamp = new(metav1.NewTime(now)) }, "the node is leaving already", true},
-		"in a move":           {func(f *disruption.ConsolidationFacts) { f.Moving = true }, "the node is leaving already", true},
-		"cordoned by kubectl": {func(f *disruption.ConsolidationFacts) { f.Node.Spec.Unschedulable = true }, "the node is leaving already", true},
+		"leaving":             {func(f *disruption.ConsolidationFacts) { f.Claim.DeletionTimestamp = new(metav1.NewTime(now)) }, "the node is terminating already", true},
+		"in a move":           {func(f *disruption.ConsolidationFacts) { f.Moving = true }, "the node is terminating already", true},
+		"cordoned by kubectl": {func(f *disruption.ConsolidationFacts) { f.Node.Spec.Unschedulable = true }, "the node is terminating already", true},
 		"consolidateAfter Never": {
 			func(f *disruption.ConsolidationFacts) {
 				f.Pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
@@ -65,7 +65,7 @@ func TestBlocksConsolidation(t *testing.T) {
 		},
 		"not Ready": {func(f *disruption.ConsolidationFacts) { f.Node.Status.Conditions = nil }, "the node is not Ready", true},
 		"a pod came": {
-			func(f *disruption.ConsolidationFacts) { f.Claim.Status.Conditions = nil }, "a pod came or went less than 30s ago (consolidateAfter)", true,
+			func(f *disruption.ConsolidationFacts) { f.Claim.Status.Conditions = nil }, "a pod was added or removed less than 30s ago (consolidateAfter)", true,
 		},
 		"bought minutes ago": {
 			func(f *disruption.ConsolidationFacts) {
@@ -83,12 +83,12 @@ func TestBlocksConsolidation(t *testing.T) {
 		}, "the node is 9m0s old, and is left alone for 10m0s", true},
 		"launched a minute ago for others that have not come": {
 			func(f *disruption.ConsolidationFacts) { launchedFor(f, now.Add(-time.Minute), false) },
-			"the node was launched for the pods of others, which may be on their way", true,
+			"the node was launched for the pods of other nodes, which may not be bound yet", true,
 		},
 		"launched long ago for others that did not come": {func(f *disruption.ConsolidationFacts) { launchedFor(f, now.Add(-2*time.Minute), false) }, "", false},
 		"launched for others, one of which came":         {func(f *disruption.ConsolidationFacts) { launchedFor(f, now.Add(-time.Minute), true) }, "", false},
 		"a move called off": {
-			func(f *disruption.ConsolidationFacts) { f.Rest = now.Add(time.Minute) }, "a move of it was called off, it is left alone until 2026-01-01T12:01:00Z", true,
+			func(f *disruption.ConsolidationFacts) { f.Rest = now.Add(time.Minute) }, "a move of the node was called off, it is left alone until 2026-01-01T12:01:00Z", true,
 		},
 		"a pod is protected": {
 			func(f *disruption.ConsolidationFacts) {

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DrainFacts are what one step of a drain rests on.
+// DrainFacts are the input of one step of a drain.
 type DrainFacts struct {
-	// Pods bound to the node.
+	// Pods are bound to the node.
 	Pods []*corev1.Pod
 	// Now is the time of the decision.
 	Now time.Time
@@ -17,31 +17,33 @@ type DrainFacts struct {
 	Deadline time.Time
 }
 
-// DrainPlan says what to do about a node's pods now.
+// DrainPlan is what to do with a node's pods now.
 type DrainPlan struct {
-	// Evict through the Eviction API, which may refuse: pods of the first tier that is not empty.
+	// Evict are the pods to evict through the Eviction API, which may refuse. They are of the first tier that is not empty.
 	Evict []*corev1.Pod
-	// Delete although a budget or an annotation may protect them: the deadline comes before their grace period ends.
+	// Delete are the pods to delete, whether or not a budget or an annotation protects them: the deadline comes before their
+	// grace period would end.
 	Delete []Deletion
-	// Waiting is the number of pods that hold the node, whichever tier they are in.
+	// Waiting is the number of pods that the drain waits for, in all tiers.
 	Waiting int
-	// Protected pods hold the node by do-not-disrupt, those of later tiers included.
+	// Protected are the pods that do-not-disrupt keeps on the node, in all tiers.
 	Protected []*corev1.Pod
-	// Invalid pods carry a do-not-disrupt annotation that means nothing.
+	// Invalid are the pods with an invalid do-not-disrupt annotation.
 	Invalid []*corev1.Pod
-	// Done says that nothing holds the node any more.
+	// Done is true where the drain waits for no pod any more.
 	Done bool
 }
 
 // Deletion is the deletion of one pod.
 type Deletion struct {
-	// Pod to delete.
+	// Pod is the pod to delete.
 	Pod *corev1.Pod
-	// GraceSeconds it is left, at least 1: zero would free its name before it has ended.
+	// GraceSeconds is the grace period, at least 1: with zero, the API server would remove the pod before its containers
+	// end.
 	GraceSeconds int64
 }
 
-// Tiers of eviction, in their order: a tier begins when the one before it has left.
+// Tiers of eviction, in order: a tier begins when no pod of the one before is left.
 const (
 	TierOrdinary = iota
 	TierDaemonSet
@@ -50,7 +52,7 @@ const (
 	tiers
 )
 
-// Tier returns the tier that the pod is evicted in.
+// Tier returns the tier in which the pod is evicted.
 func Tier(pod *corev1.Pod) int {
 	tier := TierOrdinary
 	if OfDaemonSet(pod) {
@@ -62,8 +64,8 @@ func Tier(pod *corev1.Pod) int {
 	return tier
 }
 
-// DecideDrain plans one step of a drain. The order and the exceptions are Karpenter's: each tier is evicted when the one before
-// it has left.
+// DecideDrain plans one step of a drain. The order and the exceptions are Karpenter's: a tier is evicted when no pod of the
+// one before is left.
 func DecideDrain(in DrainFacts) DrainPlan {
 	var out DrainPlan
 	var byTier [tiers][]*corev1.Pod
@@ -98,14 +100,15 @@ func DecideDrain(in DrainFacts) DrainPlan {
 	return out
 }
 
-// deletion reports whether the pod must be deleted now for its grace period to end by the deadline, and the grace it gets.
+// deletion reports whether the pod must be deleted now so that its grace period ends by the deadline, and with which grace
+// period.
 func deletion(pod *corev1.Pod, in DrainFacts) (int64, bool) {
 	if in.Deadline.IsZero() {
 		return 0, false
 	}
 	left := max(int64(in.Deadline.Sub(in.Now)/time.Second), 1)
 	if pod.DeletionTimestamp != nil {
-		// Past the deadline too, a pod is told once that it has a second.
+		// After the deadline, a pod is deleted once more with a grace period of one second.
 		soonest := in.Now.Add(time.Second)
 		return left, pod.DeletionTimestamp.After(in.Deadline) && pod.DeletionTimestamp.After(soonest)
 	}
@@ -117,15 +120,15 @@ func deletion(pod *corev1.Pod, in DrainFacts) (int64, bool) {
 }
 
 // DisplacedPods returns the pods that need room on other nodes: those that the drain evicts and whose controllers create
-// replacements. Pods that do-not-disrupt protects are among them only if something ends their protection: the deadline, or that
-// the node is doomed, because EC2 terminates its instance soon.
-func DisplacedPods(in DrainFacts, doomed bool) []*corev1.Pod {
+// replacements. Pods that do-not-disrupt protects are included only if their protection ends: at the deadline, or because
+// EC2 terminates the instance soon (instanceEnds).
+func DisplacedPods(in DrainFacts, instanceEnds bool) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range in.Pods {
 		if !NeedsRoom(pod) || !Holds(pod, in.Now) {
 			continue
 		}
-		if doomed || !in.Deadline.IsZero() || !ProtectionOf(pod, in.Now).Active {
+		if instanceEnds || !in.Deadline.IsZero() || !ProtectionOf(pod, in.Now).Active {
 			out = append(out, pod)
 		}
 	}

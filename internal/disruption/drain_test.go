@@ -18,7 +18,7 @@ func epoch() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 // TestDecideDrain runs the files of testdata/drain, with these commands:
 //
 //	drain now=DURATION [deadline=DURATION]              what to do about the pods
-//	moving now=DURATION [deadline=DURATION] [doomed]    which of them need room elsewhere
+//	moving now=DURATION [deadline=DURATION] [ending]    which of them need room elsewhere
 //	POD [daemonset] [static] [bare] [critical] [tolerates=exists|key] [do-not-disrupt=V] [do-not-evict=V] [started=D]
 //	    [grace=SECONDS] [terminating=D] [phase=P]
 //
@@ -28,15 +28,15 @@ func TestDecideDrain(t *testing.T) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
-			in, doomed := disruption.DrainFacts{}, false
+			in, instanceEnds := disruption.DrainFacts{}, false
 			for _, arg := range d.CmdArgs {
 				switch arg.Key {
 				case "now":
 					in.Now = at(t, arg.Vals[0])
 				case "deadline":
 					in.Deadline = at(t, arg.Vals[0])
-				case "doomed":
-					doomed = true
+				case "ending":
+					instanceEnds = true
 				default:
 					d.Fatalf(t, "unknown argument %s", arg.Key)
 				}
@@ -45,7 +45,7 @@ func TestDecideDrain(t *testing.T) {
 				in.Pods = append(in.Pods, parsePod(t, line))
 			}
 			if d.Cmd == "moving" {
-				return moving(disruption.DisplacedPods(in, doomed))
+				return moving(disruption.DisplacedPods(in, instanceEnds))
 			}
 			return render(disruption.DecideDrain(in))
 		})

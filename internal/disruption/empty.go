@@ -11,45 +11,45 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// replacementGrace is how long a node that replaces another is kept after it joined: its pods may still be on their way.
+// replacementGrace is how long a node that replaces another is kept after it joined, for pods that are not bound yet.
 const replacementGrace = 2 * time.Minute
 
-// EmptyVerdict says what to do about a node that may be empty.
+// EmptyVerdict is what to do with a node that may be empty.
 type EmptyVerdict string
 
 // The verdicts of DecideEmpty.
 const (
-	// Keep the node until something changes.
+	// Keep keeps the node until something changes.
 	Keep EmptyVerdict = "keep"
-	// Wait until EmptyDecision.At and decide again.
+	// Wait keeps the node until EmptyDecision.At, when it is decided again.
 	Wait EmptyVerdict = "wait"
-	// Reclaim the node now, within budgets and if the scheduler agrees.
+	// Reclaim removes the node now, within budgets and if the scheduler agrees.
 	Reclaim EmptyVerdict = "reclaim"
 )
 
-// EmptyFacts are what a decision rests on whether a node is given back because it is empty.
+// EmptyFacts are what decides whether a node is removed because it is empty.
 type EmptyFacts struct {
 	// Now is the time of the decision.
 	Now time.Time
 	// Deleting is true where the NodeClaim or its Node is being deleted.
 	Deleting bool
-	// InitializedAt is when the node became an ordinary one; zero before.
+	// InitializedAt is when the node became initialized; zero before.
 	InitializedAt time.Time
-	// ConsolidateAfter of the NodePool; nil means Never, or that there is no pool to ask.
+	// ConsolidateAfter is that of the NodePool; nil means Never, or that there is no NodePool.
 	ConsolidateAfter *time.Duration
-	// LastPodEvent is when a pod last came or went; zero where none was seen.
+	// LastPodEvent is when a pod was last added to the node or removed; zero for never.
 	LastPodEvent time.Time
-	// Pods bound to the node.
+	// Pods are bound to the node.
 	Pods []*corev1.Pod
-	// Protection by karpenter.sh/do-not-disrupt on Node or NodeClaim.
+	// Protection is that of karpenter.sh/do-not-disrupt on the Node or NodeClaim.
 	Protection Protection
-	// Replaces is true where the node was launched for the pods of another.
+	// Replaces is true where the node was launched for the pods of other nodes.
 	Replaces bool
-	// CordonedBy names what else cordoned the node; empty where nothing did.
+	// CordonedBy names the owner of a cordon that is not reclaim's; empty where there is none.
 	CordonedBy string
 }
 
-// EmptyFactsOf returns the facts that the objects show. LastPodEvent is the one of the NodeClaim's status, and CordonedBy is left
+// EmptyFactsOf returns the facts that the objects show. LastPodEvent comes from the NodeClaim's status. CordonedBy is left
 // empty.
 func EmptyFactsOf(c Candidate) EmptyFacts {
 	f := EmptyFacts{
@@ -73,19 +73,19 @@ func EmptyFactsOf(c Candidate) EmptyFacts {
 type EmptyDecision struct {
 	// Verdict says what to do.
 	Verdict EmptyVerdict
-	// At is when to decide again; set for Wait, and for Keep where only the condition Consolidatable changes then.
+	// At is when to decide again. It is set for Wait, and for Keep where only the condition Consolidatable changes then.
 	At time.Time
-	// Consolidatable is true where no pod came or went for consolidateAfter.
+	// Consolidatable is true where no pod was added or removed for consolidateAfter.
 	Consolidatable bool
-	// Reason is a sentence for a human.
+	// Reason explains the verdict to users.
 	Reason string
 }
 
-// DecideEmpty decides whether a node is given back because it is empty.
+// DecideEmpty decides whether a node is removed because it is empty.
 func DecideEmpty(f EmptyFacts) EmptyDecision {
 	switch {
 	case f.Deleting:
-		return EmptyDecision{Verdict: Keep, Reason: "the node is leaving already"}
+		return EmptyDecision{Verdict: Keep, Reason: "the node is terminating already"}
 	case f.InitializedAt.IsZero():
 		return EmptyDecision{Verdict: Keep, Reason: "the node is not initialized yet"}
 	case f.ConsolidateAfter == nil:
@@ -115,9 +115,9 @@ func DecideEmpty(f EmptyFacts) EmptyDecision {
 		}
 		return out
 	}
-	// Once a pod has been there the node has served its purpose, and is one like any other.
+	// A node that has had a pod has served its purpose, and is treated like any other.
 	if until := f.InitializedAt.Add(replacementGrace); f.Replaces && f.LastPodEvent.IsZero() && f.Now.Before(until) {
-		out.Reason = "the node replaces another, whose pods may be on their way"
+		out.Reason = "the node replaces another, whose pods may not be bound yet"
 		return waitFor(out, until)
 	}
 	if !out.Consolidatable {
@@ -127,20 +127,21 @@ func DecideEmpty(f EmptyFacts) EmptyDecision {
 	return EmptyDecision{Verdict: Reclaim, Consolidatable: true, Reason: fmt.Sprintf("empty for %s", *f.ConsolidateAfter)}
 }
 
-// decideNever decides about nodes of NodePools that consolidate nothing. One that was launched for the pods of another node and
-// got none of them belongs to a move that was called off: it is given back all the same.
+// decideNever decides about nodes of NodePools with consolidateAfter Never. Such a node is removed only if it was launched
+// for the pods of another node and got none of them, because the move was called off.
 func decideNever(f EmptyFacts) EmptyDecision {
 	stays := EmptyDecision{Verdict: Keep, Reason: "its NodePool consolidates nothing (consolidateAfter Never)"}
 	if !f.Replaces || !f.LastPodEvent.IsZero() || Occupant(f.Pods) != nil || f.CordonedBy != "" || f.Protection.Active {
 		return stays
 	}
 	if until := f.InitializedAt.Add(replacementGrace); f.Now.Before(until) {
-		stays.Reason = "the node replaces another, whose pods may be on their way"
+		stays.Reason = "the node replaces another, whose pods may not be bound yet"
 		return waitFor(stays, until)
 	}
-	return EmptyDecision{Verdict: Reclaim, Reason: "launched for the pods of another node, none of which came"}
+	return EmptyDecision{Verdict: Reclaim, Reason: "launched for the pods of another node, none of which was bound to it"}
 }
 
+// waitFor makes the verdict Wait until the time, or until the decision's At where that is earlier.
 func waitFor(d EmptyDecision, until time.Time) EmptyDecision {
 	d.Verdict = Wait
 	if d.At.IsZero() || until.Before(d.At) {

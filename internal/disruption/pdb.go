@@ -12,14 +12,14 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 )
 
-// PodBudget is a PodDisruptionBudget whose selector has been read.
+// PodBudget is a PodDisruptionBudget with its parsed selector.
 type PodBudget struct {
 	policy   *policyv1.PodDisruptionBudget
 	selector labels.Selector
 }
 
-// ReadPodBudgets reads PodDisruptionBudgets once for many nodes. The API server accepts no selector that
-// cannot be read. If there is one all the same, its budget selects every pod of its namespace.
+// ReadPodBudgets parses PodDisruptionBudgets once for many nodes. The API server accepts no invalid selector. A budget with
+// an invalid selector would select every pod of its namespace.
 func ReadPodBudgets(list []policyv1.PodDisruptionBudget) []PodBudget {
 	out := make([]PodBudget, 0, len(list))
 	for i := range list {
@@ -32,8 +32,8 @@ func ReadPodBudgets(list []policyv1.PodDisruptionBudget) []PodBudget {
 	return out
 }
 
-// held says which budget would have the Eviction API refuse the pod now; empty for none. A budget that allows one disruption
-// holds no pod: the drain evicts its pods one after the other.
+// held returns why the Eviction API would refuse the pod now; empty if it would not. A budget that allows one disruption
+// does not block: the drain evicts its pods one after the other.
 func held(pod *corev1.Pod, budgets []PodBudget, now time.Time) string {
 	if !Holds(pod, now) || pod.DeletionTimestamp != nil {
 		return ""
@@ -46,18 +46,18 @@ func held(pod *corev1.Pod, budgets []PodBudget, now time.Time) string {
 	}
 	switch {
 	case len(of) == 0, pod.Status.Phase == corev1.PodPending:
-		return "" // What does not run yet may always go.
+		return "" // The Eviction API never refuses a pod that does not run yet.
 	case len(of) > 1:
 		return fmt.Sprintf("Pod %s/%s has more than one PodDisruptionBudget (%s, %s), which eviction does not support", pod.Namespace, pod.Name, of[0].Name, of[1].Name)
-	case of[0].Status.DisruptionsAllowed > 0 || sick(pod, of[0]):
+	case of[0].Status.DisruptionsAllowed > 0 || unguarded(pod, of[0]):
 		return ""
 	}
 	return fmt.Sprintf("PDB %s/%s prevents eviction of pod %s", of[0].Namespace, of[0].Name, pod.Name)
 }
 
-// sick reports whether the pod is not ready and its budget does not guard such pods: never (AlwaysAllow), or not while enough
-// others are healthy (IfHealthyBudget, the default).
-func sick(pod *corev1.Pod, b *policyv1.PodDisruptionBudget) bool {
+// unguarded reports whether the pod is not ready and its budget does not protect such pods: never (AlwaysAllow), or while
+// enough others are healthy (IfHealthyBudget, the default).
+func unguarded(pod *corev1.Pod, b *policyv1.PodDisruptionBudget) bool {
 	if conditions.PodIs(pod, corev1.PodReady) {
 		return false
 	}

@@ -9,10 +9,10 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// stuckAfter is how long after its grace period a pod that is still there no longer holds its node.
+// stuckAfter is how long after the end of its grace period a pod no longer holds up the drain of its node.
 const stuckAfter = time.Minute
 
-// Terminal reports whether the pod has run to its end.
+// Terminal reports whether the pod has succeeded or failed.
 func Terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -20,7 +20,7 @@ func Terminal(pod *corev1.Pod) bool {
 // OfDaemonSet reports whether a DaemonSet controls the pod.
 func OfDaemonSet(pod *corev1.Pod) bool { return ownedBy(pod, "apps/v1", "DaemonSet") }
 
-// Static reports whether the pod is the mirror of one of the kubelet's own: the API server cannot end it.
+// Static reports whether the pod is the mirror of a static pod, which the API server cannot end.
 func Static(pod *corev1.Pod) bool {
 	return ownedBy(pod, "v1", "Node") || pod.Annotations[corev1.MirrorPodAnnotationKey] != ""
 }
@@ -34,8 +34,8 @@ func ownedBy(pod *corev1.Pod, apiVersion, kind string) bool {
 	return false
 }
 
-// Tolerates reports whether the pod tolerates karpenter.sh/disrupted:NoSchedule. Its controller would put it on the node again
-// at once, so a drain leaves it there until the instance terminates.
+// Tolerates reports whether the pod tolerates karpenter.sh/disrupted:NoSchedule. Its controller would create it on the node
+// again at once, so a drain leaves it until the instance terminates.
 func Tolerates(pod *corev1.Pod) bool {
 	for _, t := range pod.Spec.Tolerations {
 		effect := t.Effect == "" || t.Effect == corev1.TaintEffectNoSchedule
@@ -54,19 +54,19 @@ func Holds(pod *corev1.Pod, now time.Time) bool {
 	return !Terminal(pod) && Drainable(pod, now)
 }
 
-// Drainable reports what Holds does, for a pod in any phase.
+// Drainable reports the same as Holds, for a pod in any phase.
 func Drainable(pod *corev1.Pod, now time.Time) bool {
 	stuck := pod.DeletionTimestamp != nil && now.Sub(pod.DeletionTimestamp.Time) > stuckAfter
 	return !Tolerates(pod) && !Static(pod) && !stuck
 }
 
-// Occupies reports whether the pod makes its node not empty: it is neither a DaemonSet's nor static nor terminal. A
-// terminating pod still runs.
+// Occupies reports whether the pod makes its node non-empty: it belongs to no DaemonSet and is neither static nor terminal.
+// A terminating pod still runs.
 func Occupies(pod *corev1.Pod) bool {
 	return !OfDaemonSet(pod) && !Static(pod) && !Terminal(pod)
 }
 
-// Occupant returns the first pod that makes the node not empty; nil where it is empty.
+// Occupant returns the first pod that makes the node non-empty; nil where the node is empty.
 func Occupant(pods []*corev1.Pod) *corev1.Pod {
 	for _, pod := range pods {
 		if Occupies(pod) {
@@ -82,8 +82,8 @@ func NeedsRoom(pod *corev1.Pod) bool {
 	return Occupies(pod) && pod.DeletionTimestamp == nil && metav1.GetControllerOf(pod) != nil
 }
 
-// Terminating says which of the pods that occupy a node terminates already: its replacement has a place by now, or waits for
-// one. Empty for none.
+// Terminating names a pod that occupies the node and is terminating; empty for none. Its replacement has a place already, or
+// waits for one.
 func Terminating(pods []*corev1.Pod) string {
 	for _, pod := range pods {
 		if Occupies(pod) && pod.DeletionTimestamp != nil {

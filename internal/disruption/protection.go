@@ -8,21 +8,21 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// DoNotEvictAnnotation is what karpenter.sh/do-not-disrupt was called before v1. Policies still write it.
+// DoNotEvictAnnotation is the name of karpenter.sh/do-not-disrupt before v1. Policies still write it.
 const DoNotEvictAnnotation = "karpenter.sh/do-not-evict"
 
-// Protection is what an object says about its own disruption.
+// Protection is what the annotations of an object allow.
 type Protection struct {
-	// Active says that the object may not be disrupted now.
+	// Active is true where the object may not be disrupted now.
 	Active bool
-	// Until is when that ends; zero for one without an end.
+	// Until is when the protection ends; zero where it has no end.
 	Until time.Time
-	// Invalid says what is wrong with an annotation that was ignored; empty where there is nothing wrong.
+	// Invalid explains why an annotation was ignored; empty where none was.
 	Invalid string
 }
 
-// ProtectionOf reads karpenter.sh/do-not-disrupt ("true", or how long the pod must have run) and the older
-// karpenter.sh/do-not-evict ("true") of a pod.
+// ProtectionOf reads karpenter.sh/do-not-disrupt of a pod, "true" or how long the pod must have run, and the older
+// karpenter.sh/do-not-evict, "true".
 func ProtectionOf(pod *corev1.Pod, now time.Time) Protection {
 	return protection(pod.Annotations, started(pod), now)
 }

@@ -27,8 +27,8 @@ const (
 	// retryAfter and attempts bound how long one Event is tried while the API server does not answer.
 	retryAfter = 5 * time.Second
 	attempts   = 12
-	// lastWords is how long Run keeps writing queued Events after its context ends.
-	lastWords = 3 * time.Second
+	// flushTimeout is how long Run keeps writing queued Events after its context ends.
+	flushTimeout = 3 * time.Second
 )
 
 // Config holds the dependencies of an Announcer. Every field is required.
@@ -139,7 +139,7 @@ func (a *Announcer) Run(ctx context.Context) error {
 	// The last Events explain why the process ends: they have their own timeout.
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(flushTimeout, cancel) })()
 	var wg sync.WaitGroup
 	for i := range a.shards {
 		wg.Go(func() { a.run(ctx, writing, &a.shards[i]) })

@@ -39,7 +39,7 @@ func TestContract(t *testing.T) {
 				server.ICE(cmp.Or(o.InstanceType, "all"), cmp.Or(o.Zone, "all"), cmp.Or(o.CapacityType, "all"), time.Hour)
 			},
 			Interrupt: func(id string) { send(t, server, spotWarning(id)) },
-			Ail:       func(status cloud.InstanceStatus) { ail(t, server, status) },
+			Impair:    func(status cloud.InstanceStatus) { ail(t, server, status) },
 			Garble:    func() { send(t, server, "this is not JSON {") },
 		}
 	})

@@ -14,8 +14,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// Ailing implements cloud.Cloud. It makes one call for each of the two checks and one for events, however many instances there are.
-func (c *Cloud) Ailing(ctx context.Context) (_ []cloud.InstanceStatus, err error) {
+// Impaired implements cloud.Cloud. It makes one call for each of the two checks and one for events, however many instances there are.
+func (c *Cloud) Impaired(ctx context.Context) (_ []cloud.InstanceStatus, err error) {
 	defer c.metrics.measure("InstanceStatus")(&err)
 	found := map[string]cloud.InstanceStatus{}
 	for _, f := range []ec2types.Filter{

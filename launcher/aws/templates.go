@@ -160,7 +160,7 @@ func (c *Cloud) sweepTemplates(ctx context.Context) error {
 }
 
 // deleteTemplates deletes the cluster's launch templates, or those of one class if class is not empty, for which the callback returns true.
-func (c *Cloud) deleteTemplates(ctx context.Context, class string, doomed func(name string) bool) error {
+func (c *Cloud) deleteTemplates(ctx context.Context, class string, unwanted func(name string) bool) error {
 	in := &ec2.DescribeLaunchTemplatesInput{MaxResults: awssdk.Int32(200)}
 	in.Filters = append(in.Filters, filter("tag:"+awsv1.EKSClusterNameTagKey, c.cfg.ClusterName),
 		filter("launch-template-name", templatePrefix+"*"))
@@ -176,7 +176,7 @@ func (c *Cloud) deleteTemplates(ctx context.Context, class string, doomed func(n
 		}
 		for _, t := range page.LaunchTemplates {
 			name := awssdk.ToString(t.LaunchTemplateName)
-			if !doomed(name) {
+			if !unwanted(name) {
 				continue
 			}
 			c.templates.forget(name)

@@ -124,7 +124,7 @@ func places(view View, held map[types.UID]string, reason karpv1.DisruptionReason
 			need[n.Pool]++
 		}
 	}
-	tallies := disruption.TallyNodes(view.Nodes, held)
+	tallies := disruption.CountNodes(view.Nodes, held)
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		pool := view.Pools[name]
 		if pool == nil {
@@ -182,7 +182,7 @@ func (l *Ledger) Allowed(ctx context.Context, reason karpv1.DisruptionReason) (m
 	if err != nil {
 		return nil, err
 	}
-	tallies := disruption.TallyNodes(view.Nodes, l.held)
+	tallies := disruption.CountNodes(view.Nodes, l.held)
 	out := make(map[string]int, len(view.Pools))
 	for name, pool := range view.Pools {
 		if out[name], err = disruption.DisruptionsLeft(pool, tallies[name], reason, view.Now); err != nil {
@@ -210,7 +210,7 @@ func (l *Ledger) Standings(ctx context.Context) ([]Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	tallies := disruption.TallyNodes(view.Nodes, l.held)
+	tallies := disruption.CountNodes(view.Nodes, l.held)
 	var out []Standing
 	for _, name := range slices.Sorted(maps.Keys(view.Pools)) {
 		for _, reason := range disruption.BudgetReasons() {

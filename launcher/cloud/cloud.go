@@ -49,9 +49,9 @@ type Cloud interface {
 	// Terminate terminates instances; IDs that do not exist are ignored.
 	Terminate(ctx context.Context, instanceIDs []string) error
 
-	// Ailing lists the account's running instances whose status checks fail or for which EC2 has scheduled an event, including those of
+	// Impaired lists the account's running instances whose status checks fail or for which EC2 has scheduled an event, including those of
 	// other clusters.
-	Ailing(ctx context.Context) ([]InstanceStatus, error)
+	Impaired(ctx context.Context) ([]InstanceStatus, error)
 
 	// Receive waits up to 20 s for interruption messages; nil without a queue name. A body that cannot be parsed becomes a message with Err
 	// set.

@@ -11,19 +11,19 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
-// approvedEvent is Karpenter's Event that says why a NodePool with consolidationPolicy Balanced lets nodes go.
+// approvedEvent is Karpenter's Event that states why nodes of a NodePool with consolidationPolicy Balanced may be removed.
 const approvedEvent = "ConsolidationApproved"
 
-// approve counts a move that is worth it, and says of NodePools with consolidationPolicy Balanced by which score: on the node where it
-// is one, else on the NodePool, as Karpenter does.
+// approve counts an approved move in each of its NodePools. For NodePools with consolidationPolicy Balanced it records the
+// score in an Event. As in Karpenter, the Event is on the node where the move has one node, else on the NodePool.
 func (c *Consolidator) approve(f *fleet, m *api.PlannedMove) {
-	var told []string
+	var counted []string
 	for _, name := range m.GetNodeNames() {
 		pool := f.byName[name].pool
-		if slices.Contains(told, pool.Name) {
+		if slices.Contains(counted, pool.Name) {
 			continue
 		}
-		told = append(told, pool.Name)
+		counted = append(counted, pool.Name)
 		policy := string(pool.Spec.Disruption.ConsolidationPolicy)
 		c.config.Metrics.Judged(true, pool.Name, policy)
 		i := slices.IndexFunc(m.GetScores(), func(s *api.BalancedScore) bool { return s.GetNodePool() == pool.Name })
@@ -35,15 +35,15 @@ func (c *Consolidator) approve(f *fleet, m *api.PlannedMove) {
 		message := fmt.Sprintf("score %.2f >= threshold %.2f (k: %d, savings %.1f%%, disruption %.1f%%)",
 			score.GetValue(), score.GetThreshold(), karpv1.BalancedK, 100*score.GetSavings(), 100*score.GetDisruption())
 		if len(m.GetNodeNames()) == 1 {
-			c.say(f.byName[name], approvedEvent, message)
-		} else if c.news(approvedEvent, pool.Name, message) {
+			c.record(f.byName[name], approvedEvent, message)
+		} else if c.isNew(approvedEvent, pool.Name) {
 			c.config.Events.Eventf(pool, corev1.EventTypeNormal, approvedEvent, "%s", message)
 		}
 	}
 }
 
-// reject counts the moves that would have paid, but not in a NodePool with consolidationPolicy Balanced. On the nodes the reason is
-// said by what keeps them.
+// reject counts the moves that save money but have too low a score for a NodePool with consolidationPolicy Balanced. The
+// Event Unconsolidatable on each node states the reason.
 func (c *Consolidator) reject(f *fleet, scores []*api.BalancedScore) {
 	for _, s := range scores {
 		i := slices.IndexFunc(f.nodes, func(n *member) bool { return n.pool.Name == s.GetNodePool() })
@@ -56,12 +56,13 @@ func (c *Consolidator) reject(f *fleet, scores []*api.BalancedScore) {
 	}
 }
 
-// news says whether an Event of the kind has not been told about an object for a while, and notes that it is.
-func (c *Consolidator) news(event, object, message string) bool {
+// isNew reports whether no Event of the reason was recorded for the object during the last eventEvery, and remembers the
+// Event.
+func (c *Consolidator) isNew(event, object string) bool {
 	key := event + "/" + object
-	if last, ok := c.told[key]; ok && time.Since(last.at) < tellEvery {
+	if at, ok := c.recorded[key]; ok && time.Since(at) < eventEvery {
 		return false
 	}
-	c.told[key] = telling{at: time.Now(), what: message}
+	c.recorded[key] = time.Now()
 	return true
 }

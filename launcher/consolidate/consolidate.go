@@ -24,106 +24,103 @@ import (
 )
 
 const (
-	// reason of everything done here, as budgets know it and as metrics have it.
+	// reason is the disruption reason of all moves of this package in budgets, why the same in metrics.
 	reason = karpv1.DisruptionReasonUnderutilized
 	why    = "underutilized"
-	// staleAfter is when a decision is made again though nothing seems to have changed: prices do. The first ones after a change are
-	// made again sooner, after a period, then two, four: what the scheduler keeps for a while lapses without a change.
+	// staleAfter is when a decision is repeated although no object has changed: prices change, and reservations of the
+	// scheduler expire. After a change, decisions are repeated sooner: after one period, then two, then four.
 	staleAfter = 5 * time.Minute
-	// tellEvery is how often a node is told why it stays (Karpenter's is 15 minutes too).
-	tellEvery = 15 * time.Minute
+	// eventEvery is the least time between two equal Events on one object, as in Karpenter.
+	eventEvery = 15 * time.Minute
 )
 
 // Asker asks the scheduler; *server.Server is one.
 type Asker interface {
-	// Consolidate asks which nodes are worth giving up.
+	// Consolidate asks which nodes are worth removing.
 	Consolidate(ctx context.Context, q *api.Consolidate) (*api.ConsolidateAnswer, error)
 }
 
-// Mover carries moves out; *disrupt.Executor is one.
+// Mover carries out moves; *disrupt.Executor is one.
 type Mover interface {
-	// Start takes a move on.
+	// Start accepts a move.
 	Start(ctx context.Context, m disrupt.Move) error
-	// Moving says whether a NodeClaim is in a move.
+	// Moving reports whether a NodeClaim is in a move.
 	Moving(claim types.UID) bool
-	// NotBefore is when a NodeClaim may be moved again whose move was called off.
+	// NotBefore returns when a NodeClaim whose move was called off may be moved again.
 	NotBefore(claim types.UID) time.Time
-	// Settling says whether a move is on its way that has no room for its pods yet.
+	// Settling reports whether a move is in progress whose pods have no reservation yet.
 	Settling() bool
 }
 
-// Ledger knows the disruption budgets; *budget.Ledger is one.
+// Ledger counts the disruption budgets; *budget.Ledger is one.
 type Ledger interface {
-	// Allowed is how many more nodes of each NodePool may be taken away now.
+	// Allowed returns how many more nodes of each NodePool may be disrupted now.
 	Allowed(ctx context.Context, reason karpv1.DisruptionReason) (map[string]int, error)
 }
 
-// Metrics tell of decisions; *voluntary.Metrics is one.
+// Metrics count decisions; *voluntary.Metrics is one.
 type Metrics interface {
-	// Eligible says how many nodes could be disrupted for a reason.
+	// Eligible sets how many nodes could be disrupted for a reason.
 	Eligible(reason string, nodes int)
-	// Evaluated says how long a decision took.
+	// Evaluated observes how long a decision took.
 	Evaluated(reason, consolidationType string, took time.Duration)
-	// TimedOut counts a decision that time ran out for.
+	// TimedOut counts a decision that ran out of time.
 	TimedOut(consolidationType string)
-	// Judged counts a move by a NodePool that would lose nodes.
+	// Judged counts a move for a NodePool that would lose nodes.
 	Judged(approved bool, pool, policy string)
-	// Scored notes the score of one in a NodePool with consolidationPolicy Balanced.
+	// Scored observes the score of a move in a NodePool with consolidationPolicy Balanced.
 	Scored(approved bool, pool, policy string, score float64)
 }
 
-// Settings are what a user may choose.
+// Settings are set by the user.
 type Settings struct {
-	// Period is how often the cluster is looked at.
+	// Period is the time between two looks at the cluster.
 	Period time.Duration
-	// Payback is how soon a move must have earned what it costs.
+	// Payback is the longest time in which a move's savings must exceed its cost.
 	Payback time.Duration
-	// MinSaving is the least that a move has to save, in USD per hour.
+	// MinSaving is the least saving of a move, in USD per hour.
 	MinSaving float64
-	// NodeAge is how long a node is left alone after it was bought.
+	// NodeAge is the least age of a node that consolidation may remove.
 	NodeAge time.Duration
-	// PodAge is how long pods have to have run to be moved almost as readily as old ones: at it, moving one counts twice.
+	// PodAge sets how much more it costs to move a young pod. A pod of this age counts twice, an older one less.
 	PodAge time.Duration
-	// SpotToSpot lets spot nodes be replaced by other spot nodes.
+	// SpotToSpot allows spot nodes to be replaced by other spot nodes.
 	SpotToSpot bool
 }
 
-// Config is what a Consolidator is made of. Every field is required but the last.
+// Config holds the dependencies of a Consolidator. Every field is required but the last.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Client
-	// Guard lets things happen while leading only.
+	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
 	// Asker asks the scheduler.
 	Asker Asker
-	// Mover carries moves out.
+	// Mover carries out moves.
 	Mover Mover
 	// Ledger of the disruption budgets.
 	Ledger Ledger
-	// Metrics of all who disrupt nodes.
+	// Metrics count decisions.
 	Metrics Metrics
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
-	// Settings a user chose.
+	// Settings of the user.
 	Settings Settings
-	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.
+	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may
+	// terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
 }
 
-// Consolidator keeps the cluster cheap. Run's goroutine alone uses it.
+// Consolidator removes and replaces nodes to reduce the cost of the cluster. It belongs to Run's goroutine.
 type Consolidator struct {
 	config Config
-	// last is the cluster as the last decision saw it, at when that was, again after how long it is made again.
+	// last is the fleet's sum at the last decision, and at the time of that decision. After again it is repeated although
+	// the sum is the same.
 	last  uint64
 	at    time.Time
 	again time.Duration
-	// told is when a node was told last why it stays, and what.
-	told map[string]telling
-}
-
-type telling struct {
-	at   time.Time
-	what string
+	// recorded is when each Event was last recorded, by reason and object.
+	recorded map[string]time.Time
 }
 
 // New returns a Consolidator; Run starts it.
@@ -138,17 +135,17 @@ func New(c Config) (*Consolidator, error) {
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	return &Consolidator{config: c, told: map[string]telling{}}, nil
+	return &Consolidator{config: c, recorded: map[string]time.Time{}}, nil
 }
 
-// Run looks at the cluster again and again until ctx ends.
+// Run decides once per Period until ctx ends.
 func (c *Consolidator) Run(ctx context.Context) error {
 	for {
-		// Deciding has no effects; what follows from it is the mover's, under leadership.
+		// A decision has no effects of its own. The mover carries out moves, under leadership.
 		effects, cancel, err := c.config.Guard.Wait(ctx)
 		if err == nil {
 			if err := c.once(effects); err != nil && effects.Err() == nil {
-				klog.FromContext(ctx).V(2).Info("Consolidation was not decided about, will try again", "err", err)
+				klog.FromContext(ctx).V(2).Info("Consolidation decision failed, will retry", "err", err)
 			}
 			cancel()
 		}
@@ -160,7 +157,7 @@ func (c *Consolidator) Run(ctx context.Context) error {
 	}
 }
 
-// once decides once, unless nothing has changed since the last time.
+// once makes one decision, unless nothing has changed since the last one.
 func (c *Consolidator) once(ctx context.Context) error {
 	f, err := c.gather(ctx)
 	if err != nil {
@@ -170,12 +167,12 @@ func (c *Consolidator) once(ctx context.Context) error {
 	now := time.Now()
 	switch {
 	case f.candidates == 0:
-		c.tell(ctx, f, nil)
+		c.recordReasons(ctx, f, nil)
 		return nil
 	case f.sum == c.last && now.Sub(c.at) < c.again:
 		return nil
 	case c.config.Mover.Settling():
-		return nil // The room that it takes is not to be seen yet, nor may be that its nodes go.
+		return nil // Its reservations, and perhaps its cordons, do not show in the caches yet.
 	}
 	answer, err := c.config.Asker.Consolidate(ctx, c.question(f))
 	switch {
@@ -193,9 +190,9 @@ func (c *Consolidator) once(ctx context.Context) error {
 	klog.FromContext(ctx).V(1).Info("Decided about consolidation", "nodes", len(f.nodes), "candidates", f.candidates,
 		"moves", len(answer.GetMoves()), "questions", answer.GetQuestions(), "took", took)
 	if answer.GetTimedOut() {
-		c.config.Metrics.TimedOut("multi") // It asks about sets of nodes first, and about ever smaller ones then.
+		c.config.Metrics.TimedOut("multi") // The scheduler tries the largest sets of nodes first.
 	}
-	c.tell(ctx, f, answer.GetKept())
+	c.recordReasons(ctx, f, answer.GetKept())
 	c.reject(f, answer.GetRejected())
 	for _, m := range answer.GetMoves() {
 		c.move(ctx, f, m)
@@ -203,7 +200,7 @@ func (c *Consolidator) once(ctx context.Context) error {
 	return nil
 }
 
-// question tells the scheduler what may be touched.
+// question returns what the scheduler needs for a decision: the nodes, which of them are blocked, and the budgets.
 func (c *Consolidator) question(f *fleet) *api.Consolidate {
 	s := c.config.Settings
 	q := &api.Consolidate{Payback: s.Payback.Milliseconds(), MinSaving: s.MinSaving, SpotToSpot: s.SpotToSpot}
@@ -225,18 +222,18 @@ func (c *Consolidator) question(f *fleet) *api.Consolidate {
 
 func count(n int) int32 { return int32(min(max(n, 0), 1<<30)) }
 
-// move hands one move over. The budgets have the last word; what they hold comes again with the next decision.
+// move hands one move to the Mover, which reserves places in the budgets. The next decision finds a refused move again.
 func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) {
 	move := disrupt.Move{Reason: reason, Why: why, Type: typeOf([]*api.PlannedMove{m}), MostPerHour: new(m.GetMostPerHour()), Avoid: m.GetAvoid(), Message: message(m)}
 	for _, name := range m.GetNodeNames() {
 		n := f.byName[name]
 		if n == nil || n.blocked != "" {
-			return // The answer is about another cluster.
+			return // The node was removed, or is blocked now.
 		}
 		move.Claims = append(move.Claims, n.claim)
 	}
 	for _, name := range m.GetNodeNames() {
-		c.say(f.byName[name], "ConsolidationCandidate", "Consolidation candidate: "+move.Message)
+		c.record(f.byName[name], "ConsolidationCandidate", "Consolidation candidate: "+move.Message)
 	}
 	c.approve(f, m)
 	err := c.config.Mover.Start(ctx, move)
@@ -246,14 +243,14 @@ func (c *Consolidator) move(ctx context.Context, f *fleet, m *api.PlannedMove) {
 		c.last = 0 // The cluster changes.
 	case errors.As(err, &refused):
 		for _, name := range m.GetNodeNames() {
-			c.say(f.byName[name], "DisruptionBlocked", refused.Error())
+			c.record(f.byName[name], "DisruptionBlocked", refused.Error())
 		}
 	default:
-		klog.FromContext(ctx).V(2).Info("A move was not taken on", "nodes", m.GetNodeNames(), "err", err)
+		klog.FromContext(ctx).V(2).Info("Move was not accepted", "nodes", m.GetNodeNames(), "err", err)
 	}
 }
 
-// typeOf is Karpenter's consolidation_type of moves.
+// typeOf returns the value of Karpenter's label consolidation_type for moves.
 func typeOf(moves []*api.PlannedMove) string {
 	for _, m := range moves {
 		if len(m.GetNodeNames()) > 1 {
@@ -263,40 +260,40 @@ func typeOf(moves []*api.PlannedMove) string {
 	return "single"
 }
 
-// message says what a move is good for.
+// message returns what a move replaces nodes with and what it saves.
 func message(m *api.PlannedMove) string {
-	var comes []string
+	var launched []string
 	for _, r := range m.GetReplacements() {
-		comes = append(comes, fmt.Sprintf("%s %s", r.GetInstanceType(), r.GetCapacityType()))
+		launched = append(launched, fmt.Sprintf("%s %s", r.GetInstanceType(), r.GetCapacityType()))
 	}
 	room := "pods fit elsewhere"
-	if len(comes) > 0 {
-		room = "replaced by " + strings.Join(comes, ", ")
+	if len(launched) > 0 {
+		room = "replaced by " + strings.Join(launched, ", ")
 	}
 	return fmt.Sprintf("%s, saves %.4f USD/h with %d evictions", room, m.GetSaving(), m.GetEvictions())
 }
 
-// tell says on nodes why they stay, each thing once in a while.
-func (c *Consolidator) tell(ctx context.Context, f *fleet, kept []*api.KeptNode) {
-	maps.DeleteFunc(c.told, func(_ string, t telling) bool { return time.Since(t.at) > tellEvery })
+// recordReasons records on each node that stays why it stays.
+func (c *Consolidator) recordReasons(ctx context.Context, f *fleet, kept []*api.KeptNode) {
+	maps.DeleteFunc(c.recorded, func(_ string, at time.Time) bool { return time.Since(at) > eventEvery })
 	now := time.Now()
 	for _, n := range f.nodes {
-		c.timed(n, now)
+		c.recordGracePeriods(n, now)
 		if n.blocked != "" && !n.passing {
-			c.say(n, "Unconsolidatable", n.blocked)
+			c.record(n, "Unconsolidatable", n.blocked)
 		}
 	}
 	for _, k := range kept {
 		if n := f.byName[k.GetName()]; n != nil && n.blocked == "" {
-			c.say(n, "Unconsolidatable", k.GetReason())
+			c.record(n, "Unconsolidatable", k.GetReason())
 		}
 	}
-	klog.FromContext(ctx).V(4).Info("Nodes that stay were told why", "nodes", len(kept))
+	klog.FromContext(ctx).V(4).Info("Reasons were recorded for nodes that stay", "nodes", len(kept))
 }
 
-// say writes an Event about a node and its claim, unless it has been told anything of the kind a while ago.
-func (c *Consolidator) say(n *member, event, message string) {
-	if !c.news(event, n.node.Name, message) {
+// record writes an Event about a node and its claim, unless one with the same reason was recorded recently.
+func (c *Consolidator) record(n *member, event, message string) {
+	if !c.isNew(event, n.node.Name) {
 		return
 	}
 	c.config.Events.Eventf(n.node, corev1.EventTypeNormal, event, "%s", message)

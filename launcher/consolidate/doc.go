@@ -1,8 +1,11 @@
-// Package consolidate keeps a running cluster cheap. Every few seconds, if something changed, it tells the scheduler which nodes may
-// be touched and how many, is told which sets of them are worth giving up, and hands these to package disrupt as moves. Which node
-// may be touched is said by disruption.BlocksConsolidation, a pure function; what is worth it is the scheduler's to say (plugin/consolidate).
+// Package consolidate reduces the cost of a running cluster. Every few seconds, if something has changed, it asks the
+// scheduler which sets of nodes are worth removing. The question lists the nodes that may be removed and how many the
+// budgets allow. The answer's sets are handed to package disrupt as moves.
 //
-// It also says on nodes why they stay: the Event Unconsolidatable.
+// disruption.BlocksConsolidation, a pure function, decides which nodes may be removed. plugin/consolidate decides which are
+// worth it.
 //
-// Goroutines: Run's. Moves are package disrupt's; empty nodes are package reclaim's.
+// The Event Unconsolidatable states on each node that stays why it stays.
+//
+// Goroutines: Run's. Package disrupt carries out the moves. Package reclaim removes empty nodes.
 package consolidate

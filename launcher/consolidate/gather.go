@@ -18,38 +18,38 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/index"
 )
 
-// fleet is the nodes of NodePools at one moment.
+// fleet holds the nodes of all NodePools at one moment.
 type fleet struct {
 	nodes  []*member
 	byName map[string]*member
-	// candidates is how many of them may be touched.
+	// candidates is the number of nodes that may be removed.
 	candidates int
-	// empty and underutilized are how many nodes of each NodePool may go.
+	// empty and underutilized are how many nodes of each NodePool the budgets allow to be disrupted.
 	empty, underutilized map[string]int
 	// pools are the NodePools by name.
 	pools map[string]*karpv1.NodePool
-	// sum changes when something does that a decision depends on.
+	// sum is a hash of all that a decision depends on, except prices.
 	sum uint64
 }
 
-// member is a node of the fleet. Its objects are the cache's.
+// member is a node of the fleet. Its objects belong to the cache and are read only.
 type member struct {
 	claim   *karpv1.NodeClaim
 	node    *corev1.Node
 	pool    *karpv1.NodePool
 	pods    []*corev1.Pod
 	blocked string
-	// passing says that blocked ends by itself, with time.
+	// passing is true where the reason in blocked ends by itself, with time.
 	passing bool
 }
 
-// gather looks at the cluster.
+// gather reads the fleet and the budgets.
 func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 	pools, claims, nodes := &karpv1.NodePoolList{}, &karpv1.NodeClaimList{}, &corev1.NodeList{}
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	for _, list := range []client.ObjectList{pools, claims, nodes, budgets} {
 		if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("list %T: %w", list, err)
+			return nil, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
 	f := &fleet{byName: map[string]*member{}}
@@ -76,11 +76,11 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 		if n.node == nil || n.pool == nil || !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) || !c.config.Ours(claim) {
 			continue
 		}
-		said, err := c.judge(ctx, n, guards, now)
+		part, err := c.examine(ctx, n, guards, now)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, said)
+		parts = append(parts, part)
 		f.nodes = append(f.nodes, n)
 		f.byName[n.node.Name] = n
 		if n.blocked == "" {
@@ -98,17 +98,17 @@ func (c *Consolidator) gather(ctx context.Context) (*fleet, error) {
 	return f, nil
 }
 
-// judge says whether the node may be touched, and in one line all that a decision about it depends on.
-func (c *Consolidator) judge(ctx context.Context, n *member, guards []disruption.PodBudget, now time.Time) (string, error) {
+// examine sets whether the node may be removed. It returns one line with all that a decision about the node depends on.
+func (c *Consolidator) examine(ctx context.Context, n *member, guards []disruption.PodBudget, now time.Time) (string, error) {
 	list := &corev1.PodList{}
 	if err := c.config.Client.List(ctx, list, client.MatchingFields{index.PodNodeName: n.node.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("list pods of Node %s: %w", n.node.Name, err)
+		return "", fmt.Errorf("listing pods of Node %s: %w", n.node.Name, err)
 	}
 	pods := make([]*corev1.Pod, 0, len(list.Items))
-	said := make([]string, 0, len(list.Items))
+	podUIDs := make([]string, 0, len(list.Items))
 	for i := range list.Items {
 		pods = append(pods, &list.Items[i])
-		said = append(said, string(list.Items[i].UID))
+		podUIDs = append(podUIDs, string(list.Items[i].UID))
 	}
 	n.blocked, n.passing = disruption.BlocksConsolidation(disruption.ConsolidationFacts{
 		Candidate: disruption.Candidate{Now: now, Claim: n.claim, Node: n.node, Pool: n.pool, Pods: pods},
@@ -116,7 +116,7 @@ func (c *Consolidator) judge(ctx context.Context, n *member, guards []disruption
 		NodeAge: c.config.Settings.NodeAge, Budgets: guards,
 	})
 	n.pods = pods
-	slices.Sort(said)
+	slices.Sort(podUIDs)
 	open := n.blocked == ""
-	return fmt.Sprintln(n.node.Name, n.pool.Generation, open, said), nil
+	return fmt.Sprintln(n.node.Name, n.pool.Generation, open, podUIDs), nil
 }

@@ -15,8 +15,9 @@ const (
 	elapsedEvent = "DoNotDisruptGracePeriodElapsed"
 )
 
-// timed says of the node's pods whose do-not-disrupt is a duration when that ends, and a while long that it has.
-func (c *Consolidator) timed(n *member, now time.Time) {
+// recordGracePeriods records when the do-not-disrupt of the node's pods ends, where it is a duration, and once that it has
+// ended.
+func (c *Consolidator) recordGracePeriods(n *member, now time.Time) {
 	for _, pod := range n.pods {
 		if disruption.Terminal(pod) || pod.DeletionTimestamp != nil {
 			continue
@@ -24,10 +25,10 @@ func (c *Consolidator) timed(n *member, now time.Time) {
 		p := disruption.ProtectionOf(pod, now)
 		switch {
 		case p.Until.IsZero():
-		case p.Active && c.news(untilEvent, string(pod.UID), ""):
+		case p.Active && c.isNew(untilEvent, string(pod.UID)):
 			c.config.Events.Eventf(pod, corev1.EventTypeNormal, untilEvent, "The %s grace period will elapse at %s",
 				karpv1.DoNotDisruptAnnotationKey, p.Until.UTC().Format(time.RFC3339))
-		case !p.Active && now.Sub(p.Until) < tellEvery && c.news(elapsedEvent, string(pod.UID), ""):
+		case !p.Active && now.Sub(p.Until) < eventEvery && c.isNew(elapsedEvent, string(pod.UID)):
 			c.config.Events.Eventf(pod, corev1.EventTypeNormal, elapsedEvent, "The %s grace period has elapsed, pod is now disruptable",
 				karpv1.DoNotDisruptAnnotationKey)
 		}

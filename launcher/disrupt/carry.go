@@ -19,45 +19,46 @@ import (
 )
 
 const (
-	// busyTimeout is longer than the 5 s that the scheduler waits for the taint to reach its cache.
+	// busyTimeout is longer than the 5 s for which the scheduler waits for the taint to reach its cache.
 	busyTimeout = 7 * time.Second
 	roomTimeout = 15 * time.Second
-	// regainWithin is how long a move waits for leadership that is lost: a Lease that is renewed late is nobody else's. What was
-	// launched would serve no move, and others would be decided on around it.
+	// regainWithin is how long a move waits for lost leadership. A Lease that is renewed late has no other holder. If the
+	// move ended, the nodes launched for it would be in no move, and other decisions would be made around them.
 	regainWithin = 30 * time.Second
 )
 
-// moving is a move on its way. Its goroutine alone uses it.
+// moving is a move in progress. It belongs to the move's goroutine.
 type moving struct {
 	Move
 	nodes   []string
 	started time.Time
-	// halfway says that cordoning began and did not come to its end.
+	// halfway is true where cordoning has begun and is not complete.
 	halfway bool
-	// settled says that the room for its pods was found once.
+	// settled is true once the pods have had reservations.
 	settled bool
-	// idle and busy are what the scheduler said of nodes.
+	// idle and busy are the scheduler's answers about nodes.
 	idle map[string]bool
 	busy map[string]string
-	// asked is since when a question has been without an answer.
+	// asked is when the question that has no answer yet was first asked; zero where there is none.
 	asked time.Time
-	// covered are the pods that there is room for, confirmed when the scheduler said so last.
+	// covered are the pods that have a reservation. confirmed is when the scheduler last confirmed it.
 	covered   map[types.UID]bool
 	confirmed time.Time
 	refused   string
-	// replacements that were launched, and what they cost.
+	// replacements are the names of the NodeClaims launched for the move, and spent what they cost per hour.
 	replacements []string
 	spent        float64
-	// protected is since when something speaks against the move.
+	// protected is since when something blocks the move.
 	protected time.Time
-	// deleting says that the deletion of the claims was begun, done that all of them are being deleted.
+	// deleting is true where deletion of the claims has begun, done where all of them are being deleted.
 	deleting, done bool
-	// said are the Events that were written.
-	said map[string]bool
+	// recorded are the reasons of the Events recorded so far.
+	recorded map[string]bool
 }
 
-// carry carries one move out. It ends with the move, with leadership that does not come back, or with ctx; what it leaves then is the sweep's. The ledger
-// itself sees that claims are being deleted: until it does, their places are theirs.
+// carry carries out one move. It ends with the move, when leadership is lost for longer than regainWithin, or with ctx. The
+// sweep removes the cordons that it leaves. If the claims are being deleted, the budgets keep their places: the ledger
+// counts deleted claims itself.
 func (e *Executor) carry(ctx context.Context, m *moving) {
 	defer e.leave(m.Claims)
 	defer e.settle(m)
@@ -70,18 +71,18 @@ func (e *Executor) carry(ctx context.Context, m *moving) {
 	logger.Info("disrupting node(s)", "command", m.Message)
 	for {
 		effects, cancel, ok := e.config.Guard.Context(ctx)
-		if !ok && e.regains(ctx) {
-			m.forgets()
+		if !ok && e.awaitLeadership(ctx) {
+			m.forgetAnswers()
 			continue
 		}
 		if !ok {
-			logger.Info("A move ends with leadership")
+			logger.Info("Move ends, leadership was lost")
 			return
 		}
 		over, wait, err := e.step(klog.NewContext(effects, logger), m)
 		cancel()
 		if err != nil && !errors.Is(context.Cause(effects), leadership.ErrLost) {
-			logger.V(2).Info("A step of a move failed, will try again", "err", err)
+			logger.V(2).Info("Step of a move failed, will retry", "err", err)
 		}
 		if over {
 			return
@@ -94,8 +95,8 @@ func (e *Executor) carry(ctx context.Context, m *moving) {
 	}
 }
 
-// regains waits for leadership, and says whether it has come back.
-func (e *Executor) regains(ctx context.Context) bool {
+// awaitLeadership waits for leadership for at most regainWithin, and reports whether this process leads again.
+func (e *Executor) awaitLeadership(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, regainWithin)
 	defer cancel()
 	_, done, err := e.config.Guard.Wait(ctx)
@@ -106,16 +107,17 @@ func (e *Executor) regains(ctx context.Context) bool {
 	return true
 }
 
-// forgets what the scheduler has said: it may be another one now.
-func (m *moving) forgets() {
+// forgetAnswers drops the scheduler's answers: another scheduler may lead now.
+func (m *moving) forgetAnswers() {
 	clear(m.idle)
 	clear(m.busy)
 	m.asked, m.confirmed, m.covered = time.Time{}, time.Time{}, nil
 }
 
-// step looks at the move once and does what is next; over says that the move is, wait when to look again.
+// step observes the move and takes its next step. over is true where the move has ended, wait is the time until the next
+// step.
 func (e *Executor) step(ctx context.Context, m *moving) (over bool, wait time.Duration, err error) {
-	seen, err := e.look(ctx, m)
+	seen, err := e.observe(ctx, m)
 	if err != nil {
 		return false, lookPeriod, err
 	}
@@ -143,8 +145,9 @@ func (e *Executor) step(ctx context.Context, m *moving) (over bool, wait time.Du
 	return false, wait, err
 }
 
-// cordon keeps new pods off all nodes and says why on their claims. What the scheduler said before counts no more.
-func (e *Executor) cordon(ctx context.Context, m *moving, seen *sight) error {
+// cordon cordons all nodes and sets the condition DisruptionReason of their claims. Earlier answers of the scheduler are
+// dropped.
+func (e *Executor) cordon(ctx context.Context, m *moving, seen *observation) error {
 	clear(m.idle)
 	m.halfway = true
 	for i, name := range m.nodes {
@@ -164,7 +167,8 @@ func (e *Executor) cordon(ctx context.Context, m *moving, seen *sight) error {
 	return nil
 }
 
-// condition writes the condition DisruptionReason of a claim that is not leaving, or takes it away where the reason is empty.
+// condition sets the condition DisruptionReason of a claim, or removes it where the reason is empty. It leaves a claim that
+// is being deleted unchanged.
 func (e *Executor) condition(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	err := leadership.RetryOnConflict(func() error {
 		current := &karpv1.NodeClaim{}
@@ -191,12 +195,13 @@ func (e *Executor) condition(ctx context.Context, claim *karpv1.NodeClaim, reaso
 		return client.IgnoreNotFound(e.config.Client.Status().Patch(ctx, current, patch))
 	})
 	if err != nil {
-		return fmt.Errorf("write condition %s of NodeClaim %s: %w", karpv1.ConditionTypeDisruptionReason, claim.Name, err)
+		return fmt.Errorf("writing condition %s of NodeClaim %s: %w", karpv1.ConditionTypeDisruptionReason, claim.Name, err)
 	}
 	return nil
 }
 
-// askBusy asks about the nodes that are not known to be idle. No answer is asked for again.
+// askBusy asks the scheduler about each node that is not known to be idle. A question without an answer is asked again in
+// the next step.
 func (e *Executor) askBusy(ctx context.Context, m *moving) error {
 	for _, name := range m.nodes {
 		if m.idle[name] {
@@ -219,7 +224,7 @@ func (e *Executor) askBusy(ctx context.Context, m *moving) error {
 	return nil
 }
 
-// wait notes that a question is asked, unless one is waiting for its answer.
+// wait sets asked, unless a question is without an answer already.
 func (m *moving) wait() {
 	if m.asked.IsZero() {
 		m.asked = time.Now()
@@ -228,8 +233,8 @@ func (m *moving) wait() {
 
 func (m *moving) answered() { m.asked = time.Time{} }
 
-// askRoom asks for room for all pods that move: those that have it keep it.
-func (e *Executor) askRoom(ctx context.Context, m *moving, seen *sight) error {
+// askRoom asks the scheduler for reservations for all pods that move. Pods that have one keep it.
+func (e *Executor) askRoom(ctx context.Context, m *moving, seen *observation) error {
 	q := &api.MakeRoom{NodeNames: m.nodes, Purpose: api.Purpose_PURPOSE_MOVE, Reason: m.why(), Avoid: m.Avoid}
 	for _, pod := range seen.pods {
 		q.Pods = append(q.Pods, string(pod.UID))
@@ -262,15 +267,15 @@ func (e *Executor) askRoom(ctx context.Context, m *moving, seen *sight) error {
 	return nil
 }
 
-// remove deletes the claims, one after the other: from here on it is terminate's.
-func (e *Executor) remove(ctx context.Context, m *moving, seen *sight) error {
+// remove deletes the claims, one after the other. Package terminate does the rest.
+func (e *Executor) remove(ctx context.Context, m *moving, seen *observation) error {
 	if !m.deleting {
 		decision := m.decision()
 		e.event(m, seen, "DisruptionTerminating", "Disrupting Node: "+string(m.Reason))
 		for _, c := range m.Claims {
 			e.config.Metrics.Decided(c.Labels[karpv1.NodePoolLabelKey], decision, m.why(), m.Type)
 		}
-		klog.FromContext(ctx).Info("A move's pods have their room, its nodes go", "decision", decision, "replacements", m.replacements)
+		klog.FromContext(ctx).Info("Deleting the NodeClaims of a move, its pods have reservations", "decision", decision, "replacements", m.replacements)
 	}
 	m.deleting = true
 	var errs []error
@@ -280,7 +285,7 @@ func (e *Executor) remove(ctx context.Context, m *moving, seen *sight) error {
 	return errors.Join(errs...)
 }
 
-// decision is Karpenter's word for what is done.
+// decision returns the value of Karpenter's metric label decision.
 func (m *moving) decision() string {
 	if len(m.replacements) > 0 {
 		return "replace"
@@ -288,16 +293,16 @@ func (m *moving) decision() string {
 	return "delete"
 }
 
-// callOff takes back what the move did. The scheduler gives the room up that it keeps when the cordons are gone.
-func (e *Executor) callOff(ctx context.Context, m *moving, seen *sight, why string) error {
-	klog.FromContext(ctx).Info("A move is called off", "why", why, "replacements", m.replacements)
+// callOff removes what the move has done. When the cordons are removed, the scheduler releases the reservations.
+func (e *Executor) callOff(ctx context.Context, m *moving, seen *observation, why string) error {
+	klog.FromContext(ctx).Info("Move is called off", "why", why, "replacements", m.replacements)
 	if len(m.replacements) > 0 {
 		e.config.Metrics.QueueFailed(m.decision(), m.why(), m.Type)
 	} else {
 		e.config.Metrics.ValidationFailed(m.Type)
 	}
-	e.rests(m.Claims)
-	m.said = nil
+	e.backOff(m.Claims)
+	m.recorded = nil
 	e.event(m, seen, "DisruptionBlocked", "Disruption called off: "+why)
 	if m.Type != "" {
 		e.event(m, seen, "ConsolidationRejected", fmt.Sprintf("Consolidation rejected: %s, reason: %s", m.Message, why))
@@ -305,7 +310,7 @@ func (e *Executor) callOff(ctx context.Context, m *moving, seen *sight, why stri
 	return e.release(ctx, m.Claims)
 }
 
-// release takes the cordons of moves back, and what the claims say about it.
+// release removes the cordons of a move and the conditions DisruptionReason of its claims.
 func (e *Executor) release(ctx context.Context, claims []*karpv1.NodeClaim) error {
 	var errs []error
 	for _, c := range claims {
@@ -314,15 +319,15 @@ func (e *Executor) release(ctx context.Context, claims []*karpv1.NodeClaim) erro
 	return errors.Join(errs...)
 }
 
-// event says something once about every claim and node of the move.
-func (e *Executor) event(m *moving, seen *sight, reason, message string) {
-	if m.said[reason] {
+// event records an Event about every claim and node of the move, once per reason.
+func (e *Executor) event(m *moving, seen *observation, reason, message string) {
+	if m.recorded[reason] {
 		return
 	}
-	if m.said == nil {
-		m.said = map[string]bool{}
+	if m.recorded == nil {
+		m.recorded = map[string]bool{}
 	}
-	m.said[reason] = true
+	m.recorded[reason] = true
 	message = strings.TrimSpace(message)
 	for _, c := range m.Claims {
 		e.config.Events.Eventf(c, corev1.EventTypeNormal, reason, "%s", message)

@@ -1,17 +1,16 @@
-// Package disrupt is the one executor of graceful moves: nodes that go together of somebody's own accord (underutilized, drifted,
-// soon expired), whose pods have room elsewhere before the first of them is evicted. Deciders hand moves to Executor.Start; what
-// a move does next is said by Next, a pure function over what is seen of it:
+// Package disrupt carries out graceful moves. A move removes a set of nodes that are underutilized, drifted or about to
+// expire. Their pods have reservations elsewhere before the first pod is evicted. Deciders hand moves to Executor.Start.
+// Next, a pure function, decides the next step of a move from what is observed:
 //
-//  1. its nodes are cordoned, and the condition DisruptionReason of their NodeClaims says why;
-//  2. the scheduler says that it has nothing for them;
-//  3. the scheduler plans room for the pods of all of them, within what that may cost, launches what is missing and keeps it;
-//  4. the nodes that were launched are initialized;
-//  5. the scheduler confirms the room, and the NodeClaims are deleted: package terminate evicts.
+//  1. The nodes are cordoned. The condition DisruptionReason of their NodeClaims states the reason.
+//  2. The scheduler confirms that no pod is assumed, nominated or promised on them.
+//  3. The scheduler makes reservations for the pods of all nodes. It launches what is missing, within the cost bound.
+//  4. The launched nodes become initialized.
+//  5. The scheduler confirms the reservations. The NodeClaims are deleted, and package terminate evicts the pods.
 //
-// Whatever goes wrong before the deletion calls the move off: the cordons are taken back, with them the scheduler gives up the room
-// that it kept, and nodes that stand empty then fall to package reclaim. A move whose leadership is lost for a moment goes on when it
-// is back, and asks the scheduler anew. Nothing about a move outlives the process but the cordons: those without a move, a crash's, are
-// taken back too.
+// Any failure before the deletion calls the move off: the cordons are removed, the scheduler then releases the reservations,
+// and package reclaim removes launched nodes that stay empty. A move survives a short loss of leadership: it waits, and asks
+// the scheduler again. Only the cordons outlive the process. Those without a move, left by a crash, are removed.
 //
 // Goroutines: Run's, and one for each move. All effects run under leadership.
 package disrupt

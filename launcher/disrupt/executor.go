@@ -19,50 +19,51 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// CordonedBy is in whose name the nodes of moves are cordoned.
+// CordonedBy is the owner that the annotation of a cordoned node names.
 const CordonedBy = "move"
 
 const (
-	// lookPeriod is how often a move is looked at.
+	// lookPeriod is the time between two steps of a move.
 	lookPeriod = 250 * time.Millisecond
 	// awaitPeriod is the same while nodes boot.
 	awaitPeriod = time.Second
-	// sweepPeriod is how often cordons without a move are looked for.
+	// sweepPeriod is the time between two searches for cordons without a move.
 	sweepPeriod = 5 * time.Second
-	// offFor and offAtMost are how long the nodes of a move that was called off are left alone, the first time and at most.
+	// offFor is how long a node is left alone after its move was called off for the first time. The time doubles up to
+	// offAtMost.
 	offFor    = time.Minute
 	offAtMost = 15 * time.Minute
 )
 
-// ErrMoving says that one of the NodeClaims is in a move already.
+// ErrMoving reports that one of the NodeClaims is in a move already.
 var ErrMoving = errors.New("the NodeClaim is in a move already")
 
-// ErrNotRunning says that the executor is not started, or stopping.
+// ErrNotRunning reports that the executor is not started, or stopping.
 var ErrNotRunning = errors.New("the executor of moves is not running")
 
 // Asker asks the scheduler; *server.Server is one.
 type Asker interface {
-	// Busy says whether anything is assumed, nominated or promised on a cordoned node, with a reason for a human.
+	// Busy reports whether any pod is assumed, nominated or promised on a cordoned node, with a reason for users.
 	Busy(ctx context.Context, node string) (busy bool, reason string, err error)
-	// MakeRoom asks for room for pods of nodes that terminate.
+	// MakeRoom asks for reservations for pods of nodes that terminate.
 	MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnswer, error)
 }
 
-// Ender ends nodes; *terminate.Terminator is one.
+// Ender terminates nodes; *terminate.Terminator is one.
 type Ender interface {
-	// Cordon keeps new pods off a node in the name of by.
+	// Cordon cordons a node and records by as the owner of the cordon.
 	Cordon(ctx context.Context, node, by string) error
-	// Uncordon takes away what Cordon did in the same name.
+	// Uncordon removes the cordon of the same owner.
 	Uncordon(ctx context.Context, node, by string) error
-	// Begin starts the end of a NodeClaim.
+	// Begin starts the termination of a NodeClaim.
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Ledger gives out places in disruption budgets; *budget.Ledger is one.
+// Ledger reserves places in the disruption budgets; *budget.Ledger is one.
 type Ledger interface {
-	// Reserve takes a place for all the claims or for none.
+	// Reserve reserves a place for each of the claims, or none.
 	Reserve(ctx context.Context, reason karpv1.DisruptionReason, claims ...*karpv1.NodeClaim) error
-	// Release gives places back.
+	// Release releases places.
 	Release(claims ...types.UID)
 }
 
@@ -70,53 +71,53 @@ type Ledger interface {
 type Metrics interface {
 	// Decided counts a decision that is carried out.
 	Decided(pool, decision, reason, consolidationType string)
-	// QueueFailed counts a decision that was called off after it had begun.
+	// QueueFailed counts a decision that was called off after nodes had been launched for it.
 	QueueFailed(decision, reason, consolidationType string)
-	// ValidationFailed counts a node that was kept at the last look.
+	// ValidationFailed counts a decision that was called off before anything was launched.
 	ValidationFailed(consolidationType string)
 }
 
-// Config is what an Executor is made of. Every field is required but the last.
+// Config holds the dependencies of an Executor. Every field is required but the last.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
-	// Reader reads from the API server: what a move rests on.
+	// Reader reads from the API server the objects that a move depends on.
 	Reader client.Reader
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
 	// Asker asks the scheduler.
 	Asker Asker
-	// Ender ends nodes.
+	// Ender terminates nodes.
 	Ender Ender
 	// Ledger of the disruption budgets.
 	Ledger Ledger
-	// Metrics of all who disrupt nodes.
+	// Metrics count decisions.
 	Metrics Metrics
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
-	// SpotToSpot says that spot nodes may be replaced by other spot nodes to save.
+	// SpotToSpot allows spot nodes to be replaced by other spot nodes to save money.
 	SpotToSpot bool
 }
 
-// Move is nodes that go together.
+// Move is a set of nodes that are removed together.
 type Move struct {
 	// Claims of the nodes. Required.
 	Claims []*karpv1.NodeClaim
-	// Reason that budgets know. Required.
+	// Reason is the reason in the budgets. Required.
 	Reason karpv1.DisruptionReason
-	// Why is the reason in the condition DisruptionReason and in metrics; Reason in lower case where it is empty.
+	// Why is the reason in the condition DisruptionReason and in metrics. If it is empty, Reason in lower case is used.
 	Why string
-	// Type is the metrics' consolidation_type; empty for what is no consolidation.
+	// Type is the consolidation_type in metrics; empty where the move is no consolidation.
 	Type string
-	// MostPerHour is what all that is launched for the pods may cost, in USD per hour; no node that is equal to one that goes is
-	// launched then. Nil for whatever is needed.
+	// MostPerHour limits what the nodes launched for the pods may cost together, in USD per hour. With a limit, no node
+	// equal to a removed one is launched. Nil means no limit.
 	MostPerHour *float64
-	// Avoid are nodes that are no room for the pods: they go next.
+	// Avoid are nodes on which no reservation is made, because they are to be removed next.
 	Avoid []string
-	// Eventual says that the claims have a termination grace period which ends what their pods may ask for: do-not-disrupt and
-	// PodDisruptionBudgets of pods do not keep them.
+	// Eventual is true where the claims have a termination grace period that ends the protection of their pods:
+	// do-not-disrupt and PodDisruptionBudgets of pods do not block the move.
 	Eventual bool
-	// Message says for Events what the move is good for; empty for nothing to say.
+	// Message states in Events what the move is for; empty for none.
 	Message string
 }
 
@@ -127,37 +128,37 @@ func (m *Move) why() string {
 	return strings.ToLower(string(m.Reason))
 }
 
-// Executor carries moves out.
+// Executor carries out moves.
 type Executor struct {
 	config Config
 
 	mu sync.Mutex
 	// start runs a move; nil unless Run is active.
 	start func(*moving)
-	// claims and nodes that are in a move.
+	// claims and nodes are those in a move.
 	claims map[types.UID]bool
 	nodes  map[string]bool
-	// unsettled is how many moves have no room for their pods yet.
+	// unsettled is the number of moves whose pods have no reservations yet.
 	unsettled int
-	off       map[types.UID]rest
+	off       map[types.UID]backoff
 }
 
-// rest is for how long a claim is left alone whose move was called off.
-type rest struct {
+// backoff is until when a claim is left alone whose move was called off, and how long it is left alone the next time.
+type backoff struct {
 	until time.Time
 	next  time.Duration
 }
 
-// New returns an Executor that carries moves out once Run is called.
+// New returns an Executor that carries out moves once Run is called.
 func New(c Config) (*Executor, error) {
 	parts := c.Client != nil && c.Reader != nil && c.Guard != nil && c.Asker != nil && c.Ender != nil
 	if !parts || c.Ledger == nil || c.Metrics == nil || c.Events == nil {
 		return nil, errors.New("disrupt: Client, Reader, Guard, Asker, Ender, Ledger, Metrics and Events are required")
 	}
-	return &Executor{config: c, claims: map[types.UID]bool{}, nodes: map[string]bool{}, off: map[types.UID]rest{}}, nil
+	return &Executor{config: c, claims: map[types.UID]bool{}, nodes: map[string]bool{}, off: map[types.UID]backoff{}}, nil
 }
 
-// Run carries moves out until ctx ends, and takes back cordons that no move answers for.
+// Run carries out moves until ctx ends, and removes cordons that belong to no move.
 func (e *Executor) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -170,13 +171,13 @@ func (e *Executor) Run(ctx context.Context) error {
 		e.mu.Unlock()
 	}()
 	for {
-		// A new leader finds what the one before left.
+		// A new leader finds the cordons that the last one left.
 		effects, cancel, err := e.config.Guard.Wait(ctx)
 		if err != nil {
 			return nil // The launcher is stopping.
 		}
 		if err := e.sweep(effects); err != nil && effects.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Cordons without a move were not taken back, will try again")
+			klog.FromContext(ctx).Error(err, "Removing cordons without a move failed, will retry")
 		}
 		cancel()
 		select {
@@ -187,8 +188,8 @@ func (e *Executor) Run(ctx context.Context) error {
 	}
 }
 
-// Start takes a move on, if the budgets have a place for all of its nodes; what follows happens by itself. The error is
-// ErrMoving, or the ledger's.
+// Start accepts a move if the budgets have a place for each of its nodes. The move then runs in its own goroutine. The error
+// is ErrMoving, or the ledger's.
 func (e *Executor) Start(ctx context.Context, m Move) error {
 	if len(m.Claims) == 0 || m.Reason == "" {
 		return errors.New("a move needs NodeClaims and a reason")
@@ -243,7 +244,7 @@ func (e *Executor) leave(claims []*karpv1.NodeClaim) {
 	e.forget(claims)
 }
 
-// forget is leave for those who hold mu.
+// forget does what leave does. The caller holds mu.
 func (e *Executor) forget(claims []*karpv1.NodeClaim) {
 	for _, c := range claims {
 		delete(e.claims, c.UID)
@@ -251,22 +252,22 @@ func (e *Executor) forget(claims []*karpv1.NodeClaim) {
 	}
 }
 
-// Moving says whether a NodeClaim is in a move.
+// Moving reports whether a NodeClaim is in a move.
 func (e *Executor) Moving(claim types.UID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.claims[claim]
 }
 
-// Settling says whether a move is on its way that has no room for its pods yet: the scheduler may not have seen its cordons, and what
-// it will keep for the pods is not known.
+// Settling reports whether a move is in progress whose pods have no reservations yet. The scheduler may not have seen its
+// cordons, and its reservations are not known.
 func (e *Executor) Settling() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.unsettled > 0
 }
 
-// settle notes that a move has the room for its pods, or is over.
+// settle counts a move as settled: its pods have reservations, or it has ended.
 func (e *Executor) settle(m *moving) {
 	if m.settled {
 		return
@@ -277,15 +278,15 @@ func (e *Executor) settle(m *moving) {
 	e.unsettled--
 }
 
-// NotBefore is when a NodeClaim may be moved again whose move was called off; zero for any time.
+// NotBefore returns when a NodeClaim whose move was called off may be moved again; zero for any time.
 func (e *Executor) NotBefore(claim types.UID) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.off[claim].until
 }
 
-// rests has the claims left alone for a while, longer each time.
-func (e *Executor) rests(claims []*karpv1.NodeClaim) {
+// backOff leaves the claims alone for a while, which doubles each time.
+func (e *Executor) backOff(claims []*karpv1.NodeClaim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
@@ -296,11 +297,11 @@ func (e *Executor) rests(claims []*karpv1.NodeClaim) {
 	}
 	for _, c := range claims {
 		next := max(e.off[c.UID].next, offFor)
-		e.off[c.UID] = rest{until: now.Add(next), next: min(2*next, offAtMost)}
+		e.off[c.UID] = backoff{until: now.Add(next), next: min(2*next, offAtMost)}
 	}
 }
 
-// InMove says whether a node is in a move.
+// InMove reports whether a node is in a move.
 func (e *Executor) InMove(node string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

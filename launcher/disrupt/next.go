@@ -6,92 +6,94 @@ import (
 )
 
 const (
-	// wholeAtMost is how long a move may take until its nodes are deleted: nodes have five minutes to join, and their launches are
-	// tried more than once.
+	// wholeAtMost is the longest time from the start of a move to the deletion of its nodes. A node has five minutes to
+	// join, and launches are retried.
 	wholeAtMost = 15 * time.Minute
-	// answerAtMost is how long the scheduler may be silent.
+	// answerAtMost is the longest time that the scheduler may take for an answer.
 	answerAtMost = 30 * time.Second
-	// protectedAtMost is how long something may speak against the move once its room is kept or paid: a PodDisruptionBudget whose pods
-	// are just being replaced lets them go again in a moment.
+	// protectedAtMost is the longest time that something may block a move whose reservations are made or whose nodes are
+	// launched. A PodDisruptionBudget may allow evictions again in a moment, when pods that are being replaced become ready.
 	protectedAtMost = 30 * time.Second
-	// confirmWithin is how fresh the scheduler's word about the room has to be when the nodes go.
+	// confirmWithin is the largest age of the scheduler's confirmation when the nodes are deleted.
 	confirmWithin = 2 * time.Second
 )
 
-// Step is what a move does next.
+// Step is the next step of a move.
 type Step string
 
 // The steps of a move.
 const (
-	// Cordon all nodes.
+	// Cordon cordons all nodes.
 	Cordon Step = "cordon"
-	// AskBusy asks the scheduler whether it has anything for the nodes.
+	// AskBusy asks the scheduler whether pods are assumed, nominated or promised on the nodes.
 	AskBusy Step = "ask whether busy"
-	// AskRoom asks the scheduler for room for the pods.
+	// AskRoom asks the scheduler for reservations for the pods.
 	AskRoom Step = "ask for room"
-	// Await the nodes that were launched, or that nothing speaks against the move any more.
+	// Await waits for the launched nodes, or until nothing blocks the move.
 	Await Step = "await"
-	// Delete the NodeClaims.
+	// Delete deletes the NodeClaims.
 	Delete Step = "delete"
-	// CallOff takes everything back.
+	// CallOff removes what the move has done.
 	CallOff Step = "call off"
-	// Done says that all NodeClaims are being deleted.
+	// Done means that all NodeClaims are being deleted.
 	Done Step = "done"
 )
 
-// NodeFacts is what is seen of a node that is to go.
+// NodeFacts is what is observed of a node of the move.
 type NodeFacts struct {
 	// Name of the node.
 	Name string
-	// Leaving says that its NodeClaim is being deleted, or gone.
+	// Leaving is true where the NodeClaim is being deleted or does not exist.
 	Leaving bool
-	// Cordoned says that it has the disruption taint.
+	// Cordoned is true where the node has the disruption taint.
 	Cordoned bool
-	// Protected is why it may not be disrupted: do-not-disrupt, a PodDisruptionBudget, a pod without a controller; empty for nothing.
+	// Protected is why the node may not be disrupted: do-not-disrupt, a PodDisruptionBudget, a pod without a controller.
+	// Empty means that nothing blocks it.
 	Protected string
-	// Idle says that the scheduler has nothing for it; asked after the cordon.
+	// Idle is true where no pod is assumed, nominated or promised on the node. The scheduler was asked after the cordon.
 	Idle bool
-	// Busy is what the scheduler has for it; empty for nothing, or where it was not asked.
+	// Busy names a pod that is assumed, nominated or promised on the node; empty where there is none, or the scheduler was
+	// not asked.
 	Busy string
-	// Uncovered is a pod of it that no room was asked for; empty for none.
+	// Uncovered is a pod of the node without a reservation; empty for none.
 	Uncovered string
 }
 
-// ReplacementFacts is what is seen of a NodeClaim that was launched for the move.
+// ReplacementFacts is what is observed of a NodeClaim that was launched for the move.
 type ReplacementFacts struct {
 	// Name of the NodeClaim.
 	Name string
-	// Gone says that it is being deleted, or gone: its launch failed, or its node did not join.
+	// Gone is true where the NodeClaim is being deleted or does not exist: its launch failed, or its node did not join.
 	Gone bool
-	// Initialized says that pods can run there.
+	// Initialized is true where pods can run on the node.
 	Initialized bool
 }
 
-// Facts are what is seen of a move.
+// Facts are what is observed of a move.
 type Facts struct {
-	// Running is for how long the move has.
+	// Running is the time since the start of the move.
 	Running time.Duration
-	// Nodes that are to go.
+	// Nodes are the nodes to remove.
 	Nodes []NodeFacts
-	// Halfway says that the cordons were not all made and told: something failed in between.
+	// Halfway is true where cordoning was begun and is not complete.
 	Halfway bool
-	// Deleting says that the deletion of the NodeClaims was begun.
+	// Deleting is true where deletion of the NodeClaims has begun.
 	Deleting bool
-	// Silent is for how long the scheduler has left the last question unanswered; zero where it answered.
+	// Silent is how long the last question has been without an answer; zero where it was answered.
 	Silent time.Duration
-	// Refused is why the scheduler gives no room; empty where it does, or was not asked.
+	// Refused is why the scheduler makes no reservations; empty where it does, or was not asked.
 	Refused string
-	// Room says that there is room for the pods that were asked for, Confirmed how long ago the scheduler said so.
+	// Room is true where the pods that were asked for have reservations.
 	Room bool
-	// Confirmed as above.
+	// Confirmed is the time since the scheduler confirmed the reservations.
 	Confirmed time.Duration
-	// Protected is for how long something speaks against the move now; zero for nothing.
+	// Protected is how long something has blocked the move; zero where nothing does.
 	Protected time.Duration
-	// Replacements are the NodeClaims that were launched.
+	// Replacements are the NodeClaims launched for the move.
 	Replacements []ReplacementFacts
 }
 
-// Next says what a move does next, and why where it is called off.
+// Next returns the next step of a move, and the reason where the move is called off.
 func Next(f Facts) (Step, string) {
 	leaving, staying := f.leaving()
 	switch {
@@ -100,9 +102,9 @@ func Next(f Facts) (Step, string) {
 	case f.Running >= wholeAtMost:
 		return CallOff, fmt.Sprintf("it was not done after %s", wholeAtMost)
 	case f.Deleting:
-		return Delete, "" // Some are gone: their pods have their room, and so have those of the others.
+		return Delete, "" // The pods of all nodes have reservations.
 	case leaving != "":
-		return CallOff, fmt.Sprintf("node %s leaves for another reason", leaving)
+		return CallOff, fmt.Sprintf("node %s is being terminated for another reason", leaving)
 	case f.Silent >= answerAtMost:
 		return CallOff, "the scheduler did not answer"
 	case f.Refused != "":
@@ -114,10 +116,10 @@ func Next(f Facts) (Step, string) {
 		}
 		return Await, ""
 	}
-	return f.onward()
+	return f.proceed()
 }
 
-// leaving names a node that leaves already, and one that does not.
+// leaving returns a node that is being terminated, and one that is not.
 func (f Facts) leaving() (leaving, staying string) {
 	for _, n := range f.Nodes {
 		if n.Leaving {
@@ -129,7 +131,7 @@ func (f Facts) leaving() (leaving, staying string) {
 	return leaving, staying
 }
 
-// protected is what speaks against disrupting the nodes.
+// protected returns what blocks the move; empty for nothing.
 func (f Facts) protected() string {
 	for _, n := range f.Nodes {
 		if n.Protected != "" {
@@ -139,8 +141,8 @@ func (f Facts) protected() string {
 	return ""
 }
 
-// onward is the way of a move that nothing speaks against.
-func (f Facts) onward() (Step, string) {
+// proceed returns the next step of a move that nothing blocks.
+func (f Facts) proceed() (Step, string) {
 	idle, covered := true, f.Room
 	for _, n := range f.Nodes {
 		if !n.Cordoned || f.Halfway {

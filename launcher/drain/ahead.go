@@ -9,16 +9,16 @@ const (
 	// launchPatience is how long the drain waits for the launch of the planned nodes, and for planning again what had no capacity:
 	// CreateFleet answers within a few seconds. Nothing is urgent then.
 	launchPatience = time.Minute
-	// doomedPatience is the same if EC2 takes the instance away in two minutes: pods need most of them to end gracefully.
-	doomedPatience = 10 * time.Second
+	// endingPatience is the same if EC2 takes the instance away in two minutes: pods need most of them to end gracefully.
+	endingPatience = 10 * time.Second
 )
 
 // Replacement is the state of the room for the pods of a terminating node.
 type Replacement struct {
 	// Waited is how long evictions have been delayed for it.
 	Waited time.Duration
-	// Doomed means that EC2 takes the instance away soon.
-	Doomed bool
+	// InstanceEnds means that EC2 takes the instance away soon.
+	InstanceEnds bool
 	// Late means that the termination grace period is over.
 	Late bool
 	// Answered means that the scheduler has planned.
@@ -43,8 +43,8 @@ const (
 // NextAhead returns the next step before pods are evicted: their room is planned and requested from EC2 first, unless that takes too long.
 func NextAhead(r Replacement) Ahead {
 	patience := launchPatience
-	if r.Doomed {
-		patience = doomedPatience
+	if r.InstanceEnds {
+		patience = endingPatience
 	}
 	switch {
 	case r.Late && (r.Answered || r.Waited > 0):

@@ -11,7 +11,7 @@ import (
 
 // TestNextAhead runs the files of testdata:
 //
-//	ahead waited=DURATION [doomed] [late] [answered] [launching=N] [failed=N]
+//	ahead waited=DURATION [ending] [late] [answered] [launching=N] [failed=N]
 //
 // and prints what happens about the room for the pods before the first eviction.
 func TestNextAhead(t *testing.T) {
@@ -34,8 +34,8 @@ func ahead(t *testing.T, d *datadriven.TestData) string {
 			if r.Waited, err = time.ParseDuration(arg.Vals[0]); err != nil {
 				t.Fatal(err)
 			}
-		case "doomed":
-			r.Doomed = true
+		case "ending":
+			r.InstanceEnds = true
 		case "late":
 			r.Late = true
 		case "answered":

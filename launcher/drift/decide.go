@@ -16,8 +16,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// The reasons, as Karpenter 1.14 has them (pkg/controllers/nodeclaim/disruption/drift.go, pkg/cloudprovider/drift.go of the
-// AWS provider).
+// The reasons of drift, as Karpenter 1.14 names them (pkg/controllers/nodeclaim/disruption/drift.go, and
+// pkg/cloudprovider/drift.go of the AWS provider).
 const (
 	NodePoolDrifted          = "NodePoolDrifted"
 	RequirementsDrifted      = "RequirementsDrifted"
@@ -33,35 +33,35 @@ const (
 // none stands for an empty list in messages.
 const none = "none"
 
-// youngest is the age from which on the type of a claim has to be offered: the catalogue may lag behind (Karpenter, 1 h).
+// youngest is the age from which the instance type of a claim must be offered. The catalog of instance types may lag behind
+// (Karpenter, 1 h).
 const youngest = time.Hour
 
-// Facts are what is known of a claim.
+// Facts are the observations that a decision uses.
 type Facts struct {
 	// Now is the time of the decision.
 	Now time.Time
-	// Claim that was launched.
+	// Claim is the NodeClaim, which was launched.
 	Claim *karpv1.NodeClaim
-	// Pool of the claim.
+	// Pool is the claim's NodePool.
 	Pool *karpv1.NodePool
-	// Class of the pool, resolved.
+	// Class is the NodePool's EC2NodeClass, resolved.
 	Class *awsv1.EC2NodeClass
-	// Types that can be launched from the class; nil where they are not known now.
+	// Types are the instance types that can be launched from the class; nil where they are unknown.
 	Types []catalog.InstanceType
-	// Instance of the claim; nil where it is not known now.
+	// Instance is the claim's instance; nil where it is unknown.
 	Instance *cloud.Instance
 }
 
-// Drift is why a claim is not what it should be; zero if it is.
+// Drift is why a claim differs from what its NodePool and class ask for; zero where it does not.
 type Drift struct {
-	// Reason is one of the package's.
+	// Reason is one of the package's constants.
 	Reason string
-	// Message for a human, with what is and what should be.
+	// Message explains the reason to users: the actual and the expected value.
 	Message string
 }
 
-// Decide says whether the claim has drifted. What is not known is not drift; what Karpenter stamped with another version of a
-// hash is not either.
+// Decide returns why the claim has drifted. Unknown facts are no drift, nor are hashes of different versions.
 func Decide(f Facts) Drift {
 	for _, look := range []func(Facts) Drift{poolDrift, requirements, offered, classDrift, image, securityGroups, subnet, reservation, placementGroup} {
 		if d := look(f); d.Reason != "" {
@@ -71,10 +71,10 @@ func Decide(f Facts) Drift {
 	return Drift{}
 }
 
-// stamps are a hash annotation and that of its version.
+// stamps are the keys of a hash annotation and of its version.
 type stamps struct{ hash, version string }
 
-// changed says whether both objects carry the hash of one version, and it differs.
+// changed reports whether both objects carry hashes of one version that differ.
 func (s stamps) changed(claim, source map[string]string) bool {
 	have, want := claim[s.hash], source[s.hash]
 	return have != "" && want != "" && claim[s.version] == source[s.version] && have != want
@@ -96,7 +96,7 @@ func classDrift(f Facts) Drift {
 	return Drift{NodeClassDrift, fmt.Sprintf("the spec of EC2NodeClass %s has changed since the launch", f.Class.Name)}
 }
 
-// requirements holds the claim's labels against the pool's requirements, which are no part of its hash.
+// requirements compares the claim's labels with the NodePool's requirements, which its hash does not cover.
 func requirements(f Facts) Drift {
 	var list []catalog.Requirement
 	for _, r := range f.Pool.Spec.Template.Spec.Requirements {
@@ -104,7 +104,7 @@ func requirements(f Facts) Drift {
 	}
 	required, err := catalog.NewRequirements(list)
 	if err != nil {
-		return Drift{} // The NodePool says so itself, and nothing is launched from it.
+		return Drift{} // The NodePool's condition reports it, and nothing is launched.
 	}
 	key, ok := required.Match(f.Claim.Labels)
 	if ok {
@@ -122,7 +122,7 @@ func offered(f Facts) Drift {
 	if at < 0 {
 		return Drift{InstanceTypeNotFound, fmt.Sprintf("instance type %s can no longer be launched from EC2NodeClass %s", name, f.Class.Name)}
 	}
-	// A reserved instance runs on as on-demand when its reservation ends: that is no drift, or CapacityReservationDrift.
+	// A reserved instance becomes on-demand when its capacity reservation ends. CapacityReservationDrift covers that.
 	same := func(o catalog.Offering) bool {
 		return o.CapacityType == capacity || o.CapacityType == catalog.CapacityTypeOf(capacity).EndsAs
 	}
@@ -132,7 +132,7 @@ func offered(f Facts) Drift {
 	return Drift{}
 }
 
-// image holds the AMI of the claim against the one that would be launched now.
+// image compares the claim's AMI with the one that would be launched now.
 func image(f Facts) Drift {
 	have := f.Claim.Status.ImageID
 	if have == "" && f.Instance != nil {
@@ -188,8 +188,8 @@ func subnet(f Facts) Drift {
 	return Drift{SubnetDrift, fmt.Sprintf("the instance is in %s, which EC2NodeClass %s no longer selects", f.Instance.SubnetID, f.Class.Name)}
 }
 
-// reservation holds the capacity reservation that the instance was launched into against those that the class selects: an instance
-// may not stay in one that is not its class's to use.
+// reservation compares the capacity reservation of the instance with those that the class selects. An instance may not use a
+// reservation that its class does not select.
 func reservation(f Facts) Drift {
 	if f.Instance == nil || f.Instance.ReservationID == "" {
 		return Drift{}
@@ -205,8 +205,8 @@ func reservation(f Facts) Drift {
 		f.Instance.ReservationID, f.Class.Name, cmp.Or(strings.Join(selected, ", "), none))}
 }
 
-// placementGroup holds the group that a node was launched into, which Karpenter's carry as a label, against the class's. A group
-// that is selected by its name may be any.
+// placementGroup compares the placement group of the node, which is a label of NodeClaims, with the one that the class
+// selects. A selector by name matches any group.
 func placementGroup(f Facts) Drift {
 	have, selector := f.Claim.Labels[awsv1.LabelPlacementGroupID], f.Class.Spec.PlacementGroupSelector
 	want := ""

@@ -1,4 +1,6 @@
-// Package drift says which nodes are no longer what their NodePool and EC2NodeClass ask for, and why: the condition Drifted of
-// the NodeClaim, with Karpenter's reasons. Decide is a pure function over what is known of the claim; the reconciler looks
-// at each claim when it, its NodePool or its class changes, and every few minutes for what changes in AWS alone.
+// Package drift finds nodes that differ from what their NodePool and EC2NodeClass ask for. It sets the condition Drifted of
+// their NodeClaims, with Karpenter's reasons.
+//
+// Decide is a pure function over the facts about a claim. The reconciler runs when a claim, its NodePool or its class
+// changes, and every few minutes for changes that only AWS shows.
 package drift

@@ -26,27 +26,27 @@ import (
 
 const (
 	workers = 4
-	// period is how often a claim is looked at for what changes in AWS alone (Karpenter, 5 min).
+	// period is how often a claim is checked for changes that only AWS shows (Karpenter, 5 min).
 	period = 5 * time.Minute
 )
 
-// Cloud is what drift needs of one; cloud.Cloud is one.
+// Cloud is the part of cloud.Cloud that drift uses.
 type Cloud interface {
-	// InstanceTypes lists what can be launched from a class.
+	// InstanceTypes lists the types that can be launched from a class.
 	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
-	// Instances describes those of the cluster.
+	// Instances describes the instances of the cluster.
 	Instances(ctx context.Context, sel cloud.Selector) ([]cloud.Instance, error)
 }
 
-// Config is what a Detector is made of. Every field is required but Ours.
+// Config holds the dependencies of a Detector. Every field is required but Ours.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
-	// Cloud is asked for types and instances.
+	// Cloud lists types and instances.
 	Cloud Cloud
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
-	// Ours says whether a claim is ours to judge: a live Karpenter's are not. Nil means all are.
+	// Ours reports whether the launcher manages a claim: not if a running Karpenter does. Nil means that it manages all.
 	Ours func(claim *karpv1.NodeClaim) bool
 }
 
@@ -83,7 +83,7 @@ func (d *Detector) SetupWithManager(mgr manager.Manager) error {
 		Complete(reconcile.Func(d.Reconcile))
 }
 
-// claims lists what to look at again; a cache that fails delays it to the next period.
+// claims lists the claims to reconcile. If the cache fails, they are reconciled after period.
 func (d *Detector) claims(ctx context.Context, sel client.MatchingFields, keep func(*karpv1.NodeClaim) bool) []reconcile.Request {
 	list := &karpv1.NodeClaimList{}
 	var options []client.ListOption
@@ -102,7 +102,7 @@ func (d *Detector) claims(ctx context.Context, sel client.MatchingFields, keep f
 	return out
 }
 
-// Reconcile looks at one NodeClaim.
+// Reconcile updates the condition Drifted of one NodeClaim.
 func (d *Detector) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return leadership.Reconciler(d.config.Guard, d.reconcile)(ctx, req)
 }
@@ -117,7 +117,7 @@ func (d *Detector) reconcile(ctx context.Context, req reconcile.Request) (reconc
 	}
 	facts, err := d.facts(ctx, claim)
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("drift of NodeClaim %s: %w", claim.Name, err)
+		return reconcile.Result{}, fmt.Errorf("deciding about drift of NodeClaim %s: %w", claim.Name, err)
 	}
 	if facts == nil {
 		return reconcile.Result{RequeueAfter: period}, nil
@@ -125,14 +125,14 @@ func (d *Detector) reconcile(ctx context.Context, req reconcile.Request) (reconc
 	drift := Decide(*facts)
 	if drift.Reason == CapacityReservationDrift {
 		if drift, err = d.again(ctx, facts); err != nil {
-			return reconcile.Result{}, fmt.Errorf("drift of NodeClaim %s: %w", claim.Name, err)
+			return reconcile.Result{}, fmt.Errorf("deciding about drift of NodeClaim %s: %w", claim.Name, err)
 		}
 	}
 	return reconcile.Result{RequeueAfter: period}, d.write(ctx, claim, drift)
 }
 
-// again decides with what EC2 says of the instance now: one whose capacity reservation has ended runs on as on-demand, and does not
-// drift because its class no longer selects what is gone.
+// again decides with the current state of the instance in EC2. When a capacity reservation ends, its instances become
+// on-demand. They have not drifted, though the class no longer selects the reservation.
 func (d *Detector) again(ctx context.Context, facts *Facts) (Drift, error) {
 	now, err := d.instances.ask(ctx, d.config.Cloud, facts.Instance.ID)
 	if err != nil {
@@ -142,8 +142,7 @@ func (d *Detector) again(ctx context.Context, facts *Facts) (Drift, error) {
 	return Decide(*facts), nil
 }
 
-// facts gathers what is known of a claim; nil where its NodePool or class is gone, or not ready: what they ask for is not
-// known then.
+// facts gathers the facts about a claim; nil where its NodePool or class does not exist, or the class is not Ready.
 func (d *Detector) facts(ctx context.Context, claim *karpv1.NodeClaim) (*Facts, error) {
 	pool, class := &karpv1.NodePool{}, &awsv1.EC2NodeClass{}
 	if err := d.config.Client.Get(ctx, client.ObjectKey{Name: claim.Labels[karpv1.NodePoolLabelKey]}, pool); err != nil {
@@ -168,7 +167,7 @@ func (d *Detector) facts(ctx context.Context, claim *karpv1.NodeClaim) (*Facts, 
 	return out, err
 }
 
-// write says what was found, if it is news.
+// write updates the condition Drifted where the decision has changed.
 func (d *Detector) write(ctx context.Context, claim *karpv1.NodeClaim, drift Drift) error {
 	before := claim.DeepCopy()
 	set := claim.StatusConditions()
@@ -177,7 +176,7 @@ func (d *Detector) write(ctx context.Context, claim *karpv1.NodeClaim, drift Dri
 		return nil
 	case drift.Reason == "":
 		if err := set.Clear(karpv1.ConditionTypeDrifted); err != nil {
-			return fmt.Errorf("clear condition Drifted of NodeClaim %s: %w", claim.Name, err)
+			return fmt.Errorf("clearing condition Drifted of NodeClaim %s: %w", claim.Name, err)
 		}
 	default:
 		set.SetTrueWithReason(karpv1.ConditionTypeDrifted, drift.Reason, drift.Message)
@@ -194,39 +193,39 @@ func (d *Detector) write(ctx context.Context, claim *karpv1.NodeClaim, drift Dri
 	return nil
 }
 
-// instances are those of the cluster as they were a short time ago. What drift looks at of an instance does not change, but for the
-// end of its capacity reservation.
+// instances caches the instances of the cluster. The properties that drift compares do not change, except at the end of a
+// capacity reservation.
 type instances struct {
-	mu    sync.Mutex
-	at    time.Time
-	known map[string]cloud.Instance
+	mu   sync.Mutex
+	at   time.Time
+	byID map[string]cloud.Instance
 }
 
-// get returns an instance; nil where it is not known yet.
+// get returns an instance; nil where it is not listed yet.
 func (i *instances) get(ctx context.Context, from Cloud, id string) (*cloud.Instance, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if found, ok := i.known[id]; ok {
+	if found, ok := i.byID[id]; ok {
 		return &found, nil
 	}
-	if time.Since(i.at) < period && i.known != nil {
+	if time.Since(i.at) < period && i.byID != nil {
 		return nil, nil
 	}
 	list, err := from.Instances(ctx, cloud.Selector{})
 	if err != nil {
 		return nil, err
 	}
-	i.at, i.known = time.Now(), make(map[string]cloud.Instance, len(list))
+	i.at, i.byID = time.Now(), make(map[string]cloud.Instance, len(list))
 	for _, one := range list {
-		i.known[one.ID] = one
+		i.byID[one.ID] = one
 	}
-	if found, ok := i.known[id]; ok {
+	if found, ok := i.byID[id]; ok {
 		return &found, nil
 	}
 	return nil, nil
 }
 
-// ask asks for an instance, whatever is known of it; nil where EC2 does not know it.
+// ask reads an instance from EC2, past the cache; nil where EC2 does not list it.
 func (i *instances) ask(ctx context.Context, from Cloud, id string) (*cloud.Instance, error) {
 	list, err := from.Instances(ctx, cloud.Selector{IDs: []string{id}})
 	if err != nil || len(list) == 0 {
@@ -234,6 +233,6 @@ func (i *instances) ask(ctx context.Context, from Cloud, id string) (*cloud.Inst
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.known[id] = list[0]
+	i.byID[id] = list[0]
 	return &list[0], nil
 }

@@ -8,15 +8,15 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Decision about one NodeClaim.
+// Decision is the decision about one NodeClaim.
 type Decision struct {
-	// Expired says that its time is over.
+	// Expired is true where expireAfter has passed.
 	Expired bool
-	// At is when it will be; zero for never.
+	// At is when the claim expires; zero for never.
 	At time.Time
 }
 
-// Decide says whether a claim has expired. One that leaves already does not expire as well.
+// Decide reports whether a claim has expired. A claim that is being deleted does not expire.
 func Decide(claim *karpv1.NodeClaim, now time.Time) Decision {
 	after := claim.Spec.ExpireAfter.Duration
 	if after == nil || claim.DeletionTimestamp != nil {
@@ -26,15 +26,16 @@ func Decide(claim *karpv1.NodeClaim, now time.Time) Decision {
 	return Decision{Expired: !now.Before(at), At: at}
 }
 
-// WindowAnnotation on a NodePool is how long the soft window of its nodes is, in place of the launcher's setting and its share of
-// expireAfter; three quarters of expireAfter at most. With a budget that has a schedule it makes room for a maintenance window.
+// WindowAnnotation on a NodePool sets the soft window of its nodes, in place of the launcher's setting and the share of
+// expireAfter. It is at most three quarters of expireAfter. Together with a scheduled budget it confines replacements to a
+// maintenance window.
 const WindowAnnotation = "slipway.dev/expiry-window"
 
-// share of expireAfter is what the soft window is at most, where its NodePool does not say how long it is to be.
+// share is the divisor of expireAfter that limits the soft window where the NodePool does not set one.
 const share = 10
 
-// Window is how long the soft window of a claim is: what its NodePool, which may be nil, says in WindowAnnotation, else a tenth of
-// expireAfter, and setting at most. Zero where there is none.
+// Window returns the length of a claim's soft window: what the NodePool sets in WindowAnnotation, else a tenth of
+// expireAfter but at most setting. It is zero where expireAfter is Never. pool may be nil.
 func Window(claim *karpv1.NodeClaim, pool *karpv1.NodePool, setting time.Duration) time.Duration {
 	after := claim.Spec.ExpireAfter.Duration
 	if after == nil {
@@ -48,9 +49,9 @@ func Window(claim *karpv1.NodeClaim, pool *karpv1.NodePool, setting time.Duratio
 	return max(min(setting, *after/share), 0)
 }
 
-// Soft is when the soft window of a claim begins: from then on its node may be replaced within the budgets, so that nothing is left
-// to end when expireAfter is over. It is window before the end, and a part of the first half of that later for each claim, by its
-// UID: nodes that were born together do not leave together. Zero where there is none.
+// Soft returns when the soft window of a claim begins. From then on its node may be replaced within the budgets, so that few
+// nodes reach their hard expiry. The window ends at the expiry. Each claim begins up to half a window later, by a hash of
+// its UID, so that nodes which were created together are not replaced together. It is zero where there is no window.
 func Soft(claim *karpv1.NodeClaim, window time.Duration) time.Time {
 	after := claim.Spec.ExpireAfter.Duration
 	if after == nil || window <= 0 {

@@ -1,9 +1,9 @@
-// Package expire ends NodeClaims that are older than their expireAfter, as Karpenter does: whatever budgets say, and
-// do-not-disrupt. What follows is the ordinary way to leave: package terminate has room planned for the pods first, and drains
-// within their budgets and the termination grace period.
+// Package expire deletes NodeClaims that are older than their expireAfter, as Karpenter does, regardless of budgets and
+// do-not-disrupt. Package terminate then makes reservations for the pods, and drains within PodDisruptionBudgets and the
+// termination grace period.
 //
-// Before that is a soft window (Soft), in which package roll replaces the node gracefully and within the budgets, if nothing is in
-// the way. With it an expiry that ignores budgets is the exception.
+// The expiry is preceded by a soft window (Soft). In it package roll replaces the node gracefully and within the budgets,
+// unless something blocks the node.
 //
-// Decide, a pure function, says when the hard end is; the reconciler looks at each NodeClaim when it changes and when it is due.
+// Decide, a pure function, returns when a claim expires. The reconciler runs when a NodeClaim changes and when it expires.
 package expire

@@ -17,34 +17,35 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 )
 
-// Reason is the reason that everything done here carries: Karpenter's label value.
+// Reason is the disruption reason of expired nodes, in Karpenter's metrics and conditions.
 const Reason = "expired"
 
 const (
 	workers = 4
-	// foreignPeriod is when a claim is looked at again that a live Karpenter has.
+	// foreignPeriod is when a claim of a running Karpenter is checked again.
 	foreignPeriod = time.Minute
 )
 
-// Ender ends nodes; *terminate.Terminator is one.
+// Ender terminates nodes; *terminate.Terminator is one.
 type Ender interface {
-	// Begin starts the end of a NodeClaim.
+	// Begin starts the termination of a NodeClaim.
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Config is what an Expiry is made of. Every field is required but Ours.
+// Config holds the dependencies of an Expiry. Every field is required but Ours.
 type Config struct {
 	// Client reads from the cache.
 	Client client.Client
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
-	// Ender ends nodes.
+	// Ender terminates nodes.
 	Ender Ender
-	// Ours says whether a claim is ours to end: a live Karpenter's are not. Nil means all are.
+	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may
+	// terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
 }
 
-// Expiry ends what has expired.
+// Expiry deletes expired NodeClaims.
 type Expiry struct{ config Config }
 
 // New returns an Expiry; SetupWithManager starts it.
@@ -66,7 +67,7 @@ func (e *Expiry) SetupWithManager(mgr manager.Manager) error {
 		Complete(reconcile.Func(e.Reconcile))
 }
 
-// Reconcile looks at one NodeClaim.
+// Reconcile deletes one NodeClaim if it has expired.
 func (e *Expiry) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	return leadership.Reconciler(e.config.Guard, e.reconcile)(ctx, req)
 }
@@ -88,7 +89,7 @@ func (e *Expiry) reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	klog.FromContext(ctx).Info("disrupting node(s)", "reason", Reason, "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName, "decision", "delete")
 	if err := e.config.Ender.Begin(ctx, claim, Reason); err != nil {
-		return reconcile.Result{}, fmt.Errorf("expire NodeClaim %s: %w", claim.Name, err)
+		return reconcile.Result{}, fmt.Errorf("expiring NodeClaim %s: %w", claim.Name, err)
 	}
 	return reconcile.Result{}, nil
 }

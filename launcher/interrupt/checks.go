@@ -17,8 +17,8 @@ const checkPeriod = time.Minute
 
 // Checker lists impaired instances; cloud.Cloud does.
 type Checker interface {
-	// Ailing lists the instances with failing status checks or scheduled events, other clusters' included.
-	Ailing(ctx context.Context) ([]cloud.InstanceStatus, error)
+	// Impaired lists the instances with failing status checks or scheduled events, other clusters' included.
+	Impaired(ctx context.Context) ([]cloud.InstanceStatus, error)
 }
 
 // RunChecks asks EC2 every minute for impaired instances, and terminates their claims, until ctx ends and while leading. This covers
@@ -33,21 +33,21 @@ func (i *Interruptions) RunChecks(ctx context.Context) error {
 
 // check runs one check. ctx is an effect's.
 func (i *Interruptions) check(ctx context.Context) error {
-	list, err := i.config.Checker.Ailing(ctx)
+	list, err := i.config.Checker.Impaired(ctx)
 	if err != nil {
 		return fmt.Errorf("status of instances: %w", err)
 	}
 	var errs []error
 	for _, status := range list {
 		if v := Judge(status, time.Now()); v.Reason != "" {
-			errs = append(errs, i.endAiling(ctx, status.ID, v))
+			errs = append(errs, i.endImpaired(ctx, status.ID, v))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// endAiling terminates the claim of an instance, if this launcher manages it and it is not being terminated yet.
-func (i *Interruptions) endAiling(ctx context.Context, id string, v Judgement) error {
+// endImpaired terminates the claim of an instance, if this launcher manages it and it is not being terminated yet.
+func (i *Interruptions) endImpaired(ctx context.Context, id string, v Judgment) error {
 	claim, err := i.claimOf(ctx, id)
 	if err != nil || claim == nil || claim.DeletionTimestamp != nil || !i.config.Ours(claim) {
 		return err

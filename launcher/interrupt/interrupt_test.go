@@ -175,7 +175,7 @@ func (s *scene) status(d *datadriven.TestData) {
 			status.Events = append(status.Events, e)
 		}
 	}
-	s.queue.Ail(status)
+	s.queue.Impair(status)
 }
 
 func (s *scene) duration(text string) time.Duration {

@@ -19,8 +19,8 @@ const (
 // impairedAtLeast is how long a status check must have failed: many failures are transient.
 const impairedAtLeast = 2 * time.Minute
 
-// Judgement is what follows from an instance's status.
-type Judgement struct {
+// Judgment is what follows from an instance's status.
+type Judgment struct {
 	// Reason is that of its NodeClaim's termination; empty if nothing follows.
 	Reason string
 	// Message is the text for people.
@@ -31,13 +31,13 @@ type Judgement struct {
 
 // Judge returns what follows from the status of an instance: a termination at once if a check has failed for two minutes, an orderly one if
 // EC2 has scheduled an event that stops or restarts it.
-func Judge(s cloud.InstanceStatus, now time.Time) Judgement {
+func Judge(s cloud.InstanceStatus, now time.Time) Judgment {
 	for _, check := range []struct {
 		reason, what string
 		since        time.Time
 	}{{reasonSystem, "system", s.SystemImpaired}, {reasonInstance, "instance", s.InstanceImpaired}} {
 		if !check.since.IsZero() && now.Sub(check.since) >= impairedAtLeast {
-			return Judgement{
+			return Judgment{
 				Reason: check.reason, Now: true,
 				Message: fmt.Sprintf("the %s status check fails since %s", check.what, check.since.UTC().Format(time.RFC3339)),
 			}
@@ -45,10 +45,10 @@ func Judge(s cloud.InstanceStatus, now time.Time) Judgement {
 	}
 	for _, e := range s.Events {
 		if disruptive(e) {
-			return Judgement{Reason: reasonEvent, Message: fmt.Sprintf("EC2 scheduled %s: %s", e.Code, e.Description)}
+			return Judgment{Reason: reasonEvent, Message: fmt.Sprintf("EC2 scheduled %s: %s", e.Code, e.Description)}
 		}
 	}
-	return Judgement{}
+	return Judgment{}
 }
 
 // disruptive reports whether the event stops or restarts the instance, and is not over: EC2 lists past events for a while (EC2 user guide,

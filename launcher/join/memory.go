@@ -89,7 +89,8 @@ func (m *memory) instance(claim types.UID, began time.Time) (cloud.InstanceState
 	return r.state, due
 }
 
-func (m *memory) told(claim types.UID, state cloud.InstanceState) {
+// recordState records EC2's answer for the claim's instance.
+func (m *memory) recordState(claim types.UID, state cloud.InstanceState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entry(claim).state = state

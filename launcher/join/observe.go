@@ -91,7 +91,7 @@ func (c *Controller) askInstance(ctx context.Context, o *Observed) {
 		klog.FromContext(ctx).V(2).Info("EC2 returned no state of an instance, asking again later", "instanceID", id, "err", err)
 	case len(found) == 1:
 		o.Instance = found[0].State
-		c.memory.told(o.Claim.UID, found[0].State)
+		c.memory.recordState(o.Claim.UID, found[0].State)
 	}
 }
 

@@ -60,7 +60,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		Launcher: l, claims: claims, id: id, mine: map[string]bool{id: true}, took: map[types.UID]bool{},
 		failed: map[cloud.Option]cloud.OfferingFailure{},
 	}
-	defer func() { l.giveBack(id, g.took) }()
+	defer func() { l.requeueMissed(id, g.took) }()
 	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.5, Steps: 100, Cap: lastRetry}
 	for len(g.claims) > 0 {
 		effects, cancel, err := l.config.Guard.Wait(ctx)
@@ -70,7 +70,7 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		err = g.attempt(effects)
 		cancel()
 		if id != "" && g.id != "" && g.id != id { // No claim of this group carries the old ID any more.
-			l.giveBack(id, g.took)
+			l.requeueMissed(id, g.took)
 			id = ""
 		}
 		pause := time.Duration(0)
@@ -337,7 +337,7 @@ func (g *group) receive(ctx context.Context, ids []string) error {
 	if err != nil {
 		return err
 	}
-	if err := g.deal(ctx, instances); err != nil {
+	if err := g.assign(ctx, instances); err != nil {
 		return err
 	}
 	g.config.Cloud.Settled(g.id)

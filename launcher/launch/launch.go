@@ -189,9 +189,9 @@ func (l *Launcher) claim(id string, claims []*karpv1.NodeClaim) bool {
 	return !taken
 }
 
-// giveBack ends what claim began. Claims that waited and that the group did not add, because they were written after it had searched, are
-// enqueued again.
-func (l *Launcher) giveBack(id string, took map[types.UID]bool) {
+// requeueMissed ends what claim began. It enqueues the waiting claims that the group did not add, because they were written
+// after its search.
+func (l *Launcher) requeueMissed(id string, took map[types.UID]bool) {
 	l.mu.Lock()
 	var missed []*karpv1.NodeClaim
 	for _, c := range l.lost[id] {

@@ -32,8 +32,8 @@ import (
 const (
 	// workers is the number of rejections that are handled concurrently.
 	workers = 4
-	// untoldFor is when a rejection is checked again whose pod the launcher may have bound before that was recorded.
-	untoldFor = time.Second
+	// unrecordedRetry is when a rejection is checked again whose pod the launcher may have bound before that was recorded.
+	unrecordedRetry = time.Second
 )
 
 // Health records rejections; *health.Health is one.
@@ -98,8 +98,8 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	claim := &claims.Items[0]
-	if untold(claim, pod) {
-		return reconcile.Result{RequeueAfter: untoldFor}, nil
+	if mayBeUnrecorded(claim, pod) {
+		return reconcile.Result{RequeueAfter: unrecordedRetry}, nil
 	}
 	if err := c.learn(ctx, pod, node, claim); err != nil {
 		return reconcile.Result{}, err
@@ -127,9 +127,9 @@ func promised(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 	return err == nil && slices.ContainsFunc(refs, func(r catalog.PodRef) bool { return r.UID == string(pod.UID) })
 }
 
-// untold reports whether slipway may have bound the pod although the claim does not record it: a kubelet may be faster. The record is
-// complete when the claim is initialized.
-func untold(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
+// mayBeUnrecorded reports whether slipway may have bound the pod although the claim does not record it yet: the kubelet may
+// reject the pod first. The record is complete when the claim is initialized.
+func mayBeUnrecorded(claim *karpv1.NodeClaim, pod *corev1.Pod) bool {
 	return promised(claim, pod) && !preBound(claim, pod) && metav1.GetControllerOf(pod) != nil &&
 		!conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized)
 }

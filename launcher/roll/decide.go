@@ -13,25 +13,25 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/expire"
 )
 
-// The reasons why a node is to be replaced, as metrics and conditions tell them.
+// The reasons for which a node is replaced, in metrics and conditions.
 const (
-	// Drifted nodes are no longer what their NodePool and class ask for.
+	// Drifted nodes differ from what their NodePool and EC2NodeClass ask for.
 	Drifted = "drifted"
-	// Expired nodes are in the soft window before their expireAfter is over.
+	// Expired nodes are in the soft window before the end of their expireAfter.
 	Expired = expire.Reason
 )
 
-// Due is why and since when a node is to be replaced; the zero Due says that it is not.
+// Due is the reason why a node must be replaced, and since when. It is zero where the node need not be replaced.
 type Due struct {
 	// Why is Drifted or Expired.
 	Why string
-	// Since is when its time came.
+	// Since is when the reason began.
 	Since time.Time
-	// Message for a human.
+	// Message explains the reason to users.
 	Message string
 }
 
-// DueOf says whether the node of a claim is to be replaced; window is how long its soft window before its expiry is.
+// DueOf returns why the node of a claim must be replaced. window is the length of the soft window before its expiry.
 func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
 	if claim.DeletionTimestamp != nil || !conditions.ClaimIs(claim, karpv1.ConditionTypeInitialized) {
 		return Due{}
@@ -49,24 +49,24 @@ func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
 	return Due{Why: Expired, Since: soft, Message: "expires at " + end.UTC().Format(time.RFC3339)}
 }
 
-// Candidate is a node that is to be replaced.
+// Candidate is a node that must be replaced.
 type Candidate struct {
-	// Claim and Node are the node's.
+	// Claim and Node are its objects.
 	Claim *karpv1.NodeClaim
 	Node  *corev1.Node
-	// Due says why.
+	// Due is the reason.
 	Due Due
-	// Empty says that no pod would have to move.
+	// Empty is true where no pod would have to move.
 	Empty bool
-	// Sick says that the node is not Ready: it counts in the budgets already.
-	Sick bool
-	// Protection is what keeps the node.
+	// Unready is true where the node is not Ready. The budgets count it as disrupted already.
+	Unready bool
+	// Protection is what blocks the node.
 	Protection disruption.Block
 }
 
-// Blocked is what keeps the candidate from being replaced; empty for nothing. A drifted node with a termination grace period is not
-// kept by its pods, as in Karpenter: the period is the end that its user has set to their protection. One that only expires soon is:
-// the hard end comes.
+// Blocked returns what blocks the candidate; empty where nothing does. Pods do not block a drifted node with a termination
+// grace period, as in Karpenter: its user has limited their protection. Pods do block a node that only expires soon, because
+// the expiry itself will end their protection.
 func (c Candidate) Blocked() string {
 	if c.Protection.ByPods && c.Due.Why == Drifted && c.Claim.Spec.TerminationGracePeriod != nil {
 		return ""
@@ -74,13 +74,14 @@ func (c Candidate) Blocked() string {
 	return c.Protection.Why
 }
 
-// Order sorts candidates in the order in which they go: empty ones move nobody, sick ones serve nobody, and then the oldest.
+// Order sorts candidates in the order of their replacement: empty nodes, whose replacement moves no pod, then nodes that are
+// not Ready, then the others, each by the time since when they are due.
 func Order(list []Candidate) {
 	rank := func(c Candidate) int {
 		switch {
 		case c.Empty:
 			return 0
-		case c.Sick:
+		case c.Unready:
 			return 1
 		}
 		return 2

@@ -1,9 +1,10 @@
-// Package roll replaces nodes that are to be exchanged for new ones of the same kind: those that have drifted, and those in the soft
-// window before they expire. All that may go are handed to the executor of moves in one pass, as many at a time as the budgets
-// allow: empty ones first, then those that are not Ready, then in the order in which their time came. What is in the way of a node
-// (do-not-disrupt, a PodDisruptionBudget) is told, and the node passed over, not waited for.
+// Package roll replaces nodes by equal new ones: nodes that have drifted, and nodes in the soft window before they expire.
 //
-// Due, Order and Blocked are pure functions; Roller is the loop around them.
+// A pass hands all candidates to the executor of moves, as many as the budgets allow: empty nodes first, then nodes that are
+// not Ready, then the others by the time since when they are due. A candidate may be blocked by do-not-disrupt or a
+// PodDisruptionBudget. An Event states the reason, and the pass skips the node.
+//
+// DueOf, Order and Blocked are pure functions. Roller is the loop around them.
 //
 // Goroutines: the one that calls Run. Its effects run under leadership.
 package roll

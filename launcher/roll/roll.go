@@ -21,48 +21,49 @@ import (
 )
 
 const (
-	// period is how often candidates are looked at: places in the budgets become free without a change that could be watched for.
+	// period is the time between two passes. Room in the budgets becomes free without a change that could be watched.
 	period = 2 * time.Second
-	// tellAgain is when a reason that has not changed is told again.
-	tellAgain = 15 * time.Minute
+	// eventEvery is the least time between two equal Events on one object.
+	eventEvery = 15 * time.Minute
 )
 
-// ErrBusy says that the node is being moved already, or that a move of it was called off a moment ago.
-var ErrBusy = errors.New("the node is being moved, or was to be moved a moment ago")
+// ErrBusy reports that the node is in a move already, or that a move of the node was called off recently.
+var ErrBusy = errors.New("the node is in a move, or a move of it was called off recently")
 
-// Mover moves nodes: it has room planned and launched for their pods, and ends their claims then.
+// Mover replaces nodes: their pods get reservations, on new nodes where necessary, and their NodeClaims are deleted.
 type Mover interface {
-	// Replace begins to move a node that is drifted or expires soon, for why, with a message for a human. It returns nil once the
-	// move is taken on, a *budget.RefusedError if the budgets have no place for it, and ErrBusy.
+	// Replace starts to replace a node that has drifted or expires soon. why is the reason, message explains it to users. It
+	// returns nil where the move is accepted, a *budget.RefusedError where the budgets do not allow it, or ErrBusy.
 	Replace(ctx context.Context, claim *karpv1.NodeClaim, why, message string) error
 }
 
-// Config is what a Roller is made of. Every field is required but Window and Ours.
+// Config holds the dependencies of a Roller. Every field is required but Window and Ours.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index.
 	Client client.Reader
-	// Guard lets effects happen while leading only.
+	// Guard allows effects only while this process leads.
 	Guard leadership.Guard
-	// Mover moves the nodes.
+	// Mover replaces the nodes.
 	Mover Mover
 	// Events records Karpenter's Events.
 	Events announce.EventRecorder
-	// Metrics count what may go.
+	// Metrics count the nodes that may be replaced.
 	Metrics *voluntary.Metrics
-	// Window is the longest soft window before an expiry of nodes whose NodePool does not say its own; zero means that there is none.
+	// Window is the longest soft window of nodes whose NodePool does not set one; zero means none.
 	Window time.Duration
-	// Ours says whether a claim is ours to move: a live Karpenter's are not. Nil means all are.
+	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may
+	// terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
 }
 
 // Roller replaces drifted and expiring nodes.
 type Roller struct {
 	config Config
-	// told are the reasons that were told of objects, and when. Only Run's goroutine touches it.
-	told map[types.UID]telling
+	// recorded is the last Event of each object. It belongs to Run's goroutine.
+	recorded map[types.UID]event
 }
 
-type telling struct {
+type event struct {
 	message string
 	at      time.Time
 }
@@ -75,36 +76,36 @@ func New(c Config) (*Roller, error) {
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
 	}
-	return &Roller{config: c, told: map[types.UID]telling{}}, nil
+	return &Roller{config: c, recorded: map[types.UID]event{}}, nil
 }
 
-// Run makes a pass every other second until ctx ends, while leading.
+// Run makes one pass per period until ctx ends, while this process leads.
 func (r *Roller) Run(ctx context.Context) error {
 	failed := func(err error) {
-		klog.FromContext(ctx).Error(err, "Could not look for nodes to replace; trying again")
+		klog.FromContext(ctx).Error(err, "Listing nodes to replace failed, will retry")
 	}
 	leadership.Every(ctx, r.config.Guard, period, failed, r.Pass)
 	return nil
 }
 
-// Pass looks at all candidates once and hands those that may go to the Mover. ctx is an effect's.
+// Pass examines all candidates once and hands those that may be replaced to the Mover. ctx ends with leadership.
 func (r *Roller) Pass(ctx context.Context) error {
 	began := time.Now()
-	// 1. Who is due, and what is in the way.
+	// 1. List the nodes that are due, and what blocks each.
 	list, err := r.candidates(ctx, began)
 	if err != nil {
 		return err
 	}
-	// 2. Who goes first.
+	// 2. Sort them.
 	Order(list)
-	// 3. As many as the budgets allow.
+	// 3. Replace as many as the budgets allow.
 	eligible := 0
 	full := map[string]bool{}
 	var errs []error
 	for _, c := range list {
 		if why := c.Blocked(); why != "" {
-			r.tell(c.Claim, why, began)
-			r.tell(c.Node, why, began)
+			r.record(c.Claim, why, began)
+			r.record(c.Node, why, began)
 			continue
 		}
 		eligible++
@@ -118,9 +119,9 @@ func (r *Roller) Pass(ctx context.Context) error {
 		case err == nil, errors.Is(err, ErrBusy):
 		case errors.As(err, &refused):
 			full[pool] = !refused.Taken
-			r.tellPool(ctx, refused, began)
+			r.recordRefusal(ctx, refused, began)
 		default:
-			errs = append(errs, fmt.Errorf("replace NodeClaim %s: %w", c.Claim.Name, err))
+			errs = append(errs, fmt.Errorf("replacing NodeClaim %s: %w", c.Claim.Name, err))
 		}
 	}
 	r.config.Metrics.Eligible(Drifted, eligible)
@@ -131,12 +132,12 @@ func (r *Roller) Pass(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// candidates are the nodes that are due.
+// candidates returns the nodes that are due.
 func (r *Roller) candidates(ctx context.Context, now time.Time) ([]Candidate, error) {
 	claims, pools := &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
 	for _, list := range []client.ObjectList{claims, pools} {
 		if err := r.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("list %T: %w", list, err)
+			return nil, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
 	poolOf := make(map[string]*karpv1.NodePool, len(pools.Items))
@@ -156,39 +157,40 @@ func (r *Roller) candidates(ctx context.Context, now time.Time) ([]Candidate, er
 	}
 	policies := &policyv1.PodDisruptionBudgetList{}
 	if err := r.config.Client.List(ctx, policies); err != nil {
-		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
+		return nil, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
 	}
 	return r.look(ctx, out, policies, now)
 }
 
-// forget lets go of what was told long ago.
+// forget drops Events that were recorded long ago.
 func (r *Roller) forget(now time.Time) {
-	for uid, t := range r.told {
-		if now.Sub(t.at) > tellAgain {
-			delete(r.told, uid)
+	for uid, t := range r.recorded {
+		if now.Sub(t.at) > eventEvery {
+			delete(r.recorded, uid)
 		}
 	}
 }
 
-// news says whether a message about an object is one, and remembers it.
-func (r *Roller) news(object client.Object, message string, now time.Time) bool {
-	if t, ok := r.told[object.GetUID()]; ok && t.message == message && now.Sub(t.at) <= tellAgain {
+// isNew reports whether the message differs from the last one about the object, or that one is old. It remembers the
+// message.
+func (r *Roller) isNew(object client.Object, message string, now time.Time) bool {
+	if t, ok := r.recorded[object.GetUID()]; ok && t.message == message && now.Sub(t.at) <= eventEvery {
 		return false
 	}
-	r.told[object.GetUID()] = telling{message: message, at: now}
+	r.recorded[object.GetUID()] = event{message: message, at: now}
 	return true
 }
 
-func (r *Roller) tell(object client.Object, message string, now time.Time) {
-	if r.news(object, message, now) {
+func (r *Roller) record(object client.Object, message string, now time.Time) {
+	if r.isNew(object, message, now) {
 		r.config.Events.Eventf(object, corev1.EventTypeNormal, "DisruptionBlocked", "%s", message)
 	}
 }
 
-func (r *Roller) tellPool(ctx context.Context, refused *budget.RefusedError, now time.Time) {
+func (r *Roller) recordRefusal(ctx context.Context, refused *budget.RefusedError, now time.Time) {
 	pool := &karpv1.NodePool{}
 	if refused.NodePool == "" || r.config.Client.Get(ctx, client.ObjectKey{Name: refused.NodePool}, pool) != nil {
 		return
 	}
-	r.tell(pool, refused.Error(), now)
+	r.record(pool, refused.Error(), now)
 }

@@ -86,10 +86,10 @@ func (t *Terminator) advance(ctx context.Context, s *scope) (time.Duration, erro
 		)
 	} else {
 		// 2. to 6. For a node that never joined: its pods never ran, and their controllers need not wait for its end.
-		steps = append(steps, t.giveBack)
+		steps = append(steps, t.evictUnstarted)
 	}
 	// 7. to 9. Terminate the instance, then the pods still bound to its node, then the objects.
-	steps = append(steps, t.endInstance, t.bury, t.release)
+	steps = append(steps, t.endInstance, t.failPods, t.release)
 	for _, step := range steps {
 		if wait, err := step(ctx, s); err != nil || wait > 0 {
 			return wait, err
@@ -161,7 +161,7 @@ func (t *Terminator) checkAlive(_ context.Context, s *scope) (time.Duration, err
 	}
 	// If EC2 takes the instance away, its state is checked while its node is still Ready: the API server would notice 40 s later.
 	for _, node := range s.nodes {
-		if c := conditions.Ready(node); c != nil && c.Status == corev1.ConditionTrue && !doomed(reasonOf(s.claim)) {
+		if c := conditions.Ready(node); c != nil && c.Status == corev1.ConditionTrue && !instanceEnds(reasonOf(s.claim)) {
 			return 0, nil
 		}
 	}

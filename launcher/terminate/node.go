@@ -79,7 +79,7 @@ func (t *Terminator) endOrphan(ctx context.Context, node *corev1.Node) (time.Dur
 	if id != "" && !t.ends.end(id, "node/"+node.Name, node.CreationTimestamp.Time) {
 		return instancePeriod, t.patchNode(ctx, node.Name, leave)
 	}
-	if _, err := t.bury(ctx, s); err != nil {
+	if _, err := t.failPods(ctx, s); err != nil {
 		return 0, err
 	}
 	if err := t.releaseNode(ctx, node); err != nil {

@@ -88,14 +88,14 @@ func (t *Terminator) replace(ctx context.Context, s *scope) (time.Duration, erro
 		return 0, err
 	}
 	reason := reasonOf(s.claim)
-	moving := disruption.DisplacedPods(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline}, doomed(reason))
+	moving := disruption.DisplacedPods(disruption.DrainFacts{Pods: pods, Now: s.now, Deadline: s.deadline}, instanceEnds(reason))
 	if len(moving) == 0 {
 		t.evictFrom(ctx, s, have, aheadUnneeded)
 		return 0, nil
 	}
 	facts := drain.Replacement{
 		Waited: s.now.Sub(have.since), Answered: have.answered, Late: !s.deadline.IsZero() && !s.now.Before(s.deadline),
-		Doomed: doomed(reason),
+		InstanceEnds: instanceEnds(reason),
 	}
 	if facts.Launching, facts.Failed, err = t.launches(ctx, have.claims); err != nil {
 		return 0, err
@@ -183,8 +183,8 @@ func reasonOf(claim *karpv1.NodeClaim) string {
 	return "deleted"
 }
 
-// doomed reports whether EC2 takes the instance away, whatever its pods need.
-func doomed(reason string) bool {
+// instanceEnds reports whether EC2 takes the instance away, whatever its pods need.
+func instanceEnds(reason string) bool {
 	return slices.Contains([]string{
 		string(cloud.SpotInterrupted), string(cloud.CapacityReservation), string(cloud.InstanceStopped), string(cloud.InstanceTerminated),
 	}, reason)

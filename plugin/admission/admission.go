@@ -17,12 +17,11 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
 )
 
-// errSelectorConflict says that admission refuses the pod: its nodeSelector contradicts that of its RuntimeClass.
+// errSelectorConflict reports that admission refuses the pod: its nodeSelector contradicts that of its RuntimeClass.
 var errSelectorConflict = errors.New("nodeSelector contradicts that of the RuntimeClass")
 
-// Limit returns the spec with the defaults of the namespace's LimitRanges. The error names the LimitRange whose bounds the
-// pod breaks: the API server refuses such a pod. The ranges may be of any namespaces, in the order in which they apply, with
-// the API server's own defaults set.
+// Limit returns the spec with the defaults of the namespace's LimitRanges. The error names the LimitRange that refuses the
+// pod. ranges may be of all namespaces. They must be in the order in which they apply, with the API server's defaults set.
 func Limit(ranges []*corev1.LimitRange, namespace string, spec corev1.PodSpec) (corev1.PodSpec, error) {
 	var here []*corev1.LimitRange
 	for _, l := range ranges {
@@ -54,8 +53,8 @@ func Limit(ranges []*corev1.LimitRange, namespace string, spec corev1.PodSpec) (
 	return out.Spec, nil
 }
 
-// SetRuntimeClass writes the overhead and the scheduling of the RuntimeClass into the spec. The error says why the API server
-// refuses the pod; the spec is then as it was.
+// SetRuntimeClass writes the overhead and the scheduling of the RuntimeClass into the spec. The error is the reason for
+// which the API server refuses the pod; the spec is then unchanged.
 func SetRuntimeClass(s *corev1.PodSpec, class *nodev1.RuntimeClass) error {
 	if class.Overhead != nil && len(s.Overhead) > 0 && !equality.Semantic.DeepEqual(class.Overhead.PodFixed, s.Overhead) {
 		return fmt.Errorf("overhead differs from that of RuntimeClass %s", class.Name)
@@ -78,9 +77,9 @@ func SetRuntimeClass(s *corev1.PodSpec, class *nodev1.RuntimeClass) error {
 	return nil
 }
 
-// PriorityClassOf returns the class that gives the pod its priority: the one that it names, else the global default; of
-// several global defaults, which admission warns of, the lowest. It is nil for a pod of priority 0 without a class, and found
-// is false where the named class is missing. The two system classes, which every cluster has, need not be among the classes.
+// PriorityClassOf returns the class that gives the pod its priority: the one that it names, else the global default. Of
+// several global defaults it is the lowest, as in admission. The class is nil for a pod of priority 0 without a class. found
+// is false where the named class does not exist. The two system classes exist in every cluster and need not be listed.
 func PriorityClassOf(classes []*schedulingv1.PriorityClass, s *corev1.PodSpec) (class *schedulingv1.PriorityClass, found bool) {
 	for _, c := range classes {
 		switch {
@@ -101,7 +100,7 @@ func PriorityClassOf(classes []*schedulingv1.PriorityClass, s *corev1.PodSpec) (
 	return nil, false
 }
 
-// SetPriority writes the value and the preemption policy of the class into a spec without a priority; nil is priority 0.
+// SetPriority writes the value and the preemption policy of the class into a spec without a priority; nil means priority 0.
 func SetPriority(s *corev1.PodSpec, class *schedulingv1.PriorityClass) {
 	if s.Priority != nil {
 		return

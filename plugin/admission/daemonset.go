@@ -18,23 +18,24 @@ const templateGeneration = "pod-template-generation"
 
 // Rules are the objects of a cluster that admission reads, of all namespaces.
 type Rules struct {
-	// LimitRanges in the order in which they apply.
+	// LimitRanges are in the order in which they apply.
 	LimitRanges []*corev1.LimitRange
-	// RuntimeClasses that pods may name.
+	// RuntimeClasses are those that pods may name.
 	RuntimeClasses []*nodev1.RuntimeClass
-	// PriorityClasses that pods may name, and the global default.
+	// PriorityClasses are those that pods may name, and the global default.
 	PriorityClasses []*schedulingv1.PriorityClass
 }
 
-// DaemonSet returns the DaemonSet with the template of the pods that the API server will make of it. The error says why it
-// will refuse them. A live pod of the DaemonSet, nil for none, shows what webhooks add; Current says which pods are fit for it.
+// DaemonSet returns the DaemonSet with its template as pods made from it will be after admission. The error is the reason
+// for which the API server will refuse them. live is a pod of the DaemonSet, which shows what webhooks add; nil for none. It
+// must be Current.
 //
-// The DaemonSet controller decides by the tolerations of the template as it is written on which nodes it makes pods. So
-// those of a RuntimeClass are left out: they bring no pod onto a node. Its node selector is not: a pod that it keeps off the
-// node takes no room there.
+// The DaemonSet controller decides on which nodes it creates pods by the tolerations of the template as written. So the
+// tolerations of a RuntimeClass are left out. The node selector of a RuntimeClass is kept: a pod that it excludes from the
+// node uses no resources there.
 func (r *Rules) DaemonSet(ds *appsv1.DaemonSet, live *corev1.Pod) (*appsv1.DaemonSet, error) {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ds.Namespace}, Spec: *ds.Spec.Template.Spec.DeepCopy()}
-	// A template has no requests for what it limits; a pod gets them.
+	// A pod gets requests for what its template only limits.
 	corev1defaults.SetObjectDefaults_Pod(&pod)
 	spec, err := Limit(r.LimitRanges, ds.Namespace, pod.Spec)
 	if err != nil {
@@ -68,16 +69,16 @@ func (r *Rules) setRuntimeClass(s *corev1.PodSpec) error {
 	return SetRuntimeClass(s, r.RuntimeClasses[i])
 }
 
-// Current reports whether the pod was made from the DaemonSet's template as it is, and stays.
+// Current reports whether the pod was made from the current template of the DaemonSet and is not ending.
 func Current(ds *appsv1.DaemonSet, pod *corev1.Pod) bool {
 	generation, known := ds.Annotations[appsv1.DeprecatedTemplateGeneration]
 	return known && ds.UID != "" && pod.Labels[templateGeneration] == generation && metav1.IsControlledBy(pod, ds) &&
 		pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 }
 
-// overlay writes into the spec what a live pod requests: the requests that the template states as the live pod has them, since
-// a webhook has changed them; of others the greater, since a LimitRange may have changed since the pod was made. Containers
-// that the template lacks are added.
+// overlay writes into the spec what a live pod requests. Where the template states a request, that of the live pod replaces
+// it, since a webhook has changed it. Of other requests the greater is used, since a LimitRange may have changed since the
+// pod was made. Containers that the template lacks are added.
 func overlay(s, template, live *corev1.PodSpec) {
 	s.Containers = overlayContainers(s.Containers, template.Containers, live.Containers)
 	s.InitContainers = overlayContainers(s.InitContainers, template.InitContainers, live.InitContainers)

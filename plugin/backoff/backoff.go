@@ -8,68 +8,69 @@ import (
 )
 
 const (
-	// first is the delay after the first launch that came to nothing, most what it doubles to.
+	// first is the delay after the first useless launch. It doubles up to most.
 	first, most = 10 * time.Second, 10 * time.Minute
-	// forgetAfter is how long after its delay an owner is forgotten.
+	// forgetAfter is how long after the end of its delay an owner is forgotten.
 	forgetAfter = 2 * most
-	// provenAfter is how long a pod runs before its launch counts as a success: a pod of higher priority, or the kubelet, may
-	// drive it off a moment after it has started.
+	// provenAfter is how long a pod must run for its launch to count as useful. A pod may be preempted or evicted shortly
+	// after its start.
 	provenAfter = time.Minute
-	// maxOwners bounds the owners that are remembered with a delay.
+	// maxOwners limits the number of owners with a delay that has ended.
 	maxOwners = 10000
 )
 
-// Pod is one that a node is launched for.
+// Pod is a pod for which a node is launched.
 type Pod struct {
-	// UID of the pod.
+	// UID is the pod's.
 	UID types.UID
 	// Owner is the UID of the pod's controller, or the pod's own.
 	Owner types.UID
 }
 
-// Delay says why nothing is launched for a pod.
+// Delay is why nothing is launched for an owner's pods.
 type Delay struct {
-	// NodeClaim whose node ran none of the pods that it was launched for.
+	// NodeClaim is the one whose node ran none of the pods for which it was launched.
 	NodeClaim string
-	// Reason why, empty where none is known.
+	// Reason is why the node did not run them; empty where that is unknown.
 	Reason string
 	// Until is when the next node may be launched.
 	Until time.Time
-	// Launches is how many rounds of launches came to nothing since one succeeded.
+	// Launches is the number of rounds of useless launches since the last useful one.
 	Launches int
 }
 
-// launch is a NodeClaim as one owner's pods see it.
+// launch is a NodeClaim and the pods of one owner for which it was launched.
 type launch struct {
 	claim string
 	owner types.UID
 	at    time.Time
-	// ended says that the node is initialized, or gone; gone that it went before.
-	ended, gone bool
-	node        string
-	pods        map[types.UID]*pod
+	// ended is true where the node is initialized or the NodeClaim was deleted, deleted where it was deleted before the node
+	// was initialized.
+	ended, deleted bool
+	node           string
+	pods           map[types.UID]*pod
 }
 
-// pod is what became of one that a node was launched for.
+// pod is the progress of a pod for which a node was launched.
 type pod struct {
-	// node that it was bound to, empty for none.
+	// node is the one that the pod is bound to; empty for none.
 	node string
-	// running is since when it runs, ran that it has for long enough.
+	// running is when the pod was first seen running. ran is true once it has run for provenAfter, or to its end.
 	running time.Time
 	ran     bool
-	// lost says why it does not run on its node, empty while it may.
+	// lost is why the pod does not run on its node; empty while it may.
 	lost string
 }
 
-// owner has the delay of an owner's pods.
+// owner holds the launches and the delay of an owner's pods.
 type owner struct {
 	launches map[*launch]bool
 	delay    Delay
-	// struck is when the last launch was found to have come to nothing.
+	// struck is when the last useless launch was found.
 	struck time.Time
 }
 
-// Launches are the launches that have not shown whether they were of use, and the delays that follow from the others. It is
+// Launches holds the launches that are not known to be useful or useless yet, and the delays caused by useless ones. It is
 // safe for concurrent use.
 type Launches struct {
 	mu      sync.Mutex
@@ -78,12 +79,12 @@ type Launches struct {
 	byPod   map[types.UID]*launch
 }
 
-// New returns Launches that know of none.
+// New returns empty Launches.
 func New() *Launches {
 	return &Launches{owners: map[types.UID]*owner{}, byClaim: map[string]map[types.UID]*launch{}, byPod: map[types.UID]*launch{}}
 }
 
-// Launched notes that the NodeClaim was launched for the pods. Called again it adds pods.
+// Launched records that the NodeClaim was launched for the pods. Further calls add pods.
 func (l *Launches) Launched(claim string, pods []Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,17 +104,17 @@ func (l *Launches) Launched(claim string, pods []Pod, now time.Time) {
 	}
 }
 
-// Initialized notes that the NodeClaim's node takes pods.
+// Initialized records that the NodeClaim's node accepts pods.
 func (l *Launches) Initialized(claim, node string) {
 	l.each(claim, func(at *launch) { at.ended, at.node = true, node })
 }
 
-// Gone notes that the NodeClaim was deleted before its node took pods.
-func (l *Launches) Gone(claim string) {
-	l.each(claim, func(at *launch) { at.ended, at.gone = true, true })
+// ClaimDeleted records that the NodeClaim was deleted before its node was initialized.
+func (l *Launches) ClaimDeleted(claim string) {
+	l.each(claim, func(at *launch) { at.ended, at.deleted = true, true })
 }
 
-// Forget drops a NodeClaim that failed to launch or to join: its NodePool is delayed for it.
+// Forget drops a NodeClaim that failed to launch or to join. Its NodePool is delayed instead.
 func (l *Launches) Forget(claim string) { l.each(claim, l.remove) }
 
 func (l *Launches) each(claim string, f func(*launch)) {
@@ -134,9 +135,9 @@ func (l *Launches) NodeOf(uid types.UID) string {
 	return ""
 }
 
-// Check judges the launches for the pod, which needs a node again, and those for its owner whose pods were lost. why is why the
-// node that was launched for it does not run it, empty where that is not known. It returns the owner's delay and whether it
-// lasts, and the NodeClaims that were just found to have come to nothing.
+// Check decides which launches were useless: the one for the pod, which needs a node again, and those for its owner whose
+// pods were lost. why is why the pod does not run on the launched node; empty where that is unknown. Check returns the
+// owner's delay, whether it lasts, and the NodeClaims that were just found useless.
 func (l *Launches) Check(p Pod, why string, now time.Time) (_ Delay, lasts bool, found []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +158,8 @@ func (l *Launches) Check(p Pod, why string, now time.Time) (_ Delay, lasts bool,
 	return o.delay, now.Before(o.delay.Until), found
 }
 
-// strike lengthens the owner's delay. Launches of one round count once: they were made before the first of them had failed.
+// strike lengthens the owner's delay. Launches of one round count once: they were made before the first of them was found
+// useless.
 func (l *Launches) strike(o *owner, at *launch, reason string, now time.Time) {
 	l.remove(at)
 	if !o.struck.IsZero() && at.at.Before(o.struck) {
@@ -173,8 +175,8 @@ func (l *Launches) strike(o *owner, at *launch, reason string, now time.Time) {
 	o.delay.Launches++
 	o.delay.NodeClaim, o.delay.Reason = at.claim, reason
 	n := o.delay.Launches - 1
-	if at.gone || !at.ended {
-		// Once, a node may go before its pods come for an ordinary reason.
+	if at.deleted || !at.ended {
+		// A node may be deleted before its pods are bound for an ordinary reason. The first such launch causes no delay.
 		n--
 	}
 	o.delay.Until = now
@@ -183,8 +185,8 @@ func (l *Launches) strike(o *owner, at *launch, reason string, now time.Time) {
 	}
 }
 
-// useless reports whether none of the pods that the node was launched for can come to run there any more, and why. A pod that
-// asks has come back from it.
+// useless reports whether none of the pods for which the node was launched can still run there, and why. The pod that asks
+// for a node again cannot.
 func (at *launch) useless(asks types.UID, why string, now time.Time) (string, bool) {
 	if at.proven(now) {
 		return "", false
@@ -201,7 +203,7 @@ func (at *launch) useless(asks types.UID, why string, now time.Time) (string, bo
 			lost++
 		case at.ended && p.node == "":
 		default:
-			return "", false // It is on its way, or there.
+			return "", false // The pod may still run there, or runs there.
 		}
 	}
 	return why, lost > 0
@@ -226,7 +228,7 @@ func (at *launch) proven(now time.Time) bool {
 	return false
 }
 
-// Tidy forgets what was of use and what is long over. It returns how many owners have a delay that lasts.
+// Tidy drops useful launches and expired delays. It returns how many owners have a delay that lasts.
 func (l *Launches) Tidy(now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,7 +260,7 @@ func (l *Launches) ownerOf(uid types.UID) *owner {
 	return o
 }
 
-// drop forgets one pod of a launch, and the launch with its last one.
+// drop drops one pod of a launch, and the launch with its last pod.
 func (l *Launches) drop(uid types.UID) {
 	at := l.byPod[uid]
 	if at == nil {

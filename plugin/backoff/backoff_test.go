@@ -50,7 +50,7 @@ func TestOneLaunch(t *testing.T) {
 		{"initialized, the pod comes back", func(l *backoff.Launches) { l.Initialized("c-1", "n-1") }, "a", 10 * time.Second, "too small"},
 		{"initialized, another pod asks", func(l *backoff.Launches) { l.Initialized("c-1", "n-1") }, "b", 0, ""},
 		{"in flight, the pod comes back: once for nothing", func(*backoff.Launches) {}, "a", 0, ""},
-		{"deleted, the pod comes back: once for nothing", func(l *backoff.Launches) { l.Gone("c-1") }, "a", 0, ""},
+		{"deleted, the pod comes back: once for nothing", func(l *backoff.Launches) { l.ClaimDeleted("c-1") }, "a", 0, ""},
 		{"failed, which delays its NodePool", func(l *backoff.Launches) { l.Forget("c-1") }, "a", 0, ""},
 		{"refused by the kubelet", func(l *backoff.Launches) {
 			l.Initialized("c-1", "n-1")
@@ -140,7 +140,7 @@ func TestDeletedAgainAndAgain(t *testing.T) {
 		claim := fmt.Sprintf("c-%d", i)
 		l.Launched(claim, []backoff.Pod{web("a")}, now)
 		now = now.Add(time.Second)
-		l.Gone(claim)
+		l.ClaimDeleted(claim)
 		delay, _, _ := l.Check(web("a"), "", now)
 		delays = append(delays, delay.Until.Sub(now).String())
 		now = delay.Until

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxReason bounds what is kept of a pod's own message, in bytes.
+// maxReason limits the length of a pod's own message, in bytes.
 const maxReason = 300
 
-// Observe notes a pod as the API server shows it. Pods that nothing was launched for cost a look into a map.
+// Observe records the state of a pod. For pods without a launch it only reads a map.
 func (l *Launches) Observe(seen *corev1.Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -25,14 +25,14 @@ func (l *Launches) Observe(seen *corev1.Pod, now time.Time) {
 	}
 	p.node = seen.Spec.NodeName
 	if at.node != "" && p.node != at.node {
-		l.drop(seen.UID) // It found room elsewhere.
+		l.drop(seen.UID) // The pod was bound to another node.
 		return
 	}
 	if seen.Status.Phase == corev1.PodRunning && p.running.IsZero() {
 		p.running = now
 	}
 	long := !p.running.IsZero() && now.Sub(p.running) >= provenAfter
-	why := drivenOff(seen)
+	why := rejection(seen)
 	switch {
 	case p.lost != "" || p.ran:
 	case long, why == "" && (seen.Status.Phase == corev1.PodSucceeded || seen.Status.Phase == corev1.PodFailed):
@@ -42,7 +42,7 @@ func (l *Launches) Observe(seen *corev1.Pod, now time.Time) {
 	}
 }
 
-// Deleted notes that the pod is gone. One that was lost counts on: another comes in its place.
+// Deleted records that the pod was deleted. A lost pod still counts: its controller creates another.
 func (l *Launches) Deleted(uid types.UID, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,9 +51,9 @@ func (l *Launches) Deleted(uid types.UID, now time.Time) {
 	}
 }
 
-// drivenOff says why the pod's node does not run it, empty while nothing speaks against it: the kubelet has refused or evicted
-// it, or a pod of higher priority takes its place.
-func drivenOff(pod *corev1.Pod) string {
+// rejection returns why the pod's node does not run it; empty where it may. The kubelet has refused or evicted the pod, or a
+// pod of higher priority preempts it.
+func rejection(pod *corev1.Pod) string {
 	s := pod.Status
 	if s.Phase == corev1.PodFailed && s.Reason != "" && s.Reason != "DeadlineExceeded" {
 		return short(s.Reason + ": " + s.Message)

@@ -44,7 +44,7 @@ func Make(ctx context.Context, in Input) Plan {
 		out = withPreferences(in, out)
 	}
 	out.CutShort = in.budget.Cancelled()
-	sayPriorities(in, &out)
+	addPriorities(in, &out)
 	out.Problems = problems(in)
 	out.nameClaims(in.NewName)
 	out.Restore(was)

@@ -135,8 +135,8 @@ func placed(in Input, p *Plan, least int32) int {
 	return n
 }
 
-// sayPriorities adds to reasons that are about limits which pods came first.
-func sayPriorities(in Input, p *Plan) {
+// addPriorities adds to reasons that are about limits which pods came first.
+func addPriorities(in Input, p *Plan) {
 	for ui := range p.Unplaced {
 		u := &p.Unplaced[ui]
 		own := priority(in.Classes[u.Class].Pod)

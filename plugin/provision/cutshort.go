@@ -53,7 +53,7 @@ func outOfTime() plan.Reason {
 // keepPassed reduces the last plan to what the filters let pass, when the time for rounds is over. It takes out what they
 // rejected and what they were not asked about. Then it asks them about the rest, which may depend on pods that were taken out.
 // What they have not let pass at the end of ctx is taken out too.
-func (s *rounds) keepPassed(ctx context.Context, found verify.Judgement, verdicts []verify.Verdict) error {
+func (s *rounds) keepPassed(ctx context.Context, found verify.Result, verdicts []verify.Verdict) error {
 	s.Plan.CutShort = true
 	if found.Unchecked != nil && ctx.Err() == nil {
 		var err error // The rest of the time is for the pods that were not asked about.
@@ -87,7 +87,7 @@ func (s *rounds) keepPassed(ctx context.Context, found verify.Judgement, verdict
 // takeOut takes out of the plan the pods that were rejected or not asked about. A claim whose alternatives were not asked about
 // is narrowed to its expected offering. If the NodePool's minValues need the alternatives, the claim's pods are taken out
 // instead. It reports whether any pod was taken out.
-func (s *rounds) takeOut(found verify.Judgement, verdicts []verify.Verdict) bool {
+func (s *rounds) takeOut(found verify.Result, verdicts []verify.Verdict) bool {
 	out := withdrawal{}
 	for _, x := range verdicts {
 		out.add(x.Class, x.Pods, plan.Reason{Code: "FilterRejected", Message: "the scheduler's filters reject the node that was planned: " + x.Reason})

@@ -85,7 +85,7 @@ type left struct {
 }
 
 // round makes a plan within a part of the time, so that there is time for the filters, and asks them.
-func (s *rounds) round(ctx context.Context) (verify.Judgement, error) {
+func (s *rounds) round(ctx context.Context) (verify.Result, error) {
 	start := time.Now()
 	s.in.NewName = s.request.newNames()
 	within, cancel := partOf(ctx, planPart)
@@ -96,7 +96,7 @@ func (s *rounds) round(ctx context.Context) (verify.Judgement, error) {
 }
 
 // check asks the filters about the plan.
-func (s *rounds) check(ctx context.Context) (verify.Judgement, error) {
+func (s *rounds) check(ctx context.Context) (verify.Result, error) {
 	start := time.Now()
 	found, err := s.provisioner.verifier.Check(ctx, s.view, s.in.Classes, s.Plan, s.in.Catalog)
 	s.VerifyTime += time.Since(start)

@@ -26,7 +26,7 @@ type observed struct {
 	// podBudgets are the PodDisruptionBudgets of the input.
 	podBudgets []disruption.PodBudget
 	// tallies count the nodes of each NodePool for its budgets.
-	tallies map[string]disruption.Tally
+	tallies map[string]disruption.PoolCount
 }
 
 // observe reads the input as of a time.
@@ -61,7 +61,7 @@ func observe(objects *input.Objects, now time.Time) *observed {
 	for _, c := range claims {
 		counted = append(counted, disruption.BudgetNodeOf(c, nil))
 	}
-	out.tallies = disruption.TallyNodes(counted, nil)
+	out.tallies = disruption.CountNodes(counted, nil)
 	return out
 }
 

@@ -44,7 +44,7 @@ type shape struct {
 // alternatives asks the filters about the other ways in which EC2 may launch the claims. It records for each claim those that
 // would not run its pods. Resources are compared as sums. The filters are asked once for all variants with the same signature,
 // and once for claims that are alike.
-func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*trial, out *Judgement) error {
+func (v *Verifier) alternatives(ctx context.Context, s *scene, asked map[int]*trial, out *Result) error {
 	out.Bad = map[int][]plan.Offer{}
 	known := map[string][]plan.Offer{}
 	var classes []*plan.Class

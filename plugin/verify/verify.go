@@ -100,8 +100,8 @@ type Verdict struct {
 	Pods []catalog.PodRef
 }
 
-// Judgement is the filters' answer about a plan.
-type Judgement struct {
+// Result is the filters' answer about a plan.
+type Result struct {
 	// Verdicts are the rejections. None means that all claims may be launched as expected.
 	Verdicts []Verdict
 	// Bad are the alternatives that would not run their claim's pods, by index of the claim; nil while there are Verdicts.
@@ -115,19 +115,19 @@ type Judgement struct {
 
 // Check asks the filters about the plan. The classes are those of the plan's input. When the context ends, Check returns what it
 // has asked so far and lists the rest as unchecked; that is no error.
-func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []plan.Class, p plan.Plan, cat catalog.State) (Judgement, error) {
+func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []plan.Class, p plan.Plan, cat catalog.State) (Result, error) {
 	scene, err := newScene(ctx, view, classes, p, cat)
 	switch {
 	case ctx.Err() != nil:
-		return Judgement{Unchecked: placed(p)}, nil
+		return Result{Unchecked: placed(p)}, nil
 	case err != nil:
-		return Judgement{}, err
+		return Result{}, err
 	}
 	all := newOverlay(view.Base(), scene.nodes())
 	all.attach = attachLimitsOf(cat, p.Claims)
 	v.lister.target = all
 	defer func() { v.lister.target = newOverlay(emptyLister{}, nil) }()
-	var out Judgement
+	var out Result
 	asked, among := map[int]*trial{}, shared{}
 	for _, c := range heavyLast(scene.order, classes) {
 		if ctx.Err() != nil {
@@ -143,7 +143,7 @@ func (v *Verifier) Check(ctx context.Context, view *clusterview.View, classes []
 		case ctx.Err() != nil: // Plugins that were interrupted may have answered for half of the nodes.
 			out.Unchecked = append(out.Unchecked, c)
 		case err != nil:
-			return Judgement{}, err
+			return Result{}, err
 		default:
 			out.Verdicts = append(out.Verdicts, rejected...)
 		}

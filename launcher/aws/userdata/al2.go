@@ -63,7 +63,7 @@ func kubeletFlags(in Input) []string {
 	text("register-with-taints", strings.Join(taints, ","))
 	number("max-pods", kubelet.MaxPods)
 	number("pods-per-core", kubelet.PodsPerCore)
-	if in.atOnce && !saysBurst(in.Custom) {
+	if in.atOnce && !setsBurst(in.Custom) {
 		number("registry-burst", new(in.burst()))
 	}
 	text("system-reserved", pairs(kubelet.SystemReserved, "="))

@@ -31,9 +31,9 @@ func burstConfig(in Input) (part, error) {
 	return newPart(nodeConfigType, string(text)), nil
 }
 
-// saysBurst reports whether a script of the user sets the limit itself: the launcher's flag would override the file that the script may
+// setsBurst reports whether a script of the user sets the limit itself: the launcher's flag would override the file that the script may
 // write.
-func saysBurst(custom string) bool {
+func setsBurst(custom string) bool {
 	for _, name := range []string{"registryBurst", "registry-burst"} {
 		if strings.Contains(custom, name) {
 			return true

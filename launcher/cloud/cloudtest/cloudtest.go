@@ -31,8 +31,8 @@ type Fixture struct {
 	Interrupt func(instanceID string)
 	// Garble sends a message that cannot be parsed.
 	Garble func()
-	// Ail gives a running instance an impaired status. If it is nil, the part that needs it is left out.
-	Ail func(cloud.InstanceStatus)
+	// Impair gives a running instance an impaired status. If it is nil, the part that needs it is left out.
+	Impair func(cloud.InstanceStatus)
 	// Patience is the longest delay of EC2's eventual consistency in this cloud, on a machine under any load; zero means two minutes.
 	Patience time.Duration
 	// Lacks reports whether the cloud, which is outside the test's control, was observed not to implement a feature of EC2: the contract
@@ -79,7 +79,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 		{"Terminate", suite.testTerminate},
 		{"UnknownInstances", suite.testUnknownInstances},
 		{"Interruptions", suite.testInterruptions},
-		{"Ailing", suite.testAiling},
+		{"Impaired", suite.testImpaired},
 		{"Canceled", suite.testCanceled},
 		{"Release", suite.testRelease},
 	} {
@@ -88,7 +88,7 @@ func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 			if f.NoCapacity == nil && slices.Contains([]string{"NoCapacity", "NextOffering"}, part.name) {
 				t.Skip("the capacity of this cloud cannot be limited")
 			}
-			if f.Ail == nil && part.name == "Ailing" {
+			if f.Impair == nil && part.name == "Impaired" {
 				t.Skip("the instances of this cloud cannot be impaired")
 			}
 			if f.Patience == 0 {

@@ -35,7 +35,7 @@ func run(t *testing.T, lacks func(cloudtest.Feature) bool) {
 				c.SetCapacity(memory.Offering{InstanceType: o.InstanceType, Zone: o.Zone, CapacityType: o.CapacityType}, 0)
 			},
 			Interrupt: func(id string) { c.Send(cloud.Message{Kind: cloud.SpotInterrupted, InstanceIDs: []string{id}}) },
-			Ail:       c.Ail,
+			Impair:    c.Impair,
 			Garble:    func() { c.Send(cloud.Message{Err: errors.New("the message is not an EventBridge event")}) },
 		}
 	})

@@ -97,29 +97,29 @@ func (c *Cloud) Stop(ids ...string) {
 	}
 }
 
-// Ail gives an instance an impaired status; the zero status makes it healthy again.
-func (c *Cloud) Ail(status cloud.InstanceStatus) {
+// Impair gives an instance an impaired status; the zero status makes it healthy again.
+func (c *Cloud) Impair(status cloud.InstanceStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := status.ID
 	status.ID = ""
-	delete(c.ailing, id)
+	delete(c.impaired, id)
 	if status.Events != nil || !status.SystemImpaired.IsZero() || !status.InstanceImpaired.IsZero() {
 		status.ID = id
-		c.ailing[id] = status
+		c.impaired[id] = status
 	}
 }
 
-// Ailing implements cloud.Cloud.
-func (c *Cloud) Ailing(ctx context.Context) ([]cloud.InstanceStatus, error) {
+// Impaired implements cloud.Cloud.
+func (c *Cloud) Impaired(ctx context.Context) ([]cloud.InstanceStatus, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.begin(ctx, Ailing); err != nil {
+	if err := c.begin(ctx, Impaired); err != nil {
 		return nil, err
 	}
 	var out []cloud.InstanceStatus
-	for _, id := range slices.Sorted(maps.Keys(c.ailing)) {
-		out = append(out, c.ailing[id])
+	for _, id := range slices.Sorted(maps.Keys(c.impaired)) {
+		out = append(out, c.impaired[id])
 	}
 	return out, nil
 }

@@ -29,7 +29,7 @@ const (
 	Instances     Call = "Instances"
 	Tag           Call = "Tag"
 	Terminate     Call = "Terminate"
-	Ailing        Call = "Ailing"
+	Impaired      Call = "Impaired"
 	Receive       Call = "Receive"
 	Delete        Call = "Delete"
 	Release       Call = "Release"
@@ -70,7 +70,7 @@ type Cloud struct {
 	throttled time.Time
 	classes   map[string]*cloud.NodeClassError
 	instances map[string]*instance
-	ailing    map[string]cloud.InstanceStatus
+	impaired  map[string]cloud.InstanceStatus
 	launches  map[string]launch
 	changed   chan struct{}
 	messages  []*message
@@ -123,7 +123,7 @@ func New(c Config) *Cloud {
 	return &Cloud{
 		config: c, types: types, capacity: map[Offering]int{}, iceUntil: map[Offering]time.Time{},
 		failures: map[Call][]error{}, classes: map[string]*cloud.NodeClassError{}, instances: map[string]*instance{},
-		launches: map[string]launch{}, changed: make(chan struct{}), arrived: make(chan struct{}), calls: map[Call]int{}, ailing: map[string]cloud.InstanceStatus{},
+		launches: map[string]launch{}, changed: make(chan struct{}), arrived: make(chan struct{}), calls: map[Call]int{}, impaired: map[string]cloud.InstanceStatus{},
 	}
 }
 

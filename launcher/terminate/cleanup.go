@@ -30,9 +30,9 @@ const leaseNamespace = "kube-node-lease"
 // instanceTerminated is the reason in the DisruptionTarget condition of pods whose instance terminated under them.
 const instanceTerminated = "InstanceTerminated"
 
-// bury fails and deletes the pods that are still bound to nodes whose instance has terminated: nothing runs there, and their controllers
-// need not wait for the pod garbage collector's 40 seconds.
-func (t *Terminator) bury(ctx context.Context, s *scope) (time.Duration, error) {
+// failPods fails and deletes the pods that are still bound to nodes whose instance has terminated. Their controllers then
+// need not wait for the pod garbage collector, which takes 40 seconds.
+func (t *Terminator) failPods(ctx context.Context, s *scope) (time.Duration, error) {
 	// The list comes from the API server: a pod bound a moment ago is not in the cache, and would be lost with the Node.
 	pods, err := t.podsOn(ctx, t.config.Reader, s.nodes)
 	if err != nil {
@@ -41,16 +41,16 @@ func (t *Terminator) bury(ctx context.Context, s *scope) (time.Duration, error) 
 	var errs []error
 	for _, pod := range pods {
 		if !disruption.Terminal(pod) || failedByUs(pod) {
-			errs = append(errs, t.buryPod(ctx, pod))
+			errs = append(errs, t.failPod(ctx, pod))
 		}
 	}
 	return 0, errors.Join(errs...)
 }
 
-// giveBack evicts the pods that were bound to a node whose kubelet never joined. They never ran, so no budget protects them, and their
-// controllers create others at once. The pods are deleted when the instance has terminated. A pod that a budget does protect has started
-// after all, and waits for that.
-func (t *Terminator) giveBack(ctx context.Context, s *scope) (time.Duration, error) {
+// evictUnstarted evicts the pods that were bound to a node whose kubelet never joined. They never ran, so no budget protects
+// them, and their controllers create others at once. The pods are deleted when the instance has terminated. A pod that a
+// budget does protect has started after all, and waits for that.
+func (t *Terminator) evictUnstarted(ctx context.Context, s *scope) (time.Duration, error) {
 	pods, err := t.podsOn(ctx, t.config.Client, s.nodes)
 	if err != nil {
 		return 0, err
@@ -62,13 +62,13 @@ func (t *Terminator) giveBack(ctx context.Context, s *scope) (time.Duration, err
 		}
 		// The instance is terminated whatever the result.
 		if err := t.evictor.evict(ctx, s, pod, reasonOf(s.claim)); err != nil {
-			klog.FromContext(ctx).Error(err, "Could not give a pod back early", "pod", klog.KObj(pod))
+			klog.FromContext(ctx).Error(err, "Evicting a pod of a node that never joined failed", "pod", klog.KObj(pod))
 		}
 	}
 	return 0, nil
 }
 
-func (t *Terminator) buryPod(ctx context.Context, pod *corev1.Pod) error {
+func (t *Terminator) failPod(ctx context.Context, pod *corev1.Pod) error {
 	var err error
 	if !failedByUs(pod) {
 		before := pod.DeepCopy()

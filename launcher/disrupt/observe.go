@@ -17,22 +17,22 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
-// sight is one look at a move.
-type sight struct {
+// observation is what one step of a move observes.
+type observation struct {
 	facts Facts
-	// nodes of it that exist, and the pods that have to move.
+	// nodes are the Nodes that exist, and pods those that have to move.
 	nodes []*corev1.Node
 	pods  []*corev1.Pod
 }
 
-// look sees how far a move is. Nodes and pods are read from the API server: a pod that came a moment ago counts.
-func (e *Executor) look(ctx context.Context, m *moving) (*sight, error) {
+// observe reads the state of a move. Nodes and pods are read from the API server, so that a pod bound a moment ago counts.
+func (e *Executor) observe(ctx context.Context, m *moving) (*observation, error) {
 	now := time.Now()
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	if err := e.config.Client.List(ctx, budgets, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
+		return nil, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
 	}
-	s := &sight{facts: Facts{
+	s := &observation{facts: Facts{
 		Running: now.Sub(m.started), Halfway: m.halfway, Deleting: m.deleting, Refused: m.refused,
 		Room: !m.confirmed.IsZero(), Confirmed: now.Sub(m.confirmed),
 	}}
@@ -41,7 +41,7 @@ func (e *Executor) look(ctx context.Context, m *moving) (*sight, error) {
 	}
 	guards := disruption.ReadPodBudgets(budgets.Items)
 	for i := range m.Claims {
-		node, err := e.lookAt(ctx, m, i, s, guards)
+		node, err := e.observeNode(ctx, m, i, s, guards)
 		if err != nil {
 			return nil, err
 		}
@@ -60,8 +60,8 @@ func (e *Executor) look(ctx context.Context, m *moving) (*sight, error) {
 	return s, err
 }
 
-// lookAt sees how one node stands.
-func (e *Executor) lookAt(ctx context.Context, m *moving, i int, s *sight, budgets []disruption.PodBudget) (NodeFacts, error) {
+// observeNode reads the state of one node.
+func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observation, budgets []disruption.PodBudget) (NodeFacts, error) {
 	f := NodeFacts{Name: m.nodes[i], Idle: m.idle[m.nodes[i]], Busy: m.busy[m.nodes[i]]}
 	claim, node := &karpv1.NodeClaim{}, &corev1.Node{}
 	err := errors.Join(
@@ -69,7 +69,7 @@ func (e *Executor) lookAt(ctx context.Context, m *moving, i int, s *sight, budge
 		client.IgnoreNotFound(e.config.Reader.Get(ctx, client.ObjectKey{Name: f.Name}, node)),
 	)
 	if err != nil {
-		return f, fmt.Errorf("look at node %s: %w", f.Name, err)
+		return f, fmt.Errorf("reading node %s: %w", f.Name, err)
 	}
 	if claim.UID != m.Claims[i].UID || claim.DeletionTimestamp != nil || node.Name == "" || node.DeletionTimestamp != nil {
 		f.Leaving = true
@@ -79,7 +79,7 @@ func (e *Executor) lookAt(ctx context.Context, m *moving, i int, s *sight, budge
 	s.nodes = append(s.nodes, node)
 	pods := &corev1.PodList{}
 	if err := e.config.Reader.List(ctx, pods, client.MatchingFields{index.PodNodeName: f.Name}); err != nil {
-		return f, fmt.Errorf("list pods of node %s: %w", f.Name, err)
+		return f, fmt.Errorf("listing pods of node %s: %w", f.Name, err)
 	}
 	var on []*corev1.Pod
 	for j := range pods.Items {
@@ -99,14 +99,14 @@ func (e *Executor) lookAt(ctx context.Context, m *moving, i int, s *sight, budge
 	return f, nil
 }
 
-// replacements are the claims that were launched for the move, as the cache shows them; one that it does not show yet is young.
+// replacements returns the state of the claims that were launched for the move.
 func (e *Executor) replacements(ctx context.Context, m *moving) ([]ReplacementFacts, error) {
 	var out []ReplacementFacts
 	for _, name := range m.replacements {
 		claim := &karpv1.NodeClaim{}
 		err := e.config.Reader.Get(ctx, client.ObjectKey{Name: name}, claim)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("get NodeClaim %s: %w", name, err)
+			return nil, fmt.Errorf("getting NodeClaim %s: %w", name, err)
 		}
 		out = append(out, ReplacementFacts{
 			Name: name, Gone: err != nil || claim.DeletionTimestamp != nil, Initialized: claim.StatusConditions().IsTrue(karpv1.ConditionTypeInitialized),
@@ -115,11 +115,11 @@ func (e *Executor) replacements(ctx context.Context, m *moving) ([]ReplacementFa
 	return out, nil
 }
 
-// sweep takes back the cordons that no move answers for: the process that had it is gone.
+// sweep removes cordons without a move: the process that ran the move has ended.
 func (e *Executor) sweep(ctx context.Context) error {
 	nodes := &corev1.NodeList{}
 	if err := e.config.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list Nodes: %w", err)
+		return fmt.Errorf("listing Nodes: %w", err)
 	}
 	var errs []error
 	for i := range nodes.Items {
@@ -127,16 +127,16 @@ func (e *Executor) sweep(ctx context.Context) error {
 		if n.Annotations[terminate.CordonedByAnnotation] != CordonedBy || !terminate.Cordoned(n) || e.InMove(n.Name) {
 			continue
 		}
-		errs = append(errs, e.orphan(ctx, n.Name))
+		errs = append(errs, e.uncordonOrphan(ctx, n.Name))
 	}
 	return errors.Join(errs...)
 }
 
-// orphan uncordons a node without a move, unless its claim is being deleted: then the move was done.
-func (e *Executor) orphan(ctx context.Context, node string) error {
+// uncordonOrphan uncordons a node without a move, unless its claim is being deleted: then the move was complete.
+func (e *Executor) uncordonOrphan(ctx context.Context, node string) error {
 	claims := &karpv1.NodeClaimList{}
 	if err := e.config.Client.List(ctx, claims, client.MatchingFields{index.ClaimNodeName: node}); err != nil {
-		return fmt.Errorf("list NodeClaims of node %s: %w", node, err)
+		return fmt.Errorf("listing NodeClaims of node %s: %w", node, err)
 	}
 	for i := range claims.Items {
 		current := &karpv1.NodeClaim{}

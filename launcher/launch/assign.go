@@ -64,15 +64,15 @@ func (g *group) resume(ctx context.Context, found []cloud.Instance) error {
 	if len(found) < len(g.claims) && time.Since(g.since) < lookFor {
 		return nil
 	}
-	if err := g.deal(ctx, found); err != nil {
+	if err := g.assign(ctx, found); err != nil {
 		return err
 	}
 	g.id, g.since = "", time.Time{}
 	return nil
 }
 
-// deal assigns one instance, in the order of IDs, to each claim, in the order of names. Surplus instances are terminated.
-func (g *group) deal(ctx context.Context, instances []cloud.Instance) error {
+// assign assigns one instance, in the order of IDs, to each claim, in the order of names. Surplus instances are terminated.
+func (g *group) assign(ctx context.Context, instances []cloud.Instance) error {
 	slices.SortFunc(instances, func(a, b cloud.Instance) int { return cmp.Compare(a.ID, b.ID) })
 	n := min(len(instances), len(g.claims))
 	var offered map[string]catalog.InstanceType
