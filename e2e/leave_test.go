@@ -48,7 +48,7 @@ func TestSpotInterruption(t *testing.T) {
 
 // leaving lists the NodeClaims of a pool whose end has begun.
 func (w *world) leaving(pool string) []observe.Claim {
-	return slices.DeleteFunc(w.everClaimed(pool), func(c observe.Claim) bool { return !c.Leaving.Seen() })
+	return slices.DeleteFunc(w.everClaimed(pool), func(c observe.Claim) bool { return !c.Terminating.Seen() })
 }
 
 // Without a word from the queue: EC2 is asked which instances are not well. One whose host has failed goes at once, one that EC2 will
@@ -78,7 +78,7 @@ func TestInstancesThatAreNotWell(t *testing.T) {
 		if got := c.Object.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); ended && (!got.IsTrue() || got.Reason != want) {
 			t.Errorf("NodeClaim %s ended because of %+v, want %s", c.Object.Name, got, want)
 		}
-		if c.Object.Name == well.Object.Name && c.Leaving.Seen() {
+		if c.Object.Name == well.Object.Name && c.Terminating.Seen() {
 			t.Errorf("NodeClaim %s, whose instance is well, was ended", c.Object.Name)
 		}
 	}

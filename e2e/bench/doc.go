@@ -1,3 +1,3 @@
-// Package bench holds the benchmarks that need a whole cluster; `make bench` runs them, docs/benchmarks.md tells what they
-// gave. It consists of tests: each benchmark starts a sandbox of its own and stops it. Nothing imports it.
+// Package bench holds the benchmarks that need a whole cluster. `make bench` runs them, and docs/benchmarks.md shows the
+// results. It consists of tests: each benchmark starts and stops its own sandbox. Nothing imports it.
 package bench

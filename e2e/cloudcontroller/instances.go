@@ -66,7 +66,7 @@ type instances struct {
 	region string
 }
 
-// InstanceExists tells whether the Node's instance exists.
+// InstanceExists reports whether the Node's instance exists.
 func (i instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
 	found, err := i.find(ctx, node)
 	if err != nil || found == nil {
@@ -75,7 +75,7 @@ func (i instances) InstanceExists(ctx context.Context, node *corev1.Node) (bool,
 	return stateOf(found) != ec2types.InstanceStateNameTerminated, nil
 }
 
-// InstanceShutdown tells whether the Node's instance is stopped.
+// InstanceShutdown reports whether the Node's instance is stopped.
 func (i instances) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
 	found, err := i.find(ctx, node)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/part"
 )
 
-// poll is how often a condition is looked at while starting.
+// poll is the time between two checks of a condition during the start.
 const poll = 25 * time.Millisecond
 
-// apiPatience is how long kube-apiserver may take until it is ready: seconds, unless the machine has other things to do.
+// apiPatience is how long kube-apiserver may take to become ready: seconds, or longer on a busy machine.
 const apiPatience = 2 * time.Minute
 
 // startAPI starts kube-apiserver on a free loopback port and waits until it is ready.
@@ -45,8 +45,8 @@ func (cp *ControlPlane) startAPI(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	// A server that is told to stop while it starts takes the whole process along (klog.Fatal in a post-start hook): it
-	// is waited for even when nobody wants it any more.
+	// A kube-apiserver that is stopped during its start ends the whole process (klog.Fatal in a post-start hook). So its
+	// start is awaited even after ctx has ended.
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiPatience)
 	defer cancel()
 	err = cp.await(patient, func(ctx context.Context) (bool, error) {
@@ -57,7 +57,7 @@ func (cp *ControlPlane) startAPI(ctx context.Context, cfg Config) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// apiOptions are the options that kube-apiserver would have read from its command line.
+// apiOptions returns the options that kube-apiserver would have read from its command line.
 func (cp *ControlPlane) apiOptions(ctx context.Context, listener net.Listener, emulated string) (options.CompletedOptions, error) {
 	opts := options.NewServerRunOptions()
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
@@ -82,7 +82,7 @@ func (cp *ControlPlane) apiFlags(port int, emulated string) []string {
 	flags := []string{
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
-		// A loopback address may not stand in the endpoints of service kubernetes, and nobody asks for them.
+		// The endpoints of Service kubernetes must not contain a loopback address, and nothing here uses them.
 		"--endpoint-reconciler-type=none",
 		fmt.Sprintf("--secure-port=%d", port),
 		"--etcd-servers=" + cp.etcd.endpoint,
@@ -106,7 +106,7 @@ func (cp *ControlPlane) apiFlags(port int, emulated string) []string {
 		"--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged=true",
 		"--profiling=false",
-		// A load test measures slipway, not the fairness between its own clients on a laptop.
+		// A load test measures slipway, not the fairness between its own clients.
 		"--enable-priority-and-fairness=false",
 		"--max-requests-inflight=0",
 		"--max-mutating-requests-inflight=0",
@@ -117,7 +117,7 @@ func (cp *ControlPlane) apiFlags(port int, emulated string) []string {
 	return flags
 }
 
-// await polls until done answers true, ctx ends, done fails, or a server failed.
+// await polls until done returns true, ctx ends, done fails, or a server failed.
 func (cp *ControlPlane) await(ctx context.Context, done wait.ConditionWithContextFunc) error {
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		if err := cp.Err(); err != nil {
@@ -127,5 +127,6 @@ func (cp *ControlPlane) await(ctx context.Context, done wait.ConditionWithContex
 	})
 }
 
-// Admin returns client settings of a member of system:masters, without client-side rate limits. The caller may change them.
+// Admin returns the client settings of a member of system:masters, without client-side rate limits. The caller may change
+// them.
 func (cp *ControlPlane) Admin() *rest.Config { return rest.CopyConfig(cp.admin) }

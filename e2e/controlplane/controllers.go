@@ -12,8 +12,8 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/part"
 )
 
-// startControllers starts kube-controller-manager, with each controller under its own service account as in a real
-// cluster. It does not wait for anything: what the controllers do shows in the objects.
+// startControllers starts kube-controller-manager. Each controller has its own service account, as in a real cluster. It
+// does not wait: the controllers' effects show in the objects.
 func (cp *ControlPlane) startControllers(ctx context.Context, _ Config) error {
 	kubeconfig, err := cp.KubeConfig("system:kube-controller-manager")
 	if err != nil {
@@ -68,5 +68,5 @@ func (cp *ControlPlane) controllerFlags(kubeconfig string) []string {
 	}
 }
 
-// forgetControllers removes what kube-controller-manager left in the process's globals, so that it can start again.
+// forgetControllers removes what kube-controller-manager leaves in globals of the process, so that it can start again.
 func forgetControllers() { configz.Delete(app.ConfigzName) }

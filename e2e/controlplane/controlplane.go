@@ -14,16 +14,16 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/part"
 )
 
-// Config of a control plane. The zero value is a good one.
+// Config configures a control plane. The zero value is valid.
 type Config struct {
-	// Folder that the temporary folder is made in; empty means os.TempDir().
+	// Folder is the parent of the temporary folder; empty means os.TempDir().
 	Folder string
-	// LogFile takes the logs of all three servers; empty means controlplane.log in the temporary folder.
+	// LogFile receives the logs of all three servers; empty means controlplane.log in the temporary folder.
 	LogFile string
-	// EmulatedVersion is what kube-apiserver and kube-controller-manager pretend to be, for example "1.34"; empty means
-	// the version they were built from.
+	// EmulatedVersion is the version that kube-apiserver and kube-controller-manager emulate, for example "1.34"; empty
+	// means the version from which they were built.
 	EmulatedVersion string
-	// Progress is called after each step of Start with what it was and how long it took; nil means nobody listens.
+	// Progress is called after each step of Start with the step and its duration; nil means no call.
 	Progress func(step string, took time.Duration)
 }
 
@@ -47,20 +47,20 @@ type ControlPlane struct {
 	stopErr    error
 }
 
-// Start starts a control plane and returns when its API server is ready, Karpenter's CRDs are established, slipway's
-// RBAC rules are applied and the default namespace has its service account, so that pods can be created. The control
-// plane outlives ctx, which bounds the start alone: end it with Stop.
+// Start starts a control plane. It returns when the API server is ready, Karpenter's CRDs are established, slipway's RBAC
+// rules are applied, and the default namespace has its service account, so that pods can be created. ctx limits only the
+// start; Stop ends the control plane.
 func Start(ctx context.Context, cfg Config) (*ControlPlane, error) {
 	folder, err := os.MkdirTemp(cfg.Folder, "slipway-cp-")
 	if err != nil {
-		return nil, fmt.Errorf("control plane: %w", err)
+		return nil, fmt.Errorf("starting the control plane: %w", err)
 	}
 	cp := &ControlPlane{folder: folder, failed: make(chan struct{})}
 	if err := cp.start(ctx, cfg); err != nil {
 		if cp.failure != nil {
 			err = errors.Join(err, cp.failure)
 		}
-		return nil, errors.Join(fmt.Errorf("control plane: %w", err), cp.Stop())
+		return nil, errors.Join(fmt.Errorf("starting the control plane: %w", err), cp.Stop())
 	}
 	return cp, nil
 }
@@ -135,10 +135,10 @@ func (cp *ControlPlane) Stop() error {
 	return cp.stopErr
 }
 
-// Failed is closed when one of the servers ended without Stop; Err tells why.
+// Failed returns a channel that is closed when a server ends without Stop. Err then returns why.
 func (cp *ControlPlane) Failed() <-chan struct{} { return cp.failed }
 
-// Err is why the control plane failed; nil before Failed is closed.
+// Err returns why the control plane failed; nil before Failed is closed.
 func (cp *ControlPlane) Err() error {
 	select {
 	case <-cp.failed:
@@ -148,10 +148,10 @@ func (cp *ControlPlane) Err() error {
 	}
 }
 
-// Folder is the temporary folder.
+// Folder returns the temporary folder.
 func (cp *ControlPlane) Folder() string { return cp.folder }
 
-// LogFile is where the servers log to.
+// LogFile returns the path of the servers' log.
 func (cp *ControlPlane) LogFile() string { return cp.logs.path }
 
 // fail records the first failure of a server.

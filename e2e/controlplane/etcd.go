@@ -12,11 +12,11 @@ import (
 // store is an etcd of one member.
 type store struct {
 	etcd *embed.Etcd
-	// endpoint for clients: a unix socket.
+	// endpoint is the clients' address, a unix socket.
 	endpoint string
 }
 
-// startStore starts an etcd that never syncs to disk: its data is gone with its folder anyway.
+// startStore starts an etcd that never syncs to disk, since its data is removed with the folder.
 func startStore(ctx context.Context, folder, logFile string) (*store, error) {
 	client := url.URL{Scheme: "unix", Path: filepath.Join(folder, "etcd.sock")}
 	peer := url.URL{Scheme: "unix", Path: filepath.Join(folder, "peer.sock")}
@@ -25,13 +25,13 @@ func startStore(ctx context.Context, folder, logFile string) (*store, error) {
 	cfg.Dir = filepath.Join(folder, "etcd")
 	cfg.ListenClientUrls = []url.URL{client}
 	cfg.ListenPeerUrls = []url.URL{peer}
-	// What members and clients would be told to dial: nobody asks, and etcd insists on a host and a port.
+	// etcd requires a host and a port to advertise. Nothing connects to them.
 	cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}
 	cfg.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2379"}}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.UnsafeNoFsync = true
 	cfg.QuotaBackendBytes = 4 << 30
-	// One member elects itself: there is nobody to wait for.
+	// A single member elects itself, without waiting for others.
 	cfg.TickMs, cfg.ElectionMs = 20, 200
 	cfg.LogLevel = "error"
 	cfg.LogOutputs = []string{logFile}
@@ -46,10 +46,10 @@ func startStore(ctx context.Context, folder, logFile string) (*store, error) {
 		return s, nil
 	case err := <-etcd.Err():
 		s.stop()
-		return nil, fmt.Errorf("not ready: %w", err)
+		return nil, fmt.Errorf("starting etcd: %w", err)
 	case <-ctx.Done():
 		s.stop()
-		return nil, fmt.Errorf("not ready: %w", ctx.Err())
+		return nil, fmt.Errorf("waiting until etcd is ready: %w", ctx.Err())
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 //go:linkname etcdClientLogger k8s.io/apiserver/pkg/storage/storagebackend/factory.etcd3ClientLogger
 var etcdClientLogger *zap.Logger //nolint:gochecknoglobals // It is Kubernetes' variable, not ours.
 
-// redirectEtcdClients sends what the etcd clients of this process say to a file, and drops it when the file is closed.
+// redirectEtcdClients sends the log of this process's etcd clients to a file. Once the file is closed, it drops the log.
 func redirectEtcdClients(file *os.File) {
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(file), zapcore.WarnLevel)
 	etcdClientLogger = zap.New(core, zap.ErrorOutput(zapcore.AddSync(io.Discard))).Named("etcd-client")

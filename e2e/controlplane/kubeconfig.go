@@ -6,13 +6,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Endpoint is the API server's URL.
+// Endpoint returns the API server's URL.
 func (cp *ControlPlane) Endpoint() string { return "https://" + cp.address }
 
-// CertificateAuthority is the PEM certificate that signed the API server's.
+// CertificateAuthority returns the PEM certificate of the authority that signed the API server's.
 func (cp *ControlPlane) CertificateAuthority() []byte { return cp.authority.caPEM }
 
-// RESTConfig issues a client certificate and returns client settings that act as user, a member of groups, without
+// RESTConfig issues a client certificate for a user who is a member of groups. It returns client settings without
 // client-side rate limits. It may be called concurrently.
 func (cp *ControlPlane) RESTConfig(user string, groups ...string) (*rest.Config, error) {
 	cert, key, err := cp.authority.client(user, groups...)
@@ -26,7 +26,7 @@ func (cp *ControlPlane) RESTConfig(user string, groups ...string) (*rest.Config,
 	}, nil
 }
 
-// KubeConfig issues a client certificate and returns a kubeconfig file that acts as user, a member of groups.
+// KubeConfig issues a client certificate for a user who is a member of groups, and returns a kubeconfig file with it.
 func (cp *ControlPlane) KubeConfig(user string, groups ...string) ([]byte, error) {
 	cert, key, err := cp.authority.client(user, groups...)
 	if err != nil {

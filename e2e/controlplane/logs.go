@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// logs is klog, the log of everything that is Kubernetes in this process, sent to a file.
+// logs redirects klog, the log of all Kubernetes code in this process, to a file.
 type logs struct {
 	path string
 	file *os.File
@@ -18,7 +18,7 @@ type logs struct {
 func redirectLogs(path string) (*logs, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("log: %w", err)
+		return nil, fmt.Errorf("opening the log: %w", err)
 	}
 	l := &logs{path: path, file: file}
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
@@ -31,7 +31,7 @@ func redirectLogs(path string) (*logs, error) {
 	return l, nil
 }
 
-// end closes the file and drops what is still logged: kube-apiserver's connections to etcd outlive it, and complain.
+// end closes the file and drops what is logged afterwards: kube-apiserver's connections to etcd live longer, and log errors.
 func (l *logs) end() error {
 	klog.Flush()
 	klog.SetOutput(io.Discard)

@@ -42,7 +42,7 @@ func (cp *ControlPlane) apply(ctx context.Context, _ Config) error {
 	}
 	for _, crd := range awsapis.CRDs {
 		if err := cp.await(ctx, served(client, crd)); err != nil {
-			return fmt.Errorf("CRD %s is not served: %w", crd.Name, err)
+			return fmt.Errorf("waiting until CRD %s is served: %w", crd.Name, err)
 		}
 	}
 	return nil
@@ -85,6 +85,7 @@ func applyRBAC(ctx context.Context, client kubernetes.Interface, rules manifests
 	return nil
 }
 
+// applyPolicies creates the admission policies and their bindings.
 func applyPolicies(ctx context.Context, client kubernetes.Interface) error {
 	admission, err := manifests.Admission()
 	if err != nil {
@@ -105,7 +106,7 @@ func applyPolicies(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// awaitServiceAccount waits for the service account that every pod of namespace default is given.
+// awaitServiceAccount waits for the default service account of namespace default, which pods need.
 func (cp *ControlPlane) awaitServiceAccount(ctx context.Context, _ Config) error {
 	client, err := kubernetes.NewForConfig(cp.admin)
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// serviceNetwork is the range of cluster IPs; serviceIP is the API server's in it.
+// serviceNetwork is the range of cluster IPs. serviceIP is the API server's.
 const (
 	serviceNetwork = "10.100.0.0/16"
 	serviceIP      = "10.100.0.1"
 )
 
-// authority signs the certificates of one control plane and keeps the files that the servers are started with.
+// authority signs the certificates of one control plane and holds the files with which its servers start.
 type authority struct {
 	folder string
 	cert   *x509.Certificate
@@ -100,10 +100,10 @@ func (a *authority) writeFiles() error {
 	return nil
 }
 
-// path of a file that newAuthority wrote.
+// path returns the path of a file that newAuthority wrote.
 func (a *authority) path(name string) string { return filepath.Join(a.folder, name) }
 
-// client issues a certificate that the API server takes for the user, a member of groups.
+// client issues a certificate that authenticates a user who is a member of groups.
 func (a *authority) client(user string, groups ...string) (cert, key []byte, err error) {
 	template, err := certificateTemplate(pkix.Name{CommonName: user, Organization: groups})
 	if err != nil {
@@ -132,7 +132,7 @@ func (a *authority) sign(template *x509.Certificate) (cert, key []byte, err erro
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, signer.Public(), a.key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("certificate for %s: %w", template.Subject.CommonName, err)
+		return nil, nil, fmt.Errorf("signing the certificate of %s: %w", template.Subject.CommonName, err)
 	}
 	key, err = keyutil.MarshalPrivateKeyToPEM(signer)
 	return encodeCertificate(der), key, err

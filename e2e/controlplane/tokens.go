@@ -26,15 +26,15 @@ import (
 // tokenPrefix is that of the tokens of `aws eks get-token`.
 const tokenPrefix = "k8s-aws-v1."
 
-// tokens are bearer tokens that say who their bearer is, and the webhook by which kube-apiserver learns it: what EKS's
-// authenticator is to nodes.
+// tokens issues bearer tokens that contain their user. It serves the webhook by which kube-apiserver authenticates them, as
+// EKS's authenticator does for nodes.
 type tokens struct {
 	key      []byte
 	listener net.Listener
 	running  *part.Part
 }
 
-// startTokens listens and tells kube-apiserver where.
+// startTokens starts the webhook and writes its kubeconfig for kube-apiserver.
 func (cp *ControlPlane) startTokens(ctx context.Context, _ Config) error {
 	t := &tokens{key: make([]byte, 32)}
 	if _, err := rand.Read(t.key); err != nil {
@@ -80,7 +80,7 @@ func (t *tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// read says who bears a token.
+// read returns the user of a token.
 func (t *tokens) read(token string) (user authenticationv1.UserInfo, ok bool) {
 	text, ours := strings.CutPrefix(token, tokenPrefix)
 	body, sum, _ := strings.Cut(text, ".")
@@ -101,11 +101,11 @@ func (t *tokens) sum(body string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Token returns a bearer token for a user, good as long as the control plane runs.
+// Token returns a bearer token for a user, valid as long as the control plane runs.
 func (cp *ControlPlane) Token(user string, groups ...string) (string, error) {
 	data, err := json.Marshal(authenticationv1.UserInfo{Username: user, Groups: groups})
 	if err != nil {
-		return "", fmt.Errorf("token of %s: %w", user, err)
+		return "", fmt.Errorf("encoding the token of %s: %w", user, err)
 	}
 	body := base64.RawURLEncoding.EncodeToString(data)
 	return tokenPrefix + body + "." + cp.tokens.sum(body), nil

@@ -76,7 +76,8 @@ func (c *cluster) price(o consolidate.Offer) float64 {
 	return c.market.OnDemand[o.InstanceType]
 }
 
-// objects are the cluster as the planner is told of it: without the nodes that go, and with the pods of those in without as pending.
+// objects returns the cluster as the planner sees it: without nodes that are being removed, and with the pods of the nodes
+// in without as pending.
 func (c *cluster) objects(without []string) *input.Objects {
 	out := &input.Objects{NodePools: c.pools}
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {

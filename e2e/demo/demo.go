@@ -16,23 +16,23 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
-// Config of a demo.
+// Config configures a demo.
 type Config struct {
-	// Sandbox to start; its Progress is set by the demo.
+	// Sandbox configures the sandbox. The demo sets its Progress.
 	Sandbox sandbox.Config
-	// Out receives the story, or with JSON the report alone.
+	// Out receives the steps as text, or with JSON the report alone.
 	Out io.Writer
 	// JSON prints one object at the end and nothing else.
 	JSON bool
-	// Terminal says that Out is one, on which the table is redrawn in place.
+	// Terminal is true where Out is a terminal, on which the table is redrawn in place.
 	Terminal bool
 }
 
-// patience is how long a step may take at most, whatever the sandbox's speed: no user waits longer.
+// patience is the longest time of a step, at any speed of the sandbox.
 const patience = 150 * time.Second
 
-// Run tells the story and returns its report. The error says what kept the story from being told at all, or that it was
-// interrupted; a step that did not come true is in the report.
+// Run runs the demo and returns its report. A step that fails is in the report. The error reports that the demo was
+// interrupted or its report could not be written.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	out := cfg.Out
 	if cfg.JSON {
@@ -42,7 +42,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	defer s.stop()
 	steps := s.steps()
 	for _, step := range steps {
-		if !s.tell(ctx, step) {
+		if !s.runStep(ctx, step) {
 			break
 		}
 	}
@@ -57,7 +57,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return s.report, ctx.Err()
 }
 
-// story is a demo under way.
+// story is a running demo.
 type story struct {
 	config   Config
 	screen   screen
@@ -69,7 +69,7 @@ type story struct {
 	cancel   context.CancelFunc
 }
 
-// step is one sentence of the story; run returns what came of it.
+// step is one step of the demo; run returns its result.
 type step struct {
 	name, title string
 	run         func(context.Context) (string, error)
@@ -87,7 +87,8 @@ func (s *story) steps() []step {
 	}
 }
 
-func (s *story) tell(ctx context.Context, st step) bool {
+// runStep runs one step, prints and records its result, and reports whether it succeeded.
+func (s *story) runStep(ctx context.Context, st step) bool {
 	s.screen.line("\n── %s", st.title)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -106,7 +107,7 @@ func (s *story) tell(ctx context.Context, st step) bool {
 	return err == nil
 }
 
-// start brings the sandbox up and begins to watch it.
+// start starts the sandbox and watches it.
 func (s *story) start(ctx context.Context) (string, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
@@ -133,7 +134,7 @@ func (s *story) stop() {
 		return
 	}
 	s.stopped = true
-	s.cancel() // The watches end first: kube-apiserver waits for them.
+	s.cancel() // kube-apiserver waits for open watches, so they end first.
 	if s.sandbox != nil {
 		if err := s.sandbox.Stop(); err != nil {
 			s.screen.line("the sandbox did not stop cleanly: %v", err)
@@ -141,7 +142,7 @@ func (s *story) stop() {
 	}
 }
 
-// evidence is the end of both processes' logs, for a step that failed.
+// evidence returns the end of the logs of scheduler and launcher, for a step that failed.
 func (s *story) evidence() string {
 	var text strings.Builder
 	for _, name := range []string{"scheduler", "launcher"} {

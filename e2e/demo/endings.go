@@ -19,7 +19,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-// interrupt takes the spot instance with the most pods away and waits until they run elsewhere and the node is gone.
+// interrupt interrupts the spot instance with the most pods, and waits until they run elsewhere and the NodeClaim is
+// deleted.
 func (s *story) interrupt(ctx context.Context) (string, error) {
 	victim, ok := busiestSpot(s.recorder.Overview(namespace))
 	if !ok {
@@ -35,8 +36,8 @@ func (s *story) interrupt(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.screen.line("   EC2 announces the interruption of %s (%s, %d pods)", victim.Node, victim.InstanceType, victim.Pods)
-	err := s.watching(ctx, "the pods to run elsewhere and node "+victim.Node+" to be gone", func() bool {
-		return s.gone(victim.NodeClaim) && s.running() == s.report.Pods.Wanted
+	err := s.watching(ctx, "the pods to run elsewhere and node "+victim.Node+" to be removed", func() bool {
+		return s.deleted(victim.NodeClaim) && s.running() == s.report.Pods.Wanted
 	})
 	s.report.Pods.Lost = s.report.Pods.Wanted - s.running() + s.failed()
 	if err != nil {
@@ -59,7 +60,7 @@ func busiestSpot(o view.Overview) (view.NodeRow, bool) {
 	return best, best.Pods > 0
 }
 
-func (s *story) gone(nodeClaim string) bool {
+func (s *story) deleted(nodeClaim string) bool {
 	for _, c := range s.recorder.Claims() {
 		if c.Object.Name == nodeClaim {
 			return c.Deleted.Seen()
@@ -68,7 +69,7 @@ func (s *story) gone(nodeClaim string) bool {
 	return false
 }
 
-// failed counts pods that a kubelet refused or that died with their node.
+// failed counts pods that a kubelet rejected or that failed with their node.
 func (s *story) failed() int {
 	n := 0
 	for _, p := range s.recorder.Pods() {
@@ -83,20 +84,20 @@ func (s *story) scaleDown(ctx context.Context) (string, error) {
 	if _, err := s.scale(ctx, func(*appsv1.Deployment) (int, error) { return 0, nil }); err != nil {
 		return "", err
 	}
-	err := s.watching(ctx, "all NodeClaims to be gone", func() bool { return len(s.recorder.Overview(namespace).Nodes) == 0 })
+	err := s.watching(ctx, "all NodeClaims to be deleted", func() bool { return len(s.recorder.Overview(namespace).Nodes) == 0 })
 	if err != nil {
 		return "", err
 	}
-	return "every node was empty for 5 s, was asked for once more, and is gone", nil
+	return "every node was empty for 5 s, the scheduler confirmed it, and the node was removed", nil
 }
 
-// leaks waits for EC2 to show that nothing of ours runs any more.
+// leaks waits until EC2 shows no running instance of slipway.
 func (s *story) leaks(ctx context.Context) (string, error) {
 	deadline := time.Now().Add(15 * time.Second)
 	for {
 		s.report.Instances = s.countInstances()
 		if s.report.Instances.Leaked == 0 {
-			// The histories before the instances, as the rules ask for.
+			// The rules need the histories read before the instances.
 			evidence := invariants.Evidence{Claims: s.recorder.Claims()}
 			evidence.Instances = s.sandbox.AWS().Instances()
 			if broken := invariants.Always(evidence); len(broken) > 0 {
@@ -105,7 +106,7 @@ func (s *story) leaks(ctx context.Context) (string, error) {
 			return fmt.Sprintf("%d instances launched, %d terminated, none left", s.report.Instances.Launched, s.report.Instances.Terminated), nil
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			return "", fmt.Errorf("%d instances still run and no NodeClaim owns them", s.report.Instances.Leaked)
+			return "", fmt.Errorf("%d instances still run, and no NodeClaim owns them", s.report.Instances.Leaked)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -127,7 +128,7 @@ func (s *story) countInstances() Instances {
 	return out
 }
 
-// measure fills the report's timings, how pods were bound, and what other plans would have cost.
+// measure fills in the report's timings, how pods were bound, and what other plans would cost.
 func (s *story) measure(ctx context.Context) error {
 	pods := s.recorder.Pods()
 	mine := pods[:0]
@@ -144,7 +145,7 @@ func (s *story) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Without what is in flight: the question is what the same pods would cost from nothing.
+	// In-flight nodes are left out: the plans start from an empty cluster.
 	state.InFlight = nil
 	for name, pool := range state.NodePools {
 		pool.Usage = nil
@@ -164,10 +165,11 @@ func (s *story) measure(ctx context.Context) error {
 	return nil
 }
 
-// eventsWithin is how late an Event may be: they are written beside the bindings, one after the other.
+// eventsWithin is how late an Event may be. Events are written in the background, one after the other.
 const eventsWithin = 3 * time.Second
 
-// countPreBound counts the pods with an Event PreBound, until every pod of our nodes has one or they are late.
+// countPreBound counts the pods with an Event PreBound. It ends when every pod on nodes of the demo has one, or after
+// eventsWithin.
 func (s *story) countPreBound(ctx context.Context) error {
 	onOurs := 0
 	for _, n := range s.report.Nodes {
@@ -218,7 +220,7 @@ func (s *story) summary() {
 	}
 }
 
-// classes groups pods by identical needs, as the plugin does. They are shown as they were before anything was bound.
+// classes groups pods by identical needs, as the plugin does. The pods are as they were before they were bound.
 func classes(pods []observe.Pod) []plan.Class {
 	index := map[string]int{}
 	var out []plan.Class

@@ -8,72 +8,72 @@ import (
 
 // Report is what `slipway-sandbox demo --output json` prints.
 type Report struct {
-	// OK says that every step came true.
+	// OK is true where every step succeeded.
 	OK bool `json:"ok"`
-	// Steps in their order; those after a failed one are not there.
+	// Steps are the steps that ran, in order.
 	Steps []Step `json:"steps"`
-	// Pods of the Deployments, over the whole story.
+	// Pods counts the pods of the Deployments over the whole demo.
 	Pods Pods `json:"pods"`
-	// Nodes as they were once all pods ran.
+	// Nodes are those that existed when all pods ran.
 	Nodes []Node `json:"nodes"`
-	// CostPerHour of these nodes in USD.
+	// CostPerHour is the cost of these nodes in USD.
 	CostPerHour float64 `json:"costPerHour"`
-	// LowerBoundPerHour that no set of nodes for these pods can beat, in USD.
+	// LowerBoundPerHour is a lower bound of the cost of any nodes for these pods, in USD.
 	LowerBoundPerHour float64 `json:"lowerBoundPerHour"`
 	// FirstFitPerHour is what first-fit decreasing would pay for these pods, in USD.
 	FirstFitPerHour float64 `json:"firstFitPerHour"`
-	// Instances on EC2, over the whole story.
+	// Instances counts the instances on EC2 over the whole demo.
 	Instances Instances `json:"instances"`
-	// Seconds that the stages of the scale-up took.
+	// Seconds are the durations of the stages of the scale-up.
 	Seconds observe.Timings `json:"seconds"`
 }
 
-// Step is one step of the story.
+// Step is the result of one step.
 type Step struct {
-	// Name of the step.
+	// Name is the step's.
 	Name string `json:"name"`
-	// OK says that it came true.
+	// OK is true where the step succeeded.
 	OK bool `json:"ok"`
-	// Seconds it took.
+	// Seconds is the step's duration.
 	Seconds float64 `json:"seconds"`
-	// Detail for a human: what came of it, or what went wrong.
+	// Detail is the result, or what failed.
 	Detail string `json:"detail"`
 }
 
-// Pods counts the pods of the story.
+// Pods counts the pods of the demo.
 type Pods struct {
-	// Wanted by the Deployments.
+	// Wanted is the sum of the Deployments' replicas.
 	Wanted int `json:"wanted"`
-	// Running at the end of the scale-up.
+	// Running is how many ran at the end of the scale-up.
 	Running int `json:"running"`
-	// PreBound by the launcher, ahead of the scheduling queue.
+	// PreBound is how many the launcher bound, ahead of the scheduling queue.
 	PreBound int `json:"preBound"`
-	// Lost: wanted and not running again after the interruption, or failed on their node.
+	// Lost is how many did not run again after the interruption, or failed on their node.
 	Lost int `json:"lost"`
 }
 
-// Node is one node of the story.
+// Node is one node of the demo.
 type Node struct {
-	// Name of the Node.
+	// Name is the Node's.
 	Name string `json:"name"`
-	// InstanceType that EC2 gave, such as m7g.large.
+	// InstanceType is such as m7g.large.
 	InstanceType string `json:"instanceType"`
-	// Zone such as us-east-1a.
+	// Zone is such as us-east-1a.
 	Zone string `json:"zone"`
 	// CapacityType is spot or on-demand.
 	CapacityType string `json:"capacityType"`
-	// Price in USD per hour.
+	// Price is in USD per hour.
 	Price float64 `json:"price"`
-	// Pods on it, without those of DaemonSets.
+	// Pods is the number of pods on the node, without those of DaemonSets.
 	Pods int `json:"pods"`
 }
 
 // Instances counts the instances that slipway launched.
 type Instances struct {
-	// Launched and, of these, Terminated.
+	// Launched is how many were launched, and Terminated how many of them terminated.
 	Launched   int `json:"launched"`
 	Terminated int `json:"terminated"`
-	// Leaked are those that still run at the end although no NodeClaim owns them.
+	// Leaked is how many still run at the end though no NodeClaim owns them.
 	Leaked int `json:"leaked"`
 }
 

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// screen prints the story: lines that stay, and on a terminal a block below them that is redrawn in place.
+// screen prints permanent lines, and on a terminal a block below them that is redrawn in place.
 type screen struct {
 	out io.Writer
-	// live says that out is a terminal, where a block can be redrawn.
+	// live is true where out is a terminal.
 	live bool
-	// drawn is how many lines of the block stand on the terminal.
+	// drawn is the number of lines of the block on the terminal.
 	drawn int
 	last  string
 	at    time.Time
 }
 
-// line prints text that stays.
+// line prints a permanent line.
 func (s *screen) line(format string, args ...any) {
 	s.erase()
 	fmt.Fprintf(s.out, format+"\n", args...)
 }
 
-// progress shows how far a step is: on a terminal the whole block, redrawn; elsewhere its last line, when that has changed
-// and at most every two seconds.
+// progress shows the progress of a step. On a terminal it redraws the whole block. Elsewhere it prints the block's last
+// line, when that has changed and at most every two seconds.
 func (s *screen) progress(block string) {
 	block = strings.TrimRight(block, "\n")
 	if s.live {
@@ -41,7 +41,7 @@ func (s *screen) progress(block string) {
 	}
 }
 
-// keep leaves the block that was drawn last where it is; off a terminal it prints it whole.
+// keep makes the block permanent. Off a terminal it prints the whole block.
 func (s *screen) keep(block string) {
 	s.erase()
 	fmt.Fprintln(s.out, strings.TrimRight(block, "\n"))
@@ -49,7 +49,7 @@ func (s *screen) keep(block string) {
 
 func (s *screen) erase() {
 	if s.drawn > 0 {
-		// Up to the block's first line, then clear from there to the end of the screen (ECMA-48 CUU, ED).
+		// Move up to the block's first line, then clear the rest of the screen (ECMA-48 CUU, ED).
 		fmt.Fprintf(s.out, "\x1b[%dA\r\x1b[J", s.drawn)
 		s.drawn = 0
 	}

@@ -38,7 +38,7 @@ func (s *story) apply(ctx context.Context, file string) error {
 		case errors.Is(err, io.EOF):
 			return f.Close()
 		case err != nil:
-			return fmt.Errorf("%s: %w", file, err)
+			return fmt.Errorf("decoding %s: %w", file, err)
 		}
 		if obj.GetKind() == "Deployment" || obj.GetKind() == "Pod" {
 			obj.SetNamespace(namespace)
@@ -63,7 +63,7 @@ func (s *story) pool(ctx context.Context) (string, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("the NodePool is not Ready: %s", pool.StatusConditions().Root().Message)
+			return "", fmt.Errorf("waiting for the NodePool: it is not Ready: %s", pool.StatusConditions().Root().Message)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -111,7 +111,7 @@ func (s *story) scale(ctx context.Context, replicas func(*appsv1.Deployment) (in
 		d := &list.Items[i]
 		n, err := replicas(d)
 		if err != nil {
-			return 0, fmt.Errorf("deployment %s: %w", d.Name, err)
+			return 0, fmt.Errorf("scaling Deployment %s: %w", d.Name, err)
 		}
 		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
 		if err := s.client.Patch(ctx, d, patch); err != nil {
@@ -122,7 +122,7 @@ func (s *story) scale(ctx context.Context, replicas func(*appsv1.Deployment) (in
 	return sum, nil
 }
 
-// awaitRunning waits until all wanted pods run, showing the table meanwhile.
+// awaitRunning waits until all wanted pods run, and shows the table meanwhile.
 func (s *story) awaitRunning(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -142,7 +142,7 @@ func (s *story) running() int {
 	return n
 }
 
-// watching waits until done, redrawing the table ten times a second at most.
+// watching waits until done returns true, and redraws the table at most ten times a second.
 func (s *story) watching(ctx context.Context, what string, done func() bool) error {
 	for !done() {
 		s.screen.progress(s.table())

@@ -80,11 +80,11 @@ func New(cfg Config) (*AWS, error) {
 // URL of the endpoint.
 func (a *AWS) URL() string { return a.cfg.Endpoint }
 
-// Region that is asked.
+// Region returns the region of all calls.
 func (a *AWS) Region() string { return a.cfg.Region }
 
-// Variables are the environment variables, as NAME=value, that point an AWS client there. Credentials are the user's own:
-// LocalStack tells accounts by them.
+// Variables returns the environment variables, as NAME=value, that point an AWS client at this AWS. The credentials are the
+// user's: LocalStack derives the account from them.
 func (a *AWS) Variables() []string {
 	out := []string{
 		"AWS_ENDPOINT_URL=" + a.cfg.Endpoint, "AWS_REGION=" + a.cfg.Region, "AWS_DEFAULT_REGION=" + a.cfg.Region,

@@ -138,8 +138,8 @@ func (a *AWS) queue(ctx context.Context, out *Prepared) {
 	out.note("made the queue %s", a.cfg.ClusterName)
 }
 
-// cluster makes an EKS cluster, which tells the launcher the Kubernetes version; where nodes find the API server it is told
-// by the sandbox.
+// cluster creates an EKS cluster, from which the launcher reads the Kubernetes version. The sandbox passes the API server's
+// endpoint to the launcher.
 func (a *AWS) cluster(ctx context.Context, version string, subnets []ec2types.Subnet, out *Prepared) {
 	if _, err := a.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &a.cfg.ClusterName}); err == nil {
 		return

@@ -82,7 +82,7 @@ func (w *watch) poll(ctx context.Context) (changed []instance.Instance, err erro
 	return changed, nil
 }
 
-// update notes an instance; ok if it is to be told. One that was never seen alive never is.
+// update records an instance; ok is true where Watch must send it. An instance that was never seen running is not sent.
 func (w *watch) update(ctx context.Context, i ec2types.Instance) (_ instance.Instance, ok bool, err error) {
 	id, state := awssdk.ToString(i.InstanceId), stateOf(i)
 	known, seen := w.seen[id]
@@ -153,10 +153,10 @@ func (w *watch) typeOf(ctx context.Context, name ec2types.InstanceType) (ec2type
 			return info, nil
 		}
 	}
-	return ec2types.InstanceTypeInfo{}, fmt.Errorf("EC2 does not tell the size of instance type %s", name)
+	return ec2types.InstanceTypeInfo{}, fmt.Errorf("reading the size of instance type %s: EC2 does not list it", name)
 }
 
-// userData is what the instance boots from, empty where it has none.
+// userData returns the user data of the instance; empty where it has none.
 func (w *watch) userData(ctx context.Context, i ec2types.Instance) (string, error) {
 	answer, err := w.ec2.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{
 		InstanceId: i.InstanceId, Attribute: ec2types.InstanceAttributeNameUserData,
@@ -171,11 +171,11 @@ func (w *watch) userData(ctx context.Context, i ec2types.Instance) (string, erro
 	if decoded, wrong := base64.StdEncoding.DecodeString(text); wrong == nil {
 		return string(decoded), nil
 	}
-	// Some stand-ins tell it decoded.
+	// Some stand-ins return it decoded.
 	return text, nil
 }
 
-// machine is the hardware of an instance type.
+// machine returns the hardware of an instance type.
 func machine(info ec2types.InstanceTypeInfo) instance.Instance {
 	out := instance.Instance{
 		Arch: "amd64", CPUs: int64(awssdk.ToInt32(info.VCpuInfo.DefaultVCpus)), MemoryMiB: awssdk.ToInt64(info.MemoryInfo.SizeInMiB),

@@ -6,10 +6,10 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/observe"
 )
 
-// guardedInstances: each NodeClaim has Karpenter's finalizer from before its launch until its instance has ended, so that whoever
-// deletes it ends the instance. The finalizer goes last: a NodeClaim that lacks it, or that is gone, has no living instance. No time
-// is allowed for that, since the launcher waits for EC2 to show the instance as terminated. Whoever takes the evidence reads the
-// histories before the instances.
+// guardedInstances finds living instances whose NodeClaim lacks Karpenter's finalizer or does not exist. The finalizer is
+// set before the launch and removed after the instance has terminated, so that deleting the NodeClaim terminates the
+// instance. No delay is allowed, since the launcher waits for EC2 to report the instance as terminated. The evidence's
+// histories must be read before its instances.
 func guardedInstances(e *Evidence) []string {
 	live := e.live()
 	var out []string
@@ -28,7 +28,7 @@ func guardedInstances(e *Evidence) []string {
 	return out
 }
 
-// unguardedWhileThere reports whether the NodeClaim lacked the finalizer before anybody deleted it.
+// unguardedWhileThere reports whether the NodeClaim lacked the finalizer before its deletion was requested.
 func unguardedWhileThere(c observe.Claim) bool {
-	return c.Unguarded.Seen() && (!c.Leaving.Seen() || c.Unguarded.Before(c.Leaving))
+	return c.Unguarded.Seen() && (!c.Terminating.Seen() || c.Unguarded.Before(c.Terminating))
 }

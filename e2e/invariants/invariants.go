@@ -18,28 +18,28 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// launchTag is the tag that carries a launch id.
+// launchTag is the tag with the launch id.
 const launchTag = catalog.LaunchAnnotation
 
-// Evidence is what is known of a cluster.
+// Evidence is what was recorded of a cluster.
 type Evidence struct {
-	// Pods are the histories of all that there were.
+	// Pods are the histories of all pods.
 	Pods []observe.Pod
-	// Nodes are the histories of all that there were.
+	// Nodes are the histories of all Nodes.
 	Nodes []observe.Node
-	// Claims are the histories of all NodeClaims that there were.
+	// Claims are the histories of all NodeClaims.
 	Claims []observe.Claim
-	// Instances are all that were ever launched.
+	// Instances are all instances ever launched.
 	Instances []aws.Instance
-	// Effects of the processes, in order.
+	// Effects are those of the processes, in order.
 	Effects []tap.Effect
-	// Logs are what the processes printed, by name.
+	// Logs are the output of the processes, by name.
 	Logs map[string]string
-	// Secrets are what must not be in there.
+	// Secrets are texts that Logs must not contain.
 	Secrets []string
 }
 
-// live returns for the id of each instance whether it lives.
+// live returns whether each instance lives, by id.
 func (e *Evidence) live() map[string]bool {
 	out := make(map[string]bool, len(e.Instances))
 	for _, i := range e.Instances {
@@ -54,15 +54,15 @@ func instanceID(c observe.Claim) string {
 	return id[strings.LastIndexByte(id, '/')+1:]
 }
 
-// rule finds what contradicts it.
+// rule returns the violations of one rule.
 type rule func(*Evidence) []string
 
-// Always returns what must not be at any moment.
+// Always returns the violations of the rules that hold at any moment.
 func Always(e Evidence) []string {
 	return apply(&e, onePerLaunch, onePerClaim, guardedInstances, promisedOnce, bindable, protectedStay, emptyMeansEmpty, neverForced, leaderOnly, noSecrets, launchesOfOwners)
 }
 
-// Settled returns what must not be once everything has come to rest, Always included.
+// Settled returns the violations of the rules that hold once the cluster is at rest, including those of Always.
 func Settled(e Evidence) []string {
 	return append(Always(e), apply(&e, ownedInstances, livingClaims, knownNodes, placedPods)...)
 }
@@ -75,8 +75,8 @@ func apply(e *Evidence, rules ...rule) []string {
 	return out
 }
 
-// onePerLaunch: no launch buys more than the claims that it was for, those that were deleted since included. Instances of theirs that
-// nobody took yet, and of a launch whose claims have gone on to another one, must be on their way out, which Settled sees.
+// onePerLaunch finds launches that bought more instances than they had NodeClaims, including deleted ones. It ignores
+// launches whose NodeClaims have all moved to another launch. Settled reports their instances if they still live.
 func onePerLaunch(e *Evidence) []string {
 	claims := map[string]int{}
 	for _, c := range e.Claims {
@@ -97,7 +97,7 @@ func onePerLaunch(e *Evidence) []string {
 	return out
 }
 
-// onePerClaim: no two claims have one instance.
+// onePerClaim finds instances that belong to two NodeClaims.
 func onePerClaim(e *Evidence) []string {
 	var out []string
 	owner := map[string]string{}
@@ -114,12 +114,13 @@ func onePerClaim(e *Evidence) []string {
 	return out
 }
 
-// promisedOnce: no pod is in the promises of two NodeClaims that stay, launched or not: each would keep room for it.
+// promisedOnce finds pods that are promised to two NodeClaims, launched or not, of which neither is being deleted. Each
+// would reserve resources for the pod.
 func promisedOnce(e *Evidence) []string {
 	var out []string
 	promised := map[string]string{}
 	for _, c := range e.Claims {
-		if c.Leaving.Seen() || c.Deleted.Seen() {
+		if c.Terminating.Seen() || c.Deleted.Seen() {
 			continue
 		}
 		for _, uid := range observe.PromisedTo(c) {
@@ -132,26 +133,26 @@ func promisedOnce(e *Evidence) []string {
 	return out
 }
 
-// bindable: of the pods of one owner, no two are refused by a kubelet.
+// bindable finds owners of which kubelets rejected more than one pod.
 func bindable(e *Evidence) []string {
 	var out []string
-	refused := map[types.UID]string{}
+	rejected := map[types.UID]string{}
 	for _, p := range e.Pods {
 		s := p.Object.Status
 		if s.Phase != corev1.PodFailed || !strings.HasPrefix(s.Reason, "OutOf") && s.Reason != "NodeAffinity" && s.Reason != "UnexpectedAdmissionError" {
 			continue
 		}
 		for _, o := range p.Object.OwnerReferences {
-			if before, twice := refused[o.UID]; twice {
-				out = append(out, fmt.Sprintf("pod %s was refused after %s of the same %s %s: %s %s", p.Object.Name, before, o.Kind, o.Name, s.Reason, s.Message))
+			if before, twice := rejected[o.UID]; twice {
+				out = append(out, fmt.Sprintf("pod %s was rejected after %s of the same %s %s: %s %s", p.Object.Name, before, o.Kind, o.Name, s.Reason, s.Message))
 			}
-			refused[o.UID] = p.Object.Name
+			rejected[o.UID] = p.Object.Name
 		}
 	}
 	return out
 }
 
-// byName finds the history that an effect is about: the names of pods are never used twice here.
+// byName maps names to histories. Names of pods are never reused here.
 func byName(pods []observe.Pod) map[string]observe.Pod {
 	out := make(map[string]observe.Pod, len(pods))
 	for _, p := range pods {
@@ -160,8 +161,8 @@ func byName(pods []observe.Pod) map[string]observe.Pod {
 	return out
 }
 
-// moved calls about for each pod that a launcher asked to leave, by eviction or by deletion.
-func (e *Evidence) moved(effect string, about func(p observe.Pod) string) []string {
+// moved calls violation for each pod that a launcher evicted or deleted, and returns what it finds.
+func (e *Evidence) moved(effect string, violation func(p observe.Pod) string) []string {
 	var out []string
 	pods := byName(e.Pods)
 	for _, f := range e.Effects {
@@ -169,7 +170,7 @@ func (e *Evidence) moved(effect string, about func(p observe.Pod) string) []stri
 			continue
 		}
 		if p, known := pods[f.Object]; known {
-			if wrong := about(p); wrong != "" {
+			if wrong := violation(p); wrong != "" {
 				out = append(out, fmt.Sprintf("effect %d of %s: %s of %s: %s", f.Number, f.Process, effect, f.Object, wrong))
 			}
 		}
@@ -177,37 +178,37 @@ func (e *Evidence) moved(effect string, about func(p observe.Pod) string) []stri
 	return out
 }
 
-// protectedStay: no pod that says do-not-disrupt is evicted. One that never ran is given back by a node that was to leave before its
-// kubelet came.
+// protectedStay finds evicted pods with do-not-disrupt. Exempt are pods that never ran and were bound to a node whose
+// NodeClaim was deleted before its kubelet joined.
 func protectedStay(e *Evidence) []string {
 	empty := neverJoined(e)
 	return e.moved("create pods/eviction", func(p observe.Pod) string {
-		givenBack := !p.Running.Seen() && empty[p.Object.Spec.NodeName]
-		if !givenBack && disruption.ProtectionOf(p.Object, time.Time{}).Active {
-			return "it says do-not-disrupt"
+		unstarted := !p.Running.Seen() && empty[p.Object.Spec.NodeName]
+		if !unstarted && disruption.ProtectionOf(p.Object, time.Time{}).Active {
+			return "it has the do-not-disrupt annotation"
 		}
 		return ""
 	})
 }
 
-// neverJoined are the names of the nodes whose kubelet had not come when their NodeClaims were to leave.
+// neverJoined returns the names of nodes whose kubelet had not joined when the deletion of their NodeClaims was requested.
 func neverJoined(e *Evidence) map[string]bool {
 	out := map[string]bool{}
-	leaving := map[string]observe.Claim{}
+	terminating := map[string]observe.Claim{}
 	for _, c := range e.Claims {
-		if name := c.Object.Status.NodeName; name != "" && c.Leaving.Seen() {
-			leaving[name], out[name] = c, true
+		if name := c.Object.Status.NodeName; name != "" && c.Terminating.Seen() {
+			terminating[name], out[name] = c, true
 		}
 	}
 	for _, n := range e.Nodes {
-		if c, leaves := leaving[n.Object.Name]; leaves && n.Joined.Before(c.Leaving) {
+		if c, deleted := terminating[n.Object.Name]; deleted && n.Joined.Before(c.Terminating) {
 			out[n.Object.Name] = false
 		}
 	}
 	return out
 }
 
-// emptyMeansEmpty: a node that goes because it is empty has no pod to evict.
+// emptyMeansEmpty finds pods that were evicted from a node that was removed because it was empty.
 func emptyMeansEmpty(e *Evidence) []string {
 	empty := map[string]string{}
 	for _, c := range e.Claims {
@@ -217,27 +218,27 @@ func emptyMeansEmpty(e *Evidence) []string {
 	}
 	return e.moved("create pods/eviction", func(p observe.Pod) string {
 		if claim := empty[p.Object.Spec.NodeName]; p.Object.Spec.NodeName != "" && claim != "" {
-			return fmt.Sprintf("it was on NodeClaim %s, which goes because it is empty", claim)
+			return fmt.Sprintf("it was on NodeClaim %s, which was removed because it was empty", claim)
 		}
 		return ""
 	})
 }
 
-// neverForced: only pods of a node that never ran them, or that is gone, are deleted and not evicted.
+// neverForced finds pods that were deleted instead of evicted, though they had run and their node's instance lived.
 func neverForced(e *Evidence) []string {
-	gone := map[string]bool{}
+	ended := map[string]bool{}
 	for _, i := range e.Instances {
-		gone[i.PrivateDNSName] = !i.Live()
+		ended[i.PrivateDNSName] = !i.Live()
 	}
 	return e.moved("delete pods", func(p observe.Pod) string {
-		if p.Running.Seen() && p.Object.Spec.NodeName != "" && !gone[p.Object.Spec.NodeName] {
-			return "it ran, and its node is there"
+		if p.Running.Seen() && p.Object.Spec.NodeName != "" && !ended[p.Object.Spec.NodeName] {
+			return "it ran, and its node exists"
 		}
 		return ""
 	})
 }
 
-// leaderOnly: after another scheduler has the Lease, a pair does nothing more.
+// leaderOnly finds effects of a pair of processes after another pair's scheduler took the Lease.
 func leaderOnly(e *Evidence) []string {
 	var out []string
 	leader, since := "", time.Time{}
@@ -260,7 +261,7 @@ func leaderOnly(e *Evidence) []string {
 	return out
 }
 
-// replicaOf is what the two processes of a pair have in common in their names: nothing for the first, 2 for the second.
+// replicaOf returns the suffix that the two processes of a pair have in common: empty for the first pair, 2 for the second.
 func replicaOf(process string) string {
 	_, replica, _ := strings.Cut(process, "-")
 	return replica

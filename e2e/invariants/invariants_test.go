@@ -77,7 +77,7 @@ func TestGivenBack(t *testing.T) {
 	} {
 		e := good()
 		e.Pods[0].Object.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
-		e.Claims[0].Leaving = observe.Moment{At: at(2), Revision: 2}
+		e.Claims[0].Terminating = observe.Moment{At: at(2), Revision: 2}
 		switch {
 		case c.joined:
 			e.Nodes[0].Joined = seen()
@@ -91,7 +91,7 @@ func TestGivenBack(t *testing.T) {
 		if broken := invariants.Always(*e); (len(broken) == 0) != c.out {
 			t.Errorf("%s: %q", c.name, broken)
 		}
-		e.Claims[0].Leaving = observe.Moment{}
+		e.Claims[0].Terminating = observe.Moment{}
 		if broken := invariants.Always(*e); len(broken) == 0 {
 			t.Errorf("%s: a pod of a node that stays is evicted, and nothing says so", c.name)
 		}
@@ -146,13 +146,13 @@ func TestRules(t *testing.T) {
 		}},
 		{"instance i-1 runs while its NodeClaim c is gone", func(e *invariants.Evidence) { e.Claims[0].Deleted = seen() }},
 		{"instance i-1 runs while its NodeClaim c has no termination finalizer", func(e *invariants.Evidence) {
-			e.Claims[0].Leaving, e.Claims[0].Unguarded = seen(), seen()
+			e.Claims[0].Terminating, e.Claims[0].Unguarded = seen(), seen()
 		}},
 		{`NodeClaim c named launch "l" and instance "i-1" without the termination finalizer`, func(e *invariants.Evidence) {
-			e.Claims[0].Unguarded, e.Claims[0].Leaving = seen(), observe.Moment{At: at(2), Revision: 2}
+			e.Claims[0].Unguarded, e.Claims[0].Terminating = seen(), observe.Moment{At: at(2), Revision: 2}
 			e.Instances[0].State = aws.StateTerminated
 		}},
-		{"still leaving", func(e *invariants.Evidence) { e.Claims[0].Leaving = seen() }},
+		{"still leaving", func(e *invariants.Evidence) { e.Claims[0].Terminating = seen() }},
 		{"not initialized", func(e *invariants.Evidence) { e.Claims[0].Object.Status.Conditions = nil }},
 		{"no living instance", func(e *invariants.Evidence) { e.Instances[0].State = aws.StateTerminated }},
 		{"Node n has no NodeClaim", func(e *invariants.Evidence) { e.Claims[0].Object.Status.NodeName = "" }},
@@ -192,7 +192,7 @@ func TestClaimDeletedAmidItsLaunch(t *testing.T) {
 // Once the instance has ended the finalizer goes, though another one may keep the claim, and then the claim goes.
 func TestFinalizerGoesLast(t *testing.T) {
 	e := good()
-	e.Claims[0].Leaving, e.Claims[0].Unguarded = seen(), observe.Moment{At: at(2), Revision: 2}
+	e.Claims[0].Terminating, e.Claims[0].Unguarded = seen(), observe.Moment{At: at(2), Revision: 2}
 	e.Instances[0].State = aws.StateShuttingDown
 	if broken := invariants.Always(*e); len(broken) > 0 {
 		t.Errorf("the claim waits for its Node: %q", broken)

@@ -11,12 +11,12 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/observe"
 )
 
-// launchesBeyondPods is by how many the launches for one owner may exceed its pods: crashes and interruptions take some nodes before
-// their pods have come. Launches that come to nothing are delayed, so that a fault of five minutes costs no more.
+// launchesBeyondPods is how many launches for one owner may exceed its pods. Crashes and interruptions end some nodes before
+// their pods are bound. Useless launches are delayed, so that a fault of five minutes causes no more.
 const launchesBeyondPods = 5
 
-// launchesOfOwners: no owner has many more nodes launched than it has pods that run, or wait. Pods count that ran, or are there: a
-// loop that makes a new pod for each node is one too.
+// launchesOfOwners finds owners for which many more nodes were launched than they have pods that ran or exist. Such a loop
+// also shows where each node gets a new pod that never runs.
 func launchesOfOwners(e *Evidence) []string {
 	owners, names := map[types.UID]types.UID{}, map[types.UID]string{}
 	pods := map[types.UID]int{}

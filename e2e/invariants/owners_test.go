@@ -20,7 +20,7 @@ func launchedFor(e *invariants.Evidence, n int, uid func(int) string) {
 		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("l-%d", i), Annotations: map[string]string{
 			catalog.PodsAnnotation: `[{"uids":["` + uid(i) + `"]}]`,
 		}}}
-		e.Claims = append(e.Claims, observe.Claim{Object: c, Created: seen(), Launched: seen(), Leaving: seen(), Deleted: seen()})
+		e.Claims = append(e.Claims, observe.Claim{Object: c, Created: seen(), Launched: seen(), Terminating: seen(), Deleted: seen()})
 	}
 }
 

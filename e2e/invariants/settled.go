@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// ownedInstances: each living instance of a NodePool, or of a NodeClaim without one, belongs to a NodeClaim.
+// ownedInstances finds living instances of a NodePool, or of a NodeClaim without one, that belong to no NodeClaim.
 func ownedInstances(e *Evidence) []string {
 	owned := map[string]bool{}
 	for _, c := range e.Claims {
@@ -29,14 +29,14 @@ func ownedInstances(e *Evidence) []string {
 	return out
 }
 
-// livingClaims: each NodeClaim is initialized, stays, and has an instance that lives.
+// livingClaims finds NodeClaims that are not initialized, are being deleted, or have no living instance.
 func livingClaims(e *Evidence) []string {
 	live := e.live()
 	var out []string
 	for _, c := range e.Claims {
 		switch {
 		case c.Deleted.Seen():
-		case c.Leaving.Seen():
+		case c.Terminating.Seen():
 			out = append(out, fmt.Sprintf("NodeClaim %s is still leaving", c.Object.Name))
 		case !c.Object.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
 			out = append(out, fmt.Sprintf("NodeClaim %s is not initialized", c.Object.Name))
@@ -47,7 +47,7 @@ func livingClaims(e *Evidence) []string {
 	return out
 }
 
-// knownNodes: each Node of a NodePool has its NodeClaim, no taint of ours is left on it, and it is ready.
+// knownNodes finds Nodes of a NodePool that have no NodeClaim, still have a taint of slipway, or are not Ready.
 func knownNodes(e *Evidence) []string {
 	claims := map[string]string{}
 	for _, c := range e.Claims {
@@ -72,7 +72,7 @@ func knownNodes(e *Evidence) []string {
 	return out
 }
 
-// placedPods: each pod runs, on a Node that is there.
+// placedPods finds pods that do not run on an existing Node.
 func placedPods(e *Evidence) []string {
 	nodes := map[string]bool{}
 	for _, n := range e.Nodes {

@@ -8,10 +8,10 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/machines/instance"
 )
 
-// nodeGroupTag is the tag by which EKS marks the instances of a managed node group.
+// nodeGroupTag is EKS's tag of the instances of a managed node group.
 const nodeGroupTag = "eks:nodegroup-name"
 
-// FromAWS are the instances of an AWS on the wire: *aws.Server has this method.
+// FromAWS returns the instances of an AWS on the wire: *aws.Server has this method.
 func FromAWS(server interface {
 	Watch(ctx context.Context) <-chan aws.Instance
 },
@@ -25,7 +25,7 @@ type fromAWS struct {
 	}
 }
 
-// Watch follows the instances until ctx ends.
+// Watch sends the instances until ctx ends.
 func (f fromAWS) Watch(ctx context.Context) <-chan instance.Instance {
 	out := make(chan instance.Instance)
 	in := f.server.Watch(ctx)
@@ -50,7 +50,7 @@ func (f fromAWS) Watch(ctx context.Context) <-chan instance.Instance {
 	return out
 }
 
-// convert is what a machine sees of an EC2 instance.
+// convert returns an EC2 instance as a machine sees it.
 func convert(i aws.Instance) instance.Instance {
 	out := instance.Instance{
 		ID:               i.ID,

@@ -1,8 +1,7 @@
-// Package machines puts machines behind the instances of the AWS on the wire: for each instance that runs, one machine,
-// as long as it runs. What a machine is, is the Mode's matter: package sim simulates kubelets.
+// Package machines runs a machine for each running instance of the AWS on the wire, as long as the instance runs. A Mode
+// decides what a machine is: package sim simulates kubelets.
 //
-// One goroutine (Run) owns the set of machines; each machine has one of its own, and the mode one for what they share.
-// All end with Run's context.
+// One goroutine (Run) owns the set of machines. Each machine has its own, and the mode has one. All end with Run's context.
 package machines
 
 import (
@@ -22,29 +21,29 @@ import (
 
 // Mode is a way to run machines. Its methods may be called concurrently.
 type Mode interface {
-	// Run does what the machines have in common until ctx ends.
+	// Run does the shared work of the machines until ctx ends.
 	Run(ctx context.Context) error
-	// Machine is the life of one machine, from launch until ctx ends, which means that its instance stopped. An error says
-	// why the machine does not join; the instance runs on without a kubelet.
+	// Machine runs one machine until ctx ends, which means that its instance has stopped. An error is why the machine does
+	// not join. The instance then runs without a kubelet.
 	Machine(ctx context.Context, m instance.Instance) error
 }
 
-// Instances is where the instances come from.
+// Instances is the source of the instances.
 type Instances interface {
-	// Watch sends each instance that exists and then each one that changed, until ctx ends; the channel is closed then.
+	// Watch sends each existing instance and then each changed one, until ctx ends. It then closes the channel.
 	Watch(ctx context.Context) <-chan instance.Instance
 }
 
-// Config is what machines depend on.
+// Config holds the dependencies of machines.
 type Config struct {
-	// Admin reads the cluster for all machines; without NodeConfig it also impersonates their kubelets.
+	// Admin reads the cluster for all machines. Without NodeConfig it also impersonates their kubelets.
 	Admin *rest.Config
 	// NodeConfig returns the configuration with the identity system:node:NAME. Nil means impersonation by Admin: the
-	// same to the authorizer and to admission, without a certificate for each of thousands of machines.
+	// authorizer and admission treat it the same, and thousands of machines need no certificates.
 	NodeConfig func(nodeName string) *rest.Config
 	// Instances are AWS's.
 	Instances Instances
-	// Cluster is the cluster's name, Endpoint the API server as user data must name it; empty means any.
+	// Cluster is the cluster's name, and Endpoint the API server's URL, that user data must contain; empty means any.
 	Cluster, Endpoint string
 	// Times are the delays of simulated machines; the zero value means delay.EC2.
 	Times delay.Times
@@ -52,9 +51,9 @@ type Config struct {
 	Seed uint64
 	// Speed divides the simulated delays; 0 means 1.
 	Speed float64
-	// Writers is how many requests all simulated machines may have under way together; 0 means 16.
+	// Writers is the largest number of concurrent requests of all simulated machines; 0 means 16.
 	Writers int
-	// Holds keep simulated machines from starting; nil holds none.
+	// Holds delay simulated machines; nil holds none.
 	Holds *instance.Holds
 }
 
@@ -76,14 +75,14 @@ func New(cfg Config) (*Machines, error) {
 	return WithMode(mode, cfg.Instances), nil
 }
 
-// Simulated is the mode of simulated machines; of cfg all but Instances counts.
+// Simulated returns the mode of simulated machines. It ignores Instances of cfg.
 func Simulated(cfg Config) (Mode, error) {
 	if cfg.Admin == nil {
 		return nil, errors.New("machines: Admin is required")
 	}
 	client, err := kubernetes.NewForConfig(unlimited(protobuf(cfg.Admin)))
 	if err != nil {
-		return nil, fmt.Errorf("machines: %w", err)
+		return nil, fmt.Errorf("making the client of simulated machines: %w", err)
 	}
 	nodeConfig := cfg.NodeConfig
 	if nodeConfig == nil {
@@ -98,17 +97,17 @@ func Simulated(cfg Config) (Mode, error) {
 		Times: cfg.Times, Seed: cfg.Seed, Speed: cfg.Speed, Writers: cfg.Writers, Holds: cfg.Holds,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("machines: %w", err)
+		return nil, fmt.Errorf("making simulated machines: %w", err)
 	}
 	return mode, nil
 }
 
-// WithMode returns machines of another kind than simulated ones.
+// WithMode returns machines of another mode.
 func WithMode(mode Mode, instances Instances) *Machines {
 	return &Machines{mode: mode, instances: instances}
 }
 
-// impersonating is the admin acting as the kubelet of the node.
+// impersonating returns a configuration by which the admin acts as the kubelet of the node.
 func impersonating(admin *rest.Config, node string) *rest.Config {
 	c := rest.CopyConfig(admin)
 	c.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
@@ -128,14 +127,14 @@ func unlimited(c *rest.Config) *rest.Config {
 	return c
 }
 
-// kubeletLimits are the client limits of a kubelet, in the machine's time.
+// kubeletLimits sets a kubelet's client-side rate limits, in the machine's time.
 func kubeletLimits(c *rest.Config, speed float64) *rest.Config {
 	speed = max(speed, 1)
 	c.QPS, c.Burst, c.RateLimiter = float32(50*speed), int(100*speed), nil
 	return c
 }
 
-// Run keeps a machine for each running instance until ctx ends. It returns when the last machine has stopped.
+// Run runs a machine for each running instance until ctx ends. It returns when the last machine has stopped.
 func (m *Machines) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -161,7 +160,7 @@ func (m *Machines) Run(ctx context.Context) error {
 	return failed
 }
 
-// apply starts the machine of an instance that runs now, or switches off that of one that no longer does.
+// apply starts the machine of an instance that runs, or stops that of an instance that does not.
 func (m *Machines) apply(ctx context.Context, wg *sync.WaitGroup, running map[string]context.CancelFunc, i instance.Instance) {
 	log := klog.FromContext(ctx)
 	stop, runs := running[i.ID]

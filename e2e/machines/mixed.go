@@ -8,7 +8,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/machines/instance"
 )
 
-// Mixed simulates the machines of managed node groups, which stand for what a cluster has besides slipway, and runs all
+// Mixed simulates the machines of managed node groups, which stand for nodes that slipway does not manage, and runs all
 // others by another mode.
 func Mixed(managed, others Mode) Mode { return mixed{managed, others} }
 
@@ -22,7 +22,7 @@ func (m mixed) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Machine runs a machine by the mode that is its own.
+// Machine runs a machine by its mode.
 func (m mixed) Machine(ctx context.Context, i instance.Instance) error {
 	if i.NodeGroup != "" {
 		return m.managed.Machine(ctx, i)

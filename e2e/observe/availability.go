@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// FewestReady is how many of the pods were Ready at the worst moment, counted at each write of one of them, since want of them were
-// for the first time: a pod that is asked to leave counts no more. -1 says that so many never were.
+// FewestReady returns the lowest number of Ready pods at any write, after want of them were Ready for the first time. A
+// terminating pod does not count. It returns -1 where want of them were never Ready.
 func FewestReady(pods []Pod, want int) int {
 	type change struct {
 		revision uint64
@@ -19,18 +19,18 @@ func FewestReady(pods []Pod, want int) int {
 			continue
 		}
 		changes = append(changes, change{p.Ready.Revision, 1})
-		gone := uint64(0)
+		ended := uint64(0)
 		for _, m := range []Moment{p.Terminating, p.Failed, p.Deleted} {
-			if m.Seen() && (gone == 0 || m.Revision < gone) {
-				gone = m.Revision
+			if m.Seen() && (ended == 0 || m.Revision < ended) {
+				ended = m.Revision
 			}
 		}
-		if gone != 0 {
-			// One that was asked to leave before it was Ready counts at no time.
-			changes = append(changes, change{max(gone, p.Ready.Revision), -1})
+		if ended != 0 {
+			// A pod that was terminating before it was Ready never counts.
+			changes = append(changes, change{max(ended, p.Ready.Revision), -1})
 		}
 	}
-	// Of one write the pod that comes is before the one that goes.
+	// Within one write, the pod that becomes Ready counts before the one that terminates.
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(b.by, a.by)) })
 	ready, fewest := 0, -1
 	for _, c := range changes {

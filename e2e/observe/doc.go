@@ -1,6 +1,6 @@
-// Package observe watches a cluster from outside and keeps the moments that matter of each pod, node and NodeClaim: when
-// each was created, bound, ready, untainted, gone. Moments carry the API server's revision, so that their order is that of
-// the writes and not of their arrival here.
+// Package observe watches a cluster from outside and records the times that matter of each pod, Node and NodeClaim: when it
+// was created, bound, ready, untainted, deleted. A Moment carries the API server's revision, so that moments are ordered by
+// the writes and not by their arrival at the watcher.
 //
 // The demo, the end-to-end tests and the benchmarks read it. It writes nothing.
 package observe

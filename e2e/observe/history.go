@@ -13,18 +13,18 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
-// Moment is when something was first seen. The zero value means never.
+// Moment is when something was first observed. The zero value means never.
 type Moment struct {
-	// At is the wall clock's time of arrival.
+	// At is the local time of the observation.
 	At time.Time
-	// Revision of the object that showed it; revisions of one API server are in the order of its writes.
+	// Revision is that of the object that showed it. Revisions of one API server are in the order of its writes.
 	Revision uint64
 }
 
-// Seen says whether the moment has come.
+// Seen reports whether the moment was observed.
 func (m Moment) Seen() bool { return !m.At.IsZero() }
 
-// Before says whether both have come, this one's write first.
+// Before reports whether both moments were observed, and this one was written first.
 func (m Moment) Before(other Moment) bool {
 	return m.Seen() && other.Seen() && m.Revision < other.Revision
 }
@@ -37,32 +37,37 @@ func (m *Moment) note(reached bool, now Moment) {
 
 // Pod is the history of one pod.
 type Pod struct {
-	// Object as last seen.
+	// Object is the last version observed.
 	Object *corev1.Pod
-	// Created, Unschedulable (its condition said so), Bound to a node, Running, Ready, Terminating, Failed and Deleted.
+	// Created is when the pod was created, Unschedulable when its condition first reported that, Bound when it got a node.
+	// The others are its phases, conditions and deletion.
 	Created, Unschedulable, Bound, Running, Ready, Terminating, Failed, Deleted Moment
 }
 
-// neverUpdated is the reason of the conditions that kube-controller-manager gives a Node whose kubelet has not come.
+// neverUpdated is the reason of the conditions that kube-controller-manager writes to a Node whose kubelet has not posted
+// any.
 const neverUpdated = "NodeStatusNeverUpdated"
 
 // Node is the history of one Node object.
 type Node struct {
-	// Object as last seen.
+	// Object is the last version observed.
 	Object *corev1.Node
-	// Created, kubelet Joined (posted a condition), Ready, startup taint Untainted, disrupted taint (Cordoned), Deleted.
+	// Joined is when the kubelet posted a condition, Untainted when the startup taint was removed, Cordoned when the
+	// disruption taint was added.
 	Created, Joined, Ready, Untainted, Cordoned, Deleted Moment
 }
 
 // Claim is the history of one NodeClaim.
 type Claim struct {
-	// Object as last seen.
+	// Object is the last version observed.
 	Object *karpv1.NodeClaim
-	// Created and its conditions; Leaving is its deletion's request, Deleted its end.
-	Created, Launched, Registered, Initialized, Leaving, Deleted Moment
-	// Unguarded is when it named a launch or an instance and lacked Karpenter's finalizer, so that nothing would wait for the instance.
+	// Terminating is when the deletion was requested, Deleted when the object was removed. The others are its creation and
+	// conditions.
+	Created, Launched, Registered, Initialized, Terminating, Deleted Moment
+	// Unguarded is when the NodeClaim named a launch or an instance and lacked Karpenter's finalizer, so that its deletion
+	// would not wait for the instance.
 	Unguarded Moment
-	// Expected is the offering and price as last annotated.
+	// Expected is the offering and price in its annotations.
 	Expected view.Expected
 }
 
@@ -95,7 +100,7 @@ func (n *Node) update(obj *corev1.Node, now Moment) {
 func (c *Claim) update(obj *karpv1.NodeClaim, now Moment) {
 	c.Object = obj
 	c.Created.note(true, now)
-	c.Leaving.note(!obj.DeletionTimestamp.IsZero(), now)
+	c.Terminating.note(!obj.DeletionTimestamp.IsZero(), now)
 	bought := obj.Status.ProviderID != "" || obj.Annotations[catalog.LaunchAnnotation] != ""
 	c.Unguarded.note(bought && !slices.Contains(obj.Finalizers, karpv1.TerminationFinalizer), now)
 	if e := view.ParseExpected(obj.Annotations[catalog.ExpectedAnnotation]); e.Price > 0 {
@@ -107,7 +112,7 @@ func (c *Claim) update(obj *karpv1.NodeClaim, now Moment) {
 	c.Initialized.note(conditions.Get(karpv1.ConditionTypeInitialized).IsTrue(), now)
 }
 
-// HasTaint says whether a Node has a taint of this key.
+// HasTaint reports whether a Node has a taint with this key.
 func HasTaint(node *corev1.Node, key string) bool {
 	for _, t := range node.Spec.Taints {
 		if t.Key == key {
@@ -120,7 +125,7 @@ func HasTaint(node *corev1.Node, key string) bool {
 func momentOf(obj metav1.Object) Moment {
 	revision, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
 	if err != nil {
-		revision = 0 // A revision that is no number orders nothing; the time still tells.
+		revision = 0 // A revision that is not a number gives no order. The time still does.
 	}
 	return Moment{At: time.Now(), Revision: revision}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
-// Recorder keeps the histories of a cluster's pods, nodes and NodeClaims. It is safe for concurrent use.
+// Recorder records the histories of a cluster's pods, Nodes and NodeClaims. It is safe for concurrent use.
 type Recorder struct {
 	informers cache.Cache
 
@@ -32,7 +32,7 @@ type Recorder struct {
 	change chan struct{}
 }
 
-// New returns a recorder of the cluster that config leads to; it records once Start was called.
+// New returns a recorder of the cluster that config names. Start starts it.
 func New(config *rest.Config) (*Recorder, error) {
 	informers, err := cache.New(config, cache.Options{Scheme: scheme.Scheme})
 	if err != nil {
@@ -45,7 +45,7 @@ func New(config *rest.Config) (*Recorder, error) {
 	}, nil
 }
 
-// Start begins to record and returns once all that exists has been seen. It records until ctx ends.
+// Start starts recording until ctx ends. It returns when all existing objects are recorded.
 func (r *Recorder) Start(ctx context.Context) error {
 	for _, obj := range []client.Object{&corev1.Pod{}, &corev1.Node{}, &karpv1.NodeClaim{}} {
 		informer, err := r.informers.GetInformer(ctx, obj)
@@ -70,7 +70,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 	case err := <-failed:
 		return err
 	default:
-		return errors.New("the cluster's objects could not be listed")
+		return errors.New("listing the cluster's objects: the watches ended before they were complete")
 	}
 }
 
@@ -117,24 +117,24 @@ func (r *Recorder) changed() {
 	r.change = make(chan struct{})
 }
 
-// Changed is closed at the next change after the call.
+// Changed returns a channel that is closed at the next change.
 func (r *Recorder) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.change
 }
 
-// Pods returns the histories of all pods seen, deleted ones included, in the order of their creation.
+// Pods returns the histories of all pods, including deleted ones, in the order of their creation.
 func (r *Recorder) Pods() []Pod {
 	return snapshot(r, r.pods, func(p *Pod) Moment { return p.Created })
 }
 
-// Nodes returns the histories of all Nodes seen, deleted ones included, in the order of their creation.
+// Nodes returns the histories of all Nodes, including deleted ones, in the order of their creation.
 func (r *Recorder) Nodes() []Node {
 	return snapshot(r, r.nodes, func(n *Node) Moment { return n.Created })
 }
 
-// Claims returns the histories of all NodeClaims seen, deleted ones included, in the order of their creation.
+// Claims returns the histories of all NodeClaims, including deleted ones, in the order of their creation.
 func (r *Recorder) Claims() []Claim {
 	return snapshot(r, r.claims, func(c *Claim) Moment { return c.Created })
 }
@@ -150,7 +150,7 @@ func snapshot[T any](r *Recorder, m map[types.UID]*T, created func(*T) Moment) [
 	return out
 }
 
-// Forget drops the histories of what is gone: whoever records for long has no use for them.
+// Forget drops the histories of deleted objects, for runs that last long.
 func (r *Recorder) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +159,7 @@ func (r *Recorder) Forget() {
 	maps.DeleteFunc(r.claims, func(_ types.UID, c *Claim) bool { return c.Deleted.Seen() })
 }
 
-// Overview is what exists now, as `slipway status` shows it, counting the pods of one namespace.
+// Overview returns what exists now, as `slipway status` shows it, with the pods of one namespace counted.
 func (r *Recorder) Overview(namespace string) view.Overview {
 	var in view.Objects
 	for _, p := range r.Pods() {
@@ -180,8 +180,8 @@ func (r *Recorder) Overview(namespace string) view.Overview {
 	return view.New(in)
 }
 
-// Await waits until done says so, asking it at every change and twice a second, since done may look at more than is
-// recorded. It fails with what it was waiting for when ctx ends first.
+// Await waits until done returns true. It calls done at every change and twice a second, since done may read more than is
+// recorded. If ctx ends first, the error names what.
 func (r *Recorder) Await(ctx context.Context, what string, done func() bool) error {
 	for {
 		change := r.Changed()

@@ -11,32 +11,32 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
-// Timings are the seconds that each stage of a pod's way took, over all pods or nodes that went it.
+// Timings are the seconds that each stage from pod to running container took, over all pods or nodes that passed it.
 type Timings struct {
-	// PendingToPlan: from the pod's creation to that of the NodeClaim that promises it a slot.
+	// PendingToPlan is from the pod's creation to that of the NodeClaim that has a promise for it.
 	PendingToPlan Distribution `json:"pendingToPlan"`
-	// PlanToCall: from the NodeClaim's creation to its CreateFleet request's arrival at AWS.
+	// PlanToCall is from the NodeClaim's creation to the arrival of its CreateFleet request at AWS.
 	PlanToCall Distribution `json:"planToCall"`
-	// CallToNode: from that request to the Node object.
+	// CallToNode is from that request to the Node object.
 	CallToNode Distribution `json:"callToNode"`
-	// CallToReady: from that request to the Node's Ready=True.
+	// CallToReady is from that request to the Node's Ready=True.
 	CallToReady Distribution `json:"callToReady"`
-	// ReadyToBound: from Ready=True to the binding, for pods that were bound after it.
+	// ReadyToBound is from Ready=True to the binding, for pods that were bound after it.
 	ReadyToBound Distribution `json:"readyToBound"`
-	// BoundToRunning: from the binding to the pod's phase Running.
+	// BoundToRunning is from the binding to the pod's phase Running.
 	BoundToRunning Distribution `json:"boundToRunning"`
 }
 
-// Distribution of seconds.
+// Distribution summarizes values in seconds.
 type Distribution struct {
-	// P50 and P99 are percentiles by nearest rank, 0 where N is 0.
+	// P50 and P99 are percentiles by nearest rank; 0 where N is 0.
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
-	// N is how many were measured.
+	// N is the number of values.
 	N int `json:"n"`
 }
 
-// Measure computes the timings of the given histories. calls tells when the CreateFleet request of each launch id arrived.
+// Measure computes the timings of the histories. calls is when the CreateFleet request of each launch id arrived.
 func Measure(pods []Pod, nodes []Node, claims []Claim, calls map[string]time.Time) Timings {
 	byUID, ready, promise := map[string]Pod{}, map[string]Node{}, map[string]Claim{}
 	for _, p := range pods {
@@ -87,7 +87,7 @@ func span(list []float64, from, to Moment) []float64 {
 	if !from.Seen() || !to.Seen() {
 		return list
 	}
-	// Two watches may bring what happened within a millisecond in either order.
+	// Two watches may deliver events of the same millisecond in either order.
 	return append(list, math.Max(0, to.At.Sub(from.At).Seconds()))
 }
 

@@ -13,8 +13,8 @@ import (
 // stopTimeout bounds how long one part may take to end.
 const stopTimeout = 2 * time.Minute
 
-// errEnded is why a part that had no error of its own counts as failed.
-var errEnded = errors.New("it was not told to stop")
+// errEnded is the error of a part that ended by itself without one.
+var errEnded = errors.New("the part was not stopped")
 
 // Part is a server that runs until Stop.
 type Part struct {

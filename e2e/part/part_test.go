@@ -16,9 +16,9 @@ func TestPart(t *testing.T) {
 		run  func(context.Context) error
 		want string
 	}{
-		{"runs until told", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, ""},
+		{"runs until it is stopped", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, ""},
 		{"fails", func(context.Context) error { return errors.New("no luck") }, "etcd ended: no luck"},
-		{"just ends", func(context.Context) error { return nil }, "etcd ended: it was not told to stop"},
+		{"just ends", func(context.Context) error { return nil }, "etcd ended: the part was not stopped"},
 		{"panics", func(context.Context) error { panic("oh") }, "etcd ended: panic: oh"},
 	}
 	for _, c := range cases {

@@ -31,7 +31,7 @@ func (s *Sandbox) startAddons(ctx context.Context) (string, error) {
 			err = s.createDeployment(ctx, document)
 		}
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", meta.Kind, err)
+			return "", fmt.Errorf("creating %s: %w", meta.Kind, err)
 		}
 	}
 	return "aws-node and kube-proxy on every node, coredns", nil

@@ -41,7 +41,7 @@ func (s *Sandbox) writeAdminKubeconfig() error {
 	path := s.KubeconfigPath()
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("kubeconfig: %w", err)
+		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
 	s.stops = append(s.stops, func() error { return os.Remove(path) })
 	if _, err := file.Write(data); err != nil {

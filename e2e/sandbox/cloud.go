@@ -17,22 +17,22 @@ import (
 	"github.com/slipway-k8s/slipway/manifests"
 )
 
-// Region of the sandbox's AWS.
+// Region is that of the sandbox's AWS.
 const Region = "us-east-1"
 
-// nodeGroupLabel is on Nodes of EKS managed node groups.
+// nodeGroupLabel is the label of Nodes of EKS managed node groups.
 const nodeGroupLabel = "eks.amazonaws.com/nodegroup"
 
-// LauncherAccessKey signs what the launcher asks of the sandbox's AWS, which allows it what the policy that is shipped does.
+// LauncherAccessKey is the launcher's access key for the sandbox's AWS, which allows it what the shipped policy allows.
 const LauncherAccessKey = "AKIASLIPWAYLAUNCHER0"
 
-// tagsAfter is how much later than an instance EC2 tells its tags.
+// tagsAfter is how much later than an instance its tags are listed.
 const tagsAfter = 250 * time.Millisecond
 
-// accountID of the sandbox's AWS.
+// accountID is that of the sandbox's AWS.
 const accountID = "123456789012"
 
-// LauncherPolicy is the policy that is shipped, for this sandbox.
+// LauncherPolicy returns the shipped policy with the values of the sandbox.
 func LauncherPolicy() (policy.Policy, error) {
 	document, err := manifests.LauncherPolicy(manifests.PolicyValues{
 		Region: Region, AccountID: accountID, ClusterName: ClusterName, NodeRole: nodeRole, InterruptionQueue: ClusterName,
@@ -43,10 +43,10 @@ func LauncherPolicy() (policy.Policy, error) {
 	return policy.Parse(document)
 }
 
-// AWS is the sandbox's own AWS; nil where it stands on another.
+// AWS returns the sandbox's own AWS; nil where it uses another.
 func (s *Sandbox) AWS() *aws.Server { return s.aws }
 
-// AWSEndpoint is the URL of the AWS that the sandbox stands on.
+// AWSEndpoint returns the URL of the AWS that the sandbox uses.
 func (s *Sandbox) AWSEndpoint() string {
 	if s.foreign != nil {
 		return s.foreign.URL()
@@ -54,7 +54,7 @@ func (s *Sandbox) AWSEndpoint() string {
 	return s.aws.URL()
 }
 
-// AWSRegion is the region that the sandbox is in.
+// AWSRegion returns the sandbox's region.
 func (s *Sandbox) AWSRegion() string {
 	if s.foreign != nil {
 		return s.foreign.Region()
@@ -134,7 +134,7 @@ func (s *Sandbox) AddManagedNode(ctx context.Context) error {
 	return s.awaitManaged(ctx, before+1)
 }
 
-// runManaged launches the n-th instance of the managed node group, which spreads over the zones.
+// runManaged launches the n-th instance of the managed node group, in the zones by turns.
 func (s *Sandbox) runManaged(n int) error {
 	_, err := s.aws.RunManaged("system", "t3.medium", Region+string("abc"[n%3]))
 	return err
@@ -149,7 +149,7 @@ func (s *Sandbox) awaitManaged(ctx context.Context, n int) error {
 		return ready >= n, err
 	})
 	if err != nil {
-		return fmt.Errorf("%d of %d are Ready: %w", ready, n, err)
+		return fmt.Errorf("waiting for managed nodes: %d of %d are Ready: %w", ready, n, err)
 	}
 	return nil
 }
@@ -171,11 +171,11 @@ func (s *Sandbox) managed(ctx context.Context) (int, error) {
 	return ready, nil
 }
 
-// HoldMachines keeps the machines of a NodePool from starting their kubelets until release is called: what has to be
-// there before a kubelet is, has the time it needs.
+// HoldMachines delays the kubelets of a NodePool's machines until release is called, for what a test must prepare before a
+// kubelet joins.
 func (s *Sandbox) HoldMachines(nodePool string) (release func()) { return s.holds.Hold(nodePool) }
 
-// FleetCalls tells when each CreateFleet call arrived, by launch id; another AWS than the sandbox's own does not tell.
+// FleetCalls returns when each CreateFleet call arrived, by launch id. It returns none where the sandbox uses another AWS.
 func (s *Sandbox) FleetCalls() map[string]time.Time {
 	calls := map[string]time.Time{}
 	if s.aws == nil {

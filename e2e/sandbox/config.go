@@ -18,68 +18,71 @@ const (
 	ControlPlane = "controlplane"
 )
 
-// kubeletBackoff is what a kubelet waits before the second restart of a container.
+// kubeletBackoff is how long a kubelet waits before the second restart of a container.
 const kubeletBackoff = 10 * time.Second
 
-// ClusterName is the name of the sandbox's cluster: what its subnets, security groups and roles carry.
+// ClusterName is the name of the sandbox's cluster, on which the names and tags of its subnets, security groups and roles
+// depend.
 const ClusterName = "slipway"
 
-// The kinds of machines behind instances.
+// The kinds of machines that run as instances.
 const (
 	// Simulated are kubelets that run nothing; thousands fit on a laptop.
 	Simulated = "sim"
-	// RealKubelets are a kubelet and a containerd for each instance, on Linux as root.
+	// RealKubelets are machines with a kubelet and a containerd each, on Linux as root.
 	RealKubelets = "kubelet"
 )
 
-// Config of a sandbox. Only BinDir is required.
+// Config configures a sandbox. Only BinDir is required.
 type Config struct {
-	// BinDir holds slipway-scheduler and slipway-launcher.
+	// BinDir is the folder of slipway-scheduler and slipway-launcher.
 	BinDir string
-	// Name tells sandboxes apart; empty means the first free one of sandbox, sandbox-2, and so on.
+	// Name is the sandbox's; empty means the first free one of sandbox, sandbox-2, and so on.
 	Name string
 	// Speed divides the delays of AWS and of machines; 0 means 1.
 	Speed float64
-	// AWSListen is the address that AWS listens on; empty means a free port on loopback.
+	// AWSListen is the listen address of AWS; empty means a free port on loopback.
 	AWSListen string
-	// AWSEndpoint is the URL of another AWS to stand on, such as LocalStack or moto; empty means the sandbox's own.
+	// AWSEndpoint is the URL of another AWS to use, such as LocalStack or moto; empty means the sandbox's own.
 	AWSEndpoint string
-	// KubeconfigPath is where the administrator's kubeconfig is written, which must not exist; empty means in the
+	// KubeconfigPath is the path of the administrator's kubeconfig. The file must not exist. Empty means a file in the
 	// sandbox's folder.
 	KubeconfigPath string
-	// Machines is the kind of machines: Simulated, which is also what empty means, or RealKubelets.
+	// Machines is the kind of machines: Simulated, the default, or RealKubelets.
 	Machines string
-	// Kubelets is for RealKubelets alone.
+	// Kubelets configures machines of kind RealKubelets.
 	Kubelets Kubelets
-	// ManagedNodes is how many nodes of an EKS managed node group there are from the start.
+	// ManagedNodes is the number of nodes of an EKS managed node group at the start.
 	ManagedNodes int
-	// Addons are what EKS runs in every cluster: DaemonSets aws-node and kube-proxy, Deployment coredns.
+	// Addons installs what EKS runs in every cluster: the DaemonSets aws-node and kube-proxy, and the Deployment coredns.
 	Addons bool
-	// SpotInterruptionsPerHour is how often AWS takes a random spot instance away, in its own time.
+	// SpotInterruptionsPerHour is how often AWS interrupts a random spot instance, in hours of AWS's own time.
 	SpotInterruptionsPerHour float64
-	// SpotNotice is how long before its end a spot instance is warned, in real time; 0 means two minutes divided by Speed.
+	// SpotNotice is the time between a spot instance's interruption notice and its end, in real time; 0 means two minutes
+	// divided by Speed.
 	SpotNotice time.Duration
 	// Seed makes prices, ids and delays repeatable.
 	Seed uint64
-	// EmulatedVersion is what the control plane pretends to be, for example 1.35; empty means what it was built from.
+	// EmulatedVersion is the version that the control plane emulates, for example 1.35; empty means the version from which
+	// it was built.
 	EmulatedVersion string
-	// PluginArgs are more arguments of NodeLaunch in the scheduler's configuration.
+	// PluginArgs are additional arguments of NodeLaunch in the scheduler's configuration.
 	PluginArgs map[string]any
-	// StockProfile is the schedulerName of one more profile of the scheduler, with Kubernetes' own plugins and none of
-	// slipway's, to compare with; empty means none.
+	// StockProfile is the schedulerName of an additional profile with Kubernetes' own plugins only, for comparison; empty
+	// means none.
 	StockProfile string
-	// SchedulerArgs and LauncherArgs are more command line arguments of the two processes.
+	// SchedulerArgs and LauncherArgs are additional command line arguments of the two processes.
 	SchedulerArgs, LauncherArgs []string
-	// Replicas is how many pairs of scheduler and launcher there are, one of which leads; 0 means 1.
+	// Replicas is the number of pairs of scheduler and launcher, one of which leads; 0 means 1.
 	Replicas int
-	// Taps put a proxy between the two processes and the servers that they call, for Journal and Taps.
+	// Taps puts a proxy between each process and the servers that it calls, for Journal and Taps.
 	Taps bool
-	// RestartBackoff before the second restart in a row of one of the two processes; 0 means a kubelet's, divided by Speed.
+	// RestartBackoff is the delay before the second restart in a row of a process; 0 means a kubelet's, divided by Speed.
 	RestartBackoff time.Duration
-	// Progress is told, while starting, what was started and how long it took; nil means nobody listens.
+	// Progress is called during the start with each started part and its duration; nil means no call.
 	Progress func(text string)
-	// Notice is told, after the start, what happened by itself, such as a process that ended and was restarted. It is
-	// called from goroutines of the sandbox; nil means nobody listens.
+	// Notice is called after the start with what happened by itself, such as a process that ended and was restarted. The
+	// calls come from goroutines of the sandbox; nil means no call.
 	Notice func(text string)
 }
 
@@ -106,26 +109,26 @@ func (c *Config) complete() error {
 	return c.validate()
 }
 
-// validate names all that cannot be.
+// validate returns an error that lists all invalid values.
 func (c *Config) validate() error {
 	var errs []error
 	if c.Speed < 0 {
-		errs = append(errs, fmt.Errorf("speed %v is negative", c.Speed))
+		errs = append(errs, fmt.Errorf("validating speed %v: is negative", c.Speed))
 	}
 	if c.Machines != Simulated && c.Machines != RealKubelets {
-		errs = append(errs, fmt.Errorf("machines %q: want %s or %s", c.Machines, Simulated, RealKubelets))
+		errs = append(errs, fmt.Errorf("validating machines %q: want %s or %s", c.Machines, Simulated, RealKubelets))
 	}
 	if c.Replicas < 0 {
-		errs = append(errs, fmt.Errorf("replicas %d: is negative", c.Replicas))
+		errs = append(errs, fmt.Errorf("validating replicas %d: is negative", c.Replicas))
 	}
 	if c.ManagedNodes < 0 {
-		errs = append(errs, fmt.Errorf("managed nodes %d: is negative", c.ManagedNodes))
+		errs = append(errs, fmt.Errorf("validating managed nodes %d: is negative", c.ManagedNodes))
 	}
 	if c.AWSEndpoint != "" {
 		errs = append(errs, c.checkForeign()...)
 	}
 	if c.SpotInterruptionsPerHour < 0 {
-		errs = append(errs, fmt.Errorf("spot interruptions per hour %v: is negative", c.SpotInterruptionsPerHour))
+		errs = append(errs, fmt.Errorf("validating spot interruptions per hour %v: is negative", c.SpotInterruptionsPerHour))
 	}
 	if _, err := os.Lstat(c.KubeconfigPath); c.KubeconfigPath != "" && err == nil {
 		errs = append(errs, fmt.Errorf("kubeconfig %s exists already, and it may be your only way to another cluster", c.KubeconfigPath))
@@ -138,7 +141,7 @@ func (c *Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// checkForeign names what only the sandbox's own AWS can do.
+// checkForeign lists what needs the sandbox's own AWS.
 func (c *Config) checkForeign() []error {
 	var errs []error
 	for what, asked := range map[string]bool{
@@ -151,5 +154,5 @@ func (c *Config) checkForeign() []error {
 	return errs
 }
 
-// binary is the path of one of the two programs.
+// binary returns the path of one of the two programs.
 func (c *Config) binary(name string) string { return filepath.Join(c.BinDir, "slipway-"+name) }

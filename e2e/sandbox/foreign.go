@@ -20,10 +20,10 @@ import (
 // nodeRole is the IAM role of the sandbox's nodes.
 const nodeRole = "KarpenterNodeRole-" + ClusterName
 
-// detailColumn is where Progress tells details.
+// detailColumn is the column of details in Progress.
 const detailColumn = 24
 
-// startForeign looks whether another AWS is there.
+// startForeign checks that the other AWS responds.
 func (s *Sandbox) startForeign(ctx context.Context) (string, error) {
 	other, err := foreign.New(foreign.Config{
 		Endpoint: s.cfg.AWSEndpoint, ClusterName: ClusterName, Role: nodeRole,
@@ -39,7 +39,7 @@ func (s *Sandbox) startForeign(ctx context.Context) (string, error) {
 	return fmt.Sprintf("the one at %s, region %s", other.URL(), other.Region()), nil
 }
 
-// prepareForeign makes there what a cluster needs.
+// prepareForeign creates in the other AWS what a cluster needs.
 func (s *Sandbox) prepareForeign(ctx context.Context) (string, error) {
 	if s.foreign == nil {
 		return "", nil
@@ -52,12 +52,12 @@ func (s *Sandbox) prepareForeign(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(s.prepared.Notes) == 0 {
-		return "all that the cluster needs is there", nil
+		return "all that the cluster needs exists", nil
 	}
 	return strings.Join(s.prepared.Notes, "\n"+strings.Repeat(" ", detailColumn)), nil
 }
 
-// instances are what machines stand behind.
+// instances returns the source of the instances for which machines run.
 func (s *Sandbox) instances() machines.Instances {
 	if s.foreign != nil {
 		return s.foreign
@@ -65,7 +65,7 @@ func (s *Sandbox) instances() machines.Instances {
 	return machines.FromAWS(s.aws)
 }
 
-// foreignFlags tell the launcher what an EKS that is none does not know.
+// foreignFlags returns launcher flags for what an AWS without this EKS cluster cannot describe.
 func (s *Sandbox) foreignFlags() []string {
 	out := []string{
 		"--cluster-endpoint=" + s.cp.Endpoint(),
@@ -77,7 +77,7 @@ func (s *Sandbox) foreignFlags() []string {
 	return out
 }
 
-// adaptSamples lets the sample class name an AMI by its id where aliases select nothing.
+// adaptSamples changes the sample class to an AMI id where aliases select nothing.
 func (s *Sandbox) adaptSamples() error {
 	if s.prepared.ImageID == "" {
 		return nil
@@ -96,7 +96,7 @@ func (s *Sandbox) adaptSamples() error {
 	})
 }
 
-// noProxy are the hosts that no proxy is asked for.
+// noProxy returns the hosts that are reached without a proxy.
 func (s *Sandbox) noProxy() string {
 	if s.foreign == nil {
 		return "127.0.0.1"

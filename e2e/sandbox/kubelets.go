@@ -11,25 +11,25 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/machines/registry"
 )
 
-// MachineCommand is the hidden command of slipway-sandbox that is the init of a machine with a real kubelet.
+// MachineCommand is the hidden command of slipway-sandbox that runs as init of a machine with a real kubelet.
 const MachineCommand = "machine-init"
 
-// busybox is where Debian's busybox-static puts it.
+// busybox is the path in Debian's busybox-static.
 const busybox = "/bin/busybox"
 
-// Kubelets is what machines with real kubelets find. The zero value is a good one.
+// Kubelets configures machines with real kubelets. The zero value is valid.
 type Kubelets struct {
-	// NetworkByAgent leaves the network of pods to an agent, which copies kubelet.AgentFolder into kubelet.NetworkFolder.
+	// NetworkByAgent leaves the pod network to an agent, which copies kubelet.AgentFolder into kubelet.NetworkFolder.
 	NetworkByAgent bool
-	// RegistryBytesPerSecond bounds each download from the registry; 0 means no bound.
+	// RegistryBytesPerSecond limits each download from the registry; 0 means no limit.
 	RegistryBytesPerSecond int64
-	// Pulled is told of each image that a machine begins to pull, from goroutines of the sandbox; nil means nobody listens.
+	// Pulled is called with each image that a machine starts to pull, from goroutines of the sandbox; nil means no call.
 	Pulled func(registry.Pull)
-	// Downloaded is told of each layer that a machine was sent, likewise.
+	// Downloaded is called with each layer that was sent to a machine, likewise.
 	Downloaded func(registry.Download)
 }
 
-// kubelets are machines with real kubelets beside the simulated ones of managed node groups.
+// kubelets returns machines with real kubelets, and simulated ones for managed node groups.
 func (s *Sandbox) kubelets(ctx context.Context, simulated machines.Mode) (machines.Mode, error) {
 	images, err := registry.New(ctx, registry.Config{
 		Listen: "127.0.0.1:0", Busybox: busybox, BytesPerSecond: s.cfg.Kubelets.RegistryBytesPerSecond, Pulled: s.cfg.Kubelets.Pulled,
@@ -54,7 +54,7 @@ func (s *Sandbox) kubelets(ctx context.Context, simulated machines.Mode) (machin
 	return machines.Mixed(simulated, mode), nil
 }
 
-// private images are those of ECR, which gives nothing to strangers.
+// private reports whether an image is one of ECR, which requires credentials.
 func private(image string) bool {
 	host, _, _ := strings.Cut(image, "/")
 	ecr, err := path.Match("*.dkr.ecr.*.amazonaws.com", host)

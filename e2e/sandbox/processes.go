@@ -22,15 +22,16 @@ import (
 )
 
 const (
-	// poll is how often a condition is looked at while starting.
+	// poll is the time between two checks of a condition during the start.
 	poll = 20 * time.Millisecond
-	// patience is how long one process may take until it works, on a machine however busy; one that ends has no patience.
+	// patience is how long a process may take until it works, also on a busy machine. A process that keeps ending fails
+	// earlier.
 	patience       = 5 * time.Minute
 	leaseNamespace = "kube-system"
 	leaseName      = "slipway-scheduler"
 )
 
-// Socket is the path of the unix socket between the two processes, of the first replica where there are more.
+// Socket returns the path of the unix socket between the two processes, that of the first replica where there are several.
 func (s *Sandbox) Socket() string { return s.socket(Launcher) }
 
 func (s *Sandbox) socket(launcher string) string { return s.path(launcher + ".sock") }
@@ -106,7 +107,7 @@ func (s *Sandbox) startScheduler(ctx context.Context, replica int) error {
 	s.metrics[name] = port
 	args := append([]string{
 		"--config=" + config,
-		// Who may read its metrics.
+		// Reading metrics needs authentication and authorization.
 		"--authentication-kubeconfig=" + kubeconfig,
 		"--authorization-kubeconfig=" + kubeconfig,
 		"--bind-address=127.0.0.1",
@@ -133,7 +134,7 @@ func (s *Sandbox) schedulerConfig(name, kubeconfig, socket string) (string, erro
 	return path, os.WriteFile(path, data, 0o600)
 }
 
-// withProfile adds a profile that has Kubernetes' defaults alone.
+// withProfile adds a profile with Kubernetes' default plugins only.
 func withProfile(config []byte, schedulerName string) ([]byte, error) {
 	var fields map[string]any
 	if err := yaml.Unmarshal(config, &fields); err != nil {
@@ -160,8 +161,8 @@ func (s *Sandbox) writeKubeconfig(ctx context.Context, process, user string, gro
 	return path, os.WriteFile(path, data, 0o600)
 }
 
-// freePort is free now, and none of those that the kernel gives to whoever asks for any port or connects: its user finds it free
-// later, and again when it is restarted.
+// freePort returns a free port outside the range from which the kernel assigns ports, so that it stays free until its user
+// starts or restarts.
 func freePort(ctx context.Context) (int, error) {
 	const first, after, tries = 10_000, 32_000, 100
 	var last error
@@ -176,7 +177,7 @@ func freePort(ctx context.Context) (int, error) {
 	return 0, last
 }
 
-// supervise keeps one of the two programs running.
+// supervise runs one of the two programs and restarts it when it ends.
 func (s *Sandbox) supervise(ctx context.Context, name string, args, env []string) error {
 	child, err := supervise.New(supervise.Config{
 		Name: name, Path: s.cfg.binary(programOf(name)), Args: args, Env: env, LogFile: s.LogFile(name),
@@ -194,13 +195,13 @@ func (s *Sandbox) supervise(ctx context.Context, name string, args, env []string
 	return nil
 }
 
-// await waits until a process works, and gives up when it keeps ending.
+// await waits until a process works. It fails if the process keeps ending.
 func (s *Sandbox) await(ctx context.Context, name string, done wait.ConditionWithContextFunc) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		if n := s.children[name].Restarts(); n > 1 {
-			return false, fmt.Errorf("it ended %d times", n)
+			return false, fmt.Errorf("starting %s: it ended %d times", name, n)
 		}
 		return done(ctx)
 	})
@@ -214,12 +215,12 @@ func (s *Sandbox) await(ctx context.Context, name string, done wait.ConditionWit
 func (s *Sandbox) Kill(name string) error {
 	child, ok := s.children[name]
 	if !ok {
-		return fmt.Errorf("there is no process %q: want %s or %s", name, Launcher, Scheduler)
+		return fmt.Errorf("finding process %q: want %s or %s", name, Launcher, Scheduler)
 	}
 	return child.Kill()
 }
 
-// PID of a process; 0 while it is not running.
+// PID returns the process id; 0 while the process is not running.
 func (s *Sandbox) PID(name string) int {
 	child, ok := s.children[name]
 	if !ok {
@@ -228,13 +229,13 @@ func (s *Sandbox) PID(name string) int {
 	return child.PID()
 }
 
-// SchedulerMetricsURL is where the scheduler serves its metrics, to an administrator's client certificate. Its own
-// certificate is self-signed.
+// SchedulerMetricsURL returns the URL of the scheduler's metrics. It requires an administrator's client certificate. The
+// server's certificate is self-signed.
 func (s *Sandbox) SchedulerMetricsURL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d/metrics", s.metrics[Scheduler])
 }
 
-// LauncherURL is where the launcher serves a path to everybody on this machine: /metrics, /healthz or /readyz.
+// LauncherURL returns the URL of a path of the launcher: /metrics, /healthz or /readyz. It requires no authentication.
 func (s *Sandbox) LauncherURL(path string) string {
 	port := s.probes[Launcher]
 	if path == "/metrics" {
@@ -243,7 +244,7 @@ func (s *Sandbox) LauncherURL(path string) string {
 	return fmt.Sprintf("http://127.0.0.1:%d%s", port, path)
 }
 
-// LogFile of Scheduler, Launcher or ControlPlane, of all their runs.
+// LogFile returns the path of the log of Scheduler, Launcher or ControlPlane, of all their runs.
 func (s *Sandbox) LogFile(name string) string { return s.path(name + ".log") }
 
 // Tail returns the last lines of a log.
@@ -256,15 +257,15 @@ func (s *Sandbox) Tail(name string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// AWSEnviron is this process's environment with what makes an AWS client talk to the sandbox's AWS.
+// AWSEnviron returns this process's environment with the variables that point an AWS client at the sandbox's AWS.
 func (s *Sandbox) AWSEnviron() []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
 	env = append(env, s.AWSVariables()...)
-	// Nothing of the user's own AWS may be touched.
+	// The user's own AWS configuration must not be used.
 	return append(env, "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull)
 }
 
-// AWSVariables are the environment variables, as NAME=value, that point an AWS client at the sandbox's AWS.
+// AWSVariables returns the environment variables, as NAME=value, that point an AWS client at the sandbox's AWS.
 func (s *Sandbox) AWSVariables() []string {
 	if s.foreign != nil {
 		return append(s.foreign.Variables(), "NO_PROXY="+s.noProxy())
@@ -281,7 +282,7 @@ func (s *Sandbox) AWSVariables() []string {
 }
 
 func (s *Sandbox) launcherFlags(ctx context.Context, name, kubeconfig string) ([]string, error) {
-	// Two sandboxes beside each other would quarrel about ports that are always the same.
+	// Fixed ports would conflict between two sandboxes.
 	port, err := freePort(ctx)
 	if err != nil {
 		return nil, err

@@ -28,19 +28,19 @@ type Sandbox struct {
 	claim  *control.Claim
 	cp     *controlplane.ControlPlane
 	client kubernetes.Interface
-	// aws is the sandbox's own, or foreign another one, with what was found there.
+	// aws is the sandbox's own AWS; nil where foreign is another one.
 	aws      *aws.Server
 	foreign  *foreign.AWS
 	prepared foreign.Prepared
 	// children by name.
 	children map[string]*supervise.Child
-	// metrics are the ports that the processes serve them on, by name.
+	// metrics are the ports of the processes' metrics, by name.
 	metrics map[string]int
-	// probes are the ports on which the launchers answer the kubelet's probes, by name.
+	// probes are the ports of the launchers' probes, by name.
 	probes map[string]int
-	// holds are on the machines.
+	// holds delay machines.
 	holds instance.Holds
-	// journal and taps, by name of the process, where they were asked for.
+	// journal and taps, by name of the process, are set where they were requested.
 	journal *tap.Journal
 	taps    map[string][]*tap.Tap
 
@@ -54,23 +54,23 @@ type Sandbox struct {
 	failure    error
 }
 
-// Start brings a sandbox up and returns when the scheduler leads, the launcher listens and the managed nodes are Ready.
-// The sandbox outlives ctx, which bounds the start alone: end it with Stop.
+// Start starts a sandbox. It returns when the scheduler leads, the launcher listens and the managed nodes are Ready. ctx
+// limits only the start; Stop ends the sandbox.
 func Start(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err := cfg.complete(); err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
+		return nil, fmt.Errorf("starting the sandbox: %w", err)
 	}
 	s := &Sandbox{
 		cfg: cfg, children: map[string]*supervise.Child{}, metrics: map[string]int{}, probes: map[string]int{},
 		journal: tap.NewJournal(), taps: map[string][]*tap.Tap{}, failed: make(chan struct{}),
 	}
 	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("sandbox: %w", err), s.Stop())
+		return nil, errors.Join(fmt.Errorf("starting the sandbox: %w", err), s.Stop())
 	}
 	return s, nil
 }
 
-// step is one step of the start; detail is what to tell about it.
+// step is one step of the start. run returns a detail for Progress.
 type step struct {
 	name string
 	run  func(context.Context) (detail string, err error)
@@ -154,7 +154,7 @@ func (s *Sandbox) startControlPlane(ctx context.Context) (string, error) {
 		version.Major, version.Minor, cp.Endpoint()), nil
 }
 
-// run starts a part that ends with Stop, in its turn.
+// run starts a part that Stop ends in reverse order.
 func (s *Sandbox) run(ctx context.Context, name string, run func(context.Context) error) {
 	s.stops = append(s.stops, part.Start(ctx, name, run, s.fail).Stop)
 }
@@ -166,10 +166,11 @@ func (s *Sandbox) fail(err error) {
 	})
 }
 
-// Failed is closed when a part ended by itself; Err tells why. The two processes are restarted and do not count.
+// Failed returns a channel that is closed when a part ends by itself. Err then returns why. The two processes do not count,
+// since they are restarted.
 func (s *Sandbox) Failed() <-chan struct{} { return s.failed }
 
-// Err is why the sandbox failed; nil before Failed is closed.
+// Err returns why the sandbox failed; nil before Failed is closed.
 func (s *Sandbox) Err() error {
 	select {
 	case <-s.failed:
@@ -179,7 +180,7 @@ func (s *Sandbox) Err() error {
 	}
 }
 
-// Stop takes everything down and removes the folder. It may be called more than once.
+// Stop ends all parts and removes the folder. It may be called more than once.
 func (s *Sandbox) Stop() error {
 	s.stopOnce.Do(func() {
 		var errs []error
@@ -191,19 +192,19 @@ func (s *Sandbox) Stop() error {
 	return s.stopErr
 }
 
-// Name of the sandbox.
+// Name returns the sandbox's name.
 func (s *Sandbox) Name() string { return s.claim.Name }
 
-// Folder that holds all its files.
+// Folder returns the folder of all its files.
 func (s *Sandbox) Folder() string { return s.claim.Folder }
 
 // RESTConfig returns client settings of an administrator, without client-side rate limits. The caller may change them.
 func (s *Sandbox) RESTConfig() *rest.Config { return s.cp.Admin() }
 
-// Client is an administrator's.
+// Client returns an administrator's client.
 func (s *Sandbox) Client() kubernetes.Interface { return s.client }
 
-// KubeconfigPath of the administrator's kubeconfig.
+// KubeconfigPath returns the path of the administrator's kubeconfig.
 func (s *Sandbox) KubeconfigPath() string {
 	if s.cfg.KubeconfigPath != "" {
 		return s.cfg.KubeconfigPath
@@ -211,5 +212,5 @@ func (s *Sandbox) KubeconfigPath() string {
 	return s.path("kubeconfig")
 }
 
-// path of a file of the sandbox.
+// path returns the path of a file of the sandbox.
 func (s *Sandbox) path(name string) string { return filepath.Join(s.claim.Folder, name) }

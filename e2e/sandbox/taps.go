@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/tap"
 )
 
-// Replica is the name of the n-th Scheduler or Launcher, from 1.
+// Replica returns the name of the n-th Scheduler or Launcher, from 1.
 func Replica(name string, n int) string {
 	if n == 1 {
 		return name
@@ -21,19 +21,20 @@ func Replica(name string, n int) string {
 	return fmt.Sprintf("%s-%d", name, n)
 }
 
-// programOf is the reverse of Replica.
+// programOf returns the program of a Replica's name.
 func programOf(name string) string {
 	program, _, _ := strings.Cut(name, "-")
 	return program
 }
 
-// Journal has the effects of all processes, where the sandbox has taps.
+// Journal returns the journal of the effects of all processes; nil where the sandbox has no taps.
 func (s *Sandbox) Journal() *tap.Journal { return s.journal }
 
-// Taps of a process, to the API server and, for a launcher, to AWS; none where the sandbox has no taps.
+// Taps returns a process's taps: to the API server and, for a launcher, to AWS. It returns none where the sandbox has no
+// taps.
 func (s *Sandbox) Taps(process string) []*tap.Tap { return s.taps[process] }
 
-// tapKubernetes returns a kubeconfig that leads through a tap, which acts as the user.
+// tapKubernetes returns a kubeconfig for a tap, which acts as the user.
 func (s *Sandbox) tapKubernetes(ctx context.Context, process, user string, groups ...string) ([]byte, error) {
 	config, err := s.cp.RESTConfig(user, groups...)
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *Sandbox) tapKubernetes(ctx context.Context, process, user string, group
 	})
 }
 
-// tapAWS returns the URL of a tap that leads to AWS.
+// tapAWS returns the URL of a tap to AWS.
 func (s *Sandbox) tapAWS(ctx context.Context, process string) (string, error) {
 	return s.tap(ctx, tap.Config{Process: process, Server: s.AWSEndpoint(), Transport: &http.Transport{}, Read: tap.AWS})
 }

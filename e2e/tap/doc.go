@@ -1,7 +1,7 @@
-// Package tap stands between a program and a server that it calls over HTTP, as a reverse proxy. It knows every effect: each
-// request that changes something at the API server or in AWS, in the order in which they arrived. It can stop a program at
-// one of them, lose a request or its answer, and cut the line.
+// Package tap is a reverse proxy between a program and an HTTP server that it calls. It records every effect: each request
+// that changes something at the API server or in AWS, in the order of arrival. It can stop the program at an effect, drop a
+// request or its response, and cut the connection.
 //
-// A Journal is common to the taps of one sandbox. A Tap's goroutines are those of its HTTP server; they end with the context
-// of Run.
+// The taps of one sandbox share a Journal. A Tap's goroutines are those of its HTTP server; they end with the context of
+// Run.
 package tap

@@ -6,42 +6,43 @@ import (
 	"time"
 )
 
-// remembered is how many effects a journal keeps, the latest ones.
+// remembered is how many of the latest effects a journal keeps.
 const remembered = 200_000
 
 // Effect is a request that changes something.
 type Effect struct {
-	// Number in the order of arrival, from 1.
+	// Number is the position in the order of arrival, from 1.
 	Number int
-	// Process that asked, by the name of its tap.
+	// Process is the one that sent the request, by the name of its tap.
 	Process string
-	// Name of what is done, such as "patch nodeclaims/status" or "EC2 CreateFleet".
+	// Name is what the request does, such as "patch nodeclaims/status" or "EC2 CreateFleet".
 	Name string
-	// Object it is done to, as namespace/name or name; empty where the request does not tell.
+	// Object is the namespace/name or name of the object that it changes; empty where the request does not contain it.
 	Object string
-	// Holder is whom a leader election Lease is to name; empty for everything else.
+	// Holder is the new holder of a leader election Lease; empty for all other objects.
 	Holder string
-	// Arrived at the tap, and Answered by the server; zero until then, and for ever where the request was lost.
+	// Arrived is when the request reached the tap, and Answered when the server responded; zero until then, and always where
+	// the request was dropped.
 	Arrived, Answered time.Time
-	// Status of the answer, 0 until it came.
+	// Status is that of the response; 0 until there is one.
 	Status int
 }
 
-// Done says whether the server did what was asked.
+// Done reports whether the server carried out the request.
 func (e Effect) Done() bool { return e.Status >= 200 && e.Status < 300 }
 
-// Moment is where an effect stands when a hook is asked about it.
+// Moment is the point at which a hook is called for an effect.
 type Moment string
 
 // The moments of an effect.
 const (
-	// Before the request reaches the server.
+	// Before is when the request has not reached the server yet.
 	Before Moment = "before"
-	// After the server has done it and before the program hears of it.
+	// After is when the server has carried out the request, and the program has not received the response yet.
 	After Moment = "after"
 )
 
-// Hook is asked at both moments of each effect, and says whether what is on its way now, request or answer, is lost.
+// Hook is called at both moments of each effect. It returns whether to drop the request, or the response.
 type Hook func(e Effect, m Moment) (lose bool)
 
 // Journal is the record of the effects of all taps that share it. It is safe for concurrent use.
@@ -55,14 +56,14 @@ type Journal struct {
 // NewJournal returns an empty journal.
 func NewJournal() *Journal { return &Journal{} }
 
-// SetHook has hook asked from now on; nil asks nobody.
+// SetHook sets the hook to call; nil for none.
 func (j *Journal) SetHook(hook Hook) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.hook = hook
 }
 
-// Since returns the effects with a number above the given one that are remembered.
+// Since returns the remembered effects with a higher number.
 func (j *Journal) Since(number int) []Effect {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -74,7 +75,7 @@ func (j *Journal) Since(number int) []Effect {
 	return out
 }
 
-// Last is the number of the latest effect, 0 where there is none.
+// Last returns the number of the latest effect; 0 where there is none.
 func (j *Journal) Last() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -99,7 +100,7 @@ func (j *Journal) answered(e *Effect, status int) {
 	e.Answered, e.Status = time.Now(), status
 }
 
-// ask calls the hook without the lock: it may take its time, and kill.
+// ask calls the hook without the lock, since the hook may block or kill the process.
 func (j *Journal) ask(e *Effect, m Moment) bool {
 	j.mu.Lock()
 	hook, copied := j.hook, *e

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// verbs of the methods that change something.
+// verbOf returns the verb of a method that changes something.
 func verbOf(method string) string {
 	switch method {
 	case http.MethodPost:
@@ -27,7 +27,7 @@ func verbOf(method string) string {
 	}
 }
 
-// Kubernetes reads a request to an API server. Questions that are asked with POST are no effects.
+// Kubernetes reads a request to an API server. Reviews, which are sent with POST, are no effects.
 func Kubernetes(r *http.Request, body []byte) (Effect, bool) {
 	verb := verbOf(r.Method)
 	if verb == "" {
@@ -60,14 +60,14 @@ func Kubernetes(r *http.Request, body []byte) (Effect, bool) {
 	return e, true
 }
 
-// readBody finds in the object that is sent what the path does not tell.
+// readBody reads from the body what the path does not contain.
 func readBody(e *Effect, namespace string, body []byte) {
 	if e.Object != "" && !strings.HasSuffix(e.Name, " leases") {
 		return
 	}
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {
-		return // A patch, or a kind that nobody has registered here.
+		return // The body is a patch, or of a kind that is not registered here.
 	}
 	if lease, ok := object.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
 		e.Holder = *lease.Spec.HolderIdentity
@@ -77,7 +77,7 @@ func readBody(e *Effect, namespace string, body []byte) {
 	}
 }
 
-// AWS reads a request of an AWS SDK. What AWS calls Describe, Get, List or Receive changes nothing.
+// AWS reads a request of an AWS SDK. Describe, Get, List and Receive calls change nothing.
 func AWS(r *http.Request, body []byte) (Effect, bool) {
 	action := r.Header.Get("X-Amz-Target")
 	service, name, ok := strings.Cut(action, ".")
@@ -97,7 +97,7 @@ func AWS(r *http.Request, body []byte) (Effect, bool) {
 	return Effect{Name: service + " " + name}, true
 }
 
-// serviceOf is the service that a request was signed for.
+// serviceOf returns the service for which a request is signed.
 func serviceOf(r *http.Request) string {
 	_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
 	if parts := strings.Split(scope, "/"); len(parts) > 3 {

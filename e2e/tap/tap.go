@@ -16,21 +16,22 @@ import (
 	"time"
 )
 
-// Config of a Tap. Every field is required.
+// Config configures a Tap. Every field is required.
 type Config struct {
-	// Process whose requests these are.
+	// Process is the name of the program that sends the requests.
 	Process string
-	// Server is the URL of the server behind.
+	// Server is the URL of the server.
 	Server string
 	// Transport reaches the server.
 	Transport http.RoundTripper
-	// Read tells what a request does; ok says that it changes something. It gets the body, whose reader it must not use.
+	// Read returns the effect of a request; ok is false where it changes nothing. It gets the body and must not use the
+	// request's reader.
 	Read func(r *http.Request, body []byte) (e Effect, ok bool)
-	// Journal takes the effects.
+	// Journal records the effects.
 	Journal *Journal
 }
 
-// line is what a program is reached by: closed once it is cut.
+// line is the connection to a program. It is closed when it is cut.
 type line chan struct{}
 
 func (l line) isCut() bool {
@@ -50,35 +51,35 @@ type Tap struct {
 	proxy    *httputil.ReverseProxy
 
 	mu sync.Mutex
-	// line is closed when it is cut; a new one begins with Mend.
+	// line is closed when it is cut. Restore makes a new one.
 	line line
 }
 
-// New returns a tap that listens already; it answers from Run on.
+// New returns a tap that listens. It serves once Run is called.
 func New(cfg Config) (*Tap, error) {
 	if cfg.Process == "" || cfg.Server == "" || cfg.Transport == nil || cfg.Read == nil || cfg.Journal == nil {
 		return nil, errors.New("tap: every field of Config is required")
 	}
 	server, err := url.Parse(cfg.Server)
 	if err != nil {
-		return nil, fmt.Errorf("tap of %s: %w", cfg.Process, err)
+		return nil, fmt.Errorf("starting the tap of %s: %w", cfg.Process, err)
 	}
 	t := &Tap{cfg: cfg, server: server}
-	t.Mend()
+	t.Restore()
 	t.proxy = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { t.rewrite(r.Out) },
 		Transport:     cfg.Transport,
-		FlushInterval: -1, // A watch tells at once.
+		FlushInterval: -1, // Watch events are sent at once.
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:      log.New(io.Discard, "", 0),
 	}
 	if t.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		return nil, fmt.Errorf("tap of %s: %w", cfg.Process, err)
+		return nil, fmt.Errorf("starting the tap of %s: %w", cfg.Process, err)
 	}
 	return t, nil
 }
 
-// URL is where the program finds the tap, without a slash at its end.
+// URL returns the address for the program, without a trailing slash.
 func (t *Tap) URL() string { return "http://" + t.listener.Addr().String() }
 
 // Run serves until ctx ends.
@@ -92,12 +93,12 @@ func (t *Tap) Run(ctx context.Context) error {
 	})
 	defer stop()
 	if err := server.Serve(t.listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("tap of %s: %w", t.cfg.Process, err)
+		return fmt.Errorf("serving the tap of %s: %w", t.cfg.Process, err)
 	}
 	return nil
 }
 
-// Cut breaks all that is on the line and lets nothing through, until Mend. What had reached the server stays done.
+// Cut ends all open requests and refuses new ones until Restore. Effects that have reached the server are carried out.
 func (t *Tap) Cut() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,8 +107,8 @@ func (t *Tap) Cut() {
 	}
 }
 
-// Mend ends what Cut began.
-func (t *Tap) Mend() {
+// Restore ends what Cut began.
+func (t *Tap) Restore() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.line == nil || t.line.isCut() {
@@ -152,7 +153,8 @@ func (t *Tap) serve(w http.ResponseWriter, r *http.Request) {
 	t.proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// effect passes a request on that changes something: it is done whole or not at all, whatever becomes of the program.
+// effect forwards a request that changes something. The request is carried out as a whole or not at all, even if the program
+// ends meanwhile.
 func (t *Tap) effect(w http.ResponseWriter, r *http.Request, now line, found Effect) {
 	e := t.cfg.Journal.begin(found)
 	if t.cfg.Journal.ask(e, Before) || now.isCut() || r.Context().Err() != nil {
@@ -173,6 +175,6 @@ func (t *Tap) effect(w http.ResponseWriter, r *http.Request, now line, found Eff
 	}
 	maps.Copy(w.Header(), response.Header)
 	w.WriteHeader(response.StatusCode)
-	// A program that is gone reads nothing.
+	// A program that has ended does not read the response.
 	_, _ = w.Write(answer)
 }

@@ -131,7 +131,7 @@ func TestCut(t *testing.T) {
 	if _, err := l.send(t, http.MethodPost, nodes, ""); err == nil || l.done.Load() != 0 {
 		t.Errorf("cut: %v, %d effects done", err, l.done.Load())
 	}
-	l.Mend()
+	l.Restore()
 	if _, err := l.send(t, http.MethodPost, nodes, ""); err != nil || l.done.Load() != 1 {
 		t.Errorf("mended: %v, %d effects done", err, l.done.Load())
 	}

@@ -126,7 +126,7 @@ func (s *stage) partition() {
 	s.run(flows()[1])
 	s.tookOver(next, begin)
 	for _, process := range []string{old.launcher, old.scheduler} {
-		s.Taps(process)[0].Mend()
+		s.Taps(process)[0].Restore()
 	}
 	s.standsBy(old, pid)
 	s.run(flows()[2])

@@ -239,7 +239,7 @@ func (s *soak) deletePod() {
 func (s *soak) pick() *observe.Claim {
 	var staying []observe.Claim
 	for _, c := range s.claims() {
-		if !c.Leaving.Seen() {
+		if !c.Terminating.Seen() {
 			staying = append(staying, c)
 		}
 	}

@@ -259,7 +259,7 @@ func (s *stage) stop(p stop) {
 	for _, process := range []string{sandbox.Launcher, sandbox.Scheduler} {
 		line := s.Taps(process)[0] // The launcher's second one leads to AWS.
 		line.Cut()
-		time.AfterFunc(outage, line.Mend)
+		time.AfterFunc(outage, line.Restore)
 	}
 }
 

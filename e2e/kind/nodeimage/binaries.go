@@ -80,5 +80,5 @@ func (b *build) pause(ctx context.Context) error {
 		return err
 	}
 	source := filepath.Join(strings.TrimSpace(folder), "build", "pause", "linux", "pause.c")
-	return tell(ctx, "cc", "-static", "-Os", "-DVERSION=3.10", "-o", b.path("bin", "pause"), source)
+	return runVisibly(ctx, "cc", "-static", "-Os", "-DVERSION=3.10", "-o", b.path("bin", "pause"), source)
 }

@@ -209,7 +209,7 @@ func configured(layer v1.Layer, config v1.Config) (v1.Image, error) {
 // nodeImage packs the root file system as kind's Dockerfile does: one layer, init as kind starts it.
 func (b *build) nodeImage(ctx context.Context) error {
 	layerFile := b.path("rootfs.tar")
-	if err := tell(ctx, "tar", "--create", "--numeric-owner", "--one-file-system", "--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*",
+	if err := runVisibly(ctx, "tar", "--create", "--numeric-owner", "--one-file-system", "--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*",
 		"--file", layerFile, "--directory", b.path("rootfs"), "."); err != nil {
 		return err
 	}

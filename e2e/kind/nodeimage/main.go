@@ -120,8 +120,8 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// tell runs a command whose output is for the user.
-func tell(ctx context.Context, name string, args ...string) error {
+// runVisibly runs a command and shows its output to the user.
+func runVisibly(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {

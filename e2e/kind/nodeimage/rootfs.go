@@ -29,7 +29,7 @@ func (b *build) rootfs(ctx context.Context) error {
 		if err := os.RemoveAll(root); err != nil {
 			return err
 		}
-		if err := tell(ctx, "debootstrap", "--variant=minbase", "--include="+strings.Join(packages(), ","), b.suite, root); err != nil {
+		if err := runVisibly(ctx, "debootstrap", "--variant=minbase", "--include="+strings.Join(packages(), ","), b.suite, root); err != nil {
 			return err
 		}
 		if err := os.WriteFile(done, nil, 0o600); err != nil {

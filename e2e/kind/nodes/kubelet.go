@@ -149,7 +149,7 @@ func arguments(i instance.Instance, user userdata.Config) []string {
 	return append(own, user.Arguments()...)
 }
 
-// pack is the files as an archive, folders left to whoever unpacks it.
+// pack returns the files as an archive without folders, which the extraction must create.
 func pack(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

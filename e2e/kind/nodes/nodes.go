@@ -119,7 +119,8 @@ func (m *Mode) Machine(ctx context.Context, i instance.Instance) (err error) {
 	return nil
 }
 
-// fits tells what this host cannot be: a kubelet reports the host's cores and memory, of which some can be reserved, not added.
+// fits returns an error for an instance that this host cannot run: a kubelet reports the host's cores and memory, of which
+// some can be reserved and none added.
 func (m *Mode) fits(i instance.Instance) error {
 	switch {
 	case i.Arch != runtime.GOARCH:

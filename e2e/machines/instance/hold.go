@@ -32,7 +32,7 @@ func (h *Holds) Hold(nodePool string) (release func()) {
 	})
 }
 
-// Wait returns once nobody holds the machines of the NodePool, or when ctx ends.
+// Wait returns once no hold on the machines of the NodePool is left, or when ctx ends.
 func (h *Holds) Wait(ctx context.Context, nodePool string) {
 	for ctx.Err() == nil {
 		held := h.of(nodePool)

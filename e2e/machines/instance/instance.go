@@ -53,7 +53,7 @@ type Instance struct {
 	UserData string
 	// NodeGroup is the EKS managed node group that it belongs to. Such an instance has user data of EKS's own.
 	NodeGroup string
-	// Spot tells a spot instance from an on-demand one.
+	// Spot is true for a spot instance, false for an on-demand one.
 	Spot bool
 	// FailJoin makes the machine never start its kubelet.
 	FailJoin bool

@@ -70,12 +70,12 @@ func enterUnified() error {
 	return hand(cgroupMount, own)
 }
 
-// mountUnified mounts cgroup v2 anew, so that its root is the namespace's. The kernel refuses a file system where it is mounted
-// already, so that something else comes between.
+// mountUnified mounts cgroup v2 again, so that its root is the namespace's. The kernel refuses to mount a file system where
+// it is mounted already, so a tmpfs is mounted in between.
 func mountUnified(point string) error {
 	for _, kind := range []string{"tmpfs", "cgroup2"} {
 		if err := unix.Mount(kind, point, kind, 0, ""); err != nil {
-			return fmt.Errorf("mount %s on %s: %w", kind, point, err)
+			return fmt.Errorf("mounting %s on %s: %w", kind, point, err)
 		}
 	}
 	return nil

@@ -22,14 +22,14 @@ type Config struct {
 	Cluster, Endpoint string
 	// Registry is the address, host:port, where machines pull images.
 	Registry string
-	// NetworkByAgent leaves the network to an agent: machines have a CNI configuration in AgentFolder alone, and no network
-	// until somebody copies it into NetworkFolder. Otherwise the network is ready when the kubelet starts.
+	// NetworkByAgent leaves the network to an agent: a machine's CNI configuration is in AgentFolder, and there is no
+	// network until a process copies it into NetworkFolder. Otherwise the network is ready when the kubelet starts.
 	NetworkByAgent bool
 	// DiskUsed is how much of a machine's disk its programs find used, in percent; 0 means 20.
 	DiskUsed int
 	// Holds keep machines from starting their kubelets, once all else of them has started; nil holds none.
 	Holds *instance.Holds
-	// Notice is told what happens to machines; nil is silent.
+	// Notice is called with what happens to machines; nil means no call.
 	Notice func(string)
 }
 
@@ -41,13 +41,13 @@ const (
 	AgentFolder = "/run/cni/agent"
 )
 
-// The files in a machine's folder that tell how far it has come.
+// The files in a machine's folder that show its progress.
 const (
 	// StartedFile is written when its kubelet starts first.
 	StartedFile = "kubelet.started"
 	// WaitingFile is written when a machine that is held would start its kubelet.
 	WaitingFile = "kubelet.waiting"
-	// heldFile is there as long as the machine is held.
+	// heldFile exists as long as the machine is held.
 	heldFile = "kubelet.held"
 )
 
@@ -75,7 +75,7 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// description is what a machine's init is told, as JSON in a file.
+// description is the input of a machine's init, as JSON in a file.
 type description struct {
 	Instance instance.Instance
 	// Folder is the machine's own.

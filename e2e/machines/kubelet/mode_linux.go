@@ -85,7 +85,7 @@ func chooseSnapshotter(folder string) (string, error) {
 	return "native", nil
 }
 
-// mayRaiseLimits tells whether the process has CAP_SYS_RESOURCE.
+// mayRaiseLimits reports whether the process has CAP_SYS_RESOURCE.
 func mayRaiseLimits() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

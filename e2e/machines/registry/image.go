@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// waiting is the default command: it sleeps, and ends at once when it is told to.
+// waiting is the default command: it sleeps, and ends at once on SIGTERM.
 const waiting = `trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done`
 
 // newImage makes an image of busybox with pad MiB beside it.

@@ -27,21 +27,22 @@ type Config struct {
 	Listen string
 	// Busybox is the path of a busybox that needs no library.
 	Busybox string
-	// BytesPerSecond bounds what each download gets; 0 means no bound.
+	// BytesPerSecond limits each download; 0 means no limit.
 	BytesPerSecond int64
-	// Private says which images need User and Password; nil means none.
+	// Private reports which images need User and Password; nil means none.
 	Private func(image string) bool
-	// User and Password open the private images.
+	// User and Password give access to the private images.
 	User, Password string
-	// Pulled is told of each manifest that is asked for by name; nil is silent.
+	// Pulled is called with each manifest that is requested by name; nil means no call.
 	Pulled func(Pull)
-	// Downloaded is told of each layer and configuration that was sent, at its end; nil is silent.
+	// Downloaded is called with each layer and configuration after it was sent; nil means no call.
 	Downloaded func(Download)
 }
 
-// Pull is one image that somebody begins to pull.
+// Pull is one image that a machine begins to pull.
 type Pull struct {
-	// Image is its full name: registry/repository:tag, where the machine told which registry it takes this one for.
+	// Image is the full name: registry/repository:tag, where the machine sent the name of the registry that this one
+	// mirrors.
 	Image string
 	// At is when.
 	At time.Time
@@ -127,7 +128,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// fullName is a repository with the registry's name, which containerd tells a mirror in parameter ns.
+// fullName returns a repository with the registry's name, which containerd sends to a mirror in parameter ns.
 func fullName(q *http.Request, repository string) string {
 	if ns := q.URL.Query().Get("ns"); ns != "" {
 		return ns + "/" + repository

@@ -44,34 +44,34 @@ type kubelet struct {
 	slots   slots
 	log     logr.Logger
 	address func() string
-	// wake is sent to when a pod of this node changed.
+	// wake receives when a pod of this node has changed.
 	wake chan struct{}
 
 	planner planner
-	// network is how long the network plugin takes once the Node is registered: its agent is a pod of the node's.
+	// network is how long after the Node's registration the network plugin is ready: its agent is a pod on the node.
 	network time.Duration
 	admit   lifecycle.PodAdmitHandler
 	writer  *writer
 	known   map[types.UID]*podState
-	// nodeDue is when the Node's status is looked at next, reported when it was last written.
+	// nodeDue is when the Node's status is checked next, reported when it was last written.
 	nodeDue, reported time.Time
-	// looked is what the Node's status was computed from last: while it is the same, so is the status.
+	// looked is what the Node's status was last computed from. While it is unchanged, so is the status.
 	looked lookedAt
 	// devicesAt is when the device plugin registers; zero until the node was reported ready.
 	devicesAt time.Time
 }
 
-// lookedAt identifies a Node's version and what the kubelet observed; images are never removed.
+// lookedAt identifies a version of the Node and what the kubelet observed. Images are never removed.
 type lookedAt struct {
 	node                  *corev1.Node
 	networkReady, devices bool
 	images                int
 }
 
-// name is the Node's name.
+// name returns the Node's name.
 func (k *kubelet) name() string { return k.host.instance.PrivateDNSName }
 
-// run is the kubelet's life from its start until ctx ends: the machine is off then, and says nothing more.
+// run runs the kubelet until ctx ends, when the machine is switched off.
 func (k *kubelet) run(ctx context.Context) {
 	k.register(ctx)
 	k.planner.networkReady = time.Now().Add(k.network)
@@ -107,7 +107,7 @@ func (k *kubelet) run(ctx context.Context) {
 	}
 }
 
-// register creates the Node, or reconciles the one that is there, until one of both succeeded.
+// register creates the Node, or reconciles the existing one, and retries until it succeeds.
 func (k *kubelet) register(ctx context.Context) {
 	for wait := registerFirst; ctx.Err() == nil; wait = min(2*wait, registerLongest) {
 		var err error
@@ -138,8 +138,8 @@ func (k *kubelet) tryRegister(ctx context.Context) error {
 	return err
 }
 
-// heartbeat renews the Lease with the kubelet's own code: it creates the Lease or takes over the one that is there. Its
-// period is that of the node lifecycle controller's clock, so no speed-up changes it.
+// heartbeat renews the Lease with the kubelet's own code, which creates the Lease or takes over the existing one. The node
+// lifecycle controller measures the period in real time, so Speed does not change it.
 func (k *kubelet) heartbeat(ctx context.Context) {
 	owner := func(l *coordinationv1.Lease) error {
 		if len(l.OwnerReferences) > 0 {
@@ -147,7 +147,7 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 		}
 		node, err := k.client.CoreV1().Nodes().Get(ctx, k.name(), metav1.GetOptions{})
 		if err != nil {
-			return fmt.Errorf("lease %s: %w", k.name(), err)
+			return fmt.Errorf("renewing Lease %s: %w", k.name(), err)
 		}
 		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
 		return nil
@@ -156,7 +156,7 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 		k.name(), corev1.NamespaceNodeLease, owner).Run(ctx)
 }
 
-// observe is what the kubelet sees of its machine at now.
+// observe returns what the kubelet sees of its machine at now.
 func (k *kubelet) observe(now time.Time) observation {
 	o := observation{
 		now:          now,
@@ -171,8 +171,8 @@ func (k *kubelet) observe(now time.Time) observation {
 	return o
 }
 
-// syncNode reports the machine's status if it changed or was not reported for long, and returns when to look again. As
-// the kubelet's fast path does, it does not wait for the next period to say that the node became ready.
+// syncNode reports the machine's status if it has changed or was not reported for long. It returns when to check again. Like
+// the kubelet's fast path, it reports at once that the node became ready.
 func (k *kubelet) syncNode(ctx context.Context, now time.Time) time.Time {
 	next := now.Add(k.planner.source.Scale(statusInterval))
 	if now.Before(k.planner.networkReady) && k.planner.networkReady.Before(next) {
@@ -182,9 +182,9 @@ func (k *kubelet) syncNode(ctx context.Context, now time.Time) time.Time {
 	if err != nil {
 		k.log.V(4).Info("The node is not in the cache", "err", err)
 		if k.reported.IsZero() {
-			return now.Add(fastStatusRetry) // The informer is behind.
+			return now.Add(fastStatusRetry) // The informer lags.
 		}
-		return next // The Node was deleted: a kubelet registers once in its life.
+		return next // The Node was deleted. A kubelet registers only once.
 	}
 	observed := k.observe(now)
 	seen := lookedAt{original, observed.networkReady, observed.devices, len(observed.images)}
@@ -224,7 +224,7 @@ func (k *kubelet) becameReady(node *corev1.Node, now time.Time) {
 		corev1.EventTypeNormal, "NodeReady", fmt.Sprintf("Node %s status is now: NodeReady", node.Name)))
 }
 
-// newEvent is an event of the kubelet about the object.
+// newEvent returns an Event of the kubelet about the object.
 func newEvent(about *corev1.ObjectReference, host, kind, reason, message string) *corev1.Event {
 	now := metav1.Now()
 	namespace := about.Namespace

@@ -27,7 +27,7 @@ const (
 	attachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 )
 
-// observation is what the kubelet knows of its machine at a moment.
+// observation is what the kubelet sees of its machine at a moment.
 type observation struct {
 	now          time.Time
 	networkReady bool
@@ -35,7 +35,7 @@ type observation struct {
 	images       []corev1.ContainerImage
 }
 
-// host is a machine's unchanging part.
+// host is the constant part of a machine.
 type host struct {
 	instance instance.Instance
 	config   userdata.Config
@@ -44,7 +44,7 @@ type host struct {
 	features []string
 }
 
-// initialNode is the Node that the kubelet creates when none exists: pkg/kubelet/kubelet_node_status.go, initialNode.
+// initialNode returns the Node that the kubelet creates when none exists: pkg/kubelet/kubelet_node_status.go, initialNode.
 func (h host) initialNode(o observation) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -55,7 +55,7 @@ func (h host) initialNode(o observation) *corev1.Node {
 				corev1.LabelOSStable:    "linux",
 				corev1.LabelArchStable:  h.instance.Arch,
 				"beta.kubernetes.io/os": "linux",
-				// The twin of the beta era, which the kubelet still sets.
+				// The kubelet still sets this beta label.
 				"beta.kubernetes.io/arch": h.instance.Arch,
 			},
 		},
@@ -71,9 +71,9 @@ func (h host) initialNode(o observation) *corev1.Node {
 	return node
 }
 
-// reconcile makes the changes that a registering kubelet makes to a Node that exists already, and no others: default
-// labels, the attach annotation, extended resources to zero until a device plugin has registered, huge pages. Custom
-// labels, taints and providerID stay as they are (SCHEDULER: tryRegisterWithAPIServer).
+// reconcile makes the changes that a registering kubelet makes to an existing Node, and no others: default labels, the
+// attach annotation, extended resources to zero until a device plugin has registered, huge pages. Custom labels, taints and
+// providerID stay (SCHEDULER: tryRegisterWithAPIServer).
 func reconcile(initial, existing *corev1.Node) (changed bool) {
 	if existing.Annotations[attachAnnotation] != initial.Annotations[attachAnnotation] {
 		setIn(&existing.Annotations, attachAnnotation, initial.Annotations[attachAnnotation])
@@ -124,7 +124,7 @@ func setIn(m *map[string]string, key, value string) {
 	(*m)[key] = value
 }
 
-// setStatus writes into node what the kubelet reports of its machine at the moment of o. Extended resources of others
+// setStatus writes into node what the kubelet reports of its machine at the moment of o. Extended resources that others set
 // stay.
 func (h host) setStatus(node *corev1.Node, o observation) {
 	s := &node.Status
@@ -199,7 +199,7 @@ func setCondition(s *corev1.NodeStatus, c corev1.NodeCondition, now time.Time) {
 	s.Conditions = append(s.Conditions, c)
 }
 
-// statusChanged compares two statuses as the kubelet does: heartbeats are no change.
+// statusChanged compares two statuses as the kubelet does, without heartbeats.
 func statusChanged(a, b *corev1.NodeStatus) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
 	for _, s := range []*corev1.NodeStatus{a, b} {
@@ -216,14 +216,14 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// declaredFeatures are what a kubelet with the feature gates of this process declares: those of an unconfigured one.
+// declaredFeatures returns the features that an unconfigured kubelet with the feature gates of this process declares.
 func declaredFeatures() []string {
 	return nodedeclaredfeatures.DefaultFramework.DiscoverNodeFeatures(&ndftypes.NodeConfiguration{
 		FeatureGates: gates(utilfeature.DefaultMutableFeatureGate.GetAll()),
 	})
 }
 
-// gates answers for gates that this process does not know, too: they are off.
+// gates also accepts the names of gates that this process does not define: they are off.
 type gates map[featuregate.Feature]featuregate.FeatureSpec
 
 // Enabled reports whether the named gate is on.

@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/machines/delay"
 )
 
-// Annotations by which a pod tells the simulated machine what its containers do.
+// Annotations of a pod that set what its simulated containers do.
 const (
 	// RunForAnnotation is how long the containers run before they exit, for pods whose restartPolicy is not Always.
 	RunForAnnotation = "sim.slipway.dev/run-for"
@@ -30,7 +30,7 @@ const (
 	mountBackoffMax = 2*time.Minute + 2*time.Second
 )
 
-// containerPlan is one container's future. A zero time never comes.
+// containerPlan is one container's future. A zero time means never.
 type containerPlan struct {
 	name, image          string
 	sidecar              bool
@@ -38,8 +38,8 @@ type containerPlan struct {
 	exitCode             int32
 }
 
-// podPlan is an admitted pod's future as long as nobody deletes it: everything follows from the moment of admission, the
-// moment at which the machine's network is ready, and the images that are there.
+// podPlan is an admitted pod's future unless the pod is deleted. It follows from the times of admission and of the machine's
+// network, and from the images on the machine.
 type podPlan struct {
 	admitted time.Time
 	// mountTries counts the failed attempts to mount the pod's volumes before its network was ready (R12).
@@ -47,16 +47,16 @@ type podPlan struct {
 	// sandbox is when the pod has its sandbox and its address.
 	sandbox           time.Time
 	inits, containers []containerPlan
-	// missing are the extended resources that the pod asked for and runs without (R1).
+	// missing are the extended resources that the pod requested and runs without (R1).
 	missing []string
 }
 
-// planner knows what a pod's future on this machine depends on. It belongs to the machine's loop.
+// planner holds what a pod's future on this machine depends on. It belongs to the machine's loop.
 type planner struct {
 	times        delay.Times
 	source       delay.Source
 	networkReady time.Time
-	// images are when each image is or will be there.
+	// images are the times at which each image is on the machine.
 	images map[string]time.Time
 }
 
@@ -96,8 +96,8 @@ func (p *planner) plan(pod *corev1.Pod, now time.Time, node *corev1.Node) podPla
 	return out
 }
 
-// nextMount is the first attempt to mount at or after the moment at which the pod's worker came by and registered the
-// pod's ConfigMaps and Secrets; the attempts before it, from the pod's admission on, failed and doubled the wait (R12).
+// nextMount returns the first attempt to mount volumes after the pod's worker has registered the pod's ConfigMaps and
+// Secrets, and the number of attempts. The earlier attempts, from the pod's admission on, fail and double the delay (R12).
 func nextMount(admitted, registered time.Time, source delay.Source) (time.Time, int) {
 	at, tries, wait := admitted, 0, mountBackoff
 	for at.Before(registered) {
@@ -108,14 +108,14 @@ func nextMount(admitted, registered time.Time, source delay.Source) (time.Time, 
 	return at, tries
 }
 
-// mountsFromAPI tells whether the pod has volumes that the kubelet fills from the API server.
+// mountsFromAPI reports whether the pod has volumes that the kubelet fills from the API server.
 func mountsFromAPI(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.Secret != nil || v.ConfigMap != nil || v.Projected != nil
 	})
 }
 
-// container computes when c runs and is ready if nothing but its image keeps it from starting at the moment from.
+// container computes when c runs and is ready, if from that moment only its image delays it.
 func (p *planner) container(pod *corev1.Pod, c corev1.Container, from time.Time) containerPlan {
 	key := pod.Namespace + "/" + pod.Name
 	start := p.pulled(pod, c, from).Add(p.source.Draw(p.times.Container, "container", key, c.Name))
@@ -128,7 +128,8 @@ func (p *planner) container(pod *corev1.Pod, c corev1.Container, from time.Time)
 	return containerPlan{name: c.Name, image: c.Image, start: start, ready: ready}
 }
 
-// pulled is when the image of c is on the machine. Pulls run in parallel, and two pods wait for one pull of the same image.
+// pulled returns when the image of c is on the machine. Pulls run in parallel, and pods with the same image wait for one
+// pull.
 func (p *planner) pulled(pod *corev1.Pod, c corev1.Container, from time.Time) time.Time {
 	done := from.Add(p.source.Draw(p.pullTime(pod, c.Image), "pull", c.Image))
 	if there, ok := p.images[c.Image]; ok && there.Before(done) {
@@ -138,7 +139,7 @@ func (p *planner) pulled(pod *corev1.Pod, c corev1.Container, from time.Time) ti
 	return done
 }
 
-// pullTime is the size class of an image: what the pod says, else what its name suggests.
+// pullTime returns the size class of an image: the pod's annotation, else what the image's name suggests.
 func (p *planner) pullTime(pod *corev1.Pod, image string) delay.Distribution {
 	switch pod.Annotations[ImageSizeAnnotation] {
 	case "small":
@@ -161,8 +162,8 @@ func (p *planner) pullTime(pod *corev1.Pod, image string) delay.Distribution {
 	}
 }
 
-// missingDevices are the extended resources that the pod asks for and that its node does not show: the kubelet admits
-// such a pod all the same, and its device manager skips what no plugin has registered (R1).
+// missingDevices returns the extended resources that the pod requests and its node does not list. The kubelet admits such a
+// pod, and its device manager skips resources without a plugin (R1).
 func missingDevices(pod *corev1.Pod, node *corev1.Node) []string {
 	var out []string
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -176,14 +177,14 @@ func missingDevices(pod *corev1.Pod, node *corev1.Node) []string {
 	return slices.Compact(out)
 }
 
-// stopTime is when the last container of a pod has exited that was told to stop at the moment of told.
-func (p *planner) stopTime(pod *corev1.Pod, plan podPlan, told time.Time) time.Time {
+// stopTime returns when the last container of a pod has exited, if the containers get SIGTERM at signaled.
+func (p *planner) stopTime(pod *corev1.Pod, plan podPlan, signaled time.Time) time.Time {
 	grace := 30 * time.Second
 	if pod.DeletionGracePeriodSeconds != nil {
 		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
 	}
-	if len(plan.containers) == 0 || told.Before(plan.containers[0].start) {
-		return told
+	if len(plan.containers) == 0 || signaled.Before(plan.containers[0].start) {
+		return signaled
 	}
 	needed, ok := annotatedDuration(pod, StopsInAnnotation)
 	if ok {
@@ -197,7 +198,7 @@ func (p *planner) stopTime(pod *corev1.Pod, plan podPlan, told time.Time) time.T
 			hook = max(hook, time.Duration(c.Lifecycle.PreStop.Sleep.Seconds)*time.Second)
 		}
 	}
-	return told.Add(min(p.source.Scale(grace), p.source.Scale(hook)+needed))
+	return signaled.Add(min(p.source.Scale(grace), p.source.Scale(hook)+needed))
 }
 
 func annotatedDuration(pod *corev1.Pod, key string) (time.Duration, bool) {

@@ -17,31 +17,30 @@ import (
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// podState is what the kubelet remembers of one pod.
+// podState is the kubelet's state of one pod.
 type podState struct {
 	view podView
-	// told is when the kubelet told the containers to stop; zero until then.
-	told time.Time
-	// sent is the status that was handed to the writer last.
+	// signaled is when the kubelet sent SIGTERM to the containers; zero until then.
+	signaled time.Time
+	// sent is the status that the writer was given last.
 	sent *corev1.PodStatus
-	// removed says that the writer was told to delete the pod.
+	// removed is true where the writer was asked to delete the pod.
 	removed bool
-	// next is when the status changes by itself, zero if never; until then only a change of the pod can change it.
+	// next is when the status changes by itself, zero for never. Until then only a change of the pod can change it.
 	next time.Time
 }
 
-// holdsRoom tells whether the pod counts against the machine's resources.
+// holdsRoom reports whether the pod uses the machine's resources.
 func (s *podState) holdsRoom(now time.Time) bool { return s.view.rejected == nil && !s.view.over(now) }
 
-// newAdmission is the kubelet's own predicate handler over this machine's Node. Preemption for critical pods is left
-// out: the handler for failures gives up.
+// newAdmission returns the kubelet's own predicate handler over this machine's Node. Preemption for critical pods is left
+// out: the failure handler does nothing.
 func (k *kubelet) newAdmission() lifecycle.PodAdmitHandler {
 	noPlugins := func(*schedulerframework.NodeInfo, *lifecycle.PodAdmitAttributes) error { return nil }
 	return lifecycle.NewPredicateAdmitHandler(k.node, lifecycle.NewAdmissionFailureHandlerStub(), noPlugins)
 }
 
-// node is the Node as the kubelet knows it, a copy that the caller may change; without the cache it is read from the API
-// server.
+// node returns a copy of the Node from the kubelet's cache, or from the API server without the cache.
 func (k *kubelet) node(ctx context.Context, useCache bool) (*corev1.Node, error) {
 	if !useCache {
 		return k.client.CoreV1().Nodes().Get(ctx, k.name(), metav1.GetOptions{})
@@ -52,7 +51,7 @@ func (k *kubelet) node(ctx context.Context, useCache bool) (*corev1.Node, error)
 	return k.host.initialNode(k.observe(time.Now())), nil
 }
 
-// syncPods brings every pod of this node up to now and returns when the next of them changes by itself, zero if none.
+// syncPods updates every pod of this node to now. It returns when the next of them changes by itself; zero for never.
 func (k *kubelet) syncPods(ctx context.Context, now time.Time) time.Time {
 	pods := k.boundPods()
 	present := make(map[types.UID]bool, len(pods))
@@ -67,7 +66,7 @@ func (k *kubelet) syncPods(ctx context.Context, now time.Time) time.Time {
 			k.known[pod.UID] = state
 		}
 		if state.removed {
-			continue // The writer sees to it.
+			continue // The writer deletes it.
 		}
 		if state.sent == nil || state.view.pod != pod || (!state.next.IsZero() && !now.Before(state.next)) {
 			state.view.pod = pod
@@ -87,7 +86,7 @@ func (k *kubelet) syncPods(ctx context.Context, now time.Time) time.Time {
 	return next
 }
 
-// boundPods are the pods bound to this node, oldest first: the order in which a kubelet admits them.
+// boundPods returns the pods bound to this node, oldest first, the order in which a kubelet admits them.
 func (k *kubelet) boundPods() []*corev1.Pod {
 	objects, err := k.pods.ByIndex(nodeNameIndex, k.name())
 	if err != nil {
@@ -106,8 +105,8 @@ func (k *kubelet) boundPods() []*corev1.Pod {
 	return pods
 }
 
-// addPod admits or rejects a pod that the kubelet has not seen. A pod that is over already gets no state unless
-// somebody wants it deleted.
+// addPod admits or rejects a pod that is new to the kubelet. A pod that has ended already gets no state, unless its deletion
+// was requested.
 func (k *kubelet) addPod(ctx context.Context, pod *corev1.Pod, now time.Time) *podState {
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if over && pod.DeletionTimestamp == nil {
@@ -115,8 +114,8 @@ func (k *kubelet) addPod(ctx context.Context, pod *corev1.Pod, now time.Time) *p
 	}
 	state := &podState{view: podView{pod: pod, hostIP: k.host.instance.PrivateIP}}
 	if over || pod.DeletionTimestamp != nil {
-		// Nothing of it runs here: it only has to go.
-		state.view.plan, state.told, state.view.stopped = podPlan{admitted: now, sandbox: now}, now, now
+		// The pod has no containers here, and only has to be deleted.
+		state.view.plan, state.signaled, state.view.stopped = podPlan{admitted: now, sandbox: now}, now, now
 		return state
 	}
 	if result := k.admit.Admit(&lifecycle.PodAdmitAttributes{Pod: onLinux(pod), OtherPods: k.others(now), Operation: lifecycle.AddOperation}); !result.Admit {
@@ -145,8 +144,8 @@ func (k *kubelet) addPod(ctx context.Context, pod *corev1.Pod, now time.Time) *p
 	return state
 }
 
-// onLinux is the pod without the demand for Linux: the machine runs it wherever this process does, while the kubelet's
-// predicate compares with the operating system of its own process.
+// onLinux returns the pod without its requirement for Linux. The kubelet's predicate compares with the operating system of
+// its own process, which need not be Linux here.
 func onLinux(pod *corev1.Pod) *corev1.Pod {
 	if pod.Spec.OS == nil || pod.Spec.OS.Name != corev1.Linux {
 		return pod
@@ -170,22 +169,22 @@ func (k *kubelet) others(now time.Time) []*corev1.Pod {
 	return out
 }
 
-// stopIfDeleted tells the containers of a pod that somebody deleted to stop.
+// stopIfDeleted stops the containers of a pod whose deletion was requested.
 func (k *kubelet) stopIfDeleted(s *podState, now time.Time) {
 	if s.view.pod.DeletionTimestamp == nil || s.view.rejected != nil {
 		return
 	}
-	if s.told.IsZero() {
-		s.told = now
+	if s.signaled.IsZero() {
+		s.signaled = now
 	}
 	// A second deletion may have shortened the grace period.
-	at := k.planner.stopTime(s.view.pod, s.view.plan, s.told)
+	at := k.planner.stopTime(s.view.pod, s.view.plan, s.signaled)
 	if s.view.stopped.IsZero() || at.Before(s.view.stopped) {
 		s.view.stopped = at
 	}
 }
 
-// report hands the pod's status to the writer if it changed, and the order to delete it once it is over.
+// report gives the writer the pod's status if it has changed. Once the pod has ended, it asks the writer to delete it.
 func (k *kubelet) report(s *podState, now time.Time) {
 	status := s.view.statusAt(now)
 	remove := s.view.pod.DeletionTimestamp != nil && (s.view.rejected != nil || s.view.over(now))

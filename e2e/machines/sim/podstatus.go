@@ -11,24 +11,24 @@ import (
 	v1qos "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
 )
 
-// WithoutDevicesCondition is the type of the pod condition by which a simulated machine shows that a pod's containers run
-// without the devices they asked for (R1): a real kubelet shows nothing, the program in the container fails.
+// WithoutDevicesCondition is the pod condition by which a simulated machine shows that a pod's containers run without the
+// devices that they request (R1). A real kubelet shows nothing: the program in the container fails.
 const WithoutDevicesCondition = "sim.slipway.dev/WithoutDevices"
 
-// rejection is why the kubelet refused a pod, as its admission handlers say it.
+// rejection is why the kubelet rejected a pod, in the words of its admission handlers.
 type rejection struct{ reason, message string }
 
-// podView is everything that the status of a pod depends on besides the moment.
+// podView is what the status of a pod depends on, apart from the time.
 type podView struct {
 	pod      *corev1.Pod
 	plan     podPlan
 	rejected *rejection
-	// stopped is when the last container has exited after a deletion; zero while nobody deletes the pod.
+	// stopped is when the last container has exited after a deletion; zero where no deletion was requested.
 	stopped       time.Time
 	hostIP, podIP string
 }
 
-// statusAt is the status that the kubelet reports of the pod at the moment of now. Conditions of others are kept.
+// statusAt returns the status that the kubelet reports of the pod at now. Conditions that others set are kept.
 func (v podView) statusAt(now time.Time) corev1.PodStatus {
 	if v.rejected != nil {
 		return corev1.PodStatus{
@@ -78,7 +78,7 @@ func (v podView) phaseAt(now time.Time) corev1.PodPhase {
 	return corev1.PodRunning
 }
 
-// over tells whether all containers have exited for good.
+// over reports whether all containers have exited for good.
 func (v podView) over(now time.Time) bool {
 	if !v.stopped.IsZero() && !now.Before(v.stopped) {
 		return true
@@ -88,7 +88,7 @@ func (v podView) over(now time.Time) bool {
 	})
 }
 
-// end is when the last container exits, for a pod whose containers do.
+// end returns when the last container exits, for a pod whose containers exit.
 func (v podView) end() time.Time {
 	var last time.Time
 	for _, c := range v.plan.containers {
@@ -100,8 +100,7 @@ func (v podView) end() time.Time {
 	return last
 }
 
-// exitCode is with which code the container ends: its own, 0 for an orderly stop, 137 for one that was killed or never
-// started.
+// exitCode returns the container's exit code: its own, 0 for a graceful stop, 137 for one that was killed or never started.
 func (v podView) exitCode(c containerPlan) int32 {
 	switch {
 	case !c.finish.IsZero() && (v.stopped.IsZero() || !c.finish.After(v.stopped)):
@@ -150,8 +149,8 @@ func (v podView) isInit(c containerPlan) bool {
 	return slices.ContainsFunc(v.plan.inits, func(i containerPlan) bool { return i.name == c.name })
 }
 
-// containerEnd is when the container exited, zero if it has not: by itself, stopped with its pod, or as a sidecar whose
-// pod is over.
+// containerEnd returns when the container exited: by itself, stopped with its pod, or as a sidecar of a pod that has ended.
+// It is zero while the container has not exited.
 func (v podView) containerEnd(c containerPlan, now time.Time) time.Time {
 	end := c.finish
 	if c.sidecar && v.over(now) {
@@ -166,7 +165,7 @@ func (v podView) containerEnd(c containerPlan, now time.Time) time.Time {
 	return end
 }
 
-// setConditions writes the kubelet's own conditions, each with the moment at which it came about.
+// setConditions writes the kubelet's own conditions, each with the time of its transition.
 func (v podView) setConditions(s *corev1.PodStatus, now time.Time) {
 	over := v.over(now)
 	set := func(kind corev1.PodConditionType, since time.Time, reason, message string) {
@@ -203,7 +202,7 @@ func (v podView) setConditions(s *corev1.PodStatus, now time.Time) {
 	}
 }
 
-// initialized is when the last init container has done its work, or is ready if it is a sidecar.
+// initialized returns when the last init container has succeeded, or is ready if it is a sidecar.
 func (v podView) initialized() time.Time {
 	out := v.plan.sandbox
 	for _, c := range v.plan.inits {
@@ -216,7 +215,7 @@ func (v podView) initialized() time.Time {
 	return out
 }
 
-// readiness is since when all containers are ready, or why they are not.
+// readiness returns since when all containers are ready, or why they are not.
 func (v podView) readiness(now time.Time) (since time.Time, reason, message string) {
 	since = v.initialized()
 	var unready []string
@@ -247,7 +246,7 @@ func setPodCondition(s *corev1.PodStatus, c corev1.PodCondition) {
 	s.Conditions = append(s.Conditions, c)
 }
 
-// openGate is the first readiness gate of the pod that is not true yet.
+// openGate returns the first readiness gate of the pod that is not true yet.
 func openGate(pod *corev1.Pod) string {
 	for _, gate := range pod.Spec.ReadinessGates {
 		if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -259,7 +258,7 @@ func openGate(pod *corev1.Pod) string {
 	return ""
 }
 
-// nextChange is the first moment after now at which statusAt says something else; zero if it never does by itself.
+// nextChange returns the first time after now at which statusAt changes; zero for never.
 func (v podView) nextChange(now time.Time) time.Time {
 	if v.rejected != nil {
 		return time.Time{}

@@ -27,17 +27,17 @@ import (
 
 const (
 	nodeNameIndex = "nodeName"
-	// defaultWriters bounds the requests under way: enough to keep two cores busy.
+	// defaultWriters limits the concurrent requests: enough to keep two cores busy.
 	defaultWriters = 16
 )
 
-// Config is what simulated machines depend on.
+// Config holds the dependencies of simulated machines.
 type Config struct {
 	// Client reads pods and Nodes for all machines.
 	Client kubernetes.Interface
 	// NodeClient returns the client of the kubelet of the named node, with the node's own identity.
 	NodeClient func(nodeName string) (kubernetes.Interface, error)
-	// Cluster is the name that user data must name, Endpoint the API server that it must name; empty means any.
+	// Cluster is the cluster's name, and Endpoint the API server's URL, that user data must contain; empty means any.
 	Cluster, Endpoint string
 	// Times are the delays; the zero value means delay.EC2.
 	Times delay.Times
@@ -45,20 +45,20 @@ type Config struct {
 	Seed uint64
 	// Speed divides every delay; 0 means 1.
 	Speed float64
-	// Writers is how many requests all machines may have under way together; 0 means 16.
+	// Writers is the largest number of concurrent requests of all machines; 0 means 16.
 	Writers int
-	// Holds keep machines from starting; nil holds none.
+	// Holds delay machines; nil holds none.
 	Holds *instance.Holds
 }
 
-// Sim runs simulated machines. Run must run for them to see anything of the cluster.
+// Sim runs simulated machines. They see nothing of the cluster until Run is called.
 type Sim struct {
 	config   Config
 	factory  informers.SharedInformerFactory
 	pods     cache.SharedIndexInformer
 	features []string
 	slots    slots
-	// synced is closed when the informers are.
+	// synced is closed when the informers have synced.
 	synced chan struct{}
 	// addresses counts the pod addresses given out.
 	addresses atomic.Uint32
@@ -85,7 +85,7 @@ func New(cfg Config) (*Sim, error) {
 	s.factory = informers.NewSharedInformerFactoryWithOptions(cfg.Client, 0, informers.WithTransform(withoutManagedFields))
 	s.pods = s.factory.InformerFor(&corev1.Pod{}, boundPodInformer)
 	if err := s.pods.AddIndexers(cache.Indexers{nodeNameIndex: byNodeName}); err != nil {
-		return nil, fmt.Errorf("sim: %w", err)
+		return nil, fmt.Errorf("indexing pods by node: %w", err)
 	}
 	_, err := s.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    s.podChanged,
@@ -93,13 +93,13 @@ func New(cfg Config) (*Sim, error) {
 		DeleteFunc: s.podChanged,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sim: %w", err)
+		return nil, fmt.Errorf("watching pods: %w", err)
 	}
 	s.factory.Core().V1().Nodes().Informer()
 	return s, nil
 }
 
-// boundPodInformer leaves the pending pods out: no kubelet may see them.
+// boundPodInformer returns an informer without pending pods, which no kubelet may see.
 func boundPodInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 	return coreinformers.NewFilteredPodInformer(client, metav1.NamespaceAll, resync, cache.Indexers{},
@@ -141,13 +141,13 @@ func (s *Sim) podChanged(object any) {
 	}
 }
 
-// Run feeds the machines with what happens in the cluster until ctx ends.
+// Run delivers the cluster's changes to the machines until ctx ends.
 func (s *Sim) Run(ctx context.Context) error {
 	s.factory.StartWithContext(ctx)
 	defer s.factory.Shutdown()
 	for kind, ok := range s.factory.WaitForCacheSync(ctx.Done()) {
 		if !ok && ctx.Err() == nil {
-			return fmt.Errorf("sim: the cache of %v did not fill", kind)
+			return fmt.Errorf("syncing the cache of %v: the context ended first", kind)
 		}
 	}
 	if ctx.Err() != nil {
@@ -158,8 +158,8 @@ func (s *Sim) Run(ctx context.Context) error {
 	return nil
 }
 
-// Machine is the life of one machine: boot, kubelet, pods. It returns nil when ctx ends, that is when the instance stops,
-// and an error if the machine cannot join; then there is no kubelet.
+// Machine runs one machine: boot, kubelet, pods. It returns nil when ctx ends, which means that the instance has stopped. It
+// returns an error if the machine cannot join; no kubelet runs then.
 func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
 	source := delay.Source{Seed: s.config.Seed, Machine: m.ID, Speed: s.config.Speed}
 	times := s.config.Times
@@ -168,7 +168,7 @@ func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
 	}
 	h, err := s.host(m)
 	if err != nil {
-		return fmt.Errorf("instance %s: %w", m.ID, err)
+		return fmt.Errorf("booting instance %s: %w", m.ID, err)
 	}
 	started := later(m.Launched.Add(source.Draw(times.Kubelet, "kubelet")), time.Now())
 	sleep(ctx, time.Until(started))
@@ -180,7 +180,7 @@ func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
 	}
 	client, err := s.config.NodeClient(m.PrivateDNSName)
 	if err != nil {
-		return fmt.Errorf("instance %s: client of node %s: %w", m.ID, m.PrivateDNSName, err)
+		return fmt.Errorf("booting instance %s: making the client of node %s: %w", m.ID, m.PrivateDNSName, err)
 	}
 	log := klog.FromContext(ctx).WithValues("node", klog.KRef("", m.PrivateDNSName), "instanceID", m.ID)
 	network := source.Draw(times.Network, "network")
@@ -221,10 +221,10 @@ func (s *Sim) host(m instance.Instance) (host, error) {
 			return host{}, err
 		}
 		if s.config.Cluster != "" && h.config.Cluster != s.config.Cluster {
-			return host{}, fmt.Errorf("user data: cluster %q, this one is %q", h.config.Cluster, s.config.Cluster)
+			return host{}, fmt.Errorf("checking user data: cluster %q, this one is %q", h.config.Cluster, s.config.Cluster)
 		}
 		if s.config.Endpoint != "" && h.config.Endpoint != s.config.Endpoint {
-			return host{}, fmt.Errorf("user data: API server %q, this one is %q", h.config.Endpoint, s.config.Endpoint)
+			return host{}, fmt.Errorf("checking user data: API server %q, this one is %q", h.config.Endpoint, s.config.Endpoint)
 		}
 	}
 	var err error
@@ -232,7 +232,7 @@ func (s *Sim) host(m instance.Instance) (host, error) {
 	return h, err
 }
 
-// managedConfig is what EKS's own user data tells the kubelets of a managed node group.
+// managedConfig returns the kubelet configuration in EKS's own user data of a managed node group.
 func managedConfig(m instance.Instance) userdata.Config {
 	capacity := "ON_DEMAND"
 	if m.Spot {
@@ -245,7 +245,7 @@ func managedConfig(m instance.Instance) userdata.Config {
 	}}
 }
 
-// address is a new pod address, of the range that EKS users give to pods beside their VPC's.
+// address returns a new pod address, of the range that EKS users add to their VPC for pods.
 func (s *Sim) address() string {
 	n := s.addresses.Add(1) & (1<<22 - 1)
 	return netip.AddrFrom4([4]byte{100, 64 + byte(n>>16), byte(n >> 8), byte(n)}).String()

@@ -17,13 +17,13 @@ const (
 	gib = int64(1) << 30
 )
 
-// size is what a kubelet finds on its machine and leaves to pods.
+// size is the capacity of a machine and what its kubelet leaves to pods.
 type size struct {
 	capacity, allocatable corev1.ResourceList
 }
 
-// sizeOf computes capacity and allocatable as the kubelet of an EKS image does: it sees less memory than EC2 advertises,
-// and reserves what the image's boot agent or the user data tell it to.
+// sizeOf computes capacity and allocatable as the kubelet of an EKS image does. The kubelet sees less memory than EC2
+// advertises. It reserves what the image's boot agent or the user data set.
 func sizeOf(m instance.Instance, cfg userdata.Config) (size, error) {
 	pods := m.PodLimit
 	if cfg.MaxPods > 0 {
@@ -56,8 +56,8 @@ func sizeOf(m instance.Instance, cfg userdata.Config) (size, error) {
 	return size{capacity: capacity, allocatable: allocatable}, nil
 }
 
-// seenStorage is the capacity of the filesystem that holds pods' ephemeral storage: the root volume's, or half a percent
-// less than the local disks.
+// seenStorage returns the capacity of the file system that holds pods' ephemeral storage: the root volume's, or half a
+// percent less than the local disks.
 func seenStorage(m instance.Instance, cfg userdata.Config) int64 {
 	if cfg.InstanceStore && m.InstanceStoreGiB > 0 {
 		return m.InstanceStoreGiB * gib / 1000 * 995
@@ -65,11 +65,11 @@ func seenStorage(m instance.Instance, cfg userdata.Config) int64 {
 	return m.SeenRootVolume()
 }
 
-// reservations is what the kubelet withholds of each resource: kube-reserved and system-reserved, and the hard eviction
-// threshold of memory and node filesystem.
+// reservations returns what the kubelet withholds of each resource: kube-reserved and system-reserved, and the hard eviction
+// thresholds of memory and node file system.
 func reservations(m instance.Instance, cfg userdata.Config, capacity corev1.ResourceList) (corev1.ResourceList, error) {
-	// The boot agents' defaults; what the user data says replaces them key by key. For memory nodeadm counts the pods that
-	// the network interfaces allow, whatever maxPods says, Bottlerocket those of maxPods.
+	// The boot agents' defaults. User data replaces them key by key. For memory, nodeadm counts the pods that the network
+	// interfaces allow, regardless of maxPods. Bottlerocket counts maxPods.
 	pods := m.PodLimit
 	if cfg.Bottlerocket {
 		pods = capacity.Pods().Value()
@@ -105,7 +105,7 @@ func reservations(m instance.Instance, cfg userdata.Config, capacity corev1.Reso
 		total := capacity[of.name]
 		threshold, err := threshold(text, total.Value())
 		if err != nil {
-			return nil, fmt.Errorf("evictionHard %s: %w", signal, err)
+			return nil, fmt.Errorf("parsing evictionHard %s: %w", signal, err)
 		}
 		sum := kube[of.name]
 		sum.Add(*resource.NewQuantity(threshold, resource.BinarySI))
@@ -118,14 +118,14 @@ func parseInto(to corev1.ResourceList, field string, from map[string]string) err
 	for name, text := range from {
 		q, err := resource.ParseQuantity(text)
 		if err != nil {
-			return fmt.Errorf("%s %s: %w", field, name, err)
+			return fmt.Errorf("parsing %s %s: %w", field, name, err)
 		}
 		to[corev1.ResourceName(name)] = q
 	}
 	return nil
 }
 
-// threshold is an eviction threshold in bytes: a quantity, or a share of the capacity.
+// threshold returns an eviction threshold in bytes: a quantity, or a share of the capacity.
 func threshold(text string, capacity int64) (int64, error) {
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		percent, err := strconv.ParseFloat(number, 64)
@@ -133,7 +133,7 @@ func threshold(text string, capacity int64) (int64, error) {
 			return 0, err
 		}
 		if percent == 100 {
-			return 0, nil // The kubelet's way to switch a threshold off.
+			return 0, nil // In the kubelet, this switches a threshold off.
 		}
 		return int64(percent / 100 * float64(capacity)), nil
 	}

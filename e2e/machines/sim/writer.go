@@ -16,7 +16,7 @@ import (
 	utilpod "k8s.io/kubernetes/pkg/util/pod"
 )
 
-// slots bounds the requests that all machines have under way together.
+// slots limits the concurrent requests of all machines.
 type slots chan struct{}
 
 // do runs f when a slot is free, unless ctx ends first.
@@ -34,12 +34,12 @@ func (s slots) do(ctx context.Context, f func()) {
 type podWrite struct {
 	pod    *corev1.Pod
 	status corev1.PodStatus
-	// remove says that the pod is to be deleted for good once the status is written.
+	// remove is true where the pod is to be deleted for good after the status is written.
 	remove bool
 }
 
-// writer is a machine's status manager: it sends statuses one after the other, and of several for the same pod only the
-// last. Its goroutine is run; put and event may be called from another.
+// writer is a machine's status manager. It sends statuses one after the other, and only the last of several for the same
+// pod. Its goroutine is run. Other goroutines may call put and event.
 type writer struct {
 	client kubernetes.Interface
 	slots  slots
@@ -51,7 +51,7 @@ type writer struct {
 	order   []types.UID
 	events  []*corev1.Event
 
-	// applied are the pods as the API server answered last; only run touches it.
+	// applied are the pods as the API server last returned them. They belong to run's goroutine.
 	applied map[types.UID]*corev1.Pod
 }
 
@@ -88,7 +88,7 @@ func (w *writer) wake() {
 	}
 }
 
-// take returns the oldest write and all events. Statuses go first: somebody may wait for them.
+// take returns the oldest write and all Events. Statuses are sent first, since a controller may wait for them.
 func (w *writer) take() (podWrite, bool, []*corev1.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *writer) take() (podWrite, bool, []*corev1.Event) {
 	return podWrite{}, false, events
 }
 
-// putBack queues a write that failed, unless a newer one is there.
+// putBack queues a write that failed, unless there is a newer one.
 func (w *writer) putBack(p podWrite) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +144,7 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// write sends one status. A pod that is gone, or whose name another pod has now, needs none.
+// write sends one status, unless the pod was deleted or another pod has its name now.
 func (w *writer) write(ctx context.Context, p podWrite) error {
 	base := p.pod
 	if last := w.applied[base.UID]; last != nil {
@@ -154,8 +154,8 @@ func (w *writer) write(ctx context.Context, p podWrite) error {
 	}
 	updated, _, unchanged, err := utilpod.PatchPodStatus(ctx, w.client, base.Namespace, base.Name, base.UID, base.Status, p.status)
 	if err != nil {
-		// The error has lost its type.
-		if w.isGone(ctx, base) {
+		// The error's type is lost here.
+		if w.isDeleted(ctx, base) {
 			delete(w.applied, base.UID)
 			return nil
 		}
@@ -178,8 +178,8 @@ func (w *writer) write(ctx context.Context, p podWrite) error {
 	return nil
 }
 
-// isGone tells whether the pod with this UID is no more.
-func (w *writer) isGone(ctx context.Context, pod *corev1.Pod) bool {
+// isDeleted reports whether the pod with this UID no longer exists.
+func (w *writer) isDeleted(ctx context.Context, pod *corev1.Pod) bool {
 	live, err := w.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || (err == nil && live.UID != pod.UID)
 }

@@ -14,7 +14,7 @@ import (
 	kubeletapis "k8s.io/kubelet/pkg/apis"
 )
 
-// Config is what the user data tells the kubelet.
+// Config is the kubelet's configuration in user data.
 type Config struct {
 	// Cluster is the name of the EKS cluster to join.
 	Cluster string
@@ -40,7 +40,7 @@ type Config struct {
 	Flags []string
 	// InstanceStore says that pods' ephemeral storage is on the local disks (RAID0).
 	InstanceStore bool
-	// Bottlerocket tells its settings from nodeadm's.
+	// Bottlerocket is true for Bottlerocket's settings, false for nodeadm's.
 	Bottlerocket bool
 }
 

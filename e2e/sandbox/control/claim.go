@@ -15,32 +15,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namePattern is what a sandbox may be called: its name is part of a unix socket's path, which has little room.
+// namePattern matches the names of sandboxes. A name is part of a unix socket's path, whose length is limited.
 var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,22}[a-z0-9])?$`)
 
-// DefaultName is the first sandbox's that is given none.
+// DefaultName is the name of the first sandbox without a given name.
 const DefaultName = "sandbox"
 
-// Claim is a sandbox's right to its name, and its folder.
+// Claim is the ownership of a sandbox's name and folder.
 type Claim struct {
-	// Name of the sandbox.
+	// Name is the sandbox's.
 	Name string
-	// Folder of its own, mode 0700.
+	// Folder is the sandbox's own, mode 0700.
 	Folder string
 	lock   *os.File
 }
 
-// InUseError says that a sandbox of that name runs.
+// InUseError reports that a sandbox of that name runs.
 type InUseError struct {
-	// Name of the sandbox that runs.
+	// Name is that of the running sandbox.
 	Name string
 }
 
 // Error names the sandbox.
 func (e *InUseError) Error() string { return fmt.Sprintf("a sandbox named %q runs already", e.Name) }
 
-// Acquire claims a name and makes its folder, empty. An empty name means the first free one of sandbox, sandbox-2, and so on.
-// Errors: *InUseError.
+// Acquire claims a name and creates its folder, empty. An empty name means the first free one of sandbox, sandbox-2, and so
+// on. Errors: *InUseError.
 func Acquire(name string) (*Claim, error) {
 	root, err := makeRoot()
 	if err != nil {
@@ -63,7 +63,7 @@ func Acquire(name string) (*Claim, error) {
 
 func acquire(root, name string) (*Claim, error) {
 	if !namePattern.MatchString(name) {
-		return nil, fmt.Errorf("sandbox name %q: want at most 24 of a-z, 0-9 and -, with no - at its ends", name)
+		return nil, fmt.Errorf("validating sandbox name %q: want at most 24 of a-z, 0-9 and -, with no - at its ends", name)
 	}
 	lock, err := tryLock(lockPath(root, name))
 	if err != nil {
@@ -73,12 +73,12 @@ func acquire(root, name string) (*Claim, error) {
 		return nil, &InUseError{Name: name}
 	}
 	claim := &Claim{Name: name, Folder: filepath.Join(root, name), lock: lock}
-	// Whatever is there was left by a sandbox that was killed: the lock is ours.
+	// The lock is held, so what exists was left by a sandbox that was killed.
 	if err := os.RemoveAll(claim.Folder); err != nil {
-		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", name, err), claim.Release())
+		return nil, errors.Join(fmt.Errorf("preparing the folder of sandbox %s: %w", name, err), claim.Release())
 	}
 	if err := os.Mkdir(claim.Folder, 0o700); err != nil {
-		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", name, err), claim.Release())
+		return nil, errors.Join(fmt.Errorf("preparing the folder of sandbox %s: %w", name, err), claim.Release())
 	}
 	return claim, nil
 }
@@ -92,16 +92,16 @@ func (c *Claim) Publish(state State) error {
 	return os.WriteFile(filepath.Join(c.Folder, stateFile), data, 0o600)
 }
 
-// Release removes the folder and gives the name up.
+// Release removes the folder and releases the name.
 func (c *Claim) Release() error {
 	root := filepath.Dir(c.Folder)
 	err := errors.Join(os.RemoveAll(c.Folder), os.Remove(c.lock.Name()), c.lock.Close())
-	// Gone with the last sandbox; it is not empty while another one runs.
+	// This removes the root with the last sandbox. The root is not empty while another one runs.
 	_ = os.Remove(root)
 	return err
 }
 
-// Find returns the state of the sandbox with that name, or of the only one that runs if name is empty.
+// Find returns the state of the sandbox with that name, or of the only running one where name is empty.
 func Find(name string) (State, error) {
 	states, err := List()
 	if err != nil {
@@ -126,7 +126,7 @@ func Find(name string) (State, error) {
 	}
 }
 
-// List returns the states of the sandboxes that run, by name; one that is still starting has none yet.
+// List returns the states of the running sandboxes, by name. A sandbox that is starting has none yet.
 func List() ([]State, error) {
 	root := rootPath()
 	entries, err := os.ReadDir(root)
@@ -150,7 +150,7 @@ func List() ([]State, error) {
 		}
 		var state State
 		if err := json.Unmarshal(data, &state); err != nil {
-			return nil, fmt.Errorf("sandbox %s: %s: %w", entry.Name(), stateFile, err)
+			return nil, fmt.Errorf("reading the state of sandbox %s: %s: %w", entry.Name(), stateFile, err)
 		}
 		states = append(states, state)
 	}
@@ -162,7 +162,7 @@ func rootPath() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("slipway-sandbox-%d", os.Getuid()))
 }
 
-// makeRoot makes the folder of all sandboxes of this user, and refuses one that somebody else put there.
+// makeRoot creates the folder of all sandboxes of this user, and refuses one that another user created.
 func makeRoot() (string, error) {
 	root := rootPath()
 	if err := os.MkdirAll(root, 0o700); err != nil {
@@ -174,19 +174,19 @@ func makeRoot() (string, error) {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(owner.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s is not a folder that only you can enter", root)
+		return "", fmt.Errorf("checking %s: want a folder that only its owner can enter", root)
 	}
 	return root, nil
 }
 
 func lockPath(root, name string) string { return filepath.Join(root, name+".lock") }
 
-// tryLock opens and locks a file; nil if somebody else holds it.
+// tryLock opens and locks a file; nil where another process holds the lock.
 func tryLock(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 		if errors.Is(err, fs.ErrNotExist) {
-			// The last sandbox took the folder with it.
+			// The last sandbox removed the folder.
 			if _, err = makeRoot(); err == nil {
 				continue
 			}
@@ -204,7 +204,7 @@ func tryLock(path string) (*os.File, error) {
 		if same(file, path) {
 			return file, nil
 		}
-		// Its last holder removed it between our opening and our locking.
+		// The last holder removed the file between open and lock.
 		if err := file.Close(); err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Actions are what a sandbox can be told. They may be called concurrently.
+// Actions are what a client can request of a sandbox. They may be called concurrently.
 type Actions interface {
 	// Kill ends a process of the sandbox with SIGKILL: "launcher" or "scheduler".
 	Kill(name string) error
@@ -22,7 +22,7 @@ type Actions interface {
 func Serve(ctx context.Context, folder string, actions Actions) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", SocketPath(folder))
 	if err != nil {
-		return fmt.Errorf("control socket: %w", err)
+		return fmt.Errorf("serving the control socket: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /kill/{name}", func(w http.ResponseWriter, r *http.Request) {
@@ -34,12 +34,12 @@ func Serve(ctx context.Context, folder string, actions Actions) error {
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("control socket: %w", err)
+		return fmt.Errorf("serving the control socket: %w", err)
 	}
 	return nil
 }
 
-// Client tells a running sandbox things.
+// Client sends requests to a running sandbox.
 type Client struct {
 	http   *http.Client
 	folder string

@@ -10,13 +10,13 @@ const (
 	socketFile = "control.sock"
 )
 
-// State is what others need to know of a running sandbox.
+// State is the public description of a running sandbox.
 type State struct {
-	// Name of the sandbox.
+	// Name is the sandbox's.
 	Name string `json:"name"`
-	// Folder with all its files.
+	// Folder holds all its files.
 	Folder string `json:"folder"`
-	// PID of the process that runs it.
+	// PID is that of the sandbox's process.
 	PID int `json:"pid"`
 	// Started is when it was ready.
 	Started time.Time `json:"started"`
@@ -24,11 +24,11 @@ type State struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// AWS is the endpoint URL of its AWS.
 	AWS string `json:"aws"`
-	// Region of its AWS.
+	// Region is that of its AWS.
 	Region string `json:"region"`
-	// Logs are the log files by the name of what wrote them.
+	// Logs are the log files, by the name of the writer.
 	Logs map[string]string `json:"logs"`
 }
 
-// SocketPath is where the sandbox with this folder listens.
+// SocketPath returns the path of the control socket of the sandbox with this folder.
 func SocketPath(folder string) string { return filepath.Join(folder, socketFile) }

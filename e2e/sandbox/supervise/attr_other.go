@@ -4,7 +4,7 @@ package supervise
 
 import "syscall"
 
-// attributes of a child; here a child does outlive a supervisor that was killed with SIGKILL.
+// attributes returns the attributes of a child. On these systems a child outlives a supervisor that is killed with SIGKILL.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -12,40 +12,40 @@ import (
 	"time"
 )
 
-// Config of a child.
+// Config configures a child.
 type Config struct {
-	// Name of the child in errors and logs.
+	// Name is the child's in errors and logs.
 	Name string
-	// Path of the program.
+	// Path is the program's.
 	Path string
-	// Args without the program's name.
+	// Args are the arguments, without the program's name.
 	Args []string
 	// Env is the whole environment.
 	Env []string
-	// LogFile takes what the program prints, of all its runs.
+	// LogFile receives the output of all runs of the program.
 	LogFile string
-	// Backoff before the second restart in a row; it doubles up to thirty times itself with each one more, and is
-	// forgotten when a run lasted sixty times as long. Default 10 s: what a kubelet does.
+	// Backoff is the delay before the second restart in a row. It doubles with each further one, up to thirty times Backoff.
+	// After a run that lasted sixty times as long it starts again. Default 10 s, as for kubelets.
 	Backoff time.Duration
-	// Grace between SIGTERM and SIGKILL when Run's context ends. Default 5 s.
+	// Grace is the time between SIGTERM and SIGKILL when Run's context ends. Default 5 s.
 	Grace time.Duration
-	// Exited is called, from Run's goroutine, after each run that was not ended by Run's context; nil means nobody listens.
+	// Exited is called, from Run's goroutine, after each run that was not ended by Run's context; nil means no call.
 	Exited func(Exit)
 }
 
-// Exit tells of a run of the program that ended.
+// Exit describes a run of the program that has ended.
 type Exit struct {
-	// PID the process had.
+	// PID is the id that the process had.
 	PID int
-	// State in words, such as "signal: killed" or "exit status 1".
+	// State is text such as "signal: killed" or "exit status 1".
 	State string
-	// Uptime of the run.
+	// Uptime is the duration of the run.
 	Uptime time.Duration
-	// RestartIn is how long the supervisor waits now.
+	// RestartIn is the delay before the next run.
 	RestartIn time.Duration
 }
 
-// ErrNotRunning is what Kill answers between two runs.
+// ErrNotRunning is Kill's error between two runs.
 var ErrNotRunning = errors.New("not running")
 
 // Child is one supervised program.
@@ -66,7 +66,7 @@ func New(cfg Config) (*Child, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	case stat.IsDir() || stat.Mode()&0o111 == 0:
-		return nil, fmt.Errorf("%s: %s is not a program", cfg.Name, cfg.Path)
+		return nil, fmt.Errorf("checking the program of %s: %s is not executable", cfg.Name, cfg.Path)
 	}
 	if cfg.Backoff == 0 {
 		cfg.Backoff = 10 * time.Second
@@ -77,7 +77,7 @@ func New(cfg Config) (*Child, error) {
 	return &Child{cfg: cfg}, nil
 }
 
-// PID of the running process; 0 between two runs.
+// PID returns the id of the running process; 0 between two runs.
 func (c *Child) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *Child) PID() int {
 	return c.process.Pid
 }
 
-// Restarts is how often the program was started again.
+// Restarts returns how often the program was restarted.
 func (c *Child) Restarts() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,10 +110,10 @@ func (c *Child) Kill() error {
 	return nil
 }
 
-// Run keeps the program running until ctx ends, then ends it and waits for it. It fails only where the program cannot be
-// started at all.
+// Run runs the program and restarts it until ctx ends. It then ends the program and waits for it. It fails only where the
+// program cannot be started at all.
 func (c *Child) Run(ctx context.Context) error {
-	// The kernel's signal on the parent's death comes when the thread that forked ends.
+	// The kernel sends the parent-death signal when the thread that forked ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	log, err := os.OpenFile(c.cfg.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -123,7 +123,7 @@ func (c *Child) Run(ctx context.Context) error {
 	return errors.Join(c.keepRunning(ctx, log), log.Close())
 }
 
-// keepRunning starts the program again and again, until ctx ends.
+// keepRunning starts the program again after each end, until ctx ends.
 func (c *Child) keepRunning(ctx context.Context, log *os.File) error {
 	wait := time.Duration(0)
 	for {
@@ -150,10 +150,10 @@ func (c *Child) keepRunning(ctx context.Context, log *os.File) error {
 	}
 }
 
-// firstRestart stands for "at once" where zero stands for "never restarted yet".
+// firstRestart stands for "at once", since zero stands for "never restarted".
 const firstRestart = time.Nanosecond
 
-// next is how long to wait before the next start, after a wait of last and a run of uptime.
+// next returns the delay before the next start, after a delay of last and a run of uptime.
 func next(last, uptime, backoff time.Duration) time.Duration {
 	switch {
 	case last == 0 || uptime >= 60*backoff:
@@ -184,7 +184,7 @@ func (c *Child) runOnce(ctx context.Context, log *os.File) (Exit, error) {
 	ended := make(chan struct{})
 	var ender sync.WaitGroup
 	ender.Go(func() { c.endWith(ctx, cmd.Process, ended) })
-	// Wait fails where the program did; its state tells more. The log is a file: there is nothing to copy that could fail.
+	// Wait fails where the program failed, which its state describes better. The log is a file, so no copying can fail.
 	waitErr := cmd.Wait()
 	close(ended)
 	ender.Wait()
@@ -200,14 +200,14 @@ func (c *Child) publish(p *os.Process) {
 	c.process = p
 }
 
-// endWith asks the process to end when ctx ends, and insists after the grace.
+// endWith sends SIGTERM when ctx ends, and SIGKILL after the grace period.
 func (c *Child) endWith(ctx context.Context, process *os.Process, ended <-chan struct{}) {
 	select {
 	case <-ended:
 		return
 	case <-ctx.Done():
 	}
-	// The process may have ended meanwhile: then there is nobody to tell.
+	// The process may have ended already.
 	_ = process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:

@@ -110,7 +110,7 @@ func (p plugin) ListAndWatch(_ *v1beta1.Empty, stream grpc.ServerStreamingServer
 	return nil
 }
 
-// Allocate tells each container its devices in variable DEVICES.
+// Allocate sets the variable DEVICES of each container to its devices.
 func (plugin) Allocate(_ context.Context, in *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	out := &v1beta1.AllocateResponse{}
 	for _, c := range in.GetContainerRequests() {

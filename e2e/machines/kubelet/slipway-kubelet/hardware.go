@@ -23,51 +23,51 @@ func (h *hardware) addFlags(set *pflag.FlagSet) {
 	set.Uint64Var(&h.volumeBytes, "machine-volume-bytes", 0, "size of the machine's root volume")
 }
 
-// machine is cAdvisor with the sizes that it was told.
+// machine is cAdvisor with other sizes than the host's.
 type machine struct {
 	cadvisor.Interface
-	told hardware
+	sizes hardware
 }
 
-// MachineInfo tells CPUs and memory. The topology stays the host's: cgroups can hold no other CPUs.
+// MachineInfo returns CPUs and memory. The topology stays the host's: cgroups can hold no other CPUs.
 func (m machine) MachineInfo() (*cadvisorv1.MachineInfo, error) {
 	info, err := m.Interface.MachineInfo()
 	if err != nil {
 		return nil, err
 	}
 	sized := *info
-	if m.told.cpus > 0 {
-		sized.NumCores = m.told.cpus
+	if m.sizes.cpus > 0 {
+		sized.NumCores = m.sizes.cpus
 	}
-	if m.told.memoryBytes > 0 {
-		sized.MemoryCapacity = m.told.memoryBytes
+	if m.sizes.memoryBytes > 0 {
+		sized.MemoryCapacity = m.sizes.memoryBytes
 	}
 	return &sized, nil
 }
 
-// RootFsInfo tells the root volume.
+// RootFsInfo returns the root volume.
 func (m machine) RootFsInfo() (cadvisorv2.FsInfo, error) {
 	info, err := m.Interface.RootFsInfo()
 	return m.volume(info), err
 }
 
-// ImagesFsInfo tells the root volume, where images are.
+// ImagesFsInfo returns the root volume, which holds images.
 func (m machine) ImagesFsInfo(ctx context.Context) (cadvisorv2.FsInfo, error) {
 	info, err := m.Interface.ImagesFsInfo(ctx)
 	return m.volume(info), err
 }
 
-// ContainerFsInfo tells the root volume, where containers' layers are.
+// ContainerFsInfo returns the root volume, which holds containers' layers.
 func (m machine) ContainerFsInfo(ctx context.Context) (cadvisorv2.FsInfo, error) {
 	info, err := m.Interface.ContainerFsInfo(ctx)
 	return m.volume(info), err
 }
 
-// volume is a filesystem of the told size that nothing has been written to but what the machine boots from.
+// volume returns a file system of the given size of which 20 % are used, as after a boot.
 func (m machine) volume(info cadvisorv2.FsInfo) cadvisorv2.FsInfo {
-	if m.told.volumeBytes > 0 {
-		info.Capacity = m.told.volumeBytes
-		info.Available = m.told.volumeBytes / 10 * 8
+	if m.sizes.volumeBytes > 0 {
+		info.Capacity = m.sizes.volumeBytes
+		info.Available = m.sizes.volumeBytes / 10 * 8
 		info.Usage = info.Capacity - info.Available
 	}
 	return info

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command slipway-kubelet is Kubernetes' kubelet on hardware that it is told of: the CPUs, the memory and the disk of an
-// EC2 instance type, instead of those of the host, which it shares with other machines. All else is the kubelet's own.
+// Command slipway-kubelet is Kubernetes' kubelet with hardware sizes given by flags: the CPUs, the memory and the disk of an
+// EC2 instance type, instead of those of the host, which it shares with other machines. All else is the kubelet's own code.
 package main
 
 import (
@@ -35,10 +35,11 @@ func main() {
 	}
 }
 
-// run does what kubelet's NewKubeletCommand does with flags and configuration file, and tells the kubelet its hardware.
+// run does what kubelet's NewKubeletCommand does with flags and configuration file, and gives the kubelet its hardware
+// sizes.
 func run(ctx context.Context, args []string) error {
-	var told hardware
-	server, err := configuration(ctx, args, &told)
+	var sizes hardware
+	server, err := configuration(ctx, args, &sizes)
 	if err != nil {
 		return err
 	}
@@ -59,17 +60,17 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("cAdvisor: %w", err)
 	}
-	deps.CAdvisorInterface = machine{found, told}
+	deps.CAdvisorInterface = machine{found, sizes}
 	return app.Run(ctx, server, deps, utilfeature.DefaultFeatureGate)
 }
 
 // configuration reads flags and file; flags win.
-func configuration(ctx context.Context, args []string, told *hardware) (*options.KubeletServer, error) {
+func configuration(ctx context.Context, args []string, sizes *hardware) (*options.KubeletServer, error) {
 	config, err := options.NewKubeletConfiguration()
 	if err != nil {
 		return nil, err
 	}
-	flags, err := parse(args, config, told)
+	flags, err := parse(args, config, sizes)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func configuration(ctx context.Context, args []string, told *hardware) (*options
 		if config, err = loader.Load(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", flags.KubeletConfigFile, err)
 		}
-		if _, err := parse(args, config, told); err != nil {
+		if _, err := parse(args, config, sizes); err != nil {
 			return nil, err
 		}
 	}
@@ -94,12 +95,12 @@ func configuration(ctx context.Context, args []string, told *hardware) (*options
 	return &options.KubeletServer{KubeletFlags: *flags, KubeletConfiguration: *config}, nil
 }
 
-func parse(args []string, config *kubeletconfig.KubeletConfiguration, told *hardware) (*options.KubeletFlags, error) {
+func parse(args []string, config *kubeletconfig.KubeletConfiguration, sizes *hardware) (*options.KubeletFlags, error) {
 	set := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
 	set.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	flags := options.NewKubeletFlags()
 	flags.AddFlags(set)
 	options.AddKubeletConfigFlags(set, config)
-	told.addFlags(set)
+	sizes.addFlags(set)
 	return flags, set.Parse(args)
 }
