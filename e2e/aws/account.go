@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// drift is what changes in an account and its market while it runs.
+// drift holds the changes of an account and its market since the start.
 type drift struct {
 	mu sync.Mutex
-	// prices are what the prices of instance types are multiplied with, all under "all".
+	// prices are factors on the prices of instance types; "all" applies to all types.
 	prices map[string]float64
-	// tagsAfter takes the place of Config.TagsAfter.
+	// tagsAfter replaces Config.TagsAfter.
 	tagsAfter *time.Duration
 }
 
-// SetPrice multiplies the on-demand and the spot prices of an instance type, or of "all", from now on; 1 is as it was.
+// SetPrice multiplies the original on-demand and spot prices of an instance type, or of "all", from now on; 1 restores them.
 func (s *Server) SetPrice(instanceType string, factor float64) error {
 	if _, ok := s.table.Get(instanceType); !ok && instanceType != all {
-		return fmt.Errorf("there is no instance type %q", instanceType)
+		return fmt.Errorf("setting the price: there is no instance type %q", instanceType)
 	}
 	if factor <= 0 || math.IsInf(factor, 0) || math.IsNaN(factor) {
-		return fmt.Errorf("a price times %v is none", factor)
+		return fmt.Errorf("setting the price of %s: factor %v is not positive", instanceType, factor)
 	}
 	s.drift.mu.Lock()
 	defer s.drift.mu.Unlock()
@@ -35,21 +35,21 @@ func (s *Server) SetPrice(instanceType string, factor float64) error {
 	return nil
 }
 
-// factor is what the prices of an instance type are multiplied with.
+// factor returns the factor on the prices of an instance type.
 func (s *Server) factor(instanceType string) float64 {
 	s.drift.mu.Lock()
 	defer s.drift.mu.Unlock()
 	return cmp.Or(s.drift.prices[instanceType], s.drift.prices[all], 1)
 }
 
-// SetTagsAfter is how late EC2 tells tags from now on, on the clock; see Config.TagsAfter.
+// SetTagsAfter sets how late EC2 lists tags from now on, in simulated time; see Config.TagsAfter.
 func (s *Server) SetTagsAfter(d time.Duration) {
 	s.drift.mu.Lock()
 	defer s.drift.mu.Unlock()
 	s.drift.tagsAfter = &d
 }
 
-// tagsAfter is how late EC2 tells tags, in real time.
+// tagsAfter returns how late EC2 lists tags, in real time.
 func (s *Server) tagsAfter() time.Duration {
 	s.drift.mu.Lock()
 	defer s.drift.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Server) tagsAfter() time.Duration {
 	return s.cfg.Clock.Scale(s.cfg.TagsAfter)
 }
 
-// DeleteTemplates deletes all launch templates, as somebody who tidies up does, and returns how many there were.
+// DeleteTemplates deletes all launch templates, as a user may, and returns their number.
 func (s *Server) DeleteTemplates() int {
 	s.templates.mu.Lock()
 	defer s.templates.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *Server) DeleteTemplates() int {
 	return n
 }
 
-// accountVerbs are those of the control API that change the account and its market.
+// accountVerbs returns the verbs of the control API that change the account and its market.
 func (s *Server) accountVerbs() map[string]func(Command) (Reply, error) {
 	simple := func(do func(Command) error) func(Command) (Reply, error) {
 		return func(c Command) (Reply, error) { return Reply{}, do(c) }

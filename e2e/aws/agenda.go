@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// agenda is what is going to happen, and when. One goroutine does it, in the order of time; what is done must not block.
+// agenda holds future actions. One goroutine runs them, in the order of their times. An action must not block.
 type agenda struct {
 	mu    sync.Mutex
 	queue appointments
@@ -34,7 +34,7 @@ func (a *agenda) add(at time.Time, do func()) {
 	}
 }
 
-// run does what is due until ctx ends.
+// run runs the actions when they are due, until ctx ends.
 func (a *agenda) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -52,7 +52,7 @@ func (a *agenda) run(ctx context.Context) {
 	}
 }
 
-// doDue does all that is due and returns when the next is.
+// doDue runs all actions that are due, and returns when the next one is.
 func (a *agenda) doDue(ctx context.Context) (next time.Time, ok bool) {
 	for ctx.Err() == nil {
 		a.mu.Lock()

@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// candidate is one pool that a fleet may launch from: an override of one of its launch templates.
+// candidate is a pool from which a fleet may launch: an override of one of its launch templates.
 type candidate struct {
-	// order is its place in the request.
+	// order is the position in the request.
 	order int
-	// price per hour, priority as the request gives it, and depth, how much spare capacity the pool has, from 0 to 1.
+	// price is per hour, priority is the request's, and depth is the pool's spare capacity, from 0 to 1.
 	price, priority, depth float64
-	// code and message say why nothing can be launched from it; empty if something can.
+	// code and message are why nothing can be launched from the pool; empty if something can.
 	code, message string
-	// room is how many instances its subnet takes.
+	// room is the number of free addresses in its subnet.
 	room int
-	// subnet whose room it is; candidates share it.
+	// subnet is the id of the subnet. Candidates may share it.
 	subnet string
-	// vcpus of one instance, which count against the quota.
+	// vcpus are those of one instance, which count against the quota.
 	vcpus int
 }
 
-// pick is a number of instances of one candidate.
+// pick is a number of instances to launch from one candidate.
 type pick struct{ candidate, count int }
 
-// What is found only while allocating.
+// The error codes that only the allocation finds.
 const (
 	codeNoAddresses = "InsufficientFreeAddressesInSubnet"
 	codeQuota       = "VcpuLimitExceeded"
@@ -44,7 +44,8 @@ const (
 	priceCapacityOptimized = "price-capacity-optimized"
 )
 
-// fit is how many of the instances that are wanted a candidate can give; where that is fewer, its code says why.
+// fit returns how many of the wanted instances the candidate can provide. Where it can provide fewer, it sets the
+// candidate's code.
 func (c *candidate) fit(wanted, room, quota int) int {
 	if c.code != "" {
 		return 0
@@ -60,7 +61,7 @@ func (c *candidate) fit(wanted, room, quota int) int {
 	return n
 }
 
-// rank orders candidates, the best first.
+// rank sorts candidates, the best first.
 func rank(candidates []candidate, strategy string) []int {
 	order := make([]int, len(candidates))
 	for i := range order {
@@ -73,12 +74,12 @@ func rank(candidates []candidate, strategy string) []int {
 	case capacityOptimized:
 		less = func(a, b candidate) int { return cmp.Compare(b.depth, a.depth) }
 	case capacityOptimizedPrio:
-		// Priorities count on a best-effort basis, among pools that are about equally deep.
+		// Priorities are best effort: they decide among pools of about equal depth.
 		less = func(a, b candidate) int {
 			return cmp.Or(cmp.Compare(int(4*b.depth), int(4*a.depth)), cmp.Compare(a.priority, b.priority))
 		}
 	case priceCapacityOptimized:
-		// A shallow pool has to be cheaper to be taken: by up to a fifth.
+		// A pool with little spare capacity is used only if it is cheaper, by up to a fifth.
 		worth := func(c candidate) float64 { return c.price * (1.2 - 0.2*c.depth) }
 		less = func(a, b candidate) int { return cmp.Compare(worth(a), worth(b)) }
 	}
@@ -88,9 +89,9 @@ func rank(candidates []candidate, strategy string) []int {
 	return order
 }
 
-// allocate decides from which candidates target instances come. Candidates that gave none or too few are in failed, with
-// their codes; those that were not needed are in neither. It changes the candidates' codes only.
-// quota is how many vCPUs may be had.
+// allocate decides from which candidates the target instances are launched. failed lists the candidates that provided none
+// or too few, with their codes. Candidates that were not needed are in neither result. Only the candidates' codes are
+// changed. quota is the number of vCPUs left.
 func allocate(candidates []candidate, target, quota int, strategy string) (picks []pick, failed []int) {
 	room := map[string]int{}
 	for _, c := range candidates {
@@ -119,7 +120,7 @@ func allocate(candidates []candidate, target, quota int, strategy string) (picks
 		target -= n
 	}
 	if target > 0 && strategy == diversified {
-		// What equal shares left over goes to any that has room.
+		// The rest after equal shares is launched from any candidate with free addresses.
 		for p := range picks {
 			c := candidates[picks[p].candidate]
 			n := min(target, room[c.subnet], quota/max(1, c.vcpus))

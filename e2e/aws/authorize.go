@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// policies are what access keys may do; a key without one may do everything.
+// policies holds the policies of access keys. A key without one may do everything.
 type policies struct {
 	mu    sync.Mutex
 	byKey map[string]policy.Policy
@@ -31,7 +31,7 @@ func (p *policies) of(accessKey string) (policy.Policy, bool) {
 	return found, ok
 }
 
-// SetPolicy lets whoever signs with the access key do what the policy allows from now on; nil allows everything.
+// SetPolicy limits the access key to what the policy allows from now on; nil allows everything.
 func (s *Server) SetPolicy(accessKey string, p *policy.Policy) {
 	s.policies.mu.Lock()
 	defer s.policies.mu.Unlock()
@@ -42,10 +42,10 @@ func (s *Server) SetPolicy(accessKey string, p *policy.Policy) {
 	s.policies.byKey[accessKey] = *p
 }
 
-// need is one thing that a call has to be allowed.
+// need is one permission that a call requires.
 type need = policy.Request
 
-// authorize says what a call needs that its caller is not allowed.
+// authorize returns an error for the first permission that the call requires and its caller lacks.
 func (s *Server) authorize(r request) error {
 	p, restricted := s.policies.of(r.AccessKey)
 	if !restricted {
@@ -59,7 +59,7 @@ func (s *Server) authorize(r request) error {
 	return nil
 }
 
-// decide returns nil where the policy allows what is needed, else the service's error.
+// decide returns nil where the policy grants the permission, else the service's error.
 func (s *Server) decide(p policy.Policy, service string, n need) *wire.Error {
 	why := "no identity-based policy allows the " + n.Action + " action"
 	switch p.Decide(n) {
@@ -83,7 +83,7 @@ func (s *Server) decide(p policy.Policy, service string, n need) *wire.Error {
 	return wire.Errorf("AccessDeniedException", "%s", text)
 }
 
-// needs lists what a call has to be allowed (service authorization reference).
+// needs returns the permissions that a call requires (service authorization reference).
 func (s *Server) needs(r request) []need {
 	switch r.Service {
 	case wire.EC2:
@@ -97,13 +97,13 @@ func (s *Server) needs(r request) []need {
 	case wire.EKS:
 		return []need{s.need("eks:DescribeCluster", s.arn("eks", "cluster/"+strings.TrimPrefix(r.Action, http.MethodGet+" /clusters/")))}
 	case wire.STS:
-		// Anybody may ask who he is.
+		// Every caller may read its own identity.
 		return nil
 	}
 	return []need{s.need(r.Service+":"+r.Action, "*")}
 }
 
-// need is asked in this region; context are condition keys with their one value.
+// need returns a permission in this region. context holds condition keys with one value each.
 func (s *Server) need(action, resource string, context ...map[string]string) need {
 	n := need{Action: action, Resource: resource, Context: map[string][]string{"aws:RequestedRegion": {s.cfg.Region}}}
 	for _, of := range context {
@@ -118,7 +118,7 @@ func (s *Server) arn(service, resource string) string {
 	return "arn:aws:" + service + ":" + s.cfg.Region + ":" + s.cfg.AccountID + ":" + resource
 }
 
-// keyed writes tags as condition keys.
+// keyed returns tags as condition keys.
 func keyed(prefix string, tags map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range tags {
@@ -129,7 +129,7 @@ func keyed(prefix string, tags map[string]string) map[string]string {
 
 func resourceTags(tags map[string]string) map[string]string { return keyed("aws:ResourceTag", tags) }
 
-// tagged is a need with the tags that the request gives the resource.
+// tagged returns the permission with the tags that the request gives the resource.
 func tagged(n need, tags map[string]string) need {
 	if len(tags) > 0 {
 		n.Context["aws:TagKeys"] = slices.Sorted(maps.Keys(tags))

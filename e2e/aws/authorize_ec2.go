@@ -8,7 +8,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// launchedKinds are the resources that come into being with an instance.
+// launchedKinds returns the types of resources that are created with an instance.
 func launchedKinds(capacityType string) []string {
 	kinds := []string{"instance", "volume", "network-interface"}
 	if capacityType == Spot {
@@ -50,7 +50,7 @@ func (s *Server) ec2Needs(r request) []need {
 	return []need{s.need(action, "*")}
 }
 
-// createTagsNeed is there where a call tags what it makes.
+// createTagsNeed returns the permission for tags that a call gives to what it creates; none without tags.
 func (s *Server) createTagsNeed(createAction, arn string, tags map[string]string) []need {
 	if len(tags) == 0 {
 		return nil
@@ -83,8 +83,8 @@ func (s *Server) templateNeed(action string, t template) need {
 	return s.need(action, s.arn(wire.EC2, "launch-template/"+t.id), resourceTags(t.tags))
 }
 
-// fleetNeeds are those of the call itself: of the fleet, of the launch templates that are there, of what is launched. The
-// instances are launched in the caller's name: what that needs is looked at for each pool (launchNeeds).
+// fleetNeeds returns the permissions that the call itself requires: for the fleet, the launch templates and what is
+// launched. The instances are launched in the caller's name. launchNeeds returns the permissions for each pool.
 func (s *Server) fleetNeeds(p wire.Params) []need {
 	const action = "ec2:CreateFleet"
 	fleet, fleetTags := s.arn(wire.EC2, "fleet/*"), specifiedTags(p, "fleet")
@@ -103,7 +103,7 @@ func (s *Server) fleetNeeds(p wire.Params) []need {
 	return out
 }
 
-// launchTagsOf are the tags that a call and its launch template give a kind of resource.
+// launchTagsOf returns the tags that a call and its launch template give to a type of resource.
 func launchTagsOf(p wire.Params, t template, kind string) map[string]string {
 	tags := specifiedTags(t.data, kind)
 	maps.Copy(tags, specifiedTags(p, kind))
@@ -113,13 +113,13 @@ func launchTagsOf(p wire.Params, t template, kind string) map[string]string {
 func (s *Server) runNeeds(p wire.Params) []need {
 	o, capacityType, err := s.readRun(p)
 	if err != nil {
-		// The action says what is wrong.
+		// The action itself reports the error.
 		return nil
 	}
 	return s.launchNeeds(p, o, capacityType)
 }
 
-// launchNeeds are those of launching instances of an override that was completed.
+// launchNeeds returns the permissions for launching instances of a completed override.
 func (s *Server) launchNeeds(p wire.Params, o override, capacityType string) []need {
 	const action = "ec2:RunInstances"
 	var out []need
@@ -144,13 +144,14 @@ func (s *Server) launchNeeds(p wire.Params, o override, capacityType string) []n
 	return out
 }
 
-// denials answers for each override what launching from it is not allowed; nil where the caller may do everything.
+// denials returns a function with the authorization error of launching from an override. It is nil where the caller may do
+// everything.
 func (s *Server) denials(r request) func(o override, capacityType string) *wire.Error {
 	p, restricted := s.policies.of(r.AccessKey)
 	if !restricted {
 		return nil
 	}
-	// Overrides differ in little: most questions were asked before.
+	// Overrides differ little, so most answers are known.
 	answered := map[string]*wire.Error{}
 	return func(o override, capacityType string) *wire.Error {
 		needs := s.launchNeeds(r.Params, o, capacityType)

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// maxCalls is how many calls are remembered, the latest ones.
+// maxCalls is how many of the latest calls are remembered.
 const maxCalls = 100_000
 
-// callLog remembers the calls in the order of their arrival.
+// callLog remembers the calls in the order of arrival.
 type callLog struct {
 	mu    sync.Mutex
 	calls []*Call

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Client tells a Server in another process what to do, over its control API. It may be used concurrently.
+// Client controls a Server in another process, through its control API. It may be used concurrently.
 type Client struct{ url string }
 
 // NewClient returns a client of the server at the URL.
@@ -21,15 +21,15 @@ func (c *Client) do(ctx context.Context, verb string, command Command) (Reply, e
 	var reply Reply
 	body, err := json.Marshal(command)
 	if err != nil {
-		return reply, fmt.Errorf("%s: %w", verb, err)
+		return reply, fmt.Errorf("requesting %s: %w", verb, err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+controlPath+verb, bytes.NewReader(body))
 	if err != nil {
-		return reply, fmt.Errorf("%s: %w", verb, err)
+		return reply, fmt.Errorf("requesting %s: %w", verb, err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return reply, fmt.Errorf("no sandbox's AWS answers at %s: %w", c.url, err)
+		return reply, fmt.Errorf("requesting %s: no sandbox's AWS responds at %s: %w", verb, c.url, err)
 	}
 	err = json.NewDecoder(response.Body).Decode(&reply)
 	if closeErr := response.Body.Close(); err == nil {
@@ -39,7 +39,7 @@ func (c *Client) do(ctx context.Context, verb string, command Command) (Reply, e
 	case reply.Error != "":
 		return reply, errors.New(reply.Error)
 	case err != nil:
-		return reply, fmt.Errorf("%s: what answers at %s is no sandbox's AWS: %w", verb, c.url, err)
+		return reply, fmt.Errorf("requesting %s: the server at %s is not a sandbox's AWS: %w", verb, c.url, err)
 	}
 	return reply, nil
 }
@@ -59,7 +59,7 @@ func (c *Client) Calls(ctx context.Context) ([]Call, error) {
 // Interrupt interrupts a spot instance.
 func (c *Client) Interrupt(ctx context.Context, instanceID string) error {
 	if instanceID == "" {
-		return errors.New("interrupt: the instance's id is empty")
+		return errors.New("requesting interrupt: the instance's id is empty")
 	}
 	_, err := c.do(ctx, "interrupt", Command{Instance: instanceID})
 	return err
@@ -83,43 +83,43 @@ func (c *Client) ScheduledChange(ctx context.Context, instanceID string) error {
 	return err
 }
 
-// Terminate ends an instance.
+// Terminate terminates an instance.
 func (c *Client) Terminate(ctx context.Context, instanceID string) error {
 	_, err := c.do(ctx, "terminate", Command{Instance: instanceID})
 	return err
 }
 
-// ICE takes the capacity of a pool away for the time d; see Server.ICE. Names that do not exist are refused.
+// ICE removes the capacity of a pool for the time d; see Server.ICE. Unknown names are errors.
 func (c *Client) ICE(ctx context.Context, instanceType, zone, capacityType string, d time.Duration) error {
 	_, err := c.do(ctx, "ice", Command{InstanceType: instanceType, Zone: zone, CapacityType: capacityType, For: d.String()})
 	return err
 }
 
-// ClearICE gives all capacity back.
+// ClearICE restores all capacity.
 func (c *Client) ClearICE(ctx context.Context) error {
 	_, err := c.do(ctx, "clear-ice", Command{})
 	return err
 }
 
-// Throttle answers every call for the time d that there were too many.
+// Throttle throttles every call for the time d.
 func (c *Client) Throttle(ctx context.Context, d time.Duration) error {
 	_, err := c.do(ctx, "throttle", Command{For: d.String()})
 	return err
 }
 
-// Down breaks every service for the time d.
+// Down makes every service fail for the time d.
 func (c *Client) Down(ctx context.Context, d time.Duration) error {
 	_, err := c.do(ctx, "down", Command{For: d.String()})
 	return err
 }
 
-// FailNextJoins lets the next n instances fail to join.
+// FailNextJoins makes the next n instances fail to join.
 func (c *Client) FailNextJoins(ctx context.Context, n int) error {
 	_, err := c.do(ctx, "fail-join", Command{Count: n})
 	return err
 }
 
-// SendRaw puts any text into the interruption queue.
+// SendRaw sends any text to the interruption queue.
 func (c *Client) SendRaw(ctx context.Context, body string) error {
 	_, err := c.do(ctx, "send", Command{Body: body})
 	return err

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// SetQuota limits the vCPUs that run of a capacity type (Spot, OnDemand); negative is no limit.
+// SetQuota limits the running vCPUs of a capacity type (Spot, OnDemand); negative means no limit.
 func (c *Client) SetQuota(ctx context.Context, capacityType string, vcpus int) error {
 	_, err := c.do(ctx, "quota", Command{CapacityType: capacityType, Count: vcpus})
 	return err
 }
 
-// SetSpotRole says whether the account has the service-linked role of EC2 Spot.
+// SetSpotRole sets whether the account has the service-linked role of EC2 Spot.
 func (c *Client) SetSpotRole(ctx context.Context, there bool) error {
 	command := Command{}
 	if there {
@@ -27,25 +27,25 @@ func (c *Client) SetPrice(ctx context.Context, instanceType string, factor float
 	return err
 }
 
-// ReleaseImages publishes new AMIs of EKS; empty names are made of the date.
+// ReleaseImages publishes new AMIs of EKS. Empty names are derived from the date.
 func (c *Client) ReleaseImages(ctx context.Context, al2023, bottlerocket string) error {
 	_, err := c.do(ctx, "release", Command{AL2023: al2023, Bottlerocket: bottlerocket})
 	return err
 }
 
-// DeprecateImage lets an AMI be deprecated.
+// DeprecateImage deprecates an AMI.
 func (c *Client) DeprecateImage(ctx context.Context, id string) error {
 	_, err := c.do(ctx, "deprecate", Command{Image: id})
 	return err
 }
 
-// DeleteTemplates deletes all launch templates and returns how many there were.
+// DeleteTemplates deletes all launch templates and returns their number.
 func (c *Client) DeleteTemplates(ctx context.Context) (int, error) {
 	reply, err := c.do(ctx, "delete-templates", Command{})
 	return reply.Count, err
 }
 
-// SetTagsAfter is how late EC2 tells tags.
+// SetTagsAfter sets how late EC2 lists tags.
 func (c *Client) SetTagsAfter(ctx context.Context, d time.Duration) error {
 	_, err := c.do(ctx, "tags-after", Command{For: d.String()})
 	return err
@@ -57,7 +57,7 @@ func (c *Client) Reserve(ctx context.Context, instanceType, zone string, n int, 
 	return reply.Reservation, err
 }
 
-// CancelReservation gives a reservation's capacity back.
+// CancelReservation cancels a capacity reservation.
 func (c *Client) CancelReservation(ctx context.Context, id string) error {
 	_, err := c.do(ctx, "cancel-reservation", Command{Reservation: id})
 	return err

@@ -10,11 +10,11 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// clusterStore is what is told of the cluster when its API server is there.
+// clusterStore holds the EKS clusters, and the endpoint of the API server once it runs.
 type clusterStore struct {
 	mu                 sync.Mutex
 	endpoint, caBase64 string
-	// created says that EKS has the cluster.
+	// created are the names of the clusters in EKS.
 	created map[string]bool
 }
 
@@ -49,7 +49,7 @@ func (c *clusterStore) get() (endpoint, caBase64 string) {
 	return c.endpoint, c.caBase64
 }
 
-// eks answers the REST API of EKS: GET and POST /clusters, GET /clusters/NAME.
+// eks serves the REST API of EKS: GET and POST /clusters, GET /clusters/NAME.
 func (s *Server) eks(r request) (any, error) {
 	if r.Action == http.MethodPost+" /clusters" {
 		return s.createCluster(r)

@@ -12,60 +12,60 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/clock"
 )
 
-// Config is what a Server depends on. Only ClusterName is required.
+// Config configures a Server. Only ClusterName is required.
 type Config struct {
-	// Listen is the address to serve on; default 127.0.0.1:0, any free port.
+	// Listen is the listen address; default 127.0.0.1:0, any free port.
 	Listen string
-	// Region default us-east-1; its zones are a, b and c.
+	// Region is the region; default us-east-1. Its zones are a, b and c.
 	Region string
-	// AccountID default 123456789012.
+	// AccountID is the account; default 123456789012.
 	AccountID string
-	// ClusterName of the EKS cluster.
+	// ClusterName is the name of the EKS cluster.
 	ClusterName string
-	// KubernetesVersion of the EKS cluster, default 1.36.
+	// KubernetesVersion is that of the EKS cluster; default 1.36.
 	KubernetesVersion string
-	// QueueName of the interruption queue, which exists from the start; default the ClusterName.
+	// QueueName is the name of the interruption queue, which exists from the start; default the ClusterName.
 	QueueName string
-	// ServiceCIDR of the EKS cluster, default 10.100.0.0/16.
+	// ServiceCIDR is that of the EKS cluster; default 10.100.0.0/16.
 	ServiceCIDR string
-	// Roles are the IAM roles there are; default one that is named as Karpenter's guide does, KarpenterNodeRole-CLUSTER.
+	// Roles are the IAM roles; default one named as in Karpenter's guide, KarpenterNodeRole-CLUSTER.
 	Roles []string
-	// Clock that simulated time passes on; default real time.
+	// Clock determines simulated time; default real time.
 	Clock *clock.Clock
-	// Seed of prices, ids and all that is random.
+	// Seed determines prices, ids and all other random values.
 	Seed int64
-	// VisibleAfter is how long after CreateFleet DescribeInstances sees an instance; default 1 s, negative is at once.
+	// VisibleAfter is how long after CreateFleet DescribeInstances lists an instance; default 1 s, negative means at once.
 	VisibleAfter time.Duration
-	// TagsAfter is how long after an instance EC2 tells its tags, and how long after a change those that were changed;
-	// default no time.
+	// TagsAfter is how much later than an instance its tags are listed, and how late changes of tags are listed; default at
+	// once.
 	TagsAfter time.Duration
-	// RunningAfter is how long instances are pending; default 4 s, negative is no time.
+	// RunningAfter is how long instances are pending; default 4 s, negative means no time.
 	RunningAfter time.Duration
-	// TerminatedAfter is how long instances shut down; default 20 s, negative is no time.
+	// TerminatedAfter is how long instances shut down; default 20 s, negative means no time.
 	TerminatedAfter time.Duration
-	// ForgottenAfter is how long DescribeInstances shows terminated instances; default 1 h.
+	// ForgottenAfter is how long DescribeInstances lists terminated instances; default 1 h.
 	ForgottenAfter time.Duration
-	// AnswerAfter is how long every answer takes at least, whatever the clock; default 5 ms, negative is no time. An answer
-	// that overtakes the end of its own request breaks the SDK's connection (smithy-go 1.27: the closed request body
-	// reports io.EOF to net/http's writer), which over a real network does not happen.
+	// AnswerAfter is the least duration of every call in real time; default 5 ms, negative means none. A response that
+	// arrives before its request was sent completely breaks the SDK's connection (smithy-go 1.27: the closed request body
+	// reports io.EOF to net/http's writer). Over a real network this does not happen.
 	AnswerAfter time.Duration
-	// FleetTakes is how long CreateFleet and RunInstances take to answer; default no time.
+	// FleetTakes is the duration of CreateFleet and RunInstances; default none.
 	FleetTakes time.Duration
-	// SpotNotice is how long before its end a spot instance is warned; default 2 min (EC2 user guide, "Spot Instance
-	// interruption notices").
+	// SpotNotice is the time between a spot instance's interruption notice and its end; default 2 min (EC2 user guide, "Spot
+	// Instance interruption notices").
 	SpotNotice time.Duration
-	// SpotInterruptions per hour, of random spot instances; default none.
+	// SpotInterruptions is the number of interruptions of random spot instances per hour; default none.
 	SpotInterruptions float64
-	// Policies say what callers may do, by their access keys; whoever has none may do everything.
+	// Policies are the policies of callers, by access key. A caller without one may do everything.
 	Policies map[string]policy.Policy
-	// LimitedKeys are the access keys whose requests to EC2 are limited as EC2 limits them, on the clock; default none.
+	// LimitedKeys are the access keys whose EC2 requests are throttled as EC2 does, in simulated time; default none.
 	LimitedKeys []string
-	// Bare is an account that nobody has set up for a cluster: the subnets are the default VPC's, nothing is tagged, there is
-	// no role, no queue, no EKS cluster, and SSM has no parameters of EKS.
+	// Bare makes an account that was not set up for a cluster: it has the default VPC's subnets without tags, no role, no
+	// queue and no EKS cluster, and SSM has no parameters of EKS.
 	Bare bool
-	// Lacks names services that are not there, as stand-ins for AWS lack some: requests for them are answered with status 501.
+	// Lacks are services that do not exist, as in stand-ins for AWS: requests to them get status 501.
 	Lacks []string
-	// Logger for what the server does by itself; the zero value logs nothing.
+	// Logger logs what the server does by itself; the zero value logs nothing.
 	Logger logr.Logger
 }
 
@@ -112,16 +112,16 @@ func (c *Config) setDefaults() {
 func (c *Config) validate() error {
 	var errs []error
 	if c.ClusterName == "" {
-		errs = append(errs, errors.New("aws: Config.ClusterName is empty"))
+		errs = append(errs, errors.New("validating aws.Config: ClusterName is empty"))
 	}
 	if major, minor, ok := strings.Cut(c.KubernetesVersion, "."); !ok || major != "1" || strings.Contains(minor, ".") {
-		errs = append(errs, fmt.Errorf("aws: Config.KubernetesVersion %q is not written like 1.36", c.KubernetesVersion))
+		errs = append(errs, fmt.Errorf("validating aws.Config: KubernetesVersion %q is not of the form 1.36", c.KubernetesVersion))
 	}
 	if c.SpotInterruptions < 0 {
-		errs = append(errs, fmt.Errorf("aws: Config.SpotInterruptions %v is negative", c.SpotInterruptions))
+		errs = append(errs, fmt.Errorf("validating aws.Config: SpotInterruptions %v is negative", c.SpotInterruptions))
 	}
 	return errors.Join(errs...)
 }
 
-// zones are those of the region.
+// zones returns the zones of the region.
 func (c *Config) zones() []string { return []string{c.Region + "a", c.Region + "b", c.Region + "c"} }

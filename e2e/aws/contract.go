@@ -7,7 +7,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/model"
 )
 
-// contract holds requests against the services' models.
+// contract checks requests against the services' models.
 type contract struct {
 	model *model.Model
 
@@ -17,7 +17,7 @@ type contract struct {
 
 func newContract() *contract { return &contract{model: model.New()} }
 
-// check answers a request that is not as its model says with the worst of it, and remembers all.
+// check returns the worst violation of a request, and remembers all of them.
 func (c *contract) check(r request) error {
 	found, err := c.model.Check(r.Request)
 	if err != nil || len(found) == 0 {
@@ -34,8 +34,8 @@ func (c *contract) check(r request) error {
 	return found[0]
 }
 
-// Violations lists what requests had that the services' models do not, or lacked that they require, each once: the access
-// key that signed, service, operation, AWS's error. Nobody who uses the SDK and means well causes any.
+// Violations lists the differences between requests and the services' models, each once: the access key, service, operation
+// and AWS's error. A correct use of the SDK causes none.
 func (s *Server) Violations() []string {
 	s.contract.mu.Lock()
 	defer s.contract.mu.Unlock()

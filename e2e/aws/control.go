@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// controlPath is below what the server is told what to do.
+// controlPath is the path prefix of the control API.
 const controlPath = "/_sandbox/"
 
-// Command is the body of a request to the control API: a POST to /_sandbox/VERB. Which fields count depends on the verb.
+// Command is the body of a request to the control API, a POST to /_sandbox/VERB. Each field lists the verbs that use it.
 type Command struct {
 	// Instance is an instance's id: interrupt (empty is any spot instance), rebalance, scheduled-change, terminate.
 	Instance string `json:"instance,omitempty"`
@@ -43,17 +43,17 @@ type Command struct {
 	Body string `json:"body,omitempty"`
 }
 
-// Reply is the answer of the control API.
+// Reply is the response of the control API.
 type Reply struct {
-	// Error says why nothing was done; empty if it was.
+	// Error is why nothing was done; empty if it was.
 	Error string `json:"error,omitempty"`
-	// Instance is the one that was chosen: interrupt.
+	// Instance is the interrupted one: interrupt.
 	Instance string `json:"instance,omitempty"`
 	// Instances are all: instances.
 	Instances []Instance `json:"instances,omitempty"`
-	// Count of what was done: delete-templates.
+	// Count is the number of deleted objects: delete-templates.
 	Count int `json:"count,omitempty"`
-	// Reservation is the one that was made: reserve.
+	// Reservation is the created one: reserve.
 	Reservation string `json:"reservation,omitempty"`
 	// Calls are those that arrived: calls.
 	Calls []Call `json:"calls,omitempty"`
@@ -74,13 +74,13 @@ func (s *Server) serveControl(w http.ResponseWriter, in *http.Request) {
 
 func (s *Server) control(in *http.Request) (Reply, error) {
 	if in.Method != http.MethodPost {
-		return Reply{}, fmt.Errorf("%s %s: only POST is understood", in.Method, in.URL.Path)
+		return Reply{}, fmt.Errorf("reading %s %s: only POST is supported", in.Method, in.URL.Path)
 	}
 	var c Command
 	decoder := json.NewDecoder(in.Body)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return Reply{}, fmt.Errorf("%s: the body cannot be read: %w", in.URL.Path, err)
+		return Reply{}, fmt.Errorf("reading %s: the body is invalid: %w", in.URL.Path, err)
 	}
 	verb := strings.TrimPrefix(in.URL.Path, controlPath)
 	do, ok := s.verbs()[verb]
@@ -88,11 +88,11 @@ func (s *Server) control(in *http.Request) (Reply, error) {
 		do, ok = s.accountVerbs()[verb]
 	}
 	if !ok {
-		return Reply{}, fmt.Errorf("%s: there is no verb %q", in.URL.Path, verb)
+		return Reply{}, fmt.Errorf("reading %s: there is no verb %q", in.URL.Path, verb)
 	}
 	reply, err := do(c)
 	if err != nil {
-		return reply, fmt.Errorf("%s: %w", verb, err)
+		return reply, fmt.Errorf("running %s: %w", verb, err)
 	}
 	return reply, nil
 }
@@ -144,7 +144,7 @@ func (s *Server) verbs() map[string]func(Command) (Reply, error) {
 	}
 }
 
-// checkPool finds misspelt names: a pool that does not exist would never run dry.
+// checkPool returns an error for misspelled names: a pool that does not exist would never lose its capacity.
 func (s *Server) checkPool(c Command) error {
 	if _, ok := s.table.Get(c.InstanceType); !ok && !covers(c.InstanceType, "") {
 		return fmt.Errorf("field instanceType: there is no instance type %q", c.InstanceType)

@@ -38,7 +38,7 @@ func (s *Server) ec2Actions() map[string]action {
 	}
 }
 
-// tagXML is a tag in an answer.
+// tagXML is a tag in a response.
 type tagXML struct {
 	Key   string `xml:"key"`
 	Value string `xml:"value"`
@@ -63,13 +63,13 @@ func specifiedTags(p wire.Params, resource string) map[string]string {
 	return out
 }
 
-// listOf is what most Describe calls do: of the items those with one of the ids, if the call names any, that the filters
-// match, by pages. An id that does not exist is the error notFound.
+// listOf implements most Describe calls. It returns, in pages, the items that have one of the call's ids, if it names any,
+// and match its filters. An id that does not exist causes the error notFound.
 type listOf[T any] struct {
 	items      []T
 	key        func(T) string
 	attributes func(T) wire.Attribute
-	// idParam names the list of ids in the request; keys are what it is compared with.
+	// idParam is the name of the list of ids in the request; keys are what it is compared with.
 	idParam  string
 	notFound func(id string) error
 	pages    wire.Pages
@@ -101,7 +101,7 @@ func (l listOf[T]) answer(p wire.Params) (page []T, next string, err error) {
 	return wire.Page(p, l.pages, items, l.key)
 }
 
-// fixed is an attribute function over a map; a name that it lacks is no filter.
+// fixed returns an attribute function over a map. A name that the map lacks is an unknown filter.
 func fixed(values map[string]string) wire.Attribute {
 	return func(name string) ([]string, bool) {
 		v, ok := values[name]
@@ -111,7 +111,7 @@ func fixed(values map[string]string) wire.Attribute {
 
 func yesNo(b bool) string { return strconv.FormatBool(b) }
 
-// emptyAttributes accepts any filter, since nothing is filtered.
+// emptyAttributes accepts any filter, for lists without items.
 func emptyAttributes(string) ([]string, bool) { return nil, true }
 
 func (s *Server) describePlacementGroups(_ context.Context, r request) (any, error) {

@@ -46,7 +46,7 @@ type (
 	}
 )
 
-// deprecatedAfter is when Amazon deprecates an AMI.
+// deprecatedAfter is the age at which Amazon deprecates an AMI.
 const deprecatedAfter = 2 * 365 * 24 * time.Hour
 
 func (s *Server) describeImages(_ context.Context, r request) (any, error) {
@@ -87,7 +87,7 @@ func (s *Server) describeImages(_ context.Context, r request) (any, error) {
 	return out, nil
 }
 
-// deprecated is when the AMI is, or was.
+// deprecated returns when the AMI is or was deprecated.
 func (i image) deprecated() time.Time {
 	if i.Deprecated.IsZero() {
 		return i.Created.Add(deprecatedAfter)

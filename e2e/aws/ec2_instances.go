@@ -10,7 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// The shapes of an instance in an answer.
+// The XML of an instance in a response.
 type (
 	instanceXML struct {
 		ID          string               `xml:"instanceId"`
@@ -111,13 +111,13 @@ type (
 	}
 )
 
-// stateCode is the number of a state (EC2 API reference, InstanceState).
+// stateCode returns the number of a state (EC2 API reference, InstanceState).
 func stateCode(name string) stateXML {
 	codes := map[string]int{StatePending: 0, StateRunning: 16, StateShuttingDown: 32, StateTerminated: 48}
 	return stateXML{codes[name], name}
 }
 
-// instanceShape writes an instance; of one that is terminated EC2 forgets the network.
+// instanceShape returns the XML of an instance. A terminated one has no network any more, as in EC2.
 func (s *Server) instanceShape(m machine) instanceXML {
 	info, _ := s.table.Get(m.Type)
 	out := instanceXML{
@@ -183,7 +183,7 @@ func (s *Server) instanceAttributes(m machine) wire.Attribute {
 				}
 			}
 			return out, true
-		// These are asked for often, of thousands of instances.
+		// These filters are frequent, and are evaluated for thousands of instances.
 		case "instance-id":
 			return []string{m.ID}, true
 		case "instance-state-name":
@@ -205,7 +205,7 @@ func (s *Server) instanceAttributes(m machine) wire.Attribute {
 	})
 }
 
-// instanceList is what DescribeInstances and DescribeInstanceStatus have in common.
+// instanceList implements the common part of DescribeInstances and DescribeInstanceStatus.
 func (s *Server) instanceList(p wire.Params, items []machine, attributes func(machine) wire.Attribute) ([]machine, string, error) {
 	if p.At("InstanceId").Given() && p.At("MaxResults").Given() {
 		return nil, "", wire.Errorf("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
@@ -240,7 +240,7 @@ func (s *Server) describeInstances(_ context.Context, r request) (any, error) {
 	return out, nil
 }
 
-// describeInstanceAttribute tells user data, the one attribute that nothing else tells.
+// describeInstanceAttribute returns user data, the one attribute that no other call returns.
 func (s *Server) describeInstanceAttribute(_ context.Context, r request) (any, error) {
 	id := r.Params.Get("InstanceId")
 	m, ok := s.instances.get(id)
@@ -270,7 +270,7 @@ func (s *Server) terminateInstances(_ context.Context, r request) (any, error) {
 	now, forgotten := time.Now(), s.cfg.Clock.Scale(s.cfg.ForgottenAfter)
 	var unknown []string
 	for _, id := range ids {
-		// Eventual consistency does not hide an instance from whoever knows its id and wants it gone.
+		// Eventual consistency does not hide an instance from a call that terminates it by id.
 		if m, ok := s.instances.get(id); !ok || now.After(m.visibleAt) && !m.visible(now, forgotten) {
 			unknown = append(unknown, id)
 		}

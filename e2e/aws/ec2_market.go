@@ -21,9 +21,9 @@ type spotPriceXML struct {
 
 const (
 	linuxProduct = "Linux/UNIX"
-	// history is how far back spot prices are told (EC2 API reference, DescribeSpotPriceHistory).
+	// history is the age of the oldest spot prices that are listed (EC2 API reference, DescribeSpotPriceHistory).
 	history = 90 * 24 * time.Hour
-	// maxSteps keeps an answer from growing beyond reason, with a fast clock above all.
+	// maxSteps limits the size of a response, which grows with a fast clock.
 	maxSteps = 200
 )
 
@@ -49,7 +49,7 @@ func (s *Server) describeSpotPriceHistory(_ context.Context, r request) (any, er
 	if err != nil {
 		return nil, err
 	}
-	// The future is not known, what is long past is forgotten; the price that held at the start is told too.
+	// Future and very old prices are not listed. The price that held at the start is.
 	start, end = clamp(start, now.Add(-history), now), clamp(end, now.Add(-history), now)
 	var found []spotPriceXML
 	if products := p.Strings("ProductDescription"); len(products) == 0 || slices.ContainsFunc(products, isLinux) {
@@ -113,7 +113,7 @@ func (s *Server) spotHistory(t instancetypes.Type, zone string, start, end time.
 	return out
 }
 
-// price of an instance type now.
+// price returns the current price of an instance type.
 func (s *Server) price(t instancetypes.Type, zone, capacityType string) float64 {
 	if capacityType == Spot {
 		return s.factor(t.Name) * s.table.SpotPrice(t.Name, zone, s.simulated(time.Now()))

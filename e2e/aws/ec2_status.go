@@ -10,11 +10,11 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// ailments are what is wrong with a machine, or will be.
-type ailments struct {
-	// system and instance are since when the check of the host, and that of the machine, fails; zero where it does not.
+// impairments are the failing checks and the scheduled event of a machine.
+type impairments struct {
+	// system and instance are since when the status checks of the host and of the machine fail; zero where they pass.
 	system, instance time.Time
-	// event that is scheduled; nil for none.
+	// event is the scheduled one; nil for none.
 	event *eventXML
 }
 
@@ -52,7 +52,7 @@ func (s *Server) FailCheck(id, check string, since time.Time) error {
 		return err
 	}
 	if check != "system" && check != "instance" {
-		return fmt.Errorf("instance %s: check %q is neither system nor instance", id, check)
+		return fmt.Errorf("failing a check of instance %s: %q is neither system nor instance", id, check)
 	}
 	s.instances.change(id, func(m *machine) {
 		if check == "system" {
@@ -64,8 +64,8 @@ func (s *Server) FailCheck(id, check string, since time.Time) error {
 	return nil
 }
 
-// ScheduleEvent schedules an event for an instance in two weeks, such as instance-retirement. What is over has a description
-// that begins with [Completed] or [Canceled].
+// ScheduleEvent schedules an event for an instance in two weeks, such as instance-retirement. The description of an event
+// that is over begins with [Completed] or [Canceled].
 func (s *Server) ScheduleEvent(id, code, description string) error {
 	if _, err := s.find(id); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (s *Server) ScheduleEvent(id, code, description string) error {
 	return nil
 }
 
-// check is the outcome of a status check.
+// check returns the result of a status check.
 func check(running bool, failing time.Time) checkXML {
 	switch {
 	case !running:
@@ -91,7 +91,7 @@ func check(running bool, failing time.Time) checkXML {
 	return checkXML{"ok", wire.NewSet(checkedXML{"reachability", "passed", ""})}
 }
 
-// describeInstanceStatus lists running instances, or all if the call says so.
+// describeInstanceStatus lists running instances, or all if the call asks for all.
 func (s *Server) describeInstanceStatus(_ context.Context, r request) (any, error) {
 	everything := r.Params.Bool("IncludeAllInstances")
 	items := s.visibleInstances()

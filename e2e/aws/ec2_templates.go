@@ -33,7 +33,7 @@ func (s *Server) templateShape(t template) templateXML {
 	}
 }
 
-// maxUserData is how long user data may be before it is encoded (EC2 user guide, "Run commands at launch").
+// maxUserData is the largest size of user data before encoding (EC2 user guide, "Run commands at launch").
 const maxUserData = 16 << 10
 
 func (s *Server) createLaunchTemplate(_ context.Context, r request) (any, error) {
@@ -153,11 +153,11 @@ func (s *Server) describeLaunchTemplateVersions(_ context.Context, r request) (a
 	})}, nil
 }
 
-// templateData is written as it was asked: the request's names begin with a small letter in the answer, and lists get a
-// name of their own with items in them.
+// templateData is written as the request stated it. In the response, names begin with a small letter, and lists have an
+// element with items.
 type templateData struct {
 	wire.Params
-	// in is the list that the parameters are a member of.
+	// in is the list to which the parameters belong.
 	in string
 }
 
@@ -211,7 +211,7 @@ func small(name string) string {
 	return string(r)
 }
 
-// listName is a list's name in the answer: blockDeviceMappingSet for BlockDeviceMapping.
+// listName returns a list's name in the response: blockDeviceMappingSet for BlockDeviceMapping.
 func (d templateData) listName(name string) string {
 	if d.in == "networkInterfaceSet" && name == "SecurityGroupId" {
 		return "groupSet"

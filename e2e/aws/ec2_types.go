@@ -10,7 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// The shapes of an instance type in an answer.
+// The XML of an instance type in a response.
 type (
 	typeXML struct {
 		Name         string           `xml:"instanceType"`
@@ -148,7 +148,7 @@ func (s *Server) describeInstanceTypes(_ context.Context, r request) (any, error
 	return out, nil
 }
 
-// offeredTypes are those that some zone of the region has.
+// offeredTypes returns the types that are offered in at least one zone of the region.
 func (s *Server) offeredTypes() []instancetypes.Type {
 	return slices.DeleteFunc(slices.Clone(s.table.All()), func(t instancetypes.Type) bool {
 		return !slices.ContainsFunc(s.cfg.zones(), func(zone string) bool { return s.table.Offered(t.Name, zone) })

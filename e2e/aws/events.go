@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// event is what EventBridge puts into a queue (EventBridge user guide, "AWS service event metadata").
+// event is a message of EventBridge in a queue (EventBridge user guide, "AWS service event metadata").
 type event struct {
 	Version    string    `json:"version"`
 	ID         string    `json:"id"`
@@ -56,7 +56,7 @@ type healthEntity struct {
 	EntityValue string `json:"entityValue"`
 }
 
-// notify puts an event about an instance into the interruption queue; without a queue of that name nobody listens.
+// notify sends an event about an instance to the interruption queue. Without a queue of that name it does nothing.
 func (s *Server) notify(source, detailType, instanceID string, detail any) {
 	body, err := json.Marshal(event{
 		Version: "0", ID: s.dice.uuid(), DetailType: detailType, Source: source,
@@ -79,11 +79,11 @@ func (s *Server) instanceARN(id string) string {
 	return fmt.Sprintf("arn:aws:ec2:%s:%s:instance/%s", s.cfg.Region, s.cfg.AccountID, id)
 }
 
-// SendRaw puts any text into the interruption queue, also one that is no event.
+// SendRaw sends any text to the interruption queue, which need not be an event.
 func (s *Server) SendRaw(body string) error {
 	q, ok := s.queues.get(s.cfg.QueueName)
 	if !ok {
-		return fmt.Errorf("queue %s does not exist", s.cfg.QueueName)
+		return fmt.Errorf("sending a message: queue %s does not exist", s.cfg.QueueName)
 	}
 	q.send(s.dice.uuid(), body, 0)
 	return nil

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// all stands for any value in a capacity error's pool.
+// all matches any value in the pool of a capacity error.
 const all = "all"
 
-// faults are what the server was told to do wrong.
+// faults are the failures that the server must imitate.
 type faults struct {
 	mu        sync.Mutex
 	pools     []pool
@@ -17,13 +17,13 @@ type faults struct {
 	down      time.Time
 	downCalls int
 	failJoins int
-	// quotas are how many vCPUs may run of a capacity type; one that is missing has none.
+	// quotas limit the running vCPUs of a capacity type. A missing one means no limit.
 	quotas map[string]int
-	// spotRoleGone says that the account has no service-linked role for spot instances.
-	spotRoleGone bool
+	// spotRoleMissing is true where the account has no service-linked role for spot instances.
+	spotRoleMissing bool
 }
 
-// pool is where there is no capacity for a time; any part may be all.
+// pool is an offering without capacity for a time. Any part may be all.
 type pool struct {
 	instanceType, zone, capacityType string
 	until                            time.Time
@@ -46,7 +46,7 @@ func (f *faults) clearICE() {
 	f.pools = nil
 }
 
-// hasCapacity says whether an instance can be had now.
+// hasCapacity reports whether an instance can be launched now.
 func (f *faults) hasCapacity(instanceType, zone, capacityType string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,8 @@ func (f *faults) downFor(d time.Duration) {
 	f.down = time.Now().Add(d)
 }
 
-// isDown says whether nothing works; every second call finds its connection closed, the others get an answer.
+// isDown reports whether all services fail. For every second call hangUp is true: its connection is closed without a
+// response.
 func (f *faults) isDown() (down, hangUp bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +94,7 @@ func (f *faults) failNextJoins(n int) {
 	f.failJoins = max(n, 0)
 }
 
-// takeFailJoin says whether the instance that is launched now is not to join.
+// takeFailJoin reports whether the instance that is launched now must not join.
 func (f *faults) takeFailJoin() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

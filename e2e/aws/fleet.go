@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// override is a candidate with what is needed to launch from it and to tell of it.
+// override is a candidate with what launching from it and the response need.
 type override struct {
 	params   wire.Params
 	template template
@@ -24,14 +24,14 @@ type override struct {
 	maxPrice float64
 }
 
-// fleet is a CreateFleet call that was read and checked.
+// fleet is a CreateFleet call that was read and validated.
 type fleet struct {
 	capacityType, strategy string
 	target, minimum        int
 	overrides              []override
 	candidates             []candidate
 	tags                   map[string]string
-	// denied says what of launching from an override the caller is not allowed; nil allows everything.
+	// denied returns the authorization error of launching from an override; nil allows everything.
 	denied func(o override, capacityType string) *wire.Error
 }
 
@@ -56,9 +56,9 @@ func (s *Server) createFleet(ctx context.Context, r request) (any, error) {
 	return result, nil
 }
 
-// launchFleet makes the call in these steps.
+// launchFleet serves the call in these steps.
 func (s *Server) launchFleet(r request) (any, error) {
-	// 1. What is asked, checked as a whole.
+	// 1. Read and validate the request.
 	f, err := s.readFleet(r)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (s *Server) launchFleet(r request) (any, error) {
 	if err := dryRun(r.Params); err != nil {
 		return nil, err
 	}
-	// 2. From which pools, of those that have capacity.
+	// 2. Choose pools among those with capacity.
 	picks, failed := allocate(f.candidates, f.target, s.quotaLeft(f.capacityType), f.strategy)
 	total := 0
 	for _, p := range picks {
@@ -75,7 +75,7 @@ func (s *Server) launchFleet(r request) (any, error) {
 	if total < f.minimum {
 		picks = nil
 	}
-	// 3. The instances.
+	// 3. Launch the instances.
 	out := fleetXML{ID: "fleet-" + s.dice.uuid()}
 	launched := 0
 	for _, p := range picks {
@@ -94,7 +94,7 @@ func (s *Server) launchFleet(r request) (any, error) {
 		}
 	}
 	r.note(func(c *Call) { c.Launched = launched })
-	// 4. What failed on the way.
+	// 4. List the errors.
 	for _, i := range failed {
 		c := f.candidates[i]
 		if c.code == codeQuota && f.capacityType == Spot {
@@ -122,7 +122,7 @@ func (s *Server) launchPick(f fleet, o override, count int, fleetID, token strin
 	return ids, nil
 }
 
-// The shapes of the answer.
+// The XML of the response.
 type (
 	fleetXML struct {
 		ID        string                     `xml:"fleetId"`
@@ -153,7 +153,7 @@ type (
 	}
 )
 
-// shape tells an override as it was asked for.
+// shape returns the override as requested.
 func (o override) shape() overrideXML {
 	return overrideXML{
 		TemplateID: o.template.id, Version: "1", Type: o.params.Get("InstanceType"), SubnetID: o.params.Get("SubnetId"),
@@ -231,7 +231,7 @@ func (s *Server) readConfigs(p wire.Params, f *fleet) error {
 	return nil
 }
 
-// candidate completes an override and says whether it could be launched now.
+// candidate completes an override and returns whether it could be launched now.
 func (s *Server) candidate(o *override, f *fleet) candidate {
 	capacityType := f.capacityType
 	var c candidate
@@ -267,7 +267,7 @@ func (s *Server) candidate(o *override, f *fleet) candidate {
 	return c
 }
 
-// lastPriority is behind all that are given.
+// lastPriority is the priority of overrides without one, after all others.
 const lastPriority = 1e9
 
 func (s *Server) noCapacity(instanceType, zone, capacityType string) *wire.Error {

@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// instanceProfile is what gives the instances that have it a role.
+// instanceProfile gives its role to instances.
 type instanceProfile struct {
 	name, path, id string
 	role           string
@@ -42,7 +42,7 @@ func (s *iamStore) hasProfile(name string) bool {
 	return s.profiles[name] != nil
 }
 
-// describe returns a profile's path and tags, empty where there is none of the name.
+// describe returns a profile's path and tags; empty where it does not exist.
 func (s *iamStore) describe(name string) (path string, tags map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Server) iamActions() map[string]action {
 	}
 }
 
-// The shapes of IAM's answers.
+// The XML of IAM's responses.
 type (
 	roleXML struct {
 		Path, RoleName, Arn, CreateDate string
@@ -108,7 +108,7 @@ func (s *Server) roleShape(name string) roleXML {
 	}
 }
 
-// shape writes a profile; lists leave the tags out, as IAM's do.
+// profileShape returns the XML of a profile. Lists have no tags, as in IAM.
 func (s *Server) profileShape(p *instanceProfile, tags bool) profileXML {
 	out := profileXML{
 		Path: p.path, InstanceProfileName: p.name, ID: p.id,
@@ -129,7 +129,7 @@ func noProfile(name string) error {
 	return wire.Errorf("NoSuchEntity", "Instance Profile %s cannot be found.", name).WithStatus(http.StatusNotFound)
 }
 
-// profile returns the profile that the call names; the store is locked.
+// profile returns the profile that the call names. The caller holds the store's lock.
 func (s *Server) profile(p wire.Params) (*instanceProfile, error) {
 	name := p.Get("InstanceProfileName")
 	if name == "" {

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// dice are what is random: repeatable by the seed as far as calls come in the same order.
+// dice returns random values, which the seed determines as long as calls come in the same order.
 type dice struct {
 	mu sync.Mutex
 	r  *rand.Rand
@@ -47,16 +47,16 @@ func (d *dice) hex(n int) string {
 	return out[:n]
 }
 
-// id returns an id as EC2 makes them, for example i-0123456789abcdef0.
+// id returns an id of EC2's form, for example i-0123456789abcdef0.
 func (d *dice) id(prefix string) string { return prefix + "-0" + d.hex(16) }
 
-// uuid returns an id as request ids and messages have it.
+// uuid returns an id of the form of request ids and messages.
 func (d *dice) uuid() string {
 	h := d.hex(32)
 	return fmt.Sprintf("%s-%s-4%s-a%s-%s", h[:8], h[8:12], h[13:16], h[17:20], h[20:])
 }
 
-// fixedID returns the id of something that is always there, by its name.
+// fixedID returns an id that depends only on the name, for what exists from the start.
 func fixedID(prefix, name string) string {
 	sum := sha256.Sum256([]byte(prefix + "/" + name))
 	return prefix + "-0" + hex.EncodeToString(sum[:8])

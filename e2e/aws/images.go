@@ -18,19 +18,19 @@ type image struct {
 	RootDevice            string
 	RootGiB               int64
 	Created               time.Time
-	// Deprecated is when it was or will be; zero is two years after its creation.
+	// Deprecated is when it was or will be deprecated; zero means two years after its creation.
 	Deprecated time.Time
 	Tags       map[string]string
 }
 
-// images are the AMIs that there are, and the SSM parameters that name them.
+// images holds the AMIs, and the SSM parameters that name them.
 type images struct {
 	mu         sync.RWMutex
 	all        []image
 	byID       map[string]image
 	parameters map[string]parameter
 	kubernetes string
-	// releases counts them: the version of the parameters that move.
+	// releases is the number of releases, which is the version of the recommended parameters.
 	releases int
 }
 
@@ -41,7 +41,7 @@ type parameter struct {
 	modified    time.Time
 }
 
-// release is one round of AMIs; the last is the recommended one.
+// release is one release of AMIs. The last is the recommended one.
 type release struct {
 	al2023, bottlerocket string
 	at                   time.Time
@@ -54,21 +54,21 @@ func releases() []release {
 	}
 }
 
-// The accounts that own Amazon's and Bottlerocket's AMIs.
+// The accounts that own the AMIs of Amazon and of Bottlerocket.
 const (
 	amazonOwner       = "602401143452"
 	bottlerocketOwner = "092701018921"
 )
 
-// lastAL2 is the last minor version of Kubernetes 1 that EKS made AMIs of Amazon Linux 2 for.
+// lastAL2 is the last minor version of Kubernetes 1 for which EKS published AMIs of Amazon Linux 2.
 const lastAL2 = 32
 
-// newImages makes the AMIs of the cluster's version of Kubernetes and of all before it down to the last with AL2.
+// newImages makes the AMIs of the cluster's version of Kubernetes and of all earlier ones down to the last with AL2.
 func newImages(kubernetes string) (*images, error) {
 	_, text, _ := strings.Cut(kubernetes, ".")
 	minor, err := strconv.Atoi(text)
 	if err != nil {
-		return nil, fmt.Errorf("aws: Config.KubernetesVersion %q: %w", kubernetes, err)
+		return nil, fmt.Errorf("parsing aws.Config.KubernetesVersion %q: %w", kubernetes, err)
 	}
 	out := &images{byID: map[string]image{}, parameters: map[string]parameter{}, kubernetes: kubernetes}
 	for m := min(minor, lastAL2); m <= minor; m++ {
@@ -112,7 +112,7 @@ func (s *images) addEKS(path, fixed string, i image, version int, details map[st
 		details["image_id"] = fixedID("ami", i.Name)
 		document, err := json.Marshal(details)
 		if err != nil {
-			continue // A map of texts always marshals.
+			continue // A map of strings always marshals.
 		}
 		names = append(names, parameter{name: at, value: string(document), version: version})
 		for key, value := range details {
@@ -172,7 +172,7 @@ func (s *images) addBottlerocket(version string, r release, number int) {
 	}
 }
 
-// forgetParameters leaves the AMIs without names in SSM.
+// forgetParameters removes the AMIs' names from SSM.
 func (s *images) forgetParameters() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +215,7 @@ func (s *images) below(prefix string) []parameter {
 	return out
 }
 
-// release adds the AMIs of a release, which the recommended parameters name from now on.
+// release adds the AMIs of a release and makes it the recommended one.
 func (s *images) release(r release) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *images) release(r release) {
 	slices.SortFunc(s.all, func(a, b image) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// change changes an AMI; not ok if there is none.
+// change changes an AMI and reports whether it exists.
 func (s *images) change(id string, change func(*image)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,21 +237,22 @@ func (s *images) change(id string, change func(*image)) bool {
 	return true
 }
 
-// ReleaseImages publishes new AMIs of EKS for the cluster's version of Kubernetes, as Amazon does every few weeks: AL2023
-// and AL2 named so (v20260801), Bottlerocket so (1.46.0). The recommended and latest parameters of SSM name them.
+// ReleaseImages publishes new AMIs of EKS for the cluster's version of Kubernetes, as Amazon does every few weeks. al2023
+// names those of AL2023 and AL2 (v20260801), bottlerocket those of Bottlerocket (1.46.0). The recommended and latest
+// parameters of SSM name them from now on.
 func (s *Server) ReleaseImages(al2023, bottlerocket string) {
 	s.images.release(release{al2023, bottlerocket, time.Now()})
 }
 
-// DeprecateImage lets an AMI be deprecated: DescribeImages hides it from those who do not ask for such.
+// DeprecateImage deprecates an AMI. DescribeImages lists it only on request from now on.
 func (s *Server) DeprecateImage(id string) error {
 	if !s.images.change(id, func(i *image) { i.Deprecated = time.Now() }) {
-		return fmt.Errorf("image %s does not exist", id)
+		return fmt.Errorf("deprecating image %s: it does not exist", id)
 	}
 	return nil
 }
 
-// recommended returns the AMI that a managed node group of the cluster takes.
+// recommended returns the AMI for managed node groups of the cluster.
 func (s *images) recommended(arch string) (image, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

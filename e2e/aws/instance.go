@@ -19,31 +19,31 @@ const (
 
 // The capacity types, as Karpenter names them.
 const (
-	// Spot capacity can be taken away.
+	// Spot capacity can be interrupted.
 	Spot = "spot"
 	// OnDemand capacity cannot.
 	OnDemand = "on-demand"
 )
 
-// Instance is one instance as it is at a moment. It is a copy: changing it changes nothing.
+// Instance is a copy of an instance at a moment.
 type Instance struct {
-	// ID such as i-0123456789abcdef0.
+	// ID is the instance's, such as i-0123456789abcdef0.
 	ID string
-	// Type such as m7g.large.
+	// Type is such as m7g.large.
 	Type string
-	// Zone such as us-east-1a, ZoneID such as use1-az1.
+	// Zone is such as us-east-1a, ZoneID such as use1-az1.
 	Zone, ZoneID string
-	// Architecture is EC2's name for it: x86_64 or arm64.
+	// Architecture is EC2's name: x86_64 or arm64.
 	Architecture string
-	// ImageID of its AMI.
+	// ImageID is that of its AMI.
 	ImageID string
 	// CapacityType is Spot or OnDemand.
 	CapacityType string
-	// PrivateDNSName and PrivateIP stay after its end, when EC2 no longer tells them.
+	// PrivateDNSName and PrivateIP are set after its end as well, when EC2 no longer lists them.
 	PrivateDNSName, PrivateIP string
 	// UserData is decoded.
 	UserData string
-	// LaunchTemplateName is empty where it was launched without.
+	// LaunchTemplateName is empty where it was launched without a template.
 	LaunchTemplateName string
 	// VCPU is the number of virtual processors.
 	VCPU int
@@ -51,7 +51,7 @@ type Instance struct {
 	MemoryMiB int64
 	// GPUs counts GPUs, Neuron devices or other accelerators.
 	GPUs int
-	// GPUManufacturer such as NVIDIA or AWS; empty without.
+	// GPUManufacturer is such as NVIDIA or AWS; empty without.
 	GPUManufacturer string
 	// MaxENIs is the number of network interfaces of the default network card.
 	MaxENIs int
@@ -61,13 +61,13 @@ type Instance struct {
 	LocalStorageGiB, RootVolumeGiB int64
 	// State is one of EC2's, such as StateRunning.
 	State string
-	// FailJoin says that its machine is to fail before it joins the cluster.
+	// FailJoin makes its machine fail before it joins the cluster.
 	FailJoin bool
 	// LaunchTime is when the request arrived.
 	LaunchTime time.Time
 	// Tags are its tags.
 	Tags map[string]string
-	// Price is USD per hour, when it was launched.
+	// Price is the price at its launch, in USD per hour.
 	Price float64
 }
 
@@ -76,23 +76,23 @@ func (i Instance) clone() Instance {
 	return i
 }
 
-// Live says whether it costs money: it is pending or running.
+// Live reports whether it costs money: it is pending or running.
 func (i Instance) Live() bool { return i.State == StatePending || i.State == StateRunning }
 
-// Call is one API call that arrived.
+// Call is an API call that arrived.
 type Call struct {
-	// At is when it arrived.
+	// At is the time of arrival.
 	At time.Time
-	// Service as in a signature's scope, for example ec2.
+	// Service is that of the signature's scope, for example ec2.
 	Service string
-	// Action such as CreateFleet; for EKS method and path.
+	// Action is such as CreateFleet; for EKS it is method and path.
 	Action string
-	// AccessKey that signed it.
+	// AccessKey is the one that signed it.
 	AccessKey string
-	// Error is AWS's code, empty where it worked.
+	// Error is AWS's code; empty where the call succeeded.
 	Error string
-	// ClientToken of CreateFleet and RunInstances.
+	// ClientToken is that of CreateFleet and RunInstances.
 	ClientToken string
-	// Asked and Launched count the instances of CreateFleet and RunInstances.
+	// Asked and Launched are the numbers of requested and launched instances of CreateFleet and RunInstances.
 	Asked, Launched int
 }

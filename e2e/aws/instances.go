@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// machine is an instance with what only EC2's answers tell of it.
+// machine is an instance with what only EC2's responses contain.
 type machine struct {
 	Instance
 	placement
 	reservation, spotRequest, networkInterface, volume string
-	// reserved is the capacity reservation that it was launched for, empty for none.
+	// reserved is the capacity reservation for which it was launched; empty for none.
 	reserved                string
 	launchIndex             int
 	visibleAt, terminatedAt time.Time
-	// shown are the tags that EC2 tells until tagsAt.
+	// shown are the tags that EC2 lists until tagsAt.
 	shown  map[string]string
 	tagsAt time.Time
-	// reason of the last change of state.
+	// reason is that of the last change of state.
 	reason stateReason
-	// interrupting says that a spot interruption has been announced.
+	// interrupting is true once a spot interruption was announced.
 	interrupting bool
-	ailments
+	impairments
 }
 
-// placement is where and with what a machine was launched.
+// placement is where a machine was launched, and with what.
 type placement struct {
 	subnet     Subnet
 	groups     []SecurityGroup
@@ -42,7 +42,7 @@ type placement struct {
 // stateReason is why an instance is in its state.
 type stateReason struct{ code, message string }
 
-// instances are all that were ever launched.
+// instances holds all instances ever launched.
 type instances struct {
 	mu       sync.Mutex
 	order    []*machine
@@ -62,7 +62,7 @@ func (s *instances) add(m machine) {
 	s.publish(&m)
 }
 
-// publish hands the machine as it is to all watchers; s.mu is held.
+// publish sends the machine's current state to all watchers. The caller holds s.mu.
 func (s *instances) publish(m *machine) {
 	for w := range s.watchers {
 		w.push(m.clone())
@@ -80,7 +80,7 @@ func (s *instances) get(id string) (machine, bool) {
 	return m.copy(), true
 }
 
-// tagsNow are the tags that EC2 tells: what was changed a moment ago is not yet among them.
+// tagsNow returns the tags that EC2 lists. Recent changes are not included yet.
 func (m *machine) tagsNow(now time.Time) map[string]string {
 	if now.Before(m.tagsAt) {
 		return m.shown
@@ -88,7 +88,7 @@ func (m *machine) tagsNow(now time.Time) map[string]string {
 	return m.Tags
 }
 
-// retag changes the tags, which are told some time later.
+// retag changes the tags. EC2 lists the change after the time late.
 func (m *machine) retag(change func(map[string]string), now time.Time, late time.Duration) {
 	m.shown, m.tagsAt = m.tagsNow(now), now.Add(late)
 	m.Tags = maps.Clone(m.Tags)
@@ -101,7 +101,7 @@ func (m *machine) copy() machine {
 	return out
 }
 
-// list returns copies of those that keep says, in the order of their launch; keep must not change them.
+// list returns copies of the machines that keep selects, in the order of launch. keep must not change them.
 func (s *instances) list(keep func(*machine) bool) []machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *instances) list(keep func(*machine) bool) []machine {
 	return out
 }
 
-// move changes the state of an instance that is in one of the states from; ok if it was.
+// move changes the state of an instance, if it is in one of the states from, and reports whether it was.
 func (s *instances) move(id, to string, reason stateReason, from ...string) (machine, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *instances) move(id, to string, reason stateReason, from ...string) (mac
 	return m.copy(), true
 }
 
-// change changes something else than the state of an instance.
+// change changes properties other than the state of an instance.
 func (s *instances) change(id string, change func(*machine)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *instances) change(id string, change func(*machine)) {
 	}
 }
 
-// visible says whether DescribeInstances shows the machine.
+// visible reports whether DescribeInstances lists the machine.
 func (m *machine) visible(now time.Time, forgottenAfter time.Duration) bool {
 	if now.Before(m.visibleAt) {
 		return false
@@ -147,7 +147,7 @@ func (m *machine) visible(now time.Time, forgottenAfter time.Duration) bool {
 	return m.State != StateTerminated || now.Before(m.terminatedAt.Add(forgottenAfter))
 }
 
-// watcher holds what its reader has not yet read.
+// watcher holds what its reader has not read yet.
 type watcher struct {
 	mu    sync.Mutex
 	queue []Instance
@@ -172,7 +172,7 @@ func (w *watcher) take() []Instance {
 	return out
 }
 
-// watch sends each machine as it is and then at each change of its state, until ctx ends.
+// watch sends each machine, and again after each change of its state, until ctx ends.
 func (s *instances) watch(ctx context.Context) <-chan Instance {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	s.mu.Lock()

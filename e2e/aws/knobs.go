@@ -10,21 +10,21 @@ func (s *Server) find(id string) (machine, error) {
 	m, ok := s.instances.get(id)
 	switch {
 	case !ok:
-		return machine{}, fmt.Errorf("instance %s does not exist", id)
+		return machine{}, fmt.Errorf("finding instance %s: it does not exist", id)
 	case !m.Live():
-		return machine{}, fmt.Errorf("instance %s is %s", id, m.State)
+		return machine{}, fmt.Errorf("finding instance %s: it is %s", id, m.State)
 	}
 	return m, nil
 }
 
-// Interrupt announces a spot instance's interruption through the queue, and takes it away after SpotNotice.
+// Interrupt announces a spot instance's interruption through the queue, and terminates it after SpotNotice.
 func (s *Server) Interrupt(id string) error {
 	m, err := s.find(id)
 	if err != nil {
 		return err
 	}
 	if m.CapacityType != Spot {
-		return fmt.Errorf("instance %s is %s: only spot instances are interrupted", id, m.CapacityType)
+		return fmt.Errorf("interrupting instance %s: it is %s, and only spot instances are interrupted", id, m.CapacityType)
 	}
 	s.instances.change(id, func(m *machine) { m.interrupting = true })
 	s.notify("aws.ec2", "EC2 Spot Instance Interruption Warning", id, interruptionDetail{id, "terminate"})
@@ -40,13 +40,13 @@ func (s *Server) InterruptOne() (string, error) {
 		return m.CapacityType == Spot && m.State == StateRunning && !m.interrupting
 	})
 	if len(running) == 0 {
-		return "", fmt.Errorf("no spot instance is running that is not being interrupted")
+		return "", fmt.Errorf("interrupting a spot instance: none runs that is not being interrupted")
 	}
 	id := running[s.dice.pick(len(running))].ID
 	return id, s.Interrupt(id)
 }
 
-// interruptAtRandom keeps on interrupting spot instances at the configured rate.
+// interruptAtRandom interrupts spot instances at the configured rate.
 func (s *Server) interruptAtRandom() {
 	if s.cfg.SpotInterruptions <= 0 {
 		return
@@ -67,13 +67,13 @@ func (s *Server) Rebalance(id string) error {
 		return err
 	}
 	if m.CapacityType != Spot {
-		return fmt.Errorf("instance %s is %s: only spot instances are recommended to be rebalanced", id, m.CapacityType)
+		return fmt.Errorf("rebalancing instance %s: it is %s, and only spot instances get recommendations", id, m.CapacityType)
 	}
 	s.notify("aws.ec2", "EC2 Instance Rebalance Recommendation", id, rebalanceDetail{id})
 	return nil
 }
 
-// ScheduledChange announces by AWS Health that an instance is to be retired.
+// ScheduledChange announces through AWS Health that an instance is to be retired.
 func (s *Server) ScheduledChange(id string) error {
 	if _, err := s.find(id); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *Server) ScheduledChange(id string) error {
 	return nil
 }
 
-// Terminate ends an instance as its user would.
+// Terminate terminates an instance as its user would.
 func (s *Server) Terminate(id string) error {
 	if _, err := s.find(id); err != nil {
 		return err
@@ -99,31 +99,31 @@ func (s *Server) Terminate(id string) error {
 	return nil
 }
 
-// userShutdown is the reason of an instance's end that its user asked for.
+// userShutdown returns the reason of a termination that the user requested.
 func userShutdown() stateReason {
 	return stateReason{"Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown"}
 }
 
-// ICE takes away the capacity of an instance type in a zone for a capacity type (Spot, OnDemand) for the time d; each of
-// the three may be "all".
+// ICE removes the capacity of an instance type in a zone for a capacity type (Spot, OnDemand) for the time d. Each of the
+// three may be "all".
 func (s *Server) ICE(instanceType, zone, capacityType string, d time.Duration) {
 	s.faults.addICE(pool{instanceType, zone, capacityType, time.Now().Add(d)})
 }
 
-// ClearICE gives all capacity back.
+// ClearICE restores all capacity.
 func (s *Server) ClearICE() { s.faults.clearICE() }
 
-// Throttle answers every call for the time d that there were too many.
+// Throttle throttles every call for the time d.
 func (s *Server) Throttle(d time.Duration) { s.faults.throttleFor(d) }
 
-// Down breaks every service for the time d: calls are answered with 503, or their connections closed.
+// Down makes every service fail for the time d: calls get status 503, or their connections are closed.
 func (s *Server) Down(d time.Duration) { s.faults.downFor(d) }
 
-// FailNextJoins flags the next n instances that are launched with FailJoin, those of node groups excepted.
+// FailNextJoins sets FailJoin of the next n launched instances, except those of node groups.
 func (s *Server) FailNextJoins(n int) { s.faults.failNextJoins(n) }
 
-// Calls returns the API calls in the order of their arrival, the latest hundred thousand.
+// Calls returns the latest hundred thousand API calls in the order of arrival.
 func (s *Server) Calls() []Call { return s.calls.list() }
 
-// Resources returns what is there from the start.
+// Resources returns what exists from the start.
 func (s *Server) Resources() Resources { return s.resources }

@@ -12,10 +12,10 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// defaultTenancy is that of instances which share their hardware.
+// defaultTenancy is the tenancy of instances that share their hardware.
 const defaultTenancy = "default"
 
-// complete finds what an override and its launch template name.
+// complete looks up what an override and its launch template name.
 func (s *Server) complete(o *override, capacityType string) *wire.Error {
 	data := o.template.data
 	name := cmp.Or(o.params.Get("InstanceType"), data.Get("InstanceType"))
@@ -66,7 +66,7 @@ func (s *Server) complete(o *override, capacityType string) *wire.Error {
 	return nil
 }
 
-// launchOf reads what a launch template's data, or the same parameters of RunInstances, say of an instance.
+// launchOf reads an instance's properties from a launch template's data, or from the same parameters of RunInstances.
 func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subnet, imageID string) (launch, *wire.Error) {
 	l := launch{info: info}
 	l.subnet, l.keyName, l.tenancy = subnet, data.Get("KeyName"), cmp.Or(data.Get("Placement.Tenancy"), defaultTenancy)
@@ -136,7 +136,7 @@ func (s *Server) runInstances(ctx context.Context, r request) (any, error) {
 	return s.tokens.once(p.Get("ClientToken"), p.String(), func() (any, error) { return s.launchCount(r, least, most) })
 }
 
-// groupsOf are the security groups that a launch names, or the VPC's default one.
+// groupsOf returns the security groups that a launch names, or the VPC's default one.
 func (s *Server) groupsOf(data wire.Params) ([]SecurityGroup, *wire.Error) {
 	ids := data.Strings("SecurityGroupId")
 	ids = append(ids, data.Strings("SecurityGroup")...)
@@ -157,7 +157,7 @@ func (s *Server) groupsOf(data wire.Params) ([]SecurityGroup, *wire.Error) {
 	return out, nil
 }
 
-// readRun reads what RunInstances is to launch.
+// readRun reads a RunInstances call.
 func (s *Server) readRun(p wire.Params) (o override, capacityType string, err error) {
 	o, capacityType = override{params: p, template: template{data: p}}, OnDemand
 	if spec := p.At("LaunchTemplate"); spec.Given() {
@@ -198,7 +198,7 @@ func (s *Server) launchCount(r request, least, most int) (any, error) {
 		l.reservation, l.index, l.token, l.tags = out.ID, i, p.Get("ClientToken"), specifiedTags(p, "instance")
 		started, err := s.start(l)
 		if err != nil {
-			// Others took the addresses meanwhile: what the caller is not told of must not run on.
+			// Other calls took the addresses meanwhile. Instances that the response does not list must not run.
 			for _, launched := range out.Instances.Items {
 				s.end(launched.ID, userShutdown())
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
 )
 
-// launch is one instance to be.
+// launch describes an instance to launch.
 type launch struct {
 	placement
 	info         instancetypes.Type
@@ -21,14 +21,14 @@ type launch struct {
 	tags         map[string]string
 	price        float64
 	reservation  string
-	// reserved is the capacity reservation that it runs in, empty for none.
+	// reserved is the capacity reservation in which it runs; empty for none.
 	reserved string
 	index    int
-	// visible says that no eventual consistency hides it.
+	// visible is true where eventual consistency does not hide it.
 	visible bool
 }
 
-// start makes the instance; the error is that its subnet has no address left, or its capacity reservation no room.
+// start launches the instance. It fails where its subnet has no free address, or its capacity reservation is full.
 func (s *Server) start(l launch) (Instance, error) {
 	ip, ok := s.addresses.take(l.subnet.ID)
 	if !ok {
@@ -79,12 +79,12 @@ func (s *Server) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * s.dice.between(0.75, 1.25))
 }
 
-// after does something after a simulated time.
+// after runs an action after a simulated time.
 func (s *Server) after(d time.Duration, do func()) {
 	s.agenda.add(time.Now().Add(s.cfg.Clock.Scale(d)), do)
 }
 
-// move changes the state of an instance and tells EventBridge.
+// move changes the state of an instance and sends an EventBridge event.
 func (s *Server) move(id, to string, reason stateReason, from ...string) bool {
 	m, ok := s.instances.move(id, to, reason, from...)
 	if ok {
@@ -94,7 +94,7 @@ func (s *Server) move(id, to string, reason stateReason, from ...string) bool {
 	return ok
 }
 
-// end shuts an instance down; it is terminated some time later. One that is ending already is left alone.
+// end shuts an instance down, which is terminated some time later. It does nothing for an instance that is ending already.
 func (s *Server) end(id string, reason stateReason) {
 	if !s.move(id, StateShuttingDown, reason, StatePending, StateRunning) {
 		return
@@ -108,7 +108,7 @@ func (s *Server) end(id string, reason stateReason) {
 	})
 }
 
-// Instances returns all instances that were ever launched, those that are terminated included, in the order of launch.
+// Instances returns all instances ever launched, including terminated ones, in the order of launch.
 func (s *Server) Instances() []Instance {
 	var out []Instance
 	for _, m := range s.instances.list(func(*machine) bool { return true }) {
@@ -117,23 +117,23 @@ func (s *Server) Instances() []Instance {
 	return out
 }
 
-// Watch sends each instance as it is, and again at each change of its state, until ctx ends: the channel is closed then.
-// Nothing is lost, however slowly the channel is read.
+// Watch sends each instance, and again after each change of its state, until ctx ends. It then closes the channel. A slow
+// reader loses nothing.
 func (s *Server) Watch(ctx context.Context) <-chan Instance { return s.instances.watch(ctx) }
 
-// RunManaged launches an instance as a managed node group of EKS does; everybody sees it at once.
+// RunManaged launches an instance as a managed node group of EKS does. It is visible at once.
 func (s *Server) RunManaged(name, instanceType, zone string) (Instance, error) {
 	info, ok := s.table.Get(instanceType)
 	if !ok {
-		return Instance{}, fmt.Errorf("node group %s: there is no instance type %s", name, instanceType)
+		return Instance{}, fmt.Errorf("launching a node of node group %s: there is no instance type %s", name, instanceType)
 	}
 	subnet, ok := s.resources.subnetIn(zone)
 	if !ok || !s.table.Offered(instanceType, zone) {
-		return Instance{}, fmt.Errorf("node group %s: zone %s does not offer %s", name, zone, instanceType)
+		return Instance{}, fmt.Errorf("launching a node of node group %s: zone %s does not offer %s", name, zone, instanceType)
 	}
 	image, ok := s.images.recommended(info.Arch)
 	if !ok {
-		return Instance{}, fmt.Errorf("node group %s: there is no AMI for %s", name, info.Arch)
+		return Instance{}, fmt.Errorf("launching a node of node group %s: there is no AMI for %s", name, info.Arch)
 	}
 	group, id := s.resources.SecurityGroups[:1], s.dice.uuid()
 	return s.start(launch{

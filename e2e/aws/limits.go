@@ -9,11 +9,11 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// bucket holds tokens: it begins full, and gets rate new ones each second until it is full again.
+// bucket is a token bucket. It begins full, and gets rate new tokens each second until it is full again.
 type bucket struct{ size, rate float64 }
 
-// The request tokens of EC2's operations (EC2 developer guide, "Request throttling for the Amazon EC2 API"). Each operation
-// has a bucket of its own.
+// requestBucket returns the bucket of an operation's request tokens (EC2 developer guide, "Request throttling for the Amazon
+// EC2 API"). Each operation has its own.
 func requestBucket(action string, p wire.Params) bucket {
 	read := strings.HasPrefix(action, "Describe")
 	switch {
@@ -31,13 +31,14 @@ func requestBucket(action string, p wire.Params) bucket {
 	return bucket{50, 5}
 }
 
-// unfiltered says whether a call asks for everything at once where the guide counts that extra.
+// unfiltered reports whether a call lists everything, where the guide counts such calls separately.
 func unfiltered(action string, p wire.Params) bool {
 	counted := []string{"DescribeInstances", "DescribeInstanceStatus", "DescribeSecurityGroups"}
 	return slices.Contains(counted, action) && !p.At("Filter").Given() && !p.At("MaxResults").Given() && !p.At("NextToken").Given()
 }
 
-// The resource tokens: one for each instance. Those that a fleet launches count as run.
+// resourceBucket returns the bucket of resource tokens, one for each instance. Instances of a fleet count as those of
+// RunInstances.
 func resourceBucket(action string) (name string, b bucket) {
 	switch action {
 	case "RunInstances", "CreateFleet":
@@ -48,7 +49,7 @@ func resourceBucket(action string) (name string, b bucket) {
 	return "", bucket{}
 }
 
-// limiter counts the tokens of each access key, as EC2 does those of each account.
+// limiter counts the tokens of each access key, as EC2 does for each account.
 type limiter struct {
 	keys  []string
 	speed float64
@@ -57,7 +58,7 @@ type limiter struct {
 	levels map[string]*level
 }
 
-// level is how full a bucket was at a time.
+// level is the number of tokens in a bucket at a time.
 type level struct {
 	tokens float64
 	at     time.Time
@@ -67,7 +68,7 @@ func newLimiter(keys []string, speed float64) *limiter {
 	return &limiter{keys: keys, speed: speed, levels: map[string]*level{}}
 }
 
-// take takes n tokens out of a bucket, or none if there are fewer.
+// take takes n tokens from a bucket, or none if there are fewer.
 func (l *limiter) take(name string, b bucket, n int, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +86,7 @@ func (l *limiter) take(name string, b bucket, n int, now time.Time) bool {
 	return true
 }
 
-// check answers a request that comes too soon.
+// check returns the throttling error of a request that exceeds a limit.
 func (l *limiter) check(r request, now time.Time) error {
 	if r.Service != wire.EC2 || !slices.Contains(l.keys, r.AccessKey) {
 		return nil
@@ -108,7 +109,7 @@ func (l *limiter) check(r request, now time.Time) error {
 	return nil
 }
 
-// instancesOf is how many instances a call launches or ends; what cannot be read the action refuses itself.
+// instancesOf returns how many instances a call launches or terminates. The action itself rejects an invalid call.
 func instancesOf(r request) int {
 	var n int
 	switch r.Action {

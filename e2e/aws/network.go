@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// Resources are those that are there from the start.
+// Resources are what exists from the start.
 type Resources struct {
 	// VPC is the cluster's.
 	VPC VPC
-	// Subnets, one in each zone, tagged karpenter.sh/discovery=CLUSTER.
+	// Subnets are one per zone, tagged karpenter.sh/discovery=CLUSTER.
 	Subnets []Subnet
-	// SecurityGroups; the cluster's is tagged karpenter.sh/discovery=CLUSTER, the VPC's default one is not.
+	// SecurityGroups are the cluster's, tagged karpenter.sh/discovery=CLUSTER, and the VPC's default one without the tag.
 	SecurityGroups []SecurityGroup
 }
 
@@ -83,7 +83,7 @@ func newResources(cfg *Config) Resources {
 	return out
 }
 
-// shortRegion is how zone ids name a region: use1 for us-east-1, apse2 for ap-southeast-2.
+// shortRegion returns a region as zone ids name it: use1 for us-east-1, apse2 for ap-southeast-2.
 func shortRegion(region string) string {
 	first, rest, _ := strings.Cut(region, "-")
 	return first + strings.NewReplacer("north", "n", "south", "s", "east", "e", "west", "w", "central", "c", "-", "").Replace(rest)
@@ -113,10 +113,10 @@ func (r Resources) group(idOrName string) (SecurityGroup, bool) {
 	return r.SecurityGroups[i], true
 }
 
-// reserved is how many addresses of a subnet AWS keeps for itself (VPC user guide, "Subnet sizing for IPv4").
+// reserved is how many addresses of a subnet AWS reserves (VPC user guide, "Subnet sizing for IPv4").
 const reserved = 5
 
-// addresses gives out private addresses. One that is given back comes round again only after all others.
+// addresses allocates private addresses. A released one is allocated again only after all others.
 type addresses struct {
 	mu      sync.Mutex
 	subnets map[string]*block
@@ -133,7 +133,7 @@ func newAddresses(subnets []Subnet) (*addresses, error) {
 	for _, s := range subnets {
 		prefix, err := netip.ParsePrefix(s.CIDR)
 		if err != nil {
-			return nil, fmt.Errorf("subnet %s: %w", s.ID, err)
+			return nil, fmt.Errorf("parsing the CIDR of subnet %s: %w", s.ID, err)
 		}
 		a.subnets[s.ID] = &block{prefix: prefix, next: prefix.Addr(), taken: map[netip.Addr]bool{}}
 	}
@@ -142,7 +142,7 @@ func newAddresses(subnets []Subnet) (*addresses, error) {
 
 func (b *block) size() int { return 1<<(32-b.prefix.Bits()) - reserved }
 
-// usable leaves out the first four addresses and the last.
+// usable reports whether an address is neither among the first four of the subnet nor its last.
 func (b *block) usable(ip netip.Addr) bool {
 	first := b.prefix.Addr()
 	for range 4 {
@@ -154,7 +154,7 @@ func (b *block) usable(ip netip.Addr) bool {
 	return b.prefix.Contains(ip.Next())
 }
 
-// free counts the addresses that are left.
+// free returns the number of free addresses.
 func (a *addresses) free(subnet string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -189,7 +189,7 @@ func (a *addresses) release(subnet, ip string) {
 	}
 }
 
-// privateDNSName is the name that EC2 gives an address (VPC user guide, "Amazon EC2 instance hostname types").
+// privateDNSName returns the name that EC2 gives to an address (VPC user guide, "Amazon EC2 instance hostname types").
 func privateDNSName(region, ip string) string {
 	domain := region + ".compute.internal"
 	if region == "us-east-1" {

@@ -16,8 +16,8 @@ func (s *Server) pricingActions() map[string]action {
 	return map[string]action{"GetProducts": s.getProducts}
 }
 
-// getProducts lists the products of EC2: for each instance type the one of Linux on demand, with shared tenancy, or
-// dedicated for bare metal.
+// getProducts lists the products of EC2: for each instance type, Linux on demand with shared tenancy, or dedicated for bare
+// metal.
 func (s *Server) getProducts(_ context.Context, r request) (any, error) {
 	var in struct {
 		ServiceCode, FormatVersion, NextToken string
@@ -56,14 +56,14 @@ func (s *Server) getProducts(_ context.Context, r request) (any, error) {
 	for _, t := range page {
 		document, err := json.Marshal(s.product(t))
 		if err != nil {
-			return nil, fmt.Errorf("price list of %s: %w", t.Name, err)
+			return nil, fmt.Errorf("encoding the price list of %s: %w", t.Name, err)
 		}
 		out.PriceList = append(out.PriceList, string(document))
 	}
 	return out, nil
 }
 
-// productMatches compares as the Price List API does; attributes are compared without regard to case in their names.
+// productMatches compares as the Price List API does: names of attributes are compared without regard to case.
 func productMatches(have map[string]string, kind, field, value string) bool {
 	got, ok := "", false
 	for name, v := range have {
@@ -119,7 +119,7 @@ func purpose(t instancetypes.Type) string {
 	return "General purpose"
 }
 
-// product is an entry of the price list (AWS Billing user guide, "Reading the service price list files").
+// product returns an entry of the price list (AWS Billing user guide, "Reading the service price list files").
 func (s *Server) product(t instancetypes.Type) any {
 	sku := strings.ToUpper(fixedID("x", t.Name)[3:19])
 	// The code of an offer term "on demand" and that of its rate are the same for all products.

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// retention is how long a message is kept, as Karpenter's template sets it for the interruption queue.
+	// retention is how long a message is kept, as in Karpenter's template of the interruption queue.
 	retention = 300 * time.Second
-	// visibility is how long a message that was received is hidden, unless the call or the queue says otherwise.
+	// visibility is how long a received message is hidden, unless the call or the queue sets another time.
 	visibility = 30 * time.Second
 )
 
-// message is one in a queue.
+// message is a message in a queue.
 type message struct {
 	id, body, receipt string
 	sent, first       time.Time
@@ -24,7 +24,7 @@ type message struct {
 	received          int
 }
 
-// queue is one of SQS, a standard one: order is kept mostly, messages come at least once.
+// queue is a standard queue of SQS: order is mostly kept, and messages are delivered at least once.
 type queue struct {
 	name       string
 	created    time.Time
@@ -36,7 +36,7 @@ type queue struct {
 	changed chan struct{}
 }
 
-// queues are all queues of the account.
+// queues holds all queues of the account.
 type queues struct {
 	mu     sync.Mutex
 	byName map[string]*queue
@@ -45,7 +45,7 @@ type queues struct {
 
 func newQueues(d *dice) *queues { return &queues{byName: map[string]*queue{}, dice: d} }
 
-// create returns the queue, the one there is if there is one.
+// create returns the queue of that name, which it creates if it does not exist.
 func (q *queues) create(name string, attributes map[string]string) (created *queue, existed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +72,7 @@ func (q *queues) delete(name string) bool {
 	return ok
 }
 
-// seconds reads an attribute that counts them.
+// seconds reads an attribute in seconds.
 func (q *queue) seconds(name string, absent time.Duration) time.Duration {
 	n, err := strconv.Atoi(q.attributes[name])
 	if err != nil {
@@ -90,7 +90,7 @@ func (q *queue) send(id, body string, delay time.Duration) {
 	q.changed = make(chan struct{})
 }
 
-// receive takes up to n messages that are visible and hides them; with none it waits for one until the time is over.
+// receive returns up to n visible messages and hides them. If there is none, it waits for one until the time is over.
 func (q *queue) receive(ctx context.Context, n int, wait, hide time.Duration, receipt func() string) []message {
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
@@ -114,7 +114,8 @@ func (q *queue) receive(ctx context.Context, n int, wait, hide time.Duration, re
 	}
 }
 
-// take returns what can be received now, what will tell of more, and when the next hidden one shows.
+// take returns what can be received now, a channel that is closed when there may be more, and when the next hidden message
+// becomes visible.
 func (q *queue) take(n int, hide time.Duration, receipt func() string) (got []message, changed <-chan struct{}, next time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,13 +142,13 @@ func (q *queue) take(n int, hide time.Duration, receipt func() string) (got []me
 	return got, q.changed, next
 }
 
-// expire drops what is too old; q.mu is held.
+// expire drops messages older than the retention. The caller holds q.mu.
 func (q *queue) expire(now time.Time) {
 	keep := q.seconds("MessageRetentionPeriod", retention)
 	q.messages = slices.DeleteFunc(q.messages, func(m *message) bool { return now.Sub(m.sent) > keep })
 }
 
-// remove deletes the message of a receipt; one that is gone already is no error to SQS.
+// remove deletes the message of a receipt. As in SQS, a deleted one is no error.
 func (q *queue) remove(receipt string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -179,7 +180,7 @@ func (q *queue) count() (visible, hidden, delayed int) {
 	return visible, hidden, delayed
 }
 
-// hide makes a received message show again only after some time.
+// hide hides a received message for some time.
 func (q *queue) hide(receipt string, d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -4,10 +4,10 @@ import (
 	"math"
 )
 
-// codeNoSpotRole is the error where an account has never used spot instances and its caller may not make the role.
+// codeNoSpotRole is the error code where an account has never used spot instances and its caller may not create the role.
 const codeNoSpotRole = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 
-// SetQuota limits the vCPUs that run of a capacity type (Spot, OnDemand); negative is no limit.
+// SetQuota limits the running vCPUs of a capacity type (Spot, OnDemand); negative means no limit.
 func (s *Server) SetQuota(capacityType string, vcpus int) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
@@ -21,7 +21,7 @@ func (s *Server) SetQuota(capacityType string, vcpus int) {
 	s.faults.quotas[capacityType] = vcpus
 }
 
-// quotaLeft is how many vCPUs of a capacity type may still be had.
+// quotaLeft returns how many vCPUs of a capacity type may still be launched.
 func (s *Server) quotaLeft(capacityType string) int {
 	s.faults.mu.Lock()
 	quota, ok := s.faults.quotas[capacityType]
@@ -35,21 +35,21 @@ func (s *Server) quotaLeft(capacityType string) int {
 	return max(0, quota)
 }
 
-// SetSpotRole says whether the account has the service-linked role without which no spot instance is launched. It has.
+// SetSpotRole sets whether the account has the service-linked role that spot instances need. By default it has.
 func (s *Server) SetSpotRole(there bool) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
-	s.faults.spotRoleGone = !there
+	s.faults.spotRoleMissing = !there
 }
 
 func (f *faults) noSpotRole() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.spotRoleGone
+	return f.spotRoleMissing
 }
 
-// LeaveAddresses takes addresses of a subnet away until no more than n are free, and returns what gives them back.
-func (s *Server) LeaveAddresses(subnet string, n int) (giveBack func()) {
+// LeaveAddresses allocates addresses of a subnet until no more than n are free. release frees them again.
+func (s *Server) LeaveAddresses(subnet string, n int) (release func()) {
 	var taken []string
 	for s.addresses.free(subnet) > n {
 		ip, ok := s.addresses.take(subnet)

@@ -13,23 +13,23 @@ import (
 
 // CapacityReservation is capacity that is paid for whether it is used or not.
 type CapacityReservation struct {
-	// ID such as cr-0123456789abcdef0; given by AddCapacityReservation.
+	// ID is such as cr-0123456789abcdef0; AddCapacityReservation sets it.
 	ID string
-	// InstanceType and Zone of the capacity.
+	// InstanceType and Zone are those of the capacity.
 	InstanceType, Zone string
 	// Total is the number of instances.
 	Total int
-	// Open takes any instance that fits; else instances have to name the reservation.
+	// Open is true where any matching instance uses it. Otherwise instances must name the reservation.
 	Open bool
-	// Type is default or capacity-block; default default.
+	// Type is default or capacity-block; the default is default.
 	Type string
-	// Ends is when the capacity is given back; zero is never.
+	// Ends is when the reservation ends; zero means never.
 	Ends time.Time
 	// Tags are its tags.
 	Tags map[string]string
 }
 
-// reservations are the capacity reservations, with the instances that run in each.
+// reservations holds the capacity reservations and the instances in each.
 type reservations struct {
 	mu   sync.Mutex
 	all  []CapacityReservation
@@ -48,7 +48,7 @@ func (s *Server) AddCapacityReservation(c CapacityReservation) string {
 	return c.ID
 }
 
-// CancelCapacityReservation gives the capacity back; instances in it run on.
+// CancelCapacityReservation cancels the reservation. Instances in it keep running.
 func (s *Server) CancelCapacityReservation(id string) {
 	s.reservations.mu.Lock()
 	defer s.reservations.mu.Unlock()
@@ -61,7 +61,8 @@ func (r *reservations) list(now time.Time) []CapacityReservation {
 	return slices.DeleteFunc(slices.Clone(r.all), func(c CapacityReservation) bool { return !c.Ends.IsZero() && c.Ends.Before(now) })
 }
 
-// free is how many more instances of the type fit into a reservation; an error where there is none of that id and kind.
+// free returns how many more instances of the type the reservation has capacity for. It fails where there is no reservation
+// of that id, type and zone.
 func (r *reservations) free(id, instanceType, zone string) (int, *wire.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +76,7 @@ func (r *reservations) free(id, instanceType, zone string) (int, *wire.Error) {
 	return r.all[i].Total - len(r.used[id]), nil
 }
 
-// use notes that an instance runs in a reservation; not ok if others have filled it.
+// use records that an instance runs in a reservation. It returns false if the reservation is full.
 func (r *reservations) use(id, instance string) bool {
 	if id == "" {
 		return true
@@ -90,13 +91,14 @@ func (r *reservations) use(id, instance string) bool {
 	return true
 }
 
-// reservationWantXML is what an instance was launched for.
+// reservationWantXML is the reservation that an instance requested.
 type reservationWantXML struct {
 	Preference string `xml:"capacityReservationPreference"`
 	ID         string `xml:"capacityReservationTarget>capacityReservationId"`
 }
 
-// of is the reservation that an instance runs in, empty once that has ended, and the one that it was launched for; nil for none.
+// of returns the reservation in which an instance runs, empty once it has ended, and the one that the instance requested;
+// nil for none.
 func (r *reservations) of(instance, wanted string) (string, *reservationWantXML) {
 	if wanted == "" {
 		return "", nil
@@ -112,7 +114,7 @@ func (r *reservations) of(instance, wanted string) (string, *reservationWantXML)
 	return in, &reservationWantXML{Preference: "capacity-reservations-only", ID: wanted}
 }
 
-// leave gives back what an instance used.
+// leave frees what an instance used.
 func (r *reservations) leave(instance string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

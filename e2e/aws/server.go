@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// Server is an AWS. Its methods may be called concurrently, also before Run, but nothing passes before.
+// Server is an AWS. Its methods may be called concurrently, also before Run, which starts simulated time.
 type Server struct {
 	cfg       Config
 	listener  net.Listener
@@ -40,23 +40,23 @@ type Server struct {
 	policies  *policies
 	limits    *limiter
 	retagged  *retagged
-	// reservations of capacity.
+	// reservations are those of capacity.
 	reservations *reservations
 	dice         *dice
 	services     map[string]map[string]action
 }
 
-// request is a call that an action answers.
+// request is a call and its record.
 type request struct {
 	wire.Request
 	// note changes the record of the call.
 	note func(func(*Call))
 }
 
-// action answers one kind of request.
+// action serves one kind of request.
 type action func(ctx context.Context, r request) (any, error)
 
-// New returns a server that listens already; it answers from Run on. An address that is in use is named in the error.
+// New returns a server that listens. It serves once Run is called. If the address is in use, the error names it.
 func New(cfg Config) (*Server, error) {
 	cfg.setDefaults()
 	if err := cfg.validate(); err != nil {
@@ -94,15 +94,15 @@ func New(cfg Config) (*Server, error) {
 		wire.SSM: s.ssmActions(), wire.Pricing: s.pricingActions(),
 	}
 	if s.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return nil, fmt.Errorf("aws: listening on %s: %w", cfg.Listen, err)
+		return nil, fmt.Errorf("listening on %s: %w", cfg.Listen, err)
 	}
 	return s, nil
 }
 
-// URL is where the server listens, without a slash at its end.
+// URL returns the server's URL, without a trailing slash.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
-// SetCluster tells EKS the API server's URL and the certificates that sign its own, in PEM.
+// SetCluster sets the API server's URL and CA bundle, in PEM, that EKS returns.
 func (s *Server) SetCluster(endpoint string, caPEM []byte) {
 	s.cluster.set(endpoint, base64.StdEncoding.EncodeToString(caPEM))
 }
@@ -114,7 +114,7 @@ func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: 10 * time.Second,
-		// Long polls end with Run, not with the patience of their callers.
+		// Long polls end with Run.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	var wg sync.WaitGroup
@@ -122,33 +122,33 @@ func (s *Server) Run(ctx context.Context) error {
 	wg.Go(func() { s.agenda.run(ctx) })
 	wg.Go(func() {
 		<-ctx.Done()
-		// Nobody waits for answers any more.
+		// Pending responses are no longer needed.
 		_ = server.Close()
 	})
 	s.interruptAtRandom()
 	defer cancel()
 	if err := server.Serve(s.listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("aws: serving on %s: %w", s.URL(), err)
+		return fmt.Errorf("serving AWS on %s: %w", s.URL(), err)
 	}
 	return nil
 }
 
-// Close gives the address of a server back that is not going to run.
+// Close closes the listener of a server that does not run.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// serve answers one HTTP request in these steps.
+// serve serves one HTTP request in these steps.
 func (s *Server) serve(w http.ResponseWriter, in *http.Request) {
-	// 0. The control API is no AWS.
+	// 0. Serve the control API.
 	if strings.HasPrefix(in.URL.Path, controlPath) {
 		s.serveControl(w, in)
 		return
 	}
 	arrived := time.Now()
-	// 1. What is asked, by whatever protocol.
+	// 1. Read the request, in its protocol.
 	r, err := wire.ReadRequest(in, s.dice.uuid())
 	call := s.calls.add(Call{At: arrived, Service: r.Service, Action: r.Action, AccessKey: r.AccessKey})
 	note := func(change func(*Call)) { s.calls.update(call, change) }
-	// 2. A service that is down says nothing or little.
+	// 2. Fail while the services are down.
 	if down, hangUp := s.faults.isDown(); down {
 		note(func(c *Call) { c.Error = "ServiceUnavailable" })
 		if hangUp {
@@ -161,7 +161,7 @@ func (s *Server) serve(w http.ResponseWriter, in *http.Request) {
 	if err == nil {
 		result, err = s.answer(in.Context(), request{r, note})
 	}
-	// 3. Not before the network would have brought it.
+	// 3. Respond after AnswerAfter at the earliest.
 	time.Sleep(time.Until(arrived.Add(s.cfg.AnswerAfter)))
 	if err != nil {
 		note(func(c *Call) { c.Error = errorCode(err) })
@@ -172,7 +172,7 @@ func (s *Server) serve(w http.ResponseWriter, in *http.Request) {
 	wire.WriteResult(w, r, result)
 }
 
-// answer is what the services have in common before and after the action.
+// answer does what all services do before and after the action.
 func (s *Server) answer(ctx context.Context, r request) (any, error) {
 	if r.Service == "" {
 		return nil, wire.Errorf("UnknownService", "The request is for none of the services here").WithStatus(http.StatusNotFound)
@@ -209,7 +209,7 @@ func (s *Server) answer(ctx context.Context, r request) (any, error) {
 	return result, err
 }
 
-// dryRun is the error that ends a dry run where the call itself would have begun.
+// dryRun returns the error that ends a dry run after its checks.
 func dryRun(p wire.Params) error {
 	if !p.Bool("DryRun") {
 		return nil
@@ -225,10 +225,10 @@ func errorCode(err error) string {
 	return "InternalError"
 }
 
-// marketAge is how long the spot market has been open when the server starts: its first prices are not just changing then.
+// marketAge is the age of the spot market at the start of the server, so that prices do not change at that moment.
 const marketAge = 10 * time.Minute
 
-// simulated is the simulated time at a real one, fromSimulated the other way round.
+// simulated returns the simulated time at a real time. fromSimulated is its inverse.
 func (s *Server) simulated(at time.Time) time.Duration { return s.cfg.Clock.Elapsed(at.Sub(s.epoch)) }
 
 func (s *Server) fromSimulated(at time.Duration) time.Time { return s.epoch.Add(s.cfg.Clock.Scale(at)) }

@@ -30,7 +30,7 @@ func (s *Server) sqsActions() map[string]action {
 	}
 }
 
-// sqsInput is what any of the actions may ask, in either protocol.
+// sqsInput is the input of all actions, in both protocols.
 type sqsInput struct {
 	QueueName, QueueURL, MessageBody, ReceiptHandle string
 
@@ -77,7 +77,7 @@ func readSQS(r request) (sqsInput, error) {
 	return in, nil
 }
 
-// number returns a field's number, checked against its bounds.
+// number returns a field's number after checking its bounds.
 func number(name string, field *int, absent, low, high int) (int, error) {
 	if field == nil {
 		return absent, nil
@@ -205,7 +205,7 @@ func (s *Server) sendMessage(_ context.Context, r request) (any, error) {
 	}{digest(in.MessageBody), id}, nil
 }
 
-// messageShape is a message in both protocols.
+// messageShape is a message in the response of both protocols.
 type messageShape struct {
 	ID string `json:"MessageId" xml:"MessageId"`
 
@@ -227,7 +227,7 @@ func (a attributes) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	return nil
 }
 
-// only keeps the attributes that are asked for; All asks for all.
+// only keeps the attributes of these names; All keeps all.
 func (a attributes) only(names []string) attributes {
 	out := attributes{}
 	for name, value := range a {

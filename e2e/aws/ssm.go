@@ -34,7 +34,7 @@ func (s *Server) parameterShape(p parameter) parameterJSON {
 	}
 }
 
-// findParameter takes a name, one with :VERSION behind it, or an ARN.
+// findParameter finds a parameter by its name, by name and :VERSION, or by ARN.
 func (s *Server) findParameter(name string) (parameter, error) {
 	if _, path, ok := strings.Cut(name, ":parameter/"); ok {
 		name = "/" + path

@@ -11,13 +11,13 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// retagged are the tags of what is there from the start, where they were changed.
+// retagged holds the changed tags of what exists from the start.
 type retagged struct {
 	mu   sync.Mutex
 	byID map[string]map[string]string
 }
 
-// of returns a copy of the tags of a resource, which are base unless they were changed.
+// of returns a copy of the tags of a resource: base, unless they were changed.
 func (r *retagged) of(id string, base map[string]string) map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +40,7 @@ func (r *retagged) change(id string, base map[string]string, change func(map[str
 	change(r.byID[id])
 }
 
-// networkTags are the tags that a subnet or a security group has from the start.
+// networkTags returns the original tags of a subnet or a security group.
 func (s *Server) networkTags(id string) (map[string]string, bool) {
 	if n, ok := s.resources.subnet(id); ok {
 		return n.Tags, true
@@ -51,7 +51,7 @@ func (s *Server) networkTags(id string) (map[string]string, bool) {
 	return nil, false
 }
 
-// taggable changes the tags of a resource; false if there is none of that id.
+// taggable changes the tags of a resource; false if it does not exist.
 func (s *Server) taggable(id string, change func(map[string]string)) bool {
 	if strings.HasPrefix(id, "lt-") {
 		return s.templates.tag(id, change)
@@ -68,7 +68,7 @@ func (s *Server) taggable(id string, change func(map[string]string)) bool {
 	return true
 }
 
-// tagsOf returns a copy of the tags that a resource has.
+// tagsOf returns a copy of a resource's tags.
 func (s *Server) tagsOf(id string) (tags map[string]string, ok bool) {
 	tags = map[string]string{}
 	if strings.HasPrefix(id, "lt-") {
@@ -111,7 +111,7 @@ func (s *Server) deleteTags(_ context.Context, r request) (any, error) {
 	})
 }
 
-// changeTags changes the tags of all resources of the call, or of none if one is missing or would have too many.
+// changeTags changes the tags of all resources of the call. It changes none if one is missing or would have too many.
 func (s *Server) changeTags(r request, change func(map[string]string)) (any, error) {
 	ids := r.Params.Strings("ResourceId")
 	for _, id := range ids {

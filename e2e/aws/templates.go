@@ -10,7 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// template is a launch template with one version, which is its latest and default one.
+// template is a launch template with one version, which is the latest and the default one.
 type template struct {
 	id, name, description string
 	created               time.Time
@@ -18,7 +18,7 @@ type template struct {
 	data                  wire.Params
 }
 
-// templates are the launch templates by their ids.
+// templates holds the launch templates by id.
 type templates struct {
 	mu   sync.Mutex
 	byID map[string]*template
@@ -40,7 +40,7 @@ func (s *templates) create(t template) (template, error) {
 	return t, nil
 }
 
-// find returns the template that the parameters name by LaunchTemplateId or LaunchTemplateName.
+// find returns the template with the LaunchTemplateId or LaunchTemplateName of the parameters.
 func (s *templates) find(p wire.Params) (template, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (t *template) copy() template {
 	return out
 }
 
-// lookup finds a template; s.mu is held.
+// lookup does what find does. The caller holds s.mu.
 func (s *templates) lookup(p wire.Params) (*template, error) {
 	id, name := p.Get("LaunchTemplateId"), p.Get("LaunchTemplateName")
 	switch {
@@ -111,7 +111,7 @@ func (s *templates) tag(id string, change func(map[string]string)) bool {
 	return ok
 }
 
-// checkVersion refuses versions other than the only one.
+// checkVersion returns an error for versions other than the only one.
 func checkVersion(t template, version string) error {
 	if slices.Contains([]string{"", "$Latest", "$Default", "1"}, version) {
 		return nil
@@ -122,7 +122,7 @@ func checkVersion(t template, version string) error {
 	return wire.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %s for the launch template with ID %s.", version, t.id)
 }
 
-// tokens remember what calls with a client token asked and got.
+// tokens remembers the requests and responses of calls with a client token.
 type tokens struct {
 	mu    sync.Mutex
 	calls map[string]*tokenCall
@@ -137,8 +137,8 @@ type tokenCall struct {
 
 func newTokens() *tokens { return &tokens{calls: map[string]*tokenCall{}} }
 
-// once makes a call with a token only the first time and answers the same afterwards, also to one that comes while the
-// first is under way. A call that failed may be repeated (EC2 API reference, "Ensuring idempotency").
+// once runs a call with a token only the first time, and returns the same result afterwards, also to a call that arrives
+// while the first runs. A call that failed may be repeated (EC2 API reference, "Ensuring idempotency").
 func (t *tokens) once(token, request string, do func() (any, error)) (result any, err error) {
 	if token == "" {
 		return do()

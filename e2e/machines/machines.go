@@ -166,7 +166,7 @@ func (m *Machines) apply(ctx context.Context, wg *sync.WaitGroup, running map[st
 	stop, runs := running[i.ID]
 	switch {
 	case i.State == instance.Running && !runs && i.FailJoin:
-		log.Info("The machine will not join, as it was told", "instanceID", i.ID)
+		log.Info("Machine does not join, by FailJoin", "instanceID", i.ID)
 		running[i.ID] = func() {}
 	case i.State == instance.Running && !runs:
 		machine, cancel := context.WithCancel(ctx)

@@ -21,7 +21,7 @@ const (
 	blob
 )
 
-// wrong says what was expected of a value that does not fit; empty if it does.
+// wrong returns what was expected of an invalid value; empty for a valid one.
 func (f field) wrong(l leaf) string {
 	if l.of != anyKind && l.of != f.json() {
 		return "Expecting " + f.json().String()
@@ -57,7 +57,7 @@ func (k kind) parse(value string) error {
 	return err
 }
 
-// wanted says how a value of the kind is written in a form.
+// wanted returns how a value of the kind is written in a form.
 func (k kind) wanted() string {
 	switch k {
 	case number:
@@ -71,7 +71,7 @@ func (k kind) wanted() string {
 	return k.String()
 }
 
-// json is the kind of the field's JSON value.
+// json returns the kind of the field's JSON value.
 func (f field) json() kind {
 	switch f.kind {
 	case number, decimal, moment:
@@ -83,7 +83,7 @@ func (f field) json() kind {
 	return text
 }
 
-// String names the kind for humans.
+// String returns the kind's name for users.
 func (k kind) String() string {
 	switch k {
 	case number, decimal:

@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// general is a path with N for the numbers of list members.
+// general returns a path with N in place of the numbers of list members.
 func general(path []string) string {
 	out := slices.Clone(path)
 	for i, part := range out {
@@ -22,7 +22,7 @@ func general(path []string) string {
 	return strings.Join(out, ".")
 }
 
-// leavesOf takes a request apart. What belongs to the protocol or to a signature in the query string is left out.
+// leavesOf returns the parameters of a request, without those of the protocol and of a signature in the query string.
 func leavesOf(r wire.Request) ([]leaf, error) {
 	if r.Protocol == wire.Query {
 		var out []leaf

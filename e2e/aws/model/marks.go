@@ -11,23 +11,23 @@ import (
 
 func isTime(v reflect.Value) bool { return v.Type() == reflect.TypeFor[time.Time]() }
 
-// instanceTypes are told apart by EC2 itself: new ones come faster than releases of the SDK.
+// instanceTypes is the enumeration that EC2 itself checks: new values come faster than releases of the SDK.
 const instanceTypes = "InstanceType"
 
-// mark is a value that stands for one field.
+// mark is the field that a value stands for.
 type mark struct {
 	field
-	// inMap says that it is a value of a map, whose keys are anybody's.
+	// inMap is true for a value of a map, whose keys may be anything.
 	inMap bool
 }
 
-// marks fill inputs with values that tell on the wire which field they come from. Flags cannot: they are true.
+// marks fills inputs with values that identify their field on the wire. Booleans cannot: they are all true.
 type marks struct {
 	count  int
 	fields map[string]mark
 }
 
-// next notes a new value.
+// next adds a new value.
 func (m *marks) next(format func(n int) string, f mark) string {
 	m.count++
 	s := format(m.count)
@@ -35,7 +35,7 @@ func (m *marks) next(format func(n int) string, f mark) string {
 	return s
 }
 
-// fill gives every field below a value; types are those that it is in, which may come round again.
+// fill sets every field below a value. types are those that contain it, which may occur in themselves.
 func (m *marks) fill(v reflect.Value, types []reflect.Type) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -100,11 +100,11 @@ func (m *marks) fillScalar(v reflect.Value) {
 			v.SetFloat(float64(n) + 0.5)
 			return strconv.FormatFloat(float64(n)+0.5, 'f', -1, 64)
 		}, mark{field: field{kind: decimal}})
-	default: // Nothing else is in any input.
+	default: // No input has other kinds.
 	}
 }
 
-// allowed are the values of an enumeration; nil for a string of any kind.
+// allowed returns the values of an enumeration; nil for any string.
 func allowed(v reflect.Value) []string {
 	method := v.MethodByName("Values")
 	if !method.IsValid() || v.Type().Name() == instanceTypes {
@@ -118,7 +118,7 @@ func allowed(v reflect.Value) []string {
 	return out
 }
 
-// below lists the values, as they are on the wire, that were put below a field.
+// below returns the values, as they are on the wire, that were put below a field.
 func (m *marks) below(v reflect.Value) []string {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -11,7 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// Model is what the services' models say of the operations that a launcher of nodes needs.
+// Model holds the services' models of the operations that a launcher of nodes needs.
 type Model struct {
 	operations map[string]map[string]func() (*operation, error)
 }
@@ -28,10 +28,10 @@ func New() *Model {
 	return m
 }
 
-// Knows says whether the operation is in the model.
+// Knows reports whether the operation is in the model.
 func (m *Model) Knows(service, action string) bool { return m.operations[service][action] != nil }
 
-// Operations goes through all operations, by service and action.
+// Operations iterates over all operations, by service and action.
 func (m *Model) Operations() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for service, of := range m.operations {
@@ -44,8 +44,8 @@ func (m *Model) Operations() iter.Seq2[string, string] {
 	}
 }
 
-// Check says what of a request is not as its model says, the worst first; nothing for a request that keeps to it, for an
-// operation that the model lacks, and for one that came by another protocol than the SDK's.
+// Check returns the differences between a request and its model, the worst first. It returns none for an operation that the
+// model lacks, or for another protocol than the SDK's.
 func (m *Model) Check(r wire.Request) ([]*wire.Error, error) {
 	read := m.operations[r.Service][r.Action]
 	if read == nil {
@@ -53,7 +53,7 @@ func (m *Model) Check(r wire.Request) ([]*wire.Error, error) {
 	}
 	op, err := read()
 	if err != nil {
-		return nil, fmt.Errorf("the model of %s %s: %w", r.Service, r.Action, err)
+		return nil, fmt.Errorf("reading the model of %s %s: %w", r.Service, r.Action, err)
 	}
 	if (op.protocol == wire.Query) != (r.Protocol == wire.Query) {
 		return nil, nil
@@ -65,17 +65,17 @@ func (m *Model) Check(r wire.Request) ([]*wire.Error, error) {
 	return op.check(r.Service, found), nil
 }
 
-// operation is the model of one operation. Paths are general: members of lists are numbered N.
+// operation is the model of one operation. Paths are general: members of lists have the number N.
 type operation struct {
 	protocol wire.Protocol
 	fields   map[string]field
-	// maps are the paths below which any name may stand.
+	// maps are the paths below which any name is allowed.
 	maps map[string]field
-	// required are the paths below a path, empty for the request itself.
+	// required are the required paths below a path, which is empty for the request itself.
 	required map[string][]string
 }
 
-// field is a parameter without others below it.
+// field is a parameter without fields below it.
 type field struct {
 	kind   kind
 	values []string
@@ -85,9 +85,9 @@ type field struct {
 type leaf struct {
 	path []string
 	text string
-	// of is the kind of a JSON value; anyKind in a form, where everything is text.
+	// of is the kind of a JSON value; anyKind in a form, where every value is text.
 	of kind
-	// empty says that it is a list or an object without anything in it.
+	// empty is true for a list or an object without members.
 	empty bool
 }
 
@@ -140,7 +140,7 @@ func (o *operation) find(path string) (field, bool) {
 	return field{}, false
 }
 
-// note marks a path and all those above it as present, by what they are in general.
+// note marks a path and its parents as present, by their general paths.
 func note(present map[string]map[string]bool, path []string) {
 	for n := 1; n <= len(path); n++ {
 		in := general(path[:n])
@@ -151,7 +151,7 @@ func note(present map[string]map[string]bool, path []string) {
 	}
 }
 
-// codeFor is how the service calls a mistake that EC2 calls so.
+// codeFor returns a service's error code for a mistake, given EC2's code.
 func codeFor(service, code string) string {
 	switch service {
 	case wire.EC2:

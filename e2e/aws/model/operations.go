@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
-// probes are those of the operations that the model has, by service and action.
+// probes returns the probes of the model's operations, by service and action.
 func probes() map[string]map[string]probe {
 	cfg := awssdk.Config{
 		Region: "us-east-1", BaseEndpoint: awssdk.String("http://127.0.0.1"), HTTPClient: sink{},

@@ -17,7 +17,7 @@ import (
 
 // probe sends an input of its operation through the SDK.
 type probe struct {
-	// input is a new input, a pointer to a struct.
+	// input returns a new input, a pointer to a struct.
 	input func() any
 	send  func(ctx context.Context, input any) error
 }
@@ -29,7 +29,7 @@ func of[In, Out, Options any](do func(context.Context, *In, ...func(*Options)) (
 		send: func(ctx context.Context, input any) error {
 			in, ok := input.(*In)
 			if !ok {
-				return fmt.Errorf("%T is no %T", input, new(In))
+				return fmt.Errorf("sending an input: %T is no %T", input, new(In))
 			}
 			_, err := do(ctx, in)
 			return err
@@ -37,12 +37,12 @@ func of[In, Out, Options any](do func(context.Context, *In, ...func(*Options)) (
 	}
 }
 
-// errSent ends a call where the network would have begun.
+// errSent ends a call before it reaches the network.
 var errSent = errors.New("the request is not sent")
 
 type sinkKey struct{}
 
-// sink is an HTTP client that gives requests to whoever made the call.
+// sink is an HTTP client that returns requests to the caller.
 type sink struct{}
 
 // Do implements the SDK's HTTP client.
@@ -57,7 +57,7 @@ func (sink) Do(r *http.Request) (*http.Response, error) {
 	return nil, errSent
 }
 
-// capture returns what the SDK would send; refused if the SDK misses a parameter.
+// capture returns what the SDK would send. refused is true if a required parameter is missing.
 func (p probe) capture(input any) (r wire.Request, refused bool, err error) {
 	ctx := context.WithValue(context.Background(), sinkKey{}, func(sent *http.Request) error {
 		body := sent.Body
@@ -75,12 +75,12 @@ func (p probe) capture(input any) (r wire.Request, refused bool, err error) {
 		return r, true, nil
 	}
 	if !errors.Is(err, errSent) {
-		return r, false, fmt.Errorf("the SDK sent nothing: %w", err)
+		return r, false, fmt.Errorf("capturing a request: the SDK sent nothing: %w", err)
 	}
 	return r, false, nil
 }
 
-// operation takes the operation apart.
+// operation derives the model of the operation.
 func (p probe) operation() (*operation, error) {
 	input := p.input()
 	marks := &marks{fields: map[string]mark{}}
@@ -90,7 +90,7 @@ func (p probe) operation() (*operation, error) {
 		return nil, err
 	}
 	if refused {
-		return nil, errors.New("the SDK refuses an input with every field filled in")
+		return nil, errors.New("capturing a request: the SDK refuses an input with every field filled in")
 	}
 	op := &operation{protocol: r.Protocol, fields: map[string]field{}, maps: map[string]field{}, required: map[string][]string{}}
 	leaves, err := leavesOf(r)
@@ -105,7 +105,7 @@ func (p probe) operation() (*operation, error) {
 		case !ok && strings.EqualFold(l.text, "true"):
 			op.fields[general(l.path)] = field{kind: boolean}
 		case !ok:
-			return nil, fmt.Errorf("%s=%q comes from no field", l.name(), l.text)
+			return nil, fmt.Errorf("finding the field of %s=%q: there is none", l.name(), l.text)
 		case m.inMap:
 			op.maps[strings.Join(path[:len(path)-1], ".")] = m.field
 		default:
@@ -122,17 +122,17 @@ func (p probe) operation() (*operation, error) {
 	return op, (&search{p, op, input, marks, paths}).require(reflect.ValueOf(input).Elem(), nil)
 }
 
-// search is for what is required of an operation.
+// search finds the required fields of an operation.
 type search struct {
 	probe probe
 	op    *operation
 	input any
 	marks *marks
-	// paths on the wire of the values that the marks put into the input.
+	// paths are the paths on the wire of the values that the marks put into the input.
 	paths map[string][]string
 }
 
-// require finds out which fields of a struct, which is at the path on the wire, the SDK does not send a request without.
+// require finds the fields of a struct, at the path on the wire, without which the SDK refuses to send a request.
 func (s *search) require(v reflect.Value, at []string) error {
 	p, op, input := s.probe, s.op, s.input
 	for i := range v.NumField() {
@@ -166,7 +166,7 @@ func (s *search) require(v reflect.Value, at []string) error {
 	return nil
 }
 
-// anyRequired says whether anything below a struct is required: the SDK then misses it where all of it is empty.
+// anyRequired reports whether a field below a struct is required: the SDK then refuses an input where all of it is empty.
 func (p probe) anyRequired(input any, v reflect.Value) bool {
 	full := reflect.New(v.Type()).Elem()
 	full.Set(v)
@@ -176,7 +176,7 @@ func (p probe) anyRequired(input any, v reflect.Value) bool {
 	return refused || err != nil
 }
 
-// hollow empties a struct but for the structs in it, which are empty themselves.
+// hollow empties a struct and the structs in it.
 func hollow(v reflect.Value) {
 	for i := range v.NumField() {
 		f := v.Field(i)
@@ -208,7 +208,7 @@ func hollow(v reflect.Value) {
 	}
 }
 
-// structIn is the struct that a field points to, or that its list holds; inList tells which.
+// structIn returns the struct to which a field points, or which its list holds (inList).
 func structIn(f reflect.Value) (_ reflect.Value, inList bool) {
 	if f.Kind() == reflect.Slice && f.Len() > 0 {
 		inList, f = true, f.Index(0)
@@ -222,8 +222,8 @@ func structIn(f reflect.Value) (_ reflect.Value, inList bool) {
 	return f, inList
 }
 
-// fieldPath is the path on the wire of any value below a field that is deeper than depth; nil where there is none that can
-// be told from others.
+// fieldPath returns the path on the wire of any value below a field that is deeper than depth; nil where no value identifies
+// the field.
 func fieldPath(f reflect.Value, m *marks, paths map[string][]string, depth int) []string {
 	for _, text := range m.below(f) {
 		if path := paths[text]; len(path) > depth {

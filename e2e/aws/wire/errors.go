@@ -6,19 +6,19 @@ import (
 	"net/http"
 )
 
-// Error is an error as AWS answers it.
+// Error is an error of AWS.
 type Error struct {
-	// Code is AWS's, for example InvalidInstanceID.NotFound.
+	// Code is AWS's code, for example InvalidInstanceID.NotFound.
 	Code string
 	// Message is for humans.
 	Message string
 	// Status is the HTTP status; 0 means 400.
 	Status int
-	// QueryCode is the code that SQS's JSON protocol tells clients that know the Query protocol's; empty means Code.
+	// QueryCode is the code of the Query protocol, which SQS's JSON protocol sends as well; empty means Code.
 	QueryCode string
 }
 
-// Errorf returns an error that is the caller's fault.
+// Errorf returns an error caused by the caller.
 func Errorf(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -40,10 +40,10 @@ func (e *Error) status() int {
 	return e.Status
 }
 
-// serverFault says whose fault it was.
+// serverFault reports whether the server caused the error.
 func (e *Error) serverFault() bool { return e.status() >= http.StatusInternalServerError }
 
-// asError turns any error into AWS's; what is none of them is the server's own fault.
+// asError returns an error as AWS's. An error that is not an *Error is an internal one of the server.
 func asError(err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
@@ -51,7 +51,7 @@ func asError(err error) *Error {
 	return &Error{Code: "InternalError", Message: err.Error(), Status: http.StatusInternalServerError}
 }
 
-// Unsigned is the answer to a request without a signature.
+// Unsigned returns the error for a request without a signature.
 func Unsigned(protocol Protocol) *Error {
 	e := &Error{Code: "MissingAuthenticationToken", Message: "Request is missing Authentication Token", Status: http.StatusForbidden}
 	if protocol == JSON || protocol == REST {
@@ -61,7 +61,7 @@ func Unsigned(protocol Protocol) *Error {
 	return e
 }
 
-// Throttled is the answer to a request that comes too soon after others.
+// Throttled returns the error for a request that exceeds a limit.
 func Throttled(service string) *Error {
 	switch service {
 	case EC2:
@@ -74,7 +74,7 @@ func Throttled(service string) *Error {
 	return &Error{Code: "ThrottlingException", Message: "Rate exceeded"}
 }
 
-// Down is the answer of a service that does not work at the moment.
+// Down returns the error of a service that is down.
 func Down(service string) *Error {
 	e := &Error{Code: "ServiceUnavailable", Message: "Service is unable to handle request.", Status: http.StatusServiceUnavailable}
 	if service == EC2 {
@@ -83,7 +83,7 @@ func Down(service string) *Error {
 	return e
 }
 
-// UnknownAction is the answer to an action that the service does not have.
+// UnknownAction returns the error for an action that the service does not have.
 func UnknownAction(r Request) *Error {
 	switch {
 	case r.Service == EC2:

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Attribute returns the values that a resource has for a filter's name; not known where the API has no such filter.
+// Attribute returns the values that a resource has for a filter's name. known is false where the API has no such filter.
 type Attribute func(name string) (values []string, known bool)
 
-// Tagged answers the filters tag:KEY and tag-key, and asks other for all others.
+// Tagged returns an attribute function with the filters tag:KEY and tag-key. It calls other for all others.
 func Tagged(tags map[string]string, other Attribute) Attribute {
 	return func(name string) ([]string, bool) {
 		if key, ok := strings.CutPrefix(name, "tag:"); ok {
@@ -30,7 +30,7 @@ func Tagged(tags map[string]string, other Attribute) Attribute {
 	}
 }
 
-// The limits of one call: how many filters it has, and how many values each (EC2 user guide, "Filtering considerations").
+// The limits of one call: the number of filters, and of values of each (EC2 user guide, "Filtering considerations").
 const (
 	maxFilters      = 50
 	maxFilterValues = 200
@@ -38,7 +38,7 @@ const (
 
 // Filter is one filter of an EC2 call: its values are alternatives.
 type Filter struct {
-	// Name is what is filtered by.
+	// Name is the filter's name.
 	Name     string
 	values   map[string]bool
 	patterns []*regexp.Regexp
@@ -48,8 +48,8 @@ func (f Filter) matches(value string) bool {
 	return f.values[value] || slices.ContainsFunc(f.patterns, func(r *regexp.Regexp) bool { return r.MatchString(value) })
 }
 
-// Filters reads the filters of a call. A * in a value stands for any characters, a ? for one, a \ takes both their
-// meaning (EC2 user guide, "Filtering considerations").
+// Filters reads the filters of a call. In a value, * matches any characters, ? matches one, and \ escapes both (EC2 user
+// guide, "Filtering considerations").
 func (p Params) Filters() ([]Filter, error) {
 	var out []Filter
 	for _, f := range p.Each("Filter") {
@@ -102,7 +102,7 @@ func wildcards(value string) *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-// Match says whether all filters match a resource.
+// Match reports whether all filters match a resource.
 func Match(filters []Filter, attribute Attribute) (bool, error) {
 	all := true
 	for _, f := range filters {
@@ -133,18 +133,18 @@ func Select[T any](filters []Filter, items []T, attributes func(T) Attribute) ([
 	return out, nil
 }
 
-// Pages says how a call is paged.
+// Pages configures the paging of a call.
 type Pages struct {
-	// Min and Max are the bounds of MaxResults; 0 means that there is none.
+	// Min and Max are the bounds of MaxResults; 0 means no bound.
 	Min, Max int
 	// Default is the page's size where MaxResults is not given; 0 means all.
 	Default int
-	// Clamp makes a MaxResults above Max mean Max; else it is an error.
+	// Clamp reduces a MaxResults above Max to Max. Otherwise it is an error.
 	Clamp bool
 }
 
-// Page returns the items of the page that the call asks for, and the token of the next, empty on the last. Items are in
-// the order of their keys, which a token names: what comes or goes between two pages shifts none.
+// Page returns the items of the requested page and the token of the next, which is empty on the last. Items are in the order
+// of their keys, and a token names a key. So items that are added or removed between two pages do not shift the others.
 func Page[T any](p Params, pages Pages, items []T, key func(T) string) (page []T, next string, err error) {
 	size, err := p.Int("MaxResults", pages.Default)
 	if err != nil {
@@ -163,7 +163,7 @@ func Page[T any](p Params, pages Pages, items []T, key func(T) string) (page []T
 	return PageFrom(items, size, p.Get("NextToken"), key)
 }
 
-// PageFrom is Page for a size and a token that were read already; size 0 means all.
+// PageFrom does what Page does for a size and a token that were read already; size 0 means all.
 func PageFrom[T any](items []T, size int, token string, key func(T) string) (page []T, next string, err error) {
 	items = slices.Clone(items)
 	slices.SortFunc(items, func(a, b T) int { return strings.Compare(key(a), key(b)) })
@@ -182,5 +182,5 @@ func PageFrom[T any](items []T, size int, token string, key func(T) string) (pag
 	return items, next, nil
 }
 
-// tokenMark tells our tokens from anything else that is base64.
+// tokenMark distinguishes tokens of this package from other base64.
 const tokenMark = "after:"

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Params are the parameters of a Query request, read as the tree that their names spell: Filter.1.Value.2 is the second
-// Value of the first Filter. The zero value has none.
+// Params are the parameters of a Query request as a tree of the parts of their names: Filter.1.Value.2 is the second Value
+// of the first Filter. The zero value is empty.
 type Params struct{ node *node }
 
 type node struct {
@@ -43,7 +43,7 @@ func (n *node) child(name string) *node {
 	return c
 }
 
-// At returns the parameters below the name, which may have several parts with dots between them.
+// At returns the parameters below the name, which may have several parts separated by dots.
 func (p Params) At(name string) Params {
 	n := p.node
 	for part := range strings.SplitSeq(name, ".") {
@@ -55,7 +55,7 @@ func (p Params) At(name string) Params {
 	return Params{n}
 }
 
-// Value is the parameter's own value, empty where it has none.
+// Value returns the parameter's own value; empty where it has none.
 func (p Params) Value() string {
 	if p.node == nil {
 		return ""
@@ -63,13 +63,13 @@ func (p Params) Value() string {
 	return p.node.value
 }
 
-// Given says whether the parameter, or anything below it, is there.
+// Given reports whether the request has the parameter, or any below it.
 func (p Params) Given() bool { return p.node != nil && (p.node.set || len(p.node.children) > 0) }
 
-// Get returns the value of a parameter, empty where it is not given.
+// Get returns the value of a parameter; empty where it is not given.
 func (p Params) Get(name string) string { return p.At(name).Value() }
 
-// Names lists the names below, sorted.
+// Names returns the names below, sorted.
 func (p Params) Names() []string {
 	if p.node == nil {
 		return nil
@@ -82,7 +82,7 @@ func (p Params) Names() []string {
 	return out
 }
 
-// Each returns the members of a list in their order: NAME.1, NAME.2, or NAME.member.1 as IAM writes it.
+// Each returns the members of a list in order: NAME.1, NAME.2, or NAME.member.1 as in IAM.
 func (p Params) Each(name string) []Params {
 	list := p.At(name)
 	if member := list.At("member"); member.Given() {
@@ -124,10 +124,10 @@ func (p Params) Int(name string, absent int) (int, error) {
 	return n, nil
 }
 
-// Bool says whether a parameter is true.
+// Bool reports whether a parameter is true.
 func (p Params) Bool(name string) bool { return strings.EqualFold(p.Get(name), "true") }
 
-// Require returns the first of the names that is not given, as EC2's error.
+// Require returns EC2's error for the first of the names that is not given.
 func (p Params) Require(names ...string) error {
 	for _, name := range names {
 		if !p.At(name).Given() {
@@ -165,7 +165,7 @@ func (p Params) collect(out map[string]string, name string) {
 	}
 }
 
-// String prints the parameters for a log or a comparison: sorted, one NAME=VALUE after the other.
+// String returns the parameters for a log or a comparison: sorted, one NAME=VALUE after the other.
 func (p Params) String() string {
 	var b strings.Builder
 	p.write(&b, "")

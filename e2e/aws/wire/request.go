@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The services, by the names that they have in a signature's credential scope.
+// The services, named as in a signature's credential scope.
 const (
 	// EC2 is Amazon EC2.
 	EC2 = "ec2"
@@ -29,43 +29,43 @@ const (
 	EKS = "eks"
 )
 
-// Protocol is how a request is written and its answer read.
+// Protocol is the form of requests and responses.
 type Protocol int
 
 // The protocols.
 const (
 	// Query is a form answered in XML.
 	Query Protocol = iota
-	// JSON is a JSON document, the action in a header.
+	// JSON is a JSON document with the action in a header.
 	JSON
-	// REST is JSON, the action in method and path.
+	// REST is JSON with the action in method and path.
 	REST
 )
 
-// maxBody is more than any request has: user data is at most 16 KiB.
+// maxBody is larger than any request: user data is at most 16 KiB.
 const maxBody = 4 << 20
 
 // Request is one call of an API.
 type Request struct {
-	// ID is the request's own, which every answer carries.
+	// ID is the request's id, which every response contains.
 	ID string
-	// Service is one of the services' names; empty if the request is for none of them.
+	// Service is the name of the service; empty for an unknown one.
 	Service string
-	// Action such as DescribeInstances; with REST the method and path.
+	// Action is such as DescribeInstances; with REST it is method and path.
 	Action string
-	// Version of the API, with Query.
+	// Version is the API's, with Query.
 	Version string
-	// Protocol of request and answer.
+	// Protocol is that of request and response.
 	Protocol Protocol
-	// ContentType of a JSON answer.
+	// ContentType is that of a JSON response.
 	ContentType string
-	// Params of a Query request.
+	// Params are those of a Query request.
 	Params Params
-	// Body of a JSON request.
+	// Body is that of a JSON request.
 	Body []byte
-	// Signed says that the request has a signature, whose it may be.
+	// Signed is true where the request has a signature, by any key.
 	Signed bool
-	// AccessKey is the one that the signature names.
+	// AccessKey is the signature's.
 	AccessKey string
 }
 
@@ -74,7 +74,7 @@ var (
 	signaturePattern = regexp.MustCompile(`Signature=[0-9a-f]{64}`)
 )
 
-// ReadRequest reads what the request asks; the error is for one that cannot be read at all.
+// ReadRequest reads a request. It fails where the body cannot be read.
 func ReadRequest(r *http.Request, id string) (Request, error) {
 	out := Request{ID: id}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
@@ -108,8 +108,8 @@ func ReadRequest(r *http.Request, id string) (Request, error) {
 	return out, nil
 }
 
-// readSignature notes whether there is a signature, in the header or presigned, and returns the service that it is for.
-// Nobody's key is known here, so that the signature itself is not recomputed.
+// readSignature records whether there is a signature, in the header or presigned, and returns the service for which it was
+// made. The signature itself is not verified, since no secret keys are known here.
 func (r *Request) readSignature(in *http.Request) (service string) {
 	header := in.Header.Get("Authorization")
 	query := in.URL.Query()
@@ -170,7 +170,7 @@ func targetService(prefix string) string {
 
 func isEKSPath(path string) bool { return path == "/clusters" || strings.HasPrefix(path, "/clusters/") }
 
-// versionService names the service of a Query request whose signature does not.
+// versionService returns the service of a Query request by its API version, for a signature that does not name it.
 func versionService(version string) string {
 	switch version {
 	case "2016-11-15":

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Timestamp writes a time as the XML protocols do.
+// Timestamp formats a time as in the XML protocols.
 func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// EpochSeconds writes a time as the JSON protocols do.
+// EpochSeconds formats a time as in the JSON protocols.
 func EpochSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// Set is a list of EC2's: its element is there even when it is empty.
+// Set is a list of EC2. Its element is present even when it is empty.
 type Set[T any] struct {
 	// Items are its members.
 	Items []T `xml:"item"`
@@ -24,22 +24,22 @@ type Set[T any] struct {
 // NewSet returns the list of the items.
 func NewSet[T any](items ...T) Set[T] { return Set[T]{Items: items} }
 
-// Members is a list of IAM's.
+// Members is a list of IAM.
 type Members[T any] struct {
 	// Members are the members.
 	Members []T `xml:"member"`
 }
 
-// Empty is the answer that says no more than that the call worked.
+// Empty is the result of a call that returns nothing.
 type Empty struct{}
 
-// Return is the answer of EC2's calls that only work or fail.
+// Return is the result of EC2 calls without other results.
 type Return struct {
 	// Return is true.
 	Return bool `xml:"return"`
 }
 
-// WriteResult answers a request: in XML what the struct tags of result say, in JSON likewise.
+// WriteResult writes a successful response, in XML or JSON by the struct tags of result.
 func WriteResult(w http.ResponseWriter, r Request, result any) {
 	var body []byte
 	var err error
@@ -58,7 +58,7 @@ func WriteResult(w http.ResponseWriter, r Request, result any) {
 	write(w, r, http.StatusOK, body)
 }
 
-// WriteError answers a request with an error.
+// WriteError writes an error response.
 func WriteError(w http.ResponseWriter, r Request, err error) {
 	e := asError(err)
 	if r.Protocol == Query {
@@ -110,7 +110,7 @@ func write(w http.ResponseWriter, r Request, status int, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Amzn-Requestid", r.ID)
 	w.WriteHeader(status)
-	// A client that went away misses its answer, as over any network.
+	// A client that has disconnected does not get its response.
 	_, _ = w.Write(body)
 }
 
@@ -149,7 +149,7 @@ func queryBody(r Request, result any) ([]byte, error) {
 		xml.Header, r.Action, namespace(r.Service), inner, r.ID, r.Action), nil
 }
 
-// fields writes the elements of a struct without one around them.
+// fields returns the elements of a struct without an enclosing one.
 func fields(result any) ([]byte, error) {
 	var b bytes.Buffer
 	start := xml.StartElement{Name: xml.Name{Local: "x"}}
@@ -171,7 +171,7 @@ func errorXML(r Request, e *Error) []byte {
 	}
 	var b bytes.Buffer
 	if err := xml.NewEncoder(&b).EncodeElement(out, xml.StartElement{Name: xml.Name{Local: "Error"}}); err != nil {
-		// Three texts always encode.
+		// Three strings always encode.
 		return []byte(err.Error())
 	}
 	if r.Service == EC2 {

@@ -44,11 +44,11 @@ type Pull struct {
 	// Image is the full name: registry/repository:tag, where the machine sent the name of the registry that this one
 	// mirrors.
 	Image string
-	// At is when.
+	// At is the time.
 	At time.Time
 }
 
-// Download is one blob that somebody was sent, or began to be.
+// Download is one blob that was sent to a machine, in whole or in part.
 type Download struct {
 	// Repository is its full name, as an image's without the tag.
 	Repository string
