@@ -65,7 +65,7 @@ func TestAccountFromOutside(t *testing.T) {
 		"capacityType": tell.SetQuota(ctx, "free", 1), "instanceType": second(tell.Reserve(ctx, "m5.lagre", "us-east-1a", 1, nil)),
 		"zone": second(tell.Reserve(ctx, "m5.large", "us-east-1z", 1, nil)), "count": second(tell.Reserve(ctx, "m5.large", "us-east-1a", 0, nil)),
 		"reservation": tell.CancelReservation(ctx, "cr-1"), "does not exist": tell.DeprecateImage(ctx, "ami-1"),
-		"is none": tell.SetPrice(ctx, "all", 0), "no instance type": tell.SetPrice(ctx, "m5.lagre", 2), "field for": tell.SetTagsAfter(ctx, -1),
+		"is not positive": tell.SetPrice(ctx, "all", 0), "no instance type": tell.SetPrice(ctx, "m5.lagre", 2), "field for": tell.SetTagsAfter(ctx, -1),
 	} {
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("got %v, want an error with %q", err, what)

@@ -125,18 +125,18 @@ func TestRules(t *testing.T) {
 			e.Claims[0].Object.Annotations[catalog.PodsAnnotation] = `[{"uids":["u-1","u-2"]}]`
 			e.Claims[0].Initialized, e.Claims[1].Launched = seen(), observe.Moment{}
 		}},
-		{"was refused after", func(e *invariants.Evidence) {
+		{"was rejected after", func(e *invariants.Evidence) {
 			e.Pods = append(e.Pods, refused("web-2", "u-2"), refused("web-3", "u-3"))
 		}},
 		{"do-not-disrupt", func(e *invariants.Evidence) {
 			e.Pods[0].Object.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 			e.Effects = append(e.Effects, effect("create pods/eviction", "launcher"))
 		}},
-		{"because it is empty", func(e *invariants.Evidence) {
+		{"because it was empty", func(e *invariants.Evidence) {
 			e.Claims[0].Object.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, "empty", "empty")
 			e.Effects = append(e.Effects, effect("create pods/eviction", "launcher"))
 		}},
-		{"its node is there", func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("delete pods", "launcher")) }},
+		{"its node exists", func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("delete pods", "launcher")) }},
 		{`3s after pair "" had`, func(e *invariants.Evidence) { e.Effects = append(e.Effects, effect("patch nodes", "launcher-2")) }},
 		{"secret 1 is in the log", func(e *invariants.Evidence) { e.Logs["launcher"] = "hush" }},
 		{`instance i-1 of NodePool "p" belongs to no`, func(e *invariants.Evidence) { e.Claims[0].Deleted = seen() }},

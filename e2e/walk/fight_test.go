@@ -17,7 +17,8 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/tap"
 )
 
-// failOver is within what another pair acts after one that is gone without a word, with the default settings of leader election.
+// failOver is how soon another pair acts after the leading pair ended without releasing the Lease, with the default settings
+// of leader election.
 const failOver = 25 * time.Second
 
 // pair is one replica: scheduler and launcher.
@@ -27,7 +28,7 @@ func pairOf(n int) pair {
 	return pair{sandbox.Replica(sandbox.Scheduler, n), sandbox.Replica(sandbox.Launcher, n)}
 }
 
-// leader is the pair whose scheduler was the last to take or renew the Lease.
+// leader returns the pair whose scheduler was the last to acquire or renew the Lease, and the other pair.
 func (s *stage) leader() (leading, standby pair) {
 	s.t.Helper()
 	leading, standby = pairOf(1), pairOf(2)
@@ -39,8 +40,9 @@ func (s *stage) leader() (leading, standby pair) {
 	return leading, standby
 }
 
-// Two pairs, one Lease. The leader ends politely, and freezes in the middle of a launch, and is cut off from the API server:
-// each time the other pair takes over and finishes, and whoever is back does nothing.
+// TestTwoReplicas has two pairs compete for one Lease. The leader is stopped, freezes during a launch, and loses its
+// connection to the API server. Each time the other pair takes over and finishes, and the old leader does nothing when it is
+// back.
 func TestTwoReplicas(t *testing.T) {
 	s := newStage(newScene(t, sandbox.Config{Speed: walkSpeed, SpotNotice: spotNotice, Replicas: 2}))
 	s.frozenLaunch()
@@ -67,8 +69,8 @@ func TestTwoReplicas(t *testing.T) {
 	s.checkLogs()
 }
 
-// politeEnd: the leader is told to end while pods come in. The Lease is free at once, for the standby or for the process that
-// is started in the old one's place, whoever asks first.
+// politeEnd stops the leader with SIGTERM while pods are created. The Lease is released at once. The standby acquires it, or
+// the restarted process, whichever is first.
 func (s *stage) politeEnd() {
 	s.t.Helper()
 	s.rest(0)
@@ -84,8 +86,8 @@ func (s *stage) politeEnd() {
 	}
 }
 
-// frozenLaunch: the leader stops in the middle of CreateFleet, as a virtual machine does that its host takes elsewhere, and
-// goes on when the other pair has finished what it began.
+// frozenLaunch freezes the leader during CreateFleet, as a virtual machine is while it migrates. The leader continues after
+// the other pair has finished the launch.
 func (s *stage) frozenLaunch() {
 	s.t.Helper()
 	s.rest(0)
@@ -115,7 +117,7 @@ func (s *stage) frozenLaunch() {
 	s.standsBy(old, pid)
 }
 
-// partition: the API server is out of reach for the leader alone, which still reaches AWS, while a node is being replaced.
+// partition cuts the leader off from the API server, but not from AWS, while a node is being replaced.
 func (s *stage) partition() {
 	s.t.Helper()
 	old, next := s.leader()
@@ -152,7 +154,7 @@ func (s *stage) tookOver(next pair, since time.Time) {
 	s.t.Errorf("%s did nothing", next.launcher)
 }
 
-// standsBy waits until a pair that has lost the Lease knows it: its scheduler ends, and another one runs in its place.
+// standsBy waits until a pair that has lost the Lease notices that: its scheduler ends and is restarted.
 func (s *stage) standsBy(p pair, pid int) {
 	s.t.Helper()
 	s.await(p.scheduler+" to stand by", func() error {

@@ -13,14 +13,14 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
-// figures are what a process takes.
+// figures are the resources that a process uses.
 type figures struct {
 	goroutines float64
-	// heapMB that lived at the last collection: what is in use between two of them says more about the moment.
+	// heapMB is the live heap at the last garbage collection. The size between two collections depends on the moment.
 	heapMB float64
-	// collected is when that was, in seconds since 1970.
+	// collected is the time of that collection, in seconds since 1970.
 	collected float64
-	// residentMB of the process.
+	// residentMB is the resident memory of the process.
 	residentMB float64
 }
 
@@ -41,7 +41,7 @@ func (s *scene) figuresOf(process string) (figures, error) {
 		return -1
 	}
 	const mb = 1 << 20
-	// Without GOGC the next collection comes when the heap is twice what lived at the last one.
+	// Without GOGC, the next collection starts when the heap is twice the live heap of the last one.
 	return figures{
 		goroutines: gauge("go_goroutines"), heapMB: gauge("go_memstats_next_gc_bytes") / 2 / mb,
 		collected: gauge("go_memstats_last_gc_time_seconds"), residentMB: gauge("process_resident_memory_bytes") / mb,
@@ -76,7 +76,7 @@ func (s *scene) metricsOf(process string) (map[string]*dto.MetricFamily, error) 
 	return parser.TextToMetricFamilies(response.Body)
 }
 
-// check holds the figures at the end against those of before: a little more is noise, growth is a leak.
+// check compares the figures at the end with earlier ones: a little more is noise, growth is a leak.
 func (f figures) check(tb testing.TB, process string, before figures) {
 	tb.Helper()
 	if f.goroutines < 1 || f.heapMB <= 0 {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// argument is the value of a flag of TestMain's.
+// argument returns the value of a flag of TestMain.
 func argument[T any](name string) T {
 	getter, ok := flag.Lookup(name).Value.(flag.Getter)
 	if !ok {

@@ -13,18 +13,19 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/observe"
 )
 
-// pods of the walk's workload: more than one node holds. spread are those of a fleet that is half empty, each on a node of its own.
+// pods is the size of the walk's workload, which needs more than one node. spread is the number of pods of a half-empty
+// fleet, each on its own node.
 const pods, spread = 6, 2
 
-// flow is one thing that slipway does, from a state of rest to another one.
+// flow is one action of slipway, from one state of rest to another.
 type flow struct {
-	// name in testdata/steps.txt.
+	// name is the flow's in testdata/steps.txt.
 	name string
-	// from is how many pods run before, to afterwards.
+	// from is the number of running pods before, to the number afterwards.
 	from, to int
-	// begin causes it.
+	// begin starts the flow.
 	begin func(*stage)
-	// over says what is still missing; nil means that nothing but from and to counts.
+	// over returns what is still missing; nil means that only from and to count.
 	over func(*stage) error
 }
 
@@ -32,15 +33,15 @@ type flow struct {
 type stage struct {
 	*scene
 	web *appsv1.Deployment
-	// victim is the NodeClaim that a flow takes away.
+	// victim is the NodeClaim that a flow removes.
 	victim string
-	// weight of the NodePool.
+	// weight is the NodePool's.
 	weight int
 }
 
 func newStage(s *scene) *stage { return &stage{scene: s, web: s.deployment("web", "900m", nil)} }
 
-// flows are walked in this order: each begins where the one before ended.
+// flows are walked in this order: each begins in the state in which the one before ended.
 func flows() []flow {
 	return []flow{
 		{name: "arrive", from: 0, to: pods, begin: func(s *stage) { s.scale(s.web, pods) }},
@@ -53,7 +54,7 @@ func flows() []flow {
 	}
 }
 
-// rest brings the stage to n running pods, by the quiet way.
+// rest scales the stage to n running pods and waits for them.
 func (s *stage) rest(n int) {
 	s.t.Helper()
 	s.policy(karpv1.ConsolidationPolicyWhenEmpty)
@@ -68,7 +69,7 @@ func (s *stage) atRest(n int) error {
 	return s.nothingLeft()
 }
 
-// runs says what is wrong unless n pods of an app run.
+// runs returns an error unless n pods of an app run.
 func (s *scene) runs(app string, n int) error {
 	if running := s.running(app); running != n {
 		return fmt.Errorf("%d pods of %s run, want %d", running, app, n)
@@ -83,8 +84,8 @@ func (s *scene) nothingLeft() error {
 	return nil
 }
 
-// failJoin has one node not join. A NodePool is held for a minute when two of its last nodes did not, unless it was changed since:
-// that one of an earlier case did not is not to count.
+// failJoin makes one node fail to join. A NodePool is held for a minute when two of its last nodes failed, unless it was
+// changed since. So the NodePool is changed first, and failures of earlier cases do not count.
 func (s *stage) failJoin() {
 	s.weight = s.weight%100 + 1
 	s.patchPool(fmt.Sprintf(`{"spec":{"weight":%d}}`, s.weight))
@@ -112,14 +113,14 @@ func (s *stage) deleteNode() {
 	}
 }
 
-// drift has one node differ from what its NodePool asks for.
+// drift makes one node differ from what its NodePool asks for.
 func (s *stage) drift() {
 	victim := s.claims()[0]
 	s.victim = victim.Object.Name
 	s.annotate(victim.Object, karpv1.NodePoolHashAnnotationKey, "another")
 }
 
-// halfEmpty takes all pods away but one on each of two nodes, the larger of which has room for both, and has the fleet consolidated.
+// halfEmpty deletes all pods but one on each of two nodes, the larger of which has room for both, and enables consolidation.
 func (s *stage) halfEmpty() {
 	nodes := map[string]*resource.Quantity{}
 	for _, n := range s.recorder.Nodes() {
@@ -159,7 +160,7 @@ func (s *stage) victimGone() error {
 	return nil
 }
 
-// run does a flow to its end.
+// run runs a flow to its end.
 func (s *stage) run(f flow) {
 	s.t.Helper()
 	f.begin(s)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// inLanes walks in several processes beside each other, each with a sandbox: kube-apiserver can be had once in a process. Where it is
-// written down what was walked, a lane that fails goes on with its next case in another sandbox.
+// inLanes walks in several parallel processes (lanes), each with its own sandbox, since a process can run only one
+// kube-apiserver. With a ledger, a lane that fails continues with its next case in another sandbox.
 func inLanes(t *testing.T, lanes int, until time.Time) {
 	t.Helper()
 	for lane := range lanes {
@@ -58,7 +58,7 @@ func inLane(t *testing.T, args []string) error {
 	return run.Wait()
 }
 
-// share is what one of several lanes walks.
+// share returns the cases of one of several lanes.
 func share(cases []walkCase, lane, lanes int) []walkCase {
 	var out []walkCase
 	for i := lane; i < len(cases); i += max(lanes, 1) {
@@ -67,11 +67,11 @@ func share(cases []walkCase, lane, lanes int) []walkCase {
 	return out
 }
 
-// ledger is a file with the cases that were walked, one a line after how that went, so that a walk can be done in pieces. Without a
-// path nothing is written down.
+// ledger is a file with the cases that were walked and their results, one per line, so that a walk can be split over several
+// runs. Without a path nothing is written.
 type ledger struct{ path string }
 
-// left are those of the cases that are not in it, whatever became of them.
+// left returns the cases that are not in the file, with any result.
 func (l ledger) left(t *testing.T, cases []walkCase) []walkCase {
 	t.Helper()
 	if l.path == "" {
@@ -89,7 +89,7 @@ func (l ledger) left(t *testing.T, cases []walkCase) []walkCase {
 	return slices.DeleteFunc(slices.Clone(cases), func(c walkCase) bool { return walked[c.String()] })
 }
 
-// walked writes down how a case went: done, missed where its step was not reached, failed where it ended the test.
+// walked writes how a case ended: done, missed where its step was not reached, failed where it ended the test.
 func (l ledger) walked(t *testing.T, c walkCase, walk func() bool) (reached bool) {
 	t.Helper()
 	how := "failed"

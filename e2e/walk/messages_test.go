@@ -8,7 +8,7 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
-// checkMessages holds what was logged on the way of a node against the messages of Karpenter's log, for which people and alerts
+// checkMessages compares what was logged about a node with the messages of Karpenter's log, for which people and alerts
 // search. The keys are Kubernetes' own: Karpenter has NodeClaim and provider-id where slipway has nodeClaim and instanceID.
 func (s *scene) checkMessages() {
 	s.t.Helper()
@@ -40,7 +40,8 @@ func (s *scene) checkMessages() {
 	}
 }
 
-// logged is the first line of a process's log with the text. What everybody sees at the API server is logged a moment later.
+// logged returns the first line with the text in a process's log. It waits a moment, since the API server shows effects
+// before they are logged.
 func (s *scene) logged(process, text string) string {
 	s.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

@@ -30,26 +30,26 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// patience is how long a wait goes on without any effect of the processes: far above what anything takes, a fail-over included.
-// With effects it goes on for mostPatience, on a machine however busy; what comes to no end by then never does.
+// patience is how long a wait lasts without any effect of the processes. It is much longer than any single action, including
+// a fail-over. With effects, a wait lasts for mostPatience at most.
 const patience, mostPatience = 3 * time.Minute, 20 * time.Minute
 
 // secret is in the user data of every instance.
 const secret = "do-not-log-0f1e2d3c4b5a"
 
-// scene is a sandbox of a test's own with one namespace and one NodePool.
+// scene is a test's own sandbox with one namespace and one NodePool.
 type scene struct {
 	*sandbox.Sandbox
 	t        testing.TB
 	client   client.WithWatch
 	recorder *observe.Recorder
-	// consolidation is what the NodePool says of it.
+	// consolidation is the NodePool's policy.
 	consolidation karpv1.ConsolidationPolicy
 }
 
 const name = "walk"
 
-// newScene starts a sandbox, which ends with the test.
+// newScene starts a sandbox and stops it at the end of the test.
 func newScene(tb testing.TB, cfg sandbox.Config) *scene {
 	tb.Helper()
 	ctrl.SetLogger(klog.Background())
@@ -60,7 +60,7 @@ func newScene(tb testing.TB, cfg sandbox.Config) *scene {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	tb.Cleanup(func() {
-		// The watches end first: kube-apiserver waits for them.
+		// kube-apiserver waits for open watches, so they end first.
 		cancel()
 		if err := sb.Stop(); err != nil {
 			tb.Error(err)
@@ -80,7 +80,7 @@ func newScene(tb testing.TB, cfg sandbox.Config) *scene {
 	return s
 }
 
-// binDir is where `make build` put the binaries.
+// binDir returns the folder of the binaries of `make build`.
 func binDir() string {
 	if dir := os.Getenv("SLIPWAY_BIN_DIR"); dir != "" {
 		return dir
@@ -88,7 +88,8 @@ func binDir() string {
 	return filepath.Join("..", "..", "bin")
 }
 
-// objects creates the namespace, the class and the NodePool, of spot instances, whose nodes go as soon as they are empty.
+// objects creates the namespace, the class and the NodePool. The NodePool has spot instances, and its nodes are removed as
+// soon as they are empty.
 func (s *scene) objects() {
 	s.t.Helper()
 	var class awsv1.EC2NodeClass
@@ -104,7 +105,7 @@ spec:
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	// Nodes may be given up as soon as they are Ready, their pods moved as soon as they run.
+	// Nodes may be removed as soon as they are Ready, and pods may be moved as soon as they run.
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 		catalog.NodeAgeAnnotation: "0s", catalog.PodAgeAnnotation: "0s",
 	}}}
@@ -166,7 +167,7 @@ func (s *scene) scale(d *appsv1.Deployment, n int) {
 	}
 }
 
-// annotate an object, which may be gone.
+// annotate sets an annotation of an object, which may be deleted already.
 func (s *scene) annotate(object client.Object, key, value string) {
 	s.t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
@@ -179,7 +180,7 @@ func (s *scene) annotate(object client.Object, key, value string) {
 	}
 }
 
-// policy sets what the NodePool says of nodes that are not full.
+// policy sets the NodePool's consolidation policy.
 func (s *scene) policy(policy karpv1.ConsolidationPolicy) {
 	s.t.Helper()
 	if s.consolidation == policy {
@@ -197,7 +198,7 @@ func (s *scene) patchPool(patch string) {
 	}
 }
 
-// running counts the pods of an app that run and stay.
+// running returns the number of pods of an app that run and are not terminating.
 func (s *scene) running(app string) int {
 	n := 0
 	for _, p := range s.recorder.Pods() {
@@ -226,7 +227,7 @@ func (s *scene) evidence() invariants.Evidence {
 	}
 }
 
-// settle waits until what is asked for is so and nothing is left that must not be.
+// settle waits until done returns no error and all invariants of a cluster at rest hold.
 func (s *scene) settle(what string, done func() error) {
 	s.t.Helper()
 	s.await(what, func() error {
@@ -240,7 +241,7 @@ func (s *scene) settle(what string, done func() error) {
 	})
 }
 
-// await waits until done returns no error, and ends the test with the last one when nothing goes on any more.
+// await waits until done returns no error. If the processes have no effects any more, it ends the test with the last error.
 func (s *scene) await(what string, done func() error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), mostPatience)
@@ -271,8 +272,8 @@ func (s *scene) await(what string, done func() error) {
 	s.t.Fatalf("not within %s, the last effect %s ago: %s: %v", time.Since(begin).Round(time.Second), time.Since(moved).Round(time.Second), what, last)
 }
 
-// collectPods does what kube-controller-manager does only after 40 seconds: a pod that is leaving and whose Node is gone has no kubelet
-// that would end it.
+// collectPods deletes terminating pods whose Node does not exist, which no kubelet can end. kube-controller-manager would do
+// so only after 40 seconds.
 func (s *scene) collectPods() {
 	nodes := map[string]bool{}
 	for _, n := range s.recorder.Nodes() {
@@ -290,7 +291,7 @@ func (s *scene) collectPods() {
 	}
 }
 
-// keep prints the ends of the logs, and keeps all of them and the effects where `go test -artifacts` keeps things.
+// keep prints the ends of the logs, and writes all logs and effects to the folder of `go test -artifacts`.
 func (s *scene) keep() {
 	s.t.Helper()
 	for _, process := range []string{sandbox.Scheduler, sandbox.Launcher} {
@@ -317,7 +318,7 @@ func (s *scene) keep() {
 	}
 }
 
-// dump has a process write what its goroutines wait for into its log, and end.
+// dump makes a process log the stacks of its goroutines and end.
 func (s *scene) dump(process string) {
 	pid := s.PID(process)
 	if pid == 0 || syscall.Kill(pid, syscall.SIGQUIT) != nil {
@@ -328,14 +329,14 @@ func (s *scene) dump(process string) {
 	}
 }
 
-// kill ends a process, which may just have ended.
+// kill ends a process, which may have ended already.
 func (s *scene) kill(process string) {
 	if err := s.Kill(process); err != nil && !errors.Is(err, supervise.ErrNotRunning) {
 		s.t.Error(err)
 	}
 }
 
-// checkLogs looks for the secret in all that the processes printed.
+// checkLogs searches the output of all processes for the secret.
 func (s *scene) checkLogs() {
 	s.t.Helper()
 	e := invariants.Evidence{Secrets: []string{secret}, Logs: map[string]string{}}
@@ -351,7 +352,7 @@ func (s *scene) checkLogs() {
 	}
 }
 
-// instanceOf a claim, by its id.
+// instanceOf returns the instance id of a claim.
 func instanceOf(c observe.Claim) string {
 	id := c.Object.Status.ProviderID
 	return id[strings.LastIndexByte(id, '/')+1:]

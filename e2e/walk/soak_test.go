@@ -22,24 +22,24 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 )
 
-// soak is a run of random trouble.
+// soak is a run of random disturbances.
 type soak struct {
 	*scene
 	random *rand.Rand
-	// apps are scaled; the last one's pods say do-not-disrupt.
+	// apps are the scaled Deployments. The pods of the last one have do-not-disrupt.
 	apps []*appsv1.Deployment
-	// replicas that each app is scaled to.
+	// replicas are the numbers to which the apps are scaled.
 	replicas []int
-	// done counts what was done, by name; troubles is their number.
+	// done counts the disturbances by name; troubles is their number.
 	done     map[string]int
 	troubles int
 }
 
-// trouble is one thing that the soak does, as often as its weight says.
+// trouble is one kind of disturbance; weight is how often it occurs in relation to others.
 type trouble struct {
 	name   string
 	weight int
-	// kills says that it ends processes, whose figures begin anew then.
+	// kills is true where it ends processes, whose figures then start from zero.
 	kills bool
 	do    func(*soak)
 }
@@ -66,8 +66,8 @@ func troubles() []trouble {
 	}
 }
 
-// BenchmarkSoak does random things for a while, and looks all the time whether anything is as it must never be. The first half
-// kills processes, too; in the second they live, and must not grow.
+// BenchmarkSoak makes random disturbances for a while, and checks the invariants all the time. The first half also kills
+// processes. In the second half they live, and must not grow.
 func BenchmarkSoak(b *testing.B) {
 	seed, long := argument[uint64]("soak.seed"), argument[time.Duration]("soak")
 	if seed == 0 {
@@ -125,7 +125,7 @@ func (s *soak) upTo(d time.Duration) time.Duration {
 	return time.Duration(1 + s.random.Int64N(int64(d)))
 }
 
-// trouble makes trouble for a while.
+// trouble makes disturbances for a while.
 func (s *soak) trouble(length time.Duration, kills bool) {
 	s.t.Helper()
 	all, sum := troubles(), 0
@@ -155,7 +155,7 @@ func (s *soak) trouble(length time.Duration, kills bool) {
 	s.look()
 }
 
-// look ends the test where something is as it must never be.
+// look ends the test if an invariant is violated.
 func (s *soak) look() {
 	s.t.Helper()
 	if broken := invariants.Always(s.evidence()); len(broken) > 0 {
@@ -164,7 +164,7 @@ func (s *soak) look() {
 	}
 }
 
-// stretch makes trouble for a while, has all come to rest, and tells what the processes take then.
+// stretch makes disturbances for a while, waits until the cluster is at rest, and returns the processes' figures.
 func (s *soak) stretch(length time.Duration, kills bool) map[string]figures {
 	s.t.Helper()
 	s.trouble(length, kills)
@@ -173,8 +173,8 @@ func (s *soak) stretch(length time.Duration, kills bool) map[string]figures {
 	return s.figures()
 }
 
-// calm ends all trouble and waits until n pods of each app are at rest; none of those that say do-not-disrupt, which would hold
-// the nodes that were deleted under them.
+// calm ends all disturbances and waits until n pods of each app are at rest. The app with do-not-disrupt gets none, since
+// its pods would block deleted nodes.
 func (s *soak) calm(n int) {
 	s.t.Helper()
 	s.AWS().ClearICE()
@@ -200,7 +200,7 @@ func (s *soak) calm(n int) {
 	})
 }
 
-// figures are those at rest: garbage has been collected since they were asked for, which happens every two minutes at least.
+// figures returns the figures at rest, after a garbage collection, which happens every two minutes at least.
 func (s *soak) figures() map[string]figures {
 	s.t.Helper()
 	out, now := map[string]figures{}, float64(time.Now().Unix())
@@ -235,7 +235,7 @@ func (s *soak) deletePod() {
 	}
 }
 
-// pick returns a NodeClaim that stays, or none.
+// pick returns a NodeClaim that is not being deleted, or nil.
 func (s *soak) pick() *observe.Claim {
 	var staying []observe.Claim
 	for _, c := range s.claims() {
@@ -255,7 +255,7 @@ func (s *soak) deleteClaim() {
 	}
 }
 
-// drift has a node differ from what its NodePool asks for.
+// drift makes a node differ from what its NodePool asks for.
 func (s *soak) drift() {
 	if c := s.pick(); c != nil {
 		s.annotate(c.Object, karpv1.NodePoolHashAnnotationKey, "another")
@@ -274,7 +274,7 @@ func (s *soak) deleteNode() {
 	}
 }
 
-// delete deletes what may be gone already.
+// delete deletes an object, which may be deleted already.
 func (s *soak) delete(object client.Object) {
 	if err := client.IgnoreNotFound(s.client.Delete(s.t.Context(), object)); err != nil {
 		s.t.Error(err)

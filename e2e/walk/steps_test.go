@@ -13,10 +13,10 @@ import (
 
 const stepsFile = "testdata/steps.txt"
 
-// nthAtMost is how many effects of one name in a flow are steps: the first, and one amid others of its kind.
+// nthAtMost is how many effects of one name in a flow are steps: the first, and one among others of its name.
 const nthAtMost = 2
 
-// record writes the steps that each flow has every time; those of flows that are not asked for stay as they are.
+// record writes the steps that each flow has every time. The steps of flows that were not requested stay.
 func record(s *stage) {
 	s.t.Helper()
 	const rounds = 3

@@ -15,14 +15,14 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/tap"
 )
 
-// walkSpeed divides the delays of machines and AWS; spotNotice leaves the time that draining a node takes.
+// walkSpeed divides the delays of machines and AWS. spotNotice leaves time to drain a node.
 const (
 	walkSpeed  = 60
 	spotNotice = 8 * time.Second
 )
 
-// walkSandbox is fast, and has a node that does not join given up after a time that suits its speed, and the load of other tests
-// where only a few cases are walked.
+// walkSandbox returns a fast sandbox. Its join deadline suits its speed, and the load of other tests where only a few cases
+// are walked.
 func walkSandbox() sandbox.Config {
 	deadline := 20 * time.Second
 	if argument[bool]("walk") {
@@ -47,9 +47,9 @@ func (s step) String() string {
 // stop is what happens at a step.
 type stop struct {
 	name string
-	// processes that are killed.
+	// processes are those that are killed.
 	processes []string
-	// cut says that the line to the API server is.
+	// cut is true where the connection to the API server is cut.
 	cut bool
 }
 
@@ -73,7 +73,7 @@ func (c walkCase) String() string {
 	return fmt.Sprintf("%s: %s stops %s %s %s #%d", c.flow, c.name, c.moment, c.process, c.effect, c.nth)
 }
 
-// few are the cases of every test run: an instance that nobody knows of yet, and a pod that is to leave.
+// few returns the cases of every test run: an instance without a record of it yet, and a pod that is to be evicted.
 func few() []walkCase {
 	launcher, both := stops()[0], stops()[2]
 	return []walkCase{
@@ -82,7 +82,7 @@ func few() []walkCase {
 	}
 }
 
-// TestCrashWalk stops programs at the steps of every flow, and sees that nothing is lost, bought twice or left behind.
+// TestCrashWalk stops programs at the steps of every flow, and checks that nothing is lost, launched twice or left behind.
 func TestCrashWalk(t *testing.T) {
 	if argument[bool]("walk.record") {
 		record(newStage(newScene(t, walkSandbox())))
@@ -126,9 +126,9 @@ func TestCrashWalk(t *testing.T) {
 	}
 }
 
-// inTurn orders cases so that each begins, as far as that goes, with the number of pods that the one before ended with: coming to
-// rest takes as long as a flow does. Of several flows the one with the most cases left is next, so that nodes which fail to join come
-// between others that do, and do not have the NodePool held.
+// inTurn sorts cases so that, as far as possible, each begins with the number of pods with which the one before ended, since
+// coming to rest takes as long as a flow. Of several flows, the one with the most cases left is next. So nodes that fail to
+// join alternate with others, and the NodePool is not held.
 func inTurn(cases []walkCase) []walkCase {
 	byFlow := map[string][]walkCase{}
 	for _, c := range cases {
@@ -152,7 +152,7 @@ func inTurn(cases []walkCase) []walkCase {
 	return out
 }
 
-// Whatever the lanes and the order, each case is walked once.
+// TestEachCaseOnce checks that each case is walked once, for any number of lanes and any order.
 func TestEachCaseOnce(t *testing.T) {
 	const lanes = 3
 	cases := every(t)
@@ -178,8 +178,8 @@ func TestEachCaseOnce(t *testing.T) {
 	}
 }
 
-// every case of testdata/steps.txt: each step, each stop, before and after. Where not all are asked for, each step's turn falls on
-// another of its cases.
+// every returns the cases of testdata/steps.txt: each step and each stop, before and after. Where not all are requested, it
+// returns one case of each step, in turn.
 func every(t *testing.T) []walkCase {
 	t.Helper()
 	var out []walkCase
@@ -200,13 +200,14 @@ func every(t *testing.T) []walkCase {
 	return out
 }
 
-// asked says whether a flow is among those that the flag names; all are where it names none.
+// asked reports whether the flag names the flow, or no flow.
 func asked(flow string) bool {
 	names := argument[string]("walk.flow")
 	return names == "" || slices.Contains(strings.Split(names, ","), flow)
 }
 
-// walk runs a case's flow, stops what it says at its step, and waits until all is at rest. It says whether the step was reached.
+// walk runs a case's flow, makes the stop at its step, and waits until the cluster is at rest. It reports whether the step
+// was reached.
 func (s *stage) walk(c walkCase) bool {
 	s.t.Helper()
 	i := slices.IndexFunc(flows(), func(f flow) bool { return f.name == c.flow })
@@ -218,7 +219,7 @@ func (s *stage) walk(c walkCase) bool {
 	return reached()
 }
 
-// arm sets the trap of a case; the returned function says whether it has sprung.
+// arm prepares the stop of a case. The returned function reports whether it was made.
 func (s *stage) arm(c walkCase) func() bool {
 	var mu sync.Mutex
 	var order []int // The numbers of the effects of this name: they go on beside each other.
@@ -246,7 +247,7 @@ func (s *stage) arm(c walkCase) func() bool {
 	}
 }
 
-// outage is how long the API server is away.
+// outage is how long the API server is unreachable.
 const outage = 3 * time.Second
 
 func (s *stage) stop(p stop) {
@@ -263,7 +264,7 @@ func (s *stage) stop(p stop) {
 	}
 }
 
-// counted is the name of an effect that is a step; empty for those that recur by themselves.
+// counted returns the name of an effect that is a step; empty for effects that recur by themselves.
 func counted(e tap.Effect) string {
 	if strings.HasSuffix(e.Name, " leases") || strings.HasSuffix(e.Name, " events") {
 		return ""
