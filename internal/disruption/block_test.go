@@ -14,7 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 )
 
-// scene is what a scenario describes. Pods run in the namespace default, and a ReplicaSet controls them where they do not say otherwise.
+// scene is the content of a scenario. By default pods run in the namespace default, and a ReplicaSet controls them.
 type scene struct {
 	Node    corev1.Node
 	Claim   karpv1.NodeClaim

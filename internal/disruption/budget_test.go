@@ -14,7 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 )
 
-// still is a clock that stands still: Karpenter's budgets read the time themselves.
+// still is a stopped clock, for Karpenter's budgets, which read the time themselves.
 type still struct {
 	clock.RealClock
 	now time.Time
@@ -60,7 +60,7 @@ func TestDisruptionsLeft(t *testing.T) {
 	})
 }
 
-// What Karpenter's own code allows is allowed, whenever it says so without an error.
+// TestAllowedAsKarpenterDoes checks that the result equals that of Karpenter's own code, where that returns no error.
 func TestAllowedAsKarpenterDoes(t *testing.T) {
 	start := time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 	for i, text := range []string{

@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// facts are those of a node that may be touched.
+// facts returns those of a node that may be removed.
 func facts(now time.Time) disruption.ConsolidationFacts {
 	f := disruption.ConsolidationFacts{NodeAge: 10 * time.Minute, Candidate: disruption.Candidate{
 		Now: now, Claim: &karpv1.NodeClaim{}, Node: &corev1.Node{}, Pool: &karpv1.NodePool{},
@@ -25,7 +25,7 @@ func facts(now time.Time) disruption.ConsolidationFacts {
 	return f
 }
 
-// launchedFor has the node be one that was launched for the pods of another.
+// launchedFor makes the node one that was launched for the pods of another.
 func launchedFor(f *disruption.ConsolidationFacts, joined time.Time, came bool) {
 	f.Claim.Annotations = map[string]string{"slipway.dev/replaces": "old"}
 	f.Claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)

@@ -15,9 +15,9 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 )
 
-// maxLeaving is the maximum number of terminating nodes in the whole cluster, for any reason, at which another voluntary disruption may
+// maxTerminating is the maximum number of terminating nodes in the whole cluster, for any reason, at which another voluntary disruption may
 // start: it bounds the load on the API server and EC2.
-const maxLeaving = 200
+const maxTerminating = 200
 
 // blocking is Karpenter's term for a budget that allows no more disruptions.
 const blocking = "blocking budget"
@@ -81,12 +81,12 @@ func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, cl
 	if err != nil {
 		return err
 	}
-	leaving := len(l.held)
+	terminating := len(l.held)
 	known := map[types.UID]disruption.BudgetNode{}
 	for _, n := range view.Nodes {
 		known[n.Claim] = n
 		if n.Deleting {
-			leaving++
+			terminating++
 		}
 	}
 	wanted := map[types.UID]bool{}
@@ -99,8 +99,8 @@ func (l *Ledger) Reserve(ctx context.Context, reason karpv1.DisruptionReason, cl
 		}
 		wanted[c.UID] = true
 	}
-	if leaving+len(wanted) > maxLeaving && leaving > 0 {
-		return &RefusedError{Reason: reason, Why: fmt.Sprintf("%d nodes that leave at this moment", leaving)}
+	if terminating+len(wanted) > maxTerminating && terminating > 0 {
+		return &RefusedError{Reason: reason, Why: fmt.Sprintf("%d nodes that terminate at this moment", terminating)}
 	}
 	if err := places(view, l.held, reason, wanted); err != nil {
 		return err
@@ -124,17 +124,17 @@ func places(view View, held map[types.UID]string, reason karpv1.DisruptionReason
 			need[n.Pool]++
 		}
 	}
-	tallies := disruption.CountNodes(view.Nodes, held)
+	counts := disruption.CountNodes(view.Nodes, held)
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		pool := view.Pools[name]
 		if pool == nil {
 			return &RefusedError{NodePool: name, Reason: reason, Why: fmt.Sprintf("NodePool %q, which is not there", name)}
 		}
-		allowed, err := disruption.AllowedDisruptions(pool, tallies[name].Nodes, reason, view.Now)
+		allowed, err := disruption.AllowedDisruptions(pool, counts[name].Nodes, reason, view.Now)
 		switch {
 		case err != nil:
 			return &RefusedError{NodePool: name, Reason: reason, Why: "a budget that cannot be read: " + err.Error()}
-		case tallies[name].Disrupted+need[name] > allowed:
+		case counts[name].Disrupted+need[name] > allowed:
 			return &RefusedError{NodePool: name, Reason: reason, Why: blocking}
 		}
 	}
@@ -147,13 +147,13 @@ func (l *Ledger) look(ctx context.Context) (View, error) {
 	if err != nil {
 		return View{}, fmt.Errorf("disruption budgets: %w", err)
 	}
-	staying := make(map[types.UID]bool, len(view.Nodes))
+	existing := make(map[types.UID]bool, len(view.Nodes))
 	for _, n := range view.Nodes {
 		if !n.Deleting {
-			staying[n.Claim] = true
+			existing[n.Claim] = true
 		}
 	}
-	maps.DeleteFunc(l.held, func(uid types.UID, _ string) bool { return !staying[uid] })
+	maps.DeleteFunc(l.held, func(uid types.UID, _ string) bool { return !existing[uid] })
 	return view, nil
 }
 
@@ -182,10 +182,10 @@ func (l *Ledger) Allowed(ctx context.Context, reason karpv1.DisruptionReason) (m
 	if err != nil {
 		return nil, err
 	}
-	tallies := disruption.CountNodes(view.Nodes, l.held)
+	counts := disruption.CountNodes(view.Nodes, l.held)
 	out := make(map[string]int, len(view.Pools))
 	for name, pool := range view.Pools {
-		if out[name], err = disruption.DisruptionsLeft(pool, tallies[name], reason, view.Now); err != nil {
+		if out[name], err = disruption.DisruptionsLeft(pool, counts[name], reason, view.Now); err != nil {
 			out[name] = 0
 		}
 	}
@@ -210,12 +210,12 @@ func (l *Ledger) Standings(ctx context.Context) ([]Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	tallies := disruption.CountNodes(view.Nodes, l.held)
+	counts := disruption.CountNodes(view.Nodes, l.held)
 	var out []Standing
 	for _, name := range slices.Sorted(maps.Keys(view.Pools)) {
 		for _, reason := range disruption.BudgetReasons() {
-			s := Standing{NodePool: name, Reason: reason, Consuming: tallies[name].Disrupted}
-			if s.Allowed, err = disruption.AllowedDisruptions(view.Pools[name], tallies[name].Nodes, reason, view.Now); err != nil {
+			s := Standing{NodePool: name, Reason: reason, Consuming: counts[name].Disrupted}
+			if s.Allowed, err = disruption.AllowedDisruptions(view.Pools[name], counts[name].Nodes, reason, view.Now); err != nil {
 				s.Allowed = 0
 			}
 			out = append(out, s)

@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
-// balanced makes the NodePool's policy Balanced.
+// balanced sets the NodePool's policy to Balanced.
 func (w *world) balanced() {
 	w.t.Helper()
 	pool := &karpv1.NodePool{}
@@ -25,8 +25,9 @@ func (w *world) balanced() {
 	}
 }
 
-// A NodePool with consolidationPolicy Balanced lets nodes go by a score, which is said: of one node on it, of more on the NodePool.
-func TestScoresAreTold(t *testing.T) {
+// TestScoresAreRecorded checks that moves of a NodePool with consolidationPolicy Balanced record their score: a move of one
+// node on the node, others on the NodePool.
+func TestScoresAreRecorded(t *testing.T) {
 	score := []*api.BalancedScore{{NodePool: "default", Savings: 0.3, Disruption: 0.2, Value: 1.5, Threshold: 0.5}}
 	said := "ConsolidationApproved: score 1.50 >= threshold 0.50 (k: 2, savings 30.0%, disruption 20.0%)"
 	counted := []string{"default Balanced: true", "default Balanced: true with 1.50"}

@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a cluster in memory, a scheduler that answers as it is told, and a mover that writes down what it is given.
+// world is a cluster in memory, with a scheduler that returns set answers and a mover that records moves.
 type world struct {
 	t   *testing.T
 	api client.Client
@@ -74,7 +74,7 @@ func (w *world) create(o client.Object) {
 	}
 }
 
-// node creates a node of an hour with a pod, and its claim.
+// node creates a node that is an hour old, with a pod, and its claim.
 func (w *world) node(name string) {
 	w.t.Helper()
 	labels := map[string]string{karpv1.NodePoolLabelKey: "default"}
@@ -116,13 +116,13 @@ func (w *world) run(long time.Duration) {
 	}
 }
 
-// Context and Wait implement leadership.Guard.
+// Context implements leadership.Guard.
 func (w *world) Context(ctx context.Context) (context.Context, context.CancelFunc, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	return ctx, cancel, true
 }
 
-// Wait as above.
+// Wait implements leadership.Guard.
 func (w *world) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	ctx, cancel, _ := w.Context(ctx)
 	return ctx, cancel, ctx.Err()
@@ -225,7 +225,8 @@ func both() *api.ConsolidateAnswer {
 	}}}
 }
 
-// What the scheduler finds worth it becomes a move, once; while it runs its nodes are not asked about again.
+// TestMovesAreHandedOver checks that each set of nodes that the scheduler returns becomes one move. While the move runs, its
+// nodes are blocked in later questions.
 func TestMovesAreHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -247,7 +248,7 @@ func TestMovesAreHandedOver(t *testing.T) {
 	})
 }
 
-// How long pods have to have run to be moved as readily as old ones is a setting, which a NodePool may answer otherwise.
+// TestPodAge checks that the setting and the NodePool's annotation for the age of pods reach the question.
 func TestPodAge(t *testing.T) {
 	for _, c := range []struct {
 		annotation string
@@ -271,7 +272,8 @@ func TestPodAge(t *testing.T) {
 	}
 }
 
-// A steady cluster is asked about ever less, and then every few minutes, since prices change; a pod that comes is a change.
+// TestAsksWhenSomethingChanges checks that an unchanged cluster causes ever fewer questions, down to one every few minutes,
+// since prices change. A new pod is a change.
 func TestAsksWhenSomethingChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -287,13 +289,14 @@ func TestAsksWhenSomethingChanges(t *testing.T) {
 		}
 		want := []string{"a Unconsolidatable: its pods cost nothing less elsewhere"}
 		if diff := cmp.Diff(want, w.events); diff != "" {
-			t.Errorf("within a quarter of an hour a node is told once (-want +got):\n%s", diff)
+			t.Errorf("within a quarter of an hour a node gets one Event (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// What may not be touched is told to the scheduler, and to who looks at the node; without a candidate nobody is asked.
-func TestProtectedNodesAreToldWhy(t *testing.T) {
+// TestReasonsOfProtectedNodesAreRecorded checks that blocked nodes are in the question and get an Event. Without a candidate
+// there is no question.
+func TestReasonsOfProtectedNodesAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for _, name := range []string{"a", "b"} {
@@ -316,8 +319,9 @@ func TestProtectedNodesAreToldWhy(t *testing.T) {
 	})
 }
 
-// Budgets have the last word: what they hold is told, and asked about again when something changes.
-func TestBudgetsHaveTheLastWord(t *testing.T) {
+// TestBudgetsRefuseMoves checks that a refusal by the budgets is recorded, and that the question is repeated when something
+// changes.
+func TestBudgetsRefuseMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.answer = both()
@@ -333,7 +337,8 @@ func TestBudgetsHaveTheLastWord(t *testing.T) {
 	})
 }
 
-// While a move has no room yet, nothing is decided: its nodes might be taken for room, or what it will keep for free. Then it is, at once.
+// TestMovesSettleFirst checks that there is no decision while the pods of a move have no reservations: the scheduler might
+// count the move's nodes as free. Afterwards there is one at once.
 func TestMovesSettleFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -353,7 +358,7 @@ func TestMovesSettleFirst(t *testing.T) {
 	})
 }
 
-// A scheduler that does not answer moves nothing, and is asked again.
+// TestSilentScheduler checks that a scheduler without an answer causes no move, and is asked again.
 func TestSilentScheduler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -14,7 +14,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// A pod that may not be disrupted for ten minutes is told until when, and once that it may be; its node is asked about from then on.
+// TestProtectedForATime checks the Events of a pod that may not be disrupted for ten minutes: the end of that time, and once
+// that it has passed. From then on its node is a candidate.
 func TestProtectedForATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -32,11 +33,11 @@ func TestProtectedForATime(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.run(40 * time.Minute)
-		told := slices.DeleteFunc(slices.Clone(w.events), func(e string) bool { return !strings.HasPrefix(e, "Pod ") })
+		recorded := slices.DeleteFunc(slices.Clone(w.events), func(e string) bool { return !strings.HasPrefix(e, "Pod ") })
 		if diff := cmp.Diff([]string{
 			"Pod pod-a DoNotDisruptUntil: The karpenter.sh/do-not-disrupt grace period will elapse at " + until.UTC().Format(time.RFC3339),
 			"Pod pod-a DoNotDisruptGracePeriodElapsed: The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable",
-		}, told); diff != "" {
+		}, recorded); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		blocked := func(i int) string { return w.asked[i].GetNodes()[0].GetBlocked() }

@@ -53,7 +53,7 @@ func (l *lead) Wait(ctx context.Context) (context.Context, context.CancelFunc, e
 	return ctx, cancel, ctx.Err()
 }
 
-// flow is an Executor over an API server in memory, and a scheduler that answers as it is told.
+// flow is an Executor over an API server in memory, with a scheduler that returns set answers.
 type flow struct {
 	t       *testing.T
 	api     client.Client
@@ -68,15 +68,15 @@ type flow struct {
 	stop   func()
 	start  time.Time
 
-	mu    sync.Mutex
-	trace strings.Builder
-	says  says
+	mu      sync.Mutex
+	trace   strings.Builder
+	replies answers
 	// passes and fails are how many writes of conditions succeed, and then do not.
 	passes, fails int
 }
 
-// says is what the scheduler answers.
-type says struct {
+// answers are the scheduler's.
+type answers struct {
 	silent        bool
 	busy, refused string
 	// rooms are launched the next time that room is asked for.
@@ -87,19 +87,19 @@ type says struct {
 //
 //	pool nodes=BUDGET                      the NodePool
 //	node NAME...                           initialized nodes of it, with their claims
-//	pod NAME node=NODE [bare] [tolerates]  a pod of a ReplicaSet, or of nobody, on a node
+//	pod NAME node=NODE [bare] [tolerates]  a pod on a node, of a ReplicaSet or (bare) without a controller
 //	budget POD allowed=N                   a PodDisruptionBudget for the pod
-//	annotate POD KEY=VALUE                 do-not-disrupt and the like
+//	annotate POD KEY=VALUE                 such as do-not-disrupt
 //	scheduler idle|silent|busy=WHY|refuses=WHY|launches=CLAIM
 //	move NODE... [most=USD] [avoid=NODE] [eventual]  hands a move over
 //	joins CLAIM                            a claim that was launched is initialized
-//	gone CLAIM                             a claim is deleted by somebody else
+//	gone CLAIM                             a claim is deleted by another controller
 //	rests NODE                             prints for how long the node is left alone after a move of it was called off
-//	settling                               prints whether a move has no room for its pods yet
+//	settling                               prints whether a move has no reservations for its pods yet
 //	crash                                  a new executor takes the place of this one
 //	lose, regain                           leadership
 //	conditions passes=N fails=N            N writes of conditions succeed, and then as many fail as it says
-//	pass DURATION                          prints what happened meanwhile and how the nodes stand
+//	pass DURATION                          prints what happened meanwhile and the state of the nodes
 //
 // _ stands for a blank.
 func TestFlow(t *testing.T) {
@@ -146,7 +146,7 @@ func newFlow(t *testing.T) *flow {
 	return f
 }
 
-// refuses says that the API server does not answer the patch of a condition that comes now.
+// refuses reports whether the API server fails the next patch of a condition.
 func (f *flow) refuses() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,12 +200,12 @@ func (f *flow) Eventf(o runtime.Object, _, reason, format string, args ...any) {
 
 // Busy implements disrupt.Asker.
 func (f *flow) Busy(_ context.Context, node string) (bool, string, error) {
-	says := f.said()
-	if says.silent {
+	now := f.current()
+	if now.silent {
 		return false, "", errors.New("no stream")
 	}
 	f.log("asked whether %s is busy", node)
-	return says.busy != "", says.busy, nil
+	return now.busy != "", now.busy, nil
 }
 
 // MakeRoom implements disrupt.Asker, and terminate.Asker: nothing is drained here.
@@ -213,8 +213,8 @@ func (f *flow) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnsw
 	if q.GetPurpose() != api.Purpose_PURPOSE_MOVE {
 		return nil, errors.New("not here")
 	}
-	says := f.said()
-	if says.silent {
+	now := f.current()
+	if now.silent {
 		return nil, errors.New("no stream")
 	}
 	bound := ""
@@ -225,17 +225,17 @@ func (f *flow) MakeRoom(ctx context.Context, q *api.MakeRoom) (*api.MakeRoomAnsw
 		bound += ", not on " + strings.Join(avoid, " ")
 	}
 	f.log("asked for room for %s of %s%s", strings.Join(slices.Sorted(slices.Values(q.GetPods())), " "), strings.Join(q.GetNodeNames(), " "), bound)
-	if says.refused != "" {
-		return &api.MakeRoomAnswer{NoRoom: says.refused}, nil
+	if now.refused != "" {
+		return &api.MakeRoomAnswer{NoRoom: now.refused}, nil
 	}
 	answer := &api.MakeRoomAnswer{}
-	for _, name := range says.rooms {
+	for _, name := range now.rooms {
 		answer.NodeClaims = append(answer.NodeClaims, name)
 		answer.PerHour += 0.05
 		f.create(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}})
 	}
-	says.rooms = nil
-	f.say(says)
+	now.rooms = nil
+	f.set(now)
 	return answer, nil
 }
 
@@ -274,7 +274,7 @@ func (f *flow) command(ctx context.Context, d *datadriven.TestData) string {
 	return ""
 }
 
-// later is a command for what comes while moves are under way.
+// later runs a command during a move.
 func (f *flow) later(ctx context.Context, command, name string) string {
 	switch command {
 	case "joins":
@@ -300,27 +300,27 @@ func (f *flow) later(ctx context.Context, command, name string) string {
 		// Nothing that the test does falls on a moment in which the executor looks.
 		time.Sleep(duration + time.Microsecond)
 		synctest.Wait()
-		return f.told(ctx)
+		return f.report(ctx)
 	default:
 		f.t.Fatalf("unknown command %s", command)
 	}
 	return ""
 }
 
-func (f *flow) said() says {
+func (f *flow) current() answers {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.says
+	return f.replies
 }
 
-func (f *flow) say(s says) {
+func (f *flow) set(s answers) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.says = s
+	f.replies = s
 }
 
 func (f *flow) answers(arg datadriven.CmdArg) {
-	s := says{silent: arg.Key == "silent"}
+	s := answers{silent: arg.Key == "silent"}
 	if len(arg.Vals) > 0 {
 		text := strings.ReplaceAll(arg.Vals[0], "_", " ")
 		switch arg.Key {
@@ -332,7 +332,7 @@ func (f *flow) answers(arg datadriven.CmdArg) {
 			s.rooms = arg.Vals
 		}
 	}
-	f.say(s)
+	f.set(s)
 }
 
 func (f *flow) create(ctx context.Context, o client.Object) {
@@ -344,7 +344,7 @@ func (f *flow) create(ctx context.Context, o client.Object) {
 	}
 }
 
-// change changes an object as it is.
+// change updates the current version of an object.
 func (f *flow) change(ctx context.Context, o client.Object, how func(client.Object)) {
 	f.t.Helper()
 	if err := f.api.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {

@@ -29,7 +29,7 @@ func (f *flow) addNode(ctx context.Context, name string) {
 	f.initialize(ctx, "claim-"+name, name)
 }
 
-// joins makes an initialized claim of one that was launched, with its node.
+// joins initializes a launched claim, with its node.
 func (f *flow) joins(ctx context.Context, name string) {
 	f.t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}
@@ -85,8 +85,8 @@ func (f *flow) move(ctx context.Context, d *datadriven.TestData) string {
 	return ""
 }
 
-// told prints what happened, and how the nodes stand.
-func (f *flow) told(ctx context.Context) string {
+// report prints what happened, and the state of the nodes.
+func (f *flow) report(ctx context.Context) string {
 	f.t.Helper()
 	f.mu.Lock()
 	out := f.trace.String()
@@ -164,7 +164,7 @@ func (f *flow) addBudget(ctx context.Context, pod, allowed string) {
 	f.create(ctx, b)
 }
 
-// bindPod puts a pod of a ReplicaSet onto a node.
+// bindPod creates a pod of a ReplicaSet on a node.
 func (f *flow) bindPod(ctx context.Context, name, node string) {
 	f.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name}}

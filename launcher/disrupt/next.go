@@ -43,8 +43,8 @@ const (
 type NodeFacts struct {
 	// Name of the node.
 	Name string
-	// Leaving is true where the NodeClaim is being deleted or does not exist.
-	Leaving bool
+	// Terminating is true where the NodeClaim is being deleted or does not exist.
+	Terminating bool
 	// Cordoned is true where the node has the disruption taint.
 	Cordoned bool
 	// Protected is why the node may not be disrupted: do-not-disrupt, a PodDisruptionBudget, a pod without a controller.
@@ -63,8 +63,8 @@ type NodeFacts struct {
 type ReplacementFacts struct {
 	// Name of the NodeClaim.
 	Name string
-	// Gone is true where the NodeClaim is being deleted or does not exist: its launch failed, or its node did not join.
-	Gone bool
+	// Failed is true where the NodeClaim is being deleted or does not exist: its launch failed, or its node did not join.
+	Failed bool
 	// Initialized is true where pods can run on the node.
 	Initialized bool
 }
@@ -95,16 +95,16 @@ type Facts struct {
 
 // Next returns the next step of a move, and the reason where the move is called off.
 func Next(f Facts) (Step, string) {
-	leaving, staying := f.leaving()
+	terminating, remaining := f.terminating()
 	switch {
-	case staying == "":
+	case remaining == "":
 		return Done, ""
 	case f.Running >= wholeAtMost:
 		return CallOff, fmt.Sprintf("it was not done after %s", wholeAtMost)
 	case f.Deleting:
 		return Delete, "" // The pods of all nodes have reservations.
-	case leaving != "":
-		return CallOff, fmt.Sprintf("node %s is being terminated for another reason", leaving)
+	case terminating != "":
+		return CallOff, fmt.Sprintf("node %s is being terminated for another reason", terminating)
 	case f.Silent >= answerAtMost:
 		return CallOff, "the scheduler did not answer"
 	case f.Refused != "":
@@ -119,16 +119,16 @@ func Next(f Facts) (Step, string) {
 	return f.proceed()
 }
 
-// leaving returns a node that is being terminated, and one that is not.
-func (f Facts) leaving() (leaving, staying string) {
+// terminating returns a node that is being terminated, and one that is not.
+func (f Facts) terminating() (terminating, remaining string) {
 	for _, n := range f.Nodes {
-		if n.Leaving {
-			leaving = n.Name
+		if n.Terminating {
+			terminating = n.Name
 		} else {
-			staying = n.Name
+			remaining = n.Name
 		}
 	}
-	return leaving, staying
+	return terminating, remaining
 }
 
 // protected returns what blocks the move; empty for nothing.
@@ -162,7 +162,7 @@ func (f Facts) proceed() (Step, string) {
 	}
 	waiting := false
 	for _, r := range f.Replacements {
-		if r.Gone {
+		if r.Failed {
 			return CallOff, fmt.Sprintf("NodeClaim %s, launched for its pods, failed", r.Name)
 		}
 		waiting = waiting || !r.Initialized

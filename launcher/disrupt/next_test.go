@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 )
 
-// TestNext runs the files of testdata/next. Each `next` tells what is seen of a move and prints its next step:
+// TestNext runs the files of testdata/next. Each `next` has the state of a move and prints its next step:
 //
 //	next [running=D] [silent=D] [confirmed=D] [protected=D] [room] [deleting]
 //	node NAME [leaving] [cordoned] [idle] [busy=WHY] [protected=WHY] [uncovered=POD]
@@ -59,11 +59,11 @@ func factsOf(t *testing.T, d *datadriven.TestData) disrupt.Facts {
 		switch words[0] {
 		case "node":
 			f.Nodes = append(f.Nodes, disrupt.NodeFacts{
-				Name: words[1], Leaving: has("leaving"), Cordoned: has("cordoned"), Idle: has("idle"),
+				Name: words[1], Terminating: has("leaving"), Cordoned: has("cordoned"), Idle: has("idle"),
 				Busy: value("busy"), Protected: value("protected"), Uncovered: value("uncovered"),
 			})
 		case "replacement":
-			f.Replacements = append(f.Replacements, disrupt.ReplacementFacts{Name: words[1], Gone: has("gone"), Initialized: has("initialized")})
+			f.Replacements = append(f.Replacements, disrupt.ReplacementFacts{Name: words[1], Failed: has("gone"), Initialized: has("initialized")})
 		case "refused":
 			f.Refused = strings.ReplaceAll(words[1], "_", " ")
 		default:

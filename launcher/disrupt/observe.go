@@ -72,7 +72,7 @@ func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observa
 		return f, fmt.Errorf("reading node %s: %w", f.Name, err)
 	}
 	if claim.UID != m.Claims[i].UID || claim.DeletionTimestamp != nil || node.Name == "" || node.DeletionTimestamp != nil {
-		f.Leaving = true
+		f.Terminating = true
 		return f, nil
 	}
 	f.Cordoned = terminate.Cordoned(node)
@@ -109,7 +109,7 @@ func (e *Executor) replacements(ctx context.Context, m *moving) ([]ReplacementFa
 			return nil, fmt.Errorf("getting NodeClaim %s: %w", name, err)
 		}
 		out = append(out, ReplacementFacts{
-			Name: name, Gone: err != nil || claim.DeletionTimestamp != nil, Initialized: claim.StatusConditions().IsTrue(karpv1.ConditionTypeInitialized),
+			Name: name, Failed: err != nil || claim.DeletionTimestamp != nil, Initialized: claim.StatusConditions().IsTrue(karpv1.ConditionTypeInitialized),
 		})
 	}
 	return out, nil

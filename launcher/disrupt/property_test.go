@@ -23,7 +23,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/terminate"
 )
 
-// chance is a scheduler that does as it likes, and the witness of what the executor does.
+// chance is a scheduler with random answers, which checks what the executor does.
 type chance struct {
 	*flow
 	rand *rand.Rand
@@ -53,7 +53,7 @@ func (c *chance) note(what string) {
 	c.wrong = append(c.wrong, what)
 }
 
-// boots is a claim that was launched and has not joined, the oldest; empty for none.
+// boots returns the oldest launched claim that has not joined; empty for none.
 func (c *chance) boots() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *witness) Begin(ctx context.Context, claim *karpv1.NodeClaim, reason str
 	return w.Terminator.Begin(ctx, claim, reason)
 }
 
-// check notes what must not be so when a node goes.
+// check records violations at the deletion of a node.
 func (c *chance) check(ctx context.Context, claim *karpv1.NodeClaim) {
 	name := claim.Status.NodeName
 	node, pods, budgets := &corev1.Node{}, &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{}
@@ -157,8 +157,9 @@ func (c *chance) check(ctx context.Context, claim *karpv1.NodeClaim) {
 	}
 }
 
-// Whatever scheduler, pods, budgets and launches do: a node goes only cordoned, with room for each of its pods on nodes that are
-// initialized, with nothing that protects it; and of a move that was called off nothing is left.
+// TestNothingGoesWithoutItsRoom checks, with random schedulers, pods, budgets and launches, that a node is deleted only if
+// it is cordoned, each of its pods has a reservation on an initialized node, and nothing protects it. A move that was called
+// off leaves nothing behind.
 func TestNothingGoesWithoutItsRoom(t *testing.T) {
 	ended := 0
 	for seed := range uint64(8) {
@@ -169,7 +170,7 @@ func TestNothingGoesWithoutItsRoom(t *testing.T) {
 	}
 }
 
-// gamble plays one game, and returns how many nodes went.
+// gamble runs one random sequence, and returns how many nodes were deleted.
 func gamble(t *testing.T, seed uint64) int {
 	t.Helper()
 	f := newFlow(t)
@@ -195,7 +196,7 @@ func gamble(t *testing.T, seed uint64) int {
 		synctest.Wait()
 		c.happens(ctx, fmt.Sprintf("node%d", c.pick(5)))
 	}
-	f.say(says{})
+	f.set(answers{})
 	f.lead.lost.Store(false)
 	for range 45 {
 		time.Sleep(time.Second + time.Microsecond)
@@ -215,7 +216,7 @@ func gamble(t *testing.T, seed uint64) int {
 	return c.ended
 }
 
-// happens is one thing that comes in between, or a move that somebody wants.
+// happens makes one random change, or starts a move.
 func (c *chance) happens(ctx context.Context, node string) {
 	claim := &karpv1.NodeClaim{}
 	if err := c.api.Get(ctx, client.ObjectKey{Name: "claim-" + node}, claim); err != nil {
@@ -244,7 +245,7 @@ func (c *chance) happens(ctx context.Context, node string) {
 	}
 }
 
-// boot is that a node that boots joins, or is never seen.
+// boot makes a booting node join, or never appear.
 func (c *chance) boot(ctx context.Context) {
 	name := c.boots()
 	if name == "" {
@@ -257,7 +258,7 @@ func (c *chance) boot(ctx context.Context) {
 	}
 }
 
-// annotate says of one pod that it may not be disrupted, or may.
+// annotate sets or removes the protection of a pod.
 func (c *chance) annotate(ctx context.Context) {
 	pods := &corev1.PodList{}
 	if err := c.api.List(ctx, pods); err != nil || len(pods.Items) == 0 {
@@ -268,7 +269,7 @@ func (c *chance) annotate(ctx context.Context) {
 	_ = c.api.Update(ctx, pod)
 }
 
-// leftover notes what a move left of itself on a node that stays.
+// leftover records what a move left on a node that stays.
 func (c *chance) leftover(ctx context.Context, node string) {
 	claim, n := c.claim(ctx, node), &corev1.Node{}
 	if err := c.api.Get(ctx, client.ObjectKey{Name: node}, n); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/drift"
 )
 
-// change are the words of a scenario: what is otherwise than in the facts that have not drifted.
+// change is what differs from the facts without drift.
 type change struct {
 	// Claim, Pool and Class are merged into the objects.
 	Claim karpv1.NodeClaim
@@ -40,7 +40,7 @@ type change struct {
 	Unknown bool
 }
 
-// asLaunched are facts of a claim that is what it should be, in the words of the manifests.
+// asLaunched are the facts of a claim without drift.
 const asLaunched = `
 claim:
   metadata:

@@ -20,7 +20,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 )
 
-// sky is a cloud with one instance that counts how often it is asked for it.
+// sky is a cloud with one instance, which counts the calls for it.
 type sky struct {
 	asked               int
 	subnet, reservation string
@@ -73,7 +73,7 @@ func newGround(t *testing.T) *ground {
 	return g
 }
 
-// look reconciles the claim and returns the reason of its condition Drifted, empty for none.
+// look reconciles the claim and returns the reason of its condition Drifted; empty for none.
 func (g *ground) look() string {
 	g.t.Helper()
 	key := client.ObjectKey{Name: "claim"}
@@ -102,8 +102,8 @@ func (g *ground) hash(value string) {
 	}
 }
 
-// A claim drifts when its NodePool changes, and no longer when the change is taken back; the claims of a live Karpenter
-// are its own to judge.
+// TestConditionFollowsTheFacts checks that a claim drifts when its NodePool changes, and no longer when the change is
+// reverted. Claims of a running Karpenter are left alone.
 func TestConditionFollowsTheFacts(t *testing.T) {
 	g := newGround(t)
 	if got := g.look(); got != "" {
@@ -124,7 +124,8 @@ func TestConditionFollowsTheFacts(t *testing.T) {
 	}
 }
 
-// However many claims there are, instances are asked for once in a while; one that is not known yet is no drift.
+// TestInstancesAreAskedForSeldom checks that instances are listed once per period for any number of claims. An instance that
+// is not listed yet has not drifted.
 func TestInstancesAreAskedForSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGround(t)
@@ -155,8 +156,8 @@ func TestInstancesAreAskedForSeldom(t *testing.T) {
 	})
 }
 
-// Whether an instance is still in the capacity reservation that its class no longer selects is asked anew: where the reservation has
-// ended, the instance runs on as on-demand.
+// TestEndedReservationIsNoDrift checks that EC2 is asked again about an instance whose capacity reservation the class no
+// longer selects. If the reservation has ended, the instance is on-demand and has not drifted.
 func TestEndedReservationIsNoDrift(t *testing.T) {
 	g := newGround(t)
 	g.sky.reservation = "cr-1"

@@ -22,7 +22,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
 )
 
-// scene has claims and a Terminator that writes down what it is asked.
+// scene has claims and a Terminator that records calls.
 type scene struct {
 	t       *testing.T
 	api     client.Client
@@ -94,7 +94,7 @@ func (s *scene) command(d *datadriven.TestData) string {
 	return s.trace.String()
 }
 
-// run plays the manager's work queue.
+// run does what the manager's work queue does.
 func (s *scene) run(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		next := end

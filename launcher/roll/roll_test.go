@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scene is a Roller over an API server in memory, the real ledger, and an executor that only writes down.
+// scene is a Roller over an API server in memory, the real ledger, and an executor that only records moves.
 type scene struct {
 	t       *testing.T
 	api     client.Client
@@ -54,7 +54,7 @@ type scene struct {
 //	gone NAME                                   the executor has ended the node
 //	off NAME                                    the executor has called the move off
 //	pass DURATION                               time goes by without a Roller
-//	run DURATION                                prints what was handed over and told
+//	run DURATION                                prints the moves that were handed over, and the Events
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
@@ -254,7 +254,8 @@ func (s *scene) pod(d *datadriven.TestData, name, node string) {
 	s.create(pod)
 }
 
-// A fleet that was born together is spread over the first half of the soft window, and each node always to the same place.
+// TestFleetDoesNotExpireTogether checks that nodes which were created together are spread over the first half of the soft
+// window, and each always has the same place.
 func TestFleetDoesNotExpireTogether(t *testing.T) {
 	born := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var begins []time.Duration

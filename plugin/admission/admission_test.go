@@ -78,7 +78,8 @@ func cluster() admission.Rules {
 	}
 }
 
-// A template is completed as the API server's own plugins complete the pod, and refused where they refuse it.
+// TestAsTheAPIServer checks that a template is completed as the API server's own plugins complete the pod, and refused where
+// they refuse it.
 func TestAsTheAPIServer(t *testing.T) {
 	rules := cluster()
 	admit := apiServer(t, &rules)

@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/admission"
 )
 
-// A live pod shows what webhooks do: it counts as far as it can still be true.
+// TestLivePod checks that a live pod shows what webhooks change, as far as that can still be true.
 func TestLivePod(t *testing.T) {
 	rules := cluster()
 	ds := agent(func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests = list("memory", "32Mi") })
@@ -94,8 +94,8 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// The DaemonSet controller looks at the template as it is written: the tolerations of a RuntimeClass bring no pod onto a node.
-// Its node selector keeps pods off that the controller makes.
+// TestRuntimeClassMovesNoDaemonPods checks the two halves of a RuntimeClass's scheduling. The DaemonSet controller ignores
+// its tolerations, so they bring no pod onto a node. Its node selector excludes pods that the controller creates.
 func TestRuntimeClassMovesNoDaemonPods(t *testing.T) {
 	rules := cluster()
 	ds := agent(func(s *corev1.PodSpec) { s.RuntimeClassName = new("kata") })

@@ -17,7 +17,7 @@ func start() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
 func web(uid types.UID) backoff.Pod { return backoff.Pod{UID: uid, Owner: "web"} }
 
-// on is a pod on a node; change adapts it.
+// on returns a pod on a node; change adapts it.
 func on(uid types.UID, node string, phase corev1.PodPhase, change func(*corev1.Pod)) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}
 	out.Spec.NodeName, out.Status.Phase = node, phase
@@ -36,7 +36,7 @@ func preempted(p *corev1.Pod) {
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, Message: "for agent"}}
 }
 
-// A launch for pod a of two pods, and what the owner's next pod, b, has to wait for after that.
+// TestOneLaunch has a launch for pod a of two pods, and checks how long the owner's next pod, b, has to wait.
 func TestOneLaunch(t *testing.T) {
 	minute := start().Add(time.Minute)
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func TestOneLaunch(t *testing.T) {
 	}
 }
 
-// The delay doubles up to ten minutes, and a day of a fault costs few launches.
+// TestDelayDoubles checks that the delay doubles up to ten minutes, so that a fault of a day costs few launches.
 func TestDelayDoubles(t *testing.T) {
 	l := backoff.New()
 	var delays []string
@@ -132,7 +132,7 @@ func TestDelayDoubles(t *testing.T) {
 	}
 }
 
-// Nodes that somebody deletes before they are ready are launched again at once, once.
+// TestDeletedAgainAndAgain checks that nodes which are deleted before they are ready are launched again at once, once.
 func TestDeletedAgainAndAgain(t *testing.T) {
 	l, now := backoff.New(), start()
 	var delays []string
@@ -150,7 +150,8 @@ func TestDeletedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// Ten nodes of one round count as one launch; a pod that runs for a minute resets the delay.
+// TestRoundsAndSuccess checks that ten nodes of one round count as one launch, and that a pod that runs for a minute resets
+// the delay.
 func TestRoundsAndSuccess(t *testing.T) {
 	l := backoff.New()
 	for i := range 10 {
@@ -180,7 +181,7 @@ func TestRoundsAndSuccess(t *testing.T) {
 	}
 }
 
-// Another owner's pods wait for nothing, and what is over is forgotten.
+// TestOthersAndMemory checks that another owner's pods do not wait, and that ended delays are forgotten.
 func TestOthersAndMemory(t *testing.T) {
 	l := backoff.New()
 	l.Launched("c-1", []backoff.Pod{web("a"), {UID: "x", Owner: "x"}}, start())
