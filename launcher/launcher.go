@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
@@ -62,6 +61,10 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	if err := c.Settings.Validate(); err != nil {
 		return nil, err
 	}
+	metrics, err := MetricsServer(c.Settings)
+	if err != nil {
+		return nil, err
+	}
 	config := rest.CopyConfig(c.Kubernetes)
 	config.QPS, config.Burst = float32(c.Settings.KubeClientQPS), c.Settings.KubeClientBurst
 	config.Wrap(readable.Transport)
@@ -69,7 +72,7 @@ func assemble(c Config, registerer prometheus.Registerer) (*Launcher, error) {
 	// Karpenter's API packages register their types with client-go's scheme.
 	mgr, err := manager.New(config, manager.Options{
 		Scheme:                 scheme.Scheme,
-		Metrics:                server.Options{BindAddress: c.Settings.MetricsAddress},
+		Metrics:                metrics,
 		HealthProbeBindAddress: c.Settings.HealthProbeAddress,
 		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 	})

@@ -77,6 +77,10 @@ type Settings struct {
 	KubeClientBurst int `json:"kubeClientBurst,omitempty"`
 	// MetricsAddress serves /metrics. Default :8080; "0" disables it.
 	MetricsAddress string `json:"metricsAddress,omitempty"`
+	// MetricsAuthentication means that /metrics is served with TLS, to clients that the API server knows and lets get the URL /metrics.
+	MetricsAuthentication bool `json:"metricsAuthentication,omitempty"`
+	// MetricsCertDir has the certificate of /metrics, tls.crt and tls.key. Empty means one that is made at each start.
+	MetricsCertDir string `json:"metricsCertDir,omitempty"`
 	// HealthProbeAddress serves /healthz and /readyz. Default :8081; "0" disables it.
 	HealthProbeAddress string `json:"healthProbeAddress,omitempty"`
 }
@@ -159,6 +163,7 @@ func (s *Settings) Validate() error {
 		}
 	}
 	require(s.Socket != "", "socket: a path is required")
+	require(s.MetricsCertDir == "" || s.MetricsAuthentication, "metricsCertDir: plain HTTP has no certificate, expected metricsAuthentication")
 	require(s.ClusterName != "", "clusterName: required (flag --cluster-name or environment CLUSTER_NAME)")
 	_, err := bind.ParseSetting(string(s.BindAt))
 	require(err == nil, "%w", err)

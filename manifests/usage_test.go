@@ -51,6 +51,8 @@ func launcherNeeds() []need {
 		{"daemonsets", watched, "launcher/join/observe.go", "appsv1.DaemonSet"},
 		{"poddisruptionbudgets", watched, "launcher/terminate/drain.go", "policyv1.PodDisruptionBudget"},
 		{"volumeattachments", watched, "launcher/terminate/volumes.go", "storagev1.VolumeAttachment"},
+		{"tokenreviews", "create", "launcher/metricsserver.go", "filters.WithAuthenticationAndAuthorization"},
+		{"subjectaccessreviews", "create", "launcher/metricsserver.go", "filters.WithAuthenticationAndAuthorization"},
 		{"servicecidrs", "get", "launcher/cluster.go", "ServiceCIDRs().Get("},
 		{"leases", "get", "launcher/karpenter.go", "karpenterLease"},
 		{"leases", "list watch", "launcher/join/lease.go", "coordinationv1.Lease"},

@@ -82,6 +82,8 @@ SDK's usual places.`,
 	set.IntVar(&s.KubeClientQPS, "kube-client-qps", s.KubeClientQPS, "requests per second to the API server")
 	set.IntVar(&s.KubeClientBurst, "kube-client-burst", s.KubeClientBurst, "requests in a burst to the API server")
 	set.StringVar(&s.MetricsAddress, "metrics-address", s.MetricsAddress, "address that serves /metrics; 0 serves none")
+	set.BoolVar(&s.MetricsAuthentication, "metrics-authentication", s.MetricsAuthentication, "serve /metrics with TLS, to clients that the API server lets get the URL /metrics")
+	set.StringVar(&s.MetricsCertDir, "metrics-cert-dir", s.MetricsCertDir, "folder with tls.crt and tls.key of /metrics; if empty, a certificate is made at each start")
 	set.StringVar(&s.HealthProbeAddress, "health-probe-address", s.HealthProbeAddress, "address that serves /healthz and /readyz; 0 serves none")
 	logsapi.AddFlags(f.logs, set)
 	return cmd, f
@@ -168,6 +170,8 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"kube-client-qps":            func() { out.KubeClientQPS = f.settings.KubeClientQPS },
 		"kube-client-burst":          func() { out.KubeClientBurst = f.settings.KubeClientBurst },
 		"metrics-address":            func() { out.MetricsAddress = f.settings.MetricsAddress },
+		"metrics-authentication":     func() { out.MetricsAuthentication = f.settings.MetricsAuthentication },
+		"metrics-cert-dir":           func() { out.MetricsCertDir = f.settings.MetricsCertDir },
 		"health-probe-address":       func() { out.HealthProbeAddress = f.settings.HealthProbeAddress },
 	} {
 		if cmd.Flags().Changed(name) {

@@ -49,6 +49,7 @@ func TestControlPlane(t *testing.T) {
 		t.Run("admission sends pods to slipway", func(t *testing.T) { admissionSendsPods(t, c) })
 		t.Run("the scheduler has its own identity", func(t *testing.T) { schedulerHasItsOwnIdentity(t, cp, c) })
 		t.Run("the launcher's policies are sound", func(t *testing.T) { policiesAreSound(t, c) })
+		t.Run("metrics are for those who may read them", func(t *testing.T) { metricsAreForReaders(t, cp, c) })
 		t.Run("tokens name their bearer", func(t *testing.T) { tokensNameTheirBearer(t, cp) })
 		stopped(t, cp)
 	})

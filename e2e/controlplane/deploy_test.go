@@ -124,7 +124,7 @@ func chartIsAccepted(t *testing.T, c client.Client) {
 			"settings":  map[string]any{"clusterName": "prod", "interruptionQueue": "prod"},
 			"scheduler": map[string]any{"mode": "replace"},
 			"admission": map[string]any{"enabled": true},
-			"dashboard": map[string]any{"enabled": true},
+			"dashboard": map[string]any{"enabled": true}, "networkPolicy": map[string]any{"enabled": true},
 		},
 	} {
 		for _, document := range rendered(t, values) {

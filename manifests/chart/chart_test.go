@@ -29,10 +29,11 @@ func everything() map[string]any {
 	return map[string]any{
 		"settings":                   map[string]any{"clusterName": "prod", "interruptionQueue": "prod-events", "reservedENIs": "1", "batchIdleDuration": "2s", "preferencePolicy": "Ignore", "handoverSelector": "team=a", "featureGates": map[string]any{"nodeRepair": true, "reservedCapacity": false}},
 		"serviceAccount":             map[string]any{"annotations": map[string]any{"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/r"}},
-		"controller":                 map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": 1, "memory": "1Gi"}}, "env": []any{map[string]any{"name": "AWS_REGION", "value": "eu-west-1"}}},
-		"scheduler":                  map[string]any{"mode": "replace", "emulatedVersion": "1.34", "args": map[string]any{"spotSharePercent": 30}},
+		"controller":                 map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": 1, "memory": "1Gi"}}, "env": []any{map[string]any{"name": "AWS_REGION", "value": "eu-west-1"}}, "metrics": map[string]any{"authenticated": true, "certificateSecret": "of-controller"}},
+		"scheduler":                  map[string]any{"mode": "replace", "emulatedVersion": "1.34", "args": map[string]any{"spotSharePercent": 30}, "certificateSecret": "of-scheduler", "serviceAccount": map[string]any{"separate": true}},
 		"admission":                  map[string]any{"enabled": true, "scope": "cluster", "except": map[string]any{"fargate": []any{map[string]any{"namespace": "edge-*", "labels": map[string]any{"app": "web"}}}}},
-		"serviceMonitor":             map[string]any{"enabled": true, "endpointConfig": map[string]any{"interval": "15s"}},
+		"serviceMonitor":             map[string]any{"enabled": true, "endpointConfig": map[string]any{"interval": "15s"}, "tlsConfig": verified()},
+		"networkPolicy":              map[string]any{"enabled": true, "probesFrom": []any{map[string]any{"ipBlock": map[string]any{"cidr": "10.0.0.0/16"}}}},
 		"prometheusRule":             map[string]any{"enabled": true},
 		"dashboard":                  map[string]any{"enabled": true},
 		"additionalLabels":           map[string]any{"team": "platform"},
@@ -91,7 +92,9 @@ func TestRulesAreTheSandboxs(t *testing.T) {
 		rules["Role "+role.Namespace+"/"+role.Name] = role.Rules
 	}
 	got := map[string][]rbacv1.PolicyRule{}
-	objects := render(t, "kube-system", minimal())
+	values := minimal()
+	values["controller"] = map[string]any{"metrics": map[string]any{"authenticated": true}}
+	objects := render(t, "kube-system", values)
 	for id, o := range objects {
 		switch role := o.(type) {
 		case *rbacv1.ClusterRole:
@@ -177,6 +180,9 @@ func allReach(t *testing.T, scheduler schedulerv1.KubeSchedulerConfiguration, se
 	}
 	if gates, err := launcher.ParseGates(settings.FeatureGates); err != nil || !gates.NodeRepair || gates.SpotToSpotConsolidation {
 		t.Errorf("feature gates %q: %+v, %v", settings.FeatureGates, gates, err)
+	}
+	if !settings.MetricsAuthentication || settings.MetricsCertDir != "/etc/slipway-certificate" {
+		t.Errorf("metrics: %+v", settings)
 	}
 	if settings.ReservedENIs != 1 || settings.HandoverSelector != "team=a" || settings.InterruptionQueue != "prod-events" {
 		t.Errorf("settings %+v", settings)
@@ -273,7 +279,7 @@ func TestSchemaKnowsTheSettings(t *testing.T) {
 	want := map[string]bool{"batchIdleDuration": true, "batchMaxDuration": true, "preferencePolicy": true}
 	for field := range reflect.TypeFor[launcher.Settings]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if !slices.Contains([]string{"socket", "metricsAddress", "healthProbeAddress"}, name) {
+		if !slices.Contains([]string{"socket", "metricsAddress", "metricsAuthentication", "metricsCertDir", "healthProbeAddress"}, name) {
 			want[name] = true
 		}
 	}
@@ -293,6 +299,9 @@ func TestSchemaRefuses(t *testing.T) {
 		"a value of nobody's":   {"settings": map[string]any{"clusterName": "a"}, "replica": 1},
 		"its own scheduler":     {"settings": map[string]any{"clusterName": "a"}, "schedulerName": "slipway"},
 		"a mode that is not":    {"settings": map[string]any{"clusterName": "a"}, "scheduler": map[string]any{"mode": "both"}},
+		"no verification":       monitored(map[string]any{"serverName": "slipway", "caFile": "/ca.crt", "insecureSkipVerify": true}),
+		"no authority":          monitored(map[string]any{"serverName": "slipway"}),
+		"no name":               monitored(map[string]any{"caFile": "/ca.crt"}),
 		"a gate of nobody's":    {"settings": map[string]any{"clusterName": "a", "featureGates": map[string]any{"nodeRepare": true}}},
 	} {
 		_, err := chart.Release{Chart: folder, Name: "slipway", Namespace: "kube-system", Values: values}.Render()

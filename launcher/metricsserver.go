@@ -1,0 +1,33 @@
+package launcher
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// The files of MetricsCertDir: those of a Secret of type kubernetes.io/tls.
+const certificateFile, keyFile = "tls.crt", "tls.key"
+
+// MetricsServer returns how /metrics is served: with plain HTTP to every client, or with TLS to clients that the API server knows and lets
+// get the URL /metrics. A certificate that is named and missing is an error: the server would make one itself, which no client can verify.
+func MetricsServer(s Settings) (server.Options, error) {
+	out := server.Options{BindAddress: s.MetricsAddress}
+	if !s.MetricsAuthentication {
+		return out, nil
+	}
+	out.SecureServing, out.FilterProvider = true, filters.WithAuthenticationAndAuthorization
+	if s.MetricsCertDir == "" {
+		return out, nil
+	}
+	out.CertDir, out.CertName, out.KeyName = s.MetricsCertDir, certificateFile, keyFile
+	for _, name := range []string{certificateFile, keyFile} {
+		if _, err := os.Stat(filepath.Join(s.MetricsCertDir, name)); err != nil {
+			return out, fmt.Errorf("reading the certificate of metricsCertDir: %w", err)
+		}
+	}
+	return out, nil
+}

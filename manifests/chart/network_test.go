@@ -1,0 +1,126 @@
+package chart_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/slipway-k8s/slipway/manifests/chart"
+)
+
+// verified is how Prometheus verifies certificates.
+func verified() map[string]any {
+	return map[string]any{"serverName": "slipway.scheduling.svc", "ca": map[string]any{"secret": map[string]any{"name": "ca", "key": "ca.crt"}}}
+}
+
+// monitored are values with a ServiceMonitor whose endpoints are verified so.
+func monitored(tlsConfig map[string]any) map[string]any {
+	values := minimal()
+	values["serviceMonitor"] = map[string]any{"enabled": true, "tlsConfig": tlsConfig}
+	return values
+}
+
+func authenticated(values map[string]any) map[string]any {
+	values["controller"] = map[string]any{"metrics": map[string]any{"authenticated": true}}
+	return values
+}
+
+// endpoints of the ServiceMonitor, by port.
+func endpoints(t *testing.T, values map[string]any) map[string]map[string]any {
+	t.Helper()
+	monitor := render(t, "scheduling", values)["ServiceMonitor scheduling/slipway"].(*unstructured.Unstructured)
+	list, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]map[string]any{}
+	for _, e := range list {
+		out[e.(map[string]any)["port"].(string)] = e.(map[string]any)
+	}
+	return out
+}
+
+// A token goes to servers that Prometheus verifies, and to no others.
+func TestTokensGoToVerifiedServers(t *testing.T) {
+	for name, c := range map[string]struct {
+		values map[string]any
+		tokens map[string]bool
+	}{
+		"by default":        {monitored(map[string]any{}), map[string]bool{"http-metrics": false}},
+		"verified":          {monitored(verified()), map[string]bool{"http-metrics": false, "https-metrics": true}},
+		"and authenticated": {authenticated(monitored(verified())), map[string]bool{"http-metrics": true, "https-metrics": true}},
+	} {
+		got := map[string]bool{}
+		for port, e := range endpoints(t, c.values) {
+			got[port] = e["bearerTokenFile"] != nil
+			if diff := cmp.Diff(verified(), e["tlsConfig"]); got[port] && (diff != "" || e["scheme"] != "https") {
+				t.Errorf("%s: %s sends a token by %v: %s", name, port, e["scheme"], diff)
+			}
+		}
+		if diff := cmp.Diff(c.tokens, got); diff != "" {
+			t.Errorf("%s: ports, and whether a token is sent to them: -want +got\n%s", name, diff)
+		}
+	}
+	values := authenticated(monitored(map[string]any{}))
+	if _, err := (chart.Release{Chart: folder, Name: "slipway", Namespace: "scheduling", Values: values}).Render(); err == nil {
+		t.Error("authenticated metrics that Prometheus cannot verify are accepted")
+	}
+}
+
+// Each container has its certificate where its arguments and settings say.
+func TestCertificates(t *testing.T) {
+	pod := render(t, "scheduling", everything())["Deployment scheduling/slipway"].(*appsv1.Deployment).Spec.Template.Spec
+	for _, c := range pod.Containers {
+		if got := mountOf(pod, c, "/etc/slipway-certificate"); got != "of-"+c.Name {
+			t.Errorf("%s has the certificate %q", c.Name, got)
+		}
+		if c.Name == "scheduler" && !slices.Contains(c.Args, "--tls-private-key-file=/etc/slipway-certificate/tls.key") {
+			t.Errorf("the scheduler does not use its certificate: %v", c.Args)
+		}
+	}
+}
+
+// The ports are open to peers that are named, and closed where none is.
+func TestNetworkPolicy(t *testing.T) {
+	policy := func(values map[string]any) *networkingv1.NetworkPolicy {
+		all := minimal()
+		all["networkPolicy"] = values
+		out, _ := render(t, "scheduling", all)["NetworkPolicy scheduling/slipway"].(*networkingv1.NetworkPolicy)
+		return out
+	}
+	if policy(map[string]any{}) != nil {
+		t.Error("there is a NetworkPolicy by default")
+	}
+	block := []any{map[string]any{"ipBlock": map[string]any{"cidr": "10.0.0.0/16"}}}
+	both := policy(map[string]any{"enabled": true, "probesFrom": block})
+	var ports [][]int32
+	for _, rule := range both.Spec.Ingress {
+		if len(rule.From) != 1 {
+			t.Errorf("a rule for %v", rule.From)
+		}
+		var of []int32
+		for _, p := range rule.Ports {
+			of = append(of, p.Port.IntVal)
+			if *p.Protocol != corev1.ProtocolTCP {
+				t.Errorf("port %+v", p)
+			}
+		}
+		ports = append(ports, of)
+	}
+	if diff := cmp.Diff([][]int32{{8080, 10259}, {8081, 10259}}, ports); diff != "" {
+		t.Errorf("ports of metrics and of probes: -want +got\n%s", diff)
+	}
+	closed := policy(map[string]any{"enabled": true, "metricsFrom": []any{}})
+	if len(closed.Spec.Ingress) != 0 || !slices.Equal(closed.Spec.PolicyTypes, []networkingv1.PolicyType{"Ingress"}) {
+		t.Errorf("nobody is named: %+v", closed.Spec)
+	}
+	deployment := render(t, "scheduling", minimal())["Deployment scheduling/slipway"].(*appsv1.Deployment)
+	if diff := cmp.Diff(deployment.Spec.Selector.MatchLabels, both.Spec.PodSelector.MatchLabels); diff != "" {
+		t.Errorf("other Pods than slipway's: %s", diff)
+	}
+}
