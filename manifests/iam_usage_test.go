@@ -1,7 +1,6 @@
 package manifests_test
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,26 +16,29 @@ func implied() map[string]need {
 	}
 }
 
-// calls are the actions of the operations that launcher/aws names the input of.
-func calls(t *testing.T) map[string]bool {
+// sourceOfAWS is the source of launcher/aws.
+func sourceOfAWS(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob("../launcher/aws/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("files %v, %v", files, err)
 	}
+	var out strings.Builder
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") {
+			out.WriteString(read(t, file))
+		}
+	}
+	return out.String()
+}
+
+// calls are the actions of the operations that launcher/aws names the input of.
+func calls(t *testing.T) map[string]bool {
+	t.Helper()
 	input := regexp.MustCompile(`\b(ec2|eks|iam|pricing|sqs|ssm)\.([A-Z][A-Za-z]+)Input\b`)
 	out := map[string]bool{}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, match := range input.FindAllStringSubmatch(string(text), -1) {
-			out[match[1]+":"+match[2]] = true
-		}
+	for _, match := range input.FindAllStringSubmatch(sourceOfAWS(t), -1) {
+		out[match[1]+":"+match[2]] = true
 	}
 	return out
 }
@@ -73,17 +75,14 @@ func TestEverySharedResourceIsUsed(t *testing.T) {
 		"image": "ImageId: ", "snapshot": "SnapshotId: ", "security-group": "SecurityGroupIds = ", "subnet": "SubnetId: ",
 		"capacity-reservation": "CapacityReservationTarget: ",
 	}
-	var source strings.Builder
-	for _, file := range []string{"template.go", "interfaces.go", "launch.go"} {
-		source.WriteString(read(t, "../launcher/aws/"+file))
-	}
+	source := sourceOfAWS(t)
 	for _, s := range policy(t) {
 		if s.Sid != "LaunchFromSharedResources" {
 			continue
 		}
 		for _, resource := range texts(s.Resource) {
 			kind, _, _ := strings.Cut(resource[strings.LastIndex(resource, ":")+1:], "/")
-			if field := by[kind]; field == "" || !strings.Contains(source.String(), field) {
+			if field := by[kind]; field == "" || !strings.Contains(source, field) {
 				t.Errorf("instances may be launched from %s, which no launch names (%q)", resource, field)
 			}
 		}
