@@ -28,6 +28,7 @@ standard output; other documents pass untouched. What is lost, assumed or missin
 field and why. It exits with 1 if something is missing that only you know.`,
 		Example: `  slipway convert -f karpenter/ --role KarpenterNodeRole-prod > nodepools.yaml
   kubectl get provisioners,awsnodetemplates -o yaml | slipway convert -f - --instance-profile nodes | kubectl apply --dry-run=server -f -`,
+		Annotations: map[string]string{writesData: "yaml"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			inputs, err := readInputs(append(files, args...), cmd.InOrStdin())
 			if err != nil {

@@ -5,12 +5,15 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/version"
+
+	"github.com/slipway-k8s/slipway/internal/terminal"
 )
 
 func main() {
@@ -39,6 +42,9 @@ func exitCode(err error, interrupt, terminate bool) int {
 	return 1
 }
 
+// writesData is the annotation of a command whose output is YAML.
+const writesData = "data"
+
 func newCommand() *cobra.Command {
 	o := &options{}
 	root := &cobra.Command{
@@ -46,6 +52,17 @@ func newCommand() *cobra.Command {
 		Short:        "Ask slipway what it launches, what it costs, and why a pod is pending",
 		SilenceUsage: true,
 		Version:      version.Get().GitVersion,
+		// Names and messages in the output are other people's: a terminal shows them and does not obey them.
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			var out io.Writer = terminal.Text(cmd.OutOrStdout())
+			if format := cmd.Flags().Lookup("output"); cmd.Annotations[writesData] != "" || format != nil && format.Value.String() != "table" {
+				out = terminal.Data(cmd.OutOrStdout())
+			}
+			cmd.SetOut(out)
+			errs := terminal.Text(cmd.ErrOrStderr())
+			cmd.SetErr(errs)
+			cmd.Root().SetErr(errs)
+		},
 	}
 	root.PersistentFlags().StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, then ~/.kube/config)")
 	root.PersistentFlags().StringVar(&o.context, "context", "", "name of the kubeconfig context to use")

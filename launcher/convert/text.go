@@ -11,10 +11,15 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/internal/manifest"
 )
 
 // decode parses YAML as Kubernetes does; numbers keep their text.
 func decode(document []byte) (any, error) {
+	if err := manifest.Check(document); err != nil {
+		return nil, err
+	}
 	asJSON, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
 		return nil, err

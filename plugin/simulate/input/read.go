@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 )
 
 // ReadFiles reads files, directories with all *.yaml, *.yml and *.json below them, and for "-" the given reader.
@@ -187,7 +186,7 @@ func toJSON(doc []byte, ps parts) ([]byte, error) {
 	if len(ps) > 0 && !ps[0].yaml && bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")) && json1(bytes.TrimSpace(doc), len(doc)) {
 		return doc, nil
 	}
-	return yaml.YAMLToJSON(doc)
+	return yamlToJSON(doc)
 }
 
 // scalar returns the text of a part that is a name.
@@ -211,7 +210,7 @@ func (p part) scalar() string {
 func (p part) into(value any) error {
 	text := p.text
 	if p.yaml {
-		asJSON, err := yaml.YAMLToJSON(p.text)
+		asJSON, err := yamlToJSON(p.text)
 		if err != nil {
 			return err
 		}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // part is the value of one key, as it is in the text.
@@ -94,7 +92,7 @@ func cut(doc []byte) (parts, error) {
 		return ps, nil
 	}
 	// This slower way is for flow style, anchors and the rest of YAML.
-	asJSON, err := yaml.YAMLToJSON(doc)
+	asJSON, err := yamlToJSON(doc)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +200,7 @@ func (p part) elements() ([][]byte, error) {
 	if out, ok := p.blockElements(); ok {
 		return out, nil
 	}
-	asJSON, err := yaml.YAMLToJSON(p.text)
+	asJSON, err := yamlToJSON(p.text)
 	if err != nil {
 		return nil, err
 	}

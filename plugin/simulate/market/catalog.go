@@ -215,6 +215,10 @@ func (m *Market) zones(objects *input.Objects) []string {
 	if len(out) == 0 {
 		out = []string{builtin.Region + "a", builtin.Region + "b", builtin.Region + "c"}
 	}
+	if len(out) > maxZones {
+		m.problem("", "zones", "EC2NodeClasses and nodes name %d zones: the first %d by name are planned for", len(out), maxZones)
+		out = out[:maxZones]
+	}
 	m.Notes = append(m.Notes, "zones: "+strings.Join(out, ", "))
 	return out
 }

@@ -150,10 +150,22 @@ func (m *Market) readZones(text []byte) error {
 		}
 		slices.Sort(m.Zones)
 		m.Zones = slices.Compact(m.Zones)
-		return nil
+		return fewZones("zones", m.Zones)
 	}
 	// Spot prices name zones too.
 	m.Zones = slices.Sorted(maps.Keys(m.Spot))
+	return fewZones("prices: spot", m.Zones)
+}
+
+// maxZones is how many zones are planned for. The largest region has six availability zones and about twenty local ones, and each type is
+// an offering in each of them.
+const maxZones = 100
+
+// fewZones returns an error if a file has more zones than are planned for.
+func fewZones(file string, names []string) error {
+	if len(names) > maxZones {
+		return fmt.Errorf("%s: %d zones, at most %d are expected", file, len(names), maxZones)
+	}
 	return nil
 }
 
