@@ -26,6 +26,7 @@ func (l *Launcher) mover(p parts) (*disrupt.Executor, error) {
 	mover, err := disrupt.New(disrupt.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator, Ledger: p.ledger,
 		Metrics: p.voluntary, Events: l.recorders.karpenter, SpotToSpot: gates.SpotToSpotConsolidation,
+		DisruptBare: l.config.Settings.DisruptBarePods,
 	})
 	if err != nil {
 		return nil, err
@@ -80,6 +81,7 @@ func (l *Launcher) consolidation(p parts) error {
 			Period: settings.ConsolidationPeriod.Duration, Payback: settings.ConsolidationPayback.Duration,
 			MinSaving: settings.ConsolidationMinSaving, NodeAge: settings.ConsolidationNodeAge.Duration,
 			PodAge: settings.ConsolidationPodAge.Duration, SpotToSpot: gates.SpotToSpotConsolidation,
+			DisruptBare: settings.DisruptBarePods,
 		},
 	})
 	if err != nil {

@@ -70,6 +70,9 @@ type Settings struct {
 	// ConsolidationPodAge is how long a pod must have run to be moved almost as readily as an old one: at this age, moving it counts twice.
 	// Default 24h.
 	ConsolidationPodAge metav1.Duration `json:"consolidationPodAge,omitzero"`
+	// DisruptBarePods means that pods without a controller do not keep a node from being consolidated, or replaced when it has drifted or
+	// expires soon: they end with it, as with Karpenter. Default false.
+	DisruptBarePods bool `json:"disruptBarePods,omitempty"`
 	// HandoverSelector selects by label the NodePools that slipway manages although a Karpenter runs in the cluster. Default: none.
 	HandoverSelector string `json:"handoverSelector,omitempty"`
 	// KubeClientQPS and KubeClientBurst limit requests to the API server. Defaults 1000 and 2000.

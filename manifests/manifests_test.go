@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,9 +75,11 @@ func TestSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, err := fs.Glob(samples, "*.yaml")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("samples: %v, %v", names, err)
+	policies, errPolicies := fs.Glob(samples, "policies/*.yaml")
+	if err != nil || errPolicies != nil || len(names) == 0 || len(policies) == 0 {
+		t.Fatalf("samples: %v, %v, %v", names, policies, err)
 	}
+	names = append(names, policies...)
 	for _, name := range names {
 		documents, err := manifests.Documents("samples/" + name)
 		if err != nil {
@@ -99,6 +102,9 @@ func decodeStrictly(document []byte) error {
 		"karpenter.sh/v1, Kind=NodePool":          &karpv1.NodePool{},
 		"karpenter.k8s.aws/v1, Kind=EC2NodeClass": &awsv1.EC2NodeClass{},
 		"apps/v1, Kind=Deployment":                &appsv1.Deployment{},
+
+		"admissionregistration.k8s.io/v1, Kind=ValidatingAdmissionPolicy":        &admissionv1.ValidatingAdmissionPolicy{},
+		"admissionregistration.k8s.io/v1, Kind=ValidatingAdmissionPolicyBinding": &admissionv1.ValidatingAdmissionPolicyBinding{},
 	}
 	return yaml.UnmarshalStrict(document, objects[meta.GroupVersionKind().String()])
 }

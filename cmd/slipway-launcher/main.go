@@ -78,6 +78,7 @@ SDK's usual places.`,
 	set.Float64Var(&s.ConsolidationMinSaving, "consolidation-min-saving", s.ConsolidationMinSaving, "the least that a move has to save, in USD per hour")
 	set.DurationVar(&s.ConsolidationNodeAge.Duration, "consolidation-node-age", s.ConsolidationNodeAge.Duration, "how long a node is left alone after it was bought")
 	set.DurationVar(&s.ConsolidationPodAge.Duration, "consolidation-pod-age", s.ConsolidationPodAge.Duration, "how long pods have to have run to be moved almost as readily as old ones: at this age, moving one counts twice")
+	set.BoolVar(&s.DisruptBarePods, "disrupt-bare-pods", s.DisruptBarePods, "pods without a controller do not keep their node: they end with it and nothing creates them again")
 	set.StringVar(&s.HandoverSelector, "handover-selector", s.HandoverSelector, "label selector of the NodePools that are slipway's although a live Karpenter runs")
 	set.IntVar(&s.KubeClientQPS, "kube-client-qps", s.KubeClientQPS, "requests per second to the API server")
 	set.IntVar(&s.KubeClientBurst, "kube-client-burst", s.KubeClientBurst, "requests in a burst to the API server")
@@ -166,6 +167,7 @@ func (f *flags) effective(cmd *cobra.Command) (launcher.Settings, error) {
 		"consolidation-pod-age":      func() { out.ConsolidationPodAge = f.settings.ConsolidationPodAge },
 		"join-deadline":              func() { out.JoinDeadline = f.settings.JoinDeadline },
 		"empty-join-deadline":        func() { out.EmptyJoinDeadline = f.settings.EmptyJoinDeadline },
+		"disrupt-bare-pods":          func() { out.DisruptBarePods = f.settings.DisruptBarePods },
 		"handover-selector":          func() { out.HandoverSelector = f.settings.HandoverSelector },
 		"kube-client-qps":            func() { out.KubeClientQPS = f.settings.KubeClientQPS },
 		"kube-client-burst":          func() { out.KubeClientBurst = f.settings.KubeClientBurst },

@@ -16,6 +16,8 @@ type consolidation struct {
 	on      bool
 	options consolidate.Options
 	podAge  time.Duration
+	// disruptBare is the launcher's setting disruptBarePods.
+	disruptBare bool
 }
 
 func newConsolidation() *consolidation { return &consolidation{options: consolidate.DefaultOptions()} }
@@ -27,6 +29,7 @@ func (c *consolidation) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&c.options.EvictionCost, "eviction-cost", d.EvictionCost, "with --consolidate: what the eviction of a pod counts for, in USD")
 	f.DurationVar(&c.podAge, "pod-age", consolidate.DefaultPodAge, "with --consolidate: a pod that has run so long counts twice, a younger one more; 0s: all count alike. Where it is given, it holds for NodePools too that have the annotation slipway.dev/consolidation-pod-age")
 	f.Float64Var(&c.options.MinSaving, "min-saving", d.MinSaving, "with --consolidate: the least that a move has to save, in USD per hour")
+	f.BoolVar(&c.disruptBare, "disrupt-bare-pods", false, "with --consolidate: pods without a controller do not keep their node, as with the launcher's setting of that name")
 	f.BoolVar(&c.options.SpotToSpot, "spot-to-spot", false, "with --consolidate: replace spot nodes by other spot nodes too")
 }
 
@@ -55,7 +58,8 @@ func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, forma
 		return err
 	}
 	saving, err := simulate.Consolidate(cmd.Context(), objects, m, simulate.ConsolidateOptions{
-		Options: s.options, Consolidate: c.options, PodAge: c.podAge, PodAgeOfAll: cmd.Flags().Changed("pod-age"), Now: time.Now(),
+		Options: s.options, Consolidate: c.options, PodAge: c.podAge, PodAgeOfAll: cmd.Flags().Changed("pod-age"),
+		DisruptBare: c.disruptBare, Now: time.Now(),
 	})
 	if err != nil {
 		return err

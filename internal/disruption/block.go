@@ -21,7 +21,7 @@ type Block struct {
 }
 
 // BlockOf returns what prevents the graceful disruption of the node: karpenter.sh/do-not-disrupt on the Node, its NodeClaim
-// or one of its pods, a PodDisruptionBudget, or a pod that has no controller.
+// or one of its pods, a PodDisruptionBudget or, without DisruptBare, a pod that has no controller.
 func BlockOf(c Candidate, budgets []PodBudget) Block {
 	for _, object := range []metav1.Object{c.Node, c.Claim} {
 		p := ProtectionOfNode(object.GetAnnotations(), object.GetCreationTimestamp().Time, c.Now)
@@ -47,7 +47,7 @@ func BlockOf(c Candidate, budgets []PodBudget) Block {
 		}
 	}
 	for _, pod := range c.Pods {
-		if bare(pod, c.Now) {
+		if !c.DisruptBare && bare(pod, c.Now) {
 			return Block{Why: fmt.Sprintf("Pod %s/%s has no controller: nothing would create it again", pod.Namespace, pod.Name), ByPods: true}
 		}
 	}

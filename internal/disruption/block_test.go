@@ -47,7 +47,8 @@ func TestBlockOf(t *testing.T) {
 					s.Budgets[i].Namespace = "default"
 				}
 			}
-			got := disruption.BlockOf(disruption.Candidate{Now: noon, Node: &s.Node, Claim: &s.Claim, Pods: s.Pods}, disruption.ReadPodBudgets(s.Budgets))
+			candidate := disruption.Candidate{Now: noon, Node: &s.Node, Claim: &s.Claim, Pods: s.Pods, DisruptBare: d.HasArg("disrupt-bare")}
+			got := disruption.BlockOf(candidate, disruption.ReadPodBudgets(s.Budgets))
 			switch {
 			case got.Why == "":
 				return "may go\n"

@@ -19,6 +19,8 @@ type Candidate struct {
 	Pool *karpv1.NodePool
 	// Pods are bound to the node.
 	Pods []*corev1.Pod
+	// DisruptBare means that pods without a controller do not keep the node. They end with it, and nothing creates them again.
+	DisruptBare bool
 }
 
 // cordoned reports whether the node accepts no new pods, because of the disruption taint or kubectl cordon.

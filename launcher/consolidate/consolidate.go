@@ -86,6 +86,8 @@ type Settings struct {
 	PodAge time.Duration
 	// SpotToSpot allows spot nodes to be replaced by other spot nodes.
 	SpotToSpot bool
+	// DisruptBare means that pods without a controller do not keep a node: they end with it.
+	DisruptBare bool
 }
 
 // Config holds the dependencies of a Consolidator. Every field is required but the last.

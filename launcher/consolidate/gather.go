@@ -111,8 +111,10 @@ func (c *Consolidator) examine(ctx context.Context, n *member, guards []disrupti
 		podUIDs = append(podUIDs, string(list.Items[i].UID))
 	}
 	n.blocked, n.passing = disruption.BlocksConsolidation(disruption.ConsolidationFacts{
-		Candidate: disruption.Candidate{Now: now, Claim: n.claim, Node: n.node, Pool: n.pool, Pods: pods},
-		Moving:    c.config.Mover.Moving(n.claim.UID), Rest: c.config.Mover.NotBefore(n.claim.UID),
+		Candidate: disruption.Candidate{
+			Now: now, Claim: n.claim, Node: n.node, Pool: n.pool, Pods: pods, DisruptBare: c.config.Settings.DisruptBare,
+		},
+		Moving: c.config.Mover.Moving(n.claim.UID), Rest: c.config.Mover.NotBefore(n.claim.UID),
 		NodeAge: c.config.Settings.NodeAge, Budgets: guards,
 	})
 	n.pods = pods

@@ -97,6 +97,8 @@ type Config struct {
 	Events announce.EventRecorder
 	// SpotToSpot allows spot nodes to be replaced by other spot nodes to save money.
 	SpotToSpot bool
+	// DisruptBare means that pods without a controller do not keep a node: they end with it.
+	DisruptBare bool
 }
 
 // Move is a set of nodes that are removed together.

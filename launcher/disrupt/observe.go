@@ -93,7 +93,8 @@ func (e *Executor) observeNode(ctx context.Context, m *moving, i int, s *observa
 			f.Uncovered = pod.Namespace + "/" + pod.Name
 		}
 	}
-	if v := disruption.BlockOf(disruption.Candidate{Now: time.Now(), Node: node, Claim: claim, Pods: on}, budgets); !v.ByPods || !m.Eventual {
+	candidate := disruption.Candidate{Now: time.Now(), Node: node, Claim: claim, Pods: on, DisruptBare: e.config.DisruptBare}
+	if v := disruption.BlockOf(candidate, budgets); !v.ByPods || !m.Eventual {
 		f.Protected = v.Why
 	}
 	return f, nil

@@ -37,7 +37,8 @@ func (r *Roller) look(ctx context.Context, list []Candidate, policies *policyv1.
 			pods = append(pods, &bound.Items[i])
 		}
 		c.Node, c.Empty, c.Unready = node, disruption.Occupant(pods) == nil, !conditions.NodeReady(node)
-		c.Protection = disruption.BlockOf(disruption.Candidate{Now: now, Node: node, Claim: c.Claim, Pods: pods}, budgets)
+		candidate := disruption.Candidate{Now: now, Node: node, Claim: c.Claim, Pods: pods, DisruptBare: r.config.DisruptBare}
+		c.Protection = disruption.BlockOf(candidate, budgets)
 		out = append(out, c)
 	}
 	return out, nil

@@ -51,6 +51,8 @@ type Config struct {
 	Metrics *voluntary.Metrics
 	// Window is the longest soft window of nodes whose NodePool does not set one; zero means none.
 	Window time.Duration
+	// DisruptBare means that pods without a controller do not keep a node: they end with it.
+	DisruptBare bool
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may
 	// terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool

@@ -31,6 +31,8 @@ type ConsolidateOptions struct {
 	PodAge time.Duration
 	// PodAgeOfAll uses PodAge for all NodePools, whatever their annotations.
 	PodAgeOfAll bool
+	// DisruptBare means that pods without a controller do not keep a node.
+	DisruptBare bool
 	// Now is the time of the decision: some nodes are too young, some pods are protected for a while.
 	Now time.Time
 }
@@ -96,6 +98,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 		c.o.taken = append(c.o.taken, n.Name)
 	}
 	seen := observe(settled, o.Now)
+	seen.disruptBare = o.DisruptBare
 	out.Before = seen.fleet(cat, o.podAge)
 	out.Owners, out.Outside = owners(objects), len(objects.Nodes)-len(out.Before)
 	out.After = out.Before
@@ -121,6 +124,7 @@ func Consolidate(ctx context.Context, objects *input.Objects, m *market.Market, 
 			return nil, err
 		}
 		seen = observe(c.objects, o.Now)
+		seen.disruptBare = o.DisruptBare
 		out.After = seen.fleet(cat, o.podAge)
 	}
 	out.Problems = distinct(slices.Concat(out.Problems, problems))

@@ -52,6 +52,7 @@ func (o *observed) blocked(c disruption.Candidate, offer consolidate.Offer) stri
 	if !conditions.ClaimIs(c.Claim, karpv1.ConditionTypeInitialized) {
 		return "the node is not initialized yet"
 	}
+	c.DisruptBare = o.disruptBare
 	why, _ := disruption.BlocksConsolidation(disruption.ConsolidationFacts{Candidate: c, NodeAge: disruption.DefaultNodeAge, Budgets: o.podBudgets})
 	return cmp.Or(why, offer.Unpriced())
 }

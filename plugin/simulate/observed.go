@@ -25,6 +25,8 @@ type observed struct {
 	candidates []disruption.Candidate
 	// podBudgets are the PodDisruptionBudgets of the input.
 	podBudgets []disruption.PodBudget
+	// disruptBare means that pods without a controller do not keep a node.
+	disruptBare bool
 	// tallies count the nodes of each NodePool for its budgets.
 	tallies map[string]disruption.PoolCount
 }

@@ -36,6 +36,8 @@ type fleet struct {
 	others  []*member
 	pools   []*karpv1.NodePool
 	budgets []*policyv1.PodDisruptionBudget
+	// disruptBare is the setting disruptBarePods.
+	disruptBare bool
 }
 
 // newFleet returns a fleet whose NodePool default has the nodes subject and third, each with one pod, and all budgets open. Nothing

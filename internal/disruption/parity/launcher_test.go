@@ -82,7 +82,10 @@ func (l *launched) run() {
 	must(err)
 	c, err := launcher.New(launcher.Config{
 		Client: l.api, Guard: leadershiptest.Always{}, Asker: l, Mover: l, Ledger: l.ledger, Metrics: metrics, Events: events,
-		Settings: launcher.Settings{Period: time.Minute, Payback: 2 * time.Hour, MinSaving: 0.005, NodeAge: 10 * time.Minute, PodAge: 24 * time.Hour},
+		Settings: launcher.Settings{
+			Period: time.Minute, Payback: 2 * time.Hour, MinSaving: 0.005, NodeAge: 10 * time.Minute, PodAge: 24 * time.Hour,
+			DisruptBare: l.fleet.disruptBare,
+		},
 	})
 	must(err)
 	must(c.Run(ctx))

@@ -109,6 +109,9 @@ func guarded() map[string]func(*fleet) {
 func podKinds() map[string]func(*fleet) {
 	return map[string]func(*fleet){
 		"a pod without a controller: third": func(f *fleet) { f.web().OwnerReferences = nil },
+		"a pod without a controller that ends with its node: subject and third": func(f *fleet) {
+			f.web().OwnerReferences, f.disruptBare = nil, true
+		},
 		"a terminal pod without a controller: subject and third": func(f *fleet) {
 			done := f.add("done")
 			done.OwnerReferences, done.Status.Phase = nil, corev1.PodFailed
