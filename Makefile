@@ -36,11 +36,13 @@ demo: build ## Watch pods go from Pending to Running on nodes that slipway plans
 test: build ## Run all tests: units and scenarios with the race detector, then end to end on the sandbox
 	go test -race -p 3 -timeout 10m $(OTHERS)
 	go test -timeout 10m $(PURE)
+	cd $(ATTEST) && go test -timeout 10m ./...
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -parallel 8 $(APISERVER)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane, without the race detector: the quick ones
 	go test -timeout 10m $(OTHERS) $(PURE)
+	cd $(ATTEST) && go test -timeout 10m ./...
 
 .PHONY: e2e
 e2e: build ## Run the end-to-end tests alone; RUN=regexp picks some
@@ -106,6 +108,7 @@ fuzz-planner: ## Plan random clusters against the scheduler's own filters; DURAT
 .PHONY: lint
 lint: ## Run the linter (it is built the first time: about three minutes)
 	$(GOLANGCI) run ./...
+	cd $(ATTEST) && go tool -modfile=$(CURDIR)/go.tools.mod golangci-lint run ./...
 
 .PHONY: fmt
 fmt: ## Format the code as the linter wants it
@@ -137,9 +140,49 @@ images: ## Build the multi-arch container images into bin/images, without Docker
 charts: ## Pack the Helm charts into bin/charts, with Karpenter's CRDs from its modules; CHART_VERSION=1.2.3 DIGESTS=bin/images/images.txt (images by digest)
 	go run ./internal/release charts --version '$(CHART_VERSION)' --digests '$(DIGESTS)'
 
+# What a release is built with is the Go of go.mod's toolchain line, whatever is installed.
+TOOLCHAIN = $(shell awk '$$1 == "toolchain" {print $$2}' go.mod)
+RELEASE = $(CURDIR)/bin/release
+# attest is a module of its own: what it needs is not in go.mod.
+ATTEST = internal/release/attest
+
+# SIGN=keyless signs with the identity of the workflow that runs this.
+.PHONY: release
+release: export GOTOOLCHAIN = $(TOOLCHAIN)
+release: $(if $(filter keyless,$(SIGN)),cosign) ## Build all that a release has into bin/release; VERSION=1.2.3 REPOSITORY=... PUSH=true COSIGN_KEY=file (or SIGN=keyless in a workflow) ARCH= and PLATFORM= pick some
+	rm -rf $(RELEASE)
+	go run ./internal/release images --out $(RELEASE) --archives=false --version '$(VERSION)' --revision '$(shell git rev-parse HEAD 2>/dev/null)' --ldflags '$(LDFLAGS)' \
+		$(if $(ARCH),--arch '$(ARCH)') --repository '$(or $(REPOSITORY),ghcr.io/slipway-k8s)'
+	rm -rf $(RELEASE)/images/linux-*
+	go run ./internal/release charts --out $(RELEASE) --version '$(VERSION)' --digests $(RELEASE)/images/images.txt
+	mv $(RELEASE)/charts/* $(RELEASE)/images/images.txt $(RELEASE)/ && rmdir $(RELEASE)/charts
+	go run ./internal/release cli --out $(RELEASE) --version '$(VERSION)' --ldflags '$(LDFLAGS)' $(if $(PLATFORM),--platform '$(PLATFORM)')
+	cd $(ATTEST) && go run . --release $(RELEASE) --version '$(VERSION)' --revision '$(shell git rev-parse HEAD 2>/dev/null)' --ldflags '$(LDFLAGS)' \
+		--push=$(or $(PUSH),false) $(if $(filter keyless,$(SIGN)),--keyless $(CURDIR)/bin/cosign)
+
+.PHONY: cosign
+cosign: ## Build cosign, pinned in go.release.mod, into bin/ (minutes)
+	go build -modfile=go.release.mod -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
+
+.PHONY: release-check
+release-check: cosign ## Verify with the real cosign what a test signs, and build a release's command line twice with caches of their own (minutes)
+	cd $(ATTEST) && SLIPWAY_COSIGN=$(CURDIR)/bin/cosign go test -count 1 -timeout 10m -v -run TestCosignVerifies .
+	for run in 1 2; do \
+		GOTOOLCHAIN=$(TOOLCHAIN) GOCACHE=$(CURDIR)/.cache/release-$$run go run ./internal/release cli --out $(CURDIR)/.cache --version 0.0.0 --ldflags '$(LDFLAGS)' --platform linux/$(shell go env GOARCH) && \
+		mv .cache/slipway_0.0.0_linux_$(shell go env GOARCH).tar.gz .cache/release-$$run.tar.gz || exit 1; \
+	done
+	cmp .cache/release-1.tar.gz .cache/release-2.tar.gz
+	rm -rf .cache/release-*
+
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.1.4
+VULNDB = $(or $(GOVULNDB),https://vuln.go.dev)
+
+# govulncheck ends with 3 where it found something, and with 1 where it did not run to its end.
 .PHONY: vuln
-vuln: ## Look for known vulnerabilities (needs the vulnerability database online)
-	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./... || { echo "vuln: not run to its end, see above"; exit 1; }
+vuln: ## Look for known vulnerabilities; without its database online it says so and ends well
+	@if ! curl -fsS -m 5 -o /dev/null $(VULNDB)/index/db.json; then echo "VULNERABILITIES NOT LOOKED FOR: the database $(VULNDB) cannot be reached"; exit 0; fi; \
+	GOBIN=$(CURDIR)/.cache/bin go install $(GOVULNCHECK) && .cache/bin/govulncheck ./... || { code=$$?; [ $$code = 3 ] && exit 1; \
+	echo "VULNERABILITIES NOT LOOKED FOR: govulncheck ended with $$code"; }
 
 .PHONY: clean
 clean: ## Remove what was built

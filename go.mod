@@ -2,6 +2,8 @@ module github.com/slipway-k8s/slipway
 
 go 1.26.6
 
+toolchain go1.26.8
+
 require (
 	github.com/aws/amazon-vpc-resource-controller-k8s v1.7.23
 	github.com/aws/aws-sdk-go-v2 v1.42.1
