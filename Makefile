@@ -150,6 +150,8 @@ ATTEST = internal/release/attest
 .PHONY: release
 release: export GOTOOLCHAIN = $(TOOLCHAIN)
 release: $(if $(filter keyless,$(SIGN)),cosign) ## Build all that a release has into bin/release; VERSION=1.2.3 REPOSITORY=... PUSH=true COSIGN_KEY=file (or SIGN=keyless in a workflow) ARCH= and PLATFORM= pick some
+	@[[ '$(VERSION)' =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$$ ]] || { echo "release: VERSION=MAJOR.MINOR.PATCH is expected, not $(VERSION)"; exit 1; }
+	@git diff --quiet HEAD || { echo "release: the provenance names the commit, and this tree has changes that are not committed"; exit 1; }
 	rm -rf $(RELEASE)
 	go run ./internal/release images --out $(RELEASE) --archives=false --version '$(VERSION)' --revision '$(shell git rev-parse HEAD 2>/dev/null)' --ldflags '$(LDFLAGS)' \
 		$(if $(ARCH),--arch '$(ARCH)') --repository '$(or $(REPOSITORY),ghcr.io/slipway-k8s)'

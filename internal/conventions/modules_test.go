@@ -2,7 +2,10 @@ package conventions_test
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -45,6 +48,28 @@ func TestKindIsOfTheSameKubernetes(t *testing.T) {
 	for path, version := range ours {
 		if other, both := kinds[path]; both && other != version {
 			t.Errorf("e2e/kind/kind.mod has %s %s, want %s as in go.mod", path, other, version)
+		}
+	}
+}
+
+// A release is built, signed and checked with one version of Go: the toolchain line of go.mod.
+func TestOneToolchain(t *testing.T) {
+	line := regexp.MustCompile(`(?m)^toolchain (go1\.\d+\.\d+)$`)
+	first := ""
+	for _, name := range []string{"go.mod", "go.release.mod", "internal/release/attest/go.mod"} {
+		text, err := os.ReadFile(filepath.Join(moduleRoot(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := line.FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s has no toolchain line", name)
+		}
+		if first == "" {
+			first = string(found[1])
+		}
+		if string(found[1]) != first {
+			t.Errorf("%s has toolchain %s, want %s as in go.mod", name, found[1], first)
 		}
 	}
 }
