@@ -171,7 +171,7 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 			continue
 		}
 		node := consolidate.Node{Name: t.GetName(), Offer: offerOf(info.Node()), Policy: consolidate.Policy(t.GetPolicy()), Blocked: t.GetBlocked()}
-		node.Price = consolidate.PriceIn(d.catalog.InstanceTypes, node.Offer)
+		node.Price = consolidate.PriceIn(d.catalog, node.Offer)
 		var all []*corev1.Pod
 		for _, pi := range info.GetPods() {
 			pod := pi.GetPod()

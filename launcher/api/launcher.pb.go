@@ -434,7 +434,9 @@ type NodePool struct {
 	// Why the pool is not ready, for a human.
 	NotReadyMessage string `protobuf:"bytes,11,opt,name=not_ready_message,json=notReadyMessage,proto3" json:"not_ready_message,omitempty"`
 	// metadata.generation: rises with each change of the spec.
-	Generation    int64 `protobuf:"varint,12,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation int64 `protobuf:"varint,12,opt,name=generation,proto3" json:"generation,omitempty"`
+	// USD per hour that each node costs beside what AWS charges.
+	NodeCost      float64 `protobuf:"fixed64,13,opt,name=node_cost,json=nodeCost,proto3" json:"node_cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -549,6 +551,13 @@ func (x *NodePool) GetNotReadyMessage() string {
 func (x *NodePool) GetGeneration() int64 {
 	if x != nil {
 		return x.Generation
+	}
+	return 0
+}
+
+func (x *NodePool) GetNodeCost() float64 {
+	if x != nil {
+		return x.NodeCost
 	}
 	return 0
 }
@@ -745,8 +754,10 @@ type InstanceType struct {
 	Offerings   []*Offering       `protobuf:"bytes,5,rep,name=offerings,proto3" json:"offerings,omitempty"`
 	// How many EBS volumes pods can have on the node; 0 where not known.
 	VolumeAttachments int64 `protobuf:"varint,6,opt,name=volume_attachments,json=volumeAttachments,proto3" json:"volume_attachments,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What a node costs beside its instance.
+	Charges       *Charges `protobuf:"bytes,7,opt,name=charges,proto3" json:"charges,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InstanceType) Reset() {
@@ -821,13 +832,91 @@ func (x *InstanceType) GetVolumeAttachments() int64 {
 	return 0
 }
 
+func (x *InstanceType) GetCharges() *Charges {
+	if x != nil {
+		return x.Charges
+	}
+	return nil
+}
+
+// Charges are what a node of an instance type costs beside its instance.
+type Charges struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// USD per hour.
+	Volumes    float64 `protobuf:"fixed64,1,opt,name=volumes,proto3" json:"volumes,omitempty"`
+	PublicIpv4 float64 `protobuf:"fixed64,2,opt,name=public_ipv4,json=publicIpv4,proto3" json:"public_ipv4,omitempty"`
+	// Thousandths of CPU up to which a burstable instance costs nothing more, and USD per hour and CPU beyond; 0 for other types.
+	BaselineCpu   int64   `protobuf:"varint,3,opt,name=baseline_cpu,json=baselineCpu,proto3" json:"baseline_cpu,omitempty"`
+	SurplusCpu    float64 `protobuf:"fixed64,4,opt,name=surplus_cpu,json=surplusCpu,proto3" json:"surplus_cpu,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Charges) Reset() {
+	*x = Charges{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Charges) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Charges) ProtoMessage() {}
+
+func (x *Charges) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Charges.ProtoReflect.Descriptor instead.
+func (*Charges) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Charges) GetVolumes() float64 {
+	if x != nil {
+		return x.Volumes
+	}
+	return 0
+}
+
+func (x *Charges) GetPublicIpv4() float64 {
+	if x != nil {
+		return x.PublicIpv4
+	}
+	return 0
+}
+
+func (x *Charges) GetBaselineCpu() int64 {
+	if x != nil {
+		return x.BaselineCpu
+	}
+	return 0
+}
+
+func (x *Charges) GetSurplusCpu() float64 {
+	if x != nil {
+		return x.SurplusCpu
+	}
+	return 0
+}
+
 type Offering struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Zone   string                 `protobuf:"bytes,1,opt,name=zone,proto3" json:"zone,omitempty"`
 	ZoneId string                 `protobuf:"bytes,2,opt,name=zone_id,json=zoneId,proto3" json:"zone_id,omitempty"`
 	// on-demand, spot or reserved.
 	CapacityType string `protobuf:"bytes,3,opt,name=capacity_type,json=capacityType,proto3" json:"capacity_type,omitempty"`
-	// USD per hour.
+	// USD per hour of a node: the instance, and its type's charges for volumes and address.
 	Price     float64 `protobuf:"fixed64,4,opt,name=price,proto3" json:"price,omitempty"`
 	Available bool    `protobuf:"varint,5,opt,name=available,proto3" json:"available,omitempty"`
 	// Milliseconds since the epoch; 0 where available or unknown.
@@ -842,7 +931,7 @@ type Offering struct {
 
 func (x *Offering) Reset() {
 	*x = Offering{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[8]
+	mi := &file_launcher_api_launcher_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +943,7 @@ func (x *Offering) String() string {
 func (*Offering) ProtoMessage() {}
 
 func (x *Offering) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[8]
+	mi := &file_launcher_api_launcher_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +956,7 @@ func (x *Offering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offering.ProtoReflect.Descriptor instead.
 func (*Offering) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{8}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Offering) GetZone() string {
@@ -962,7 +1051,7 @@ type InFlightNode struct {
 
 func (x *InFlightNode) Reset() {
 	*x = InFlightNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[9]
+	mi := &file_launcher_api_launcher_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1063,7 @@ func (x *InFlightNode) String() string {
 func (*InFlightNode) ProtoMessage() {}
 
 func (x *InFlightNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[9]
+	mi := &file_launcher_api_launcher_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1076,7 @@ func (x *InFlightNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlightNode.ProtoReflect.Descriptor instead.
 func (*InFlightNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{9}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *InFlightNode) GetNodeClaim() string {
@@ -1098,7 +1187,7 @@ type InFlightEnd struct {
 
 func (x *InFlightEnd) Reset() {
 	*x = InFlightEnd{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[10]
+	mi := &file_launcher_api_launcher_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1199,7 @@ func (x *InFlightEnd) String() string {
 func (*InFlightEnd) ProtoMessage() {}
 
 func (x *InFlightEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[10]
+	mi := &file_launcher_api_launcher_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1212,7 @@ func (x *InFlightEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlightEnd.ProtoReflect.Descriptor instead.
 func (*InFlightEnd) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{10}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *InFlightEnd) GetNodeClaim() string {
@@ -1183,7 +1272,7 @@ type PodRef struct {
 
 func (x *PodRef) Reset() {
 	*x = PodRef{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[11]
+	mi := &file_launcher_api_launcher_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1284,7 @@ func (x *PodRef) String() string {
 func (*PodRef) ProtoMessage() {}
 
 func (x *PodRef) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[11]
+	mi := &file_launcher_api_launcher_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1297,7 @@ func (x *PodRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodRef.ProtoReflect.Descriptor instead.
 func (*PodRef) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{11}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PodRef) GetNamespace() string {
@@ -1262,7 +1351,7 @@ type LaunchRequest struct {
 
 func (x *LaunchRequest) Reset() {
 	*x = LaunchRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[12]
+	mi := &file_launcher_api_launcher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1363,7 @@ func (x *LaunchRequest) String() string {
 func (*LaunchRequest) ProtoMessage() {}
 
 func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[12]
+	mi := &file_launcher_api_launcher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1376,7 @@ func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchRequest.ProtoReflect.Descriptor instead.
 func (*LaunchRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{12}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LaunchRequest) GetBatch() string {
@@ -1349,7 +1438,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[13]
+	mi := &file_launcher_api_launcher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1450,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[13]
+	mi := &file_launcher_api_launcher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1463,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{13}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Claim) GetName() string {
@@ -1446,15 +1535,17 @@ type Expected struct {
 	InstanceType string                 `protobuf:"bytes,1,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
 	Zone         string                 `protobuf:"bytes,2,opt,name=zone,proto3" json:"zone,omitempty"`
 	CapacityType string                 `protobuf:"bytes,3,opt,name=capacity_type,json=capacityType,proto3" json:"capacity_type,omitempty"`
-	// USD per hour.
-	Price         float64 `protobuf:"fixed64,4,opt,name=price,proto3" json:"price,omitempty"`
+	// USD per hour of the node, all charges included.
+	Price float64 `protobuf:"fixed64,4,opt,name=price,proto3" json:"price,omitempty"`
+	// The same by part; for a claim only.
+	Cost          *Cost `protobuf:"bytes,5,opt,name=cost,proto3" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Expected) Reset() {
 	*x = Expected{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[14]
+	mi := &file_launcher_api_launcher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1557,7 @@ func (x *Expected) String() string {
 func (*Expected) ProtoMessage() {}
 
 func (x *Expected) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[14]
+	mi := &file_launcher_api_launcher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1570,7 @@ func (x *Expected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expected.ProtoReflect.Descriptor instead.
 func (*Expected) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{14}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Expected) GetInstanceType() string {
@@ -1510,6 +1601,92 @@ func (x *Expected) GetPrice() float64 {
 	return 0
 }
 
+func (x *Expected) GetCost() *Cost {
+	if x != nil {
+		return x.Cost
+	}
+	return nil
+}
+
+// Cost is what a node costs, in USD per hour and by part.
+type Cost struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Instance   float64                `protobuf:"fixed64,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Volumes    float64                `protobuf:"fixed64,2,opt,name=volumes,proto3" json:"volumes,omitempty"`
+	PublicIpv4 float64                `protobuf:"fixed64,3,opt,name=public_ipv4,json=publicIpv4,proto3" json:"public_ipv4,omitempty"`
+	// CPU beyond the baseline of a burstable instance.
+	Burst float64 `protobuf:"fixed64,4,opt,name=burst,proto3" json:"burst,omitempty"`
+	// What the NodePool declares for each of its nodes.
+	Declared      float64 `protobuf:"fixed64,5,opt,name=declared,proto3" json:"declared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cost) Reset() {
+	*x = Cost{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cost) ProtoMessage() {}
+
+func (x *Cost) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cost.ProtoReflect.Descriptor instead.
+func (*Cost) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Cost) GetInstance() float64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *Cost) GetVolumes() float64 {
+	if x != nil {
+		return x.Volumes
+	}
+	return 0
+}
+
+func (x *Cost) GetPublicIpv4() float64 {
+	if x != nil {
+		return x.PublicIpv4
+	}
+	return 0
+}
+
+func (x *Cost) GetBurst() float64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *Cost) GetDeclared() float64 {
+	if x != nil {
+		return x.Declared
+	}
+	return 0
+}
+
 // InFlightPlacement promises room on an in-flight node to more pods.
 type InFlightPlacement struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1523,7 +1700,7 @@ type InFlightPlacement struct {
 
 func (x *InFlightPlacement) Reset() {
 	*x = InFlightPlacement{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[15]
+	mi := &file_launcher_api_launcher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1712,7 @@ func (x *InFlightPlacement) String() string {
 func (*InFlightPlacement) ProtoMessage() {}
 
 func (x *InFlightPlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[15]
+	mi := &file_launcher_api_launcher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1725,7 @@ func (x *InFlightPlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InFlightPlacement.ProtoReflect.Descriptor instead.
 func (*InFlightPlacement) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{15}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *InFlightPlacement) GetNodeClaim() string {
@@ -1582,7 +1759,7 @@ type LaunchResponse struct {
 
 func (x *LaunchResponse) Reset() {
 	*x = LaunchResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[16]
+	mi := &file_launcher_api_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1771,7 @@ func (x *LaunchResponse) String() string {
 func (*LaunchResponse) ProtoMessage() {}
 
 func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[16]
+	mi := &file_launcher_api_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1784,7 @@ func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResponse.ProtoReflect.Descriptor instead.
 func (*LaunchResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{16}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LaunchResponse) GetClaims() []*Result {
@@ -1638,7 +1815,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[17]
+	mi := &file_launcher_api_launcher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1827,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[17]
+	mi := &file_launcher_api_launcher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1840,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{17}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Result) GetName() string {
@@ -1711,7 +1888,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[18]
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1900,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[18]
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1913,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{18}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Question) GetId() string {
@@ -1831,7 +2008,7 @@ type MakeRoom struct {
 
 func (x *MakeRoom) Reset() {
 	*x = MakeRoom{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	mi := &file_launcher_api_launcher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +2020,7 @@ func (x *MakeRoom) String() string {
 func (*MakeRoom) ProtoMessage() {}
 
 func (x *MakeRoom) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	mi := &file_launcher_api_launcher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +2033,7 @@ func (x *MakeRoom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeRoom.ProtoReflect.Descriptor instead.
 func (*MakeRoom) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{19}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MakeRoom) GetNodeNames() []string {
@@ -1914,7 +2091,7 @@ type LaunchBound struct {
 
 func (x *LaunchBound) Reset() {
 	*x = LaunchBound{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	mi := &file_launcher_api_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2103,7 @@ func (x *LaunchBound) String() string {
 func (*LaunchBound) ProtoMessage() {}
 
 func (x *LaunchBound) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	mi := &file_launcher_api_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2116,7 @@ func (x *LaunchBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchBound.ProtoReflect.Descriptor instead.
 func (*LaunchBound) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LaunchBound) GetMostPerHour() float64 {
@@ -1966,7 +2143,7 @@ type NodeBusy struct {
 
 func (x *NodeBusy) Reset() {
 	*x = NodeBusy{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2155,7 @@ func (x *NodeBusy) String() string {
 func (*NodeBusy) ProtoMessage() {}
 
 func (x *NodeBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2168,7 @@ func (x *NodeBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusy.ProtoReflect.Descriptor instead.
 func (*NodeBusy) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{21}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NodeBusy) GetNodeName() string {
@@ -2020,7 +2197,7 @@ type Consolidate struct {
 
 func (x *Consolidate) Reset() {
 	*x = Consolidate{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +2209,7 @@ func (x *Consolidate) String() string {
 func (*Consolidate) ProtoMessage() {}
 
 func (x *Consolidate) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +2222,7 @@ func (x *Consolidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidate.ProtoReflect.Descriptor instead.
 func (*Consolidate) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{22}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Consolidate) GetNodes() []*FleetNode {
@@ -2106,7 +2283,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2295,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2308,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FleetNode) GetName() string {
@@ -2175,7 +2352,7 @@ type Allowance struct {
 
 func (x *Allowance) Reset() {
 	*x = Allowance{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2364,7 @@ func (x *Allowance) String() string {
 func (*Allowance) ProtoMessage() {}
 
 func (x *Allowance) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2377,7 @@ func (x *Allowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allowance.ProtoReflect.Descriptor instead.
 func (*Allowance) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Allowance) GetNodePool() string {
@@ -2248,7 +2425,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2437,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2450,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Answer) GetId() string {
@@ -2361,7 +2538,7 @@ type MakeRoomAnswer struct {
 
 func (x *MakeRoomAnswer) Reset() {
 	*x = MakeRoomAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2550,7 @@ func (x *MakeRoomAnswer) String() string {
 func (*MakeRoomAnswer) ProtoMessage() {}
 
 func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2563,7 @@ func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeRoomAnswer.ProtoReflect.Descriptor instead.
 func (*MakeRoomAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MakeRoomAnswer) GetNodeClaims() []string {
@@ -2421,7 +2598,7 @@ type NodeBusyAnswer struct {
 
 func (x *NodeBusyAnswer) Reset() {
 	*x = NodeBusyAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2610,7 @@ func (x *NodeBusyAnswer) String() string {
 func (*NodeBusyAnswer) ProtoMessage() {}
 
 func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2623,7 @@ func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusyAnswer.ProtoReflect.Descriptor instead.
 func (*NodeBusyAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeBusyAnswer) GetBusy() bool {
@@ -2482,7 +2659,7 @@ type ConsolidateAnswer struct {
 
 func (x *ConsolidateAnswer) Reset() {
 	*x = ConsolidateAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +2671,7 @@ func (x *ConsolidateAnswer) String() string {
 func (*ConsolidateAnswer) ProtoMessage() {}
 
 func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2684,7 @@ func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsolidateAnswer.ProtoReflect.Descriptor instead.
 func (*ConsolidateAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConsolidateAnswer) GetMoves() []*PlannedMove {
@@ -2570,7 +2747,7 @@ type BalancedScore struct {
 
 func (x *BalancedScore) Reset() {
 	*x = BalancedScore{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2582,7 +2759,7 @@ func (x *BalancedScore) String() string {
 func (*BalancedScore) ProtoMessage() {}
 
 func (x *BalancedScore) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2595,7 +2772,7 @@ func (x *BalancedScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalancedScore.ProtoReflect.Descriptor instead.
 func (*BalancedScore) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *BalancedScore) GetNodePool() string {
@@ -2655,7 +2832,7 @@ type PlannedMove struct {
 
 func (x *PlannedMove) Reset() {
 	*x = PlannedMove{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2844,7 @@ func (x *PlannedMove) String() string {
 func (*PlannedMove) ProtoMessage() {}
 
 func (x *PlannedMove) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2857,7 @@ func (x *PlannedMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
 func (*PlannedMove) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PlannedMove) GetNodeNames() []string {
@@ -2742,7 +2919,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2931,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2944,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *KeptNode) GetName() string {
@@ -2796,7 +2973,7 @@ type LeadRequest struct {
 
 func (x *LeadRequest) Reset() {
 	*x = LeadRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2985,7 @@ func (x *LeadRequest) String() string {
 func (*LeadRequest) ProtoMessage() {}
 
 func (x *LeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2998,7 @@ func (x *LeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadRequest.ProtoReflect.Descriptor instead.
 func (*LeadRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LeadRequest) GetIdentity() string {
@@ -2853,7 +3030,7 @@ type LeadResponse struct {
 
 func (x *LeadResponse) Reset() {
 	*x = LeadResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +3042,7 @@ func (x *LeadResponse) String() string {
 func (*LeadResponse) ProtoMessage() {}
 
 func (x *LeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +3055,7 @@ func (x *LeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadResponse.ProtoReflect.Descriptor instead.
 func (*LeadResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
 }
 
 type ResignRequest struct {
@@ -2889,7 +3066,7 @@ type ResignRequest struct {
 
 func (x *ResignRequest) Reset() {
 	*x = ResignRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3078,7 @@ func (x *ResignRequest) String() string {
 func (*ResignRequest) ProtoMessage() {}
 
 func (x *ResignRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3091,7 @@ func (x *ResignRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignRequest.ProtoReflect.Descriptor instead.
 func (*ResignRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{36}
 }
 
 type ResignResponse struct {
@@ -2925,7 +3102,7 @@ type ResignResponse struct {
 
 func (x *ResignResponse) Reset() {
 	*x = ResignResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +3114,7 @@ func (x *ResignResponse) String() string {
 func (*ResignResponse) ProtoMessage() {}
 
 func (x *ResignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +3127,7 @@ func (x *ResignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignResponse.ProtoReflect.Descriptor instead.
 func (*ResignResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{37}
 }
 
 var File_launcher_api_launcher_proto protoreflect.FileDescriptor
@@ -2975,7 +3152,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x14removed_node_classes\x18\x06 \x03(\tR\x12removedNodeClasses\x12>\n" +
 	"\tin_flight\x18\a \x03(\v2!.slipway.launcher.v1.InFlightNodeR\binFlight\x126\n" +
 	"\x05ended\x18\b \x03(\v2 .slipway.launcher.v1.InFlightEndR\x05ended\x126\n" +
-	"\aversion\x18\t \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\xea\x05\n" +
+	"\aversion\x18\t \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\"\x87\x06\n" +
 	"\bNodePool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -2992,7 +3169,8 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x11not_ready_message\x18\v \x01(\tR\x0fnotReadyMessage\x12\x1e\n" +
 	"\n" +
 	"generation\x18\f \x01(\x03R\n" +
-	"generation\x1a9\n" +
+	"generation\x12\x1b\n" +
+	"\tnode_cost\x18\r \x01(\x01R\bnodeCost\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
@@ -3016,14 +3194,15 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\rInstanceTypes\x12\x1d\n" +
 	"\n" +
 	"node_class\x18\x01 \x01(\tR\tnodeClass\x127\n" +
-	"\x05types\x18\x02 \x03(\v2!.slipway.launcher.v1.InstanceTypeR\x05types\"\xb0\x04\n" +
+	"\x05types\x18\x02 \x03(\v2!.slipway.launcher.v1.InstanceTypeR\x05types\"\xe8\x04\n" +
 	"\fInstanceType\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12E\n" +
 	"\x06labels\x18\x02 \x03(\v2-.slipway.launcher.v1.InstanceType.LabelsEntryR\x06labels\x12K\n" +
 	"\bcapacity\x18\x03 \x03(\v2/.slipway.launcher.v1.InstanceType.CapacityEntryR\bcapacity\x12T\n" +
 	"\vallocatable\x18\x04 \x03(\v22.slipway.launcher.v1.InstanceType.AllocatableEntryR\vallocatable\x12;\n" +
 	"\tofferings\x18\x05 \x03(\v2\x1d.slipway.launcher.v1.OfferingR\tofferings\x12-\n" +
-	"\x12volume_attachments\x18\x06 \x01(\x03R\x11volumeAttachments\x1a9\n" +
+	"\x12volume_attachments\x18\x06 \x01(\x03R\x11volumeAttachments\x126\n" +
+	"\acharges\x18\a \x01(\v2\x1c.slipway.launcher.v1.ChargesR\acharges\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -3032,7 +3211,14 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10AllocatableEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x88\x01\n" +
+	"\aCharges\x12\x18\n" +
+	"\avolumes\x18\x01 \x01(\x01R\avolumes\x12\x1f\n" +
+	"\vpublic_ipv4\x18\x02 \x01(\x01R\n" +
+	"publicIpv4\x12!\n" +
+	"\fbaseline_cpu\x18\x03 \x01(\x03R\vbaselineCpu\x12\x1f\n" +
+	"\vsurplus_cpu\x18\x04 \x01(\x01R\n" +
+	"surplusCpu\"\xad\x02\n" +
 	"\bOffering\x12\x12\n" +
 	"\x04zone\x18\x01 \x01(\tR\x04zone\x12\x17\n" +
 	"\azone_id\x18\x02 \x01(\tR\x06zoneId\x12#\n" +
@@ -3099,12 +3285,20 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x05group\x18\t \x01(\tR\x05group\x1a;\n" +
 	"\rRequestsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"~\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xad\x01\n" +
 	"\bExpected\x12#\n" +
 	"\rinstance_type\x18\x01 \x01(\tR\finstanceType\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12#\n" +
 	"\rcapacity_type\x18\x03 \x01(\tR\fcapacityType\x12\x14\n" +
-	"\x05price\x18\x04 \x01(\x01R\x05price\"y\n" +
+	"\x05price\x18\x04 \x01(\x01R\x05price\x12-\n" +
+	"\x04cost\x18\x05 \x01(\v2\x19.slipway.launcher.v1.CostR\x04cost\"\x8f\x01\n" +
+	"\x04Cost\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\x01R\binstance\x12\x18\n" +
+	"\avolumes\x18\x02 \x01(\x01R\avolumes\x12\x1f\n" +
+	"\vpublic_ipv4\x18\x03 \x01(\x01R\n" +
+	"publicIpv4\x12\x14\n" +
+	"\x05burst\x18\x04 \x01(\x01R\x05burst\x12\x1a\n" +
+	"\bdeclared\x18\x05 \x01(\x01R\bdeclared\"y\n" +
 	"\x11InFlightPlacement\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12/\n" +
@@ -3253,7 +3447,7 @@ func file_launcher_api_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_launcher_api_launcher_proto_goTypes = []any{
 	(Phase)(0),                  // 0: slipway.launcher.v1.Phase
 	(Outcome)(0),                // 1: slipway.launcher.v1.Outcome
@@ -3266,111 +3460,115 @@ var file_launcher_api_launcher_proto_goTypes = []any{
 	(*Taint)(nil),               // 8: slipway.launcher.v1.Taint
 	(*InstanceTypes)(nil),       // 9: slipway.launcher.v1.InstanceTypes
 	(*InstanceType)(nil),        // 10: slipway.launcher.v1.InstanceType
-	(*Offering)(nil),            // 11: slipway.launcher.v1.Offering
-	(*InFlightNode)(nil),        // 12: slipway.launcher.v1.InFlightNode
-	(*InFlightEnd)(nil),         // 13: slipway.launcher.v1.InFlightEnd
-	(*PodRef)(nil),              // 14: slipway.launcher.v1.PodRef
-	(*LaunchRequest)(nil),       // 15: slipway.launcher.v1.LaunchRequest
-	(*Claim)(nil),               // 16: slipway.launcher.v1.Claim
-	(*Expected)(nil),            // 17: slipway.launcher.v1.Expected
-	(*InFlightPlacement)(nil),   // 18: slipway.launcher.v1.InFlightPlacement
-	(*LaunchResponse)(nil),      // 19: slipway.launcher.v1.LaunchResponse
-	(*Result)(nil),              // 20: slipway.launcher.v1.Result
-	(*Question)(nil),            // 21: slipway.launcher.v1.Question
-	(*MakeRoom)(nil),            // 22: slipway.launcher.v1.MakeRoom
-	(*LaunchBound)(nil),         // 23: slipway.launcher.v1.LaunchBound
-	(*NodeBusy)(nil),            // 24: slipway.launcher.v1.NodeBusy
-	(*Consolidate)(nil),         // 25: slipway.launcher.v1.Consolidate
-	(*FleetNode)(nil),           // 26: slipway.launcher.v1.FleetNode
-	(*Allowance)(nil),           // 27: slipway.launcher.v1.Allowance
-	(*Answer)(nil),              // 28: slipway.launcher.v1.Answer
-	(*MakeRoomAnswer)(nil),      // 29: slipway.launcher.v1.MakeRoomAnswer
-	(*NodeBusyAnswer)(nil),      // 30: slipway.launcher.v1.NodeBusyAnswer
-	(*ConsolidateAnswer)(nil),   // 31: slipway.launcher.v1.ConsolidateAnswer
-	(*BalancedScore)(nil),       // 32: slipway.launcher.v1.BalancedScore
-	(*PlannedMove)(nil),         // 33: slipway.launcher.v1.PlannedMove
-	(*KeptNode)(nil),            // 34: slipway.launcher.v1.KeptNode
-	(*LeadRequest)(nil),         // 35: slipway.launcher.v1.LeadRequest
-	(*LeadResponse)(nil),        // 36: slipway.launcher.v1.LeadResponse
-	(*ResignRequest)(nil),       // 37: slipway.launcher.v1.ResignRequest
-	(*ResignResponse)(nil),      // 38: slipway.launcher.v1.ResignResponse
-	nil,                         // 39: slipway.launcher.v1.NodePool.LabelsEntry
-	nil,                         // 40: slipway.launcher.v1.NodePool.LimitsEntry
-	nil,                         // 41: slipway.launcher.v1.NodePool.UsageEntry
-	nil,                         // 42: slipway.launcher.v1.InstanceType.LabelsEntry
-	nil,                         // 43: slipway.launcher.v1.InstanceType.CapacityEntry
-	nil,                         // 44: slipway.launcher.v1.InstanceType.AllocatableEntry
-	nil,                         // 45: slipway.launcher.v1.InFlightNode.LabelsEntry
-	nil,                         // 46: slipway.launcher.v1.InFlightNode.AllocatableEntry
-	nil,                         // 47: slipway.launcher.v1.Claim.RequestsEntry
+	(*Charges)(nil),             // 11: slipway.launcher.v1.Charges
+	(*Offering)(nil),            // 12: slipway.launcher.v1.Offering
+	(*InFlightNode)(nil),        // 13: slipway.launcher.v1.InFlightNode
+	(*InFlightEnd)(nil),         // 14: slipway.launcher.v1.InFlightEnd
+	(*PodRef)(nil),              // 15: slipway.launcher.v1.PodRef
+	(*LaunchRequest)(nil),       // 16: slipway.launcher.v1.LaunchRequest
+	(*Claim)(nil),               // 17: slipway.launcher.v1.Claim
+	(*Expected)(nil),            // 18: slipway.launcher.v1.Expected
+	(*Cost)(nil),                // 19: slipway.launcher.v1.Cost
+	(*InFlightPlacement)(nil),   // 20: slipway.launcher.v1.InFlightPlacement
+	(*LaunchResponse)(nil),      // 21: slipway.launcher.v1.LaunchResponse
+	(*Result)(nil),              // 22: slipway.launcher.v1.Result
+	(*Question)(nil),            // 23: slipway.launcher.v1.Question
+	(*MakeRoom)(nil),            // 24: slipway.launcher.v1.MakeRoom
+	(*LaunchBound)(nil),         // 25: slipway.launcher.v1.LaunchBound
+	(*NodeBusy)(nil),            // 26: slipway.launcher.v1.NodeBusy
+	(*Consolidate)(nil),         // 27: slipway.launcher.v1.Consolidate
+	(*FleetNode)(nil),           // 28: slipway.launcher.v1.FleetNode
+	(*Allowance)(nil),           // 29: slipway.launcher.v1.Allowance
+	(*Answer)(nil),              // 30: slipway.launcher.v1.Answer
+	(*MakeRoomAnswer)(nil),      // 31: slipway.launcher.v1.MakeRoomAnswer
+	(*NodeBusyAnswer)(nil),      // 32: slipway.launcher.v1.NodeBusyAnswer
+	(*ConsolidateAnswer)(nil),   // 33: slipway.launcher.v1.ConsolidateAnswer
+	(*BalancedScore)(nil),       // 34: slipway.launcher.v1.BalancedScore
+	(*PlannedMove)(nil),         // 35: slipway.launcher.v1.PlannedMove
+	(*KeptNode)(nil),            // 36: slipway.launcher.v1.KeptNode
+	(*LeadRequest)(nil),         // 37: slipway.launcher.v1.LeadRequest
+	(*LeadResponse)(nil),        // 38: slipway.launcher.v1.LeadResponse
+	(*ResignRequest)(nil),       // 39: slipway.launcher.v1.ResignRequest
+	(*ResignResponse)(nil),      // 40: slipway.launcher.v1.ResignResponse
+	nil,                         // 41: slipway.launcher.v1.NodePool.LabelsEntry
+	nil,                         // 42: slipway.launcher.v1.NodePool.LimitsEntry
+	nil,                         // 43: slipway.launcher.v1.NodePool.UsageEntry
+	nil,                         // 44: slipway.launcher.v1.InstanceType.LabelsEntry
+	nil,                         // 45: slipway.launcher.v1.InstanceType.CapacityEntry
+	nil,                         // 46: slipway.launcher.v1.InstanceType.AllocatableEntry
+	nil,                         // 47: slipway.launcher.v1.InFlightNode.LabelsEntry
+	nil,                         // 48: slipway.launcher.v1.InFlightNode.AllocatableEntry
+	nil,                         // 49: slipway.launcher.v1.Claim.RequestsEntry
 }
 var file_launcher_api_launcher_proto_depIdxs = []int32{
 	3,  // 0: slipway.launcher.v1.WatchCatalogRequest.version:type_name -> slipway.launcher.v1.Version
 	6,  // 1: slipway.launcher.v1.CatalogUpdate.node_pools:type_name -> slipway.launcher.v1.NodePool
 	9,  // 2: slipway.launcher.v1.CatalogUpdate.instance_types:type_name -> slipway.launcher.v1.InstanceTypes
-	12, // 3: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
-	13, // 4: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
+	13, // 3: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
+	14, // 4: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
 	3,  // 5: slipway.launcher.v1.CatalogUpdate.version:type_name -> slipway.launcher.v1.Version
-	39, // 6: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
+	41, // 6: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
 	8,  // 7: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
 	8,  // 8: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
 	7,  // 9: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
-	40, // 10: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
-	41, // 11: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
+	42, // 10: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
+	43, // 11: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
 	10, // 12: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
-	42, // 13: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
-	43, // 14: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
-	44, // 15: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
-	11, // 16: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
-	0,  // 17: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
-	45, // 18: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
-	8,  // 19: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
-	46, // 20: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
-	14, // 21: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
-	1,  // 22: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
-	16, // 23: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
-	18, // 24: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
-	2,  // 25: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
-	3,  // 26: slipway.launcher.v1.LaunchRequest.version:type_name -> slipway.launcher.v1.Version
-	7,  // 27: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
-	47, // 28: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
-	14, // 29: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
-	17, // 30: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
-	14, // 31: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
-	20, // 32: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
-	20, // 33: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
-	3,  // 34: slipway.launcher.v1.Question.version:type_name -> slipway.launcher.v1.Version
-	24, // 35: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
-	25, // 36: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
-	22, // 37: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
-	2,  // 38: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
-	23, // 39: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
-	26, // 40: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
-	27, // 41: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
-	3,  // 42: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
-	30, // 43: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
-	31, // 44: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
-	29, // 45: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
-	33, // 46: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
-	34, // 47: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
-	32, // 48: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
-	17, // 49: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
-	32, // 50: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
-	4,  // 51: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
-	15, // 52: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
-	28, // 53: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
-	35, // 54: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
-	37, // 55: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
-	5,  // 56: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
-	19, // 57: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
-	21, // 58: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
-	36, // 59: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
-	38, // 60: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
-	56, // [56:61] is the sub-list for method output_type
-	51, // [51:56] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	44, // 13: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
+	45, // 14: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
+	46, // 15: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
+	12, // 16: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
+	11, // 17: slipway.launcher.v1.InstanceType.charges:type_name -> slipway.launcher.v1.Charges
+	0,  // 18: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
+	47, // 19: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
+	8,  // 20: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
+	48, // 21: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
+	15, // 22: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
+	1,  // 23: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
+	17, // 24: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
+	20, // 25: slipway.launcher.v1.LaunchRequest.placements:type_name -> slipway.launcher.v1.InFlightPlacement
+	2,  // 26: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
+	3,  // 27: slipway.launcher.v1.LaunchRequest.version:type_name -> slipway.launcher.v1.Version
+	7,  // 28: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
+	49, // 29: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
+	15, // 30: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
+	18, // 31: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
+	19, // 32: slipway.launcher.v1.Expected.cost:type_name -> slipway.launcher.v1.Cost
+	15, // 33: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
+	22, // 34: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
+	22, // 35: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
+	3,  // 36: slipway.launcher.v1.Question.version:type_name -> slipway.launcher.v1.Version
+	26, // 37: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
+	27, // 38: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
+	24, // 39: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
+	2,  // 40: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
+	25, // 41: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
+	28, // 42: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
+	29, // 43: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
+	3,  // 44: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
+	32, // 45: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
+	33, // 46: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
+	31, // 47: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
+	35, // 48: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
+	36, // 49: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
+	34, // 50: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
+	18, // 51: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
+	34, // 52: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
+	4,  // 53: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
+	16, // 54: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
+	30, // 55: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
+	37, // 56: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
+	39, // 57: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
+	5,  // 58: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
+	21, // 59: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
+	23, // 60: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
+	38, // 61: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
+	40, // 62: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
+	58, // [58:63] is the sub-list for method output_type
+	53, // [53:58] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_launcher_api_launcher_proto_init() }
@@ -3378,12 +3576,12 @@ func file_launcher_api_launcher_proto_init() {
 	if File_launcher_api_launcher_proto != nil {
 		return
 	}
-	file_launcher_api_launcher_proto_msgTypes[18].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[20].OneofWrappers = []any{
 		(*Question_NodeBusy)(nil),
 		(*Question_Consolidate)(nil),
 		(*Question_MakeRoom)(nil),
 	}
-	file_launcher_api_launcher_proto_msgTypes[25].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[27].OneofWrappers = []any{
 		(*Answer_NodeBusy)(nil),
 		(*Answer_Consolidate)(nil),
 		(*Answer_MakeRoom)(nil),
@@ -3394,7 +3592,7 @@ func file_launcher_api_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_api_launcher_proto_rawDesc), len(file_launcher_api_launcher_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   45,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -76,6 +76,13 @@ func (c *cached[V]) last(key string, err error) (V, bool) {
 	return e.value, true
 }
 
+// latest returns the last answer, however old.
+func (c *cached[V]) latest(key string) V {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entries[key].value
+}
+
 func (c *cached[V]) peek(key string) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

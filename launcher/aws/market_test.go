@@ -15,6 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // shop implements the actions of EC2 and the operations of the Price List API that return types and prices.
@@ -99,7 +101,7 @@ func offered(t *testing.T, c *Cloud) map[string]float64 {
 	out := map[string]float64{}
 	for _, it := range list {
 		for _, o := range it.Offerings {
-			out[o.CapacityType] = o.Price
+			out[o.CapacityType] = catalog.Micro(o.Price - it.Charges.Fixed()) // without the volumes
 		}
 	}
 	return out

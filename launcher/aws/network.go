@@ -19,6 +19,8 @@ import (
 type subnet struct {
 	id, zone, zoneID string
 	free             int64
+	// public means that instances get a public IPv4 address unless the class declines it.
+	public bool
 }
 
 func filter(name string, values ...string) ec2types.Filter {
@@ -66,7 +68,7 @@ func (c *Cloud) selectSubnets(ctx context.Context, terms []awsv1.SubnetSelectorT
 					id := awssdk.ToString(s.SubnetId)
 					found[id] = subnet{
 						id: id, zone: awssdk.ToString(s.AvailabilityZone), zoneID: awssdk.ToString(s.AvailabilityZoneId),
-						free: int64(awssdk.ToInt32(s.AvailableIpAddressCount)),
+						free: int64(awssdk.ToInt32(s.AvailableIpAddressCount)), public: awssdk.ToBool(s.MapPublicIpOnLaunch),
 					}
 				}
 			}
@@ -74,6 +76,15 @@ func (c *Cloud) selectSubnets(ctx context.Context, terms []awsv1.SubnetSelectorT
 		c.taken.reset(slices.Collect(maps.Keys(found)))
 		return sorted(found, func(a, b subnet) int { return strings.Compare(a.id, b.id) }), nil
 	})
+}
+
+// publicAddress reports whether nodes of the class get a public IPv4 address: as the class says, or else as one of its subnets does, as far as
+// EC2 has described them.
+func publicAddress(class *awsv1.EC2NodeClass, subnets *cached[[]subnet]) bool {
+	if class.Spec.AssociatePublicIPAddress != nil {
+		return *class.Spec.AssociatePublicIPAddress
+	}
+	return slices.ContainsFunc(subnets.latest(cacheKey(class.Spec.SubnetSelectorTerms)), func(s subnet) bool { return s.public })
 }
 
 // selectSecurityGroups returns the security groups that any of the terms selects, sorted by ID.

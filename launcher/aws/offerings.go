@@ -26,7 +26,7 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 	if err != nil {
 		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
 	}
-	shapes, err := c.shapes.of(class, known, c.cfg.AWS.Region)
+	shapes, err := c.shapes.of(class, known, c.cfg.AWS.Region, publicAddress(class, c.subnets))
 	if err != nil {
 		return nil, fmt.Errorf("EC2NodeClass %s: %w", class.Name, err)
 	}
@@ -51,6 +51,9 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 			return c.without.until(offeringKey{capacityType, shape.Name, zone}, now)
 		}
 		shape.Offerings = offerings(of)
+		for i := range shape.Offerings {
+			shape.Offerings[i].Price += shape.Charges.Fixed()
+		}
 		if len(shape.Offerings) > 0 {
 			next.types = append(next.types, shape)
 		}
@@ -144,9 +147,10 @@ func newShapeCache(cfg Config) *shapeCache {
 	return &shapeCache{reservedENIs: cfg.ReservedENIs, memoryOverhead: cfg.MemoryOverhead, by: map[string]classShapes{}}
 }
 
-// of returns the shapes of a class.
-func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, region string) (classShapes, error) {
+// of returns the shapes of a class whose nodes have a public IPv4 address or none.
+func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, region string, public bool) (classShapes, error) {
 	settings := fromec2.NodeClass(class)
+	settings.PublicIPv4 = public
 	settings.ReservedENIs, settings.MemoryOverhead = s.reservedENIs, s.memoryOverhead
 	next := classShapes{
 		follows: cacheKey([]any{

@@ -101,6 +101,7 @@ func changeOf(before, after []catalog.InstanceType) offersChange {
 	for i < len(before) || j < len(after) {
 		var was, is []catalog.Offering
 		name, order := "", 0
+		charges := catalog.Charges{}
 		switch {
 		case i == len(before):
 			order = 1
@@ -114,20 +115,22 @@ func changeOf(before, after []catalog.InstanceType) offersChange {
 			i++
 		}
 		if order >= 0 {
-			name, is = after[j].Name, after[j].Offerings
+			name, is, charges = after[j].Name, after[j].Offerings, after[j].Charges
 			j++
 		}
-		out.compare(name, was, is)
+		out.compare(name, was, is, charges)
 	}
 	return out
 }
 
-func (c *offersChange) compare(name string, was, is []catalog.Offering) {
+// compare records the changes of one instance type. The metrics' prices are those of instances, without the charges.
+func (c *offersChange) compare(name string, was, is []catalog.Offering, charges catalog.Charges) {
 	if slices.EqualFunc(was, is, sameGauges) {
 		return
 	}
 	for _, o := range is {
 		if !slices.ContainsFunc(was, func(b catalog.Offering) bool { return sameGauges(b, o) }) {
+			o.Price -= charges.Fixed()
 			c.set = append(c.set, namedOffering{name, o})
 		}
 	}

@@ -83,7 +83,7 @@ func TestReservedOfferings(t *testing.T) {
 	}
 	offer := func(id, zone string, left int64) catalog.Offering {
 		return catalog.Offering{
-			Zone: "us-east-1" + zone, ZoneID: "use1-" + zone, CapacityType: "reserved", Price: 0.08 * reservedShare,
+			Zone: "us-east-1" + zone, ZoneID: "use1-" + zone, CapacityType: "reserved", Price: 0.08*reservedShare + 0.002192,
 			ReservationID: id, ReservationType: "default", Remaining: left, Available: left > 0,
 		}
 	}

@@ -141,8 +141,7 @@ func metadataOptions(in *awsv1.MetadataOptions) *ec2types.LaunchTemplateInstance
 	return out
 }
 
-// blockDevices returns the class's devices, or the defaults of its AMI family: encrypted gp3, 20 GiB for the files of kubelet and
-// containerd, and on Bottlerocket 4 GiB for the system. A custom AMI keeps its own.
+// blockDevices returns the class's devices, or the defaults of its AMI family, as encrypted gp3.
 func blockDevices(class *awsv1.EC2NodeClass) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
 	if len(class.Spec.BlockDeviceMappings) == 0 {
 		return defaultDevices(class.AMIFamily())
@@ -188,22 +187,15 @@ func narrow(n *int64) *int32 {
 func gibibytes(bytes int64) int32 { return int32((bytes + 1<<30 - 1) >> 30) }
 
 func defaultDevices(family string) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
-	volume := func(name string, bytes int64) ec2types.LaunchTemplateBlockDeviceMappingRequest {
-		return ec2types.LaunchTemplateBlockDeviceMappingRequest{
-			DeviceName: awssdk.String(name),
+	var out []ec2types.LaunchTemplateBlockDeviceMappingRequest
+	for _, d := range catalog.DefaultVolumes(family) {
+		out = append(out, ec2types.LaunchTemplateBlockDeviceMappingRequest{
+			DeviceName: awssdk.String(d.DeviceName),
 			Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{
 				Encrypted: awssdk.Bool(true), DeleteOnTermination: awssdk.Bool(true),
-				VolumeType: ec2types.VolumeTypeGp3, VolumeSize: awssdk.Int32(gibibytes(bytes)),
+				VolumeType: ec2types.VolumeTypeGp3, VolumeSize: awssdk.Int32(gibibytes(d.SizeBytes)),
 			},
-		}
+		})
 	}
-	switch family {
-	case catalog.FamilyAL2, catalog.FamilyAL2023:
-		return []ec2types.LaunchTemplateBlockDeviceMappingRequest{volume(catalog.RootDevice(family), catalog.DefaultVolumeBytes)}
-	case catalog.FamilyBottlerocket:
-		return []ec2types.LaunchTemplateBlockDeviceMappingRequest{
-			volume("/dev/xvda", 4<<30), volume(catalog.RootDevice(family), catalog.DefaultVolumeBytes),
-		}
-	}
-	return nil
+	return out
 }

@@ -33,7 +33,7 @@ const (
 )
 
 // New computes what a node of an instance type, launched from a class, offers to pods. It returns an error that names the field if a
-// quantity of the class cannot be parsed. The caller adds the offerings and the region's label.
+// quantity of the class cannot be parsed. The caller adds the offerings, whose prices include Charges.Fixed, and the region's label.
 func New(f Facts, class NodeClass) (InstanceType, error) {
 	capacity := Capacity(f, class)
 	allocatable, err := Allocatable(f, class, capacity)
@@ -42,6 +42,7 @@ func New(f Facts, class NodeClass) (InstanceType, error) {
 	}
 	return InstanceType{
 		Name: f.Name, Labels: Labels(f), Capacity: capacity, Allocatable: allocatable, VolumeAttachments: VolumeAttachments(f, class),
+		Charges: charges(f, class),
 	}, nil
 }
 

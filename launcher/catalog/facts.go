@@ -1,5 +1,7 @@
 package catalog
 
+import "cmp"
+
 // Facts holds EC2's description of an instance type (DescribeInstanceTypes) in plain values. A number that EC2 did not return is zero, a
 // string empty.
 type Facts struct {
@@ -91,6 +93,10 @@ type NodeClass struct {
 	KubeReserved, SystemReserved, EvictionHard map[string]string
 	// BlockDevices of spec.blockDeviceMappings.
 	BlockDevices []BlockDevice
+	// PublicIPv4 means that nodes get a public IPv4 address.
+	PublicIPv4 bool
+	// Rates are the region's prices of what nodes use beside their instances; nil means BuiltinRates.
+	Rates *Rates
 	// RAID0 means that spec.instanceStorePolicy joins the local disks for kubelet and containerd.
 	RAID0 bool
 	// NetworkInterfaces are those of spec.networkInterfaces; an empty list means one interface at launch.
@@ -122,7 +128,15 @@ type BlockDevice struct {
 	Root bool
 	// SizeBytes is the volume's size; 0 if not set.
 	SizeBytes int64
+	// Type is the EBS volume type; empty for gp3.
+	Type string
+	// IOPS and MiBps are the provisioned operations and MiB per second; 0 if not set.
+	IOPS, MiBps int64
 }
+
+func (d BlockDevice) volumeType() string { return cmp.Or(d.Type, "gp3") }
+
+func (d BlockDevice) volumeBytes() int64 { return cmp.Or(d.SizeBytes, DefaultVolumeBytes) }
 
 // RootDevice returns the device with the files of kubelet and containerd, as Karpenter's AMI families define it. It returns "" for a family
 // whose device is unknown.

@@ -14,8 +14,11 @@ const (
 	// LaunchAnnotation on a NodeClaim, and the tag of the same name on instances, is the ID of the launch attempt: the client token of its
 	// CreateFleet call.
 	LaunchAnnotation = "slipway.dev/launch"
-	// ExpectedAnnotation on a NodeClaim is the offering that the plan assumes: TYPE/ZONE/CAPACITY-TYPE/PRICE, the price in USD per hour.
+	// ExpectedAnnotation on a NodeClaim is the offering that the plan assumes: TYPE/ZONE/CAPACITY-TYPE/PRICE, the price of the node
+	// in USD per hour, all charges included.
 	ExpectedAnnotation = "slipway.dev/expected"
+	// CostAnnotation on a NodeClaim is the price of ExpectedAnnotation by part, as JSON (Cost).
+	CostAnnotation = "slipway.dev/cost"
 	// InstanceTypesAnnotation on a NodeClaim lists its instance types, cheapest first, joined by commas: requirements have no order.
 	InstanceTypesAnnotation = "slipway.dev/instance-types"
 	// ReplacesAnnotation on a NodeClaim lists the terminating nodes whose pods it was launched for, separated by commas.
@@ -26,6 +29,8 @@ const (
 	// PodAgeAnnotation on a NodePool is how long a pod must have run before consolidation moves it almost as readily as an old one. It
 	// overrides the launcher's setting.
 	PodAgeAnnotation = "slipway.dev/consolidation-pod-age"
+	// NodeCostAnnotation on a NodePool is what each of its nodes costs beside what AWS charges, such as licenses and agents, in USD per hour.
+	NodeCostAnnotation = "slipway.dev/node-cost"
 	// LearnedAnnotation on an EC2NodeClass holds the reports of nodes by instance type and AMI, as JSON.
 	LearnedAnnotation = "slipway.dev/learned-sizes"
 	// PrefetchAnnotation on a booting Node lists the images of its promised pods in the order of pulling, joined by commas. On an

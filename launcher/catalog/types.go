@@ -43,6 +43,8 @@ type NodePool struct {
 	Ready bool
 	// NotReadyMessage is the reason, for people, why the pool is not ready.
 	NotReadyMessage string
+	// NodeCost is what each node costs beside what AWS charges, in USD per hour (NodeCostAnnotation).
+	NodeCost float64
 	// Generation is that of the NodePool's spec.
 	Generation int64
 }
@@ -61,6 +63,8 @@ type InstanceType struct {
 	// VolumeAttachments is how many EBS volumes pods can have on the node: a lower bound of what the EBS CSI driver will report in the
 	// CSINode; 0 if EC2 returned no limit.
 	VolumeAttachments int64
+	// Charges are what a node costs beside its instance.
+	Charges Charges
 	// Offerings are the ways in which the type can be bought.
 	Offerings []Offering
 }
@@ -73,7 +77,8 @@ type Offering struct {
 	ZoneID string
 	// CapacityType is spot, on-demand or reserved (karpenter.sh/capacity-type).
 	CapacityType string
-	// Price is in USD per hour; close to zero for reserved capacity, which is already paid for.
+	// Price is what a node costs in USD per hour: its instance, which is close to zero for reserved capacity that is already paid for, and the
+	// fixed part of the instance type's Charges.
 	Price float64
 	// ReservationID of the capacity reservation, for CapacityType reserved only; empty otherwise.
 	ReservationID string

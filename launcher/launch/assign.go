@@ -156,8 +156,10 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 		}, reservationLabels(t, instance))
 		c.Labels = node.Labels(c, instance)
 		delete(c.Labels, corev1.LabelHostname)
-		expected := record.FormatExpected(instance.InstanceType, instance.Zone, instance.CapacityType, price(t, instance))
+		cost := costOf(t, instance, c)
+		expected := record.FormatExpected(instance.InstanceType, instance.Zone, instance.CapacityType, cost.Total())
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.ExpectedAnnotation, expected)
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, catalog.CostAnnotation, catalog.FormatCost(cost))
 		return g.config.Client.Patch(ctx, c, patch)
 	})
 	if err != nil {
@@ -236,13 +238,15 @@ func reservationLabels(t catalog.InstanceType, i cloud.Instance) map[string]stri
 	return out
 }
 
-func price(t catalog.InstanceType, i cloud.Instance) float64 {
+// costOf returns what the claim's node costs as the instance that EC2 chose; zero if the class has no such offering any more.
+func costOf(t catalog.InstanceType, i cloud.Instance, claim *karpv1.NodeClaim) catalog.Cost {
+	planned, _ := catalog.ParseCost(claim.Annotations[catalog.CostAnnotation])
 	for _, o := range t.Offerings {
 		if o.Zone == i.Zone && o.CapacityType == i.CapacityType && o.ReservationID == i.ReservationID {
-			return o.Price
+			return t.CostOf(&o, planned.Declared, claim.Spec.Resources.Requests.Cpu().MilliValue())
 		}
 	}
-	return 0
+	return catalog.Cost{}
 }
 
 // fail ends claims that got no instance: condition, Event, message on the stream, deletion. Claims that cannot be written stay in the group.

@@ -48,6 +48,9 @@ func TestEqualClaimsShareACall(t *testing.T) {
 		if c.Annotations[catalog.ExpectedAnnotation] != "m7g.large/us-east-1a/on-demand/0.08000" {
 			t.Errorf("annotations %v", c.Annotations)
 		}
+		if cost, ok := catalog.ParseCost(c.Annotations[catalog.CostAnnotation]); !ok || cost != (catalog.Cost{Instance: 0.08}) {
+			t.Errorf("cost %+v of %q", cost, c.Annotations[catalog.CostAnnotation])
+		}
 		instances, err := w.ec2.Instances(context.Background(), cloud.Selector{})
 		if err != nil || instances[0].Tags["karpenter.sh/nodeclaim"] != "default-a" {
 			t.Errorf("error %v, tags %v", err, instances[0].Tags)

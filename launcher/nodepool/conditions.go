@@ -8,7 +8,12 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
+
+// ConditionNodeCost is False on a NodePool whose annotation catalog.NodeCostAnnotation cannot be read, and absent otherwise. The NodePool is
+// still used, with a cost of 0.
+const ConditionNodeCost = "slipway.dev/NodeCost"
 
 // SetConditions derives a pool's conditions from the pool, its class (nil if it does not exist) and its claims.
 func SetConditions(ctx context.Context, pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim) {
@@ -16,6 +21,10 @@ func SetConditions(ctx context.Context, pool *karpv1.NodePool, class *awsv1.EC2N
 	setValidationSucceeded(ctx, pool)
 	setNodeClassReady(pool, class)
 	setRegistrationHealthy(pool, class, claims)
+	_ = set.Clear(ConditionNodeCost)
+	if _, err := catalog.NodeCost(pool.Annotations); err != nil {
+		set.SetFalse(ConditionNodeCost, "InvalidNodeCost", fmt.Sprintf("metadata.annotations[%s]: %v", catalog.NodeCostAnnotation, err))
+	}
 	_ = set.Clear(conditionNotYet) // Clear fails only for conditions that Ready depends on.
 }
 

@@ -112,6 +112,11 @@ func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool, cl
 	if e := claim.GetExpected(); e != nil {
 		out.Annotations[catalog.ExpectedAnnotation] = FormatExpected(e.GetInstanceType(), e.GetZone(), e.GetCapacityType(), e.GetPrice())
 	}
+	if cost := claim.GetExpected().GetCost(); cost != nil {
+		out.Annotations[catalog.CostAnnotation] = catalog.FormatCost(catalog.Cost{
+			Instance: cost.GetInstance(), Volumes: cost.GetVolumes(), PublicIPv4: cost.GetPublicIpv4(), Burst: cost.GetBurst(), Declared: cost.GetDeclared(),
+		})
+	}
 	if nodes := claim.GetReplaces(); len(nodes) > 0 {
 		out.Annotations[catalog.ReplacesAnnotation] = strings.Join(nodes, ",")
 	}

@@ -18,6 +18,9 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 	out := &api.InstanceType{
 		Name: t.Name, Labels: t.Labels, Capacity: texts(t.Capacity), Allocatable: texts(t.Allocatable),
 		Offerings: make([]*api.Offering, 0, len(t.Offerings)), VolumeAttachments: t.VolumeAttachments,
+		Charges: &api.Charges{
+			Volumes: t.Charges.Volumes, PublicIpv4: t.Charges.PublicIPv4, BaselineCpu: t.Charges.BaselineCPU, SurplusCpu: t.Charges.SurplusCPU,
+		},
 	}
 	for _, o := range t.Offerings {
 		out.Offerings = append(out.Offerings, &api.Offering{
@@ -45,6 +48,7 @@ func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string) *ap
 	if p.Spec.Weight != nil {
 		out.Weight = *p.Spec.Weight
 	}
+	out.NodeCost, _ = catalog.NodeCost(p.Annotations) // A condition of the NodePool reports the error.
 	var requirements []catalog.Requirement
 	for _, r := range spec.Requirements {
 		requirements = append(requirements, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})

@@ -1,6 +1,8 @@
 package consolidate
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -53,17 +55,29 @@ func Used(n *corev1.Node, pods []*corev1.Pod) float64 {
 	return min(share, 1)
 }
 
-// PriceIn returns what the offering costs in USD per hour by the types; 0 if they do not have it.
-func PriceIn(types map[string][]catalog.InstanceType, o Offer) float64 {
-	for _, list := range types {
-		for i := range list {
-			if list[i].Name != o.InstanceType {
-				continue
-			}
-			for _, of := range list[i].Offerings {
-				if of.Zone == o.Zone && of.CapacityType == o.CapacityType {
-					return of.Price
-				}
+// PriceIn returns what a node of the offering costs in USD per hour by the catalog: by the class of its NodePool, or by any other class where that
+// one has no such offering. It is 0 if none has it.
+func PriceIn(cat catalog.State, o Offer) float64 {
+	pool := cat.NodePools[o.NodePool]
+	if price := priceOf(cat.InstanceTypes[pool.NodeClass], o); price > 0 {
+		return price + pool.NodeCost
+	}
+	for _, class := range slices.Sorted(maps.Keys(cat.InstanceTypes)) {
+		if price := priceOf(cat.InstanceTypes[class], o); price > 0 {
+			return price + pool.NodeCost
+		}
+	}
+	return 0
+}
+
+func priceOf(types []catalog.InstanceType, o Offer) float64 {
+	for i := range types {
+		if types[i].Name != o.InstanceType {
+			continue
+		}
+		for _, of := range types[i].Offerings {
+			if of.Zone == o.Zone && of.CapacityType == o.CapacityType {
+				return of.Price
 			}
 		}
 	}

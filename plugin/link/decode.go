@@ -85,6 +85,7 @@ func nodePool(p *api.NodePool) catalog.NodePool {
 		Requirements: requirements(p.GetRequirements()), Weight: p.GetWeight(),
 		Limits: quantities(p.GetLimits()), Usage: quantities(p.GetUsage()),
 		Ready: p.GetReady(), NotReadyMessage: p.GetNotReadyMessage(), Generation: p.GetGeneration(),
+		NodeCost: p.GetNodeCost(),
 	}
 }
 
@@ -94,7 +95,7 @@ func instanceTypes(list []*api.InstanceType) []catalog.InstanceType {
 		it := catalog.InstanceType{
 			Name: t.GetName(), Labels: t.GetLabels(),
 			Capacity: quantities(t.GetCapacity()), Allocatable: quantities(t.GetAllocatable()),
-			VolumeAttachments: t.GetVolumeAttachments(),
+			VolumeAttachments: t.GetVolumeAttachments(), Charges: charges(t.GetCharges()),
 		}
 		for _, o := range t.GetOfferings() {
 			it.Offerings = append(it.Offerings, catalog.Offering{
@@ -106,6 +107,12 @@ func instanceTypes(list []*api.InstanceType) []catalog.InstanceType {
 		out = append(out, it)
 	}
 	return out
+}
+
+func charges(c *api.Charges) catalog.Charges {
+	return catalog.Charges{
+		Volumes: c.GetVolumes(), PublicIPv4: c.GetPublicIpv4(), BaselineCPU: c.GetBaselineCpu(), SurplusCPU: c.GetSurplusCpu(),
+	}
 }
 
 func inFlightNode(n *api.InFlightNode) catalog.InFlightNode {

@@ -40,6 +40,9 @@ func claim(c plan.Claim) *api.Claim {
 		Expected: &api.Expected{
 			InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
 			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price,
+			Cost: &api.Cost{
+				Instance: c.Cost.Instance, Volumes: c.Cost.Volumes, PublicIpv4: c.Cost.PublicIPv4, Burst: c.Cost.Burst, Declared: c.Cost.Declared,
+			},
 		},
 	}
 	for _, r := range c.Requirements {

@@ -199,8 +199,11 @@ func script() [][]*api.CatalogUpdate {
 		{
 			{
 				Generation: 1, Full: true,
-				NodePools: []*api.NodePool{{Name: "a", Limits: map[string]string{"cpu": "10", "memory": "broken"}}, {Name: "b"}},
-				InFlight:  []*api.InFlightNode{{NodeClaim: "a-1", NodeName: "ip-1", Phase: api.Phase_PHASE_READY, Deadline: 1000}},
+				NodePools: []*api.NodePool{{Name: "a", Limits: map[string]string{"cpu": "10", "memory": "broken"}, NodeCost: 0.25}, {Name: "b"}},
+				InstanceTypes: []*api.InstanceTypes{{NodeClass: "class", Types: []*api.InstanceType{{
+					Name: "t3.small", Charges: &api.Charges{Volumes: 0.002, PublicIpv4: 0.005, BaselineCpu: 400, SurplusCpu: 0.05},
+				}}}},
+				InFlight: []*api.InFlightNode{{NodeClaim: "a-1", NodeName: "ip-1", Phase: api.Phase_PHASE_READY, Deadline: 1000}},
 			},
 			{Generation: 2, RemovedNodePools: []string{"b"}, InFlight: []*api.InFlightNode{{NodeClaim: "a-2"}}},
 			{Generation: 3, Ended: []*api.InFlightEnd{{NodeClaim: "a-1", Outcome: api.Outcome_OUTCOME_INITIALIZED, UnboundPods: []string{"u"}}}},
@@ -217,6 +220,10 @@ func TestCatalogStream(t *testing.T) {
 	}
 	if want := (corev1.ResourceList{"cpu": resource.MustParse("10")}); !cmp.Equal(full.State.NodePools["a"].Limits, want) {
 		t.Errorf("limits %v: what is no quantity must be left out, and nothing else", full.State.NodePools["a"].Limits)
+	}
+	want := catalog.Charges{Volumes: 0.002, PublicIPv4: 0.005, BaselineCPU: 400, SurplusCPU: 0.05}
+	if got := full.State.InstanceTypes["class"]; len(got) != 1 || got[0].Charges != want || full.State.NodePools["a"].NodeCost != 0.25 {
+		t.Errorf("charges %+v, node cost %v", got, full.State.NodePools["a"].NodeCost)
 	}
 	second := receive(t, c.updates)
 	if second.Full || !cmp.Equal(second.Changed, []string{"a-2"}) || len(second.State.NodePools) != 1 || len(second.State.InFlight) != 2 {

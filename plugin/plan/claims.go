@@ -108,6 +108,10 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	requests.add(o.free, -1)
 	requests.add(n.sum, 1)
 	c.Requests = m.dims.list(requests)
+	offering := o.Offering
+	offering.Price -= pool.NodeCost
+	c.Cost = s.CostOf(&offering, pool.NodeCost, requests[dimCPU])
+	c.Expected.Price = c.Cost.Total()
 	values := m.market.openValues(p, n)
 	c.Labels = m.market.nodeLabels(o, values)
 	m.claimForms.write(&c, f, sp, pool, values)
@@ -128,7 +132,8 @@ func (p *problem) parts(n node) []relations.Part {
 	return sortedParts(out)
 }
 
-// shared are the offers of the node's pool that hold all of its units.
+// shared are the offers of the node's pool that hold all of its units. Burstable instances on which these would use more than the baseline are
+// not among them, unless the node's own does: EC2, which knows prices without surplus charges, would choose them.
 func (mk *market) shared(p *problem, n node) bitset.Set {
 	both := p.units[n.items[0].unit].fits.Clone()
 	for _, it := range n.items[1:] {
@@ -136,13 +141,13 @@ func (mk *market) shared(p *problem, n node) bitset.Set {
 	}
 	out, in := bitset.New(len(mk.offers)), mk.pools[mk.offers[n.offer].pool].offers
 	var free vec // Offers of a type share what they have.
-	large := false
+	large, bursting := false, mk.offers[n.offer].bursts(n.sum)
 	for oi := in[0]; oi < in[1]; oi++ {
 		if !both.Has(oi) {
 			continue
 		}
 		if has := mk.offers[oi].free; free == nil || &has[0] != &free[0] {
-			free, large = has, has.holds(n.sum)
+			free, large = has, has.holds(n.sum) && (bursting || !mk.offers[oi].bursts(n.sum))
 		}
 		if large {
 			out.Add(oi)

@@ -110,7 +110,7 @@ func (ss *spotSpread) spreadOut(p *problem, nodes []node, key spotKey, l spotLim
 				continue
 			}
 			if oi := ss.roomy(others[i], nodes[i].sum[dimPods], l); oi >= 0 {
-				extra := (ss.market.offers[oi].Price - ss.market.offers[nodes[i].offer].Price) / float64(nodes[i].sum[dimPods])
+				extra := (ss.market.offers[oi].cost(nodes[i].sum) - ss.market.offers[nodes[i].offer].cost(nodes[i].sum)) / float64(nodes[i].sum[dimPods])
 				if best < 0 || extra < least-1e-12 {
 					best, to, least = i, oi, extra
 				}
@@ -160,12 +160,12 @@ func (ss *spotSpread) roomy(offers []int, pods int64, l spotLimit) int {
 // cheapest first.
 func (ss *spotSpread) substitutes(p *problem, n *node) []int {
 	now := &ss.market.offers[n.offer]
-	most := now.Price * (1 + or(ss.in.Options.SpotPremium, defaultSpotPremium))
+	most := now.cost(n.sum) * (1 + or(ss.in.Options.SpotPremium, defaultSpotPremium))
 	own, _ := ss.spotKey(n.offer)
 	var out []int
 	for oi := ss.market.pools[now.pool].offers[0]; oi < ss.market.pools[now.pool].offers[1]; oi++ {
 		o := &ss.market.offers[oi]
-		if o.Price > most || !p.may.Has(oi) || !o.free.holds(n.sum) || !ss.countsNoMore(o.shape, now.shape) {
+		if o.cost(n.sum) > most || !p.may.Has(oi) || !o.free.holds(n.sum) || !ss.countsNoMore(o.shape, now.shape) {
 			continue
 		}
 		if key, _ := ss.spotKey(oi); key == own {
@@ -175,7 +175,7 @@ func (ss *spotSpread) substitutes(p *problem, n *node) []int {
 			out = append(out, oi)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(ss.market.offers[a].Price, ss.market.offers[b].Price) })
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(ss.market.offers[a].cost(n.sum), ss.market.offers[b].cost(n.sum)) })
 	return out
 }
 

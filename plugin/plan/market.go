@@ -53,6 +53,10 @@ type offer struct {
 	shape, pool int
 	region      string
 	free        vec
+	// cpu is what pods and daemon pods may request together, in thousandths.
+	cpu int64
+	// charges are those of the instance type.
+	charges *catalog.Charges
 }
 
 // market is what can be bought: the NodePools, their instance types and their offers, each known by its index.

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
-	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 	"github.com/slipway-k8s/slipway/plugin/plan/nodematch"
 	"github.com/slipway-k8s/slipway/plugin/plan/relations"
@@ -19,8 +18,8 @@ type model struct {
 	dims    dims
 	classes []class
 	rooms   []room
-	// bins are the offers as packing sees them; nil until it asks.
-	bins []binpack.Bin
+	// bins are what packing chooses from; empty until it asks.
+	bins bins
 	// lessons are of earlier tries; again says that there are new ones, so that the plan has to be made again.
 	lessons      *lessons
 	again        bool

@@ -57,10 +57,11 @@ func (mb *marketBuilder) addShape(pi int, it *catalog.InstanceType) {
 		if of.Zone != zone {
 			zone, region = of.Zone, mb.market.region(of.Zone)
 		}
-		o := offer{Offering: *of, shape: len(mb.market.types), pool: pi, region: region, free: free}
+		o := offer{Offering: *of, shape: len(mb.market.types), pool: pi, region: region, free: free, cpu: free[dimCPU], charges: &it.Charges}
 		if !priced(of) || !mb.market.poolAllows(p, &s, &o) {
 			continue
 		}
+		o.Price += p.NodeCost
 		mb.market.offers = append(mb.market.offers, o)
 	}
 	s.offers[1] = len(mb.market.offers)

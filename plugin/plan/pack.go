@@ -23,11 +23,17 @@ type packing struct {
 
 // pack solves for the pools of one weight and books what it uses on their limits.
 func (m *model) pack(units []unit, weight int32) packing {
-	p := m.newProblem(slices.Clone(units), weight)
+	if m.bins.list == nil {
+		m.bins = newBins(&m.market, false)
+	}
+	p := m.newProblem(slices.Clone(units), weight, m.bins)
 	found := binpack.Solve(&p.packing, binpack.Options{
 		Efforts: m.in.Options.efforts(m.in.sketch), Sketch: m.in.sketch, Bound: !m.in.sketch && p.plain(), Budget: m.in.budget,
 	})
 	pk := packing{problem: p, best: p.split(found.Boxes), firstFit: found.FirstFit, values: found.Values, bound: found.Bound}
+	if len(m.bins.partial) > 0 {
+		pk.bound = 0 // A burstable node may cost less than its bin.
+	}
 	m.spotSpread.diversify(p, pk.best.nodes)
 	m.market.book(pk.best.nodes, 1)
 	return pk

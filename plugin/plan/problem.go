@@ -17,8 +17,9 @@ type problem struct {
 	weight int32
 	// may are the offers of these pools that are available.
 	may bitset.Set
-	// packing is the same in terms of items and bins: units that are alike are one item type, offers are bins.
+	// packing is the same in terms of items and bins: units that are alike are one item type.
 	packing binpack.Problem
+	bins    bins
 	// of are the units of each item type.
 	of [][]int
 }
@@ -39,8 +40,8 @@ type solution struct {
 	left  []int
 }
 
-func (m *model) newProblem(units []unit, weight int32) *problem {
-	p := &problem{m: m, units: units, weight: weight, may: m.market.available.Clone()}
+func (m *model) newProblem(units []unit, weight int32, b bins) *problem {
+	p := &problem{m: m, units: units, weight: weight, may: m.market.available.Clone(), bins: b}
 	var room [][]int64
 	for pi := range m.market.pools {
 		if m.market.pools[pi].Weight != weight {
@@ -52,21 +53,9 @@ func (m *model) newProblem(units []unit, weight int32) *problem {
 		}
 		room = append(room, left)
 	}
-	p.packing.Bins, p.packing.Room, p.packing.Most = candidates(m), room, p.nodeLimit()
+	p.packing.Bins, p.packing.Room, p.packing.Most = b.list, room, p.nodeLimit()
 	p.findItems()
 	return p
-}
-
-// candidates returns the offers as bins, made when they are first asked for.
-func candidates(m *model) []binpack.Bin {
-	if m.bins == nil {
-		m.bins = make([]binpack.Bin, len(m.market.offers))
-		for oi := range m.market.offers {
-			o := &m.market.offers[oi]
-			m.bins[oi] = binpack.Bin{Pool: o.pool, Group: o.shape, Price: o.Price, Free: binpack.Vec(o.free), Usage: m.market.types[o.shape].usage}
-		}
-	}
-	return m.bins
 }
 
 // findItems joins units that are alike to packing.
@@ -80,7 +69,7 @@ func (p *problem) findItems() {
 		}
 		fits := u.fits.Clone()
 		fits.Intersect(p.may)
-		it := binpack.ItemType{Need: binpack.Vec(u.need), Fits: bitset.Set(fits), Memberships: rules.of(u), Choices: choices.of(u)}
+		it := binpack.ItemType{Need: binpack.Vec(u.need), Fits: p.bins.fits(fits, u.need[dimCPU]), Memberships: rules.of(u), Choices: choices.of(u)}
 		for _, part := range u.parts {
 			it.Pods += part.N
 		}
@@ -207,7 +196,7 @@ func (p *problem) cost(nodes []node) float64 {
 	// Summed in the order of prices, so that the order of nodes does not change the last digit.
 	prices := make([]float64, len(nodes))
 	for i := range nodes {
-		prices[i] = p.m.market.offers[nodes[i].offer].Price
+		prices[i] = p.m.market.offers[nodes[i].offer].cost(nodes[i].sum)
 	}
 	return sorted(prices)
 }
@@ -230,7 +219,7 @@ func (p *problem) split(boxes []binpack.Box) solution {
 	}
 	next := make([]int, len(p.of))
 	for _, b := range boxes {
-		n := node{offer: b.Bin, sum: make(vec, len(p.m.dims))}
+		n := node{offer: p.bins.offer(b.Bin), sum: make(vec, len(p.m.dims))}
 		for _, it := range b.Items {
 			for c := it.N; c > 0; {
 				ui := p.of[it.Type][next[it.Type]]

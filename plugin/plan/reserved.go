@@ -106,11 +106,12 @@ func (cr *capacityReservations) elsewhere(p *problem, n *node) float64 {
 			continue
 		}
 		highest = max(highest, o.Price*share(n.sum, o.free))
-		if !o.free.holds(n.sum) || best > 0 && o.Price >= best {
+		price := o.cost(n.sum)
+		if !o.free.holds(n.sum) || best > 0 && price >= best {
 			continue
 		}
 		if !slices.ContainsFunc(n.items, func(it item) bool { return !p.units[it.unit].fits.Has(oi) }) {
-			best = o.Price
+			best = price
 		}
 	}
 	if best > 0 {

@@ -154,6 +154,8 @@ type Claim struct {
 	Requirements []catalog.Requirement
 	// Expected is the offering that the plan counts on.
 	Expected Offer
+	// Cost is the price of the expected offering by part, in USD per hour.
+	Cost catalog.Cost
 	// Alternatives are the instance types that also run all pods, cheapest first, the expected one first, 60 at most
 	// (the limit of CreateFleet's overrides as Karpenter uses it).
 	Alternatives []string
@@ -175,7 +177,7 @@ type Claim struct {
 type Offer struct {
 	// InstanceType, Zone and CapacityType as in the catalog.
 	InstanceType, Zone, CapacityType string
-	// Price in USD per hour.
+	// Price is what the node costs in USD per hour, with what its NodePool declares (catalog.NodePool.NodeCost).
 	Price float64
 }
 

@@ -124,6 +124,7 @@ func (o *Outcome) explainClaim(ctx context.Context, w io.Writer, pod string) boo
 		o.asks(w, class)
 		e := c.Expected
 		fmt.Fprintf(w, "  Node: %s, %s in %s, %.4f USD per hour, NodePool %s\n", e.InstanceType, e.CapacityType, e.Zone, e.Price, c.NodePool)
+		fmt.Fprintf(w, "  Its price: %s\n", c.Cost)
 		o.whyNode(ctx, w, c, class)
 		o.ignored(w, class)
 		o.otherPools(ctx, w, class, c.NodePool)

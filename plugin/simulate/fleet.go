@@ -28,7 +28,7 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 				CapacityType: c.Node.Labels[karpv1.CapacityTypeLabelKey],
 			},
 		}
-		node.Price = consolidate.PriceIn(cat.InstanceTypes, node.Offer)
+		node.Price = consolidate.PriceIn(cat, node.Offer)
 		for _, p := range c.Pods {
 			if disruption.Occupies(p) {
 				node.Pods = append(node.Pods, consolidate.Pod{

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
@@ -49,8 +50,10 @@ type Node struct {
 	Zone string `json:"zone"`
 	// CapacityType is spot or on-demand.
 	CapacityType string `json:"capacityType"`
-	// Price in USD per hour.
+	// Price in USD per hour, the sum of Cost.
 	Price float64 `json:"price"`
+	// Cost is the price by part.
+	Cost catalog.Cost `json:"cost"`
 	// Pods as namespace/name.
 	Pods []string `json:"pods"`
 	// Alternatives is the number of instance types that EC2 may choose from.
@@ -89,7 +92,7 @@ func (o *Outcome) Result(ctx context.Context) Result {
 	bound := o.LowerBound(ctx)
 	out := Result{
 		Nodes: []Node{}, Existing: []Existing{}, Unschedulable: []Unschedulable{}, Problems: []input.Problem{},
-		CostPerHour: o.Plan.CostPerHour, LowerBoundPerHour: bound, BoundSeconds: time.Since(began).Seconds(),
+		CostPerHour: catalog.Micro(o.Plan.CostPerHour), LowerBoundPerHour: bound, BoundSeconds: time.Since(began).Seconds(),
 		FirstFitPerHour: o.Plan.FirstFitPerHour,
 		PlanSeconds:     (o.PlanTime + o.VerifyTime).Seconds(), VerifySeconds: o.VerifyTime.Seconds(), Rounds: o.Rounds,
 		PeakRSSMiB: peakRSSMiB(),
@@ -98,7 +101,8 @@ func (o *Outcome) Result(ctx context.Context) Result {
 	for _, c := range o.Plan.Claims {
 		out.Nodes = append(out.Nodes, Node{
 			Name: c.Name, NodePool: c.NodePool, InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
-			CapacityType: c.Expected.CapacityType, Price: c.Expected.Price, Pods: podsOf(c.Members), Alternatives: len(c.Alternatives),
+			CapacityType: c.Expected.CapacityType, Price: catalog.Micro(c.Expected.Price), Cost: rounded(c.Cost), Pods: podsOf(c.Members),
+			Alternatives: len(c.Alternatives),
 		})
 	}
 	for _, p := range o.Plan.Placements {
@@ -114,6 +118,13 @@ func (o *Outcome) Result(ctx context.Context) Result {
 		out.Unschedulable = append(out.Unschedulable, Unschedulable{Pod: h.Pod, Reasons: []Reason{{Code: h.Code, Reason: h.Reason}}})
 	}
 	return out
+}
+
+func rounded(c catalog.Cost) catalog.Cost {
+	return catalog.Cost{
+		Instance: catalog.Micro(c.Instance), Volumes: catalog.Micro(c.Volumes), PublicIPv4: catalog.Micro(c.PublicIPv4),
+		Burst: catalog.Micro(c.Burst), Declared: catalog.Micro(c.Declared),
+	}
 }
 
 func podsOf(members []plan.Member) []string {

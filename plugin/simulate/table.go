@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -215,6 +216,11 @@ func (r Reason) String() string {
 func (o *Outcome) bill(w io.Writer, r Result) {
 	fmt.Fprintf(w, "Bill: %.4f USD per hour, %.2f USD per month\n", r.CostPerHour, r.CostPerHour*hoursPerMonth)
 	if r.CostPerHour > 0 {
+		sum := catalog.Cost{}
+		for i := range o.Plan.Claims {
+			sum = sum.Plus(o.Plan.Claims[i].Cost)
+		}
+		fmt.Fprintf(w, "  of it: %s\n", sum)
 		fmt.Fprintf(w, "  no set of nodes for these pods costs less than %.4f (%s)\n", r.LowerBoundPerHour, over(r.CostPerHour, r.LowerBoundPerHour))
 		if r.FirstFitPerHour > 0 {
 			fmt.Fprintf(w, "  first-fit decreasing would pay %.4f (%s)\n", r.FirstFitPerHour, than(r.FirstFitPerHour, r.CostPerHour))

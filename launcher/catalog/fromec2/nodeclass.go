@@ -16,6 +16,7 @@ func NodeClass(class *awsv1.EC2NodeClass) catalog.NodeClass {
 		AMIFamily:            Family(class),
 		RAID0:                value(spec.InstanceStorePolicy) == awsv1.InstanceStorePolicyRAID0,
 		ConnectionTracking:   spec.ConnectionTracking != nil,
+		PublicIPv4:           value(spec.AssociatePublicIPAddress),
 		NestedVirtualization: spec.CPUOptions != nil && value(spec.CPUOptions.NestedVirtualization) == "enabled",
 	}
 	if k := spec.Kubelet; k != nil {
@@ -29,6 +30,9 @@ func NodeClass(class *awsv1.EC2NodeClass) catalog.NodeClass {
 		d := catalog.BlockDevice{DeviceName: value(m.DeviceName), Root: m.RootVolume}
 		if m.EBS != nil && m.EBS.VolumeSize != nil {
 			d.SizeBytes = m.EBS.VolumeSize.Value()
+		}
+		if m.EBS != nil {
+			d.Type, d.IOPS, d.MiBps = value(m.EBS.VolumeType), value(m.EBS.IOPS), value(m.EBS.Throughput)
 		}
 		out.BlockDevices = append(out.BlockDevices, d)
 	}

@@ -80,6 +80,7 @@ func interruptible(capacityType string) bool {
 // trim leaves the claim those alternatives, zones and capacity types that cost no more than limit wherever EC2 may launch them.
 // The expected instance type in its zone and capacity type stays.
 func (b *Bound) trim(c *plan.Claim, limit float64) {
+	limit -= b.Catalog.NodePools[c.NodePool].NodeCost // Offerings' prices are without it.
 	types := b.Catalog.InstanceTypes[b.Catalog.NodePools[c.NodePool].NodeClass]
 	offerings := func(name string) []catalog.Offering {
 		if at := slices.IndexFunc(types, func(t catalog.InstanceType) bool { return t.Name == name }); at >= 0 {

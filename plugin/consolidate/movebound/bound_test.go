@@ -15,11 +15,18 @@ import (
 
 // EC2 may launch any alternative in any zone that is left: none of them costs more than the limit, and none is what goes.
 func TestBoundTrims(t *testing.T) {
+	for _, nodeCost := range []float64{0, 0.4} {
+		t.Run(fmt.Sprint("declared ", nodeCost), func(t *testing.T) { testBoundTrims(t, nodeCost) })
+	}
+}
+
+func testBoundTrims(t *testing.T, nodeCost float64) {
+	t.Helper()
 	offering := func(zone, capacity string, price float64) catalog.Offering {
 		return catalog.Offering{Zone: zone, CapacityType: capacity, Price: price, Available: true}
 	}
 	cat := catalog.State{
-		NodePools: map[string]catalog.NodePool{"pool": {Name: "pool", NodeClass: "class"}},
+		NodePools: map[string]catalog.NodePool{"pool": {Name: "pool", NodeClass: "class", NodeCost: nodeCost}},
 		InstanceTypes: map[string][]catalog.InstanceType{"class": {
 			{Name: "expected", Offerings: []catalog.Offering{
 				offering("a", "on-demand", 1), offering("b", "on-demand", 1.1), offering("c", "on-demand", 3), offering("a", "spot", 8),
@@ -35,14 +42,14 @@ func TestBoundTrims(t *testing.T) {
 	}
 	all := []string{"expected", "cheap", "dear-in-b", "dear-in-c", "goes"}
 	c := plan.Claim{
-		NodePool: "pool", Alternatives: all, Expected: plan.Offer{InstanceType: "expected", Zone: "a", CapacityType: "on-demand", Price: 1},
+		NodePool: "pool", Alternatives: all, Expected: plan.Offer{InstanceType: "expected", Zone: "a", CapacityType: "on-demand", Price: 1 + nodeCost},
 		Requirements: []catalog.Requirement{
 			in(corev1.LabelInstanceTypeStable, all...), in(corev1.LabelTopologyZone, "a", "b", "c"), in("karpenter.sh/capacity-type", "on-demand", "spot"),
 		},
 	}
 	given := fmt.Sprint(c)
 	b := movebound.Bound{
-		Most: 1.5, Going: []consolidate.Offer{{NodePool: "pool", InstanceType: "goes", CapacityType: "on-demand"}}, Catalog: cat,
+		Most: 1.5 + nodeCost, Going: []consolidate.Offer{{NodePool: "pool", InstanceType: "goes", CapacityType: "on-demand"}}, Catalog: cat,
 	}
 	claims := []plan.Claim{c}
 	if why := b.Keep(claims); why != "" {

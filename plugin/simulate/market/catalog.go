@@ -87,6 +87,11 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	if p.Spec.Weight != nil {
 		out.Weight = *p.Spec.Weight
 	}
+	declared, err := catalog.NodeCost(p.Annotations)
+	if err != nil {
+		b.problem("NodePool "+p.Name, "metadata.annotations["+catalog.NodeCostAnnotation+"]", "%v", err)
+	}
+	out.NodeCost = declared
 	no := func(why string) {
 		if out.Ready {
 			out.Ready, out.NotReadyMessage = false, why
@@ -161,6 +166,9 @@ func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
 		}
 		if t.Offerings = b.market.offerings(facts.Name, zones); len(t.Offerings) == 0 {
 			continue
+		}
+		for i := range t.Offerings {
+			t.Offerings[i].Price += t.Charges.Fixed()
 		}
 		if len(zones) > 0 {
 			t.Labels[corev1.LabelTopologyRegion] = region(zones[0].Zone)

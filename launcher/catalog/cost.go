@@ -1,0 +1,211 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// hoursPerMonth converts AWS's monthly prices: 365 days of 24 hours in 12 months, as the AWS Pricing Calculator counts.
+const hoursPerMonth = 730
+
+// Rates are a region's prices of what nodes use beside their instances.
+type Rates struct {
+	// Volumes by EBS volume type, such as gp3.
+	Volumes map[string]VolumeRate
+	// PublicIPv4 is USD per hour of one address in use.
+	PublicIPv4 float64
+	// SurplusCPU is USD per vCPU-hour beyond the baseline, by family of burstable instance types that launch in unlimited mode, such as t3.
+	SurplusCPU map[string]float64
+}
+
+// VolumeRate is the price of one EBS volume type.
+type VolumeRate struct {
+	// GiB, IOPS and MiBps are USD per month of one provisioned GiB, I/O operation per second, and MiB per second.
+	GiB, IOPS, MiBps float64
+	// FreeIOPS and FreeMiBps are included in the price of the size.
+	FreeIOPS, FreeMiBps int64
+}
+
+// perHour returns what a volume costs in USD per hour.
+func (r VolumeRate) perHour(d BlockDevice) float64 {
+	gib := math.Ceil(float64(d.volumeBytes()) / (1 << 30))
+	month := gib*r.GiB + float64(max(d.IOPS-r.FreeIOPS, 0))*r.IOPS + float64(max(d.MiBps-r.FreeMiBps, 0))*r.MiBps
+	return month / hoursPerMonth
+}
+
+// BuiltinRates returns the prices of us-east-1, for use where the Price List API has none. They are of November 2026, from the pages "Amazon
+// EBS pricing" (aws.amazon.com/ebs/pricing), "Amazon VPC pricing" (aws.amazon.com/vpc/pricing, public IPv4 addresses) and "Amazon EC2
+// On-Demand Pricing" (aws.amazon.com/ec2/pricing/on-demand, T2/T3/T4g unlimited mode). Of io2, whose IOPS have three tiers, it is the first.
+func BuiltinRates() *Rates {
+	return &Rates{
+		Volumes: map[string]VolumeRate{
+			"gp3":      {GiB: 0.08, IOPS: 0.005, MiBps: 0.04, FreeIOPS: 3000, FreeMiBps: 125},
+			"gp2":      {GiB: 0.10},
+			"io1":      {GiB: 0.125, IOPS: 0.065},
+			"io2":      {GiB: 0.125, IOPS: 0.065},
+			"st1":      {GiB: 0.045},
+			"sc1":      {GiB: 0.015},
+			"standard": {GiB: 0.05},
+		},
+		PublicIPv4: 0.005,
+		SurplusCPU: map[string]float64{"t3": 0.05, "t3a": 0.05, "t4g": 0.04},
+	}
+}
+
+// Charges are what a node of an instance type and class costs beside its instance.
+type Charges struct {
+	// Volumes and PublicIPv4 are USD per hour.
+	Volumes, PublicIPv4 float64
+	// BaselineCPU is the CPU, in thousandths, up to which a burstable instance costs nothing more; 0 for types without surplus charges.
+	BaselineCPU int64
+	// SurplusCPU is USD per hour and CPU beyond BaselineCPU.
+	SurplusCPU float64
+}
+
+// Fixed returns the USD per hour that every node of the type costs beside its instance.
+func (c Charges) Fixed() float64 { return c.Volumes + c.PublicIPv4 }
+
+// Burst returns the USD per hour that so much used CPU, in thousandths, costs beyond the baseline.
+func (c Charges) Burst(cpu int64) float64 {
+	if c.BaselineCPU == 0 {
+		return 0
+	}
+	return float64(max(cpu-c.BaselineCPU, 0)) / 1000 * c.SurplusCPU
+}
+
+// charges returns what nodes of the type cost beside their instance.
+func charges(f Facts, class NodeClass) Charges {
+	rates := class.Rates
+	if rates == nil {
+		rates = BuiltinRates()
+	}
+	out := Charges{}
+	for _, d := range volumes(class) {
+		out.Volumes += rates.Volumes[d.volumeType()].perHour(d)
+	}
+	out.Volumes = Micro(out.Volumes)
+	if class.PublicIPv4 {
+		out.PublicIPv4 = rates.PublicIPv4
+	}
+	family, size, _ := strings.Cut(f.Name, ".")
+	if price := rates.SurplusCPU[family]; f.Burstable && price > 0 {
+		if share, ok := baselines()[size]; ok {
+			out.BaselineCPU, out.SurplusCPU = share*f.VCPUs, price
+		}
+	}
+	return out
+}
+
+// baselines returns the thousandths of a vCPU that each vCPU of a T3, T3a or T4g instance earns credits for, by size (EC2 User Guide, "Key
+// concepts for burstable performance instances", baseline utilization per vCPU).
+func baselines() map[string]int64 {
+	return map[string]int64{"nano": 50, "micro": 100, "small": 200, "medium": 200, "large": 300, "xlarge": 400, "2xlarge": 400}
+}
+
+// volumes returns the EBS volumes of the class's nodes: those of spec.blockDeviceMappings, or the defaults of its AMI family (DefaultVolumes).
+// A custom AMI's own volumes are not known.
+func volumes(class NodeClass) []BlockDevice {
+	if len(class.BlockDevices) == 0 {
+		return DefaultVolumes(class.AMIFamily)
+	}
+	return class.BlockDevices
+}
+
+// DefaultVolumes returns the volumes of nodes whose class has no spec.blockDeviceMappings, by AMI family: 20 GiB for the files of kubelet and
+// containerd, and on Bottlerocket 4 GiB for the system. A custom AMI keeps its own.
+func DefaultVolumes(family string) []BlockDevice {
+	root := RootDevice(family)
+	switch {
+	case root == "":
+		return nil
+	case family == FamilyBottlerocket:
+		return []BlockDevice{{DeviceName: "/dev/xvda", SizeBytes: 4 << 30}, {DeviceName: root, SizeBytes: DefaultVolumeBytes}}
+	}
+	return []BlockDevice{{DeviceName: root, SizeBytes: DefaultVolumeBytes}}
+}
+
+// Cost is what a node costs, in USD per hour and by part.
+type Cost struct {
+	// Instance is the price of the offering.
+	Instance float64 `json:"instance"`
+	// Volumes is the price of its EBS volumes.
+	Volumes float64 `json:"volumes,omitempty"`
+	// PublicIPv4 is the price of its public address.
+	PublicIPv4 float64 `json:"publicIPv4,omitempty"`
+	// Burst is the price of CPU beyond the baseline of a burstable instance.
+	Burst float64 `json:"burst,omitempty"`
+	// Declared is what the NodePool's annotation NodeCostAnnotation declares.
+	Declared float64 `json:"declared,omitempty"`
+}
+
+// Total returns the sum.
+func (c Cost) Total() float64 { return c.Instance + c.Volumes + c.PublicIPv4 + c.Burst + c.Declared }
+
+// Plus returns the sum by part.
+func (c Cost) Plus(o Cost) Cost {
+	return Cost{c.Instance + o.Instance, c.Volumes + o.Volumes, c.PublicIPv4 + o.PublicIPv4, c.Burst + o.Burst, c.Declared + o.Declared}
+}
+
+// String returns the parts that are not zero, such as "instance 0.0336 + volumes 0.0022".
+func (c Cost) String() string {
+	out := fmt.Sprintf("instance %.4f", c.Instance)
+	for _, part := range []struct {
+		name string
+		usd  float64
+	}{{"volumes", c.Volumes}, {"public IPv4", c.PublicIPv4}, {"burst", c.Burst}, {"declared", c.Declared}} {
+		if part.usd > 0 {
+			out += fmt.Sprintf(" + %s %.4f", part.name, part.usd)
+		}
+	}
+	return out
+}
+
+// Micro rounds USD to millionths, as price lists have them.
+func Micro(usd float64) float64 { return math.Round(usd*1e6) / 1e6 }
+
+// FormatCost returns the value of CostAnnotation.
+func FormatCost(c Cost) string {
+	for _, part := range []*float64{&c.Instance, &c.Volumes, &c.PublicIPv4, &c.Burst, &c.Declared} {
+		*part = Micro(*part)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return "" // A part that is no number: no cost is better than a wrong one.
+	}
+	return string(text)
+}
+
+// ParseCost parses the value of CostAnnotation; false if it has none that can be read.
+func ParseCost(text string) (Cost, bool) {
+	out := Cost{}
+	err := json.Unmarshal([]byte(text), &out)
+	return out, err == nil
+}
+
+// CostOf returns what a node of the offering costs while its pods request so much CPU, in thousandths. The NodePool declares the rest.
+func (t *InstanceType) CostOf(o *Offering, declared float64, cpu int64) Cost {
+	return Cost{
+		Instance: o.Price - t.Charges.Fixed(), Volumes: t.Charges.Volumes, PublicIPv4: t.Charges.PublicIPv4,
+		Burst: t.Charges.Burst(cpu), Declared: declared,
+	}
+}
+
+// NodeCost returns the USD per hour that a NodePool's annotation NodeCostAnnotation declares for each of its nodes; 0 without the annotation.
+// The error says what was expected.
+func NodeCost(annotations map[string]string) (float64, error) {
+	text, ok := annotations[NodeCostAnnotation]
+	if !ok {
+		return 0, nil
+	}
+	usd, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil || math.IsNaN(usd) || usd < 0 || usd > maxNodeCost {
+		return 0, fmt.Errorf("%q: a number of USD per hour from 0 to %d is expected; it counts as 0", text, maxNodeCost)
+	}
+	return usd, nil
+}
+
+// maxNodeCost is more than any instance costs per hour: a larger value is a mistake of units.
+const maxNodeCost = 10000

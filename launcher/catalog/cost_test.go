@@ -1,0 +1,79 @@
+package catalog
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+// TestVolumeCharges compares with the AWS Pricing Calculator, us-east-1.
+func TestVolumeCharges(t *testing.T) {
+	gib := int64(1 << 30)
+	for name, tc := range map[string]struct {
+		class NodeClass
+		month float64
+	}{
+		"AL2023's own":     {NodeClass{AMIFamily: FamilyAL2023}, 1.6},
+		"Bottlerocket's":   {NodeClass{AMIFamily: FamilyBottlerocket}, 1.92},
+		"a custom AMI's":   {NodeClass{AMIFamily: FamilyCustom}, 0},
+		"gp3":              {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, Type: "gp3", IOPS: 6000, MiBps: 250}}}, 8 + 15 + 5},
+		"gp3 without type": {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, IOPS: 3000, MiBps: 125}}}, 8},
+		"io2":              {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, Type: "io2", IOPS: 1000}}}, 12.5 + 65},
+		"two":              {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 10 * gib, Type: "gp2"}, {SizeBytes: 500 * gib, Type: "st1"}}}, 1 + 22.5},
+		"a part of a GiB":  {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: gib + 1, Type: "gp2"}}}, 0.2},
+		"an unknown type":  {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: gib, Type: "gp9"}}}, 0},
+	} {
+		if got := charges(Facts{Name: "m7g.large"}, tc.class); !near(got.Volumes, Micro(tc.month/730)) || got.PublicIPv4 != 0 || got.BaselineCPU != 0 {
+			t.Errorf("%s: %+v, want %v USD per month", name, got, tc.month)
+		}
+	}
+}
+
+func TestCharges(t *testing.T) {
+	got := charges(Facts{Name: "t3.medium", Burstable: true, VCPUs: 2}, NodeClass{AMIFamily: FamilyCustom, PublicIPv4: true})
+	if want := (Charges{PublicIPv4: 0.005, BaselineCPU: 400, SurplusCPU: 0.05}); got != want {
+		t.Errorf("t3.medium: %+v, want %+v", got, want)
+	}
+	if b := got.Burst(1400); !near(b, 0.05) || got.Burst(400) != 0 {
+		t.Errorf("1.4 CPUs cost %v more", b)
+	}
+	// T2 launches in standard mode: it is throttled, not charged.
+	if got := charges(Facts{Name: "t2.medium", Burstable: true, VCPUs: 2}, NodeClass{AMIFamily: FamilyCustom}); got != (Charges{}) {
+		t.Errorf("t2.medium: %+v", got)
+	}
+	rates := &Rates{Volumes: map[string]VolumeRate{"gp3": {GiB: 0.1}}, PublicIPv4: 0.007}
+	if got := charges(Facts{}, NodeClass{AMIFamily: FamilyAL2023, PublicIPv4: true, Rates: rates}); !near(got.Fixed(), Micro(2.0/730)+0.007) {
+		t.Errorf("with a region's own rates: %+v", got)
+	}
+}
+
+func TestNodeCost(t *testing.T) {
+	for text, want := range map[string]float64{"0.02": 0.02, " 1 ": 1, "0": 0} {
+		if got, err := NodeCost(map[string]string{NodeCostAnnotation: text}); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"-1", "", "NaN", "1e9", "0.02 USD"} {
+		if got, err := NodeCost(map[string]string{NodeCostAnnotation: text}); err == nil || got != 0 || !strings.Contains(err.Error(), "USD per hour") {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	if got, err := NodeCost(nil); got != 0 || err != nil {
+		t.Errorf("without the annotation: %v, %v", got, err)
+	}
+}
+
+func TestCostIsReadAsWritten(t *testing.T) {
+	c := Cost{Instance: 0.0336, Volumes: 0.002192, Burst: 0.01}
+	if got, ok := ParseCost(FormatCost(c)); !ok || got != c || !near(got.Total(), 0.045792) {
+		t.Errorf("%+v", got)
+	}
+	if _, ok := ParseCost("{"); ok {
+		t.Error("half an object is read")
+	}
+	if got, want := c.String(), "instance 0.0336 + volumes 0.0022 + burst 0.0100"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

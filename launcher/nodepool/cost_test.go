@@ -1,0 +1,28 @@
+package nodepool_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/nodepool"
+)
+
+// A declared cost that cannot be read is reported on the NodePool, which stays ready; the condition ends with the mistake.
+func TestUnreadableNodeCost(t *testing.T) {
+	pool := validPool(t)
+	pool.Annotations = map[string]string{catalog.NodeCostAnnotation: "2 cents"}
+	nodepool.SetConditions(t.Context(), pool, class(t, "ready"), nil)
+	got := pool.StatusConditions().Get(nodepool.ConditionNodeCost)
+	if !got.IsFalse() || !strings.Contains(got.Message, "slipway.dev/node-cost") || !strings.Contains(got.Message, "2 cents") {
+		t.Errorf("condition %+v", got)
+	}
+	if !pool.StatusConditions().Get("Ready").IsTrue() {
+		t.Error("the NodePool is not ready")
+	}
+	pool.Annotations[catalog.NodeCostAnnotation] = "0.02"
+	nodepool.SetConditions(t.Context(), pool, class(t, "ready"), nil)
+	if got := pool.StatusConditions().Get(nodepool.ConditionNodeCost); got != nil {
+		t.Errorf("condition %+v after the mistake is corrected", got)
+	}
+}

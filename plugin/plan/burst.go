@@ -1,0 +1,109 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/slipway-k8s/slipway/plugin/plan/binpack"
+	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
+)
+
+// bins are the offers as packing sees them, and which offer each is. A burstable instance costs more once its pods request more CPU than its
+// baseline: a bin has one price, so that such an offer is several bins, each with as much CPU as its price pays for.
+type bins struct {
+	list []binpack.Bin
+	// partial are the bins that have only a part of the CPU of their offer. They follow the offers, whose bins have all of it.
+	partial []partialBin
+}
+
+// partialBin is a bin with a part of the CPU of its offer.
+type partialBin struct {
+	offer int
+	// cpu is what pods may request, in thousandths.
+	cpu int64
+}
+
+// The prices of the bins of one offer grow by these factors. A plan's bin costs as much as a node with all its CPU in use. A lower bound's bin
+// costs as much as one with all the CPU of the bin before in use: no node costs less than its bin.
+const (
+	planGrowth  = 1.5
+	boundGrowth = 1.1
+)
+
+// newBins returns the bins of a plan, or those of a lower bound.
+func newBins(mk *market, bound bool) bins {
+	out := bins{list: make([]binpack.Bin, len(mk.offers))}
+	for oi := range mk.offers {
+		o := &mk.offers[oi]
+		out.list[oi] = binpack.Bin{Pool: o.pool, Group: o.shape, Price: o.Price, Free: binpack.Vec(o.free), Usage: mk.types[o.shape].usage}
+	}
+	for oi := range mk.offers {
+		out.split(mk, oi, bound)
+	}
+	return out
+}
+
+// split adds the partial bins of an offer, and sets the price of its whole one.
+func (b *bins) split(mk *market, oi int, bound bool) {
+	o := &mk.offers[oi]
+	charges, daemons := o.charges, o.daemonCPU()
+	whole := o.free[dimCPU]
+	cpu := max(charges.BaselineCPU-daemons, 0)
+	if charges.BaselineCPU == 0 || cpu >= whole {
+		return
+	}
+	growth := planGrowth
+	if bound {
+		growth = boundGrowth
+	}
+	price := o.Price + charges.Burst(daemons)
+	for cpu < whole {
+		full := o.Price + charges.Burst(daemons+cpu)
+		bin := b.list[oi]
+		bin.Price, bin.Free = price, slices.Clone(bin.Free)
+		if !bound {
+			bin.Price = full
+		}
+		bin.Free[dimCPU] = cpu
+		if cpu > 0 {
+			b.list, b.partial = append(b.list, bin), append(b.partial, partialBin{oi, cpu})
+		}
+		price = full
+		cpu += max(int64(1000*(growth-1)*full/charges.SurplusCPU), 1)
+	}
+	if !bound {
+		price = o.Price + charges.Burst(daemons+whole)
+	}
+	b.list[oi].Price = price
+}
+
+// offer returns the offer of a bin.
+func (b *bins) offer(bin int) int {
+	if whole := len(b.list) - len(b.partial); bin >= whole {
+		return b.partial[bin-whole].offer
+	}
+	return bin
+}
+
+// fits returns the bins that hold one item that requests so much CPU, of the offers that do.
+func (b *bins) fits(offers bitset.Set, cpu int64) bitset.Set {
+	if len(b.partial) == 0 {
+		return offers
+	}
+	out, whole := bitset.New(len(b.list)), len(b.list)-len(b.partial)
+	copy(out, offers)
+	for i, p := range b.partial {
+		if p.cpu >= cpu && offers.Has(p.offer) {
+			out.Add(whole + i)
+		}
+	}
+	return out
+}
+
+// daemonCPU returns the CPU that the daemon pods on a node of the offer request, in thousandths.
+func (o *offer) daemonCPU() int64 { return o.cpu - o.free[dimCPU] }
+
+// cost returns what a node of the offer costs in USD per hour with pods that request the sum.
+func (o *offer) cost(sum vec) float64 { return o.Price + o.charges.Burst(o.daemonCPU()+sum[dimCPU]) }
+
+// bursts reports whether pods that request the sum use more CPU than the baseline of the offer's instance.
+func (o *offer) bursts(sum vec) bool { return o.charges.Burst(o.daemonCPU()+sum[dimCPU]) > 0 }
