@@ -151,16 +151,16 @@ func (c Cost) Plus(o Cost) Cost {
 
 // String returns the parts that are not zero, such as "instance 0.0336 + volumes 0.0022".
 func (c Cost) String() string {
-	out := fmt.Sprintf("instance %.4f", c.Instance)
+	out := []string{fmt.Sprintf("instance %.4f", c.Instance)}
 	for _, part := range []struct {
 		name string
 		usd  float64
 	}{{"volumes", c.Volumes}, {"public IPv4", c.PublicIPv4}, {"burst", c.Burst}, {"declared", c.Declared}} {
 		if part.usd > 0 {
-			out += fmt.Sprintf(" + %s %.4f", part.name, part.usd)
+			out = append(out, fmt.Sprintf("%s %.4f", part.name, part.usd))
 		}
 	}
-	return out
+	return strings.Join(out, " + ")
 }
 
 // Micro rounds USD to millionths, as price lists have them.

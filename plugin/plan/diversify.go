@@ -175,7 +175,9 @@ func (ss *spotSpread) substitutes(p *problem, n *node) []int {
 			out = append(out, oi)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(ss.market.offers[a].cost(n.sum), ss.market.offers[b].cost(n.sum)) })
+	slices.SortStableFunc(out, func(a, b int) int {
+		return cmp.Compare(ss.market.offers[a].cost(n.sum), ss.market.offers[b].cost(n.sum))
+	})
 	return out
 }
 
