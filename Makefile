@@ -48,6 +48,10 @@ test-unit: ## Run the tests that need no control plane, without the race detecto
 e2e: build ## Run the end-to-end tests alone; RUN=regexp picks some
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 30m -parallel 8 -v -run '$(RUN)' ./e2e
 
+.PHONY: hostile
+hostile: build ## Attack a sandbox as a user who may edit one namespace, and print what each attack did to others (up to ten minutes)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 20m -v -run '^TestHostile$$' ./e2e -hostile
+
 .PHONY: crash-walk
 crash-walk: build ## Kill, stop and cut off at every step of every flow (hours); FLOW=name,... CASE=regexp EVERY=n (each n-th case) LANES=n (sandboxes beside each other) DONE=file (what was walked; left out) FOR=9m (begin no case after that)
 	GOGC=200 SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -parallel $(or $(LANES),6) -v -run 'TestCrashWalk|TestTwoReplicas' ./e2e/walk \

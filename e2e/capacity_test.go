@@ -90,8 +90,10 @@ func TestSoldOutTypesHoldUpNoOtherPods(t *testing.T) {
 		t.Errorf("%d NodeClaims of sold-out types, want one of each at least", first)
 	}
 
+	begin := time.Now()
 	web := s.other.deployment("web", 20, s.podSpec("1500m", "500Mi", nil))
 	s.other.awaitRunning(20)
+	shared.measured(t, "%d sold-out types; 20 pods of another namespace ran after %.1f s", len(s.soldOut), time.Since(begin).Seconds())
 	if n := len(s.ofSoldOut()); n != first {
 		t.Errorf("%d NodeClaims of sold-out types came before the pods of others ran", n-first)
 	}

@@ -65,6 +65,7 @@ func TestLimitRangeOfDaemonPods(t *testing.T) {
 	}))
 	w.deployment("web", 1, w.podSpec("1", "1Mi", without))
 	w.await(t, "both pods to run", func() bool { return w.running() == 2 || len(w.everClaimed("limitrange")) > 2 })
+	shared.measured(t, "%d NodeClaims for one pod", len(w.everClaimed("limitrange")))
 	if n := len(w.everClaimed("limitrange")); n > 2 || w.running() != 2 {
 		t.Errorf("%d NodeClaims for one pod, %d of 2 pods run", n, w.running())
 	}

@@ -61,7 +61,7 @@ func TestHostileNames(t *testing.T) {
 			total += len(key) + len(value)
 		}
 		most = max(most, strings.Count(c.Object.Annotations[catalog.PodsAnnotation], `-`)/4)
-		t.Logf("NodeClaim %s: annotations of %d bytes, %d of them %s, %d of them %s", c.Object.Name, total,
+		shared.measured(t, "NodeClaim %s: annotations of %d bytes, %d of them %s, %d of them %s", c.Object.Name, total,
 			len(c.Object.Annotations[catalog.PodsAnnotation]), catalog.PodsAnnotation, len(c.Object.Annotations[catalog.BindingsAnnotation]), catalog.BindingsAnnotation)
 		if total > annotationBytes/2 {
 			t.Errorf("annotations of %d bytes, more than half of what the API server allows", total)

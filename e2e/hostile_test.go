@@ -46,7 +46,7 @@ func TestHostilePodsHoldUpNoOtherPods(t *testing.T) {
 	beside := other.launched(40, func() { ordinary("beside") })
 	w.awaitRunning(4)
 	after := other.launched(60, func() { ordinary("after") })
-	t.Logf("20 ordinary pods ran after %v; beside pods that wait with %d constraints each after %v; beside such pods that run after %v", alone, softSpreads, beside, after)
+	shared.measured(t, "20 ordinary pods ran after %v; beside pods that wait with %d constraints each after %v; beside such pods that run after %v", alone, softSpreads, beside, after)
 	if most := 4*alone + 10*time.Second; max(beside, after) > most {
 		t.Errorf("20 ordinary pods ran after %v and %v, more than %v: alone it took %v", beside, after, most, alone)
 	}

@@ -77,6 +77,7 @@ func TestTenantTeachesNothing(t *testing.T) {
 	if len(reports) == 0 {
 		t.Error("the node's own report is not there")
 	}
+	shared.measured(t, "%d reports of the instance type, all of nodes", len(reports))
 	for _, r := range reports {
 		if cpu := r.Allocatable[corev1.ResourceCPU]; r.Rejection || cpu.Cmp(resource.MustParse("3")) < 0 {
 			t.Errorf("learned from a tenant's pods: %+v", r)

@@ -41,10 +41,16 @@ type cluster struct {
 	settings string
 	// gaveUp are the waits that came to no end, for the last lines of the output.
 	gaveUp chan string
+	// figures are those of the tests that the table of `make hostile` has.
+	figures figures
 }
 
 // shared is set once by TestMain and not changed afterwards.
 var shared *cluster
+
+// allHostile runs every attack in its full size, as `make hostile` does; without it TestHostile runs those that have no test of their own,
+// in a short form.
+var allHostile = flag.Bool("hostile", false, "run every attack of a tenant in its full size")
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -68,6 +68,7 @@ func TestMetricsWhateverPodsAskFor(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond) // A metric has no watch.
 	}
+	shared.measured(t, "200 with %d families while pods of 2,000 such resources run", len(families))
 	requested := false
 	for _, name := range []string{"karpenter_nodes_total_pod_requests", "karpenter_nodes_total_pod_limits"} {
 		for _, m := range families[name].GetMetric() {

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/promise"
 )
 
@@ -68,12 +69,16 @@ func (n *nodeLaunch) PreEnqueue(_ context.Context, pod *corev1.Pod) (status *fwk
 	return nil
 }
 
-// PreFilter rejects promised pods that were in the queue already when they were promised their slot, in microseconds.
+// PreFilter rejects promised pods that were in the queue already when they were promised their slot, in microseconds. It rejects pods
+// whose requests no 64 bits hold as well: the scheduler's own sums overflow, and such a pod fits every node (kubernetes#128684).
 func (n *nodeLaunch) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (_ *fwk.PreFilterResult, status *fwk.Status) {
 	defer n.guard.recovered(pointPreFilter, &status)
 	n.guard.injected(pointPreFilter, pod)
 	if p, ok := n.promises.Held(pod.UID); ok {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, p.Message)
+	}
+	if why := plan.InvalidRequest(pod); why != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
 }
