@@ -19,6 +19,9 @@ KIND := ./e2e/kind
 # All others are tested with the race detector.
 OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND)),$(shell go list ./...))
 
+# Many tests wait more than they compute: twice as many packages as processors run beside each other, and eight tests of one.
+BESIDE = -p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN)) -parallel 8
+
 .PHONY: help
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -34,14 +37,14 @@ demo: build ## Watch pods go from Pending to Running on nodes that slipway plans
 
 .PHONY: test
 test: build ## Run all tests: units and scenarios with the race detector, then end to end on the sandbox
-	go test -race -p 3 -timeout 10m $(OTHERS)
-	go test -timeout 10m $(PURE)
+	go test -race -p 3 -parallel 8 -timeout 10m $(OTHERS)
+	go test $(BESIDE) -timeout 10m $(PURE)
 	cd $(ATTEST) && go test -timeout 10m ./...
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -parallel 8 $(APISERVER)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane, without the race detector: the quick ones
-	go test -timeout 10m $(OTHERS) $(PURE)
+	go test $(BESIDE) -timeout 10m $(OTHERS) $(PURE)
 	cd $(ATTEST) && go test -timeout 10m ./...
 
 .PHONY: e2e

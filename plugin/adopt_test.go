@@ -42,6 +42,7 @@ func (h *harness) get(name string) *corev1.Pod {
 // Pods of another scheduler get nodes once it has found none: they are nominated to the claim, then to its node, again where their
 // scheduler clears it, and their conditions stay its word. They are never bound by this scheduler.
 func TestAdoptedPods(t *testing.T) {
+	t.Parallel()
 	h := adopting(t)
 	h.replicaSet("web", 2)
 	h.pod("web-0", theirs)
@@ -93,6 +94,7 @@ func TestAdoptedPods(t *testing.T) {
 
 // When the launch fails they are planned again; when another takes them, their promise ends.
 func TestAdoptedPodsArePlannedAgain(t *testing.T) {
+	t.Parallel()
 	h := adopting(t)
 	h.replicaSet("web", 1)
 	h.pod("web-0", theirs)

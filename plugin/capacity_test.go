@@ -16,6 +16,7 @@ import (
 // Launches that fail for want of capacity count against their offerings. Pods of others are launched for at once, on other
 // offerings, however many have failed; those that name a sold-out type wait, and say for what.
 func TestCapacityFailuresAreTheOfferings(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
 	var named []string
 	for _, capacityType := range []string{"spot", "on-demand"} {

@@ -12,6 +12,7 @@ import (
 // One pod is tried on the nodes, its siblings are answered by its failure, and all are planned together; a sibling that comes
 // when there is room is scheduled.
 func TestOneFailureSpeaksForItsClass(t *testing.T) {
+	t.Parallel()
 	const siblings = 20
 	objects := []runtime.Object{newNode("full", "100m", nil)}
 	for i := range siblings {
@@ -41,6 +42,7 @@ func TestOneFailureSpeaksForItsClass(t *testing.T) {
 
 // The scheduler's verdict on the nodes that exist is reported on the pods that were not tried, too.
 func TestRepeatedVerdictIsReported(t *testing.T) {
+	t.Parallel()
 	objects := []runtime.Object{newNode("full", "100m", nil)}
 	for i := range 5 {
 		objects = append(objects, newPod(fmt.Sprintf("big-%d", i), "500", "512Mi"))

@@ -13,6 +13,7 @@ import (
 // A node that was launched for a pod and does not run it costs its owner a delay before the next, and the pod says so. Other owners'
 // pods wait for nothing.
 func TestUselessLaunchDelaysTheNext(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
 	h.pod("a", nil)
 	h.eventually("the launch", func() bool { return h.launcher.podNames()["a"] == 1 })

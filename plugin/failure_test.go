@@ -17,6 +17,7 @@ import (
 
 // Without its launcher the scheduler is a scheduler: it says what it cannot do, and does it as soon as it can.
 func TestLauncherAway(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{newNode("small", "600m", nil)}})
 	h.pod("fits", nil)
 	h.eventually("scheduling on existing nodes", func() bool { return h.bound() == 1 })
@@ -42,6 +43,7 @@ func TestLauncherAway(t *testing.T) {
 // A launcher of another version of the contract: pods say so, those that fit are scheduled, and what is promised is kept. Once the
 // launcher is of the same release, nodes are launched.
 func TestLauncherOfAnotherVersion(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		absent: true, objects: []runtime.Object{newNode("small", "600m", nil)},
 		prepare: func(l *testLauncher) {
@@ -92,6 +94,7 @@ func (h *harness) warned(text string) bool {
 
 // A launcher that dies in the middle of a launch has recorded all of it or nothing: the full state shows which.
 func TestUnansweredLaunch(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)},
 		prepare: func(l *testLauncher) { l.away = true },
@@ -105,6 +108,7 @@ func TestUnansweredLaunch(t *testing.T) {
 // A full state that was made while a launch was being recorded lacks its claims: their pods stay promised all the same, and are not
 // planned for a second time.
 func TestFullStateFromBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
 	var once sync.Once
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)},
@@ -130,6 +134,7 @@ func TestFullStateFromBeforeTheAnswer(t *testing.T) {
 
 // A failed launch lets its pods go and they are planned again at once.
 func TestFailedLaunchIsPlannedAgain(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
 	h.deployment("web", 3)
 	h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 3 })
@@ -148,6 +153,7 @@ func TestFailedLaunchIsPlannedAgain(t *testing.T) {
 
 // Launches that keep failing must not spend money in a loop.
 func TestBackOffPerNodePool(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)},
 		prepare: func(l *testLauncher) {
@@ -172,6 +178,7 @@ func TestBackOffPerNodePool(t *testing.T) {
 
 // What cannot be placed says why, and is planned again when what can be launched changes.
 func TestUnplacedPodIsExplained(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
 	h.pod("gpu", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/arch": "amd64"} })
 	h.pod("daemon", func(p *corev1.Pod) {
@@ -195,6 +202,7 @@ func TestUnplacedPodIsExplained(t *testing.T) {
 
 // A restart loses no promise: the first full state has them.
 func TestPromisesComeBackWithTheFullState(t *testing.T) {
+	t.Parallel()
 	promised := newPod("promised", "500m", "512Mi")
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil), promised},
@@ -219,8 +227,10 @@ func TestPromisesComeBackWithTheFullState(t *testing.T) {
 
 // A bug of ours must not stop ordinary scheduling, wherever it strikes.
 func TestPanicsLeaveSchedulingGoing(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{"PreEnqueue", "PreFilter", "PostFilter", "Filter", "Plan", "NextPod", "SchedulePod", "FailureHandler"} {
 		t.Run(point, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, harnessOptions{
 				// Only planning needs the launcher; elsewhere the third pod would be promised a node of its own.
 				absent:  point != "Plan",
@@ -246,6 +256,7 @@ func TestPanicsLeaveSchedulingGoing(t *testing.T) {
 
 // One pod that our planning breaks on must not take others along.
 func TestOnePodIsSetAside(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)},
 		fault: func(p string, pod *corev1.Pod) {
@@ -267,6 +278,7 @@ func TestOnePodIsSetAside(t *testing.T) {
 // A pod that breaks planning holds up the pods of its own namespace alone, and only as long as it does: the others are
 // launched for without being halved, and it is tried again after some seconds.
 func TestFailuresStayInTheirNamespace(t *testing.T) {
+	t.Parallel()
 	var mended atomic.Bool
 	var mu sync.Mutex
 	tries := map[string]int{}
@@ -305,6 +317,7 @@ func TestFailuresStayInTheirNamespace(t *testing.T) {
 
 // Pods for which nothing can be launched are not planned again for each word from the launcher.
 func TestHopelessPodsAreLeftAlone(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"batchIdle: 1m", "batchMax: 2m"},
 	})
@@ -330,8 +343,9 @@ func TestHopelessPodsAreLeftAlone(t *testing.T) {
 
 // Pods whose plan ran out of time wait for the next one with the reason, and are not set aside: others may have taken the time.
 func TestTimeOfAPlanIsNoFault(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
-		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"planTimeout: 1us"},
+		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"planTimeout: 1ns"},
 	})
 	h.deployment("web", 3)
 	h.eventually("the pods' conditions", func() bool { return strings.Contains(h.message("web-2"), "planning ran out of time") })

@@ -35,6 +35,7 @@ func (h *harness) boundTo(node string) (bound, open int) {
 // Pods come at random while a node is cordoned and asked about: once the real scheduler has said that it is free, no pod is bound
 // to it that was not bound then, which the launcher's last look would show.
 func TestFreeNodeStaysFree(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("full", "100m", nil)}})
 	rng := rand.New(rand.NewPCG(7, 7))
 	free, busy := 0, 0

@@ -20,6 +20,7 @@ func inGang(size int) func(*corev1.Pod) {
 
 // A gang is launched for when its last pod has come, and holds no other pod back meanwhile.
 func TestGangWaitsForItsPods(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"gangTimeout: 1h", "batchIdle: 1m", "batchMax: 2m"},
 	})
@@ -40,6 +41,7 @@ func TestGangWaitsForItsPods(t *testing.T) {
 
 // A gang that stays incomplete says so, and is planned as soon as what it lacks has come.
 func TestGangThatComesLate(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"gangTimeout: 50ms", "batchIdle: 50ms"},
 	})

@@ -29,8 +29,10 @@ func notReady() corev1.Taint {
 
 // A pod that is left to the scheduler does not wait until its node is initialized where the scheduler would place it before.
 func TestReadyNodeTakesItsPods(t *testing.T) {
+	t.Parallel()
 	for name, args := range hooksOnAndOff() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, harnessOptions{args: args, objects: []runtime.Object{newNode("full", "100m", nil)}})
 			tolerates := func(seconds int64) func(*corev1.Pod) {
 				return func(p *corev1.Pod) {

@@ -184,6 +184,7 @@ func TestPodsMoveOnce(t *testing.T) {
 
 // An equal node is never bought in exchange, and no spot node for a spot node unless that is allowed.
 func TestMoveBuysNothingEqual(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{
 		newNode("spot", "1930m", bought("m7g.large", "spot"), disrupted()), newNode("large", "3920m", bought("m7g.xlarge", "spot"), disrupted()),
 		replicaSet("web", 2),

@@ -14,6 +14,7 @@ import (
 // Owners that do not exist hold up their own pods alone: while such pods keep coming in one namespace, a pod of another one and a
 // Deployment whose owner they name too are launched for at once.
 func TestFakedOwnersHoldUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newNode("full", "100m", nil)}, args: []string{"batchIdle: 10m", "batchMax: 20m"},
 	})

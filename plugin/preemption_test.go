@@ -10,6 +10,7 @@ import (
 
 // A pod that can preempt does, as Kubernetes' users expect; below preferLaunch a pod gets a node instead.
 func TestPreemptOrLaunch(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name        string
 		args        []string
@@ -21,6 +22,7 @@ func TestPreemptOrLaunch(t *testing.T) {
 		{name: "preferred above the pod's priority", args: []string{"preferLaunch: 500"}, launchFirst: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, harnessOptions{
 				args: tc.args, launchFirst: tc.launchFirst, objects: []runtime.Object{newNode("small", "600m", nil)},
 			})

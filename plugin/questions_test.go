@@ -48,6 +48,7 @@ func (h *harness) askBusy(id, node string) *api.NodeBusyAnswer {
 
 // A node may only be taken away when the scheduler can put nothing there any more.
 func TestNodeBusy(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{
 		newNode("cordoned", "1930m", nil, disrupted()), newNode("open", "100m", nil), newNode("later", "100m", nil),
 	}})
@@ -87,6 +88,7 @@ func TestNodeBusy(t *testing.T) {
 
 // A promise keeps its node.
 func TestPromisedNodeIsBusy(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), newNode("ip-1", "1930m", nil, starting(), disrupted())},
 		prepare: func(l *testLauncher) {
@@ -105,6 +107,7 @@ func TestPromisedNodeIsBusy(t *testing.T) {
 
 // The pods of a node that terminates get room before they lose it: on other nodes first, then on new ones.
 func TestRoomForATermination(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("daemons", "100m", nil)}})
 	for _, name := range []string{"a", "b", "c"} {
 		h.pod(name, func(p *corev1.Pod) { p.Spec.NodeName = "going" })
@@ -151,6 +154,7 @@ func TestRoomForATermination(t *testing.T) {
 
 // Nodes that go at the same time are planned for together: their pods share a new node.
 func TestNodesGoTogether(t *testing.T) {
+	t.Parallel()
 	blocked, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	h := start(t, harnessOptions{
@@ -192,6 +196,7 @@ func TestNodesGoTogether(t *testing.T) {
 }
 
 func TestRoomForATerminationElsewhere(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "4", nil)}})
 	h.pod("a", func(p *corev1.Pod) { p.Spec.NodeName = "going" })
 	h.eventually("the pod to be known", func() bool {
@@ -206,6 +211,7 @@ func TestRoomForATerminationElsewhere(t *testing.T) {
 
 // What cannot be planned is said, and keeps nothing else from being planned.
 func TestRoomForWhatCanBePlanned(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil)}})
 	h.pod("theirs", func(p *corev1.Pod) { p.Spec.NodeName, p.Spec.SchedulerName = "going", "volcano" })
 	h.pod("ours", func(p *corev1.Pod) { p.Spec.NodeName = "going" })
@@ -223,6 +229,7 @@ func TestRoomForWhatCanBePlanned(t *testing.T) {
 
 // A newer launcher may ask what this scheduler does not know. It gets an answer all the same, at once, which is no yes.
 func TestUnknownQuestions(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("n", "4", nil)}})
 	if a := h.ask(&api.Question{Id: "kind"}); a.GetKind() != nil {
 		t.Errorf("answer %v to a question of no kind", a)
@@ -234,6 +241,7 @@ func TestUnknownQuestions(t *testing.T) {
 }
 
 func TestResign(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{})
 	if err := h.plugin.Resign(h.ctx); err != nil {
 		t.Fatal(err)

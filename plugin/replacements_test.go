@@ -54,6 +54,7 @@ func (h *harness) terminates(q *api.MakeRoom) *api.MakeRoomAnswer {
 // Room that was planned for the pods of a node that goes is theirs, then that of the pods their controller creates: others
 // that come first do not take it.
 func TestReplacementsTakeTheRoomPlannedForThem(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil), replicaSet("web", 3)}})
 	for _, name := range []string{"a", "b", "c"} {
 		h.on("going", name)
@@ -105,6 +106,7 @@ func TestReplacementsTakeTheRoomPlannedForThem(t *testing.T) {
 
 // Two nodes go at the same time, and there is room elsewhere for the pods of one.
 func TestNodesGoingTogetherDoNotShareRoom(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{
 		newNode("one", "1", nil), newNode("two", "1", nil), newNode("three", "1", nil), newNode("room", "700m", nil),
 	}})
@@ -133,6 +135,7 @@ func TestNodesGoingTogetherDoNotShareRoom(t *testing.T) {
 
 // Only the pods that move are planned for; and again, where what was launched for them failed.
 func TestGoingPlansForThosePodsThatLostTheirRoom(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("full", "100m", nil)}})
 	for _, name := range []string{"a", "b", "stays"} {
 		h.on("going", name)

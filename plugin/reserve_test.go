@@ -26,6 +26,7 @@ func agent() *appsv1.DaemonSet {
 
 // The room that the plan counted for a DaemonSet's pod is kept until it is there.
 func TestRoomOfDaemonPodsIsKept(t *testing.T) {
+	t.Parallel()
 	node := newNode("young", "1", map[string]string{"karpenter.sh/nodepool": "default"})
 	node.Status.Conditions[0].LastTransitionTime = metav1.Now()
 	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{node, agent()}})
@@ -53,6 +54,7 @@ func TestRoomOfDaemonPodsIsKept(t *testing.T) {
 
 // Nodes that are Ready for long, or not ours, are not looked at.
 func TestNoRoomIsKeptOnOldNodes(t *testing.T) {
+	t.Parallel()
 	old := newNode("old", "1", map[string]string{"karpenter.sh/nodepool": "default"})
 	old.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-3 * time.Minute))
 	h := start(t, harnessOptions{absent: true, objects: []runtime.Object{old, newNode("other", "1", nil), agent()}})
@@ -64,6 +66,7 @@ func TestNoRoomIsKeptOnOldNodes(t *testing.T) {
 
 // What admission adds to a DaemonSet's pods is room too, also when the LimitRange comes after the DaemonSet.
 func TestRoomOfDaemonPodsAsAdmissionMakesThem(t *testing.T) {
+	t.Parallel()
 	node := newNode("young", "1", map[string]string{"karpenter.sh/nodepool": "default"})
 	node.Status.Conditions[0].LastTransitionTime = metav1.Now()
 	bare := agent()

@@ -52,6 +52,7 @@ func (h *harness) goesAndLeaves() {
 // The room that was planned on a running node for a pod that has to move is its replacement's: kube-scheduler places no other pod
 // there, unless it fits beside it or has a higher priority.
 func TestKeptRoomIsNotTaken(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
 	h.on("going", "a")
 	h.goesAndLeaves()
@@ -81,6 +82,7 @@ func TestKeptRoomIsNotTaken(t *testing.T) {
 // Kept with the room are its host port and the pods that it must not run beside: a pod that would take either goes elsewhere, whichever of
 // them says so, and one that does not may come.
 func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
+	t.Parallel()
 	port := func(p *corev1.Pod) {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
 	}
@@ -110,6 +112,7 @@ func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "4", nil), replicaSet("web", 1)}})
 			with := func(tweaks []func(*corev1.Pod), more ...func(*corev1.Pod)) func(*corev1.Pod) {
 				return func(p *corev1.Pod) {
@@ -137,6 +140,7 @@ func TestKeptRoomKeepsPortsAndStrangersOff(t *testing.T) {
 
 // A pod of higher priority takes the room. The launcher gets other room when it asks again.
 func TestKeptRoomGivesWayToPriority(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
 	h.on("going", "a")
 	h.goesAndLeaves()
@@ -151,6 +155,7 @@ func TestKeptRoomGivesWayToPriority(t *testing.T) {
 
 // A pod that was kept off is tried again when the replacement has gone elsewhere.
 func TestKeptRoomIsGivenBack(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{newNode("going", "4", nil), newNode("room", "1", nil), replicaSet("web", 1)}})
 	h.on("going", "a")
 	h.goesAndLeaves()
@@ -169,6 +174,7 @@ func TestKeptRoomIsGivenBack(t *testing.T) {
 
 // A pod that is placed while the room is planned takes it: the move gets other room before the launcher is answered that it has any.
 func TestRoomTakenWhileItIsPlanned(t *testing.T) {
+	t.Parallel()
 	var h *harness
 	var once sync.Once
 	h = start(t, harnessOptions{
@@ -196,6 +202,7 @@ func TestRoomTakenWhileItIsPlanned(t *testing.T) {
 
 // Room for pods that move is planned on a node that leaves soon itself only where there is none else.
 func TestNoRoomOnNodesThatLeaveSoon(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{
 		newNode("going", "4", nil, disrupted()), newNode("drifted", "4", nil), replicaSet("web", 2),
 	}})
@@ -220,6 +227,7 @@ func TestNoRoomOnNodesThatLeaveSoon(t *testing.T) {
 
 // Where no new node can be had, the room of one that leaves soon will do.
 func TestRoomOnNodesThatLeaveSoonIfNeedBe(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{
 		newNode("going", "64", nil, disrupted()), newNode("drifted", "64", nil), replicaSet("web", 1),
 	}})

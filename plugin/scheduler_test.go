@@ -26,8 +26,10 @@ func hooksOnAndOff() map[string][]string {
 
 // The way of a pod: pending, launched for, promised, and released when its node is there.
 func TestPendingPodsGetNodes(t *testing.T) {
+	t.Parallel()
 	for name, args := range hooksOnAndOff() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, harnessOptions{
 				args:    args,
 				objects: []runtime.Object{newNode("full", "100m", nil)},
@@ -74,8 +76,10 @@ func TestPendingPodsGetNodes(t *testing.T) {
 }
 
 func TestClusterWithoutNodes(t *testing.T) {
+	t.Parallel()
 	for name, args := range hooksOnAndOff() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, harnessOptions{args: args})
 			h.deployment("web", 3)
 			h.eventually("a launch", func() bool { return len(h.launcher.podNames()) == 3 })
@@ -95,8 +99,10 @@ func TestClusterWithoutNodes(t *testing.T) {
 
 // Pods that come while nodes boot go to the room on those first.
 func TestSecondWaveUsesRoomInFlight(t *testing.T) {
+	t.Parallel()
 	for name, silent := range map[string]bool{"shown by the launcher": false, "not shown yet": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, harnessOptions{
 				objects: []runtime.Object{newNode("full", "100m", nil)},
 				prepare: func(l *testLauncher) {
@@ -126,6 +132,7 @@ func TestSecondWaveUsesRoomInFlight(t *testing.T) {
 
 // Pods that wait in an open batch while a node comes take the room on it that no pod was promised.
 func TestOpenBatchUsesNodeThatCame(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		args:    []string{"batchIdle: 1m", "batchMax: 2m"},
 		objects: []runtime.Object{newNode("full", "100m", nil)},
@@ -149,6 +156,7 @@ func TestOpenBatchUsesNodeThatCame(t *testing.T) {
 
 // A scheduler that starts anew gets the promises before it knows any pod: the promises hold all the same, from the first cycle on.
 func TestPromisesOutliveTheScheduler(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), newNode("free", "600m", nil)},
 		prepare: func(l *testLauncher) {
@@ -172,6 +180,7 @@ func TestPromisesOutliveTheScheduler(t *testing.T) {
 
 // The scheduler may see that a node's taint is gone before it sees that the node's pods are bound: their room is theirs.
 func TestRoomOfPromisedPodsIsKept(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{
 		objects: []runtime.Object{newPod("promised", "500m", "512Mi"), newNode("ip-1", "600m", nil, starting())},
 		prepare: func(l *testLauncher) {
@@ -195,6 +204,7 @@ func TestRoomOfPromisedPodsIsKept(t *testing.T) {
 // Until the launcher reports that a node has joined, which comes late where it is asked much, the scheduler may see that the node's
 // taint is gone: the room of those that are promised the node is theirs all the same.
 func TestRoomOfPromisedPodsIsKeptBeforeTheLauncherTells(t *testing.T) {
+	t.Parallel()
 	node := func(taints ...corev1.Taint) *corev1.Node {
 		n := newNode("ip-1", "600m", map[string]string{"karpenter.sh/nodepool": "default"}, taints...)
 		n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: "default-1", UID: "uid-default-1"}}

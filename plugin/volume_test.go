@@ -39,6 +39,7 @@ func claim() *corev1.PersistentVolumeClaim {
 
 // A pod is launched for where its volume is, once its claim is there, and its condition says what is missing before.
 func TestNodeComesWhereTheVolumeIs(t *testing.T) {
+	t.Parallel()
 	h := start(t, harnessOptions{objects: []runtime.Object{
 		newNode("full", "100m", nil), disk(),
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "ebs.csi.aws.com"}},

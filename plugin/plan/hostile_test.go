@@ -256,16 +256,17 @@ func hostiles() []hostile {
 func TestHostileInputsAreBounded(t *testing.T) {
 	all := mixes()
 	ordinary := all[slices.IndexFunc(all, func(x mix) bool { return x.name == "diverse-1000" })]
-	spend := func(in plan.Input) time.Duration {
+	// A garbage collection may fall into one of two runs: the better one counts, and the second is needed where the first took too long.
+	spend := func(in plan.Input, enough time.Duration) time.Duration {
 		best := time.Hour
-		for range 2 {
+		for try := 0; try < 2 && best > enough; try++ {
 			before := cputime.Used()
 			plan.Make(t.Context(), in)
 			best = min(best, cputime.Used()-before)
 		}
 		return best
 	}
-	limit := hostileShare * spend(ordinary.input(t, 1000, 1))
+	limit := hostileShare * spend(ordinary.input(t, 1000, 1), 0)
 	for _, x := range hostiles() {
 		if strings.HasPrefix(x.name, "diverse") {
 			continue // As many pods as they seem: TestMixes is about those.
@@ -273,7 +274,7 @@ func TestHostileInputsAreBounded(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			in := world(t, 400, x.pool)
 			x.add(newBatch(&in, 1))
-			if spent := spend(in); spent > limit {
+			if spent := spend(in, limit); spent > limit {
 				t.Errorf("%v of CPU, more than %v", spent, limit)
 			}
 		})
