@@ -56,18 +56,20 @@ func TestMissingLicenseIsAnError(t *testing.T) {
 	}
 }
 
-// All modules that the launcher links have a text.
+// All modules that a release links have a text.
 func TestLinkedModulesHaveTexts(t *testing.T) {
-	sources, err := licenses.Linked(t.Context(), "github.com/slipway-k8s/slipway/cmd/slipway-launcher", "linux", "arm64")
-	if err != nil {
-		t.Fatal(err)
-	}
-	texts, err := licenses.Collect(sources, licenses.Exceptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(sources) < 50 || len(texts) < len(sources) {
-		t.Errorf("%d texts of %d modules", len(texts), len(sources))
+	for _, c := range [][3]string{{"slipway-launcher", "linux", "arm64"}, {"slipway-scheduler", "linux", "amd64"}, {"slipway", "darwin", "arm64"}} {
+		sources, err := licenses.Linked(t.Context(), "github.com/slipway-k8s/slipway/cmd/"+c[0], c[1], c[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, err := licenses.Collect(sources, licenses.Exceptions())
+		if err != nil {
+			t.Errorf("%s: %v", c, err)
+		}
+		if len(sources) < 50 || len(texts) < len(sources) {
+			t.Errorf("%s: %d texts of %d modules", c, len(texts), len(sources))
+		}
 	}
 }
 
