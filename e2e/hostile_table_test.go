@@ -168,8 +168,9 @@ func TestHostile(t *testing.T) {
 		if (a.run == nil || a.long) && !*allHostile {
 			continue
 		}
-		begin := time.Now()
+		begin, ran := time.Now(), false
 		ok := t.Run(a.name, func(t *testing.T) {
+			ran = true
 			if a.run == nil {
 				// A test that is parallel ends before its parent does.
 				t.Run("own", a.own)
@@ -180,6 +181,9 @@ func TestHostile(t *testing.T) {
 			s.ceaseFire(t)
 		})
 		s.t, s.other.t = t, t
+		if !ran {
+			continue // -run left it out.
+		}
 		verdict := map[bool]string{true: "yes", false: "NO"}[ok]
 		test := t.Name() + "/" + strings.ReplaceAll(a.name, " ", "_")
 		fmt.Fprintf(w, "%s\t%s\t%.0f s\t%s\t%s\n", a.name, verdict, time.Since(begin).Seconds(), a.bound, shared.figure(test))
