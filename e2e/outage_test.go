@@ -1,13 +1,22 @@
 package e2e_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
-// AWS throttles, then answers nothing but errors: launches wait, and nothing is lost or bought twice.
+// AWS throttles, then answers nothing but errors: launches wait and say so, the bill has no node that was not launched, and nothing is lost
+// or bought twice.
 func TestThrottledAWS(t *testing.T) {
 	w := newWorld(t, "throttled")
 	w.pool("throttled", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.2xlarge") })
@@ -15,15 +24,83 @@ func TestThrottledAWS(t *testing.T) {
 		var pool karpv1.NodePool
 		return w.client.Get(t.Context(), keyOf("throttled"), &pool) == nil && pool.StatusConditions().Root().IsTrue()
 	})
-	shared.AWS().Throttle(3 * time.Second)
-	w.deployment("web", 4, w.podSpec("1", "1Gi", nil))
-	w.awaitRunning(4)
-	shared.AWS().Down(3 * time.Second)
-	w.deployment("more", 4, w.podSpec("1", "1Gi", nil))
-	w.awaitRunning(8)
+	const forever = time.Hour // Until what waits says so.
+	for i, outage := range []struct {
+		fail  func(time.Duration)
+		codes []ec2error.Code
+	}{
+		{shared.AWS().Throttle, []ec2error.Code{ec2error.RequestLimitExceeded}},
+		{shared.AWS().Down, []ec2error.Code{"Unavailable", ec2error.NoAnswer}}, // Each second connection is closed.
+	} {
+		t.Cleanup(func() { outage.fail(0) })
+		outage.fail(forever)
+		w.deployment(fmt.Sprintf("web-%d", i), 4, w.podSpec("1", "1Gi", nil))
+		waiting := w.awaitLaunchPending("throttled", outage.codes)
+		text := w.slipway("status")
+		if !strings.Contains(text, "Waiting for EC2: "+waiting) || !hasCode(text, outage.codes) ||
+			!strings.Contains(text, fmt.Sprintf("%d nodes, ", i)) || !strings.Contains(text, "1 more not launched yet") {
+			t.Errorf("status while AWS fails:\n%s", text)
+		}
+		w.logHas(sandbox.Launcher, "Launch did not succeed", string(outage.codes[0]))
+		if got := w.waiting(); got != 1 {
+			t.Errorf("slipway_launches_waiting is %v", got)
+		}
+		outage.fail(0)
+		w.awaitRunning(4 * (i + 1))
+		w.awaitLaunchEvents(waiting, outage.codes)
+		w.await(t, "no launch to wait", func() bool { return w.waiting() == 0 })
+	}
 	checkOneInstanceEach(t, w, "throttled")
 	if n := len(w.everClaimed("throttled")); n > 2 {
 		t.Errorf("%d NodeClaims for 8 pods that fit two nodes", n)
+	}
+}
+
+// hasCode reports whether a text names one of the codes and what gave it.
+func hasCode(text string, codes []ec2error.Code) bool {
+	return slices.ContainsFunc(codes, func(c ec2error.Code) bool { return strings.Contains(text, string(c)+" from ") })
+}
+
+// waiting is the number of NodeClaims whose launch is pending, by the launcher's metric.
+func (w *world) waiting() float64 {
+	sum := 0.0
+	for _, m := range w.launcherMetrics()["slipway_launches_waiting"].GetMetric() {
+		sum += m.GetGauge().GetValue()
+	}
+	return sum
+}
+
+// awaitLaunchPending waits until a NodeClaim of the pool says that its launch is pending, with one of the codes, and returns its name.
+func (w *world) awaitLaunchPending(pool string, codes []ec2error.Code) string {
+	w.t.Helper()
+	name := ""
+	w.await(w.t, fmt.Sprintf("a NodeClaim that waits for EC2 because of %s", codes), func() bool {
+		for _, c := range w.claimsOf(pool) {
+			launched := c.Object.StatusConditions().Get(karpv1.ConditionTypeLaunched)
+			if launched.IsUnknown() && launched.Reason == ec2error.ReasonLaunchPending && hasCode(launched.Message, codes) {
+				name = c.Object.Name
+				return true
+			}
+		}
+		return false
+	})
+	return name
+}
+
+// awaitLaunchEvents waits for an Event that a NodeClaim's launch is pending, with one of the codes, and checks that there are few.
+func (w *world) awaitLaunchEvents(claim string, codes []ec2error.Code) {
+	w.t.Helper()
+	var found []corev1.Event
+	w.await(w.t, "an Event that the launch of "+claim+" is pending", func() bool {
+		var list corev1.EventList
+		if err := w.client.List(w.t.Context(), &list, client.MatchingFields{"reason": "LaunchPending", "involvedObject.name": claim}); err != nil {
+			return false
+		}
+		found = list.Items
+		return slices.ContainsFunc(found, func(e corev1.Event) bool { return hasCode(e.Message, codes) })
+	})
+	if len(found) > 5 {
+		w.t.Errorf("%d Events that the launch of %s is pending", len(found), claim)
 	}
 }
 

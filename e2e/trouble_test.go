@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,11 +15,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/e2e/aws"
 	"github.com/slipway-k8s/slipway/e2e/aws/policy"
+	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 )
 
 // awaitLaunchRefused waits until a NodeClaim of the pool says, for the reason, that it was not launched; its message has the
@@ -54,6 +59,8 @@ func TestUnauthorized(t *testing.T) {
 	t.Cleanup(restore)
 	w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
 	w.awaitLaunchRefused("unauthorized", "Unauthorized", "ec2:CreateFleet")
+	w.awaitLaunchRefused("unauthorized", "Unauthorized", "(UnauthorizedOperation: ")
+	w.logHas(sandbox.Launcher, "Launch failed", "UnauthorizedOperation")
 	restore()
 	w.awaitRunning(1)
 	checkOneInstanceEach(t, w, "unauthorized")
@@ -73,9 +80,58 @@ func TestNoSpotRole(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	w.awaitLaunchRefused("spot-role", "SpotSLRCreationFailed", "create-service-linked-role")
+	w.awaitLaunchRefused("spot-role", "SpotSLRCreationFailed", "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com")
+	w.awaitLaunchRefused("spot-role", "SpotSLRCreationFailed", "AuthFailure.ServiceLinkedRoleCreationNotPermitted in")
 	w.awaitRunning(1)
 	checkOneInstanceEach(t, w, "spot-role")
+}
+
+// The account's vCPU quota is reached: NodeClaim, Event, pod, log and `slipway status` have EC2's code and the quota to raise; nothing
+// speaks of capacity. Pods that may run as spot instances do.
+func TestQuotaReached(t *testing.T) {
+	w := newWorld(t, "quota")
+	w.pool("quota", func(p *karpv1.NodePool) { onlyTypes(p, "c6id.large", "c6id.xlarge") })
+	shared.AWS().SetQuota(aws.OnDemand, 0)
+	t.Cleanup(func() { shared.AWS().SetQuota(aws.OnDemand, -1) })
+	w.deployment("strict", 1, w.podSpec("1", "1Gi", func(s *corev1.PodSpec) { s.NodeSelector[karpv1.CapacityTypeLabelKey] = "on-demand" }))
+	w.awaitLaunchRefused("quota", "VCPULimitExceeded", "request a higher vCPU quota L-1216C47A")
+	w.await(t, "the pod to say which quota is reached", func() bool {
+		return slices.ContainsFunc(w.pods(), func(p observe.Pod) bool {
+			c := conditions.Pod(p.Object, corev1.PodScheduled)
+			return c != nil && strings.Contains(c.Message, "VcpuLimitExceeded in") && strings.Contains(c.Message, "L-1216C47A") && !strings.Contains(c.Message, "no capacity")
+		})
+	})
+	var events corev1.EventList
+	if err := w.client.List(t.Context(), &events, client.MatchingFields{"reason": "InsufficientCapacityError"}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, "You have requested more vCPU capacity") }) {
+		t.Errorf("no Event has EC2's text: %+v", events.Items)
+	}
+	if text := w.slipway("status"); !strings.Contains(text, "Not launched (InsufficientCapacityError") || !strings.Contains(text, "VcpuLimitExceeded in") {
+		t.Errorf("status:\n%s", text)
+	}
+	w.logHas(sandbox.Launcher, "Launch failed", "VcpuLimitExceeded in")
+	w.deployment("any", 1, w.podSpec("1", "1Gi", nil))
+	w.awaitRunning(1)
+	checkOneInstanceEach(t, w, "quota")
+}
+
+// logHas waits until a line of a process's log has all of the texts.
+func (w *world) logHas(process string, texts ...string) {
+	w.t.Helper()
+	w.await(w.t, fmt.Sprintf("a line of the %s's log with %q", process, texts), func() bool {
+		log, err := os.ReadFile(w.LogFile(process))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for line := range strings.Lines(string(log)) {
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // Somebody deletes the launch templates, and Amazon releases new AMIs and deprecates the old: the next launch does not care.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/link"
@@ -174,9 +175,9 @@ func (c *catalogUpdates) nominateAll(ctx context.Context, n catalog.InFlightNode
 func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time) {
 	logger := klog.FromContext(ctx)
 	name := e.Node.NodeClaim
-	lacked := e.Outcome == api.Outcome_OUTCOME_FAILED && catalog.OfferingsFailed(e.Reason)
+	lacked := e.Outcome == api.Outcome_OUTCOME_FAILED && ec2error.OfferingsFailed(e.Reason)
 	// Without the role of EC2 Spot no spot offering of the account works: the launcher offers none until it tries again.
-	c.view.Ended(e.Node, lacked && e.Reason != catalog.ReasonSpotRole, now)
+	c.view.Ended(e.Node, lacked && e.Reason != ec2error.ReasonSpotRole, now)
 	c.metrics.probation.Set(float64(c.view.OnProbation(now)))
 	c.delays.ended(e)
 	switch e.Outcome {
@@ -187,7 +188,7 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 		return
 	case api.Outcome_OUTCOME_FAILED:
 		if !lacked {
-			c.view.Failed(e.Node.NodePool, e.Reason, now)
+			c.view.Failed(e.Node.NodePool, lastFailure(e), now)
 		}
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
 	}
@@ -197,6 +198,14 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 		c.status.Report(podstatus.Note{Pod: held.Pod, Message: explain.Failed(name, e.Reason, e.Message)})
 	}
 	c.metrics.release("failed", c.promises.ReleaseClaim(name), c.promises)
+}
+
+// lastFailure returns why a launch failed, for the pods of the NodePool that has to wait.
+func lastFailure(e link.End) string {
+	if e.Message == "" {
+		return e.Reason
+	}
+	return e.Reason + " (" + ec2error.Clip(e.Message) + ")"
 }
 
 // countAwaited counts the nodes that are awaited in the scheduler's cache.

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
-	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
 // testLauncher serves the real contract on a unix socket and records what it is asked; what becomes of a claim is the
@@ -247,7 +247,7 @@ func (l *testLauncher) end(name, nodeName string, outcome api.Outcome) {
 	delete(l.inFlight, name)
 	l.publish(func() *api.CatalogUpdate {
 		return &api.CatalogUpdate{Ended: []*api.InFlightEnd{{
-			NodeClaim: name, NodeName: nodeName, Outcome: outcome, Reason: catalog.ReasonInsufficientCapacity, Message: "no capacity",
+			NodeClaim: name, NodeName: nodeName, Outcome: outcome, Reason: ec2error.ReasonInsufficientCapacity, Message: "no capacity",
 		}}}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -51,6 +52,13 @@ func status(ctx context.Context, c client.Client, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	in.Now = time.Now()
+	var events corev1.EventList
+	// Who may not list Events sees the rest.
+	if err := c.List(ctx, &events, client.MatchingFields{"involvedObject.kind": "NodeClaim"}); err != nil && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("listing Events about NodeClaims: %w", err)
+	}
+	in.Events = events.Items
 	if err := view.New(in).Table(w); err != nil {
 		return err
 	}

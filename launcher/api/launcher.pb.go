@@ -925,6 +925,11 @@ type Offering struct {
 	ReservationId   string `protobuf:"bytes,7,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
 	ReservationType string `protobuf:"bytes,8,opt,name=reservation_type,json=reservationType,proto3" json:"reservation_type,omitempty"`
 	Remaining       int64  `protobuf:"varint,9,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// EC2's error code of the last refusal, since when it refuses the offering in milliseconds since the epoch, and how often it has since
+	// then; empty and 0 where available or unknown.
+	RefusalCode     string `protobuf:"bytes,10,opt,name=refusal_code,json=refusalCode,proto3" json:"refusal_code,omitempty"`
+	RefusedSince    int64  `protobuf:"varint,11,opt,name=refused_since,json=refusedSince,proto3" json:"refused_since,omitempty"`
+	RefusedAttempts int32  `protobuf:"varint,12,opt,name=refused_attempts,json=refusedAttempts,proto3" json:"refused_attempts,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1018,6 +1023,27 @@ func (x *Offering) GetReservationType() string {
 func (x *Offering) GetRemaining() int64 {
 	if x != nil {
 		return x.Remaining
+	}
+	return 0
+}
+
+func (x *Offering) GetRefusalCode() string {
+	if x != nil {
+		return x.RefusalCode
+	}
+	return ""
+}
+
+func (x *Offering) GetRefusedSince() int64 {
+	if x != nil {
+		return x.RefusedSince
+	}
+	return 0
+}
+
+func (x *Offering) GetRefusedAttempts() int32 {
+	if x != nil {
+		return x.RefusedAttempts
 	}
 	return 0
 }
@@ -3218,7 +3244,7 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"publicIpv4\x12!\n" +
 	"\fbaseline_cpu\x18\x03 \x01(\x03R\vbaselineCpu\x12\x1f\n" +
 	"\vsurplus_cpu\x18\x04 \x01(\x01R\n" +
-	"surplusCpu\"\xad\x02\n" +
+	"surplusCpu\"\xa0\x03\n" +
 	"\bOffering\x12\x12\n" +
 	"\x04zone\x18\x01 \x01(\tR\x04zone\x12\x17\n" +
 	"\azone_id\x18\x02 \x01(\tR\x06zoneId\x12#\n" +
@@ -3228,7 +3254,11 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x11unavailable_until\x18\x06 \x01(\x03R\x10unavailableUntil\x12%\n" +
 	"\x0ereservation_id\x18\a \x01(\tR\rreservationId\x12)\n" +
 	"\x10reservation_type\x18\b \x01(\tR\x0freservationType\x12\x1c\n" +
-	"\tremaining\x18\t \x01(\x03R\tremaining\"\xac\x05\n" +
+	"\tremaining\x18\t \x01(\x03R\tremaining\x12!\n" +
+	"\frefusal_code\x18\n" +
+	" \x01(\tR\vrefusalCode\x12#\n" +
+	"\rrefused_since\x18\v \x01(\x03R\frefusedSince\x12)\n" +
+	"\x10refused_attempts\x18\f \x01(\x05R\x0frefusedAttempts\"\xac\x05\n" +
 	"\fInFlightNode\x12\x1d\n" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12\x1b\n" +

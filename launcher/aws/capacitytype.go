@@ -68,9 +68,9 @@ type offerInput struct {
 	zones map[string]offerZone
 	// reservations are the class's that instances are launched into.
 	reservations []awsv1.CapacityReservation
-	// until returns when an offering of the instance type is tried again, full when a reservation is; zero for now.
-	until func(capacityType, zone string) time.Time
-	full  func(reservationID string) time.Time
+	// refused returns the refusal that keeps an offering of the instance type from being tried, full that of a reservation; zero for none.
+	refused func(capacityType, zone string) mark
+	full    func(reservationID string) mark
 	// left returns the number of free instances of a reservation.
 	left func(reservationID string) int64
 	now  time.Time
@@ -79,8 +79,8 @@ type offerInput struct {
 // offerZone is a zone in which a class has subnets.
 type offerZone struct {
 	id string
-	// exhausted is when the first of the subnets may have free addresses again; zero if one may have some now.
-	exhausted time.Time
+	// exhausted is the refusal of the subnet that may first have free addresses again; zero if one may have some now.
+	exhausted mark
 }
 
 // zonal returns an offering for each zone of the class where EC2 offers the instance type as this capacity type and it has a price, so that
@@ -96,9 +96,10 @@ func (of offerInput) zonal(capacityType string, price func(zone string) (float64
 		if !reachable || !ok {
 			continue
 		}
-		until := latest(of.until(capacityType, zone), in.exhausted)
+		m := longest(of.refused(capacityType, zone), in.exhausted)
 		out = append(out, catalog.Offering{
-			Zone: zone, ZoneID: in.id, CapacityType: capacityType, Price: usd, Available: until.IsZero(), UnavailableUntil: until,
+			Zone: zone, ZoneID: in.id, CapacityType: capacityType, Price: usd, Available: m.until.IsZero(),
+			UnavailableUntil: m.until, Refusal: m.Refusal,
 		})
 	}
 	return out
@@ -162,12 +163,12 @@ func (of offerInput) offerReserved() []catalog.Offering {
 		if r.InstanceType != of.facts.Name || !reachable || r.EndTime != nil && !of.now.Before(r.EndTime.Time) {
 			continue
 		}
-		until := latest(of.until(karpv1.CapacityTypeReserved, r.AvailabilityZone), in.exhausted, of.full(r.ID))
+		m := longest(of.refused(karpv1.CapacityTypeReserved, r.AvailabilityZone), in.exhausted, of.full(r.ID))
 		left := of.left(r.ID)
 		out = append(out, catalog.Offering{
 			Zone: r.AvailabilityZone, ZoneID: in.id, CapacityType: karpv1.CapacityTypeReserved,
 			Price: of.onDemand * reservedShare, ReservationID: r.ID, ReservationType: string(r.ReservationType),
-			Remaining: left, Available: until.IsZero() && left > 0, UnavailableUntil: until,
+			Remaining: left, Available: m.until.IsZero() && left > 0, UnavailableUntil: m.until, Refusal: m.Refusal,
 		})
 	}
 	return out
@@ -221,9 +222,4 @@ func marketOf(r cloud.Reservation) *ec2types.LaunchTemplateInstanceMarketOptions
 		return &ec2types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeInterruptibleCapacityReservation}
 	}
 	return nil
-}
-
-// latest returns the latest of the times; zero if all are.
-func latest(times ...time.Time) time.Time {
-	return slices.MaxFunc(times, time.Time.Compare)
 }

@@ -24,10 +24,11 @@ type Cloud struct {
 	cfg     Config
 	metrics *metrics
 
-	// ec2 makes the calls that read, writes those that change something: the SDK slows down a whole client when EC2 throttles one of its
-	// calls.
+	// ec2 makes the calls that read, writes those that change something, offer those that list what EC2 offers: the SDK slows down a whole
+	// client when EC2 throttles one of its calls. Callers of the first two repeat a call themselves, and report its error.
 	ec2     *ec2.Client
 	writes  *ec2.Client
+	offer   *ec2.Client
 	eks     *eks.Client
 	iam     *iam.Client
 	pricing *pricing.Client
@@ -77,12 +78,13 @@ func New(cfg Config) (*Cloud, error) {
 	inTurn := func(o *ec2.Options) { o.APIOptions = append(o.APIOptions, limits.install) }
 	c := &Cloud{
 		cfg: cfg, metrics: m, throttle: limits,
-		ec2: ec2.NewFromConfig(cfg.AWS, inTurn), writes: ec2.NewFromConfig(cfg.AWS, inTurn),
-		eks: eks.NewFromConfig(cfg.AWS),
-		iam: iam.NewFromConfig(cfg.AWS),
+		ec2: ec2.NewFromConfig(cfg.AWS, inTurn, fewAttempts), writes: ec2.NewFromConfig(cfg.AWS, inTurn, fewAttempts),
+		offer: ec2.NewFromConfig(cfg.AWS, inTurn),
+		eks:   eks.NewFromConfig(cfg.AWS),
+		iam:   iam.NewFromConfig(cfg.AWS),
 		pricing: pricing.NewFromConfig(cfg.AWS, func(o *pricing.Options) {
 			o.Region = pricingRegion(cfg.AWS.Region)
-			o.Retryer = retry.AddWithMaxAttempts(o.Retryer, optionalAttempts)
+			o.Retryer = retry.AddWithMaxAttempts(o.Retryer, reportedAfter)
 		}),
 		sqs: sqs.NewFromConfig(cfg.AWS),
 		ssm: ssm.NewFromConfig(cfg.AWS),

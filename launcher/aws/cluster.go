@@ -35,7 +35,7 @@ func (c *Cloud) describeCluster(ctx context.Context) (cluster, error) {
 		return own, nil
 	}
 	return c.clusters.get(ctx, own.Name, func(ctx context.Context) (cluster, error) {
-		out, err := c.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &own.Name}, c.fewAttempts)
+		out, err := c.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &own.Name}, soon)
 		if err == nil {
 			return own.completed(out.Cluster), nil
 		}
@@ -53,12 +53,8 @@ func (c *Cloud) describeCluster(ctx context.Context) (cluster, error) {
 	})
 }
 
-// fewAttempts limits the SDK's retries, because the configuration's Fallback can answer instead.
-func (c *Cloud) fewAttempts(o *eks.Options) {
-	if c.cfg.Fallback != nil {
-		o.Retryer = retry.AddWithMaxAttempts(o.Retryer, optionalAttempts)
-	}
-}
+// soon limits the SDK's retries: the configuration's Fallback can answer instead, or the last answer is used, or the caller asks again.
+func soon(o *eks.Options) { o.Retryer = retry.AddWithMaxAttempts(o.Retryer, reportedAfter) }
 
 // ClusterFacts are the cluster's properties that a node needs to join.
 type ClusterFacts struct {

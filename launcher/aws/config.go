@@ -122,8 +122,8 @@ func (c *Config) validate() error {
 // answers would block a call forever.
 const answerWithin = time.Minute
 
-// maxAttempts is the number of attempts for one call. With the SDK's backoff of at most 20 s, a call outlasts one to two minutes of
-// throttling.
+// maxAttempts is the number of attempts for one call, but for those of reportedAfter. With the SDK's backoff of at most 20 s, a call
+// outlasts one to two minutes of throttling.
 const maxAttempts = 10
 
 // LoadConfig reads the SDK's default configuration: environment, shared files, IRSA or Pod Identity. AWS_ENDPOINT_URL moves every service.

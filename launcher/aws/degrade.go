@@ -9,18 +9,21 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/smithy-go"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
-// optionalAttempts is the number of attempts for a call whose answer is optional.
-const optionalAttempts = 3
+// reportedAfter is the number of attempts for a call whose caller repeats it, or does without its answer. With the SDK's backoff an outage
+// is known after some seconds: more attempts would only hide it.
+const reportedAfter = 3
 
-// optional configures an EC2 call whose answer is optional.
-func optional(o *ec2.Options) { o.Retryer = retry.AddWithMaxAttempts(o.Retryer, optionalAttempts) }
+// fewAttempts configures a client whose callers repeat its calls, or do without the answer.
+func fewAttempts(o *ec2.Options) { o.Retryer = retry.AddWithMaxAttempts(o.Retryer, reportedAfter) }
 
 // isNotImplemented reports whether the endpoint does not implement the action, as an AWS stand-in may not: its error says so, or it answers
 // with a server error whose body is not in AWS's format.
 func isNotImplemented(err error) bool {
-	if slices.Contains([]string{
+	if slices.Contains([]ec2error.Code{
 		"NotImplemented", "NotImplementedError", "InvalidAction", "UnknownOperationException", "UnknownAction", "APINotSupported",
 	}, code(err)) {
 		return true
@@ -37,5 +40,5 @@ func isNotImplemented(err error) bool {
 // isUnknownReservation reports whether EC2 has no such capacity reservation. "InvalidCapacityReservationId.NotFound: The specified Capacity
 // Reservation 'cr-x' does not exist.".
 func isUnknownReservation(err error) bool {
-	return slices.Contains([]string{"InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"}, code(err))
+	return slices.Contains([]ec2error.Code{"InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"}, code(err))
 }

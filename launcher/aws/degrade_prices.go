@@ -17,7 +17,7 @@ func (c *Cloud) onDemandPrices(ctx context.Context) (prices onDemandPrices, answ
 			return prices, true, nil
 		}
 		why = err.Error()
-		if isNotImplemented(err) || isDenied(code(err)) {
+		if isNotImplemented(err) || code(err).IsDenied() {
 			err = nil
 		}
 	}
@@ -53,7 +53,7 @@ func builtinPrices() (onDemandPrices, error) {
 // spotPrices asks EC2 for the spot prices. If the endpoint has none, or denies access, no spot capacity is offered.
 func (c *Cloud) spotPrices(ctx context.Context) (spotPrices, error) {
 	prices, err := c.fetchSpotPrices(ctx)
-	if isNotImplemented(err) || isDenied(code(err)) {
+	if isNotImplemented(err) || code(err).IsDenied() {
 		c.cfg.Logger.Info("Spot capacity is not used: EC2 returns no spot prices", "why", err.Error())
 		return spotPrices{}, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -18,6 +19,8 @@ import (
 type fleetFailure struct {
 	cloud.OfferingFailure
 	subnet, zoneID string
+	// text is EC2's message.
+	text string
 }
 
 func plain(failures []fleetFailure) []cloud.OfferingFailure {
@@ -31,7 +34,7 @@ func plain(failures []fleetFailure) []cloud.OfferingFailure {
 // createFleet makes the call. If EC2 reports that a launch template does not exist, it makes the templates again and repeats the call once.
 func (c *Cloud) createFleet(ctx context.Context, request *launchRequest) (*ec2.CreateFleetOutput, error) {
 	out, err := c.writes.CreateFleet(ctx, request.fleet)
-	if err == nil || !isTemplateGone(code(err)) {
+	if err == nil || !code(err).IsTemplateGone() {
 		return out, err
 	}
 	c.forgetTemplates(request)
@@ -53,8 +56,7 @@ func (c *Cloud) launchError(request *launchRequest, err error) (cloud.LaunchOutp
 	v := judge(err)
 	switch v.cause {
 	case cloud.CauseCapacity, cloud.CauseQuota, cloud.CauseSpotRole:
-		failures := request.all(code(err), message(err), v)
-		c.remember(failures)
+		failures := c.remember(request.all(code(err), message(err), v))
 		return cloud.LaunchOutput{Failures: plain(slices.Concat(request.skipped, failures))}, nil
 	case cloud.CauseUnauthorized, cloud.CauseInvalid:
 		return cloud.LaunchOutput{}, v.classError(request.class)
@@ -81,8 +83,8 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 	failures := request.failures(out.Errors)
 	if len(result.InstanceIDs) < request.count && len(failures) == 0 {
 		// These failures are not remembered for any offering: EC2 named none.
-		result.Failures = plain(slices.Concat(request.skipped, request.all(codeUnfulfillableCapacity,
-			"EC2 launched fewer instances than asked for and gave no reason", verdict{cause: cloud.CauseCapacity, reason: "InsufficientCapacity"})))
+		result.Failures = plain(slices.Concat(request.skipped, request.all(ec2error.UnfulfillableCapacity,
+			"EC2 launched fewer instances than asked for and gave no reason", verdict{cause: cloud.CauseCapacity, reason: ec2error.ReasonInsufficientCapacity})))
 		return result, nil
 	}
 	for _, f := range failures {
@@ -90,19 +92,20 @@ func (c *Cloud) launchOutput(request *launchRequest, out *ec2.CreateFleetOutput)
 			c.forgetTemplates(request)
 		}
 	}
-	c.remember(failures)
+	failures = c.remember(failures)
 	if len(result.InstanceIDs) == 0 {
 		if f, ok := classFault(failures); ok {
-			return cloud.LaunchOutput{}, &cloud.NodeClassError{Class: request.class, Reason: f.Condition, Message: f.Message, Cause: f.Cause}
+			return cloud.LaunchOutput{}, &cloud.NodeClassError{Class: request.class, Reason: f.Condition, Message: f.Message, Cause: f.Cause, Code: f.Reason}
 		}
 	}
 	result.Failures = plain(slices.Concat(request.skipped, failures))
 	return result, nil
 }
 
-func (c *Cloud) remember(failures []fleetFailure) {
+// remember counts and records failures, and returns them with since when EC2 has refused their offerings.
+func (c *Cloud) remember(failures []fleetFailure) []fleetFailure {
 	c.metrics.launchFailures(failures)
-	c.without.remember(failures, time.Now())
+	return c.without.remember(failures, time.Now())
 }
 
 // classFault returns the first failure if the class caused all of them.
@@ -128,8 +131,8 @@ func (r *launchRequest) failures(errors []ec2types.CreateFleetError) []fleetFail
 			return
 		}
 		seen[key] = true
-		c, text := bare(awssdk.ToString(e.ErrorCode)), awssdk.ToString(e.ErrorMessage)
-		f := failed(r.options[key], c, text, judgeFleet(c, text))
+		c, text := ec2error.Bare(awssdk.ToString(e.ErrorCode)), awssdk.ToString(e.ErrorMessage)
+		f := failed(r.options[key], c, text, judgeFleet(string(c), text))
 		f.subnet, f.zoneID = subnet, r.subnets[subnet].zoneID
 		out = append(out, f)
 	}
@@ -146,17 +149,17 @@ func (r *launchRequest) failures(errors []ec2types.CreateFleetError) []fleetFail
 	return out
 }
 
-// failed returns the failure of an option. EC2's text about its capacity is kept verbatim.
-func failed(o cloud.Option, code, text string, v verdict) fleetFailure {
-	f := fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: code, Message: text, Cause: v.cause, Condition: v.reason}}
-	if v.cause != cloud.CauseCapacity && v.message != "" {
+// failed returns the failure of an option. EC2's text about an offering is kept verbatim; about another cause, the verdict has more.
+func failed(o cloud.Option, code ec2error.Code, text string, v verdict) fleetFailure {
+	f := fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: code, Message: text, Cause: v.cause, Condition: v.reason}, text: text}
+	if !code.OfOffering() && v.message != "" {
 		f.Message = v.message
 	}
 	return f
 }
 
 // all returns the same failure for each requested offering.
-func (r *launchRequest) all(code, text string, v verdict) []fleetFailure {
+func (r *launchRequest) all(code ec2error.Code, text string, v verdict) []fleetFailure {
 	skipped := map[cloud.Option]bool{}
 	for _, f := range r.skipped {
 		skipped[f.Option] = true

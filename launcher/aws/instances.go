@@ -98,7 +98,7 @@ func (c *Cloud) describeInstances(ctx context.Context, filters []ec2types.Filter
 	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
-		if isInstanceUnknown(code(err)) {
+		if code(err).IsInstanceUnknown() {
 			return out, nil
 		}
 		if err != nil {
@@ -243,8 +243,8 @@ func (c *Cloud) terminate(ctx context.Context, ids []string, failed map[string]e
 // isUnknown reports whether a call was denied because the instance does not exist. The launcher's IAM policy allows instances with the
 // cluster's tags only. An instance that does not exist has no tags, so EC2 answers UnauthorizedOperation.
 func (c *Cloud) isUnknown(ctx context.Context, id string, refused error) bool {
-	if !isDenied(code(refused)) {
-		return isInstanceUnknown(code(refused))
+	if !code(refused).IsDenied() {
+		return code(refused).IsInstanceUnknown()
 	}
 	found, err := c.describeInstances(ctx, []ec2types.Filter{filter("instance-id", id)})
 	return err == nil && len(found) == 0

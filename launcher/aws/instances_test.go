@@ -56,8 +56,8 @@ func TestTerminateDoesNotSplitWhenThrottled(t *testing.T) {
 	if err := c.Terminate(t.Context(), []string{"i-1", "i-2"}); err == nil {
 		t.Error("no error")
 	}
-	if n := len(w.made("TerminateInstances")); n != 4 {
-		t.Errorf("%d calls, want the SDK's 4 attempts", n)
+	if n := len(w.made("TerminateInstances")); n != reportedAfter {
+		t.Errorf("%d calls, want %d attempts", n, reportedAfter)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -92,18 +93,14 @@ func (c *Cloud) toTry(options []cloud.Option, now time.Time) ([]cloud.Option, []
 	var usable []cloud.Option
 	var failures []cloud.OfferingFailure
 	for _, o := range options {
-		until := c.without.until(offeringKey{o.CapacityType, o.InstanceType, o.Zone}, now)
-		if t := c.without.reservation(o.Reservation.ID, now); t.After(until) {
-			until = t
-		}
-		if until.IsZero() {
+		m := longest(c.without.of(offeringKey{o.CapacityType, o.InstanceType, o.Zone}, now), c.without.reservation(o.Reservation.ID, now))
+		if !m.holds(now) {
 			usable = append(usable, o)
 			continue
 		}
-		failures = append(failures, cloud.OfferingFailure{
-			Option: o, Reason: codeInsufficientInstanceCapacity, Cause: cloud.CauseCapacity, Condition: "InsufficientCapacity",
-			Message: "EC2 had no capacity a moment ago; tried again from " + until.UTC().Format(time.RFC3339),
-		})
+		f := failed(o, m.Code, m.text, judgeFleet(string(m.Code), m.text))
+		f.Since, f.Attempts = m.Since, m.Attempts
+		failures = append(failures, f.OfferingFailure)
 	}
 	return cloud.OfFirstKind(usable), failures
 }
@@ -144,7 +141,7 @@ func templateError(class string, err error) error {
 	case cloud.CauseInvalid, cloud.CauseUnauthorized:
 		return v.classError(class)
 	default:
-		return &cloud.LaunchError{Class: class, Cause: v.cause, Reason: v.reason, Message: v.message, Err: err}
+		return &cloud.LaunchError{Class: class, Cause: v.cause, Code: v.code, Reason: v.reason, Message: v.message, Err: err}
 	}
 }
 
@@ -216,9 +213,9 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 	})
 }
 
-func (r *launchRequest) skip(o cloud.Option, reason, message string) {
+func (r *launchRequest) skip(o cloud.Option, reason ec2error.Code, message string) {
 	r.skipped = append(r.skipped, fleetFailure{
-		OfferingFailure: cloud.OfferingFailure{Option: o, Reason: reason, Message: message, Cause: cloud.CauseInvalid, Condition: reason},
+		OfferingFailure: cloud.OfferingFailure{Option: o, Reason: reason, Message: message, Cause: cloud.CauseInvalid, Condition: string(reason)},
 	})
 }
 
@@ -252,7 +249,7 @@ func (c *Cloud) launchSubnets(ctx context.Context, class *awsv1.EC2NodeClass) (m
 	out, now := map[string]subnet{}, time.Now()
 	for _, s := range found {
 		c.zoneIDs.Store(s.zone, s.zoneID)
-		if !resolved[s.id] || !c.without.exhausted(s.id, now).IsZero() {
+		if !resolved[s.id] || c.without.exhausted(s.id, now).holds(now) {
 			continue
 		}
 		s.free -= c.taken.of(s.id)

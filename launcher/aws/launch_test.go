@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -150,7 +151,7 @@ func TestRepeatedLaunchIsTheSame(t *testing.T) {
 	if _, err := c.Launch(t.Context(), launchInput("launch-1", 1, a, b)); err == nil {
 		t.Fatal("no error")
 	}
-	c.without.remember([]fleetFailure{{OfferingFailure: cloud.OfferingFailure{Option: a, Reason: codeInsufficientInstanceCapacity}}}, time.Now())
+	c.without.remember([]fleetFailure{{OfferingFailure: cloud.OfferingFailure{Option: a, Reason: ec2error.InsufficientInstanceCapacity}}}, time.Now())
 	w.on("CreateFleet", fleet([]string{"i-1"}))
 	if _, err := c.Launch(t.Context(), launchInput("launch-1", 1, a, b)); err != nil {
 		t.Fatal(err)
@@ -324,7 +325,7 @@ func TestLaunchSkipsWhatItCannotAskFor(t *testing.T) {
 	}
 	var reasons []string
 	for _, f := range out.Failures {
-		reasons = append(reasons, f.Reason)
+		reasons = append(reasons, string(f.Reason))
 	}
 	if !slices.Equal(reasons, []string{"NoAMI", "NoSubnet"}) || len(out.InstanceIDs) != 1 {
 		t.Errorf("%+v", out)

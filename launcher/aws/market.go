@@ -20,7 +20,7 @@ func (c *Cloud) fetchFacts(ctx context.Context) (map[string]catalog.Facts, error
 		return nil, err
 	}
 	out := map[string]catalog.Facts{}
-	pages := ec2.NewDescribeInstanceTypesPaginator(c.ec2, &ec2.DescribeInstanceTypesInput{
+	pages := ec2.NewDescribeInstanceTypesPaginator(c.offer, &ec2.DescribeInstanceTypesInput{
 		MaxResults: awssdk.Int32(100),
 		Filters: []ec2types.Filter{
 			filter("supported-virtualization-type", "hvm"),
@@ -48,7 +48,7 @@ func (c *Cloud) fetchFacts(ctx context.Context) (map[string]catalog.Facts, error
 // fetchZones returns the zones in which each instance type is offered, sorted.
 func (c *Cloud) fetchZones(ctx context.Context) (map[string][]string, error) {
 	out := map[string][]string{}
-	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(c.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
+	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(c.offer, &ec2.DescribeInstanceTypeOfferingsInput{
 		LocationType: ec2types.LocationTypeAvailabilityZone, MaxResults: awssdk.Int32(1000),
 	})
 	for pages.HasMorePages() {

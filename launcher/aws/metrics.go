@@ -141,6 +141,6 @@ func (m *metrics) offerings(change offersChange) {
 
 func (m *metrics) launchFailures(failures []fleetFailure) {
 	for _, f := range failures {
-		m.launchFails.WithLabelValues(f.Option.Zone, f.zoneID, f.Option.CapacityType, f.Reason).Inc()
+		m.launchFails.WithLabelValues(f.Option.Zone, f.zoneID, f.Option.CapacityType, string(f.Reason)).Inc()
 	}
 }

@@ -37,7 +37,7 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 	}
 	of := offerInput{
 		zones: c.without.zonesOf(class, now), left: c.reserved.of, now: now,
-		full: func(id string) time.Time { return c.without.reservation(id, now) },
+		full: func(id string) mark { return c.without.reservation(id, now) },
 	}
 	for _, r := range class.Status.CapacityReservations {
 		if usable(r) {
@@ -47,8 +47,8 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 	next.types = make([]catalog.InstanceType, 0, len(shapes.list))
 	for _, shape := range shapes.list {
 		of.facts, of.onDemand, of.spot = known.facts[shape.Name], known.onDemand[shape.Name], known.spot[shape.Name]
-		of.until = func(capacityType, zone string) time.Time {
-			return c.without.until(offeringKey{capacityType, shape.Name, zone}, now)
+		of.refused = func(capacityType, zone string) mark {
+			return c.without.of(offeringKey{capacityType, shape.Name, zone}, now)
 		}
 		shape.Offerings = offerings(of)
 		for i := range shape.Offerings {
@@ -67,11 +67,11 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 func (u *unavailable) zonesOf(class *awsv1.EC2NodeClass, now time.Time) map[string]offerZone {
 	out := map[string]offerZone{}
 	for _, s := range class.Status.Subnets {
-		until := u.exhausted(s.ID, now)
-		if z, ok := out[s.Zone]; ok && z.exhausted.Before(until) {
-			until = z.exhausted
+		m := u.exhausted(s.ID, now)
+		if z, ok := out[s.Zone]; ok && z.exhausted.until.Before(m.until) {
+			m = z.exhausted
 		}
-		out[s.Zone] = offerZone{id: s.ZoneID, exhausted: until}
+		out[s.Zone] = offerZone{id: s.ZoneID, exhausted: m}
 	}
 	return out
 }

@@ -120,13 +120,13 @@ func parsePrice(text, currency string) (instanceType string, price float64, ok b
 func (c *Cloud) fetchSpotPrices(ctx context.Context) (spotPrices, error) {
 	out := spotPrices{}
 	latest := map[[2]string]time.Time{}
-	pages := ec2.NewDescribeSpotPriceHistoryPaginator(c.ec2, &ec2.DescribeSpotPriceHistoryInput{
+	pages := ec2.NewDescribeSpotPriceHistoryPaginator(c.offer, &ec2.DescribeSpotPriceHistoryInput{
 		ProductDescriptions: []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"},
 		// With the current time as start, EC2 returns the current price, once per type and zone.
 		StartTime: awssdk.Time(time.Now()), MaxResults: awssdk.Int32(1000),
 	})
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx, optional)
+		page, err := pages.NextPage(ctx, fewAttempts)
 		if err != nil {
 			return nil, fmt.Errorf("describing spot price history: %w", err)
 		}

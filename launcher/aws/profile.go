@@ -42,7 +42,7 @@ func (c *Cloud) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (s
 	if own := awssdk.ToString(class.Spec.InstanceProfile); own != "" {
 		return c.profiles.get(ctx, "given/"+own, func(ctx context.Context) (string, error) {
 			_, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &own})
-			if err != nil && !isDenied(code(err)) {
+			if err != nil && !code(err).IsDenied() {
 				return "", fmt.Errorf("spec.instanceProfile: reading instance profile %s: %w", own, err)
 			}
 			return own, nil

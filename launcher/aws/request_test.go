@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -174,13 +175,13 @@ func TestTemplateFields(t *testing.T) {
 	}
 }
 
-// An account without the service-linked role of EC2 Spot gets a message with the command that creates it, and buys on-demand meanwhile.
+// An account without the service-linked role of EC2 Spot gets the code of it, and buys on-demand meanwhile.
 func TestSpotRoleIsMissing(t *testing.T) {
 	w, c := newWire(t)
-	w.on("CreateFleet", fleet(nil, fleetError(codeSpotServiceLinkedRole, "The provided credentials do not have permission", "subnet-2")), fleet([]string{"i-1"}))
+	w.on("CreateFleet", fleet(nil, fleetError(string(ec2error.SpotServiceLinkedRole), "The provided credentials do not have permission", "subnet-2")), fleet([]string{"i-1"}))
 	spot, onDemand := option("m7g.large", zoneA, "spot"), option("m7g.large", zoneA, "on-demand")
 	out, err := c.Launch(t.Context(), launchInput("launch-1", 1, spot, onDemand))
-	if err != nil || len(out.Failures) != 1 || out.Failures[0].Cause != cloud.CauseSpotRole || !strings.Contains(out.Failures[0].Message, "create-service-linked-role") {
+	if err != nil || len(out.Failures) != 1 || out.Failures[0].Cause != cloud.CauseSpotRole || out.Failures[0].Reason != ec2error.SpotServiceLinkedRole || out.Failures[0].Attempts != 1 {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	out, err = c.Launch(t.Context(), launchInput("launch-2", 1, spot, onDemand))

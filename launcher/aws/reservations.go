@@ -111,7 +111,7 @@ func (c *Cloud) describeReservations(ctx context.Context, term awsv1.CapacityRes
 	var out []ec2types.CapacityReservation
 	pages := ec2.NewDescribeCapacityReservationsPaginator(c.ec2, in)
 	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx, optional)
+		page, err := pages.NextPage(ctx)
 		if isUnknownReservation(err) {
 			return out, nil
 		}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -100,7 +101,7 @@ func TestReservedOfferings(t *testing.T) {
 	o := cloud.Option{
 		InstanceType: "m7g.large", Zone: "us-east-1b", CapacityType: "reserved", Reservation: cloud.Reservation{ID: "cr-2", Type: "default"},
 	}
-	c.remember([]fleetFailure{{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: codeReservationCapacityExceeded, Cause: cloud.CauseCapacity}}})
+	c.remember([]fleetFailure{{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: ec2error.ReservationCapacityExceeded, Cause: cloud.CauseCapacity}}})
 	if got := reservedOf(t, c, class); got[1].Available || got[1].UnavailableUntil.IsZero() {
 		t.Errorf("after EC2 said that it is full: %+v", got[1])
 	}

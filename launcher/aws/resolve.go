@@ -39,7 +39,7 @@ func conditionOf(conditions status.ConditionSet, kind string, err error) error {
 	switch {
 	case isNotImplemented(err):
 		reason = "NotOffered"
-	case isDenied(code(err)):
+	case code(err).IsDenied():
 		reason = "Unauthorized"
 	case isAbsent(err):
 		reason = "NotFound"

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -39,7 +40,7 @@ func kindOf(instanceType string) string {
 // note adds a failure. out reports whether the key's zone is now sold out for its kind.
 func (s stockOuts) note(f fleetFailure, until, now time.Time) (key offeringKey, out bool) {
 	key = offeringKey{f.Option.CapacityType, kindOf(f.Option.InstanceType), f.Option.Zone}
-	if !catalog.CapacityTypeOf(f.Option.CapacityType).Interruptible || key.instanceType == "" || f.Reason != codeInsufficientInstanceCapacity && f.Reason != codeUnfulfillableCapacity {
+	if !catalog.CapacityTypeOf(f.Option.CapacityType).Interruptible || key.instanceType == "" || f.Reason != ec2error.InsufficientInstanceCapacity && f.Reason != ec2error.UnfulfillableCapacity {
 		return key, false
 	}
 	refused := s[key]

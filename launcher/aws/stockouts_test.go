@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
 func iced(instanceType string) fleetFailure {
 	return fleetFailure{OfferingFailure: cloud.OfferingFailure{
-		Option: option(instanceType, zoneA, "spot"), Reason: codeInsufficientInstanceCapacity,
+		Option: option(instanceType, zoneA, "spot"), Reason: ec2error.InsufficientInstanceCapacity,
 	}}
 }
 
@@ -20,7 +21,7 @@ func TestZoneStockOut(t *testing.T) {
 	u := newUnavailable(3*time.Minute, newSignal())
 	now := time.Now()
 	known := func(instanceType, zone, capacityType string) bool {
-		return !u.until(offeringKey{capacityType, instanceType, zone}, now).IsZero()
+		return u.of(offeringKey{capacityType, instanceType, zone}, now).holds(now)
 	}
 	refuse := func(types ...string) {
 		for _, name := range types {
@@ -67,7 +68,7 @@ func TestLaunchEndsTheCountOfAStockOut(t *testing.T) {
 		}
 		u.remember([]fleetFailure{iced(name)}, now)
 	}
-	if !u.until(offeringKey{"spot", "r6g.large", zoneA}, now).IsZero() {
+	if u.of(offeringKey{"spot", "r6g.large", zoneA}, now).holds(now) {
 		t.Error("the zone counts as sold out although it sold one")
 	}
 }

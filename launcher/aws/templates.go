@@ -181,7 +181,7 @@ func (c *Cloud) deleteTemplates(ctx context.Context, class string, unwanted func
 			}
 			c.templates.forget(name)
 			_, err := c.writes.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
-			if err != nil && !isTemplateGone(code(err)) {
+			if err != nil && !code(err).IsTemplateGone() {
 				errs = append(errs, fmt.Errorf("deleting launch template %s: %w", name, err))
 			}
 		}

@@ -1,41 +1,72 @@
 package aws
 
 import (
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
-// offeringKey names one offering or several: an empty field matches all. The instance type may be a kind of instances (see kindOf). Without a
-// capacity type it is the ID of a capacity reservation.
+// offeringKey names one offering or several: an empty field matches all. The instance type may be a kind of instances (see kindOf) or a
+// quota (see quotaKey). Without a capacity type it is the ID of a capacity reservation.
 type offeringKey struct{ capacityType, instanceType, zone string }
 
-// unavailable records for a period which offerings had no capacity, and which subnets had no free address.
+// mark is the memory of a refusal: of an offering or of several, or of a subnet without free addresses.
+type mark struct {
+	ec2error.Refusal
+	// until is when it is tried again; text is EC2's.
+	until time.Time
+	text  string
+	// over means that until has passed. The mark is kept for a while: the next refusal of the same code continues it.
+	over bool
+}
+
+// holds reports whether the mark keeps something from being tried.
+func (m mark) holds(now time.Time) bool { return m.until.After(now) }
+
+// again returns the mark after one more refusal.
+func (m mark) again(code ec2error.Code, text string, until, now time.Time) mark {
+	if m.Code != code {
+		m = mark{Refusal: ec2error.Refusal{Code: code, Since: now}}
+	}
+	if !m.holds(now) || m.Attempts == 0 {
+		m.Attempts++ // Several failures at once are one attempt.
+	}
+	m.until, m.text, m.over = until, text, false
+	return m
+}
+
+// unavailable records for a period which offerings EC2 refused, and which subnets had no free address.
 type unavailable struct {
 	period  time.Duration
 	changed *signal
 
 	mu        sync.Mutex
-	offerings map[offeringKey]time.Time
-	subnets   map[string]time.Time
+	offerings map[offeringKey]mark
+	subnets   map[string]mark
 	stockOuts stockOuts
 }
 
 func newUnavailable(period time.Duration, changed *signal) *unavailable {
 	return &unavailable{
 		period: period, changed: changed,
-		offerings: map[offeringKey]time.Time{}, subnets: map[string]time.Time{}, stockOuts: stockOuts{},
+		offerings: map[offeringKey]mark{}, subnets: map[string]mark{}, stockOuts: stockOuts{},
 	}
 }
 
-// keyFor returns the offerings that an error of one offering concerns. A spot limit concerns the account, a vCPU limit the type in every
-// zone, a full reservation that reservation, and every other error the offering alone.
-func keyFor(code string, o cloud.Option) offeringKey {
-	switch code {
-	case codeMaxSpotInstanceCountExceeded, "SpotInstanceCountExceeded", "MaxSpotFleetRequestCountExceeded", codeSpotServiceLinkedRole:
+// keyFor returns the offerings that an error of one offering concerns: the spot role and the limit of requests the account's spot
+// offerings, a spot limit those of its quota, a vCPU limit the type in every zone (a smaller one may still fit), a full reservation that
+// reservation, and every other error the offering alone.
+func keyFor(code ec2error.Code, o cloud.Option) offeringKey {
+	if code == ec2error.MaxSpotFleetRequestCountExceeded || code == ec2error.SpotServiceLinkedRole {
 		return offeringKey{capacityType: o.CapacityType}
-	case codeVcpuLimitExceeded, codeInstanceLimitExceeded:
+	}
+	if code == ec2error.MaxSpotInstanceCountExceeded || code == ec2error.SpotInstanceCountExceeded {
+		return offeringKey{capacityType: o.CapacityType, instanceType: quotaKey(o.InstanceType)}
+	}
+	if code == ec2error.VcpuLimitExceeded || code == ec2error.InstanceLimitExceeded {
 		return offeringKey{capacityType: o.CapacityType, instanceType: o.InstanceType}
 	}
 	if o.Reservation.ID != "" {
@@ -44,107 +75,141 @@ func keyFor(code string, o cloud.Option) offeringKey {
 	return offeringKey{capacityType: o.CapacityType, instanceType: o.InstanceType, zone: o.Zone}
 }
 
-// remember records the failures, and fires the signal once if any is a lack of capacity.
-func (u *unavailable) remember(failures []fleetFailure, now time.Time) {
+// quotaKey stands for all instance types of the spot quota that a type counts against.
+func quotaKey(instanceType string) string {
+	return "quota/" + ec2error.QuotaOf(instanceType, ec2error.MaxSpotInstanceCountExceeded).Code
+}
+
+// keysOf returns the keys of the marks that concern an offering.
+func keysOf(o offeringKey) []offeringKey {
+	return []offeringKey{
+		o,
+		{capacityType: o.capacityType, instanceType: o.instanceType},
+		{capacityType: o.capacityType, instanceType: kindOf(o.instanceType), zone: o.zone},
+		{capacityType: o.capacityType, instanceType: quotaKey(o.instanceType)},
+		{capacityType: o.capacityType},
+	}
+}
+
+// remember records the failures and returns them with their refusals so far. It fires the signal once if any concerns offerings.
+func (u *unavailable) remember(failures []fleetFailure, now time.Time) []fleetFailure {
+	out := slices.Clone(failures)
 	u.mu.Lock()
 	until, marked := now.Add(u.period), false
-	for _, f := range failures {
+	for i, f := range failures {
+		var m mark
 		switch {
-		case !isCapacityCode(f.Reason) && !isQuotaCode(f.Reason) && f.Reason != codeSpotServiceLinkedRole:
+		case !f.Reason.OfOffering():
 			continue
-		case isAddressCode(f.Reason) && f.subnet != "":
-			u.subnets[f.subnet] = until
+		case f.Reason.IsAddress() && f.subnet != "":
+			m = u.subnets[f.subnet].again(f.Reason, f.text, until, now)
+			u.subnets[f.subnet] = m
 		default:
-			u.offerings[keyFor(f.Reason, f.Option)] = until
+			key := keyFor(f.Reason, f.Option)
+			m = u.offerings[key].again(f.Reason, f.text, until, now)
+			u.offerings[key] = m
 		}
 		marked = true
-		if key, out := u.stockOuts.note(f, until, now); out {
-			u.offerings[key] = until
+		out[i].Since, out[i].Attempts = m.Since, m.Attempts
+		if key, sold := u.stockOuts.note(f, until, now); sold {
+			u.offerings[key] = u.offerings[key].again(f.Reason, f.text, until, now)
 		}
 	}
 	u.mu.Unlock()
 	if marked {
 		u.changed.fire()
 	}
+	return out
 }
 
-// sold records that an offering was launched: its zone is not sold out, whatever else failed.
+// sold records that an offering was launched: its zone is not sold out, whatever else failed, and what EC2 refused earlier is history.
 func (u *unavailable) sold(o cloud.Option) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.stockOuts.sold(o)
+	keys := keysOf(offeringKey{o.CapacityType, o.InstanceType, o.Zone})
+	if o.Reservation.ID != "" {
+		keys = append(keys, reservationKey(o.Reservation.ID))
+	}
+	for _, k := range keys {
+		if u.offerings[k].over {
+			delete(u.offerings, k)
+		}
+	}
 }
 
 func reservationKey(id string) offeringKey {
 	return offeringKey{instanceType: id}
 }
 
-// reservation returns when a full capacity reservation is tried again; zero if it is not known to be full.
-func (u *unavailable) reservation(id string, now time.Time) time.Time {
+// reservation returns the mark of a full capacity reservation; zero if it is not known to be full.
+func (u *unavailable) reservation(id string, now time.Time) mark {
 	if id == "" {
-		return time.Time{}
+		return mark{}
 	}
-	return u.until(reservationKey(id), now)
+	return u.of(reservationKey(id), now)
 }
 
-// until returns when an offering is tried again; zero if it is not known to be unavailable.
-func (u *unavailable) until(o offeringKey, now time.Time) time.Time {
+// of returns the mark that keeps an offering longest from being tried; zero if it is not known to be unavailable.
+func (u *unavailable) of(o offeringKey, now time.Time) mark {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	var latest time.Time
-	for _, k := range []offeringKey{
-		o,
-		{capacityType: o.capacityType, instanceType: o.instanceType},
-		{capacityType: o.capacityType, instanceType: kindOf(o.instanceType), zone: o.zone},
-		{capacityType: o.capacityType},
-	} {
-		if t := u.offerings[k]; t.After(now) && t.After(latest) {
-			latest = t
+	var out mark
+	for _, k := range keysOf(o) {
+		if m := u.offerings[k]; m.holds(now) {
+			out = longest(out, m)
 		}
 	}
-	return latest
+	return out
 }
 
-// exhausted returns when a subnet is tried again; zero if it may have free addresses.
-func (u *unavailable) exhausted(subnet string, now time.Time) time.Time {
+// longest returns the mark that ends last; zero if all are.
+func longest(marks ...mark) mark {
+	return slices.MaxFunc(marks, func(a, b mark) int { return a.until.Compare(b.until) })
+}
+
+// exhausted returns the mark of a subnet; zero if it may have free addresses.
+func (u *unavailable) exhausted(subnet string, now time.Time) mark {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if t := u.subnets[subnet]; t.After(now) {
-		return t
+	if m := u.subnets[subnet]; m.holds(now) {
+		return m
 	}
-	return time.Time{}
+	return mark{}
 }
 
-// expire drops expired entries, fires the signal if there were any, and returns when the next one expires; zero if none is left.
+// expire ends marks whose time has passed, fires the signal if there were any, and returns when the next one ends; zero if none is left.
+// Marks that ended long ago are dropped.
 func (u *unavailable) expire(now time.Time) time.Time {
 	u.mu.Lock()
-	var next time.Time
-	over := 0
-	sooner := func(t time.Time) bool {
-		if !t.After(now) {
-			over++
-			return true
-		}
-		if next.IsZero() || t.Before(next) {
-			next = t
-		}
-		return false
-	}
-	for k, t := range u.offerings {
-		if sooner(t) {
-			delete(u.offerings, k)
-		}
-	}
-	for k, t := range u.subnets {
-		if sooner(t) {
-			delete(u.subnets, k)
-		}
-	}
+	next, ended := expireMarks(u.offerings, u.period, now)
+	other, more := expireMarks(u.subnets, u.period, now)
 	u.mu.Unlock()
-	if over > 0 {
+	if ended || more {
 		u.changed.fire()
 	}
+	if next.IsZero() || !other.IsZero() && other.Before(next) {
+		next = other
+	}
 	return next
+}
+
+// expireMarks ends the marks whose time has passed, and drops those that ended longer than keep ago.
+func expireMarks[K comparable](marks map[K]mark, keep time.Duration, now time.Time) (next time.Time, ended bool) {
+	for k, m := range marks {
+		switch {
+		case m.holds(now):
+			if next.IsZero() || m.until.Before(next) {
+				next = m.until
+			}
+		case !m.over:
+			m.over, ended = true, true
+			marks[k] = m
+		case now.After(m.until.Add(keep)):
+			delete(marks, k)
+		}
+	}
+	return next, ended
 }
 
 // seenInstances records the offering of each instance from DescribeInstances: an interruption message contains only the instance.
@@ -180,5 +245,5 @@ func (s *seenInstances) offering(id string) (cloud.Option, bool) {
 
 // interrupted returns the failure that a spot interruption stands for: EC2 reclaims this offering's capacity, so it has none to launch.
 func interrupted(o cloud.Option) fleetFailure {
-	return fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: codeInsufficientInstanceCapacity}}
+	return fleetFailure{OfferingFailure: cloud.OfferingFailure{Option: o, Reason: ec2error.InsufficientInstanceCapacity}}
 }

@@ -8,13 +8,15 @@ import (
 
 	"github.com/aws/smithy-go"
 
-	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
 // verdict is the meaning of an AWS error for a launch. It is determined once, here; all other code branches on its cause.
 type verdict struct {
 	cause cloud.Cause
+	// code is EC2's error code; ec2error.NoAnswer if there was no answer.
+	code ec2error.Code
 	// reason is one CamelCase word, Karpenter's if it has one. Conditions, metrics and alerts use it.
 	reason string
 	// message describes the problem to the user, and what to change.
@@ -29,72 +31,58 @@ func judge(err error) verdict {
 	}
 	c := code(err)
 	v := judgeCode(c, message(err), action)
-	if c == "" || v.cause == "" && isTransient(err) {
-		return verdict{cloud.CauseTransient, "LaunchFailed", message(err)}
+	if c == "" {
+		return verdict{cloud.CauseTransient, ec2error.NoAnswer, "LaunchFailed", message(err)}
 	}
 	if v.cause == "" {
-		return verdict{cloud.CauseTransient, "LaunchFailed", c + ": " + message(err)}
+		v = verdict{cause: cloud.CauseTransient, reason: "LaunchFailed", message: withCode(c, message(err))}
 	}
+	v.code = c
 	return v
 }
 
 // judgeFleet classifies an error in a fleet's answer.
 func judgeFleet(c, text string) verdict {
 	// A fleet launches with the caller's permissions.
-	v := judgeCode(bare(c), text, "ec2:RunInstances")
+	v := judgeCode(ec2error.Bare(c), text, "ec2:RunInstances")
 	if v.cause == "" {
-		return verdict{cloud.CauseUnknown, "LaunchFailed", c + ": " + text}
+		v = verdict{cause: cloud.CauseUnknown, reason: "LaunchFailed", message: withCode(ec2error.Bare(c), text)}
 	}
+	v.code = ec2error.Bare(c)
 	return v
 }
 
-// judgeCode is the table of codes; the first matching line decides.
-func judgeCode(c, text, action string) verdict {
+// withCode returns EC2's text behind its code.
+func withCode(c ec2error.Code, text string) string { return string(c) + ": " + text }
+
+// judgeCode is the table of codes; the first matching line decides. The caller adds the code.
+func judgeCode(c ec2error.Code, text, action string) verdict {
+	v := func(cause cloud.Cause, reason, message string) verdict {
+		return verdict{cause: cause, reason: reason, message: message}
+	}
 	switch {
-	case c == codeSpotServiceLinkedRole:
-		return verdict{
-			cloud.CauseSpotRole, catalog.ReasonSpotRole, "the account has no service-linked role for EC2 Spot and the launcher may not create it: " +
-				"aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
-		}
-	case isDenied(c) || strings.HasPrefix(c, "AuthFailure"):
+	case c == ec2error.SpotServiceLinkedRole:
+		return v(cloud.CauseSpotRole, c.Reason(), withCode(c, text)+": the account has no service-linked role for EC2 Spot and the launcher may not create it")
+	case c.IsDenied() || strings.HasPrefix(string(c), string(ec2error.AuthFailure)):
 		return denied(c, text, action)
-	case isTemplateGone(c):
-		return verdict{cloud.CauseTemplateGone, "LaunchTemplateNotFound", "a launch template was deleted; it is made again"}
-	case isThrottled(c):
-		return verdict{cloud.CauseThrottled, "RequestLimitExceeded", "EC2 throttles the requests of this account and region"}
-	case isServersFault(c):
-		return verdict{cloud.CauseTransient, "InternalError", c + ": " + text}
-	case isCapacityCode(c):
-		return verdict{cloud.CauseCapacity, capacityReason(c), c + ": " + text}
-	case isQuotaCode(c):
-		return verdict{cloud.CauseQuota, quotaReason(c), c + ": " + text + " (Service Quotas, Amazon EC2, shows and raises the limits)"}
+	case c.IsTemplateGone():
+		return v(cloud.CauseTemplateGone, "LaunchTemplateNotFound", "a launch template was deleted; it is made again")
+	case c.IsThrottled():
+		return v(cloud.CauseThrottled, "RequestLimitExceeded", withCode(c, "EC2 throttles the requests of this account and region"))
+	case c.IsServersFault():
+		return v(cloud.CauseTransient, "InternalError", withCode(c, text))
+	case c.IsCapacity():
+		return v(cloud.CauseCapacity, c.Reason(), withCode(c, text))
+	case c.IsQuota():
+		return v(cloud.CauseQuota, c.Reason(), withCode(c, text))
 	case strings.Contains(text, "not eligible for Free Tier"):
-		return verdict{cloud.CauseQuota, catalog.ReasonFreeTier, c + ": " + text}
-	case isParameterCode(c) && isProfilePropagating(text):
-		return verdict{cloud.CauseTransient, "InstanceProfileNameInvalid", "EC2 cannot use the instance profile yet: " + text}
-	case isParameterCode(c):
+		return v(cloud.CauseQuota, ec2error.ReasonFreeTier, withCode(c, text))
+	case c.IsParameter() && isProfilePropagating(text):
+		return v(cloud.CauseTransient, "InstanceProfileNameInvalid", "EC2 cannot use the instance profile yet: "+text)
+	case c.IsParameter():
 		return refusal(c, text)
 	}
 	return verdict{}
-}
-
-func capacityReason(c string) string {
-	if isAddressCode(c) {
-		return catalog.ReasonInsufficientAddresses
-	}
-	return catalog.ReasonInsufficientCapacity
-}
-
-func quotaReason(c string) string {
-	switch c {
-	case codeVcpuLimitExceeded, codeInstanceLimitExceeded:
-		return catalog.ReasonVCPULimit
-	case codeMaxSpotInstanceCountExceeded, "SpotInstanceCountExceeded":
-		return catalog.ReasonSpotQuota
-	case codeMaxFleetCountExceeded, "MaxSpotFleetRequestCountExceeded":
-		return catalog.ReasonFleetQuota
-	}
-	return catalog.ReasonQuota
 }
 
 // missing matches the action that AWS names in a denial. "User: arn:aws:sts::1:assumed-role/r/s is not authorized to perform:
@@ -102,24 +90,24 @@ func quotaReason(c string) string {
 // Encoded authorization failure message: ...".
 var missing = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)(?: on resource: (\S+))?`)
 
-func denied(c, text, action string) verdict {
+func denied(c ec2error.Code, text, action string) verdict {
 	resource := ""
 	if found := missing.FindStringSubmatch(text); found != nil {
 		action, resource = found[1], found[2]
 	}
-	v := verdict{cloud.CauseUnauthorized, "Unauthorized", "the launcher's IAM role may not do " + action}
+	v := verdict{cause: cloud.CauseUnauthorized, reason: "Unauthorized", message: "the launcher's IAM role may not do " + action}
 	if resource != "" {
 		v.message += " on " + resource
 	}
 	switch {
-	case c == "PendingVerification":
-		return verdict{cloud.CauseUnauthorized, "AccountPendingVerification", text}
-	case c == "OptInRequired" || c == "Blocked" || c == "AccountDisabled":
-		return verdict{cloud.CauseUnauthorized, "Unauthorized", c + ": " + text}
-	case c == "InvalidClientTokenId" || c == "UnrecognizedClientException":
-		return verdict{cloud.CauseUnauthorized, "Unauthorized", "AWS rejects the launcher's credentials: " + text}
+	case c == ec2error.PendingVerification:
+		v.reason, v.message = "AccountPendingVerification", "AWS is still verifying the account"
+	case c == ec2error.OptInRequired || c == ec2error.Blocked || c == ec2error.AccountDisabled:
+		v.message = "the account may not use EC2"
+	case c == ec2error.InvalidClientTokenID || c == ec2error.UnrecognizedClient:
+		v.message = "AWS rejects the launcher's credentials"
 	case strings.Contains(text, "Not authorized for images"):
-		return verdict{cloud.CauseUnauthorized, "AMIAuthorizationFailure", "spec.amiSelectorTerms: the account may not use the AMI: " + text}
+		v.reason, v.message = "AMIAuthorizationFailure", "spec.amiSelectorTerms: the account may not use the AMI"
 	case strings.Contains(text, "explicit deny in a permissions boundary"):
 		v.message += ": its permissions boundary denies it"
 	case strings.Contains(text, "explicit deny in a service control policy"):
@@ -129,12 +117,13 @@ func denied(c, text, action string) verdict {
 	default:
 		v.message += ": no policy allows it (manifests/iam/launcher.json does)"
 	}
+	v.message += " (" + withCode(c, ec2error.Clip(text)) + ")"
 	return v
 }
 
 // refusal returns the verdict that names the field of the EC2NodeClass that EC2 rejects.
-func refusal(c, text string) verdict {
-	v := verdict{cloud.CauseInvalid, "LaunchFailed", c + ": " + text}
+func refusal(c ec2error.Code, text string) verdict {
+	v := verdict{cause: cloud.CauseInvalid, reason: "LaunchFailed", message: withCode(c, text)}
 	field := fieldOf(c, text)
 	if field != "" {
 		v.message = field + ": " + v.message
@@ -147,7 +136,7 @@ func refusal(c, text string) verdict {
 		v.reason = "UserDataSizeLimitExceeded"
 	case c == "InvalidAMIID.Malformed":
 		v.reason = "InvalidAMIID"
-	case strings.HasPrefix(c, "InvalidAMIID"):
+	case strings.HasPrefix(string(c), "InvalidAMIID"):
 		v.reason = "AMINotFound"
 	}
 	return v
@@ -205,8 +194,8 @@ func fields() [][2]string {
 	}
 }
 
-func fieldOf(c, text string) string {
-	for _, in := range []string{strings.ToLower(c), strings.ToLower(text)} {
+func fieldOf(c ec2error.Code, text string) string {
+	for _, in := range []string{strings.ToLower(string(c)), strings.ToLower(text)} {
 		for _, f := range fields() {
 			if strings.Contains(in, f[0]) {
 				return f[1]
@@ -218,10 +207,10 @@ func fieldOf(c, text string) string {
 
 // classError returns a launch's error for a verdict that only a change by a user or administrator can lift.
 func (v verdict) classError(class string) error {
-	return &cloud.NodeClassError{Class: class, Reason: v.reason, Message: v.message, Cause: v.cause}
+	return &cloud.NodeClassError{Class: class, Code: v.code, Reason: v.reason, Message: v.message, Cause: v.cause}
 }
 
 // launchError returns a launch's error for a transient verdict.
 func (v verdict) launchError(class string, err error) error {
-	return &cloud.LaunchError{Class: class, Cause: v.cause, Reason: v.reason, Message: v.message, Err: fmt.Errorf("creating fleet: %w", err)}
+	return &cloud.LaunchError{Class: class, Cause: v.cause, Code: v.code, Reason: v.reason, Message: v.message, Err: fmt.Errorf("creating fleet: %w", err)}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
-	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -36,9 +36,9 @@ func TestJudge(t *testing.T) {
 		{"SpotMaxPriceTooLow", "no", cloud.CauseCapacity, "InsufficientCapacity", ""},
 		{"InsufficientFreeAddressesInSubnet", "no", cloud.CauseCapacity, "InsufficientFreeAddressesInSubnet", ""},
 		{"InsufficientCidrBlocks", "no", cloud.CauseCapacity, "InsufficientFreeAddressesInSubnet", ""},
-		{"VcpuLimitExceeded", "no", cloud.CauseQuota, "VCPULimitExceeded", "Service Quotas"},
-		{"InstanceLimitExceeded", "no", cloud.CauseQuota, "VCPULimitExceeded", "Service Quotas"},
-		{"MaxSpotInstanceCountExceeded", "no", cloud.CauseQuota, "SpotQuotaExceeded", "Service Quotas"},
+		{"VcpuLimitExceeded", "no", cloud.CauseQuota, "VCPULimitExceeded", "no"},
+		{"InstanceLimitExceeded", "no", cloud.CauseQuota, "VCPULimitExceeded", "no"},
+		{"MaxSpotInstanceCountExceeded", "no", cloud.CauseQuota, "SpotQuotaExceeded", "no"},
 		{"MaxFleetCountExceeded", "no", cloud.CauseQuota, "FleetQuotaExceeded", ""},
 		{"VolumeLimitExceeded", "no", cloud.CauseQuota, "QuotaExceeded", ""},
 		{"UnauthorizedOperation", denial, cloud.CauseUnauthorized, "Unauthorized", "ec2:RunInstances on arn:aws:ec2:us-east-1:1:network-interface/*"},
@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 		{"AuthFailure", "Not authorized for images: [ami-1]", cloud.CauseUnauthorized, "AMIAuthorizationFailure", "spec.amiSelectorTerms"},
 		{"AccessDenied", "no", cloud.CauseUnauthorized, "Unauthorized", ""},
 		{"PendingVerification", "wait", cloud.CauseUnauthorized, "AccountPendingVerification", ""},
-		{codeSpotServiceLinkedRole, "no", cloud.CauseSpotRole, "SpotSLRCreationFailed", "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"},
+		{"AuthFailure.ServiceLinkedRoleCreationNotPermitted", "no", cloud.CauseSpotRole, "SpotSLRCreationFailed", "no service-linked role for EC2 Spot"},
 		{"InvalidLaunchTemplateName.NotFoundException", "no", cloud.CauseTemplateGone, "LaunchTemplateNotFound", ""},
 		{"InvalidLaunchTemplateId.NotFound", "no", cloud.CauseTemplateGone, "LaunchTemplateNotFound", ""},
 		{"RequestLimitExceeded", "no", cloud.CauseThrottled, "RequestLimitExceeded", ""},
@@ -70,8 +70,11 @@ func TestJudge(t *testing.T) {
 			if v.cause != c.cause || v.reason != c.reason || !strings.Contains(v.message, c.says) || strings.Contains(v.message, "Encoded") {
 				t.Errorf("%+v, want %s %s with %q", v, c.cause, c.reason, c.says)
 			}
+			if v.code != ec2error.Bare(c.code) {
+				t.Errorf("code %q", v.code)
+			}
 			offerings := v.cause == cloud.CauseCapacity || v.cause == cloud.CauseQuota || v.cause == cloud.CauseSpotRole
-			if catalog.OfferingsFailed(v.reason) != offerings {
+			if ec2error.OfferingsFailed(v.reason) != offerings {
 				t.Errorf("to the scheduler %s is the fault of offerings: %t, want %t", v.reason, !offerings, offerings)
 			}
 		})
@@ -79,7 +82,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestJudgeWhatIsNoAnswer(t *testing.T) {
-	if v := judge(errors.New("connection reset by peer")); v.cause != cloud.CauseTransient || !strings.Contains(v.message, "reset") {
+	if v := judge(errors.New("connection reset by peer")); v.cause != cloud.CauseTransient || v.code != ec2error.NoAnswer || !strings.Contains(v.message, "reset") {
 		t.Errorf("%+v", v)
 	}
 	// An unknown error of a fleet counts against its offering, for this launch only.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
 // State is the launcher's state that a plan needs. It is a value: it is not changed once it is shared.
@@ -90,6 +92,8 @@ type Offering struct {
 	Available bool
 	// UnavailableUntil is when the offering is tried again; zero if Available.
 	UnavailableUntil time.Time
+	// Refusal is what EC2 answered; zero if Available, or if the refusal is older than this launcher.
+	Refusal ec2error.Refusal
 	// Probation means that launches of the offering failed recently for lack of capacity: only pods that no other offering can run try it.
 	// The plugin sets it; the launcher does not send it.
 	Probation bool

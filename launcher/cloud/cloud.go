@@ -11,6 +11,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
 // Cloud holds every call that the launcher makes to a cloud. Implementations are safe for concurrent use, obey ctx, and return the errors of
@@ -142,9 +143,14 @@ type OfferingFailure struct {
 	// Option that failed.
 	Option Option
 	// Reason is the EC2 error code, such as InsufficientInstanceCapacity.
-	Reason string
+	Reason ec2error.Code
 	// Message is EC2's text.
 	Message string
+	// Since is when EC2 refused the offering first without a launch in between, Attempts how often it has since then; zero if the code is
+	// not one of offerings.
+	Since time.Time
+	// Attempts is 1 for the first refusal.
+	Attempts int
 	// Cause classifies the failure. If it is Passing, the same offering may be requested again.
 	Cause Cause
 	// Condition is one CamelCase word for the NodeClaim's condition, Karpenter's if it has one.

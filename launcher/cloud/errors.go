@@ -3,6 +3,8 @@ package cloud
 import (
 	"errors"
 	"fmt"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
 // Cause classifies why a launch failed, and so what to do next.
@@ -44,6 +46,8 @@ type NodeClassError struct {
 	Reason, Message string
 	// Cause classifies the error; empty if the class was found at fault before EC2 was called.
 	Cause Cause
+	// Code is AWS's error code; empty if AWS was not called.
+	Code ec2error.Code
 }
 
 // Error returns the class's name and what to fix.
@@ -64,6 +68,8 @@ type LaunchError struct {
 	Class string
 	// Cause classifies the error.
 	Cause Cause
+	// Code is AWS's error code, or ec2error.NoAnswer.
+	Code ec2error.Code
 	// Reason is one CamelCase word for the NodeClaim's condition, Message a sentence.
 	Reason, Message string
 	// Err is AWS's error.

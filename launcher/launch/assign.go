@@ -21,6 +21,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
 	"github.com/slipway-k8s/slipway/launcher/node"
@@ -274,7 +275,11 @@ func (g *group) end(ctx context.Context, c *karpv1.NodeClaim, reason, message st
 	if err := g.config.Client.Delete(ctx, c, client.Preconditions{UID: &c.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting NodeClaim %s: %w", c.Name, err)
 	}
-	klog.FromContext(ctx).Info("Launch failed", "nodeClaim", klog.KObj(c), "reason", reason, "message", message)
+	if logger := klog.FromContext(ctx); reason == ec2error.ReasonInsufficientCapacity {
+		logger.Info("Launch failed", "nodeClaim", klog.KObj(c), "reason", reason, "message", message)
+	} else {
+		logger.Error(errors.New(message), "Launch failed", "nodeClaim", klog.KObj(c), "reason", reason)
+	}
 	g.config.Events.Eventf(c, corev1.EventTypeWarning, eventOf(reason), "%s", message)
 	return nil
 }
@@ -282,8 +287,8 @@ func (g *group) end(ctx context.Context, c *karpv1.NodeClaim, reason, message st
 // eventOf returns Karpenter's Event for a reason: it reports quotas and addresses as insufficient capacity.
 func eventOf(reason string) string {
 	switch reason {
-	case catalog.ReasonInsufficientCapacity, catalog.ReasonVCPULimit, catalog.ReasonSpotQuota, catalog.ReasonFleetQuota,
-		catalog.ReasonQuota, catalog.ReasonInsufficientAddresses:
+	case ec2error.ReasonInsufficientCapacity, ec2error.ReasonVCPULimit, ec2error.ReasonSpotQuota, ec2error.ReasonFleetQuota,
+		ec2error.ReasonQuota, ec2error.ReasonInsufficientAddresses:
 		return "InsufficientCapacityError"
 	}
 	return reason
@@ -298,4 +303,72 @@ func each(claims []*karpv1.NodeClaim, f func(*karpv1.NodeClaim) error) []error {
 	}
 	wg.Wait()
 	return out
+}
+
+func (g *group) visible(ctx context.Context, ids []string) ([]cloud.Instance, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	deadline := time.Now().Add(lookFor)
+	for {
+		instances, err := g.config.Cloud.Instances(ctx, cloud.Selector{IDs: ids})
+		if err != nil {
+			return nil, err
+		}
+		if len(instances) >= len(ids) || time.Now().After(deadline) {
+			return slices.DeleteFunc(instances, func(i cloud.Instance) bool { return !alive(i) }), nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(glanceEvery):
+		}
+	}
+}
+
+func alive(i cloud.Instance) bool {
+	return i.State == cloud.StatePending || i.State == cloud.StateRunning
+}
+
+// silent returns what to do when the current attempt has no answer for long: the claims say so. It changes nothing of the group's, because
+// the attempt goes on.
+func (g *group) silent(ctx context.Context) func() {
+	began := time.Now()
+	claims := make([]*karpv1.NodeClaim, 0, len(g.claims))
+	for _, c := range g.claims {
+		claims = append(claims, c.DeepCopy())
+	}
+	return func() {
+		message := fmt.Sprintf("%s from EC2 since %s: the attempt goes on. What to do: %s", ec2error.NoAnswer, ec2error.Clock(began),
+			ec2error.NoAnswer.Remedy(""))
+		klog.FromContext(ctx).Error(errors.New(message), "Launch has no answer yet", "nodeClaims", len(claims))
+		effects, cancel, ok := g.config.Guard.Context(ctx)
+		defer cancel()
+		if !ok {
+			return
+		}
+		each(claims, func(c *karpv1.NodeClaim) error {
+			err := g.notLaunched(effects, c, func() {
+				c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, ec2error.ReasonLaunchPending, message)
+			})
+			if err == nil {
+				g.config.Events.Eventf(c, corev1.EventTypeWarning, "LaunchPending", "%s", message)
+			}
+			return err // An error of this write is ignored: the condition only informs.
+		})
+	}
+}
+
+// failures returns the offerings that gave no instance, and those that were not tried because EC2 refused them a moment ago.
+func (g *group) failures() []cloud.OfferingFailure {
+	return slices.Concat(slices.Collect(maps.Values(g.failed)), g.refused)
+}
+
+// tooLate returns why claims had no instance by their deadline.
+func (g *group) tooLate() string {
+	if g.trouble.attempts > 0 {
+		defer func() { g.trouble = trouble{} }() // It ended nothing.
+		return g.trouble.text
+	}
+	return explain(g.failures())
 }

@@ -5,37 +5,119 @@ import (
 	"testing"
 	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/cloud/memory"
 )
 
-// While a transient cause lasts, the claim reports it, once; then the claim is launched.
+// While a transient cause lasts, the claim says so with the code, since when and which attempt, in few Events; then the claim is launched.
 func TestTransientCauseIsReported(t *testing.T) {
 	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
 		t.Helper()
-		throttled := &cloud.LaunchError{Class: "default", Cause: cloud.CauseThrottled, Reason: "RequestLimitExceeded", Message: "EC2 throttles"}
-		w.ec2.Fail(memory.Launch, throttled, throttled, throttled)
+		throttled := &cloud.LaunchError{
+			Class: "default", Cause: cloud.CauseThrottled, Code: ec2error.RequestLimitExceeded, Reason: "RequestLimitExceeded", Message: "EC2 throttles",
+		}
+		for range 20 {
+			w.ec2.Fail(memory.Launch, throttled)
+		}
 		w.record("default-a")
-		w.settle(300 * time.Millisecond)
-		c := w.claims()[0].StatusConditions().Get(karpv1.ConditionTypeLaunched)
-		if !c.IsUnknown() || c.Reason != "RequestLimitExceeded" || c.Message != "EC2 throttles" {
+		begin := ec2error.Clock(time.Now())
+		launched := func() *status.Condition { return w.claims()[0].StatusConditions().Get(karpv1.ConditionTypeLaunched) }
+		w.settle(100 * time.Millisecond)
+		want := "RequestLimitExceeded from EC2 since " + begin + ", attempt 1: EC2 throttles. What to do: find what else calls EC2"
+		if c := launched(); !c.IsUnknown() || c.Reason != ec2error.ReasonLaunchPending || !strings.HasPrefix(c.Message, want) {
 			t.Errorf("condition %+v", c)
 		}
 		w.settle(time.Minute)
+		if c := launched(); !c.IsUnknown() || !strings.Contains(c.Message, "since "+begin+", attempt ") || strings.Contains(c.Message, "attempt 1:") {
+			t.Errorf("a minute later: condition %+v", c)
+		}
+		if got := w.metric("slipway_launches_waiting", "RequestLimitExceeded"); got != 1 {
+			t.Errorf("%v claims wait", got)
+		}
+		w.settle(3 * time.Minute)
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a"})
-		if len(w.events) != 1 || w.events[0] != "default-a Warning RequestLimitExceeded: EC2 throttles" {
+		if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "default-a Warning LaunchPending: "+want) {
 			t.Errorf("events %v", w.events)
 		}
-		if c := w.claims()[0].StatusConditions().Get(karpv1.ConditionTypeLaunched); !c.IsTrue() {
+		if c := launched(); !c.IsTrue() {
 			t.Errorf("condition %+v", c)
+		}
+		if got := w.metric("slipway_launches_waiting", "RequestLimitExceeded"); got != 0 {
+			t.Errorf("%v claims wait", got)
+		}
+		if got := w.metric("slipway_launch_refusals_total", "RequestLimitExceeded"); got != 20 {
+			t.Errorf("%v refusals", got)
 		}
 		if n := w.attempts(); n != 1 {
 			t.Errorf("%d ids: %v", n, w.tokens)
 		}
 		w.owners()
+	})
+}
+
+// Causes that alternate do not write an Event each time.
+func TestEventsOfAWaitingClaimAreBounded(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		for _, code := range []ec2error.Code{"InternalError", "RequestLimitExceeded", "InternalError", "RequestLimitExceeded", "InternalError", "RequestLimitExceeded", "InternalError"} {
+			w.ec2.Fail(memory.Launch, &cloud.LaunchError{Class: "default", Cause: cloud.CauseTransient, Code: code, Message: "no"})
+		}
+		w.record("default-a")
+		w.settle(2 * time.Minute)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a"})
+		if len(w.events) != 5 {
+			t.Errorf("%d events: %v", len(w.events), w.events)
+		}
+	})
+}
+
+// A call that gets no answer at all is reported while it lasts.
+func TestSilenceIsReported(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.at("before", func(what string) error {
+			if what == "launch" {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		})
+		w.record("default-a")
+		begin := ec2error.Clock(time.Now())
+		w.settle(39 * time.Second)
+		if len(w.events) != 0 {
+			t.Errorf("events %v", w.events)
+		}
+		w.settle(2 * time.Second)
+		c := w.claims()[0].StatusConditions().Get(karpv1.ConditionTypeLaunched)
+		if !c.IsUnknown() || c.Reason != ec2error.ReasonLaunchPending || !strings.HasPrefix(c.Message, "NoAnswer from EC2 since "+begin) {
+			t.Errorf("condition %+v", c)
+		}
+		w.settle(time.Minute)
+		w.want(map[string]string{"default-a": "m7g.large us-east-1a"})
+		if len(w.events) != 1 {
+			t.Errorf("events %v", w.events)
+		}
+		w.owners()
+	})
+}
+
+// Offerings that EC2 refused a moment ago are not tried again: the next claim says why, with the code, instead of "no capacity".
+func TestRefusedOfferingsAreExplained(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		w.ec2.SetCapacity(memory.Offering{}, 0)
+		w.record("default-a")
+		w.settle(time.Second)
+		w.record("default-b")
+		w.settle(time.Second)
+		if len(w.failed) != 2 || !strings.HasPrefix(w.failed[1], "default-b InsufficientCapacity: EC2 launched no instance: InsufficientInstanceCapacity in 4 of 4 offerings") {
+			t.Errorf("failures %q", w.failed)
+		}
 	})
 }
 
@@ -108,4 +190,21 @@ func TestQuota(t *testing.T) {
 			t.Errorf("events %v", w.events)
 		}
 	})
+}
+
+// metric returns the value of the series of a metric whose only label has this value; 0 if there is none.
+func (w *world) metric(name, label string) float64 {
+	w.t.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && m.GetLabel()[0].GetValue() == label {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -43,9 +44,12 @@ type group struct {
 	failed map[cloud.Option]cloud.OfferingFailure
 	// offered are the class's instance types by name, from which the current attempt chose.
 	offered map[string]catalog.InstanceType
-	// relaxed means that the current attempt could not keep minValues. shown is the reason shown in the claims' conditions.
+	// refused are the offerings that the last choice left out because EC2 refused them a moment ago.
+	refused []cloud.OfferingFailure
+	// relaxed means that the current attempt could not keep minValues.
 	relaxed bool
-	shown   string
+	// trouble is why the last attempts ended in errors.
+	trouble trouble
 	// since is when the search for the instances of a call with a lost answer began.
 	since time.Time
 }
@@ -60,14 +64,19 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		Launcher: l, claims: claims, id: id, mine: map[string]bool{id: true}, took: map[types.UID]bool{},
 		failed: map[cloud.Option]cloud.OfferingFailure{},
 	}
-	defer func() { l.requeueMissed(id, g.took) }()
-	backoff := wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.5, Steps: 100, Cap: lastRetry}
+	defer func() {
+		l.waits.set(g, "", 0)
+		l.requeueMissed(id, g.took)
+	}()
+	backoff := newBackoff()
 	for len(g.claims) > 0 {
 		effects, cancel, err := l.config.Guard.Wait(ctx)
 		if err != nil {
 			return // The process ends: the next one resumes from the annotation.
 		}
+		silence := time.AfterFunc(silentAfter, g.silent(ctx))
 		err = g.attempt(effects)
+		silence.Stop()
 		cancel()
 		if id != "" && g.id != "" && g.id != id { // No claim of this group carries the old ID any more.
 			l.requeueMissed(id, g.took)
@@ -82,6 +91,10 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 			pause = backoff.Step()
 		case !g.since.IsZero():
 			pause = lookEvery
+			g.recovered(ctx)
+		default:
+			backoff = newBackoff()
+			g.recovered(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -89,6 +102,10 @@ func (l *Launcher) work(ctx context.Context, claims []*karpv1.NodeClaim) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+func newBackoff() wait.Backoff {
+	return wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.5, Steps: 100, Cap: lastRetry}
 }
 
 // attempt is one round:
@@ -149,10 +166,10 @@ func (g *group) call(ctx context.Context) error {
 	}
 	before := len(g.failed)
 	var passing *cloud.OfferingFailure
-	causes := map[cloud.Cause]bool{}
+	causes, codes := map[cloud.Cause]bool{}, map[ec2error.Code]bool{}
 	for _, f := range out.Failures {
-		g.metrics.failures.WithLabelValues(f.Reason).Inc()
-		causes[f.Cause] = true
+		g.metrics.failures.WithLabelValues(string(f.Reason)).Inc()
+		causes[f.Cause], codes[f.Reason] = true, true
 		if f.Cause.Passing() {
 			passing = &f
 			continue
@@ -164,6 +181,9 @@ func (g *group) call(ctx context.Context) error {
 			g.metrics.causes.WithLabelValues(string(cmp.Or(cause, cloud.CauseCapacity))).Inc()
 		}
 	}
+	for code := range codes {
+		g.metrics.codes.WithLabelValues(string(code)).Inc()
+	}
 	if err := g.receive(ctx, out.InstanceIDs); err != nil {
 		return err
 	}
@@ -171,7 +191,7 @@ func (g *group) call(ctx context.Context) error {
 	case len(out.InstanceIDs) > 0 || len(g.failed) > before:
 		return nil
 	case passing != nil:
-		return &cloud.LaunchError{Class: g.input.Class.Name, Cause: passing.Cause, Reason: passing.Condition, Message: passing.Message}
+		return &cloud.LaunchError{Class: g.input.Class.Name, Cause: passing.Cause, Code: passing.Reason, Reason: passing.Condition, Message: passing.Message}
 	}
 	return errors.New("EC2 launched nothing and gave no new reason") // Without a pause this might repeat forever.
 }
@@ -183,36 +203,65 @@ func (g *group) failClass(ctx context.Context, class *cloud.NodeClassError) erro
 		reason = class.Reason // EC2 was called, and returned this reason.
 	}
 	g.metrics.causes.WithLabelValues(string(cmp.Or(class.Cause, causeClass))).Inc()
-	return g.fail(ctx, g.claims, reason, class.Error())
+	message := class.Error()
+	if class.Code != "" {
+		g.metrics.codes.WithLabelValues(string(class.Code)).Inc()
+		if remedy := class.Code.Remedy(""); remedy != "" {
+			message += ". What to do: " + remedy
+		}
+	}
+	return g.fail(ctx, g.claims, reason, message)
 }
 
-// note reports a transient error: in the log, in the metrics and, if the reason is new, on the claims.
+// note reports an error that may pass: in the log, in the metrics and on the claims.
 func (g *group) note(ctx context.Context, err error) {
-	klog.FromContext(ctx).Error(err, "Launch did not succeed, trying again", "nodeClaims", len(g.claims), "launch", g.id)
-	reason, cause, message := "LaunchFailed", cloud.CauseTransient, err.Error()
+	now := time.Now()
+	g.trouble = g.trouble.next(err, now)
+	klog.FromContext(ctx).Error(err, "Launch did not succeed, trying again", "nodeClaims", len(g.claims), "launch", g.id,
+		"code", g.trouble.code, "since", g.trouble.since.UTC().Format(time.RFC3339), "attempt", g.trouble.attempts)
+	cause := cloud.CauseTransient
 	if e, ok := cloud.AsLaunch(err); ok {
-		reason, cause, message = e.Reason, e.Cause, e.Message
+		cause = e.Cause
 	}
 	g.metrics.errors.Inc()
 	g.metrics.causes.WithLabelValues(string(cause)).Inc()
-	if g.shown == reason {
+	if g.trouble.code != "" {
+		g.metrics.codes.WithLabelValues(string(g.trouble.code)).Inc()
+	}
+	g.waits.set(g, g.trouble.code, len(g.claims))
+	condition, event := g.trouble.due(now)
+	if !condition {
 		return
 	}
-	g.shown = reason
 	effects, cancel, ok := g.config.Guard.Context(ctx)
 	defer cancel()
 	if !ok {
 		return
 	}
+	g.trouble.shownAt, g.trouble.shown = now, g.trouble.code
+	if event {
+		g.trouble.events++
+	}
 	each(g.claims, func(c *karpv1.NodeClaim) error {
 		err := g.notLaunched(effects, c, func() {
-			c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, reason, message)
+			c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, ec2error.ReasonLaunchPending, g.trouble.text)
 		})
-		if err == nil {
-			g.config.Events.Eventf(c, corev1.EventTypeWarning, reason, "%s", message)
+		if err == nil && event {
+			g.config.Events.Eventf(c, corev1.EventTypeWarning, "LaunchPending", "%s", g.trouble.text)
 		}
 		return err // An error of this write is ignored: the condition only informs, and the next attempt may succeed.
 	})
+}
+
+// recovered ends the trouble after an attempt without an error.
+func (g *group) recovered(ctx context.Context) {
+	if g.trouble.attempts == 0 {
+		return
+	}
+	klog.FromContext(ctx).Info("Launching goes on", "launch", g.id, "code", g.trouble.code,
+		"since", g.trouble.since.UTC().Format(time.RFC3339), "attempts", g.trouble.attempts)
+	g.trouble = trouble{events: g.trouble.events}
+	g.waits.set(g, "", 0)
 }
 
 // refresh reads the claims again and drops those that are deleted or being deleted.
@@ -251,7 +300,7 @@ func (g *group) refresh(ctx context.Context) error {
 		g.Enqueue(c)
 	}
 	if len(late) > 0 {
-		return g.fail(ctx, late, "LaunchTimeout", fmt.Sprintf("no instance within %s: %s", record.LaunchTimeout, explain(g.failed)))
+		return g.fail(ctx, late, ec2error.ReasonLaunchTimeout, fmt.Sprintf("no instance within %s: %s", record.LaunchTimeout, g.tooLate()))
 	}
 	return nil
 }
@@ -279,14 +328,15 @@ func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, er
 	}
 	g.offered = byName(offered)
 	choice, err := Search{Claim: first, Types: offered, Failed: g.failed, BestEffort: g.config.MinValuesBestEffort}.Options()
+	g.refused = choice.Refused
 	if _, short := errors.AsType[*MinValuesError](err); short {
-		return in, true, g.fail(ctx, g.claims, catalog.ReasonInsufficientCapacity, err.Error()+": "+explain(g.failed))
+		return in, true, g.fail(ctx, g.claims, ec2error.ReasonInsufficientCapacity, err.Error()+": "+explain(g.failures()))
 	}
 	if err != nil {
 		return in, true, g.fail(ctx, g.claims, "InvalidRequirements", err.Error())
 	}
 	if len(choice.Options) == 0 {
-		return in, true, g.fail(ctx, g.claims, reasonOf(g.failed), explain(g.failed))
+		return in, true, g.fail(ctx, g.claims, reasonOf(g.failures()), explain(g.failures()))
 	}
 	g.relaxed = choice.Relaxed
 	in = cloud.LaunchInput{
@@ -343,29 +393,4 @@ func (g *group) receive(ctx context.Context, ids []string) error {
 	g.config.Cloud.Settled(g.id)
 	g.id, g.asked = "", false
 	return nil
-}
-
-func (g *group) visible(ctx context.Context, ids []string) ([]cloud.Instance, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	deadline := time.Now().Add(lookFor)
-	for {
-		instances, err := g.config.Cloud.Instances(ctx, cloud.Selector{IDs: ids})
-		if err != nil {
-			return nil, err
-		}
-		if len(instances) >= len(ids) || time.Now().After(deadline) {
-			return slices.DeleteFunc(instances, func(i cloud.Instance) bool { return !alive(i) }), nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(glanceEvery):
-		}
-	}
-}
-
-func alive(i cloud.Instance) bool {
-	return i.State == cloud.StatePending || i.State == cloud.StateRunning
 }

@@ -67,6 +67,8 @@ const (
 	// lookEvery is the period of asking EC2 for the instances of a lost call, glanceEvery that for instances it just launched.
 	lookEvery   = 2 * time.Second
 	glanceEvery = 100 * time.Millisecond
+	// silentAfter is how long an attempt may have no answer before its claims say so: longer than looking for instances.
+	silentAfter = 40 * time.Second
 	// firstRetry and lastRetry bound the wait after a transient error.
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 10 * time.Second
@@ -80,6 +82,7 @@ type Launcher struct {
 	tags    *tags
 	// working is the number of groups being launched.
 	working atomic.Int32
+	waits   *waits
 	loop    liveness.Loop
 
 	mu    sync.Mutex
@@ -103,7 +106,7 @@ func New(c Config) (*Launcher, error) {
 		return nil, err
 	}
 	return &Launcher{
-		config: c, metrics: m, wake: make(chan struct{}, 1), tags: newTags(), known: map[types.UID]struct{}{},
+		config: c, metrics: m, wake: make(chan struct{}, 1), tags: newTags(), waits: newWaits(m.waiting), known: map[types.UID]struct{}{},
 		held: map[string]int{}, lost: map[string][]*karpv1.NodeClaim{},
 	}, nil
 }

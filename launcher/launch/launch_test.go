@@ -154,7 +154,7 @@ func TestNothingLeft(t *testing.T) {
 		w.record("default-a")
 		w.settle(time.Second)
 		w.want(map[string]string{"default-a": "going"})
-		if len(w.failed) != 1 || !strings.HasPrefix(w.failed[0], "default-a InsufficientCapacity: m7g.large on-demand in us-east-1a: InsufficientInstanceCapacity; ") {
+		if len(w.failed) != 1 || !strings.HasPrefix(w.failed[0], "default-a InsufficientCapacity: EC2 launched no instance: InsufficientInstanceCapacity in 4 of 4 offerings (m7g.large on-demand in us-east-1a, ") {
 			t.Errorf("failed %v", w.failed)
 		}
 		if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "default-a Warning InsufficientCapacityError: ") {

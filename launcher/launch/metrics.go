@@ -1,8 +1,11 @@
 package launch
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -14,6 +17,8 @@ type metrics struct {
 	failures *prometheus.CounterVec
 	errors   prometheus.Counter
 	causes   *prometheus.CounterVec
+	codes    *prometheus.CounterVec
+	waiting  *prometheus.GaugeVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -30,6 +35,12 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		causes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slipway_launch_failures_total", Help: "Calls of CreateFleet that gave less than was asked for, by cause.",
 		}, []string{"cause"}),
+		codes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slipway_launch_refusals_total", Help: "Launch attempts that EC2 did not fulfill, by its error code; one with several codes counts for each.",
+		}, []string{"code"}),
+		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "slipway_launches_waiting", Help: "NodeClaims whose launch ends in errors and is tried again, by the last error code.",
+		}, []string{"code"}),
 	}
 	for _, cause := range []cloud.Cause{
 		cloud.CauseCapacity, cloud.CauseQuota, cloud.CauseSpotRole, cloud.CauseUnauthorized, cloud.CauseInvalid,
@@ -37,10 +48,58 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	} {
 		m.causes.WithLabelValues(string(cause))
 	}
-	for _, c := range []prometheus.Collector{m.launched, m.failures, m.errors, m.causes} {
+	for _, c := range []prometheus.Collector{m.launched, m.failures, m.errors, m.causes, m.codes, m.waiting} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
+}
+
+// waits keeps the gauge of waiting claims. It is safe for concurrent use.
+type waits struct {
+	gauge *prometheus.GaugeVec
+
+	mu      sync.Mutex
+	byGroup map[any]waiting
+}
+
+// waiting is how many claims of a group wait, and the code of the last error; "other" for an error that is not AWS's.
+type waiting struct {
+	code   string
+	claims int
+}
+
+func newWaits(gauge *prometheus.GaugeVec) *waits {
+	return &waits{gauge: gauge, byGroup: map[any]waiting{}}
+}
+
+// set replaces what a group, named by any comparable value, waits for; with no claims it waits for nothing. A code that nothing waits for has no series.
+func (w *waits) set(group any, code ec2error.Code, claims int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, had := w.byGroup[group]
+	next := waiting{string(code), claims}
+	if next.code == "" {
+		next.code = "other"
+	}
+	if claims == 0 {
+		delete(w.byGroup, group)
+	} else {
+		w.byGroup[group] = next
+	}
+	if !had && claims == 0 {
+		return
+	}
+	sums := map[string]int{}
+	for _, of := range w.byGroup {
+		sums[of.code] += of.claims
+	}
+	for _, code := range []string{before.code, next.code} {
+		if sums[code] == 0 {
+			w.gauge.DeleteLabelValues(code)
+			continue
+		}
+		w.gauge.WithLabelValues(code).Set(float64(sums[code]))
+	}
 }

@@ -3,8 +3,6 @@ package launch
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -44,10 +43,12 @@ type Choice struct {
 	Tenancy string
 	// Relaxed means that minValues could not be kept.
 	Relaxed bool
+	// Refused are the acceptable offerings that are not available now because EC2 refused them, with what it answered.
+	Refused []cloud.OfferingFailure
 }
 
 // Options returns the offerings in which a claim may be launched. It returns an error if the claim's requirements cannot be parsed, and a
-// MinValuesError.
+// MinValuesError, with the refused offerings.
 func (s Search) Options() (Choice, error) {
 	reqs, err := record.Requirements(s.Claim)
 	if err != nil {
@@ -56,6 +57,7 @@ func (s Search) Options() (Choice, error) {
 	names := record.InstanceTypes(s.Claim)
 	byName := map[string]catalog.InstanceType{}
 	var out []cloud.Option
+	var refused []cloud.OfferingFailure
 	for _, t := range s.Types {
 		if len(names) > 0 && !slices.Contains(names, t.Name) || !allowed(reqs, corev1.LabelInstanceTypeStable, t.Name) || !offers(reqs, t.Labels) {
 			continue
@@ -63,9 +65,13 @@ func (s Search) Options() (Choice, error) {
 		byName[t.Name] = t
 		for _, o := range t.Offerings {
 			option := s.option(t, o)
-			_, tried := s.Failed[key(option)]
-			if o.Available && !tried && admits(reqs, o) {
+			if _, tried := s.Failed[key(option)]; tried || !admits(reqs, o) {
+				continue
+			}
+			if o.Available {
 				out = append(out, option)
+			} else {
+				refused = append(refused, refusedOffering(option, o.Refusal)...)
 			}
 		}
 	}
@@ -76,10 +82,10 @@ func (s Search) Options() (Choice, error) {
 	})
 	kept, short := keepValues(s.Claim, out, byName)
 	if len(out) > 0 && short != nil && !s.BestEffort {
-		return Choice{}, short
+		return Choice{Refused: refused}, short
 	}
 	out = slices.DeleteFunc(out, func(o cloud.Option) bool { return !kept[o.InstanceType] })
-	return Choice{Options: out, Tenancy: catalog.Tenancy(reqs), Relaxed: short != nil && len(out) > 0}, nil
+	return Choice{Options: out, Tenancy: catalog.Tenancy(reqs), Relaxed: short != nil && len(out) > 0, Refused: refused}, nil
 }
 
 func (s Search) option(t catalog.InstanceType, o catalog.Offering) cloud.Option {
@@ -92,6 +98,15 @@ func (s Search) option(t catalog.InstanceType, o catalog.Offering) cloud.Option 
 		out.EFAs = n.Value()
 	}
 	return out
+}
+
+// refusedOffering returns the failure of an offering that EC2 refused a moment ago and that is not tried yet again; nothing if EC2's answer
+// is not known.
+func refusedOffering(o cloud.Option, r ec2error.Refusal) []cloud.OfferingFailure {
+	if r.Code == "" {
+		return nil
+	}
+	return []cloud.OfferingFailure{{Option: o, Reason: r.Code, Condition: r.Code.Reason(), Since: r.Since, Attempts: r.Attempts}}
 }
 
 // admits reports whether the requirements allow an offering.
@@ -185,38 +200,4 @@ func groupKey(c *karpv1.NodeClaim) string {
 		return c.Name // A group of its own; the only loss is a shared call.
 	}
 	return string(text)
-}
-
-// explain describes the failures of all tried offerings, and for failures that more capacity would not fix, what would.
-func explain(failed map[cloud.Option]cloud.OfferingFailure) string {
-	if len(failed) == 0 {
-		return "none of its instance types is offered and available in its zones and capacity types"
-	}
-	list := make([]string, 0, len(failed))
-	advice := map[string]bool{}
-	for o, f := range failed {
-		list = append(list, fmt.Sprintf("%s %s in %s: %s", o.InstanceType, o.CapacityType, o.Zone, f.Reason))
-		if f.Cause != cloud.CauseCapacity && f.Cause != "" {
-			advice[f.Message] = true
-		}
-	}
-	slices.Sort(list)
-	const most = 5
-	if n := len(list); n > most {
-		list = append(list[:most], fmt.Sprintf("and %d more", n-most))
-	}
-	sentences := slices.Sorted(maps.Keys(advice))
-	return strings.Join(append(list, sentences[:min(len(sentences), most)]...), "; ")
-}
-
-// reasonOf returns the one reason that all failures share, or else insufficient capacity.
-func reasonOf(failed map[cloud.Option]cloud.OfferingFailure) string {
-	reason := ""
-	for _, f := range failed {
-		if f.Condition == "" || reason != "" && reason != f.Condition {
-			return catalog.ReasonInsufficientCapacity
-		}
-		reason = f.Condition
-	}
-	return cmp.Or(reason, catalog.ReasonInsufficientCapacity)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -148,27 +150,34 @@ func TestGroupsOfThousands(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	failed := map[cloud.Option]cloud.OfferingFailure{}
-	for i := range 7 {
-		failed[cloud.Option{InstanceType: fmt.Sprintf("m%d.large", i), Zone: "a", CapacityType: "spot"}] = cloud.OfferingFailure{Reason: "ICE"}
+	since := time.Date(2026, 1, 1, 18, 25, 51, 0, time.UTC)
+	failure := func(i int, code ec2error.Code, message string) cloud.OfferingFailure {
+		o := cloud.Option{InstanceType: fmt.Sprintf("m%d.large", i), Zone: "a", CapacityType: "on-demand"}
+		return cloud.OfferingFailure{Option: o, Reason: code, Condition: code.Reason(), Message: message, Since: since, Attempts: 2}
+	}
+	var failed []cloud.OfferingFailure
+	for i := range 5 {
+		failed = append(failed, failure(i, ec2error.VcpuLimitExceeded, "You have requested more vCPU capacity than your limit of 4 allows."))
+	}
+	if got := reasonOf(failed); got != "VCPULimitExceeded" {
+		t.Errorf("one reason is %s", got)
+	}
+	failed = append(failed, failure(5, ec2error.InsufficientInstanceCapacity, "We currently do not have sufficient capacity"))
+	if got := reasonOf(failed); got != "InsufficientCapacity" {
+		t.Errorf("two reasons are joined as %s", got)
 	}
 	got := explain(failed)
-	if !strings.HasPrefix(got, "m0.large spot in a: ICE; ") || !strings.HasSuffix(got, "; and 2 more") {
-		t.Errorf("%q", got)
+	for _, want := range []string{
+		"EC2 launched no instance: VcpuLimitExceeded in 5 of 6 offerings (m0.large on-demand in a, m1.large on-demand in a, m2.large on-demand in a, ...) " +
+			"since 18:25:51 UTC, attempt 2: You have requested more vCPU capacity than your limit of 4 allows; InsufficientInstanceCapacity in 1",
+		"request a higher vCPU quota L-1216C47A",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q lacks %q", got, want)
+		}
 	}
 	if got := explain(nil); !strings.Contains(got, "none of its instance types") {
 		t.Errorf("%q", got)
-	}
-	failed = map[cloud.Option]cloud.OfferingFailure{
-		{InstanceType: "a"}: {Reason: "VcpuLimitExceeded", Cause: cloud.CauseQuota, Condition: "VCPULimitExceeded", Message: "raise the quota"},
-		{InstanceType: "b"}: {Reason: "VcpuLimitExceeded", Cause: cloud.CauseQuota, Condition: "VCPULimitExceeded", Message: "raise the quota"},
-	}
-	if got := explain(failed); strings.Count(got, "raise the quota") != 1 || reasonOf(failed) != "VCPULimitExceeded" {
-		t.Errorf("%q, %s", got, reasonOf(failed))
-	}
-	failed[cloud.Option{InstanceType: "c"}] = cloud.OfferingFailure{Reason: "InsufficientInstanceCapacity", Cause: cloud.CauseCapacity, Condition: "InsufficientCapacity"}
-	if got := reasonOf(failed); got != "InsufficientCapacity" {
-		t.Errorf("two reasons are joined as %s", got)
 	}
 }
 

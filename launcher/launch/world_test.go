@@ -46,6 +46,8 @@ type world struct {
 
 	subject *launch.Launcher
 	stop    func()
+	// registry has the metrics of the last process.
+	registry *prometheus.Registry
 
 	mu sync.Mutex
 	// leading, and changed when it changes; cancels end running effects.
@@ -98,8 +100,9 @@ func instanceType(name string, price float64) catalog.InstanceType {
 // start starts a process: a Launcher without state.
 func (w *world) start() {
 	w.t.Helper()
+	w.registry = prometheus.NewRegistry()
 	subject, err := launch.New(launch.Config{
-		Client: w.api, Reader: w.api, Cloud: brittleCloud{w.ec2, w}, Guard: w, Events: w, Registerer: prometheus.NewRegistry(),
+		Client: w.api, Reader: w.api, Cloud: brittleCloud{w.ec2, w}, Guard: w, Events: w, Registerer: w.registry,
 		Failed: func(c *karpv1.NodeClaim, reason, message string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"maps"
+	"math"
 	"time"
 
 	"github.com/awslabs/operatorpkg/status"
@@ -26,7 +27,8 @@ func instanceType(t catalog.InstanceType) *api.InstanceType {
 		out.Offerings = append(out.Offerings, &api.Offering{
 			Zone: o.Zone, ZoneId: o.ZoneID, CapacityType: o.CapacityType, Price: o.Price, Available: o.Available,
 			UnavailableUntil: millis(o.UnavailableUntil),
-			ReservationId:    o.ReservationID, ReservationType: o.ReservationType, Remaining: o.Remaining,
+			RefusalCode:      string(o.Refusal.Code), RefusedSince: millis(o.Refusal.Since), RefusedAttempts: int32(min(o.Refusal.Attempts, math.MaxInt32)),
+			ReservationId: o.ReservationID, ReservationType: o.ReservationType, Remaining: o.Remaining,
 		})
 	}
 	return out

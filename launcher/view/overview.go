@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -22,6 +23,10 @@ type Objects struct {
 	Nodes []corev1.Node
 	// NodeClaims of the cluster.
 	NodeClaims []karpv1.NodeClaim
+	// Events about NodeClaims; may be empty.
+	Events []corev1.Event
+	// Now is the time that ages refer to; zero leaves out what is judged by its age.
+	Now time.Time
 }
 
 // Overview is the state of slipway's work at one moment.
@@ -30,8 +35,14 @@ type Overview struct {
 	Nodes []NodeRow
 	// Pods counts those that are not owned by a DaemonSet.
 	Pods PodCounts
-	// CostPerHour of all Nodes, in USD.
+	// CostPerHour of the launched Nodes, in USD.
 	CostPerHour float64
+	// Launched is how many of Nodes EC2 has launched.
+	Launched int
+	// Troubles are the errors that launches end in now, or ended in lately.
+	Troubles []Trouble
+	// Now is the time that ages refer to.
+	Now time.Time
 }
 
 // NodeRow is one NodeClaim with its node.
@@ -48,6 +59,8 @@ type NodeRow struct {
 	Pods, Promised int
 	// State of the node.
 	State State
+	// Launched means that EC2 has launched an instance, which costs Price.
+	Launched bool
 }
 
 // State is the phase of a node's life, in words for people.
@@ -78,7 +91,7 @@ type PodCounts struct {
 // New builds the overview of the given objects.
 func New(in Objects) Overview {
 	promises := Promises(in.NodeClaims)
-	out := Overview{}
+	out := Overview{Now: in.Now}
 	perNode, perClaim := map[string]int{}, map[string]int{}
 	for i := range in.Pods {
 		pod := &in.Pods[i]
@@ -110,8 +123,12 @@ func New(in Objects) Overview {
 		row := newRow(claim, nodes[claim.Status.NodeName])
 		row.Pods, row.Promised = perNode[row.Node], perClaim[claim.Name]
 		out.Nodes = append(out.Nodes, row)
-		out.CostPerHour += row.Price
+		if row.Launched {
+			out.CostPerHour += row.Price
+			out.Launched++
+		}
 	}
+	out.Troubles = troubles(in)
 	slices.SortFunc(out.Nodes, func(a, b NodeRow) int { return cmp.Compare(a.NodeClaim, b.NodeClaim) })
 	return out
 }
@@ -132,6 +149,7 @@ func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {
 		CapacityType: cmp.Or(claim.Labels[karpv1.CapacityTypeLabelKey], expected.CapacityType),
 		Price:        expected.Price,
 		State:        stateOf(claim, node),
+		Launched:     claim.Status.ProviderID != "" || node != nil,
 	}
 }
 

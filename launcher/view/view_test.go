@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
@@ -63,11 +64,12 @@ func TestOverview(t *testing.T) {
 			},
 			{
 				NodeClaim: "default-b", Node: "n1", NodePool: "default", InstanceType: "m7g.large", Zone: "us-east-1a",
-				CapacityType: "spot", Price: 0.03, Pods: 2, State: view.StateReady,
+				CapacityType: "spot", Price: 0.03, Pods: 2, State: view.StateReady, Launched: true,
 			},
 		},
 		Pods:        view.PodCounts{Pending: 1, Promised: 1, Bound: 1, Running: 1},
-		CostPerHour: 0.06,
+		CostPerHour: 0.03,
+		Launched:    1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("overview (-want +got):\n%s", diff)
@@ -76,10 +78,50 @@ func TestOverview(t *testing.T) {
 	if err := got.Table(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"default-a", "0+1", "2 nodes, 0.0600 USD per hour; pods: 1 pending, 1 promised, 1 bound, 1 running"} {
+	for _, want := range []string{"default-a", "0+1", "(0.0300)", "1 nodes, 0.0300 USD per hour, 1 more not launched yet; pods: 1 pending, 1 promised, 1 bound, 1 running"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("table lacks %q:\n%s", want, out.String())
 		}
+	}
+}
+
+// What launches wait for and what EC2 refused is listed once for each code, with the latest message; what is old is not.
+func TestTroubles(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	waits := func(name string) karpv1.NodeClaim {
+		c := claim(name, "")
+		c.StatusConditions().SetUnknownWithReason(karpv1.ConditionTypeLaunched, ec2error.ReasonLaunchPending, "InternalError from CreateFleet since 11:58:00 UTC, attempt 7: no")
+		return c
+	}
+	event := func(claim, reason, message string, ago time.Duration) corev1.Event {
+		return corev1.Event{
+			InvolvedObject: corev1.ObjectReference{Kind: "NodeClaim", Name: claim}, Type: corev1.EventTypeWarning,
+			Reason: reason, Message: message, LastTimestamp: metav1.NewTime(now.Add(-ago)),
+		}
+	}
+	quota := ec2error.NoInstance + "VcpuLimitExceeded in 2 of 2 offerings, attempt "
+	var out bytes.Buffer
+	err := view.New(view.Objects{
+		NodeClaims: []karpv1.NodeClaim{waits("w-1"), waits("w-2"), claim("default-a", "")},
+		Events: []corev1.Event{
+			event("q-1", ec2error.EventInsufficientCapacity, quota+"1", 10*time.Minute),
+			event("q-2", ec2error.EventInsufficientCapacity, quota+"2", time.Minute),
+			event("old", "Unauthorized", "CreateFleet", time.Hour),
+			event("d-1", "FailedDraining", "a PodDisruptionBudget", time.Minute),
+		},
+		Now: now,
+	}).Table(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `0 nodes, 0.0000 USD per hour, 3 more not launched yet; pods: 0 pending, 0 promised, 0 bound, 0 running
+Waiting for EC2: w-1, w-2
+  InternalError from CreateFleet since 11:58:00 UTC, attempt 7: no
+Not launched (InsufficientCapacityError, last 1m0s ago): q-1, q-2
+  EC2 launched no instance: VcpuLimitExceeded in 2 of 2 offerings, attempt 2
+`
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%s", out.String())
 	}
 }
 

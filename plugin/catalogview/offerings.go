@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 	"github.com/slipway-k8s/slipway/plugin/provision/clusterview"
 )
@@ -34,6 +35,8 @@ type offering struct{ instanceType, zone, capacityType string }
 type offeringFailures struct {
 	inARow int
 	last   time.Time
+	// refusal is what EC2 answered, as the launcher last reported it: the launcher forgets it sooner.
+	refusal ec2error.Refusal
 }
 
 // heldUntil returns when the offering is tried again.
@@ -130,7 +133,7 @@ func (o *failedOfferings) fail(k offering, now time.Time) {
 	if k.instanceType == "" || catalog.CapacityTypeOf(k.capacityType).Counted || f.inARow > 0 && now.Before(f.heldUntil()) {
 		return
 	}
-	o.failures[k] = offeringFailures{inARow: f.inARow + 1, last: now}
+	o.failures[k] = offeringFailures{inARow: f.inARow + 1, last: now, refusal: f.refusal}
 	o.until = time.Time{}
 }
 
@@ -209,9 +212,16 @@ func (o *failedOfferings) markOfferings(t *catalog.InstanceType, now time.Time) 
 	out := slices.Clone(t.Offerings)
 	for i := range out {
 		of := &out[i]
-		f, failed := o.failures[offering{t.Name, of.Zone, of.CapacityType}]
+		k := offering{t.Name, of.Zone, of.CapacityType}
+		f, failed := o.failures[k]
 		if !failed {
 			continue
+		}
+		if of.Refusal.Code == "" {
+			of.Refusal = f.refusal
+		} else if of.Refusal != f.refusal {
+			f.refusal = of.Refusal
+			o.failures[k] = f
 		}
 		of.Probation = now.Before(f.probationUntil())
 		if until := f.heldUntil(); now.Before(until) {

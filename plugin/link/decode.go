@@ -9,6 +9,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
 // End describes an in-flight node that ended.
@@ -101,6 +102,9 @@ func instanceTypes(list []*api.InstanceType) []catalog.InstanceType {
 			it.Offerings = append(it.Offerings, catalog.Offering{
 				Zone: o.GetZone(), ZoneID: o.GetZoneId(), CapacityType: o.GetCapacityType(), Price: o.GetPrice(),
 				Available: o.GetAvailable(), UnavailableUntil: moment(o.GetUnavailableUntil()),
+				Refusal: ec2error.Refusal{
+					Code: ec2error.Code(o.GetRefusalCode()), Since: moment(o.GetRefusedSince()), Attempts: int(o.GetRefusedAttempts()),
+				},
 				ReservationID: o.GetReservationId(), ReservationType: o.GetReservationType(), Remaining: o.GetRemaining(),
 			})
 		}

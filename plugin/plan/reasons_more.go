@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 	"github.com/slipway-k8s/slipway/plugin/plan/relations"
 )
@@ -25,31 +26,45 @@ func (ex *explainer) verdicts(c *class) string {
 	return "the scheduler's filters rejected every node of the pool: " + strings.Join(out, "; ")
 }
 
-// sold says which offerings would do and when one of them is tried again.
+// sold says what EC2 answered about the offerings that would do, and when one of them is tried again.
 func (mk *market) sold(set bitset.Set) string {
-	n, names := 0, []string{}
+	var refused []ec2error.Failure
 	var again time.Time
+	capacity := true
 	for oi := range mk.offers {
 		if !set.Has(oi) {
 			continue
 		}
 		o := &mk.offers[oi]
-		n++
-		if len(names) < 3 {
-			names = append(names, fmt.Sprintf("%s %s in %s", mk.types[o.shape].Name, o.CapacityType, o.Zone))
-		}
+		refused = append(refused, ec2error.Failure{
+			Refusal: o.Refusal, InstanceType: mk.types[o.shape].Name, CapacityType: o.CapacityType, Zone: o.Zone,
+		})
+		capacity = capacity && (o.Refusal.Code == "" || o.Refusal.Code.IsCapacity())
 		if t := o.UnavailableUntil; !t.IsZero() && (again.IsZero() || t.Before(again)) {
 			again = t
 		}
 	}
-	text := fmt.Sprintf("EC2 has no capacity in the %d offerings that fit: %s", n, strings.Join(names, ", "))
-	if n > len(names) {
-		text += ", ..."
+	text := fmt.Sprintf("EC2 refuses the %d offerings that fit: %s", len(refused), ec2error.Summarize(refused))
+	if capacity { // The usual case, in short.
+		text = fmt.Sprintf("EC2 has no capacity in the %d offerings that fit: %s", len(refused), firstNames(refused))
 	}
 	if !again.IsZero() {
-		text += "; tried again at " + again.UTC().Format(time.TimeOnly) + " UTC"
+		text += "; tried again at " + ec2error.Clock(again)
 	}
 	return text
+}
+
+// firstNames returns the first three offerings by name.
+func firstNames(list []ec2error.Failure) string {
+	const most = 3
+	var names []string
+	for _, f := range list[:min(len(list), most)] {
+		names = append(names, f.Name())
+	}
+	if len(list) > most {
+		names = append(names, "...")
+	}
+	return strings.Join(names, ", ")
 }
 
 // overLimit names the limit that the node which comes nearest to keeping them would break.

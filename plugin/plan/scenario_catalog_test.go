@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -188,11 +189,15 @@ func offering(tb testing.TB, f [4]string, c catalogYAML) catalog.Offering {
 		tb.Fatalf("type %q: %v", f[0], err)
 	}
 	o := catalog.Offering{Zone: f[2], ZoneID: "use1-az" + f[2][len(f[2])-1:], CapacityType: f[1], Price: price, Available: true}
-	listed := func(list []string) bool {
-		return slices.ContainsFunc(list, func(s string) bool { return slices.Equal(strings.Fields(s)[:3], f[:3]) })
+	find := func(list []string) int {
+		return slices.IndexFunc(list, func(s string) bool { return slices.Equal(strings.Fields(s)[:3], f[:3]) })
 	}
-	if o.Probation = listed(c.Probation); listed(c.Unavailable) {
+	o.Probation = find(c.Probation) >= 0
+	if i := find(c.Unavailable); i >= 0 {
 		o.Available, o.UnavailableUntil = false, time.Date(2026, 3, 1, 10, 3, 0, 0, time.UTC)
+		if fields := strings.Fields(c.Unavailable[i]); len(fields) > 3 {
+			o.Refusal = ec2error.Refusal{Code: ec2error.Code(fields[3]), Since: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC), Attempts: 4}
+		}
 	}
 	return o
 }

@@ -214,7 +214,8 @@ func (s suite) checkUnavailable(options []cloud.Option) {
 			failed := slices.ContainsFunc(options, func(p cloud.Option) bool {
 				return p.InstanceType == it.Name && p.Zone == o.Zone && p.CapacityType == o.CapacityType
 			})
-			if o.Available == failed || failed && !o.UnavailableUntil.After(time.Now()) {
+			refused := o.Refusal.Code == "InsufficientInstanceCapacity" && !o.Refusal.Since.IsZero() && o.Refusal.Attempts > 0
+			if o.Available == failed || refused != failed || failed && !o.UnavailableUntil.After(time.Now()) {
 				s.t.Errorf("%s: offering %+v, failed: %v", it.Name, o, failed)
 			}
 		}

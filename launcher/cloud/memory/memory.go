@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -205,6 +206,7 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([
 		for i, o := range t.Offerings {
 			if until := c.iceUntil[Offering{t.Name, o.Zone, o.CapacityType}]; now.Before(until) {
 				t.Offerings[i].Available, t.Offerings[i].UnavailableUntil = false, until
+				t.Offerings[i].Refusal = ec2error.Refusal{Code: ec2error.InsufficientInstanceCapacity, Since: until.Add(-c.config.ICEFor), Attempts: 1}
 			}
 		}
 		out = append(out, t)

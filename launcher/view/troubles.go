@@ -1,0 +1,99 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+)
+
+// lately is how long a launch that failed is listed.
+const lately = 15 * time.Minute
+
+// maxNames bounds the NodeClaims that a Trouble names.
+const maxNames = 5
+
+// Trouble is one error that launches end in.
+type Trouble struct {
+	// Waiting means that the NodeClaims wait and are tried again; otherwise EC2 refused them, and their pods are planned again.
+	Waiting bool
+	// Reason is that of the condition Launched or of the Event, Message the latest with it.
+	Reason, Message string
+	// NodeClaims with it, by name.
+	NodeClaims []string
+	// Last is when a launch ended in it last; zero if Waiting.
+	Last time.Time
+}
+
+// troubles lists what launches wait for, and what EC2 refused lately, one entry for each reason.
+func troubles(in Objects) []Trouble {
+	var out []Trouble
+	add := func(t Trouble, claim string) {
+		i := slices.IndexFunc(out, func(o Trouble) bool { return o.Waiting == t.Waiting && o.Reason == t.Reason && codeOf(o) == codeOf(t) })
+		if i < 0 {
+			out = append(out, t)
+			i = len(out) - 1
+		}
+		if !t.Last.Before(out[i].Last) {
+			out[i].Last, out[i].Message = t.Last, t.Message
+		}
+		if !slices.Contains(out[i].NodeClaims, claim) {
+			out[i].NodeClaims = append(out[i].NodeClaims, claim)
+		}
+	}
+	for i := range in.NodeClaims {
+		claim := &in.NodeClaims[i]
+		c := claim.StatusConditions().Get(karpv1.ConditionTypeLaunched)
+		if c.IsUnknown() && c.Reason == ec2error.ReasonLaunchPending {
+			add(Trouble{Waiting: true, Reason: c.Reason, Message: c.Message}, claim.Name)
+		}
+	}
+	for _, e := range in.Events {
+		if at := eventTime(e); refusal(e) && !in.Now.IsZero() && in.Now.Sub(at) < lately {
+			add(Trouble{Reason: e.Reason, Message: e.Message, Last: at}, e.InvolvedObject.Name)
+		}
+	}
+	for i := range out {
+		slices.Sort(out[i].NodeClaims)
+	}
+	slices.SortStableFunc(out, func(a, b Trouble) int {
+		if a.Waiting != b.Waiting {
+			return map[bool]int{true: -1, false: 1}[a.Waiting]
+		}
+		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	return out
+}
+
+// codeOf returns the first word of what EC2 answered, which is its code: messages of one code differ in times and numbers.
+func codeOf(t Trouble) string {
+	code, _, _ := strings.Cut(strings.TrimPrefix(t.Message, ec2error.NoInstance), " ")
+	return code
+}
+
+// refusal reports whether an Event says that a NodeClaim was not launched.
+func refusal(e corev1.Event) bool {
+	return e.InvolvedObject.Kind == "NodeClaim" && e.Type == corev1.EventTypeWarning && ec2error.IsLaunchEvent(e.Reason)
+}
+
+// write prints a trouble as `slipway status` does.
+func (t Trouble) write(w io.Writer, now time.Time) error {
+	names := t.NodeClaims[:min(len(t.NodeClaims), maxNames)]
+	text := strings.Join(names, ", ")
+	if n := len(t.NodeClaims) - len(names); n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	head := "Waiting for EC2"
+	if !t.Waiting {
+		head = fmt.Sprintf("Not launched (%s, last %s ago)", t.Reason, age(now, t.Last))
+	}
+	_, err := fmt.Fprintf(w, "%s: %s\n  %s\n", head, text, t.Message)
+	return err
+}
