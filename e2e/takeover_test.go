@@ -1,17 +1,22 @@
 package e2e_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +66,49 @@ func TestTakesOverFromKarpenter(t *testing.T) {
 	k.awaitRunning(1)
 	k.alone(claim, before)
 	k.driftless(claim)
+}
+
+// A Karpenter that lives in a namespace of any name, with a clock an hour late, keeps its NodePools until its Lease is gone.
+func TestLiveKarpenterInAnyNamespace(t *testing.T) {
+	w := newWorld(t, "platform")
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "karpenter-leader-election"}}
+	lease.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: aws.String("karpenter-1"), LeaseDurationSeconds: aws.Int32(15),
+		RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Hour)},
+	}
+	w.create(lease)
+	t.Cleanup(func() {
+		ctx, cancel := cleanupContext()
+		defer cancel()
+		if err := client.IgnoreNotFound(w.client.Delete(ctx, lease)); err != nil {
+			t.Error(err)
+		}
+	})
+	const live = "a live Karpenter holds Lease platform/karpenter-leader-election"
+	w.await(t, "slipway to notice that Karpenter lives", func() bool {
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: lease.Spec.RenewTime.Add(time.Second)}
+		if err := w.client.Update(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		log, err := os.ReadFile(w.LogFile(sandbox.Launcher))
+		return err == nil && bytes.Contains(log, []byte(`"A Karpenter started or stopped`))
+	})
+	w.pool("platform", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
+	w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
+	w.await(t, "the pod to say that the NodePool is Karpenter's", func() bool {
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: lease.Spec.RenewTime.Add(time.Second)}
+		if err := w.client.Update(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(w.events("FailedScheduling"), func(e corev1.Event) bool { return strings.Contains(e.Message, live) })
+	})
+	if n := len(w.everClaimed("platform")); n != 0 {
+		t.Errorf("%d NodeClaims beside a live Karpenter", n)
+	}
+	if err := w.client.Delete(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitRunning(1)
 }
 
 // current reads the NodePool and the EC2NodeClass anew.

@@ -9,7 +9,6 @@ import (
 	"github.com/aws/karpenter-provider-aws/pkg/apis"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -20,10 +19,16 @@ import (
 // karpenterLease is the name of Karpenter's leader election Lease.
 const karpenterLease = "karpenter-leader-election"
 
-// lookForKarpenter is how often its Lease is read: less than its default duration of 15 s.
-const lookForKarpenter = 10 * time.Second
+const (
+	// lookForKarpenter is how often its Lease is read: less than its default duration of 15 s.
+	lookForKarpenter = 10 * time.Second
+	// lookAgain is how often it is read until it is known whether a Karpenter runs: a leader renews its Lease every 2 s by default.
+	lookAgain = 2 * time.Second
+)
 
-// neighbour detects a running Karpenter: two programs that launch for the same NodePools would buy everything twice.
+// neighbour detects a running Karpenter: two programs that launch for the same NodePools would buy everything twice. A Karpenter runs if
+// its Lease moves between two reads, as in client-go's leader election: renewTime is written by another machine's clock, and compared
+// with nothing but itself.
 type neighbour struct {
 	reader   client.Reader
 	selector labels.Selector
@@ -33,7 +38,29 @@ type neighbour struct {
 	looked atomic.Bool
 	// lease is the namespace of the current Lease; nil while there is none.
 	lease atomic.Pointer[string]
+	// seen are the Leases of the last read, by namespace; nil before the first. It is the checking goroutine's.
+	seen map[string]renewal
 }
+
+// renewal is a Lease as it was last seen to change.
+type renewal struct {
+	renewTime time.Time
+	holder    string
+	// at is when it was first read so, by this machine's clock.
+	at time.Time
+	// moved means that an earlier read differed: its holder was alive then.
+	moved bool
+}
+
+// state is what two reads of a Lease show.
+type state int
+
+// The states of a Lease.
+const (
+	gone state = iota
+	undecided
+	live
+)
 
 func newNeighbour(reader client.Reader, handover string, changed func()) (*neighbour, error) {
 	selector, err := labels.Parse(handover)
@@ -49,43 +76,72 @@ func newNeighbour(reader client.Reader, handover string, changed func()) (*neigh
 // run checks until ctx ends.
 func (n *neighbour) run(ctx context.Context) error {
 	for {
-		n.look(ctx, time.Now())
+		pause := lookForKarpenter
+		if !n.look(ctx, time.Now()) {
+			pause = lookAgain
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(lookForKarpenter):
+		case <-time.After(pause):
 		}
 	}
 }
 
-func (n *neighbour) look(ctx context.Context, now time.Time) {
-	var live *string
-	for _, namespace := range []string{"kube-system", "karpenter"} {
-		lease := &coordinationv1.Lease{}
-		err := n.reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: karpenterLease}, lease)
-		if client.IgnoreNotFound(err) != nil {
-			klog.FromContext(ctx).Error(err, "Karpenter's Lease could not be read", "namespace", namespace)
-			return // The last result stays.
-		}
-		if err == nil && alive(lease, now) {
-			live = &namespace
+// look reads Karpenter's Leases in all namespaces. It returns false if it has to be called again soon.
+func (n *neighbour) look(ctx context.Context, now time.Time) (decided bool) {
+	var list coordinationv1.LeaseList
+	if err := n.reader.List(ctx, &list, client.MatchingFields{"metadata.name": karpenterLease}); err != nil {
+		klog.FromContext(ctx).Error(err, "Karpenter's Leases could not be read", "name", karpenterLease)
+		return n.looked.Load() // The last result stays.
+	}
+	var namespace *string
+	decided = true
+	seen := make(map[string]renewal, len(list.Items))
+	for i := range list.Items {
+		lease := &list.Items[i]
+		r, state := n.renewed(lease, now)
+		seen[lease.Namespace] = r
+		switch {
+		case state == undecided:
+			decided = false
+		case state == live && (namespace == nil || lease.Namespace < *namespace):
+			namespace = &lease.Namespace
 		}
 	}
-	before, known := n.lease.Swap(live), n.looked.Swap(true)
-	if !known || (before == nil) != (live == nil) {
+	n.seen = seen
+	if namespace == nil && !decided {
+		return false // The last result stays.
+	}
+	before, known := n.lease.Swap(namespace), n.looked.Swap(true)
+	if !known || (before == nil) != (namespace == nil) {
 		n.changed()
 	}
-	if (before == nil) != (live == nil) {
-		klog.FromContext(ctx).Info("A Karpenter started or stopped: while one runs, slipway manages only the NodePools of the handover selector", "live", live != nil)
+	if (before == nil) != (namespace == nil) {
+		klog.FromContext(ctx).Info("A Karpenter started or stopped: while one runs, slipway manages only the NodePools of the handover selector",
+			"live", namespace != nil)
 	}
+	return decided
 }
 
-func alive(lease *coordinationv1.Lease, now time.Time) bool {
+// renewed compares a Lease with the last read. A Lease that was not there at the last read has a living holder.
+func (n *neighbour) renewed(lease *coordinationv1.Lease, now time.Time) (renewal, state) {
 	spec := lease.Spec
 	if spec.RenewTime == nil || spec.LeaseDurationSeconds == nil || spec.HolderIdentity == nil || *spec.HolderIdentity == "" {
-		return false
+		return renewal{at: now}, gone
 	}
-	return now.Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second))
+	next := renewal{renewTime: spec.RenewTime.Time, holder: *spec.HolderIdentity, at: now, moved: n.seen != nil}
+	before, there := n.seen[lease.Namespace]
+	if there && before.renewTime.Equal(next.renewTime) && before.holder == next.holder {
+		next = before
+	}
+	switch {
+	case now.Sub(next.at) >= time.Duration(*spec.LeaseDurationSeconds)*time.Second:
+		return next, gone
+	case next.moved:
+		return next, live
+	}
+	return next, undecided
 }
 
 // manages reports whether slipway manages a NodePool, and if not, why.

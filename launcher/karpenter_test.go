@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -35,81 +36,155 @@ func claimOf(annotations map[string]string) *karpv1.NodeClaim {
 	return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Annotations: annotations}}
 }
 
-// Two programs that launch for the same pods would buy everything twice.
-func TestNeighbour(t *testing.T) {
-	now := time.Now()
-	noHolder, noTimes := karpenter("karpenter", now), karpenter("karpenter", now)
-	noHolder.Spec.HolderIdentity, noTimes.Spec.RenewTime = new(""), nil
-	for name, c := range map[string]struct {
-		lease *coordinationv1.Lease
-		live  bool
+// leases is an API server with Karpenter's Leases.
+func leases(objects ...client.Object) *fake.ClientBuilder {
+	return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).
+		WithIndex(&coordinationv1.Lease{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
+}
+
+// beside runs the check while test goes on, in a bubble of time.
+func beside(t *testing.T, api client.Client, test func(t *testing.T, n *neighbour)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		n, err := newNeighbour(api, "handover=yes", func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, why := n.manages(pool(nil)); ok || !strings.Contains(why, "not done yet") {
+			t.Errorf("before the first look: %t, %q", ok, why)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- n.run(ctx) }()
+		test(t, n)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// renew writes the Lease as its holder does, every 2 s for d, by a clock that is off by skew.
+func renew(t *testing.T, api client.Client, namespace string, skew, d time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(2 * time.Second) {
+		lease := &coordinationv1.Lease{}
+		if err := api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: karpenterLease}, lease); err != nil {
+			t.Fatal(err)
+		}
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(skew)}
+		if err := api.Update(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Two programs that launch for the same pods would buy everything twice. A Karpenter lives while its Lease moves, in whichever namespace,
+// and whatever its clock says.
+func TestLiveKarpenter(t *testing.T) {
+	for _, c := range []struct {
+		namespace string
+		skew      time.Duration
 	}{
-		"none":               {nil, false},
-		"live":               {karpenter("kube-system", now), true},
-		"in its namespace":   {karpenter("karpenter", now.Add(-14*time.Second)), true},
-		"gone":               {karpenter("karpenter", now.Add(-15*time.Second)), false},
-		"scaled to nothing":  {noHolder, false},
-		"it never had begun": {noTimes, false},
+		{"kube-system", 0}, {"karpenter", -time.Minute}, {"platform", time.Minute}, {"somewhere", -24 * time.Hour},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := fake.NewClientBuilder().WithScheme(scheme.Scheme)
-			if c.lease != nil {
-				b.WithObjects(c.lease)
-			}
-			n, err := newNeighbour(b.Build(), "handover=yes", func() {})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ok, why := n.manages(pool(nil)); ok || !strings.Contains(why, "not done yet") {
-				t.Errorf("before the first look: %t, %q", ok, why)
-			}
-			n.look(t.Context(), now)
-			ok, why := n.manages(pool(nil))
-			if ok == c.live || c.live && !strings.Contains(why, c.lease.Namespace+"/karpenter-leader-election") {
-				t.Errorf("manages %t: %q", ok, why)
-			}
-			if ok, why := n.manages(pool(map[string]string{"handover": "yes"})); !ok {
-				t.Errorf("a NodePool that was handed over: %q", why)
-			}
-			if n.ours(claimOf(nil)) == c.live || !n.ours(claimOf(map[string]string{catalog.InstanceTypesAnnotation: "m7g.large"})) {
-				t.Error("whose claim it is")
-			}
-			other := claimOf(map[string]string{catalog.InstanceTypesAnnotation: "m7g.large"})
-			other.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.azure.com", Kind: "AKSNodeClass", Name: "default"}
-			if n.ours(other) {
-				t.Error("a claim of another provider's class is ours")
-			}
+		t.Run(c.namespace, func(t *testing.T) {
+			api := leases(karpenter(c.namespace, time.Unix(0, 0))).Build()
+			beside(t, api, func(t *testing.T, n *neighbour) {
+				t.Helper()
+				renew(t, api, c.namespace, c.skew, 5*time.Second)
+				ok, why := n.manages(pool(nil))
+				if ok || !strings.Contains(why, c.namespace+"/karpenter-leader-election") {
+					t.Errorf("manages %t: %q", ok, why)
+				}
+				renew(t, api, c.namespace, c.skew, time.Minute)
+				if ok, _ := n.manages(pool(nil)); ok {
+					t.Error("a minute later it counts as gone")
+				}
+				if ok, why := n.manages(pool(map[string]string{"handover": "yes"})); !ok {
+					t.Errorf("a NodePool that was handed over: %q", why)
+				}
+				if n.ours(claimOf(nil)) || !n.ours(claimOf(map[string]string{catalog.InstanceTypesAnnotation: "m7g.large"})) {
+					t.Error("whose claim it is")
+				}
+				// It stops.
+				time.Sleep(41 * time.Second) // The last renewal, the Lease, and a period of reading.
+				if ok, why := n.manages(pool(nil)); !ok || !n.alone() {
+					t.Errorf("it is gone: %q", why)
+				}
+			})
 		})
 	}
 }
 
-func TestNeighbourComesAndGoes(t *testing.T) {
+// A Lease that nobody renews is no Karpenter, even if its time is in the future; until that is known, nothing is managed.
+func TestKarpenterThatIsGone(t *testing.T) {
+	noHolder, noTimes := karpenter("karpenter", time.Unix(0, 0)), karpenter("karpenter", time.Unix(0, 0))
+	noHolder.Spec.HolderIdentity, noTimes.Spec.RenewTime = new(""), nil
+	other := karpenter("karpenter", time.Unix(0, 0))
+	other.Name = "another"
+	for name, c := range map[string]struct {
+		objects []client.Object
+		after   time.Duration
+	}{
+		"none":              {nil, 0},
+		"another's Lease":   {[]client.Object{other}, 0},
+		"scaled to nothing": {[]client.Object{noHolder}, 0},
+		"it never began":    {[]client.Object{noTimes}, 0},
+		"old":               {[]client.Object{karpenter("karpenter", time.Unix(0, 0))}, 15 * time.Second},
+		"in the future":     {[]client.Object{karpenter("karpenter", time.Unix(1<<32, 0))}, 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beside(t, leases(c.objects...).Build(), func(t *testing.T, n *neighbour) {
+				t.Helper()
+				time.Sleep(c.after / 2)
+				if ok, why := n.manages(pool(nil)); c.after > 0 && (ok || !strings.Contains(why, "not done yet")) {
+					t.Errorf("early: manages %t: %q", ok, why)
+				}
+				time.Sleep(c.after/2 + lookAgain)
+				if ok, why := n.manages(pool(nil)); !ok || !n.alone() || !n.ours(claimOf(nil)) {
+					t.Errorf("manages %t: %q", ok, why)
+				}
+				other := claimOf(map[string]string{catalog.InstanceTypesAnnotation: "m7g.large"})
+				other.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.azure.com", Kind: "AKSNodeClass", Name: "default"}
+				if n.ours(other) {
+					t.Error("a claim of another provider's class is ours")
+				}
+			})
+		})
+	}
+}
+
+// A Karpenter that is installed later counts from the first read of its Lease. While the API server does not answer, what was known stays.
+func TestKarpenterComesAndGoes(t *testing.T) {
 	now, changes := time.Now(), 0
 	var broken error
-	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			return errors.Join(broken, c.Get(ctx, key, o, opts...))
+	api := leases().WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, o client.ObjectList, opts ...client.ListOption) error {
+			return errors.Join(broken, c.List(ctx, o, opts...))
 		},
-	}).WithObjects(karpenter("karpenter", now)).Build()
+	}).Build()
 	n, err := newNeighbour(api, "", func() { changes++ })
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.look(t.Context(), now)
-	n.look(t.Context(), now)
-	if ok, _ := n.manages(pool(nil)); ok || changes != 1 {
-		t.Errorf("manages %t, %d changes", ok, changes)
+	expect := func(what string, after time.Duration, managed bool, want int) {
+		t.Helper()
+		n.look(t.Context(), now.Add(after))
+		if ok, _ := n.manages(pool(nil)); ok != managed || changes != want {
+			t.Errorf("%s: manages %t, %d changes; want %t, %d", what, ok, changes, managed, want)
+		}
 	}
+	expect("no Lease", 0, true, 1)
+	if err := api.Create(t.Context(), karpenter("karpenter", now.Add(-time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	expect("it comes", 10*time.Second, false, 2)
 	broken = errors.New("the API server is busy")
-	n.look(t.Context(), now.Add(time.Hour))
-	if ok, _ := n.manages(pool(nil)); ok || changes != 1 {
-		t.Errorf("what was known is forgotten: manages %t, %d changes", ok, changes)
-	}
+	expect("nothing is known", time.Hour, false, 2)
 	broken = nil
-	n.look(t.Context(), now.Add(time.Hour))
-	if ok, _ := n.manages(pool(nil)); !ok || changes != 2 {
-		t.Errorf("manages %t, %d changes", ok, changes)
-	}
+	expect("it did not renew", time.Hour, true, 3)
 	if _, err := newNeighbour(api, "a in", func() {}); err == nil {
 		t.Error("a selector that nobody can read")
 	}

@@ -54,7 +54,7 @@ func launcherNeeds() []need {
 		{"tokenreviews", "create", "launcher/metricsserver.go", "filters.WithAuthenticationAndAuthorization"},
 		{"subjectaccessreviews", "create", "launcher/metricsserver.go", "filters.WithAuthenticationAndAuthorization"},
 		{"servicecidrs", "get", "launcher/cluster.go", "ServiceCIDRs().Get("},
-		{"leases", "get", "launcher/karpenter.go", "karpenterLease"},
+		{"leases", "list", "launcher/karpenter.go", "karpenterLease"},
 		{"leases", "list watch", "launcher/join/lease.go", "coordinationv1.Lease"},
 		{"leases", "create", "launcher/join/lease.go", "Client.Create(ctx, lease)"},
 		{"leases", "patch", "launcher/join/lease.go", "Client.Patch(ctx, lease"},
