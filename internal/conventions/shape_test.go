@@ -28,7 +28,7 @@ func overMethods() map[string]int {
 	return map[string]int{
 		"e2e/aws.Server":                165,
 		"e2e/sandbox.Sandbox":           65,
-		"launcher/aws.Cloud":            83,
+		"launcher/aws.Cloud":            82,
 		"launcher/cloud/memory.Cloud":   38,
 		"launcher/server.Server":        36,
 		"launcher/terminate.Terminator": 44,

@@ -13,31 +13,6 @@ import (
 // quota (see quotaKey). Without a capacity type it is the ID of a capacity reservation.
 type offeringKey struct{ capacityType, instanceType, zone string }
 
-// mark is the memory of a refusal: of an offering or of several, or of a subnet without free addresses.
-type mark struct {
-	ec2error.Refusal
-	// until is when it is tried again; text is EC2's.
-	until time.Time
-	text  string
-	// over means that until has passed. The mark is kept for a while: the next refusal of the same code continues it.
-	over bool
-}
-
-// holds reports whether the mark keeps something from being tried.
-func (m mark) holds(now time.Time) bool { return m.until.After(now) }
-
-// again returns the mark after one more refusal.
-func (m mark) again(code ec2error.Code, text string, until, now time.Time) mark {
-	if m.Code != code {
-		m = mark{Refusal: ec2error.Refusal{Code: code, Since: now}}
-	}
-	if !m.holds(now) || m.Attempts == 0 {
-		m.Attempts++ // Several failures at once are one attempt.
-	}
-	m.until, m.text, m.over = until, text, false
-	return m
-}
-
 // unavailable records for a period which offerings EC2 refused, and which subnets had no free address.
 type unavailable struct {
 	period  time.Duration
@@ -161,11 +136,6 @@ func (u *unavailable) of(o offeringKey, now time.Time) mark {
 		}
 	}
 	return out
-}
-
-// longest returns the mark that ends last; zero if all are.
-func longest(marks ...mark) mark {
-	return slices.MaxFunc(marks, func(a, b mark) int { return a.until.Compare(b.until) })
 }
 
 // exhausted returns the mark of a subnet; zero if it may have free addresses.
