@@ -55,6 +55,7 @@ func launcherNeeds() []need {
 		{"subjectaccessreviews", "create", "launcher/metricsserver.go", "filters.WithAuthenticationAndAuthorization"},
 		{"servicecidrs", "get", "launcher/cluster.go", "ServiceCIDRs().Get("},
 		{"leases", "list", "launcher/karpenter.go", "karpenterLease"},
+		{"leases", "get", "launcher/leadership/leadership.go", "coordinationv1.Lease"},
 		{"leases", "list watch", "launcher/join/lease.go", "coordinationv1.Lease"},
 		{"leases", "create", "launcher/join/lease.go", "Client.Create(ctx, lease)"},
 		{"leases", "patch", "launcher/join/lease.go", "Client.Patch(ctx, lease"},
