@@ -25,7 +25,7 @@ type partialBin struct {
 // The prices of the bins of one offer grow by these factors. A plan's bin costs as much as a node with all its CPU in use. A lower bound's bin
 // costs as much as one with all the CPU of the bin before in use: no node costs less than its bin.
 const (
-	planGrowth  = 1.5
+	planGrowth  = 4.0
 	boundGrowth = 1.1
 )
 
