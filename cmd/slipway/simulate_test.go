@@ -95,7 +95,7 @@ func TestSimulateFields(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", format, diff)
 		}
 		node := out["nodes"].([]any)[0]
-		if diff := cmp.Diff("alternatives capacityType instanceType name nodePool pods price zone", keys(t, node)); diff != "" {
+		if diff := cmp.Diff("alternatives capacityType cost instanceType name nodePool pods price zone", keys(t, node)); diff != "" {
 			t.Errorf("%s: nodes[0] (-want +got):\n%s", format, diff)
 		}
 		pod := out["unschedulable"].([]any)[0]
@@ -114,7 +114,7 @@ func TestSimulateTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 node to launch for 1 pod", "m5.large  spot", "1 pod cannot be placed", "default/huge", "Bill: 0.0300 USD per hour, 21.90 USD per month"} {
+	for _, want := range []string{"1 node to launch for 1 pod", "m5.large  spot", "1 pod cannot be placed", "default/huge", "Bill: 0.0322 USD per hour, 23.50 USD per month", "of it: instance 0.0300 + volumes 0.0022"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q is missing in:\n%s", want, stdout)
 		}

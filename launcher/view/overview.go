@@ -35,8 +35,9 @@ type Overview struct {
 	Nodes []NodeRow
 	// Pods counts those that are not owned by a DaemonSet.
 	Pods PodCounts
-	// CostPerHour of the launched Nodes, in USD.
+	// CostPerHour of the launched Nodes, in USD; Cost is the same by part, as far as the parts are known.
 	CostPerHour float64
+	Cost        catalog.Cost
 	// Launched is how many of Nodes EC2 has launched.
 	Launched int
 	// Troubles are the errors that launches end in now, or ended in lately.
@@ -55,6 +56,8 @@ type NodeRow struct {
 	InstanceType, Zone, CapacityType string
 	// Price in USD per hour; 0 where unknown.
 	Price float64
+	// Cost is the price by part; zero where the parts are not known.
+	Cost catalog.Cost
 	// Pods is the number of pods on the node, Promised that of pods which wait for it. Those of DaemonSets do not count.
 	Pods, Promised int
 	// State of the node.
@@ -125,6 +128,7 @@ func New(in Objects) Overview {
 		out.Nodes = append(out.Nodes, row)
 		if row.Launched {
 			out.CostPerHour += row.Price
+			out.Cost = out.Cost.Plus(row.Cost)
 			out.Launched++
 		}
 	}
@@ -140,7 +144,9 @@ func counts(pod *corev1.Pod) bool {
 
 func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {
 	expected := ParseExpected(claim.Annotations[catalog.ExpectedAnnotation])
+	cost, _ := catalog.ParseCost(claim.Annotations[catalog.CostAnnotation])
 	return NodeRow{
+		Cost:         cost,
 		NodeClaim:    claim.Name,
 		Node:         claim.Status.NodeName,
 		NodePool:     claim.Labels[karpv1.NodePoolLabelKey],

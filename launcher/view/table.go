@@ -26,6 +26,11 @@ func (o Overview) Table(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%d nodes, %.4f USD per hour%s; pods: %s\n", o.Launched, o.CostPerHour, more, o.Pods); err != nil {
 		return err
 	}
+	if o.Cost.Total() > o.Cost.Instance {
+		if _, err := fmt.Fprintf(w, "  of it: %s\n", o.Cost); err != nil {
+			return err
+		}
+	}
 	for _, t := range o.Troubles {
 		if err := t.write(w, o.Now); err != nil {
 			return err

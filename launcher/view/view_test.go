@@ -21,6 +21,7 @@ func claim(name, node string, conditions ...string) karpv1.NodeClaim {
 	c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "default"}}}
 	c.Annotations = map[string]string{
 		catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.0300",
+		catalog.CostAnnotation:     `{"instance":0.028,"volumes":0.002}`,
 		catalog.PodsAnnotation:     `[{"uids":["u1","u2"]}]`,
 	}
 	c.Status.NodeName = node
@@ -56,14 +57,16 @@ func TestOverview(t *testing.T) {
 	}
 	in.NodeClaims[0].Annotations[catalog.PodsAnnotation] = ""
 	got := view.New(in)
+	cost := catalog.Cost{Instance: 0.028, Volumes: 0.002}
 	want := view.Overview{
+		Cost: cost,
 		Nodes: []view.NodeRow{
 			{
-				NodeClaim: "default-a", NodePool: "default", InstanceType: "m7g.large", Zone: "us-east-1a",
+				Cost: cost, NodeClaim: "default-a", NodePool: "default", InstanceType: "m7g.large", Zone: "us-east-1a",
 				CapacityType: "spot", Price: 0.03, Promised: 1, State: view.StateRecorded,
 			},
 			{
-				NodeClaim: "default-b", Node: "n1", NodePool: "default", InstanceType: "m7g.large", Zone: "us-east-1a",
+				Cost: cost, NodeClaim: "default-b", Node: "n1", NodePool: "default", InstanceType: "m7g.large", Zone: "us-east-1a",
 				CapacityType: "spot", Price: 0.03, Pods: 2, State: view.StateReady, Launched: true,
 			},
 		},
@@ -78,7 +81,8 @@ func TestOverview(t *testing.T) {
 	if err := got.Table(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"default-a", "0+1", "(0.0300)", "1 nodes, 0.0300 USD per hour, 1 more not launched yet; pods: 1 pending, 1 promised, 1 bound, 1 running"} {
+	for _, want := range []string{"default-a", "0+1", "(0.0300)", "1 nodes, 0.0300 USD per hour, 1 more not launched yet; pods: 1 pending, 1 promised, 1 bound, 1 running",
+		"of it: instance 0.0280 + volumes 0.0020"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("table lacks %q:\n%s", want, out.String())
 		}
@@ -148,7 +152,7 @@ func TestExplainPod(t *testing.T) {
 	}{
 		{"promised", waiting, []karpv1.NodeClaim{claim("default-a", "")}, []string{
 			"default/web-1: pending", "Unschedulable, for 5s:", "launching m7g.large", "NodeClaim default-a: recorded",
-			"m7g.large, spot in us-east-1a, 0.0300 USD per hour", "Nominated        first\n        1s ago  PreBound",
+			"m7g.large, spot in us-east-1a, 0.0300 USD per hour", "its price: instance 0.0280 + volumes 0.0020", "Nominated        first\n        1s ago  PreBound",
 		}},
 		{"bound when", waiting, []karpv1.NodeClaim{told}, []string{
 			"the pod is bound the moment the node is ready: volume kube-api-access (NetworkNotReady)",
