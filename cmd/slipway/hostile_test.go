@@ -28,9 +28,9 @@ import (
 // hostile is a text that colors a terminal red, clears it, goes back to the beginning of the line and turns the direction of reading.
 const hostile = "evil\x1b[31m\x1b[2J\r\u009b31m\u202e\x7f"
 
-// asYAML is the text as YAML and JSON quote it.
-func asYAML(text string) string {
-	return strings.ReplaceAll(strconv.QuoteToASCII(text), `\x`, `\u00`)
+// quotedHostile is the text as YAML and JSON quote it.
+func quotedHostile() string {
+	return strings.ReplaceAll(strconv.QuoteToASCII(hostile), `\x`, `\u00`)
 }
 
 // obeyed are the characters of a text that a terminal would not show.
@@ -96,7 +96,7 @@ apiVersion: apps/v1
 kind: Deployment
 metadata: {name: "HOSTILE", namespace: "HOSTILE"}
 spec: {replicas: "HOSTILE", template: {spec: {containers: []}}}
-`, `HOSTILE"`, strings.Trim(asYAML(hostile), `"`)+`"`)
+`, `HOSTILE"`, strings.Trim(quotedHostile(), `"`)+`"`)
 }
 
 // server answers like an API server of a cluster whose objects have the text in every place that users can write, or that was written
@@ -119,7 +119,7 @@ func server(t *testing.T) (kubeconfig string) {
 		Annotations: map[string]string{
 			catalog.ExpectedAnnotation: hostile + "/" + hostile + "/" + hostile + "/1", catalog.ReplacesAnnotation: hostile,
 			catalog.PodsAnnotation:     `[{"uids":["u1"]}]`,
-			catalog.BindingsAnnotation: `[{"at":` + asYAML(hostile) + `,"rule":` + asYAML(hostile) + `,"why":` + asYAML(hostile) + `,"uids":["u1"]}]`,
+			catalog.BindingsAnnotation: `[{"at":` + quotedHostile() + `,"rule":` + quotedHostile() + `,"why":` + quotedHostile() + `,"uids":["u1"]}]`,
 		},
 	}}
 	claim.Status.NodeName = node.Name

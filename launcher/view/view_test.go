@@ -81,8 +81,10 @@ func TestOverview(t *testing.T) {
 	if err := got.Table(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"default-a", "0+1", "(0.0300)", "1 nodes, 0.0300 USD per hour, 1 more not launched yet; pods: 1 pending, 1 promised, 1 bound, 1 running",
-		"of it: instance 0.0280 + volumes 0.0020"} {
+	for _, want := range []string{
+		"default-a", "0+1", "(0.0300)", "of it: instance 0.0280 + volumes 0.0020",
+		"1 nodes, 0.0300 USD per hour, 1 more not launched yet; pods: 1 pending, 1 promised, 1 bound, 1 running",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("table lacks %q:\n%s", want, out.String())
 		}

@@ -111,7 +111,7 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	offering := o.Offering
 	offering.Price -= pool.NodeCost
 	c.Cost = s.CostOf(&offering, pool.NodeCost, requests[dimCPU])
-	c.Expected.Price = c.Cost.Total()
+	c.Expected.Price = o.cost(n.sum)
 	values := m.market.openValues(p, n)
 	c.Labels = m.market.nodeLabels(o, values)
 	m.claimForms.write(&c, f, sp, pool, values)
