@@ -1,6 +1,7 @@
 package conventions_test
 
 import (
+	"fmt"
 	"go/ast"
 	"os"
 	"path/filepath"
@@ -12,15 +13,7 @@ import (
 // Tests and scenario files that a page names exist: a name that leads nowhere shows nothing.
 func TestDocumentedTestsExist(t *testing.T) {
 	root := moduleRoot(t)
-	declared := map[string]bool{}
-	_, files := tree(t)
-	for _, f := range files {
-		for _, d := range f.file.Decls {
-			if function, ok := d.(*ast.FuncDecl); ok && f.isTest() && strings.HasPrefix(function.Name.Name, "Test") {
-				declared[function.Name.Name] = true
-			}
-		}
-	}
+	declared := declaredTests(t)
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil || len(pages) < 15 {
 		t.Fatalf("pages %v, %v", pages, err)
@@ -46,5 +39,95 @@ func TestDocumentedTestsExist(t *testing.T) {
 	}
 	if count < 150 {
 		t.Errorf("only %d tests are named", count)
+	}
+}
+
+// declaredTests are the names of the module's test functions.
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
+	declared := map[string]bool{}
+	_, files := tree(t)
+	for _, f := range files {
+		for _, d := range f.file.Decls {
+			if function, ok := d.(*ast.FuncDecl); ok && f.isTest() && strings.HasPrefix(function.Name.Name, "Test") {
+				declared[function.Name.Name] = true
+			}
+		}
+	}
+	return declared
+}
+
+// outages are those that the table of docs/operations.md has a row for: the first words of each.
+func outages() []string {
+	return []string{
+		"AWS API down", "AWS throttling", "Pricing API", "SQS", "kube-apiserver", "one zone without capacity", "a clock 60 s off", "a full disk",
+		"launcher killed", "scheduler killed", "no connection between launcher and scheduler",
+	}
+}
+
+// Each row of the table of outages is complete, and ends with tests that exist.
+func TestOutagesHaveTests(t *testing.T) {
+	_, section, found := strings.Cut(docsPage(t, "operations.md"), "\n## Outages\n")
+	if !found {
+		t.Fatal("docs/operations.md has no section Outages")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	declared, rows := declaredTests(t), map[string]int{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| what fails ") {
+			continue
+		}
+		for _, problem := range incomplete(cells, declared) {
+			t.Errorf("outage %q: %s", strings.TrimSpace(cells[0]), problem)
+		}
+		for _, outage := range outages() {
+			if strings.HasPrefix(strings.TrimSpace(cells[0]), outage) {
+				rows[outage]++
+			}
+		}
+	}
+	for _, outage := range outages() {
+		if rows[outage] == 0 {
+			t.Errorf("docs/operations.md has no row for %q", outage)
+		}
+	}
+}
+
+// incomplete returns what a row of the table of outages lacks: a cell, or a test.
+func incomplete(cells []string, declared map[string]bool) []string {
+	if len(cells) != 5 {
+		return []string{fmt.Sprintf("%d cells, want 5", len(cells))}
+	}
+	var out []string
+	for i, cell := range cells {
+		if strings.TrimSpace(cell) == "" {
+			out = append(out, fmt.Sprintf("cell %d is empty", i+1))
+		}
+	}
+	tests := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(cells[4], -1)
+	if len(tests) == 0 {
+		out = append(out, "no test is named")
+	}
+	for _, match := range tests {
+		if !declared[match[1]] {
+			out = append(out, match[1]+" does not exist")
+		}
+	}
+	return out
+}
+
+func TestIncompleteOutages(t *testing.T) {
+	declared := map[string]bool{"TestA": true}
+	for row, want := range map[string]int{
+		"disk|seen|goes on|stops|`TestA`":          0,
+		"disk|seen|goes on|stops|`TestA`, `TestB`": 1,
+		"disk|seen|goes on|stops|not tested":       1,
+		"disk|seen||stops|`TestA`":                 1,
+		"disk|seen|goes on|`TestA`":                1,
+	} {
+		if got := incomplete(strings.Split(row, "|"), declared); len(got) != want {
+			t.Errorf("%s: %q, want %d", row, got, want)
+		}
 	}
 }
