@@ -33,7 +33,7 @@ func NewCost(cache client.Reader, leading func() bool, types Types) (*Cost, erro
 		return nil, errors.New("gauges: a cache, whether we lead and instance types are required")
 	}
 	return &Cost{cache: cache, leading: leading, types: types, total: prometheus.NewDesc(
-		"karpenter_nodepools_cost_total", "What the nodes of a NodePool cost, in USD per hour, at the prices of now.", []string{"nodepool"}, nil,
+		"karpenter_nodepools_cost_total", "What the nodes of a NodePool cost, in USD per hour, at current prices: instances, volumes, addresses and what the NodePool declares.", []string{"nodepool"}, nil,
 	)}, nil
 }
 
@@ -63,11 +63,15 @@ func (c *Cost) Collect(to chan<- prometheus.Metric) {
 		}
 		prices[class.Name] = pricesOf(types)
 	}
-	costs := map[string]float64{}
+	costs, declared := map[string]float64{}, map[string]float64{}
+	for i := range pools.Items {
+		declared[pools.Items[i].Name], _ = catalog.NodeCost(pools.Items[i].Annotations) // The NodePool's condition reports the error.
+	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		if ref := claim.Spec.NodeClassRef; ref != nil && claim.Status.ProviderID != "" {
-			costs[claim.Labels[karpv1.NodePoolLabelKey]] += prices[ref.Name][placeOf(claim)]
+			name := claim.Labels[karpv1.NodePoolLabelKey]
+			costs[name] += prices[ref.Name][placeOf(claim)] + declared[name]
 		}
 	}
 	for i := range pools.Items {

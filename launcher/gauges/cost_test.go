@@ -37,8 +37,10 @@ func claimOf(name, pool, class, capacityType, providerID string) *karpv1.NodeCla
 // The cost of a NodePool follows its nodes and their prices. A NodeClaim that was not launched costs nothing, nor does a pool without nodes,
 // and a class without prices does not hide others. A replica that does not lead reports nothing.
 func TestCost(t *testing.T) {
+	agents := pool("default")
+	agents.Annotations = map[string]string{catalog.NodeCostAnnotation: "0.5"}
 	cluster := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(
-		pool("default"), pool("empty"), pool("broken"),
+		agents, pool("empty"), pool("broken"),
 		&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "good"}}, &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "bad"}},
 		claimOf("a", "default", "good", "spot", "aws:///us-east-1a/i-1"), claimOf("b", "default", "good", "on-demand", "aws:///us-east-1a/i-2"),
 		claimOf("planned", "default", "good", "on-demand", ""), claimOf("c", "broken", "bad", "spot", "aws:///us-east-1a/i-3"),
@@ -58,7 +60,7 @@ func TestCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const head = "# HELP karpenter_nodepools_cost_total What the nodes of a NodePool cost, in USD per hour, at the prices of now.\n# TYPE karpenter_nodepools_cost_total gauge\n"
+	const head = "# HELP karpenter_nodepools_cost_total What the nodes of a NodePool cost, in USD per hour, at current prices: instances, volumes, addresses and what the NodePool declares.\n# TYPE karpenter_nodepools_cost_total gauge\n"
 	holds := func(want string) {
 		t.Helper()
 		if err := testutil.CollectAndCompare(cost, strings.NewReader(want)); err != nil {
@@ -66,7 +68,7 @@ func TestCost(t *testing.T) {
 		}
 	}
 	holds(head + `karpenter_nodepools_cost_total{nodepool="broken"} 0
-karpenter_nodepools_cost_total{nodepool="default"} 0.155
+karpenter_nodepools_cost_total{nodepool="default"} 1.155
 karpenter_nodepools_cost_total{nodepool="empty"} 0
 `)
 	spot = 0.0625
@@ -74,7 +76,7 @@ karpenter_nodepools_cost_total{nodepool="empty"} 0
 		t.Fatal(err)
 	}
 	holds(head + `karpenter_nodepools_cost_total{nodepool="broken"} 0
-karpenter_nodepools_cost_total{nodepool="default"} 0.0625
+karpenter_nodepools_cost_total{nodepool="default"} 0.5625
 karpenter_nodepools_cost_total{nodepool="empty"} 0
 `)
 	leading = false
