@@ -41,8 +41,8 @@ func TestTransientCauseIsReported(t *testing.T) {
 		}
 		w.settle(3 * time.Minute)
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a"})
-		if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "default-a Warning LaunchPending: "+want) {
-			t.Errorf("events %v", w.events)
+		if got := w.written(); len(got) != 1 || !strings.HasPrefix(got[0], "default-a Warning LaunchPending: "+want) {
+			t.Errorf("events %v", got)
 		}
 		if c := launched(); !c.IsTrue() {
 			t.Errorf("condition %+v", c)
@@ -70,8 +70,8 @@ func TestEventsOfAWaitingClaimAreBounded(t *testing.T) {
 		w.record("default-a")
 		w.settle(2 * time.Minute)
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a"})
-		if len(w.events) != 5 {
-			t.Errorf("%d events: %v", len(w.events), w.events)
+		if got := w.written(); len(got) != 5 {
+			t.Errorf("%d events: %v", len(got), got)
 		}
 	})
 }
@@ -89,8 +89,8 @@ func TestSilenceIsReported(t *testing.T) {
 		w.record("default-a")
 		begin := ec2error.Clock(time.Now())
 		w.settle(39 * time.Second)
-		if len(w.events) != 0 {
-			t.Errorf("events %v", w.events)
+		if got := w.written(); len(got) != 0 {
+			t.Errorf("events %v", got)
 		}
 		w.settle(2 * time.Second)
 		c := w.claims()[0].StatusConditions().Get(karpv1.ConditionTypeLaunched)
@@ -99,8 +99,8 @@ func TestSilenceIsReported(t *testing.T) {
 		}
 		w.settle(time.Minute)
 		w.want(map[string]string{"default-a": "m7g.large us-east-1a"})
-		if len(w.events) != 1 {
-			t.Errorf("events %v", w.events)
+		if got := w.written(); len(got) != 1 {
+			t.Errorf("events %v", got)
 		}
 		w.owners()
 	})
@@ -163,8 +163,8 @@ func TestUnauthorized(t *testing.T) {
 		if !c.IsFalse() || c.Reason != "Unauthorized" || !strings.Contains(c.Message, "ec2:CreateFleet") {
 			t.Errorf("condition %+v", c)
 		}
-		if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "default-a Warning Unauthorized: ") {
-			t.Errorf("events %v", w.events)
+		if got := w.written(); len(got) != 1 || !strings.HasPrefix(got[0], "default-a Warning Unauthorized: ") {
+			t.Errorf("events %v", got)
 		}
 	})
 }
@@ -186,8 +186,8 @@ func TestQuota(t *testing.T) {
 		if c := w.claims()[0].StatusConditions().Get(karpv1.ConditionTypeLaunched); !c.IsFalse() || c.Reason != "VCPULimitExceeded" {
 			t.Errorf("condition %+v", c)
 		}
-		if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "default-a Warning InsufficientCapacityError: ") {
-			t.Errorf("events %v", w.events)
+		if got := w.written(); len(got) != 1 || !strings.HasPrefix(got[0], "default-a Warning InsufficientCapacityError: ") {
+			t.Errorf("events %v", got)
 		}
 	})
 }

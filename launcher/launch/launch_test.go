@@ -157,8 +157,8 @@ func TestNothingLeft(t *testing.T) {
 		if len(w.failed) != 1 || !strings.HasPrefix(w.failed[0], "default-a InsufficientCapacity: EC2 launched no instance: InsufficientInstanceCapacity in 4 of 4 offerings (m7g.large on-demand in us-east-1a, ") {
 			t.Errorf("failed %v", w.failed)
 		}
-		if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "default-a Warning InsufficientCapacityError: ") {
-			t.Errorf("events %v", w.events)
+		if got := w.written(); len(got) != 1 || !strings.HasPrefix(got[0], "default-a Warning InsufficientCapacityError: ") {
+			t.Errorf("events %v", got)
 		}
 		if c := w.claims()[0].StatusConditions().Get(karpv1.ConditionTypeLaunched); !c.IsFalse() || c.Reason != "InsufficientCapacity" {
 			t.Errorf("condition %+v", c)

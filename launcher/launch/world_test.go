@@ -243,6 +243,13 @@ func (w *world) Eventf(o runtime.Object, kind, reason, format string, args ...an
 	w.events = append(w.events, fmt.Sprintf("%s %s %s: %s", o.(client.Object).GetName(), kind, reason, fmt.Sprintf(format, args...)))
 }
 
+// written returns the Events so far.
+func (w *world) written() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.events)
+}
+
 // lead gives or takes leadership.
 func (w *world) lead(leading bool) {
 	w.mu.Lock()
