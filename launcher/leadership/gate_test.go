@@ -91,7 +91,7 @@ func (c gateCase) run(t *testing.T) {
 	if err := s.subject.Lead("me", namespace, name); err != nil {
 		t.Fatal(err)
 	}
-	s.renew("me")
+	s.renew("me", 0)
 	time.Sleep(time.Second)
 	if err := try(); err != nil {
 		t.Errorf("open: %v", err)

@@ -57,12 +57,15 @@ type Leadership struct {
 	identity string
 	lease    client.ObjectKey
 	resigned string
-	until    time.Time
-	leading  bool
-	changed  chan struct{}
-	expiry   *time.Timer
-	effects  map[*effect]struct{}
-	idle     chan struct{}
+	// until is when the right to act ends by the wall clock, latest by the monotonic one: the earlier of the two counts. The first goes on
+	// while the machine sleeps, the second where the wall clock is set back.
+	until, latest time.Time
+
+	leading bool
+	changed chan struct{}
+	expiry  *time.Timer
+	effects map[*effect]struct{}
+	idle    chan struct{}
 }
 
 type effect struct{ cancel context.CancelCauseFunc }
@@ -136,7 +139,7 @@ func (l *Leadership) Refresh(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	lease := &coordinationv1.Lease{}
+	lease, asked := &coordinationv1.Lease{}, time.Now()
 	err := l.config.Reader.Get(ctx, key, lease)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading Lease %s: %w", key, err)
@@ -144,7 +147,11 @@ func (l *Leadership) Refresh(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if identity == l.identity && key == l.lease {
-		l.setLocked(Until(lease, identity))
+		until := Until(lease, identity)
+		if !until.Equal(l.until) { // A renewal.
+			l.latest = asked.Add(term(lease))
+		}
+		l.setLocked(until)
 	}
 	return nil
 }
@@ -245,8 +252,7 @@ func (l *Leadership) setLocked(until time.Time) {
 		l.expiry.Stop()
 		l.expiry = nil
 	}
-	// The Lease uses the wall clock, which continues while the machine sleeps.
-	if d := time.Until(until.Round(0)); d > 0 {
+	if d := min(time.Until(until.Round(0)), time.Until(l.latest)); d > 0 {
 		l.expiry = time.AfterFunc(d, func() { l.Leading() })
 	}
 	l.check()
@@ -254,8 +260,8 @@ func (l *Leadership) setLocked(until time.Time) {
 
 // check updates leading from until and the clock. The caller holds mu.
 func (l *Leadership) check() bool {
-	now := time.Now().Round(0)
-	if leading := now.Before(l.until); leading != l.leading {
+	now := time.Now()
+	if leading := now.Round(0).Before(l.until) && now.Before(l.latest); leading != l.leading {
 		l.leading = leading
 		close(l.changed)
 		l.changed = make(chan struct{})

@@ -47,7 +47,7 @@ type runningEffect struct {
 // TestScenarios runs the files of testdata, each in a bubble of its own time:
 //
 //	lead ID            the scheduler sends its identity
-//	renew HOLDER       the Lease names HOLDER, renewed now, for 15 s
+//	renew HOLDER [D]   the Lease names HOLDER, renewed now, for 15 s; by a clock that was D ahead and was set right since
 //	effect NAME        an effect begins, if it may
 //	finish NAME        the effect ends
 //	api broken|fine    the API server fails, or works again
@@ -112,7 +112,14 @@ func (s *scene) command(d *datadriven.TestData) string {
 			return err.Error() + "\n"
 		}
 	case "renew":
-		s.renew(arg)
+		ahead := time.Duration(0)
+		if len(d.CmdArgs) > 1 {
+			var err error
+			if ahead, err = time.ParseDuration(d.CmdArgs[1].Key); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		s.renew(arg, ahead)
 	case "effect":
 		if ctx, done, ok := s.subject.Context(s.t.Context()); ok {
 			s.effects[arg] = &runningEffect{ctx, done}
@@ -141,10 +148,10 @@ func (s *scene) command(d *datadriven.TestData) string {
 	return ""
 }
 
-func (s *scene) renew(holder string) {
+func (s *scene) renew(holder string, ahead time.Duration) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	err := s.api.Get(s.t.Context(), client.ObjectKeyFromObject(lease), lease)
-	seconds, now := int32(15), metav1.NewMicroTime(time.Now())
+	seconds, now := int32(15), metav1.NewMicroTime(time.Now().Add(ahead))
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now}
 	if err != nil {
 		err = s.api.Create(s.t.Context(), lease)
@@ -189,7 +196,7 @@ func TestWaitEndsWithLeadership(t *testing.T) {
 		if err := s.subject.Lead("me", namespace, name); err != nil {
 			t.Fatal(err)
 		}
-		s.renew("me")
+		s.renew("me", 0)
 		if d := (<-won).Sub(start); d > time.Second {
 			t.Errorf("Wait returned %s after leadership was won", d)
 		}

@@ -19,5 +19,13 @@ func Until(lease *coordinationv1.Lease, identity string) time.Time {
 	if s.RenewTime == nil || s.LeaseDurationSeconds == nil {
 		return time.Time{}
 	}
-	return s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second - Margin)
+	return s.RenewTime.Add(term(lease))
+}
+
+// term returns how long a renewal gives the right to act; zero if the Lease has no duration.
+func term(lease *coordinationv1.Lease) time.Duration {
+	if lease.Spec.LeaseDurationSeconds == nil {
+		return 0
+	}
+	return time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second - Margin
 }
