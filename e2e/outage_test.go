@@ -11,7 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/e2e/aws/policy"
+	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
@@ -41,7 +44,7 @@ func TestThrottledAWS(t *testing.T) {
 			!strings.Contains(text, fmt.Sprintf("%d nodes, ", i)) || !strings.Contains(text, "1 more not launched yet") {
 			t.Errorf("status while AWS fails:\n%s", text)
 		}
-		w.logHas(sandbox.Launcher, "Launch did not succeed", string(outage.codes[0]))
+		w.logHas("Launch did not succeed", string(outage.codes[0]))
 		if got := w.waiting(); got != 1 {
 			t.Errorf("slipway_launches_waiting is %v", got)
 		}
@@ -118,4 +121,77 @@ func TestLauncherAway(t *testing.T) {
 	w.scale(d, 10)
 	w.awaitRunning(10)
 	checkOneInstanceEach(t, w, "away")
+}
+
+// gauge is the value of one of the launcher's metrics without labels.
+func (w *world) gauge(name string) float64 {
+	for _, m := range w.launcherMetrics()[name].GetMetric() {
+		return m.GetGauge().GetValue()
+	}
+	return -1
+}
+
+// SQS and the Price List API refuse the launcher: metrics and log say so, nodes are launched at the built-in prices, and both are used again
+// when they answer.
+func TestQueueAndPricesDenied(t *testing.T) {
+	w := newWorld(t, "denied")
+	w.pool("denied", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
+	shipped, err := sandbox.LauncherPolicy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacking, err := policy.Parse([]byte(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","NotAction":["sqs:*","pricing:*"],"Resource":"*"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	restart := func() {
+		t.Helper()
+		w.kill(sandbox.Launcher)
+		awaitReady(t)
+	}
+	restore := func() { shared.AWS().SetPolicy(sandbox.LauncherAccessKey, &shipped) }
+	t.Cleanup(restore)
+	shared.AWS().SetPolicy(sandbox.LauncherAccessKey, &lacking)
+	restart()
+	w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
+	w.awaitRunning(1)
+	w.await(t, "the metrics to say that both are denied", func() bool {
+		return w.gauge("slipway_interruption_queue_up") == 0 && w.gauge("slipway_aws_builtin_prices") == 1
+	})
+	w.logHas("does it exist, and may the launcher read it?")
+	restore()
+	restart() // Prices are asked for again within minutes, the queue within one.
+	w.await(t, "the metrics to say that both answer", func() bool {
+		return w.gauge("slipway_interruption_queue_up") == 1 && w.gauge("slipway_aws_builtin_prices") == 0
+	})
+	checkOneInstanceEach(t, w, "denied")
+}
+
+// A zone has no capacity for an hour: nodes are launched in the other zones, and a pod that may run nowhere else says what it waits for.
+func TestZoneWithoutCapacity(t *testing.T) {
+	t.Parallel()
+	const instanceType = "r6a.xlarge" // No other test has it.
+	w := newWorld(t, "zone-out")
+	w.pool("zone-out", func(p *karpv1.NodePool) {
+		onlyTypes(p, instanceType)
+		require(p, karpv1.CapacityTypeLabelKey, "on-demand")
+	})
+	zone := w.AWSRegion() + "a"
+	shared.AWS().ICE(instanceType, zone, "all", time.Hour)
+	t.Cleanup(func() { shared.AWS().ICE(instanceType, zone, "all", 0) })
+	pinned := w.podSpec("3", "1Gi", func(s *corev1.PodSpec) { s.NodeSelector[corev1.LabelTopologyZone] = zone })
+	w.deployment("pinned", 1, pinned)
+	w.await(t, "the pod of the zone to say what it waits for", func() bool {
+		return slices.ContainsFunc(w.pods(), func(p observe.Pod) bool {
+			c := conditions.Pod(p.Object, corev1.PodScheduled)
+			return c != nil && strings.Contains(c.Message, "EC2 has no capacity") && strings.Contains(c.Message, zone)
+		})
+	})
+	w.deployment("web", 4, w.podSpec("3", "1Gi", nil))
+	w.awaitRunning(4)
+	for _, c := range w.everClaimed("zone-out") {
+		if got := c.Object.Labels[corev1.LabelTopologyZone]; c.Object.Status.ProviderID != "" && got == zone {
+			t.Errorf("NodeClaim %s was launched in %s, which has no capacity", c.Object.Name, zone)
+		}
+	}
 }

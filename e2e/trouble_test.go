@@ -60,7 +60,7 @@ func TestUnauthorized(t *testing.T) {
 	w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
 	w.awaitLaunchRefused("unauthorized", "Unauthorized", "ec2:CreateFleet")
 	w.awaitLaunchRefused("unauthorized", "Unauthorized", "(UnauthorizedOperation: ")
-	w.logHas(sandbox.Launcher, "Launch failed", "UnauthorizedOperation")
+	w.logHas("Launch failed", "UnauthorizedOperation")
 	restore()
 	w.awaitRunning(1)
 	checkOneInstanceEach(t, w, "unauthorized")
@@ -111,17 +111,17 @@ func TestQuotaReached(t *testing.T) {
 	if text := w.slipway("status"); !strings.Contains(text, "Not launched (InsufficientCapacityError") || !strings.Contains(text, "VcpuLimitExceeded in") {
 		t.Errorf("status:\n%s", text)
 	}
-	w.logHas(sandbox.Launcher, "Launch failed", "VcpuLimitExceeded in")
+	w.logHas("Launch failed", "VcpuLimitExceeded in")
 	w.deployment("any", 1, w.podSpec("1", "1Gi", nil))
 	w.awaitRunning(1)
 	checkOneInstanceEach(t, w, "quota")
 }
 
-// logHas waits until a line of a process's log has all of the texts.
-func (w *world) logHas(process string, texts ...string) {
+// logHas waits until a line of the launcher's log has all of the texts.
+func (w *world) logHas(texts ...string) {
 	w.t.Helper()
-	w.await(w.t, fmt.Sprintf("a line of the %s's log with %q", process, texts), func() bool {
-		log, err := os.ReadFile(w.LogFile(process))
+	w.await(w.t, fmt.Sprintf("a line of the launcher's log with %q", texts), func() bool {
+		log, err := os.ReadFile(w.LogFile(sandbox.Launcher))
 		if err != nil {
 			w.t.Fatal(err)
 		}

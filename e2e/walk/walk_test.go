@@ -73,10 +73,12 @@ func (c walkCase) String() string {
 	return fmt.Sprintf("%s: %s stops %s %s %s #%d", c.flow, c.name, c.moment, c.process, c.effect, c.nth)
 }
 
-// few returns the cases of every test run: an instance without a record of it yet, and a pod that is to be evicted.
+// few returns the cases of every test run: an instance without a record of it yet, with programs that are killed and with an API server that is
+// away, and a pod that is to be evicted.
 func few() []walkCase {
-	launcher, both := stops()[0], stops()[2]
+	launcher, both, server := stops()[0], stops()[2], stops()[3]
 	return []walkCase{
+		{step{"arrive", sandbox.Launcher, "EC2 CreateFleet", 1}, server, tap.After},
 		{step{"arrive", sandbox.Launcher, "EC2 CreateFleet", 1}, both, tap.After},
 		{step{"interrupt", sandbox.Launcher, "create pods/eviction", 1}, launcher, tap.Before},
 	}
