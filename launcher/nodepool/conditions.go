@@ -21,10 +21,7 @@ func SetConditions(ctx context.Context, pool *karpv1.NodePool, class *awsv1.EC2N
 	setValidationSucceeded(ctx, pool)
 	setNodeClassReady(pool, class)
 	setRegistrationHealthy(pool, class, claims)
-	_ = set.Clear(ConditionNodeCost)
-	if _, err := catalog.NodeCost(pool.Annotations); err != nil {
-		set.SetFalse(ConditionNodeCost, "InvalidNodeCost", fmt.Sprintf("metadata.annotations[%s]: %v", catalog.NodeCostAnnotation, err))
-	}
+	setNodeCost(pool)
 	_ = set.Clear(conditionNotYet) // Clear fails only for conditions that Ready depends on.
 }
 
@@ -40,6 +37,16 @@ func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool) {
 	default:
 		set.SetFalse(karpv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", errs.ToAggregate().Error())
 	}
+}
+
+// setNodeCost leaves a condition that is still true as it is: a new one would be a new transition, and each write of it cause another one.
+func setNodeCost(pool *karpv1.NodePool) {
+	set := pool.StatusConditions()
+	if _, err := catalog.NodeCost(pool.Annotations); err != nil {
+		set.SetFalse(ConditionNodeCost, "InvalidNodeCost", fmt.Sprintf("metadata.annotations[%s]: %v", catalog.NodeCostAnnotation, err))
+		return
+	}
+	_ = set.Clear(ConditionNodeCost) // Clear fails only for conditions that Ready depends on.
 }
 
 func setNodeClassReady(pool *karpv1.NodePool, class *awsv1.EC2NodeClass) {

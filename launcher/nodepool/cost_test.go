@@ -3,6 +3,7 @@ package nodepool_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/nodepool"
@@ -17,8 +18,14 @@ func TestUnreadableNodeCost(t *testing.T) {
 	if !got.IsFalse() || !strings.Contains(got.Message, "slipway.dev/node-cost") || !strings.Contains(got.Message, "2 cents") {
 		t.Errorf("condition %+v", got)
 	}
+	before := got.LastTransitionTime
 	if !pool.StatusConditions().Get("Ready").IsTrue() {
 		t.Error("the NodePool is not ready")
+	}
+	time.Sleep(time.Millisecond)
+	nodepool.SetConditions(t.Context(), pool, class(t, "ready"), nil)
+	if again := pool.StatusConditions().Get(nodepool.ConditionNodeCost); !again.LastTransitionTime.Equal(&before) {
+		t.Errorf("a condition that did not change has another transition: %v, before %v", again.LastTransitionTime, before)
 	}
 	pool.Annotations[catalog.NodeCostAnnotation] = "0.02"
 	nodepool.SetConditions(t.Context(), pool, class(t, "ready"), nil)
