@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// hoursPerMonth converts AWS's monthly prices: 365 days of 24 hours in 12 months, as the AWS Pricing Calculator counts.
-const hoursPerMonth = 730
+// HoursPerMonth converts AWS's monthly prices: 365 days of 24 hours in 12 months, as the AWS Pricing Calculator counts.
+const HoursPerMonth = 730
 
 // Rates are a region's prices of what nodes use beside their instances.
 type Rates struct {
@@ -33,7 +33,7 @@ type VolumeRate struct {
 func (r VolumeRate) perHour(d BlockDevice) float64 {
 	gib := math.Ceil(float64(d.volumeBytes()) / (1 << 30))
 	month := gib*r.GiB + float64(max(d.IOPS-r.FreeIOPS, 0))*r.IOPS + float64(max(d.MiBps-r.FreeMiBps, 0))*r.MiBps
-	return month / hoursPerMonth
+	return month / HoursPerMonth
 }
 
 // BuiltinRates returns the prices of us-east-1, for use where the Price List API has none. They are of November 2026, from the pages "Amazon
@@ -166,12 +166,14 @@ func (c Cost) String() string {
 // Micro rounds USD to millionths, as price lists have them.
 func Micro(usd float64) float64 { return math.Round(usd*1e6) / 1e6 }
 
+// Rounded returns the parts in millionths of USD.
+func (c Cost) Rounded() Cost {
+	return Cost{Micro(c.Instance), Micro(c.Volumes), Micro(c.PublicIPv4), Micro(c.Burst), Micro(c.Declared)}
+}
+
 // FormatCost returns the value of CostAnnotation.
 func FormatCost(c Cost) string {
-	for _, part := range []*float64{&c.Instance, &c.Volumes, &c.PublicIPv4, &c.Burst, &c.Declared} {
-		*part = Micro(*part)
-	}
-	text, err := json.Marshal(c)
+	text, err := json.Marshal(c.Rounded())
 	if err != nil {
 		return "" // A part that is no number: no cost is better than a wrong one.
 	}
@@ -185,10 +187,11 @@ func ParseCost(text string) (Cost, bool) {
 	return out, err == nil
 }
 
-// CostOf returns what a node of the offering costs while its pods request so much CPU, in thousandths. The NodePool declares the rest.
-func (t *InstanceType) CostOf(o *Offering, declared float64, cpu int64) Cost {
+// CostOf returns what a node costs, bought at the price of one of the type's offerings, while its pods request so much CPU, in thousandths. The
+// NodePool declares the rest.
+func (t *InstanceType) CostOf(price, declared float64, cpu int64) Cost {
 	return Cost{
-		Instance: o.Price - t.Charges.Fixed(), Volumes: t.Charges.Volumes, PublicIPv4: t.Charges.PublicIPv4,
+		Instance: price - t.Charges.Fixed(), Volumes: t.Charges.Volumes, PublicIPv4: t.Charges.PublicIPv4,
 		Burst: t.Charges.Burst(cpu), Declared: declared,
 	}
 }

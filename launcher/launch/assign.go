@@ -244,7 +244,7 @@ func costOf(t catalog.InstanceType, i cloud.Instance, claim *karpv1.NodeClaim) c
 	planned, _ := catalog.ParseCost(claim.Annotations[catalog.CostAnnotation])
 	for _, o := range t.Offerings {
 		if o.Zone == i.Zone && o.CapacityType == i.CapacityType && o.ReservationID == i.ReservationID {
-			return t.CostOf(&o, planned.Declared, claim.Spec.Resources.Requests.Cpu().MilliValue())
+			return t.CostOf(o.Price, planned.Declared, claim.Spec.Resources.Requests.Cpu().MilliValue())
 		}
 	}
 	return catalog.Cost{}

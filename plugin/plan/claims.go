@@ -108,9 +108,7 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	requests.add(o.free, -1)
 	requests.add(n.sum, 1)
 	c.Requests = m.dims.list(requests)
-	offering := o.Offering
-	offering.Price -= pool.NodeCost
-	c.Cost = s.CostOf(&offering, pool.NodeCost, requests[dimCPU])
+	c.Cost = s.CostOf(o.Price-pool.NodeCost, pool.NodeCost, requests[dimCPU])
 	c.Expected.Price = o.cost(n.sum)
 	values := m.market.openValues(p, n)
 	c.Labels = m.market.nodeLabels(o, values)

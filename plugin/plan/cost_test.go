@@ -55,7 +55,7 @@ func checkCosts(t *testing.T, in plan.Input, p plan.Plan) {
 		types := in.Catalog.InstanceTypes[pool.NodeClass]
 		cost := func(name string) catalog.Cost {
 			at := slices.IndexFunc(types, func(it catalog.InstanceType) bool { return it.Name == name })
-			return types[at].CostOf(&types[at].Offerings[0], pool.NodeCost, c.Requests.Cpu().MilliValue())
+			return types[at].CostOf(types[at].Offerings[0].Price, pool.NodeCost, c.Requests.Cpu().MilliValue())
 		}
 		if want := cost(c.Expected.InstanceType); math.Abs(c.Expected.Price-want.Total()) > 1e-9 || math.Abs(c.Cost.Total()-want.Total()) > 1e-9 {
 			t.Errorf("%s costs %v (%s), want %s", c.Expected.InstanceType, c.Expected.Price, c.Cost, want)

@@ -101,7 +101,7 @@ func (o *Outcome) Result(ctx context.Context) Result {
 	for _, c := range o.Plan.Claims {
 		out.Nodes = append(out.Nodes, Node{
 			Name: c.Name, NodePool: c.NodePool, InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
-			CapacityType: c.Expected.CapacityType, Price: catalog.Micro(c.Expected.Price), Cost: rounded(c.Cost), Pods: podsOf(c.Members),
+			CapacityType: c.Expected.CapacityType, Price: catalog.Micro(c.Expected.Price), Cost: c.Cost.Rounded(), Pods: podsOf(c.Members),
 			Alternatives: len(c.Alternatives),
 		})
 	}
@@ -118,13 +118,6 @@ func (o *Outcome) Result(ctx context.Context) Result {
 		out.Unschedulable = append(out.Unschedulable, Unschedulable{Pod: h.Pod, Reasons: []Reason{{Code: h.Code, Reason: h.Reason}}})
 	}
 	return out
-}
-
-func rounded(c catalog.Cost) catalog.Cost {
-	return catalog.Cost{
-		Instance: catalog.Micro(c.Instance), Volumes: catalog.Micro(c.Volumes), PublicIPv4: catalog.Micro(c.PublicIPv4),
-		Burst: catalog.Micro(c.Burst), Declared: catalog.Micro(c.Declared),
-	}
 }
 
 func podsOf(members []plan.Member) []string {

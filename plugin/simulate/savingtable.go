@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // named is how many workloads a line names.
@@ -47,7 +49,7 @@ func (r *SavingResult) bill(w io.Writer) error {
 			share = 100 * saving / r.CostPerHour
 		}
 		fmt.Fprintf(w, "Then  %s, %.4f USD per hour: saves %.4f (%.0f %%), %.0f USD per month of %d hours\n", count(r.NodesThen, "node"), r.CostPerHourThen,
-			saving, share, saving*hoursPerMonth, hoursPerMonth)
+			saving, share, saving*catalog.HoursPerMonth, catalog.HoursPerMonth)
 		fmt.Fprintf(w, "By    %s in %s with %s%s\n", count(len(r.Moves), "move"), count(r.Steps, "step"), count(r.Evictions, "eviction"), r.of())
 		if r.Evictions > r.EvictedPods {
 			fmt.Fprintf(w, "      of %s, %d of which move more than once\n", count(r.EvictedPods, "pod"), r.again())

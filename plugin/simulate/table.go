@@ -17,12 +17,8 @@ import (
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
-const (
-	// hoursPerMonth is the number on AWS's price pages.
-	hoursPerMonth = 730
-	// listed is how many nodes and groups of pods a table lists one by one.
-	listed = 40
-)
+// listed is how many nodes and groups of pods a table lists one by one.
+const listed = 40
 
 // table prints the nodes by type with their use, existing nodes that take pods, the pods that stay pending and why, and the bill.
 func (o *Outcome) table(ctx context.Context, w io.Writer) error {
@@ -214,7 +210,7 @@ func (r Reason) String() string {
 
 // bill prints what the nodes cost, and what others would pay.
 func (o *Outcome) bill(w io.Writer, r Result) {
-	fmt.Fprintf(w, "Bill: %.4f USD per hour, %.2f USD per month\n", r.CostPerHour, r.CostPerHour*hoursPerMonth)
+	fmt.Fprintf(w, "Bill: %.4f USD per hour, %.2f USD per month\n", r.CostPerHour, r.CostPerHour*catalog.HoursPerMonth)
 	if r.CostPerHour > 0 {
 		sum := catalog.Cost{}
 		for i := range o.Plan.Claims {
