@@ -54,7 +54,7 @@ func (l *Launcher) wire() error {
 		l.classes(p),
 		l.joining(p),
 		p.terminator.SetupWithManager(l.manager),
-		l.leaving(p),
+		l.termination(p),
 		l.consolidation(p),
 		l.exchange(p),
 		l.manager.AddReadyzCheck("scheduler", p.peer.Ready),
@@ -181,7 +181,7 @@ func (l *Launcher) joining(p parts) error {
 	return errors.Join(controller.SetupWithManager(mgr), images.SetupWithManager(mgr), rejections.SetupWithManager(mgr))
 }
 
-func (l *Launcher) leaving(p parts) error {
+func (l *Launcher) termination(p parts) error {
 	mgr := l.manager
 	reclaimer, err := reclaim.New(reclaim.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator,

@@ -151,7 +151,7 @@ func (c *consolidator) decide(ctx context.Context, d decision) (*api.Consolidate
 		o.Allowed[a.GetNodePool()] = consolidate.Allowance{Empty: int(a.GetEmpty()), Underutilized: int(a.GetUnderutilized())}
 	}
 	nodes, pods := c.fleet(q.GetNodes(), d)
-	a := &asker{consolidator: c, decision: d, pods: pods, leaving: setOf(d.question.GetConsolidate().GetAvoid())}
+	a := &asker{consolidator: c, decision: d, pods: pods, terminating: setOf(d.question.GetConsolidate().GetAvoid())}
 	defer func() { c.rest = time.Now().Add(restAfter * a.worked) }()
 	found, err := consolidate.Decide(ctx, nodes, o, a.ask)
 	if err != nil {
@@ -218,8 +218,8 @@ type asker struct {
 	*consolidator
 	decision
 	pods map[string][]*corev1.Pod
-	// leaving are nodes that terminate soon: they are no room for pods that move.
-	leaving map[string]bool
+	// terminating are nodes that terminate soon: they are no room for pods that move.
+	terminating map[string]bool
 	// worked is how long planning took for the decision's questions.
 	worked time.Duration
 }
@@ -244,7 +244,7 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 	}
 	req.Now = time.Now()
 	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = a.snapshot.Snapshot, setOf(gone), a.reserved.On
-	req.Cluster.Room = func(name string) bool { return !a.leaving[name] && !slices.Contains(avoid, name) }
+	req.Cluster.Room = func(name string) bool { return !a.terminating[name] && !slices.Contains(avoid, name) }
 	within, cancel := context.WithTimeout(ctx, askAtMost+time.Duration(len(entries))*askPerPod)
 	defer cancel()
 	result, err := a.planning.Provision(within, req)

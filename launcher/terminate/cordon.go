@@ -96,7 +96,7 @@ func (t *Terminator) patchNode(ctx context.Context, name string, change func(*co
 		if same(before, node) {
 			return nil
 		}
-		klog.FromContext(ctx).V(2).Info("Changing node that is leaving", "node", klog.KObj(node), "cordoned", Cordoned(node))
+		klog.FromContext(ctx).V(2).Info("Changing node that terminates", "node", klog.KObj(node), "cordoned", Cordoned(node))
 		return client.IgnoreNotFound(t.config.Client.Patch(ctx, node, patch))
 	})
 	if err != nil {

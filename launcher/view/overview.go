@@ -71,12 +71,12 @@ type State string
 
 // The states in the order of a node's life.
 const (
-	StateRecorded  State = "recorded"
-	StateLaunching State = "launched"
-	StateBooting   State = "booting"
-	StateJoined    State = "joined"
-	StateReady     State = "ready"
-	StateLeaving   State = "leaving"
+	StateRecorded    State = "recorded"
+	StateLaunching   State = "launched"
+	StateBooting     State = "booting"
+	StateJoined      State = "joined"
+	StateReady       State = "ready"
+	StateTerminating State = "terminating"
 )
 
 // PodCounts counts pods by state; each pod is counted once.
@@ -162,7 +162,7 @@ func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {
 func stateOf(claim *karpv1.NodeClaim, node *corev1.Node) State {
 	switch {
 	case !claim.DeletionTimestamp.IsZero():
-		return StateLeaving
+		return StateTerminating
 	case isTrue(claim, karpv1.ConditionTypeInitialized):
 		return StateReady
 	case isTrue(claim, karpv1.ConditionTypeRegistered):

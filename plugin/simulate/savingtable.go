@@ -135,14 +135,14 @@ func (r *SavingResult) moves(w io.Writer) error {
 	printed := 0
 	for step := 1; step <= r.Steps; step++ {
 		var of []MoveResult
-		saves, goes, comes, evicts := 0.0, 0, 0, 0
+		saves, removed, launched, evicts := 0.0, 0, 0, 0
 		for _, m := range r.Moves {
 			if m.Step == step {
 				of = append(of, m)
-				saves, goes, comes, evicts = saves+m.SavingPerHour, goes+len(m.Nodes), comes+len(m.Replacements), evicts+len(m.Evictions)
+				saves, removed, launched, evicts = saves+m.SavingPerHour, removed+len(m.Nodes), launched+len(m.Replacements), evicts+len(m.Evictions)
 			}
 		}
-		fmt.Fprintf(w, "Step %d: %s, -%d +%s, %s, saves %.4f USD per hour\n", step, count(len(of), "move"), goes, count(comes, "node"),
+		fmt.Fprintf(w, "Step %d: %s, -%d +%s, %s, saves %.4f USD per hour\n", step, count(len(of), "move"), removed, count(launched, "node"),
 			count(evicts, "eviction"), saves)
 		for i := range of {
 			if printed >= listed {
@@ -182,10 +182,10 @@ func (m *MoveResult) table(w io.Writer) error {
 		to[node]++
 	}
 	for _, n := range m.Nodes {
-		line("-", n, "goes")
+		line("-", n, "removed")
 	}
 	for _, n := range m.Replacements {
-		line("+", n, "comes for "+count(to[n.Name], "pod"))
+		line("+", n, "launched for "+count(to[n.Name], "pod"))
 		delete(to, n.Name)
 	}
 	for _, node := range slices.Sorted(maps.Keys(to)) {
