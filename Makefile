@@ -99,6 +99,10 @@ e2e-kind: ## Run the end-to-end tests on kind, with the user's Docker or Debian'
 	CGO_ENABLED=0 go build -o bin/kind/bin/runtime ./e2e/kind/runtime
 	KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' SLIPWAY_KIND_DIR=$(CURDIR)/bin/kind SLIPWAY_IMAGES_DIR=$(CURDIR)/bin/images go test -count 1 -timeout 60m -v -run '$(RUN)' $(KIND)
 
+.PHONY: karpenter-suite
+karpenter-suite: build ## Run Karpenter's own test suite, built from its module, against slipway in a sandbox; SUITE=regression (or performance) FOCUS=regexp SKIP=regexp SPEED=10 (1 is EC2's) OUT=folder
+	go run ./e2e/karpentersuite --suite '$(or $(SUITE),regression)' --focus '$(FOCUS)' --skip '$(SKIP)' --speed $(or $(SPEED),10) --out '$(or $(OUT),bin/karpenter-suite)'
+
 .PHONY: bench
 bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an hour); RUN=regexp picks some of those with a cluster
 	go test -run '^$$' -bench . ./plugin/... ./launcher/...

@@ -52,11 +52,20 @@ func TestKindIsOfTheSameKubernetes(t *testing.T) {
 	}
 }
 
+// Karpenter's suites that run against slipway are of the version whose API slipway has.
+func TestKarpentersSuitesAreOfItsVersion(t *testing.T) {
+	const karpenter = "sigs.k8s.io/karpenter"
+	ours, suites := required(t, "go.mod")[karpenter], required(t, "e2e/karpentersuite/suites.mod")[karpenter]
+	if ours == "" || ours != suites {
+		t.Errorf("e2e/karpentersuite/suites.mod has %s %q, want %q as in go.mod", karpenter, suites, ours)
+	}
+}
+
 // A release is built, signed and checked with one version of Go: the toolchain line of go.mod.
 func TestOneToolchain(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^toolchain (go1\.\d+\.\d+)$`)
 	first := ""
-	for _, name := range []string{"go.mod", "go.release.mod", "internal/release/attest/go.mod"} {
+	for _, name := range []string{"go.mod", "go.release.mod", "internal/release/attest/go.mod", "e2e/karpentersuite/suites.mod"} {
 		text, err := os.ReadFile(filepath.Join(moduleRoot(t), name))
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	// suite is the last part of the package's path: regression or performance.
+	suite string
+	// focus and skip are regular expressions over the full names of the cases; empty means all and none.
+	focus, skip string
+	// speed divides the delays of AWS and of machines.
+	speed float64
+	// binDir has slipway's binaries.
+	binDir string
+	// out gets the suite's binary, its output, its report and slipway's logs.
+	out string
+	// timeout is for all cases of the suite.
+	timeout time.Duration
+}
+
+func newCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use: "karpentersuite", Short: "Run Karpenter's own test suites against slipway in a sandbox", Args: cobra.NoArgs, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.suite, "suite", "regression", "suite to run: regression or performance")
+	flags.StringVar(&o.focus, "focus", "", "run the cases whose names, after that of the suite, match this regular expression")
+	flags.StringVar(&o.skip, "skip", "", "run no case whose full name matches this regular expression")
+	flags.Float64Var(&o.speed, "speed", 10, "divide the delays of AWS and of machines by this; 1 is the speed of EC2")
+	flags.StringVar(&o.binDir, "bin-dir", "bin", "folder of slipway's binaries")
+	flags.StringVar(&o.out, "out", "bin/karpenter-suite", "folder of the suite's binary, its output, its report and slipway's logs")
+	flags.DurationVar(&o.timeout, "timeout", 3*time.Hour, "end the suite after this")
+	return cmd
+}
+
+// run builds one suite, runs it and prints the table.
+func run(ctx context.Context, o options) (err error) {
+	if o.suite != regression && o.suite != performance {
+		return fmt.Errorf("validating --suite %q: want %s or %s", o.suite, regression, performance)
+	}
+	out, err := filepath.Abs(o.out)
+	if err != nil {
+		return err
+	}
+	binary, err := build(ctx, o.suite, out)
+	if err != nil {
+		return err
+	}
+	all, err := dryRun(ctx, binary, out)
+	if err != nil {
+		return err
+	}
+	if unknown := unknownNames(all, leftOut(o.suite)); len(unknown) > 0 {
+		return fmt.Errorf("reading the list of cases that are left out: suite %s has no case named %q", o.suite, unknown)
+	}
+	c, err := startCluster(ctx, o, out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if err := c.prepare(ctx, o.suite); err != nil {
+		return err
+	}
+	cases, err := runSuite(ctx, binary, out, c, o)
+	if err != nil {
+		return err
+	}
+	printTable(os.Stdout, o, cases)
+	if ran(cases) == 0 {
+		return fmt.Errorf("running suite %s: no case matches --focus %q", o.suite, o.focus)
+	}
+	if n := failures(cases); n > 0 {
+		return fmt.Errorf("running suite %s: %d of %d cases failed", o.suite, n, ran(cases))
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// suitesModule is the module file of the suites, from slipway's root. It requires Karpenter's module and nothing else.
+const suitesModule = "e2e/karpentersuite/suites.mod"
+
+// suites is the path of the packages.
+const suites = "sigs.k8s.io/karpenter/test/suites/"
+
+// build compiles a suite and returns the path of its test binary.
+func build(ctx context.Context, suite, folder string) (string, error) {
+	binary := filepath.Join(folder, suite+".test")
+	fmt.Printf("building %s%s (the first time takes some minutes: it compiles Karpenter)\n", suites, suite)
+	_, err := output(ctx, "go", "test", "-modfile="+suitesModule, "-c", "-o", binary, suites+suite)
+	return binary, err
+}
+
+// moduleFolder returns the folder of a module that go.mod requires.
+func moduleFolder(ctx context.Context, path string) (string, error) {
+	if _, err := output(ctx, "go", "mod", "download", path); err != nil {
+		return "", err
+	}
+	out, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", path)
+	return strings.TrimSpace(string(out)), err
+}
+
+// dryRun returns the names of all cases.
+func dryRun(ctx context.Context, binary, folder string) ([]string, error) {
+	path := filepath.Join(folder, "names.json")
+	if _, err := output(ctx, binary, "-ginkgo.dry-run", "-ginkgo.json-report="+path); err != nil {
+		return nil, err
+	}
+	cases, err := readReport(path, nil)
+	names := make([]string, 0, len(cases))
+	for _, c := range cases {
+		names = append(names, c.name)
+	}
+	return names, err
+}
+
+// grace is what a suite has to clean up after it was interrupted.
+const grace = 5 * time.Minute
+
+// runSuite runs a suite on a cluster. Its output is in a file beside the binary.
+func runSuite(ctx context.Context, binary, folder string, c *cluster, o options) ([]result, error) {
+	report := filepath.Join(folder, o.suite+".json")
+	if err := os.Remove(report); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	skip := skipPattern(leftOut(o.suite), o.skip)
+	args := []string{
+		"-test.timeout=" + (o.timeout + 2*grace).String(), "-ginkgo.timeout=" + o.timeout.String(), "-ginkgo.grace-period=" + grace.String(),
+		"-ginkgo.vv", "-ginkgo.no-color", "-ginkgo.json-report=" + report, "-default-nodeclass=" + c.nodeClass, "-default-nodepool=" + c.nodePool,
+	}
+	if o.focus != "" {
+		args = append(args, "-ginkgo.focus="+o.focus)
+	}
+	if skip != "" {
+		args = append(args, "-ginkgo.skip="+skip)
+	}
+	log, err := os.Create(filepath.Join(folder, o.suite+".log"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()
+	fmt.Printf("running suite %s at %g times EC2's speed; its output is in %s\n", o.suite, o.speed, log.Name())
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig, "OUTPUT_DIR="+folder)
+	cmd.Stdout, cmd.Stderr = log, log
+	// An interrupted suite cleans up and writes its report.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = grace
+	failed := cmd.Run()
+	cases, err := readReport(report, leftOut(o.suite))
+	if err != nil {
+		return nil, fmt.Errorf("running suite %s: no report was written (%w): %w", o.suite, failed, err)
+	}
+	return cases, nil
+}
+
+// skipPattern returns the regular expression of the cases that are not run. Ginkgo puts the suite's name before that of a case.
+func skipPattern(leftOut map[string]string, skip string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(leftOut)) {
+		parts = append(parts, `^\S+ `+regexp.QuoteMeta(name)+"$")
+	}
+	if skip != "" {
+		parts = append(parts, skip)
+	}
+	return strings.Join(parts, "|")
+}
+
+// readReport reads the file that Ginkgo wrote.
+func readReport(path string, leftOut map[string]string) ([]result, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	cases, err := parseReport(data, leftOut)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return cases, nil
+}
+
+// output runs a command and returns what it prints.
+func output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("running %s %s: %w\n%s%s", name, strings.Join(args, " "), err, out.Bytes(), errs.Bytes())
+	}
+	return out.Bytes(), nil
+}
