@@ -214,12 +214,20 @@ func (t *Terminator) endUnrecorded(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// release removes the finalizers from the Nodes and then from the claim.
+// release removes the finalizers from the Nodes, waits until the Nodes are gone, and removes the finalizer from the claim.
 func (t *Terminator) release(ctx context.Context, s *scope) (time.Duration, error) {
 	for _, node := range s.nodes {
 		if err := t.releaseNode(ctx, node); err != nil {
 			return 0, err
 		}
+	}
+	if kept, by := keptNode(s.nodes); kept != nil {
+		// The condition takes the node out of the budgets: its instance has terminated.
+		s.claim.StatusConditions().SetTrue(karpv1.ConditionTypeInstanceTerminating)
+		if controllerutil.ContainsFinalizer(kept, karpv1.TerminationFinalizer) {
+			t.event(s, corev1.EventTypeNormal, "AwaitingNodeDeletion", "Instance terminated, Node %s is kept by finalizers %v", kept.Name, by)
+		}
+		return nodePeriod, nil
 	}
 	if err := t.saveStatus(ctx, s); err != nil {
 		return 0, err

@@ -108,6 +108,9 @@ func setCondition(status *corev1.PodStatus, c corev1.PodCondition) {
 
 // releaseNode deletes a Node's Lease, deletes the Node if it is not deleted yet, and removes our finalizer from it.
 func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
+	if node.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(node, karpv1.TerminationFinalizer) && len(node.Finalizers) > 0 {
+		return nil // It was released before, and the finalizers of others keep it.
+	}
 	// The Lease is deleted first: once the Node is deleted, no process would delete the Lease after a crash.
 	if err := t.deleteLease(ctx, node); err != nil {
 		return err
@@ -133,6 +136,17 @@ func (t *Terminator) releaseNode(ctx context.Context, node *corev1.Node) error {
 		t.metrics.nodeDuration.WithLabelValues(nodePool).Observe(time.Since(node.DeletionTimestamp.Time).Seconds())
 	}
 	return nil
+}
+
+// keptNode returns the first node that finalizers of others keep, and those finalizers.
+func keptNode(nodes []*corev1.Node) (*corev1.Node, []string) {
+	for _, node := range nodes {
+		others := slices.DeleteFunc(slices.Clone(node.Finalizers), func(f string) bool { return f == karpv1.TerminationFinalizer })
+		if len(others) > 0 {
+			return node, others
+		}
+	}
+	return nil, nil
 }
 
 // deleteLease deletes the Lease of a Node, unless it belongs to a newer Node of that name. A Lease that the kubelet wrote first has no label

@@ -42,6 +42,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 //	replacement NODECLAIM launching|launched|gone    how far such a NodeClaim is
 //	volume NAME pod=POD detach=SECONDS               a VolumeAttachment of the pod's volume
 //	node notready | node delete                      the kubelet dies; somebody deletes the Node
+//	node keep | node free                            somebody adds a finalizer to the Node, and removes it
 //	instance kill | instance refuse=N                EC2 takes the instance; it refuses to end it N times
 //	begin REASON | begin-now REASON                  Begin or BeginNow is called
 //	crash + lines                                    the process dies once per line, instead of doing what begins so
@@ -307,6 +308,9 @@ func (w *world) addVolume(ctx context.Context, d *datadriven.TestData) {
 	}
 }
 
+// theirFinalizer is one that others put on a Node.
+const theirFinalizer = "example.com/keep"
+
 func (w *world) changeNode(ctx context.Context, what string) {
 	node := &corev1.Node{}
 	if err := w.api.Get(ctx, client.ObjectKey{Name: nodeName}, node); err != nil {
@@ -319,6 +323,12 @@ func (w *world) changeNode(ctx context.Context, what string) {
 		err = w.api.Status().Update(ctx, node)
 	case "delete":
 		err = w.api.Delete(ctx, node)
+	case "keep":
+		node.Finalizers = append(node.Finalizers, theirFinalizer)
+		err = w.api.Update(ctx, node)
+	case "free":
+		node.Finalizers = slices.DeleteFunc(node.Finalizers, func(f string) bool { return f == theirFinalizer })
+		err = w.api.Update(ctx, node)
 	default:
 		err = fmt.Errorf("unknown change %s", what)
 	}

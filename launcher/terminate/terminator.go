@@ -59,6 +59,7 @@ const (
 	drainPeriod    = time.Second
 	instancePeriod = 5 * time.Second
 	volumePeriod   = 2 * time.Second
+	nodePeriod     = 5 * time.Second
 	foreignPeriod  = time.Minute
 	// minDrain is the minimum duration of a drain: a pod bound at the moment of the cordon must still be seen.
 	minDrain = 5 * time.Second
