@@ -36,11 +36,25 @@ demo: build ## Watch pods go from Pending to Running on nodes that slipway plans
 	bin/slipway-sandbox demo
 
 .PHONY: test
-test: build ## Run all tests: units and scenarios with the race detector, then end to end on the sandbox
-	go test -race -p 3 -parallel 8 -timeout 10m $(OTHERS)
-	go test $(BESIDE) -timeout 10m $(PURE)
-	cd $(ATTEST) && go test -timeout 10m ./...
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -parallel 8 $(APISERVER)
+test: build ## Run all tests: units and scenarios with the race detector, and end to end on sandboxes beside them
+	$(MAKE) --no-print-directory -j 3 test-race test-alone test-beside
+
+# The end-to-end tests wait more than they compute, and units compute: they run beside each other, and units take what is left of the processors.
+.PHONY: test-race
+test-race:
+	nice -n 10 go test -race -p 3 -parallel 8 -timeout 20m $(OTHERS)
+	nice -n 10 go test $(BESIDE) -timeout 20m $(PURE)
+	cd $(ATTEST) && go test -timeout 20m ./...
+
+# Tests that disturb others, one after the other in a sandbox of their own; then the other packages that have one.
+.PHONY: test-alone
+test-alone:
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -run 'Alone$$' ./e2e
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -parallel 8 $(filter-out ./e2e,$(APISERVER))
+
+.PHONY: test-beside
+test-beside:
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -parallel 8 -skip 'Alone$$' ./e2e
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane, without the race detector: the quick ones

@@ -4,7 +4,7 @@ import "testing"
 
 // A cluster without any node calls no PostFilter plugin; its pods are served all the same. It is the first test of the
 // binary, by its file's name, since the sandbox starts without a node; the others get the small managed node that EKS has.
-func TestZeroNodes(t *testing.T) {
+func TestZeroNodesAlone(t *testing.T) {
 	if n := len(shared.recorder.Nodes()); n != 0 {
 		t.Fatalf("the cluster has %d nodes already: this test must be the first", n)
 	}

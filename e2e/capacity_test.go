@@ -65,7 +65,7 @@ func (s *shortage) toldToWait() int {
 // Pods that name sold-out types wait alone. Pods of another namespace run on nodes of their own at once, before any of the sold-out
 // types is tried again; they are promised no node that may never come, not even while those are tried again; and nothing is said
 // against the NodePool. When the capacity returns, the others run too.
-func TestSoldOutTypesHoldUpNoOtherPods(t *testing.T) {
+func TestSoldOutTypesHoldUpNoOtherPodsAlone(t *testing.T) {
 	s := &shortage{world: newWorld(t, "sold-out"), soldOut: soldOutTypes()}
 	s.pool("sold-out", func(p *karpv1.NodePool) {
 		onlyTypes(p, append(soldOutTypes(), "m5.xlarge", "m5.2xlarge")...)

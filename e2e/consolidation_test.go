@@ -168,7 +168,7 @@ func (w *world) toldOf(reason string) []string {
 }
 
 // The cheaper node that a move wants cannot be had: the move is called off, the pod never leaves its node.
-func TestConsolidationIsCalledOffWhenALaunchFails(t *testing.T) {
+func TestConsolidationIsCalledOffWhenALaunchFailsAlone(t *testing.T) {
 	w := newWorld(t, "called-off")
 	w.shrinking(func(p *karpv1.NodePool) { onlyTypes(p, "r6a.2xlarge") })
 	w.halfEmpty(1)
@@ -191,7 +191,7 @@ func TestConsolidationIsCalledOffWhenALaunchFails(t *testing.T) {
 }
 
 // The launcher dies in the middle of a move: nothing is lost, and the fleet shrinks all the same.
-func TestConsolidationSurvivesTheLauncher(t *testing.T) {
+func TestConsolidationSurvivesTheLauncherAlone(t *testing.T) {
 	w := newWorld(t, "consolidation-crash")
 	w.budget()
 	w.shrinking(nil)

@@ -20,7 +20,7 @@ func keyOf(name string) client.ObjectKey { return client.ObjectKey{Name: name} }
 
 // The launcher dies between CreateFleet and the Node object: the instance it launched is found again and used, and no second
 // one is bought.
-func TestKillLauncher(t *testing.T) {
+func TestKillLauncherAlone(t *testing.T) {
 	w := newWorld(t, "kill-launcher")
 	w.pool("kill-launcher", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.2xlarge") })
 	killed := make(chan error, 1)
@@ -81,7 +81,7 @@ func checkOneInstanceEach(t *testing.T, w *world, pool string) {
 }
 
 // The scheduler dies while pods come in: those that are promised stay so, the others are planned by its successor.
-func TestKillScheduler(t *testing.T) {
+func TestKillSchedulerAlone(t *testing.T) {
 	w := newWorld(t, "kill-scheduler")
 	w.pool("kill-scheduler", nil)
 	w.deployment("first", 8, w.podSpec("500m", "1Gi", nil))
@@ -102,7 +102,7 @@ func TestKillScheduler(t *testing.T) {
 }
 
 // The aws command line speaks to the same AWS, where it is installed; the SDK does in every other test.
-func TestCommandLineOfAWS(t *testing.T) {
+func TestCommandLineOfAWSAlone(t *testing.T) {
 	const aws = "/usr/bin/aws"
 	cmd := exec.CommandContext(t.Context(), aws, "--endpoint-url", shared.AWS().URL(), "ec2", "describe-instances", "--output", "json", "--no-cli-pager")
 	cmd.Env = shared.AWSEnviron()

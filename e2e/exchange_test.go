@@ -162,7 +162,7 @@ func TestOnDemandBecomesSpot(t *testing.T) {
 }
 
 // A spot node becomes a cheaper spot node with the feature gate alone.
-func TestSpotBecomesSpotWithItsGateOnly(t *testing.T) {
+func TestSpotBecomesSpotWithItsGateOnlyAlone(t *testing.T) {
 	w := newWorld(t, "spot-to-spot")
 	w.shrinking(func(p *karpv1.NodePool) {
 		onlyTypes(p, "r6a.2xlarge")

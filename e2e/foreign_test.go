@@ -142,7 +142,7 @@ func samples(t *testing.T, folder string) []client.Object {
 }
 
 // On an AWS that is not its own the sandbox finds or makes what it needs, and the sample manifests launch, run and end nodes.
-func TestOnAnotherAWS(t *testing.T) {
+func TestOnAnotherAWSAlone(t *testing.T) {
 	server := strangersAWS(t)
 	other, folder := onAnotherAWS(t, server)
 	w := &world{t: t, cluster: other, name: "default"}

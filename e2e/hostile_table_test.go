@@ -135,8 +135,8 @@ type attack struct {
 func attacks() []attack {
 	const delay = "others wait at most 4 times as long, and 10 s"
 	return []attack{
-		{name: "C1 four pods with 8,000 soft constraints each", bound: delay, own: TestHostilePodsHoldUpNoOtherPods},
-		{name: "C2 twelve pods that name sold-out types", bound: "others get nodes of other types first", own: TestSoldOutTypesHoldUpNoOtherPods},
+		{name: "C1 four pods with 8,000 soft constraints each", bound: delay, own: TestHostilePodsHoldUpNoOtherPodsAlone},
+		{name: "C2 twelve pods that name sold-out types", bound: "others get nodes of other types first", own: TestSoldOutTypesHoldUpNoOtherPodsAlone},
 		{name: "H1 a mirror pod and a rejected pod", bound: "nothing is learned", own: TestTenantTeachesNothing},
 		{name: "H2 thousands of resources of zero", bound: "metrics answer 200, at most 1 MB", own: TestMetricsWhateverPodsAskFor},
 		{name: "H3 quantities beyond 64 bits", bound: "none is bound or launched for; " + delay, run: (*siege).quantities},

@@ -45,7 +45,7 @@ func (w *world) deletePods() {
 
 // Four pods of a megabyte each, made by someone who may edit one namespace, hold up no pods of another: these get their nodes about as
 // soon as if they were alone, no pod is set aside, and the hostile ones run as well. They go on running while more ordinary pods come.
-func TestHostilePodsHoldUpNoOtherPods(t *testing.T) {
+func TestHostilePodsHoldUpNoOtherPodsAlone(t *testing.T) {
 	w := newWorld(t, "hostile")
 	w.pool("hostile", func(p *karpv1.NodePool) { require(p, karpv1.CapacityTypeLabelKey, "on-demand") })
 	other := newTenant(t, "hostile-other")

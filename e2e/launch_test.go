@@ -41,7 +41,7 @@ func TestDedicatedTenancy(t *testing.T) {
 
 // The first node of an instance type and AMI reports another memory than EC2 advertises less the usual share, and leaves less
 // to pods than was promised: the next node of the kind is planned with both, by a launcher that was started meanwhile, too.
-func TestLearnedSizesOutliveTheLauncher(t *testing.T) {
+func TestLearnedSizesOutliveTheLauncherAlone(t *testing.T) {
 	const kind = "m6i.2xlarge"
 	w := newWorld(t, "learning")
 	var class awsv1.EC2NodeClass
@@ -146,7 +146,7 @@ func TestFewLaunchTemplates(t *testing.T) {
 }
 
 // A claim that is deleted while EC2 is asked for its instance ends with none, and its pod runs elsewhere.
-func TestClaimDeletedDuringItsLaunch(t *testing.T) {
+func TestClaimDeletedDuringItsLaunchAlone(t *testing.T) {
 	w := newWorld(t, "deleted")
 	w.pool("deleted", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
 	before := len(shared.FleetCalls())

@@ -31,8 +31,9 @@ const featureGates = "NodeRepair=true"
 // launcherSettings is the launcher's configuration file.
 func launcherSettings(gates string) []byte { return fmt.Appendf(nil, "featureGates: %s\n", gates) }
 
-// cluster is the sandbox that all tests of the binary share; each has NodePools and a namespace of its own. Those that do
-// nothing to the others - no process killed, no AWS that fails for all - run beside each other, after the others.
+// cluster is the sandbox that all tests of the process share. Each test has NodePools and a namespace of its own. Tests that disturb others, such
+// as by killing a process or denying an AWS service, have names that end in Alone and run one after the other. All others run beside each other.
+// `make test` runs each of the two groups in a process of its own.
 type cluster struct {
 	*sandbox.Sandbox
 	client   client.WithWatch

@@ -50,7 +50,7 @@ func (w *world) tokenOf(account string) string {
 }
 
 // The launcher asks the API server who reads its metrics, where its settings say so, and goes on with its work.
-func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
+func TestMetricsAreForThoseWhoMayReadThemAlone(t *testing.T) {
 	w := newWorld(t, "metrics-auth")
 	w.pool("metrics-auth", nil)
 	reader := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics-auth"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}

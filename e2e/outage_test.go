@@ -20,7 +20,7 @@ import (
 
 // AWS throttles, then answers nothing but errors: launches wait and say so, the bill has no node that was not launched, and nothing is lost
 // or bought twice.
-func TestThrottledAWS(t *testing.T) {
+func TestThrottledAWSAlone(t *testing.T) {
 	w := newWorld(t, "throttled")
 	w.pool("throttled", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.2xlarge") })
 	w.await(t, "the NodePool to be Ready", func() bool {
@@ -108,7 +108,7 @@ func (w *world) awaitLaunchEvents(claim string, codes []ec2error.Code) {
 }
 
 // The launcher is gone for a while: pods still go to nodes that have room, and what needs a node is planned when it is back.
-func TestLauncherAway(t *testing.T) {
+func TestLauncherAwayAlone(t *testing.T) {
 	w := newWorld(t, "away")
 	w.pool("away", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.2xlarge") })
 	d := w.deployment("web", 2, w.podSpec("1", "1Gi", nil))
@@ -133,7 +133,7 @@ func (w *world) gauge(name string) float64 {
 
 // SQS and the Price List API refuse the launcher: metrics and log say so, nodes are launched at the built-in prices, and both are used again
 // when they answer.
-func TestQueueAndPricesDenied(t *testing.T) {
+func TestQueueAndPricesDeniedAlone(t *testing.T) {
 	w := newWorld(t, "denied")
 	w.pool("denied", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
 	shipped, err := sandbox.LauncherPolicy()

@@ -43,7 +43,7 @@ func awaitReady(t *testing.T) {
 }
 
 // A launcher whose socket nobody can connect to is not ready, and is not killed for it.
-func TestLauncherIsReadyWhileItsSocketIsServed(t *testing.T) {
+func TestLauncherIsReadyWhileItsSocketIsServedAlone(t *testing.T) {
 	awaitReady(t)
 	socket := filepath.Join(shared.Folder(), "launcher.sock")
 	if err := os.Rename(socket, socket+".away"); err != nil {

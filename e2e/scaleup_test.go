@@ -13,7 +13,7 @@ import (
 
 // Ordinary pods are bound by the launcher once the kubelet is ready, and before anything else may use the node; pods that
 // need no network are there when the kubelet starts.
-func TestPreBinding(t *testing.T) {
+func TestPreBindingAlone(t *testing.T) {
 	w := newWorld(t, "pre-binding")
 	boot := w.hold("pre-binding")
 	w.pool("pre-binding", nil)

@@ -13,9 +13,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// TestSimulateFromCluster asks what would be launched for a pod that no scheduler looks at: the objects come from the
+// TestSimulateFromClusterAlone asks what would be launched for a pod that no scheduler looks at: the objects come from the
 // cluster, the EC2NodeClass with the zones of its subnets.
-func TestSimulateFromCluster(t *testing.T) {
+func TestSimulateFromClusterAlone(t *testing.T) {
 	w := newWorld(t, "simulate")
 	w.pool("simulate", nil)
 	spec := w.podSpec("1", "1Gi", func(s *corev1.PodSpec) { s.SchedulerName = "nobody" })

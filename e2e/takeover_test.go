@@ -69,7 +69,7 @@ func TestTakesOverFromKarpenter(t *testing.T) {
 }
 
 // A Karpenter that lives in a namespace of any name, with a clock an hour late, keeps its NodePools until its Lease is gone.
-func TestLiveKarpenterInAnyNamespace(t *testing.T) {
+func TestLiveKarpenterInAnyNamespaceAlone(t *testing.T) {
 	w := newWorld(t, "platform")
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "karpenter-leader-election"}}
 	lease.Spec = coordinationv1.LeaseSpec{

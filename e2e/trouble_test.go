@@ -43,7 +43,7 @@ func (w *world) awaitLaunchRefused(pool, reason, text string) {
 }
 
 // A policy that lacks one action: the NodeClaim names it, and when it is given, the pods run.
-func TestUnauthorized(t *testing.T) {
+func TestUnauthorizedAlone(t *testing.T) {
 	w := newWorld(t, "unauthorized")
 	w.pool("unauthorized", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
 	shipped, err := sandbox.LauncherPolicy()
@@ -68,7 +68,7 @@ func TestUnauthorized(t *testing.T) {
 
 // An account that never used spot instances, and may not make the role for them: the NodeClaim says what to do, and the pods
 // run on demand meanwhile.
-func TestNoSpotRole(t *testing.T) {
+func TestNoSpotRoleAlone(t *testing.T) {
 	w := newWorld(t, "spot-role")
 	w.pool("spot-role", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
 	shared.AWS().SetSpotRole(false)
@@ -88,7 +88,7 @@ func TestNoSpotRole(t *testing.T) {
 
 // The account's vCPU quota is reached: NodeClaim, Event, pod, log and `slipway status` have EC2's code and the quota to raise; nothing
 // speaks of capacity. Pods that may run as spot instances do.
-func TestQuotaReached(t *testing.T) {
+func TestQuotaReachedAlone(t *testing.T) {
 	w := newWorld(t, "quota")
 	w.pool("quota", func(p *karpv1.NodePool) { onlyTypes(p, "c6id.large", "c6id.xlarge") })
 	shared.AWS().SetQuota(aws.OnDemand, 0)
@@ -135,7 +135,7 @@ func (w *world) logHas(texts ...string) {
 }
 
 // Somebody deletes the launch templates, and Amazon releases new AMIs and deprecates the old: the next launch does not care.
-func TestLaunchTemplatesDeletedAndImagesReleased(t *testing.T) {
+func TestLaunchTemplatesDeletedAndImagesReleasedAlone(t *testing.T) {
 	w := newWorld(t, "templates")
 	w.pool("templates", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })
 	d := w.deployment("web", 1, w.podSpec("1", "1Gi", nil))
@@ -168,7 +168,7 @@ func TestLaunchTemplatesDeletedAndImagesReleased(t *testing.T) {
 }
 
 // Many workloads at once, each with a plan of its own, never buy more than the NodePool's limits.
-func TestLimitsAreExact(t *testing.T) {
+func TestLimitsAreExactAlone(t *testing.T) {
 	w := newWorld(t, "limits-exact")
 	w.pool("limits-exact", func(p *karpv1.NodePool) {
 		onlyTypes(p, "m6i.large")
@@ -194,7 +194,7 @@ func TestLimitsAreExact(t *testing.T) {
 }
 
 // A node for each of many pods, at once: EC2's request limits are kept, and the burst finishes.
-func TestBurstInsideRequestLimits(t *testing.T) {
+func TestBurstInsideRequestLimitsAlone(t *testing.T) {
 	const n = 12
 	w := newWorld(t, "burst")
 	w.pool("burst", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.large") })

@@ -85,7 +85,7 @@ func inPlaceOfLauncher(t *testing.T) (client api.LauncherClient, restore func())
 
 // Scheduler and launcher are of releases that do not go together, in both directions: pods say so, nothing is launched, pods whose
 // node is on its way get it, and everything goes on once both are of one release.
-func TestOtherVersion(t *testing.T) {
+func TestOtherVersionAlone(t *testing.T) {
 	w := newWorld(t, "version")
 	w.pool("version", func(p *karpv1.NodePool) { onlyTypes(p, "m6i.2xlarge") })
 	release := w.hold("version")
