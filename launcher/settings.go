@@ -37,7 +37,8 @@ type Settings struct {
 	MinValuesPolicy string `json:"minValuesPolicy,omitempty"`
 	// InterruptionQueue is the name of the SQS queue; if it is empty, no interruption is received.
 	InterruptionQueue string `json:"interruptionQueue,omitempty"`
-	// IsolatedVPC means that the Price List API cannot be reached: the built-in on-demand prices are used at once.
+	// IsolatedVPC means that neither the Price List API nor IAM can be reached: the built-in on-demand prices are used at once, and a class that names
+	// its instance profile is served without IAM.
 	IsolatedVPC bool `json:"isolatedVPC,omitempty"`
 	// VMMemoryOverheadPercent is the share of an instance type's memory, 0 to 1, that is assumed to be lost until a node has reported.
 	// Default 0.075.

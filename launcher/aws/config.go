@@ -39,7 +39,8 @@ type Config struct {
 	// MemoryOverhead is the share of an instance type's memory that firmware and kernel are assumed to use until a node has reported its
 	// capacity; nil means 0.075.
 	MemoryOverhead *float64
-	// IsolatedVPC means that the Price List API, which has no VPC endpoint, cannot be reached: the built-in prices are used.
+	// IsolatedVPC means that services without a VPC endpoint cannot be reached. The built-in prices are used, and IAM is called for classes with a role
+	// alone.
 	IsolatedVPC bool
 	// Logger logs what happens in Refresh; other methods take their logger from ctx.
 	Logger logr.Logger

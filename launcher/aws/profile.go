@@ -36,10 +36,13 @@ func (c *Cloud) profilePath(class *awsv1.EC2NodeClass) string {
 	return c.profilesPath() + class.Name + "/"
 }
 
-// ensureProfile returns the instance profile of the class. If the class names one, it returns that one, if IAM has it or denies the lookup.
-// Otherwise it returns the profile that the class owns, after completing it.
+// ensureProfile returns the instance profile of the class. If the class names one, it returns that one, if IAM has it or denies the lookup; in an
+// isolated VPC it asks IAM, which has no VPC endpoint in most regions, for nothing. Otherwise it returns the profile that the class owns, after completing it.
 func (c *Cloud) ensureProfile(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
 	if own := awssdk.ToString(class.Spec.InstanceProfile); own != "" {
+		if c.cfg.IsolatedVPC {
+			return own, nil
+		}
 		return c.profiles.get(ctx, "given/"+own, func(ctx context.Context) (string, error) {
 			_, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &own})
 			if err != nil && !code(err).IsDenied() {
@@ -111,8 +114,11 @@ func (c *Cloud) removeRole(ctx context.Context, profile, role string) error {
 }
 
 // sweepProfiles deletes this cluster's instance profiles that no class and no instance uses any more, such as the profile of a class's
-// earlier role.
+// earlier role. In an isolated VPC they stay.
 func (c *Cloud) sweepProfiles(ctx context.Context) error {
+	if c.cfg.IsolatedVPC {
+		return nil
+	}
 	since := time.Now().Add(-c.cfg.Periods.Profiles)
 	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{PathPrefix: awssdk.String(c.profilesPath())})
 	for pages.HasMorePages() {
@@ -140,8 +146,12 @@ func (c *Cloud) sweepProfiles(ctx context.Context) error {
 	return nil
 }
 
-// deleteProfiles deletes the instance profiles that the class owns, including those of its earlier roles.
+// deleteProfiles deletes the instance profiles that the class owns, including those of its earlier roles. In an isolated VPC a class without a role
+// is taken to own none.
 func (c *Cloud) deleteProfiles(ctx context.Context, class *awsv1.EC2NodeClass) error {
+	if c.cfg.IsolatedVPC && class.Spec.Role == "" {
+		return nil
+	}
 	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{
 		PathPrefix: awssdk.String(c.profilePath(class)),
 	})

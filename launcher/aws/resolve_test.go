@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -219,5 +220,24 @@ func TestGivenInstanceProfile(t *testing.T) {
 	w.on("GetInstanceProfile", refuseIAM(http.StatusServiceUnavailable, "ServiceUnavailable"))
 	if _, err := c.Resolve(t.Context(), class); err == nil {
 		t.Error("IAM does not answer, and the class is resolved")
+	}
+}
+
+// IAM has no VPC endpoint in most regions: without a role there is no call to it, neither for the class nor for what it owned.
+func TestIsolatedVPCNeedsNoIAM(t *testing.T) {
+	w, c, class := newAccount(t)
+	c.cfg.IsolatedVPC = true
+	class.Spec.Role, class.Spec.InstanceProfile = "", new("mine")
+	status, err := c.Resolve(t.Context(), class)
+	if err != nil || status.InstanceProfile != "mine" {
+		t.Errorf("instance profile %q, %v", status.InstanceProfile, err)
+	}
+	if err := errors.Join(c.deleteProfiles(t.Context(), class), c.sweepProfiles(t.Context())); err != nil {
+		t.Error(err)
+	}
+	for _, action := range []string{"GetInstanceProfile", "ListInstanceProfiles", "CreateInstanceProfile"} {
+		if n := len(w.made(action)); n != 0 {
+			t.Errorf("%d calls of %s", n, action)
+		}
 	}
 }
