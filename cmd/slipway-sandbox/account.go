@@ -17,7 +17,7 @@ func newAccountCommands(at *target) []*cobra.Command {
 	return []*cobra.Command{
 		newDoCommand(at, "quota spot|on-demand VCPUS|none", "Limit the vCPUs of a capacity type, as an account's quota does", setQuota),
 		newDoCommand(at, "spot-role present|missing", "Let the account have, or lack, the service-linked role of EC2 Spot", setSpotRole),
-		newDoCommand(at, "price TYPE|all FACTOR", "Multiply prices; 1 is as it was. The launcher asks for prices every 12 hours and when it starts", setPrice),
+		newDoCommand(at, "price TYPE|all FACTOR", "Multiply prices of an instance type or of a usage type, such as EBS:VolumeUsage.gp3; 1 is as it was. The launcher asks for prices every 12 hours and when it starts", setPrice),
 		newDoCommand(at, "delete-templates", "Delete all launch templates, as an administrator might", deleteTemplates),
 		newDoCommand(at, "deprecate IMAGE", "Let an AMI be deprecated", func(ctx context.Context, c *aws.Client, args []string) (string, error) {
 			return "", c.DeprecateImage(ctx, args[0])

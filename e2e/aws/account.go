@@ -7,21 +7,26 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
 )
 
 // drift holds the changes of an account and its market since the start.
 type drift struct {
 	mu sync.Mutex
-	// prices are factors on the prices of instance types; "all" applies to all types.
+	// prices are factors on the prices of instance types and usage types; "all" applies to all instance types.
 	prices map[string]float64
 	// tagsAfter replaces Config.TagsAfter.
 	tagsAfter *time.Duration
 }
 
-// SetPrice multiplies the original on-demand and spot prices of an instance type, or of "all", from now on; 1 restores them.
+// SetPrice multiplies the original on-demand and spot prices of an instance type, or of "all" instance types, from now on; 1 restores them.
+// The price of a usage type, such as EBS:VolumeUsage.gp3, is multiplied as well.
 func (s *Server) SetPrice(instanceType string, factor float64) error {
-	if _, ok := s.table.Get(instanceType); !ok && instanceType != all {
-		return fmt.Errorf("setting the price: there is no instance type %q", instanceType)
+	_, isType := s.table.Get(instanceType)
+	isUsage := slices.ContainsFunc(instancetypes.Usages(), func(u instancetypes.Usage) bool { return u.Type == instanceType })
+	if !isType && !isUsage && instanceType != all {
+		return fmt.Errorf("setting the price: there is no instance type or usage type %q", instanceType)
 	}
 	if factor <= 0 || math.IsInf(factor, 0) || math.IsNaN(factor) {
 		return fmt.Errorf("setting the price of %s: factor %v is not positive", instanceType, factor)
@@ -36,10 +41,18 @@ func (s *Server) SetPrice(instanceType string, factor float64) error {
 }
 
 // factor returns the factor on the prices of an instance type.
-func (s *Server) factor(instanceType string) float64 {
-	s.drift.mu.Lock()
-	defer s.drift.mu.Unlock()
-	return cmp.Or(s.drift.prices[instanceType], s.drift.prices[all], 1)
+func (s *Server) factor(instanceType string) float64 { return s.drift.factor(instanceType, all) }
+
+// factor returns the first factor that one of the names has.
+func (d *drift) factor(names ...string) float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range names {
+		if f, ok := d.prices[name]; ok {
+			return f
+		}
+	}
+	return 1
 }
 
 // SetTagsAfter sets how late EC2 lists tags from now on, in simulated time; see Config.TagsAfter.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,8 +17,47 @@ func (s *Server) pricingActions() map[string]action {
 	return map[string]action{"GetProducts": s.getProducts}
 }
 
-// getProducts lists the products of EC2: for each instance type, Linux on demand with shared tenancy, or dedicated for bare
-// metal.
+// listing is one product of the price list.
+type listing struct {
+	// key orders the products.
+	key     string
+	service string
+	// attributes include productFamily, if the product has one.
+	attributes map[string]string
+	unit       string
+	usd        float64
+	about      string
+}
+
+// listings returns the products of a service: for EC2 those of each instance type, Linux on demand with shared tenancy, or dedicated for bare
+// metal; and what instances use beside.
+func (s *Server) listings(service string) []listing {
+	var out []listing
+	if service == "AmazonEC2" {
+		for _, t := range s.offeredTypes() {
+			price := s.factor(t.Name) * t.Price
+			out = append(out, listing{
+				key: t.Name, service: service, attributes: s.productAttributes(t), unit: "Hrs", usd: price,
+				about: fmt.Sprintf("$%g per On Demand Linux %s Instance Hour", price, t.Name),
+			})
+		}
+	}
+	for _, u := range instancetypes.Usages() {
+		if u.Service != service {
+			continue
+		}
+		price := s.drift.factor(u.Type) * u.USD
+		maps.Copy(u.Attributes, map[string]string{
+			"location": "US East (N. Virginia)", "locationType": "AWS Region", "regionCode": s.cfg.Region, "servicecode": service,
+		})
+		out = append(out, listing{
+			key: u.Type, service: service, attributes: u.Attributes, unit: u.Unit, usd: price, about: fmt.Sprintf("$%g per %s of %s", price, u.Unit, u.Type),
+		})
+	}
+	return out
+}
+
+// getProducts lists the products of EC2 and VPC.
 func (s *Server) getProducts(_ context.Context, r request) (any, error) {
 	var in struct {
 		ServiceCode, FormatVersion, NextToken string
@@ -30,21 +70,20 @@ func (s *Server) getProducts(_ context.Context, r request) (any, error) {
 	}
 	const most = 100
 	switch {
-	case in.ServiceCode != "AmazonEC2":
+	case in.ServiceCode != "AmazonEC2" && in.ServiceCode != "AmazonVPC":
 		return nil, wire.Errorf("InvalidParameterException", "Input Parameters are invalid. Invalid ServiceCode [%s].", in.ServiceCode)
 	case in.MaxResults < 0 || in.MaxResults > most:
 		return nil, wire.Errorf("InvalidParameterException", "Input Parameters are invalid. Invalid MaxResults [%d].", in.MaxResults)
 	}
-	var found []instancetypes.Type
-	for _, t := range s.offeredTypes() {
-		have := s.productAttributes(t)
+	var found []listing
+	for _, l := range s.listings(in.ServiceCode) {
 		if !slices.ContainsFunc(in.Filters, func(f struct{ Type, Field, Value string }) bool {
-			return !productMatches(have, f.Type, f.Field, f.Value)
+			return !productMatches(l.attributes, f.Type, f.Field, f.Value)
 		}) {
-			found = append(found, t)
+			found = append(found, l)
 		}
 	}
-	page, next, err := wire.PageFrom(found, cmp.Or(in.MaxResults, most), in.NextToken, func(t instancetypes.Type) string { return t.Name })
+	page, next, err := wire.PageFrom(found, cmp.Or(in.MaxResults, most), in.NextToken, func(l listing) string { return l.key })
 	if err != nil {
 		return nil, wire.Errorf("InvalidNextTokenException", "The pagination token is invalid. Try again without a pagination token.")
 	}
@@ -53,10 +92,10 @@ func (s *Server) getProducts(_ context.Context, r request) (any, error) {
 		PriceList     []string `json:"PriceList"`
 		NextToken     string   `json:"NextToken,omitempty"`
 	}{"aws_v1", []string{}, next}
-	for _, t := range page {
-		document, err := json.Marshal(s.product(t))
+	for _, l := range page {
+		document, err := json.Marshal(l.document())
 		if err != nil {
-			return nil, fmt.Errorf("encoding the price list of %s: %w", t.Name, err)
+			return nil, fmt.Errorf("encoding the price list of %s: %w", l.key, err)
 		}
 		out.PriceList = append(out.PriceList, string(document))
 	}
@@ -119,24 +158,25 @@ func purpose(t instancetypes.Type) string {
 	return "General purpose"
 }
 
-// product returns an entry of the price list (AWS Billing user guide, "Reading the service price list files").
-func (s *Server) product(t instancetypes.Type) any {
-	sku := strings.ToUpper(fixedID("x", t.Name)[3:19])
+// document returns an entry of the price list (AWS Billing user guide, "Reading the service price list files").
+func (l listing) document() any {
+	sku := strings.ToUpper(fixedID("x", l.key)[3:19])
 	// The code of an offer term "on demand" and that of its rate are the same for all products.
 	const term, rate = "JRTCKXETXF", "6YS6EN2CT7"
-	attributes := s.productAttributes(t)
-	price := s.factor(t.Name) * t.Price
-	family := attributes["productFamily"]
-	delete(attributes, "productFamily")
+	product := map[string]any{"sku": sku, "attributes": l.attributes}
+	if family, ok := l.attributes["productFamily"]; ok {
+		product["productFamily"] = family
+		delete(l.attributes, "productFamily")
+	}
 	return map[string]any{
-		"product":     map[string]any{"sku": sku, "productFamily": family, "attributes": attributes},
-		"serviceCode": "AmazonEC2",
+		"product":     product,
+		"serviceCode": l.service,
 		"terms": map[string]any{"OnDemand": map[string]any{sku + "." + term: map[string]any{
 			"sku": sku, "offerTermCode": term, "effectiveDate": "2026-07-01T00:00:00Z", "termAttributes": map[string]any{},
 			"priceDimensions": map[string]any{sku + "." + term + "." + rate: map[string]any{
-				"unit": "Hrs", "beginRange": "0", "endRange": "Inf", "rateCode": sku + "." + term + "." + rate, "appliesTo": []string{},
-				"description":  fmt.Sprintf("$%g per On Demand Linux %s Instance Hour", price, t.Name),
-				"pricePerUnit": map[string]string{"USD": fmt.Sprintf("%.10f", price)},
+				"unit": l.unit, "beginRange": "0", "endRange": "Inf", "rateCode": sku + "." + term + "." + rate, "appliesTo": []string{},
+				"description":  l.about,
+				"pricePerUnit": map[string]string{"USD": fmt.Sprintf("%.10f", l.usd)},
 			}},
 		}}},
 		"version": "20260701000000", "publicationDate": "2026-07-01T00:00:00Z",

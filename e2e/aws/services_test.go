@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -202,6 +203,34 @@ func TestPrices(t *testing.T) {
 	}
 	_, err = client.GetProducts(t.Context(), &pricing.GetProductsInput{ServiceCode: awssdk.String("AmazonMoon")})
 	wantCode(t, err, "InvalidParameterException")
+}
+
+// What instances use beside their compute is listed by usage type.
+func TestUsagePrices(t *testing.T) {
+	server := start(t, nil)
+	if err := server.SetPrice("EBS:VolumeUsage.gp3", 2); err != nil {
+		t.Fatal(err)
+	}
+	client := pricing.NewFromConfig(config(server))
+	for _, tc := range []struct {
+		service, field, value string
+		kind                  pricingtypes.FilterType
+		n                     int
+		has                   string
+	}{
+		{"AmazonEC2", "volumeApiName", "gp3", pricingtypes.FilterTypeTermMatch, 3, `"USD":"0.1600000000"`},
+		{"AmazonEC2", "volumeApiName", "io2", pricingtypes.FilterTypeTermMatch, 4, `"USD":"0.0318500000"`},
+		{"AmazonEC2", "productFamily", "CPU Credits", pricingtypes.FilterTypeTermMatch, 4, `"usagetype":"CPUCredits:t4g"`},
+		{"AmazonVPC", "usagetype", "InUseAddress", pricingtypes.FilterTypeContains, 1, `"USD":"0.0050000000"`},
+		{"AmazonVPC", "volumeApiName", "gp3", pricingtypes.FilterTypeTermMatch, 0, ""},
+	} {
+		out, err := client.GetProducts(t.Context(), &pricing.GetProductsInput{ServiceCode: &tc.service, Filters: []pricingtypes.Filter{
+			{Field: &tc.field, Value: &tc.value, Type: tc.kind}, {Field: awssdk.String("regionCode"), Value: awssdk.String("us-east-1"), Type: pricingtypes.FilterTypeTermMatch},
+		}})
+		if err != nil || len(out.PriceList) != tc.n || !strings.Contains(strings.Join(out.PriceList, ""), tc.has) {
+			t.Errorf("%s %s %s: %q, %v", tc.service, tc.field, tc.value, out.PriceList, err)
+		}
+	}
 }
 
 func TestCluster(t *testing.T) {
