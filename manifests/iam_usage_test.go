@@ -16,10 +16,15 @@ func implied() map[string]need {
 	}
 }
 
-// sourceOfAWS is the source of launcher/aws.
+// sourceOfAWS is the source of launcher/aws and its parts.
 func sourceOfAWS(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob("../launcher/aws/*.go")
+	if err == nil {
+		var parts []string
+		parts, err = filepath.Glob("../launcher/aws/*/*.go")
+		files = append(files, parts...)
+	}
 	if err != nil || len(files) == 0 {
 		t.Fatalf("files %v, %v", files, err)
 	}

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
-	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/aws/pricelist"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -26,14 +25,14 @@ type Cloud struct {
 
 	// ec2 makes the calls that read, writes those that change something, offer those that list what EC2 offers: the SDK slows down a whole
 	// client when EC2 throttles one of its calls. Callers of the first two repeat a call themselves, and report its error.
-	ec2     *ec2.Client
-	writes  *ec2.Client
-	offer   *ec2.Client
-	eks     *eks.Client
-	iam     *iam.Client
-	pricing *pricing.Client
-	sqs     *sqs.Client
-	ssm     *ssm.Client
+	ec2    *ec2.Client
+	writes *ec2.Client
+	offer  *ec2.Client
+	eks    *eks.Client
+	iam    *iam.Client
+	prices *pricelist.List
+	sqs    *sqs.Client
+	ssm    *ssm.Client
 
 	clusters   *cached[cluster]
 	subnets    *cached[[]subnet]
@@ -79,15 +78,12 @@ func New(cfg Config) (*Cloud, error) {
 	c := &Cloud{
 		cfg: cfg, metrics: m, throttle: limits,
 		ec2: ec2.NewFromConfig(cfg.AWS, inTurn, fewAttempts), writes: ec2.NewFromConfig(cfg.AWS, inTurn, fewAttempts),
-		offer: ec2.NewFromConfig(cfg.AWS, inTurn),
-		eks:   eks.NewFromConfig(cfg.AWS),
-		iam:   iam.NewFromConfig(cfg.AWS),
-		pricing: pricing.NewFromConfig(cfg.AWS, func(o *pricing.Options) {
-			o.Region = pricingRegion(cfg.AWS.Region)
-			o.Retryer = retry.AddWithMaxAttempts(o.Retryer, reportedAfter)
-		}),
-		sqs: sqs.NewFromConfig(cfg.AWS),
-		ssm: ssm.NewFromConfig(cfg.AWS),
+		offer:  ec2.NewFromConfig(cfg.AWS, inTurn),
+		eks:    eks.NewFromConfig(cfg.AWS),
+		iam:    iam.NewFromConfig(cfg.AWS),
+		prices: pricelist.New(cfg.AWS, reportedAfter, noPrices),
+		sqs:    sqs.NewFromConfig(cfg.AWS),
+		ssm:    ssm.NewFromConfig(cfg.AWS),
 
 		clusters:   newKept[cluster](p.Cluster, partCluster, m),
 		subnets:    newKept[[]subnet](p.Subnets, partSubnets, m),

@@ -5,12 +5,15 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -113,7 +116,7 @@ func startAWS(tb testing.TB) *awsfake.Server {
 	return server
 }
 
-func newCloud(tb testing.TB, server *awsfake.Server) *aws.Cloud {
+func newCloud(tb testing.TB, server *awsfake.Server, change ...func(*aws.Config)) *aws.Cloud {
 	tb.Helper()
 	tb.Setenv("AWS_ENDPOINT_URL", server.URL())
 	tb.Setenv("AWS_REGION", "us-east-1")
@@ -126,9 +129,11 @@ func newCloud(tb testing.TB, server *awsfake.Server) *aws.Cloud {
 	client := &http.Client{Transport: &http.Transport{}}
 	cfg.HTTPClient = client
 	tb.Cleanup(client.CloseIdleConnections)
-	c, err := aws.New(aws.Config{
-		AWS: cfg, ClusterName: "prod", InterruptionQueue: "prod", Metrics: prometheus.NewPedanticRegistry(),
-	})
+	settings := aws.Config{AWS: cfg, ClusterName: "prod", InterruptionQueue: "prod", Metrics: prometheus.NewPedanticRegistry()}
+	for _, f := range change {
+		f(&settings)
+	}
+	c, err := aws.New(settings)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -260,5 +265,60 @@ func TestSSMParameterOnTheWire(t *testing.T) {
 	}
 	if byID := resolve(awsv1.AMISelectorTerm{ID: want[0].ID}); len(byID) != 1 || byID[0].Name != want[0].Name {
 		t.Errorf("the AMI of that id: %+v, want %+v", byID, want)
+	}
+}
+
+// What nodes use beside their instances costs what the region's price list says, which the launcher's role may read.
+func TestRatesOnTheWire(t *testing.T) {
+	server := startAWS(t)
+	prices := map[string]float64{
+		"EBS:VolumeUsage.gp3": 1.5, "EBS:VolumeP-Throughput.gp3": 2, "EBS:VolumeP-IOPS.io2.tier2": 3, "USE1-PublicIPv4:InUseAddress": 4, "CPUCredits:t3": 5,
+	}
+	for usage, factor := range prices {
+		if err := server.SetPrice(usage, factor); err != nil {
+			t.Fatal(err)
+		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	c := newCloud(t, server, func(cfg *aws.Config) { cfg.Metrics = registry })
+	nodeClass := class()
+	status, err := c.Resolve(t.Context(), nodeClass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodeClass.Status = status
+	nodeClass.Spec.AssociatePublicIPAddress = new(true)
+	nodeClass.Spec.BlockDeviceMappings = []*awsv1.BlockDeviceMapping{
+		{DeviceName: new("/dev/xvda"), RootVolume: true, EBS: &awsv1.BlockDevice{
+			VolumeType: new("gp3"), VolumeSize: new(resource.MustParse("100Gi")), Throughput: new(int64(225)),
+		}},
+		{DeviceName: new("/dev/xvdb"), EBS: &awsv1.BlockDevice{VolumeType: new("io2"), VolumeSize: new(resource.MustParse("100Gi")), IOPS: new(int64(33000))}},
+	}
+	types, err := c.InstanceTypes(t.Context(), nodeClass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(types, func(it catalog.InstanceType) bool { return it.Name == "t3.medium" })
+	if at < 0 {
+		t.Fatalf("no t3.medium among %d types", len(types))
+	}
+	month := 100*0.12 + 100*0.08 + 12.5 + 32000*0.065 + 1000*0.0455*3
+	want := catalog.Charges{Volumes: catalog.Micro(month / catalog.HoursPerMonth), PublicIPv4: 0.02, BaselineCPU: 400, SurplusCPU: 0.25}
+	if got := types[at].Charges; got != want {
+		t.Errorf("t3.medium: %+v, want %+v", got, want)
+	}
+	if n, err := testutil.GatherAndCount(registry, "slipway_aws_builtin_charges"); err != nil || n != 17 {
+		t.Errorf("%d series, %v", n, err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "slipway_aws_builtin_charges" && m.GetGauge().GetValue() != 0 {
+				t.Errorf("the built-in price of %v is used", m.GetLabel())
+			}
+		}
 	}
 }

@@ -1,36 +1,76 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
 )
 
 // onDemandPrices asks the Price List API for prices, and reports whether it returned them. If it did not, the built-in prices are returned;
 // a non-nil error then means that a retry soon may succeed. A missing permission or a missing API is not such an error.
 func (c *Cloud) onDemandPrices(ctx context.Context) (prices onDemandPrices, answered bool, err error) {
+	table, bad := builtinPrices()
+	if bad != nil {
+		return nil, false, bad
+	}
 	why := "the settings say that the VPC is isolated"
 	if !c.cfg.IsolatedVPC {
-		if prices, err = c.fetchOnDemandPrices(ctx); err == nil {
+		var faults []string
+		if prices, faults, err = c.prices.OnDemand(ctx, table); err == nil {
 			c.metrics.builtin.Set(0)
+			if len(faults) > 0 {
+				c.cfg.Logger.Info("Some on-demand prices of the Price List API cannot be used: the built-in ones are", "count", len(faults), "faults", abridged(faults))
+			}
 			return prices, true, nil
 		}
 		why = err.Error()
-		if isNotImplemented(err) || code(err).IsDenied() {
+		if _, absent := noPrices(err); absent {
 			err = nil
 		}
-	}
-	prices, bad := builtinPrices()
-	if bad != nil {
-		return nil, false, bad
 	}
 	if known := c.known.get(); known == nil || known.onDemandAt.IsZero() {
 		c.metrics.builtin.Set(1)
 		c.cfg.Logger.Info("The built-in on-demand prices are used: types that they do not name are not bought on demand",
-			"pricesOf", builtin.Region, "pricesFrom", builtin.Date, "region", c.cfg.AWS.Region, "types", len(prices), "why", why)
+			"pricesOf", builtin.Region, "pricesFrom", builtin.Date, "region", c.cfg.AWS.Region, "types", len(table), "why", why)
 	}
-	return prices, false, err
+	return table, false, err
+}
+
+// abridged returns the first of a list, as many as one line of a log should have.
+func abridged(list []string) []string { return list[:min(len(list), 10)] }
+
+// noPrices returns the reason of an error of the Price List API that a retry does not change: a missing permission, API or service.
+func noPrices(err error) (reason string, ok bool) {
+	known := code(err)
+	if isNotImplemented(err) {
+		return cmp.Or(string(known), "not implemented"), true
+	}
+	return string(known), known.IsDenied() || known == "InvalidParameterException"
+}
+
+// chargeRates asks the Price List API for the prices of what nodes use beside their instances, and reports whether it returned any. A non-nil
+// error means that a retry soon may succeed; the previous prices stay in use.
+func (c *Cloud) chargeRates(ctx context.Context) (*catalog.Rates, bool, error) {
+	if c.cfg.IsolatedVPC {
+		return nil, false, nil
+	}
+	answer, err := c.prices.Rates(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if known := c.known.get(); !answer.Answered && known != nil && !known.ratesAt.IsZero() {
+		c.cfg.Logger.Info("The Price List API returns no more prices of volumes, addresses and CPU credits: its last ones stay in use", "faults", answer.Faults)
+		return nil, false, nil
+	}
+	c.metrics.charges(answer.Builtin)
+	if len(answer.Builtin) > 0 {
+		c.cfg.Logger.Info("Built-in prices are used for what the Price List API has no usable price of",
+			"pricesOf", builtin.Region, "region", c.cfg.AWS.Region, "usageTypes", answer.Builtin, "faults", abridged(answer.Faults))
+	}
+	return answer.Rates, answer.Answered, nil
 }
 
 func builtinPrices() (onDemandPrices, error) {

@@ -14,27 +14,6 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-func TestParsePrice(t *testing.T) {
-	const product = `{"product":{"productFamily":"Compute Instance","attributes":{"instanceType":"m7g.large","vcpu":"2"}},
-"serviceCode":"AmazonEC2","terms":{"OnDemand":{"A.B":{"priceDimensions":{"A.B.C":{"unit":"Hrs","pricePerUnit":{"USD":"0.0816000000"}}}}}}}`
-	name, price, ok := parsePrice(product, "USD")
-	if name != "m7g.large" || price != 0.0816 || !ok {
-		t.Errorf("got %s, %v, %v", name, price, ok)
-	}
-	for what, text := range map[string]string{
-		"no JSON":  "{",
-		"no type":  `{"terms":{"OnDemand":{"a":{"priceDimensions":{"b":{"pricePerUnit":{"USD":"1"}}}}}}}`,
-		"for free": `{"product":{"attributes":{"instanceType":"m7g.large"}},"terms":{"OnDemand":{"a":{"priceDimensions":{"b":{"pricePerUnit":{"USD":"0"}}}}}}}`,
-	} {
-		if _, _, ok := parsePrice(text, "USD"); ok {
-			t.Errorf("%s: accepted", what)
-		}
-	}
-	if _, _, ok := parsePrice(product, "CNY"); ok {
-		t.Error("a price in another currency was accepted")
-	}
-}
-
 func TestAliasParameters(t *testing.T) {
 	for _, tc := range []struct {
 		family, version string

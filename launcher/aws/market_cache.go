@@ -17,10 +17,12 @@ type market struct {
 	facts    map[string]catalog.Facts
 	onDemand onDemandPrices
 	spot     spotPrices
-	// onDemandAt and spotAt are when AWS last returned the prices; zero if it has not. Then the built-in on-demand prices are used, and no
-	// spot prices.
-	onDemandAt, spotAt time.Time
-	// generation increases with each change of facts.
+	// rates are the prices of what nodes use beside their instances; nil for the built-in ones.
+	rates *catalog.Rates
+	// onDemandAt, spotAt and ratesAt are when AWS last returned the prices; zero if it has not. Then the built-in on-demand prices and rates are
+	// used, and no spot prices.
+	onDemandAt, spotAt, ratesAt time.Time
+	// generation increases with each change of facts and rates.
 	generation uint64
 }
 
@@ -113,6 +115,15 @@ func (c *Cloud) firstMarket(ctx context.Context) (next market, err error) {
 		}
 		return c.later(groupCtx, partSpot, err)
 	})
+	group.Go(func() error {
+		soon, cancel := context.WithTimeout(groupCtx, patience)
+		defer cancel()
+		rates, answered, err := c.chargeRates(soon)
+		if answered {
+			next.rates, next.ratesAt = rates, now
+		}
+		return c.later(groupCtx, partCharges, err)
+	})
 	return next, group.Wait()
 }
 
@@ -129,6 +140,7 @@ const (
 	partTypes    = "instance types"
 	partOnDemand = "on-demand prices"
 	partSpot     = "spot prices"
+	partCharges  = "prices of volumes, addresses and CPU credits"
 	// The following parts are loaded when they are needed.
 	partCluster = "cluster"
 	partSubnets = "subnets"
@@ -152,6 +164,7 @@ func (c *Cloud) Refresh(ctx context.Context) error {
 		{name: partTypes, period: p.InstanceTypes, run: c.refreshFacts},
 		{name: partOnDemand, period: p.OnDemandPrices, run: c.refreshOnDemand},
 		{name: partSpot, period: p.SpotPrices, run: c.refreshSpot},
+		{name: partCharges, period: p.OnDemandPrices, run: c.refreshRates},
 	} {
 		group.Go(func() { c.keep(ctx, t) })
 	}
@@ -249,6 +262,28 @@ func (c *Cloud) refreshSpot(ctx context.Context) error {
 	}
 	c.known.update(func(m *market) { m.spot, m.spotAt = prices, time.Now() })
 	if !maps.EqualFunc(prices, known.spot, maps.Equal[map[string]float64]) {
+		c.changed.fire()
+	}
+	return nil
+}
+
+func (c *Cloud) refreshRates(ctx context.Context) error {
+	known, err := c.market(ctx)
+	if err != nil || recent(known.ratesAt, c.cfg.Periods.OnDemandPrices) {
+		return err
+	}
+	rates, answered, err := c.chargeRates(ctx)
+	if !answered {
+		return err
+	}
+	changed := !rates.Equal(known.rates)
+	c.known.update(func(m *market) {
+		m.rates, m.ratesAt = rates, time.Now()
+		if changed {
+			m.generation++
+		}
+	})
+	if changed {
 		c.changed.fire()
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/slipway-k8s/slipway/launcher/aws/pricelist"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -25,6 +26,7 @@ type metrics struct {
 	refreshFails *prometheus.CounterVec
 	refreshedAt  *prometheus.GaugeVec
 	builtin      prometheus.Gauge
+	builtinRates *prometheus.GaugeVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -59,7 +61,11 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	m.builtin = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "slipway_aws_builtin_prices", Help: "1 while the built-in on-demand prices are used because the Price List API has none.",
 	})
-	for _, part := range []string{partTypes, partOnDemand, partSpot} {
+	m.builtinRates = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "slipway_aws_builtin_charges", Help: "1 while the built-in price of a usage type is used: of volumes, public IPv4 addresses and CPU credits.",
+	}, []string{"usage_type"})
+	m.charges(pricelist.UsageTypes()) // Until AWS answers.
+	for _, part := range []string{partTypes, partOnDemand, partSpot, partCharges} {
 		m.refreshFails.WithLabelValues(part)
 	}
 	m.throttled = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -68,7 +74,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	if registerer == nil {
 		return m, nil
 	}
-	for _, collector := range []prometheus.Collector{m.duration, m.errors, m.cores, m.memory, m.price, m.available, m.launchFails, m.refreshFails, m.refreshedAt, m.builtin, m.throttled} {
+	for _, collector := range []prometheus.Collector{m.duration, m.errors, m.cores, m.memory, m.price, m.available, m.launchFails, m.refreshFails, m.refreshedAt, m.builtin, m.builtinRates, m.throttled} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, fmt.Errorf("aws: registering metrics: %w", err)
 		}
@@ -85,6 +91,16 @@ func (m *metrics) refreshed(part string, err error) error {
 		m.refreshFails.WithLabelValues(part).Inc()
 	}
 	return err
+}
+
+// charges sets which usage types have built-in prices.
+func (m *metrics) charges(builtin []string) {
+	for _, usage := range pricelist.UsageTypes() {
+		m.builtinRates.WithLabelValues(usage).Set(0)
+	}
+	for _, usage := range builtin {
+		m.builtinRates.WithLabelValues(usage).Set(1)
+	}
 }
 
 func (m *metrics) waited(action string, d time.Duration) {

@@ -163,6 +163,7 @@ func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, region string,
 	if have, ok := s.by[class.Name]; ok && have.follows == next.follows && have.generation == next.generation {
 		return have, nil
 	}
+	settings.Rates = known.rates // The generation follows them.
 	images, err := imagesOf(class)
 	if err != nil {
 		return classShapes{}, err

@@ -8,53 +8,6 @@ import (
 	"strings"
 )
 
-// HoursPerMonth converts AWS's monthly prices: 365 days of 24 hours in 12 months, as the AWS Pricing Calculator counts.
-const HoursPerMonth = 730
-
-// Rates are a region's prices of what nodes use beside their instances.
-type Rates struct {
-	// Volumes by EBS volume type, such as gp3.
-	Volumes map[string]VolumeRate
-	// PublicIPv4 is USD per hour of one address in use.
-	PublicIPv4 float64
-	// SurplusCPU is USD per vCPU-hour beyond the baseline, by family of burstable instance types that launch in unlimited mode, such as t3.
-	SurplusCPU map[string]float64
-}
-
-// VolumeRate is the price of one EBS volume type.
-type VolumeRate struct {
-	// GiB, IOPS and MiBps are USD per month of one provisioned GiB, I/O operation per second, and MiB per second.
-	GiB, IOPS, MiBps float64
-	// FreeIOPS and FreeMiBps are included in the price of the size.
-	FreeIOPS, FreeMiBps int64
-}
-
-// perHour returns what a volume costs in USD per hour.
-func (r VolumeRate) perHour(d BlockDevice) float64 {
-	gib := math.Ceil(float64(d.volumeBytes()) / (1 << 30))
-	month := gib*r.GiB + float64(max(d.IOPS-r.FreeIOPS, 0))*r.IOPS + float64(max(d.MiBps-r.FreeMiBps, 0))*r.MiBps
-	return month / HoursPerMonth
-}
-
-// BuiltinRates returns the prices of us-east-1, for use where the Price List API has none. They are of November 2026, from the pages "Amazon
-// EBS pricing" (aws.amazon.com/ebs/pricing), "Amazon VPC pricing" (aws.amazon.com/vpc/pricing, public IPv4 addresses) and "Amazon EC2
-// On-Demand Pricing" (aws.amazon.com/ec2/pricing/on-demand, T2/T3/T4g unlimited mode). Of io2, whose IOPS have three tiers, it is the first.
-func BuiltinRates() *Rates {
-	return &Rates{
-		Volumes: map[string]VolumeRate{
-			"gp3":      {GiB: 0.08, IOPS: 0.005, MiBps: 0.04, FreeIOPS: 3000, FreeMiBps: 125},
-			"gp2":      {GiB: 0.10},
-			"io1":      {GiB: 0.125, IOPS: 0.065},
-			"io2":      {GiB: 0.125, IOPS: 0.065},
-			"st1":      {GiB: 0.045},
-			"sc1":      {GiB: 0.015},
-			"standard": {GiB: 0.05},
-		},
-		PublicIPv4: 0.005,
-		SurplusCPU: map[string]float64{"t3": 0.05, "t3a": 0.05, "t4g": 0.04},
-	}
-}
-
 // Charges are what a node of an instance type and class costs beside its instance.
 type Charges struct {
 	// Volumes and PublicIPv4 are USD per hour.

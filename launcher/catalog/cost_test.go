@@ -15,15 +15,19 @@ func TestVolumeCharges(t *testing.T) {
 		class NodeClass
 		month float64
 	}{
-		"AL2023's own":     {NodeClass{AMIFamily: FamilyAL2023}, 1.6},
-		"Bottlerocket's":   {NodeClass{AMIFamily: FamilyBottlerocket}, 1.92},
-		"a custom AMI's":   {NodeClass{AMIFamily: FamilyCustom}, 0},
-		"gp3":              {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, Type: "gp3", IOPS: 6000, MiBps: 250}}}, 8 + 15 + 5},
-		"gp3 without type": {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, IOPS: 3000, MiBps: 125}}}, 8},
-		"io2":              {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, Type: "io2", IOPS: 1000}}}, 12.5 + 65},
-		"two":              {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 10 * gib, Type: "gp2"}, {SizeBytes: 500 * gib, Type: "st1"}}}, 1 + 22.5},
-		"a part of a GiB":  {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: gib + 1, Type: "gp2"}}}, 0.2},
-		"an unknown type":  {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: gib, Type: "gp9"}}}, 0},
+		"AL2023's own":       {NodeClass{AMIFamily: FamilyAL2023}, 1.6},
+		"Bottlerocket's":     {NodeClass{AMIFamily: FamilyBottlerocket}, 1.92},
+		"a custom AMI's":     {NodeClass{AMIFamily: FamilyCustom}, 0},
+		"gp3":                {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, Type: "gp3", IOPS: 6000, MiBps: 250}}}, 8 + 15 + 5},
+		"gp3 without type":   {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, IOPS: 3000, MiBps: 125}}}, 8},
+		"io2":                {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, Type: "io2", IOPS: 1000}}}, 12.5 + 65},
+		"io2 of two tiers":   {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, Type: "io2", IOPS: 40000}}}, 12.5 + 32000*0.065 + 8000*0.0455},
+		"io2 of three tiers": {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, Type: "io2", IOPS: 100000}}}, 12.5 + 32000*0.065 + 32000*0.0455 + 36000*0.03185},
+		"io1 has none":       {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, Type: "io1", IOPS: 64000}}}, 12.5 + 64000*0.065},
+		"gp3 of 80000 IOPS":  {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 100 * gib, Type: "gp3", IOPS: 80000}}}, 8 + 77000*0.005},
+		"two":                {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: 10 * gib, Type: "gp2"}, {SizeBytes: 500 * gib, Type: "st1"}}}, 1 + 22.5},
+		"a part of a GiB":    {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: gib + 1, Type: "gp2"}}}, 0.2},
+		"an unknown type":    {NodeClass{BlockDevices: []BlockDevice{{SizeBytes: gib, Type: "gp9"}}}, 0},
 	} {
 		if got := charges(Facts{Name: "m7g.large"}, tc.class); !near(got.Volumes, Micro(tc.month/730)) || got.PublicIPv4 != 0 || got.BaselineCPU != 0 {
 			t.Errorf("%s: %+v, want %v USD per month", name, got, tc.month)
