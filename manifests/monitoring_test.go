@@ -50,6 +50,33 @@ func queried(series string, types map[string]string) string {
 	return "no binary registers it"
 }
 
+// alert is one of monitoring/rules.yaml.
+type alert struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	var rules struct {
+		Groups []struct {
+			Name  string  `json:"name"`
+			Rules []alert `json:"rules"`
+		} `json:"groups"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(read(t, "monitoring/rules.yaml")), &rules); err != nil {
+		t.Fatal(err)
+	}
+	var out []alert
+	for _, group := range rules.Groups {
+		out = append(out, group.Rules...)
+	}
+	return out
+}
+
 // expressions are all queries of the dashboard and of the alerts, by where they stand.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
@@ -68,27 +95,10 @@ func expressions(t *testing.T) map[string]string {
 			out["panel "+panel.Title+" "+strconv.Itoa(i)] = target.Expr
 		}
 	}
-	var rules struct {
-		Groups []struct {
-			Name  string `json:"name"`
-			Rules []struct {
-				Alert       string            `json:"alert"`
-				Expr        string            `json:"expr"`
-				For         string            `json:"for"`
-				Labels      map[string]string `json:"labels"`
-				Annotations map[string]string `json:"annotations"`
-			} `json:"rules"`
-		} `json:"groups"`
-	}
-	if err := yaml.UnmarshalStrict([]byte(read(t, "monitoring/rules.yaml")), &rules); err != nil {
-		t.Fatal(err)
-	}
-	for _, group := range rules.Groups {
-		for _, rule := range group.Rules {
-			out["alert "+rule.Alert] = rule.Expr
-			if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
-				t.Errorf("alert %s says not how bad it is, what, and what to do: %+v", rule.Alert, rule)
-			}
+	for _, rule := range alerts(t) {
+		out["alert "+rule.Alert] = rule.Expr
+		if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+			t.Errorf("alert %s says not how bad it is, what, and what to do: %+v", rule.Alert, rule)
 		}
 	}
 	return out
@@ -131,5 +141,71 @@ func TestSeriesThatAreNotThereAreFound(t *testing.T) {
 		if why := queried(series, types); (why == "") != there {
 			t.Errorf("%s: %q", series, why)
 		}
+	}
+}
+
+// labels are the labels of the metrics of docs/metrics.md by name.
+func labels(t *testing.T) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (?:counter|gauge|histogram|summary) \\| ([^|]*) \\|")
+	for _, cells := range row.FindAllStringSubmatch(read(t, "../docs/metrics.md"), -1) {
+		for label := range strings.SplitSeq(cells[2], ",") {
+			out[cells[1]] = append(out[cells[1]], strings.TrimSpace(label))
+		}
+	}
+	return out
+}
+
+// An alert that sums by a label, selects by it or names it has metrics with that label, and names no label that its sum drops.
+func TestAlertsNameLabelsThatExist(t *testing.T) {
+	known := labels(t)
+	metric := regexp.MustCompile(`\b(slipway_[a-z0-9_]+?)(?:_bucket)?(?:\{([a-z]+)[^}]*\})?[^a-z0-9_{]`)
+	by, named := regexp.MustCompile(`by \(([^)]*)\)`), regexp.MustCompile(`\$labels\.([a-z]+)`)
+	sums := 0
+	for _, r := range alerts(t) {
+		var kept []string
+		for _, group := range by.FindAllStringSubmatch(r.Expr, -1) {
+			sums++
+			for label := range strings.SplitSeq(group[1], ",") {
+				kept = append(kept, strings.TrimSpace(label))
+			}
+		}
+		for _, m := range metric.FindAllStringSubmatch(r.Expr+" ", -1) {
+			wanted := kept
+			if m[2] != "" {
+				wanted = append(slices.Clone(kept), m[2])
+			}
+			for _, label := range wanted {
+				if label != "le" && !slices.Contains(known[m[1]], label) {
+					t.Errorf("alert %s: metric %s has the labels %v, not %s", r.Alert, m[1], known[m[1]], label)
+				}
+			}
+		}
+		for _, label := range named.FindAllStringSubmatch(r.Annotations["summary"]+r.Annotations["description"], -1) {
+			if !slices.Contains(kept, label[1]) {
+				t.Errorf("alert %s names the label %s, its expression keeps %v", r.Alert, label[1], kept)
+			}
+		}
+	}
+	if sums < 8 {
+		t.Errorf("%d sums by labels were found", sums)
+	}
+}
+
+// Launches that fail and launches that are refused differ in what an operator does, which the error code says.
+func TestAlertsOfLaunchesNameTheErrorCode(t *testing.T) {
+	found := 0
+	for _, r := range alerts(t) {
+		if r.Alert != "SlipwayLaunchesFail" && r.Alert != "SlipwayLaunchRefused" {
+			continue
+		}
+		found++
+		if !strings.Contains(r.Expr, "by (code)") || !strings.Contains(r.Annotations["summary"], "{{ $labels.code }}") {
+			t.Errorf("alert %s does not name the error code: %s: %s", r.Alert, r.Expr, r.Annotations["summary"])
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d of 2 alerts", found)
 	}
 }

@@ -73,6 +73,9 @@ func TestEventsOfAWaitingClaimAreBounded(t *testing.T) {
 		if got := w.written(); len(got) != 5 {
 			t.Errorf("%d events: %v", len(got), got)
 		}
+		if got := w.metric("slipway_launch_errors_total", "InternalError"); got != 4 {
+			t.Errorf("%v errors with the code InternalError", got)
+		}
 	})
 }
 
@@ -193,6 +196,34 @@ func TestQuota(t *testing.T) {
 }
 
 // metric returns the value of the series of a metric whose only label has this value; 0 if there is none.
+// The increase of a counter that begins at 1 is 0: what the alerts count is there at 0 before the first error.
+func TestCodesOfAlertsAreThereAtZero(t *testing.T) {
+	inWorld(t, memory.Config{}, func(t *testing.T, w *world) {
+		t.Helper()
+		families, err := w.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := map[string]bool{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if len(m.GetLabel()) == 1 && m.GetCounter().GetValue() == 0 {
+					have[f.GetName()+" "+m.GetLabel()[0].GetValue()] = true
+				}
+			}
+		}
+		for _, want := range []string{
+			"slipway_launch_errors_total RequestLimitExceeded", "slipway_launch_errors_total NoAnswer", "slipway_launch_errors_total other",
+			"slipway_launch_refusals_total VcpuLimitExceeded", "slipway_launch_refusals_total MaxSpotInstanceCountExceeded",
+			"slipway_launch_refusals_total AuthFailure.ServiceLinkedRoleCreationNotPermitted", "slipway_launch_refusals_total UnauthorizedOperation",
+		} {
+			if !have[want] {
+				t.Errorf("no series %s", want)
+			}
+		}
+	})
+}
+
 func (w *world) metric(name, label string) float64 {
 	w.t.Helper()
 	families, err := w.registry.Gather()

@@ -223,7 +223,7 @@ func (g *group) note(ctx context.Context, err error) {
 	if e, ok := cloud.AsLaunch(err); ok {
 		cause = e.Cause
 	}
-	g.metrics.errors.Inc()
+	g.metrics.errors.WithLabelValues(string(cmp.Or(g.trouble.code, otherError))).Inc()
 	g.metrics.causes.WithLabelValues(string(cause)).Inc()
 	if g.trouble.code != "" {
 		g.metrics.codes.WithLabelValues(string(g.trouble.code)).Inc()

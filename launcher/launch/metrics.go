@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,10 +13,13 @@ import (
 // causeClass is the cause of a failure without a call to EC2: the class is not ready.
 const causeClass cloud.Cause = "class"
 
+// otherError is the code of an error that is not AWS's, as a label.
+const otherError ec2error.Code = "other"
+
 type metrics struct {
 	launched *prometheus.CounterVec
 	failures *prometheus.CounterVec
-	errors   prometheus.Counter
+	errors   *prometheus.CounterVec
 	causes   *prometheus.CounterVec
 	codes    *prometheus.CounterVec
 	waiting  *prometheus.GaugeVec
@@ -29,9 +33,9 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slipway_offering_failures_total", Help: "Offerings that gave no instance, by EC2's error code.",
 		}, []string{"reason"}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "slipway_launch_errors_total", Help: "Launch attempts that ended in an error and were tried again.",
-		}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "slipway_launch_errors_total", Help: "Launch attempts that ended in an error and were tried again, by its code.",
+		}, []string{"code"}),
 		causes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "slipway_launch_failures_total", Help: "Calls of CreateFleet that gave less than was asked for, by cause.",
 		}, []string{"cause"}),
@@ -47,6 +51,17 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		cloud.CauseTemplateGone, cloud.CauseUnknown, cloud.CauseThrottled, cloud.CauseTransient, causeClass,
 	} {
 		m.causes.WithLabelValues(string(cause))
+	}
+	// The increase of a series that begins at 1 is 0: the first error of these codes would be missing from the alerts.
+	for _, code := range []ec2error.Code{
+		ec2error.RequestLimitExceeded, ec2error.InternalError, ec2error.ServiceUnavailable, ec2error.NoAnswer, otherError,
+	} {
+		m.errors.WithLabelValues(string(code))
+	}
+	for _, code := range []ec2error.Code{
+		ec2error.VcpuLimitExceeded, ec2error.MaxSpotInstanceCountExceeded, ec2error.SpotServiceLinkedRole, ec2error.UnauthorizedOperation,
+	} {
+		m.codes.WithLabelValues(string(code))
 	}
 	for _, c := range []prometheus.Collector{m.launched, m.failures, m.errors, m.causes, m.codes, m.waiting} {
 		if err := registerer.Register(c); err != nil {
@@ -64,7 +79,7 @@ type waits struct {
 	byGroup map[any]waiting
 }
 
-// waiting is how many claims of a group wait, and the code of the last error; "other" for an error that is not AWS's.
+// waiting is how many claims of a group wait, and the code of the last error; otherError for one that is not AWS's.
 type waiting struct {
 	code   string
 	claims int
@@ -79,10 +94,7 @@ func (w *waits) set(group any, code ec2error.Code, claims int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before, had := w.byGroup[group]
-	next := waiting{string(code), claims}
-	if next.code == "" {
-		next.code = "other"
-	}
+	next := waiting{string(cmp.Or(code, otherError)), claims}
 	if claims == 0 {
 		delete(w.byGroup, group)
 	} else {
