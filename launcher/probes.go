@@ -10,23 +10,36 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/slipway-k8s/slipway/launcher/launch"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/server"
 )
 
 // probeTimeout bounds the answer to one probe. The manifests allow 15 seconds.
 const probeTimeout = 2 * time.Second
 
-// probes adds the checks of /healthz and /readyz. /healthz reports whether the essential loops make progress, each by its name; /readyz
-// whether the caches are filled and the socket is served. /healthz does not check the API server or AWS: a restart fixes neither.
-func probes(mgr manager.Manager, socket string, loops map[string]healthz.Checker) error {
-	errs := []error{
-		mgr.AddReadyzCheck("caches", filled(mgr.GetCache())),
-		mgr.AddReadyzCheck("socket", accepts(socket)),
+// probes adds the checks of /healthz and /readyz, each with its name.
+func (l *Launcher) probes(p parts) error {
+	var errs []error
+	for name, check := range readiness(l.manager.GetCache(), l.config.Settings.Socket, p.peer) {
+		errs = append(errs, l.manager.AddReadyzCheck(name, check))
 	}
-	for name, alive := range loops {
-		errs = append(errs, mgr.AddHealthzCheck(name, alive))
+	for name, check := range liveness(p.leader, p.launcher) {
+		errs = append(errs, l.manager.AddHealthzCheck(name, check))
 	}
 	return errors.Join(errs...)
+}
+
+// readiness returns the checks of /readyz: whether the caches are filled, the socket is served, and the scheduler in the same Pod is of a
+// release that goes together with this one.
+func readiness(c cache.Informers, socket string, peer *server.Peer) map[string]healthz.Checker {
+	return map[string]healthz.Checker{"caches": filled(c), "socket": accepts(socket), "scheduler": peer.Ready}
+}
+
+// liveness returns the checks of /healthz: whether the essential loops make progress. None checks the API server or AWS: a restart fixes neither.
+func liveness(leader *leadership.Leadership, launcher *launch.Launcher) map[string]healthz.Checker {
+	return map[string]healthz.Checker{"leadership": leader.Alive, "launch": launcher.Alive}
 }
 
 // filled returns a checker that fails while the caches are not filled.

@@ -4,11 +4,20 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/slipway-k8s/slipway/launcher/launch"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/server"
 )
 
 func TestReadyz(t *testing.T) {
@@ -35,5 +44,35 @@ func TestReadyz(t *testing.T) {
 	}
 	if err := accepts(socket)(probe); err == nil {
 		t.Error("ready with a socket that nothing listens on any more")
+	}
+}
+
+// An answer names the checks that fail: docs/operations.md has each of them, and no other.
+func TestChecksAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, checks := range map[string]map[string]healthz.Checker{
+		"/readyz":  readiness(&informertest.FakeInformers{}, "", &server.Peer{}),
+		"/healthz": liveness(&leadership.Leadership{}, &launch.Launcher{}),
+	} {
+		_, rest, found := strings.Cut(string(page), "\n| `"+path+"` |")
+		if !found {
+			t.Fatalf("docs/operations.md has no row for %s", path)
+		}
+		cell, _, _ := strings.Cut(rest, " |")
+		var documented []string
+		for _, name := range regexp.MustCompile("\\(`([a-z]+)`\\)").FindAllStringSubmatch(cell, -1) {
+			documented = append(documented, name[1])
+			if checks[name[1]] == nil {
+				t.Errorf("docs/operations.md has the check %s of %s, which does not exist", name[1], path)
+			}
+		}
+		for name := range checks {
+			if !slices.Contains(documented, name) {
+				t.Errorf("docs/operations.md has no check %s of %s: %v", name, path, documented)
+			}
+		}
 	}
 }

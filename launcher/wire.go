@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -57,8 +56,7 @@ func (l *Launcher) wire() error {
 		l.termination(p),
 		l.consolidation(p),
 		l.exchange(p),
-		l.manager.AddReadyzCheck("scheduler", p.peer.Ready),
-		probes(l.manager, l.config.Settings.Socket, map[string]healthz.Checker{"leadership": p.leader.Alive, "launch": p.launcher.Alive}),
+		l.probes(p),
 	)
 }
 
