@@ -118,6 +118,7 @@ func TestTenantPolicy(t *testing.T) {
 			c.Resources.Requests = c.Resources.Limits.DeepCopy()
 		}
 	}
+	refused := map[bool]int{}
 	for name, c := range map[string]struct {
 		change func(*corev1.Pod)
 		want   string
@@ -149,6 +150,7 @@ func TestTenantPolicy(t *testing.T) {
 		free := pod.DeepCopy()
 		free.Namespace = other.name
 		err := persist(t.Context(), func() error { return tenant.Create(t.Context(), pod, client.DryRunAll) })
+		refused[err != nil]++
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
@@ -159,4 +161,5 @@ func TestTenantPolicy(t *testing.T) {
 			t.Errorf("%s, in a namespace without tenants: %v", name, err)
 		}
 	}
+	shared.measured(t, "%d pods beyond a limit were refused, %d within the limits were not", refused[true], refused[false])
 }
