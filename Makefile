@@ -110,8 +110,10 @@ kind-image: ## Build kind's node image, and kind, from source into bin/kind, whe
 .PHONY: e2e-kind
 e2e-kind: ## Run the end-to-end tests on kind, with the user's Docker or Debian's docker.io; KIND_NODE_IMAGE=name RUN=regexp
 	$(MAKE) images VERSION=0.1.0 ARCH=$(shell go env GOARCH)
+	$(MAKE) charts CHART_VERSION=0.1.0
 	CGO_ENABLED=0 go build -o bin/kind/bin/runtime ./e2e/kind/runtime
-	KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' SLIPWAY_KIND_DIR=$(CURDIR)/bin/kind SLIPWAY_IMAGES_DIR=$(CURDIR)/bin/images go test -count 1 -timeout 60m -v -run '$(RUN)' $(KIND)
+	GOBIN=$(CURDIR)/bin/kind/bin CGO_ENABLED=0 go install -trimpath -ldflags '-s -w' helm.sh/helm/v3/cmd/helm@$(shell go list -m -f '{{.Version}}' helm.sh/helm/v3)
+	KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' SLIPWAY_KIND_DIR=$(CURDIR)/bin/kind SLIPWAY_IMAGES_DIR=$(CURDIR)/bin/images SLIPWAY_CHARTS_DIR=$(CURDIR)/bin/charts go test -count 1 -timeout 60m -v -run '$(RUN)' $(KIND)
 
 .PHONY: karpenter-suite
 karpenter-suite: build ## Run Karpenter's own test suite, built from its module, against slipway in a sandbox; SUITE=regression (or performance) FOCUS=regexp SKIP=regexp SPEED=10 (1 is EC2's) OUT=folder

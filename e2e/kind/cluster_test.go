@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,7 +19,6 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/kind/nodes"
 	"github.com/slipway-k8s/slipway/e2e/machines"
 	"github.com/slipway-k8s/slipway/e2e/part"
-	"github.com/slipway-k8s/slipway/manifests/chart"
 )
 
 const (
@@ -35,6 +35,7 @@ const (
 // cluster is a cluster of kind's with an AWS beside it.
 type cluster struct {
 	name, kubeconfig string
+	rest             *rest.Config
 	client           client.Client
 	aws              *aws.Server
 }
@@ -50,7 +51,7 @@ func (c *cluster) kind(ctx context.Context, args ...string) error {
 	return err
 }
 
-// newCluster makes a cluster; it and its instances are gone when the test ends.
+// newCluster makes a cluster without CRDs; it and its instances are gone when the test ends.
 func newCluster(t *testing.T, name string) *cluster {
 	t.Helper()
 	c := &cluster{name: name, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
@@ -72,24 +73,15 @@ func newCluster(t *testing.T, name string) *cluster {
 			t.Fatal(err)
 		}
 	}
-	rest, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)
-	if err != nil {
+	var err error
+	if c.rest, err = clientcmd.BuildConfigFromFlags("", c.kubeconfig); err != nil {
 		t.Fatal(err)
 	}
 	// Karpenter's API packages register their types there.
-	if c.client, err = client.New(rest, client.Options{Scheme: scheme.Scheme}); err != nil {
+	if c.client, err = client.New(c.rest, client.Options{Scheme: scheme.Scheme}); err != nil {
 		t.Fatal(err)
 	}
 	c.startAWS(t)
-	crds, err := chart.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var documents []string
-	for _, crd := range crds {
-		documents = append(documents, string(crd.Data))
-	}
-	c.apply(t, strings.Join(documents, "\n---\n"))
 	return c
 }
 
@@ -102,10 +94,10 @@ func (c *cluster) file(t *testing.T, path string) []byte {
 	return []byte(docker(t, nil, "exec", c.controlPlane(), "cat", path))
 }
 
-// kubectl is the control plane's, as an administrator.
-func (c *cluster) kubectl(t *testing.T, input []byte, args ...string) {
+// kubectl is the control plane's, as an administrator; it returns what the command prints.
+func (c *cluster) kubectl(t *testing.T, input []byte, args ...string) string {
 	t.Helper()
-	docker(t, input, append([]string{"exec", "-i", c.controlPlane(), "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
+	return docker(t, input, append([]string{"exec", "-i", c.controlPlane(), "kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
 }
 
 func (c *cluster) apply(t *testing.T, documents string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -57,10 +58,11 @@ spec:
   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: slipway}}]
 `
 
-// The default scheduler stays: pods come to slipway by name, by admission policy, and by adoption.
+// The default scheduler stays: pods come to slipway by name, by admission policy, and, with slipway from its chart, by adoption.
 func TestBesideTheDefaultScheduler(t *testing.T) {
 	c := newCluster(t, "slipway-beside")
-	c.apply(t, c.overlay(t, ""))
+	c.helm(t, "upgrade", "--install", "slipway-crds", packed(t, "slipway-crds"))
+	c.apply(t, c.overlay(t))
 	c.ready(t, "Deployment slipway to be there", func(ctx context.Context) (bool, error) {
 		var d appsv1.Deployment
 		err := c.client.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "slipway"}, &d)
@@ -68,26 +70,36 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 	})
 	c.apply(t, nodePool)
 	t.Run("names resolve", c.namesResolve)
+	t.Run("containers", c.containersHold)
+	t.Run("policies", func(t *testing.T) {
+		c.policiesHold(t, sharedPolicies())
+		c.holdsNodes(t, c.bearing(t, c.launcher(t).token(t), "slipway"))
+	})
 	t.Run("by name", func(t *testing.T) {
-		c.served(t, "by-name", "slipway", nil, "schedulerName: slipway")
+		c.served(t, workload{name: "by-name", scheduler: "slipway", spec: "schedulerName: slipway"})
 	})
 	t.Run("by admission policy", func(t *testing.T) {
-		c.served(t, "by-policy", "slipway", map[string]string{"slipway.dev/schedule": "true"}, "")
+		c.served(t, workload{name: "by-policy", scheduler: "slipway", labels: map[string]string{"slipway.dev/schedule": "true"}})
 	})
-	t.Run("by adoption", func(t *testing.T) {
-		c.apply(t, c.overlay(t, "adopt: [default-scheduler]"))
-		c.kubectl(t, nil, "rollout", "restart", "-n", "kube-system", "deployment/slipway")
-		c.kubectl(t, nil, "rollout", "status", "-n", "kube-system", "deployment/slipway", "--timeout", "5m")
-		c.served(t, "by-adoption", "default-scheduler", nil, "")
-	})
+	t.Run("by adoption from the chart", c.fromTheChart)
 }
 
 // slipway is the cluster's only scheduler, as a static Pod in kube-scheduler's place.
 func TestInsteadOfTheDefaultScheduler(t *testing.T) {
 	c := newCluster(t, "slipway-instead")
+	c.apply(t, string(read(t, filepath.Join(os.Getenv("SLIPWAY_CHARTS_DIR"), "crds.yaml"))))
 	c.replaceScheduler(t)
 	c.apply(t, nodePool)
-	c.served(t, "everyone", "default-scheduler", nil, "")
+	c.served(t, workload{name: "everyone", scheduler: "default-scheduler", meanwhile: func(t *testing.T) {
+		t.Helper()
+		c.containersHold(t)
+		c.kubeconfigsHold(t)
+		c.policiesHold(t, ownPolicies())
+		launcher := c.withConfig(t, "/etc/kubernetes/slipway/launcher.conf", "slipway-launcher")
+		c.holdsNodes(t, launcher)
+		c.holdsPods(t, launcher)
+		holdsScheduler(t, c.withConfig(t, "/etc/kubernetes/slipway/scheduler.conf", "slipway-scheduler"))
+	}})
 	c.namesResolve(t)
 	var pods corev1.PodList
 	if err := c.client.List(t.Context(), &pods, client.InNamespace("kube-system"), client.MatchingLabels{"component": "kube-scheduler"}); err != nil {
@@ -100,8 +112,19 @@ func TestInsteadOfTheDefaultScheduler(t *testing.T) {
 	}
 }
 
-// overlay is the kustomize overlay for kind, for the AWS of this cluster; args are more arguments of NodeLaunch.
-func (c *cluster) overlay(t *testing.T, args string) string {
+// kubeconfigsHold holds that each container of the static Pod sees its own kubeconfig alone.
+func (c *cluster) kubeconfigsHold(t *testing.T) {
+	t.Helper()
+	for name, container := range map[string]container{"launcher": c.launcher(t), "scheduler": c.scheduler(t)} {
+		folder := "/proc/" + container.pid + "/root/etc/kubernetes/slipway"
+		if have, want := docker(t, nil, "exec", c.controlPlane(), "ls", folder), name+".conf\n"+name+".yaml\n"; have != want {
+			t.Errorf("%s sees the files %q, want %q", container.program, have, want)
+		}
+	}
+}
+
+// overlay is the kustomize overlay for kind, for the AWS of this cluster.
+func (c *cluster) overlay(t *testing.T) string {
 	t.Helper()
 	all, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../manifests/kustomize/overlays/kind")
 	if err != nil {
@@ -114,13 +137,6 @@ func (c *cluster) overlay(t *testing.T, args string) string {
 	out := strings.ReplaceAll(string(text), overlayEndpoint, c.aws.URL())
 	if out == string(text) {
 		t.Fatalf("the overlay does not name %s", overlayEndpoint)
-	}
-	if args != "" {
-		const socket = "          socket: /run/slipway/launcher.sock\n"
-		if !strings.Contains(out, socket) {
-			t.Fatal("the overlay has no arguments of NodeLaunch")
-		}
-		out = strings.Replace(out, socket, socket+"          "+args+"\n", 1)
 	}
 	return out
 }
@@ -186,12 +202,25 @@ func (c *cluster) write(t *testing.T, path string, data []byte) {
 	docker(t, data, "exec", "-i", c.controlPlane(), "sh", "-c", `mkdir -p "$(dirname "$0")" && cat >"$0.new" && chmod 0600 "$0.new" && mv "$0.new" "$0"`, path)
 }
 
-// served creates a Deployment whose pods need nodes, sees them run on launched ones, and the nodes go when the pods went.
-func (c *cluster) served(t *testing.T, name, scheduler string, labels map[string]string, spec string) {
+// workload is a Deployment whose pods need nodes.
+type workload struct {
+	// name of its namespace; scheduler is what its pods name once they are created.
+	name, scheduler string
+	// labels of the namespace.
+	labels map[string]string
+	// spec is a line of the pods' own.
+	spec string
+	// meanwhile is called while the pods run; nil is nothing.
+	meanwhile func(*testing.T)
+}
+
+// served creates a workload, sees its pods run on launched nodes, and the nodes removed after the pods.
+func (c *cluster) served(t *testing.T, w workload) {
 	t.Helper()
 	const replicas = 3
+	name := w.name
 	namespace := fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    e2e: kind\n", name)
-	for key, value := range labels {
+	for key, value := range w.labels {
 		namespace += fmt.Sprintf("    %s: %q\n", key, value)
 	}
 	begin := time.Now()
@@ -210,7 +239,7 @@ spec:
       nodeSelector: {karpenter.sh/nodepool: default}
       containers: [{name: web, image: "registry.k8s.io/pause:3.10", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 600m, memory: 200Mi}}}]
       %s
-`, name, replicas, spec))
+`, name, replicas, w.spec))
 	nodes := map[string]bool{}
 	c.ready(t, name+": pods to run", func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
@@ -223,8 +252,8 @@ spec:
 			if pod.Status.Phase == corev1.PodFailed {
 				return false, fmt.Errorf("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
 			}
-			if pod.Spec.SchedulerName != scheduler {
-				return false, fmt.Errorf("pod %s is %s's, want %s's", pod.Name, pod.Spec.SchedulerName, scheduler)
+			if pod.Spec.SchedulerName != w.scheduler {
+				return false, fmt.Errorf("pod %s is %s's, want %s's", pod.Name, pod.Spec.SchedulerName, w.scheduler)
 			}
 			if isReady(pod) {
 				running++
@@ -240,6 +269,9 @@ spec:
 	t.Logf("%s: %d pods run on %d nodes of %d claims %.1f s after they were created", name, replicas, len(nodes), len(claims.Items), time.Since(begin).Seconds())
 	if len(claims.Items) != len(nodes) {
 		t.Errorf("%d claims for the %d nodes that pods run on", len(claims.Items), len(nodes))
+	}
+	if w.meanwhile != nil {
+		w.meanwhile(t)
 	}
 	c.kubectl(t, nil, "delete", "namespace", name, "--wait=false")
 	c.ready(t, name+": nodes to go", func(ctx context.Context) (bool, error) {
