@@ -94,18 +94,46 @@ func TestOutagesHaveTests(t *testing.T) {
 	}
 }
 
+// Each row of the tables of docs/security.md says who attempts what or which part it is about, the bound, and the tests that hold it.
+func TestThreatsHaveTests(t *testing.T) {
+	declared, rows, table := declaredTests(t), 0, false
+	for line := range strings.Lines(docsPage(t, "security.md")) {
+		line = strings.TrimSpace(line)
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		switch {
+		case !strings.HasPrefix(line, "| "):
+			table = table && strings.HasPrefix(line, "|---")
+		case strings.HasSuffix(line, "| shown by |"):
+			table = true
+		case table:
+			rows++
+			for _, problem := range unshown(cells, declared) {
+				t.Errorf("docs/security.md: %q: %s", strings.TrimSpace(cells[0]), problem)
+			}
+		}
+	}
+	if rows < 30 {
+		t.Errorf("docs/security.md has %d rows with tests", rows)
+	}
+}
+
 // incomplete returns what a row of the table of outages lacks: a cell, or a test.
 func incomplete(cells []string, declared map[string]bool) []string {
 	if len(cells) != 5 {
 		return []string{fmt.Sprintf("%d cells, want 5", len(cells))}
 	}
+	return unshown(cells, declared)
+}
+
+// unshown returns what a row that ends with its tests lacks: a cell, or a test.
+func unshown(cells []string, declared map[string]bool) []string {
 	var out []string
 	for i, cell := range cells {
 		if strings.TrimSpace(cell) == "" {
 			out = append(out, fmt.Sprintf("cell %d is empty", i+1))
 		}
 	}
-	tests := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(cells[4], -1)
+	tests := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(cells[len(cells)-1], -1)
 	if len(tests) == 0 {
 		out = append(out, "no test is named")
 	}
