@@ -11,11 +11,13 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 )
 
 // consolidatable says whether all nodes of the test's NodePool may be consolidated, as far as their own pods are concerned.
@@ -23,6 +25,22 @@ func (w *world) consolidatable() bool {
 	return !slices.ContainsFunc(w.claimsOf(w.name), func(c observe.Claim) bool {
 		return !c.Object.StatusConditions().Get(karpv1.ConditionTypeConsolidatable).IsTrue()
 	})
+}
+
+// plannedWith waits until the scheduler plans with nodes of this instance type, which the test's NodePool has just allowed: the launcher's
+// questions about consolidation may come before its next list of what can be launched.
+func (w *world) plannedWith(instanceType string) {
+	w.t.Helper()
+	probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "probe"}}
+	probe.Spec = w.podSpec("1000", "1Gi", func(s *corev1.PodSpec) { s.NodeSelector[corev1.LabelInstanceTypeStable] = instanceType })
+	w.create(probe)
+	w.await(w.t, "a pod that fits no node not to be told that NodePool "+w.name+" has no "+instanceType, func() bool {
+		c := conditions.Pod(w.history(probe.UID).Object, corev1.PodScheduled)
+		return c != nil && strings.Contains(c.Message, "NodePool "+w.name+": ") && !strings.Contains(c.Message, "NodePool "+w.name+": requires")
+	})
+	if err := w.client.Delete(w.t.Context(), probe, client.GracePeriodSeconds(0)); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // Three nodes that have become too large go in one move, and two smaller ones come for them: neither one for one nor all into one.
@@ -49,8 +67,8 @@ func TestManyNodesBecomeFew(t *testing.T) {
 	}
 	w.scale(filler, 0)
 	w.await(t, "the nodes to be Consolidatable", func() bool { return w.running() == 6 && w.consolidatable() })
-	// One after the other: whoever sees the budgets has seen the types.
 	w.change(func(p *karpv1.NodePool) { onlyTypes(p, "m6i.4xlarge", "m6i.xlarge") })
+	w.plannedWith("m6i.xlarge")
 	w.change(func(p *karpv1.NodePool) { p.Spec.Disruption.Budgets = open })
 	w.await(t, "the large nodes to be gone and all pods to be ready", func() bool {
 		return !slices.ContainsFunc(large, func(c observe.Claim) bool { return !claimGone(w.cluster, c) }) && w.ready() == 6
