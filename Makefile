@@ -46,15 +46,16 @@ test-race:
 	nice -n 10 go test $(BESIDE) -timeout 20m $(PURE)
 	cd $(ATTEST) && go test -timeout 20m ./...
 
-# Tests that disturb others, one after the other in a sandbox of their own; then the other packages that have one.
+# Tests that disturb others, one after the other in a sandbox of their own.
 .PHONY: test-alone
 test-alone:
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -run 'Alone$$' ./e2e
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -parallel 8 $(filter-out ./e2e,$(APISERVER))
 
+# Tests that disturb no others; then the other packages that have a sandbox.
 .PHONY: test-beside
 test-beside:
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -parallel 8 -skip 'Alone$$' ./e2e
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -parallel 8 $(filter-out ./e2e,$(APISERVER))
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane, without the race detector: the quick ones
