@@ -179,28 +179,27 @@ func TestDeleteNodeDrains(t *testing.T) {
 	awaitTerminated(t, instanceID(claim))
 }
 
-// A NodePool that cannot be read stops no other, and says what is wrong with it.
+// A NodePool whose EC2NodeClass does not exist, or from which no instance type can be launched, is not Ready and says why. It stops no other.
 func TestMalformedNodePool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "malformed")
-	w.pool("malformed-bad", func(p *karpv1.NodePool) {
-		p.Spec.Template.Spec.NodeClassRef.Name = "nobody"
-	})
+	w.pool("malformed-class", func(p *karpv1.NodePool) { p.Spec.Template.Spec.NodeClassRef.Name = "nobody" })
+	w.pool("malformed-types", func(p *karpv1.NodePool) { onlyTypes(p, "m99.large") })
 	w.pool("malformed-good", nil)
 	w.deployment("web", 2, w.podSpec("500m", "512Mi", nil))
 	w.awaitRunning(2)
-	var bad karpv1.NodePool
-	message := ""
-	w.await(t, "the NodePool to say what is wrong", func() bool {
-		if err := w.client.Get(t.Context(), keyOf("malformed-bad"), &bad); err != nil {
-			t.Fatal(err)
-		}
-		root := bad.StatusConditions().Root()
-		for _, c := range bad.Status.Conditions {
-			message += c.Message
-		}
-		return root.IsFalse() && strings.Contains(message, "nobody")
-	})
+	for name, says := range map[string]string{"malformed-class": "nobody", "malformed-types": "node.kubernetes.io/instance-type in [m99.large]: the instance types of"} {
+		w.await(t, "NodePool "+name+" to say what is wrong", func() bool {
+			pool, message := karpv1.NodePool{}, ""
+			if err := w.client.Get(t.Context(), keyOf(name), &pool); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range pool.Status.Conditions {
+				message += c.Message
+			}
+			return pool.StatusConditions().Root().IsFalse() && strings.Contains(message, says)
+		})
+	}
 }
 
 // GPU pods are bound by the scheduler once the device is there, never before.

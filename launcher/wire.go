@@ -142,7 +142,7 @@ func (l *Launcher) classes(p parts) error {
 		return err
 	}
 	pools, err := nodepool.New(nodepool.Config{
-		Client: mgr.GetClient(), Guard: p.leader, Registerer: l.registerer,
+		Client: mgr.GetClient(), Offers: l.config.Cloud, Events: l.recorders.karpenter, Guard: p.leader, Registerer: l.registerer,
 	})
 	if err != nil {
 		return err

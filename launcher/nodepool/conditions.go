@@ -15,27 +15,49 @@ import (
 // still used, with a cost of 0.
 const ConditionNodeCost = "slipway.dev/NodeCost"
 
-// SetConditions derives a pool's conditions from the pool, its class (nil if it does not exist) and its claims.
-func SetConditions(ctx context.Context, pool *karpv1.NodePool, class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim) {
+// reasonInvalid is the reason of ValidationSucceeded for a NodePool whose fields are not valid (Karpenter).
+const reasonInvalid = "NodePoolValidationFailed"
+
+// Facts are what a NodePool's conditions depend on beside the pool itself.
+type Facts struct {
+	// Class is the pool's EC2NodeClass; nil if it does not exist.
+	Class *awsv1.EC2NodeClass
+	// Claims are the pool's NodeClaims. They may be the cache's: they are not changed.
+	Claims []karpv1.NodeClaim
+	// TypesKnown reports whether Types are known.
+	TypesKnown bool
+	// Types are the instance types of the class.
+	Types []catalog.InstanceType
+}
+
+// SetConditions derives a pool's conditions from the pool and the facts.
+func SetConditions(ctx context.Context, pool *karpv1.NodePool, facts Facts) {
 	set := pool.StatusConditions()
-	setValidationSucceeded(ctx, pool)
-	setNodeClassReady(pool, class)
-	setRegistrationHealthy(pool, class, claims)
+	setValidationSucceeded(ctx, pool, facts)
+	setNodeClassReady(pool, facts.Class)
+	setRegistrationHealthy(pool, facts.Class, facts.Claims)
 	setNodeCost(pool)
 	_ = set.Clear(conditionNotYet) // Clear fails only for conditions that Ready depends on.
 }
 
-func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool) {
+func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool, facts Facts) {
 	set := pool.StatusConditions()
-	errs := Validate(ctx, pool)
+	errs, incompatible := Validate(ctx, pool), ""
+	if len(errs) == 0 && facts.TypesKnown {
+		incompatible = Incompatible(pool, facts.Types)
+	}
 	was := set.Get(karpv1.ConditionTypeValidationSucceeded)
 	switch {
+	case incompatible != "":
+		set.SetFalse(karpv1.ConditionTypeValidationSucceeded, ReasonNoCompatibleInstanceTypes, incompatible)
+	case len(errs) == 0 && !facts.TypesKnown && was.IsFalse() && was.Reason == ReasonNoCompatibleInstanceTypes && was.ObservedGeneration == pool.Generation:
+		// Nothing newer is known about the instance types.
 	case len(errs) == 0:
 		set.SetTrue(karpv1.ConditionTypeValidationSucceeded)
-	case was.IsFalse() && was.ObservedGeneration == pool.Generation:
+	case was.IsFalse() && was.Reason == reasonInvalid && was.ObservedGeneration == pool.Generation:
 		// Karpenter's messages list sets in random order: the message for one generation is written once.
 	default:
-		set.SetFalse(karpv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", errs.ToAggregate().Error())
+		set.SetFalse(karpv1.ConditionTypeValidationSucceeded, reasonInvalid, errs.ToAggregate().Error())
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func TestUnreadableNodeCost(t *testing.T) {
 	pool := validPool(t)
 	pool.Annotations = map[string]string{catalog.NodeCostAnnotation: "2 cents"}
-	nodepool.SetConditions(t.Context(), pool, class(t, "ready"), nil)
+	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
 	got := pool.StatusConditions().Get(nodepool.ConditionNodeCost)
 	if !got.IsFalse() || !strings.Contains(got.Message, "slipway.dev/node-cost") || !strings.Contains(got.Message, "2 cents") {
 		t.Errorf("condition %+v", got)
@@ -23,12 +23,12 @@ func TestUnreadableNodeCost(t *testing.T) {
 		t.Error("the NodePool is not ready")
 	}
 	time.Sleep(time.Millisecond)
-	nodepool.SetConditions(t.Context(), pool, class(t, "ready"), nil)
+	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
 	if again := pool.StatusConditions().Get(nodepool.ConditionNodeCost); !again.LastTransitionTime.Equal(&before) {
 		t.Errorf("a condition that did not change has another transition: %v, before %v", again.LastTransitionTime, before)
 	}
 	pool.Annotations[catalog.NodeCostAnnotation] = "0.02"
-	nodepool.SetConditions(t.Context(), pool, class(t, "ready"), nil)
+	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
 	if got := pool.StatusConditions().Get(nodepool.ConditionNodeCost); got != nil {
 		t.Errorf("condition %+v after the mistake is corrected", got)
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
@@ -26,7 +27,7 @@ func TestUsageIsBounded(t *testing.T) {
 	}
 	_, api := newController(t, validPool(t), class(t, "ready"), claim)
 	registry := prometheus.NewPedanticRegistry()
-	c, err := nodepool.New(nodepool.Config{Client: api, Guard: leadershiptest.Always{}, Registerer: registry})
+	c, err := nodepool.New(nodepool.Config{Client: api, Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
 	}

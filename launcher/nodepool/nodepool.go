@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/announce"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/index"
 	"github.com/slipway-k8s/slipway/launcher/leadership"
@@ -29,14 +30,27 @@ const conditionNotYet = "slipway.dev/NotYet"
 
 const workers = 4
 
+// typesAgain is when a pool without a compatible instance type is compared with the instance types again, whose changes are not watched.
+const typesAgain = time.Minute
+
 // Config holds the dependencies of a Controller. Every field is required.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
+	// Offers lists the instance types of a class.
+	Offers Offers
+	// Events records Karpenter's Events.
+	Events announce.EventRecorder
 	// Guard allows effects only while this replica leads.
 	Guard leadership.Guard
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
+}
+
+// Offers is the part of cloud.Cloud that lists what can be launched.
+type Offers interface {
+	// InstanceTypes returns the instance types of the class. The list is shared and not changed.
+	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]catalog.InstanceType, error)
 }
 
 // Controller maintains the status of NodePools.
@@ -47,8 +61,8 @@ type Controller struct {
 
 // New returns a Controller; SetupWithManager starts it.
 func New(c Config) (*Controller, error) {
-	if c.Client == nil || c.Guard == nil || c.Registerer == nil {
-		return nil, errors.New("nodepool: Client, Guard and Registerer are required")
+	if c.Client == nil || c.Offers == nil || c.Events == nil || c.Guard == nil || c.Registerer == nil {
+		return nil, errors.New("nodepool: Client, Offers, Events, Guard and Registerer are required")
 	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {
@@ -110,14 +124,29 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := c.observe(ctx, pool); err != nil {
 		return reconcile.Result{}, err
 	}
+	again, why := reconcile.Result{}, incompatibility(pool)
+	if why != "" {
+		again.RequeueAfter = typesAgain
+	}
 	if equality.Semantic.DeepEqual(before.Status, pool.Status) {
-		return reconcile.Result{}, nil
+		return again, nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.config.Client.Status().Patch(ctx, pool, patch); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(fmt.Errorf("writing status of NodePool %s: %w", pool.Name, err))
 	}
-	return reconcile.Result{}, nil
+	if why != "" && why != incompatibility(before) {
+		c.config.Events.Eventf(pool, corev1.EventTypeWarning, ReasonNoCompatibleInstanceTypes, "No node can be launched: %s", why)
+	}
+	return again, nil
+}
+
+// incompatibility returns what the pool's condition says about its instance types; empty if some are compatible.
+func incompatibility(pool *karpv1.NodePool) string {
+	if c := pool.StatusConditions().Get(karpv1.ConditionTypeValidationSucceeded); c.IsFalse() && c.Reason == ReasonNoCompatibleInstanceTypes {
+		return c.Message
+	}
+	return ""
 }
 
 func (c *Controller) stamp(ctx context.Context, pool *karpv1.NodePool) error {
@@ -161,7 +190,13 @@ func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 	usage := Usage(claims.Items)
 	nodes := int64(len(claims.Items))
 	pool.Status.Resources, pool.Status.Nodes = usage, &nodes
-	SetConditions(ctx, pool, class, claims.Items)
+	facts := Facts{Class: class, Claims: claims.Items}
+	if class != nil && class.DeletionTimestamp == nil && class.StatusConditions().Root().IsTrue() {
+		var err error
+		facts.Types, err = c.config.Offers.InstanceTypes(ctx, class)
+		facts.TypesKnown = err == nil // An error is the EC2NodeClass's, and is reported where nodes are planned.
+	}
+	SetConditions(ctx, pool, facts)
 	c.metrics.set(pool.Name, usage, corev1.ResourceList(pool.Spec.Limits))
 	return nil
 }

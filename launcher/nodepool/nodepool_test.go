@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestConditions runs the files of testdata. The input is the spec of a NodePool; the output are its conditions:
 //
-//	spec [class=ready|broken|unknown|deleting|missing]
+//	spec [class=ready|broken|unknown|deleting|missing] [types=(NAME ARCHITECTURE ZONE CAPACITYTYPE,...)]
 //
 // The input is laid over a spec that is valid by itself.
 func TestConditions(t *testing.T) {
@@ -46,7 +47,11 @@ func TestConditions(t *testing.T) {
 			if d.HasArg("class") {
 				d.ScanArgs(t, "class", &state)
 			}
-			nodepool.SetConditions(t.Context(), pool, class(t, state), nil)
+			facts := nodepool.Facts{Class: class(t, state), TypesKnown: d.HasArg("types")}
+			if facts.TypesKnown {
+				facts.Types = types(d)
+			}
+			nodepool.SetConditions(t.Context(), pool, facts)
 			return render(pool)
 		})
 	})
@@ -115,7 +120,7 @@ func newController(t *testing.T, objects ...client.Object) (*nodepool.Controller
 		WithStatusSubresource(&karpv1.NodePool{}, &karpv1.NodeClaim{}, &awsv1.EC2NodeClass{})
 	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
 	api := b.Build()
-	c, err := nodepool.New(nodepool.Config{Client: api, Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry()})
+	c, err := nodepool.New(nodepool.Config{Client: api, Offers: offers{instanceType("m5.large", "amd64", "us-east-1a", "spot")}, Events: &record.FakeRecorder{}, Guard: leadershiptest.Always{}, Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +199,7 @@ func TestRegistrationHealthy(t *testing.T) {
 	claim := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
 	healthy := func() bool {
-		nodepool.SetConditions(t.Context(), pool, nodeClass, []karpv1.NodeClaim{claim})
+		nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: nodeClass, Claims: []karpv1.NodeClaim{claim}})
 		return pool.StatusConditions().IsTrue(karpv1.ConditionTypeNodeRegistrationHealthy)
 	}
 	if healthy() {
@@ -225,7 +230,7 @@ func TestClaimsAreOnlyRead(t *testing.T) {
 	pool, nodeClass := validPool(t), class(t, "ready")
 	young := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "young", Annotations: map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash()}}}
 	claims := []karpv1.NodeClaim{young}
-	nodepool.SetConditions(t.Context(), pool, nodeClass, claims)
+	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: nodeClass, Claims: claims})
 	if usage := nodepool.Usage(claims); usage.Cpu().Sign() != 0 {
 		t.Errorf("a claim without an instance uses %v", usage)
 	}
