@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -308,16 +307,12 @@ func (g *group) refresh(ctx context.Context) error {
 // choose decides what to request from EC2. done means that nothing is left to request, and that the claims have failed.
 func (g *group) choose(ctx context.Context) (in cloud.LaunchInput, done bool, err error) {
 	first := g.claims[0]
-	if first.Spec.NodeClassRef == nil {
-		return in, true, g.fail(ctx, g.claims, "NodeClassNotReady", "spec.nodeClassRef is not set")
-	}
-	class := &awsv1.EC2NodeClass{}
-	if err := g.config.Client.Get(ctx, types.NamespacedName{Name: first.Spec.NodeClassRef.Name}, class); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			message := fmt.Sprintf("EC2NodeClass %s does not exist", first.Spec.NodeClassRef.Name)
-			return in, true, g.fail(ctx, g.claims, "NodeClassNotReady", message)
-		}
+	class, why, err := g.classOf(ctx, first)
+	if err != nil {
 		return in, false, err
+	}
+	if why != "" {
+		return in, true, g.fail(ctx, g.claims, "NodeClassNotReady", why)
 	}
 	offered, err := g.config.Cloud.InstanceTypes(ctx, class)
 	if broken, ok := cloud.IsNodeClass(err); ok {
