@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/repair"
 	"github.com/slipway-k8s/slipway/launcher/roll"
+	"github.com/slipway-k8s/slipway/launcher/static"
 )
 
 // exchange adds the controllers that replace nodes by new ones of the same kind: drifted, soon expiring and unhealthy ones.
@@ -34,7 +35,23 @@ func (l *Launcher) exchange(p parts) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(add(mgr, roller.Run), repairer.SetupWithManager(mgr))
+	return errors.Join(add(mgr, roller.Run), repairer.SetupWithManager(mgr), l.fixed(p, gates))
+}
+
+// fixed adds the loop that keeps the number of nodes of NodePools with spec.replicas, where its gate is on.
+func (l *Launcher) fixed(p parts, gates Gates) error {
+	if !gates.StaticCapacity {
+		return nil
+	}
+	keeper, err := static.New(static.Config{
+		Client: l.manager.GetClient(), Guard: p.leader, Ender: p.terminator, Ledger: p.ledger, Metrics: p.voluntary,
+		Events: l.recorders.slipway, Manages: p.beside.manages, DisruptBare: l.config.Settings.DisruptBarePods,
+		Held: func(pool *karpv1.NodePool) bool { return p.health.Gate(pool).Held },
+	})
+	if err != nil {
+		return err
+	}
+	return add(l.manager, keeper.Run)
 }
 
 // mover is the part of *disrupt.Executor that an exchanger needs.

@@ -13,18 +13,21 @@ type Gates struct {
 	NodeRepair bool
 	// SpotToSpotConsolidation allows replacing a spot node by a cheaper spot node. Off by default.
 	SpotToSpotConsolidation bool
+	// StaticCapacity keeps the number of nodes of NodePools with spec.replicas. Off by default.
+	StaticCapacity bool
 }
 
 // The names of Karpenter's feature gates.
 const (
 	gateNodeRepair = "NodeRepair"
 	gateSpotToSpot = "SpotToSpotConsolidation"
+	gateStatic     = "StaticCapacity"
 )
 
 // elsewhere returns Karpenter's gates without an effect here: their features are always on, or do not exist. A Deployment made for Karpenter
 // may name them.
 func elsewhere() []string {
-	return []string{"ReservedCapacity", "NodeOverlay", "StaticCapacity", "CapacityBuffer", "nodeClassCEL"}
+	return []string{"ReservedCapacity", "NodeOverlay", "CapacityBuffer", "nodeClassCEL"}
 }
 
 // ParseGates parses Karpenter's format of feature gates, such as NodeRepair=true,SpotToSpotConsolidation=false.
@@ -45,8 +48,10 @@ func ParseGates(text string) (Gates, error) {
 			out.NodeRepair = on
 		case name == gateSpotToSpot:
 			out.SpotToSpotConsolidation = on
+		case name == gateStatic:
+			out.StaticCapacity = on
 		case !slices.Contains(elsewhere(), name):
-			return Gates{}, fmt.Errorf("featureGates: %q is not one of Karpenter's gates: %s, %s, %s", name, gateNodeRepair, gateSpotToSpot, strings.Join(elsewhere(), ", "))
+			return Gates{}, fmt.Errorf("featureGates: %q is not one of Karpenter's gates: %s, %s, %s, %s", name, gateNodeRepair, gateSpotToSpot, gateStatic, strings.Join(elsewhere(), ", "))
 		}
 	}
 	return out, nil

@@ -117,6 +117,10 @@ func TestParseGates(t *testing.T) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
+	gates, err := launcher.ParseGates("StaticCapacity=true,NodeRepair=false")
+	if want := (launcher.Gates{StaticCapacity: true}); err != nil || gates != want {
+		t.Errorf("gates %+v and error %v, want %+v", gates, err, want)
+	}
 	s := launcher.Defaults()
 	s.ClusterName, s.FeatureGates, s.ExpiryWindow.Duration = "prod", "Nodes=true", -time.Hour
 	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "featureGates:") || !strings.Contains(err.Error(), "expiryWindow:") {

@@ -141,8 +141,13 @@ func (l *Launcher) classes(p parts) error {
 	if err != nil {
 		return err
 	}
+	gates, err := ParseGates(settings.FeatureGates)
+	if err != nil {
+		return err
+	}
 	pools, err := nodepool.New(nodepool.Config{
 		Client: mgr.GetClient(), Offers: l.config.Cloud, Events: l.recorders.karpenter, Guard: p.leader, Registerer: l.registerer,
+		StaticCapacity: gates.StaticCapacity,
 	})
 	if err != nil {
 		return err

@@ -37,8 +37,8 @@ const (
 	clusterName     = "slipway"
 )
 
-// gates are the feature gates of the cases: Integration has some of node repair.
-const gates = "NodeRepair=true"
+// gates are the feature gates of the cases: Integration has some of node repair, StaticCapacity is about its own.
+const gates = "NodeRepair=true,StaticCapacity=true"
 
 // patience is how long the sandbox may take to start or to stop.
 const patience = 5 * time.Minute

@@ -28,6 +28,8 @@ type Facts struct {
 	TypesKnown bool
 	// Types are the instance types of the class.
 	Types []catalog.InstanceType
+	// Fixed allows spec.replicas.
+	Fixed bool
 }
 
 // SetConditions derives a pool's conditions from the pool and the facts.
@@ -42,7 +44,7 @@ func SetConditions(ctx context.Context, pool *karpv1.NodePool, facts Facts) {
 
 func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool, facts Facts) {
 	set := pool.StatusConditions()
-	errs, incompatible := Validate(ctx, pool), ""
+	errs, incompatible := Validate(ctx, pool, facts.Fixed), ""
 	if len(errs) == 0 && facts.TypesKnown {
 		incompatible = Incompatible(pool, facts.Types)
 	}

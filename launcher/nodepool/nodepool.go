@@ -33,7 +33,7 @@ const workers = 4
 // typesAgain is when a pool without a compatible instance type is compared with the instance types again, whose changes are not watched.
 const typesAgain = time.Minute
 
-// Config holds the dependencies of a Controller. Every field is required.
+// Config holds the dependencies of a Controller. Every field is required but StaticCapacity.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
@@ -45,6 +45,8 @@ type Config struct {
 	Guard leadership.Guard
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
+	// StaticCapacity allows NodePools with a fixed number of nodes (spec.replicas).
+	StaticCapacity bool
 }
 
 // Offers is the part of cloud.Cloud that lists what can be launched.
@@ -190,7 +192,7 @@ func (c *Controller) observe(ctx context.Context, pool *karpv1.NodePool) error {
 	usage := Usage(claims.Items)
 	nodes := int64(len(claims.Items))
 	pool.Status.Resources, pool.Status.Nodes = usage, &nodes
-	facts := Facts{Class: class, Claims: claims.Items}
+	facts := Facts{Class: class, Claims: claims.Items, Fixed: c.config.StaticCapacity}
 	if class != nil && class.DeletionTimestamp == nil && class.StatusConditions().Root().IsTrue() {
 		var err error
 		facts.Types, err = c.config.Offers.InstanceTypes(ctx, class)

@@ -18,8 +18,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Validate returns the errors of a NodePool that its CRD does not detect, each with its field.
-func Validate(ctx context.Context, pool *karpv1.NodePool) field.ErrorList {
+// Validate returns the errors of a NodePool that its CRD does not detect, each with its field. fixed allows spec.replicas.
+func Validate(ctx context.Context, pool *karpv1.NodePool, fixed bool) field.ErrorList {
 	var out field.ErrorList
 	spec, template := field.NewPath("spec"), field.NewPath("spec", "template")
 	if why := pool.Annotations[catalog.UnreadableAnnotation]; why != "" {
@@ -35,8 +35,8 @@ func Validate(ctx context.Context, pool *karpv1.NodePool) field.ErrorList {
 		out = append(out, validateBudget(spec.Child("disruption", "budgets").Index(i), b)...)
 	}
 	out = append(out, validateLimits(spec.Child("limits"), pool.Spec.Limits)...)
-	if pool.Spec.Replicas != nil {
-		out = append(out, field.Forbidden(spec.Child("replicas"), "slipway does not keep a fixed number of nodes yet"))
+	if pool.Spec.Replicas != nil && !fixed {
+		out = append(out, field.Forbidden(spec.Child("replicas"), "the feature gate StaticCapacity is off"))
 	}
 	return out
 }

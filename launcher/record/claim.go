@@ -49,32 +49,47 @@ func NewNodeClaim(claim *api.Claim, pool *karpv1.NodePool, class *awsv1.EC2NodeC
 	if err := validate(claim); err != nil {
 		return nil, err
 	}
+	out := ofTemplate(claim.GetName(), pool, class)
+	annotate(out, claim, pool)
+	out.Labels = merge(out.Labels, singleValues(claim.GetRequirements()), ours(pool, class))
+	requests, err := quantities(claim.GetRequests())
+	if err != nil {
+		return nil, &InvalidError{Claim: claim.GetName(), Field: "requests", Reason: "InvalidQuantity", Message: err.Error()}
+	}
+	out.Spec.Requirements = requirements(claim.GetRequirements())
+	out.Spec.Resources = karpv1.ResourceRequirements{Requests: requests}
+	return out, nil
+}
+
+// ofTemplate returns a NodeClaim of the NodePool's template, with the template's requirements.
+func ofTemplate(name string, pool *karpv1.NodePool, class *awsv1.EC2NodeClass) *karpv1.NodeClaim {
 	template := pool.Spec.Template.DeepCopy()
 	out := &karpv1.NodeClaim{}
-	out.Name, out.Labels, out.Annotations = claim.GetName(), template.Labels, template.Annotations
-	annotate(out, claim, pool, class)
-	out.Labels = merge(out.Labels, singleValues(claim.GetRequirements()), map[string]string{
-		karpv1.NodePoolLabelKey: pool.Name,
-		awsv1.LabelNodeClass:    class.Name,
+	out.Name, out.Labels = name, merge(template.Labels, ours(pool, class))
+	out.Annotations = merge(template.Annotations, map[string]string{
+		karpv1.NodePoolHashAnnotationKey:        pool.Hash(),
+		karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
+		awsv1.AnnotationEC2NodeClassHash:        class.Annotations[awsv1.AnnotationEC2NodeClassHash],
+		awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
 	})
 	out.Finalizers = []string{karpv1.TerminationFinalizer}
 	out.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: pool.Name, UID: pool.UID, BlockOwnerDeletion: new(true),
 	}}
-	requests, err := quantities(claim.GetRequests())
-	if err != nil {
-		return nil, &InvalidError{Claim: claim.GetName(), Field: "requests", Reason: "InvalidQuantity", Message: err.Error()}
-	}
 	out.Spec = karpv1.NodeClaimSpec{
 		Taints:                 template.Spec.Taints,
 		StartupTaints:          template.Spec.StartupTaints,
-		Requirements:           requirements(claim.GetRequirements()),
-		Resources:              karpv1.ResourceRequirements{Requests: requests},
+		Requirements:           template.Spec.Requirements,
 		NodeClassRef:           template.Spec.NodeClassRef,
 		TerminationGracePeriod: template.Spec.TerminationGracePeriod,
 		ExpireAfter:            template.Spec.ExpireAfter,
 	}
-	return out, nil
+	return out
+}
+
+// ours are the labels of every NodeClaim of a NodePool.
+func ours(pool *karpv1.NodePool, class *awsv1.EC2NodeClass) map[string]string {
+	return map[string]string{karpv1.NodePoolLabelKey: pool.Name, awsv1.LabelNodeClass: class.Name}
 }
 
 func validate(claim *api.Claim) error {
@@ -98,14 +113,10 @@ func validate(claim *api.Claim) error {
 	return nil
 }
 
-func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool, class *awsv1.EC2NodeClass) {
+func annotate(out *karpv1.NodeClaim, claim *api.Claim, pool *karpv1.NodePool) {
 	out.Annotations = merge(out.Annotations, map[string]string{
-		karpv1.NodePoolHashAnnotationKey:        pool.Hash(),
-		karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
-		awsv1.AnnotationEC2NodeClassHash:        class.Annotations[awsv1.AnnotationEC2NodeClassHash],
-		awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
-		catalog.InstanceTypesAnnotation:         strings.Join(claim.GetInstanceTypes(), ","),
-		catalog.PodsAnnotation:                  catalog.FormatPods(podsOf(claim.GetPods())),
+		catalog.InstanceTypesAnnotation: strings.Join(claim.GetInstanceTypes(), ","),
+		catalog.PodsAnnotation:          catalog.FormatPods(podsOf(claim.GetPods())),
 
 		karpv1.NodeClaimMinValuesRelaxedAnnotationKey: strconv.FormatBool(relaxed(claim, pool)),
 	})

@@ -149,7 +149,11 @@ func (r *Roller) candidates(ctx context.Context, now time.Time) ([]Candidate, er
 	var out []Candidate
 	for i := range claims.Items {
 		claim := &claims.Items[i]
-		window := expire.Window(claim, poolOf[claim.Labels[karpv1.NodePoolLabelKey]], r.config.Window)
+		pool := poolOf[claim.Labels[karpv1.NodePoolLabelKey]]
+		if pool != nil && pool.Spec.Replicas != nil {
+			continue // Package static replaces these.
+		}
+		window := expire.Window(claim, pool, r.config.Window)
 		if due := DueOf(claim, window, now); due.Why != "" && r.config.Ours(claim) {
 			out = append(out, Candidate{Claim: claim.DeepCopy(), Due: due})
 		}

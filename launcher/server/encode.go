@@ -102,5 +102,8 @@ func notReady(p *karpv1.NodePool, o offered) string {
 		}
 		return "its condition Ready is not True yet"
 	}
+	if p.Spec.Replicas != nil {
+		return "the NodePool keeps a fixed number of nodes (spec.replicas): nothing is launched for pods"
+	}
 	return o.problem
 }

@@ -101,7 +101,7 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 		no("the NodePool is being deleted")
 	}
 	if p.Spec.Replicas != nil {
-		no(b.problem("NodePool "+p.Name, "spec.replicas", "slipway does not keep a fixed number of nodes: nothing is launched for pods"))
+		no(b.problem("NodePool "+p.Name, "spec.replicas", "it keeps a fixed number of nodes: nothing is launched for pods"))
 	}
 	if why := b.class(p, &out); why != "" {
 		no(why)

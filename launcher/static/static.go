@@ -1,0 +1,240 @@
+package static
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/announce"
+	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+	"github.com/slipway-k8s/slipway/launcher/record"
+	"github.com/slipway-k8s/slipway/launcher/voluntary"
+)
+
+const (
+	// period is the time between two passes.
+	period = time.Second
+	// firstWait and lastWait bound the time between two creations while the nodes of the last one do not come: EC2 may have no capacity.
+	firstWait = 2 * time.Second
+	lastWait  = time.Minute
+	// cacheWait is how long a pass waits for the cache to show what it created.
+	cacheWait, cachePoll = 10 * time.Second, 10 * time.Millisecond
+	// most is how many NodeClaims one pass creates for a NodePool.
+	most = 100
+	// eventEvery is the least time between two Events on a NodePool that its limit is reached.
+	eventEvery = 15 * time.Minute
+)
+
+// Ender terminates nodes; *terminate.Terminator is one.
+type Ender interface {
+	// Begin starts the termination of a NodeClaim.
+	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
+}
+
+// Config holds the dependencies of a Keeper. Every field is required but DisruptBare.
+type Config struct {
+	// Client reads from the cache, with the indexes of package index, and writes.
+	Client client.Client
+	// Guard allows effects only while this process leads.
+	Guard leadership.Guard
+	// Ender terminates nodes.
+	Ender Ender
+	// Ledger assigns places in the budgets.
+	Ledger *budget.Ledger
+	// Metrics count the decisions.
+	Metrics *voluntary.Metrics
+	// Events records Events.
+	Events announce.EventRecorder
+	// Manages reports whether the launcher manages a NodePool, and if not, why.
+	Manages func(pool *karpv1.NodePool) (ok bool, why string)
+	// Held reports whether nothing is launched for a NodePool because its nodes do not join.
+	Held func(pool *karpv1.NodePool) bool
+	// DisruptBare means that pods without a controller do not keep a node: they end with it.
+	DisruptBare bool
+}
+
+// Keeper keeps the number of nodes of NodePools. It belongs to Run's goroutine.
+type Keeper struct {
+	config Config
+	// gone are the NodeClaims whose termination was started, by NodePool: the cache may not show it yet.
+	gone map[types.UID]map[types.UID]bool
+	// waits say when NodeClaims may be created again, by NodePool.
+	waits map[types.UID]wait
+	// full is when the Event about the limit was recorded last, by NodePool.
+	full map[types.UID]time.Time
+}
+
+type wait struct {
+	until time.Time
+	next  time.Duration
+}
+
+// New returns a Keeper; Run starts it.
+func New(c Config) (*Keeper, error) {
+	missing := c.Client == nil || c.Guard == nil || c.Ender == nil || c.Ledger == nil || c.Metrics == nil
+	if missing || c.Events == nil || c.Manages == nil || c.Held == nil {
+		return nil, errors.New("static: Client, Guard, Ender, Ledger, Metrics, Events, Manages and Held are required")
+	}
+	return &Keeper{config: c, gone: map[types.UID]map[types.UID]bool{}, waits: map[types.UID]wait{}, full: map[types.UID]time.Time{}}, nil
+}
+
+// Run makes one pass per period until ctx ends, while this process leads.
+func (k *Keeper) Run(ctx context.Context) error {
+	failed := func(err error) {
+		klog.FromContext(ctx).Error(err, "Keeping the number of nodes of NodePools failed, will retry")
+	}
+	leadership.Every(ctx, k.config.Guard, period, failed, k.Pass)
+	return nil
+}
+
+// Pass brings each NodePool with spec.replicas nearer to its number of nodes. ctx ends with leadership.
+func (k *Keeper) Pass(ctx context.Context) error {
+	pools := &karpv1.NodePoolList{}
+	if err := k.config.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing NodePools: %w", err)
+	}
+	var fixed []*karpv1.NodePool
+	for i := range pools.Items {
+		pool := &pools.Items[i]
+		if pool.Spec.Replicas == nil || pool.DeletionTimestamp != nil {
+			continue
+		}
+		if ok, _ := k.config.Manages(pool); ok {
+			fixed = append(fixed, pool.DeepCopy())
+		}
+	}
+	k.forget(fixed)
+	if len(fixed) == 0 {
+		return nil
+	}
+	drifts, err := k.config.Ledger.Allowed(ctx, karpv1.DisruptionReasonDrifted)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, pool := range fixed {
+		if err := k.keep(ctx, pool, drifts[pool.Name]); err != nil {
+			errs = append(errs, fmt.Errorf("keeping %d nodes of NodePool %s: %w", *pool.Spec.Replicas, pool.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// keep executes the decision about one NodePool.
+func (k *Keeper) keep(ctx context.Context, pool *karpv1.NodePool, drifts int) error {
+	facts, err := k.look(ctx, pool, drifts)
+	if err != nil {
+		return err
+	}
+	decision, now := Decide(facts), time.Now()
+	if decision.Create == 0 && settled(facts) {
+		delete(k.waits, pool.UID)
+	}
+	if decision.Full && now.Sub(k.full[pool.UID]) > eventEvery {
+		k.full[pool.UID] = now
+		k.config.Events.Eventf(pool, corev1.EventTypeWarning, "NodeLimitReached", "spec.replicas is %d, limits.nodes of %d reached", facts.Replicas, facts.Limit)
+	}
+	for _, claim := range decision.Remove {
+		if err := k.end(ctx, pool, claim, ScaledDown); err != nil {
+			return err
+		}
+	}
+	for _, claim := range decision.Replaced {
+		err := k.config.Ledger.Reserve(ctx, karpv1.DisruptionReasonDrifted, claim)
+		if _, refused := errors.AsType[*budget.RefusedError](err); refused {
+			return nil // The next pass asks again.
+		}
+		if err != nil {
+			return err
+		}
+		if err := k.end(ctx, pool, claim, Drifted); err != nil {
+			k.config.Ledger.Release(claim.UID)
+			return err
+		}
+		k.config.Metrics.Decided(pool.Name, voluntary.Replace, Drifted, "")
+	}
+	return k.create(ctx, pool, decision.Create, now)
+}
+
+// settled reports whether all nodes have joined.
+func settled(f Facts) bool {
+	return !slices.ContainsFunc(f.Nodes, func(n Node) bool { return !n.Deleting && !n.initialized() })
+}
+
+func (k *Keeper) end(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim, reason string) error {
+	klog.FromContext(ctx).Info("disrupting node(s)", "reason", reason, "nodeClaim", klog.KObj(claim), "node", claim.Status.NodeName,
+		"nodePool", pool.Name, "replicas", *pool.Spec.Replicas, "decision", "delete")
+	if err := k.config.Ender.Begin(ctx, claim, reason); err != nil {
+		return fmt.Errorf("terminating NodeClaim %s: %w", claim.Name, err)
+	}
+	if k.gone[pool.UID] == nil {
+		k.gone[pool.UID] = map[types.UID]bool{}
+	}
+	k.gone[pool.UID][claim.UID] = true
+	return nil
+}
+
+// create creates NodeClaims, unless those that were created last did not come and it is too early to try again.
+func (k *Keeper) create(ctx context.Context, pool *karpv1.NodePool, n int64, now time.Time) error {
+	w := k.waits[pool.UID]
+	if n <= 0 || !conditions.PoolReady(pool) || k.config.Held(pool) || now.Before(w.until) {
+		return nil
+	}
+	class := &awsv1.EC2NodeClass{}
+	if err := k.config.Client.Get(ctx, client.ObjectKey{Name: pool.Spec.Template.Spec.NodeClassRef.Name}, class); err != nil {
+		return fmt.Errorf("getting EC2NodeClass %s: %w", pool.Spec.Template.Spec.NodeClassRef.Name, err)
+	}
+	w.next = min(max(2*w.next, firstWait), lastWait)
+	w.until = now.Add(w.next)
+	k.waits[pool.UID] = w
+	var created []*karpv1.NodeClaim
+	var failed error
+	for range min(n, most) {
+		claim := record.NewStaticNodeClaim(pool.Name+"-"+rand.String(5), pool, class)
+		if failed = k.config.Client.Create(ctx, claim); failed != nil {
+			failed = fmt.Errorf("creating NodeClaim %s: %w", claim.Name, failed)
+			break
+		}
+		klog.FromContext(ctx).Info("created nodeclaim", "nodeClaim", klog.KObj(claim), "nodePool", pool.Name, "replicas", *pool.Spec.Replicas)
+		created = append(created, claim)
+	}
+	return errors.Join(failed, k.awaitCache(ctx, created))
+}
+
+// awaitCache waits until the cache shows the created NodeClaims: the next pass would create them again.
+func (k *Keeper) awaitCache(ctx context.Context, created []*karpv1.NodeClaim) error {
+	deadline := time.Now().Add(cacheWait)
+	for _, claim := range created {
+		for k.config.Client.Get(ctx, client.ObjectKeyFromObject(claim), &karpv1.NodeClaim{}) != nil {
+			if ctx.Err() != nil || time.Now().After(deadline) {
+				return fmt.Errorf("waiting until the cache shows NodeClaim %s: not within %s", claim.Name, cacheWait)
+			}
+			time.Sleep(cachePoll)
+		}
+	}
+	return nil
+}
+
+// forget drops what is remembered of NodePools that are gone.
+func (k *Keeper) forget(pools []*karpv1.NodePool) {
+	known := map[types.UID]bool{}
+	for _, pool := range pools {
+		known[pool.UID] = true
+	}
+	maps.DeleteFunc(k.gone, func(uid types.UID, _ map[types.UID]bool) bool { return !known[uid] })
+	maps.DeleteFunc(k.waits, func(uid types.UID, _ wait) bool { return !known[uid] })
+	maps.DeleteFunc(k.full, func(uid types.UID, _ time.Time) bool { return !known[uid] })
+}

@@ -1,0 +1,278 @@
+package static_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/cockroachdb/datadriven"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/index"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
+	"github.com/slipway-k8s/slipway/launcher/static"
+	"github.com/slipway-k8s/slipway/launcher/voluntary"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scene is a Keeper over an API server in memory and the real ledger.
+type scene struct {
+	t       *testing.T
+	api     client.Client
+	subject *static.Keeper
+	trace   strings.Builder
+	start   time.Time
+	held    bool
+	foreign bool
+}
+
+// TestScenarios runs the file testdata/keeper.txt in a bubble of its own time. Claims have the names of their order, not random ones.
+//
+//	pool replicas=N [limit=N] [nodes=BUDGET]    the NodePool, or a change of it
+//	join                                        every NodeClaim gets an initialized node
+//	fail                                        every NodeClaim without a node is gone, as if EC2 had no capacity
+//	drift N                                     the oldest N NodeClaims are drifted
+//	ended                                       what was told to terminate is gone
+//	held | foreign                              the NodePool's nodes do not join; a Karpenter manages it
+//	run DURATION                                time goes by; prints what happened, with the second
+func TestScenarios(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		datadriven.RunTest(t, "testdata/keeper.txt", func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
+			return s.command(d)
+		})
+	})
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{t: t, start: time.Now()}
+	b := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{})
+	index.Each(func(o client.Object, field string, value client.IndexerFunc) { b.WithIndex(o, field, value) })
+	s.api = b.Build()
+	ledger, err := budget.New(voluntary.Observe(s.api))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted, err := voluntary.NewMetrics(prometheus.NewRegistry(), ledger, func() bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.subject, err = static.New(static.Config{
+		Client: s.api, Guard: leadershiptest.Always{}, Ender: s, Ledger: ledger, Metrics: counted, Events: s,
+		Manages: func(*karpv1.NodePool) (bool, string) { return !s.foreign, "" },
+		Held:    func(*karpv1.NodePool) bool { return s.held },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.create(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	return s
+}
+
+func (s *scene) log(format string, args ...any) {
+	fmt.Fprintf(&s.trace, "%3.0fs ", time.Since(s.start).Seconds())
+	fmt.Fprintf(&s.trace, format+"\n", args...)
+}
+
+// Begin implements static.Ender.
+func (s *scene) Begin(_ context.Context, claim *karpv1.NodeClaim, reason string) error {
+	s.log("end a node: %s", reason)
+	current := s.get(claim.Name)
+	current.Annotations = map[string]string{"ending": reason}
+	s.must(s.api.Update(s.t.Context(), current))
+	return nil
+}
+
+// Eventf implements announce.EventRecorder.
+func (s *scene) Eventf(o runtime.Object, _, reason, format string, args ...any) {
+	s.log("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) create(objects ...client.Object) {
+	s.t.Helper()
+	for _, o := range objects {
+		o.SetUID(types.UID(o.GetName()))
+		s.must(s.api.Create(s.t.Context(), o))
+	}
+}
+
+func (s *scene) get(name string) *karpv1.NodeClaim {
+	claim := &karpv1.NodeClaim{}
+	s.must(s.api.Get(s.t.Context(), client.ObjectKey{Name: name}, claim))
+	return claim
+}
+
+// claims lists the NodeClaims, oldest first.
+func (s *scene) claims() []karpv1.NodeClaim {
+	list := &karpv1.NodeClaimList{}
+	s.must(s.api.List(s.t.Context(), list))
+	slices.SortStableFunc(list.Items, func(a, b karpv1.NodeClaim) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return list.Items
+}
+
+func (s *scene) command(d *datadriven.TestData) string {
+	s.trace.Reset()
+	switch d.Cmd {
+	case "pool":
+		s.pool(d)
+	case "join":
+		s.join()
+	case "drift":
+		for i, c := range s.claims() {
+			if fmt.Sprint(i) < d.CmdArgs[0].Key {
+				c.StatusConditions().SetTrue(karpv1.ConditionTypeDrifted)
+				s.must(s.api.Status().Update(s.t.Context(), &c))
+			}
+		}
+	case "fail", "ended":
+		for _, c := range s.claims() {
+			if d.Cmd == "fail" && c.Status.NodeName == "" || d.Cmd == "ended" && c.Annotations["ending"] != "" {
+				c.Finalizers = nil
+				s.must(s.api.Update(s.t.Context(), &c))
+				s.must(client.IgnoreNotFound(s.api.Delete(s.t.Context(), &c)))
+			}
+		}
+	case "held":
+		s.held = !s.held
+	case "foreign":
+		s.foreign = !s.foreign
+	case "run":
+		duration, err := time.ParseDuration(d.CmdArgs[0].Key)
+		s.must(err)
+		s.run(duration)
+	default:
+		s.t.Fatalf("unknown command %s", d.Cmd)
+	}
+	return s.trace.String()
+}
+
+func (s *scene) pool(d *datadriven.TestData) {
+	pool := &karpv1.NodePool{}
+	found := s.api.Get(s.t.Context(), client.ObjectKey{Name: "fixed"}, pool) == nil
+	pool.Name, pool.Spec.Replicas, pool.Spec.Limits = "fixed", new(int64), nil
+	d.ScanArgs(s.t, "replicas", pool.Spec.Replicas)
+	if d.HasArg("limit") {
+		var limit string
+		d.ScanArgs(s.t, "limit", &limit)
+		pool.Spec.Limits = karpv1.Limits{"nodes": resource.MustParse(limit)}
+	}
+	if d.HasArg("nodes") {
+		pool.Spec.Disruption.Budgets = []karpv1.Budget{{}}
+		d.ScanArgs(s.t, "nodes", &pool.Spec.Disruption.Budgets[0].Nodes)
+	}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	for _, c := range []string{karpv1.ConditionTypeValidationSucceeded, karpv1.ConditionTypeNodeClassReady} {
+		pool.StatusConditions().SetTrue(c)
+	}
+	if found {
+		s.must(s.api.Update(s.t.Context(), pool))
+	} else {
+		s.create(pool)
+	}
+}
+
+// join gives every NodeClaim an initialized node.
+func (s *scene) join() {
+	for _, c := range s.claims() {
+		if c.Status.NodeName != "" {
+			continue
+		}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-" + c.Name}}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		s.create(node)
+		c.Status.NodeName, c.Status.ProviderID = node.Name, "aws:///us-east-1a/i-"+c.Name
+		c.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+		s.must(s.api.Status().Update(s.t.Context(), &c))
+	}
+}
+
+// run lets the Keeper work, and logs every change of the number of NodeClaims.
+func (s *scene) run(duration time.Duration) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), duration)
+	defer cancel()
+	before := len(s.claims())
+	done := make(chan error, 1)
+	go func() { done <- s.subject.Run(ctx) }()
+	for ctx.Err() == nil {
+		time.Sleep(500 * time.Millisecond)
+		s.identify()
+		if now := len(s.claims()); now != before {
+			s.log("%d NodeClaims", now)
+			before = now
+		}
+	}
+	s.must(<-done)
+}
+
+// identify gives new NodeClaims a UID and their age, as the API server does.
+func (s *scene) identify() {
+	for _, c := range s.claims() {
+		if c.UID == "" {
+			c.UID, c.CreationTimestamp = types.UID(c.Name), metav1.Now()
+			s.must(s.api.Update(s.t.Context(), &c))
+		}
+	}
+}
+
+// A NodeClaim of a fixed number is the NodePool's template, and belongs to the NodePool.
+func TestNodeClaimIsTheTemplate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.command(&datadriven.TestData{Cmd: "pool", CmdArgs: []datadriven.CmdArg{{Key: "replicas", Vals: []string{"1"}}}})
+		pool := &karpv1.NodePool{}
+		s.must(s.api.Get(t.Context(), client.ObjectKey{Name: "fixed"}, pool))
+		pool.Spec.Template.Labels, pool.Spec.Template.Annotations = map[string]string{"team": "a"}, map[string]string{"note": "b"}
+		pool.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "own", Effect: corev1.TaintEffectNoSchedule}}
+		pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
+			{Key: "tier", Operator: corev1.NodeSelectorOpIn, Values: []string{"gold", "silver"}},
+			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"us-east-1a", "us-east-1b"}},
+		}
+		s.must(s.api.Update(t.Context(), pool))
+		s.run(2 * time.Second)
+		claims := s.claims()
+		if len(claims) != 1 {
+			t.Fatalf("%d NodeClaims, want 1", len(claims))
+		}
+		c := claims[0]
+		for key, want := range map[string]string{"team": "a", "tier": "gold", karpv1.NodePoolLabelKey: "fixed", corev1.LabelTopologyZone: ""} {
+			if c.Labels[key] != want {
+				t.Errorf("label %s is %q, want %q", key, c.Labels[key], want)
+			}
+		}
+		if c.Annotations["note"] != "b" || c.Annotations[karpv1.NodePoolHashAnnotationKey] != pool.Hash() {
+			t.Errorf("annotations %v", c.Annotations)
+		}
+		if !slices.Contains(c.Finalizers, karpv1.TerminationFinalizer) || len(c.OwnerReferences) != 1 || c.OwnerReferences[0].UID != pool.UID {
+			t.Errorf("finalizers %v, owners %v", c.Finalizers, c.OwnerReferences)
+		}
+		if len(c.Spec.Requirements) != 2 || len(c.Spec.Taints) != 1 || !strings.HasPrefix(c.Name, "fixed-") {
+			t.Errorf("NodeClaim %s with spec %+v", c.Name, c.Spec)
+		}
+	})
+}
