@@ -120,6 +120,13 @@ e2e-kind: ## Run the end-to-end tests on kind, with the user's Docker or Debian'
 karpenter-suite: build ## Run Karpenter's own test suite, built from its module, against slipway in a sandbox; SUITE=regression (or performance) FOCUS=regexp SKIP=regexp SPEED=10 (1 is EC2's) OUT=folder
 	go run ./e2e/karpentersuite --suite '$(or $(SUITE),regression)' --focus '$(FOCUS)' --skip '$(SKIP)' --speed $(or $(SPEED),10) --out '$(or $(OUT),bin/karpenter-suite)'
 
+# One case of each kind that is quick: about two minutes once the suite is built.
+SMOKE = StandaloneNodeClaim should (create a standard|delete a NodeClaim from the node)|Integration (CRD Hash|Validation NodePool)|budgets for empty drift|StaticCapacity Deprovisioning should scale down to zero
+
+.PHONY: karpenter-suite-smoke
+karpenter-suite-smoke: build ## Run the part of karpenter-suite that every change passes: two minutes, and three more to build it the first time
+	go run ./e2e/karpentersuite --focus '$(SMOKE)' --out bin/karpenter-suite-smoke
+
 .PHONY: bench
 bench: build ## Repeat the figures of docs/benchmarks.md (about a quarter of an hour); RUN=regexp picks some of those with a cluster
 	go test -run '^$$' -bench . ./plugin/... ./launcher/...

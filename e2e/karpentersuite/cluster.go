@@ -56,6 +56,8 @@ type cluster struct {
 	// nodeClass and nodePool are the paths of the suites' two objects.
 	nodeClass, nodePool string
 	config              *rest.Config
+	// endFigures stops what serves the figures of the performance suite; nil where nothing does.
+	endFigures func() error
 }
 
 // startCluster runs slipway-sandbox and waits until it is ready.
@@ -97,6 +99,9 @@ func startCluster(ctx context.Context, o options, folder string) (*cluster, erro
 func (c *cluster) stop() error {
 	defer func() { _ = c.log.Close() }()
 	kept := c.keepLogs()
+	if c.endFigures != nil {
+		kept = errors.Join(kept, c.endFigures())
+	}
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // It may have ended.
 	select {
 	case err := <-c.ended:
@@ -136,7 +141,11 @@ func (c *cluster) prepare(ctx context.Context, suite string) error {
 	if err := installCRD(ctx, c.config, filepath.Join(folder, capacityBuffers)); err != nil {
 		return err
 	}
-	return taintNodes(ctx, c.config)
+	if err := taintNodes(ctx, c.config); err != nil || suite != performance {
+		return err
+	}
+	c.endFigures, err = serveFigures(ctx, c.config, c.state.PID)
+	return err
 }
 
 // writeClass writes the provider's EC2NodeClass with the name of the cluster.

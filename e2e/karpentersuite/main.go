@@ -22,22 +22,6 @@ func main() {
 	}
 }
 
-// options are the flags.
-type options struct {
-	// suite is the last part of the package's path: regression or performance.
-	suite string
-	// focus and skip are regular expressions over the full names of the cases; empty means all and none.
-	focus, skip string
-	// speed divides the delays of AWS and of machines.
-	speed float64
-	// binDir has slipway's binaries.
-	binDir string
-	// out gets the suite's binary, its output, its report and slipway's logs.
-	out string
-	// timeout is for all cases of the suite.
-	timeout time.Duration
-}
-
 func newCommand() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
@@ -75,6 +59,9 @@ func run(ctx context.Context, o options) (err error) {
 	if unknown := unknownNames(all, leftOut(o.suite)); len(unknown) > 0 {
 		return fmt.Errorf("reading the list of cases that are left out: suite %s has no case named %q", o.suite, unknown)
 	}
+	if err := portIsFree(ctx); err != nil {
+		return err
+	}
 	c, err := startCluster(ctx, o, out)
 	if err != nil {
 		return err
@@ -87,7 +74,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	printTable(os.Stdout, o, cases)
+	printTable(os.Stdout, fmt.Sprintf("Karpenter's suite %s against slipway, machines at %g times EC2's speed", o.suite, o.speed), cases)
 	if ran(cases) == 0 {
 		return fmt.Errorf("running suite %s: no case matches --focus %q", o.suite, o.focus)
 	}

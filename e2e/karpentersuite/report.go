@@ -149,10 +149,10 @@ func failures(cases []result) int { return count(cases, failed) }
 func ran(cases []result) int { return count(cases, failed) + count(cases, passed) }
 
 // printTable prints all cases that were selected: the failed ones first.
-func printTable(w io.Writer, o options, cases []result) {
+func printTable(w io.Writer, title string, cases []result) {
 	cases = slices.Clone(cases)
 	slices.SortStableFunc(cases, func(a, b result) int { return cmp.Compare(a.verdict, b.verdict) })
-	fmt.Fprintf(w, "\nKarpenter's suite %s against slipway, machines at %g times EC2's speed\n", o.suite, o.speed)
+	fmt.Fprintf(w, "\n%s\n", title)
 	for _, c := range cases {
 		if c.verdict == unselected {
 			continue

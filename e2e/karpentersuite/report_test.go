@@ -26,9 +26,9 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	printTable(&out, options{suite: regression, speed: 10}, cases)
+	printTable(&out, "Karpenter's suite", cases)
 	want := `
-Karpenter's suite regression against slipway, machines at 10 times EC2's speed
+Karpenter's suite
 failed       0.0 s  Drift gives up
                     skipped: Skip called
 failed       3.0 s  Chaos runs away

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,15 +29,6 @@ func build(ctx context.Context, suite, folder string) (string, error) {
 	return binary, err
 }
 
-// moduleFolder returns the folder of a module that go.mod requires.
-func moduleFolder(ctx context.Context, path string) (string, error) {
-	if _, err := output(ctx, "go", "mod", "download", path); err != nil {
-		return "", err
-	}
-	out, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", path)
-	return strings.TrimSpace(string(out)), err
-}
-
 // dryRun returns the names of all cases.
 func dryRun(ctx context.Context, binary, folder string) ([]string, error) {
 	path := filepath.Join(folder, "names.json")
@@ -50,6 +41,16 @@ func dryRun(ctx context.Context, binary, folder string) ([]string, error) {
 		names = append(names, c.name)
 	}
 	return names, err
+}
+
+// portIsFree reports whether the port is free on which cases of Chaos serve metrics, and this command those of slipway: a case that cannot
+// listen there ends the suite without a report.
+func portIsFree(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+figuresPort)
+	if err != nil {
+		return fmt.Errorf("preparing the suite, which listens on port %s of this host: %w", figuresPort, err)
+	}
+	return listener.Close()
 }
 
 // grace is what a suite has to clean up after it was interrupted.
@@ -115,15 +116,4 @@ func readReport(path string, leftOut map[string]string) ([]result, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return cases, nil
-}
-
-// output runs a command and returns what it prints.
-func output(ctx context.Context, name string, args ...string) ([]byte, error) {
-	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("running %s %s: %w\n%s%s", name, strings.Join(args, " "), err, out.Bytes(), errs.Bytes())
-	}
-	return out.Bytes(), nil
 }
