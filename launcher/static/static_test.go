@@ -214,13 +214,14 @@ func (s *scene) join() {
 
 // run lets the Keeper work, and logs every change of the number of NodeClaims.
 func (s *scene) run(duration time.Duration) {
-	ctx, cancel := context.WithTimeout(s.t.Context(), duration)
+	// It looks, and ends, between the Keeper's passes.
+	const offset = 100 * time.Millisecond
+	ctx, cancel := context.WithTimeout(s.t.Context(), duration+offset)
 	defer cancel()
 	before := len(s.claims())
 	done := make(chan error, 1)
 	go func() { done <- s.subject.Run(ctx) }()
-	for ctx.Err() == nil {
-		time.Sleep(500 * time.Millisecond)
+	for time.Sleep(offset / 2); ctx.Err() == nil; time.Sleep(5 * offset) {
 		s.identify()
 		if now := len(s.claims()); now != before {
 			s.log("%d NodeClaims", now)
