@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// wholeAtMost is the longest time from the start of a move to the deletion of its nodes. A node has five minutes to
-	// join, and launches are retried.
-	wholeAtMost = 15 * time.Minute
+	// wholeAtMost is the longest time from the start of a move to the deletion of its nodes, as in Karpenter. A node has five
+	// minutes to join, and launches are retried.
+	wholeAtMost = 10 * time.Minute
 	// answerAtMost is the longest time that the scheduler may take for an answer.
 	answerAtMost = 30 * time.Second
 	// protectedAtMost is the longest time that something may block a move whose reservations are made or whose nodes are
