@@ -59,7 +59,11 @@ func run(ctx context.Context, o options) (err error) {
 	if unknown := unknownNames(all, leftOut(o.suite)); len(unknown) > 0 {
 		return fmt.Errorf("reading the list of cases that are left out: suite %s has no case named %q", o.suite, unknown)
 	}
-	if err := portIsFree(ctx); err != nil {
+	needed, err := listens(o.suite, all, o.focus)
+	if err == nil && needed {
+		err = portIsFree(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	c, err := startCluster(ctx, o, out)

@@ -72,6 +72,22 @@ func TestSkipPattern(t *testing.T) {
 	}
 }
 
+// Only cases of Chaos and the performance suite need the port.
+func TestListens(t *testing.T) {
+	names := []string{"Chaos Runaway Scale-Up should not", "Drift Budgets"}
+	for _, c := range []struct {
+		suite, focus string
+		want         bool
+	}{{regression, "", true}, {regression, "^Regression Chaos", true}, {regression, "Drift", false}, {performance, "Drift", true}} {
+		if got, err := listens(c.suite, names, c.focus); err != nil || got != c.want {
+			t.Errorf("suite %s with focus %q listens: %t and error %v, want %t", c.suite, c.focus, got, err, c.want)
+		}
+	}
+	if _, err := listens(regression, names, "("); err == nil {
+		t.Error("a focus that is no regular expression is accepted")
+	}
+}
+
 // A long message is cut at a whole character.
 func TestFirstLines(t *testing.T) {
 	if got := firstLines(strings.Repeat("é", 500)); got != strings.Repeat("é", 240)+"…" {

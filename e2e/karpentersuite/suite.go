@@ -43,6 +43,17 @@ func dryRun(ctx context.Context, binary, folder string) ([]string, error) {
 	return names, err
 }
 
+// listens reports whether a case that the focus selects listens on figuresPort, or has this command listen there.
+func listens(suite string, names []string, focus string) (bool, error) {
+	selected, err := regexp.Compile(focus)
+	if err != nil {
+		return false, fmt.Errorf("validating --focus: %w", err)
+	}
+	return suite == performance || slices.ContainsFunc(names, func(name string) bool {
+		return strings.HasPrefix(name, "Chaos ") && selected.MatchString("Regression "+name)
+	}), nil
+}
+
 // portIsFree reports whether the port is free on which cases of Chaos serve metrics, and this command those of slipway: a case that cannot
 // listen there ends the suite without a report.
 func portIsFree(ctx context.Context) error {
