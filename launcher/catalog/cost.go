@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -27,6 +28,18 @@ func (c Charges) Burst(cpu int64) float64 {
 		return 0
 	}
 	return float64(max(cpu-c.BaselineCPU, 0)) / 1000 * c.SurplusCPU
+}
+
+// Assuming returns the charges by requested CPU if pods use all of it but an idle share, 0 to 1.
+func (c Charges) Assuming(idle float64) Charges {
+	switch used := 1 - idle; {
+	case idle == 0 || c.BaselineCPU == 0:
+	case used <= 0:
+		c.BaselineCPU, c.SurplusCPU = 0, 0
+	default:
+		c.BaselineCPU, c.SurplusCPU = int64(float64(c.BaselineCPU)/used), c.SurplusCPU*used
+	}
+	return c
 }
 
 // charges returns what nodes of the type cost beside their instance.
@@ -142,11 +155,46 @@ func ParseCost(text string) (Cost, bool) {
 
 // CostOf returns what a node costs, bought at the price of one of the type's offerings, while its pods request so much CPU, in thousandths. The
 // NodePool declares the rest.
-func (t *InstanceType) CostOf(price, declared float64, cpu int64) Cost {
+func (t *InstanceType) CostOf(price float64, d Declared, cpu int64) Cost {
 	return Cost{
 		Instance: price - t.Charges.Fixed(), Volumes: t.Charges.Volumes, PublicIPv4: t.Charges.PublicIPv4,
-		Burst: t.Charges.Burst(cpu), Declared: declared,
+		Burst: t.Charges.Assuming(d.IdleCPU).Burst(cpu), Declared: d.NodeCost,
 	}
+}
+
+// Declared is what a NodePool's annotations say about the cost of its nodes.
+type Declared struct {
+	// NodeCost is what each node costs beside what AWS charges, in USD per hour (NodeCostAnnotation).
+	NodeCost float64
+	// IdleCPU is the share of the requested CPU, 0 to 1, that pods on burstable instances are assumed not to use (BurstUseAnnotation).
+	IdleCPU float64
+}
+
+// DeclaredCost returns what a NodePool's annotations say. An annotation that cannot be read counts as absent; the error says what was expected of
+// each.
+func DeclaredCost(annotations map[string]string) (Declared, error) {
+	cost, costErr := NodeCost(annotations)
+	if costErr != nil {
+		costErr = fmt.Errorf("metadata.annotations[%s]: %w", NodeCostAnnotation, costErr)
+	}
+	idle, useErr := idleCPU(annotations)
+	if useErr != nil {
+		useErr = fmt.Errorf("metadata.annotations[%s]: %w", BurstUseAnnotation, useErr)
+	}
+	return Declared{NodeCost: cost, IdleCPU: idle}, errors.Join(costErr, useErr)
+}
+
+// idleCPU returns the share of the requested CPU that BurstUseAnnotation leaves; 0 without the annotation.
+func idleCPU(annotations map[string]string) (float64, error) {
+	text, ok := annotations[BurstUseAnnotation]
+	if !ok {
+		return 0, nil
+	}
+	percent, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(text), "%"), 64)
+	if err != nil || math.IsNaN(percent) || percent < 0 || percent > 100 {
+		return 0, fmt.Errorf("%q: a percentage from 0 to 100 is expected; it counts as 100", text)
+	}
+	return 1 - percent/100, nil
 }
 
 // NodeCost returns the USD per hour that a NodePool's annotation NodeCostAnnotation declares for each of its nodes; 0 without the annotation.

@@ -69,6 +69,43 @@ func TestNodeCost(t *testing.T) {
 	}
 }
 
+func TestDeclaredCost(t *testing.T) {
+	for text, want := range map[string]float64{"40": 0.6, " 40% ": 0.6, "100": 0, "0": 1} {
+		got, err := DeclaredCost(map[string]string{NodeCostAnnotation: "0.1", BurstUseAnnotation: text})
+		if err != nil || !near(got.IdleCPU, want) || got.NodeCost != 0.1 {
+			t.Errorf("%q: %+v, %v; want idle %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "-1", "101", "half", "NaN", "0.4x"} {
+		got, err := DeclaredCost(map[string]string{NodeCostAnnotation: "0.1", BurstUseAnnotation: text})
+		if err == nil || got != (Declared{NodeCost: 0.1}) || !strings.Contains(err.Error(), "metadata.annotations[slipway.dev/burst-use]") || !strings.Contains(err.Error(), "0 to 100") {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	if _, err := DeclaredCost(map[string]string{NodeCostAnnotation: "x", BurstUseAnnotation: "y"}); err == nil ||
+		!strings.Contains(err.Error(), NodeCostAnnotation) || !strings.Contains(err.Error(), BurstUseAnnotation) {
+		t.Errorf("two mistakes: %v", err)
+	}
+}
+
+func TestAssuming(t *testing.T) {
+	c := Charges{Volumes: 1, BaselineCPU: 200, SurplusCPU: 0.05}
+	for idle, want := range map[float64]Charges{
+		0: c, 0.5: {Volumes: 1, BaselineCPU: 400, SurplusCPU: 0.025}, 1: {Volumes: 1},
+	} {
+		got := c.Assuming(idle)
+		if got != want {
+			t.Errorf("idle %v: %+v, want %+v", idle, got, want)
+		}
+		if used := int64(1000 * (1 - idle)); !near(got.Burst(1000), c.Burst(used)) {
+			t.Errorf("idle %v: 1 CPU costs %v, %dm in use cost %v", idle, got.Burst(1000), used, c.Burst(used))
+		}
+	}
+	if got := (Charges{Volumes: 1}).Assuming(0.5); got != (Charges{Volumes: 1}) {
+		t.Errorf("without a baseline: %+v", got)
+	}
+}
+
 func TestCostIsReadAsWritten(t *testing.T) {
 	c := Cost{Instance: 0.0336, Volumes: 0.002192, Burst: 0.01}
 	if got, ok := ParseCost(FormatCost(c)); !ok || got != c || !near(got.Total(), 0.045792) {

@@ -31,6 +31,9 @@ const (
 	PodAgeAnnotation = "slipway.dev/consolidation-pod-age"
 	// NodeCostAnnotation on a NodePool is what each of its nodes costs beside what AWS charges, such as licenses and agents, in USD per hour.
 	NodeCostAnnotation = "slipway.dev/node-cost"
+	// BurstUseAnnotation on a NodePool is the percentage of the CPU that pods request which they are assumed to use on burstable instances;
+	// 100 without it. Its NodeClaims carry it as well.
+	BurstUseAnnotation = "slipway.dev/burst-use"
 	// LearnedAnnotation on an EC2NodeClass holds the reports of nodes by instance type and AMI, as JSON.
 	LearnedAnnotation = "slipway.dev/learned-sizes"
 	// PrefetchAnnotation on a booting Node lists the images of its promised pods in the order of pulling, joined by commas. On an

@@ -45,8 +45,8 @@ type NodePool struct {
 	Ready bool
 	// NotReadyMessage is the reason, for people, why the pool is not ready.
 	NotReadyMessage string
-	// NodeCost is what each node costs beside what AWS charges, in USD per hour (NodeCostAnnotation).
-	NodeCost float64
+	// Declared is what its annotations say about the cost of its nodes.
+	Declared
 	// Generation is that of the NodePool's spec.
 	Generation int64
 }

@@ -242,9 +242,11 @@ func reservationLabels(t catalog.InstanceType, i cloud.Instance) map[string]stri
 // costOf returns what the claim's node costs as the instance that EC2 chose; zero if the class has no such offering any more.
 func costOf(t catalog.InstanceType, i cloud.Instance, claim *karpv1.NodeClaim) catalog.Cost {
 	planned, _ := catalog.ParseCost(claim.Annotations[catalog.CostAnnotation])
+	declared, _ := catalog.DeclaredCost(claim.Annotations) // The NodePool's condition reports the error.
+	declared.NodeCost = planned.Declared
 	for _, o := range t.Offerings {
 		if o.Zone == i.Zone && o.CapacityType == i.CapacityType && o.ReservationID == i.ReservationID {
-			return t.CostOf(o.Price, planned.Declared, claim.Spec.Resources.Requests.Cpu().MilliValue())
+			return t.CostOf(o.Price, declared, claim.Spec.Resources.Requests.Cpu().MilliValue())
 		}
 	}
 	return catalog.Cost{}

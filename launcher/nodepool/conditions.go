@@ -11,8 +11,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// ConditionNodeCost is False on a NodePool whose annotation catalog.NodeCostAnnotation cannot be read, and absent otherwise. The NodePool is
-// still used, with a cost of 0.
+// ConditionNodeCost is False on a NodePool whose annotation catalog.NodeCostAnnotation or catalog.BurstUseAnnotation cannot be read, and absent
+// otherwise. The NodePool is still used, with the default of that annotation.
 const ConditionNodeCost = "slipway.dev/NodeCost"
 
 // reasonInvalid is the reason of ValidationSucceeded for a NodePool whose fields are not valid (Karpenter).
@@ -66,8 +66,8 @@ func setValidationSucceeded(ctx context.Context, pool *karpv1.NodePool, facts Fa
 // setNodeCost leaves a condition that is still true as it is: a new one would be a new transition, and each write of it cause another one.
 func setNodeCost(pool *karpv1.NodePool) {
 	set := pool.StatusConditions()
-	if _, err := catalog.NodeCost(pool.Annotations); err != nil {
-		set.SetFalse(ConditionNodeCost, "InvalidNodeCost", fmt.Sprintf("metadata.annotations[%s]: %v", catalog.NodeCostAnnotation, err))
+	if _, err := catalog.DeclaredCost(pool.Annotations); err != nil {
+		set.SetFalse(ConditionNodeCost, "InvalidNodeCost", err.Error())
 		return
 	}
 	_ = set.Clear(ConditionNodeCost) // Clear fails only for conditions that Ready depends on.

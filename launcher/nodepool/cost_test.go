@@ -18,6 +18,12 @@ func TestUnreadableNodeCost(t *testing.T) {
 	if !got.IsFalse() || !strings.Contains(got.Message, "slipway.dev/node-cost") || !strings.Contains(got.Message, "2 cents") {
 		t.Errorf("condition %+v", got)
 	}
+	pool.Annotations[catalog.BurstUseAnnotation] = "all"
+	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
+	got = pool.StatusConditions().Get(nodepool.ConditionNodeCost)
+	if !got.IsFalse() || !strings.Contains(got.Message, "slipway.dev/burst-use") || !strings.Contains(got.Message, `"all"`) {
+		t.Errorf("condition %+v", got)
+	}
 	before := got.LastTransitionTime
 	if !pool.StatusConditions().Get("Ready").IsTrue() {
 		t.Error("the NodePool is not ready")
@@ -27,7 +33,7 @@ func TestUnreadableNodeCost(t *testing.T) {
 	if again := pool.StatusConditions().Get(nodepool.ConditionNodeCost); !again.LastTransitionTime.Equal(&before) {
 		t.Errorf("a condition that did not change has another transition: %v, before %v", again.LastTransitionTime, before)
 	}
-	pool.Annotations[catalog.NodeCostAnnotation] = "0.02"
+	pool.Annotations[catalog.NodeCostAnnotation], pool.Annotations[catalog.BurstUseAnnotation] = "0.02", "40"
 	nodepool.SetConditions(t.Context(), pool, nodepool.Facts{Class: class(t, "ready")})
 	if got := pool.StatusConditions().Get(nodepool.ConditionNodeCost); got != nil {
 		t.Errorf("condition %+v after the mistake is corrected", got)

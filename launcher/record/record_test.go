@@ -55,6 +55,7 @@ func planned() *api.Claim {
 
 func TestNewNodeClaim(t *testing.T) {
 	p := pool()
+	p.Annotations = map[string]string{catalog.BurstUseAnnotation: "40", catalog.NodeCostAnnotation: "1"}
 	got, err := record.NewNodeClaim(planned(), p, class())
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +70,7 @@ func TestNewNodeClaim(t *testing.T) {
 		"note": "hello", karpv1.NodePoolHashAnnotationKey: p.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
 		awsv1.AnnotationEC2NodeClassHash: "42", awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
 		catalog.InstanceTypesAnnotation: "m7g.large,m6g.large", catalog.ExpectedAnnotation: "m7g.large/us-east-1a/spot/0.01234",
+		catalog.BurstUseAnnotation: "40",
 		catalog.ReplacesAnnotation: "node-0,node-1", karpv1.NodeClaimMinValuesRelaxedAnnotationKey: "false",
 		catalog.PodsAnnotation: `[{"uids":["u1"]},{"uids":["u2"],"schedulerOnly":"GPU","adopted":true}]`,
 	}

@@ -50,7 +50,8 @@ func nodePool(p *karpv1.NodePool, usage corev1.ResourceList, message string) *ap
 	if p.Spec.Weight != nil {
 		out.Weight = *p.Spec.Weight
 	}
-	out.NodeCost, _ = catalog.NodeCost(p.Annotations) // A condition of the NodePool reports the error.
+	declared, _ := catalog.DeclaredCost(p.Annotations) // A condition of the NodePool reports the error.
+	out.NodeCost, out.IdleCpu = declared.NodeCost, declared.IdleCPU
 	var requirements []catalog.Requirement
 	for _, r := range spec.Requirements {
 		requirements = append(requirements, catalog.Requirement{Key: r.Key, Operator: r.Operator, Values: r.Values})

@@ -14,7 +14,7 @@ func TestPriceIn(t *testing.T) {
 		return []catalog.InstanceType{{Name: name, Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", Price: price}}}}
 	}
 	cat := catalog.State{
-		NodePools:     map[string]catalog.NodePool{"p": {Name: "p", NodeClass: "large-disks", NodeCost: 0.5}},
+		NodePools:     map[string]catalog.NodePool{"p": {Name: "p", NodeClass: "large-disks", Declared: catalog.Declared{NodeCost: 0.5}}},
 		InstanceTypes: map[string][]catalog.InstanceType{"a-class": append(types("m", 1), types("old", 3)...), "large-disks": types("m", 2)},
 	}
 	for _, tc := range []struct {

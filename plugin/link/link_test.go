@@ -199,7 +199,7 @@ func script() [][]*api.CatalogUpdate {
 		{
 			{
 				Generation: 1, Full: true,
-				NodePools: []*api.NodePool{{Name: "a", Limits: map[string]string{"cpu": "10", "memory": "broken"}, NodeCost: 0.25}, {Name: "b"}},
+				NodePools: []*api.NodePool{{Name: "a", Limits: map[string]string{"cpu": "10", "memory": "broken"}, NodeCost: 0.25, IdleCpu: 0.4}, {Name: "b"}},
 				InstanceTypes: []*api.InstanceTypes{{NodeClass: "class", Types: []*api.InstanceType{{
 					Name: "t3.small", Charges: &api.Charges{Volumes: 0.002, PublicIpv4: 0.005, BaselineCpu: 400, SurplusCpu: 0.05},
 				}}}},
@@ -222,8 +222,8 @@ func TestCatalogStream(t *testing.T) {
 		t.Errorf("limits %v: what is no quantity must be left out, and nothing else", full.State.NodePools["a"].Limits)
 	}
 	want := catalog.Charges{Volumes: 0.002, PublicIPv4: 0.005, BaselineCPU: 400, SurplusCPU: 0.05}
-	if got := full.State.InstanceTypes["class"]; len(got) != 1 || got[0].Charges != want || full.State.NodePools["a"].NodeCost != 0.25 {
-		t.Errorf("charges %+v, node cost %v", got, full.State.NodePools["a"].NodeCost)
+	if got := full.State.InstanceTypes["class"]; len(got) != 1 || got[0].Charges != want || full.State.NodePools["a"].Declared != (catalog.Declared{NodeCost: 0.25, IdleCPU: 0.4}) {
+		t.Errorf("charges %+v, declared %+v", got, full.State.NodePools["a"].Declared)
 	}
 	second := receive(t, c.updates)
 	if second.Full || !cmp.Equal(second.Changed, []string{"a-2"}) || len(second.State.NodePools) != 1 || len(second.State.InFlight) != 2 {

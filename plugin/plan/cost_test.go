@@ -35,7 +35,7 @@ func charged(nodeCost float64, charges catalog.Charges) catalog.State {
 	add("t.nano", 2, 1, 0.005, burstable)
 	add("t.small", 2, 2, 0.02, burstable)
 	return catalog.State{
-		NodePools:     map[string]catalog.NodePool{"default": {Name: "default", NodeClass: "class", Ready: true, NodeCost: nodeCost}},
+		NodePools:     map[string]catalog.NodePool{"default": {Name: "default", NodeClass: "class", Ready: true, Declared: catalog.Declared{NodeCost: nodeCost}}},
 		InstanceTypes: map[string][]catalog.InstanceType{"class": types},
 	}
 }
@@ -55,7 +55,7 @@ func checkCosts(t *testing.T, in plan.Input, p plan.Plan) {
 		types := in.Catalog.InstanceTypes[pool.NodeClass]
 		cost := func(name string) catalog.Cost {
 			at := slices.IndexFunc(types, func(it catalog.InstanceType) bool { return it.Name == name })
-			return types[at].CostOf(types[at].Offerings[0].Price, pool.NodeCost, c.Requests.Cpu().MilliValue())
+			return types[at].CostOf(types[at].Offerings[0].Price, pool.Declared, c.Requests.Cpu().MilliValue())
 		}
 		if want := cost(c.Expected.InstanceType); math.Abs(c.Expected.Price-want.Total()) > 1e-9 || math.Abs(c.Cost.Total()-want.Total()) > 1e-9 {
 			t.Errorf("%s costs %v (%s), want %s", c.Expected.InstanceType, c.Expected.Price, c.Cost, want)
@@ -97,6 +97,25 @@ func TestBurstIsPaidFor(t *testing.T) {
 	// A node of one pod costs 0.005 and 0.3 CPUs beyond the baseline; one of two pods costs more.
 	if want := 10 * (0.005 + 0.3*0.05); len(p.Unplaced) > 0 || math.Abs(p.CostPerHour-want) > 1e-9 {
 		t.Errorf("unplaced %v, %v USD per hour, want %v", p.Unplaced, p.CostPerHour, want)
+	}
+}
+
+// What pods are assumed not to use is not paid for.
+func TestIdleCPUIsNotPaidFor(t *testing.T) {
+	cat := charged(0, catalog.Charges{})
+	cat.InstanceTypes["class"] = slices.DeleteFunc(cat.InstanceTypes["class"], func(it catalog.InstanceType) bool { return it.Charges.BaselineCPU == 0 })
+	before := math.Inf(1)
+	for _, tc := range []struct{ idle, most float64 }{{0, 10 * (0.005 + 1.8*0.05/2)}, {0.5, 10 * (0.005 + 0.8*0.05/2)}, {0.8, 10 * (0.005 + 0.2*0.05/2)}, {0.9, 5 * 0.005}, {1, 5 * 0.005}} {
+		pool := cat.NodePools["default"]
+		pool.IdleCPU = tc.idle
+		cat.NodePools["default"] = pool
+		in := pending(cat, 10, 1000, 100)
+		p := plan.Make(t.Context(), in)
+		checkCosts(t, in, p)
+		if len(p.Unplaced) > 0 || p.CostPerHour > tc.most+1e-9 || p.CostPerHour > before {
+			t.Errorf("idle share %v: unplaced %v, %v USD per hour, want %v and %v at most", tc.idle, p.Unplaced, p.CostPerHour, tc.most, before)
+		}
+		before = p.CostPerHour
 	}
 }
 

@@ -51,13 +51,14 @@ func (mb *marketBuilder) addShape(pi int, it *catalog.InstanceType) {
 		offerings = slices.Clone(offerings)
 		slices.SortStableFunc(offerings, byZone)
 	}
+	charges := it.Charges.Assuming(p.IdleCPU)
 	region, zone := "", ""
 	for i := range offerings {
 		of := &offerings[i]
 		if of.Zone != zone {
 			zone, region = of.Zone, mb.market.region(of.Zone)
 		}
-		o := offer{Offering: *of, shape: len(mb.market.types), pool: pi, region: region, free: free, cpu: free[dimCPU], charges: &it.Charges}
+		o := offer{Offering: *of, shape: len(mb.market.types), pool: pi, region: region, free: free, cpu: free[dimCPU], charges: &charges}
 		if !priced(of) || !mb.market.poolAllows(p, &s, &o) {
 			continue
 		}

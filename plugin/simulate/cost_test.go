@@ -64,7 +64,7 @@ func trueCost(t *testing.T, cat catalog.State, claims []plan.Claim) (total, burs
 		at := slices.IndexFunc(it.Offerings, func(o catalog.Offering) bool {
 			return o.Zone == c.Expected.Zone && o.CapacityType == c.Expected.CapacityType
 		})
-		cost := it.CostOf(it.Offerings[at].Price, 0, c.Requests.Cpu().MilliValue())
+		cost := it.CostOf(it.Offerings[at].Price, catalog.Declared{}, c.Requests.Cpu().MilliValue())
 		total, burst = total+cost.Total(), burst+cost.Burst
 	}
 	return total, burst

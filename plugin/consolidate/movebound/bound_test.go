@@ -26,7 +26,7 @@ func testBoundTrims(t *testing.T, nodeCost float64) {
 		return catalog.Offering{Zone: zone, CapacityType: capacity, Price: price, Available: true}
 	}
 	cat := catalog.State{
-		NodePools: map[string]catalog.NodePool{"pool": {Name: "pool", NodeClass: "class", NodeCost: nodeCost}},
+		NodePools: map[string]catalog.NodePool{"pool": {Name: "pool", NodeClass: "class", Declared: catalog.Declared{NodeCost: nodeCost}}},
 		InstanceTypes: map[string][]catalog.InstanceType{"class": {
 			{Name: "expected", Offerings: []catalog.Offering{
 				offering("a", "on-demand", 1), offering("b", "on-demand", 1.1), offering("c", "on-demand", 3), offering("a", "spot", 8),

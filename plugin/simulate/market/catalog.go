@@ -87,11 +87,11 @@ func (b *builder) pool(p *karpv1.NodePool) catalog.NodePool {
 	if p.Spec.Weight != nil {
 		out.Weight = *p.Spec.Weight
 	}
-	declared, err := catalog.NodeCost(p.Annotations)
+	declared, err := catalog.DeclaredCost(p.Annotations)
 	if err != nil {
-		b.problem("NodePool "+p.Name, "metadata.annotations["+catalog.NodeCostAnnotation+"]", "%v", err)
+		b.problem("NodePool "+p.Name, "metadata.annotations", "%v", err)
 	}
-	out.NodeCost = declared
+	out.Declared = declared
 	no := func(why string) {
 		if out.Ready {
 			out.Ready, out.NotReadyMessage = false, why
