@@ -171,7 +171,6 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 			continue
 		}
 		node := consolidate.Node{Name: t.GetName(), Offer: offerOf(info.Node()), Policy: consolidate.Policy(t.GetPolicy()), Blocked: t.GetBlocked()}
-		node.Price = consolidate.PriceIn(d.catalog, node.Offer)
 		var all []*corev1.Pod
 		for _, pi := range info.GetPods() {
 			pod := pi.GetPod()
@@ -181,11 +180,12 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 			}
 			moving[node.Name] = append(moving[node.Name], pod)
 			node.Pods = append(node.Pods, consolidate.Pod{
-				Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod),
+				Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod), CPU: consolidate.RequestedCPU(pod),
 				Fresh: consolidate.Fresh(pod, now, time.Duration(t.GetPodAge())*time.Millisecond),
 			})
 		}
 		node.Used = consolidate.Used(info.Node(), all)
+		node.SetPrice(d.catalog, all)
 		if node.Blocked == "" {
 			node.Blocked = c.blocked(&node, moving[node.Name], d.reserved)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
 // Policy is which nodes of a NodePool may be removed: its spec.disruption.consolidationPolicy.
@@ -55,6 +57,10 @@ type Node struct {
 	Pods []Pod
 	// Used is the larger of the shares of cpu and memory that pods request, 0 to 1.
 	Used float64
+	// CPU is what all its pods request, in thousandths.
+	CPU int64
+	// Charges are those of its instance type, as its NodePool assumes the use of CPU.
+	Charges catalog.Charges
 }
 
 // empty reports whether no pod has to move.
@@ -84,6 +90,8 @@ type Pod struct {
 	Name string
 	// Weight is the weight of its eviction: 1 for an ordinary pod, more for a high priority or deletion cost.
 	Weight float64
+	// CPU is what it requests, in thousandths.
+	CPU int64
 	// Fresh multiplies the weight in the cost of a move, as the function Fresh computes it; 0 counts as 1.
 	Fresh float64
 }
@@ -159,6 +167,8 @@ type Move struct {
 	Targets map[string]string
 	// Saving is in USD per hour.
 	Saving float64
+	// Surplus is what existing nodes cost more with the pods that move there, in USD per hour: burstable instances beyond their baseline.
+	Surplus float64
 	// Cost of the move in USD: evictions, and nodes that are paid twice for a while.
 	Cost float64
 	// Avoid are the nodes on which no pod may be placed: they are removed next.
@@ -178,7 +188,7 @@ func (m *Move) Payback() time.Duration {
 // Most returns the highest price of the replacements at which the move is still worth it, in USD per hour. With policy Balanced
 // it is the planned price, on which the score is based.
 func (m *Move) Most(o Options) float64 {
-	now, least := 0.0, max(o.MinSaving, m.Cost/o.Payback.Hours())
+	now, least := -m.Surplus, max(o.MinSaving, m.Cost/o.Payback.Hours())
 	for i := range m.Nodes {
 		now += m.Nodes[i].Price
 		if m.Nodes[i].Policy == Balanced {

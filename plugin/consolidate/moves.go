@@ -58,19 +58,22 @@ func (s *search) split(going []string, a Answer) []Move {
 		m.Replacements = append(m.Replacements, a.Replacements[r])
 	}
 	out := make([]Move, 0, len(moves))
+	placed := loads{}
 	for _, root := range slices.Sorted(maps.Keys(moves)) {
 		m := moves[root]
 		slices.SortFunc(m.Nodes, func(x, y Node) int { return strings.Compare(x.Name, y.Name) })
 		slices.SortFunc(m.Replacements, func(x, y Replacement) int { return strings.Compare(x.Name, y.Name) })
-		s.price(m)
+		s.price(m, placed)
 		out = append(out, *m)
 	}
 	return out
 }
 
-// price sets what the move saves and costs.
-func (s *search) price(m *Move) {
+// price sets what the move saves and costs, with what earlier moves of the same answer place.
+func (s *search) price(m *Move, placed loads) {
 	evictions := 0.0
+	m.Surplus = s.surplus(m, placed)
+	m.Saving = -m.Surplus
 	for i := range m.Nodes {
 		m.Saving += m.Nodes[i].Price
 		evictions += m.Nodes[i].disturbs()
@@ -82,6 +85,29 @@ func (s *search) price(m *Move) {
 	}
 	m.Cost = evictions*s.o.EvictionCost + twice*s.o.Overlap.Hours()
 	m.Scores = s.scores(m)
+}
+
+// loads is the CPU that pods of earlier moves request on existing nodes, in thousandths, by the nodes' names.
+type loads map[string]int64
+
+// surplus adds the move's pods to the loads, and returns the USD per hour that the existing nodes they move to then cost more.
+func (s *search) surplus(m *Move, l loads) float64 {
+	more := map[string]int64{}
+	for i := range m.Nodes {
+		for _, p := range m.Nodes[i].Pods {
+			if target := m.Targets[p.Name]; s.nodes[target] != nil {
+				more[target] += p.CPU
+			}
+		}
+	}
+	usd := 0.0
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		n := s.nodes[name]
+		before := n.CPU + l[name]
+		usd += n.Charges.Burst(before+more[name]) - n.Charges.Burst(before)
+		l[name] += more[name]
+	}
+	return usd
 }
 
 // earning returns the set with what the moves earn.

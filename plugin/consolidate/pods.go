@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
@@ -55,31 +56,42 @@ func Used(n *corev1.Node, pods []*corev1.Pod) float64 {
 	return min(share, 1)
 }
 
-// PriceIn returns what a node of the offering costs in USD per hour by the catalog: by the class of its NodePool, or by any other class where that
-// one has no such offering. It is 0 if none has it.
-func PriceIn(cat catalog.State, o Offer) float64 {
-	pool := cat.NodePools[o.NodePool]
-	if price := priceOf(cat.InstanceTypes[pool.NodeClass], o); price > 0 {
-		return price + pool.NodeCost
-	}
-	for _, class := range slices.Sorted(maps.Keys(cat.InstanceTypes)) {
-		if price := priceOf(cat.InstanceTypes[class], o); price > 0 {
-			return price + pool.NodeCost
-		}
-	}
-	return 0
+// RequestedCPU returns the CPU that a pod requests, in thousandths.
+func RequestedCPU(p *corev1.Pod) int64 {
+	requests := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+	return requests.Cpu().MilliValue()
 }
 
-func priceOf(types []catalog.InstanceType, o Offer) float64 {
+// SetPrice sets what the node costs by the catalog while these pods run on it, those of DaemonSets included. It follows the class of the node's
+// NodePool, or any other class where that one has no such offering. The price is 0 if none has it.
+func (n *Node) SetPrice(cat catalog.State, pods []*corev1.Pod) {
+	n.CPU = 0
+	for _, p := range pods {
+		n.CPU += RequestedCPU(p)
+	}
+	pool := cat.NodePools[n.NodePool]
+	classes := append([]string{pool.NodeClass}, slices.Sorted(maps.Keys(cat.InstanceTypes))...)
+	for _, class := range classes {
+		if it, price := offered(cat.InstanceTypes[class], n.Offer); price > 0 {
+			n.Charges = it.Charges.Assuming(pool.IdleCPU)
+			n.Price = price + pool.NodeCost + n.Charges.Burst(n.CPU)
+			return
+		}
+	}
+	n.Price, n.Charges = 0, catalog.Charges{}
+}
+
+// offered returns the instance type of the offer, and the offering's price; 0 if no type has it.
+func offered(types []catalog.InstanceType, o Offer) (*catalog.InstanceType, float64) {
 	for i := range types {
 		if types[i].Name != o.InstanceType {
 			continue
 		}
 		for _, of := range types[i].Offerings {
 			if of.Zone == o.Zone && of.CapacityType == o.CapacityType {
-				return of.Price
+				return &types[i], of.Price
 			}
 		}
 	}
-	return 0
+	return nil, 0
 }

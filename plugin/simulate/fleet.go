@@ -28,11 +28,12 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 				CapacityType: c.Node.Labels[karpv1.CapacityTypeLabelKey],
 			},
 		}
-		node.Price = consolidate.PriceIn(cat, node.Offer)
+		node.SetPrice(cat, c.Pods)
 		for _, p := range c.Pods {
 			if disruption.Occupies(p) {
 				node.Pods = append(node.Pods, consolidate.Pod{
-					Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), Fresh: consolidate.Fresh(p, o.now, podAge(c.Pool)),
+					Name: p.Namespace + "/" + p.Name, Weight: consolidate.Weight(p), CPU: consolidate.RequestedCPU(p),
+					Fresh: consolidate.Fresh(p, o.now, podAge(c.Pool)),
 				})
 			}
 		}
