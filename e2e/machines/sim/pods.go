@@ -81,6 +81,7 @@ func (k *kubelet) syncPods(ctx context.Context, now time.Time) time.Time {
 	for uid := range k.known {
 		if !present[uid] {
 			delete(k.known, uid)
+			k.writer.forget(uid)
 		}
 	}
 	return next

@@ -1,6 +1,10 @@
 package sim_test
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -246,6 +250,73 @@ func TestAVanishedPodHoldsUpNobody(t *testing.T) {
 			if a.GetVerb() == "patch" && a.GetResource().Resource == "pods" {
 				t.Errorf("still tries to write %v", a)
 			}
+		}
+	})
+}
+
+// The node authorizer answers Forbidden for pods that are no more. Writes of a hundred such pods, removed without a grace period, delay
+// nothing, and end when the watch has seen the removals.
+func TestVanishedPodsWhoseReadIsForbidden(t *testing.T) {
+	inWorld(t, func(w *world) {
+		vanished := func(a clienttesting.Action) (string, bool) {
+			named, ok := a.(interface{ GetName() string })
+			return "vanished", ok && strings.HasPrefix(named.GetName(), "vanished")
+		}
+		w.client.PrependReactor("get", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			name, ok := vanished(a)
+			return ok, nil, apierrors.NewForbidden(corev1.Resource("pods"), name, errors.New("no relationship found between node and this object"))
+		})
+		w.client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			name, ok := vanished(a)
+			return ok, nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
+		})
+		m := machine()
+		m.PodLimit = 200
+		w.boot(m)
+		w.at(40 * time.Second)
+		for i := range 100 {
+			w.bind(pod(fmt.Sprintf("vanished-%d", i), "1m"))
+		}
+		w.bind(pod("other", "10m"))
+		w.at(45 * time.Second)
+		if p := w.pod("other"); p.Status.Phase != corev1.PodRunning {
+			t.Errorf("the other pod is %s", p.Status.Phase)
+		}
+		for i := range 100 {
+			if err := w.client.CoreV1().Pods("default").Delete(w.ctx, fmt.Sprintf("vanished-%d", i), metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.at(46 * time.Second)
+		w.client.ClearActions()
+		w.at(10 * time.Minute)
+		for _, a := range w.client.Actions() {
+			if a.GetVerb() == "patch" && a.GetResource().Resource == "pods" {
+				t.Errorf("still tries to write %v", a)
+			}
+		}
+	})
+}
+
+// A status that cannot be written is tried again, and arrives once the API server takes it.
+func TestAStatusIsTriedAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var refuse atomic.Bool
+		refuse.Store(true)
+		w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return refuse.Load(), nil, apierrors.NewServiceUnavailable("busy")
+		})
+		w.boot(machine())
+		w.at(40 * time.Second)
+		w.bind(pod("a", "10m"))
+		w.at(60 * time.Second)
+		if p := w.pod("a"); p.Status.Phase != corev1.PodPending {
+			t.Errorf("while the API server refuses: %s", p.Status.Phase)
+		}
+		refuse.Store(false)
+		w.at(66 * time.Second)
+		if p := w.pod("a"); p.Status.Phase != corev1.PodRunning {
+			t.Errorf("once it accepts: %s", p.Status.Phase)
 		}
 	})
 }

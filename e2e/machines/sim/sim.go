@@ -141,6 +141,13 @@ func (s *Sim) podChanged(object any) {
 	}
 }
 
+// gone reports that the watch has seen the pod's removal, or another pod of its name.
+func (s *Sim) gone(pod *corev1.Pod) bool {
+	object, exists, err := s.pods.GetIndexer().GetByKey(pod.Namespace + "/" + pod.Name)
+	live, ok := object.(*corev1.Pod)
+	return err == nil && (!exists || ok && live.UID != pod.UID)
+}
+
 // Run delivers the cluster's changes to the machines until ctx ends.
 func (s *Sim) Run(ctx context.Context) error {
 	s.factory.StartWithContext(ctx)
@@ -189,7 +196,7 @@ func (s *Sim) Machine(ctx context.Context, m instance.Instance) error {
 		nodes: s.factory.Core().V1().Nodes().Lister(), pods: s.pods.GetIndexer(),
 		slots: s.slots, log: log, address: s.address,
 		wake:   make(chan struct{}, 1),
-		writer: newWriter(client, s.slots, log),
+		writer: newWriter(client, s.slots, log, s.gone),
 		known:  map[types.UID]*podState{},
 		planner: planner{
 			times: times, source: source, images: map[string]time.Time{},

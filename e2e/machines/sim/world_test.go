@@ -60,6 +60,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 				t.Error(err)
 			}
 		})
+		synctest.Wait() // The informers have listed: tests add reactors.
 		f(w)
 		w.cancel()
 		w.wg.Wait()
