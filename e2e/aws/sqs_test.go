@@ -67,6 +67,21 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// Karpenter asks for the attributes of messages by the name that the parameter once had.
+func TestMessageAttributesByTheirOldName(t *testing.T) {
+	server := start(t, nil)
+	client := sqsClient(server)
+	if err := server.SendRaw("one"); err != nil {
+		t.Fatal(err)
+	}
+	got := receive(t, client, &sqs.ReceiveMessageInput{
+		QueueUrl: queueURL(t, client), AttributeNames: []sqstypes.QueueAttributeName{"SentTimestamp"}, MessageAttributeNames: []string{"All"},
+	})
+	if len(got) != 1 || len(got[0].Attributes) != 1 || got[0].Attributes["SentTimestamp"] == "" {
+		t.Errorf("got %+v, want one message with its SentTimestamp", got)
+	}
+}
+
 func TestHiddenMessagesShowAgain(t *testing.T) {
 	server := start(t, nil)
 	client := sqsClient(server)

@@ -63,7 +63,11 @@ func TestCheck(t *testing.T) {
 		"members of IAM": {query("iam", "CreateInstanceProfile", "InstanceProfileName=a", "Tags.member.1.Key=k", "Tags.member.2.Key=l", "Tags.member.2.Value=v"), []string{
 			"ValidationError: The request must contain the parameter Tags.member.1.Value",
 		}},
-		"a good document": {document("sqs", "ReceiveMessage", `{"QueueUrl":"q","MaxNumberOfMessages":10,"MessageAttributeNames":["All"],"AttributeNames":[]}`), nil},
+		"a good document":                      {document("sqs", "ReceiveMessage", `{"QueueUrl":"q","MaxNumberOfMessages":10,"MessageAttributeNames":["All"],"AttributeNames":[]}`), nil},
+		"message attributes by their old name": {document("sqs", "ReceiveMessage", `{"QueueUrl":"q","AttributeNames":["SentTimestamp","All"]}`), nil},
+		"message attributes of a queue": {document("sqs", "GetQueueAttributes", `{"QueueUrl":"q","AttributeNames":["SenderId"]}`), []string{
+			"ValidationException: Invalid value 'SenderId' for AttributeNames.1. Expecting one of All, Policy, VisibilityTimeout, MaximumMessageSize, MessageRetentionPeriod, ApproximateNumberOfMessages, ApproximateNumberOfMessagesNotVisible, CreatedTimestamp, LastModifiedTimestamp, QueueArn, ApproximateNumberOfMessagesDelayed, DelaySeconds, ReceiveMessageWaitTimeSeconds, RedrivePolicy, FifoQueue, ContentBasedDeduplication, KmsMasterKeyId, KmsDataKeyReusePeriodSeconds, DeduplicationScope, FifoThroughputLimit, RedriveAllowPolicy, SqsManagedSseEnabled",
+		}},
 		"a bad document": {document("sqs", "ReceiveMessage", `{"MaxNumberOfMessages":"10","Wait":1}`), []string{
 			"ValidationException: Invalid value '10' for MaxNumberOfMessages. Expecting a number",
 			"ValidationException: The parameter Wait is not recognized",

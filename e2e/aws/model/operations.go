@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
@@ -88,7 +89,9 @@ func sqsProbes(c *sqs.Client) map[string]probe {
 		"GetQueueUrl":             of(c.GetQueueUrl),
 		"ListQueues":              of(c.ListQueues),
 		"PurgeQueue":              of(c.PurgeQueue),
-		"ReceiveMessage":          of(c.ReceiveMessage),
+		// The enumeration is that of GetQueueAttributes. ReceiveMessage takes the names of message attributes here, as before there was
+		// MessageSystemAttributeNames.
+		"ReceiveMessage": of(c.ReceiveMessage).accepts("AttributeNames", names(sqstypes.MessageSystemAttributeName("").Values())...),
 	}
 }
 
@@ -98,4 +101,13 @@ func ssmProbes(c *ssm.Client) map[string]probe {
 		"GetParameters":       of(c.GetParameters),
 		"GetParametersByPath": of(c.GetParametersByPath),
 	}
+}
+
+// names returns the values of an enumeration as text.
+func names[T ~string](values []T) []string {
+	out := make([]string, 0, len(values))
+	for _, v := range values {
+		out = append(out, string(v))
+	}
+	return out
 }

@@ -20,6 +20,14 @@ type probe struct {
 	// input returns a new input, a pointer to a struct.
 	input func() any
 	send  func(ctx context.Context, input any) error
+	// more are values that the service takes at a path and the SDK's enumeration lacks.
+	more map[string][]string
+}
+
+// accepts adds values that the service takes for the members of a list, and that the SDK's enumeration of them lacks.
+func (p probe) accepts(list string, values ...string) probe {
+	p.more = map[string][]string{list + ".N": values}
+	return p
 }
 
 // of makes a probe of a method of a client.
@@ -115,6 +123,14 @@ func (p probe) operation() (*operation, error) {
 		if ok {
 			paths[l.text] = path
 		}
+	}
+	for path, values := range p.more {
+		f, ok := op.fields[path]
+		if !ok {
+			return nil, fmt.Errorf("adding values to %s: there is no such field", path)
+		}
+		f.values = slices.Concat(f.values, values)
+		op.fields[path] = f
 	}
 	if !p.anyRequired(input, reflect.ValueOf(input).Elem()) {
 		return op, nil
