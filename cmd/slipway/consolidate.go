@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
 // consolidation holds the flags of `slipway simulate --consolidate`.
@@ -65,5 +67,5 @@ func (c *consolidation) run(cmd *cobra.Command, o *options, s *simulation, forma
 		return err
 	}
 	saving.WriteNotes(cmd.ErrOrStderr(), objects)
-	return saving.Write(cmd.OutOrStdout(), format)
+	return errors.Join(saving.Write(cmd.OutOrStdout(), format), input.Refused(saving.Problems))
 }

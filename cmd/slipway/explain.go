@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/view"
 	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
 // newExplain returns the command explain: for a pod of the cluster, or offline for those of files.
@@ -69,7 +70,7 @@ func (s *simulation) explain(cmd *cobra.Command, o *options, pod string) error {
 	if err != nil {
 		return err
 	}
-	return outcome.Explain(cmd.Context(), cmd.OutOrStdout(), pod)
+	return errors.Join(outcome.Explain(cmd.Context(), cmd.OutOrStdout(), pod), input.Refused(outcome.Problems))
 }
 
 // explainLive explains a pod of the cluster: its condition, its events and its NodeClaim and, while it has no node, what each NodePool would

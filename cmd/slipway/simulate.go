@@ -63,7 +63,7 @@ func newSimulate(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return outcome.Write(cmd.Context(), cmd.OutOrStdout(), format)
+			return errors.Join(outcome.Write(cmd.Context(), cmd.OutOrStdout(), format), input.Refused(outcome.Problems))
 		},
 	}
 	s.addFlags(cmd.Flags())

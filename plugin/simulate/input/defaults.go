@@ -65,7 +65,7 @@ func (r *Reader) finishedDaemonSets() []*appsv1.DaemonSet {
 		s := sharedSpec{spec: ds.Spec.Template.Spec}
 		r.prepare(&s)
 		for _, f := range s.faults {
-			r.problem(object, "spec.template."+f.Field, "%s", f.Message)
+			r.refuse(object, "spec.template."+f.Field, "%s", f.Message)
 		}
 		if len(s.faults) > 0 {
 			continue

@@ -192,7 +192,7 @@ func (r *Reader) unreadable(place string, text []byte, empty func() runtime.Obje
 func (r *Reader) locate(name string, text []byte, empty func() runtime.Object) {
 	var whole any
 	if err := strict.Unmarshal(text, &whole); err != nil {
-		r.problem(name, "", "%v", err)
+		r.refuse(name, "", "%v", err)
 		return
 	}
 	try := func(value any) error {
@@ -203,7 +203,7 @@ func (r *Reader) locate(name string, text []byte, empty func() runtime.Object) {
 		return strict.Unmarshal(asJSON, empty())
 	}
 	locate(whole, "", func(v any) any { return v }, try, func(field string, err error) {
-		r.problem(name, field, "%v", err)
+		r.refuse(name, field, "%v", err)
 	})
 }
 

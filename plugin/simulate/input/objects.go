@@ -2,7 +2,6 @@ package input
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -83,24 +82,6 @@ type Invalid struct {
 	Reason string
 }
 
-// Problem is something wrong with an object of the input.
-type Problem struct {
-	// Object such as "Pod default/web-0", or the place in the input where it has no name.
-	Object string `json:"object"`
-	// Field such as spec.containers[0].resources.requests[cpu]; empty for the whole object.
-	Field string `json:"field"`
-	// Message says what was found and what was expected.
-	Message string `json:"message"`
-}
-
-// String prints the problem as one line.
-func (p Problem) String() string {
-	if p.Field == "" {
-		return p.Object + ": " + p.Message
-	}
-	return p.Object + ": " + p.Field + ": " + p.Message
-}
-
 // list keeps objects in order. An object that comes again replaces the first.
 type list[T metav1.Object] struct {
 	kind  string
@@ -111,7 +92,7 @@ type list[T metav1.Object] struct {
 func (l *list[T]) add(r *Reader, kind string, object T) {
 	l.kind = kind
 	if object.GetName() == "" {
-		r.problem(kind+" without a name", "metadata.name", "a name is required")
+		r.refuse(kind+" without a name", "metadata.name", "a name is required")
 		return
 	}
 	key := object.GetNamespace() + "/" + object.GetName()
@@ -175,8 +156,8 @@ type Reader struct {
 	shapes   map[[2]int]int
 	generate map[string]int
 	invalid  []Invalid
-	problems []Problem
 	ignored  map[string]int
+	problemList
 }
 
 // NewReader returns a Reader without objects.
@@ -185,10 +166,6 @@ func NewReader() *Reader {
 		specs: map[string]*sharedSpec{}, metas: map[string]*sharedMeta{}, shapes: map[[2]int]int{},
 		generate: map[string]int{}, ignored: map[string]int{},
 	}
-}
-
-func (r *Reader) problem(object, field, format string, args ...any) {
-	r.problems = append(r.problems, Problem{Object: object, Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
 // newObject returns an empty object of the kinds that a simulation reads besides pods, nil for others.

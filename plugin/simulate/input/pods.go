@@ -19,6 +19,8 @@ type sharedSpec struct {
 	id     int
 	spec   corev1.PodSpec
 	faults []Problem // with field and message
+	// unknown are fields that a pod does not have, until they are reported.
+	unknown []string
 }
 
 // sharedMeta is the metadata of pods that differ in their name and UID alone.
@@ -143,11 +145,15 @@ func (r *Reader) spec(ps parts) (*sharedSpec, error) {
 		return have, nil
 	}
 	s := &sharedSpec{id: len(r.specs) + 1}
-	if err := p.into(&s.spec); err != nil {
+	unknown, err := p.strictly(&s.spec)
+	if err != nil {
 		return nil, err
 	}
 	r.specs[string(p.text)] = s
 	r.prepare(s)
+	for _, field := range unknown {
+		s.unknown = append(s.unknown, "spec."+field)
+	}
 	return s, nil
 }
 
@@ -183,8 +189,11 @@ func (r *Reader) keep(pod *corev1.Pod, s *sharedSpec, metaID int) {
 	if unseen {
 		pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
 	}
+	// Pods of one spec may be thousands: the first one has the message.
+	r.unknownFields(nameOf("Pod", pod), s.unknown)
+	s.unknown = nil
 	for _, f := range s.faults {
-		r.problems = append(r.problems, Problem{Object: nameOf("Pod", pod), Field: f.Field, Message: f.Message})
+		r.problems = append(r.problems, Problem{Object: nameOf("Pod", pod), Field: f.Field, Message: f.Message, Refused: true})
 	}
 	if len(s.faults) > 0 {
 		r.invalid = append(r.invalid, Invalid{pod.Namespace, pod.Name, s.faults[0].Field + ": " + s.faults[0].Message})

@@ -2,6 +2,7 @@ package input
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -10,8 +11,10 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
+	kjson "sigs.k8s.io/json"
 )
 
 // ReadFiles reads files, directories with all *.yaml, *.yml and *.json below them, and for "-" the given reader.
@@ -132,32 +135,56 @@ func (r *Reader) object(place string, doc []byte, ps parts, of typeMeta) error {
 		if _, err := toJSON(doc, ps); err != nil {
 			return fmt.Errorf("%s: %w", place, err)
 		}
-		r.problem(place, "kind", "is no Kubernetes object: it has no kind")
+		r.refuse(place, "kind", "is no Kubernetes object: it has no kind")
 		return nil
 	case isList && strings.HasSuffix(of.kind, "List"):
 		return r.list(place, items, of)
 	case of.group() == "" && of.kind == "Pod":
 		return r.pod(place, doc, ps)
 	}
-	object := newObject(of.group(), of.kind)
-	if object == nil {
+	if old := strings.HasPrefix(of.group(), "karpenter.") && !strings.HasSuffix(of.apiVersion, "/v1"); old {
+		r.refuse(place, "apiVersion", "%s of %s: only v1 is read; `slipway convert -f FILE` writes it as v1", of.kind, of.apiVersion)
+		return nil
+	}
+	if newObject(of.group(), of.kind) == nil {
 		r.ignored[of.kind]++
 		return nil
 	}
-	if old := of.apiVersion == "karpenter.sh/v1beta1" || of.apiVersion == "karpenter.k8s.aws/v1beta1"; old {
-		r.problem(place, "apiVersion", "%s of %s: only v1 is read", of.kind, of.apiVersion)
-		return nil
-	}
+	return r.decode(place, doc, ps, of)
+}
+
+// decode reads an object of a kind that newObject has.
+func (r *Reader) decode(place string, doc []byte, ps parts, of typeMeta) error {
 	asJSON, err := toJSON(doc, ps)
 	if err != nil {
 		return fmt.Errorf("%s: %w", place, err)
 	}
-	if readable := json.Unmarshal(asJSON, object) == nil; !readable {
+	object := newObject(of.group(), of.kind)
+	unknown, mistake := strictly(asJSON, object)
+	if readable := mistake == nil; !readable {
 		r.unreadable(place, asJSON, func() runtime.Object { return newObject(of.group(), of.kind) }, of.kind)
 		return nil
 	}
+	if named, ok := object.(metav1.Object); ok {
+		if isNamespaced(of.kind) {
+			namespaced(named)
+		}
+		r.unknownFields(nameOf(of.kind, named), unknown)
+	}
 	r.Add(object)
 	return nil
+}
+
+// strictly reads JSON as the API server does: keys differ by case, and fields that the value does not have are returned. Fields of status are
+// not among them: only controllers write them, those of a newer cluster as well.
+func strictly(text []byte, value any) (unknown []string, err error) {
+	mistakes, err := kjson.UnmarshalStrict(text, value, kjson.DisallowUnknownFields)
+	for _, m := range mistakes {
+		if f := kjson.FieldError(nil); errors.As(m, &f) && !strings.HasPrefix(f.FieldPath(), "status.") {
+			unknown = append(unknown, f.FieldPath())
+		}
+	}
+	return unknown, err
 }
 
 func (r *Reader) list(place string, items part, of typeMeta) error {
@@ -208,18 +235,35 @@ func (p part) scalar() string {
 
 // into reads the value of a part.
 func (p part) into(value any) error {
-	text := p.text
-	if p.yaml {
-		asJSON, err := yamlToJSON(p.text)
-		if err != nil {
-			return err
-		}
-		ps, _, err := cutJSON(asJSON)
-		if err != nil {
-			return err
-		}
-		only, _ := ps.get(p.key)
-		text = only.text
+	text, err := p.json()
+	if err != nil {
+		return err
 	}
 	return json.Unmarshal(text, value)
+}
+
+// strictly reads the value of a part, and returns the fields that the value does not have.
+func (p part) strictly(value any) (unknown []string, err error) {
+	text, err := p.json()
+	if err != nil {
+		return nil, err
+	}
+	return strictly(text, value)
+}
+
+// json returns the value of a part as JSON.
+func (p part) json() ([]byte, error) {
+	if !p.yaml {
+		return p.text, nil
+	}
+	asJSON, err := yamlToJSON(p.text)
+	if err != nil {
+		return nil, err
+	}
+	ps, _, err := cutJSON(asJSON)
+	if err != nil {
+		return nil, err
+	}
+	only, _ := ps.get(p.key)
+	return only.text, nil
 }
