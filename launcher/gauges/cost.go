@@ -33,7 +33,7 @@ func NewCost(cache client.Reader, leading func() bool, types Types) (*Cost, erro
 		return nil, errors.New("gauges: a cache, whether we lead and instance types are required")
 	}
 	return &Cost{cache: cache, leading: leading, types: types, total: prometheus.NewDesc(
-		"karpenter_nodepools_cost_total", "What the nodes of a NodePool cost, in USD per hour, at current prices: instances, volumes, addresses and what the NodePool declares.", []string{"nodepool"}, nil,
+		"karpenter_nodepools_cost_total", "What the nodes of a NodePool cost, in USD per hour, at current prices: instances, volumes, addresses, surplus CPU of burstable instances and what the NodePool declares.", []string{"nodepool"}, nil,
 	)}, nil
 }
 
@@ -54,7 +54,7 @@ func (c *Cost) Collect(to chan<- prometheus.Metric) {
 			return
 		}
 	}
-	prices := map[string]map[place]float64{}
+	prices := map[string]map[place]priced{}
 	for i := range classes.Items {
 		class := classes.Items[i].DeepCopy()
 		types, err := c.types(ctx, class)
@@ -63,20 +63,20 @@ func (c *Cost) Collect(to chan<- prometheus.Metric) {
 		}
 		prices[class.Name] = pricesOf(types)
 	}
-	costs, declared := map[string]float64{}, map[string]float64{}
+	costs, declared := map[string]float64{}, map[string]catalog.Declared{}
 	for i := range pools.Items {
-		declared[pools.Items[i].Name], _ = catalog.NodeCost(pools.Items[i].Annotations) // The NodePool's condition reports the error.
+		declared[pools.Items[i].Name], _ = catalog.DeclaredCost(pools.Items[i].Annotations) // The NodePool's condition reports the error.
 	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		if ref := claim.Spec.NodeClassRef; ref != nil && claim.Status.ProviderID != "" {
 			name := claim.Labels[karpv1.NodePoolLabelKey]
-			costs[name] += prices[ref.Name][placeOf(claim)] + declared[name]
+			costs[name] += prices[ref.Name][placeOf(claim)].cost(claim, declared[name])
 		}
 	}
 	for i := range pools.Items {
 		name := pools.Items[i].Name
-		to <- gauge(c.total, costs[name], name)
+		to <- gauge(c.total, catalog.Micro(costs[name]), name)
 	}
 }
 
@@ -87,11 +87,25 @@ func placeOf(claim *karpv1.NodeClaim) place {
 	return place{claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.CapacityTypeLabelKey]}
 }
 
-func pricesOf(types []catalog.InstanceType) map[place]float64 {
-	out := map[place]float64{}
-	for _, t := range types {
-		for _, o := range t.Offerings {
-			out[place{t.Name, o.Zone, o.CapacityType}] = o.Price
+// priced is an offering's price with its instance type; zero if the class has no such offering.
+type priced struct {
+	price float64
+	of    *catalog.InstanceType
+}
+
+// cost returns what the claim's node costs while its pods request what the NodeClaim was planned with.
+func (p priced) cost(claim *karpv1.NodeClaim, declared catalog.Declared) float64 {
+	if p.of == nil {
+		return declared.NodeCost
+	}
+	return p.of.CostOf(p.price, declared, claim.Spec.Resources.Requests.Cpu().MilliValue()).Total()
+}
+
+func pricesOf(types []catalog.InstanceType) map[place]priced {
+	out := map[place]priced{}
+	for i := range types {
+		for _, o := range types[i].Offerings {
+			out[place{types[i].Name, o.Zone, o.CapacityType}] = priced{o.Price, &types[i]}
 		}
 	}
 	return out

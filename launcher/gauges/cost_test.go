@@ -11,8 +11,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -60,7 +62,7 @@ func TestCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const head = "# HELP karpenter_nodepools_cost_total What the nodes of a NodePool cost, in USD per hour, at current prices: instances, volumes, addresses and what the NodePool declares.\n# TYPE karpenter_nodepools_cost_total gauge\n"
+	const head = "# HELP karpenter_nodepools_cost_total What the nodes of a NodePool cost, in USD per hour, at current prices: instances, volumes, addresses, surplus CPU of burstable instances and what the NodePool declares.\n# TYPE karpenter_nodepools_cost_total gauge\n"
 	holds := func(want string) {
 		t.Helper()
 		if err := testutil.CollectAndCompare(cost, strings.NewReader(want)); err != nil {
@@ -83,6 +85,37 @@ karpenter_nodepools_cost_total{nodepool="empty"} 0
 	holds("")
 	if _, err := gauges.NewCost(nil, nil, nil); err == nil {
 		t.Error("no error without a cache")
+	}
+}
+
+// A burstable node costs what its pods are assumed to use beyond its baseline.
+func TestCostOfBurstable(t *testing.T) {
+	half := pool("half")
+	half.Annotations = map[string]string{catalog.BurstUseAnnotation: "50"}
+	objects := []client.Object{half, pool("all"), &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "good"}}}
+	for _, name := range []string{"half", "all"} {
+		c := claimOf(name, name, "good", "spot", "aws:///us-east-1a/i-1")
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1400m")}
+		objects = append(objects, c)
+	}
+	types := func(context.Context, *awsv1.EC2NodeClass) ([]catalog.InstanceType, error) {
+		return []catalog.InstanceType{{
+			Name: "m6i.large", Charges: catalog.Charges{Volumes: 0.02, BaselineCPU: 400, SurplusCPU: 0.05},
+			Offerings: []catalog.Offering{{Zone: "us-east-1a", CapacityType: "spot", Price: 0.12}},
+		}}, nil
+	}
+	cost, err := gauges.NewCost(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), func() bool { return true }, types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := testutil.CollectAndFormat(cost, expfmt.TypeTextPlain, "karpenter_nodepools_cost_total")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{nodepool="all"} 0.17`, `{nodepool="half"} 0.135`} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("%s is missing in:\n%s", want, got)
+		}
 	}
 }
 
