@@ -20,6 +20,8 @@ const (
 	ExitCodeAnnotation = "sim.slipway.dev/exit-code"
 	// StopsInAnnotation is how long the containers take to exit after SIGTERM.
 	StopsInAnnotation = "sim.slipway.dev/stops-in"
+	// HookTakesAnnotation is how long a preStop hook of the pod takes that asks a server or runs another program than sleep.
+	HookTakesAnnotation = "sim.slipway.dev/hook-takes"
 	// ImageSizeAnnotation is small, medium or large: how long the pod's images take to pull.
 	ImageSizeAnnotation = "sim.slipway.dev/image-size"
 )
@@ -177,28 +179,15 @@ func missingDevices(pod *corev1.Pod, node *corev1.Node) []string {
 	return slices.Compact(out)
 }
 
-// stopTime returns when the last container of a pod has exited, if the containers get SIGTERM at signaled.
-func (p *planner) stopTime(pod *corev1.Pod, plan podPlan, signaled time.Time) time.Time {
-	grace := 30 * time.Second
-	if pod.DeletionGracePeriodSeconds != nil {
-		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
-	}
-	if len(plan.containers) == 0 || signaled.Before(plan.containers[0].start) {
-		return signaled
-	}
-	needed, ok := annotatedDuration(pod, StopsInAnnotation)
-	if ok {
-		needed = p.source.Scale(needed)
+// stopping returns what the end of a pod's containers depends on, if the kubelet begins to stop them at signaled.
+func (p *planner) stopping(pod *corev1.Pod, plan podPlan, signaled time.Time) stopping {
+	out := stopping{pod: pod, plan: plan, source: p.source, signaled: signaled}
+	if said, ok := annotatedDuration(pod, StopsInAnnotation); ok {
+		out.needed = p.source.Scale(said)
 	} else {
-		needed = p.source.Draw(p.times.Stop, "stop", pod.Namespace+"/"+pod.Name)
+		out.needed = p.source.Draw(p.times.Stop, "stop", pod.Namespace+"/"+pod.Name)
 	}
-	hook := time.Duration(0)
-	for _, c := range pod.Spec.Containers {
-		if c.Lifecycle != nil && c.Lifecycle.PreStop != nil && c.Lifecycle.PreStop.Sleep != nil {
-			hook = max(hook, time.Duration(c.Lifecycle.PreStop.Sleep.Seconds)*time.Second)
-		}
-	}
-	return signaled.Add(min(p.source.Scale(grace), p.source.Scale(hook)+needed))
+	return out
 }
 
 func annotatedDuration(pod *corev1.Pod, key string) (time.Duration, bool) {

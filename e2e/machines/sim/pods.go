@@ -20,8 +20,6 @@ import (
 // podState is the kubelet's state of one pod.
 type podState struct {
 	view podView
-	// signaled is when the kubelet sent SIGTERM to the containers; zero until then.
-	signaled time.Time
 	// sent is the status that the writer was given last.
 	sent *corev1.PodStatus
 	// removed is true where the writer was asked to delete the pod.
@@ -116,7 +114,7 @@ func (k *kubelet) addPod(ctx context.Context, pod *corev1.Pod, now time.Time) *p
 	state := &podState{view: podView{pod: pod, hostIP: k.host.instance.PrivateIP}}
 	if over || pod.DeletionTimestamp != nil {
 		// The pod has no containers here, and only has to be deleted.
-		state.view.plan, state.signaled, state.view.stopped = podPlan{admitted: now, sandbox: now}, now, now
+		state.view.plan, state.view.signaled, state.view.stopped = podPlan{admitted: now, sandbox: now}, now, now
 		return state
 	}
 	if result := k.admit.Admit(&lifecycle.PodAdmitAttributes{Pod: onLinux(pod), OtherPods: k.others(now), Operation: lifecycle.AddOperation}); !result.Admit {
@@ -175,13 +173,14 @@ func (k *kubelet) stopIfDeleted(s *podState, now time.Time) {
 	if s.view.pod.DeletionTimestamp == nil || s.view.rejected != nil {
 		return
 	}
-	if s.signaled.IsZero() {
-		s.signaled = now
+	if s.view.signaled.IsZero() {
+		s.view.signaled = now
 	}
 	// A second deletion may have shortened the grace period.
-	at := k.planner.stopTime(s.view.pod, s.view.plan, s.signaled)
-	if s.view.stopped.IsZero() || at.Before(s.view.stopped) {
-		s.view.stopped = at
+	ending := k.planner.stopping(s.view.pod, s.view.plan, s.view.signaled)
+	stops := ending.stops()
+	if at := ending.last(stops); s.view.stopped.IsZero() || at.Before(s.view.stopped) {
+		s.view.stops, s.view.stopped = stops, at
 	}
 }
 

@@ -23,7 +23,10 @@ type podView struct {
 	pod      *corev1.Pod
 	plan     podPlan
 	rejected *rejection
-	// stopped is when the last container has exited after a deletion; zero where no deletion was requested.
+	// signaled is when the kubelet began to stop the containers, stops are their ends by name, and stopped is the last of them; zero where
+	// no deletion was requested.
+	signaled      time.Time
+	stops         map[string]containerStop
 	stopped       time.Time
 	hostIP, podIP string
 }
@@ -71,7 +74,7 @@ func (v podView) phaseAt(now time.Time) corev1.PodPhase {
 		return corev1.PodSucceeded
 	}
 	for _, c := range v.plan.containers {
-		if now.Before(c.start) {
+		if !v.hasStarted(c, now) {
 			return corev1.PodPending
 		}
 	}
@@ -100,13 +103,21 @@ func (v podView) end() time.Time {
 	return last
 }
 
+// hasStarted reports whether the container has started. A pod that is being stopped starts no other container.
+func (v podView) hasStarted(c containerPlan, now time.Time) bool {
+	return !now.Before(c.start) && (v.signaled.IsZero() || !v.signaled.Before(c.start))
+}
+
 // exitCode returns the container's exit code: its own, 0 for a graceful stop, 137 for one that was killed or never started.
 func (v podView) exitCode(c containerPlan) int32 {
+	stop, stopped := v.stops[c.name]
 	switch {
+	case stopped:
+		return stop.code
 	case !c.finish.IsZero() && (v.stopped.IsZero() || !c.finish.After(v.stopped)):
 		return c.exitCode
-	case !v.stopped.IsZero() && v.stopped.Before(c.start):
-		return 137
+	case !v.signaled.IsZero() && v.signaled.Before(c.start):
+		return killed
 	default:
 		return 0
 	}
@@ -119,7 +130,7 @@ func (v podView) containerStatus(c containerPlan, now time.Time) corev1.Containe
 	case !end.IsZero():
 		code, reason, started := v.exitCode(c), "Completed", c.start
 		switch {
-		case end.Before(c.start):
+		case !v.hasStarted(c, now):
 			reason, started = "ContainerStatusUnknown", end
 		case code != 0:
 			reason = "Error"
@@ -130,7 +141,7 @@ func (v podView) containerStatus(c containerPlan, now time.Time) corev1.Containe
 		out.ContainerID = id
 		// An init container that did its work counts as ready.
 		out.Ready = code == 0 && !c.finish.IsZero() && v.isInit(c)
-	case now.Before(c.start):
+	case !v.hasStarted(c, now):
 		reason := "ContainerCreating"
 		if len(v.plan.inits) > 0 && !v.isInit(c) {
 			reason = "PodInitializing"
@@ -156,7 +167,9 @@ func (v podView) containerEnd(c containerPlan, now time.Time) time.Time {
 	if c.sidecar && v.over(now) {
 		end = v.end()
 	}
-	if !v.stopped.IsZero() && (end.IsZero() || v.stopped.Before(end)) {
+	if stop, ok := v.stops[c.name]; ok {
+		end = stop.at
+	} else if !v.stopped.IsZero() && (end.IsZero() || v.stopped.Before(end)) {
 		end = v.stopped
 	}
 	if end.IsZero() || now.Before(end) {
@@ -220,8 +233,9 @@ func (v podView) readiness(now time.Time) (since time.Time, reason, message stri
 	since = v.initialized()
 	var unready []string
 	for _, c := range v.plan.containers {
-		since = later(since, c.ready)
-		if now.Before(c.ready) {
+		end := v.containerEnd(c, now)
+		since = later(later(since, c.ready), end)
+		if now.Before(c.ready) || !end.IsZero() || !v.hasStarted(c, now) {
 			unready = append(unready, c.name)
 		}
 	}
@@ -230,7 +244,7 @@ func (v podView) readiness(now time.Time) (since time.Time, reason, message stri
 		return since, "PodCompleted", ""
 	case v.over(now):
 		return since, "PodFailed", ""
-	case now.Before(since):
+	case now.Before(since), len(unready) > 0:
 		return since, "ContainersNotReady", "containers with unready status: [" + strings.Join(unready, " ") + "]"
 	}
 	return since, "", ""
@@ -271,6 +285,9 @@ func (v podView) nextChange(now time.Time) time.Time {
 	}
 	at(v.plan.sandbox)
 	at(v.stopped)
+	for _, stop := range v.stops {
+		at(stop.at)
+	}
 	for _, c := range slices.Concat(v.plan.inits, v.plan.containers) {
 		at(c.start)
 		at(c.ready)
