@@ -16,7 +16,7 @@ import (
 // newDemoCommand returns the command that demonstrates slipway step by step and fails if a step does not succeed.
 func newDemoCommand(name *string) *cobra.Command {
 	var output, binDir string
-	speed := 5.0
+	divisor := speed(5)
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch pods go from Pending to Running on nodes that slipway plans, launches and pre-binds",
@@ -33,7 +33,7 @@ func newDemoCommand(name *string) *cobra.Command {
 			}
 			report, err := demo.Run(cmd.Context(), demo.Config{
 				// Scheduler and launcher use real time: they get EC2's two minutes in full.
-				Sandbox:  sandbox.Config{Name: *name, BinDir: binDir, Speed: speed, ManagedNodes: 1, Addons: true, SpotNotice: 2 * time.Minute},
+				Sandbox:  sandbox.Config{Name: *name, BinDir: binDir, Speed: float64(divisor), ManagedNodes: 1, Addons: true, SpotNotice: 2 * time.Minute},
 				Out:      cmd.OutOrStdout(),
 				JSON:     output == "json",
 				Terminal: term.IsTerminal(int(os.Stdout.Fd())),
@@ -48,7 +48,7 @@ func newDemoCommand(name *string) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text prints each step, json prints one object at the end")
-	cmd.Flags().Float64Var(&speed, "speed", speed, "divides the delays of machines and of AWS")
+	cmd.Flags().Var(&divisor, "speed", "divides the delays of machines and of AWS")
 	cmd.Flags().StringVar(&binDir, "bin-dir", "", "folder of slipway-scheduler and slipway-launcher (default: beside this program)")
 	return cmd
 }

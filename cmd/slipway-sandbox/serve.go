@@ -31,17 +31,14 @@ func (t *target) client() (*aws.Client, error) {
 // newServeCommand returns the command that runs the AWS alone: no cluster, and no machine for an instance.
 func newServeCommand() *cobra.Command {
 	var listen, cluster string
-	var speed float64
+	divisor := speed(1)
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Short:   "Run the sandbox's AWS alone on a port, without a cluster and without machines",
 		Example: "  slipway-sandbox aws serve --listen 127.0.0.1:4566 --cluster prod\n  slipway-sandbox aws --endpoint http://127.0.0.1:4566 quota on-demand 64",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if speed < 1 {
-				return fmt.Errorf("--speed %v: want at least 1", speed)
-			}
-			server, err := aws.New(aws.Config{Listen: listen, ClusterName: cluster, Clock: clock.New(speed), Seed: 1})
+			server, err := aws.New(aws.Config{Listen: listen, ClusterName: cluster, Clock: clock.New(float64(divisor)), Seed: 1})
 			if err != nil {
 				return err
 			}
@@ -52,6 +49,6 @@ func newServeCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address to serve on; port 0 is any free one")
 	cmd.Flags().StringVar(&cluster, "cluster", "slipway", "name of the EKS cluster that subnets, security groups, role and queue are for")
-	cmd.Flags().Float64Var(&speed, "speed", 1, "divide all delays by this")
+	cmd.Flags().Var(&divisor, "speed", "divide all delays by this")
 	return cmd
 }

@@ -47,7 +47,8 @@ func newUpCommand(name *string) *cobra.Command {
 	flags.StringVar(&cfg.AWSListen, "aws-listen", "", "address that AWS listens on (default a free port on loopback)")
 	flags.StringVar(&cfg.AWSEndpoint, "aws-endpoint", "", "URL of another AWS to stand on, such as LocalStack's or moto's (default the sandbox's own)")
 	flags.StringVar(&cfg.Machines, "machines", "sim", "machines behind the instances: sim (simulated kubelets) or kubelet (real ones, on Linux as root)")
-	flags.Float64Var(&cfg.Speed, "speed", 1, "divide the delays of AWS and of machines by this")
+	cfg.Speed = 1
+	flags.Var((*speed)(&cfg.Speed), "speed", "divide the delays of AWS and of machines by this")
 	flags.IntVar(&cfg.ManagedNodes, "managed-nodes", 1, "nodes of an EKS managed node group")
 	flags.BoolVar(&cfg.Addons, "addons", true, "run what EKS runs in every cluster: aws-node, kube-proxy, coredns")
 	flags.StringVar(&interruptions, "spot-interruptions", "0/h", "spot instances that AWS takes away per hour, such as 6/h")
