@@ -2,6 +2,7 @@ package roll
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -49,6 +50,38 @@ func DueOf(claim *karpv1.NodeClaim, window time.Duration, now time.Time) Due {
 	return Due{Why: Expired, Since: soft, Message: "expires at " + end.UTC().Format(time.RFC3339)}
 }
 
+// slowest is how long a new node may take to become initialized: a move that waits for it is called off a minute later.
+const slowest = 9 * time.Minute
+
+// Unproven returns why no node of a NodePool may be replaced yet: a node of the present template is not initialized for long, and none of the
+// present template ever was. Each replacement would be such a node. It is empty where nothing is known against the template. claims are those
+// of the NodePool.
+func Unproven(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, now time.Time) string {
+	var stuck *karpv1.NodeClaim
+	hash := ""
+	for _, c := range claims {
+		young := now.Sub(c.CreationTimestamp.Time) < slowest
+		initialized := conditions.ClaimIs(c, karpv1.ConditionTypeInitialized)
+		if young && !initialized || c.DeletionTimestamp != nil || conditions.ClaimIs(c, karpv1.ConditionTypeDrifted) {
+			continue
+		}
+		if hash == "" {
+			hash = pool.Hash()
+		}
+		switch {
+		case c.Annotations[karpv1.NodePoolHashAnnotationKey] != hash:
+		case initialized:
+			return ""
+		case stuck == nil || c.Name < stuck.Name:
+			stuck = c
+		}
+	}
+	if stuck == nil {
+		return ""
+	}
+	return fmt.Sprintf("NodeClaim %s of NodePool %s has not been initialized within %s, and no other node of the present template has", stuck.Name, pool.Name, slowest)
+}
+
 // Candidate is a node that must be replaced.
 type Candidate struct {
 	// Claim and Node are its objects.
@@ -62,16 +95,22 @@ type Candidate struct {
 	Unready bool
 	// Protection is what blocks the node.
 	Protection disruption.Block
+	// Unproven is why no node of the NodePool may be replaced yet; empty where nothing is known against it.
+	Unproven string
 }
 
 // Blocked returns what blocks the candidate; empty where nothing does. Pods do not block a drifted node with a termination
 // grace period, as in Karpenter: its user has limited their protection. Pods do block a node that only expires soon, because
 // the expiry itself will end their protection.
 func (c Candidate) Blocked() string {
-	if c.Protection.ByPods && c.Due.Why == Drifted && c.Claim.Spec.TerminationGracePeriod != nil {
-		return ""
+	unproven := c.Unproven
+	if c.Empty {
+		unproven = "" // It goes without a replacement.
 	}
-	return c.Protection.Why
+	if c.Protection.ByPods && c.Due.Why == Drifted && c.Claim.Spec.TerminationGracePeriod != nil {
+		return unproven
+	}
+	return cmp.Or(c.Protection.Why, unproven)
 }
 
 // Order sorts candidates in the order of their replacement: empty nodes, whose replacement moves no pod, then nodes that are

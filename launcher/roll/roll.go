@@ -146,17 +146,14 @@ func (r *Roller) candidates(ctx context.Context, now time.Time) ([]Candidate, er
 	for i := range pools.Items {
 		poolOf[pools.Items[i].Name] = &pools.Items[i]
 	}
-	var out []Candidate
+	claimsOf := map[string][]*karpv1.NodeClaim{}
 	for i := range claims.Items {
-		claim := &claims.Items[i]
-		pool := poolOf[claim.Labels[karpv1.NodePoolLabelKey]]
-		if pool != nil && pool.Spec.Replicas != nil {
-			continue // Package static replaces these.
-		}
-		window := expire.Window(claim, pool, r.config.Window)
-		if due := DueOf(claim, window, now); due.Why != "" && r.config.Ours(claim) {
-			out = append(out, Candidate{Claim: claim.DeepCopy(), Due: due})
-		}
+		name := claims.Items[i].Labels[karpv1.NodePoolLabelKey]
+		claimsOf[name] = append(claimsOf[name], &claims.Items[i])
+	}
+	var out []Candidate
+	for name, list := range claimsOf {
+		out = append(out, r.due(poolOf[name], list, now)...)
 	}
 	if len(out) == 0 {
 		return nil, nil
@@ -166,6 +163,27 @@ func (r *Roller) candidates(ctx context.Context, now time.Time) ([]Candidate, er
 		return nil, fmt.Errorf("listing PodDisruptionBudgets: %w", err)
 	}
 	return r.look(ctx, out, policies, now)
+}
+
+// due returns the nodes of a NodePool, which may be nil, that must be replaced.
+func (r *Roller) due(pool *karpv1.NodePool, claims []*karpv1.NodeClaim, now time.Time) []Candidate {
+	if pool != nil && pool.Spec.Replicas != nil {
+		return nil // Package static replaces these.
+	}
+	var out []Candidate
+	for _, claim := range claims {
+		if due := DueOf(claim, expire.Window(claim, pool, r.config.Window), now); due.Why != "" && r.config.Ours(claim) {
+			out = append(out, Candidate{Claim: claim.DeepCopy(), Due: due})
+		}
+	}
+	if len(out) == 0 || pool == nil {
+		return out
+	}
+	unproven := Unproven(pool, claims, now)
+	for i := range out {
+		out[i].Unproven = unproven
+	}
+	return out
 }
 
 // forget drops Events that were recorded long ago.

@@ -206,6 +206,9 @@ func (s *scene) node(d *datadriven.TestData, name string) {
 		Name: name, UID: types.UID(name), CreationTimestamp: metav1.Now(), Labels: map[string]string{karpv1.NodePoolLabelKey: s.arg(d, "pool")},
 	}}
 	claim.Status.NodeName = name
+	if pool := (&karpv1.NodePool{}); s.api.Get(s.t.Context(), client.ObjectKey{Name: s.arg(d, "pool")}, pool) == nil && !d.HasArg("drifted") {
+		claim.Annotations = map[string]string{karpv1.NodePoolHashAnnotationKey: pool.Hash()}
+	}
 	if !d.HasArg("joining") {
 		claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
 	}
