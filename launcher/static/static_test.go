@@ -144,20 +144,11 @@ func (s *scene) command(d *datadriven.TestData) string {
 	case "join":
 		s.join()
 	case "drift":
-		for i, c := range s.claims() {
-			if fmt.Sprint(i) < d.CmdArgs[0].Key {
-				c.StatusConditions().SetTrue(karpv1.ConditionTypeDrifted)
-				s.must(s.api.Status().Update(s.t.Context(), &c))
-			}
-		}
-	case "fail", "ended":
-		for _, c := range s.claims() {
-			if d.Cmd == "fail" && c.Status.NodeName == "" || d.Cmd == "ended" && c.Annotations["ending"] != "" {
-				c.Finalizers = nil
-				s.must(s.api.Update(s.t.Context(), &c))
-				s.must(client.IgnoreNotFound(s.api.Delete(s.t.Context(), &c)))
-			}
-		}
+		s.drift(d.CmdArgs[0].Key)
+	case "fail":
+		s.remove(func(c karpv1.NodeClaim) bool { return c.Status.NodeName == "" })
+	case "ended":
+		s.remove(func(c karpv1.NodeClaim) bool { return c.Annotations["ending"] != "" })
 	case "held":
 		s.held = !s.held
 	case "foreign":
@@ -170,6 +161,27 @@ func (s *scene) command(d *datadriven.TestData) string {
 		s.t.Fatalf("unknown command %s", d.Cmd)
 	}
 	return s.trace.String()
+}
+
+// drift makes the oldest n NodeClaims drifted.
+func (s *scene) drift(n string) {
+	for i, c := range s.claims() {
+		if fmt.Sprint(i) < n {
+			c.StatusConditions().SetTrue(karpv1.ConditionTypeDrifted)
+			s.must(s.api.Status().Update(s.t.Context(), &c))
+		}
+	}
+}
+
+// remove removes NodeClaims.
+func (s *scene) remove(which func(karpv1.NodeClaim) bool) {
+	for _, c := range s.claims() {
+		if which(c) {
+			c.Finalizers = nil
+			s.must(s.api.Update(s.t.Context(), &c))
+			s.must(client.IgnoreNotFound(s.api.Delete(s.t.Context(), &c)))
+		}
+	}
 }
 
 func (s *scene) pool(d *datadriven.TestData) {
