@@ -30,7 +30,7 @@ func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVarP(&s.files, "filename", "f", nil, "files or directories with Kubernetes objects in YAML or JSON; - for standard input")
 	f.BoolVar(&s.fromCluster, "from-cluster", false, "take the objects of the current kubeconfig context too")
 	f.StringVar(&s.instanceTypes, "instance-types", "", "file with the output of aws ec2 describe-instance-types (default: the built-in catalogue)")
-	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}} (default: the built-in on-demand prices)`)
+	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}, "usage": {USAGE TYPE: PRICE}} (default: the built-in on-demand prices)`)
 	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, else those of the objects)")
 	f.StringVar(&s.config, "config", "", "file with the scheduler's KubeSchedulerConfiguration: its plugins and default constraints (default: kube-scheduler's default profile)")
 	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")

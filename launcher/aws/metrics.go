@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/slipway-k8s/slipway/launcher/aws/pricelist"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -64,7 +64,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	m.builtinRates = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "slipway_aws_builtin_charges", Help: "1 while the built-in price of a usage type is used: of volumes, public IPv4 addresses and CPU credits.",
 	}, []string{"usage_type"})
-	m.charges(pricelist.UsageTypes()) // Until AWS answers.
+	m.charges(catalog.UsageTypes()) // Until AWS answers.
 	for _, part := range []string{partTypes, partOnDemand, partSpot, partCharges} {
 		m.refreshFails.WithLabelValues(part)
 	}
@@ -95,7 +95,7 @@ func (m *metrics) refreshed(part string, err error) error {
 
 // charges sets which usage types have built-in prices.
 func (m *metrics) charges(builtin []string) {
-	for _, usage := range pricelist.UsageTypes() {
+	for _, usage := range catalog.UsageTypes() {
 		m.builtinRates.WithLabelValues(usage).Set(0)
 	}
 	for _, usage := range builtin {

@@ -69,10 +69,10 @@ func TestProductPrice(t *testing.T) {
 // Each price of the sheet is set by its usage type, with the prefix of a region or none.
 func TestRateSheet(t *testing.T) {
 	sheet := newRateSheet()
-	if len(sheet.unset) != 7+5+1+1+3 {
-		t.Errorf("the sheet has %d prices: %v", len(sheet.unset), slices.Sorted(maps.Keys(sheet.unset)))
+	if len(catalog.UsageTypes()) != 7+5+1+1+3 {
+		t.Errorf("the sheet has %d prices: %v", len(catalog.UsageTypes()), catalog.UsageTypes())
 	}
-	for i, usage := range UsageTypes() {
+	for i, usage := range catalog.UsageTypes() {
 		prefix, unit := "", "any"
 		if i%2 == 0 {
 			prefix = "EUC1-"
@@ -82,7 +82,7 @@ func TestRateSheet(t *testing.T) {
 		}
 		sheet.read(parsed(t, usageOf(prefix+usage, unit, fmt.Sprint(1024*(i+1)))), "USD")
 	}
-	got, left := sheet.done()
+	got, left := sheet.Done()
 	if len(left) != 0 || len(sheet.faults) != 0 {
 		t.Errorf("left %v, faults %v", left, sheet.faults)
 	}
@@ -119,7 +119,7 @@ func TestRateSheetLeavesOut(t *testing.T) {
 	} {
 		sheet.read(parsed(t, p), "USD")
 	}
-	got, _ := sheet.done()
+	got, _ := sheet.Done()
 	if !got.Equal(catalog.BuiltinRates()) || len(sheet.faults) != 1 || !strings.HasPrefix(sheet.faults[0], "EBS:VolumeUsage.gp2: price \"-1\"") {
 		t.Errorf("rates %+v, faults %q", got, sheet.faults)
 	}

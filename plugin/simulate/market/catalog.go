@@ -150,6 +150,7 @@ func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
 	if class != nil {
 		settings = fromec2.NodeClass(class)
 	}
+	settings.Rates = b.market.Rates
 	why := b.classFault(class, settings)
 	types := make([]catalog.InstanceType, 0, len(b.market.Types))
 	left := 0

@@ -24,6 +24,8 @@ type Market struct {
 	OnDemand map[string]float64
 	// Spot is USD per hour by zone and instance type.
 	Spot map[string]map[string]float64
+	// Rates are the prices of what nodes use beside their instances; nil for the built-in ones.
+	Rates *catalog.Rates
 	// Zones are those in which every type is offered; empty if no file lists them and the objects have to (see Catalog).
 	Zones []string
 	// Notes are sentences about what was assumed.
@@ -36,7 +38,7 @@ type Market struct {
 type Files struct {
 	// InstanceTypes is the output of `aws ec2 describe-instance-types`.
 	InstanceTypes []byte
-	// Prices is {"on-demand": {TYPE: USD}, "spot": {ZONE: {TYPE: USD}}}.
+	// Prices is {"on-demand": {TYPE: USD}, "spot": {ZONE: {TYPE: USD}}, "usage": {USAGE TYPE: USD}}.
 	Prices []byte
 	// Zones is a list of names.
 	Zones []byte
@@ -78,6 +80,7 @@ func (m *Market) readPrices(text []byte) error {
 	var prices struct {
 		OnDemand map[string]*float64            `json:"on-demand"`
 		Spot     map[string]map[string]*float64 `json:"spot"`
+		Usage    map[string]*float64            `json:"usage"`
 	}
 	if err := json.Unmarshal(text, &prices); err != nil {
 		return fmt.Errorf("prices: %w", err)
@@ -89,6 +92,7 @@ func (m *Market) readPrices(text []byte) error {
 	for _, zone := range slices.Sorted(maps.Keys(prices.Spot)) {
 		m.Spot[zone] = m.valid("spot."+zone, prices.Spot[zone])
 	}
+	m.readRates(prices.Usage)
 	var none []string
 	for _, t := range m.Types {
 		if !m.sold(t.Name) {
@@ -99,6 +103,23 @@ func (m *Market) readPrices(text []byte) error {
 		m.problem("prices", "", "%d instance types have no price and are left out: %s", len(none), some(none, 5))
 	}
 	return nil
+}
+
+// readRates reads the prices by usage type. One that is not possible or not known is a problem, and the built-in one is used.
+func (m *Market) readRates(usage map[string]*float64) {
+	sheet := catalog.NewRateSheet()
+	for _, name := range slices.Sorted(maps.Keys(usage)) {
+		known, ok := sheet.Find(name)
+		switch usd := usage[name]; {
+		case !ok:
+			m.problem("prices", "usage."+name, "is not known: one of %s is expected", strings.Join(catalog.UsageTypes(), ", "))
+		case usd == nil || *usd <= 0:
+			m.problem("prices", "usage."+name, "must be more than zero: the built-in price is used")
+		default:
+			sheet.Set(known, *usd)
+		}
+	}
+	m.Rates, _ = sheet.Done()
 }
 
 // valid returns the prices that are possible.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
 
@@ -102,6 +103,39 @@ func TestRegion(t *testing.T) {
 	for zone, want := range map[string]string{"us-east-1a": "us-east-1", "us-gov-west-1b": "us-gov-west-1", "us-west-2-lax-1a": "us-west-2", "zone": "zone"} {
 		if got := region(zone); got != want {
 			t.Errorf("region of %s: %s, want %s", zone, got, want)
+		}
+	}
+}
+
+// What nodes use beside their instances has the prices of the file, and the built-in ones where it has none or an impossible one.
+func TestUsagePrices(t *testing.T) {
+	m, err := Read(Files{Prices: []byte(`{"on-demand": {"m5.large": 0.1}, "usage": {"EBS:VolumeUsage.gp3": 0.1, "EUC1-CPUCredits:t3": 0.06, "EBS:VolumeUsage.gp2": -1, "EBS:VolumeUsage.gp9": 1}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := problems(m.Problems)
+	for _, want := range []string{
+		"prices: usage.EBS:VolumeUsage.gp2: must be more than zero: the built-in price is used\n",
+		"prices: usage.EBS:VolumeUsage.gp9: is not known: one of CPUCredits:t3, ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("problems:\n%s\nwant %q", got, want)
+		}
+	}
+	want := catalog.BuiltinRates()
+	gp3 := want.Volumes["gp3"]
+	gp3.GiB = 0.1
+	want.Volumes["gp3"], want.SurplusCPU["t3"] = gp3, 0.06
+	if !m.Rates.Equal(want) {
+		t.Errorf("rates %+v, want %+v", m.Rates, want)
+	}
+	pool := &karpv1.NodePool{}
+	pool.Name = "default"
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Name: "nobody"}
+	state, _ := m.Catalog(&input.Objects{NodePools: []*karpv1.NodePool{pool}})
+	for _, it := range state.InstanceTypes["nobody"] {
+		if it.Charges.Volumes != catalog.Micro(20*0.1/catalog.HoursPerMonth) {
+			t.Errorf("%s: %+v, want 20 GiB at 0.1 USD per month", it.Name, it.Charges)
 		}
 	}
 }
