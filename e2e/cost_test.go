@@ -13,8 +13,8 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
-// A node costs its instance, the class's volume and what its NodePool declares. A declaration that cannot be read is reported on the NodePool, and
-// nodes are launched without it.
+// A node costs its instance, the class's volume and what its NodePool declares. Declarations that cannot be read are reported on the NodePool, and
+// nodes are launched without them.
 func TestNodeCost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "node-cost")
@@ -32,14 +32,16 @@ func TestNodeCost(t *testing.T) {
 	if price := view.ParseExpected(claim.Annotations[catalog.ExpectedAnnotation]).Price; math.Abs(price-cost.Total()) > 1e-4 {
 		t.Errorf("the NodeClaim costs %v, its parts %v", price, cost.Total())
 	}
-	w.change(func(p *karpv1.NodePool) { p.Annotations[catalog.NodeCostAnnotation] = "much" })
+	w.change(func(p *karpv1.NodePool) {
+		p.Annotations[catalog.NodeCostAnnotation], p.Annotations[catalog.BurstUseAnnotation] = "much", "most"
+	})
 	pool := &karpv1.NodePool{}
 	w.await(t, "the NodePool to report its unreadable cost", func() bool {
 		if err := w.client.Get(t.Context(), client.ObjectKey{Name: w.name}, pool); err != nil {
 			return false
 		}
 		c := pool.StatusConditions().Get(nodepool.ConditionNodeCost)
-		return c.IsFalse() && strings.Contains(c.Message, `"much"`)
+		return c.IsFalse() && strings.Contains(c.Message, `"much"`) && strings.Contains(c.Message, `"most"`)
 	})
 	w.deployment("more", 1, w.podSpec("1500m", "1Gi", nil))
 	w.awaitRunning(2)
