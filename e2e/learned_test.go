@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,6 +32,12 @@ func (w *world) tenant() client.Client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	// The API server takes a new RoleBinding from its watch, which is late on a busy machine.
+	w.await(w.t, "the tenant's rights to be in force", func() bool {
+		review := &authorizationv1.SelfSubjectAccessReview{}
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Namespace: w.name, Verb: "create", Resource: "pods"}
+		return c.Create(w.t.Context(), review) == nil && review.Status.Allowed
+	})
 	return c
 }
 
