@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -233,5 +235,44 @@ func (s *siege) flood(t *testing.T) {
 	shared.measured(t, "%d pods; another one was told after %.1f s, alone %.1f s", n, beside.Seconds(), alone.Seconds())
 	if most := 2*alone + 10*time.Second; beside > most {
 		t.Errorf("a pod of another namespace was told after %v why it has no node, at most %v is allowed", beside, most)
+	}
+}
+
+// karpenter renews a Lease of Karpenter's name in the attacker's namespace, as a Karpenter does: slipway goes on to manage every NodePool.
+func (s *siege) karpenter(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: "karpenter-leader-election"}}
+	renew := func() { lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()} }
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("karpenter-1"), LeaseDurationSeconds: new(int32(15))}
+	renew()
+	s.attack(t, lease)
+	renewals := 0
+	var group sync.WaitGroup
+	group.Go(func() {
+		for ctx.Err() == nil {
+			renew()
+			if err := s.editor.Update(ctx, lease); err == nil {
+				renewals++
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	})
+	// The launcher reads the Leases every ten seconds.
+	s.await(t, "slipway to read the Lease", func() bool {
+		log, err := os.ReadFile(s.LogFile(sandbox.Launcher))
+		return err == nil && (bytes.Contains(log, []byte(`is ignored: no service account of its namespace may create NodeClaims" lease="`+s.name+`/`)) ||
+			bytes.Contains(log, []byte(`"A Karpenter started or stopped`)))
+	})
+	took := s.launch()
+	stop()
+	group.Wait()
+	s.judge(t, fmt.Sprintf("%d renewals", renewals), took)
+	if err := persist(t.Context(), func() error { return client.IgnoreNotFound(s.editor.Delete(t.Context(), lease)) }); err != nil {
+		t.Fatal(err)
 	}
 }

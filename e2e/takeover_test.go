@@ -18,6 +18,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,12 +77,22 @@ func TestLiveKarpenterInAnyNamespaceAlone(t *testing.T) {
 		HolderIdentity: aws.String("karpenter-1"), LeaseDurationSeconds: aws.Int32(15),
 		RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Hour)},
 	}
-	w.create(lease)
+	// What Karpenter's chart installs.
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "platform-karpenter"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"karpenter.sh"}, Resources: []string{"nodeclaims", "nodeclaims/status"}, Verbs: []string{"create", "delete", "update", "patch"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "platform", Name: "karpenter"}},
+	}
+	w.create(role, binding, lease)
 	t.Cleanup(func() {
 		ctx, cancel := cleanupContext()
 		defer cancel()
-		if err := client.IgnoreNotFound(w.client.Delete(ctx, lease)); err != nil {
-			t.Error(err)
+		for _, o := range []client.Object{lease, binding, role} {
+			if err := client.IgnoreNotFound(w.client.Delete(ctx, o)); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	const live = "a live Karpenter holds Lease platform/karpenter-leader-election"

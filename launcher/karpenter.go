@@ -28,7 +28,7 @@ const (
 
 // neighbour detects a running Karpenter: two programs that launch for the same NodePools would buy everything twice. A Karpenter runs if
 // its Lease moves between two reads, as in client-go's leader election: renewTime is written by another machine's clock, and compared
-// with nothing but itself.
+// with nothing but itself. The Lease is in a namespace that a Karpenter may run in: a tenant may write one of that name as well.
 type neighbour struct {
 	reader   client.Reader
 	selector labels.Selector
@@ -38,8 +38,11 @@ type neighbour struct {
 	looked atomic.Bool
 	// lease is the namespace of the current Lease; nil while there is none.
 	lease atomic.Pointer[string]
-	// seen are the Leases of the last read, by namespace; nil before the first. It is the checking goroutine's.
-	seen map[string]renewal
+	// seen are the Leases of the last read, by namespace; nil before the first. ignored are the namespaces whose Leases are not Karpenter's, and
+	// rights are what that depends on. All are the checking goroutine's.
+	seen    map[string]renewal
+	ignored map[string]bool
+	rights  rights
 }
 
 // renewal is a Lease as it was last seen to change.
@@ -60,6 +63,7 @@ const (
 	gone state = iota
 	undecided
 	live
+	forged
 )
 
 func newNeighbour(reader client.Reader, handover string, changed func()) (*neighbour, error) {
@@ -97,12 +101,18 @@ func (n *neighbour) look(ctx context.Context, now time.Time) (decided bool) {
 	}
 	var namespace *string
 	decided = true
-	seen := make(map[string]renewal, len(list.Items))
+	seen, ignored := make(map[string]renewal, len(list.Items)), map[string]bool{}
 	for i := range list.Items {
 		lease := &list.Items[i]
-		r, state := n.renewed(lease, now)
+		r, state, err := n.judge(ctx, lease, now)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "The namespaces that a Karpenter may run in could not be read", "lease", klog.KObj(lease))
+			return n.looked.Load() // The last result stays.
+		}
 		seen[lease.Namespace] = r
 		switch {
+		case state == forged:
+			ignored[lease.Namespace] = true
 		case state == undecided:
 			decided = false
 		case state == live && (namespace == nil || lease.Namespace < *namespace):
@@ -110,6 +120,7 @@ func (n *neighbour) look(ctx context.Context, now time.Time) (decided bool) {
 		}
 	}
 	n.seen = seen
+	n.ignore(ctx, ignored)
 	if namespace == nil && !decided {
 		return false // The last result stays.
 	}
@@ -122,6 +133,32 @@ func (n *neighbour) look(ctx context.Context, now time.Time) (decided bool) {
 			"live", namespace != nil)
 	}
 	return decided
+}
+
+// judge returns what two reads of a Lease show, and that a Lease which moves is forged where no Karpenter may run in its namespace.
+func (n *neighbour) judge(ctx context.Context, lease *coordinationv1.Lease, now time.Time) (renewal, state, error) {
+	r, state := n.renewed(lease, now)
+	if state == gone {
+		return r, gone, nil
+	}
+	if err := n.rights.read(ctx, n.reader, now); err != nil {
+		return r, state, err
+	}
+	if !n.rights.in(lease.Namespace) {
+		return r, forged, nil
+	}
+	return r, state, nil
+}
+
+// ignore logs the namespaces whose Leases are ignored since this read.
+func (n *neighbour) ignore(ctx context.Context, namespaces map[string]bool) {
+	for namespace := range namespaces {
+		if !n.ignored[namespace] {
+			klog.FromContext(ctx).Info("A Lease has the name of Karpenter's and is ignored: no service account of its namespace may create NodeClaims",
+				"lease", klog.KRef(namespace, karpenterLease))
+		}
+	}
+	n.ignored = namespaces
 }
 
 // renewed compares a Lease with the last read. A Lease that was not there at the last read has a living holder.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,19 @@ func pool(labels map[string]string) *karpv1.NodePool {
 
 func claimOf(annotations map[string]string) *karpv1.NodeClaim {
 	return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "default-1", Annotations: annotations}}
+}
+
+// installed is what lets a Karpenter of the namespace create NodeClaims.
+func installed(namespace string) []client.Object {
+	return []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "karpenter-core"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"karpenter.sh"}, Resources: []string{"nodeclaims", "nodeclaims/status"}, Verbs: []string{"create", "delete", "patch"}},
+		}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "karpenter-core"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "karpenter-core"},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "karpenter"}},
+		},
+	}
 }
 
 // leases is an API server with Karpenter's Leases.
@@ -90,7 +104,7 @@ func TestLiveKarpenter(t *testing.T) {
 		{"kube-system", 0}, {"karpenter", -time.Minute}, {"platform", time.Minute}, {"somewhere", -24 * time.Hour},
 	} {
 		t.Run(c.namespace, func(t *testing.T) {
-			api := leases(karpenter(c.namespace, time.Unix(0, 0))).Build()
+			api := leases(append(installed(c.namespace), karpenter(c.namespace, time.Unix(0, 0)))...).Build()
 			beside(t, api, func(t *testing.T, n *neighbour) {
 				t.Helper()
 				renew(t, api, c.namespace, c.skew, 5*time.Second)
@@ -136,7 +150,7 @@ func TestKarpenterThatIsGone(t *testing.T) {
 		"in the future":     {[]client.Object{karpenter("karpenter", time.Unix(1<<32, 0))}, 15 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			beside(t, leases(c.objects...).Build(), func(t *testing.T, n *neighbour) {
+			beside(t, leases(append(installed("karpenter"), c.objects...)...).Build(), func(t *testing.T, n *neighbour) {
 				t.Helper()
 				time.Sleep(c.after / 2)
 				if ok, why := n.manages(pool(nil)); c.after > 0 && (ok || !strings.Contains(why, "not done yet")) {
@@ -160,7 +174,7 @@ func TestKarpenterThatIsGone(t *testing.T) {
 func TestKarpenterComesAndGoes(t *testing.T) {
 	now, changes := time.Now(), 0
 	var broken error
-	api := leases().WithInterceptorFuncs(interceptor.Funcs{
+	api := leases(installed("karpenter")...).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, o client.ObjectList, opts ...client.ListOption) error {
 			return errors.Join(broken, c.List(ctx, o, opts...))
 		},

@@ -55,6 +55,8 @@ func launcherNeeds() []need {
 		{"subjectaccessreviews", "create", "launcher/metricsserver.go", "filters.WithAuthenticationAndAuthorization"},
 		{"servicecidrs", "get", "launcher/cluster.go", "ServiceCIDRs().Get("},
 		{"leases", "list", "launcher/karpenter.go", "karpenterLease"},
+		{"clusterroles", "list", "launcher/karpenterrights.go", "rbacv1.ClusterRoleList"},
+		{"clusterrolebindings", "list", "launcher/karpenterrights.go", "rbacv1.ClusterRoleBindingList"},
 		{"leases", "get", "launcher/leadership/leadership.go", "coordinationv1.Lease"},
 		{"leases", "list watch", "launcher/join/lease.go", "coordinationv1.Lease"},
 		{"leases", "create", "launcher/join/lease.go", "Client.Create(ctx, lease)"},
