@@ -16,8 +16,10 @@ PURE := ./cmd/slipway ./internal/disruption ./internal/disruption/conditions ./i
 # What only a host with containerd can run has a target of its own.
 KUBELETS := ./e2e/kubelets
 KIND := ./e2e/kind
+# What runs Karpenter's own controller has a target of its own: it is built first, which takes minutes.
+KARPENTER := ./e2e/karpenter
 # All others are tested with the race detector.
-OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND)),$(shell go list ./...))
+OTHERS = $(filter-out $(patsubst ./%,github.com/slipway-k8s/slipway/%,$(APISERVER) $(PURE) $(KUBELETS) $(KIND) $(KARPENTER)),$(shell go list ./...))
 
 # Many tests wait more than they compute: twice as many packages as processors run beside each other, and eight tests of one.
 BESIDE = -p $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN)) -parallel 8
@@ -103,6 +105,19 @@ bench-kubelet: build kubelet ## Measure the figures of docs/benchmarks.md on rea
 .PHONY: bench-kubelet-table
 bench-kubelet-table: ## Print the medians of what bench-kubelet has measured; CELLS=regexp FILE=path
 	@go test -count 1 -v $(KUBELETS) $(FIGURES) -bench.table
+
+.PHONY: karpenter
+karpenter: ## Build Karpenter's own controller and a stock kube-scheduler into bin/ (minutes, the first time)
+	go build -modfile=e2e/karpenter/karpenter.mod -o bin/karpenter github.com/aws/karpenter-provider-aws/cmd/controller
+	go build -o bin/kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler
+
+.PHONY: karpenter-on-sandbox
+karpenter-on-sandbox: build karpenter ## Run Karpenter's own controller, unchanged, on the sandbox's AWS: launches, an interruption, consolidation (three minutes); PODS=300 SPEED=4 (1 is EC2's)
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 30m -v -run '^TestKarpenter$$' $(KARPENTER) -karpenter.pods=$(or $(PODS),300) -karpenter.speed=$(or $(SPEED),4)
+
+.PHONY: beside-karpenter
+beside-karpenter: build karpenter ## Measure slipway and Karpenter with a stock kube-scheduler one after the other, each alone on a sandbox at EC2's speed; PODS=300 ROUNDS=1
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -count 1 -timeout 0 -v -run '^$$' -bench Beside -benchtime 1x $(KARPENTER) -karpenter.pods=$(or $(PODS),300) -karpenter.rounds=$(or $(ROUNDS),1)
 
 .PHONY: kind-image
 kind-image: ## Build kind's node image, and kind, from source into bin/kind, where no registry can be reached (Linux, root; apt: debootstrap gcc libc6-dev)

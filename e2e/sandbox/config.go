@@ -37,6 +37,8 @@ const (
 type Config struct {
 	// BinDir is the folder of slipway-scheduler and slipway-launcher.
 	BinDir string
+	// WithoutSlipway starts neither scheduler nor launcher, for others in their place.
+	WithoutSlipway bool
 	// Name is the sandbox's; empty means the first free one of sandbox, sandbox-2, and so on.
 	Name string
 	// Speed divides the delays of AWS and of machines; 0 means 1.
@@ -134,7 +136,7 @@ func (c *Config) validate() error {
 		errs = append(errs, fmt.Errorf("kubeconfig %s exists already, and it may be your only way to another cluster", c.KubeconfigPath))
 	}
 	for _, name := range []string{Scheduler, Launcher} {
-		if _, err := os.Stat(c.binary(name)); err != nil {
+		if _, err := os.Stat(c.binary(name)); err != nil && !c.WithoutSlipway {
 			errs = append(errs, fmt.Errorf("%w: build it with `make build`", err))
 		}
 	}

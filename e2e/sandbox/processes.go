@@ -37,6 +37,9 @@ func (s *Sandbox) Socket() string { return s.socket(Launcher) }
 func (s *Sandbox) socket(launcher string) string { return s.path(launcher + ".sock") }
 
 func (s *Sandbox) startLaunchers(ctx context.Context) (string, error) {
+	if s.cfg.WithoutSlipway {
+		return "", nil
+	}
 	for n := range s.cfg.Replicas {
 		if err := s.startLauncher(ctx, Replica(Launcher, n+1)); err != nil {
 			return "", err
@@ -75,6 +78,9 @@ func (s *Sandbox) startLauncher(ctx context.Context, name string) error {
 }
 
 func (s *Sandbox) startSchedulers(ctx context.Context) (string, error) {
+	if s.cfg.WithoutSlipway {
+		return "", nil
+	}
 	for n := range s.cfg.Replicas {
 		if err := s.startScheduler(ctx, n+1); err != nil {
 			return "", err

@@ -61,11 +61,20 @@ func TestKarpentersSuitesAreOfItsVersion(t *testing.T) {
 	}
 }
 
+// Karpenter's controller that runs on the sandbox's AWS is of the version whose API slipway has.
+func TestKarpentersControllerIsOfItsVersion(t *testing.T) {
+	const karpenter = "sigs.k8s.io/karpenter"
+	ours, controllers := required(t, "go.mod")[karpenter], required(t, "e2e/karpenter/karpenter.mod")[karpenter]
+	if ours == "" || ours != controllers {
+		t.Errorf("e2e/karpenter/karpenter.mod has %s %q, want %q as in go.mod", karpenter, controllers, ours)
+	}
+}
+
 // A release is built, signed and checked with one version of Go: the toolchain line of go.mod.
 func TestOneToolchain(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^toolchain (go1\.\d+\.\d+)$`)
 	first := ""
-	for _, name := range []string{"go.mod", "go.release.mod", "internal/release/attest/go.mod", "e2e/karpentersuite/suites.mod"} {
+	for _, name := range []string{"go.mod", "go.release.mod", "internal/release/attest/go.mod", "e2e/karpentersuite/suites.mod", "e2e/karpenter/karpenter.mod"} {
 		text, err := os.ReadFile(filepath.Join(moduleRoot(t), name))
 		if err != nil {
 			t.Fatal(err)

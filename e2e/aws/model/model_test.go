@@ -20,8 +20,9 @@ func query(service, action string, parameters ...string) wire.Request {
 	return wire.Request{Service: service, Action: action, Params: wire.NewParams(form)}
 }
 
-func document(service, action, body string) wire.Request {
-	return wire.Request{Service: service, Action: action, Protocol: wire.JSON, Body: []byte(body)}
+// document is a request of SQS.
+func document(action, body string) wire.Request {
+	return wire.Request{Service: "sqs", Action: action, Protocol: wire.JSON, Body: []byte(body)}
 }
 
 func TestCheck(t *testing.T) {
@@ -63,17 +64,17 @@ func TestCheck(t *testing.T) {
 		"members of IAM": {query("iam", "CreateInstanceProfile", "InstanceProfileName=a", "Tags.member.1.Key=k", "Tags.member.2.Key=l", "Tags.member.2.Value=v"), []string{
 			"ValidationError: The request must contain the parameter Tags.member.1.Value",
 		}},
-		"a good document":                      {document("sqs", "ReceiveMessage", `{"QueueUrl":"q","MaxNumberOfMessages":10,"MessageAttributeNames":["All"],"AttributeNames":[]}`), nil},
-		"message attributes by their old name": {document("sqs", "ReceiveMessage", `{"QueueUrl":"q","AttributeNames":["SentTimestamp","All"]}`), nil},
-		"message attributes of a queue": {document("sqs", "GetQueueAttributes", `{"QueueUrl":"q","AttributeNames":["SenderId"]}`), []string{
+		"a good document":                      {document("ReceiveMessage", `{"QueueUrl":"q","MaxNumberOfMessages":10,"MessageAttributeNames":["All"],"AttributeNames":[]}`), nil},
+		"message attributes by their old name": {document("ReceiveMessage", `{"QueueUrl":"q","AttributeNames":["SentTimestamp","All"]}`), nil},
+		"message attributes of a queue": {document("GetQueueAttributes", `{"QueueUrl":"q","AttributeNames":["SenderId"]}`), []string{
 			"ValidationException: Invalid value 'SenderId' for AttributeNames.1. Expecting one of All, Policy, VisibilityTimeout, MaximumMessageSize, MessageRetentionPeriod, ApproximateNumberOfMessages, ApproximateNumberOfMessagesNotVisible, CreatedTimestamp, LastModifiedTimestamp, QueueArn, ApproximateNumberOfMessagesDelayed, DelaySeconds, ReceiveMessageWaitTimeSeconds, RedrivePolicy, FifoQueue, ContentBasedDeduplication, KmsMasterKeyId, KmsDataKeyReusePeriodSeconds, DeduplicationScope, FifoThroughputLimit, RedriveAllowPolicy, SqsManagedSseEnabled",
 		}},
-		"a bad document": {document("sqs", "ReceiveMessage", `{"MaxNumberOfMessages":"10","Wait":1}`), []string{
+		"a bad document": {document("ReceiveMessage", `{"MaxNumberOfMessages":"10","Wait":1}`), []string{
 			"ValidationException: Invalid value '10' for MaxNumberOfMessages. Expecting a number",
 			"ValidationException: The parameter Wait is not recognized",
 			"ValidationException: The request must contain the parameter QueueUrl",
 		}},
-		"a map":                       {document("sqs", "CreateQueue", `{"QueueName":"q","Attributes":{"DelaySeconds":"1"},"tags":{"a":"b"}}`), nil},
+		"a map":                       {document("CreateQueue", `{"QueueName":"q","Attributes":{"DelaySeconds":"1"},"tags":{"a":"b"}}`), nil},
 		"an unknown operation":        {query("ec2", "RunAway", "Colour=red"), nil},
 		"a form where the SDK writes": {query("sqs", "GetQueueUrl", "Colour=red"), nil},
 	} {

@@ -49,10 +49,14 @@ func TestStops(t *testing.T) {
 		"another program":         {grace: 30, stopsIn: "1s", hooks: map[string]*corev1.LifecycleHandler{"app": exec("nginx", "-s", "quit")}, want: map[string]end{"app": {1, 0}}},
 		"a server that answers":   {grace: 30, stopsIn: "1s", hooks: map[string]*corev1.LifecycleHandler{"app": httpGet}, takes: "4s", want: map[string]end{"app": {5, 0}}},
 		"ten times as fast":       {grace: 30, stopsIn: "10s", hooks: map[string]*corev1.LifecycleHandler{"app": sleepHook(25)}, speed: 10, want: map[string]end{"app": {3, killed}}},
-		"a sidecar waits for its turn": {grace: 30, stopsIn: "3s", sidecar: true,
-			hooks: map[string]*corev1.LifecycleHandler{"app": sleepHook(10)}, want: map[string]end{"app": {13, 0}, "proxy": {16, 0}}},
-		"a sidecar's hook runs meanwhile": {grace: 30, stopsIn: "3s", sidecar: true,
-			hooks: map[string]*corev1.LifecycleHandler{"app": sleepHook(10), "proxy": sleepHook(12)}, want: map[string]end{"app": {13, 0}, "proxy": {16, 0}}},
+		"a sidecar waits for its turn": {
+			grace: 30, stopsIn: "3s", sidecar: true,
+			hooks: map[string]*corev1.LifecycleHandler{"app": sleepHook(10)}, want: map[string]end{"app": {13, 0}, "proxy": {16, 0}},
+		},
+		"a sidecar's hook runs meanwhile": {
+			grace: 30, stopsIn: "3s", sidecar: true,
+			hooks: map[string]*corev1.LifecycleHandler{"app": sleepHook(10), "proxy": sleepHook(12)}, want: map[string]end{"app": {13, 0}, "proxy": {16, 0}},
+		},
 		"no time is left for the sidecar": {grace: 10, stopsIn: "30s", sidecar: true, want: map[string]end{"app": {10, killed}, "proxy": {12, killed}}},
 	} {
 		t.Run(name, func(t *testing.T) {

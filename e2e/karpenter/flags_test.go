@@ -1,0 +1,24 @@
+package karpenter_test
+
+import (
+	"flag"
+	"strconv"
+	"testing"
+)
+
+// register adds the package's flags; TestMain calls it before it parses them.
+func register() {
+	flag.Float64("karpenter.speed", 1, "divide the delays of AWS and of machines by this")
+	flag.Int("karpenter.pods", 300, "pods of the Deployment")
+	flag.Int("karpenter.rounds", 1, "rounds of the comparison")
+}
+
+// number reads a flag.
+func number(tb testing.TB, name string) float64 {
+	tb.Helper()
+	n, err := strconv.ParseFloat(flag.Lookup("karpenter."+name).Value.String(), 64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,113 @@
+package karpenter_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
+	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
+)
+
+// patience is how long one step may take on a machine however busy.
+const patience = 8 * time.Minute
+
+func TestMain(m *testing.M) {
+	register()
+	flag.Parse()
+	log.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// cluster is a sandbox of its own for one test, with what was observed of it.
+type cluster struct {
+	*sandbox.Sandbox
+	t        testing.TB
+	client   client.Client
+	recorder *observe.Recorder
+	// processes are those that stand for the autoscaler and the scheduler.
+	processes []string
+	// pods is the size of the Deployment.
+	pods int
+	// children are the processes that are not slipway's.
+	children map[string]*supervise.Child
+}
+
+// start brings a sandbox up whose nodes Karpenter launches, or slipway.
+func start(tb testing.TB, autoscaler string) *cluster {
+	tb.Helper()
+	tell := func(text string) { fmt.Fprintln(os.Stderr, text) }
+	sb, err := sandbox.Start(tb.Context(), sandbox.Config{
+		Speed: number(tb, "speed"), BinDir: binaries(), WithoutSlipway: autoscaler == karpenter, ManagedNodes: 1, Progress: tell, Notice: tell,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := &cluster{Sandbox: sb, children: map[string]*supervise.Child{}, t: tb, pods: int(number(tb, "pods")), processes: []string{sandbox.Launcher, sandbox.Scheduler}}
+	ctx, cancel := context.WithCancel(context.Background())
+	tb.Cleanup(func() {
+		cancel() // The watches end first: kube-apiserver waits for them.
+		if err := sb.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	if c.client, err = client.New(sb.RESTConfig(), client.Options{Scheme: scheme.Scheme}); err != nil {
+		tb.Fatal(err)
+	}
+	if c.recorder, err = observe.New(sb.RESTConfig()); err != nil {
+		tb.Fatal(err)
+	}
+	if err := c.recorder.Start(ctx); err != nil {
+		tb.Fatal(err)
+	}
+	if autoscaler == karpenter {
+		c.processes = []string{karpenter, stockScheduler}
+		c.startKarpenter(ctx)
+	}
+	return c
+}
+
+func binaries() string {
+	if dir := os.Getenv("SLIPWAY_BIN_DIR"); dir != "" {
+		return dir
+	}
+	return filepath.Join("..", "..", "bin")
+}
+
+// await waits until done says so, asking at every change of the cluster, and ends the test after patience with what there is then.
+func (c *cluster) await(what string, done func() bool) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	err := c.recorder.Await(ctx, what, done)
+	if err == nil {
+		return
+	}
+	for _, cl := range c.recorder.Claims() {
+		if !cl.Deleted.Seen() {
+			c.t.Logf("NodeClaim %s: %+v", cl.Object.Name, cl.Object.Status.Conditions)
+		}
+	}
+	left := 0
+	for _, p := range c.recorder.Pods() {
+		if !p.Deleted.Seen() && p.Object.Status.Phase != corev1.PodRunning && left < 5 {
+			left++
+			c.t.Logf("pod %s/%s on node %q is %s: %+v", p.Object.Namespace, p.Object.Name, p.Object.Spec.NodeName, p.Object.Status.Phase, p.Object.Status.Conditions)
+		}
+	}
+	for _, name := range c.processes {
+		c.t.Logf("end of the log of %s:\n%s", name, c.Tail(name, 30))
+	}
+	c.t.Fatalf("not within %s: %s: %v", patience, what, err)
+}
