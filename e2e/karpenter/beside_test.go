@@ -81,7 +81,7 @@ func measure(b *testing.B, autoscaler string) figures {
 	return out
 }
 
-// median is that of each figure by itself.
+// median is that of each figure by itself; of two in the middle it is the larger.
 func median(of []figures) figures {
 	middle := func(get func(figures) float64) float64 {
 		var all []float64
