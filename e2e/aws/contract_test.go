@@ -16,7 +16,13 @@ func post(t *testing.T, server *aws.Server, form string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIARAW/20260101/us-east-1/ec2/aws4_request, SignedHeaders=host, Signature="+strings.Repeat("0", 64))
+	return sent(t, request, "ec2")
+}
+
+// sent signs a request to a service in form only, sends it and returns the answer's body.
+func sent(t *testing.T, request *http.Request, service string) string {
+	t.Helper()
+	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIARAW/20260101/us-east-1/"+service+"/aws4_request, SignedHeaders=host, Signature="+strings.Repeat("0", 64))
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,8 @@ package aws_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -67,18 +69,25 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// Karpenter asks for the attributes of messages by the name that the parameter once had.
+// Karpenter asks for the attributes of messages by the name that the parameter once had. The SDK has deprecated it.
 func TestMessageAttributesByTheirOldName(t *testing.T) {
 	server := start(t, nil)
-	client := sqsClient(server)
 	if err := server.SendRaw("one"); err != nil {
 		t.Fatal(err)
 	}
-	got := receive(t, client, &sqs.ReceiveMessageInput{
-		QueueUrl: queueURL(t, client), AttributeNames: []sqstypes.QueueAttributeName{"SentTimestamp"}, MessageAttributeNames: []string{"All"},
-	})
-	if len(got) != 1 || len(got[0].Attributes) != 1 || got[0].Attributes["SentTimestamp"] == "" {
-		t.Errorf("got %+v, want one message with its SentTimestamp", got)
+	body := fmt.Sprintf(`{"QueueUrl": %q, "AttributeNames": ["SentTimestamp"], "MessageAttributeNames": ["All"]}`, awssdk.ToString(queueURL(t, sqsClient(server))))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL(), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage")
+	request.Header.Set("Content-Type", "application/x-amz-json-1.0")
+	var got struct {
+		Messages []struct{ Attributes map[string]string }
+	}
+	answer := sent(t, request, "sqs")
+	if err := json.Unmarshal([]byte(answer), &got); err != nil || len(got.Messages) != 1 || len(got.Messages[0].Attributes) != 1 || got.Messages[0].Attributes["SentTimestamp"] == "" {
+		t.Errorf("got %s (%v), want one message with its SentTimestamp", answer, err)
 	}
 }
 

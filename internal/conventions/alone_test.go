@@ -15,11 +15,7 @@ func TestEndToEndTestsThatDisturbOthersAreNamed(t *testing.T) {
 		if f.dir() != "e2e" || !f.isTest() {
 			continue
 		}
-		for _, d := range f.file.Decls {
-			function, ok := d.(*ast.FuncDecl)
-			if !ok || !strings.HasPrefix(function.Name.Name, "Test") || function.Name.Name == "TestMain" {
-				continue
-			}
+		for _, function := range testsOf(f) {
 			named, parallel := strings.HasSuffix(function.Name.Name, "Alone"), callsParallel(function)
 			switch {
 			case named && parallel:
@@ -36,6 +32,17 @@ func TestEndToEndTestsThatDisturbOthersAreNamed(t *testing.T) {
 	if alone == 0 || beside == 0 {
 		t.Errorf("found %d tests that run alone and %d that run beside others, want some of both", alone, beside)
 	}
+}
+
+// testsOf returns the test functions of a file.
+func testsOf(f source) []*ast.FuncDecl {
+	var out []*ast.FuncDecl
+	for _, d := range f.file.Decls {
+		if function, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(function.Name.Name, "Test") && function.Name.Name != "TestMain" {
+			out = append(out, function)
+		}
+	}
+	return out
 }
 
 // callsParallel reports whether the function calls t.Parallel, in a subtest or itself.
