@@ -40,6 +40,8 @@ type containerPlan struct {
 	exitCode             int32
 }
 
+func (c containerPlan) readyAt(now time.Time) bool { return !c.ready.IsZero() && !now.Before(c.ready) }
+
 // podPlan is an admitted pod's future unless the pod is deleted. It follows from the times of admission and of the machine's
 // network, and from the images on the machine.
 type podPlan struct {
@@ -93,6 +95,9 @@ func (p *planner) plan(pod *corev1.Pod, now time.Time, node *corev1.Node) podPla
 				plan.exitCode = int32(code)
 			}
 		}
+		if (c.ReadinessProbe != nil || c.StartupProbe != nil) && isPause(c.Image) {
+			plan.ready = time.Time{}
+		}
 		out.containers = append(out.containers, plan)
 	}
 	return out
@@ -128,6 +133,14 @@ func (p *planner) container(pod *corev1.Pod, c corev1.Container, from time.Time)
 		}
 	}
 	return containerPlan{name: c.Name, image: c.Image, start: start, ready: ready}
+}
+
+// isPause reports whether an image is Kubernetes' pause container, under whatever registry: nothing in it answers a probe.
+func isPause(image string) bool {
+	name := image[strings.LastIndex(image, "/")+1:]
+	name, _, _ = strings.Cut(name, "@")
+	name, _, _ = strings.Cut(name, ":")
+	return name == "pause"
 }
 
 // pulled returns when the image of c is on the machine. Pulls run in parallel, and pods with the same image wait for one

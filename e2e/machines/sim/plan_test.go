@@ -55,6 +55,36 @@ func TestOneImageIsPulledOnce(t *testing.T) {
 	}
 }
 
+// The pause container answers no probe: its pod runs and is never ready. Other images answer as soon as they have started.
+func TestPauseAnswersNoProbe(t *testing.T) {
+	now := time.Unix(1000, 0)
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{}}}
+	for _, c := range []struct {
+		image     string
+		readiness *corev1.Probe
+		ready     bool
+	}{
+		{"registry.k8s.io/pause:3.10", nil, true},
+		{"registry.k8s.io/pause:3.10", probe, false},
+		{"public.ecr.aws/eks-distro/kubernetes/pause@sha256:0", probe, false},
+		{"pause", probe, false},
+		{"localhost:5000/pauses", probe, true},
+		{"nginx:1", probe, true},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: c.image, ReadinessProbe: c.readiness}}}}
+		p := planner{images: map[string]time.Time{}}
+		status := podView{pod: pod, plan: p.plan(pod, now, &corev1.Node{})}.statusAt(now.Add(time.Hour))
+		if status.Phase != corev1.PodRunning || status.ContainerStatuses[0].Ready != c.ready {
+			t.Errorf("image %s, probe %t: phase %s, container ready %t, want %t", c.image, c.readiness != nil, status.Phase, status.ContainerStatuses[0].Ready, c.ready)
+		}
+		for _, condition := range status.Conditions {
+			if condition.Type == corev1.PodReady && (condition.Status == corev1.ConditionTrue) != c.ready {
+				t.Errorf("image %s, probe %t: condition Ready is %s", c.image, c.readiness != nil, condition.Status)
+			}
+		}
+	}
+}
+
 // A Job's pod with a sidecar is over when its work is, and its sidecar ends well.
 func TestSidecarsEndWithTheirPod(t *testing.T) {
 	now := time.Unix(1000, 0)

@@ -151,7 +151,7 @@ func (v podView) containerStatus(c containerPlan, now time.Time) corev1.Containe
 		out.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(c.start)}
 		out.ContainerID, out.ImageID = id, "sim/"+c.image
 		out.Started = new(true)
-		out.Ready = !now.Before(c.ready)
+		out.Ready = c.readyAt(now)
 	}
 	return out
 }
@@ -235,7 +235,7 @@ func (v podView) readiness(now time.Time) (since time.Time, reason, message stri
 	for _, c := range v.plan.containers {
 		end := v.containerEnd(c, now)
 		since = later(later(since, c.ready), end)
-		if now.Before(c.ready) || !end.IsZero() || !v.hasStarted(c, now) {
+		if !c.readyAt(now) || !end.IsZero() || !v.hasStarted(c, now) {
 			unready = append(unready, c.name)
 		}
 	}
