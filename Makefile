@@ -39,7 +39,7 @@ demo: build ## Watch pods go from Pending to Running on nodes that slipway plans
 
 .PHONY: test
 test: build ## Run all tests: units and scenarios with the race detector, and end to end on sandboxes beside them
-	$(MAKE) --no-print-directory -j 3 test-race test-alone test-beside
+	$(MAKE) --no-print-directory -j 4 test-race test-alone-a-l test-alone-m-z test-beside
 
 # The end-to-end tests wait more than they compute, and units compute: they run beside each other, and units take what is left of the processors.
 .PHONY: test-race
@@ -48,10 +48,14 @@ test-race:
 	nice -n 10 go test $(BESIDE) -timeout 20m $(PURE)
 	cd $(ATTEST) && go test -timeout 20m ./...
 
-# Tests that disturb others, one after the other in a sandbox of their own.
-.PHONY: test-alone
-test-alone:
-	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -run 'Alone$$' ./e2e
+# Tests that disturb others, one after the other. Each half of them, by name, has a sandbox of its own.
+.PHONY: test-alone-a-l
+test-alone-a-l:
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -run '^Test[A-L].*Alone$$' ./e2e
+
+.PHONY: test-alone-m-z
+test-alone-m-z:
+	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 25m -run '^Test[M-Z].*Alone$$' ./e2e
 
 # Tests that disturb no others; then the other packages that have a sandbox.
 .PHONY: test-beside

@@ -33,7 +33,7 @@ func launcherSettings(gates string) []byte { return fmt.Appendf(nil, "featureGat
 
 // cluster is the sandbox that all tests of the process share. Each test has NodePools and a namespace of its own. Tests that disturb others, such
 // as by killing a process or denying an AWS service, have names that end in Alone and run one after the other. All others run beside each other.
-// `make test` runs each of the two groups in a process of its own.
+// `make test` runs the groups in processes of their own.
 type cluster struct {
 	*sandbox.Sandbox
 	client   client.WithWatch

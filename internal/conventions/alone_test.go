@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The end-to-end tests run in two processes with a sandbox each: those that disturb others, one after the other, and all others beside each
-// other. A name says in which one a test is, and the Makefile picks by it.
+// The end-to-end tests run in processes with a sandbox each: those that disturb others, one after the other, and all others beside each other. A
+// name says to which group a test belongs, and the Makefile picks by it.
 func TestEndToEndTestsThatDisturbOthersAreNamed(t *testing.T) {
 	_, files := tree(t)
 	alone, beside := 0, 0
