@@ -16,6 +16,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/e2e/sandbox"
 	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 )
@@ -202,15 +203,7 @@ func TestSpotBecomesSpotWithItsGateOnlyAlone(t *testing.T) {
 	if w.node(large.Object.Status.NodeName).Cordoned.Seen() {
 		t.Error("a spot node was to be moved to another without the gate")
 	}
-	t.Cleanup(func() {
-		if err := errors.Join(w.gates(featureGates), w.Kill("launcher")); err != nil && !errors.Is(err, supervise.ErrNotRunning) {
-			t.Error(err)
-		}
-	})
-	if err := w.gates("NodeRepair=true,SpotToSpotConsolidation=true"); err != nil {
-		t.Fatal(err)
-	}
-	w.kill("launcher")
+	w.restartWith(launcherSettings("NodeRepair=true,SpotToSpotConsolidation=true"))
 	w.await(t, "the large node to be gone and all pods to be ready", func() bool { return claimGone(w.cluster, large) && w.ready() == 2 })
 	w.keptAvailable(2)
 	for _, c := range w.claimsOf(w.name) {
@@ -220,7 +213,17 @@ func TestSpotBecomesSpotWithItsGateOnlyAlone(t *testing.T) {
 	}
 }
 
-// gates writes the feature gates of the next launcher that starts.
-func (w *world) gates(gates string) error {
-	return os.WriteFile(w.settings, launcherSettings(gates), 0o600)
+// restartWith restarts the launcher with these settings, and with the ordinary ones when the test has ended.
+func (w *world) restartWith(settings []byte) {
+	w.t.Helper()
+	w.t.Cleanup(func() {
+		err := errors.Join(os.WriteFile(w.settings, launcherSettings(featureGates), 0o600), w.Kill(sandbox.Launcher))
+		if err != nil && !errors.Is(err, supervise.ErrNotRunning) {
+			w.t.Error(err)
+		}
+	})
+	if err := os.WriteFile(w.settings, settings, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	w.kill(sandbox.Launcher)
 }

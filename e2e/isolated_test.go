@@ -1,13 +1,10 @@
 package e2e_test
 
 import (
-	"errors"
-	"os"
 	"testing"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +13,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/sandbox"
-	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
 )
 
 // deleteClass deletes an EC2NodeClass and waits until it is gone.
@@ -41,7 +37,7 @@ func givenProfile(t *testing.T, name string) {
 	t.Helper()
 	c := iam.New(iam.Options{
 		Region: sandbox.Region, BaseEndpoint: awssdk.String(shared.AWSEndpoint()),
-		Credentials: credentials.NewStaticCredentialsProvider("AKIASOMEBODY", "secret", ""),
+		Credentials: somebody(),
 	})
 	_, err := c.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: &name})
 	if err != nil {
@@ -60,15 +56,7 @@ func TestIsolatedVPCAlone(t *testing.T) {
 	// Every test creates this class, which has a role, again.
 	w.deleteClass(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	givenProfile(t, "isolated-nodes")
-	t.Cleanup(func() {
-		if err := errors.Join(w.gates(featureGates), w.Kill(sandbox.Launcher)); err != nil && !errors.Is(err, supervise.ErrNotRunning) {
-			t.Error(err)
-		}
-	})
-	if err := os.WriteFile(w.settings, append(launcherSettings(featureGates), "isolatedVPC: true\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.kill(sandbox.Launcher)
+	w.restartWith(append(launcherSettings(featureGates), "isolatedVPC: true\n"...))
 	before := len(shared.AWS().Calls())
 	awaitReady(t)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: awsv1.EC2NodeClassSpec{

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/slipway-k8s/slipway/e2e/sandbox/supervise"
 )
 
 // scraped is the status that GET /metrics with a token is answered with, by a launcher that serves TLS; 0 while it does not.
@@ -62,16 +59,12 @@ func TestMetricsAreForThoseWhoMayReadThemAlone(t *testing.T) {
 	t.Cleanup(func() {
 		ctx, cancel := cleanupContext()
 		defer cancel()
-		err := errors.Join(w.client.Delete(ctx, binding), w.client.Delete(ctx, reader), w.gates(featureGates), w.Kill("launcher"))
-		if err != nil && !errors.Is(err, supervise.ErrNotRunning) {
+		if err := errors.Join(w.client.Delete(ctx, binding), w.client.Delete(ctx, reader)); err != nil {
 			t.Error(err)
 		}
 	})
 	tenant, prometheus := w.tokenOf("tenant"), w.tokenOf("prometheus")
-	if err := os.WriteFile(w.settings, append(launcherSettings(featureGates), "metricsAuthentication: true\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.kill("launcher")
+	w.restartWith(append(launcherSettings(featureGates), "metricsAuthentication: true\n"...))
 	for begin := time.Now(); scraped(t, "") == 0; time.Sleep(100 * time.Millisecond) {
 		if time.Since(begin) > mostPatience {
 			t.Fatalf("the launcher serves no TLS after %s", mostPatience)

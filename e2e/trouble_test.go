@@ -134,6 +134,11 @@ func (w *world) logHas(texts ...string) {
 	})
 }
 
+// somebody is a user of the account beside the launcher.
+func somebody() awssdk.CredentialsProvider {
+	return credentials.NewStaticCredentialsProvider("AKIASOMEBODY", "secret", "")
+}
+
 // Somebody deletes the launch templates, and Amazon releases new AMIs and deprecates the old: the next launch does not care.
 func TestLaunchTemplatesDeletedAndImagesReleasedAlone(t *testing.T) {
 	w := newWorld(t, "templates")
@@ -142,7 +147,7 @@ func TestLaunchTemplatesDeletedAndImagesReleasedAlone(t *testing.T) {
 	w.awaitRunning(1)
 	client := ec2.New(ec2.Options{
 		Region: sandbox.Region, BaseEndpoint: awssdk.String(shared.AWSEndpoint()),
-		Credentials: credentials.NewStaticCredentialsProvider("AKIASOMEBODY", "secret", ""),
+		Credentials: somebody(),
 	})
 	all, err := client.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{})
 	if err != nil || len(all.LaunchTemplates) == 0 {
