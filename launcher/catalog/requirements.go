@@ -242,3 +242,14 @@ func (s Set) String() string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// ListText formats values of a label for people, eight at most.
+func ListText(values []string) string {
+	switch n := len(values); {
+	case n == 0:
+		return "none"
+	case n > 8:
+		return fmt.Sprintf("[%s and %d more]", strings.Join(values[:8], " "), n-8)
+	}
+	return "[" + strings.Join(values, " ") + "]"
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +46,11 @@ func Incompatible(pool *karpv1.NodePool, types []catalog.InstanceType) string {
 	for _, key := range slices.Sorted(maps.Keys(requirements)) {
 		values := valuesOf(types, key)
 		if !slices.ContainsFunc(values, requirements[key].Has) && (len(values) > 0 || !requirements[key].Absent) {
-			return fmt.Sprintf("spec.template.spec.requirements: %s %s: the instance types of EC2NodeClass %s have %s", key, requirements[key], class, some(values))
+			have := "no such label"
+			if len(values) > 0 {
+				have = catalog.ListText(values)
+			}
+			return fmt.Sprintf("spec.template.spec.requirements: %s %s: the instance types of EC2NodeClass %s have %s", key, requirements[key], class, have)
 		}
 	}
 	return fmt.Sprintf("spec.template.spec.requirements: no instance type of EC2NodeClass %s meets all of them; each alone is met", class)
@@ -94,16 +97,4 @@ func valuesOf(types []catalog.InstanceType, key string) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
-}
-
-// some lists values for people, eight at most.
-func some(values []string) string {
-	const most = 8
-	switch n := len(values); {
-	case n == 0:
-		return "no such label"
-	case n > most:
-		return fmt.Sprintf("[%s and %d more]", strings.Join(values[:most], " "), n-most)
-	}
-	return "[" + strings.Join(values, " ") + "]"
 }

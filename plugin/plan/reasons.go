@@ -192,11 +192,11 @@ func (mk *market) allows(p *pool, key string, asked catalog.Set) string {
 	case len(values) == 0:
 		return fmt.Sprintf("no node of the pool has the label %s", key)
 	case key == corev1.LabelTopologyZone || key == labelZoneID:
-		return fmt.Sprintf("EC2NodeClass %s has subnets and types of the pool in %s only", p.NodeClass, listText(values))
+		return fmt.Sprintf("EC2NodeClass %s has subnets and types of the pool in %s only", p.NodeClass, catalog.ListText(values))
 	case limited:
-		return fmt.Sprintf("the pool allows %s and its types have %s", setText(set), listText(values))
+		return fmt.Sprintf("the pool allows %s and its types have %s", setText(set), catalog.ListText(values))
 	}
-	return "types of the pool have " + listText(values)
+	return "types of the pool have " + catalog.ListText(values)
 }
 
 // offered are the values of the key over the offers of the pool, sorted.

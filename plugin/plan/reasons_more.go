@@ -168,7 +168,7 @@ func (ex *explainer) noTypes(p *pool) string {
 		}
 		values := valuesOf(p, list, k)
 		if !slices.ContainsFunc(values, p.reqs[k].Has) && (len(values) > 0 || !p.reqs[k].Absent) {
-			return fmt.Sprintf("the pool requires %s %s; EC2NodeClass %s offers %s", k, setText(p.reqs[k]), p.NodeClass, listText(values))
+			return fmt.Sprintf("the pool requires %s %s; EC2NodeClass %s offers %s", k, setText(p.reqs[k]), p.NodeClass, catalog.ListText(values))
 		}
 	}
 	return "the requirements of the pool leave no instance type"

@@ -29,17 +29,6 @@ func setText(s catalog.Set) string {
 	return s.String()
 }
 
-// listText prints the first values.
-func listText(values []string) string {
-	switch n := len(values); {
-	case n == 0:
-		return "none"
-	case n > 8:
-		return fmt.Sprintf("[%s and %d more]", strings.Join(values[:8], " "), n-8)
-	}
-	return "[" + strings.Join(values, " ") + "]"
-}
-
 // figure prints a quantity for a human: 95.69, 1.5Gi, 4.
 func figure(name corev1.ResourceName, n int64) string {
 	switch name {
