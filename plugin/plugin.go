@@ -15,6 +15,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/hooks"
@@ -134,6 +136,9 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 			return fmt.Errorf("%s: args.adopt: %s is a profile of this scheduler: name another's", NodeLaunchName, name)
 		}
 	}
+	if err := p.launchesFirst(s.Scheduler.Profiles); err != nil {
+		return err
+	}
 	if err := p.observe(s.Informers); err != nil {
 		return err
 	}
@@ -156,6 +161,25 @@ func (p *Plugin) Install(ctx context.Context, s Scheduler) error {
 			},
 		},
 	})
+}
+
+// launchesFirst returns an error where preferLaunch would have no effect, because a profile preempts before it launches.
+func (p *Plugin) launchesFirst(built profile.Map) error {
+	if p.args.PreferLaunch == nil {
+		return nil
+	}
+	for _, name := range p.served {
+		for _, pl := range built[name].ListPlugins().PostFilter.Enabled {
+			if pl.Name == NodeLaunchName {
+				break
+			}
+			if pl.Name == names.DefaultPreemption {
+				return fmt.Errorf("checking profile %s: %s args.preferLaunch: plugins.postFilter has %s before %s, want it after",
+					name, NodeLaunchName, names.DefaultPreemption, NodeLaunchName)
+			}
+		}
+	}
+	return nil
 }
 
 // Run works until the context ends. Call it once, after Install and before or while the scheduler runs.

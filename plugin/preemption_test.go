@@ -1,11 +1,19 @@
 package plugin_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/kubernetes/pkg/scheduler"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/slipway-k8s/slipway/plugin"
 )
 
 // A pod that can preempt does, as Kubernetes' users expect; below preferLaunch a pod gets a node instead.
@@ -50,5 +58,29 @@ func TestPreemptOrLaunch(t *testing.T) {
 				t.Errorf("victim: %v", err)
 			}
 		})
+	}
+}
+
+// Where DefaultPreemption comes first, preferLaunch would have no effect: that is said at the start, not found out later.
+func TestPreferLaunchNeedsItsOrder(t *testing.T) {
+	t.Parallel()
+	client := fake.NewClientset()
+	factory := scheduler.NewInformerFactory(client, 0)
+	p, err := plugin.New(plugin.Options{Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles := sample(t, "../manifests/scheduler/beside.yaml", "preferLaunch: 100")
+	recorder := events.NewFakeRecorder(1)
+	sched, err := scheduler.New(t.Context(), client, factory, nil, func(string) events.EventRecorderLogger { return recorder },
+		scheduler.WithProfiles(profiles...), scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
+			plugin.NodeLaunchName: p.NodeLaunch, plugin.NodeReserveName: p.NodeReserve,
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.Install(t.Context(), plugin.Scheduler{Scheduler: sched, Profiles: profiles, Informers: factory, Client: client, Recorder: recorder})
+	if want := "args.preferLaunch: plugins.postFilter has DefaultPreemption before NodeLaunch"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
