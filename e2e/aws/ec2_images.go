@@ -30,6 +30,7 @@ type (
 		ENA         bool                `xml:"enaSupport"`
 		IMDS        string              `xml:"imdsSupport"`
 		Platform    string              `xml:"platformDetails"`
+		PlatformOf  string              `xml:"platform,omitempty"`
 		Usage       string              `xml:"usageOperation"`
 		Tags        wire.Set[tagXML]    `xml:"tagSet"`
 	}
@@ -69,7 +70,7 @@ func (s *Server) describeImages(_ context.Context, r request) (any, error) {
 			return wire.Tagged(i.Tags, fixed(map[string]string{
 				"architecture": i.Arch, "creation-date": wire.Timestamp(i.Created), "description": i.Description, "hypervisor": "xen",
 				"image-id": i.ID, "image-type": "machine", "is-public": "true", "name": i.Name, "owner-alias": i.Alias, "owner-id": i.Owner,
-				"platform": "", "root-device-name": i.RootDevice, "root-device-type": "ebs", "state": "available", "virtualization-type": "hvm",
+				"platform": i.platform(), "root-device-name": i.RootDevice, "root-device-type": "ebs", "state": "available", "virtualization-type": "hvm",
 			}))
 		},
 		pages: wire.Pages{Min: 1, Max: 1000},
@@ -95,12 +96,36 @@ func (i image) deprecated() time.Time {
 	return i.Deprecated
 }
 
+// platform is windows for AMIs of Windows and empty for others, as in EC2.
+func (i image) platform() string {
+	if i.Windows {
+		return "windows"
+	}
+	return ""
+}
+
+// details is the platform as the bill names it.
+func (i image) details() string {
+	if i.Windows {
+		return "Windows"
+	}
+	return "Linux/UNIX"
+}
+
+// usage is the operation of RunInstances on the bill (EC2 user guide, "AMI billing information fields").
+func (i image) usage() string {
+	if i.Windows {
+		return "RunInstances:0002"
+	}
+	return "RunInstances"
+}
+
 func (i image) shape() imageXML {
 	return imageXML{
 		ID: i.ID, Location: "amazon/" + i.Name, State: "available", OwnerID: i.Owner, OwnerAlias: i.Alias,
 		Created: wire.Timestamp(i.Created), Deprecated: wire.Timestamp(i.deprecated()), Public: true,
 		Arch: i.Arch, Type: "machine", Name: i.Name, Description: i.Description, RootType: "ebs", RootName: i.RootDevice,
 		Devices: wire.NewSet(deviceXML{i.RootDevice, ebsXML{fixedID("snap", i.Name), i.RootGiB, true, "gp3", false}}),
-		Virtual: "hvm", Hypervisor: "xen", ENA: true, IMDS: "v2.0", Platform: "Linux/UNIX", Usage: "RunInstances", Tags: tagSet(i.Tags),
+		Virtual: "hvm", Hypervisor: "xen", ENA: true, IMDS: "v2.0", Platform: i.details(), PlatformOf: i.platform(), Usage: i.usage(), Tags: tagSet(i.Tags),
 	}
 }

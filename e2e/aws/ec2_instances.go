@@ -48,6 +48,7 @@ type (
 		CPU         cpuXML               `xml:"cpuOptions"`
 		Metadata    metadataXML          `xml:"metadataOptions"`
 		Platform    string               `xml:"platformDetails"`
+		PlatformOf  string               `xml:"platform,omitempty"`
 		Reservation string               `xml:"capacityReservationId,omitempty"`
 		Wanted      *reservationWantXML  `xml:"capacityReservationSpecification"`
 	}
@@ -126,7 +127,7 @@ func (s *Server) instanceShape(m machine) instanceXML {
 		Monitoring: "disabled", Arch: m.Architecture, RootType: "ebs", RootName: m.rootDevice, Virtual: "hvm",
 		SpotRequest: m.spotRequest, Token: m.token, Tags: tagSet(m.tagsNow(time.Now())), Hypervisor: "xen", EBS: true, ENA: true,
 		CPU: cpuXML{info.Cores, info.VCPUs / max(1, info.Cores)}, Metadata: metadataXML{"applied", "required", "enabled"},
-		Platform: "Linux/UNIX",
+		Platform: image{Windows: m.Windows}.details(), PlatformOf: image{Windows: m.Windows}.platform(),
 	}
 	if m.CapacityType == Spot {
 		out.Lifecycle = "spot"

@@ -17,7 +17,9 @@ type image struct {
 	Arch, Owner, Alias    string
 	RootDevice            string
 	RootGiB               int64
-	Created               time.Time
+	// Windows says that the AMI runs Windows.
+	Windows bool
+	Created time.Time
 	// Deprecated is when it was or will be deprecated; zero means two years after its creation.
 	Deprecated time.Time
 	Tags       map[string]string
@@ -54,10 +56,11 @@ func releases() []release {
 	}
 }
 
-// The accounts that own the AMIs of Amazon and of Bottlerocket.
+// The accounts that own the AMIs of EKS, Bottlerocket and Windows.
 const (
 	amazonOwner       = "602401143452"
 	bottlerocketOwner = "092701018921"
+	windowsOwner      = "801119661308"
 )
 
 // lastAL2 is the last minor version of Kubernetes 1 for which EKS published AMIs of Amazon Linux 2.
@@ -86,6 +89,7 @@ func newImages(kubernetes string) (*images, error) {
 func (s *images) addRelease(version string, r release) {
 	s.addAL2023(version, r, s.releases)
 	s.addBottlerocket(version, r, s.releases)
+	s.addWindows(version, r, s.releases)
 	_, text, _ := strings.Cut(version, ".")
 	if minor, err := strconv.Atoi(text); err == nil && minor <= lastAL2 {
 		s.addAL2(version, r, s.releases)
@@ -169,6 +173,25 @@ func (s *images) addBottlerocket(version string, r release, number int) {
 				Description: "Bottlerocket OS " + r.bottlerocket,
 			}, names...)
 		}
+	}
+}
+
+// firstWindows2025 is the first minor version of Kubernetes 1 with AMIs of Windows Server 2025.
+const firstWindows2025 = 35
+
+// addWindows adds the AMIs of Windows Server. Parameters name the latest only.
+func (s *images) addWindows(version string, r release, number int) {
+	_, text, _ := strings.Cut(version, ".")
+	minor, err := strconv.Atoi(text)
+	for _, year := range []string{"2019", "2022", "2025"} {
+		if year == "2025" && (err != nil || minor < firstWindows2025) {
+			continue
+		}
+		name := fmt.Sprintf("Windows_Server-%s-English-Core-EKS_Optimized-%s", year, version)
+		s.add(image{
+			Name: name + "-" + r.at.Format("2006.01.02"), Arch: "x86_64", Owner: windowsOwner, Alias: "amazon", RootDevice: "/dev/sda1", RootGiB: 50,
+			Created: r.at, Windows: true, Description: "Microsoft Windows Server " + year + " Core EKS Optimized",
+		}, parameter{name: "/aws/service/ami-windows-latest/" + name + "/image_id", version: number})
 	}
 }
 

@@ -35,8 +35,9 @@ type Instance struct {
 	Zone, ZoneID string
 	// Architecture is EC2's name: x86_64 or arm64.
 	Architecture string
-	// ImageID is that of its AMI.
+	// ImageID is that of its AMI, Windows whether that runs Windows.
 	ImageID string
+	Windows bool
 	// CapacityType is Spot or OnDemand.
 	CapacityType string
 	// PrivateDNSName and PrivateIP are set after its end as well, when EC2 no longer lists them.

@@ -39,7 +39,7 @@ func (s *Server) start(l launch) (Instance, error) {
 	m := machine{
 		Instance: Instance{
 			ID: s.dice.id("i"), Type: l.info.Name, Zone: l.subnet.Zone, ZoneID: l.subnet.ZoneID,
-			Architecture: l.info.Arch, ImageID: l.image.ID, CapacityType: l.capacityType,
+			Architecture: l.info.Arch, ImageID: l.image.ID, Windows: l.image.Windows, CapacityType: l.capacityType,
 			PrivateDNSName: privateDNSName(s.cfg.Region, ip), PrivateIP: ip,
 			UserData: l.userData, LaunchTemplateName: l.template,
 			VCPU: l.info.VCPUs, MemoryMiB: l.info.MemoryMiB, GPUs: a.Count,

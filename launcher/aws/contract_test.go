@@ -3,6 +3,7 @@ package aws_test
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -157,7 +158,16 @@ func class() *awsv1.EC2NodeClass {
 func TestAliasesOnTheWire(t *testing.T) {
 	server := startAWS(t)
 	c := newCloud(t, server)
-	for _, alias := range []string{"al2023@latest", "bottlerocket@latest"} {
+	for alias, want := range map[string]struct {
+		architectures []string
+		os, build     string
+	}{
+		"al2023@latest":       {[]string{"amd64", "arm64"}, "linux", ""},
+		"bottlerocket@latest": {[]string{"amd64", "arm64"}, "linux", ""},
+		"windows2019@latest":  {[]string{"amd64"}, "windows", "10.0.17763"},
+		"windows2022@latest":  {[]string{"amd64"}, "windows", "10.0.20348"},
+		"windows2025@latest":  {[]string{"amd64"}, "windows", "10.0.26100"},
+	} {
 		of := class()
 		of.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: alias}}
 		status, err := c.Resolve(t.Context(), of)
@@ -169,12 +179,15 @@ func TestAliasesOnTheWire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		architectures := map[string]int{}
+		architectures := map[string]bool{}
 		for _, it := range types {
-			architectures[it.Labels["kubernetes.io/arch"]]++
+			architectures[it.Labels["kubernetes.io/arch"]] = true
+			if it.Labels["kubernetes.io/os"] != want.os || it.Labels["node.kubernetes.io/windows-build"] != want.build {
+				t.Errorf("%s: %s has the labels %v", alias, it.Name, it.Labels)
+			}
 		}
-		if architectures["amd64"] == 0 || architectures["arm64"] == 0 {
-			t.Errorf("%s: instance types by architecture: %v, AMIs %+v", alias, architectures, status.AMIs)
+		if got := slices.Sorted(maps.Keys(architectures)); !slices.Equal(got, want.architectures) {
+			t.Errorf("%s: instance types of the architectures %v, AMIs %+v", alias, got, status.AMIs)
 		}
 	}
 }

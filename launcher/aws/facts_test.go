@@ -25,7 +25,8 @@ func TestAliasParameters(t *testing.T) {
 		{"AL2", "latest", 3, "/aws/service/eks/optimized-ami/1.36/amazon-linux-2-gpu/recommended/image_id"},
 		{"AL2", "v20260101", 3, "/aws/service/eks/optimized-ami/1.36/amazon-linux-2-arm64/amazon-eks-arm64-node-1.36-v20260101/image_id"},
 		{"Bottlerocket", "v1.46.0", 4, "/aws/service/bottlerocket/aws-k8s-1.36-nvidia/arm64/1.46.0/image_id"},
-		{"Windows2022", "latest", 0, ""},
+		{"Windows2022", "latest", 1, "/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.36/image_id"},
+		{"Ubuntu", "latest", 0, ""},
 	} {
 		got := aliasParameters(tc.family, tc.version, "1.36")
 		found := slices.ContainsFunc(got, func(p imageParameter) bool { return p.name == tc.has })
@@ -79,7 +80,7 @@ func TestImagesPickByLabels(t *testing.T) {
 	for want, facts := range map[string]catalog.Facts{
 		"std": {Name: "m7g.large"}, "gpu": {Name: "g5.xlarge", GPUs: device}, "neuron": {Name: "inf2.xlarge", Neuron: device},
 	} {
-		if got, ok := images.pick(catalog.Labels(facts)); got != want || !ok {
+		if got, ok := images.pick(catalog.Labels(facts, catalog.FamilyAL2023)); got != want || !ok {
 			t.Errorf("%s runs %q, want %q", facts.Name, got, want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 )
 
@@ -26,6 +27,9 @@ const (
 	variantStandard
 	variantNVIDIA
 	variantNeuron
+	variantWindows2019
+	variantWindows2022
+	variantWindows2025
 )
 
 // requirements returns the variant's requirements on an instance type's labels: the standard AMI is for types without accelerators, each
@@ -41,9 +45,32 @@ func (v variant) requirements() []corev1.NodeSelectorRequirement {
 		return []corev1.NodeSelectorRequirement{{Key: awsv1.LabelInstanceGPUCount, Operator: exists}}
 	case variantNeuron:
 		return []corev1.NodeSelectorRequirement{{Key: awsv1.LabelInstanceAcceleratorCount, Operator: exists}}
+	case variantWindows2019:
+		return windowsRequirements(catalog.FamilyWindows2019)
+	case variantWindows2022:
+		return windowsRequirements(catalog.FamilyWindows2022)
+	case variantWindows2025:
+		return windowsRequirements(catalog.FamilyWindows2025)
 	case variantAny:
 	}
 	return nil
+}
+
+// windowsRequirements returns the labels of nodes with an AMI of Windows, as Karpenter writes them into the class's status.
+func windowsRequirements(family string) []corev1.NodeSelectorRequirement {
+	build, _ := catalog.WindowsBuild(family)
+	return []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{string(corev1.Windows)}},
+		{Key: corev1.LabelWindowsBuild, Operator: corev1.NodeSelectorOpIn, Values: []string{build}},
+	}
+}
+
+// windowsParameter is the parameter of the latest AMI of a year's Windows Server; there are no others (EKS user guide, "Retrieve recommended
+// Microsoft Windows AMI IDs").
+func windowsParameter(year, kubernetes string, v variant) []imageParameter {
+	return []imageParameter{{
+		fmt.Sprintf("/aws/service/ami-windows-latest/Windows_Server-%s-English-Core-EKS_Optimized-%s/image_id", year, kubernetes), []variant{v},
+	}}
 }
 
 // imageParameter is an SSM public parameter that names an AMI.
@@ -57,6 +84,12 @@ type imageParameter struct {
 func aliasParameters(family, version, kubernetes string) []imageParameter {
 	latest := version == awsv1.AliasVersionLatest
 	switch family {
+	case catalog.FamilyWindows2019:
+		return windowsParameter("2019", kubernetes, variantWindows2019)
+	case catalog.FamilyWindows2022:
+		return windowsParameter("2022", kubernetes, variantWindows2022)
+	case catalog.FamilyWindows2025:
+		return windowsParameter("2025", kubernetes, variantWindows2025)
 	case awsv1.AMIFamilyAL2023:
 		path := func(arch, kind string) string {
 			name := "recommended"

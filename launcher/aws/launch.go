@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/launcher/cloud"
 )
 
@@ -179,7 +180,7 @@ func (c *Cloud) buildRequest(ctx context.Context, in cloud.LaunchInput, options 
 		request.options[key] = o
 		image, ok := picked[o.InstanceType]
 		if !ok {
-			image, _ = images.pick(catalog.Labels(market.facts[o.InstanceType]))
+			image, _ = images.pick(catalog.Labels(market.facts[o.InstanceType], fromec2.Family(in.Class)))
 			picked[o.InstanceType] = image
 		}
 		subnet, reachable := subnets[o.Zone]

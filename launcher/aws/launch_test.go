@@ -269,7 +269,7 @@ func TestLaunchFaultsOfTheClass(t *testing.T) {
 			w.on("CreateLaunchTemplate", refuse(http.StatusBadRequest, "InvalidUserData.Malformed", "User data is limited to 16384 bytes"))
 		}, "UserDataSizeLimitExceeded"},
 		"not resolved":  {func(_ *wire, in *cloud.LaunchInput) { in.Class.Status.AMIs = nil }, "NodeClassNotReady"},
-		"not supported": {func(_ *wire, in *cloud.LaunchInput) { in.Class.Spec.AMIFamily = new("Windows2022") }, "NotSupported"},
+		"not supported": {func(_ *wire, in *cloud.LaunchInput) { in.Class.Spec.AMIFamily = new("Ubuntu") }, "NotSupported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c := newWire(t)

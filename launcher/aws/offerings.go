@@ -51,9 +51,7 @@ func (c *Cloud) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (_
 			return c.without.of(offeringKey{capacityType, shape.Name, zone}, now)
 		}
 		shape.Offerings = offerings(of)
-		for i := range shape.Offerings {
-			shape.Offerings[i].Price += shape.Charges.Fixed()
-		}
+		shape.Charges.AddTo(shape.Offerings, of.facts, fromec2.Family(class))
 		if len(shape.Offerings) > 0 {
 			next.types = append(next.types, shape)
 		}
@@ -171,7 +169,7 @@ func (s *shapeCache) of(class *awsv1.EC2NodeClass, known *market, region string,
 	sizes := fromec2.SizesOf(class)
 	settings.Learned = map[string]catalog.Learned{}
 	for _, name := range slices.SortedFunc(maps.Keys(known.facts), strings.Compare) {
-		image, ok := images.pick(catalog.Labels(known.facts[name]))
+		image, ok := images.pick(catalog.Labels(known.facts[name], settings.AMIFamily))
 		if !ok || !catalog.Suits(known.facts[name], settings) {
 			continue
 		}

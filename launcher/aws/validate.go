@@ -5,6 +5,7 @@ import (
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/aws/userdata"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
@@ -30,14 +31,12 @@ func faultOf(class *awsv1.EC2NodeClass, known cluster) (fault, bool) {
 
 func familyFault(class *awsv1.EC2NodeClass, _ cluster) fault {
 	if !fromec2.AliasValid(class) {
-		return fault{"AMISelectorInvalid", "spec.amiSelectorTerms: an alias is family@version, with family al2023, bottlerocket or al2"}
+		return fault{"AMISelectorInvalid", "spec.amiSelectorTerms: an alias is family@version, with family al2023, bottlerocket, al2, windows2019, windows2022 or windows2025"}
 	}
-	switch family := fromec2.Family(class); family {
-	case catalog.FamilyAL2, catalog.FamilyAL2023, catalog.FamilyBottlerocket, catalog.FamilyCustom:
-		return fault{}
-	default:
-		return fault{notSupported, fmt.Sprintf("AMI family %s (spec.amiFamily, or the alias) is not supported yet", family)}
+	if family := fromec2.Family(class); !catalog.Supported(family) {
+		return fault{notSupported, fmt.Sprintf("AMI family %s (spec.amiFamily, or the alias) is not supported", family)}
 	}
+	return fault{}
 }
 
 func selectorFault(class *awsv1.EC2NodeClass, _ cluster) fault {
@@ -118,6 +117,8 @@ func userDataFault(class *awsv1.EC2NodeClass, known cluster) fault {
 // noteOn returns which settings of a valid class have no effect with its AMI family, as in Karpenter.
 func noteOn(class *awsv1.EC2NodeClass) string {
 	switch {
+	case catalog.OS(fromec2.Family(class)) == corev1.Windows && raid0(class):
+		return "spec.instanceStorePolicy has no effect on Windows"
 	case class.Spec.Kubelet == nil:
 	case fromec2.Family(class) == catalog.FamilyBottlerocket && class.Spec.Kubelet.PodsPerCore != nil:
 		return "spec.kubelet.podsPerCore has no effect on Bottlerocket"

@@ -24,7 +24,12 @@ func TestFaultOf(t *testing.T) {
 		"none": {func(*awsv1.EC2NodeClassSpec, *cluster) {}, "", ""},
 		"windows": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
 			s.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "windows2022@latest"}}
-		}, notSupported, "Windows2022"},
+		}, "", ""},
+		"windows with tags in its script": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
+			s.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "windows2022@latest"}}
+			s.UserData = new("<powershell>\nWrite-Host hello\n</powershell>")
+		}, "UserDataInvalid", "spec.userData"},
+		"a family that nobody has": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) { s.AMIFamily = new("Ubuntu") }, notSupported, "Ubuntu"},
 		"placement group": {func(s *awsv1.EC2NodeClassSpec, _ *cluster) {
 			s.PlacementGroupSelector = &awsv1.PlacementGroupSelector{Name: new("pg")}
 		}, notSupported, "spec.placementGroupSelector"},

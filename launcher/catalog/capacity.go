@@ -33,7 +33,7 @@ const (
 )
 
 // New computes what a node of an instance type, launched from a class, offers to pods. It returns an error that names the field if a
-// quantity of the class cannot be parsed. The caller adds the offerings, whose prices include Charges.Fixed, and the region's label.
+// quantity of the class cannot be parsed. The caller adds the offerings, whose prices include Charges.AddTo, and the region's label.
 func New(f Facts, class NodeClass) (InstanceType, error) {
 	capacity := Capacity(f, class)
 	allocatable, err := Allocatable(f, class, capacity)
@@ -41,7 +41,7 @@ func New(f Facts, class NodeClass) (InstanceType, error) {
 		return InstanceType{}, err
 	}
 	return InstanceType{
-		Name: f.Name, Labels: Labels(f), Capacity: capacity, Allocatable: allocatable, VolumeAttachments: VolumeAttachments(f, class),
+		Name: f.Name, Labels: Labels(f, class.AMIFamily), Capacity: capacity, Allocatable: allocatable, VolumeAttachments: VolumeAttachments(f, class),
 		Charges: charges(f, class),
 	}, nil
 }
@@ -77,7 +77,11 @@ func Capacity(f Facts, class NodeClass) corev1.ResourceList {
 	}
 	add(ResourceNeuron, devices)
 	add(ResourceNeuronCore, cores)
-	add(ResourcePodENI, branchENIs(f.Name))
+	if isWindows(class.AMIFamily) {
+		add(ResourcePrivateIPv4, privateIPv4(f)) // And no interface of a pod's own: the EKS user guide excludes them on Windows.
+	} else {
+		add(ResourcePodENI, branchENIs(f.Name))
+	}
 	add(ResourceEFA, efas(class))
 	return out
 }
@@ -115,10 +119,10 @@ func efas(class NodeClass) (n int64) {
 }
 
 // storageBytes returns the size that the kubelet will report of the file system with its own and containerd's files. It is a lower bound,
-// since a pod planned onto more is rejected. It is that of the joined local disks if the class requests RAID0 and the type has disks, less 1
-// % for RAID and XFS; otherwise that of the root volume.
+// since a pod planned onto more is rejected. It is that of the joined local disks if the class requests RAID0, which Windows does not have, and the type
+// has disks, less 1 % for RAID and XFS; otherwise that of the root volume.
 func storageBytes(f Facts, class NodeClass) int64 {
-	if class.RAID0 && f.InstanceStoreGB > 0 {
+	if class.RAID0 && f.InstanceStoreGB > 0 && !isWindows(class.AMIFamily) {
 		return f.InstanceStoreGB * 1e9 / 100 * 99
 	}
 	return fileSystemBytes(rootVolumeBytes(class), class.AMIFamily)
@@ -126,9 +130,9 @@ func storageBytes(f Facts, class NodeClass) int64 {
 
 // fileSystemBytes returns the size of the file system on a volume. On AL2023, partition table, EFI partition and XFS take 76 MiB for any
 // size (20 GiB are reported as 20893676Ki, 100 GiB as 104779756Ki). With ext4, which older Bottlerocket versions have and a custom AMI may
-// have, inodes take 1.65 % (20 GiB are reported as 20624592Ki).
+// have, inodes take 1.65 % (20 GiB are reported as 20624592Ki). The same is taken off for Windows, whose recovery partition is smaller.
 func fileSystemBytes(volume int64, family string) int64 {
-	if family == FamilyBottlerocket || family == FamilyCustom {
+	if family == FamilyBottlerocket || family == FamilyCustom || isWindows(family) {
 		volume -= volume / 50
 	}
 	return max(volume-100<<20, 0)
@@ -151,11 +155,11 @@ func rootVolumeBytes(class NodeClass) int64 {
 	if n := len(class.BlockDevices); class.AMIFamily == FamilyCustom && n > 0 && class.BlockDevices[n-1].SizeBytes > 0 {
 		return class.BlockDevices[n-1].SizeBytes
 	}
-	return DefaultVolumeBytes
+	return defaultVolumeBytes(class.AMIFamily)
 }
 
 // MaxPods returns the number of pods that the kubelet will report: spec.kubelet.maxPods, or the ENI formula without the ENIs that are
-// reserved or carry no IP traffic. If podsPerCore is set, it is at most podsPerCore per vCPU (Bottlerocket has no such setting).
+// reserved or carry no IP traffic; on Windows, whose addresses are a resource of their own (ResourcePrivateIPv4), the kubelet's default. If podsPerCore is set, it is at most podsPerCore per vCPU (Bottlerocket has no such setting).
 func MaxPods(f Facts, class NodeClass) int64 {
 	withheld := class.ReservedENIs
 	for _, i := range class.NetworkInterfaces {
@@ -164,6 +168,9 @@ func MaxPods(f Facts, class NodeClass) int64 {
 		}
 	}
 	n := eniPods(f, withheld)
+	if isWindows(class.AMIFamily) {
+		n = podsWithoutENI
+	}
 	if class.MaxPods != nil {
 		n = int64(*class.MaxPods)
 	}
@@ -268,10 +275,10 @@ func afterReserves(f Facts, class NodeClass, capacity corev1.ResourceList) (core
 // kubeReserved returns what the EKS AMIs reserve for kubelet and containerd: 6 % of the first core, 1 % of the second, 0.5 % of the next two
 // and 0.25 % of the rest; 255 MiB of memory and 11 MiB per pod; 1 GiB of storage (amazon-eks-ami, nodeadm/internal/kubelet/config.go;
 // Bottlerocket, schnauzer's kube_reserve helpers). The pods counted for memory are those of the ENI formula, whatever maxPods is; on
-// Bottlerocket they are those of maxPods. Entries of spec.kubelet.kubeReserved replace the computed ones.
+// Bottlerocket and Windows they are those of maxPods. Entries of spec.kubelet.kubeReserved replace the computed ones.
 func kubeReserved(f Facts, class NodeClass, capacity corev1.ResourceList) (corev1.ResourceList, error) {
 	pods := ENIPods(f)
-	if class.AMIFamily == FamilyBottlerocket {
+	if class.AMIFamily == FamilyBottlerocket || isWindows(class.AMIFamily) {
 		pods = capacity.Pods().Value()
 	}
 	out := corev1.ResourceList{

@@ -42,6 +42,17 @@ func (c Charges) Assuming(idle float64) Charges {
 	return c
 }
 
+// AddTo adds to the prices of Linux of a type's offerings what nodes of the AMI family cost besides: the operating system's license and
+// Fixed. A capacity reservation is paid for already, with its license.
+func (c Charges) AddTo(offerings []Offering, f Facts, family string) {
+	for i := range offerings {
+		offerings[i].Price += c.Fixed()
+		if !CapacityTypeOf(offerings[i].CapacityType).Counted {
+			offerings[i].Price += LicenseUSD(f, family)
+		}
+	}
+}
+
 // charges returns what nodes of the type cost beside their instance.
 func charges(f Facts, class NodeClass) Charges {
 	rates := class.Rates
@@ -81,7 +92,7 @@ func volumes(class NodeClass) []BlockDevice {
 }
 
 // DefaultVolumes returns the volumes of nodes whose class has no spec.blockDeviceMappings, by AMI family: 20 GiB for the files of kubelet and
-// containerd, and on Bottlerocket 4 GiB for the system. A custom AMI keeps its own.
+// containerd (50 GiB for Windows), and on Bottlerocket 4 GiB for the system. A custom AMI keeps its own.
 func DefaultVolumes(family string) []BlockDevice {
 	root := RootDevice(family)
 	switch {
@@ -90,7 +101,7 @@ func DefaultVolumes(family string) []BlockDevice {
 	case family == FamilyBottlerocket:
 		return []BlockDevice{{DeviceName: "/dev/xvda", SizeBytes: 4 << 30}, {DeviceName: root, SizeBytes: DefaultVolumeBytes}}
 	}
-	return []BlockDevice{{DeviceName: root, SizeBytes: DefaultVolumeBytes}}
+	return []BlockDevice{{DeviceName: root, SizeBytes: defaultVolumeBytes(family)}}
 }
 
 // Cost is what a node costs, in USD per hour and by part.

@@ -75,7 +75,7 @@ type Device struct {
 	Cores int64
 }
 
-// The AMI families of EC2NodeClass that the launcher supports (spec.amiFamily, or the family of its alias).
+// The AMI families of Linux in EC2NodeClass (spec.amiFamily, or the family of its alias).
 const (
 	FamilyAL2          = "AL2"
 	FamilyAL2023       = "AL2023"
@@ -146,9 +146,26 @@ func RootDevice(family string) string {
 		return "/dev/xvdb"
 	case FamilyAL2, FamilyAL2023:
 		return "/dev/xvda"
+	case FamilyWindows2019, FamilyWindows2022, FamilyWindows2025:
+		return "/dev/sda1"
 	}
 	return ""
 }
 
-// DefaultVolumeBytes is the size of a root volume without a configured size: 20 GiB, as in Karpenter.
-const DefaultVolumeBytes = 20 << 30
+// DefaultVolumeBytes is the size of a root volume without a configured size: 20 GiB, and 50 GiB for Windows, as in Karpenter.
+const (
+	DefaultVolumeBytes = 20 << 30
+	windowsVolumeBytes = 50 << 30
+)
+
+func defaultVolumeBytes(family string) int64 {
+	if isWindows(family) {
+		return windowsVolumeBytes
+	}
+	return DefaultVolumeBytes
+}
+
+// Supported reports whether nodes can be launched with an AMI family.
+func Supported(family string) bool {
+	return RootDevice(family) != "" || family == FamilyCustom
+}

@@ -7,6 +7,8 @@ func Suits(f Facts, class NodeClass) bool {
 	switch {
 	case class.AMIFamily == FamilyAL2023 && strings.HasPrefix(f.Name, "a1."):
 		return false // AL2023 needs Graviton2 or later (AL2023 user guide, "System requirements").
+	case isWindows(class.AMIFamily) && !suitsWindows(f):
+		return false
 	case class.NestedVirtualization && !f.NestedVirtualization:
 		return false
 	case class.ConnectionTracking && f.Hypervisor == "xen":

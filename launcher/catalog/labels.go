@@ -37,13 +37,13 @@ const (
 // familyScheme splits a name such as u-6tb1.56xlarge or m7g.large into category, an optional size in the category (rare) and generation.
 var familyScheme = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*\.`)
 
-// Labels returns the labels of every node of the instance type: architecture, operating system, instance type and those of group
-// karpenter.k8s.aws that apply. A label that does not apply is absent, never empty.
-func Labels(f Facts) map[string]string {
+// Labels returns the labels of every node of the instance type and AMI family: architecture, operating system, instance type and those of
+// group karpenter.k8s.aws that apply. A label that does not apply is absent, never empty.
+func Labels(f Facts, family string) map[string]string {
 	out := map[string]string{
 		corev1.LabelInstanceTypeStable:   f.Name,
 		corev1.LabelArchStable:           f.Arch,
-		corev1.LabelOSStable:             string(corev1.Linux),
+		corev1.LabelOSStable:             string(OS(family)),
 		LabelInstanceCPU:                 strconv.FormatInt(f.VCPUs, 10),
 		LabelInstanceMemory:              strconv.FormatInt(f.MemoryMiB, 10),
 		LabelInstanceEncryptionInTransit: strconv.FormatBool(f.EncryptionInTransit),
@@ -58,6 +58,9 @@ func Labels(f Facts) map[string]string {
 		if n > 0 {
 			out[key] = strconv.FormatInt(n, 10)
 		}
+	}
+	if build, ok := WindowsBuild(family); ok {
+		out[corev1.LabelWindowsBuild] = build
 	}
 	nameLabels(f.Name, set)
 	set(LabelInstanceHypervisor, f.Hypervisor)

@@ -35,6 +35,8 @@ type Instance struct {
 	GPUResource string
 	// PodLimit is the number of pods that the network interfaces' addresses allow.
 	PodLimit int64
+	// InterfaceAddresses is the number of IPv4 addresses of one network interface.
+	InterfaceAddresses int64
 	// RootVolumeGiB is the size of the root volume, 0 for the AMI's 20 GiB.
 	RootVolumeGiB int64
 	// InstanceStoreGiB is the size of all local disks together.
@@ -43,8 +45,9 @@ type Instance struct {
 	Region, Zone, ZoneID string
 	// PrivateIP and PrivateDNSName name it; the latter is the Node's name.
 	PrivateIP, PrivateDNSName string
-	// ImageID is the AMI.
+	// ImageID is the AMI, Windows whether it runs Windows.
 	ImageID string
+	Windows bool
 	// Launched is when EC2 accepted the launch.
 	Launched time.Time
 	// State is the present state.
@@ -57,6 +60,14 @@ type Instance struct {
 	Spot bool
 	// FailJoin makes the machine never start its kubelet.
 	FailJoin bool
+}
+
+// OS is the machine's operating system as its kubelet names it.
+func (i Instance) OS() string {
+	if i.Windows {
+		return "windows"
+	}
+	return "linux"
 }
 
 // ProviderID is spec.providerID of the Node of this instance.

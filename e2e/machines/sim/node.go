@@ -52,9 +52,9 @@ func (h host) initialNode(o observation) *corev1.Node {
 			Annotations: map[string]string{attachAnnotation: "true"},
 			Labels: map[string]string{
 				corev1.LabelHostname:    h.instance.PrivateDNSName,
-				corev1.LabelOSStable:    "linux",
+				corev1.LabelOSStable:    h.instance.OS(),
 				corev1.LabelArchStable:  h.instance.Arch,
-				"beta.kubernetes.io/os": "linux",
+				"beta.kubernetes.io/os": h.instance.OS(),
 				// The kubelet still sets this beta label.
 				"beta.kubernetes.io/arch": h.instance.Arch,
 			},
@@ -157,7 +157,7 @@ func (h host) setStatus(node *corev1.Node, o observation) {
 		OSImage:                 "Amazon Linux 2023 (simulated)",
 		ContainerRuntimeVersion: "containerd://2.1.0-sim",
 		KubeletVersion:          kubeletVersion,
-		OperatingSystem:         "linux",
+		OperatingSystem:         h.instance.OS(),
 		Architecture:            h.instance.Arch,
 	}
 	s.Images = o.images

@@ -117,7 +117,7 @@ func (k *kubelet) addPod(ctx context.Context, pod *corev1.Pod, now time.Time) *p
 		state.view.plan, state.view.signaled, state.view.stopped = podPlan{admitted: now, sandbox: now}, now, now
 		return state
 	}
-	if result := k.admit.Admit(&lifecycle.PodAdmitAttributes{Pod: onLinux(pod), OtherPods: k.others(now), Operation: lifecycle.AddOperation}); !result.Admit {
+	if result := k.admit.Admit(&lifecycle.PodAdmitAttributes{Pod: onOwnOS(pod, k.host.instance.OS()), OtherPods: k.others(now), Operation: lifecycle.AddOperation}); !result.Admit {
 		k.log.V(2).Info("Rejected a pod", "pod", klog.KObj(pod), "reason", result.Reason, "message", result.Message)
 		state.view.rejected = &rejection{result.Reason, result.Message}
 		k.writer.event(newEvent(podReference(pod), k.name(), corev1.EventTypeWarning, result.Reason, result.Message))
@@ -143,14 +143,22 @@ func (k *kubelet) addPod(ctx context.Context, pod *corev1.Pod, now time.Time) *p
 	return state
 }
 
-// onLinux returns the pod without its requirement for Linux. The kubelet's predicate compares with the operating system of
-// its own process, which need not be Linux here.
-func onLinux(pod *corev1.Pod) *corev1.Pod {
-	if pod.Spec.OS == nil || pod.Spec.OS.Name != corev1.Linux {
+// onOwnOS returns the pod as its kubelet would see it if that ran on this process's operating system. The kubelet's predicates compare
+// spec.os and the node selector with the operating system of their own process, which is not the machine's.
+func onOwnOS(pod *corev1.Pod, own string) *corev1.Pod {
+	selected, selects := pod.Spec.NodeSelector[corev1.LabelOSStable]
+	if pod.Spec.OS == nil && !selects {
 		return pod
 	}
 	pod = pod.DeepCopy()
-	pod.Spec.OS = nil
+	if selected == own {
+		delete(pod.Spec.NodeSelector, corev1.LabelOSStable)
+	}
+	if pod.Spec.OS != nil && string(pod.Spec.OS.Name) == own {
+		pod.Spec.OS = nil
+	} else if pod.Spec.OS != nil {
+		pod.Spec.OS.Name = "other"
+	}
 	return pod
 }
 

@@ -32,8 +32,11 @@ func TestNoInstanceTypePromisesMoreThanItsKubeletReports(t *testing.T) {
 // someClass is an EC2NodeClass as the catalog and as the machine read it.
 func someClass(random *rand.Rand) (catalog.NodeClass, userdata.Config) {
 	class, config := catalog.NodeClass{AMIFamily: catalog.FamilyAL2023}, userdata.Config{}
-	if random.IntN(3) == 0 {
+	switch random.IntN(4) {
+	case 0:
 		class.AMIFamily, config.Bottlerocket = catalog.FamilyBottlerocket, true
+	case 1:
+		class.AMIFamily = catalog.FamilyWindows2022
 	}
 	if random.IntN(3) == 0 {
 		n := 5 + random.Int32N(250)
@@ -66,6 +69,9 @@ func checkPromise(t *testing.T, facts catalog.Facts, class catalog.NodeClass, co
 	machine := instance.Instance{
 		Type: facts.Name, Arch: facts.Arch, CPUs: facts.VCPUs, MemoryMiB: facts.MemoryMiB, PodLimit: catalog.ENIPods(facts),
 		InstanceStoreGiB: (facts.InstanceStoreGB*1e9 + gib - 1) / gib, // A machine has whole GiB.
+	}
+	if catalog.OS(class.AMIFamily) == corev1.Windows {
+		machine.Windows, machine.RootVolumeGiB, config.InstanceStore = true, 50, false
 	}
 	if class.ReservedENIs > 0 {
 		// The AMI counts all interfaces, so the launcher tells the kubelet.

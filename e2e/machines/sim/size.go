@@ -17,6 +17,13 @@ const (
 	gib = int64(1) << 30
 )
 
+// privateIPv4 is the resource that the VPC resource controller of EKS reports on Windows nodes: the addresses of the one network interface
+// that pods can have.
+const privateIPv4 corev1.ResourceName = "vpc.amazonaws.com/PrivateIPv4Address"
+
+// usualPods is the kubelet's default of maxPods.
+const usualPods = 110
+
 // size is the capacity of a machine and what its kubelet leaves to pods.
 type size struct {
 	capacity, allocatable corev1.ResourceList
@@ -26,6 +33,9 @@ type size struct {
 // advertises. It reserves what the image's boot agent or the user data set.
 func sizeOf(m instance.Instance, cfg userdata.Config) (size, error) {
 	pods := m.PodLimit
+	if m.Windows {
+		pods = usualPods // The addresses are a resource of their own.
+	}
 	if cfg.MaxPods > 0 {
 		pods = cfg.MaxPods
 	}
@@ -39,6 +49,9 @@ func sizeOf(m instance.Instance, cfg userdata.Config) (size, error) {
 		corev1.ResourcePods:             *resource.NewQuantity(pods, resource.DecimalSI),
 		"hugepages-1Gi":                 *resource.NewQuantity(0, resource.DecimalSI),
 		"hugepages-2Mi":                 *resource.NewQuantity(0, resource.DecimalSI),
+	}
+	if m.Windows {
+		capacity[privateIPv4] = *resource.NewQuantity(m.InterfaceAddresses-1, resource.DecimalSI)
 	}
 	reserved, err := reservations(m, cfg, capacity)
 	if err != nil {
@@ -69,9 +82,9 @@ func seenStorage(m instance.Instance, cfg userdata.Config) int64 {
 // thresholds of memory and node file system.
 func reservations(m instance.Instance, cfg userdata.Config, capacity corev1.ResourceList) (corev1.ResourceList, error) {
 	// The boot agents' defaults. User data replaces them key by key. For memory, nodeadm counts the pods that the network
-	// interfaces allow, regardless of maxPods. Bottlerocket counts maxPods.
+	// interfaces allow, regardless of maxPods. Bottlerocket counts maxPods, and so does Karpenter for Windows.
 	pods := m.PodLimit
-	if cfg.Bottlerocket {
+	if cfg.Bottlerocket || m.Windows {
 		pods = capacity.Pods().Value()
 	}
 	kube := corev1.ResourceList{

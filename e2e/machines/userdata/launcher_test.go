@@ -11,10 +11,10 @@ import (
 	"github.com/slipway-k8s/slipway/e2e/machines/userdata"
 )
 
-// What the launcher writes for AL2023 and Bottlerocket, custom parts included, makes a machine join with its labels and taints.
+// What the launcher writes for AL2023, Bottlerocket and Windows, custom parts included, makes a machine join with its labels and taints.
 func TestTheLaunchersUserDataJoins(t *testing.T) {
 	var files []string
-	for _, pattern := range []string{"al2023*.golden", "bottlerocket*.golden"} {
+	for _, pattern := range []string{"al2023*.golden", "bottlerocket*.golden", "windows*.golden"} {
 		found, err := filepath.Glob(filepath.Join("../../../launcher/aws/userdata/testdata", pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)

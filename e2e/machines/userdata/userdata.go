@@ -1,5 +1,5 @@
 // Package userdata reads the user data of an instance as the boot agents of EKS's images do: nodeadm on AL2023 (MIME parts
-// with NodeConfig documents) and Bottlerocket's settings (TOML). What these agents or the kubelet would refuse is an
+// with NodeConfig documents), Bottlerocket's settings (TOML) and the call of Start-EKSBootstrap.ps1 on Windows. What these agents or the kubelet would refuse is an
 // error here, and a machine with such user data does not join. It is pure.
 package userdata
 
@@ -53,6 +53,8 @@ func Parse(data string) (Config, error) {
 	switch {
 	case strings.TrimSpace(data) == "":
 		return Config{}, errors.New("user data: empty")
+	case isWindows(data):
+		cfg, err = parseWindows(data)
 	case isBottlerocket(data):
 		cfg, err = parseBottlerocket(data)
 	default:

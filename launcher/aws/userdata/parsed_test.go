@@ -96,7 +96,7 @@ func TestGoldenFilesAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch name := filepath.Base(path); {
-		case strings.HasPrefix(name, "custom"):
+		case strings.HasPrefix(name, "custom"), strings.HasPrefix(name, "windows"): // The machines' reader of PowerShell has a test of its own.
 		case strings.HasPrefix(name, "bottlerocket"):
 			if err := toml.Unmarshal(text, &map[string]any{}); err != nil {
 				t.Errorf("%s: not TOML: %v", name, err)

@@ -79,6 +79,8 @@ func render(in Input) (string, error) {
 		return bootstrapScript(in)
 	case catalog.FamilyBottlerocket:
 		return bottlerocket(in)
+	case catalog.FamilyWindows2019, catalog.FamilyWindows2022, catalog.FamilyWindows2025:
+		return startBootstrap(in)
 	case catalog.FamilyCustom:
 		return in.Custom, nil
 	default:

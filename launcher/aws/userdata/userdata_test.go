@@ -101,7 +101,9 @@ func TestRender(t *testing.T) {
 		"bottlerocket":        input(catalog.FamilyBottlerocket),
 		"bottlerocket-merged": input(catalog.FamilyBottlerocket, kubelet, raid, custom(
 			"[settings.kernel]\nlockdown = \"integrity\"\n[settings.kubernetes]\ncluster-name = \"other\"\n[settings.kubernetes.node-labels]\nmine = \"1\"\n")),
-		"custom": input(catalog.FamilyCustom, custom("anything { at all")),
+		"windows":        input(catalog.FamilyWindows2022),
+		"windows-merged": input(catalog.FamilyWindows2025, kubelet, custom("Write-Host 'hello'\n")),
+		"custom":         input(catalog.FamilyCustom, custom("anything { at all")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Render(in)
@@ -242,7 +244,8 @@ func TestBottlerocketCanBeRead(t *testing.T) {
 
 func TestRenderRejects(t *testing.T) {
 	for name, in := range map[string]Input{
-		"family":                          input("Windows2022"),
+		"family":                          input("Ubuntu"),
+		"two scripts":                     input(catalog.FamilyWindows2022, custom("</PowerShell><powershell>reboot")),
 		"broken archive":                  input(catalog.FamilyAL2023, custom("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"B\"\n\n--B\nno header, no end")),
 		"no type":                         input(catalog.FamilyAL2, custom("MIME-Version: 1.0\n\nx")),
 		"a header with a carriage return": input(catalog.FamilyAL2023, custom("Content-Type:\rtext/x-shellscript\n\necho\n")),

@@ -67,7 +67,7 @@ func Alias(class *awsv1.EC2NodeClass) (family, version string, ok bool) {
 func families() []string {
 	return []string{
 		catalog.FamilyAL2, catalog.FamilyAL2023, catalog.FamilyBottlerocket,
-		awsv1.AMIFamilyWindows2019, awsv1.AMIFamilyWindows2022, awsv1.AMIFamilyWindows2025,
+		catalog.FamilyWindows2019, catalog.FamilyWindows2022, catalog.FamilyWindows2025,
 	}
 }
 

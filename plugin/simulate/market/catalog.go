@@ -168,9 +168,7 @@ func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
 		if t.Offerings = b.market.offerings(facts.Name, zones); len(t.Offerings) == 0 {
 			continue
 		}
-		for i := range t.Offerings {
-			t.Offerings[i].Price += t.Charges.Fixed()
-		}
+		t.Charges.AddTo(t.Offerings, facts, settings.AMIFamily)
 		if len(zones) > 0 {
 			t.Labels[corev1.LabelTopologyRegion] = region(zones[0].Zone)
 		}
@@ -193,10 +191,8 @@ func (b *builder) classFault(class *awsv1.EC2NodeClass, settings catalog.NodeCla
 		return ""
 	}
 	object := "EC2NodeClass " + class.Name
-	switch settings.AMIFamily {
-	case catalog.FamilyAL2, catalog.FamilyAL2023, catalog.FamilyBottlerocket, catalog.FamilyCustom:
-	default:
-		return b.problem(object, "spec.amiSelectorTerms", "AMI family %q is not one of AL2, AL2023, Bottlerocket and Custom", settings.AMIFamily)
+	if !catalog.Supported(settings.AMIFamily) {
+		return b.problem(object, "spec.amiSelectorTerms", "AMI family %q: AL2, AL2023, Bottlerocket, Windows2019, Windows2022, Windows2025 or Custom is expected", settings.AMIFamily)
 	}
 	if root := class.StatusConditions().Root(); root != nil && root.IsFalse() {
 		return object + " is not ready: " + root.Message
