@@ -45,7 +45,6 @@ func overCircle() map[string]int {
 		"e2e/controlplane":      6,
 		"e2e/sandbox":           9,
 		"launcher/aws":          28,
-		"launcher/aws/userdata": 6,
 		"launcher/convert":      5,
 		"launcher/interrupt":    4,
 		"launcher/join":         7,

@@ -114,3 +114,16 @@ func registeredTaints(taints []corev1.Taint) []map[string]string {
 	}
 	return out
 }
+
+// burstConfig returns a NodeConfig that precedes the user's, so that the user's settings override it.
+func burstConfig(in Input) (part, error) {
+	config := map[string]any{
+		"apiVersion": nodeConfigVersion, "kind": nodeConfigKind,
+		"spec": map[string]any{"kubelet": nodeConfigKubelet{Config: map[string]any{"registryBurst": in.burst()}}},
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return part{}, fmt.Errorf("writing the NodeConfig of the kubelet's limit: %w", err)
+	}
+	return newPart(nodeConfigType, string(text)), nil
+}

@@ -2,10 +2,7 @@ package userdata
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // usualPods is the kubelet's default number of pods.
@@ -16,19 +13,6 @@ const usualPods = 110
 // pulls is not changed.
 func (in Input) burst() int32 {
 	return max(usualPods, *cmp.Or(in.kubelet().MaxPods, new(int32)))
-}
-
-// burstConfig returns a NodeConfig that precedes the user's, so that the user's settings override it.
-func burstConfig(in Input) (part, error) {
-	config := map[string]any{
-		"apiVersion": nodeConfigVersion, "kind": nodeConfigKind,
-		"spec": map[string]any{"kubelet": nodeConfigKubelet{Config: map[string]any{"registryBurst": in.burst()}}},
-	}
-	text, err := yaml.Marshal(config)
-	if err != nil {
-		return part{}, fmt.Errorf("writing the NodeConfig of the kubelet's limit: %w", err)
-	}
-	return newPart(nodeConfigType, string(text)), nil
 }
 
 // setsBurst reports whether a script of the user sets the limit itself: the launcher's flag would override the file that the script may
