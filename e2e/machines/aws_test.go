@@ -33,16 +33,16 @@ func TestFromAWS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		launched := time.Now()
 		in := aws.Instance{
-			ID: "i-1", Type: "g5g.xlarge", Zone: "us-east-1a", ZoneID: "use1-az1", Architecture: "arm64", ImageID: "ami-1", CapacityType: aws.Spot,
+			ID: "i-1", Type: "g5g.xlarge", Zone: "us-east-1a", ZoneID: "use1-az1", Architecture: "arm64", ImageID: "ami-1", Windows: true, CapacityType: aws.Spot,
 			PrivateDNSName: "ip-10-0-0-1.ec2.internal", PrivateIP: "10.0.0.1", UserData: "x", VCPU: 4, MemoryMiB: 8192, GPUs: 1, GPUManufacturer: "NVIDIA",
 			MaxENIs: 4, IPv4PerENI: 15, LocalStorageGiB: 100, RootVolumeGiB: 20, State: aws.StateRunning, FailJoin: true, LaunchTime: launched,
 			Tags: map[string]string{"eks:nodegroup-name": "system"},
 		}
 		want := instance.Instance{
 			ID: "i-1", Type: "g5g.xlarge", Arch: "arm64", CPUs: 4, MemoryMiB: 8192, GPUs: 1, GPUResource: "nvidia.com/gpu", PodLimit: 58,
-			RootVolumeGiB: 20, InstanceStoreGiB: 100, Region: "us-east-1", Zone: "us-east-1a", ZoneID: "use1-az1", PrivateIP: "10.0.0.1",
+			InterfaceAddresses: 15, RootVolumeGiB: 20, InstanceStoreGiB: 100, Region: "us-east-1", Zone: "us-east-1a", ZoneID: "use1-az1", PrivateIP: "10.0.0.1",
 			PrivateDNSName: "ip-10-0-0-1.ec2.internal", ImageID: "ami-1", Launched: launched, State: instance.Running, UserData: "x",
-			NodeGroup: "system", Spot: true, FailJoin: true,
+			NodeGroup: "system", Spot: true, FailJoin: true, Windows: true,
 		}
 		pending, ending := in, in
 		pending.State, ending.State = aws.StatePending, aws.StateShuttingDown
