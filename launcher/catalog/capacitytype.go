@@ -13,14 +13,16 @@ type CapacityType struct {
 	Counted bool
 	// EndsAs is the capacity type as which an instance runs on when its own ends. It is empty for a type that does not end.
 	EndsAs string
+	// Committed means that Savings Plans and Reserved Instances pay for its instances.
+	Committed bool
 }
 
 // CapacityTypes returns the capacity types in Karpenter's order: a launch buys the first one that has an offering.
 func CapacityTypes() [3]CapacityType {
 	return [...]CapacityType{
-		{Name: "reserved", Counted: true, EndsAs: "on-demand"},
+		{Name: "reserved", Counted: true, EndsAs: "on-demand", Committed: true},
 		{Name: "spot", Interruptible: true},
-		{Name: "on-demand"},
+		{Name: "on-demand", Committed: true},
 	}
 }
 

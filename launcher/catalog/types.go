@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 )
 
@@ -19,6 +20,8 @@ type State struct {
 	InstanceTypes map[string][]InstanceType
 	// InFlight holds the nodes that are not initialized yet, by name of their NodeClaim.
 	InFlight map[string]InFlightNode
+	// Commitments are the Savings Plans and Reserved Instances of the account, with this cluster's share of them.
+	Commitments []commitment.Commitment
 }
 
 // NodePool is what a plan needs of a karpenter.sh/v1 NodePool.

@@ -23,7 +23,7 @@ func (cf *claimForms) alternatives(sp span, expected *offer, slack []int64) ([]i
 		if ti == expected.shape || !cf.withinSlack(ti, expected.shape, slack) {
 			continue
 		}
-		if price, ok := cf.reservations.spanPrice(sp, ti); ok {
+		if price, ok := cf.supplies.spanPrice(sp, ti, expected); ok {
 			all = append(all, alt{ti, price, cf.squanders(ti, expected.shape)})
 		}
 	}
@@ -78,20 +78,23 @@ func (cf *claimForms) withinSlack(ti, expected int, slack []int64) bool {
 	return true
 }
 
-// spanPrice is the least price of the type in the span, if it is offered there and each of its offerings there will do.
-func (cr *capacityReservations) spanPrice(sp span, ti int) (float64, bool) {
+// spanPrice is the least price of the type in the span, if it is offered there and each of its offerings there will do: commitments that
+// pay for the expected one have to pay for it as well.
+func (s *supplies) spanPrice(sp span, ti int, expected *offer) (float64, bool) {
 	price, found := 0.0, false
-	for oi := cr.market.types[ti].offers[0]; oi < cr.market.types[ti].offers[1]; oi++ {
-		o := &cr.market.offers[oi]
-		if !slices.Contains(sp.zones, o.Zone) || !slices.Contains(sp.capacity, o.CapacityType) {
+	for oi := s.market.types[ti].offers[0]; oi < s.market.types[ti].offers[1]; oi++ {
+		o := &s.market.offers[oi]
+		if o.covered != "" || !slices.Contains(sp.zones, o.Zone) || !slices.Contains(sp.capacity, o.CapacityType) {
 			continue
 		}
 		if !sp.shared.Has(oi) {
 			return 0, false
 		}
-		if left, limited := cr.left[o.ReservationID]; limited && left <= 0 {
+		at := s.coveredLike(oi, expected)
+		if at < 0 || !s.replaces(at, expected) {
 			return 0, false // Other claims have it.
 		}
+		o = &s.market.offers[at]
 		if o.Available && (!found || o.Price < price) {
 			price, found = o.Price, true
 		}

@@ -43,7 +43,7 @@ func (m *model) claims(pk *packing, next []int) []Claim {
 			continue
 		}
 		m.market.book([]node{n}, -1)
-		m.reservations.book([]node{n}, -1)
+		m.supplies.book([]node{n}, -1)
 		m.market.reserve(n.offer, -1, slack[pool])
 		claims, parts := m.inParts(pk, n, slack[pool], next)
 		out, kept = append(out, claims...), append(kept, parts...)
@@ -99,7 +99,7 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 		return Claim{}, false
 	}
 	c := Claim{
-		NodePool: pool.Name, Replaces: m.in.Replaces,
+		NodePool: pool.Name, Replaces: m.in.Replaces, Covered: o.covered,
 		Expected:    Offer{InstanceType: s.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price},
 		Taints:      slices.Clone(pool.Taints),
 		Allocatable: maps.Clone(s.Allocatable),
@@ -173,7 +173,7 @@ func (cf *claimForms) span(p *problem, n node, ok bitset.Set) span {
 	s := &cf.market.types[o.shape]
 	for oi := s.offers[0]; oi < s.offers[1]; oi++ {
 		x := &cf.market.offers[oi]
-		if left, limited := cf.reservations.left[x.ReservationID]; !ok.Has(oi) || !x.Available || limited && left <= 0 && oi != n.offer {
+		if !ok.Has(oi) || !x.Available || oi != n.offer && !cf.supplies.replaces(oi, o) {
 			continue
 		}
 		if !pinned && x.CapacityType == o.CapacityType && !slices.Contains(sp.zones, x.Zone) {
@@ -200,7 +200,7 @@ func (m *model) widened(p *problem, n node, sp span, kinds bool) span {
 	sp.zones, sp.capacity = slices.Clone(sp.zones), slices.Clone(sp.capacity)
 	for oi := range m.market.offers {
 		o := &m.market.offers[oi]
-		if left, limited := m.reservations.left[o.ReservationID]; !sp.shared.Has(oi) || !o.Available || limited && left <= 0 && oi != n.offer {
+		if !sp.shared.Has(oi) || !o.Available || oi != n.offer && !m.supplies.replaces(oi, &m.market.offers[n.offer]) {
 			continue
 		}
 		kind, zone := slices.Contains(sp.capacity, o.CapacityType), slices.Contains(sp.zones, o.Zone)

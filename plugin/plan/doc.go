@@ -7,7 +7,7 @@
 // fields that it needs:
 //
 //   - market (market.go, offers.go): NodePools, instance types and offers, found by labels (matching.go), size (sizes.go) and
-//     domain (places.go). capacityReservations (reserved.go) and probation (probation.go) are part of what can be bought.
+//     domain (places.go). supplies (supplies.go, commitments.go) and probation (probation.go) are part of what can be bought.
 //   - relations (plugin/plan/relations): spread, affinity and anti-affinity, the pods that they count, and which domains they permit.
 //     openDomains (opendomains.go) adds the domains that new nodes open.
 //   - fitter (fit.go): the offers whose nodes can run a pod of a class, DaemonSets included.

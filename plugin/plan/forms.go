@@ -21,7 +21,7 @@ type form struct {
 // form finds the alternatives of a claim, or remembers them where no limit and no reservation makes them differ from one claim to the
 // next.
 func (cf *claimForms) form(sp span, expected *offer, slack []int64) *form {
-	if len(slack) > 0 || len(cf.reservations.left) > 0 {
+	if len(slack) > 0 || len(cf.supplies.left) > 0 {
 		f := &form{}
 		f.alts, f.fine = cf.alternatives(sp, expected, slack)
 		return f
@@ -68,9 +68,9 @@ func (cf *claimForms) write(c *Claim, f *form, sp span, pool *pool, open catalog
 
 // claimForms writes what claims ask for: the requirements and alternatives that the pods of a node and the minValues of its NodePool leave.
 type claimForms struct {
-	in           *Input
-	market       *market
-	reservations *capacityReservations
+	in       *Input
+	market   *market
+	supplies *supplies
 	// forms are what claims have in common.
 	forms map[string]*form
 }

@@ -15,7 +15,7 @@ import (
 func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 	pi := slices.IndexFunc(m.market.pools, func(p pool) bool { return p.Name == c.NodePool })
 	oi := slices.IndexFunc(m.market.offers, func(o offer) bool {
-		return o.pool == pi && m.market.types[o.shape].Name == c.Expected.InstanceType && o.Zone == c.Expected.Zone && o.CapacityType == c.Expected.CapacityType
+		return o.pool == pi && m.market.types[o.shape].Name == c.Expected.InstanceType && o.Zone == c.Expected.Zone && o.CapacityType == c.Expected.CapacityType && o.covered == c.Covered
 	})
 	if pi < 0 || oi < 0 {
 		return *c, false
@@ -64,7 +64,7 @@ func (cf *claimForms) stillFit(c *Claim, expected int, sp span) []int {
 		if ti < 0 {
 			continue
 		}
-		if _, ok := cf.reservations.spanPrice(sp, ti); ok {
+		if _, ok := cf.supplies.spanPrice(sp, ti, &cf.market.offers[expected]); ok {
 			out = append(out, ti)
 		}
 	}

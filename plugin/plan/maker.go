@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
@@ -20,11 +21,13 @@ const maxKnown = 4
 
 // prepared are compiled offers. They must not be changed.
 type prepared struct {
-	key       string
-	lists     [][]catalog.InstanceType
-	types     []shape
-	offers    []offer
-	available bitset.Set
+	key   string
+	lists [][]catalog.InstanceType
+	// commitments are those that pay for offers.
+	commitments []commitment.Commitment
+	types       []shape
+	offers      []offer
+	available   bitset.Set
 	// ranges are the pools' of types and offers.
 	ranges [][2][2]int
 }
@@ -39,6 +42,11 @@ func (k *Maker) remember(p *prepared) {
 		}
 	}
 	k.known = known
+}
+
+// sameCommitments says that the two are one.
+func sameCommitments(a, b []commitment.Commitment) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // sameList says that the two are one: not only equal.

@@ -57,6 +57,13 @@ type offer struct {
 	cpu int64
 	// charges are those of the instance type.
 	charges *catalog.Charges
+	// supply is what nodes of the offer are taken from that holds no more than so much: a capacity reservation, or the commitments that pay
+	// for them; empty for none. draw is how much one node takes.
+	supply string
+	draw   int64
+	// covered is the name of the commitments that pay for nodes of the offer; empty for none. Such an offer stands for the same offering of EC2
+	// as the one before it that has none.
+	covered string
 }
 
 // market is what can be bought: the NodePools, their instance types and their offers, each known by its index.

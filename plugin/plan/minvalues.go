@@ -164,7 +164,7 @@ func (m *model) otherwise(p *problem, n node, slack []int64, next []int, kinds b
 		m.market.reserve(oi, 1, slack)
 		if c, ok := m.claim(p, other, slack, next, kinds); ok {
 			m.market.book([]node{other}, 1)
-			m.reservations.book([]node{other}, 1)
+			m.supplies.book([]node{other}, 1)
 			return c, other, true
 		}
 		m.market.reserve(oi, -1, slack)
@@ -185,8 +185,7 @@ func (cf *claimForms) cheapestShared(p *problem, n node, slack []int64) []int {
 	shared := cf.market.shared(p, n)
 	var out []int
 	for oi := range cf.market.offers {
-		left, limited := cf.reservations.left[cf.market.offers[oi].ReservationID]
-		if !shared.Has(oi) || !cf.market.available.Has(oi) || limited && left <= 0 {
+		if !shared.Has(oi) || !cf.market.available.Has(oi) || !cf.supplies.holds(oi) {
 			continue
 		}
 		roomy := true

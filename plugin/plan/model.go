@@ -21,18 +21,18 @@ type model struct {
 	// bins are what packing chooses from; empty until it asks.
 	bins bins
 	// lessons are of earlier tries; again says that there are new ones, so that the plan has to be made again.
-	lessons      *lessons
-	again        bool
-	market       market
-	relations    *relations.Relations
-	fitter       fitter
-	placer       placer
-	colocation   colocation
-	reservations capacityReservations
-	claimForms   claimForms
-	spotSpread   spotSpread
-	explainer    explainer
-	gangRules    gangRules
+	lessons    *lessons
+	again      bool
+	market     market
+	relations  *relations.Relations
+	fitter     fitter
+	placer     placer
+	colocation colocation
+	supplies   supplies
+	claimForms claimForms
+	spotSpread spotSpread
+	explainer  explainer
+	gangRules  gangRules
 }
 
 // compile returns the input as a model. Where the context ends meanwhile, no class fits anything in it.
@@ -45,9 +45,9 @@ func compile(in Input, w wants, l *lessons) *model {
 	builder.prepare()
 	m.market.probation = newProbation(&m.market, in.MinValuesBestEffort)
 	m.market.newLabels = newLabels(m.market.pools, m.market.types)
-	m.reservations = capacityReservations{market: &m.market}
-	m.claimForms = claimForms{in: &m.in, market: &m.market, reservations: &m.reservations}
-	m.reservations.compile()
+	m.supplies = supplies{market: &m.market}
+	m.claimForms = claimForms{in: &m.in, market: &m.market, supplies: &m.supplies}
+	m.supplies.compile(&m.in)
 	for i, ds := range in.DaemonSets {
 		pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
 		pod.Namespace, pod.Name = ds.Namespace, ds.Name
@@ -171,7 +171,7 @@ func newRoomFiller(m *model) *roomFiller {
 
 // newRelaxation returns the relaxation of the model.
 func newRelaxation(m *model) *relaxation {
-	return &relaxation{in: &m.in, market: &m.market, relations: m.relations, colocation: &m.colocation, classes: m.classes}
+	return &relaxation{in: &m.in, market: &m.market, relations: m.relations, colocation: &m.colocation, supplies: &m.supplies, classes: m.classes}
 }
 
 // newPreferenceCosts returns the estimates for the model's classes.

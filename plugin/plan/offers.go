@@ -9,11 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/plugin/plan/bitset"
 )
 
 // compileOffers lists what the requirements of the pools let be bought.
 func (mb *marketBuilder) compileOffers() {
+	mb.pools = commitment.Pools(mb.in.Catalog.Commitments)
 	for pi := range mb.market.pools {
 		p := &mb.market.pools[pi]
 		p.types[0], p.offers[0] = len(mb.market.types), len(mb.market.offers)
@@ -62,8 +64,12 @@ func (mb *marketBuilder) addShape(pi int, it *catalog.InstanceType) {
 		if !priced(of) || !mb.market.poolAllows(p, &s, &o) {
 			continue
 		}
+		if o.ReservationID != "" {
+			o.supply, o.draw = o.ReservationID, 1
+		}
 		o.Price += p.NodeCost
 		mb.market.offers = append(mb.market.offers, o)
+		mb.addCovered(&s, &o)
 	}
 	s.offers[1] = len(mb.market.offers)
 	if s.offers[0] == s.offers[1] {
@@ -109,6 +115,8 @@ type marketBuilder struct {
 	in     *Input
 	market *market
 	dims   dims
+	// pools are the commitments.
+	pools []commitment.Pool
 }
 
 // compilePools sorts the pools by weight, highest first, then by name.

@@ -18,7 +18,7 @@ func (mb *marketBuilder) prepare() {
 	key, lists := mb.preparedKey()
 	maker := mb.in.maker
 	i := slices.IndexFunc(maker.known, func(p *prepared) bool { return p.key == key })
-	if i >= 0 && slices.EqualFunc(maker.known[i].lists, lists, sameList) {
+	if i >= 0 && slices.EqualFunc(maker.known[i].lists, lists, sameList) && sameCommitments(maker.known[i].commitments, mb.in.Catalog.Commitments) {
 		p := maker.known[i]
 		mb.market.types, mb.market.offers, mb.market.available = p.types, p.offers, p.available.Clone()
 		for i, r := range p.ranges {
@@ -30,7 +30,7 @@ func (mb *marketBuilder) prepare() {
 		return
 	}
 	mb.compileOffers()
-	p := &prepared{key: key, lists: lists, types: mb.market.types, offers: mb.market.offers, available: mb.market.available.Clone()}
+	p := &prepared{key: key, lists: lists, commitments: mb.in.Catalog.Commitments, types: mb.market.types, offers: mb.market.offers, available: mb.market.available.Clone()}
 	for i := range mb.market.pools {
 		p.ranges = append(p.ranges, [2][2]int{mb.market.pools[i].types, mb.market.pools[i].offers})
 	}

@@ -84,9 +84,9 @@ func (rx *relaxation) endless(p *Plan) bitset.Set {
 	}
 	out := bitset.New(len(rx.market.offers))
 	for pi := range rx.market.pools {
-		left := rx.market.beside(pi, pools[rx.market.pools[pi].Name].Usage, p.CostPerHour)
+		left := rx.beside(pi, pools[rx.market.pools[pi].Name].Usage, p.CostPerHour)
 		for oi := rx.market.pools[pi].offers[0]; oi < rx.market.pools[pi].offers[1]; oi++ {
-			room := rx.market.available.Has(oi) && rx.market.offers[oi].ReservationID == ""
+			room := rx.market.available.Has(oi) && rx.market.offers[oi].supply == ""
 			for i, used := range rx.market.types[rx.market.offers[oi].shape].usage {
 				room = room && float64(used) <= left[i]
 			}
@@ -100,7 +100,8 @@ func (rx *relaxation) endless(p *Plan) bitset.Set {
 
 // beside is what each limit of the pool leaves beside what is used, and beside the most that reservations and so many USD per hour
 // can use up.
-func (mk *market) beside(pi int, used corev1.ResourceList, bill float64) []float64 {
+func (rx *relaxation) beside(pi int, used corev1.ResourceList, bill float64) []float64 {
+	mk := rx.market
 	p := &mk.pools[pi]
 	left := make([]float64, len(p.limits))
 	for i, l := range p.limits {
@@ -111,6 +112,8 @@ func (mk *market) beside(pi int, used corev1.ResourceList, bill float64) []float
 			case !mk.available.Has(oi) || one == 0:
 			case o.ReservationID != "":
 				reserved += one * float64(o.Remaining)
+			case o.supply != "":
+				reserved += one * math.Floor(float64(rx.supplies.left[o.supply])/float64(o.draw))
 			default:
 				perDollar = max(perDollar, one/max(o.Price, 1e-9))
 			}
@@ -126,5 +129,6 @@ type relaxation struct {
 	market     *market
 	relations  *relations.Relations
 	colocation *colocation
+	supplies   *supplies
 	classes    []class
 }

@@ -11,8 +11,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
@@ -64,10 +66,24 @@ func (c catalogYAML) input(tb testing.TB) plan.Input {
 		}
 		in.Nodes = append(in.Nodes, node)
 	}
+	in.Catalog.Commitments = c.commitments(tb, in.Now)
 	for _, d := range c.DaemonSets {
 		in.DaemonSets = append(in.DaemonSets, daemonSet(d))
 	}
 	return in
+}
+
+func (c catalogYAML) commitments(tb testing.TB, now time.Time) []commitment.Commitment {
+	tb.Helper()
+	text, err := yaml.Marshal(c.Commitments)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, faults, err := commitment.Parse(text, now)
+	if err != nil || len(faults) > 0 {
+		tb.Fatalf("commitments: %v, %v", faults, err)
+	}
+	return out
 }
 
 func daemonSet(d podYAML) *appsv1.DaemonSet {

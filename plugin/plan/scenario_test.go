@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
@@ -57,6 +58,8 @@ type catalogYAML struct {
 	Preferences float64                      `json:"preferences"`
 	BestEffort  bool                         `json:"minValuesBestEffort"`
 	Namespaces  map[string]map[string]string `json:"namespaces"`
+	// Commitments are those of the account, as a file has them.
+	Commitments []commitment.Entry `json:"commitments"`
 	Rejected    []struct {
 		Pod, Node, Pool, Type, Zone, CapacityType, Reason string
 		With                                              []string

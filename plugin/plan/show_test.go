@@ -33,7 +33,7 @@ func show(t *testing.T, in plan.Input, p plan.Plan) string {
 			continue
 		}
 		e := c.Expected
-		fmt.Fprintf(&b, "%s: %s %s %s $%.4f: %s\n", c.Name, e.InstanceType, e.Zone, e.CapacityType, e.Price, members(in, c.Members))
+		fmt.Fprintf(&b, "%s: %s %s %s $%.4f%s: %s\n", c.Name, e.InstanceType, e.Zone, e.CapacityType, e.Price, coveredBy(c.Covered), members(in, c.Members))
 		if len(c.Alternatives) > 1 {
 			fmt.Fprintf(&b, "  or %s\n", strings.Join(c.Alternatives[1:], " "))
 		}
@@ -65,8 +65,15 @@ func show(t *testing.T, in plan.Input, p plan.Plan) string {
 	return b.String()
 }
 
+func coveredBy(commitments string) string {
+	if commitments == "" {
+		return ""
+	}
+	return ", covered by " + commitments
+}
+
 func alike(in plan.Input, a, b *plan.Claim) bool {
-	return a.Expected == b.Expected && a.NodePool == b.NodePool && members(in, a.Members) == members(in, b.Members) &&
+	return a.Expected == b.Expected && a.Covered == b.Covered && a.NodePool == b.NodePool && members(in, a.Members) == members(in, b.Members) &&
 		cmp.Equal(a.Requirements, b.Requirements) && slices.Equal(a.Alternatives, b.Alternatives)
 }
 

@@ -156,6 +156,8 @@ type Claim struct {
 	Expected Offer
 	// Cost is the price of the expected offering by part, in USD per hour.
 	Cost catalog.Cost
+	// Covered is the name of the commitments that pay for the node; empty for none. The price is what is counted for such a node.
+	Covered string
 	// Alternatives are the instance types that also run all pods, cheapest first, the expected one first, 60 at most
 	// (the limit of CreateFleet's overrides as Karpenter uses it).
 	Alternatives []string

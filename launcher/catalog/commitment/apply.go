@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// Use is a node that runs on demand.
+// Use is a node that runs on demand, or several equal ones.
 type Use struct {
-	// Name of the node.
+	// Name of the node, or of the nodes.
 	Name string
+	// Count is how many nodes it is; 0 counts as 1.
+	Count int
 	// InstanceType and Zone of its instance.
 	InstanceType, Zone string
 	// OnDemand is the price of its instance in USD per hour.
@@ -18,13 +20,13 @@ type Use struct {
 
 // Coverage is what commitments pay for.
 type Coverage struct {
-	// Covered is the share, up to 1, of each node's instance that commitments pay for, by the node's name; no entry for none.
+	// Covered is the share, up to 1, of the instances of each use that commitments pay for, by the name of the use; no entry for none.
 	Covered map[string]float64
 	// Left is what each commitment has left, in the unit of its Amount, in the order of the commitments.
 	Left []float64
 }
 
-// candidate is a node that a commitment could pay for.
+// candidate is a use that a commitment could pay for. It draws so much for each of its nodes.
 type candidate struct {
 	use  int
 	draw float64
@@ -52,9 +54,10 @@ func Apply(commitments []Commitment, uses []Use) Coverage {
 			if out.Left[i] <= 0 {
 				break
 			}
-			share := min(open[n.use], out.Left[i]/n.draw)
+			all := n.draw * float64(max(uses[n.use].Count, 1))
+			share := min(open[n.use], out.Left[i]/all)
 			open[n.use] -= share
-			out.Left[i] = max(out.Left[i]-share*n.draw, 0)
+			out.Left[i] = max(out.Left[i]-share*all, 0)
 			out.Covered[uses[n.use].Name] = 1 - open[n.use]
 		}
 	}

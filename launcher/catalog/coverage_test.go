@@ -1,0 +1,51 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
+)
+
+// What AWS bills on demand uses commitments, whichever controller launched it.
+func TestBilledOnDemand(t *testing.T) {
+	for _, tc := range []struct {
+		what   string
+		labels map[string]string
+		want   bool
+	}{
+		{"on demand", map[string]string{"karpenter.sh/capacity-type": "on-demand"}, true},
+		{"spot", map[string]string{"karpenter.sh/capacity-type": "spot"}, false},
+		{"a capacity reservation", map[string]string{"karpenter.sh/capacity-type": "reserved"}, true},
+		{"a capacity block", map[string]string{"karpenter.sh/capacity-type": "reserved", "karpenter.k8s.aws/capacity-reservation-type": "capacity-block"}, false},
+		{"a managed node group", map[string]string{"eks.amazonaws.com/capacityType": "ON_DEMAND"}, true},
+		{"a managed node group on spot", map[string]string{"eks.amazonaws.com/capacityType": "SPOT"}, false},
+		{"no labels", map[string]string{}, false},
+		{"dedicated", map[string]string{"karpenter.sh/capacity-type": "on-demand", "karpenter.k8s.aws/instance-tenancy": "dedicated"}, false},
+		{"Windows", map[string]string{"karpenter.sh/capacity-type": "on-demand", "kubernetes.io/os": "windows"}, false},
+	} {
+		tc.labels["node.kubernetes.io/instance-type"], tc.labels["topology.kubernetes.io/zone"] = "m5.large", "a"
+		got, ok := catalog.BilledOnDemand(tc.labels)
+		if ok != tc.want || ok && got != (catalog.Billed{InstanceType: "m5.large", Zone: "a"}) {
+			t.Errorf("%s: %+v, %v", tc.what, got, ok)
+		}
+	}
+	if _, ok := catalog.BilledOnDemand(map[string]string{"karpenter.sh/capacity-type": "on-demand"}); ok {
+		t.Error("a node without an instance type")
+	}
+}
+
+// The price on demand is that of the instance, without the charges of the node.
+func TestUses(t *testing.T) {
+	state := catalog.State{InstanceTypes: map[string][]catalog.InstanceType{"class": {{
+		Name: "m5.large", Charges: catalog.Charges{Volumes: 0.25},
+		Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", Price: 0.5}, {Zone: "a", CapacityType: "on-demand", Price: 1.25}},
+	}}}}
+	got := state.Uses(map[catalog.Billed]int{{InstanceType: "m5.large", Zone: "a"}: 3, {InstanceType: "m5.large", Zone: "b"}: 1, {InstanceType: "x", Zone: "a"}: 1})
+	want := []commitment.Use{{Name: "m5.large/a", Count: 3, InstanceType: "m5.large", Zone: "a", OnDemand: 1}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
