@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/consolidate/cover"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
@@ -191,7 +192,27 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 		}
 		out = append(out, node)
 	}
+	cover.Lower(d.catalog, out, c.labels(d.catalog))
 	return out, moving
+}
+
+// labels returns those of all nodes, in-flight ones included: commitments pay for them as well.
+func (c *consolidator) labels(cat catalog.State) map[string]map[string]string {
+	out := map[string]map[string]string{}
+	if len(cat.Commitments) == 0 {
+		return out
+	}
+	infos, err := c.snapshot.NodeInfos().List()
+	if err != nil {
+		return out // A list from memory: no node is covered then, and moves look as if nothing was committed.
+	}
+	for _, info := range infos {
+		if node := info.Node(); node != nil {
+			out[node.Name] = node.Labels
+		}
+	}
+	cover.AddInFlight(out, cat.InFlight)
+	return out
 }
 
 // blocked returns what keeps the node from being given up that the launcher cannot see. Empty for nothing.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,6 +23,7 @@ type simulation struct {
 	files                        []string
 	fromCluster                  bool
 	instanceTypes, prices, zones string
+	commitments                  string
 	config                       string
 	options                      simulate.Options
 }
@@ -32,6 +34,7 @@ func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.instanceTypes, "instance-types", "", "file with the output of aws ec2 describe-instance-types (default: the built-in catalogue)")
 	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}, "usage": {USAGE TYPE: PRICE}} (default: the built-in on-demand prices)`)
 	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, else those of the objects)")
+	f.StringVar(&s.commitments, "commitments", "", "file with a list of Savings Plans and Reserved Instances, in YAML or JSON (default: none)")
 	f.StringVar(&s.config, "config", "", "file with the scheduler's KubeSchedulerConfiguration: its plugins and default constraints (default: kube-scheduler's default profile)")
 	f.BoolVar(&s.options.MinValuesBestEffort, "min-values-best-effort", false, "keep as many of a NodePool's minValues as can be had, instead of launching nothing without them")
 	f.Float64Var(&s.options.PreferenceShare, "preference-share", 0.1, "how much more preferences may cost than the pods that have them cost without; 0 to ignore preferences")
@@ -109,11 +112,11 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 	}
 	thrifty()
 	s.options.Log = klog.Background()
-	texts := market.Files{}
+	texts := market.Files{Now: time.Now()}
 	for _, f := range []struct {
 		path string
 		text *[]byte
-	}{{s.instanceTypes, &texts.InstanceTypes}, {s.prices, &texts.Prices}, {s.zones, &texts.Zones}} {
+	}{{s.instanceTypes, &texts.InstanceTypes}, {s.prices, &texts.Prices}, {s.zones, &texts.Zones}, {s.commitments, &texts.Commitments}} {
 		if f.path == "" {
 			continue
 		}

@@ -91,3 +91,50 @@ func (n InFlightNode) ExpectedLabels(labels map[string]string) map[string]string
 	out[corev1.LabelInstanceTypeStable], out[corev1.LabelTopologyZone], out[labelCapacityType] = n.InstanceType, n.Zone, n.CapacityType
 	return out
 }
+
+// The units of commitments.
+const (
+	USDPerHour      = "USD/h"
+	normalizedUnits = "normalized units"
+)
+
+// CommitmentUse is how much of a commitment is used.
+type CommitmentUse struct {
+	// ID and Kind of the commitment.
+	ID   string          `json:"id"`
+	Kind commitment.Kind `json:"kind"`
+	// Amount is the cluster's share of it, Left what no node uses, both in Unit.
+	Amount float64 `json:"amount"`
+	Left   float64 `json:"left"`
+	// Unit is USD/h, or normalized units or instances of Reserved Instances.
+	Unit string `json:"unit"`
+}
+
+// Used returns the share that is used, 0 to 1; 1 of a commitment of which the cluster has no share.
+func (u CommitmentUse) Used() float64 {
+	if u.Amount <= 0 {
+		return 1
+	}
+	return 1 - u.Left/u.Amount
+}
+
+// CommitmentUses returns how much the nodes use of each commitment, in the order of the commitments.
+func (s *State) CommitmentUses(counts map[Billed]int) []CommitmentUse {
+	if len(s.Commitments) == 0 {
+		return nil
+	}
+	left := commitment.Apply(s.Commitments, s.Uses(counts)).Left
+	out := make([]CommitmentUse, 0, len(s.Commitments))
+	for i := range s.Commitments {
+		c := &s.Commitments[i]
+		u := CommitmentUse{ID: c.ID, Kind: c.Kind, Amount: Micro(c.Amount()), Left: Micro(left[i]), Unit: USDPerHour}
+		if c.Kind == commitment.ReservedInstances {
+			u.Unit = normalizedUnits
+			if !c.Flexible() {
+				u.Unit = "instances"
+			}
+		}
+		out = append(out, u)
+	}
+	return out
+}

@@ -281,7 +281,7 @@ func (v *View) Unconfirmed(now time.Time) []string {
 func (v *View) State(promises map[string][]promise.Promise, now time.Time) catalog.State {
 	out := catalog.State{
 		Generation: v.received.Generation, InstanceTypes: v.offerings.mark(v.received.InstanceTypes, now),
-		NodePools: maps.Clone(v.received.NodePools), InFlight: maps.Clone(v.received.InFlight),
+		NodePools: maps.Clone(v.received.NodePools), InFlight: maps.Clone(v.received.InFlight), Commitments: v.received.Commitments,
 	}
 	if out.InFlight == nil {
 		out.InFlight = map[string]catalog.InFlightNode{}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
@@ -65,7 +66,9 @@ func TestConsolidateScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			objects, o, want := consolidation(t, a)
-			saving, err := simulate.Consolidate(t.Context(), objects, testMarket(t), o)
+			m := testMarket(t)
+			m.Commitments = commitments(t, a)
+			saving, err := simulate.Consolidate(t.Context(), objects, m, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,6 +91,22 @@ func TestConsolidateScenarios(t *testing.T) {
 	}
 }
 
+// commitments are those of the scenario's section of that name.
+func commitments(t *testing.T, a *txtar.Archive) []commitment.Commitment {
+	t.Helper()
+	for _, f := range a.Files {
+		if f.Name != "commitments" {
+			continue
+		}
+		out, faults, err := commitment.Parse(f.Data, noon())
+		if err != nil || len(faults) > 0 {
+			t.Fatalf("%v, %v", faults, err)
+		}
+		return out
+	}
+	return nil
+}
+
 // consolidation reads the scenario: its objects, its options and the section with the table.
 func consolidation(t *testing.T, a *txtar.Archive) (objects *input.Objects, o simulate.ConsolidateOptions, want *txtar.File) {
 	t.Helper()
@@ -101,6 +120,7 @@ func consolidation(t *testing.T, a *txtar.Archive) (objects *input.Objects, o si
 			o.Consolidate.SpotToSpot = true
 		case "pod-age":
 			o.PodAge, o.PodAgeOfAll = parseAge(t, string(f.Data)), true
+		case "commitments":
 		case "fleet":
 			for line := range strings.Lines(string(f.Data)) {
 				addNode(t, reader, strings.Fields(line))

@@ -125,6 +125,9 @@ func (o *Outcome) explainClaim(ctx context.Context, w io.Writer, pod string) boo
 		e := c.Expected
 		fmt.Fprintf(w, "  Node: %s, %s in %s, %.4f USD per hour, NodePool %s\n", e.InstanceType, e.CapacityType, e.Zone, e.Price, c.NodePool)
 		fmt.Fprintf(w, "  Its price: %s\n", c.Cost)
+		if c.Covered != "" {
+			fmt.Fprintf(w, "  Commitment %s pays for the instance: its price is what the planner counts for what it uses of it\n", c.Covered)
+		}
 		o.whyNode(ctx, w, c, class)
 		o.ignored(w, class)
 		o.otherPools(ctx, w, class, c.NodePool)

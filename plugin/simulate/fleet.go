@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
+	"github.com/slipway-k8s/slipway/plugin/consolidate/cover"
 )
 
 // fleet returns the nodes of the input's NodePools for consolidation. podAge is the age at which moving a pod costs twice as
@@ -45,6 +47,9 @@ func (o *observed) fleet(cat catalog.State, podAge func(*karpv1.NodePool) time.D
 		}
 		out = append(out, node)
 	}
+	labels := maps.Clone(o.labels)
+	cover.AddInFlight(labels, cat.InFlight)
+	cover.Lower(cat, out, labels)
 	return out
 }
 

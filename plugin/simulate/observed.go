@@ -23,6 +23,8 @@ type observed struct {
 	now time.Time
 	// candidates are the nodes of the input's NodePools, in the order of the input.
 	candidates []disruption.Candidate
+	// labels are those of all nodes of the input, by name.
+	labels map[string]map[string]string
 	// podBudgets are the PodDisruptionBudgets of the input.
 	podBudgets []disruption.PodBudget
 	// disruptBare means that pods without a controller do not keep a node.
@@ -47,9 +49,10 @@ func observe(objects *input.Objects, now time.Time) *observed {
 	for _, c := range objects.NodeClaims {
 		claims[c.Status.NodeName] = c
 	}
-	out := &observed{now: now, podBudgets: disruption.ReadPodBudgets(podBudgetsOf(objects))}
+	out := &observed{now: now, labels: make(map[string]map[string]string, len(objects.Nodes)), podBudgets: disruption.ReadPodBudgets(podBudgetsOf(objects))}
 	var counted []disruption.BudgetNode
 	for _, n := range objects.Nodes {
+		out.labels[n.Name] = n.Labels
 		c := disruption.Candidate{Now: now, Claim: claims[n.Name], Node: n, Pool: pools[n.Labels[karpv1.NodePoolLabelKey]], Pods: pods[n.Name]}
 		delete(claims, n.Name)
 		if c.Claim == nil {

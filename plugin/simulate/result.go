@@ -34,6 +34,8 @@ type Result struct {
 	Rounds int `json:"rounds"`
 	// PeakRSSMiB is the largest resident memory of the process, loading included.
 	PeakRSSMiB float64 `json:"peakRSSMiB"`
+	// Commitments are the Savings Plans and Reserved Instances, and what is left of them with the new nodes.
+	Commitments []catalog.CommitmentUse `json:"commitments,omitempty"`
 	// Problems are those of objects that were left out, or read differently from what they say.
 	Problems []input.Problem `json:"problems"`
 }
@@ -56,6 +58,8 @@ type Node struct {
 	Cost catalog.Cost `json:"cost"`
 	// Pods as namespace/name.
 	Pods []string `json:"pods"`
+	// CoveredBy is the name of the commitments that pay for the instance; empty for none.
+	CoveredBy string `json:"coveredBy,omitempty"`
 	// Alternatives is the number of instance types that EC2 may choose from.
 	Alternatives int `json:"alternatives"`
 }
@@ -97,12 +101,13 @@ func (o *Outcome) Result(ctx context.Context) Result {
 		PlanSeconds:     (o.PlanTime + o.VerifyTime).Seconds(), VerifySeconds: o.VerifyTime.Seconds(), Rounds: o.Rounds,
 		PeakRSSMiB: peakRSSMiB(),
 	}
+	out.Commitments = plan.CommitmentUses(o.Input, &o.Plan)
 	out.Problems = append(out.Problems, o.Problems...)
 	for _, c := range o.Plan.Claims {
 		out.Nodes = append(out.Nodes, Node{
 			Name: c.Name, NodePool: c.NodePool, InstanceType: c.Expected.InstanceType, Zone: c.Expected.Zone,
 			CapacityType: c.Expected.CapacityType, Price: catalog.Micro(c.Expected.Price), Cost: c.Cost.Rounded(), Pods: podsOf(c.Members),
-			Alternatives: len(c.Alternatives),
+			Alternatives: len(c.Alternatives), CoveredBy: c.Covered,
 		})
 	}
 	for _, p := range o.Plan.Placements {

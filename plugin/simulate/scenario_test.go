@@ -89,6 +89,8 @@ func simulated(t *testing.T, a *txtar.Archive) run {
 			if options.Scheduler, err = simulate.ReadScheduler(f.Data); err != nil {
 				t.Fatal(err)
 			}
+		case f.Name == "commitments":
+			files.Commitments, files.Now = f.Data, noon()
 		case f.Name == "flags":
 			for line := range strings.Lines(string(f.Data)) {
 				setFlag(t, strings.Fields(line), &options, &files)

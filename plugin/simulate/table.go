@@ -38,7 +38,7 @@ func (o *Outcome) table(ctx context.Context, w io.Writer) error {
 		return nil
 	}
 	o.bill(w, r)
-	return nil
+	return writeCommitments(w, r.Commitments)
 }
 
 // group is the nodes of one type, capacity type and NodePool.
@@ -67,6 +67,14 @@ func (g *group) add(c *plan.Claim) {
 	}
 }
 
+// capacityOf returns the capacity type of the claim's node, and which commitments pay for it.
+func capacityOf(c *plan.Claim) string {
+	if c.Covered == "" {
+		return c.Expected.CapacityType
+	}
+	return c.Expected.CapacityType + " (" + c.Covered + ")"
+}
+
 // share returns the requested share of a resource, a dash if the nodes have none of it.
 func (g *group) share(name corev1.ResourceName) string {
 	if g.have[name] == 0 {
@@ -80,11 +88,11 @@ func (o *Outcome) totals(w io.Writer) error {
 	groups, all := map[string]*group{}, newGroup()
 	for i := range o.Plan.Claims {
 		c := &o.Plan.Claims[i]
-		key := c.NodePool + "/" + c.Expected.InstanceType + "/" + c.Expected.CapacityType
+		key := c.NodePool + "/" + c.Expected.InstanceType + "/" + capacityOf(c)
 		g := groups[key]
 		if g == nil {
 			g = newGroup()
-			g.pool, g.instanceType, g.capacityType = c.NodePool, c.Expected.InstanceType, c.Expected.CapacityType
+			g.pool, g.instanceType, g.capacityType = c.NodePool, c.Expected.InstanceType, capacityOf(c)
 			groups[key] = g
 		}
 		g.add(c)
@@ -141,7 +149,7 @@ func (o *Outcome) nodeList(w io.Writer) error {
 	fmt.Fprintln(tw, "NODE\tTYPE\tZONE\tCAPACITY\tUSD/H\tALTERNATIVES\tPODS")
 	for i := range o.Plan.Claims[:min(len(o.Plan.Claims), listed)] {
 		c := &o.Plan.Claims[i]
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%.4f\t%d\t%s\n", c.Name, c.Expected.InstanceType, c.Expected.Zone, c.Expected.CapacityType,
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%.4f\t%d\t%s\n", c.Name, c.Expected.InstanceType, c.Expected.Zone, capacityOf(c),
 			c.Expected.Price, max(len(c.Alternatives)-1, 0), someOf(podsOf(c.Members)))
 	}
 	if err := tw.Flush(); err != nil {

@@ -64,7 +64,7 @@ func (c *Commitment) Draw(instanceType, zone string, onDemand float64) (float64,
 	case ReservedInstances:
 		own, _, _ := strings.Cut(c.InstanceType, ".")
 		exact := instanceType == c.InstanceType
-		if c.Zone != "" && c.Zone != zone || !exact && (own != family || !c.flexible() || units(instanceType) == 0) {
+		if c.Zone != "" && c.Zone != zone || !exact && (own != family || !c.Flexible() || units(instanceType) == 0) {
 			return 0, false
 		}
 		return c.units(instanceType), true
@@ -91,9 +91,9 @@ func (c *Commitment) rate(instanceType string, onDemand float64) float64 {
 	return onDemand * (1 - c.Discount)
 }
 
-// flexible reports whether the Reserved Instances apply to other sizes of their family: those of a region do, with exceptions (EC2 User Guide,
+// Flexible reports whether the Reserved Instances apply to other sizes of their family: those of a region do, with exceptions (EC2 User Guide,
 // "How Reserved Instances are applied", instance size flexibility).
-func (c *Commitment) flexible() bool {
+func (c *Commitment) Flexible() bool {
 	if c.Zone != "" || units(c.InstanceType) == 0 {
 		return false
 	}
@@ -107,7 +107,7 @@ func (c *Commitment) flexible() bool {
 
 // units returns the normalized units of an instance type, or 1 where sizes cannot replace each other.
 func (c *Commitment) units(instanceType string) float64 {
-	if c.flexible() {
+	if c.Flexible() {
 		return units(instanceType)
 	}
 	return 1

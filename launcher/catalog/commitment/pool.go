@@ -57,7 +57,7 @@ func (c *Commitment) scope() string {
 	switch {
 	case c.Kind != ReservedInstances:
 		return string(c.Kind) + "/" + c.Family
-	case c.flexible():
+	case c.Flexible():
 		return string(c.Kind) + "/" + family
 	}
 	return string(c.Kind) + "/" + c.InstanceType + "/" + c.Zone

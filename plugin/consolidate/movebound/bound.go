@@ -73,6 +73,16 @@ func (b *Bound) allSpot() bool {
 	return !slices.ContainsFunc(b.Going, func(o consolidate.Offer) bool { return !interruptible(o.CapacityType) })
 }
 
+// onDemand returns the price of the offering without the commitments that pay for it.
+func onDemand(offerings []catalog.Offering, of plan.Offer) float64 {
+	for _, o := range offerings {
+		if o.Zone == of.Zone && o.CapacityType == of.CapacityType {
+			return o.Price
+		}
+	}
+	return of.Price
+}
+
 func interruptible(capacityType string) bool {
 	return catalog.CapacityTypeOf(capacityType).Interruptible
 }
@@ -89,6 +99,9 @@ func (b *Bound) trim(c *plan.Claim, limit float64) {
 		return nil
 	}
 	expected := offerings(c.Expected.InstanceType)
+	if c.Covered != "" {
+		limit = onDemand(expected, c.Expected) // All alternatives are covered: none may use more of the commitments than is planned.
+	}
 	c.Narrow(capacityTypeLabel, func(capacityType string) bool {
 		return capacityType == c.Expected.CapacityType || !slices.ContainsFunc(expected, func(o catalog.Offering) bool {
 			return o.Zone == c.Expected.Zone && o.CapacityType == capacityType &&

@@ -27,7 +27,7 @@ const resourceNodes corev1.ResourceName = "nodes"
 func (m *Market) Catalog(objects *input.Objects) (catalog.State, []input.Problem) {
 	b := &builder{market: m, classes: map[string]*awsv1.EC2NodeClass{}, pods: map[string]*corev1.Pod{}, state: catalog.State{
 		Generation: 1, NodePools: map[string]catalog.NodePool{}, InstanceTypes: map[string][]catalog.InstanceType{},
-		InFlight: map[string]catalog.InFlightNode{},
+		InFlight: map[string]catalog.InFlightNode{}, Commitments: m.Commitments,
 	}}
 	for _, class := range objects.NodeClasses {
 		b.classes[class.Name] = class

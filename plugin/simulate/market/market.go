@@ -7,11 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/builtin"
+	"github.com/slipway-k8s/slipway/launcher/catalog/commitment"
 	"github.com/slipway-k8s/slipway/launcher/catalog/fromec2"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 )
@@ -28,6 +30,8 @@ type Market struct {
 	Rates *catalog.Rates
 	// Zones are those in which every type is offered; empty if no file lists them and the objects have to (see Catalog).
 	Zones []string
+	// Commitments are the Savings Plans and Reserved Instances of the account.
+	Commitments []commitment.Commitment
 	// Notes are sentences about what was assumed.
 	Notes []string
 	// Problems of the types and prices.
@@ -42,12 +46,16 @@ type Files struct {
 	Prices []byte
 	// Zones is a list of names.
 	Zones []byte
+	// Commitments is a list of Savings Plans and Reserved Instances (commitment.Entry); without it there are none.
+	Commitments []byte
+	// Now is the time at which commitments must not have ended.
+	Now time.Time
 }
 
 // Read reads the files. The error names the file that cannot be read.
 func Read(f Files) (*Market, error) {
 	m := &Market{}
-	return m, errors.Join(m.readTypes(f.InstanceTypes), m.readPrices(f.Prices), m.readZones(f.Zones))
+	return m, errors.Join(m.readTypes(f.InstanceTypes), m.readPrices(f.Prices), m.readZones(f.Zones), m.readCommitments(f))
 }
 
 func (m *Market) readTypes(text []byte) error {
@@ -102,6 +110,19 @@ func (m *Market) readPrices(text []byte) error {
 	if len(none) > 0 {
 		m.problem("prices", "", "%d instance types have no price and are left out: %s", len(none), some(none, 5))
 	}
+	return nil
+}
+
+// readCommitments reads the commitments. One that cannot be read, or that ended, is a problem and left out.
+func (m *Market) readCommitments(f Files) error {
+	list, faults, err := commitment.Parse(f.Commitments, f.Now)
+	if err != nil {
+		return err
+	}
+	for _, fault := range faults {
+		m.problem("commitment "+fault.Entry, "", "%s; it is left out", fault.Message)
+	}
+	m.Commitments = list
 	return nil
 }
 
