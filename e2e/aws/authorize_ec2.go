@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
@@ -128,7 +129,12 @@ func (s *Server) launchNeeds(p wire.Params, o override, capacityType string) []n
 	}
 	out = append(out, s.need(action, "arn:aws:ec2:"+s.cfg.Region+"::image/"+o.launch.image.ID),
 		s.need(action, s.arn(wire.EC2, "subnet/"+o.subnet.ID), resourceTags(s.retagged.of(o.subnet.ID, o.subnet.Tags))))
-	for _, g := range o.launch.groups {
+	for _, g := range s.resources.SecurityGroups {
+		if !slices.ContainsFunc(o.launch.nics, func(n hardware.Interface) bool {
+			return slices.Contains(n.Groups, hardware.Group{ID: g.ID, Name: g.Name})
+		}) {
+			continue
+		}
 		out = append(out, s.need(action, s.arn(wire.EC2, "security-group/"+g.ID), resourceTags(s.retagged.of(g.ID, g.Tags))))
 	}
 	for _, kind := range launchedKinds(capacityType) {

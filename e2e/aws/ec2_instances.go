@@ -7,50 +7,51 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
 // The XML of an instance in a response.
 type (
 	instanceXML struct {
-		ID          string               `xml:"instanceId"`
-		ImageID     string               `xml:"imageId"`
-		State       stateXML             `xml:"instanceState"`
-		PrivateDNS  string               `xml:"privateDnsName"`
-		PublicDNS   string               `xml:"dnsName"`
-		Reason      string               `xml:"reason"`
-		KeyName     string               `xml:"keyName,omitempty"`
-		Index       int                  `xml:"amiLaunchIndex"`
-		Type        string               `xml:"instanceType"`
-		Launched    string               `xml:"launchTime"`
-		Placement   placementXML         `xml:"placement"`
-		Monitoring  string               `xml:"monitoring>state"`
-		SubnetID    string               `xml:"subnetId,omitempty"`
-		VPCID       string               `xml:"vpcId,omitempty"`
-		PrivateIP   string               `xml:"privateIpAddress,omitempty"`
-		Check       bool                 `xml:"sourceDestCheck"`
-		Groups      wire.Set[groupXML]   `xml:"groupSet"`
-		StateReason *reasonXML           `xml:"stateReason"`
-		Arch        string               `xml:"architecture"`
-		RootType    string               `xml:"rootDeviceType"`
-		RootName    string               `xml:"rootDeviceName"`
-		Devices     wire.Set[volumeXML]  `xml:"blockDeviceMapping"`
-		Virtual     string               `xml:"virtualizationType"`
-		Lifecycle   string               `xml:"instanceLifecycle,omitempty"`
-		SpotRequest string               `xml:"spotInstanceRequestId,omitempty"`
-		Token       string               `xml:"clientToken"`
-		Tags        wire.Set[tagXML]     `xml:"tagSet"`
-		Hypervisor  string               `xml:"hypervisor"`
-		Interfaces  wire.Set[networkENI] `xml:"networkInterfaceSet"`
-		Profile     *profileRefXML       `xml:"iamInstanceProfile"`
-		EBS         bool                 `xml:"ebsOptimized"`
-		ENA         bool                 `xml:"enaSupport"`
-		CPU         cpuXML               `xml:"cpuOptions"`
-		Metadata    metadataXML          `xml:"metadataOptions"`
-		Platform    string               `xml:"platformDetails"`
-		PlatformOf  string               `xml:"platform,omitempty"`
-		Reservation string               `xml:"capacityReservationId,omitempty"`
-		Wanted      *reservationWantXML  `xml:"capacityReservationSpecification"`
+		ID          string                          `xml:"instanceId"`
+		ImageID     string                          `xml:"imageId"`
+		State       stateXML                        `xml:"instanceState"`
+		PrivateDNS  string                          `xml:"privateDnsName"`
+		PublicDNS   string                          `xml:"dnsName"`
+		Reason      string                          `xml:"reason"`
+		KeyName     string                          `xml:"keyName,omitempty"`
+		Index       int                             `xml:"amiLaunchIndex"`
+		Type        string                          `xml:"instanceType"`
+		Launched    string                          `xml:"launchTime"`
+		Placement   placementXML                    `xml:"placement"`
+		Monitoring  string                          `xml:"monitoring>state"`
+		SubnetID    string                          `xml:"subnetId,omitempty"`
+		VPCID       string                          `xml:"vpcId,omitempty"`
+		PrivateIP   string                          `xml:"privateIpAddress,omitempty"`
+		Check       bool                            `xml:"sourceDestCheck"`
+		Groups      wire.Set[hardware.Group]        `xml:"groupSet"`
+		StateReason *reasonXML                      `xml:"stateReason"`
+		Arch        string                          `xml:"architecture"`
+		RootType    string                          `xml:"rootDeviceType"`
+		RootName    string                          `xml:"rootDeviceName"`
+		Devices     wire.Set[volumeXML]             `xml:"blockDeviceMapping"`
+		Virtual     string                          `xml:"virtualizationType"`
+		Lifecycle   string                          `xml:"instanceLifecycle,omitempty"`
+		SpotRequest string                          `xml:"spotInstanceRequestId,omitempty"`
+		Token       string                          `xml:"clientToken"`
+		Tags        wire.Set[tagXML]                `xml:"tagSet"`
+		Hypervisor  string                          `xml:"hypervisor"`
+		Interfaces  wire.Set[hardware.InterfaceXML] `xml:"networkInterfaceSet"`
+		Profile     *profileRefXML                  `xml:"iamInstanceProfile"`
+		EBS         bool                            `xml:"ebsOptimized"`
+		ENA         bool                            `xml:"enaSupport"`
+		CPU         cpuXML                          `xml:"cpuOptions"`
+		Metadata    metadataXML                     `xml:"metadataOptions"`
+		Platform    string                          `xml:"platformDetails"`
+		PlatformOf  string                          `xml:"platform,omitempty"`
+		Reservation string                          `xml:"capacityReservationId,omitempty"`
+		Wanted      *reservationWantXML             `xml:"capacityReservationSpecification"`
 	}
 	stateXML struct {
 		Code int    `xml:"code"`
@@ -61,10 +62,6 @@ type (
 		ZoneID  string `xml:"availabilityZoneId"`
 		Group   string `xml:"groupName"`
 		Tenancy string `xml:"tenancy"`
-	}
-	groupXML struct {
-		ID   string `xml:"groupId"`
-		Name string `xml:"groupName"`
 	}
 	reasonXML struct {
 		Code    string `xml:"code"`
@@ -80,17 +77,6 @@ type (
 		Time     string `xml:"attachTime"`
 		Delete   bool   `xml:"deleteOnTermination"`
 	}
-	networkENI struct {
-		ID        string             `xml:"networkInterfaceId"`
-		SubnetID  string             `xml:"subnetId"`
-		VPCID     string             `xml:"vpcId"`
-		OwnerID   string             `xml:"ownerId"`
-		Status    string             `xml:"status"`
-		PrivateIP string             `xml:"privateIpAddress"`
-		DNS       string             `xml:"privateDnsName"`
-		Groups    wire.Set[groupXML] `xml:"groupSet"`
-		Kind      string             `xml:"interfaceType"`
-	}
 	profileRefXML struct {
 		ARN string `xml:"arn"`
 		ID  string `xml:"id"`
@@ -105,10 +91,10 @@ type (
 		Endpoint string `xml:"httpEndpoint"`
 	}
 	reservationXML struct {
-		ID        string                `xml:"reservationId"`
-		OwnerID   string                `xml:"ownerId"`
-		Groups    wire.Set[groupXML]    `xml:"groupSet"`
-		Instances wire.Set[instanceXML] `xml:"instancesSet"`
+		ID        string                   `xml:"reservationId"`
+		OwnerID   string                   `xml:"ownerId"`
+		Groups    wire.Set[hardware.Group] `xml:"groupSet"`
+		Instances wire.Set[instanceXML]    `xml:"instancesSet"`
 	}
 )
 
@@ -140,15 +126,16 @@ func (s *Server) instanceShape(m machine) instanceXML {
 	if m.State == StateTerminated {
 		return out
 	}
-	for _, g := range m.groups {
-		out.Groups.Items = append(out.Groups.Items, groupXML{g.ID, g.Name})
-	}
+	out.Groups = wire.NewSet(m.nics[0].Groups...)
 	out.PrivateDNS, out.PrivateIP, out.SubnetID, out.VPCID = m.PrivateDNSName, m.PrivateIP, m.subnet.ID, s.resources.VPC.ID
 	out.Check = true
-	out.Interfaces = wire.NewSet(networkENI{
-		ID: m.networkInterface, SubnetID: m.subnet.ID, VPCID: s.resources.VPC.ID, OwnerID: s.cfg.AccountID, Status: "in-use",
-		PrivateIP: m.PrivateIP, DNS: m.PrivateDNSName, Groups: out.Groups, Kind: "interface",
-	})
+	for _, n := range m.nics {
+		in := hardware.InterfaceXML{SubnetID: m.subnet.ID, VPCID: s.resources.VPC.ID, OwnerID: s.cfg.AccountID}
+		if n.IP != "" {
+			in.DNS = privateDNSName(s.cfg.Region, n.IP)
+		}
+		out.Interfaces.Items = append(out.Interfaces.Items, n.Described(in))
+	}
 	out.Devices = wire.NewSet(volumeXML{m.rootDevice, attachmentXML{m.volume, "attached", wire.Timestamp(m.LaunchTime), true}})
 	if m.profileARN != "" {
 		out.Profile = &profileRefXML{m.profileARN, "AIPA" + strings.ToUpper(fixedID("x", m.profileARN)[3:19])}
@@ -176,7 +163,7 @@ func (s *Server) instanceAttributes(m machine) wire.Attribute {
 		switch name {
 		case "instance.group-id", "instance.group-name", "group-id", "group-name":
 			var out []string
-			for _, g := range m.groups {
+			for _, g := range m.nics[0].Groups {
 				if strings.HasSuffix(name, "-id") {
 					out = append(out, g.ID)
 				} else {

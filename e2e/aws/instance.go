@@ -54,6 +54,8 @@ type Instance struct {
 	GPUs int
 	// GPUManufacturer is such as NVIDIA or AWS; empty without.
 	GPUManufacturer string
+	// EFAs is the number of its network interfaces that are Elastic Fabric Adapters.
+	EFAs int
 	// MaxENIs is the number of network interfaces of the default network card.
 	MaxENIs int
 	// IPv4PerENI is the number of addresses of each.

@@ -6,13 +6,15 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
 )
 
 // machine is an instance with what only EC2's responses contain.
 type machine struct {
 	Instance
 	placement
-	reservation, spotRequest, networkInterface, volume string
+	reservation, spotRequest, volume string
 	// reserved is the capacity reservation for which it was launched; empty for none.
 	reserved                string
 	launchIndex             int
@@ -29,8 +31,9 @@ type machine struct {
 
 // placement is where a machine was launched, and with what.
 type placement struct {
-	subnet     Subnet
-	groups     []SecurityGroup
+	subnet Subnet
+	// nics are the network interfaces, the primary one first.
+	nics       []hardware.Interface
 	profileARN string
 	keyName    string
 	token      string

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
 	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
 	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
@@ -84,7 +85,7 @@ func (s *Server) launchOf(data wire.Params, info instancetypes.Type, subnet Subn
 		return l, wire.Errorf("InvalidParameterValue", "Value (%s) for parameter placement.tenancy is invalid. Valid values are: [default, dedicated, host]", l.tenancy)
 	}
 	var err *wire.Error
-	if l.groups, err = s.groupsOf(data); err != nil {
+	if l.nics, err = hardware.Interfaces(data, info, s.resources.groups); err != nil {
 		return l, err
 	}
 	if l.reserved = data.Get("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"); l.reserved != "" {
@@ -134,27 +135,6 @@ func (s *Server) runInstances(ctx context.Context, r request) (any, error) {
 		return nil, err
 	}
 	return s.tokens.once(p.Get("ClientToken"), p.String(), func() (any, error) { return s.launchCount(r, least, most) })
-}
-
-// groupsOf returns the security groups that a launch names, or the VPC's default one.
-func (s *Server) groupsOf(data wire.Params) ([]SecurityGroup, *wire.Error) {
-	ids := data.Strings("SecurityGroupId")
-	ids = append(ids, data.Strings("SecurityGroup")...)
-	for _, nic := range data.Each("NetworkInterface") {
-		ids = append(ids, nic.Strings("SecurityGroupId")...)
-	}
-	var out []SecurityGroup
-	for _, id := range slices.Compact(ids) {
-		g, ok := s.resources.group(id)
-		if !ok {
-			return nil, wire.Errorf("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
-		}
-		out = append(out, g)
-	}
-	if len(out) == 0 {
-		out = s.resources.SecurityGroups[1:2]
-	}
-	return out, nil
 }
 
 // readRun reads a RunInstances call.

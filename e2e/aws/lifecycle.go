@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
 	"github.com/slipway-k8s/slipway/e2e/aws/instancetypes"
 )
 
@@ -30,10 +31,15 @@ type launch struct {
 
 // start launches the instance. It fails where its subnet has no free address, or its capacity reservation is full.
 func (s *Server) start(l launch) (Instance, error) {
-	ip, ok := s.addresses.take(l.subnet.ID)
-	if !ok {
-		return Instance{}, errNoAddresses(l.subnet.ID)
+	nics, refused := s.addresses.attach(l.subnet.ID, l.nics)
+	if refused != nil {
+		return Instance{}, refused
 	}
+	for i := range nics {
+		nics[i].ID = s.dice.id("eni")
+	}
+	l.nics = nics
+	ip := nics[0].IP
 	now := time.Now()
 	a := l.info.Accelerators
 	m := machine{
@@ -49,7 +55,12 @@ func (s *Server) start(l launch) (Instance, error) {
 			Tags: maps.Clone(l.tags), Price: l.price,
 		},
 		placement: l.placement, reservation: l.reservation, reserved: l.reserved, launchIndex: l.index,
-		networkInterface: s.dice.id("eni"), volume: s.dice.id("vol"), visibleAt: now,
+		volume: s.dice.id("vol"), visibleAt: now,
+	}
+	for _, n := range nics {
+		if n.IsEFA() {
+			m.EFAs++
+		}
 	}
 	if a.Count > 0 {
 		m.GPUManufacturer = a.Manufacturer
@@ -62,7 +73,7 @@ func (s *Server) start(l launch) (Instance, error) {
 		m.tagsAt = m.visibleAt.Add(s.tagsAfter())
 	}
 	if !s.reservations.use(l.reserved, m.ID) {
-		s.addresses.release(l.subnet.ID, ip)
+		s.addresses.detach(l.subnet.ID, nics)
 		return Instance{}, errReservationFull(l.reserved)
 	}
 	s.instances.add(m)
@@ -103,7 +114,7 @@ func (s *Server) end(id string, reason stateReason) {
 		if s.move(id, StateTerminated, reason, StateShuttingDown) {
 			s.reservations.leave(id)
 			m, _ := s.instances.get(id)
-			s.addresses.release(m.subnet.ID, m.PrivateIP)
+			s.addresses.detach(m.subnet.ID, m.nics)
 		}
 	})
 }
@@ -135,10 +146,11 @@ func (s *Server) RunManaged(name, instanceType, zone string) (Instance, error) {
 	if !ok {
 		return Instance{}, fmt.Errorf("launching a node of node group %s: there is no AMI for %s", name, info.Arch)
 	}
-	group, id := s.resources.SecurityGroups[:1], s.dice.uuid()
+	nics, id := []hardware.Interface{{Kind: hardware.KindInterface}}, s.dice.uuid()
+	nics[0].Groups, _ = s.resources.groups([]string{s.resources.SecurityGroups[0].ID})
 	return s.start(launch{
 		placement: placement{
-			subnet: subnet, groups: group, rootDevice: image.RootDevice, tenancy: defaultTenancy,
+			subnet: subnet, nics: nics, rootDevice: image.RootDevice, tenancy: defaultTenancy,
 			profileARN: s.iamARN("instance-profile/eks-" + id),
 		},
 		info: info, capacityType: OnDemand, image: image, template: "eks-" + id, rootGiB: 20,

@@ -1,12 +1,16 @@
 package aws
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/slipway-k8s/slipway/e2e/aws/hardware"
+	"github.com/slipway-k8s/slipway/e2e/aws/wire"
 )
 
 // Resources are what exists from the start.
@@ -187,6 +191,96 @@ func (a *addresses) release(subnet, ip string) {
 	if addr, err := netip.ParseAddr(ip); err == nil {
 		delete(a.subnets[subnet].taken, addr)
 	}
+}
+
+// groups returns the security groups with these ids or names, or the VPC's default one.
+func (r Resources) groups(idsOrNames []string) ([]hardware.Group, *wire.Error) {
+	var out []hardware.Group
+	for _, id := range slices.Compact(idsOrNames) {
+		g, ok := r.group(id)
+		if !ok {
+			return nil, wire.Errorf("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
+		}
+		out = append(out, hardware.Group{ID: g.ID, Name: g.Name})
+	}
+	if len(out) == 0 {
+		out = []hardware.Group{{ID: r.SecurityGroups[1].ID, Name: r.SecurityGroups[1].Name}}
+	}
+	return out, nil
+}
+
+// attach gives network interfaces their addresses in the subnet, all or none. It returns the code and message of EC2's refusal.
+func (a *addresses) attach(subnet string, wanted []hardware.Interface) ([]hardware.Interface, *wire.Error) {
+	nics := slices.Clone(wanted)
+	for i := range nics {
+		n := &nics[i]
+		if n.Kind == hardware.KindEFAOnly {
+			continue
+		}
+		var ok bool
+		if n.IP, ok = a.take(subnet); !ok {
+			a.detach(subnet, nics[:i])
+			return nil, wire.Errorf("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", subnet)
+		}
+		for range n.PrefixCount {
+			prefix, ok := a.takePrefix(subnet)
+			if !ok {
+				a.detach(subnet, nics[:i+1])
+				return nil, wire.Errorf("InsufficientCidrBlocks", "The specified subnet '%s' does not have enough free cidr blocks to satisfy the request.", subnet)
+			}
+			n.Prefixes = append(n.Prefixes, prefix)
+		}
+	}
+	return nics, nil
+}
+
+// detach releases the addresses of network interfaces.
+func (a *addresses) detach(subnet string, nics []hardware.Interface) {
+	for _, n := range nics {
+		if n.IP != "" {
+			a.release(subnet, n.IP)
+		}
+		for _, prefix := range n.Prefixes {
+			a.releasePrefix(subnet, prefix)
+		}
+	}
+}
+
+// takePrefix takes a /28 block of a subnet, the last free one.
+func (a *addresses) takePrefix(subnet string) (netip.Prefix, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.subnets[subnet]
+	last := binary.BigEndian.Uint32(b.prefix.Addr().AsSlice()) + 1<<(32-b.prefix.Bits())
+	for n := range 1<<(28-b.prefix.Bits()) - 2 { // The first and the last block have reserved addresses.
+		var octets [4]byte
+		binary.BigEndian.PutUint32(octets[:], last-uint32(n+2)*16)
+		prefix := netip.PrefixFrom(netip.AddrFrom4(octets), 28)
+		if !slices.ContainsFunc(hostsOf(prefix), func(ip netip.Addr) bool { return b.taken[ip] }) {
+			for _, ip := range hostsOf(prefix) {
+				b.taken[ip] = true
+			}
+			return prefix, true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+func (a *addresses) releasePrefix(subnet string, prefix netip.Prefix) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, ip := range hostsOf(prefix) {
+		delete(a.subnets[subnet].taken, ip)
+	}
+}
+
+// hostsOf returns all addresses of a prefix.
+func hostsOf(prefix netip.Prefix) []netip.Addr {
+	var out []netip.Addr
+	for ip := prefix.Addr(); prefix.Contains(ip); ip = ip.Next() {
+		out = append(out, ip)
+	}
+	return out
 }
 
 // privateDNSName returns the name that EC2 gives to an address (VPC user guide, "Amazon EC2 instance hostname types").

@@ -59,6 +59,7 @@ func convert(i aws.Instance) instance.Instance {
 		CPUs:               int64(i.VCPU),
 		MemoryMiB:          i.MemoryMiB,
 		GPUs:               int64(i.GPUs),
+		EFAs:               int64(i.EFAs),
 		PodLimit:           int64(i.MaxENIs*(i.IPv4PerENI-1) + 2),
 		InterfaceAddresses: int64(i.IPv4PerENI),
 		RootVolumeGiB:      i.RootVolumeGiB,

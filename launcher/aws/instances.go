@@ -131,6 +131,12 @@ func instanceOf(in ec2types.Instance) cloud.Instance {
 	for _, g := range in.SecurityGroups {
 		out.SecurityGroupIDs = append(out.SecurityGroupIDs, awssdk.ToString(g.GroupId))
 	}
+	for _, nic := range in.NetworkInterfaces {
+		switch ec2types.NetworkInterfaceType(awssdk.ToString(nic.InterfaceType)) {
+		case ec2types.NetworkInterfaceTypeEfa, ec2types.NetworkInterfaceTypeEfaOnly:
+			out.EFAs++
+		}
+	}
 	for _, t := range capacityTypes() {
 		if reservation, ok := t.runs(in); ok {
 			out.CapacityType, out.ReservationID = t.name, reservation

@@ -82,7 +82,7 @@ func Capacity(f Facts, class NodeClass) corev1.ResourceList {
 	} else {
 		add(ResourcePodENI, branchENIs(f.Name))
 	}
-	add(ResourceEFA, efas(class))
+	add(ResourceEFA, efas(f, class))
 	return out
 }
 
@@ -108,8 +108,12 @@ func computedMemory(f Facts, class NodeClass) int64 {
 	return max(mib-int64(math.Ceil(float64(mib)*share)), 0) << 20
 }
 
-// efas returns the number of Elastic Fabric Adapters of the class's nodes: those of spec.networkInterfaces.
-func efas(class NodeClass) (n int64) {
+// efas returns the number of Elastic Fabric Adapters that a node can have: those of the class's spec.networkInterfaces, or all that the type
+// supports if the class names no interfaces.
+func efas(f Facts, class NodeClass) (n int64) {
+	if len(class.NetworkInterfaces) == 0 {
+		return f.EFAs
+	}
 	for _, i := range class.NetworkInterfaces {
 		if i.EFAOnly {
 			n++

@@ -184,6 +184,8 @@ type Instance struct {
 	ReservationID string
 	// ImageID of its AMI.
 	ImageID string
+	// EFAs is the number of its network interfaces of type efa or efa-only; 0 once it is terminated.
+	EFAs int64
 	// SubnetID is that of its first network interface; empty once it is terminated.
 	SubnetID string
 	// SecurityGroupIDs are those of its first network interface; empty once it is terminated.

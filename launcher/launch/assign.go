@@ -170,6 +170,10 @@ func (g *group) launched(ctx context.Context, c *karpv1.NodeClaim, instance clou
 		c.Status.ProviderID, c.Status.ImageID = instance.ProviderID(), instance.ImageID
 		c.Status.NodeName = instance.PrivateDNSName
 		c.Status.Capacity, c.Status.Allocatable = t.Capacity, t.Allocatable
+		if instance.EFAs == 0 { // Interfaces that its class names have EFAs without a request.
+			c.Status.Capacity = catalog.WithRequested(t.Capacity, c.Spec.Resources.Requests)
+			c.Status.Allocatable = catalog.WithRequested(t.Allocatable, c.Spec.Resources.Requests)
+		}
 		c.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
 		return g.config.Client.Status().Patch(ctx, c, patch)
 	})

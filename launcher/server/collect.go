@@ -136,7 +136,7 @@ func (s *Server) inFlightNode(ctx context.Context, claim *karpv1.NodeClaim, clas
 			})
 		}
 	}
-	allocatable := lowest(claim, classes)
+	allocatable := catalog.WithRequested(lowest(claim, classes), claim.Spec.Resources.Requests)
 	if claim.Status.ProviderID != "" {
 		out.Phase, allocatable = api.Phase_PHASE_LAUNCHED, claim.Status.Allocatable
 	}

@@ -100,14 +100,14 @@ func (m *model) claim(p *problem, n node, slack []int64, next []int, kinds bool)
 	}
 	c := Claim{
 		NodePool: pool.Name, Replaces: m.in.Replaces, Covered: o.covered,
-		Expected:    Offer{InstanceType: s.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price},
-		Taints:      slices.Clone(pool.Taints),
-		Allocatable: maps.Clone(s.Allocatable),
+		Expected: Offer{InstanceType: s.Name, Zone: o.Zone, CapacityType: o.CapacityType, Price: o.Price},
+		Taints:   slices.Clone(pool.Taints),
 	}
 	requests := m.dims.vec(s.Allocatable)
 	requests.add(o.free, -1)
 	requests.add(n.sum, 1)
 	c.Requests = m.dims.list(requests)
+	c.Allocatable = maps.Clone(catalog.WithRequested(s.Allocatable, c.Requests))
 	c.Cost = s.CostOf(o.Price-pool.NodeCost, pool.Declared, requests[dimCPU])
 	c.Expected.Price = o.cost(n.sum)
 	values := m.market.openValues(p, n)

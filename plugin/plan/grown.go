@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,10 +49,12 @@ func (m *model) grown(c *Claim, more []Member) (Claim, bool) {
 	for _, ti := range alts {
 		out.Alternatives = append(out.Alternatives, m.market.types[ti].Name)
 	}
-	requests := m.dims.vec(m.market.types[m.market.offers[oi].shape].Allocatable)
+	allocatable := m.market.types[m.market.offers[oi].shape].Allocatable
+	requests := m.dims.vec(allocatable)
 	requests.add(m.market.offers[oi].free, -1)
 	requests.add(sum, 1)
 	out.Requests = m.dims.list(requests)
+	out.Allocatable = maps.Clone(catalog.WithRequested(allocatable, out.Requests))
 	out.Requirements = m.claimForms.narrowed(c.Requirements, alts, sp)
 	return out, true
 }

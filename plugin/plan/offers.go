@@ -86,11 +86,11 @@ func (mb *marketBuilder) addShape(pi int, it *catalog.InstanceType) {
 	mb.market.types = append(mb.market.types, s)
 }
 
-// devices are the names with a domain and a quantity.
+// devices are the names with a domain and a quantity. Elastic Fabric Adapters are none: a node has them only if a pod needs one.
 func devices(list corev1.ResourceList) []corev1.ResourceName {
 	var out []corev1.ResourceName
 	for name, q := range list {
-		if strings.Contains(string(name), "/") && !q.IsZero() {
+		if strings.Contains(string(name), "/") && name != catalog.ResourceEFA && !q.IsZero() {
 			out = append(out, name)
 		}
 	}

@@ -33,6 +33,8 @@ type Instance struct {
 	GPUs int64
 	// GPUResource is the extended resource of the accelerators, for example nvidia.com/gpu.
 	GPUResource string
+	// EFAs is the number of Elastic Fabric Adapters that their device plugin will offer.
+	EFAs int64
 	// PodLimit is the number of pods that the network interfaces' addresses allow.
 	PodLimit int64
 	// InterfaceAddresses is the number of IPv4 addresses of one network interface.

@@ -23,6 +23,8 @@ import (
 
 const (
 	kubeletVersion = "v1.36.3-eks-sim"
+	// efaResource is what the device plugin of Elastic Fabric Adapters offers.
+	efaResource = "vpc.amazonaws.com/efa"
 	// attachAnnotation is volumeutil.ControllerManagedAttachAnnotation.
 	attachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 )
@@ -144,10 +146,12 @@ func (h host) setStatus(node *corev1.Node, o observation) {
 	}
 	maps.Copy(s.Capacity, h.size.capacity)
 	maps.Copy(s.Allocatable, h.size.allocatable)
-	if o.devices && h.instance.GPUs > 0 {
-		name := corev1.ResourceName(h.instance.GPUResource)
-		s.Capacity[name] = *resource.NewQuantity(h.instance.GPUs, resource.DecimalSI)
-		s.Allocatable[name] = s.Capacity[name]
+	for name, n := range map[string]int64{h.instance.GPUResource: h.instance.GPUs, efaResource: h.instance.EFAs} {
+		if o.devices && n > 0 {
+			name := corev1.ResourceName(name)
+			s.Capacity[name] = *resource.NewQuantity(n, resource.DecimalSI)
+			s.Allocatable[name] = s.Capacity[name]
+		}
 	}
 	s.NodeInfo = corev1.NodeSystemInfo{
 		MachineID:               "ec2" + h.instance.ID[min(len(h.instance.ID), 2):],

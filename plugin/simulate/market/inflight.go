@@ -30,7 +30,7 @@ func (b *builder) inFlight(claim *karpv1.NodeClaim, nodes map[string]*corev1.Nod
 		out.CapacityType = cmp.Or(out.CapacityType, parts[2])
 	}
 	if len(out.Allocatable) == 0 {
-		out.Allocatable = b.lowest(claim, out.InstanceType)
+		out.Allocatable = catalog.WithRequested(b.lowest(claim, out.InstanceType), claim.Spec.Resources.Requests)
 	}
 	if node := nodes[out.NodeName]; node != nil {
 		out.Phase, out.Labels = catalog.PhaseNodeCreated, node.Labels
