@@ -20,11 +20,11 @@ func newAccountCommands(at *target) []*cobra.Command {
 		newDoCommand(at, "price TYPE|all FACTOR", "Multiply prices of an instance type or of a usage type, such as EBS:VolumeUsage.gp3; 1 is as it was. The launcher asks for prices every 12 hours and when it starts", setPrice),
 		newDoCommand(at, "delete-templates", "Delete all launch templates, as an administrator might", deleteTemplates),
 		newDoCommand(at, "deprecate IMAGE", "Let an AMI be deprecated", func(ctx context.Context, c *aws.Client, args []string) (string, error) {
-			return "", c.DeprecateImage(ctx, args[0])
+			return args[0] + " is deprecated: an alias still finds it, and the EC2NodeClass's status says so within 5 minutes", c.DeprecateImage(ctx, args[0])
 		}),
 		newDoCommand(at, "tags-after DURATION", "Delay the tags of instances, on the sandbox's clock; 0s is no delay", setTagsAfter),
 		newDoCommand(at, "cancel-reservation ID", "Give a capacity reservation back", func(ctx context.Context, c *aws.Client, args []string) (string, error) {
-			return "", c.CancelReservation(ctx, args[0])
+			return args[0] + " is given back: its instances run on as on-demand ones, and its nodes get that label", c.CancelReservation(ctx, args[0])
 		}),
 		newReleaseCommand(at),
 		newReserveCommand(at),
@@ -60,14 +60,22 @@ func setQuota(ctx context.Context, c *aws.Client, args []string) (string, error)
 		}
 		vcpus = n
 	}
-	return "", c.SetQuota(ctx, args[0], vcpus)
+	said := fmt.Sprintf("The account may run %d vCPUs of %s. Launches beyond it fail with VcpuLimitExceeded: slipway status", vcpus, args[0])
+	if vcpus < 0 {
+		said = "The account has no limit of " + args[0] + " vCPUs"
+	}
+	return said, c.SetQuota(ctx, args[0], vcpus)
 }
 
 func setSpotRole(ctx context.Context, c *aws.Client, args []string) (string, error) {
 	if args[0] != "present" && args[0] != "missing" {
 		return "", fmt.Errorf("%q: want present or missing", args[0])
 	}
-	return "", c.SetSpotRole(ctx, args[0] == "present")
+	said := "The account has the service-linked role of EC2 Spot"
+	if args[0] == "missing" {
+		said = "The account lacks the service-linked role of EC2 Spot. Spot launches fail, and on-demand ones go on: slipway status"
+	}
+	return said, c.SetSpotRole(ctx, args[0] == "present")
 }
 
 func setPrice(ctx context.Context, c *aws.Client, args []string) (string, error) {
@@ -75,12 +83,13 @@ func setPrice(ctx context.Context, c *aws.Client, args []string) (string, error)
 	if err != nil {
 		return "", fmt.Errorf("%q: want a factor such as 1.5", args[1])
 	}
-	return "", c.SetPrice(ctx, args[0], factor)
+	said := fmt.Sprintf("Prices of %s are %g times what they were at the start. The launcher asks every 12 hours and when it starts: slipway-sandbox kill launcher", args[0], factor)
+	return said, c.SetPrice(ctx, args[0], factor)
 }
 
 func deleteTemplates(ctx context.Context, c *aws.Client, _ []string) (string, error) {
 	n, err := c.DeleteTemplates(ctx)
-	return fmt.Sprintf("%d launch templates deleted", n), err
+	return fmt.Sprintf("%d launch templates deleted. The next launch makes those that it needs", n), err
 }
 
 func setTagsAfter(ctx context.Context, c *aws.Client, args []string) (string, error) {
@@ -88,14 +97,14 @@ func setTagsAfter(ctx context.Context, c *aws.Client, args []string) (string, er
 	if err != nil || d < 0 {
 		return "", fmt.Errorf("%q: want a duration such as 5s", args[0])
 	}
-	return "", c.SetTagsAfter(ctx, d)
+	return fmt.Sprintf("EC2 shows the tags of new instances after %s. Launches wait for them", d), c.SetTagsAfter(ctx, d)
 }
 
 func newReleaseCommand(at *target) *cobra.Command {
 	var al2023, bottlerocket string
 	cmd := newDoCommand(at, "release", "Publish new AMIs of EKS, which the aliases' @latest name from then on",
 		func(ctx context.Context, c *aws.Client, _ []string) (string, error) {
-			return "", c.ReleaseImages(ctx, al2023, bottlerocket)
+			return "New AMIs are released. An alias @latest finds them within 5 minutes, and nodes of older ones become Drifted: slipway status", c.ReleaseImages(ctx, al2023, bottlerocket)
 		})
 	cmd.Flags().StringVar(&al2023, "al2023", "", "name of the release of AL2023 and AL2, such as v20260801 (default today's)")
 	cmd.Flags().StringVar(&bottlerocket, "bottlerocket", "", "name of the release of Bottlerocket, such as 1.46.0 (default one of today)")

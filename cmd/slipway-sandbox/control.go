@@ -26,7 +26,11 @@ func newKillCommand(name *string) *cobra.Command {
 			}
 			client := control.NewClient(state)
 			defer client.Close()
-			return client.Kill(cmd.Context(), args[0])
+			if err := client.Kill(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "The %s was killed and is started again. Nodes and pods stay as they are: slipway status\n", args[0])
+			return nil
 		},
 	}
 }
@@ -43,8 +47,8 @@ func newAWSCommand(name *string) *cobra.Command {
 		newInterruptCommand(at),
 		newICECommand(at),
 		newFailJoinCommand(at),
-		newForCommand(at, "throttle", "Answer every API call with a throttling error", (*aws.Client).Throttle),
-		newForCommand(at, "down", "Answer every API call with an internal error", (*aws.Client).Down),
+		newForCommand(at, "throttle", "Answer every API call with a throttling error", "AWS throttles every call", (*aws.Client).Throttle),
+		newForCommand(at, "down", "Answer every API call with an internal error", "AWS fails every call", (*aws.Client).Down),
 		newServeCommand(),
 	)
 	cmd.AddCommand(newAccountCommands(at)...)
@@ -96,14 +100,16 @@ func newInterruptCommand(at *target) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !oneSpot {
-				return client.Interrupt(cmd.Context(), args[0])
+			var id string
+			if oneSpot {
+				id, err = client.InterruptOne(cmd.Context())
+			} else {
+				id, err = args[0], client.Interrupt(cmd.Context(), args[0])
 			}
-			id, err := client.InterruptOne(cmd.Context())
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), id)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: the interruption notice is sent, and EC2 takes the instance in two minutes. A node for its pods comes first: slipway status --watch\n", id)
 			return nil
 		},
 	}
@@ -123,7 +129,12 @@ func newICECommand(at *target) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return client.ICE(cmd.Context(), args[0], args[1], args[2], duration)
+			if err := client.ICE(cmd.Context(), args[0], args[1], args[2], duration); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "EC2 has no capacity until %s: instance type %s, zone %s, capacity type %s. Launches go to other offerings, or their pods say so: slipway explain pod\n",
+				endOf(duration), args[0], args[1], args[2])
+			return nil
 		},
 	}
 	cmd.Flags().DurationVar(&duration, "for", 3*time.Minute, "for how long")
@@ -144,15 +155,22 @@ func newFailJoinCommand(at *target) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return client.FailNextJoins(cmd.Context(), next)
+			if err := client.FailNextJoins(cmd.Context(), next); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "The next %d instances boot and never join. slipway gives up on each after 5 minutes, which --speed does not shorten: Event NodeDidNotJoin\n", next)
+			return nil
 		},
 	}
 	cmd.Flags().IntVar(&next, "next", 1, "how many instances")
 	return cmd
 }
 
-// newForCommand returns a command that changes AWS for a limited time.
-func newForCommand(at *target, use, short string, do func(*aws.Client, context.Context, time.Duration) error) *cobra.Command {
+// endOf returns the time of day after d.
+func endOf(d time.Duration) string { return time.Now().Add(d).Format(time.TimeOnly) }
+
+// newForCommand returns a command that changes AWS for a limited time. It prints what AWS does meanwhile.
+func newForCommand(at *target, use, short, does string, do func(*aws.Client, context.Context, time.Duration) error) *cobra.Command {
 	var duration time.Duration
 	cmd := &cobra.Command{
 		Use:   use + " [--for 30s]",
@@ -163,7 +181,11 @@ func newForCommand(at *target, use, short string, do func(*aws.Client, context.C
 			if err != nil {
 				return err
 			}
-			return do(client, cmd.Context(), duration)
+			if err := do(client, cmd.Context(), duration); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s until %s. New nodes stay recorded meanwhile, and slipway status says why\n", does, endOf(duration))
+			return nil
 		},
 	}
 	cmd.Flags().DurationVar(&duration, "for", 30*time.Second, "for how long")

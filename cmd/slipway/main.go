@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -55,7 +56,7 @@ func newCommand() *cobra.Command {
 		// Names and messages in the output are other people's: a terminal shows them and does not obey them.
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			var out io.Writer = terminal.Text(cmd.OutOrStdout())
-			if format := cmd.Flags().Lookup("output"); cmd.Annotations[writesData] != "" || format != nil && format.Value.String() != "table" {
+			if format := cmd.Flags().Lookup("output"); cmd.Annotations[writesData] != "" || format != nil && !slices.Contains([]string{"table", "wide"}, format.Value.String()) {
 				out = terminal.Data(cmd.OutOrStdout())
 			}
 			cmd.SetOut(out)

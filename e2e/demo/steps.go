@@ -18,6 +18,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/slipway-k8s/slipway/e2e/observe"
+	"github.com/slipway-k8s/slipway/launcher/view"
 )
 
 //go:embed manifests
@@ -163,7 +164,7 @@ func (s *story) watching(ctx context.Context, what string, done func() bool) err
 
 func (s *story) table() string {
 	var b strings.Builder
-	if err := s.recorder.Overview(namespace).Table(&b); err != nil {
+	if err := s.recorder.Overview(namespace).Write(&b, view.FormatTable); err != nil {
 		return err.Error()
 	}
 	return b.String()

@@ -161,7 +161,7 @@ func (r *Recorder) Forget() {
 
 // Overview returns what exists now, as `slipway status` shows it, with the pods of one namespace counted.
 func (r *Recorder) Overview(namespace string) view.Overview {
-	var in view.Objects
+	in := view.Objects{Now: time.Now()}
 	for _, p := range r.Pods() {
 		if !p.Deleted.Seen() && p.Object.Namespace == namespace {
 			in.Pods = append(in.Pods, *p.Object)

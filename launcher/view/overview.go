@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/record"
 )
@@ -23,47 +23,75 @@ type Objects struct {
 	Nodes []corev1.Node
 	// NodeClaims of the cluster.
 	NodeClaims []karpv1.NodeClaim
+	// NodePools of the cluster; may be empty.
+	NodePools []karpv1.NodePool
 	// Events about NodeClaims; may be empty.
 	Events []corev1.Event
+	// Why returns slipway's reason for a pending pod in one line, empty if it has none; nil leaves reasons out.
+	Why func(*corev1.Pod) string
 	// Now is the time that ages refer to; zero leaves out what is judged by its age.
 	Now time.Time
 }
 
 // Overview is the state of slipway's work at one moment.
 type Overview struct {
-	// Nodes that slipway launched or is launching, in the order of their NodeClaims' names.
-	Nodes []NodeRow
-	// Pods counts those that are not owned by a DaemonSet.
-	Pods PodCounts
-	// CostPerHour of the launched Nodes, in USD; Cost is the same by part, as far as the parts are known.
-	CostPerHour float64
-	Cost        catalog.Cost
-	// Launched is how many of Nodes EC2 has launched.
-	Launched int
-	// Troubles are the errors that launches end in now, or ended in lately.
-	Troubles []Trouble
 	// Now is the time that ages refer to.
-	Now time.Time
+	Now time.Time `json:"now,omitzero"`
+	// Nodes that slipway launched or is launching, in the order of their NodeClaims' names.
+	Nodes []NodeRow `json:"nodes"`
+	// Launched is how many of Nodes EC2 has launched, Others how many other nodes the cluster has.
+	Launched int `json:"launched"`
+	Others   int `json:"otherNodes"`
+	// CostPerHour of the launched Nodes, in USD; Cost is the same by part, as far as the parts are known.
+	CostPerHour float64      `json:"usdPerHour"`
+	Cost        catalog.Cost `json:"cost"`
+	// SpotShare of CostPerHour, 0 to 1.
+	SpotShare float64 `json:"spotShare"`
+	// Pods counts those that are not owned by a DaemonSet.
+	Pods PodCounts `json:"pods"`
+	// Pending are the pods without a node and a promise, by owner and reason, the largest first.
+	Pending []PendingPods `json:"pending,omitempty"`
+	// NotReady are the NodePools that are not Ready, by name.
+	NotReady []NotReady `json:"nodePoolsNotReady,omitempty"`
+	// Troubles are the errors that launches end in now, or ended in lately.
+	Troubles []Trouble `json:"troubles,omitempty"`
+}
+
+// NotReady is a NodePool that launches nothing.
+type NotReady struct {
+	// NodePool is its name, Message what its condition Ready says.
+	NodePool string `json:"nodePool"`
+	Message  string `json:"message"`
 }
 
 // NodeRow is one NodeClaim with its node.
 type NodeRow struct {
 	// NodeClaim is the claim's name, Node the node's once it is known.
-	NodeClaim, Node string
+	NodeClaim string `json:"nodeClaim"`
+	Node      string `json:"node,omitempty"`
 	// NodePool it belongs to.
-	NodePool string
+	NodePool string `json:"nodePool,omitempty"`
 	// InstanceType, Zone and CapacityType are the expected ones until EC2 has chosen.
-	InstanceType, Zone, CapacityType string
+	InstanceType string `json:"instanceType,omitempty"`
+	Zone         string `json:"zone,omitempty"`
+	CapacityType string `json:"capacityType,omitempty"`
 	// Price in USD per hour; 0 where unknown.
-	Price float64
+	Price float64 `json:"usdPerHour,omitempty"`
 	// Cost is the price by part; zero where the parts are not known.
-	Cost catalog.Cost
+	Cost catalog.Cost `json:"cost,omitzero"`
+	// CPU and Memory are the shares of allocatable that the node's pods request, 0 to 1; nil before the node reports what it has.
+	CPU    *float64 `json:"cpuRequested,omitempty"`
+	Memory *float64 `json:"memoryRequested,omitempty"`
 	// Pods is the number of pods on the node, Promised that of pods which wait for it. Those of DaemonSets do not count.
-	Pods, Promised int
-	// State of the node.
-	State State
+	Pods     int `json:"pods"`
+	Promised int `json:"promised,omitempty"`
+	// State of the node, and why it is terminating.
+	State State  `json:"state"`
+	Why   string `json:"why,omitempty"`
+	// Created is when its NodeClaim was.
+	Created time.Time `json:"created,omitzero"`
 	// Launched means that EC2 has launched an instance, which costs Price.
-	Launched bool
+	Launched bool `json:"launched"`
 }
 
 // State is the phase of a node's life, in words for people.
@@ -82,64 +110,77 @@ const (
 // PodCounts counts pods by state; each pod is counted once.
 type PodCounts struct {
 	// Pending pods have no node and no promise.
-	Pending int
+	Pending int `json:"pending"`
 	// Promised pods have their place on an in-flight node.
-	Promised int
+	Promised int `json:"promised"`
 	// Bound pods have a node and do not run yet.
-	Bound int
+	Bound int `json:"bound"`
 	// Running pods have started.
-	Running int
+	Running int `json:"running"`
 }
 
 // New builds the overview of the given objects.
 func New(in Objects) Overview {
-	promises := Promises(in.NodeClaims)
-	out := Overview{Now: in.Now}
-	perNode, perClaim := map[string]int{}, map[string]int{}
-	for i := range in.Pods {
-		pod := &in.Pods[i]
-		if !counts(pod) {
-			continue
-		}
-		claim, promised := promises[string(pod.UID)]
-		switch {
-		case pod.Status.Phase == corev1.PodRunning:
-			out.Pods.Running++
-		case pod.Spec.NodeName != "":
-			out.Pods.Bound++
-		case promised:
-			out.Pods.Promised++
-			perClaim[claim]++
-		default:
-			out.Pods.Pending++
-		}
-		if pod.Spec.NodeName != "" {
-			perNode[pod.Spec.NodeName]++
-		}
-	}
+	pods := countPods(in)
 	nodes := make(map[string]*corev1.Node, len(in.Nodes))
 	for i := range in.Nodes {
 		nodes[in.Nodes[i].Name] = &in.Nodes[i]
 	}
+	out := Overview{
+		Now: in.Now, Pods: pods.PodCounts, Others: len(nodes), Pending: groupPending(pods.pending, in.Why), NotReady: notReady(in.NodePools),
+		Troubles: troubles(in),
+	}
+	spot := 0.0
 	for i := range in.NodeClaims {
 		claim := &in.NodeClaims[i]
-		row := newRow(claim, nodes[claim.Status.NodeName])
-		row.Pods, row.Promised = perNode[row.Node], perClaim[claim.Name]
+		node := nodes[claim.Status.NodeName]
+		row := newRow(claim, node)
+		row.Pods, row.Promised = pods.perNode[row.Node], pods.perClaim[claim.Name]
+		if node != nil {
+			out.Others--
+			row.CPU, row.Memory = pods.requested[row.Node].shareOf(node)
+		}
 		out.Nodes = append(out.Nodes, row)
-		if row.Launched {
-			out.CostPerHour += row.Price
-			out.Cost = out.Cost.Plus(row.Cost)
-			out.Launched++
+		if !row.Launched {
+			continue
+		}
+		out.CostPerHour += row.Price
+		out.Cost = out.Cost.Plus(row.Cost)
+		out.Launched++
+		if row.CapacityType == karpv1.CapacityTypeSpot {
+			spot += row.Price
 		}
 	}
-	out.Troubles = troubles(in)
+	if out.CostPerHour > 0 {
+		out.SpotShare = spot / out.CostPerHour
+	}
 	slices.SortFunc(out.Nodes, func(a, b NodeRow) int { return cmp.Compare(a.NodeClaim, b.NodeClaim) })
 	return out
 }
 
-// counts reports whether a pod is counted: it is not a DaemonSet's and not finished.
-func counts(pod *corev1.Pod) bool {
-	return !disruption.Terminal(pod) && !disruption.OfDaemonSet(pod)
+// notReady lists the NodePools whose condition Ready is not True.
+func notReady(pools []karpv1.NodePool) []NotReady {
+	var out []NotReady
+	for i := range pools {
+		conditions := pools[i].StatusConditions()
+		ready := conditions.Root()
+		if ready.IsTrue() {
+			continue
+		}
+		message := "it has not been checked yet"
+		if ready != nil {
+			message = cmp.Or(ready.Message, message)
+		}
+		for _, c := range conditions.List() {
+			if c.IsFalse() && c.Type != ready.Type {
+				message = fmt.Sprintf("%s: %s: %s", c.Type, c.Reason, c.Message)
+				break
+			}
+		}
+		out = append(out, NotReady{pools[i].Name, message})
+	}
+	slices.SortFunc(out, func(a, b NotReady) int { return cmp.Compare(a.NodePool, b.NodePool) })
+	return out
 }
 
 func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {
@@ -147,6 +188,8 @@ func newRow(claim *karpv1.NodeClaim, node *corev1.Node) NodeRow {
 	cost, _ := catalog.ParseCost(claim.Annotations[catalog.CostAnnotation])
 	return NodeRow{
 		Cost:         cost,
+		Created:      claim.CreationTimestamp.Time,
+		Why:          whyTerminating(claim),
 		NodeClaim:    claim.Name,
 		Node:         claim.Status.NodeName,
 		NodePool:     claim.Labels[karpv1.NodePoolLabelKey],
@@ -173,6 +216,14 @@ func stateOf(claim *karpv1.NodeClaim, node *corev1.Node) State {
 		return StateLaunching
 	}
 	return StateRecorded
+}
+
+// whyTerminating returns the reason for which slipway disrupted a NodeClaim, empty for others.
+func whyTerminating(claim *karpv1.NodeClaim) string {
+	if c := claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); !claim.DeletionTimestamp.IsZero() && c.IsTrue() {
+		return c.Reason
+	}
+	return ""
 }
 
 func isTrue(claim *karpv1.NodeClaim, condition string) bool {

@@ -1,54 +1,178 @@
 package view
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/slipway-k8s/slipway/launcher/catalog"
 )
 
-// Table writes the overview as the table that `slipway status` prints: a row per node, then the pods and the bill of
-// what EC2 has launched, and the errors that launches end in.
-func (o Overview) Table(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "NODECLAIM\tTYPE\tZONE\tCAPACITY\tUSD/H\tPODS\tSTATE\tNODE")
-	for _, n := range o.Nodes {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.NodeClaim, dash(n.InstanceType), dash(n.Zone),
-			dash(n.CapacityType), price(n), pods(n), n.State, dash(n.Node))
+// maxPending bounds the groups of pending pods that a table lists.
+const maxPending = 10
+
+// Format is how an overview is written.
+type Format string
+
+// The formats of `slipway status`: a table that fits 80 columns, one with all columns, and JSON.
+const (
+	FormatTable Format = "table"
+	FormatWide  Format = "wide"
+	FormatJSON  Format = "json"
+)
+
+// Write writes the overview. It returns an error that names a format that is not known.
+func (o Overview) Write(w io.Writer, format Format) error {
+	switch format {
+	case FormatJSON:
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(o)
+	case FormatTable, FormatWide:
+		return o.table(w, format == FormatWide)
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	more := ""
-	if n := len(o.Nodes) - o.Launched; n > 0 {
-		more = fmt.Sprintf(", %d more not launched yet", n)
-	}
-	if _, err := fmt.Fprintf(w, "%d nodes, %.4f USD per hour%s; pods: %s\n", o.Launched, o.CostPerHour, more, o.Pods); err != nil {
-		return err
-	}
-	if o.Cost.Total() > o.Cost.Instance {
-		if _, err := fmt.Fprintf(w, "  of it: %s\n", o.Cost); err != nil {
-			return err
+	return fmt.Errorf("--output %s: %s, %s or %s is expected", format, FormatTable, FormatWide, FormatJSON)
+}
+
+// table writes a row per node, then the bill of what EC2 has launched, the pods, why some are pending, NodePools that are not Ready, and the
+// errors that launches end in.
+func (o Overview) table(w io.Writer, wide bool) error {
+	out := &printer{w: w}
+	o.nodes(out, wide)
+	o.bill(out, wide)
+	out.printf("Pods: %s\n", o.Pods)
+	if n := len(o.Pending); n > 0 {
+		out.printf("Pending:\n")
+		for _, p := range o.Pending[:min(n, maxPending)] {
+			out.printf("  %d of %s/%s for %s: %s\n", p.Count, p.Namespace, p.Owner, age(o.Now, p.Since), cmp.Or(p.Why, "not planned yet"))
 		}
+		if n > maxPending {
+			out.printf("  and %d more (-o json lists all)\n", n-maxPending)
+		}
+	}
+	for _, p := range o.NotReady {
+		out.printf("NodePool %s is not ready: %s\n", p.NodePool, p.Message)
 	}
 	for _, t := range o.Troubles {
-		if err := t.write(w, o.Now); err != nil {
-			return err
-		}
+		t.write(out, o.Now)
 	}
-	return nil
+	return out.err
+}
+
+func (o Overview) nodes(out *printer, wide bool) {
+	if len(o.Nodes) == 0 {
+		return
+	}
+	tw := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	head := "NODECLAIM\tTYPE\tZONE\tCAPACITY\tUSD/H\tCPU\tMEM\tPODS\tSTATE"
+	if wide {
+		head += "\tAGE\tNODEPOOL\tNODE\tCOST\tWHY"
+	}
+	fmt.Fprintln(tw, head)
+	region := commonRegion(o.Nodes)
+	for _, n := range o.Nodes {
+		zone := n.Zone
+		if !wide {
+			zone = strings.TrimPrefix(zone, region)
+		}
+		cells := []string{
+			n.NodeClaim, dash(n.InstanceType), dash(zone), dash(n.CapacityType), price(n), percent(n.CPU), percent(n.Memory), pods(n), string(n.State),
+		}
+		if wide {
+			cost := ""
+			if n.Cost != (catalog.Cost{}) {
+				cost = n.Cost.String()
+			}
+			cells = append(cells, age(o.Now, n.Created), dash(n.NodePool), dash(n.Node), dash(cost), dash(n.Why))
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	}
+	_ = tw.Flush() // The printer keeps the first error.
+}
+
+// bill writes how many nodes there are and what they cost.
+func (o Overview) bill(out *printer, wide bool) {
+	out.printf("%s, %.4f USD per hour", count(o.Launched, "node"), o.CostPerHour)
+	if o.CostPerHour > 0 {
+		out.printf(" (%.0f per month), %.0f %% of it spot", o.CostPerHour*catalog.HoursPerMonth, o.SpotShare*100)
+	}
+	if n := len(o.Nodes) - o.Launched; n > 0 {
+		out.printf("; %d more not launched yet", n)
+	}
+	if o.Others > 0 {
+		out.printf("; %s that slipway does not manage", count(o.Others, "node"))
+	}
+	out.printf("\n")
+	if o.Cost.Total() > o.Cost.Instance && wide {
+		out.printf("  of it: %s\n", o.Cost)
+	}
 }
 
 // String prints the counts in the order of a pod's way.
 func (c PodCounts) String() string {
-	return fmt.Sprintf("%d pending, %d promised, %d bound, %d running", c.Pending, c.Promised, c.Bound, c.Running)
+	return fmt.Sprintf("%d pending, %d promised to a node that boots, %d bound, %d running", c.Pending, c.Promised, c.Bound, c.Running)
 }
 
+// printer writes until the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) Write(b []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
+	}
+	n, err := p.w.Write(b)
+	p.err = err
+	return n, err
+}
+
+func (p *printer) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
+
+// commonRegion returns what all zones begin with, up to the region's last hyphen, such as "us-east-" of us-east-1a; empty if they differ.
+func commonRegion(nodes []NodeRow) string {
+	common := ""
+	for _, n := range nodes {
+		if n.Zone == "" {
+			continue
+		}
+		digit := strings.IndexAny(n.Zone, "0123456789")
+		if digit <= 0 {
+			return ""
+		}
+		if prefix := n.Zone[:digit]; common == "" {
+			common = prefix
+		} else if common != prefix {
+			return ""
+		}
+	}
+	return common
+}
+
+func count(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
+}
+
+// pods returns the number of a node's pods, and after a plus that of pods which wait for it.
 func pods(n NodeRow) string {
 	if n.Promised == 0 {
 		return fmt.Sprint(n.Pods)
 	}
 	return fmt.Sprintf("%d+%d", n.Pods, n.Promised)
+}
+
+func percent(share *float64) string {
+	if share == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", *share*100)
 }
 
 // price returns the node's price; in brackets if it costs nothing yet.

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -23,13 +22,14 @@ const maxNames = 5
 // Trouble is one error that launches end in.
 type Trouble struct {
 	// Waiting means that the NodeClaims wait and are tried again; otherwise EC2 refused them, and their pods are planned again.
-	Waiting bool
+	Waiting bool `json:"waiting"`
 	// Reason is that of the condition Launched or of the Event, Message the latest with it.
-	Reason, Message string
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 	// NodeClaims with it, by name.
-	NodeClaims []string
+	NodeClaims []string `json:"nodeClaims"`
 	// Last is when a launch ended in it last; zero if Waiting.
-	Last time.Time
+	Last time.Time `json:"last,omitzero"`
 }
 
 // troubles lists what launches wait for, and what EC2 refused lately, one entry for each reason.
@@ -84,7 +84,7 @@ func refusal(e corev1.Event) bool {
 }
 
 // write prints a trouble as `slipway status` does.
-func (t Trouble) write(w io.Writer, now time.Time) error {
+func (t Trouble) write(out *printer, now time.Time) {
 	names := t.NodeClaims[:min(len(t.NodeClaims), maxNames)]
 	text := strings.Join(names, ", ")
 	if n := len(t.NodeClaims) - len(names); n > 0 {
@@ -94,6 +94,5 @@ func (t Trouble) write(w io.Writer, now time.Time) error {
 	if !t.Waiting {
 		head = fmt.Sprintf("Not launched (%s, last %s ago)", t.Reason, age(now, t.Last))
 	}
-	_, err := fmt.Fprintf(w, "%s: %s\n  %s\n", head, text, t.Message)
-	return err
+	out.printf("%s: %s\n  %s\n", head, text, t.Message)
 }

@@ -2,12 +2,15 @@ package view_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -31,8 +34,13 @@ func claim(name, node string, conditions ...string) karpv1.NodeClaim {
 	return c
 }
 
+var created = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
 func pod(name, uid, node string, phase corev1.PodPhase) corev1.Pod {
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid)}}
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(created)}}
+	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("512Mi"),
+	}}}}
 	p.Spec.NodeName, p.Status.Phase = node, phase
 	return p
 }
@@ -40,12 +48,24 @@ func pod(name, uid, node string, phase corev1.PodPhase) corev1.Pod {
 func TestOverview(t *testing.T) {
 	daemon := pod("cni", "d1", "n1", corev1.PodRunning)
 	daemon.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet"}}
+	malformed := karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "broken"}}
+	malformed.StatusConditions().SetFalse(karpv1.ConditionTypeValidationSucceeded, "Malformed", "spec.limits")
 	in := view.Objects{
 		NodeClaims: []karpv1.NodeClaim{
 			claim("default-b", "n1", karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized),
 			claim("default-a", ""),
 		},
-		Nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}},
+		Nodes: []corev1.Node{
+			{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("3"), corev1.ResourceMemory: resource.MustParse("6Gi"),
+			}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "managed"}},
+		},
+		Now: created.Add(time.Minute),
+		Why: func(p *corev1.Pod) string {
+			return "no node can be launched: NodePool default: limit cpu of 4 reached"
+		},
+		NodePools: []karpv1.NodePool{malformed, {ObjectMeta: metav1.ObjectMeta{Name: "new"}}},
 		Pods: []corev1.Pod{
 			pod("web-1", "u1", "", corev1.PodPending),
 			pod("web-3", "u3", "", corev1.PodPending),
@@ -58,6 +78,7 @@ func TestOverview(t *testing.T) {
 	in.NodeClaims[0].Annotations[catalog.PodsAnnotation] = ""
 	got := view.New(in)
 	cost := catalog.Cost{Instance: 0.028, Volumes: 0.002}
+	half, quarter := 0.5, 0.25
 	want := view.Overview{
 		Cost: cost,
 		Nodes: []view.NodeRow{
@@ -67,26 +88,74 @@ func TestOverview(t *testing.T) {
 			},
 			{
 				Cost: cost, NodeClaim: "default-b", Node: "n1", NodePool: "default", InstanceType: "m7g.large", Zone: "us-east-1a",
-				CapacityType: "spot", Price: 0.03, Pods: 2, State: view.StateReady, Launched: true,
+				CapacityType: "spot", Price: 0.03, Pods: 2, State: view.StateReady, Launched: true, CPU: &half, Memory: &quarter,
 			},
 		},
-		Pods:        view.PodCounts{Pending: 1, Promised: 1, Bound: 1, Running: 1},
+		Pods: view.PodCounts{Pending: 1, Promised: 1, Bound: 1, Running: 1},
+		Pending: []view.PendingPods{{
+			Namespace: "default", Owner: "Pod web-3", Count: 1, Since: created, Why: "no node can be launched: NodePool default: limit cpu of 4 reached",
+		}},
+		NotReady: []view.NotReady{
+			{NodePool: "broken", Message: "ValidationSucceeded: Malformed: spec.limits"},
+			{NodePool: "new", Message: "ValidationSucceeded=Unknown, NodeClassReady=Unknown"},
+		},
 		CostPerHour: 0.03,
+		SpotShare:   1,
 		Launched:    1,
+		Others:      1,
+		Now:         created.Add(time.Minute),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("overview (-want +got):\n%s", diff)
 	}
-	var out bytes.Buffer
-	if err := got.Table(&out); err != nil {
+	var table, wide, text bytes.Buffer
+	if err := errors.Join(got.Write(&table, view.FormatTable), got.Write(&wide, view.FormatWide), got.Write(&text, view.FormatJSON)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"default-a", "0+1", "(0.0300)", "of it: instance 0.0280 + volumes 0.0020",
-		"1 nodes, 0.0300 USD per hour, 1 more not launched yet; pods: 1 pending, 1 promised, 1 bound, 1 running",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("table lacks %q:\n%s", want, out.String())
+	const wantTable = `NODECLAIM  TYPE       ZONE  CAPACITY  USD/H     CPU  MEM  PODS  STATE
+default-a  m7g.large  1a    spot      (0.0300)  -    -    0+1   recorded
+default-b  m7g.large  1a    spot      0.0300    50%  25%  2     ready
+1 node, 0.0300 USD per hour (22 per month), 100 % of it spot; 1 more not launched yet; 1 node that slipway does not manage
+Pods: 1 pending, 1 promised to a node that boots, 1 bound, 1 running
+Pending:
+  1 of default/Pod web-3 for 1m0s: no node can be launched: NodePool default: limit cpu of 4 reached
+NodePool broken is not ready: ValidationSucceeded: Malformed: spec.limits
+NodePool new is not ready: ValidationSucceeded=Unknown, NodeClassReady=Unknown
+`
+	if diff := cmp.Diff(wantTable, table.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+	for _, want := range []string{"us-east-1a", "NODEPOOL", "n1", "instance 0.0280 + volumes 0.0020", "of it: instance"} {
+		if !strings.Contains(wide.String(), want) {
+			t.Errorf("the wide table lacks %q:\n%s", want, wide.String())
+		}
+	}
+	var again view.Overview
+	if err := json.Unmarshal(text.Bytes(), &again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got, again); diff != "" {
+		t.Errorf("JSON loses something (-want +got):\n%s", diff)
+	}
+	if err := got.Write(&text, "yaml"); err == nil {
+		t.Error("a format that there is not was written")
+	}
+}
+
+// With names, types and states as long as they usually are, a row fits a terminal of 80 columns.
+func TestTableFits80Columns(t *testing.T) {
+	half := 0.5
+	row := view.NodeRow{
+		NodeClaim: "default-pxv6f", Node: "ip-192-168-128-6.ec2.internal", InstanceType: "c6gd.4xlarge", Zone: "us-east-1b", CapacityType: "on-demand",
+		Price: 0.1479, CPU: &half, Memory: &half, Pods: 110, State: view.StateReady, Launched: true,
+	}
+	var out bytes.Buffer
+	if err := (view.Overview{Nodes: []view.NodeRow{row}}).Write(&out, view.FormatTable); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := len(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 }
@@ -116,11 +185,12 @@ func TestTroubles(t *testing.T) {
 			event("d-1", "FailedDraining", "a PodDisruptionBudget", time.Minute),
 		},
 		Now: now,
-	}).Table(&out)
+	}).Write(&out, view.FormatTable)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `0 nodes, 0.0000 USD per hour, 3 more not launched yet; pods: 0 pending, 0 promised, 0 bound, 0 running
+	const want = `0 nodes, 0.0000 USD per hour; 3 more not launched yet
+Pods: 0 pending, 0 promised to a node that boots, 0 bound, 0 running
 Waiting for EC2: w-1, w-2
   InternalError from CreateFleet since 11:58:00 UTC, attempt 7: no
 Not launched (InsufficientCapacityError, last 1m0s ago): q-1, q-2

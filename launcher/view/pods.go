@@ -1,0 +1,115 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/slipway-k8s/slipway/internal/disruption"
+)
+
+// PendingPods are pending pods of one owner with the same reason.
+type PendingPods struct {
+	// Namespace of the pods, and their Owner such as "ReplicaSet web-5d4f"; a pod without a controller is named itself.
+	Namespace string `json:"namespace"`
+	Owner     string `json:"owner"`
+	// Count of the pods, Since when the oldest exists.
+	Count int       `json:"count"`
+	Since time.Time `json:"since,omitzero"`
+	// Why is slipway's reason; empty before it has planned.
+	Why string `json:"why,omitempty"`
+}
+
+// podsOf are the pods of a cluster, counted.
+type podsOf struct {
+	PodCounts
+	perNode, perClaim map[string]int
+	// requested is by node, and counts pods of DaemonSets too.
+	requested map[string]requests
+	pending   []*corev1.Pod
+}
+
+// requests are the sums of pods' requests: thousandths of a CPU, and bytes.
+type requests struct{ milliCPU, bytes int64 }
+
+// shareOf returns the shares of the node's allocatable CPU and memory; nil for a node that has not reported any.
+func (r requests) shareOf(node *corev1.Node) (cpu, memory *float64) {
+	share := func(of, all int64) *float64 {
+		if all <= 0 {
+			return nil
+		}
+		return new(float64(of) / float64(all))
+	}
+	have := node.Status.Allocatable
+	return share(r.milliCPU, have.Cpu().MilliValue()), share(r.bytes, have.Memory().Value())
+}
+
+func countPods(in Objects) podsOf {
+	promises := Promises(in.NodeClaims)
+	out := podsOf{perNode: map[string]int{}, perClaim: map[string]int{}, requested: map[string]requests{}}
+	for i := range in.Pods {
+		pod := &in.Pods[i]
+		if disruption.Terminal(pod) {
+			continue
+		}
+		if pod.Spec.NodeName != "" {
+			of := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+			sum := out.requested[pod.Spec.NodeName]
+			out.requested[pod.Spec.NodeName] = requests{sum.milliCPU + of.Cpu().MilliValue(), sum.bytes + of.Memory().Value()}
+		}
+		if disruption.OfDaemonSet(pod) {
+			continue
+		}
+		claim, promised := promises[string(pod.UID)]
+		switch {
+		case pod.Status.Phase == corev1.PodRunning:
+			out.Running++
+		case pod.Spec.NodeName != "":
+			out.Bound++
+		case promised:
+			out.Promised++
+			out.perClaim[claim]++
+		default:
+			out.PodCounts.Pending++
+			out.pending = append(out.pending, pod)
+		}
+		if pod.Spec.NodeName != "" {
+			out.perNode[pod.Spec.NodeName]++
+		}
+	}
+	return out
+}
+
+// groupPending groups pending pods by namespace, owner and reason.
+func groupPending(pods []*corev1.Pod, why func(*corev1.Pod) string) []PendingPods {
+	type key struct{ namespace, owner, why string }
+	index := map[key]int{}
+	var out []PendingPods
+	for _, pod := range pods {
+		k := key{namespace: pod.Namespace, owner: "Pod " + pod.Name}
+		if c := metav1.GetControllerOf(pod); c != nil {
+			k.owner = c.Kind + " " + c.Name
+		}
+		if why != nil {
+			k.why = why(pod)
+		}
+		i, ok := index[k]
+		if !ok {
+			i = len(out)
+			index[k] = i
+			out = append(out, PendingPods{Namespace: k.namespace, Owner: k.owner, Why: k.why, Since: pod.CreationTimestamp.Time})
+		}
+		out[i].Count++
+		if created := pod.CreationTimestamp.Time; created.Before(out[i].Since) {
+			out[i].Since = created
+		}
+	}
+	slices.SortFunc(out, func(a, b PendingPods) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Why, b.Why))
+	})
+	return out
+}
