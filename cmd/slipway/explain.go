@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,12 +30,16 @@ func newExplain(o *options) *cobra.Command {
 		Example: `  slipway explain pod default/web-0
   slipway explain -f manifests/
   slipway explain -f manifests/ pod default/web-0`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !s.offline() {
-				return errors.New("explain what? give pod NAMESPACE/NAME, or -f for the pods of files")
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && s.offline() {
+				return s.explain(cmd, o, "")
 			}
-			return s.explain(cmd, o, "")
+			// As kubectl's TYPE/NAME.
+			if kind, name, ok := strings.Cut(strings.Join(args, ""), "/"); ok && slices.Contains([]string{"pod", "pods", "po"}, kind) {
+				return s.explainPod(cmd, o, name)
+			}
+			return errors.New("explain what? give pod NAMESPACE/NAME, or -f for the pods of files")
 		},
 	}
 	s.addFlags(cmd.PersistentFlags())
@@ -43,13 +48,18 @@ func newExplain(o *options) *cobra.Command {
 		Short: "Explain why a pod is pending, or why it runs on its node",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if s.offline() {
-				return s.explain(cmd, o, named(args[0], o.namespace).String())
-			}
-			return s.explainLive(cmd, o, args[0])
+			return s.explainPod(cmd, o, args[0])
 		},
 	})
 	return cmd
+}
+
+// explainPod explains one pod: of files, or else of the cluster.
+func (s *simulation) explainPod(cmd *cobra.Command, o *options, arg string) error {
+	if s.offline() {
+		return s.explain(cmd, o, named(arg, o.namespace).String())
+	}
+	return s.explainLive(cmd, o, arg)
 }
 
 // named returns the pod of an argument, NAME or NAMESPACE/NAME.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/launcher/aws"
 	"github.com/slipway-k8s/slipway/plugin/simulate"
 	"github.com/slipway-k8s/slipway/plugin/simulate/input"
 	"github.com/slipway-k8s/slipway/plugin/simulate/market"
@@ -22,6 +24,7 @@ import (
 type simulation struct {
 	files                        []string
 	fromCluster                  bool
+	fromAWS                      bool
 	instanceTypes, prices, zones string
 	commitments                  string
 	config                       string
@@ -31,6 +34,7 @@ type simulation struct {
 func (s *simulation) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVarP(&s.files, "filename", "f", nil, "files or directories with Kubernetes objects in YAML or JSON; - for standard input")
 	f.BoolVar(&s.fromCluster, "from-cluster", false, "take the objects of the current kubeconfig context too")
+	f.BoolVar(&s.fromAWS, "aws", false, "ask EC2 for the region's instance types and for today's on-demand and spot prices, with your AWS credentials and AWS_REGION")
 	f.StringVar(&s.instanceTypes, "instance-types", "", "file with the output of aws ec2 describe-instance-types (default: the built-in catalogue)")
 	f.StringVar(&s.prices, "prices", "", `file with prices in USD per hour: {"on-demand": {TYPE: PRICE}, "spot": {ZONE: {TYPE: PRICE}}, "usage": {USAGE TYPE: PRICE}} (default: the built-in on-demand prices)`)
 	f.StringVar(&s.zones, "zones", "", "file with a JSON list of zone names (default: those of the spot prices, else those of the objects)")
@@ -112,20 +116,7 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 	}
 	thrifty()
 	s.options.Log = klog.Background()
-	texts := market.Files{Now: time.Now()}
-	for _, f := range []struct {
-		path string
-		text *[]byte
-	}{{s.instanceTypes, &texts.InstanceTypes}, {s.prices, &texts.Prices}, {s.zones, &texts.Zones}, {s.commitments, &texts.Commitments}} {
-		if f.path == "" {
-			continue
-		}
-		var err error
-		if *f.text, err = os.ReadFile(f.path); err != nil {
-			return nil, nil, err
-		}
-	}
-	m, err := market.Read(texts)
+	m, err := s.market(cmd.Context())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,6 +139,38 @@ func (s *simulation) load(cmd *cobra.Command, o *options) (*input.Objects, *mark
 		}
 	}
 	return r.Finish(), m, nil
+}
+
+// market returns what can be bought: as EC2 describes it, as the files do, or the built-in catalog.
+func (s *simulation) market(ctx context.Context) (*market.Market, error) {
+	from := market.Files{Now: time.Now()}
+	for _, f := range []struct {
+		path string
+		text *[]byte
+	}{{s.instanceTypes, &from.InstanceTypes}, {s.prices, &from.Prices}, {s.zones, &from.Zones}, {s.commitments, &from.Commitments}} {
+		if f.path == "" {
+			continue
+		}
+		var err error
+		if *f.text, err = os.ReadFile(f.path); err != nil {
+			return nil, err
+		}
+	}
+	if s.fromAWS {
+		if s.instanceTypes != "" || s.prices != "" || s.zones != "" {
+			return nil, errors.New("--aws: the files of --instance-types, --prices and --zones are expected without it")
+		}
+		cfg, err := aws.LoadConfig(ctx)
+		if err != nil {
+			return nil, err
+		}
+		offer, err := aws.ReadOffer(ctx, cfg)
+		if err != nil {
+			return nil, fmt.Errorf("--aws: %w", err)
+		}
+		from.Offer = &market.Offer{Types: offer.Types, OnDemand: offer.OnDemand, Spot: offer.Spot, Rates: offer.Rates}
+	}
+	return market.Read(from)
 }
 
 // thrifty trades memory for CPU while there is plenty: a simulation takes a second and leaves much garbage. A user who sets GOGC or

@@ -33,7 +33,7 @@ func newStatus(o *options) *cobra.Command {
 
 Prices are USD per hour of the node with its volumes; in brackets before EC2 has launched it. CPU and MEM are what the node's pods request of
 its allocatable. PODS counts those on the node, and after a plus those that it is launched for. A node is recorded, launched, booting, joined,
-ready and, at its end, terminating.`,
+ready and, at its end, terminating. With --namespace, only pods of that namespace are counted.`,
 		Example: `  slipway status
   slipway status -o wide
   slipway status -o json | jq '.nodes[] | select(.state == "ready")'
@@ -52,7 +52,7 @@ ready and, at its end, terminating.`,
 				if watch {
 					startOfScreen(screen, cmd.OutOrStdout(), view.Format(format))
 				}
-				if err := status(cmd.Context(), c, cmd.OutOrStdout(), view.Format(format)); err != nil || !watch {
+				if err := o.status(cmd.Context(), c, cmd.OutOrStdout(), view.Format(format)); err != nil || !watch {
 					return err
 				}
 				select {
@@ -79,7 +79,7 @@ func startOfScreen(screen, out io.Writer, format view.Format) {
 	}
 }
 
-func status(ctx context.Context, c client.Client, w io.Writer, format view.Format) error {
+func (o *options) status(ctx context.Context, c client.Client, w io.Writer, format view.Format) error {
 	in, err := objects(ctx, c)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func status(ctx context.Context, c client.Client, w io.Writer, format view.Forma
 	if err := c.List(ctx, &pools); err != nil && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("listing NodePools: %w", err)
 	}
-	in.Now, in.NodePools = time.Now(), pools.Items
+	in.Now, in.NodePools, in.Namespace = time.Now(), pools.Items, o.namespace
 	in.Why = func(pod *corev1.Pod) string {
 		refusal, _ := explain.Read(pod)
 		return refusal.Text()

@@ -161,9 +161,9 @@ func (r *Recorder) Forget() {
 
 // Overview returns what exists now, as `slipway status` shows it, with the pods of one namespace counted.
 func (r *Recorder) Overview(namespace string) view.Overview {
-	in := view.Objects{Now: time.Now()}
+	in := view.Objects{Now: time.Now(), Namespace: namespace}
 	for _, p := range r.Pods() {
-		if !p.Deleted.Seen() && p.Object.Namespace == namespace {
+		if !p.Deleted.Seen() {
 			in.Pods = append(in.Pods, *p.Object)
 		}
 	}

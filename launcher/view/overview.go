@@ -19,6 +19,8 @@ import (
 type Objects struct {
 	// Pods of all namespaces.
 	Pods []corev1.Pod
+	// Namespace is that of the pods to count; empty for all.
+	Namespace string
 	// Nodes of the cluster, slipway's and others.
 	Nodes []corev1.Node
 	// NodeClaims of the cluster.
@@ -39,13 +41,15 @@ type Overview struct {
 	Now time.Time `json:"now,omitzero"`
 	// Nodes that slipway launched or is launching, in the order of their NodeClaims' names.
 	Nodes []NodeRow `json:"nodes"`
-	// Launched is how many of Nodes EC2 has launched, Others how many other nodes the cluster has.
+	// Launched is how many of Nodes EC2 has launched.
 	Launched int `json:"launched"`
-	Others   int `json:"otherNodes"`
-	// CostPerHour of the launched Nodes, in USD; Cost is the same by part, as far as the parts are known.
-	CostPerHour float64      `json:"usdPerHour"`
-	Cost        catalog.Cost `json:"cost"`
-	// SpotShare of CostPerHour, 0 to 1.
+	// Others is how many other nodes the cluster has.
+	Others int `json:"otherNodes"`
+	// CostPerHour of the launched Nodes, in USD.
+	CostPerHour float64 `json:"usdPerHour"`
+	// Cost is CostPerHour by part, as far as the parts are known.
+	Cost catalog.Cost `json:"cost"`
+	// SpotShare of CostPerHour is for nodes that EC2 may interrupt, 0 to 1.
 	SpotShare float64 `json:"spotShare"`
 	// Pods counts those that are not owned by a DaemonSet.
 	Pods PodCounts `json:"pods"`
@@ -59,35 +63,42 @@ type Overview struct {
 
 // NotReady is a NodePool that launches nothing.
 type NotReady struct {
-	// NodePool is its name, Message what its condition Ready says.
+	// NodePool is its name.
 	NodePool string `json:"nodePool"`
-	Message  string `json:"message"`
+	// Message is what its condition Ready, or one that Ready depends on, says.
+	Message string `json:"message"`
 }
 
 // NodeRow is one NodeClaim with its node.
 type NodeRow struct {
-	// NodeClaim is the claim's name, Node the node's once it is known.
+	// NodeClaim is the claim's name.
 	NodeClaim string `json:"nodeClaim"`
-	Node      string `json:"node,omitempty"`
+	// Node is the node's name once it is known.
+	Node string `json:"node,omitempty"`
 	// NodePool it belongs to.
 	NodePool string `json:"nodePool,omitempty"`
-	// InstanceType, Zone and CapacityType are the expected ones until EC2 has chosen.
+	// InstanceType is the expected one until EC2 has chosen.
 	InstanceType string `json:"instanceType,omitempty"`
-	Zone         string `json:"zone,omitempty"`
+	// Zone is the expected one until EC2 has chosen.
+	Zone string `json:"zone,omitempty"`
+	// CapacityType is the expected one until EC2 has chosen.
 	CapacityType string `json:"capacityType,omitempty"`
 	// Price in USD per hour; 0 where unknown.
 	Price float64 `json:"usdPerHour,omitempty"`
 	// Cost is the price by part; zero where the parts are not known.
 	Cost catalog.Cost `json:"cost,omitzero"`
-	// CPU and Memory are the shares of allocatable that the node's pods request, 0 to 1; nil before the node reports what it has.
-	CPU    *float64 `json:"cpuRequested,omitempty"`
+	// CPU is the share of allocatable that the node's pods request, 0 to 1; nil before the node reports what it has.
+	CPU *float64 `json:"cpuRequested,omitempty"`
+	// Memory is the same of memory.
 	Memory *float64 `json:"memoryRequested,omitempty"`
-	// Pods is the number of pods on the node, Promised that of pods which wait for it. Those of DaemonSets do not count.
-	Pods     int `json:"pods"`
+	// Pods is the number of pods on the node without those of DaemonSets.
+	Pods int `json:"pods"`
+	// Promised is the number of pods that wait for the node.
 	Promised int `json:"promised,omitempty"`
-	// State of the node, and why it is terminating.
-	State State  `json:"state"`
-	Why   string `json:"why,omitempty"`
+	// State of the node.
+	State State `json:"state"`
+	// Why is the reason for which slipway terminates it.
+	Why string `json:"why,omitempty"`
 	// Created is when its NodeClaim was.
 	Created time.Time `json:"created,omitzero"`
 	// Launched means that EC2 has launched an instance, which costs Price.
@@ -147,7 +158,7 @@ func New(in Objects) Overview {
 		out.CostPerHour += row.Price
 		out.Cost = out.Cost.Plus(row.Cost)
 		out.Launched++
-		if row.CapacityType == karpv1.CapacityTypeSpot {
+		if catalog.CapacityTypeOf(row.CapacityType).Interruptible {
 			spot += row.Price
 		}
 	}

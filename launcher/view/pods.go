@@ -14,11 +14,13 @@ import (
 
 // PendingPods are pending pods of one owner with the same reason.
 type PendingPods struct {
-	// Namespace of the pods, and their Owner such as "ReplicaSet web-5d4f"; a pod without a controller is named itself.
+	// Namespace of the pods.
 	Namespace string `json:"namespace"`
-	Owner     string `json:"owner"`
-	// Count of the pods, Since when the oldest exists.
-	Count int       `json:"count"`
+	// Owner is their controller, such as "ReplicaSet web-5d4f"; a pod without one is named itself.
+	Owner string `json:"owner"`
+	// Count of the pods.
+	Count int `json:"count"`
+	// Since is when the oldest was created.
 	Since time.Time `json:"since,omitzero"`
 	// Why is slipway's reason; empty before it has planned.
 	Why string `json:"why,omitempty"`
@@ -61,7 +63,7 @@ func countPods(in Objects) podsOf {
 			sum := out.requested[pod.Spec.NodeName]
 			out.requested[pod.Spec.NodeName] = requests{sum.milliCPU + of.Cpu().MilliValue(), sum.bytes + of.Memory().Value()}
 		}
-		if disruption.OfDaemonSet(pod) {
+		if disruption.OfDaemonSet(pod) || in.Namespace != "" && pod.Namespace != in.Namespace {
 			continue
 		}
 		claim, promised := promises[string(pod.UID)]

@@ -23,8 +23,9 @@ const maxNames = 5
 type Trouble struct {
 	// Waiting means that the NodeClaims wait and are tried again; otherwise EC2 refused them, and their pods are planned again.
 	Waiting bool `json:"waiting"`
-	// Reason is that of the condition Launched or of the Event, Message the latest with it.
-	Reason  string `json:"reason"`
+	// Reason is that of the condition Launched or of the Event.
+	Reason string `json:"reason"`
+	// Message is the latest with the Reason.
 	Message string `json:"message"`
 	// NodeClaims with it, by name.
 	NodeClaims []string `json:"nodeClaims"`

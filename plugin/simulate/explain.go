@@ -161,7 +161,7 @@ func (o *Outcome) whyNode(ctx context.Context, w io.Writer, c *plan.Claim, class
 	if n > 1 {
 		fmt.Fprintf(w, "  Its part of the price is %.4f USD per hour, by its %s (%.0f%% of the node).\n", share*c.Expected.Price, name, 100*share)
 		if alone, _, ok := o.alone(ctx, class, ""); ok {
-			fmt.Fprintf(w, "  Alone it would need a node of at least %.4f USD per hour, a %s (%s in %s).\n",
+			fmt.Fprintf(w, "  Alone it would need a node of at least %.4f USD per hour: %s (%s in %s).\n",
 				alone.Expected.Price, alone.Expected.InstanceType, alone.Expected.CapacityType, alone.Expected.Zone)
 		}
 	}

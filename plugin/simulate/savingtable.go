@@ -40,16 +40,25 @@ func (s *Saving) table(w io.Writer) error {
 // bill prints what the nodes cost now and could cost, what the moves take, and what the figures leave out.
 func (r *SavingResult) bill(w io.Writer) error {
 	saving := r.CostPerHour - r.CostPerHourThen
-	fmt.Fprintf(w, "Now   %s, %.4f USD per hour\n", count(r.Nodes, "node"), r.CostPerHour)
-	if len(r.Moves) == 0 {
+	fmt.Fprintf(w, "Now   %s, %s\n", count(r.Nodes, "node"), usd(r.CostPerHour, r.Unpriced, r.Nodes))
+	switch {
+	case len(r.Moves) == 0 && r.Unpriced == r.Nodes:
+		fmt.Fprintln(w, "What could be gained is not known: no node has a known price.")
+	case len(r.Moves) == 0:
 		fmt.Fprintln(w, "Nothing to gain: no move pays.")
-	} else {
+	default:
 		share := 0.0
 		if r.CostPerHour > 0 {
 			share = 100 * saving / r.CostPerHour
 		}
-		fmt.Fprintf(w, "Then  %s, %.4f USD per hour: saves %.4f (%.0f %%), %.0f USD per month of %d hours\n", count(r.NodesThen, "node"), r.CostPerHourThen,
-			saving, share, saving*catalog.HoursPerMonth, catalog.HoursPerMonth)
+		fmt.Fprintf(w, "Then  %s, %s", count(r.NodesThen, "node"), usd(r.CostPerHourThen, r.Unpriced-r.unpricedRemoved(), r.NodesThen))
+		if saving > 0 {
+			fmt.Fprintf(w, ": saves %.4f (%.0f %%), %.0f USD per month of %d hours", saving, share, saving*catalog.HoursPerMonth, catalog.HoursPerMonth)
+		}
+		if n := r.unpricedRemoved(); n > 0 {
+			fmt.Fprintf(w, "; and what %s without a known price cost", count(n, "node"))
+		}
+		fmt.Fprintln(w)
 		fmt.Fprintf(w, "By    %s in %s with %s%s\n", count(len(r.Moves), "move"), count(r.Steps, "step"), count(r.Evictions, "eviction"), r.of())
 		if r.Evictions > r.EvictedPods {
 			fmt.Fprintf(w, "      of %s, %d of which move more than once\n", count(r.EvictedPods, "pod"), r.again())
@@ -57,7 +66,7 @@ func (r *SavingResult) bill(w io.Writer) error {
 		fmt.Fprintf(w, "New   %.4f USD per hour, if every pod that may move were planned at once\n", r.CostPerHourAnew)
 	}
 	if r.Unpriced > 0 {
-		fmt.Fprintf(w, "Not counted: %s without a known price (spot prices come with --prices)\n", count(r.Unpriced, "node"))
+		fmt.Fprintf(w, "Not counted: %s without a known price (--aws asks EC2 for spot prices, --prices reads them)\n", count(r.Unpriced, "node"))
 	}
 	if r.Outside > 0 {
 		fmt.Fprintf(w, "Not counted: %s of no NodePool\n", count(r.Outside, "node"))
@@ -72,10 +81,42 @@ func (r *SavingResult) bill(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(tw, "NODEPOOL\tNODES\tTHEN\tUSD/H\tTHEN")
 	for _, p := range r.NodePools {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%.4f\t%.4f\n", p.NodePool, p.Nodes, p.NodesThen, p.CostPerHour, p.CostPerHourThen)
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%s\t%s\n", p.NodePool, p.Nodes, p.NodesThen, known(p.CostPerHour, p.Nodes), known(p.CostPerHourThen, p.NodesThen))
 	}
 	fmt.Fprintln(tw)
 	return tw.Flush()
+}
+
+// usd returns a bill of which some nodes have no known price.
+func usd(perHour float64, unpriced, nodes int) string {
+	switch {
+	case unpriced == 0:
+		return fmt.Sprintf("%.4f USD per hour", perHour)
+	case unpriced >= nodes:
+		return "at a price that is not known"
+	}
+	return fmt.Sprintf("%.4f USD per hour for %d of them", perHour, nodes-unpriced)
+}
+
+// known returns a price; a question mark for nodes of which none has a known one.
+func known(perHour float64, nodes int) string {
+	if perHour == 0 && nodes > 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%.4f", perHour)
+}
+
+// unpricedRemoved returns how many nodes without a known price are removed.
+func (r *SavingResult) unpricedRemoved() int {
+	n := 0
+	for _, m := range r.Moves {
+		for _, node := range m.Nodes {
+			if node.Price == 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // again returns how many pods move more than once.

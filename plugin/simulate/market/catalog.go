@@ -165,7 +165,7 @@ func (b *builder) types(name string, class *awsv1.EC2NodeClass) string {
 			why = b.problem("EC2NodeClass "+name, "", "%v", err)
 			break
 		}
-		if t.Offerings = b.market.offerings(facts.Name, zones); len(t.Offerings) == 0 {
+		if t.Offerings = b.market.offerings(facts, zones); len(t.Offerings) == 0 {
 			continue
 		}
 		t.Charges.AddTo(t.Offerings, facts, settings.AMIFamily)

@@ -48,14 +48,38 @@ type Files struct {
 	Zones []byte
 	// Commitments is a list of Savings Plans and Reserved Instances (commitment.Entry); without it there are none.
 	Commitments []byte
+	// Offer is what EC2 described; nil for the files above.
+	Offer *Offer
 	// Now is the time at which commitments must not have ended.
 	Now time.Time
+}
+
+// Offer is what EC2 described.
+type Offer struct {
+	// Types with the zones that have them, sorted by name.
+	Types []catalog.Facts
+	// OnDemand is USD per hour by instance type.
+	OnDemand map[string]float64
+	// Spot is USD per hour by zone and instance type.
+	Spot map[string]map[string]float64
+	// Rates are the prices of what nodes use beside their instances; nil for the built-in ones.
+	Rates *catalog.Rates
 }
 
 // Read reads the files. The error names the file that cannot be read.
 func Read(f Files) (*Market, error) {
 	m := &Market{}
+	if f.Offer != nil {
+		return m, errors.Join(m.readOffer(f.Offer), m.readCommitments(f))
+	}
 	return m, errors.Join(m.readTypes(f.InstanceTypes), m.readPrices(f.Prices), m.readZones(f.Zones), m.readCommitments(f))
+}
+
+// readOffer takes what EC2 described.
+func (m *Market) readOffer(o *Offer) error {
+	m.Types, m.OnDemand, m.Spot, m.Rates, m.Zones = o.Types, o.OnDemand, o.Spot, o.Rates, slices.Sorted(maps.Keys(o.Spot))
+	m.Notes = append(m.Notes, fmt.Sprintf("instance types and prices: those of EC2 now, %d types in %d zones", len(m.Types), len(m.Zones)))
+	return fewZones("EC2", m.Zones)
 }
 
 func (m *Market) readTypes(text []byte) error {
@@ -177,7 +201,7 @@ func (m *Market) builtinPrices() error {
 	for _, t := range types {
 		m.OnDemand[t.Name] = t.Price
 	}
-	m.Notes = append(m.Notes, fmt.Sprintf("prices: the built-in ones, on demand in %s, Linux, of %s; there are no spot prices without --prices",
+	m.Notes = append(m.Notes, fmt.Sprintf("prices: the built-in ones, on demand in %s, Linux, of %s; there are no spot prices without --aws or --prices",
 		builtin.Region, builtin.Date))
 	return nil
 }
@@ -224,8 +248,12 @@ func some(list []string, n int) string {
 }
 
 // offerings returns those of a type: on-demand in all zones if it has such a price, spot in the zones with a spot price.
-func (m *Market) offerings(name string, zones []zone) []catalog.Offering {
+func (m *Market) offerings(facts catalog.Facts, zones []zone) []catalog.Offering {
 	var out []catalog.Offering
+	name := facts.Name
+	if len(facts.Zones) > 0 {
+		zones = slices.DeleteFunc(slices.Clone(zones), func(z zone) bool { return !slices.Contains(facts.Zones, z.Zone) })
+	}
 	for _, z := range zones {
 		if price := m.OnDemand[name]; price > 0 {
 			out = append(out, catalog.Offering{Zone: z.Zone, ZoneID: z.ID, CapacityType: karpv1.CapacityTypeOnDemand, Price: price, Available: true})
