@@ -11,6 +11,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
 	"github.com/slipway-k8s/slipway/launcher/catalog/ec2error"
+	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/link"
@@ -38,6 +39,7 @@ type catalogUpdatesConfig struct {
 	view     *catalogview.View
 	promises *promise.Table
 	reserved *reservations.Table
+	buffers  buffers.Table
 	unplaced *pending.Pods
 	delays   *delays
 	status   *podstatus.Writer
@@ -185,6 +187,7 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 		c.view.Initialized(e.Node, now)
 		c.countAwaited()
 		c.reserved.Joined(name, e.Node.NodeName)
+		c.buffers.Joined(name, e.Node.NodeName)
 		return
 	case api.Outcome_OUTCOME_FAILED:
 		if !lacked {
@@ -193,6 +196,7 @@ func (c *catalogUpdates) onEnded(ctx context.Context, e link.End, now time.Time)
 	case api.Outcome_OUTCOME_DELETED, api.Outcome_OUTCOME_UNSPECIFIED:
 	}
 	c.reserved.Failed(name)
+	c.buffers.Failed(name)
 	logger.V(2).Info("In-flight node ended", "nodeClaim", name, "outcome", e.Outcome.String(), "reason", e.Reason)
 	for _, held := range c.promises.OfClaim(name) {
 		c.status.Report(podstatus.Note{Pod: held.Pod, Message: explain.Failed(name, e.Reason, e.Message)})

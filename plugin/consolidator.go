@@ -14,6 +14,7 @@ import (
 	"github.com/slipway-k8s/slipway/internal/disruption"
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/consolidate"
 	"github.com/slipway-k8s/slipway/plugin/consolidate/cover"
 	"github.com/slipway-k8s/slipway/plugin/explain"
@@ -69,6 +70,8 @@ type decision struct {
 	catalog  catalog.State
 	// reserved is the room for pods of nodes that terminate.
 	reserved reservations.Snapshot
+	// buffers are where the pods of capacity buffers have room.
+	buffers buffers.Table
 }
 
 func newConsolidator(c consolidatorConfig) *consolidator {
@@ -76,13 +79,13 @@ func newConsolidator(c consolidatorConfig) *consolidator {
 }
 
 // put hands a question over. The planner's goroutine alone calls it. One at a time is worked on.
-func (c *consolidator) put(ctx context.Context, q *api.Question, reserved reservations.Snapshot, cat catalog.State, synced bool) {
-	message := "another decision is being made"
-	if why := unknown(q.GetConsolidate(), cat, synced); why != "" {
+func (c *consolidator) put(ctx context.Context, d decision, synced bool) {
+	q, message := d.question, "another decision is being made"
+	if why := unknown(q.GetConsolidate(), d.catalog, synced); why != "" {
 		message = why
 	} else {
 		select {
-		case c.todo <- decision{question: q, catalog: cat, reserved: reserved}:
+		case c.todo <- d:
 			return
 		default:
 		}
@@ -185,6 +188,12 @@ func (c *consolidator) fleet(reported []*api.FleetNode, d decision) ([]consolida
 				Fresh: consolidate.Fresh(pod, now, time.Duration(t.GetPodAge())*time.Millisecond),
 			})
 		}
+		for _, pod := range d.buffers.On("", node.Name) {
+			all, moving[node.Name] = append(all, pod), append(moving[node.Name], pod)
+			node.Pods = append(node.Pods, consolidate.Pod{
+				Name: pod.Namespace + "/" + pod.Name, Weight: consolidate.Weight(pod), CPU: consolidate.RequestedCPU(pod), Fresh: 1,
+			})
+		}
 		node.Used = consolidate.Used(info.Node(), all)
 		node.SetPrice(d.catalog, all)
 		if node.Blocked == "" {
@@ -264,7 +273,7 @@ func (a *asker) ask(ctx context.Context, gone, avoid []string) (consolidate.Answ
 		return out, err
 	}
 	req.Now = time.Now()
-	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = a.snapshot.Snapshot, setOf(gone), a.reserved.On
+	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = a.snapshot.Snapshot, setOf(gone), allOn(a.reserved.On, a.buffers.On)
 	req.Cluster.Room = func(name string) bool { return !a.terminating[name] && !slices.Contains(avoid, name) }
 	within, cancel := context.WithTimeout(ctx, askAtMost+time.Duration(len(entries))*askPerPod)
 	defer cancel()

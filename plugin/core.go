@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/plugin/batch"
+	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
@@ -73,7 +74,7 @@ func newCore(ctx context.Context, c coreConfig) (*core, error) {
 	consolidator := newConsolidator(consolidatorConfig{queue: q, needs: needs, planning: beside, link: to, metrics: c.metrics})
 	parts := plannerParts{
 		coreConfig: c, queue: q, link: to, planning: planning, needs: needs, status: status, consolidator: consolidator,
-		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(),
+		view: catalogview.New(), unplaced: pending.New(), snapshot: q.newSnapshot(), buffers: buffers.Table{},
 	}
 	planner, err := parts.planner()
 	if err != nil {
@@ -122,6 +123,7 @@ type plannerParts struct {
 	view         *catalogview.View
 	unplaced     *pending.Pods
 	snapshot     *snapshot
+	buffers      buffers.Table
 }
 
 // planner returns the planner with the objects of its goroutine, each made after those that it needs.
@@ -136,7 +138,7 @@ func (p *plannerParts) planner() (*planner, error) {
 		return nil, err
 	}
 	updates := &catalogUpdates{catalogUpdatesConfig: catalogUpdatesConfig{
-		inbox: p.inbox, view: p.view, promises: p.promises, reserved: p.reserved, unplaced: p.unplaced, delays: p.delays,
+		inbox: p.inbox, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers, unplaced: p.unplaced, delays: p.delays,
 		status: p.status, queue: p.queue, snapshot: p.snapshot, begins: p.begins, metrics: p.metrics,
 		promiseTimeout: p.args.PromiseTimeout.Duration,
 	}}
@@ -151,8 +153,9 @@ func (p *plannerParts) planner() (*planner, error) {
 		updates: updates, adopter: adopter, provisioner: provisioner, consolidator: p.consolidator, keptOff: keptOff,
 		reports: &batchReports{batch: open, status: p.status, socket: p.args.Socket, reported: map[types.UID]time.Time{}},
 		gate:    &questionGate{inbox: p.inbox, view: p.view},
+		buffers: newBufferPlacer(p, provisioner),
 		displacer: &displacer{displacerConfig{
-			provisioner: provisioner, view: p.view, reserved: p.reserved, queue: p.queue, snapshot: p.snapshot, link: p.link,
+			provisioner: provisioner, view: p.view, reserved: p.reserved, buffers: p.buffers, queue: p.queue, snapshot: p.snapshot, link: p.link,
 			metrics: p.metrics, publish: keptOff.publish,
 		}},
 	}}, nil
@@ -165,10 +168,10 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 			queue: p.queue, snapshot: p.snapshot, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status,
 			metrics: p.metrics,
 		},
-		queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved,
+		queue: p.queue, snapshot: p.snapshot, needs: p.needs, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 		unplaced: p.unplaced, planning: p.planning, status: p.status, guard: p.guard, timeout: p.args.PlanTimeout.Duration,
 		sender: &launchSender{launchSenderConfig: launchSenderConfig{
-			link: p.link, updates: updates, adopter: adopter, view: p.view, promises: p.promises, reserved: p.reserved,
+			link: p.link, updates: updates, adopter: adopter, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 			unplaced: p.unplaced, delays: p.delays, status: p.status, queue: p.queue, snapshot: p.snapshot, metrics: p.metrics,
 			promiseTimeout: p.args.PromiseTimeout.Duration,
 			beside: func(ctx context.Context, call func()) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/intake"
 	"github.com/slipway-k8s/slipway/plugin/link"
@@ -23,6 +24,7 @@ type displacerConfig struct {
 	provisioner *provisioner
 	view        *catalogview.View
 	reserved    *reservations.Table
+	buffers     buffers.Table
 	queue       *queue
 	snapshot    *snapshot
 	link        *link.Link

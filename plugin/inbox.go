@@ -19,8 +19,8 @@ type inbox struct {
 	mu      sync.Mutex
 	updates []link.Update
 	placed  []*corev1.Pod
-	// rooms are questions for room, decisions those about consolidation, asked all others.
-	rooms, decisions, asked []*api.Question
+	// rooms are questions for room, decisions those about consolidation, buffers those about capacity buffers, asked all others.
+	rooms, decisions, buffers, asked []*api.Question
 }
 
 func newInbox(wake func()) *inbox { return &inbox{questions: make(chan struct{}, 1), wake: wake} }
@@ -71,6 +71,8 @@ func (i *inbox) put(q *api.Question) (planner bool) {
 		i.rooms = append(i.rooms, q)
 	case q.GetConsolidate() != nil:
 		i.decisions = append(i.decisions, q)
+	case q.GetPlaceBuffers() != nil:
+		i.buffers = append(i.buffers, q)
 	default:
 		i.asked = append(i.asked, q)
 		return false
@@ -101,6 +103,15 @@ func (i *inbox) takePlans() (rooms, decisions []*api.Question) {
 	rooms, decisions = i.rooms, i.decisions
 	i.rooms, i.decisions = nil, nil
 	return rooms, decisions
+}
+
+// takeBuffers hands over the questions about capacity buffers.
+func (i *inbox) takeBuffers() []*api.Question {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	buffers := i.buffers
+	i.buffers = nil
+	return buffers
 }
 
 // takeQuestion hands over one question, nil if there is none, and reports whether there are more.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/link"
@@ -37,6 +38,7 @@ type launchSenderConfig struct {
 	view     *catalogview.View
 	promises *promise.Table
 	reserved *reservations.Table
+	buffers  buffers.Table
 	unplaced *pending.Pods
 	delays   *delays
 	status   *podstatus.Writer
@@ -230,6 +232,13 @@ func (s *launchSender) reserveRoom(w *work, members []plan.Member, at reservatio
 		}
 		at.InMove = w.kind == api.Purpose_PURPOSE_MOVE
 		s.reserved.Reserve(members, at)
+		for _, m := range members {
+			for _, ref := range m.Pods {
+				if ref.Virtual() {
+					s.buffers.Put(w.byUID[types.UID(ref.UID)].Pod, at.NodeClaim, at.Node)
+				}
+			}
+		}
 	}
 }
 
@@ -240,6 +249,9 @@ func (s *launchSender) refuse(ctx context.Context, members []plan.Member, r *api
 		uids := make([]types.UID, len(m.Pods))
 		for i, ref := range m.Pods {
 			uids[i] = types.UID(ref.UID)
+			if ref.Virtual() {
+				continue
+			}
 			s.status.Report(podstatus.Note{Pod: ref, Message: explain.Refused(r.GetName(), r.GetReason(), r.GetMessage())})
 		}
 		s.metrics.pods.WithLabelValues(outcomeRefused).Add(float64(len(uids)))

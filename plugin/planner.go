@@ -42,6 +42,7 @@ type plannerConfig struct {
 	displacer    *displacer
 	consolidator *consolidator
 	keptOff      *keptOffPods
+	buffers      *bufferPlacer
 }
 
 // planner does what is due, step by step, in one goroutine. What it works with belongs to that goroutine; others reach it through
@@ -86,7 +87,8 @@ func (p *planner) safeStep(ctx context.Context) (next time.Time) {
 //  2. release what is overdue;
 //  3. take the collected pods into the batch;
 //  4. answer the launcher's questions: plan for the pods of nodes that terminate;
-//  5. plan the batch if it closes.
+//  5. plan the batch if it closes;
+//  6. place the pods of capacity buffers, unless others wait for a plan.
 func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	p.updates.drain(ctx, now)
 	p.updates.releaseInitialized(ctx, now)
@@ -100,7 +102,11 @@ func (p *planner) step(ctx context.Context, now time.Time) time.Time {
 	}
 	p.keptOff.publish()
 	p.consolidator.busy.Store(len(p.batch.Entries()) > 0)
-	return p.earlier(p.planBatch(ctx, now), now)
+	next := p.earlier(p.planBatch(ctx, now), now)
+	if again := p.buffers.step(ctx, len(p.batch.Entries()) > 0, time.Now()); !again.IsZero() && again.Before(next) {
+		next = again
+	}
+	return next
 }
 
 // planBatch plans the batch if it closes, and returns when to look at it again.
@@ -144,7 +150,8 @@ func (p *planner) answer(ctx context.Context, now time.Time) {
 	rooms, decisions := p.inbox.takePlans()
 	p.displacer.makeRoom(ctx, rooms, now)
 	for _, q := range decisions {
-		p.consolidator.put(ctx, q, p.reserved.Snapshot(), p.view.State(p.promises.Claims(), now), p.view.Synced())
+		d := decision{question: q, catalog: p.view.State(p.promises.Claims(), now), reserved: p.reserved.Snapshot(), buffers: p.buffers.table.Clone()}
+		p.consolidator.put(ctx, d, p.view.Synced())
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/catalog"
+	"github.com/slipway-k8s/slipway/plugin/buffers"
 	"github.com/slipway-k8s/slipway/plugin/catalogview"
 	"github.com/slipway-k8s/slipway/plugin/explain"
 	"github.com/slipway-k8s/slipway/plugin/intake"
@@ -37,6 +39,7 @@ type provisioner struct {
 	view       *catalogview.View
 	promises   *promise.Table
 	reserved   *reservations.Table
+	buffers    buffers.Table
 	unplaced   *pending.Pods
 	// planning makes and verifies the plans.
 	planning *provision.Provisioner
@@ -131,6 +134,12 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 	}
 	req.Now, req.Replaces = now, of.terminating
 	req.Cluster.Snapshot, req.Cluster.Going, req.Cluster.Kept = p.snapshot.Snapshot, setOf(of.terminating), p.reserved.On
+	if of.keepsBuffers() {
+		req.Cluster.Kept = allOn(p.reserved.On, p.buffers.On)
+	}
+	if of.kind == api.Purpose_PURPOSE_BUFFER {
+		req.Cluster.Rank = p.bufferRank()
+	}
 	// The scheduler has tried pending pods on every node, but perhaps not on those that came a moment ago; those of a node
 	// that terminates it has tried nowhere.
 	req.Cluster.Room = func(name string) bool { return !of.pending() && !of.avoid[name] || p.view.Young(name, now) }

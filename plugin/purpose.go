@@ -25,6 +25,14 @@ func pendingPods() purpose { return purpose{kind: api.Purpose_PURPOSE_PENDING_PO
 // pending reports whether the pods have no node yet.
 func (p purpose) pending() bool { return p.kind == api.Purpose_PURPOSE_PENDING_PODS }
 
+// bufferPods is the purpose of a batch of pods of capacity buffers.
+func bufferPods() purpose { return purpose{kind: api.Purpose_PURPOSE_BUFFER} }
+
+// keepsBuffers reports whether the room of capacity buffers is none for the pods: it is for pods that have no node, or lose it anyway.
+func (p purpose) keepsBuffers() bool {
+	return p.kind == api.Purpose_PURPOSE_BUFFER || p.kind == api.Purpose_PURPOSE_MOVE
+}
+
 // work is one batch with its plan, on its way to the launcher.
 type work struct {
 	purpose

@@ -32,7 +32,7 @@ func (d *displacer) roomForAll(ctx context.Context, r *roomRequest) string {
 		if refused != "" {
 			return refused
 		}
-		if len(m.entries) == 0 {
+		if len(m.entries)+len(m.buffers) == 0 {
 			return ""
 		}
 		if why := d.launchMove(ctx, r, m); why != "" {
@@ -62,6 +62,8 @@ func (d *displacer) cyclesEnd(ctx context.Context) {
 type move struct {
 	purpose
 	entries []intake.Entry
+	// buffers are pods of capacity buffers that have room on the nodes: they move as well.
+	buffers []intake.Entry
 	// offers are what the nodes that terminate were bought as.
 	offers []consolidate.Offer
 }
@@ -85,6 +87,11 @@ func (d *displacer) moveOf(ctx context.Context, r *roomRequest, now time.Time) (
 	}
 	var problems []string
 	m.entries, problems = d.displaced(r, d.view.State(nil, now), now)
+	for _, name := range r.asked.GetNodeNames() {
+		for _, pod := range d.buffers.On("", name) {
+			m.buffers = append(m.buffers, intake.Entry{Pod: pod, At: now})
+		}
+	}
 	return m, strings.Join(problems, "; ")
 }
 
@@ -94,6 +101,7 @@ func (d *displacer) launchMove(ctx context.Context, r *roomRequest, m move) stri
 	if why := d.leftOut(m.entries, planned); why != "" {
 		return why
 	}
+	planned = append(planned, m.buffers...)
 	if len(planned) == 0 {
 		return ""
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
 )
 
 // What plans, under Karpenter's names of its controllers.
@@ -48,7 +50,7 @@ func newSimulations() *simulations {
 
 // controllerOf returns which of Karpenter's controllers would plan for the purpose.
 func controllerOf(of purpose) string {
-	if of.pending() {
+	if of.pending() || of.kind == api.Purpose_PURPOSE_BUFFER {
 		return controllerProvisioner
 	}
 	return controllerDisruption

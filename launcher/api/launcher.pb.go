@@ -153,6 +153,8 @@ const (
 	Purpose_PURPOSE_TERMINATION Purpose = 2
 	// Pods of nodes that terminate together, and only once each of their pods has room: room for all of them, or none.
 	Purpose_PURPOSE_MOVE Purpose = 3
+	// Pods of capacity buffers, which do not exist: claims and placements name none of them.
+	Purpose_PURPOSE_BUFFER Purpose = 4
 )
 
 // Enum value maps for Purpose.
@@ -162,12 +164,14 @@ var (
 		1: "PURPOSE_PENDING_PODS",
 		2: "PURPOSE_TERMINATION",
 		3: "PURPOSE_MOVE",
+		4: "PURPOSE_BUFFER",
 	}
 	Purpose_value = map[string]int32{
 		"PURPOSE_UNSPECIFIED":  0,
 		"PURPOSE_PENDING_PODS": 1,
 		"PURPOSE_TERMINATION":  2,
 		"PURPOSE_MOVE":         3,
+		"PURPOSE_BUFFER":       4,
 	}
 )
 
@@ -1916,6 +1920,7 @@ type Question struct {
 	//	*Question_NodeBusy
 	//	*Question_Consolidate
 	//	*Question_MakeRoom
+	//	*Question_PlaceBuffers
 	Kind          isQuestion_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1999,6 +2004,15 @@ func (x *Question) GetMakeRoom() *MakeRoom {
 	return nil
 }
 
+func (x *Question) GetPlaceBuffers() *PlaceBuffers {
+	if x != nil {
+		if x, ok := x.Kind.(*Question_PlaceBuffers); ok {
+			return x.PlaceBuffers
+		}
+	}
+	return nil
+}
+
 type isQuestion_Kind interface {
 	isQuestion_Kind()
 }
@@ -2015,11 +2029,17 @@ type Question_MakeRoom struct {
 	MakeRoom *MakeRoom `protobuf:"bytes,7,opt,name=make_room,json=makeRoom,proto3,oneof"`
 }
 
+type Question_PlaceBuffers struct {
+	PlaceBuffers *PlaceBuffers `protobuf:"bytes,9,opt,name=place_buffers,json=placeBuffers,proto3,oneof"`
+}
+
 func (*Question_NodeBusy) isQuestion_Kind() {}
 
 func (*Question_Consolidate) isQuestion_Kind() {}
 
 func (*Question_MakeRoom) isQuestion_Kind() {}
+
+func (*Question_PlaceBuffers) isQuestion_Kind() {}
 
 // MakeRoom: these nodes terminate; plan room for these pods on other nodes, launch what is missing, and reserve the room for them and
 // their replacement pods. A pod that has room keeps it: asked again, the scheduler plans what is missing by then.
@@ -2168,6 +2188,140 @@ func (x *LaunchBound) GetSpotToSpot() bool {
 	return false
 }
 
+// PlaceBuffers: find room for the pods of the capacity buffers of one namespace, launch what is missing, and remember where they are: what
+// moves or consolidates nodes moves them as well. The pods exist nowhere else. Real pods may take their room.
+type PlaceBuffers struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// All buffers of the namespace, in the order in which they are given room; none where it has no more.
+	Buffers []*Buffer `protobuf:"bytes,2,rep,name=buffers,proto3" json:"buffers,omitempty"`
+	// All namespaces with buffers, sorted: what is remembered of others is dropped.
+	Namespaces    []string `protobuf:"bytes,3,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlaceBuffers) Reset() {
+	*x = PlaceBuffers{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlaceBuffers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlaceBuffers) ProtoMessage() {}
+
+func (x *PlaceBuffers) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlaceBuffers.ProtoReflect.Descriptor instead.
+func (*PlaceBuffers) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *PlaceBuffers) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PlaceBuffers) GetBuffers() []*Buffer {
+	if x != nil {
+		return x.Buffers
+	}
+	return nil
+}
+
+func (x *PlaceBuffers) GetNamespaces() []string {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+// Buffer is a CapacityBuffer as its controller resolved it.
+type Buffer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Uid   string                 `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
+	Pods  int32                  `protobuf:"varint,3,opt,name=pods,proto3" json:"pods,omitempty"`
+	// A core/v1 PodTemplateSpec in protobuf, of its pods.
+	Template      []byte `protobuf:"bytes,4,opt,name=template,proto3" json:"template,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Buffer) Reset() {
+	*x = Buffer{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Buffer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Buffer) ProtoMessage() {}
+
+func (x *Buffer) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Buffer.ProtoReflect.Descriptor instead.
+func (*Buffer) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Buffer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Buffer) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *Buffer) GetPods() int32 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *Buffer) GetTemplate() []byte {
+	if x != nil {
+		return x.Template
+	}
+	return nil
+}
+
 // NodeBusy: is anything assumed, nominated or promised on this node? Asked after the node was cordoned.
 type NodeBusy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2178,7 +2332,7 @@ type NodeBusy struct {
 
 func (x *NodeBusy) Reset() {
 	*x = NodeBusy{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2344,7 @@ func (x *NodeBusy) String() string {
 func (*NodeBusy) ProtoMessage() {}
 
 func (x *NodeBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2357,7 @@ func (x *NodeBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusy.ProtoReflect.Descriptor instead.
 func (*NodeBusy) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodeBusy) GetNodeName() string {
@@ -2232,7 +2386,7 @@ type Consolidate struct {
 
 func (x *Consolidate) Reset() {
 	*x = Consolidate{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2398,7 @@ func (x *Consolidate) String() string {
 func (*Consolidate) ProtoMessage() {}
 
 func (x *Consolidate) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2411,7 @@ func (x *Consolidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidate.ProtoReflect.Descriptor instead.
 func (*Consolidate) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Consolidate) GetNodes() []*FleetNode {
@@ -2318,7 +2472,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2484,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2497,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FleetNode) GetName() string {
@@ -2387,7 +2541,7 @@ type Allowance struct {
 
 func (x *Allowance) Reset() {
 	*x = Allowance{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2553,7 @@ func (x *Allowance) String() string {
 func (*Allowance) ProtoMessage() {}
 
 func (x *Allowance) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2566,7 @@ func (x *Allowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allowance.ProtoReflect.Descriptor instead.
 func (*Allowance) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Allowance) GetNodePool() string {
@@ -2453,6 +2607,7 @@ type Answer struct {
 	//	*Answer_NodeBusy
 	//	*Answer_Consolidate
 	//	*Answer_MakeRoom
+	//	*Answer_PlaceBuffers
 	Kind          isAnswer_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2460,7 +2615,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2627,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2640,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Answer) GetId() string {
@@ -2536,6 +2691,15 @@ func (x *Answer) GetMakeRoom() *MakeRoomAnswer {
 	return nil
 }
 
+func (x *Answer) GetPlaceBuffers() *PlaceBuffersAnswer {
+	if x != nil {
+		if x, ok := x.Kind.(*Answer_PlaceBuffers); ok {
+			return x.PlaceBuffers
+		}
+	}
+	return nil
+}
+
 type isAnswer_Kind interface {
 	isAnswer_Kind()
 }
@@ -2552,11 +2716,168 @@ type Answer_MakeRoom struct {
 	MakeRoom *MakeRoomAnswer `protobuf:"bytes,6,opt,name=make_room,json=makeRoom,proto3,oneof"`
 }
 
+type Answer_PlaceBuffers struct {
+	PlaceBuffers *PlaceBuffersAnswer `protobuf:"bytes,8,opt,name=place_buffers,json=placeBuffers,proto3,oneof"`
+}
+
 func (*Answer_NodeBusy) isAnswer_Kind() {}
 
 func (*Answer_Consolidate) isAnswer_Kind() {}
 
 func (*Answer_MakeRoom) isAnswer_Kind() {}
+
+func (*Answer_PlaceBuffers) isAnswer_Kind() {}
+
+type PlaceBuffersAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each buffer of the question, in its order.
+	Buffers []*BufferPlaces `protobuf:"bytes,1,rep,name=buffers,proto3" json:"buffers,omitempty"`
+	// Set where nothing could be planned, for a human: what was remembered stays.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlaceBuffersAnswer) Reset() {
+	*x = PlaceBuffersAnswer{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlaceBuffersAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlaceBuffersAnswer) ProtoMessage() {}
+
+func (x *PlaceBuffersAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlaceBuffersAnswer.ProtoReflect.Descriptor instead.
+func (*PlaceBuffersAnswer) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PlaceBuffersAnswer) GetBuffers() []*BufferPlaces {
+	if x != nil {
+		return x.Buffers
+	}
+	return nil
+}
+
+func (x *PlaceBuffersAnswer) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// BufferPlaces is where the pods of a buffer have room.
+type BufferPlaces struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Uid   string                 `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	// How many have room on nodes that are initialized, and on nodes in flight, those that were launched for this question included.
+	Existing int32 `protobuf:"varint,2,opt,name=existing,proto3" json:"existing,omitempty"`
+	InFlight int32 `protobuf:"varint,3,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	// Names of the nodes, and of the NodeClaims in flight, sorted.
+	NodeNames  []string `protobuf:"bytes,4,rep,name=node_names,json=nodeNames,proto3" json:"node_names,omitempty"`
+	NodeClaims []string `protobuf:"bytes,5,rep,name=node_claims,json=nodeClaims,proto3" json:"node_claims,omitempty"`
+	// Names of the NodeClaims that were launched for this question.
+	Launched []string `protobuf:"bytes,6,rep,name=launched,proto3" json:"launched,omitempty"`
+	// Why the others have none, for a human; empty where all have room.
+	NoRoom        string `protobuf:"bytes,7,opt,name=no_room,json=noRoom,proto3" json:"no_room,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BufferPlaces) Reset() {
+	*x = BufferPlaces{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BufferPlaces) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BufferPlaces) ProtoMessage() {}
+
+func (x *BufferPlaces) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BufferPlaces.ProtoReflect.Descriptor instead.
+func (*BufferPlaces) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *BufferPlaces) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *BufferPlaces) GetExisting() int32 {
+	if x != nil {
+		return x.Existing
+	}
+	return 0
+}
+
+func (x *BufferPlaces) GetInFlight() int32 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *BufferPlaces) GetNodeNames() []string {
+	if x != nil {
+		return x.NodeNames
+	}
+	return nil
+}
+
+func (x *BufferPlaces) GetNodeClaims() []string {
+	if x != nil {
+		return x.NodeClaims
+	}
+	return nil
+}
+
+func (x *BufferPlaces) GetLaunched() []string {
+	if x != nil {
+		return x.Launched
+	}
+	return nil
+}
+
+func (x *BufferPlaces) GetNoRoom() string {
+	if x != nil {
+		return x.NoRoom
+	}
+	return ""
+}
 
 type MakeRoomAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2573,7 +2894,7 @@ type MakeRoomAnswer struct {
 
 func (x *MakeRoomAnswer) Reset() {
 	*x = MakeRoomAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2585,7 +2906,7 @@ func (x *MakeRoomAnswer) String() string {
 func (*MakeRoomAnswer) ProtoMessage() {}
 
 func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2598,7 +2919,7 @@ func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeRoomAnswer.ProtoReflect.Descriptor instead.
 func (*MakeRoomAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MakeRoomAnswer) GetNodeClaims() []string {
@@ -2633,7 +2954,7 @@ type NodeBusyAnswer struct {
 
 func (x *NodeBusyAnswer) Reset() {
 	*x = NodeBusyAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +2966,7 @@ func (x *NodeBusyAnswer) String() string {
 func (*NodeBusyAnswer) ProtoMessage() {}
 
 func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +2979,7 @@ func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusyAnswer.ProtoReflect.Descriptor instead.
 func (*NodeBusyAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NodeBusyAnswer) GetBusy() bool {
@@ -2694,7 +3015,7 @@ type ConsolidateAnswer struct {
 
 func (x *ConsolidateAnswer) Reset() {
 	*x = ConsolidateAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2706,7 +3027,7 @@ func (x *ConsolidateAnswer) String() string {
 func (*ConsolidateAnswer) ProtoMessage() {}
 
 func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2719,7 +3040,7 @@ func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsolidateAnswer.ProtoReflect.Descriptor instead.
 func (*ConsolidateAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ConsolidateAnswer) GetMoves() []*PlannedMove {
@@ -2782,7 +3103,7 @@ type BalancedScore struct {
 
 func (x *BalancedScore) Reset() {
 	*x = BalancedScore{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +3115,7 @@ func (x *BalancedScore) String() string {
 func (*BalancedScore) ProtoMessage() {}
 
 func (x *BalancedScore) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +3128,7 @@ func (x *BalancedScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalancedScore.ProtoReflect.Descriptor instead.
 func (*BalancedScore) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *BalancedScore) GetNodePool() string {
@@ -2867,7 +3188,7 @@ type PlannedMove struct {
 
 func (x *PlannedMove) Reset() {
 	*x = PlannedMove{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +3200,7 @@ func (x *PlannedMove) String() string {
 func (*PlannedMove) ProtoMessage() {}
 
 func (x *PlannedMove) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +3213,7 @@ func (x *PlannedMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
 func (*PlannedMove) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PlannedMove) GetNodeNames() []string {
@@ -2954,7 +3275,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3287,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3300,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *KeptNode) GetName() string {
@@ -3008,7 +3329,7 @@ type LeadRequest struct {
 
 func (x *LeadRequest) Reset() {
 	*x = LeadRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3020,7 +3341,7 @@ func (x *LeadRequest) String() string {
 func (*LeadRequest) ProtoMessage() {}
 
 func (x *LeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3033,7 +3354,7 @@ func (x *LeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadRequest.ProtoReflect.Descriptor instead.
 func (*LeadRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LeadRequest) GetIdentity() string {
@@ -3065,7 +3386,7 @@ type LeadResponse struct {
 
 func (x *LeadResponse) Reset() {
 	*x = LeadResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3077,7 +3398,7 @@ func (x *LeadResponse) String() string {
 func (*LeadResponse) ProtoMessage() {}
 
 func (x *LeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3090,7 +3411,7 @@ func (x *LeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadResponse.ProtoReflect.Descriptor instead.
 func (*LeadResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{39}
 }
 
 type ResignRequest struct {
@@ -3101,7 +3422,7 @@ type ResignRequest struct {
 
 func (x *ResignRequest) Reset() {
 	*x = ResignRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[36]
+	mi := &file_launcher_api_launcher_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3434,7 @@ func (x *ResignRequest) String() string {
 func (*ResignRequest) ProtoMessage() {}
 
 func (x *ResignRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[36]
+	mi := &file_launcher_api_launcher_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3447,7 @@ func (x *ResignRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignRequest.ProtoReflect.Descriptor instead.
 func (*ResignRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{36}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{40}
 }
 
 type ResignResponse struct {
@@ -3137,7 +3458,7 @@ type ResignResponse struct {
 
 func (x *ResignResponse) Reset() {
 	*x = ResignResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[37]
+	mi := &file_launcher_api_launcher_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3470,7 @@ func (x *ResignResponse) String() string {
 func (*ResignResponse) ProtoMessage() {}
 
 func (x *ResignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[37]
+	mi := &file_launcher_api_launcher_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3483,7 @@ func (x *ResignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignResponse.ProtoReflect.Descriptor instead.
 func (*ResignResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{37}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{41}
 }
 
 var File_launcher_api_launcher_proto protoreflect.FileDescriptor
@@ -3353,13 +3674,14 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\brecorded\x18\x02 \x01(\bR\brecorded\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\xc9\x02\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\x93\x03\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x126\n" +
 	"\aversion\x18\b \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\x12<\n" +
 	"\tnode_busy\x18\x03 \x01(\v2\x1d.slipway.launcher.v1.NodeBusyH\x00R\bnodeBusy\x12D\n" +
 	"\vconsolidate\x18\x05 \x01(\v2 .slipway.launcher.v1.ConsolidateH\x00R\vconsolidate\x12<\n" +
-	"\tmake_room\x18\a \x01(\v2\x1d.slipway.launcher.v1.MakeRoomH\x00R\bmakeRoomB\x06\n" +
+	"\tmake_room\x18\a \x01(\v2\x1d.slipway.launcher.v1.MakeRoomH\x00R\bmakeRoom\x12H\n" +
+	"\rplace_buffers\x18\t \x01(\v2!.slipway.launcher.v1.PlaceBuffersH\x00R\fplaceBuffersB\x06\n" +
 	"\x04kindJ\x04\b\x02\x10\x03J\x04\b\x04\x10\x05J\x04\b\x06\x10\aR\n" +
 	"node_goingR\x04moveR\aleaving\"\xdb\x01\n" +
 	"\bMakeRoom\x12\x1d\n" +
@@ -3373,7 +3695,18 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\vLaunchBound\x12\"\n" +
 	"\rmost_per_hour\x18\x01 \x01(\x01R\vmostPerHour\x12 \n" +
 	"\fspot_to_spot\x18\x02 \x01(\bR\n" +
-	"spotToSpot\"'\n" +
+	"spotToSpot\"\x83\x01\n" +
+	"\fPlaceBuffers\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x125\n" +
+	"\abuffers\x18\x02 \x03(\v2\x1b.slipway.launcher.v1.BufferR\abuffers\x12\x1e\n" +
+	"\n" +
+	"namespaces\x18\x03 \x03(\tR\n" +
+	"namespaces\"^\n" +
+	"\x06Buffer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x12\n" +
+	"\x04pods\x18\x03 \x01(\x05R\x04pods\x12\x1a\n" +
+	"\btemplate\x18\x04 \x01(\fR\btemplate\"'\n" +
 	"\bNodeBusy\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\"\xf4\x01\n" +
 	"\vConsolidate\x124\n" +
@@ -3398,15 +3731,29 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\runderutilized\x18\x03 \x01(\x05R\runderutilized\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x03R\n" +
-	"generation\"\xca\x02\n" +
+	"generation\"\x9a\x03\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x126\n" +
 	"\aversion\x18\a \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\x12B\n" +
 	"\tnode_busy\x18\x03 \x01(\v2#.slipway.launcher.v1.NodeBusyAnswerH\x00R\bnodeBusy\x12J\n" +
 	"\vconsolidate\x18\x05 \x01(\v2&.slipway.launcher.v1.ConsolidateAnswerH\x00R\vconsolidate\x12B\n" +
-	"\tmake_room\x18\x06 \x01(\v2#.slipway.launcher.v1.MakeRoomAnswerH\x00R\bmakeRoomB\x06\n" +
+	"\tmake_room\x18\x06 \x01(\v2#.slipway.launcher.v1.MakeRoomAnswerH\x00R\bmakeRoom\x12N\n" +
+	"\rplace_buffers\x18\b \x01(\v2'.slipway.launcher.v1.PlaceBuffersAnswerH\x00R\fplaceBuffersB\x06\n" +
 	"\x04kindJ\x04\b\x02\x10\x03J\x04\b\x04\x10\x05R\n" +
-	"node_goingR\x04move\"e\n" +
+	"node_goingR\x04move\"k\n" +
+	"\x12PlaceBuffersAnswer\x12;\n" +
+	"\abuffers\x18\x01 \x03(\v2!.slipway.launcher.v1.BufferPlacesR\abuffers\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xce\x01\n" +
+	"\fBufferPlaces\x12\x10\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x1a\n" +
+	"\bexisting\x18\x02 \x01(\x05R\bexisting\x12\x1b\n" +
+	"\tin_flight\x18\x03 \x01(\x05R\binFlight\x12\x1d\n" +
+	"\n" +
+	"node_names\x18\x04 \x03(\tR\tnodeNames\x12\x1f\n" +
+	"\vnode_claims\x18\x05 \x03(\tR\n" +
+	"nodeClaims\x12\x1a\n" +
+	"\blaunched\x18\x06 \x03(\tR\blaunched\x12\x17\n" +
+	"\ano_room\x18\a \x01(\tR\x06noRoom\"e\n" +
 	"\x0eMakeRoomAnswer\x12\x1f\n" +
 	"\vnode_claims\x18\x01 \x03(\tR\n" +
 	"nodeClaims\x12\x17\n" +
@@ -3461,12 +3808,13 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13OUTCOME_INITIALIZED\x10\x01\x12\x12\n" +
 	"\x0eOUTCOME_FAILED\x10\x02\x12\x13\n" +
-	"\x0fOUTCOME_DELETED\x10\x03*g\n" +
+	"\x0fOUTCOME_DELETED\x10\x03*{\n" +
 	"\aPurpose\x12\x17\n" +
 	"\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PURPOSE_PENDING_PODS\x10\x01\x12\x17\n" +
 	"\x13PURPOSE_TERMINATION\x10\x02\x12\x10\n" +
-	"\fPURPOSE_MOVE\x10\x032\xa4\x03\n" +
+	"\fPURPOSE_MOVE\x10\x03\x12\x12\n" +
+	"\x0ePURPOSE_BUFFER\x10\x042\xa4\x03\n" +
 	"\bLauncher\x12^\n" +
 	"\fWatchCatalog\x12(.slipway.launcher.v1.WatchCatalogRequest\x1a\".slipway.launcher.v1.CatalogUpdate0\x01\x12Q\n" +
 	"\x06Launch\x12\".slipway.launcher.v1.LaunchRequest\x1a#.slipway.launcher.v1.LaunchResponse\x12E\n" +
@@ -3487,7 +3835,7 @@ func file_launcher_api_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_launcher_api_launcher_proto_goTypes = []any{
 	(Phase)(0),                  // 0: slipway.launcher.v1.Phase
 	(Outcome)(0),                // 1: slipway.launcher.v1.Outcome
@@ -3515,30 +3863,34 @@ var file_launcher_api_launcher_proto_goTypes = []any{
 	(*Question)(nil),            // 23: slipway.launcher.v1.Question
 	(*MakeRoom)(nil),            // 24: slipway.launcher.v1.MakeRoom
 	(*LaunchBound)(nil),         // 25: slipway.launcher.v1.LaunchBound
-	(*NodeBusy)(nil),            // 26: slipway.launcher.v1.NodeBusy
-	(*Consolidate)(nil),         // 27: slipway.launcher.v1.Consolidate
-	(*FleetNode)(nil),           // 28: slipway.launcher.v1.FleetNode
-	(*Allowance)(nil),           // 29: slipway.launcher.v1.Allowance
-	(*Answer)(nil),              // 30: slipway.launcher.v1.Answer
-	(*MakeRoomAnswer)(nil),      // 31: slipway.launcher.v1.MakeRoomAnswer
-	(*NodeBusyAnswer)(nil),      // 32: slipway.launcher.v1.NodeBusyAnswer
-	(*ConsolidateAnswer)(nil),   // 33: slipway.launcher.v1.ConsolidateAnswer
-	(*BalancedScore)(nil),       // 34: slipway.launcher.v1.BalancedScore
-	(*PlannedMove)(nil),         // 35: slipway.launcher.v1.PlannedMove
-	(*KeptNode)(nil),            // 36: slipway.launcher.v1.KeptNode
-	(*LeadRequest)(nil),         // 37: slipway.launcher.v1.LeadRequest
-	(*LeadResponse)(nil),        // 38: slipway.launcher.v1.LeadResponse
-	(*ResignRequest)(nil),       // 39: slipway.launcher.v1.ResignRequest
-	(*ResignResponse)(nil),      // 40: slipway.launcher.v1.ResignResponse
-	nil,                         // 41: slipway.launcher.v1.NodePool.LabelsEntry
-	nil,                         // 42: slipway.launcher.v1.NodePool.LimitsEntry
-	nil,                         // 43: slipway.launcher.v1.NodePool.UsageEntry
-	nil,                         // 44: slipway.launcher.v1.InstanceType.LabelsEntry
-	nil,                         // 45: slipway.launcher.v1.InstanceType.CapacityEntry
-	nil,                         // 46: slipway.launcher.v1.InstanceType.AllocatableEntry
-	nil,                         // 47: slipway.launcher.v1.InFlightNode.LabelsEntry
-	nil,                         // 48: slipway.launcher.v1.InFlightNode.AllocatableEntry
-	nil,                         // 49: slipway.launcher.v1.Claim.RequestsEntry
+	(*PlaceBuffers)(nil),        // 26: slipway.launcher.v1.PlaceBuffers
+	(*Buffer)(nil),              // 27: slipway.launcher.v1.Buffer
+	(*NodeBusy)(nil),            // 28: slipway.launcher.v1.NodeBusy
+	(*Consolidate)(nil),         // 29: slipway.launcher.v1.Consolidate
+	(*FleetNode)(nil),           // 30: slipway.launcher.v1.FleetNode
+	(*Allowance)(nil),           // 31: slipway.launcher.v1.Allowance
+	(*Answer)(nil),              // 32: slipway.launcher.v1.Answer
+	(*PlaceBuffersAnswer)(nil),  // 33: slipway.launcher.v1.PlaceBuffersAnswer
+	(*BufferPlaces)(nil),        // 34: slipway.launcher.v1.BufferPlaces
+	(*MakeRoomAnswer)(nil),      // 35: slipway.launcher.v1.MakeRoomAnswer
+	(*NodeBusyAnswer)(nil),      // 36: slipway.launcher.v1.NodeBusyAnswer
+	(*ConsolidateAnswer)(nil),   // 37: slipway.launcher.v1.ConsolidateAnswer
+	(*BalancedScore)(nil),       // 38: slipway.launcher.v1.BalancedScore
+	(*PlannedMove)(nil),         // 39: slipway.launcher.v1.PlannedMove
+	(*KeptNode)(nil),            // 40: slipway.launcher.v1.KeptNode
+	(*LeadRequest)(nil),         // 41: slipway.launcher.v1.LeadRequest
+	(*LeadResponse)(nil),        // 42: slipway.launcher.v1.LeadResponse
+	(*ResignRequest)(nil),       // 43: slipway.launcher.v1.ResignRequest
+	(*ResignResponse)(nil),      // 44: slipway.launcher.v1.ResignResponse
+	nil,                         // 45: slipway.launcher.v1.NodePool.LabelsEntry
+	nil,                         // 46: slipway.launcher.v1.NodePool.LimitsEntry
+	nil,                         // 47: slipway.launcher.v1.NodePool.UsageEntry
+	nil,                         // 48: slipway.launcher.v1.InstanceType.LabelsEntry
+	nil,                         // 49: slipway.launcher.v1.InstanceType.CapacityEntry
+	nil,                         // 50: slipway.launcher.v1.InstanceType.AllocatableEntry
+	nil,                         // 51: slipway.launcher.v1.InFlightNode.LabelsEntry
+	nil,                         // 52: slipway.launcher.v1.InFlightNode.AllocatableEntry
+	nil,                         // 53: slipway.launcher.v1.Claim.RequestsEntry
 }
 var file_launcher_api_launcher_proto_depIdxs = []int32{
 	3,  // 0: slipway.launcher.v1.WatchCatalogRequest.version:type_name -> slipway.launcher.v1.Version
@@ -3547,22 +3899,22 @@ var file_launcher_api_launcher_proto_depIdxs = []int32{
 	13, // 3: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
 	14, // 4: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
 	3,  // 5: slipway.launcher.v1.CatalogUpdate.version:type_name -> slipway.launcher.v1.Version
-	41, // 6: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
+	45, // 6: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
 	8,  // 7: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
 	8,  // 8: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
 	7,  // 9: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
-	42, // 10: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
-	43, // 11: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
+	46, // 10: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
+	47, // 11: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
 	10, // 12: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
-	44, // 13: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
-	45, // 14: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
-	46, // 15: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
+	48, // 13: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
+	49, // 14: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
+	50, // 15: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
 	12, // 16: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
 	11, // 17: slipway.launcher.v1.InstanceType.charges:type_name -> slipway.launcher.v1.Charges
 	0,  // 18: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
-	47, // 19: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
+	51, // 19: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
 	8,  // 20: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
-	48, // 21: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
+	52, // 21: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
 	15, // 22: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
 	1,  // 23: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
 	17, // 24: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
@@ -3570,7 +3922,7 @@ var file_launcher_api_launcher_proto_depIdxs = []int32{
 	2,  // 26: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
 	3,  // 27: slipway.launcher.v1.LaunchRequest.version:type_name -> slipway.launcher.v1.Version
 	7,  // 28: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
-	49, // 29: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
+	53, // 29: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
 	15, // 30: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
 	18, // 31: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
 	19, // 32: slipway.launcher.v1.Expected.cost:type_name -> slipway.launcher.v1.Cost
@@ -3578,37 +3930,41 @@ var file_launcher_api_launcher_proto_depIdxs = []int32{
 	22, // 34: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
 	22, // 35: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
 	3,  // 36: slipway.launcher.v1.Question.version:type_name -> slipway.launcher.v1.Version
-	26, // 37: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
-	27, // 38: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
+	28, // 37: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
+	29, // 38: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
 	24, // 39: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
-	2,  // 40: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
-	25, // 41: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
-	28, // 42: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
-	29, // 43: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
-	3,  // 44: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
-	32, // 45: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
-	33, // 46: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
-	31, // 47: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
-	35, // 48: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
-	36, // 49: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
-	34, // 50: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
-	18, // 51: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
-	34, // 52: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
-	4,  // 53: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
-	16, // 54: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
-	30, // 55: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
-	37, // 56: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
-	39, // 57: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
-	5,  // 58: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
-	21, // 59: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
-	23, // 60: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
-	38, // 61: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
-	40, // 62: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
-	58, // [58:63] is the sub-list for method output_type
-	53, // [53:58] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	26, // 40: slipway.launcher.v1.Question.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffers
+	2,  // 41: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
+	25, // 42: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
+	27, // 43: slipway.launcher.v1.PlaceBuffers.buffers:type_name -> slipway.launcher.v1.Buffer
+	30, // 44: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
+	31, // 45: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
+	3,  // 46: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
+	36, // 47: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
+	37, // 48: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
+	35, // 49: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
+	33, // 50: slipway.launcher.v1.Answer.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffersAnswer
+	34, // 51: slipway.launcher.v1.PlaceBuffersAnswer.buffers:type_name -> slipway.launcher.v1.BufferPlaces
+	39, // 52: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
+	40, // 53: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
+	38, // 54: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
+	18, // 55: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
+	38, // 56: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
+	4,  // 57: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
+	16, // 58: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
+	32, // 59: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
+	41, // 60: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
+	43, // 61: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
+	5,  // 62: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
+	21, // 63: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
+	23, // 64: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
+	42, // 65: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
+	44, // 66: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
+	62, // [62:67] is the sub-list for method output_type
+	57, // [57:62] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_launcher_api_launcher_proto_init() }
@@ -3620,11 +3976,13 @@ func file_launcher_api_launcher_proto_init() {
 		(*Question_NodeBusy)(nil),
 		(*Question_Consolidate)(nil),
 		(*Question_MakeRoom)(nil),
+		(*Question_PlaceBuffers)(nil),
 	}
-	file_launcher_api_launcher_proto_msgTypes[27].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[29].OneofWrappers = []any{
 		(*Answer_NodeBusy)(nil),
 		(*Answer_Consolidate)(nil),
 		(*Answer_MakeRoom)(nil),
+		(*Answer_PlaceBuffers)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3632,7 +3990,7 @@ func file_launcher_api_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_api_launcher_proto_rawDesc), len(file_launcher_api_launcher_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   47,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -159,6 +160,12 @@ type PodRef struct {
 	// Adopted means that the pod belongs to another scheduler, which reads the pod's node from nominatedNodeName.
 	Adopted bool
 }
+
+// VirtualUIDPrefix begins the UIDs of pods that exist in plans alone, those of capacity buffers. The API server's UIDs have no slash.
+const VirtualUIDPrefix = "buffer/"
+
+// Virtual reports whether the pod exists in plans alone.
+func (r PodRef) Virtual() bool { return strings.HasPrefix(r.UID, VirtualUIDPrefix) }
 
 // PodRefOf returns the pod's namespace, name and UID.
 func PodRefOf(pod *corev1.Pod) PodRef {

@@ -19,7 +19,7 @@ var ErrNoAnswer = errors.New("the scheduler did not answer")
 // answerWithin bounds the wait for an answer: the scheduler waits up to 5 s for a taint to reach its cache, or plans.
 const answerWithin = 10 * time.Second
 
-// decideWithin is the same for a decision about all nodes of a cluster, which has the lowest priority.
+// decideWithin is the same for a decision about all nodes of a cluster, and for capacity buffers, which have the lowest priority.
 const decideWithin = time.Minute
 
 // asks sends questions to the scheduler that has the stream open.
@@ -101,7 +101,7 @@ func (a *asks) answer(answer *api.Answer) {
 // ask sends one question and waits for its answer.
 func (a *asks) ask(ctx context.Context, q *api.Question) (*api.Answer, error) {
 	within := answerWithin
-	if q.GetConsolidate() != nil {
+	if q.GetConsolidate() != nil || q.GetPlaceBuffers() != nil {
 		within = decideWithin
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -171,6 +171,24 @@ func (s *Server) Consolidate(ctx context.Context, q *api.Consolidate) (*api.Cons
 		return nil, err
 	}
 	if got := answer.GetConsolidate(); got != nil {
+		return got, nil
+	}
+	return nil, ErrNoAnswer
+}
+
+// BufferAsker asks the scheduler about capacity buffers.
+type BufferAsker struct{ asks *asks }
+
+// NewBufferAsker returns a BufferAsker that asks over the server's stream.
+func NewBufferAsker(s *Server) BufferAsker { return BufferAsker{asks: s.asks} }
+
+// PlaceBuffers asks for room for the pods of the capacity buffers of a namespace. An error means that there was no answer.
+func (b BufferAsker) PlaceBuffers(ctx context.Context, q *api.PlaceBuffers) (*api.PlaceBuffersAnswer, error) {
+	answer, err := b.asks.ask(ctx, &api.Question{Kind: &api.Question_PlaceBuffers{PlaceBuffers: q}})
+	if err != nil {
+		return nil, err
+	}
+	if got := answer.GetPlaceBuffers(); got != nil {
 		return got, nil
 	}
 	return nil, ErrNoAnswer

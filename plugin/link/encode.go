@@ -1,6 +1,8 @@
 package link
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-k8s/slipway/launcher/api"
@@ -18,7 +20,7 @@ func Request(batch string, purpose api.Purpose, p plan.Plan, classes []plan.Clas
 		nodes = append(nodes, c.Members)
 	}
 	for _, pl := range p.Placements {
-		if pl.InFlight {
+		if pl.InFlight && !virtual(pl.Members) {
 			req.Placements = append(req.Placements, &api.InFlightPlacement{NodeClaim: pl.Node, Pods: podRefs(pl.Members)})
 			nodes = append(nodes, pl.Members)
 		}
@@ -53,11 +55,19 @@ func claim(c plan.Claim) *api.Claim {
 	return out
 }
 
+// virtual reports whether the members are pods of capacity buffers alone: the launcher need not know of a placement of these.
+func virtual(members []plan.Member) bool {
+	return !slices.ContainsFunc(members, func(m plan.Member) bool { return len(m.Pods) == 0 || !m.Pods[0].Virtual() })
+}
+
+// podRefs lists the pods that exist.
 func podRefs(members []plan.Member) []*api.PodRef {
 	var out []*api.PodRef
 	for _, m := range members {
 		for _, p := range m.Pods {
-			out = append(out, podRef(p))
+			if !p.Virtual() {
+				out = append(out, podRef(p))
+			}
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -204,6 +205,6 @@ func (m *model) compileRooms() {
 			}
 			return 1
 		}
-		return strings.Compare(a.node.Name, b.node.Name)
+		return cmp.Or(cmp.Compare(a.node.Rank, b.node.Rank), strings.Compare(a.node.Name, b.node.Name))
 	})
 }

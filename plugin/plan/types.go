@@ -93,6 +93,8 @@ type Node struct {
 	// Attachable is how many more volumes of each CSI driver the node can attach (CSINode's allocatable count less those
 	// attached); a driver without an entry has no limit.
 	Attachable map[string]int64
+	// Rank orders the rooms of nodes that exist: those of a lower rank are filled first. Rooms of equal rank are filled by name.
+	Rank int
 }
 
 // Plan lists the NodeClaims to launch, the placements on existing and in-flight nodes, and the pods that could not be placed, with reasons.

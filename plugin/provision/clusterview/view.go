@@ -44,6 +44,8 @@ type Source struct {
 	// Room reports whether an existing node may take pods, and is not only a neighbor: the scheduler has not tried the pods on it
 	// yet. Nil for none.
 	Room func(nodeName string) bool
+	// Rank returns the plan.Node.Rank of an existing node by its name. Nil for 0.
+	Rank func(nodeName string) int
 }
 
 // View is the cluster with its nodes in flight.
@@ -56,6 +58,7 @@ type View struct {
 	compiled map[*appsv1.DaemonSet]*daemonSet
 	logger   klog.Logger
 	room     func(string) bool
+	rank     func(string) int
 	volumes  *podclass.Volumes
 	csiNodes fwk.CSINodeLister
 	// starting are the nodes in flight, types the instance types, by NodePool.
@@ -74,7 +77,7 @@ func New(logger klog.Logger, src Source) (*View, error) {
 	}
 	v := &View{
 		base: src.Snapshot, inFlight: map[string]*framework.NodeInfo{},
-		compiled: map[*appsv1.DaemonSet]*daemonSet{}, logger: logger, room: src.Room, volumes: src.Volumes, csiNodes: src.CSINodes,
+		compiled: map[*appsv1.DaemonSet]*daemonSet{}, logger: logger, room: src.Room, rank: src.Rank, volumes: src.Volumes, csiNodes: src.CSINodes,
 		starting: src.Catalog.InFlight, types: map[string][]catalog.InstanceType{},
 	}
 	v.compile(src.DaemonSets)
@@ -259,6 +262,9 @@ func (v *View) PlanNodes() []plan.Node {
 		n := planNode(ni)
 		if v.room != nil && v.room(ni.Node().Name) {
 			n.Free, n.Attachable = free(ni), v.attachable(ni, nil)
+			if v.rank != nil {
+				n.Rank = v.rank(n.Name)
+			}
 		}
 		out = append(out, n)
 	}

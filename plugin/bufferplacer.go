@@ -1,0 +1,241 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/plugin/buffers"
+	"github.com/slipway-k8s/slipway/plugin/explain"
+	"github.com/slipway-k8s/slipway/plugin/intake"
+	"github.com/slipway-k8s/slipway/plugin/plan"
+)
+
+const (
+	// buffersGiveWay is how long capacity buffers wait for pods that wait for a plan.
+	buffersGiveWay = 2 * time.Second
+	buffersPoll    = 50 * time.Millisecond
+	// buffersAtMost bounds the planning for the buffers of one namespace, and buffersPerPod what each pod adds: pods that come meanwhile wait.
+	buffersAtMost = 500 * time.Millisecond
+	buffersPerPod = time.Millisecond
+	// buffersAfter is for how long no buffer is planned after a plan for one, as a multiple of the time that it took: buffers take a fifth of
+	// the planner's time at most.
+	buffersAfter = 4
+)
+
+// bufferPlacer finds room for the pods of capacity buffers, as the launcher asks. The planner's goroutine alone uses it.
+type bufferPlacer struct {
+	// provisioner has a timeout of its own.
+	provisioner provisioner
+	inbox       *inbox
+	table       buffers.Table
+	parts       *plannerParts
+	todo        []*api.Question
+	// since is when the first question began to wait, rest when it may be planned.
+	since, rest time.Time
+}
+
+func newBufferPlacer(p *plannerParts, from *provisioner) *bufferPlacer {
+	return &bufferPlacer{provisioner: *from, inbox: p.inbox, table: p.buffers, parts: p}
+}
+
+// step answers one question, unless pods wait for a plan, and returns when to look again; zero for nothing to do.
+func (b *bufferPlacer) step(ctx context.Context, waiting bool, now time.Time) time.Time {
+	if len(b.todo) == 0 {
+		b.since = now
+	}
+	b.todo = append(b.todo, b.inbox.takeBuffers()...)
+	switch {
+	case len(b.todo) == 0:
+		return time.Time{}
+	case now.Before(b.rest):
+		return b.rest
+	case waiting && now.Sub(b.since) < buffersGiveWay:
+		return now.Add(buffersPoll)
+	}
+	q := b.todo[0]
+	b.todo, b.since = b.todo[1:], now
+	answer := b.safe(ctx, q.GetPlaceBuffers())
+	b.rest = time.Now().Add(buffersAfter * time.Since(now))
+	reply(ctx, b.parts.link, &api.Answer{Id: q.GetId(), Kind: &api.Answer_PlaceBuffers{PlaceBuffers: answer}})
+	if len(b.todo) > 0 {
+		return b.rest
+	}
+	return time.Time{}
+}
+
+// safe answers also where our code fails.
+func (b *bufferPlacer) safe(ctx context.Context, asked *api.PlaceBuffers) (answer *api.PlaceBuffersAnswer) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			b.parts.metrics.panics.WithLabelValues("PlaceBuffers").Inc()
+			answer = &api.PlaceBuffersAnswer{Message: fmt.Sprintf("panic: %v", cause)}
+		}
+	}()
+	if _, lost := b.parts.connection.lost(); lost || !b.parts.view.Synced() {
+		return &api.PlaceBuffersAnswer{Message: "the catalog is not known yet"}
+	}
+	return b.place(ctx, asked)
+}
+
+// bufferState is a buffer of a question, with its answer as far as it is known.
+type bufferState struct {
+	entries []intake.Entry
+	places  *api.BufferPlaces
+}
+
+// place plans the buffers of a namespace together. Where that fails it plans each by itself, so that one cannot keep the others from room.
+func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.PlaceBuffersAnswer {
+	answer := &api.PlaceBuffersAnswer{}
+	states, pods := b.states(asked)
+	b.table.Keep(asked.GetNamespace(), pods, asked.GetNamespaces())
+	var entries []intake.Entry
+	for _, s := range states {
+		entries = append(entries, s.entries...)
+		answer.Buffers = append(answer.Buffers, s.places)
+	}
+	if len(entries) == 0 {
+		return answer
+	}
+	err := b.plan(ctx, entries, states)
+	if err == nil || ctx.Err() != nil {
+		return answer
+	}
+	klog.FromContext(ctx).Error(err, "Capacity buffers could not be planned together", "namespace", asked.GetNamespace(), "buffers", len(states))
+	for end := time.Now().Add(divideWithin * buffersAtMost); len(states) > 0; states = states[1:] {
+		s := states[:1]
+		if time.Now().Before(end) {
+			err = b.plan(ctx, s[0].entries, s)
+		}
+		if err != nil && len(s[0].entries) > 0 {
+			b.describe(s, nil)
+			s[0].places.NoRoom = "planning failed and is tried again: " + err.Error()
+		}
+	}
+	return answer
+}
+
+// states are the buffers of the question, and the UIDs of all their pods.
+func (b *bufferPlacer) states(asked *api.PlaceBuffers) ([]*bufferState, map[types.UID]bool) {
+	var out []*bufferState
+	all, now := map[types.UID]bool{}, time.Now()
+	for _, in := range asked.GetBuffers() {
+		s := &bufferState{places: &api.BufferPlaces{Uid: in.GetUid()}}
+		out = append(out, s)
+		buffer := buffers.Buffer{Namespace: asked.GetNamespace(), Name: in.GetName(), UID: in.GetUid(), Count: int(in.GetPods())}
+		if err := buffer.Template.Unmarshal(in.GetTemplate()); err != nil {
+			s.places.NoRoom = fmt.Sprintf("reading the template: %v", err)
+			continue
+		}
+		s.take(&buffer, b.parts.queue.profiles.served[0], now)
+		for _, e := range s.entries {
+			all[e.Pod.UID] = true
+		}
+	}
+	return out, all
+}
+
+// take makes the buffer's pods. All are of one class.
+func (s *bufferState) take(buffer *buffers.Buffer, scheduler string, now time.Time) {
+	pods := buffer.Pods(scheduler)
+	if len(pods) == 0 {
+		return
+	}
+	class := plan.ClassKey(pods[0])
+	for _, pod := range pods {
+		s.entries = append(s.entries, intake.Entry{Pod: pod, Class: class, At: now})
+	}
+}
+
+// plan plans the entries, which are the pods of the buffers, launches what is missing, and completes the answers.
+func (b *bufferPlacer) plan(ctx context.Context, entries []intake.Entry, states []*bufferState) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	b.provisioner.timeout = buffersAtMost + time.Duration(len(entries))*buffersPerPod
+	w, err := b.provisioner.attempt(ctx, entries, bufferPods())
+	if err != nil {
+		return err
+	}
+	unplaced := map[types.UID]string{}
+	for _, u := range w.result.Plan.Unplaced {
+		why := explain.Unplaced(u, "").Text()
+		for _, ref := range u.Pods {
+			unplaced[types.UID(ref.UID)] = why
+		}
+	}
+	for _, e := range entries {
+		// Time that ran out says nothing about the room that a pod has.
+		if unplaced[e.Pod.UID] == "" || !w.result.Plan.CutShort {
+			delete(b.table, e.Pod.UID)
+		}
+	}
+	launched := b.provisioner.sender.launch(ctx, w).claims
+	b.describe(states, launched)
+	for _, s := range states {
+		for _, e := range s.entries {
+			if claim, node := b.table.Of(e.Pod.UID); s.places.NoRoom == "" && claim+node == "" {
+				s.places.NoRoom = cmp.Or(unplaced[e.Pod.UID], "no NodeClaim was recorded")
+			}
+		}
+	}
+	klog.FromContext(ctx).V(2).Info("Placed capacity buffers", "pods", len(entries), "unplaced", len(unplaced), "nodeClaims", launched, "cutShort", w.result.Plan.CutShort)
+	return nil
+}
+
+// describe writes where the pods of the buffers are.
+func (b *bufferPlacer) describe(states []*bufferState, launched []string) {
+	for _, s := range states {
+		nodes, claims := map[string]bool{}, map[string]bool{}
+		s.places.Existing, s.places.InFlight, s.places.Launched = 0, 0, nil
+		for _, e := range s.entries {
+			switch claim, node := b.table.Of(e.Pod.UID); {
+			case claim != "":
+				claims[claim] = true
+				s.places.InFlight++
+			case node != "":
+				nodes[node] = true
+				s.places.Existing++
+			}
+		}
+		s.places.NodeNames, s.places.NodeClaims = slices.Sorted(maps.Keys(nodes)), slices.Sorted(maps.Keys(claims))
+		for _, name := range launched {
+			if claims[name] {
+				s.places.Launched = append(s.places.Launched, name)
+			}
+		}
+	}
+}
+
+// bufferRank returns in which order nodes take the pods of buffers: those that stay anyway first, then those that have some now, so that other
+// nodes are empty and terminate.
+func (p *provisioner) bufferRank() func(string) int {
+	have := p.buffers.Nodes()
+	return func(name string) int {
+		info, err := p.snapshot.Get(name)
+		switch {
+		case err != nil || info.Node() == nil || info.Node().Labels[nodePoolLabel] == "":
+			return 0
+		case slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool { return disruption.Occupies(pi.GetPod()) }):
+			return 0
+		case have[name]:
+			return 1
+		}
+		return 2
+	}
+}
+
+// allOn returns the pods that either of the two functions has on a node.
+func allOn(a, b func(claim, node string) []*corev1.Pod) func(claim, node string) []*corev1.Pod {
+	return func(claim, node string) []*corev1.Pod { return append(a(claim, node), b(claim, node)...) }
+}
