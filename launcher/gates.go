@@ -15,6 +15,8 @@ type Gates struct {
 	SpotToSpotConsolidation bool
 	// StaticCapacity keeps the number of nodes of NodePools with spec.replicas. Off by default.
 	StaticCapacity bool
+	// CapacityBuffer keeps room for the pods of CapacityBuffers. Off by default.
+	CapacityBuffer bool
 }
 
 // The names of Karpenter's feature gates.
@@ -22,12 +24,13 @@ const (
 	gateNodeRepair = "NodeRepair"
 	gateSpotToSpot = "SpotToSpotConsolidation"
 	gateStatic     = "StaticCapacity"
+	gateBuffer     = "CapacityBuffer"
 )
 
 // elsewhere returns Karpenter's gates without an effect here: their features are always on, or do not exist. A Deployment made for Karpenter
 // may name them.
 func elsewhere() []string {
-	return []string{"ReservedCapacity", "NodeOverlay", "CapacityBuffer", "nodeClassCEL"}
+	return []string{"ReservedCapacity", "NodeOverlay", "nodeClassCEL"}
 }
 
 // ParseGates parses Karpenter's format of feature gates, such as NodeRepair=true,SpotToSpotConsolidation=false.
@@ -50,8 +53,10 @@ func ParseGates(text string) (Gates, error) {
 			out.SpotToSpotConsolidation = on
 		case name == gateStatic:
 			out.StaticCapacity = on
+		case name == gateBuffer:
+			out.CapacityBuffer = on
 		case !slices.Contains(elsewhere(), name):
-			return Gates{}, fmt.Errorf("featureGates: %q is not one of Karpenter's gates: %s, %s, %s, %s", name, gateNodeRepair, gateSpotToSpot, gateStatic, strings.Join(elsewhere(), ", "))
+			return Gates{}, fmt.Errorf("featureGates: %q is not one of Karpenter's gates: %s, %s, %s, %s, %s", name, gateNodeRepair, gateSpotToSpot, gateStatic, gateBuffer, strings.Join(elsewhere(), ", "))
 		}
 	}
 	return out, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/api"
 	"github.com/slipway-k8s/slipway/launcher/bind"
 	"github.com/slipway-k8s/slipway/launcher/budget"
+	"github.com/slipway-k8s/slipway/launcher/buffer"
 	"github.com/slipway-k8s/slipway/launcher/collect"
 	"github.com/slipway-k8s/slipway/launcher/disrupt"
 	"github.com/slipway-k8s/slipway/launcher/drift"
@@ -41,6 +42,8 @@ type parts struct {
 	ledger     *budget.Ledger
 	voluntary  *voluntary.Metrics
 	mover      *disrupt.Executor
+	buffers    *buffer.Controller
+	gates      Gates
 }
 
 // wire creates every part and adds it to the manager, in the order of a node's life.
@@ -108,6 +111,9 @@ func (l *Launcher) parts() (p parts, err error) {
 		return p, err
 	}
 	if p.voluntary, err = voluntary.NewMetrics(l.registerer, p.ledger, l.config.Gate.Open); err != nil {
+		return p, err
+	}
+	if p.buffers, p.gates, err = l.buffers(p); err != nil {
 		return p, err
 	}
 	p.mover, err = l.mover(p)
@@ -186,9 +192,13 @@ func (l *Launcher) joining(p parts) error {
 
 func (l *Launcher) termination(p parts) error {
 	mgr := l.manager
+	var needed func(*karpv1.NodeClaim) string
+	if p.gates.CapacityBuffer {
+		needed = p.buffers.Needed
+	}
 	reclaimer, err := reclaim.New(reclaim.Config{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Guard: p.leader, Asker: p.server, Ender: p.terminator,
-		Events: l.recorders.karpenter, Ledger: p.ledger, Metrics: p.voluntary, Ours: p.beside.ours,
+		Events: l.recorders.karpenter, Ledger: p.ledger, Metrics: p.voluntary, Ours: p.beside.ours, Needed: needed,
 	})
 	if err != nil {
 		return err

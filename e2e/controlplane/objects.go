@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,8 +24,8 @@ func (cp *ControlPlane) apply(ctx context.Context, _ Config) error {
 	if err != nil {
 		return err
 	}
-	for _, crd := range awsapis.CRDs {
-		if _, err := crds.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd.DeepCopy(), metav1.CreateOptions{}); err != nil {
+	for _, crd := range manifests.CRDs() {
+		if _, err := crds.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating CRD %s: %w", crd.Name, err)
 		}
 	}
@@ -40,7 +39,7 @@ func (cp *ControlPlane) apply(ctx context.Context, _ Config) error {
 	if err := applyPolicies(ctx, client); err != nil {
 		return err
 	}
-	for _, crd := range awsapis.CRDs {
+	for _, crd := range manifests.CRDs() {
 		if err := cp.await(ctx, served(client, crd)); err != nil {
 			return fmt.Errorf("waiting until CRD %s is served: %w", crd.Name, err)
 		}

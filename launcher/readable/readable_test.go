@@ -125,9 +125,11 @@ func TestOneBadObject(t *testing.T) {
 func TestObjects(t *testing.T) {
 	class := `{"kind":"EC2NodeClass","metadata":{"name":"default"},"spec":{"role":"r","kubelet":{"maxPods":9,"evictionSoftGracePeriod":{"memory.available":%q}}}}`
 	claim := `{"kind":"NodeClaim","metadata":{"name":"default-1","annotations":{"a":"b"}},"spec":{"terminationGracePeriod":%q,"taints":[{"key":"x","effect":"NoSchedule"}]},"status":{"providerID":"i-1"}}`
+	buffer := `{"kind":"CapacityBuffer","metadata":{"name":"spare"},"spec":{"replicas":2,"limits":{"cpu":%q}}}`
 	for _, c := range []struct{ path, text, good, bad, problem string }{
 		{"/apis/karpenter.sh/v1/nodepools/default", strings.ReplaceAll(nodePool("default", "1", "%q"), `"%q"`, "%q"), "1m", overflow, "spec.disruption.consolidateAfter"},
 		{"/apis/karpenter.sh/v1/nodeclaims/default-1", claim, "1m", overflow, "spec.terminationGracePeriod"},
+		{"/apis/autoscaling.x-k8s.io/v1beta1/namespaces/a/capacitybuffers/spare", buffer, "1", "1e99999999999999999999", "spec.limits.cpu"},
 		{"/prefix/apis/karpenter.k8s.aws/v1/ec2nodeclasses/default", class, "1m", "a while", "spec.kubelet.evictionSoftGracePeriod.memory.available"},
 	} {
 		if got := get(t, c.path, fmt.Sprintf(c.text, c.good)); got != fmt.Sprintf(c.text, c.good) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
@@ -51,6 +52,8 @@ func kindOf(path string) (kind, bool) {
 		return kind{func() any { return &karpv1.NodeClaim{} }, func() any { return &karpv1.NodeClaimList{} }}, true
 	case strings.Contains(path, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"):
 		return kind{func() any { return &awsv1.EC2NodeClass{} }, func() any { return &awsv1.EC2NodeClassList{} }}, true
+	case strings.Contains(path, "/apis/autoscaling.x-k8s.io/v1beta1/") && strings.Contains(path, "/capacitybuffers"):
+		return kind{func() any { return &autoscalingv1beta1.CapacityBuffer{} }, func() any { return &autoscalingv1beta1.CapacityBufferList{} }}, true
 	}
 	return kind{}, false
 }

@@ -17,10 +17,15 @@ import (
 	"github.com/slipway-k8s/slipway/launcher/voluntary"
 )
 
-// reclaim removes one empty node in this order: a place in its NodePool's budget, the cordon, the scheduler's answer, a last check of its
+// reclaim removes one empty node in this order: a look at whether it is needed without a pod, a place in its NodePool's budget, the cordon, the scheduler's answer, a last check of its
 // pods, the termination. It returns when to check again.
 func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error) {
-	// 1. Check the budgets.
+	// 1. Check what keeps it without the scheduler: a cordon would keep pods off it.
+	if why := r.config.Needed(v.claim); why != "" {
+		r.keepFor(v, why)
+		return retryBusy, nil
+	}
+	// 2. Check the budgets.
 	err := r.config.Ledger.Reserve(ctx, karpv1.DisruptionReasonEmpty, v.claim)
 	if refused := (*budget.RefusedError)(nil); errors.As(err, &refused) {
 		if !refused.Taken {
@@ -31,10 +36,10 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 	if err != nil {
 		return 0, err
 	}
-	// 2. to 4. Check that nothing needs the node.
+	// 3. to 5. Check that nothing needs the node.
 	why, err := r.free(ctx, v)
 	if err == nil && why == "" {
-		// 5. The claim's deletion is the record; package terminate does the rest.
+		// 6. The claim's deletion is the record; package terminate does the rest.
 		klog.FromContext(ctx).Info("disrupting node(s)", "reason", Reason, "nodeClaim", klog.KObj(v.claim), "node", klog.KObj(v.node), "decision", "delete")
 		r.event(v, corev1.EventTypeNormal, "DisruptionTerminating", "Disrupting Node: Empty")
 		if err = r.config.Ender.Begin(ctx, v.claim, Reason); err == nil {
@@ -52,9 +57,14 @@ func (r *Reclaimer) reclaim(ctx context.Context, v *view) (time.Duration, error)
 		return 0, fmt.Errorf("reclaim NodeClaim %s: %w", v.claim.Name, err)
 	}
 	r.config.Metrics.ValidationFailed(Reason)
-	r.event(v, corev1.EventTypeNormal, "Unconsolidatable", "Empty, but kept: "+why)
+	r.keepFor(v, why)
 	klog.FromContext(ctx).V(4).Info("Kept empty node", "node", klog.KObj(v.node), "reason", why)
 	return retryBusy, nil
+}
+
+// keepFor records why an empty node stays.
+func (r *Reclaimer) keepFor(v *view, why string) {
+	r.event(v, corev1.EventTypeNormal, "Unconsolidatable", "Empty, but kept: "+why)
 }
 
 // free cordons the node and returns why it is not free; "" if it is.
@@ -78,7 +88,7 @@ func (r *Reclaimer) free(ctx context.Context, v *view) (string, error) {
 	if pod := disruption.Occupant(pods); pod != nil {
 		return fmt.Sprintf("pod %s/%s came", pod.Namespace, pod.Name), nil
 	}
-	return "", nil
+	return r.config.Needed(v.claim), nil
 }
 
 func (r *Reclaimer) keep(claim types.UID) {

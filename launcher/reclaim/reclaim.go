@@ -58,7 +58,7 @@ type Ender interface {
 	Begin(ctx context.Context, claim *karpv1.NodeClaim, reason string) error
 }
 
-// Config holds the dependencies of a Reclaimer. Every field is required.
+// Config holds the dependencies of a Reclaimer. Every field is required but the last two.
 type Config struct {
 	// Client reads from the cache, with the indexes of package index, and writes.
 	Client client.Client
@@ -78,6 +78,8 @@ type Config struct {
 	Metrics *voluntary.Metrics
 	// Ours reports whether the launcher may terminate a claim: not if a running Karpenter manages it. Nil means that it may terminate all.
 	Ours func(claim *karpv1.NodeClaim) bool
+	// Needed returns why an empty node stays although no pod is on it; empty where nothing keeps it. Nil means that nothing keeps any.
+	Needed func(claim *karpv1.NodeClaim) string
 }
 
 // Reclaimer removes empty nodes.
@@ -99,6 +101,9 @@ func New(c Config) (*Reclaimer, error) {
 	}
 	if c.Ours == nil {
 		c.Ours = func(*karpv1.NodeClaim) bool { return true }
+	}
+	if c.Needed == nil {
+		c.Needed = func(*karpv1.NodeClaim) string { return "" }
 	}
 	return &Reclaimer{config: c, events: newPodEvents(), kept: map[types.UID]time.Time{}}, nil
 }

@@ -14,13 +14,14 @@ import (
 	"slices"
 	"strings"
 
-	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-k8s/slipway/manifests"
 )
 
 // Release is one installation of a chart.
@@ -114,8 +115,7 @@ func Pack(folder, version, into string, images []Image) (string, error) {
 // CRDs returns Karpenter's CRDs as templates of a chart. Removing the chart keeps them, and so every NodePool.
 func CRDs() ([]*chart.File, error) {
 	var out []*chart.File
-	for _, crd := range awsapis.CRDs {
-		crd := crd.DeepCopy()
+	for _, crd := range manifests.CRDs() {
 		if crd.Annotations == nil {
 			crd.Annotations = map[string]string{}
 		}

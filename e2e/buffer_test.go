@@ -1,0 +1,76 @@
+package e2e_test
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+
+	"github.com/slipway-k8s/slipway/e2e/observe"
+)
+
+// A CapacityBuffer launches nodes for pods that do not exist. A pod that comes runs there at once, and its room is launched again. Nodes without
+// a pod stay as long as the buffer needs them, and no longer.
+func TestCapacityBuffer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "buffer")
+	w.shrinking(nil)
+	w.create(&corev1.PodTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "chunk"},
+		Template:   corev1.PodTemplateSpec{Spec: w.podSpec("1100m", "1Gi", nil)},
+	})
+	buffer := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "spare"}}
+	buffer.Spec.PodTemplateRef, buffer.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: "chunk"}, new(int32(2))
+	w.create(buffer)
+	w.awaitBuffered(buffer)
+	first := w.fixed(w.name)
+	if len(first) != 2 {
+		t.Fatalf("%d nodes for 2 pods of 1.1 CPUs", len(first))
+	}
+
+	// A pod takes room that is there, and the buffer launches room for the next.
+	web := w.deployment("web", 1, w.podSpec("1100m", "1Gi", nil))
+	w.awaitRunning(1)
+	took := slices.IndexFunc(w.pods(), func(p observe.Pod) bool { return p.Object.Labels["app"] == "web" })
+	node := w.pods()[took].Object.Spec.NodeName
+	if !slices.ContainsFunc(first, func(c observe.Claim) bool { return c.Object.Status.NodeName == node }) {
+		t.Errorf("pod web runs on node %s, which was launched for it: the buffer had room", node)
+	}
+	w.await(t, "room for the buffer beside the pod", func() bool { return len(w.fixed(w.name)) == 3 })
+	w.awaitBuffered(buffer)
+
+	// Without the pod one node is too many. The two that stay have no pod either, one of them for longer.
+	w.scale(web, 0)
+	w.await(t, "the node that the buffer does not need to terminate", func() bool { return len(w.claimsOf(w.name)) == 2 })
+	w.awaitBuffered(buffer)
+	if n := len(w.everClaimed(w.name)); n != 3 {
+		t.Errorf("%d NodeClaims in all, want 3: a node of the buffer terminated, and was launched again", n)
+	}
+
+	w.scale(web, 1)
+	w.awaitRunning(1)
+	w.await(t, "room for the buffer beside the pod again", func() bool { return len(w.fixed(w.name)) == 3 })
+	if err := w.client.Delete(t.Context(), buffer); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, "the nodes of the buffer to terminate", func() bool { return len(w.claimsOf(w.name)) == 1 && w.running() == 1 })
+	if len(w.events("CapacityBufferLaunched")) == 0 {
+		t.Error("no Event says that the buffer had NodeClaims launched")
+	}
+}
+
+// awaitBuffered waits until all pods of the buffer have room on initialized nodes.
+func (w *world) awaitBuffered(buffer *autoscalingv1beta1.CapacityBuffer) {
+	w.t.Helper()
+	w.await(w.t, "room for CapacityBuffer "+buffer.Name, func() bool {
+		got := &autoscalingv1beta1.CapacityBuffer{}
+		if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(buffer), got); err != nil {
+			w.t.Fatal(err)
+		}
+		return meta.IsStatusConditionTrue(got.Status.Conditions, autoscalingv1beta1.ProvisioningCondition)
+	})
+}

@@ -1,0 +1,303 @@
+package buffer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/announce"
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/buffer/size"
+	"github.com/slipway-k8s/slipway/launcher/leadership"
+)
+
+const (
+	// period is the time between two passes.
+	period = time.Second
+	// againAfter is when the scheduler is asked again although nothing has changed: prices and limits do. It is sooner where pods have no room.
+	againAfter, againMissing = 30 * time.Second, 5 * time.Second
+	// knownFor is for how long after a pass the nodes of buffers count as known.
+	knownFor = 5 * time.Minute
+	// passAtMost bounds the reading of a pass.
+	passAtMost = 30 * time.Second
+	// unansweredFor is for how long empty nodes stay because of a namespace about which there was no answer yet: one that cannot be planned does
+	// not keep the nodes of all others.
+	unansweredFor = time.Minute
+	// eventEvery is the least time between two equal Events on one object.
+	eventEvery = 15 * time.Minute
+)
+
+// Asker asks the scheduler; server.BufferAsker is one.
+type Asker interface {
+	// PlaceBuffers asks for room for the pods of the buffers of a namespace.
+	PlaceBuffers(ctx context.Context, q *api.PlaceBuffers) (*api.PlaceBuffersAnswer, error)
+}
+
+// Config holds the dependencies of a Controller. Every field is required.
+type Config struct {
+	// Client reads from the cache, and writes.
+	Client client.Client
+	// Guard allows effects only while this process leads.
+	Guard leadership.Guard
+	// Asker asks the scheduler.
+	Asker Asker
+	// Events records Events.
+	Events announce.EventRecorder
+	// Registerer registers the metrics.
+	Registerer prometheus.Registerer
+}
+
+// Controller keeps room for the pods of CapacityBuffers. All but Needed belongs to Run's goroutine.
+type Controller struct {
+	config     Config
+	metrics    *metrics
+	namespaces map[string]*namespace
+	// unanswered is since when there is no answer about a namespace that had none before.
+	unanswered map[string]time.Time
+	// recorded is when each Event was last recorded, by reason and object.
+	recorded map[string]time.Time
+
+	mu sync.Mutex
+	// nodes and claims have room for pods of buffers, by name of the Node and of the NodeClaim, with one of these buffers.
+	nodes, claims map[string]string
+	// known is when they were last complete.
+	known time.Time
+}
+
+// namespace is what is remembered of the buffers of a namespace.
+type namespace struct {
+	// sum of all that the last answer depends on, and when it came.
+	sum uint64
+	at  time.Time
+	// missing means that pods have no room.
+	missing bool
+	// places are those of the last answer, by the buffer's UID.
+	places map[types.UID]*api.BufferPlaces
+}
+
+// New returns a Controller; Run starts it.
+func New(c Config) (*Controller, error) {
+	if c.Client == nil || c.Guard == nil || c.Asker == nil || c.Events == nil || c.Registerer == nil {
+		return nil, errors.New("buffer: Client, Guard, Asker, Events and Registerer are required")
+	}
+	m, err := newMetrics(c.Registerer)
+	return &Controller{config: c, metrics: m, namespaces: map[string]*namespace{}, unanswered: map[string]time.Time{}, recorded: map[string]time.Time{}}, err
+}
+
+// Run makes one pass per period until ctx ends, while this process leads.
+func (c *Controller) Run(ctx context.Context) error {
+	failed := func(err error) {
+		klog.FromContext(ctx).Error(err, "Keeping room for CapacityBuffers failed, will retry")
+	}
+	leadership.Every(ctx, c.config.Guard, period, failed, c.Pass)
+	return nil
+}
+
+// Needed returns which buffer has room on the node of a NodeClaim; empty for none. Until all are known, each node may be needed.
+func (c *Controller) Needed(claim *karpv1.NodeClaim) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.known) > knownFor {
+		return "room for CapacityBuffers is not planned yet"
+	}
+	for _, name := range []string{c.claims[claim.Name], c.nodes[claim.Status.NodeName]} {
+		if name != "" {
+			return "CapacityBuffer " + name + " keeps room on it"
+		}
+	}
+	return ""
+}
+
+// item is a buffer in one pass.
+type item struct {
+	stored     *autoscalingv1beta1.CapacityBuffer
+	resolution size.Resolution
+	// wanted is the question about it; nil where it has no pods.
+	wanted *api.Buffer
+}
+
+// Pass resolves all buffers, asks about those of namespaces for which anything has changed, and writes their status. ctx ends with leadership.
+func (c *Controller) Pass(ctx context.Context) error {
+	reading, cancel := context.WithTimeout(ctx, passAtMost)
+	defer cancel()
+	items, err := c.items(reading)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if len(items)+len(c.namespaces) > 0 {
+		cluster, err := c.clusterSum(ctx)
+		if err != nil {
+			return err
+		}
+		names := c.withBuffers(items)
+		for _, name := range c.gone(names) {
+			if _, err := c.ask(ctx, name, nil, names); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			delete(c.namespaces, name)
+		}
+		for _, name := range names {
+			if err := c.refresh(ctx, name, items[name], names, cluster); err != nil {
+				errs = append(errs, fmt.Errorf("keeping room for the CapacityBuffers of namespace %s: %w", name, err))
+			}
+		}
+	}
+	c.publish(items, c.complete(items))
+	return errors.Join(append(errs, c.write(ctx, items)...)...)
+}
+
+// complete reports whether there is an answer about each namespace, or has not been one for long.
+func (c *Controller) complete(items map[string][]*item) bool {
+	out, now, names := true, time.Now(), c.withBuffers(items)
+	maps.DeleteFunc(c.unanswered, func(name string, _ time.Time) bool { return c.namespaces[name] != nil || !slices.Contains(names, name) })
+	for _, name := range names {
+		if c.namespaces[name] != nil {
+			continue
+		}
+		if c.unanswered[name].IsZero() {
+			c.unanswered[name] = now
+		}
+		out = out && now.Sub(c.unanswered[name]) >= unansweredFor
+	}
+	return out
+}
+
+// items resolves all buffers, by namespace, oldest first. Without the CRD there are none.
+func (c *Controller) items(ctx context.Context) (map[string][]*item, error) {
+	list := &autoscalingv1beta1.CapacityBufferList{}
+	if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("listing CapacityBuffers: %w", err)
+	}
+	out := map[string][]*item{}
+	for i := range list.Items {
+		if cb := &list.Items[i]; cb.DeletionTimestamp == nil {
+			out[cb.Namespace] = append(out[cb.Namespace], &item{stored: cb})
+		}
+	}
+	for _, of := range out {
+		slices.SortFunc(of, func(a, b *item) int {
+			if by := a.stored.CreationTimestamp.Compare(b.stored.CreationTimestamp.Time); by != 0 {
+				return by
+			}
+			return strings.Compare(a.stored.Name, b.stored.Name)
+		})
+		taken := 0
+		for before, it := range of {
+			if err := c.resolve(ctx, it, taken, before); err != nil {
+				return nil, err
+			}
+			taken += int(it.resolution.Replicas)
+		}
+	}
+	return out, nil
+}
+
+// resolve computes what a buffer is given, where taken are the pods of the older buffers of its namespace.
+func (c *Controller) resolve(ctx context.Context, it *item, taken, before int) error {
+	cb := it.stored
+	t, failure, err := c.template(ctx, cb)
+	if err != nil {
+		return err
+	}
+	var text []byte
+	if failure == nil {
+		if text, failure, err = encode(t.pod); err != nil {
+			return fmt.Errorf("encoding the pod template of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err)
+		}
+	}
+	if failure != nil {
+		it.resolution.Failure = failure
+		return nil
+	}
+	r := size.Resolution{PodTemplate: t.name, Generation: t.generation}
+	r.Replicas, r.Limited = size.Grant(size.Wanted(&cb.Spec, &t.pod.Spec, t.replicas), taken, before)
+	it.resolution = r
+	if r.Replicas > 0 {
+		it.wanted = &api.Buffer{Name: cb.Name, Uid: string(cb.UID), Pods: r.Replicas, Template: text}
+	}
+	return nil
+}
+
+// withBuffers returns the namespaces with pods of buffers, sorted.
+func (c *Controller) withBuffers(items map[string][]*item) []string {
+	var out []string
+	for name, of := range items {
+		if slices.ContainsFunc(of, func(it *item) bool { return it.wanted != nil }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// gone returns the namespaces that had pods of buffers and have none any more.
+func (c *Controller) gone(names []string) []string {
+	var out []string
+	for name := range c.namespaces {
+		if !slices.Contains(names, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// refresh asks about the buffers of a namespace, unless the last answer still holds.
+func (c *Controller) refresh(ctx context.Context, name string, items []*item, names []string, cluster uint64) error {
+	sum := sumOf(items, cluster)
+	was := c.namespaces[name]
+	if was != nil && was.sum == sum {
+		again := againAfter
+		if was.missing {
+			again = againMissing
+		}
+		if time.Since(was.at) < again {
+			return nil
+		}
+	}
+	answer, err := c.ask(ctx, name, items, names)
+	if err != nil {
+		return err
+	}
+	is := &namespace{sum: sum, at: time.Now(), places: map[types.UID]*api.BufferPlaces{}}
+	for _, p := range answer.GetBuffers() {
+		is.places[types.UID(p.GetUid())] = p
+		is.missing = is.missing || p.GetNoRoom() != ""
+	}
+	c.namespaces[name] = is
+	c.announce(items, is)
+	return nil
+}
+
+// ask asks the scheduler about the buffers of a namespace.
+func (c *Controller) ask(ctx context.Context, name string, items []*item, names []string) (*api.PlaceBuffersAnswer, error) {
+	q := &api.PlaceBuffers{Namespace: name, Namespaces: names}
+	for _, it := range items {
+		if it.wanted != nil {
+			q.Buffers = append(q.Buffers, it.wanted)
+		}
+	}
+	answer, err := c.config.Asker.PlaceBuffers(ctx, q)
+	if err == nil && answer.GetMessage() != "" {
+		err = errors.New(answer.GetMessage())
+	}
+	return answer, err
+}

@@ -1,0 +1,259 @@
+package buffer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/buffer"
+	"github.com/slipway-k8s/slipway/launcher/leadership/leadershiptest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scene is a Controller over an API server in memory, and a scheduler that has room for a number of pods.
+type scene struct {
+	t       *testing.T
+	api     client.Client
+	subject *buffer.Controller
+	trace   strings.Builder
+	room    int
+	silent  bool
+}
+
+// TestScenarios runs the file testdata/buffers.txt in a bubble of its own time:
+//
+//	template NAME [cpu=N] [pad=BYTES]           a PodTemplate, or a change of it
+//	deployment NAME replicas=N                  a Deployment of namespace a, or a change of it
+//	buffer NAMESPACE/NAME [replicas=N] [percentage=N] [template=NAME] [kind=KIND name=NAME] [group=GROUP] [strategy=NAME] [unreadable]
+//	delete NAMESPACE/NAME                       the buffer is deleted
+//	pod NAME                                    a pod is bound to a node
+//	room N | silent | heard                     what the scheduler answers: room for N pods on node n-0, others on NodeClaim c-0; nothing
+//	pass [DURATION]                             time goes by, one second without a duration; a pass
+//	status                                      the buffers' status
+//	needed                                      why node n-0, NodeClaim c-0 and another are needed
+func TestScenarios(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		datadriven.RunTest(t, "testdata/buffers.txt", func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
+			return s.command(d)
+		})
+	})
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{t: t}
+	s.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&autoscalingv1beta1.CapacityBuffer{}).Build()
+	var err error
+	s.subject, err = buffer.New(buffer.Config{Client: s.api, Guard: leadershiptest.Always{}, Asker: s, Events: s, Registerer: prometheus.NewRegistry()})
+	s.must(err)
+	return s
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) log(format string, args ...any) { fmt.Fprintf(&s.trace, format+"\n", args...) }
+
+// Eventf implements announce.EventRecorder.
+func (s *scene) Eventf(o runtime.Object, _, reason, format string, args ...any) {
+	s.log("event %s %s: %s", o.(client.Object).GetName(), reason, fmt.Sprintf(format, args...))
+}
+
+// PlaceBuffers implements buffer.Asker.
+func (s *scene) PlaceBuffers(_ context.Context, q *api.PlaceBuffers) (*api.PlaceBuffersAnswer, error) {
+	var asked []string
+	answer, left := &api.PlaceBuffersAnswer{}, int32(s.room)
+	for _, b := range q.GetBuffers() {
+		template := corev1.PodTemplateSpec{}
+		s.must(template.Unmarshal(b.GetTemplate()))
+		asked = append(asked, fmt.Sprintf("%d of %s (cpu %s)", b.GetPods(), b.GetName(), template.Spec.Containers[0].Resources.Requests.Cpu()))
+		p := &api.BufferPlaces{Uid: b.GetUid(), Existing: min(left, b.GetPods())}
+		if left -= p.GetExisting(); p.GetExisting() > 0 {
+			p.NodeNames = []string{"n-0"}
+		}
+		if p.InFlight = b.GetPods() - p.GetExisting(); p.GetInFlight() > 0 {
+			p.NodeClaims, p.Launched = []string{"c-0"}, []string{"c-0"}
+		}
+		answer.Buffers = append(answer.Buffers, p)
+	}
+	s.log("asked for %s of %s: %s", q.GetNamespace(), q.GetNamespaces(), strings.Join(asked, ", "))
+	if s.silent {
+		return nil, errors.New("the scheduler did not answer")
+	}
+	return answer, nil
+}
+
+func (s *scene) command(d *datadriven.TestData) string {
+	s.trace.Reset()
+	switch d.Cmd {
+	case "template":
+		s.template(d)
+	case "deployment":
+		s.deployment(d)
+	case "buffer":
+		s.buffer(d)
+	case "delete":
+		namespace, name, _ := strings.Cut(d.CmdArgs[0].Key, "/")
+		s.must(s.api.Delete(s.t.Context(), &autoscalingv1beta1.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+	case "pod":
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: d.CmdArgs[0].Key, UID: types.UID(d.CmdArgs[0].Key)}}
+		pod.Spec.NodeName = "n-0"
+		s.must(s.api.Create(s.t.Context(), pod))
+	case "room":
+		_, err := fmt.Sscan(d.CmdArgs[0].Key, &s.room)
+		s.must(err)
+	case "silent", "heard":
+		s.silent = d.Cmd == "silent"
+	case "pass":
+		s.pass(d)
+	case "status":
+		s.status()
+	case "needed":
+		for _, claim := range []*karpv1.NodeClaim{named("c-1", "n-0"), named("c-0", ""), named("c-2", "n-2")} {
+			s.log("%s on %q: %s", claim.Name, claim.Status.NodeName, s.subject.Needed(claim))
+		}
+	default:
+		s.t.Fatalf("unknown command %s", d.Cmd)
+	}
+	return s.trace.String()
+}
+
+func named(claim, node string) *karpv1.NodeClaim {
+	out := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim}}
+	out.Status.NodeName = node
+	return out
+}
+
+func (s *scene) pass(d *datadriven.TestData) {
+	wait := time.Second
+	if len(d.CmdArgs) > 0 {
+		var err error
+		wait, err = time.ParseDuration(d.CmdArgs[0].Key)
+		s.must(err)
+	}
+	time.Sleep(wait)
+	if err := s.subject.Pass(s.t.Context()); err != nil {
+		s.log("error: %v", err)
+	}
+}
+
+func podSpec(cpu string) corev1.PodSpec {
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: requests}}}}
+}
+
+// put creates an object, or changes it.
+func (s *scene) put(o client.Object) {
+	o.SetUID(types.UID(o.GetNamespace() + "/" + o.GetName()))
+	existing := o.DeepCopyObject().(client.Object)
+	if s.api.Get(s.t.Context(), client.ObjectKeyFromObject(o), existing) == nil {
+		o.SetResourceVersion(existing.GetResourceVersion())
+		o.SetCreationTimestamp(existing.GetCreationTimestamp())
+		s.must(s.api.Update(s.t.Context(), o))
+		return
+	}
+	o.SetCreationTimestamp(metav1.Now())
+	s.must(s.api.Create(s.t.Context(), o))
+}
+
+func text(d *datadriven.TestData, key, otherwise string) string {
+	for _, arg := range d.CmdArgs {
+		if arg.Key == key && len(arg.Vals) > 0 {
+			return arg.Vals[0]
+		}
+	}
+	return otherwise
+}
+
+func (s *scene) number(d *datadriven.TestData, key string) *int32 {
+	if !d.HasArg(key) {
+		return nil
+	}
+	n := new(int32)
+	_, err := fmt.Sscan(text(d, key, ""), n)
+	s.must(err)
+	return n
+}
+
+func (s *scene) template(d *datadriven.TestData) {
+	o := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: d.CmdArgs[0].Key}}
+	o.Template.Spec = podSpec(text(d, "cpu", "1"))
+	if pad := s.number(d, "pad"); pad != nil {
+		o.Template.Labels = map[string]string{"pad": strings.Repeat("x", int(*pad))}
+	}
+	s.put(o)
+}
+
+func (s *scene) deployment(d *datadriven.TestData) {
+	o := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: d.CmdArgs[0].Key}}
+	o.Spec.Replicas, o.Spec.Template.Spec = s.number(d, "replicas"), podSpec("500m")
+	s.put(o)
+}
+
+func (s *scene) buffer(d *datadriven.TestData) {
+	namespace, name, _ := strings.Cut(d.CmdArgs[0].Key, "/")
+	cb := &autoscalingv1beta1.CapacityBuffer{}
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	_ = s.api.Get(s.t.Context(), key, cb) // A new one is empty.
+	cb.Namespace, cb.Name = namespace, name
+	cb.Spec = autoscalingv1beta1.CapacityBufferSpec{Replicas: s.number(d, "replicas"), Percentage: s.number(d, "percentage")}
+	if of := text(d, "template", ""); of != "" {
+		cb.Spec.PodTemplateRef = &autoscalingv1beta1.LocalObjectRef{Name: of}
+	}
+	if kind := text(d, "kind", ""); kind != "" {
+		cb.Spec.ScalableRef = &autoscalingv1beta1.ScalableRef{APIGroup: text(d, "group", ""), Kind: kind, Name: text(d, "name", "")}
+	}
+	if d.HasArg("strategy") {
+		cb.Spec.ProvisioningStrategy = new(text(d, "strategy", ""))
+	}
+	if d.HasArg("unreadable") {
+		cb.Annotations = map[string]string{"slipway.dev/unreadable": "spec.limits.cpu: 1e99 cannot be read"}
+	}
+	s.put(cb)
+}
+
+func (s *scene) status() {
+	list := &autoscalingv1beta1.CapacityBufferList{}
+	s.must(s.api.List(s.t.Context(), list))
+	slices.SortFunc(list.Items, func(a, b autoscalingv1beta1.CapacityBuffer) int {
+		return strings.Compare(a.Namespace+a.Name, b.Namespace+b.Name)
+	})
+	for _, cb := range list.Items {
+		replicas := "none"
+		if cb.Status.Replicas != nil {
+			replicas = fmt.Sprint(*cb.Status.Replicas)
+		}
+		s.log("%s/%s: replicas %s", cb.Namespace, cb.Name, replicas)
+		for _, c := range cb.Status.Conditions {
+			s.log("  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+}

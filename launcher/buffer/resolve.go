@@ -1,0 +1,109 @@
+package buffer
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+
+	"github.com/slipway-k8s/slipway/launcher/buffer/size"
+	"github.com/slipway-k8s/slipway/launcher/catalog"
+)
+
+// template is what a buffer's reference names.
+type template struct {
+	pod corev1.PodTemplateSpec
+	// name and generation are those of a PodTemplate.
+	name       string
+	generation int64
+	// replicas are those of a workload; nil for a PodTemplate.
+	replicas *int32
+}
+
+// template reads what the buffer refers to. A Failure is the user's, an error is not.
+func (c *Controller) template(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *size.Failure, error) {
+	strategy := size.Strategy(&cb.Spec)
+	switch why := cb.Annotations[catalog.UnreadableAnnotation]; {
+	case why != "":
+		return template{}, failed("%s", why), nil
+	case strategy != size.StrategyActive:
+		return template{}, failed("spec.provisioningStrategy: %s is not supported, want %s", strategy, size.StrategyActive), nil
+	case cb.Spec.PodTemplateRef != nil:
+		return c.podTemplate(ctx, cb)
+	case cb.Spec.ScalableRef != nil:
+		return c.workload(ctx, cb)
+	}
+	return template{}, failed("Neither podTemplateRef nor scalableRef is set"), nil
+}
+
+func failed(format string, args ...any) *size.Failure {
+	return &size.Failure{Reason: size.ResolutionFailed, Message: fmt.Sprintf(format, args...)}
+}
+
+func (c *Controller) podTemplate(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *size.Failure, error) {
+	object := &corev1.PodTemplate{}
+	if why, err := c.get(ctx, cb, cb.Spec.PodTemplateRef.Name, object); why != "" || err != nil {
+		return template{}, &size.Failure{Reason: size.PodTemplateNotFound, Message: why}, err
+	}
+	return template{pod: object.Template, name: object.Name, generation: object.Generation}, nil, nil
+}
+
+func (c *Controller) workload(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer) (template, *size.Failure, error) {
+	ref := cb.Spec.ScalableRef
+	if ref.APIGroup != "" && ref.APIGroup != appsv1.GroupName {
+		return template{}, failed("unsupported scalableRef API group %q", ref.APIGroup), nil
+	}
+	deployment, statefulSet, replicaSet := &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.ReplicaSet{}
+	var object client.Object
+	switch ref.Kind {
+	case autoscalingv1beta1.KindDeployment:
+		object = deployment
+	case autoscalingv1beta1.KindStatefulSet:
+		object = statefulSet
+	case autoscalingv1beta1.KindReplicaSet:
+		object = replicaSet
+	default:
+		return template{}, failed("unsupported kind %q", ref.Kind), nil
+	}
+	if why, err := c.get(ctx, cb, ref.Name, object); why != "" || err != nil {
+		return template{}, &size.Failure{Reason: size.ScalableRefNotFound, Message: why}, err
+	}
+	replicas, pod := deployment.Spec.Replicas, deployment.Spec.Template
+	switch ref.Kind {
+	case autoscalingv1beta1.KindStatefulSet:
+		replicas, pod = statefulSet.Spec.Replicas, statefulSet.Spec.Template
+	case autoscalingv1beta1.KindReplicaSet:
+		replicas, pod = replicaSet.Spec.Replicas, replicaSet.Spec.Template
+	}
+	if replicas == nil {
+		replicas = new(int32(1)) // The API server's default.
+	}
+	return template{pod: pod, replicas: replicas}, nil, nil
+}
+
+// get reads an object of the buffer's namespace. why is set where there is none.
+func (c *Controller) get(ctx context.Context, cb *autoscalingv1beta1.CapacityBuffer, name string, into client.Object) (why string, err error) {
+	err = c.config.Client.Get(ctx, client.ObjectKey{Namespace: cb.Namespace, Name: name}, into)
+	switch {
+	case apierrors.IsNotFound(err):
+		return err.Error(), nil
+	case err != nil:
+		return "", fmt.Errorf("getting what CapacityBuffer %s/%s refers to: %w", cb.Namespace, cb.Name, err)
+	}
+	return "", nil
+}
+
+// encode returns what the scheduler needs of a template.
+func encode(pod corev1.PodTemplateSpec) ([]byte, *size.Failure, error) {
+	bare := corev1.PodTemplateSpec{Spec: pod.Spec}
+	bare.Labels = pod.Labels
+	text, err := bare.Marshal()
+	if err == nil && len(text) > size.MostTemplate {
+		return nil, failed("the pod template has %d bytes, at most %d are read", len(text), size.MostTemplate), nil
+	}
+	return text, nil, err
+}

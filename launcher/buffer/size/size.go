@@ -1,0 +1,96 @@
+package size
+
+import (
+	"fmt"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+)
+
+// What the buffers of one namespace may be at most: a tenant may write any figure.
+const (
+	// MostPods is the number of pods of all buffers of a namespace.
+	MostPods = 1000
+	// MostBuffers is the number of buffers of a namespace.
+	MostBuffers = 50
+	// MostTemplate is the size of a pod template, in bytes of protobuf.
+	MostTemplate = 32 << 10
+)
+
+// StrategyActive is the strategy that keeps room for pods that do not exist, and the default.
+const StrategyActive = autoscalingv1beta1.ActiveProvisioningStrategy
+
+// Strategy returns the strategy of a buffer.
+func Strategy(spec *autoscalingv1beta1.CapacityBufferSpec) string {
+	if spec.ProvisioningStrategy == nil || *spec.ProvisioningStrategy == "" {
+		return StrategyActive
+	}
+	return *spec.ProvisioningStrategy
+}
+
+// Wanted returns how many pods the buffer asks for. workload is the number of replicas of the scalableRef, nil for a podTemplateRef.
+//
+// It is the larger one of replicas and percentage, and at most what the limits hold. Without either of the two it is what the limits hold. A
+// limit of a resource that the pod does not request limits nothing.
+func Wanted(spec *autoscalingv1beta1.CapacityBufferSpec, pod *corev1.PodSpec, workload *int32) int32 {
+	var wanted int32
+	sized := spec.Replicas != nil
+	if sized {
+		wanted = *spec.Replicas
+	}
+	if spec.Percentage != nil && workload != nil && *workload > 0 {
+		sized, wanted = true, max(wanted, share(*workload, *spec.Percentage))
+	}
+	if most, limited := held(spec.Limits, pod); limited && (!sized || most < wanted) {
+		wanted = most
+	}
+	return max(wanted, 0)
+}
+
+// share returns the percentage of the replicas, rounded up.
+func share(replicas, percentage int32) int32 {
+	return clamp((int64(replicas)*int64(percentage) + 99) / 100)
+}
+
+// held returns how many pods the limits hold; limited is false where they limit nothing that the pod requests.
+func held(limits autoscalingv1beta1.Limits, spec *corev1.PodSpec) (most int32, limited bool) {
+	requests := resourcehelper.PodRequests(&corev1.Pod{Spec: *spec}, resourcehelper.PodResourcesOptions{})
+	most = math.MaxInt32
+	for name, limit := range limits {
+		request, ok := requests[name]
+		if !ok || request.Sign() <= 0 {
+			continue
+		}
+		limited, most = true, min(most, times(request, limit))
+	}
+	return most, limited
+}
+
+// times returns how many times the request is in the limit.
+func times(request, limit resource.Quantity) int32 {
+	if limit.Sign() <= 0 {
+		return 0
+	}
+	if limit.Value() > math.MaxInt64/2000 || request.Value() > math.MaxInt64/2000 {
+		return clamp(int64(min(limit.AsApproximateFloat64()/request.AsApproximateFloat64(), math.MaxInt32)))
+	}
+	return clamp(limit.MilliValue() / max(request.MilliValue(), 1))
+}
+
+func clamp(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
+
+// Grant returns how many of the wanted pods a buffer is given, where taken are those of the older buffers of its namespace and before is the
+// number of these; why says what limits it, for a human, and is empty where nothing does.
+func Grant(wanted int32, taken, before int) (granted int32, why string) {
+	if before >= MostBuffers {
+		return 0, fmt.Sprintf("%d pods wanted, 0 granted: limit of %d buffers in a namespace reached", wanted, MostBuffers)
+	}
+	granted = min(wanted, int32(max(MostPods-taken, 0)))
+	if granted < wanted {
+		why = fmt.Sprintf("%d pods wanted, %d granted: limit of %d pods of buffers in a namespace reached, %d of older buffers", wanted, granted, MostPods, taken)
+	}
+	return granted, why
+}

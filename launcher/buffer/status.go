@@ -1,0 +1,173 @@
+package buffer
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/slipway-k8s/slipway/internal/disruption"
+	"github.com/slipway-k8s/slipway/internal/disruption/conditions"
+	"github.com/slipway-k8s/slipway/launcher/api"
+	"github.com/slipway-k8s/slipway/launcher/buffer/size"
+)
+
+// publish makes known which nodes have room for pods of buffers. complete means that all were asked about.
+func (c *Controller) publish(items map[string][]*item, complete bool) {
+	wanted, existing, inFlight := 0, 0, 0
+	nodes, claims := map[string]string{}, map[string]string{}
+	for name, of := range items {
+		for _, it := range of {
+			wanted += int(it.resolution.Replicas)
+			p := c.placesOf(name, it)
+			if p == nil {
+				continue
+			}
+			existing, inFlight = existing+int(p.GetExisting()), inFlight+int(p.GetInFlight())
+			for _, node := range p.GetNodeNames() {
+				nodes[node] = name + "/" + it.stored.Name
+			}
+			for _, claim := range p.GetNodeClaims() {
+				claims[claim] = name + "/" + it.stored.Name
+			}
+		}
+	}
+	c.metrics.set(wanted, existing, inFlight)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes, c.claims = nodes, claims
+	if complete {
+		c.known = time.Now()
+	}
+}
+
+// placesOf returns where the pods of a buffer have room; nil where that is not known.
+func (c *Controller) placesOf(name string, it *item) *api.BufferPlaces {
+	of := c.namespaces[name]
+	if of == nil || it.wanted == nil {
+		return nil
+	}
+	return of.places[it.stored.UID]
+}
+
+// write writes the status of the buffers that differ from it.
+func (c *Controller) write(ctx context.Context, items map[string][]*item) []error {
+	var errs []error
+	for name, of := range items {
+		for _, it := range of {
+			var places *size.Places
+			if p := c.placesOf(name, it); p != nil {
+				places = &size.Places{Existing: int(p.GetExisting()), InFlight: int(p.GetInFlight()), NoRoom: p.GetNoRoom()}
+			}
+			cb := it.stored.DeepCopy()
+			size.SetResolution(cb, it.resolution)
+			size.SetPlaces(cb, it.resolution, places)
+			if equality.Semantic.DeepEqual(it.stored.Status, cb.Status) {
+				continue
+			}
+			patch := client.MergeFromWithOptions(it.stored.DeepCopy(), client.MergeFromWithOptimisticLock{})
+			err := c.config.Client.Status().Patch(ctx, cb, patch)
+			// The cache is behind, or the buffer is gone: the next pass writes it.
+			if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+				errs = append(errs, fmt.Errorf("writing the status of CapacityBuffer %s/%s: %w", cb.Namespace, cb.Name, err))
+			}
+		}
+	}
+	return errs
+}
+
+// announce records Events on the buffers of an answer.
+func (c *Controller) announce(items []*item, is *namespace) {
+	now := time.Now()
+	maps.DeleteFunc(c.recorded, func(_ string, at time.Time) bool { return now.Sub(at) > eventEvery })
+	for _, it := range items {
+		if it.resolution.Limited != "" {
+			c.record(it.stored, "CapacityBufferLimited", it.resolution.Limited)
+		}
+		p := is.places[it.stored.UID]
+		if len(p.GetLaunched()) > 0 {
+			c.config.Events.Eventf(it.stored, corev1.EventTypeNormal, "CapacityBufferLaunched", "Launched NodeClaims for %d of %d pods: %s",
+				p.GetInFlight(), it.resolution.Replicas, listed(p.GetLaunched()))
+		}
+		if p.GetNoRoom() != "" {
+			c.record(it.stored, "CapacityBufferUnplaced", p.GetNoRoom())
+		}
+	}
+}
+
+// record records a warning, unless one with the same reason was recorded recently.
+func (c *Controller) record(cb *autoscalingv1beta1.CapacityBuffer, reason, message string) {
+	key := reason + "/" + string(cb.UID)
+	if _, recent := c.recorded[key]; recent {
+		return
+	}
+	c.recorded[key] = time.Now()
+	c.config.Events.Eventf(cb, corev1.EventTypeWarning, reason, "%s", message)
+}
+
+// mostListed is how many NodeClaims an Event names.
+const mostListed = 5
+
+func listed(names []string) string {
+	if len(names) <= mostListed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), len(names)-mostListed)
+}
+
+// sumOf returns a hash of what an answer about the buffers depends on, beside what changes with time.
+func sumOf(items []*item, cluster uint64) uint64 {
+	h := fnv.New64a()
+	_ = binary.Write(h, binary.LittleEndian, cluster)
+	for _, it := range items {
+		if it.wanted != nil {
+			fmt.Fprintln(h, it.wanted.GetUid(), it.wanted.GetPods(), len(it.wanted.GetTemplate()))
+			_, _ = h.Write(it.wanted.GetTemplate())
+		}
+	}
+	return h.Sum64()
+}
+
+// clusterSum returns a hash of the nodes, of the pods on them and of the NodePools, whatever their order.
+func (c *Controller) clusterSum(ctx context.Context) (uint64, error) {
+	pods, nodes, claims, pools := &corev1.PodList{}, &corev1.NodeList{}, &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}
+	for _, list := range []client.ObjectList{pods, nodes, claims, pools} {
+		if err := c.config.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return 0, fmt.Errorf("listing %T: %w", list, err)
+		}
+	}
+	var sum uint64
+	add := func(parts ...any) {
+		h := fnv.New64a()
+		fmt.Fprintln(h, parts...)
+		sum += h.Sum64()
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.Spec.NodeName != "" && !disruption.Terminal(p) {
+			add("pod", p.UID, p.Spec.NodeName)
+		}
+	}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		add("node", n.UID, n.Spec.Unschedulable, n.Spec.Taints, conditions.NodeReady(n))
+	}
+	for i := range claims.Items {
+		n := &claims.Items[i]
+		add("claim", n.UID, n.DeletionTimestamp != nil, conditions.ClaimIs(n, karpv1.ConditionTypeInitialized))
+	}
+	for i := range pools.Items {
+		p := &pools.Items[i]
+		add("pool", p.UID, p.Generation, conditions.PoolReady(p))
+	}
+	return sum, nil
+}
