@@ -12,15 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-k8s/slipway/e2e/sandbox/control"
 )
@@ -32,13 +28,12 @@ const provider = "github.com/aws/karpenter-provider-aws"
 const (
 	providerClass   = "test/pkg/environment/aws/default_ec2nodeclass.yaml"
 	providerPool    = "test/pkg/environment/aws/default_nodepool.yaml"
-	capacityBuffers = "pkg/apis/crds/autoscaling.x-k8s.io_capacitybuffers.yaml"
 	clusterVariable = "$CLUSTER_NAME"
 	clusterName     = "slipway"
 )
 
-// gates are the feature gates of the cases: Integration has some of node repair, StaticCapacity is about its own.
-const gates = "NodeRepair=true,StaticCapacity=true"
+// gates are the feature gates of the cases: Integration has some of node repair, StaticCapacity and CapacityBuffer are about their own.
+const gates = "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true"
 
 // patience is how long the sandbox may take to start or to stop.
 const patience = 5 * time.Minute
@@ -138,9 +133,6 @@ func (c *cluster) prepare(ctx context.Context, suite string) error {
 		return err
 	}
 	c.nodePool = filepath.Join(folder, providerPool)
-	if err := installCRD(ctx, c.config, filepath.Join(folder, capacityBuffers)); err != nil {
-		return err
-	}
 	if err := taintNodes(ctx, c.config); err != nil || suite != performance {
 		return err
 	}
@@ -156,38 +148,6 @@ func (c *cluster) writeClass(folder, suite string) error {
 	}
 	c.nodeClass = filepath.Join(c.state.Folder, suite+"-ec2nodeclass.yaml")
 	return os.WriteFile(c.nodeClass, []byte(strings.ReplaceAll(string(text), clusterVariable, clusterName)), 0o600)
-}
-
-// installCRD creates a CustomResourceDefinition and waits until it is served.
-func installCRD(ctx context.Context, config *rest.Config, path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.Unmarshal(text, &crd); err != nil {
-		return fmt.Errorf("reading %s: %w", path, err)
-	}
-	client, err := apiextensions.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	crds := client.ApiextensionsV1().CustomResourceDefinitions()
-	if _, err := crds.Create(ctx, &crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating CRD %s: %w", crd.Name, err)
-	}
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		got, err := crds.Get(ctx, crd.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		for _, condition := range got.Status.Conditions {
-			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
 }
 
 // taintNodes taints the nodes that are there, as the suites expect of system nodes.

@@ -74,7 +74,8 @@ func run(ctx context.Context, o options) (err error) {
 	if err := c.prepare(ctx, o.suite); err != nil {
 		return err
 	}
-	cases, err := runSuite(ctx, binary, out, c, o)
+	suite := &suiteRun{binary: binary, folder: out, cluster: c, options: o}
+	cases, err := suite.all(ctx, all)
 	if err != nil {
 		return err
 	}

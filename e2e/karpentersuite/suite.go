@@ -67,31 +67,38 @@ func portIsFree(ctx context.Context) error {
 // grace is what a suite has to clean up after it was interrupted.
 const grace = 5 * time.Minute
 
-// runSuite runs a suite on a cluster. Its output is in a file beside the binary.
-func runSuite(ctx context.Context, binary, folder string, c *cluster, o options) ([]result, error) {
-	report := filepath.Join(folder, o.suite+".json")
+// suiteRun is a suite that runs on a cluster.
+type suiteRun struct {
+	binary, folder string
+	cluster        *cluster
+	options        options
+}
+
+// run runs a part of a suite on a cluster. Its output is in a file beside the binary.
+func (s *suiteRun) run(ctx context.Context, p part) ([]result, error) {
+	folder, o := s.folder, s.options
+	report := filepath.Join(folder, p.name+".json")
 	if err := os.Remove(report); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	skip := skipPattern(leftOut(o.suite), o.skip)
 	args := []string{
 		"-test.timeout=" + (o.timeout + 2*grace).String(), "-ginkgo.timeout=" + o.timeout.String(), "-ginkgo.grace-period=" + grace.String(),
-		"-ginkgo.vv", "-ginkgo.no-color", "-ginkgo.json-report=" + report, "-default-nodeclass=" + c.nodeClass, "-default-nodepool=" + c.nodePool,
+		"-ginkgo.vv", "-ginkgo.no-color", "-ginkgo.json-report=" + report, "-default-nodeclass=" + s.cluster.nodeClass, "-default-nodepool=" + p.nodePool,
 	}
-	if o.focus != "" {
-		args = append(args, "-ginkgo.focus="+o.focus)
+	if p.focus != "" {
+		args = append(args, "-ginkgo.focus="+p.focus)
 	}
-	if skip != "" {
-		args = append(args, "-ginkgo.skip="+skip)
+	if p.skip != "" {
+		args = append(args, "-ginkgo.skip="+p.skip)
 	}
-	log, err := os.Create(filepath.Join(folder, o.suite+".log"))
+	log, err := os.Create(filepath.Join(folder, p.name+".log"))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	fmt.Printf("running suite %s at %g times EC2's speed; its output is in %s\n", o.suite, o.speed, log.Name())
-	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig, "OUTPUT_DIR="+folder)
+	fmt.Printf("running %s at %g times EC2's speed; its output is in %s\n", p.name, o.speed, log.Name())
+	cmd := exec.CommandContext(ctx, s.binary, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.cluster.kubeconfig, "OUTPUT_DIR="+folder)
 	cmd.Stdout, cmd.Stderr = log, log
 	// An interrupted suite cleans up and writes its report.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
