@@ -31,6 +31,9 @@ const (
 	// buffersAfter is for how long no buffer is planned after a plan for one, as a multiple of the time that it took: buffers take a fifth of
 	// the planner's time at most.
 	buffersAfter = 4
+	// buffersStay is how long pods of buffers stay on a node that is cordoned to terminate. A move asks within that time for room for them and
+	// the node's other pods, which one new node may have together.
+	buffersStay = 10 * time.Second
 )
 
 // bufferPlacer finds room for the pods of capacity buffers, as the launcher asks. The planner's goroutine alone uses it.
@@ -43,10 +46,12 @@ type bufferPlacer struct {
 	todo        []*api.Question
 	// since is when the first question began to wait, rest when it may be planned.
 	since, rest time.Time
+	// cordoned is since when nodes with room for pods of buffers are cordoned to terminate, by name.
+	cordoned map[string]time.Time
 }
 
 func newBufferPlacer(p *plannerParts, from *provisioner) *bufferPlacer {
-	return &bufferPlacer{provisioner: *from, inbox: p.inbox, table: p.buffers, parts: p}
+	return &bufferPlacer{provisioner: *from, inbox: p.inbox, table: p.buffers, parts: p, cordoned: map[string]time.Time{}}
 }
 
 // step answers one question, unless pods wait for a plan, and returns when to look again; zero for nothing to do.
@@ -88,10 +93,31 @@ func (b *bufferPlacer) safe(ctx context.Context, asked *api.PlaceBuffers) (answe
 	return b.place(ctx, asked)
 }
 
+// watchCordons notes since when nodes are cordoned to terminate.
+func (b *bufferPlacer) watchCordons(now time.Time) {
+	nodes := b.table.Nodes()
+	maps.DeleteFunc(b.cordoned, func(name string, _ time.Time) bool { return !nodes[name] })
+	for name := range nodes {
+		switch node := b.parts.objects.node(name); {
+		case node == nil || !disrupted(node):
+			delete(b.cordoned, name)
+		case b.cordoned[name].IsZero():
+			b.cordoned[name] = now
+		}
+	}
+}
+
+// stays reports whether the pods of buffers stay on the node although it is cordoned to terminate.
+func (b *bufferPlacer) stays(node string) bool {
+	since, is := b.cordoned[node]
+	return is && time.Since(since) < buffersStay
+}
+
 // bufferState is a buffer of a question, with its answer as far as it is known.
 type bufferState struct {
-	entries []intake.Entry
-	places  *api.BufferPlaces
+	// entries are its pods, and todo those that are to be planned.
+	entries, todo []intake.Entry
+	places        *api.BufferPlaces
 }
 
 // place plans the buffers of a namespace together. Where that fails it plans each by itself, so that one cannot keep the others from room.
@@ -99,12 +125,19 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 	answer := &api.PlaceBuffersAnswer{}
 	states, pods := b.states(asked)
 	b.table.Keep(asked.GetNamespace(), pods, asked.GetNamespaces())
+	b.watchCordons(time.Now())
 	var entries []intake.Entry
 	for _, s := range states {
-		entries = append(entries, s.entries...)
+		for _, e := range s.entries {
+			if _, node := b.table.Of(e.Pod.UID); !b.stays(node) {
+				s.todo = append(s.todo, e)
+			}
+		}
+		entries = append(entries, s.todo...)
 		answer.Buffers = append(answer.Buffers, s.places)
 	}
 	if len(entries) == 0 {
+		b.describe(states, nil)
 		return answer
 	}
 	err := b.plan(ctx, entries, states)
@@ -115,9 +148,9 @@ func (b *bufferPlacer) place(ctx context.Context, asked *api.PlaceBuffers) *api.
 	for end := time.Now().Add(divideWithin * buffersAtMost); len(states) > 0; states = states[1:] {
 		s := states[:1]
 		if time.Now().Before(end) {
-			err = b.plan(ctx, s[0].entries, s)
+			err = b.plan(ctx, s[0].todo, s)
 		}
-		if err != nil && len(s[0].entries) > 0 {
+		if err != nil && len(s[0].todo) > 0 {
 			b.describe(s, nil)
 			s[0].places.NoRoom = "planning failed and is tried again: " + err.Error()
 		}
@@ -203,6 +236,9 @@ func (b *bufferPlacer) describe(states []*bufferState, launched []string) {
 			case claim != "":
 				claims[claim] = true
 				s.places.InFlight++
+			case b.stays(node):
+				nodes[node] = true
+				s.places.NoRoom = "node " + node + " is cordoned to terminate"
 			case node != "":
 				nodes[node] = true
 				s.places.Existing++

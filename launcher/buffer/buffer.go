@@ -44,6 +44,8 @@ const (
 type Asker interface {
 	// PlaceBuffers asks for room for the pods of the buffers of a namespace.
 	PlaceBuffers(ctx context.Context, q *api.PlaceBuffers) (*api.PlaceBuffersAnswer, error)
+	// Stream numbers the scheduler's connection. A scheduler that has just started knows nothing of earlier answers.
+	Stream() uint64
 }
 
 // Config holds the dependencies of a Controller. Every field is required.
@@ -262,7 +264,7 @@ func (c *Controller) gone(names []string) []string {
 
 // refresh asks about the buffers of a namespace, unless the last answer still holds.
 func (c *Controller) refresh(ctx context.Context, name string, items []*item, names []string, cluster uint64) error {
-	sum := sumOf(items, cluster)
+	sum := sumOf(items, cluster+c.config.Asker.Stream())
 	was := c.namespaces[name]
 	if was != nil && was.sum == sum {
 		again := againAfter

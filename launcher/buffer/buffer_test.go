@@ -40,6 +40,7 @@ type scene struct {
 	trace   strings.Builder
 	room    int
 	silent  bool
+	stream  uint64
 }
 
 // TestScenarios runs the file testdata/buffers.txt in a bubble of its own time:
@@ -50,6 +51,7 @@ type scene struct {
 //	delete NAMESPACE/NAME                       the buffer is deleted
 //	pod NAME                                    a pod is bound to a node
 //	room N | silent | heard                     what the scheduler answers: room for N pods on node n-0, others on NodeClaim c-0; nothing
+//	restart                                     another scheduler is connected
 //	pass [DURATION]                             time goes by, one second without a duration; a pass
 //	status                                      the buffers' status
 //	needed                                      why node n-0, NodeClaim c-0 and another are needed
@@ -111,6 +113,9 @@ func (s *scene) PlaceBuffers(_ context.Context, q *api.PlaceBuffers) (*api.Place
 	return answer, nil
 }
 
+// Stream implements buffer.Asker.
+func (s *scene) Stream() uint64 { return s.stream }
+
 func (s *scene) command(d *datadriven.TestData) string {
 	s.trace.Reset()
 	switch d.Cmd {
@@ -130,6 +135,8 @@ func (s *scene) command(d *datadriven.TestData) string {
 	case "room":
 		_, err := fmt.Sscan(d.CmdArgs[0].Key, &s.room)
 		s.must(err)
+	case "restart":
+		s.stream++
 	case "silent", "heard":
 		s.silent = d.Cmd == "silent"
 	case "pass":

@@ -27,7 +27,9 @@ type asks struct {
 	mu sync.Mutex
 	// questions are those of the open stream; nil while there is none.
 	questions chan *api.Question
-	pending   map[string]chan *api.Answer
+	// streams counts the streams that were opened.
+	streams uint64
+	pending map[string]chan *api.Answer
 }
 
 func newAsks() *asks { return &asks{pending: map[string]chan *api.Answer{}} }
@@ -78,6 +80,7 @@ func (a *asks) open() chan *api.Question {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.questions = make(chan *api.Question, 64)
+	a.streams++
 	return a.questions
 }
 
@@ -192,4 +195,11 @@ func (b BufferAsker) PlaceBuffers(ctx context.Context, q *api.PlaceBuffers) (*ap
 		return got, nil
 	}
 	return nil, ErrNoAnswer
+}
+
+// Stream numbers the stream that questions go to: another one may be that of a scheduler that has just started.
+func (b BufferAsker) Stream() uint64 {
+	b.asks.mu.Lock()
+	defer b.asks.mu.Unlock()
+	return b.asks.streams
 }

@@ -1,0 +1,205 @@
+package plugin_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/slipway-k8s/slipway/launcher/api"
+)
+
+// buffered asks for room for a buffer of pods of that many CPUs; tweak adapts the template.
+func (h *harness) buffered(id string, pods int32, cpu string, tweak func(*corev1.PodTemplateSpec)) *api.BufferPlaces {
+	h.t.Helper()
+	a := h.buffers(id, buffer(h.t, "spare", pods, cpu, tweak))
+	if len(a.GetBuffers()) != 1 || a.GetMessage() != "" {
+		h.t.Fatalf("answer %v", a)
+	}
+	return a.GetBuffers()[0]
+}
+
+func (h *harness) buffers(id string, buffers ...*api.Buffer) *api.PlaceBuffersAnswer {
+	h.t.Helper()
+	q := &api.PlaceBuffers{Namespace: "default", Namespaces: []string{"default"}, Buffers: buffers}
+	return h.ask(&api.Question{Id: id, Kind: &api.Question_PlaceBuffers{PlaceBuffers: q}}).GetPlaceBuffers()
+}
+
+func buffer(tb testing.TB, name string, pods int32, cpu string, tweak func(*corev1.PodTemplateSpec)) *api.Buffer {
+	tb.Helper()
+	template := corev1.PodTemplateSpec{Spec: newPod("", cpu, "512Mi").Spec}
+	if tweak != nil {
+		tweak(&template)
+	}
+	text, err := template.Marshal()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &api.Buffer{Name: name, Uid: "uid-" + name, Pods: pods, Template: text}
+}
+
+// The pods of a buffer have room on a node that exists first, and nodes are launched for the others, whose claims name no pods. Asked again,
+// nothing more is launched.
+func TestBufferIsPlaced(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("one", "1930m", bought("m7g.large", "on-demand"))}})
+	h.known("one", 0)
+	got := h.buffered("1", 3, "1500m", nil)
+	if got.GetExisting() != 1 || got.GetInFlight() != 2 || !slices.Equal(got.GetNodeNames(), []string{"one"}) || got.GetNoRoom() != "" {
+		t.Errorf("places %v", got)
+	}
+	first := h.launcher.requests()[0]
+	if first.GetPurpose() != api.Purpose_PURPOSE_BUFFER || len(h.launcher.podNames()) != 0 || len(got.GetLaunched()) != len(first.GetClaims()) {
+		t.Errorf("launch %v, places %v", first, got)
+	}
+	again := h.buffered("2", 3, "1500m", nil)
+	if n := len(h.launcher.requests()); n != 1 || again.GetExisting() != 1 || again.GetInFlight() != 2 || len(again.GetLaunched()) != 0 {
+		t.Errorf("%d launches, places %v", n, again)
+	}
+	// A smaller buffer keeps the node that exists.
+	if less := h.buffered("3", 1, "1500m", nil); less.GetExisting() != 1 || less.GetInFlight() != 0 {
+		t.Errorf("places %v", less)
+	}
+	if h.bound() != 0 {
+		t.Error("a pod of the buffer exists")
+	}
+}
+
+// A pod takes the room of a buffer, which is launched again.
+func TestPodTakesRoomOfBuffer(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("one", "1930m", bought("m7g.large", "on-demand"))}})
+	h.known("one", 0)
+	if got := h.buffered("1", 1, "1500m", nil); got.GetExisting() != 1 {
+		t.Fatalf("places %v", got)
+	}
+	h.pod("web", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *milli(1500) })
+	h.eventually("the pod to run where the buffer had room", func() bool { return h.bound() == 1 })
+	h.known("one", 1)
+	h.launchedNothing()
+	if got := h.buffered("2", 1, "1500m", nil); got.GetExisting() != 0 || got.GetInFlight() != 1 {
+		t.Errorf("places %v", got)
+	}
+}
+
+// Nodes with pods take those of a buffer first, so that a node that is empty without them stays empty.
+func TestBufferLeavesEmptyNodes(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{
+		newNode("a-empty", "3920m", bought("m7g.xlarge", "on-demand")), newNode("b-busy", "3920m", bought("m7g.xlarge", "on-demand")), replicaSet("web", 1),
+	}})
+	h.on("b-busy", "web-0")
+	h.known("b-busy", 1)
+	if got := h.buffered("1", 2, "1500m", nil); !slices.Equal(got.GetNodeNames(), []string{"b-busy"}) {
+		t.Errorf("places %v", got)
+	}
+}
+
+// Pods that consolidation moves do not take the room of a buffer, and the buffer's pods move with their node: two nodes of 3.92 CPUs with a pod
+// of 600m each are one, but not beside 3 CPUs of a buffer on each.
+func TestConsolidationKeepsBuffers(t *testing.T) {
+	h := twoHalfEmpty(t)
+	if m := onlyMove(t, h.consolidate("1", "", 2)); m.GetSaving() < 0.29 {
+		t.Fatalf("without a buffer: %v", m)
+	}
+	if got := h.buffered("2", 2, "3", nil); got.GetExisting() != 2 || len(got.GetNodeNames()) != 2 {
+		t.Fatalf("places %v", got)
+	}
+	if with := h.consolidate("3", "do-not-disrupt", 2); len(with.GetMoves()) != 0 && len(with.GetMoves()[0].GetReplacements()) == 0 {
+		t.Errorf("a pod moves into the room of a buffer: %v", with)
+	}
+	// The pods of node one move: what is launched has room for those of the buffer.
+	h.disrupt("one")
+	if got := h.buffered("0", 2, "3", nil); got.GetExisting() != 1 || got.GetNoRoom() == "" || len(h.launcher.claims()) != 0 {
+		t.Errorf("before the move asks for room: %v", got)
+	}
+	answer := h.move("4", &api.MakeRoom{NodeNames: []string{"one"}, Pods: []string{"uid-a"}})
+	if answer.GetNoRoom() != "" || len(h.launcher.claims()) == 0 {
+		t.Fatalf("answer %v", answer)
+	}
+	pods, cpu := 0, 0.0
+	for _, c := range h.launcher.claims() {
+		pods += len(c.GetPods())
+		requests := resource.MustParse(c.GetRequests()["cpu"])
+		cpu += requests.AsApproximateFloat64()
+	}
+	if pods != 1 || cpu < 3.5 {
+		t.Errorf("%d pods and %.1f CPUs are launched for, want the pod that exists and 3.6 CPUs", pods, cpu)
+	}
+	if got := h.buffered("5", 2, "3", nil); got.GetExisting() != 1 || got.GetInFlight() != 1 || len(got.GetLaunched()) != 0 {
+		t.Errorf("after the move: %v", got)
+	}
+}
+
+// The pods of a buffer spread as their template says, also among themselves.
+func TestBufferKeepsAntiAffinity(t *testing.T) {
+	h := start(t, harnessOptions{objects: []runtime.Object{newNode("one", "15", bought("m7g.4xlarge", "on-demand"))}})
+	h.known("one", 0)
+	got := h.buffered("1", 3, "100m", func(s *corev1.PodTemplateSpec) {
+		s.Labels = map[string]string{"app": "apart"}
+		s.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: s.Labels}},
+		}}}
+	})
+	if got.GetExisting() != 1 || got.GetInFlight() != 2 || len(got.GetNodeClaims()) != 2 {
+		t.Errorf("places %v", got)
+	}
+}
+
+// What a tenant may write into a template neither keeps another buffer from room nor pods from theirs.
+func TestHostileBuffers(t *testing.T) {
+	h := start(t, harnessOptions{})
+	apart := func(s *corev1.PodTemplateSpec) {
+		s.Labels = map[string]string{"app": "apart"}
+		var terms []corev1.PodAffinityTerm
+		for i := range 120 {
+			terms = append(terms, corev1.PodAffinityTerm{TopologyKey: fmt.Sprintf("example.com/key-%d", i), LabelSelector: &metav1.LabelSelector{MatchLabels: s.Labels}})
+		}
+		s.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	}
+	before := time.Now()
+	a := h.buffers("1",
+		buffer(t, "apart", 400, "10m", apart),
+		buffer(t, "impossible", 100, "100k", nil),
+		buffer(t, "nowhere", 100, "1", func(s *corev1.PodTemplateSpec) { s.Spec.NodeSelector = map[string]string{"example.com/none": "x"} }),
+		&api.Buffer{Name: "broken", Uid: "uid-broken", Pods: 1, Template: []byte{0xff}},
+		buffer(t, "negative", 1, "-1", nil),
+		buffer(t, "good", 2, "1500m", nil),
+	)
+	took := time.Since(before)
+	h.pod("web", nil)
+	h.eventually("a launch for the pod", func() bool { return h.launcher.podNames()["web"] == 1 })
+	t.Logf("planned for %s: %v", took, a)
+	if len(a.GetBuffers()) != 6 {
+		t.Fatalf("answer %v", a)
+	}
+	for _, p := range a.GetBuffers() {
+		placed := p.GetExisting() + p.GetInFlight()
+		switch p.GetUid() {
+		case "uid-good":
+			if placed != 2 {
+				t.Errorf("good: %v", p)
+			}
+		case "uid-apart":
+		default:
+			if placed != 0 || p.GetNoRoom() == "" {
+				t.Errorf("%s: %v", p.GetUid(), p)
+			}
+		}
+	}
+}
+
+// A failure in our code about one buffer costs the others nothing.
+func TestBufferThatCannotBePlanned(t *testing.T) {
+	h := start(t, harnessOptions{fault: func(point string, pod *corev1.Pod) {
+		if point == "Plan" && pod.Labels["fault"] != "" {
+			panic("injected")
+		}
+	}})
+	a := h.buffers("1", buffer(t, "bad", 1, "1", func(s *corev1.PodTemplateSpec) { s.Labels = map[string]string{"fault": "x"} }), buffer(t, "good", 1, "1", nil))
+	if bad, good := a.GetBuffers()[0], a.GetBuffers()[1]; bad.GetNoRoom() == "" || bad.GetInFlight() != 0 || good.GetInFlight() != 1 {
+		t.Errorf("answer %v", a)
+	}
+}
