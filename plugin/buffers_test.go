@@ -97,25 +97,39 @@ func TestBufferLeavesEmptyNodes(t *testing.T) {
 	}
 }
 
-// Pods that consolidation moves do not take the room of a buffer, and the buffer's pods move with their node: two nodes of 3.92 CPUs with a pod
-// of 600m each are one, but not beside 3 CPUs of a buffer on each.
-func TestConsolidationKeepsBuffers(t *testing.T) {
+// besideBuffers are two nodes with a pod of 600m each and a pod of 3 CPUs of a buffer.
+func besideBuffers(t *testing.T) *harness {
+	t.Helper()
 	h := twoHalfEmpty(t)
-	if m := onlyMove(t, h.consolidate("1", "", 2)); m.GetSaving() < 0.29 {
-		t.Fatalf("without a buffer: %v", m)
-	}
-	if got := h.buffered("2", 2, "3", nil); got.GetExisting() != 2 || len(got.GetNodeNames()) != 2 {
+	if got := h.buffered("0", 2, "3", nil); got.GetExisting() != 2 || len(got.GetNodeNames()) != 2 {
 		t.Fatalf("places %v", got)
 	}
-	if with := h.consolidate("3", "do-not-disrupt", 2); len(with.GetMoves()) != 0 && len(with.GetMoves()[0].GetReplacements()) == 0 {
-		t.Errorf("a pod moves into the room of a buffer: %v", with)
+	return h
+}
+
+// Pods that consolidation moves do not take the room of a buffer.
+func TestConsolidationKeepsBuffers(t *testing.T) {
+	h := besideBuffers(t)
+	a := h.consolidate("1", "do-not-disrupt", 2)
+	if len(a.GetMoves()) != 0 && len(a.GetMoves()[0].GetReplacements()) == 0 {
+		t.Errorf("a pod moves into the room of a buffer: %v", a)
 	}
-	// The pods of node one move: what is launched has room for those of the buffer.
+	// Without the buffer it does.
+	h.buffers("2")
+	if m := onlyMove(t, h.consolidate("3", "do-not-disrupt", 2)); len(m.GetReplacements()) != 0 {
+		t.Errorf("without the buffer: %v", m)
+	}
+	h.launchedNothing()
+}
+
+// The pods of a buffer move with their node: what is launched for the node's pods has room for both.
+func TestMoveTakesBuffersAlong(t *testing.T) {
+	h := besideBuffers(t)
 	h.disrupt("one")
-	if got := h.buffered("0", 2, "3", nil); got.GetExisting() != 1 || got.GetNoRoom() == "" || len(h.launcher.claims()) != 0 {
+	if got := h.buffered("1", 2, "3", nil); got.GetExisting() != 1 || got.GetNoRoom() == "" || len(h.launcher.claims()) != 0 {
 		t.Errorf("before the move asks for room: %v", got)
 	}
-	answer := h.move("4", &api.MakeRoom{NodeNames: []string{"one"}, Pods: []string{"uid-a"}})
+	answer := h.move("2", &api.MakeRoom{NodeNames: []string{"one"}, Pods: []string{"uid-a"}})
 	if answer.GetNoRoom() != "" || len(h.launcher.claims()) == 0 {
 		t.Fatalf("answer %v", answer)
 	}
@@ -128,7 +142,7 @@ func TestConsolidationKeepsBuffers(t *testing.T) {
 	if pods != 1 || cpu < 3.5 {
 		t.Errorf("%d pods and %.1f CPUs are launched for, want the pod that exists and 3.6 CPUs", pods, cpu)
 	}
-	if got := h.buffered("5", 2, "3", nil); got.GetExisting() != 1 || got.GetInFlight() != 1 || len(got.GetLaunched()) != 0 {
+	if got := h.buffered("3", 2, "3", nil); got.GetExisting() != 1 || got.GetInFlight() != 1 || len(got.GetLaunched()) != 0 {
 		t.Errorf("after the move: %v", got)
 	}
 }
