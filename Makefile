@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.36.3+slipway.$(V
 GOLANGCI := go tool -modfile=go.tools.mod golangci-lint
 
 # These link kube-apiserver, or run what does: the race detector would double a build of minutes for code that is not ours.
-APISERVER := ./e2e ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
+APISERVER := ./e2e ./e2e/variants ./e2e/commands ./e2e/walk ./e2e/bench ./e2e/controlplane ./e2e/sandbox ./e2e/demo ./cmd/slipway-sandbox
 # Pure code, without a goroutine (a test holds this list against it): the race detector has nothing to find, and costs minutes.
 PURE := ./internal/disruption ./internal/disruption/conditions ./internal/disruption/parity ./e2e/aws/instancetypes ./e2e/aws/policy ./e2e/aws/wire ./e2e/day ./e2e/machines/delay ./e2e/machines/userdata \
 	./internal/conventions ./internal/manifest ./internal/release ./internal/release/archive ./internal/release/image ./internal/release/krew ./internal/release/licenses ./internal/terminal ./launcher/aws/userdata ./launcher/buffer/size ./launcher/catalog ./launcher/catalog/builtin ./launcher/catalog/commitment ./launcher/catalog/fromec2 \
@@ -71,6 +71,15 @@ test-unit: ## Run the tests that need no control plane, without the race detecto
 .PHONY: e2e
 e2e: build ## Run the end-to-end tests alone; RUN=regexp picks some
 	SLIPWAY_BIN_DIR=$(CURDIR)/bin go test -timeout 30m -parallel 8 -v -run '$(RUN)' ./e2e
+
+VERSIONS = 1.33 1.34 1.35 1.36
+
+.PHONY: test-versions
+test-versions: build ## Run scheduler and launcher against an API server of each supported version (half a minute each); VERSIONS="1.33 1.36" picks some
+	go test -c -o bin/variants.test ./e2e/variants
+	cd e2e/variants && for version in $(VERSIONS); do \
+		SLIPWAY_BIN_DIR=$(CURDIR)/bin $(CURDIR)/bin/variants.test -test.timeout 10m -test.v -test.run '^TestVersion$$' -variants.version $$version || exit 1; \
+	done
 
 .PHONY: hostile
 hostile: build ## Attack a sandbox as a user who may edit one namespace, and print what each attack did to others (up to ten minutes)

@@ -65,9 +65,13 @@ type Config struct {
 	SpotNotice time.Duration
 	// Seed makes prices, ids and delays repeatable.
 	Seed uint64
-	// EmulatedVersion is the version that the control plane emulates, for example 1.35; empty means the version from which
-	// it was built.
+	// EmulatedVersion is the version that the control plane emulates, and the scheduler with it, for example 1.35; empty means
+	// the version from which they were built.
 	EmulatedVersion string
+	// SchedulerBinary is the path of another build of slipway-scheduler; empty means the one in BinDir.
+	SchedulerBinary string
+	// ChangeScheduler adapts the fields of the scheduler's configuration; nil means no change.
+	ChangeScheduler func(config map[string]any)
 	// PluginArgs are additional arguments of NodeLaunch in the scheduler's configuration.
 	PluginArgs map[string]any
 	// StockProfile is the schedulerName of an additional profile with Kubernetes' own plugins only, for comparison; empty
@@ -157,4 +161,9 @@ func (c *Config) checkForeign() []error {
 }
 
 // binary returns the path of one of the two programs.
-func (c *Config) binary(name string) string { return filepath.Join(c.BinDir, "slipway-"+name) }
+func (c *Config) binary(name string) string {
+	if name == Scheduler && c.SchedulerBinary != "" {
+		return c.SchedulerBinary
+	}
+	return filepath.Join(c.BinDir, "slipway-"+name)
+}

@@ -119,6 +119,9 @@ func (s *Sandbox) startScheduler(ctx context.Context, replica int) error {
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", port),
 	}, s.cfg.SchedulerArgs...)
+	if s.cfg.EmulatedVersion != "" {
+		args = append(args, "--emulated-version=kube="+s.cfg.EmulatedVersion)
+	}
 	return s.supervise(ctx, name, args, os.Environ())
 }
 
@@ -136,8 +139,23 @@ func (s *Sandbox) schedulerConfig(name, kubeconfig, socket string) (string, erro
 			return "", err
 		}
 	}
+	if s.cfg.ChangeScheduler != nil {
+		if data, err = changed(data, s.cfg.ChangeScheduler); err != nil {
+			return "", err
+		}
+	}
 	path := s.path(name + ".yaml")
 	return path, os.WriteFile(path, data, 0o600)
+}
+
+// changed returns the configuration as change leaves it.
+func changed(config []byte, change func(map[string]any)) ([]byte, error) {
+	var fields map[string]any
+	if err := yaml.Unmarshal(config, &fields); err != nil {
+		return nil, err
+	}
+	change(fields)
+	return yaml.Marshal(fields)
 }
 
 // withProfile adds a profile with Kubernetes' default plugins only.
