@@ -42,6 +42,7 @@ func (c *candidates) choose(ctx context.Context, entries []intake.Entry, of purp
 	for _, e := range entries {
 		pod := c.needing(e, of)
 		if pod == nil {
+			c.holdReturning(e, of, now)
 			continue
 		}
 		if e.NoNodes && c.snapshot.NumNodesInPlacement() > 0 {
@@ -81,6 +82,15 @@ func (c *candidates) needing(e intake.Entry, of purpose) *corev1.Pod {
 	return c.queue.profiles.ours(pod)
 }
 
+// holdReturning holds a pod of a gang that is assumed on a node: it may be on its way back to the queue, where nothing else tries it again.
+func (c *candidates) holdReturning(e intake.Entry, of purpose, now time.Time) {
+	pod := c.queue.objects.current(e.Pod)
+	if of.pending() && pod != nil && pod.Spec.NodeName == "" && c.queue.assumed(pod) && c.queue.profiles.gathering(pod) != "" {
+		c.unplaced.Hold(e)
+		c.unplaced.PlanBy(now.Add(tryAfterEnd))
+	}
+}
+
 // holdPinned holds a pod that no new node can take.
 func (c *candidates) holdPinned(e intake.Entry, pod *corev1.Pod, why string) {
 	c.metrics.pods.WithLabelValues(outcomeUnplaced).Inc()
@@ -112,7 +122,8 @@ func (c *candidates) preempts(e intake.Entry, pod *corev1.Pod) bool {
 	if pod.Status.NominatedNodeName == "" {
 		return false
 	}
-	if pod.Status.NominatedNodeName != e.Nominated {
+	// A pod that waits for its gang is nominated the node that it waits for.
+	if pod.Status.NominatedNodeName != e.Nominated && c.queue.profiles.gathering(pod) == "" {
 		return true
 	}
 	info, err := c.snapshot.Get(pod.Status.NominatedNodeName)

@@ -163,6 +163,11 @@ func (p *plannerParts) planner() (*planner, error) {
 
 // provisioner returns what plans and launches.
 func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *provisioner {
+	beside := func(ctx context.Context, call func()) {
+		// Whatever woke the planner meanwhile waits for the step after this one.
+		defer p.collected.Notify()
+		meanwhile(call, p.collected.Wake(), func(now time.Time) { updates.drain(ctx, now) })
+	}
 	return &provisioner{
 		candidates: &candidates{
 			queue: p.queue, snapshot: p.snapshot, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status,
@@ -173,11 +178,10 @@ func (p *plannerParts) provisioner(updates *catalogUpdates, adopter *adopter) *p
 		sender: &launchSender{launchSenderConfig: launchSenderConfig{
 			link: p.link, updates: updates, adopter: adopter, view: p.view, promises: p.promises, reserved: p.reserved, buffers: p.buffers,
 			unplaced: p.unplaced, delays: p.delays, status: p.status, queue: p.queue, snapshot: p.snapshot, metrics: p.metrics,
-			promiseTimeout: p.args.PromiseTimeout.Duration,
-			beside: func(ctx context.Context, call func()) {
-				// Whatever woke the planner meanwhile waits for the step after this one.
-				defer p.collected.Notify()
-				meanwhile(call, p.collected.Wake(), func(now time.Time) { updates.drain(ctx, now) })
+			promiseTimeout: p.args.PromiseTimeout.Duration, beside: beside,
+			gangs: &gangs{
+				queue: p.queue, link: p.link, promises: p.promises, unplaced: p.unplaced, delays: p.delays, status: p.status, metrics: p.metrics,
+				waiting: p.handle.IterateOverWaitingPods, beside: beside,
 			},
 		}},
 	}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/slipway-k8s/slipway/plugin/plan"
 )
@@ -52,4 +53,42 @@ func TestGangThatComesLate(t *testing.T) {
 	if requests := h.launcher.requests(); len(requests) != 1 {
 		t.Errorf("%d batches: %v", len(requests), requests)
 	}
+}
+
+// Pods of a gang that fit a node that exists are bound when the last of them has come, and not before. What waits too long gives its room
+// back, and takes it again when the gang is complete.
+func TestGangIsBoundTogether(t *testing.T) {
+	t.Parallel()
+	for name, timeout := range map[string]string{"in time": "1h", "too late": "300ms"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, harnessOptions{
+				objects: []runtime.Object{newNode("free", "1700m", nil)}, args: []string{"gangTimeout: " + timeout, "batchIdle: 50ms"},
+			})
+			h.pod("g-0", inGang(3))
+			h.pod("g-1", inGang(3))
+			if timeout == "1h" {
+				h.eventually("both pods to wait", func() bool { return h.waiting() == 2 })
+			} else {
+				h.eventually("the pods to give their room back", func() bool {
+					return h.waiting() == 0 && strings.Contains(h.message("g-0")+h.message("g-1"), "gang default/g waits for its pods: 2 of 3")
+				})
+			}
+			if n := h.bound(); n != 0 {
+				t.Fatalf("%d pods of an incomplete gang are bound", n)
+			}
+			h.pod("g-2", inGang(3))
+			h.eventually("the gang to be bound", func() bool { return h.bound() == 3 })
+			if launched := h.launcher.podNames(); len(launched) != 0 {
+				t.Errorf("launched for %v, which fit a node that exists", launched)
+			}
+		})
+	}
+}
+
+// waiting counts the pods that wait at Permit.
+func (h *harness) waiting() int {
+	n := 0
+	h.sched.Profiles["slipway"].IterateOverWaitingPods(func(fwk.WaitingPod) { n++ })
+	return n
 }

@@ -13,6 +13,8 @@ const (
 	pointPreEnqueue = "PreEnqueue"
 	pointPreFilter  = "PreFilter"
 	pointPostFilter = "PostFilter"
+	pointPermit     = "Permit"
+	pointUnreserve  = "Unreserve"
 	pointFilter     = "Filter"
 	pointPlan       = "Plan"
 )

@@ -35,6 +35,7 @@ type launchSenderConfig struct {
 	link     *link.Link
 	updates  *catalogUpdates
 	adopter  *adopter
+	gangs    *gangs
 	view     *catalogview.View
 	promises *promise.Table
 	reserved *reservations.Table
@@ -63,7 +64,8 @@ type launchSender struct {
 //  1. promise, so that the scheduler leaves the pods alone from now on;
 //  2. send, until the launcher has answered, and apply meanwhile what it reports of other claims;
 //  3. release the pods of what it refused, and keep the rest in view until the catalog shows it;
-//  4. nominate pods to existing nodes with room, and report on all pods.
+//  4. nominate pods to existing nodes with room, and report on all pods;
+//  5. give back what was found for gangs of which other pods get no node.
 func (s *launchSender) launch(ctx context.Context, w *work) planned {
 	now := time.Now()
 	batchName := "batch-" + rand.String(8)
@@ -92,6 +94,7 @@ func (s *launchSender) launch(ctx context.Context, w *work) planned {
 	names := s.recorded(ctx, w, refused, now)
 	s.existing(ctx, w)
 	s.reportUnplaced(w)
+	s.gangs.giveUp(ctx, w)
 	s.problems.log(ctx, w.result.Plan.Problems)
 	klog.FromContext(ctx).V(1).Info("Batch planned", "batch", batchName, "pods", len(w.entries), "nodeClaims", len(names),
 		"placements", len(w.result.Plan.Placements), "unplaced", len(w.result.Plan.Unplaced), "costPerHour", w.result.Plan.CostPerHour,

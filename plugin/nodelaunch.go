@@ -26,6 +26,8 @@ type nodeLaunchConfig struct {
 	connection *connection
 	// hooked reports whether the hooks report the ends of scheduling cycles.
 	hooked func() bool
+	// gathered returns how many pods of a gang have a node or are assumed on one, and the others that exist.
+	gathered func(gang string) (placed int, others []*corev1.Pod)
 	// unseen reports whether pods fail before PostFilter: the hooks are off and the cluster has no node.
 	unseen func() bool
 }
@@ -37,6 +39,8 @@ var (
 	_ fwk.PreEnqueuePlugin  = &nodeLaunch{}
 	_ fwk.PreFilterPlugin   = &nodeLaunch{}
 	_ fwk.PostFilterPlugin  = &nodeLaunch{}
+	_ fwk.PermitPlugin      = &nodeLaunch{}
+	_ fwk.ReservePlugin     = &nodeLaunch{}
 	_ fwk.EnqueueExtensions = &nodeLaunch{}
 	_ fwk.SignPlugin        = &nodeLaunch{}
 )

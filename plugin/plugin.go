@@ -83,6 +83,12 @@ func (p *Plugin) NodeLaunch(_ context.Context, obj runtime.Object, h fwk.Handle)
 	return &nodeLaunch{nodeLaunchConfig{
 		guard: p.guard, args: args, handle: h, collected: p.collected, promises: p.promises, delays: p.delays, connection: p.connection,
 		hooked: func() bool { return *args.Hooks && p.core.Load() != nil },
+		gathered: func(gang string) (placed int, others []*corev1.Pod) {
+			if c := p.core.Load(); c != nil {
+				return c.queue.gathered(gang)
+			}
+			return 0, nil
+		},
 		unseen: func() bool {
 			c := p.core.Load()
 			return !*args.Hooks && c != nil && c.queue.objects.noNodes()

@@ -9,6 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
+
+	"github.com/slipway-k8s/slipway/plugin/plan"
 )
 
 // profiles are the schedulers whose pods are served: the scheduler's own profiles, and other schedulers that are adopted. It never
@@ -62,6 +64,27 @@ func (p *profiles) schedulerOnly(name string) string {
 				return fmt.Sprintf("plugin %s at %s", pl.Name, point.name)
 			}
 		}
+	}
+	return ""
+}
+
+// gathers reports whether pods of the profile wait for their gang before they are bound: NodeLaunch is called at Permit and at Reserve.
+func (p *profiles) gathers(name string) bool {
+	fw, ok := p.frameworks[name]
+	if !ok {
+		return false
+	}
+	has := func(set config.PluginSet) bool {
+		return slices.ContainsFunc(set.Enabled, func(pl config.Plugin) bool { return pl.Name == NodeLaunchName })
+	}
+	plugins := fw.ListPlugins()
+	return has(plugins.Permit) && has(plugins.Reserve)
+}
+
+// gathering returns why only the scheduler may bind the pod: its gang is bound together. Empty for other pods.
+func (p *profiles) gathering(pod *corev1.Pod) string {
+	if g := plan.GangOf(pod); g.Size > 1 && p.gathers(pod.Spec.SchedulerName) {
+		return "pods of gang " + g.Name + " are bound together"
 	}
 	return ""
 }

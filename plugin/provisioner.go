@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -142,7 +143,9 @@ func (p *provisioner) provision(ctx context.Context, entries []intake.Entry, of 
 	}
 	// The scheduler has tried pending pods on every node, but perhaps not on those that came a moment ago; those of a node
 	// that terminates it has tried nowhere.
-	req.Cluster.Room = func(name string) bool { return !of.pending() && !of.avoid[name] || p.view.Young(name, now) }
+	// Pods of a gang have been tried one by one, and perhaps given their nodes back.
+	gangs := slices.ContainsFunc(entries, func(e intake.Entry) bool { return p.queue.profiles.gathering(e.Pod) != "" })
+	req.Cluster.Room = func(name string) bool { return (gangs || !of.pending()) && !of.avoid[name] || p.view.Young(name, now) }
 	result, err := p.planning.Provision(ctx, req)
 	if err != nil {
 		return provision.Result{}, err

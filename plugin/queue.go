@@ -67,6 +67,18 @@ func (q *queue) assumed(pod *corev1.Pod) bool {
 	return err == nil && assumed
 }
 
+// gathered returns how many pods of the gang have a node or are assumed on one, and the others that exist.
+func (q *queue) gathered(gang string) (placed int, others []*corev1.Pod) {
+	for _, pod := range q.objects.owners.PodsOfGang(gang) {
+		if pod.Spec.NodeName != "" || q.assumed(pod) {
+			placed++
+			continue
+		}
+		others = append(others, pod)
+	}
+	return placed, others
+}
+
 // cycles returns the pods whose scheduling cycles are under way.
 func (q *queue) cycles() map[types.UID]*corev1.Pod {
 	out := map[types.UID]*corev1.Pod{}

@@ -1788,6 +1788,114 @@ func (x *InFlightPlacement) GetGroup() string {
 	return ""
 }
 
+type WithdrawRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Promises to take back. The pods are not bound.
+	Promises []*InFlightPlacement `protobuf:"bytes,1,rep,name=promises,proto3" json:"promises,omitempty"`
+	// Why, for a human.
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// The plugin's.
+	Version       *Version `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawRequest) Reset() {
+	*x = WithdrawRequest{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawRequest) ProtoMessage() {}
+
+func (x *WithdrawRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawRequest.ProtoReflect.Descriptor instead.
+func (*WithdrawRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *WithdrawRequest) GetPromises() []*InFlightPlacement {
+	if x != nil {
+		return x.Promises
+	}
+	return nil
+}
+
+func (x *WithdrawRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *WithdrawRequest) GetVersion() *Version {
+	if x != nil {
+		return x.Version
+	}
+	return nil
+}
+
+type WithdrawResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of the NodeClaims that are deleted.
+	Deleted       []string `protobuf:"bytes,1,rep,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawResponse) Reset() {
+	*x = WithdrawResponse{}
+	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawResponse) ProtoMessage() {}
+
+func (x *WithdrawResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawResponse.ProtoReflect.Descriptor instead.
+func (*WithdrawResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *WithdrawResponse) GetDeleted() []string {
+	if x != nil {
+		return x.Deleted
+	}
+	return nil
+}
+
 type LaunchResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Claims        []*Result              `protobuf:"bytes,1,rep,name=claims,proto3" json:"claims,omitempty"`
@@ -1798,7 +1906,7 @@ type LaunchResponse struct {
 
 func (x *LaunchResponse) Reset() {
 	*x = LaunchResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[18]
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1918,7 @@ func (x *LaunchResponse) String() string {
 func (*LaunchResponse) ProtoMessage() {}
 
 func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[18]
+	mi := &file_launcher_api_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1931,7 @@ func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResponse.ProtoReflect.Descriptor instead.
 func (*LaunchResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{18}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LaunchResponse) GetClaims() []*Result {
@@ -1854,7 +1962,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	mi := &file_launcher_api_launcher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1974,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[19]
+	mi := &file_launcher_api_launcher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +1987,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{19}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Result) GetName() string {
@@ -1928,7 +2036,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	mi := &file_launcher_api_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2048,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[20]
+	mi := &file_launcher_api_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2061,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{20}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Question) GetId() string {
@@ -2063,7 +2171,7 @@ type MakeRoom struct {
 
 func (x *MakeRoom) Reset() {
 	*x = MakeRoom{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2183,7 @@ func (x *MakeRoom) String() string {
 func (*MakeRoom) ProtoMessage() {}
 
 func (x *MakeRoom) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[21]
+	mi := &file_launcher_api_launcher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2196,7 @@ func (x *MakeRoom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeRoom.ProtoReflect.Descriptor instead.
 func (*MakeRoom) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{21}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MakeRoom) GetNodeNames() []string {
@@ -2146,7 +2254,7 @@ type LaunchBound struct {
 
 func (x *LaunchBound) Reset() {
 	*x = LaunchBound{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2266,7 @@ func (x *LaunchBound) String() string {
 func (*LaunchBound) ProtoMessage() {}
 
 func (x *LaunchBound) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[22]
+	mi := &file_launcher_api_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2279,7 @@ func (x *LaunchBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchBound.ProtoReflect.Descriptor instead.
 func (*LaunchBound) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{22}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LaunchBound) GetMostPerHour() float64 {
@@ -2203,7 +2311,7 @@ type PlaceBuffers struct {
 
 func (x *PlaceBuffers) Reset() {
 	*x = PlaceBuffers{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2323,7 @@ func (x *PlaceBuffers) String() string {
 func (*PlaceBuffers) ProtoMessage() {}
 
 func (x *PlaceBuffers) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[23]
+	mi := &file_launcher_api_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2336,7 @@ func (x *PlaceBuffers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceBuffers.ProtoReflect.Descriptor instead.
 func (*PlaceBuffers) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{23}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PlaceBuffers) GetNamespace() string {
@@ -2266,7 +2374,7 @@ type Buffer struct {
 
 func (x *Buffer) Reset() {
 	*x = Buffer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2386,7 @@ func (x *Buffer) String() string {
 func (*Buffer) ProtoMessage() {}
 
 func (x *Buffer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[24]
+	mi := &file_launcher_api_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2399,7 @@ func (x *Buffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Buffer.ProtoReflect.Descriptor instead.
 func (*Buffer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{24}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Buffer) GetName() string {
@@ -2332,7 +2440,7 @@ type NodeBusy struct {
 
 func (x *NodeBusy) Reset() {
 	*x = NodeBusy{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2452,7 @@ func (x *NodeBusy) String() string {
 func (*NodeBusy) ProtoMessage() {}
 
 func (x *NodeBusy) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[25]
+	mi := &file_launcher_api_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2465,7 @@ func (x *NodeBusy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusy.ProtoReflect.Descriptor instead.
 func (*NodeBusy) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{25}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeBusy) GetNodeName() string {
@@ -2386,7 +2494,7 @@ type Consolidate struct {
 
 func (x *Consolidate) Reset() {
 	*x = Consolidate{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +2506,7 @@ func (x *Consolidate) String() string {
 func (*Consolidate) ProtoMessage() {}
 
 func (x *Consolidate) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[26]
+	mi := &file_launcher_api_launcher_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +2519,7 @@ func (x *Consolidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consolidate.ProtoReflect.Descriptor instead.
 func (*Consolidate) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{26}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Consolidate) GetNodes() []*FleetNode {
@@ -2472,7 +2580,7 @@ type FleetNode struct {
 
 func (x *FleetNode) Reset() {
 	*x = FleetNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2592,7 @@ func (x *FleetNode) String() string {
 func (*FleetNode) ProtoMessage() {}
 
 func (x *FleetNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[27]
+	mi := &file_launcher_api_launcher_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2605,7 @@ func (x *FleetNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetNode.ProtoReflect.Descriptor instead.
 func (*FleetNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{27}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FleetNode) GetName() string {
@@ -2541,7 +2649,7 @@ type Allowance struct {
 
 func (x *Allowance) Reset() {
 	*x = Allowance{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +2661,7 @@ func (x *Allowance) String() string {
 func (*Allowance) ProtoMessage() {}
 
 func (x *Allowance) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[28]
+	mi := &file_launcher_api_launcher_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +2674,7 @@ func (x *Allowance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allowance.ProtoReflect.Descriptor instead.
 func (*Allowance) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{28}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Allowance) GetNodePool() string {
@@ -2615,7 +2723,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2735,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[29]
+	mi := &file_launcher_api_launcher_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2748,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{29}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Answer) GetId() string {
@@ -2740,7 +2848,7 @@ type PlaceBuffersAnswer struct {
 
 func (x *PlaceBuffersAnswer) Reset() {
 	*x = PlaceBuffersAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2860,7 @@ func (x *PlaceBuffersAnswer) String() string {
 func (*PlaceBuffersAnswer) ProtoMessage() {}
 
 func (x *PlaceBuffersAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[30]
+	mi := &file_launcher_api_launcher_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2873,7 @@ func (x *PlaceBuffersAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlaceBuffersAnswer.ProtoReflect.Descriptor instead.
 func (*PlaceBuffersAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{30}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PlaceBuffersAnswer) GetBuffers() []*BufferPlaces {
@@ -2802,7 +2910,7 @@ type BufferPlaces struct {
 
 func (x *BufferPlaces) Reset() {
 	*x = BufferPlaces{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2922,7 @@ func (x *BufferPlaces) String() string {
 func (*BufferPlaces) ProtoMessage() {}
 
 func (x *BufferPlaces) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[31]
+	mi := &file_launcher_api_launcher_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2935,7 @@ func (x *BufferPlaces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BufferPlaces.ProtoReflect.Descriptor instead.
 func (*BufferPlaces) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{31}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *BufferPlaces) GetUid() string {
@@ -2894,7 +3002,7 @@ type MakeRoomAnswer struct {
 
 func (x *MakeRoomAnswer) Reset() {
 	*x = MakeRoomAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2906,7 +3014,7 @@ func (x *MakeRoomAnswer) String() string {
 func (*MakeRoomAnswer) ProtoMessage() {}
 
 func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[32]
+	mi := &file_launcher_api_launcher_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2919,7 +3027,7 @@ func (x *MakeRoomAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MakeRoomAnswer.ProtoReflect.Descriptor instead.
 func (*MakeRoomAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MakeRoomAnswer) GetNodeClaims() []string {
@@ -2954,7 +3062,7 @@ type NodeBusyAnswer struct {
 
 func (x *NodeBusyAnswer) Reset() {
 	*x = NodeBusyAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3074,7 @@ func (x *NodeBusyAnswer) String() string {
 func (*NodeBusyAnswer) ProtoMessage() {}
 
 func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[33]
+	mi := &file_launcher_api_launcher_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3087,7 @@ func (x *NodeBusyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBusyAnswer.ProtoReflect.Descriptor instead.
 func (*NodeBusyAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NodeBusyAnswer) GetBusy() bool {
@@ -3015,7 +3123,7 @@ type ConsolidateAnswer struct {
 
 func (x *ConsolidateAnswer) Reset() {
 	*x = ConsolidateAnswer{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3135,7 @@ func (x *ConsolidateAnswer) String() string {
 func (*ConsolidateAnswer) ProtoMessage() {}
 
 func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[34]
+	mi := &file_launcher_api_launcher_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3148,7 @@ func (x *ConsolidateAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsolidateAnswer.ProtoReflect.Descriptor instead.
 func (*ConsolidateAnswer) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ConsolidateAnswer) GetMoves() []*PlannedMove {
@@ -3103,7 +3211,7 @@ type BalancedScore struct {
 
 func (x *BalancedScore) Reset() {
 	*x = BalancedScore{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3115,7 +3223,7 @@ func (x *BalancedScore) String() string {
 func (*BalancedScore) ProtoMessage() {}
 
 func (x *BalancedScore) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[35]
+	mi := &file_launcher_api_launcher_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3128,7 +3236,7 @@ func (x *BalancedScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BalancedScore.ProtoReflect.Descriptor instead.
 func (*BalancedScore) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{35}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *BalancedScore) GetNodePool() string {
@@ -3188,7 +3296,7 @@ type PlannedMove struct {
 
 func (x *PlannedMove) Reset() {
 	*x = PlannedMove{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[36]
+	mi := &file_launcher_api_launcher_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3308,7 @@ func (x *PlannedMove) String() string {
 func (*PlannedMove) ProtoMessage() {}
 
 func (x *PlannedMove) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[36]
+	mi := &file_launcher_api_launcher_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3321,7 @@ func (x *PlannedMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedMove.ProtoReflect.Descriptor instead.
 func (*PlannedMove) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{36}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PlannedMove) GetNodeNames() []string {
@@ -3275,7 +3383,7 @@ type KeptNode struct {
 
 func (x *KeptNode) Reset() {
 	*x = KeptNode{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[37]
+	mi := &file_launcher_api_launcher_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3287,7 +3395,7 @@ func (x *KeptNode) String() string {
 func (*KeptNode) ProtoMessage() {}
 
 func (x *KeptNode) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[37]
+	mi := &file_launcher_api_launcher_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3300,7 +3408,7 @@ func (x *KeptNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptNode.ProtoReflect.Descriptor instead.
 func (*KeptNode) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{37}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *KeptNode) GetName() string {
@@ -3329,7 +3437,7 @@ type LeadRequest struct {
 
 func (x *LeadRequest) Reset() {
 	*x = LeadRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[38]
+	mi := &file_launcher_api_launcher_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3341,7 +3449,7 @@ func (x *LeadRequest) String() string {
 func (*LeadRequest) ProtoMessage() {}
 
 func (x *LeadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[38]
+	mi := &file_launcher_api_launcher_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3354,7 +3462,7 @@ func (x *LeadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadRequest.ProtoReflect.Descriptor instead.
 func (*LeadRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{38}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *LeadRequest) GetIdentity() string {
@@ -3386,7 +3494,7 @@ type LeadResponse struct {
 
 func (x *LeadResponse) Reset() {
 	*x = LeadResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[39]
+	mi := &file_launcher_api_launcher_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +3506,7 @@ func (x *LeadResponse) String() string {
 func (*LeadResponse) ProtoMessage() {}
 
 func (x *LeadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[39]
+	mi := &file_launcher_api_launcher_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +3519,7 @@ func (x *LeadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeadResponse.ProtoReflect.Descriptor instead.
 func (*LeadResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{39}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{41}
 }
 
 type ResignRequest struct {
@@ -3422,7 +3530,7 @@ type ResignRequest struct {
 
 func (x *ResignRequest) Reset() {
 	*x = ResignRequest{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[40]
+	mi := &file_launcher_api_launcher_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +3542,7 @@ func (x *ResignRequest) String() string {
 func (*ResignRequest) ProtoMessage() {}
 
 func (x *ResignRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[40]
+	mi := &file_launcher_api_launcher_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +3555,7 @@ func (x *ResignRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignRequest.ProtoReflect.Descriptor instead.
 func (*ResignRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{40}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{42}
 }
 
 type ResignResponse struct {
@@ -3458,7 +3566,7 @@ type ResignResponse struct {
 
 func (x *ResignResponse) Reset() {
 	*x = ResignResponse{}
-	mi := &file_launcher_api_launcher_proto_msgTypes[41]
+	mi := &file_launcher_api_launcher_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3470,7 +3578,7 @@ func (x *ResignResponse) String() string {
 func (*ResignResponse) ProtoMessage() {}
 
 func (x *ResignResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_api_launcher_proto_msgTypes[41]
+	mi := &file_launcher_api_launcher_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3483,7 +3591,7 @@ func (x *ResignResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResignResponse.ProtoReflect.Descriptor instead.
 func (*ResignResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{41}
+	return file_launcher_api_launcher_proto_rawDescGZIP(), []int{43}
 }
 
 var File_launcher_api_launcher_proto protoreflect.FileDescriptor
@@ -3664,7 +3772,13 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\n" +
 	"node_claim\x18\x01 \x01(\tR\tnodeClaim\x12/\n" +
 	"\x04pods\x18\x02 \x03(\v2\x1b.slipway.launcher.v1.PodRefR\x04pods\x12\x14\n" +
-	"\x05group\x18\x03 \x01(\tR\x05group\"\x82\x01\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\"\xa7\x01\n" +
+	"\x0fWithdrawRequest\x12B\n" +
+	"\bpromises\x18\x01 \x03(\v2&.slipway.launcher.v1.InFlightPlacementR\bpromises\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x126\n" +
+	"\aversion\x18\x03 \x01(\v2\x1c.slipway.launcher.v1.VersionR\aversion\",\n" +
+	"\x10WithdrawResponse\x12\x18\n" +
+	"\adeleted\x18\x01 \x03(\tR\adeleted\"\x82\x01\n" +
 	"\x0eLaunchResponse\x123\n" +
 	"\x06claims\x18\x01 \x03(\v2\x1b.slipway.launcher.v1.ResultR\x06claims\x12;\n" +
 	"\n" +
@@ -3814,10 +3928,11 @@ const file_launcher_api_launcher_proto_rawDesc = "" +
 	"\x14PURPOSE_PENDING_PODS\x10\x01\x12\x17\n" +
 	"\x13PURPOSE_TERMINATION\x10\x02\x12\x10\n" +
 	"\fPURPOSE_MOVE\x10\x03\x12\x12\n" +
-	"\x0ePURPOSE_BUFFER\x10\x042\xa4\x03\n" +
+	"\x0ePURPOSE_BUFFER\x10\x042\xfd\x03\n" +
 	"\bLauncher\x12^\n" +
 	"\fWatchCatalog\x12(.slipway.launcher.v1.WatchCatalogRequest\x1a\".slipway.launcher.v1.CatalogUpdate0\x01\x12Q\n" +
-	"\x06Launch\x12\".slipway.launcher.v1.LaunchRequest\x1a#.slipway.launcher.v1.LaunchResponse\x12E\n" +
+	"\x06Launch\x12\".slipway.launcher.v1.LaunchRequest\x1a#.slipway.launcher.v1.LaunchResponse\x12W\n" +
+	"\bWithdraw\x12$.slipway.launcher.v1.WithdrawRequest\x1a%.slipway.launcher.v1.WithdrawResponse\x12E\n" +
 	"\x03Ask\x12\x1b.slipway.launcher.v1.Answer\x1a\x1d.slipway.launcher.v1.Question(\x010\x01\x12K\n" +
 	"\x04Lead\x12 .slipway.launcher.v1.LeadRequest\x1a!.slipway.launcher.v1.LeadResponse\x12Q\n" +
 	"\x06Resign\x12\".slipway.launcher.v1.ResignRequest\x1a#.slipway.launcher.v1.ResignResponseB-Z+github.com/slipway-k8s/slipway/launcher/apib\x06proto3"
@@ -3835,7 +3950,7 @@ func file_launcher_api_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_launcher_api_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_launcher_api_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_launcher_api_launcher_proto_goTypes = []any{
 	(Phase)(0),                  // 0: slipway.launcher.v1.Phase
 	(Outcome)(0),                // 1: slipway.launcher.v1.Outcome
@@ -3858,39 +3973,41 @@ var file_launcher_api_launcher_proto_goTypes = []any{
 	(*Expected)(nil),            // 18: slipway.launcher.v1.Expected
 	(*Cost)(nil),                // 19: slipway.launcher.v1.Cost
 	(*InFlightPlacement)(nil),   // 20: slipway.launcher.v1.InFlightPlacement
-	(*LaunchResponse)(nil),      // 21: slipway.launcher.v1.LaunchResponse
-	(*Result)(nil),              // 22: slipway.launcher.v1.Result
-	(*Question)(nil),            // 23: slipway.launcher.v1.Question
-	(*MakeRoom)(nil),            // 24: slipway.launcher.v1.MakeRoom
-	(*LaunchBound)(nil),         // 25: slipway.launcher.v1.LaunchBound
-	(*PlaceBuffers)(nil),        // 26: slipway.launcher.v1.PlaceBuffers
-	(*Buffer)(nil),              // 27: slipway.launcher.v1.Buffer
-	(*NodeBusy)(nil),            // 28: slipway.launcher.v1.NodeBusy
-	(*Consolidate)(nil),         // 29: slipway.launcher.v1.Consolidate
-	(*FleetNode)(nil),           // 30: slipway.launcher.v1.FleetNode
-	(*Allowance)(nil),           // 31: slipway.launcher.v1.Allowance
-	(*Answer)(nil),              // 32: slipway.launcher.v1.Answer
-	(*PlaceBuffersAnswer)(nil),  // 33: slipway.launcher.v1.PlaceBuffersAnswer
-	(*BufferPlaces)(nil),        // 34: slipway.launcher.v1.BufferPlaces
-	(*MakeRoomAnswer)(nil),      // 35: slipway.launcher.v1.MakeRoomAnswer
-	(*NodeBusyAnswer)(nil),      // 36: slipway.launcher.v1.NodeBusyAnswer
-	(*ConsolidateAnswer)(nil),   // 37: slipway.launcher.v1.ConsolidateAnswer
-	(*BalancedScore)(nil),       // 38: slipway.launcher.v1.BalancedScore
-	(*PlannedMove)(nil),         // 39: slipway.launcher.v1.PlannedMove
-	(*KeptNode)(nil),            // 40: slipway.launcher.v1.KeptNode
-	(*LeadRequest)(nil),         // 41: slipway.launcher.v1.LeadRequest
-	(*LeadResponse)(nil),        // 42: slipway.launcher.v1.LeadResponse
-	(*ResignRequest)(nil),       // 43: slipway.launcher.v1.ResignRequest
-	(*ResignResponse)(nil),      // 44: slipway.launcher.v1.ResignResponse
-	nil,                         // 45: slipway.launcher.v1.NodePool.LabelsEntry
-	nil,                         // 46: slipway.launcher.v1.NodePool.LimitsEntry
-	nil,                         // 47: slipway.launcher.v1.NodePool.UsageEntry
-	nil,                         // 48: slipway.launcher.v1.InstanceType.LabelsEntry
-	nil,                         // 49: slipway.launcher.v1.InstanceType.CapacityEntry
-	nil,                         // 50: slipway.launcher.v1.InstanceType.AllocatableEntry
-	nil,                         // 51: slipway.launcher.v1.InFlightNode.LabelsEntry
-	nil,                         // 52: slipway.launcher.v1.InFlightNode.AllocatableEntry
-	nil,                         // 53: slipway.launcher.v1.Claim.RequestsEntry
+	(*WithdrawRequest)(nil),     // 21: slipway.launcher.v1.WithdrawRequest
+	(*WithdrawResponse)(nil),    // 22: slipway.launcher.v1.WithdrawResponse
+	(*LaunchResponse)(nil),      // 23: slipway.launcher.v1.LaunchResponse
+	(*Result)(nil),              // 24: slipway.launcher.v1.Result
+	(*Question)(nil),            // 25: slipway.launcher.v1.Question
+	(*MakeRoom)(nil),            // 26: slipway.launcher.v1.MakeRoom
+	(*LaunchBound)(nil),         // 27: slipway.launcher.v1.LaunchBound
+	(*PlaceBuffers)(nil),        // 28: slipway.launcher.v1.PlaceBuffers
+	(*Buffer)(nil),              // 29: slipway.launcher.v1.Buffer
+	(*NodeBusy)(nil),            // 30: slipway.launcher.v1.NodeBusy
+	(*Consolidate)(nil),         // 31: slipway.launcher.v1.Consolidate
+	(*FleetNode)(nil),           // 32: slipway.launcher.v1.FleetNode
+	(*Allowance)(nil),           // 33: slipway.launcher.v1.Allowance
+	(*Answer)(nil),              // 34: slipway.launcher.v1.Answer
+	(*PlaceBuffersAnswer)(nil),  // 35: slipway.launcher.v1.PlaceBuffersAnswer
+	(*BufferPlaces)(nil),        // 36: slipway.launcher.v1.BufferPlaces
+	(*MakeRoomAnswer)(nil),      // 37: slipway.launcher.v1.MakeRoomAnswer
+	(*NodeBusyAnswer)(nil),      // 38: slipway.launcher.v1.NodeBusyAnswer
+	(*ConsolidateAnswer)(nil),   // 39: slipway.launcher.v1.ConsolidateAnswer
+	(*BalancedScore)(nil),       // 40: slipway.launcher.v1.BalancedScore
+	(*PlannedMove)(nil),         // 41: slipway.launcher.v1.PlannedMove
+	(*KeptNode)(nil),            // 42: slipway.launcher.v1.KeptNode
+	(*LeadRequest)(nil),         // 43: slipway.launcher.v1.LeadRequest
+	(*LeadResponse)(nil),        // 44: slipway.launcher.v1.LeadResponse
+	(*ResignRequest)(nil),       // 45: slipway.launcher.v1.ResignRequest
+	(*ResignResponse)(nil),      // 46: slipway.launcher.v1.ResignResponse
+	nil,                         // 47: slipway.launcher.v1.NodePool.LabelsEntry
+	nil,                         // 48: slipway.launcher.v1.NodePool.LimitsEntry
+	nil,                         // 49: slipway.launcher.v1.NodePool.UsageEntry
+	nil,                         // 50: slipway.launcher.v1.InstanceType.LabelsEntry
+	nil,                         // 51: slipway.launcher.v1.InstanceType.CapacityEntry
+	nil,                         // 52: slipway.launcher.v1.InstanceType.AllocatableEntry
+	nil,                         // 53: slipway.launcher.v1.InFlightNode.LabelsEntry
+	nil,                         // 54: slipway.launcher.v1.InFlightNode.AllocatableEntry
+	nil,                         // 55: slipway.launcher.v1.Claim.RequestsEntry
 }
 var file_launcher_api_launcher_proto_depIdxs = []int32{
 	3,  // 0: slipway.launcher.v1.WatchCatalogRequest.version:type_name -> slipway.launcher.v1.Version
@@ -3899,22 +4016,22 @@ var file_launcher_api_launcher_proto_depIdxs = []int32{
 	13, // 3: slipway.launcher.v1.CatalogUpdate.in_flight:type_name -> slipway.launcher.v1.InFlightNode
 	14, // 4: slipway.launcher.v1.CatalogUpdate.ended:type_name -> slipway.launcher.v1.InFlightEnd
 	3,  // 5: slipway.launcher.v1.CatalogUpdate.version:type_name -> slipway.launcher.v1.Version
-	45, // 6: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
+	47, // 6: slipway.launcher.v1.NodePool.labels:type_name -> slipway.launcher.v1.NodePool.LabelsEntry
 	8,  // 7: slipway.launcher.v1.NodePool.taints:type_name -> slipway.launcher.v1.Taint
 	8,  // 8: slipway.launcher.v1.NodePool.startup_taints:type_name -> slipway.launcher.v1.Taint
 	7,  // 9: slipway.launcher.v1.NodePool.requirements:type_name -> slipway.launcher.v1.Requirement
-	46, // 10: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
-	47, // 11: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
+	48, // 10: slipway.launcher.v1.NodePool.limits:type_name -> slipway.launcher.v1.NodePool.LimitsEntry
+	49, // 11: slipway.launcher.v1.NodePool.usage:type_name -> slipway.launcher.v1.NodePool.UsageEntry
 	10, // 12: slipway.launcher.v1.InstanceTypes.types:type_name -> slipway.launcher.v1.InstanceType
-	48, // 13: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
-	49, // 14: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
-	50, // 15: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
+	50, // 13: slipway.launcher.v1.InstanceType.labels:type_name -> slipway.launcher.v1.InstanceType.LabelsEntry
+	51, // 14: slipway.launcher.v1.InstanceType.capacity:type_name -> slipway.launcher.v1.InstanceType.CapacityEntry
+	52, // 15: slipway.launcher.v1.InstanceType.allocatable:type_name -> slipway.launcher.v1.InstanceType.AllocatableEntry
 	12, // 16: slipway.launcher.v1.InstanceType.offerings:type_name -> slipway.launcher.v1.Offering
 	11, // 17: slipway.launcher.v1.InstanceType.charges:type_name -> slipway.launcher.v1.Charges
 	0,  // 18: slipway.launcher.v1.InFlightNode.phase:type_name -> slipway.launcher.v1.Phase
-	51, // 19: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
+	53, // 19: slipway.launcher.v1.InFlightNode.labels:type_name -> slipway.launcher.v1.InFlightNode.LabelsEntry
 	8,  // 20: slipway.launcher.v1.InFlightNode.taints:type_name -> slipway.launcher.v1.Taint
-	52, // 21: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
+	54, // 21: slipway.launcher.v1.InFlightNode.allocatable:type_name -> slipway.launcher.v1.InFlightNode.AllocatableEntry
 	15, // 22: slipway.launcher.v1.InFlightNode.pods:type_name -> slipway.launcher.v1.PodRef
 	1,  // 23: slipway.launcher.v1.InFlightEnd.outcome:type_name -> slipway.launcher.v1.Outcome
 	17, // 24: slipway.launcher.v1.LaunchRequest.claims:type_name -> slipway.launcher.v1.Claim
@@ -3922,49 +4039,53 @@ var file_launcher_api_launcher_proto_depIdxs = []int32{
 	2,  // 26: slipway.launcher.v1.LaunchRequest.purpose:type_name -> slipway.launcher.v1.Purpose
 	3,  // 27: slipway.launcher.v1.LaunchRequest.version:type_name -> slipway.launcher.v1.Version
 	7,  // 28: slipway.launcher.v1.Claim.requirements:type_name -> slipway.launcher.v1.Requirement
-	53, // 29: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
+	55, // 29: slipway.launcher.v1.Claim.requests:type_name -> slipway.launcher.v1.Claim.RequestsEntry
 	15, // 30: slipway.launcher.v1.Claim.pods:type_name -> slipway.launcher.v1.PodRef
 	18, // 31: slipway.launcher.v1.Claim.expected:type_name -> slipway.launcher.v1.Expected
 	19, // 32: slipway.launcher.v1.Expected.cost:type_name -> slipway.launcher.v1.Cost
 	15, // 33: slipway.launcher.v1.InFlightPlacement.pods:type_name -> slipway.launcher.v1.PodRef
-	22, // 34: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
-	22, // 35: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
-	3,  // 36: slipway.launcher.v1.Question.version:type_name -> slipway.launcher.v1.Version
-	28, // 37: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
-	29, // 38: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
-	24, // 39: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
-	26, // 40: slipway.launcher.v1.Question.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffers
-	2,  // 41: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
-	25, // 42: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
-	27, // 43: slipway.launcher.v1.PlaceBuffers.buffers:type_name -> slipway.launcher.v1.Buffer
-	30, // 44: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
-	31, // 45: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
-	3,  // 46: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
-	36, // 47: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
-	37, // 48: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
-	35, // 49: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
-	33, // 50: slipway.launcher.v1.Answer.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffersAnswer
-	34, // 51: slipway.launcher.v1.PlaceBuffersAnswer.buffers:type_name -> slipway.launcher.v1.BufferPlaces
-	39, // 52: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
-	40, // 53: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
-	38, // 54: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
-	18, // 55: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
-	38, // 56: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
-	4,  // 57: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
-	16, // 58: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
-	32, // 59: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
-	41, // 60: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
-	43, // 61: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
-	5,  // 62: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
-	21, // 63: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
-	23, // 64: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
-	42, // 65: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
-	44, // 66: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
-	62, // [62:67] is the sub-list for method output_type
-	57, // [57:62] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	20, // 34: slipway.launcher.v1.WithdrawRequest.promises:type_name -> slipway.launcher.v1.InFlightPlacement
+	3,  // 35: slipway.launcher.v1.WithdrawRequest.version:type_name -> slipway.launcher.v1.Version
+	24, // 36: slipway.launcher.v1.LaunchResponse.claims:type_name -> slipway.launcher.v1.Result
+	24, // 37: slipway.launcher.v1.LaunchResponse.placements:type_name -> slipway.launcher.v1.Result
+	3,  // 38: slipway.launcher.v1.Question.version:type_name -> slipway.launcher.v1.Version
+	30, // 39: slipway.launcher.v1.Question.node_busy:type_name -> slipway.launcher.v1.NodeBusy
+	31, // 40: slipway.launcher.v1.Question.consolidate:type_name -> slipway.launcher.v1.Consolidate
+	26, // 41: slipway.launcher.v1.Question.make_room:type_name -> slipway.launcher.v1.MakeRoom
+	28, // 42: slipway.launcher.v1.Question.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffers
+	2,  // 43: slipway.launcher.v1.MakeRoom.purpose:type_name -> slipway.launcher.v1.Purpose
+	27, // 44: slipway.launcher.v1.MakeRoom.bound:type_name -> slipway.launcher.v1.LaunchBound
+	29, // 45: slipway.launcher.v1.PlaceBuffers.buffers:type_name -> slipway.launcher.v1.Buffer
+	32, // 46: slipway.launcher.v1.Consolidate.nodes:type_name -> slipway.launcher.v1.FleetNode
+	33, // 47: slipway.launcher.v1.Consolidate.allowances:type_name -> slipway.launcher.v1.Allowance
+	3,  // 48: slipway.launcher.v1.Answer.version:type_name -> slipway.launcher.v1.Version
+	38, // 49: slipway.launcher.v1.Answer.node_busy:type_name -> slipway.launcher.v1.NodeBusyAnswer
+	39, // 50: slipway.launcher.v1.Answer.consolidate:type_name -> slipway.launcher.v1.ConsolidateAnswer
+	37, // 51: slipway.launcher.v1.Answer.make_room:type_name -> slipway.launcher.v1.MakeRoomAnswer
+	35, // 52: slipway.launcher.v1.Answer.place_buffers:type_name -> slipway.launcher.v1.PlaceBuffersAnswer
+	36, // 53: slipway.launcher.v1.PlaceBuffersAnswer.buffers:type_name -> slipway.launcher.v1.BufferPlaces
+	41, // 54: slipway.launcher.v1.ConsolidateAnswer.moves:type_name -> slipway.launcher.v1.PlannedMove
+	42, // 55: slipway.launcher.v1.ConsolidateAnswer.kept:type_name -> slipway.launcher.v1.KeptNode
+	40, // 56: slipway.launcher.v1.ConsolidateAnswer.rejected:type_name -> slipway.launcher.v1.BalancedScore
+	18, // 57: slipway.launcher.v1.PlannedMove.replacements:type_name -> slipway.launcher.v1.Expected
+	40, // 58: slipway.launcher.v1.PlannedMove.scores:type_name -> slipway.launcher.v1.BalancedScore
+	4,  // 59: slipway.launcher.v1.Launcher.WatchCatalog:input_type -> slipway.launcher.v1.WatchCatalogRequest
+	16, // 60: slipway.launcher.v1.Launcher.Launch:input_type -> slipway.launcher.v1.LaunchRequest
+	21, // 61: slipway.launcher.v1.Launcher.Withdraw:input_type -> slipway.launcher.v1.WithdrawRequest
+	34, // 62: slipway.launcher.v1.Launcher.Ask:input_type -> slipway.launcher.v1.Answer
+	43, // 63: slipway.launcher.v1.Launcher.Lead:input_type -> slipway.launcher.v1.LeadRequest
+	45, // 64: slipway.launcher.v1.Launcher.Resign:input_type -> slipway.launcher.v1.ResignRequest
+	5,  // 65: slipway.launcher.v1.Launcher.WatchCatalog:output_type -> slipway.launcher.v1.CatalogUpdate
+	23, // 66: slipway.launcher.v1.Launcher.Launch:output_type -> slipway.launcher.v1.LaunchResponse
+	22, // 67: slipway.launcher.v1.Launcher.Withdraw:output_type -> slipway.launcher.v1.WithdrawResponse
+	25, // 68: slipway.launcher.v1.Launcher.Ask:output_type -> slipway.launcher.v1.Question
+	44, // 69: slipway.launcher.v1.Launcher.Lead:output_type -> slipway.launcher.v1.LeadResponse
+	46, // 70: slipway.launcher.v1.Launcher.Resign:output_type -> slipway.launcher.v1.ResignResponse
+	65, // [65:71] is the sub-list for method output_type
+	59, // [59:65] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_launcher_api_launcher_proto_init() }
@@ -3972,13 +4093,13 @@ func file_launcher_api_launcher_proto_init() {
 	if File_launcher_api_launcher_proto != nil {
 		return
 	}
-	file_launcher_api_launcher_proto_msgTypes[20].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[22].OneofWrappers = []any{
 		(*Question_NodeBusy)(nil),
 		(*Question_Consolidate)(nil),
 		(*Question_MakeRoom)(nil),
 		(*Question_PlaceBuffers)(nil),
 	}
-	file_launcher_api_launcher_proto_msgTypes[29].OneofWrappers = []any{
+	file_launcher_api_launcher_proto_msgTypes[31].OneofWrappers = []any{
 		(*Answer_NodeBusy)(nil),
 		(*Answer_Consolidate)(nil),
 		(*Answer_MakeRoom)(nil),
@@ -3990,7 +4111,7 @@ func file_launcher_api_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_api_launcher_proto_rawDesc), len(file_launcher_api_launcher_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   51,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Launcher_WatchCatalog_FullMethodName = "/slipway.launcher.v1.Launcher/WatchCatalog"
 	Launcher_Launch_FullMethodName       = "/slipway.launcher.v1.Launcher/Launch"
+	Launcher_Withdraw_FullMethodName     = "/slipway.launcher.v1.Launcher/Withdraw"
 	Launcher_Ask_FullMethodName          = "/slipway.launcher.v1.Launcher/Ask"
 	Launcher_Lead_FullMethodName         = "/slipway.launcher.v1.Launcher/Lead"
 	Launcher_Resign_FullMethodName       = "/slipway.launcher.v1.Launcher/Resign"
@@ -48,6 +49,10 @@ type LauncherClient interface {
 	// a claim whose name exists already is answered as recorded. What comes of it shows in WatchCatalog and in Events.
 	// The launcher refuses (FailedPrecondition) while the caller is not the leader that the Lease names.
 	Launch(ctx context.Context, in *LaunchRequest, opts ...grpc.CallOption) (*LaunchResponse, error)
+	// Withdraw takes back the promises of pods, such as those of a gang the rest of which gets no node. A NodeClaim whose node is not
+	// initialized and that keeps no promise is deleted, and its instance is terminated. It is idempotent.
+	// The launcher refuses (FailedPrecondition) while the caller is not the leader that the Lease names.
+	Withdraw(ctx context.Context, in *WithdrawRequest, opts ...grpc.CallOption) (*WithdrawResponse, error)
 	// Ask is opened by the plugin so that the launcher can ask what only the scheduler knows. No answer within the
 	// question's time means no.
 	Ask(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Answer, Question], error)
@@ -89,6 +94,16 @@ func (c *launcherClient) Launch(ctx context.Context, in *LaunchRequest, opts ...
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LaunchResponse)
 	err := c.cc.Invoke(ctx, Launcher_Launch_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *launcherClient) Withdraw(ctx context.Context, in *WithdrawRequest, opts ...grpc.CallOption) (*WithdrawResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WithdrawResponse)
+	err := c.cc.Invoke(ctx, Launcher_Withdraw_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +162,10 @@ type LauncherServer interface {
 	// a claim whose name exists already is answered as recorded. What comes of it shows in WatchCatalog and in Events.
 	// The launcher refuses (FailedPrecondition) while the caller is not the leader that the Lease names.
 	Launch(context.Context, *LaunchRequest) (*LaunchResponse, error)
+	// Withdraw takes back the promises of pods, such as those of a gang the rest of which gets no node. A NodeClaim whose node is not
+	// initialized and that keeps no promise is deleted, and its instance is terminated. It is idempotent.
+	// The launcher refuses (FailedPrecondition) while the caller is not the leader that the Lease names.
+	Withdraw(context.Context, *WithdrawRequest) (*WithdrawResponse, error)
 	// Ask is opened by the plugin so that the launcher can ask what only the scheduler knows. No answer within the
 	// question's time means no.
 	Ask(grpc.BidiStreamingServer[Answer, Question]) error
@@ -170,6 +189,9 @@ func (UnimplementedLauncherServer) WatchCatalog(*WatchCatalogRequest, grpc.Serve
 }
 func (UnimplementedLauncherServer) Launch(context.Context, *LaunchRequest) (*LaunchResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Launch not implemented")
+}
+func (UnimplementedLauncherServer) Withdraw(context.Context, *WithdrawRequest) (*WithdrawResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Withdraw not implemented")
 }
 func (UnimplementedLauncherServer) Ask(grpc.BidiStreamingServer[Answer, Question]) error {
 	return status.Error(codes.Unimplemented, "method Ask not implemented")
@@ -230,6 +252,24 @@ func _Launcher_Launch_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Launcher_Withdraw_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WithdrawRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).Withdraw(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_Withdraw_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).Withdraw(ctx, req.(*WithdrawRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Launcher_Ask_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(LauncherServer).Ask(&grpc.GenericServerStream[Answer, Question]{ServerStream: stream})
 }
@@ -283,6 +323,10 @@ var Launcher_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Launch",
 			Handler:    _Launcher_Launch_Handler,
+		},
+		{
+			MethodName: "Withdraw",
+			Handler:    _Launcher_Withdraw_Handler,
 		},
 		{
 			MethodName: "Lead",

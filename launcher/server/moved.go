@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -161,4 +163,75 @@ func (s *Server) shows(ctx context.Context, read *karpv1.NodeClaim) bool {
 	now := &karpv1.NodeClaim{}
 	err := s.config.Reader.Get(ctx, key, now)
 	return apierrors.IsNotFound(err) || err == nil && now.UID != read.UID
+}
+
+// withdrawing is the Server with Withdraw.
+type withdrawing struct {
+	api.LauncherServer
+
+	server *Server
+}
+
+// Withdraw implements api.LauncherServer:
+//
+//  1. refuse a scheduler of another major version, wait for a Launch in progress, and refuse everything while not leading;
+//  2. remove the pods from the promises of their NodeClaims;
+//  3. delete the NodeClaims that promise nothing any more and whose nodes are not initialized: no pod waits for their instances.
+func (w withdrawing) Withdraw(ctx context.Context, in *api.WithdrawRequest) (*api.WithdrawResponse, error) {
+	s := w.server
+	if err := s.config.Peer.check(ctx, in.GetVersion()); err != nil {
+		return nil, err
+	}
+	done, err := s.takeTurn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	effects, cancel, err := s.leading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	out := &api.WithdrawResponse{}
+	for _, p := range in.GetPromises() {
+		deleted, err := w.giveBack(effects, p, in.GetMessage())
+		if err != nil {
+			return nil, status.Error(codes.Unavailable, err.Error())
+		}
+		if deleted {
+			out.Deleted = append(out.Deleted, p.GetNodeClaim())
+		}
+	}
+	return out, nil
+}
+
+// giveBack takes the promises back, and reports whether the NodeClaim is deleted. One that is gone is.
+func (w withdrawing) giveBack(ctx context.Context, p *api.InFlightPlacement, why string) (deleted bool, err error) {
+	s := w.server
+	uids := sets.New[string]()
+	for _, pod := range p.GetPods() {
+		uids.Insert(pod.GetUid())
+	}
+	if err := s.strike(ctx, p.GetNodeClaim(), uids); err != nil {
+		return false, fmt.Errorf("taking promises of NodeClaim %s back: %w", p.GetNodeClaim(), err)
+	}
+	claim := &karpv1.NodeClaim{}
+	if err := s.config.Reader.Get(ctx, types.NamespacedName{Name: p.GetNodeClaim()}, claim); err != nil {
+		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+	}
+	left, err := record.Pods(claim)
+	switch {
+	case err != nil:
+		return false, err
+	case !claim.DeletionTimestamp.IsZero():
+		return true, nil
+	case len(left) > 0 || claim.StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue():
+		return false, nil
+	}
+	err = s.config.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("deleting NodeClaim %s: %w", claim.Name, err)
+	}
+	klog.FromContext(ctx).Info("NodeClaim is given back, no pod waits for it", "nodeClaim", klog.KObj(claim), "why", why)
+	return true, nil
 }

@@ -128,7 +128,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	server := grpc.NewServer(limits()...)
-	api.RegisterLauncherServer(server, s)
+	api.RegisterLauncherServer(server, withdrawing{LauncherServer: s, server: s})
 	var wg sync.WaitGroup
 	wg.Go(func() { s.keepTypes(ctx) })
 	wg.Go(func() {

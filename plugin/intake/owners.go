@@ -107,6 +107,21 @@ func (o *Owners) gang(g plan.Gang, tried func(*corev1.Pod) bool) batch.Gang {
 	return batch.Gang{Name: g.Name, Wanted: g.Size, Existing: n}
 }
 
+// PodsOfGang returns the pods of the gang that do not terminate.
+func (o *Owners) PodsOfGang(gang string) []*corev1.Pod {
+	list, err := o.pods.ByIndex(byGang, gang)
+	if err != nil {
+		return nil
+	}
+	var out []*corev1.Pod
+	for _, obj := range list {
+		if pod, ok := obj.(*corev1.Pod); ok && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
 // count counts the pods that do not terminate: existing are those that are bound or were tried, untried the others.
 func (o *Owners) count(index, value string, tried func(*corev1.Pod) bool) (existing, untried int) {
 	list, err := o.pods.ByIndex(index, value)

@@ -121,6 +121,16 @@ func (l *Link) Launch(ctx context.Context, req *api.LaunchRequest) (*api.LaunchR
 	return resp, nil
 }
 
+// Withdraw takes promises back, and returns the names of the NodeClaims that are deleted because they keep none.
+func (l *Link) Withdraw(ctx context.Context, req *api.WithdrawRequest) ([]string, error) {
+	req.Version = api.OwnVersion()
+	resp, err := l.client.Withdraw(ctx, req)
+	if err != nil {
+		return nil, fmt.Errorf("withdrawing %d promises: %w", len(req.GetPromises()), api.RefusedBy(api.SideLauncher, err))
+	}
+	return resp.GetDeleted(), nil
+}
+
 // Resign asks the launcher to stop acting, and returns when it has stopped.
 func (l *Link) Resign(ctx context.Context) error {
 	if _, err := l.client.Resign(ctx, &api.ResignRequest{}); err != nil {
