@@ -104,7 +104,7 @@ func (ex *explainer) reasonBySize(ci int, p *pool, labelled bitset.Set) Reason {
 	r := Reason{NodePool: p.Name}
 	if c.lacks != "" {
 		q := PodRequests(c.pod)[c.lacks]
-		r.Code, r.Message = "NoInstanceTypeFits", fmt.Sprintf("asks for %s %s; no type of the pool has any", figure(c.lacks, amount(c.lacks, q)), resourceText(c.lacks))
+		r.Code, r.Message = "NoInstanceTypeFits", fmt.Sprintf("asks for %s %s; no type of the pool has any%s", figure(c.lacks, amount(c.lacks, q)), resourceText(c.lacks), noneBecause(c.lacks))
 		return r
 	}
 	fits := ex.market.each(labelled, func(oi int) bool { return ex.market.offers[oi].free.times(c.need) > 0 })
@@ -226,7 +226,7 @@ func (ex *explainer) tooLarge(c *class, set bitset.Set) string {
 	var asks, has []string
 	for d, n := range c.need {
 		if n > 0 && ex.market.each(set, func(oi int) bool { return ex.market.offers[oi].free[d] > 0 }).Empty() {
-			return fmt.Sprintf("asks for %s %s; no type of the pool has any", figure(ex.dims[d], n), resourceText(ex.dims[d]))
+			return fmt.Sprintf("asks for %s %s; no type of the pool has any%s", figure(ex.dims[d], n), resourceText(ex.dims[d]), noneBecause(ex.dims[d]))
 		}
 		if n > max(o.free[d], 0) {
 			asks = append(asks, figure(ex.dims[d], n)+" "+resourceText(ex.dims[d]))
@@ -235,6 +235,14 @@ func (ex *explainer) tooLarge(c *class, set bitset.Set) string {
 	}
 	return fmt.Sprintf("asks for %s; nearest type of the pool, %s, has %s allocatable beside daemon pods",
 		strings.Join(asks, " and "), ex.market.types[o.shape].Name, strings.Join(has, " and "))
+}
+
+// noneBecause explains why no instance type has a resource that users may expect; empty for others.
+func noneBecause(name corev1.ResourceName) string {
+	if hugePages(name) {
+		return ": EC2 offers instances without huge pages, which nodes have once they are reserved there"
+	}
+	return ""
 }
 
 // resourceText is the resource as a human would call it.

@@ -31,6 +31,9 @@ func setText(s catalog.Set) string {
 
 // figure prints a quantity for a human: 95.69, 1.5Gi, 4.
 func figure(name corev1.ResourceName, n int64) string {
+	if hugePages(name) {
+		name = corev1.ResourceMemory
+	}
 	switch name {
 	case corev1.ResourceCPU:
 		return trimZeros(fmt.Sprintf("%.3f", float64(n)/1000))
@@ -42,6 +45,11 @@ func figure(name corev1.ResourceName, n int64) string {
 	default:
 		return itoa(n)
 	}
+}
+
+// hugePages reports whether the resource is memory in huge pages of one size.
+func hugePages(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
 func trimZeros(s string) string { return strings.TrimRight(strings.TrimRight(s, "0"), ".") }
